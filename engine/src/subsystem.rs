@@ -1,0 +1,41 @@
+//! The one seam: `Subsystem`. Implementations live in `engine/sim`, `engine/verbs` and in tests.
+
+use kelpie_monitor::{Bounds, Measurement};
+use kelpie_spaces::{Host, Workload};
+
+/// Our own failure to measure; never scored as an anomaly.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// The subsystem cannot express this workload (a GPU it does not have, say).
+    #[error("this subsystem cannot run the workload: {reason}")]
+    Unsupported {
+        /// What is missing.
+        reason: String,
+    },
+    /// A host's agent failed or could not be reached; the next experiment may work.
+    #[error("host {host}: {operation} failed")]
+    Host {
+        /// The host.
+        host: Host,
+        /// What was being done.
+        operation: String,
+        /// The cause.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// A subsystem under test: set up a workload, run it, say what the counters did.
+pub trait Subsystem {
+    /// A name for people and for the store, such as `sim:F`.
+    fn name(&self) -> &str;
+
+    /// What simple traffic reaches at best.
+    fn bounds(&self) -> Bounds;
+
+    /// Runs `workload` to its steady state and samples it.
+    ///
+    /// # Errors
+    /// Only when Kelpie itself fails; what the hardware did, also a hang, is in the measurement.
+    fn measure(&mut self, workload: &Workload) -> Result<Measurement, MeasureError>;
+}

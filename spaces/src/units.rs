@@ -1,0 +1,71 @@
+//! Units as types, and their text forms; arithmetic on them lives where it is used.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A size in bytes, written `128B`, `64KiB`, `4MiB` or `1GiB`; a bare integer is bytes.
+///
+/// Units: bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Bytes(pub u64);
+
+/// Why a size could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a size: write an integer with B, KiB, MiB or GiB, such as 64KiB")]
+pub struct ParseBytesError(pub String);
+
+const SUFFIXES: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
+impl FromStr for Bytes {
+    type Err = ParseBytesError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refused = || ParseBytesError(text.chars().take(40).collect());
+        let (digits, scale) = SUFFIXES
+            .iter()
+            .find_map(|(suffix, scale)| text.strip_suffix(suffix).map(|digits| (digits, *scale)))
+            .unwrap_or((text, 1));
+        let count: u64 = digits.trim().parse().map_err(|_| refused())?;
+        count.checked_mul(scale).map(Bytes).ok_or_else(refused)
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (suffix, scale) = SUFFIXES
+            .iter()
+            .find(|(_, scale)| self.0 >= *scale && self.0.is_multiple_of(*scale))
+            .unwrap_or(&("B", 1));
+        write!(f, "{}{suffix}", self.0 / scale)
+    }
+}
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = Bytes;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a size such as 64KiB")
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Bytes, E> {
+                Ok(Bytes(value))
+            }
+
+            fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Bytes, E> {
+                value.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}

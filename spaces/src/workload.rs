@@ -1,0 +1,308 @@
+//! A workload: one point of the search space, in the terms of verbs. Rules between fields live in `constraints`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::Bytes;
+
+/// One of the two hosts of a subsystem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Host {
+    /// Host `a`.
+    A,
+    /// Host `b`.
+    B,
+}
+
+impl Host {
+    /// Both hosts, in order.
+    pub const BOTH: [Host; 2] = [Host::A, Host::B];
+
+    /// The other host.
+    #[must_use]
+    pub fn peer(self) -> Host {
+        match self {
+            Host::A => Host::B,
+            Host::B => Host::A,
+        }
+    }
+
+    /// 0 for `a`, 1 for `b`.
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Host::A { "a" } else { "b" })
+    }
+}
+
+/// Transport service type of a queue pair (QP). Source: IBTA volume 1, section 9.7 to 9.8.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum QpType {
+    /// Reliable connection.
+    Rc,
+    /// Unreliable connection.
+    Uc,
+    /// Unreliable datagram.
+    Ud,
+}
+
+impl fmt::Display for QpType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            QpType::Rc => "RC",
+            QpType::Uc => "UC",
+            QpType::Ud => "UD",
+        })
+    }
+}
+
+/// Operation of a work request (WR).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Opcode {
+    /// Two-sided; consumes a receive WR.
+    Send,
+    /// One-sided RDMA WRITE.
+    Write,
+    /// One-sided RDMA READ.
+    Read,
+}
+
+impl fmt::Display for Opcode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Opcode::Send => "SEND",
+            Opcode::Write => "WRITE",
+            Opcode::Read => "READ",
+        })
+    }
+}
+
+/// Path MTU: the largest payload of one packet.
+///
+/// Units: bytes, one of 256, 512, 1024, 2048, 4096. Source: IBTA volume 1, `ibv_mtu`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u64", into = "u64")]
+pub struct Mtu(u16);
+
+impl Mtu {
+    /// Every path MTU that verbs knows, ascending.
+    pub const ALL: [Mtu; 5] = [Mtu(256), Mtu(512), Mtu(1024), Mtu(2048), Mtu(4096)];
+
+    /// The MTU in bytes.
+    pub fn bytes(self) -> u64 {
+        u64::from(self.0)
+    }
+}
+
+/// A number that is no path MTU.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("path MTU {0} is not one of 256, 512, 1024, 2048, 4096")]
+pub struct BadMtu(pub u64);
+
+impl TryFrom<u64> for Mtu {
+    type Error = BadMtu;
+
+    fn try_from(value: u64) -> Result<Self, Self::Error> {
+        Mtu::ALL.into_iter().find(|mtu| mtu.bytes() == value).ok_or(BadMtu(value))
+    }
+}
+
+impl From<Mtu> for u64 {
+    fn from(mtu: Mtu) -> u64 {
+        mtu.bytes()
+    }
+}
+
+/// Where a memory region (MR) lives, from its host's view; written `dram:0` or `gpu:1`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Device {
+    /// DRAM of a NUMA node.
+    Dram(u8),
+    /// Memory of a GPU.
+    Gpu(u8),
+}
+
+/// Text that names no memory device.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a memory device: write dram:N for NUMA node N or gpu:N for GPU N, N below 256")]
+pub struct BadDevice(pub String);
+
+impl FromStr for Device {
+    type Err = BadDevice;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refused = || BadDevice(text.chars().take(40).collect());
+        let (kind, index) = text.split_once(':').ok_or_else(refused)?;
+        let index: u8 = index.parse().map_err(|_| refused())?;
+        match kind {
+            "dram" => Ok(Device::Dram(index)),
+            "gpu" => Ok(Device::Gpu(index)),
+            _ => Err(refused()),
+        }
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Device::Dram(index) => write!(f, "dram:{index}"),
+            Device::Gpu(index) => write!(f, "gpu:{index}"),
+        }
+    }
+}
+
+impl TryFrom<String> for Device {
+    type Error = BadDevice;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl Serialize for Device {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Device {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Queue depths of each QP: `max_send_wr` and `max_recv_wr`.
+///
+/// Units: work requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Depths {
+    /// Send queue depth.
+    pub send: u32,
+    /// Receive queue depth.
+    pub recv: u32,
+}
+
+/// Work requests chained in one post call.
+///
+/// Units: work requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Batch {
+    /// Per `ibv_post_send`.
+    pub send: u32,
+    /// Per `ibv_post_recv`.
+    pub recv: u32,
+}
+
+/// One element of the request vector: an operation with its scatter-gather list (SGE sizes).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// The operation.
+    pub op: Opcode,
+    /// Sizes of the scatter-gather elements, in order.
+    pub sge: Vec<Bytes>,
+}
+
+impl Request {
+    /// Message size: the sum of the elements.
+    pub fn message(&self) -> Bytes {
+        Bytes(self.sge.iter().map(|size| size.0).sum())
+    }
+}
+
+/// The memory that one side of a flow uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// Where it lives.
+    pub device: Device,
+    /// MRs per QP.
+    pub mrs: u32,
+    /// Size of each MR.
+    pub mr_size: Bytes,
+}
+
+/// Memory of the requester (`from`) and of the responder (`to`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemoryPair {
+    /// At the requester.
+    pub from: Memory,
+    /// At the responder.
+    pub to: Memory,
+}
+
+/// Equal queue pairs between two hosts (or one and itself) that repeat a request vector for ever.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flow {
+    /// Requester host.
+    pub from: Host,
+    /// Responder host; the same host is loopback.
+    pub to: Host,
+    /// Transport.
+    pub qp_type: QpType,
+    /// Queue pairs.
+    pub qps: u32,
+    /// Path MTU.
+    pub mtu: Mtu,
+    /// Queue depths of each QP.
+    pub wq_depth: Depths,
+    /// Work requests per post call.
+    pub batch: Batch,
+    /// Request vector, posted in order, for ever.
+    pub pattern: Vec<Request>,
+    /// Receive vector for SEND; empty is one element that fits the largest SEND.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recv_sge: Vec<Bytes>,
+    /// Memory of both sides.
+    pub memory: MemoryPair,
+}
+
+impl Flow {
+    /// Whether requester and responder are the same host.
+    pub fn is_loopback(&self) -> bool {
+        self.from == self.to
+    }
+
+    /// The receive vector with its default filled in; empty when nothing is sent two-sided.
+    pub fn receive_elements(&self) -> Vec<Bytes> {
+        if !self.recv_sge.is_empty() {
+            return self.recv_sge.clone();
+        }
+        let largest = self.pattern.iter().filter(|request| request.op == Opcode::Send).map(Request::message).max();
+        largest.into_iter().collect()
+    }
+}
+
+/// A workload, format `workload/1`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// Format tag, always [`Workload::FORMAT`].
+    pub kelpie: String,
+    /// The flows, all active at once.
+    pub flows: Vec<Flow>,
+}
+
+impl Workload {
+    /// The format tag of this version.
+    pub const FORMAT: &'static str = "workload/1";
+
+    /// A workload of these flows.
+    pub fn new(flows: Vec<Flow>) -> Self {
+        Self { kelpie: Self::FORMAT.to_owned(), flows }
+    }
+}
