@@ -2,6 +2,7 @@
 
 pub mod measurement;
 pub mod verdict;
+pub mod window;
 
-pub use measurement::{Bounds, DirectionRates, Measurement, PauseRatios, PerHost, Sample, SEND_QUEUE_FULL};
-pub use verdict::{assess, Assessment, Inconclusive, Symptom, Verdict};
+pub use measurement::{Bounds, DirectionRates, Measurement, PauseRatios, PerHost, SEND_QUEUE_FULL, Sample};
+pub use verdict::{ATTEMPTS, Assessment, Inconclusive, Judged, Symptom, Verdict, assess, measure_judged};

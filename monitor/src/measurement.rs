@@ -75,6 +75,13 @@ pub struct Sample {
     pub counters: PerHost<BTreeMap<String, f64>>,
 }
 
+impl Sample {
+    /// The rates of one direction, if it was measured.
+    pub fn direction(&self, from: Host, to: Host) -> Option<&DirectionRates> {
+        self.directions.iter().find(|rates| rates.from == from && rates.to == to)
+    }
+}
+
 /// What the subsystem did under one workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
@@ -83,6 +90,70 @@ pub struct Measurement {
     /// What went wrong on the hardware's side (completion errors, a hang): data, not our failure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hardware_events: Vec<String>,
+}
+
+impl Measurement {
+    /// The samples averaged into one; `None` without samples.
+    ///
+    /// Each value is the mean over the samples that have it, so a counter that is missing in one sample does
+    /// not become smaller; `seconds` is the whole window.
+    pub fn mean(&self) -> Option<Sample> {
+        if self.samples.is_empty() {
+            return None;
+        }
+        Some(Sample {
+            seconds: self.samples.iter().map(|sample| sample.seconds).sum(),
+            directions: self.mean_directions(),
+            pause: self.mean_pause(),
+            counters: PerHost { a: self.mean_counters(Host::A), b: self.mean_counters(Host::B) },
+        })
+    }
+
+    fn mean_directions(&self) -> Vec<DirectionRates> {
+        let mut pairs: Vec<(Host, Host)> = Vec::new();
+        for rates in self.samples.iter().flat_map(|sample| &sample.directions) {
+            if !pairs.contains(&(rates.from, rates.to)) {
+                pairs.push((rates.from, rates.to));
+            }
+        }
+        let mean_of = |from, to, field: fn(&DirectionRates) -> f64| {
+            mean(self.samples.iter().filter_map(|sample| sample.direction(from, to)).map(field)).unwrap_or(0.0)
+        };
+        let average = |&(from, to): &(Host, Host)| DirectionRates {
+            from,
+            to,
+            goodput_bps: mean_of(from, to, |rates| rates.goodput_bps),
+            wire_bps: mean_of(from, to, |rates| rates.wire_bps),
+            packets_per_sec: mean_of(from, to, |rates| rates.packets_per_sec),
+            messages_per_sec: mean_of(from, to, |rates| rates.messages_per_sec),
+        };
+        pairs.iter().map(average).collect()
+    }
+
+    fn mean_pause(&self) -> Option<PerHost<PauseRatios>> {
+        let mean_of = |host: Host, field: fn(&PauseRatios) -> f64| {
+            mean(self.samples.iter().filter_map(|sample| sample.pause.as_ref()).map(|pause| field(pause.get(host))))
+        };
+        let host =
+            |host| Some(PauseRatios { tx: mean_of(host, |ratios| ratios.tx)?, rx: mean_of(host, |ratios| ratios.rx)? });
+        Some(PerHost { a: host(Host::A)?, b: host(Host::B)? })
+    }
+
+    fn mean_counters(&self, host: Host) -> BTreeMap<String, f64> {
+        let mut sums: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+        for (name, value) in self.samples.iter().flat_map(|sample| sample.counters.get(host)) {
+            let (sum, count) = sums.entry(name).or_default();
+            *sum += value;
+            *count += 1.0;
+        }
+        sums.into_iter().map(|(name, (sum, count))| (name.to_owned(), sum / count)).collect()
+    }
+}
+
+/// The arithmetic mean; `None` of nothing.
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
 }
 
 /// What the subsystem can do at best: from its specification, or calibrated by simple traffic.
@@ -94,9 +165,69 @@ pub struct Bounds {
     pub max_bps: f64,
     /// Most packets a port moves in one direction. Units: packets/s.
     pub max_pps: f64,
+    /// Round trip of a small message through the idle subsystem, where it was calibrated. Units: seconds.
+    ///
+    /// With it a workload whose outstanding window cannot fill the link is told from a slow subsystem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_rtt_seconds: Option<f64>,
+}
+
+impl Bounds {
+    /// Bounds without a calibrated round trip.
+    #[expect(clippy::similar_names, reason = "they are the names of the fields")]
+    pub fn new(max_bps: f64, max_pps: f64) -> Self {
+        Self { max_bps, max_pps, base_rtt_seconds: None }
+    }
+
+    /// These bounds with a calibrated round trip.
+    ///
+    /// Units: seconds.
+    #[must_use]
+    pub fn with_base_rtt(self, seconds: f64) -> Self {
+        Self { base_rtt_seconds: Some(seconds), ..self }
+    }
 }
 
 /// Counter, from the engine itself: share of the window (0 to 1) in which the requesters of a host kept
 /// their send queues full, the paper's premise that "applications keep injecting" (section 3). Where it is
 /// low the application was the limit, not the subsystem.
 pub const SEND_QUEUE_FULL: &str = "engine_send_queue_full_ratio";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(goodput_bps: f64, pause_tx: Option<f64>, misses: Option<f64>) -> Sample {
+        let rates = DirectionRates {
+            from: Host::A,
+            to: Host::B,
+            goodput_bps,
+            wire_bps: goodput_bps * 1.1,
+            packets_per_sec: goodput_bps / 8e3,
+            messages_per_sec: 1.0,
+        };
+        let mut counters = PerHost::<BTreeMap<String, f64>>::default();
+        counters.a.extend(misses.map(|value| ("misses".to_owned(), value)));
+        let pause = pause_tx.map(|tx| PerHost { a: PauseRatios::default(), b: PauseRatios { tx, rx: 0.0 } });
+        Sample { seconds: 0.5, directions: vec![rates], pause, counters }
+    }
+
+    #[test]
+    fn the_mean_averages_only_what_is_there() {
+        let samples = vec![sample(10e9, Some(0.2), None), sample(30e9, None, Some(6.0))];
+        let mean = Measurement { samples, hardware_events: Vec::new() }.mean().expect("two samples");
+        assert!((mean.seconds - 1.0).abs() < 1e-12);
+        assert!((mean.directions[0].goodput_bps - 20e9).abs() < 1.0);
+        assert!((mean.directions[0].packets_per_sec - 2.5e6).abs() < 1.0);
+        assert!((mean.pause.expect("one sample has it").b.tx - 0.2).abs() < 1e-12);
+        assert_eq!(mean.counters.a, BTreeMap::from([("misses".to_owned(), 6.0)]));
+        assert!(mean.counters.b.is_empty());
+    }
+
+    #[test]
+    fn nothing_has_no_mean() {
+        assert_eq!(Measurement { samples: Vec::new(), hardware_events: Vec::new() }.mean(), None);
+        let silent = Measurement { samples: vec![sample(1e9, None, None)], hardware_events: Vec::new() };
+        assert_eq!(silent.mean().expect("one sample").pause, None);
+    }
+}

@@ -1,9 +1,27 @@
 //! From a measurement to a verdict: symptoms, stability, what is inconclusive. Thresholds are the paper's.
 
-use kelpie_spaces::Workload;
+use kelpie_spaces::{Host, Workload};
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::{Bounds, Measurement};
+use crate::measurement::{Bounds, DirectionRates, Measurement, SEND_QUEUE_FULL, Sample};
+use crate::window::{Direction, loaded_directions, requesters, window_rates};
+
+/// Pause duration ratio above which there is a pause symptom. Source: Collie, section 5.2.
+pub const PAUSE_RATIO: f64 = 0.001;
+
+/// Share of a bound below which a rate is low. Source: Collie, section 5.2.
+pub const LOW_SHARE: f64 = 0.8;
+
+/// [`SEND_QUEUE_FULL`] below which the application was the limit. Source: our choice, because a requester
+/// that finds room in its queue more than half of the time does not keep injecting.
+pub const POSTING_LIMITED: f64 = 0.5;
+
+/// Relative standard deviation of the goodput above which traffic is unstable. Source: our choice, because it
+/// is half of the margin that makes a rate low.
+pub const STABLE_DEVIATION: f64 = 0.1;
+
+/// How often an inconclusive workload is measured in all. Source: our choice.
+pub const ATTEMPTS: u32 = 3;
 
 /// A symptom of the paper. Source: Collie, section 5.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -24,7 +42,7 @@ pub enum Inconclusive {
         /// Relative standard deviation of the worst direction.
         deviation: f64,
     },
-    /// No sample, or a sample without a direction.
+    /// No sample, or a sample without a direction that the workload loads.
     NoSamples,
 }
 
@@ -52,8 +70,117 @@ pub struct Assessment {
     pub inconclusive: Option<Inconclusive>,
 }
 
-/// Judges a measurement of `workload` against `bounds`.
-pub fn assess(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -> Assessment {
-    let _ = (workload, bounds, measurement);
-    Assessment { verdict: Verdict::Inconclusive, symptoms: Vec::new(), inconclusive: Some(Inconclusive::NoSamples) }
+impl Assessment {
+    /// Healthy without symptoms, anomalous with some.
+    pub fn of_symptoms(symptoms: Vec<Symptom>) -> Self {
+        let verdict = if symptoms.is_empty() { Verdict::Healthy } else { Verdict::Anomalous };
+        Self { verdict, symptoms, inconclusive: None }
+    }
+
+    /// A measurement that says nothing.
+    pub fn of_nothing(why: Inconclusive) -> Self {
+        Self { verdict: Verdict::Inconclusive, symptoms: Vec::new(), inconclusive: Some(why) }
+    }
 }
+
+/// Judges a measurement of `workload` against `bounds`; `docs/verdict.md` gives the rules and their reasons.
+pub fn assess(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -> Assessment {
+    let directions = loaded_directions(workload);
+    let complete = |sample: &Sample| directions.iter().all(|way| sample.direction(way.from, way.to).is_some());
+    let Some(mean) = measurement.mean().filter(|_| measurement.samples.iter().all(complete)) else {
+        return Assessment::of_nothing(Inconclusive::NoSamples);
+    };
+    let judge = |sample: &Sample| symptoms(workload, bounds, &directions, sample);
+    let deviation = directions.iter().map(|way| goodput_deviation(measurement, *way)).fold(0.0, f64::max);
+    if deviation <= STABLE_DEVIATION {
+        return Assessment::of_symptoms(judge(&mean));
+    }
+    let mut each = measurement.samples.iter().map(judge);
+    match each.next() {
+        Some(first) if !first.is_empty() && each.all(|other| other == first) => Assessment::of_symptoms(first),
+        _ => Assessment::of_nothing(Inconclusive::Unstable { deviation }),
+    }
+}
+
+/// A measurement with its assessment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// The last measurement.
+    pub measurement: Measurement,
+    /// What it means.
+    pub assessment: Assessment,
+    /// How often the workload was measured.
+    pub attempts: u32,
+}
+
+/// Measures `workload` until the verdict is conclusive, at most [`ATTEMPTS`] times.
+///
+/// # Errors
+/// The first error of `measure`, unchanged.
+pub fn measure_judged<E>(
+    workload: &Workload,
+    bounds: &Bounds,
+    mut measure: impl FnMut(&Workload) -> Result<Measurement, E>,
+) -> Result<Judged, E> {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let measurement = measure(workload)?;
+        let assessment = assess(workload, bounds, &measurement);
+        if assessment.verdict != Verdict::Inconclusive || attempts == ATTEMPTS {
+            return Ok(Judged { measurement, assessment, attempts });
+        }
+    }
+}
+
+fn symptoms(workload: &Workload, bounds: &Bounds, directions: &[Direction], sample: &Sample) -> Vec<Symptom> {
+    let pause = sample.pause.as_ref().is_some_and(|pause| {
+        Host::BOTH.iter().any(|host| pause.get(*host).tx > PAUSE_RATIO || pause.get(*host).rx > PAUSE_RATIO)
+    });
+    let low = directions.iter().any(|way| is_low(workload, bounds, *way, sample));
+    [(pause, Symptom::Pause), (low, Symptom::LowThroughput)]
+        .into_iter()
+        .filter_map(|(seen, symptom)| seen.then_some(symptom))
+        .collect()
+}
+
+fn is_low(workload: &Workload, bounds: &Bounds, way: Direction, sample: &Sample) -> bool {
+    // The bounds are those of a port, which loopback traffic does not cross.
+    let Some(rates) = sample.direction(way.from, way.to).filter(|_| !way.is_loopback()) else {
+        return false;
+    };
+    let below = |max_bps: f64, max_pps: f64| {
+        rates.wire_bps < LOW_SHARE * max_bps && rates.packets_per_sec < LOW_SHARE * max_pps
+    };
+    if !below(bounds.max_bps, bounds.max_pps) || posting_limited(workload, way, sample) {
+        return false;
+    }
+    bounds.base_rtt_seconds.is_none_or(|base_rtt| {
+        let window = window_rates(workload, way, bounds, base_rtt);
+        below(window.wire_bps, window.packets_per_sec)
+    })
+}
+
+/// Whether every requester that pays into this direction is known not to have kept its queues full.
+fn posting_limited(workload: &Workload, way: Direction, sample: &Sample) -> bool {
+    requesters(workload, way)
+        .iter()
+        .all(|host| sample.counters.get(*host).get(SEND_QUEUE_FULL).is_some_and(|ratio| *ratio < POSTING_LIMITED))
+}
+
+/// Relative standard deviation (n - 1) of a direction's goodput over the samples; 0 where nothing moves at all.
+fn goodput_deviation(measurement: &Measurement, way: Direction) -> f64 {
+    let goodput = |rates: &DirectionRates| rates.goodput_bps;
+    let values: Vec<f64> =
+        measurement.samples.iter().filter_map(|sample| sample.direction(way.from, way.to)).map(goodput).collect();
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    if values.len() < 2 || mean <= 0.0 {
+        return 0.0;
+    }
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (squares / (values.len() - 1) as f64).sqrt() / mean
+}
+
+#[cfg(test)]
+#[path = "verdict_tests.rs"]
+mod tests;

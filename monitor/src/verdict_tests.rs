@@ -1,0 +1,265 @@
+//! Tables of measurements with the verdict that each must get.
+
+use std::collections::BTreeMap;
+
+use kelpie_spaces::{Batch, Bytes, Depths, Device, Flow, Memory, MemoryPair, Mtu, Opcode, QpType, Request};
+
+use super::*;
+use crate::measurement::{PauseRatios, PerHost};
+
+const A_TO_B: (Host, Host) = (Host::A, Host::B);
+const B_TO_A: (Host, Host) = (Host::B, Host::A);
+const LOOP_A: (Host, Host) = (Host::A, Host::A);
+const LOW: &[Symptom] = &[Symptom::LowThroughput];
+const PAUSE: &[Symptom] = &[Symptom::Pause];
+
+/// 200 Gbit/s and 100 million packets a second.
+fn bounds() -> Bounds {
+    Bounds::new(200e9, 100e6)
+}
+
+fn flow((from, to): (Host, Host), op: Opcode, qps: u32, depth: u32, message: u64) -> Flow {
+    let memory = Memory { device: Device::Dram(0), mrs: 1, mr_size: Bytes(4 << 20) };
+    Flow {
+        from,
+        to,
+        qp_type: QpType::Rc,
+        qps,
+        mtu: Mtu::ALL[2],
+        wq_depth: Depths { send: depth, recv: depth },
+        batch: Batch { send: 1, recv: 1 },
+        pattern: vec![Request { op, sge: vec![Bytes(message)] }],
+        recv_sge: Vec::new(),
+        memory: MemoryPair { from: memory, to: memory },
+    }
+}
+
+fn write(way: (Host, Host)) -> Workload {
+    Workload::new(vec![flow(way, Opcode::Write, 8, 128, 65536)])
+}
+
+fn both_ways() -> Workload {
+    Workload::new(vec![flow(A_TO_B, Opcode::Write, 8, 128, 65536), flow(B_TO_A, Opcode::Write, 8, 128, 65536)])
+}
+
+/// A sample with (direction, gigabits per second on the wire, million packets per second).
+fn sample(directions: &[((Host, Host), f64, f64)]) -> Sample {
+    let rates = |&((from, to), gbps, mpps): &((Host, Host), f64, f64)| DirectionRates {
+        from,
+        to,
+        goodput_bps: gbps * 0.9e9,
+        wire_bps: gbps * 1e9,
+        packets_per_sec: mpps * 1e6,
+        messages_per_sec: mpps * 1e6,
+    };
+    Sample {
+        seconds: 1.0,
+        directions: directions.iter().map(rates).collect(),
+        pause: None,
+        counters: PerHost::default(),
+    }
+}
+
+fn of(samples: Vec<Sample>) -> Measurement {
+    Measurement { samples, hardware_events: Vec::new() }
+}
+
+fn steady(sample: &Sample) -> Measurement {
+    of(vec![sample.clone(); 4])
+}
+
+fn queue_full(mut sample: Sample, host: Host, ratio: f64) -> Sample {
+    sample.counters.get_mut(host).insert(SEND_QUEUE_FULL.to_owned(), ratio);
+    sample
+}
+
+fn check(name: &str, workload: &Workload, bounds: &Bounds, measurement: &Measurement, expected: &[Symptom]) {
+    let assessment = assess(workload, bounds, measurement);
+    assert_eq!(assessment, Assessment::of_symptoms(expected.to_vec()), "{name}");
+}
+
+#[test]
+fn a_rate_is_low_only_below_both_bounds() {
+    let one = write(A_TO_B);
+    let two = both_ways();
+    let read = Workload::new(vec![flow(A_TO_B, Opcode::Read, 8, 128, 65536)]);
+    let looped =
+        Workload::new(vec![flow(B_TO_A, Opcode::Write, 8, 128, 65536), flow(LOOP_A, Opcode::Write, 8, 128, 65536)]);
+    let table: &[(&str, &Workload, Sample, &[Symptom])] = &[
+        ("line rate", &one, sample(&[(A_TO_B, 198.0, 23.0)]), &[]),
+        ("at 80 %", &one, sample(&[(A_TO_B, 160.0, 18.0)]), &[]),
+        ("below 80 %", &one, sample(&[(A_TO_B, 159.9, 18.0)]), LOW),
+        ("packet rate", &one, sample(&[(A_TO_B, 60.0, 81.0)]), &[]),
+        ("neither", &one, sample(&[(A_TO_B, 60.0, 79.0)]), LOW),
+        ("hang", &one, sample(&[(A_TO_B, 0.0, 0.0)]), LOW),
+        ("one collapsed direction", &two, sample(&[(A_TO_B, 195.0, 22.0), (B_TO_A, 5.0, 0.6)]), LOW),
+        ("both full", &two, sample(&[(A_TO_B, 195.0, 22.0), (B_TO_A, 190.0, 22.0)]), &[]),
+        ("READ pays backwards", &read, sample(&[(B_TO_A, 190.0, 22.0)]), &[]),
+        ("READ pays backwards, low", &read, sample(&[(B_TO_A, 90.0, 11.0)]), LOW),
+        ("acknowledgements are no load", &one, sample(&[(A_TO_B, 190.0, 22.0), (B_TO_A, 1.0, 5.0)]), &[]),
+        ("loopback crosses no port", &looped, sample(&[(B_TO_A, 190.0, 22.0), (LOOP_A, 50.0, 6.0)]), &[]),
+        ("loopback holds back the port", &looped, sample(&[(B_TO_A, 90.0, 11.0), (LOOP_A, 90.0, 11.0)]), LOW),
+    ];
+    for (name, workload, sample, expected) in table {
+        check(name, workload, &bounds(), &steady(sample), expected);
+    }
+}
+
+#[test]
+fn pause_of_any_host_and_sense_counts() {
+    let zero = PauseRatios::default();
+    let tx = |ratio| PauseRatios { tx: ratio, rx: 0.0 };
+    let rx = |ratio| PauseRatios { tx: 0.0, rx: ratio };
+    let table: &[(&str, PerHost<PauseRatios>, f64, &[Symptom])] = &[
+        ("none", PerHost { a: zero, b: zero }, 198.0, &[]),
+        ("at the threshold", PerHost { a: zero, b: tx(0.001) }, 198.0, &[]),
+        ("sent by b", PerHost { a: zero, b: tx(0.0011) }, 198.0, PAUSE),
+        ("received by a", PerHost { a: rx(0.2), b: zero }, 198.0, PAUSE),
+        ("both symptoms", PerHost { a: zero, b: tx(0.5) }, 90.0, &[Symptom::Pause, Symptom::LowThroughput]),
+    ];
+    for (name, pause, gbps, expected) in table {
+        let seen = Sample { pause: Some(*pause), ..sample(&[(A_TO_B, *gbps, 12.0)]) };
+        check(name, &write(A_TO_B), &bounds(), &steady(&seen), expected);
+    }
+}
+
+#[test]
+fn pause_is_judged_on_the_mean_of_the_samples() {
+    let with = |ratio| Sample {
+        pause: Some(PerHost { a: PauseRatios::default(), b: PauseRatios { tx: ratio, rx: 0.0 } }),
+        ..sample(&[(A_TO_B, 198.0, 23.0)])
+    };
+    let burst = of(vec![with(0.003), with(0.0), with(0.0), with(0.0)]);
+    check("0.075 % on average", &write(A_TO_B), &bounds(), &burst, &[]);
+    let more = of(vec![with(0.005), with(0.0), with(0.0), with(0.0)]);
+    check("0.125 % on average", &write(A_TO_B), &bounds(), &more, PAUSE);
+}
+
+#[test]
+fn an_application_that_does_not_keep_injecting_is_no_anomaly() {
+    let slow = sample(&[(A_TO_B, 90.0, 11.0)]);
+    let read = Workload::new(vec![flow(B_TO_A, Opcode::Read, 8, 128, 65536)]);
+    let shared =
+        Workload::new(vec![flow(A_TO_B, Opcode::Write, 8, 128, 65536), flow(B_TO_A, Opcode::Read, 8, 128, 65536)]);
+    let one = write(A_TO_B);
+    let table: &[(&str, &Workload, Sample, &[Symptom])] = &[
+        ("no counter", &one, slow.clone(), LOW),
+        ("full queues", &one, queue_full(slow.clone(), Host::A, 0.9), LOW),
+        ("empty queues", &one, queue_full(slow.clone(), Host::A, 0.49), &[]),
+        ("the responder's queues say nothing", &one, queue_full(slow.clone(), Host::B, 0.0), LOW),
+        ("the requester of a READ", &read, queue_full(slow.clone(), Host::B, 0.1), &[]),
+        ("one of two requesters injects", &shared, queue_full(slow.clone(), Host::A, 0.1), LOW),
+        ("none of two injects", &shared, queue_full(queue_full(slow.clone(), Host::A, 0.1), Host::B, 0.2), &[]),
+    ];
+    for (name, workload, sample, expected) in table {
+        check(name, workload, &bounds(), &steady(sample), expected);
+    }
+}
+
+#[test]
+fn a_small_window_is_no_anomaly() {
+    let rtt = bounds().with_base_rtt(2e-6);
+    let of_flow = |op, qps, depth, message| Workload::new(vec![flow(A_TO_B, op, qps, depth, message)]);
+    let stop_and_wait = {
+        let mut flow = flow(A_TO_B, Opcode::Write, 1, 16, 65536);
+        flow.batch.send = 16;
+        Workload::new(vec![flow])
+    };
+    let to_b = |gbps, mpps| sample(&[(A_TO_B, gbps, mpps)]);
+    let to_a = |gbps, mpps| sample(&[(B_TO_A, gbps, mpps)]);
+    // One 512 B message at a time and 2 us for each: 2.35 Gbit/s, 0.49 million packets a second.
+    let table: &[(&str, &Workload, Sample, &[Symptom])] = &[
+        ("one outstanding", &of_flow(Opcode::Write, 1, 1, 512), to_b(2.2, 0.45), &[]),
+        ("one outstanding, slower than that", &of_flow(Opcode::Write, 1, 1, 512), to_b(1.5, 0.32), LOW),
+        ("128 outstanding", &of_flow(Opcode::Write, 1, 128, 512), to_b(60.0, 13.0), LOW),
+        // 64 KiB take 2.8 us on the wire: one at a time reaches 117 Gbit/s, two reach the line.
+        ("a long message, one outstanding", &of_flow(Opcode::Write, 1, 1, 65536), to_b(110.0, 12.0), &[]),
+        ("long messages, two outstanding", &of_flow(Opcode::Write, 1, 2, 65536), to_b(110.0, 12.0), LOW),
+        // 16 long messages and then a round trip: 192 Gbit/s instead of 200.
+        ("a whole queue at a time", &stop_and_wait, to_b(155.0, 18.0), &[]),
+        ("a whole queue at a time, slower than that", &stop_and_wait, to_b(150.0, 17.0), LOW),
+        // 16 READs of 512 B in 2 us: 38 Gbit/s, whatever the send queue holds.
+        ("READs outstanding", &of_flow(Opcode::Read, 1, 128, 512), to_a(35.0, 7.4), &[]),
+        ("READs outstanding, slower than that", &of_flow(Opcode::Read, 1, 128, 512), to_a(25.0, 5.5), LOW),
+        ("many QPs fill the link", &of_flow(Opcode::Read, 16, 128, 512), to_a(35.0, 7.4), LOW),
+    ];
+    for (name, workload, sample, expected) in table {
+        check(name, workload, &rtt, &steady(sample), expected);
+    }
+    let mut short_receive = of_flow(Opcode::Send, 1, 128, 512);
+    short_receive.flows[0].wq_depth.recv = 1;
+    check("one receive", &short_receive, &rtt, &steady(&to_b(2.2, 0.45)), &[]);
+    check("without a calibrated round trip", &short_receive, &bounds(), &steady(&to_b(2.2, 0.45)), LOW);
+}
+
+#[test]
+fn unstable_traffic_says_nothing_unless_every_sample_agrees() {
+    let at = |rates: &[f64]| of(rates.iter().map(|gbps| sample(&[(A_TO_B, *gbps, 10.0)])).collect());
+    let one = write(A_TO_B);
+    check("steady", &one, &bounds(), &at(&[190.0, 192.0, 188.0, 191.0]), &[]);
+    check("10 % around the line is stable", &one, &bounds(), &at(&[150.0, 175.0, 180.0, 185.0]), &[]);
+    check("always low", &one, &bounds(), &at(&[20.0, 90.0, 40.0, 120.0]), LOW);
+    for rates in [[190.0, 100.0, 190.0, 190.0], [190.0, 190.0, 190.0, 0.0], [300.0, 170.0, 190.0, 165.0]] {
+        let assessment = assess(&one, &bounds(), &at(&rates));
+        assert_eq!(assessment.verdict, Verdict::Inconclusive, "{rates:?}");
+        assert!(
+            matches!(assessment.inconclusive, Some(Inconclusive::Unstable { deviation }) if deviation > 0.1),
+            "{rates:?}"
+        );
+    }
+}
+
+#[test]
+fn a_gap_in_the_measurement_is_no_anomaly() {
+    let table = [
+        of(Vec::new()),
+        steady(&sample(&[])),
+        steady(&sample(&[(A_TO_B, 198.0, 23.0)])),
+        of(vec![sample(&[(A_TO_B, 1.0, 1.0), (B_TO_A, 1.0, 1.0)]), sample(&[(A_TO_B, 1.0, 1.0)])]),
+    ];
+    for measurement in &table {
+        let assessment = assess(&both_ways(), &bounds(), measurement);
+        assert_eq!(assessment, Assessment::of_nothing(Inconclusive::NoSamples), "{measurement:?}");
+    }
+}
+
+#[test]
+fn inconclusive_is_measured_again_three_times_at_most() {
+    let full = steady(&sample(&[(A_TO_B, 198.0, 23.0)]));
+    let gap = of(Vec::new());
+    let table: &[(&[&Measurement], u32, Verdict)] = &[
+        (&[&full], 1, Verdict::Healthy),
+        (&[&gap, &full], 2, Verdict::Healthy),
+        (&[&gap, &gap, &full], 3, Verdict::Healthy),
+        (&[&gap, &gap, &gap], 3, Verdict::Inconclusive),
+    ];
+    for (script, attempts, verdict) in table {
+        let mut answers = script.iter();
+        let judged = measure_judged(&write(A_TO_B), &bounds(), |_| {
+            answers.next().map(|measurement| (*measurement).clone()).ok_or("asked too often")
+        })
+        .expect("the script is long enough");
+        assert_eq!((judged.attempts, judged.assessment.verdict), (*attempts, *verdict));
+        assert_eq!(&judged.measurement, script[script.len() - 1]);
+    }
+    let failed = measure_judged(&write(A_TO_B), &bounds(), |_| Err::<Measurement, _>("agent gone"));
+    assert_eq!(failed, Err("agent gone"));
+}
+
+#[test]
+fn assessments_have_a_stable_json_shape() {
+    let anomalous = Assessment::of_symptoms(vec![Symptom::Pause, Symptom::LowThroughput]);
+    let unstable = Assessment::of_nothing(Inconclusive::Unstable { deviation: 0.5 });
+    let table = [
+        (anomalous, r#"{"verdict":"anomalous","symptoms":["pause","low_throughput"]}"#),
+        (unstable, r#"{"verdict":"inconclusive","symptoms":[],"inconclusive":{"why":"unstable","deviation":0.5}}"#),
+    ];
+    for (assessment, expected) in table {
+        let text = serde_json::to_string(&assessment).expect("plain data");
+        assert_eq!(text, expected);
+        assert_eq!(serde_json::from_str::<Assessment>(&text).expect("its own output"), assessment);
+    }
+    let counters: BTreeMap<String, f64> = BTreeMap::new();
+    let text = serde_json::to_string(&PerHost { a: counters.clone(), b: counters }).expect("plain data");
+    assert_eq!(text, r#"{"a":{},"b":{}}"#);
+}

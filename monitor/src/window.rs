@@ -1,0 +1,114 @@
+//! What a workload itself allows: the directions it loads and the rate its outstanding window can carry.
+
+use kelpie_spaces::{Flow, Host, Opcode, Workload};
+
+use crate::measurement::Bounds;
+
+/// READs that a QP keeps outstanding on the wire, whatever its send queue holds.
+///
+/// Units: requests. Source: `max_rd_atomic`, 16 in the mlx5 and bnxt drivers (`ibv_device_attr.max_qp_rd_atom`).
+pub const OUTSTANDING_READS: f64 = 16.0;
+
+/// Bytes that every `RoCEv2` packet adds to its payload on the wire.
+///
+/// Units: bytes. Source: preamble 8, gap 12, Ethernet 14 and 4, IPv4 20, UDP 8, BTH 12, ICRC 4. Extension
+/// headers (AETH 4, DETH 8, RETH 16) are left out, so the window's rate is not overestimated.
+pub const PACKET_OVERHEAD: f64 = 82.0;
+
+/// One direction that payload takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Direction {
+    /// Host that sends the payload.
+    pub from: Host,
+    /// Host that receives the payload.
+    pub to: Host,
+}
+
+impl Direction {
+    /// Where the payload of `op` on `flow` goes: READ brings it back to the requester.
+    pub fn of(flow: &Flow, op: Opcode) -> Self {
+        match op {
+            Opcode::Read => Self { from: flow.to, to: flow.from },
+            Opcode::Send | Opcode::Write => Self { from: flow.from, to: flow.to },
+        }
+    }
+
+    /// Whether the payload stays on its host and does not cross a port.
+    pub fn is_loopback(self) -> bool {
+        self.from == self.to
+    }
+}
+
+/// Every direction that `workload` loads, in order and once each.
+pub fn loaded_directions(workload: &Workload) -> Vec<Direction> {
+    let mut directions: Vec<Direction> = workload
+        .flows
+        .iter()
+        .flat_map(|flow| flow.pattern.iter().map(|request| Direction::of(flow, request.op)))
+        .collect();
+    directions.sort_unstable();
+    directions.dedup();
+    directions
+}
+
+/// The hosts whose requesters pay into `direction`, in order and once each.
+pub fn requesters(workload: &Workload, direction: Direction) -> Vec<Host> {
+    let pays = |flow: &&Flow| flow.pattern.iter().any(|request| Direction::of(flow, request.op) == direction);
+    let mut hosts: Vec<Host> = workload.flows.iter().filter(pays).map(|flow| flow.from).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    hosts
+}
+
+/// The most that the outstanding requests of a workload can carry in one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct WindowRates {
+    /// Units: bits/s on the wire.
+    pub wire_bps: f64,
+    /// Units: packets/s.
+    pub packets_per_sec: f64,
+}
+
+/// What the windows of all flows that pay into `direction` carry over a round trip of `base_rtt` seconds.
+///
+/// A queue of `d` requests that is refilled `b` at a time turns over once in a round trip and the time that
+/// `b` requests take on the wire: exact for stop-and-wait (`b = d`) and for a sliding window (`b = 1`).
+pub fn window_rates(workload: &Workload, direction: Direction, bounds: &Bounds, base_rtt: f64) -> WindowRates {
+    workload.flows.iter().map(|flow| flow_rates(flow, direction, bounds, base_rtt)).fold(
+        WindowRates::default(),
+        |sum, rates| WindowRates {
+            wire_bps: sum.wire_bps + rates.wire_bps,
+            packets_per_sec: sum.packets_per_sec + rates.packets_per_sec,
+        },
+    )
+}
+
+fn flow_rates(flow: &Flow, direction: Direction, bounds: &Bounds, base_rtt: f64) -> WindowRates {
+    let requests = flow.pattern.len() as f64;
+    if requests == 0.0 {
+        return WindowRates::default();
+    }
+    let count = |op: Opcode| flow.pattern.iter().filter(|request| request.op == op).count() as f64;
+    let packets = |size: u64| size.div_ceil(flow.mtu.bytes()).max(1) as f64;
+    let wire_bits = |size: u64| (size as f64 + PACKET_OVERHEAD * packets(size)) * 8.0;
+    let mean_seconds =
+        flow.pattern.iter().map(|request| wire_bits(request.message().0)).sum::<f64>() / requests / bounds.max_bps;
+    let turnover = |window: f64, refill: u32| window / (base_rtt + f64::from(refill.max(1)) * mean_seconds);
+
+    let mut per_qp = turnover(f64::from(flow.wq_depth.send), flow.batch.send);
+    // Of a mixed vector only some requests use a limit, so the limit holds for proportionally more of them.
+    if count(Opcode::Send) > 0.0 {
+        let window = f64::from(flow.wq_depth.recv) * requests / count(Opcode::Send);
+        per_qp = per_qp.min(turnover(window, flow.batch.recv));
+    }
+    if count(Opcode::Read) > 0.0 {
+        per_qp = per_qp.min(turnover(OUTSTANDING_READS * requests / count(Opcode::Read), 1));
+    }
+    let vectors_per_sec = per_qp * f64::from(flow.qps) / requests;
+
+    let paying = flow.pattern.iter().filter(|request| Direction::of(flow, request.op) == direction);
+    paying.map(|request| request.message().0).fold(WindowRates::default(), |sum, size| WindowRates {
+        wire_bps: sum.wire_bps + wire_bits(size) * vectors_per_sec,
+        packets_per_sec: sum.packets_per_sec + packets(size) * vectors_per_sec,
+    })
+}
