@@ -54,6 +54,11 @@ pub enum QpType {
     Ud,
 }
 
+impl QpType {
+    /// Every transport.
+    pub const ALL: [QpType; 3] = [QpType::Rc, QpType::Uc, QpType::Ud];
+}
+
 impl fmt::Display for QpType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -74,6 +79,11 @@ pub enum Opcode {
     Write,
     /// One-sided RDMA READ.
     Read,
+}
+
+impl Opcode {
+    /// Every operation.
+    pub const ALL: [Opcode; 3] = [Opcode::Send, Opcode::Write, Opcode::Read];
 }
 
 impl fmt::Display for Opcode {
@@ -218,7 +228,7 @@ pub struct Request {
 impl Request {
     /// Message size: the sum of the elements.
     pub fn message(&self) -> Bytes {
-        Bytes(self.sge.iter().map(|size| size.0).sum())
+        Bytes(self.sge.iter().map(|size| size.0).fold(0, u64::saturating_add))
     }
 }
 

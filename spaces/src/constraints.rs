@@ -1,0 +1,281 @@
+//! The rules between the fields of a workload that verbs impose, and the sizes beyond which none is accepted. Bounds of a space live in `space`.
+
+use crate::units::Bytes;
+use crate::workload::{Flow, Host, Memory, Opcode, QpType, Request, Workload};
+
+/// Most flows of a workload. Source: our choice, because the coexistence cases of the paper need two.
+pub const MAX_FLOWS: usize = 64;
+/// Most requests of a vector. Source: our choice, because the paper's n (processing units times stages) stays far below.
+pub const MAX_PATTERN: usize = 1024;
+/// Most elements of a scatter-gather list. Source: our choice, because devices report a `max_sge` of 30 or less.
+pub const MAX_SGE: usize = 64;
+/// Most QPs of a NIC. Source: our choice, three times the 20 K of Collie section 4, dimension 3.
+pub const MAX_QPS: u64 = 1 << 16;
+/// Most MRs of a host. Source: our choice, five times the 200 K of Collie section 4, dimension 2.
+pub const MAX_MRS: u64 = 1 << 20;
+/// Most bytes pinned on a host. Source: our choice, eight times the 2 TB of the largest server in Collie, table 1.
+pub const MAX_PINNED: Bytes = Bytes(16 << 40);
+/// Deepest work queue. Source: our choice, twice the `max_qp_wr` of 32,768 that current devices report.
+pub const MAX_DEPTH: u32 = 1 << 16;
+/// Longest message. Source: IBTA volume 1, section 9.3.3: 2 GiB.
+pub const MAX_MESSAGE: Bytes = Bytes(1 << 31);
+
+/// A broken rule and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {rule}")]
+pub struct Violation {
+    /// Key path, such as `flows[0].batch.send`.
+    pub path: String,
+    /// The rule.
+    pub rule: Rule,
+}
+
+/// A rule that a workload breaks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rule {
+    /// Another format or version.
+    #[error("this is format `{0}`; write `kelpie: workload/1`")]
+    Format(String),
+    /// A zero, or more than is accepted.
+    #[error("{value} is outside 1 to {max}")]
+    OutOfBounds {
+        /// The value.
+        value: u64,
+        /// The largest accepted.
+        max: u64,
+    },
+    /// A list that is empty or too long.
+    #[error("{len} entries; write 1 to {max}")]
+    Length {
+        /// Its length.
+        len: usize,
+        /// The longest accepted.
+        max: usize,
+    },
+    /// Not in the transport's set of operations. Source: IBTA volume 1, section 9.1, table 36; `ibv_post_send(3)`.
+    #[error("{qp_type} cannot {op}: RC does SEND, WRITE and READ, UC does SEND and WRITE, UD does SEND")]
+    Operation {
+        /// The transport.
+        qp_type: QpType,
+        /// The operation.
+        op: Opcode,
+    },
+    /// Source: IBTA volume 1, section 9.8.3: a datagram is one packet.
+    #[error("a UD message of {message} is longer than the path MTU of {mtu}B: UD sends one packet per message")]
+    DatagramOverMtu {
+        /// Message size.
+        message: Bytes,
+        /// Path MTU in bytes.
+        mtu: u64,
+    },
+    /// A chained post larger than its queue could never be posted. Source: `ibv_post_send(3)`, ENOMEM.
+    #[error("a batch of {batch} work requests does not fit a queue of depth {depth}")]
+    BatchOverDepth {
+        /// Work requests per post call.
+        batch: u32,
+        /// Queue depth.
+        depth: u32,
+    },
+    /// Source: `ibv_reg_mr(3)`: an element lies within one MR.
+    #[error("an element of {element} does not fit an MR of {mr_size} at the {side}")]
+    ElementOverMr {
+        /// Element size.
+        element: Bytes,
+        /// MR size.
+        mr_size: Bytes,
+        /// `requester` or `responder`.
+        side: &'static str,
+    },
+    /// Source: IBTA volume 1, section 9.4.3: the remote range of a WRITE or READ lies within one MR.
+    #[error("a {op} of {message} does not fit an MR of {mr_size} at the responder")]
+    RemoteOverMr {
+        /// The operation.
+        op: Opcode,
+        /// Message size.
+        message: Bytes,
+        /// The responder's MR size.
+        mr_size: Bytes,
+    },
+    /// Source: IBTA volume 1, section 9.7.5.2.4: a message longer than the posted receive is an error.
+    #[error("the receive vector holds {held}, the largest SEND has {message}")]
+    ReceiveTooShort {
+        /// Sum of the receive elements.
+        held: Bytes,
+        /// The largest SEND.
+        message: Bytes,
+    },
+    /// A receive vector that nothing uses.
+    #[error("a receive vector without a SEND in the pattern is never used; remove it")]
+    ReceiveWithoutSend,
+    /// More of something on one host than is accepted.
+    #[error("{total} {what} in all on host {host}; at most {max} are accepted")]
+    Total {
+        /// `QPs`, `MRs` or `pinned bytes`.
+        what: &'static str,
+        /// The host.
+        host: Host,
+        /// How many.
+        total: u64,
+        /// The largest accepted.
+        max: u64,
+    },
+}
+
+impl QpType {
+    /// Whether the transport does this operation.
+    pub fn supports(self, op: Opcode) -> bool {
+        match self {
+            QpType::Rc => true,
+            QpType::Uc => op != Opcode::Read,
+            QpType::Ud => op == Opcode::Send,
+        }
+    }
+}
+
+/// Checks every rule, in the order of the file.
+///
+/// # Errors
+/// The first violation.
+pub fn check(workload: &Workload) -> Result<(), Violation> {
+    if workload.kelpie != Workload::FORMAT {
+        let shown = workload.kelpie.chars().take(40).collect();
+        return Err(Violation { path: "kelpie".to_owned(), rule: Rule::Format(shown) });
+    }
+    length(workload.flows.len(), MAX_FLOWS).map_err(|rule| Violation { path: "flows".to_owned(), rule })?;
+    for (index, flow) in workload.flows.iter().enumerate() {
+        check_flow(flow).map_err(|(key, rule)| Violation { path: format!("flows[{index}].{key}"), rule })?;
+    }
+    for host in Host::BOTH {
+        let use_of = Footprint::of(workload, host);
+        let limits = [
+            ("qps", "QPs", use_of.qps, MAX_QPS),
+            ("memory", "MRs", use_of.mrs, MAX_MRS),
+            ("memory", "pinned bytes", use_of.pinned, MAX_PINNED.0),
+        ];
+        for (key, what, total, max) in limits {
+            if total > max {
+                let first = workload.flows.iter().position(|flow| flow.from == host || flow.to == host);
+                let path = format!("flows[{}].{key}", first.unwrap_or(0));
+                return Err(Violation { path, rule: Rule::Total { what, host, total, max } });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the flows of a workload take from one host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Footprint {
+    /// Connections that end here; a loopback connection counts once.
+    pub qps: u64,
+    /// MRs registered, both ends of a loopback flow.
+    pub mrs: u64,
+    /// Units: bytes.
+    pub pinned: u64,
+}
+
+impl Footprint {
+    /// Adds up the flows that touch `host`.
+    pub fn of(workload: &Workload, host: Host) -> Self {
+        let mut sum = Footprint::default();
+        for flow in &workload.flows {
+            let qps = u64::from(flow.qps);
+            if flow.from == host || flow.to == host {
+                sum.qps = sum.qps.saturating_add(qps);
+            }
+            for (end, memory) in [(flow.from, &flow.memory.from), (flow.to, &flow.memory.to)] {
+                if end == host {
+                    let mrs = qps.saturating_mul(memory.mrs.into());
+                    sum.mrs = sum.mrs.saturating_add(mrs);
+                    sum.pinned = sum.pinned.saturating_add(mrs.saturating_mul(memory.mr_size.0));
+                }
+            }
+        }
+        sum
+    }
+}
+
+type Broken = (String, Rule);
+
+fn check_flow(flow: &Flow) -> Result<(), Broken> {
+    bounded("qps", flow.qps.into(), MAX_QPS)?;
+    for (side, depth, batch) in
+        [("send", flow.wq_depth.send, flow.batch.send), ("recv", flow.wq_depth.recv, flow.batch.recv)]
+    {
+        bounded(&format!("wq_depth.{side}"), depth.into(), MAX_DEPTH.into())?;
+        bounded(&format!("batch.{side}"), batch.into(), MAX_DEPTH.into())?;
+        if batch > depth {
+            return Err((format!("batch.{side}"), Rule::BatchOverDepth { batch, depth }));
+        }
+    }
+    check_memory("memory.from", &flow.memory.from)?;
+    check_memory("memory.to", &flow.memory.to)?;
+    length(flow.pattern.len(), MAX_PATTERN).map_err(|rule| ("pattern".to_owned(), rule))?;
+    for (index, request) in flow.pattern.iter().enumerate() {
+        check_request(flow, request).map_err(|(key, rule)| (format!("pattern[{index}].{key}"), rule))?;
+    }
+    check_receive(flow)
+}
+
+fn check_memory(key: &str, memory: &Memory) -> Result<(), Broken> {
+    bounded(&format!("{key}.mrs"), memory.mrs.into(), MAX_MRS)?;
+    bounded(&format!("{key}.mr_size"), memory.mr_size.0, MAX_PINNED.0)
+}
+
+fn check_request(flow: &Flow, request: &Request) -> Result<(), Broken> {
+    let op = request.op;
+    if !flow.qp_type.supports(op) {
+        return Err(("op".to_owned(), Rule::Operation { qp_type: flow.qp_type, op }));
+    }
+    check_elements(&request.sge, flow.memory.from.mr_size, "requester")
+        .map_err(|(index, rule)| (format!("sge{index}"), rule))?;
+    let message = request.message();
+    bounded("sge", message.0, MAX_MESSAGE.0)?;
+    let mtu = flow.mtu.bytes();
+    if flow.qp_type == QpType::Ud && message.0 > mtu {
+        return Err(("sge".to_owned(), Rule::DatagramOverMtu { message, mtu }));
+    }
+    let mr_size = flow.memory.to.mr_size;
+    let lands_whole = op != Opcode::Send || flow.recv_sge.is_empty();
+    if lands_whole && message > mr_size {
+        return Err(("sge".to_owned(), Rule::RemoteOverMr { op, message, mr_size }));
+    }
+    Ok(())
+}
+
+fn check_receive(flow: &Flow) -> Result<(), Broken> {
+    if flow.recv_sge.is_empty() {
+        return Ok(());
+    }
+    let sends = flow.pattern.iter().filter(|request| request.op == Opcode::Send);
+    let Some(message) = sends.map(Request::message).max() else {
+        return Err(("recv_sge".to_owned(), Rule::ReceiveWithoutSend));
+    };
+    check_elements(&flow.recv_sge, flow.memory.to.mr_size, "responder")
+        .map_err(|(index, rule)| (format!("recv_sge{index}"), rule))?;
+    let held = Bytes(flow.recv_sge.iter().map(|size| size.0).fold(0, u64::saturating_add));
+    if held < message {
+        return Err(("recv_sge".to_owned(), Rule::ReceiveTooShort { held, message }));
+    }
+    Ok(())
+}
+
+/// An element list: its length, each element's bounds, each element against its MR. The key part is `[i]` or nothing.
+fn check_elements(sge: &[Bytes], mr_size: Bytes, side: &'static str) -> Result<(), Broken> {
+    length(sge.len(), MAX_SGE).map_err(|rule| (String::new(), rule))?;
+    for (index, &element) in sge.iter().enumerate() {
+        bounded(&format!("[{index}]"), element.0, MAX_MESSAGE.0)?;
+        if element > mr_size {
+            return Err((format!("[{index}]"), Rule::ElementOverMr { element, mr_size, side }));
+        }
+    }
+    Ok(())
+}
+
+fn bounded(key: &str, value: u64, max: u64) -> Result<(), Broken> {
+    if (1..=max).contains(&value) { Ok(()) } else { Err((key.to_owned(), Rule::OutOfBounds { value, max })) }
+}
+
+fn length(len: usize, max: usize) -> Result<(), Rule> {
+    if (1..=max).contains(&len) { Ok(()) } else { Err(Rule::Length { len, max }) }
+}
