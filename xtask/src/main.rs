@@ -1,1 +1,36 @@
-fn main() {}
+//! Developer tasks: one row per subcommand. The work of each is in its own file.
+
+mod lab;
+
+use std::env;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Name, what it does, and the function that does it.
+type Task = (&'static str, &'static str, fn(&[String]) -> anyhow::Result<()>);
+
+const TASKS: [Task; 1] = [("lab", "two guests with Soft-RoCE: install, up, status, run, down", lab::run)];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let task = args.first().and_then(|name| TASKS.iter().find(|(known, ..)| known == name));
+    let Some((_, _, run)) = task else {
+        eprintln!("usage: cargo xtask TASK");
+        for (name, about, _) in TASKS {
+            eprintln!("  {name:<10} {about}");
+        }
+        return ExitCode::from(2);
+    };
+    match run(&args[1..]) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The root of the workspace.
+pub(crate) fn workspace_root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the workspace that built this exists")
+}

@@ -1,0 +1,217 @@
+//! `cargo xtask lab`: two QEMU guests with Soft-RoCE, each running an agent, from Debian packages only.
+//! The guests' side is `lab/init`; the commands here only prepare, start, reach and end them.
+
+mod guest;
+mod initramfs;
+mod kernel;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use std::{env, fs, io};
+
+use anyhow::{Context, Result, bail};
+
+use guest::{Guest, NAMES};
+
+/// What the guests and the preparation need, as Debian packages.
+const PACKAGES: [&str; 9] = [
+    "qemu-system-x86",
+    "busybox-static",
+    "kmod",
+    "xz-utils",
+    "binutils",
+    "iproute2",
+    "libibverbs1",
+    "ibverbs-providers",
+    "rdma-core",
+];
+
+/// Programs whose absence means that `install` was not run.
+const PROGRAMS: [&str; 4] = ["qemu-system-x86_64", "busybox", "depmod", "rdma"];
+
+/// Longest boot that is waited for; 9 s on an idle machine of two cores.
+const BOOT_LIMIT: Duration = Duration::from_secs(120);
+
+const USAGE: &str = "usage: cargo xtask lab install | up [--kernel 6.1|6.12] | status | run a|b -- COMMAND | down";
+
+/// Runs one lab command.
+pub fn run(args: &[String]) -> Result<()> {
+    // Where a user's shell has no /sbin, the tools of kmod and iproute2 are there all the same.
+    let path = env::var("PATH").unwrap_or_default();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let lab = Lab { root: crate::workspace_root(), path: format!("{path}:/usr/sbin:/sbin") };
+    match words.as_slice() {
+        ["install"] => lab.install(),
+        ["up"] => lab.up("6.1"),
+        ["up", "--kernel", version @ ("6.1" | "6.12")] => lab.up(version),
+        ["status"] => lab.status(),
+        ["run", name, "--", command @ ..] if !command.is_empty() => lab.run_in(name, &command.join(" ")),
+        ["down"] => lab.down(),
+        _ => bail!("{USAGE}"),
+    }
+}
+
+/// Where the lab keeps its state, and how it finds programs.
+struct Lab {
+    root: PathBuf,
+    path: String,
+}
+
+impl Lab {
+    fn state(&self) -> PathBuf {
+        self.root.join("target/lab")
+    }
+
+    fn guests(&self) -> [Guest; 2] {
+        NAMES.map(|name| Guest::new(&self.state(), name))
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env("PATH", &self.path);
+        command
+    }
+
+    fn missing_programs(&self) -> Vec<&'static str> {
+        let found = |program: &str| env::split_paths(&self.path).any(|dir| dir.join(program).is_file());
+        PROGRAMS.into_iter().filter(|program| !found(program)).collect()
+    }
+
+    fn install(&self) -> Result<()> {
+        let sudo = if is_root()? { None } else { Some("sudo") };
+        for step in [vec!["apt-get", "update", "-qq"], [&["apt-get", "install", "-y", "-qq", "--no-install-recommends"][..], &PACKAGES].concat()] {
+            let line: Vec<&str> = sudo.into_iter().chain(step).collect();
+            let status = self
+                .command(line[0])
+                .args(&line[1..])
+                .env("DEBIAN_FRONTEND", "noninteractive")
+                .status()
+                .with_context(|| format!("run {}: the lab is made of Debian packages and needs apt", line[0]))?;
+            if !status.success() {
+                bail!("`{}` failed; install these by hand: {}", line.join(" "), PACKAGES.join(" "));
+            }
+        }
+        Ok(())
+    }
+
+    fn up(&self, kernel: &str) -> Result<()> {
+        let started = Instant::now();
+        let missing = self.missing_programs();
+        if !missing.is_empty() {
+            bail!("{} not found: run `cargo xtask lab install` first", missing.join(", "));
+        }
+        fs::create_dir_all(self.state().join("share"))?;
+        let fresh = self.deploy()?;
+        let guests = self.guests();
+        if guests.iter().all(Guest::is_running) {
+            if fresh {
+                for guest in &guests {
+                    guest.execute("kill -9 $(cat /run/agent.pid)", Duration::from_secs(10))?;
+                }
+            }
+        } else {
+            self.down()?;
+            let kernel = kernel::prepare(self, kernel)?;
+            for guest in &guests {
+                guest.start(self, &kernel)?;
+            }
+            for guest in &guests {
+                guest.wait_ready(BOOT_LIMIT)?;
+            }
+            self.write_pair(&guests)?;
+        }
+        for guest in &guests {
+            guest.wait_agent(Duration::from_secs(60))?;
+        }
+        println!("lab is up after {:.0} s: {}", started.elapsed().as_secs_f64(), self.state().join("pair.yaml").display());
+        Ok(())
+    }
+
+    /// Builds the binary with verbs and puts it where the guests read it; whether it changed.
+    fn deploy(&self) -> Result<bool> {
+        let status = Command::new(env::var("CARGO").unwrap_or_else(|_| "cargo".into()))
+            .args(["build", "--quiet", "--package", "kelpie", "--features", "verbs"])
+            .current_dir(&self.root)
+            .status()
+            .context("run cargo build")?;
+        if !status.success() {
+            bail!("building kelpie with its feature `verbs` failed: it needs libibverbs-dev librdmacm-dev libclang-dev");
+        }
+        let built = env::current_exe()?.with_file_name("kelpie");
+        let (new, shared) = (self.state().join("share/kelpie.new"), self.state().join("share/kelpie"));
+        let stripped = self.command("strip").arg("-o").arg(&new).arg(&built).status().context("run strip")?;
+        if !stripped.success() {
+            bail!("strip {} failed", built.display());
+        }
+        let changed = fs::read(&shared).ok() != Some(fs::read(&new)?);
+        fs::rename(&new, &shared)?;
+        Ok(changed)
+    }
+
+    /// The shipped pair file with the ports that the guests got.
+    fn write_pair(&self, guests: &[Guest; 2]) -> Result<()> {
+        let mut text = fs::read_to_string(self.root.join("lab/pair.yaml")).context("read lab/pair.yaml")?;
+        for (guest, shipped) in guests.iter().zip(["127.0.0.1:7471", "127.0.0.1:7472"]) {
+            text = text.replace(shipped, &format!("127.0.0.1:{}", guest.port()?));
+        }
+        let new = self.state().join("pair.yaml.new");
+        fs::write(&new, text)?;
+        fs::rename(&new, self.state().join("pair.yaml")).context("write pair.yaml")
+    }
+
+    fn status(&self) -> Result<()> {
+        let mut down = Vec::new();
+        for guest in self.guests() {
+            if guest.is_running() {
+                let (links, _) = guest.execute("rdma link; rdma resource", Duration::from_secs(10))?;
+                println!("{}: up, agent on 127.0.0.1:{}\n{links}", guest.name, guest.port()?);
+            } else {
+                down.push(guest.name);
+            }
+        }
+        if !down.is_empty() {
+            bail!("guest {} is down: run `cargo xtask lab up`", down.join(" and "));
+        }
+        Ok(())
+    }
+
+    fn run_in(&self, name: &str, command: &str) -> Result<()> {
+        let guest = self.guests().into_iter().find(|guest| guest.name == name).with_context(|| USAGE)?;
+        let (output, status) = guest.execute(command, Duration::from_secs(600))?;
+        print!("{output}");
+        if status != 0 {
+            bail!("the command ended with status {status} in guest {name}");
+        }
+        Ok(())
+    }
+
+    fn down(&self) -> Result<()> {
+        for guest in self.guests() {
+            guest.end()?;
+        }
+        match fs::remove_file(self.state().join("pair.yaml")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).context("remove pair.yaml"),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn is_root() -> Result<bool> {
+    let output = Command::new("id").arg("-u").output().context("run id")?;
+    Ok(output.stdout.trim_ascii() == b"0")
+}
+
+/// Runs a prepared command and says which one failed.
+fn checked(command: &mut Command, what: &str) -> Result<String> {
+    let output = command.output().with_context(|| format!("run {what}"))?;
+    if !output.status.success() {
+        bail!("{what} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("{what} printed no UTF-8"))
+}
+
+/// The whole of a file, with its name in the error.
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("read {}", path.display()))
+}

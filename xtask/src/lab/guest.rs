@@ -1,0 +1,185 @@
+//! One guest: its QEMU process, its sockets and ports. Only the process whose id it recorded is ever ended.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{fs, thread};
+
+use anyhow::{Context, Result, bail};
+
+use super::kernel::Kernel;
+use super::{Lab, checked};
+
+/// The hosts of a pair, in order.
+pub const NAMES: [&str; 2] = ["a", "b"];
+
+/// Ports of the agents on 127.0.0.1, where they are free.
+const PORTS: [u16; 2] = [7471, 7472];
+
+/// MTU of the link between the guests: an RDMA path MTU of 4096 and all below it.
+const LINK_MTU: u32 = 4200;
+
+/// Answers to commands are cut here. Units: bytes.
+const ANSWER_LIMIT: usize = 16 << 20;
+
+/// One guest of the lab.
+pub struct Guest {
+    pub name: &'static str,
+    index: usize,
+    dir: PathBuf,
+    state: PathBuf,
+}
+
+impl Guest {
+    pub fn new(state: &Path, name: &'static str) -> Self {
+        let index = usize::from(name == NAMES[1]);
+        Self { name, index, dir: state.join(name), state: state.to_owned() }
+    }
+
+    /// Port of the agent on 127.0.0.1, as chosen at the start.
+    pub fn port(&self) -> Result<u16> {
+        let text = fs::read_to_string(self.dir.join("port")).with_context(|| format!("guest {} was not started", self.name))?;
+        text.trim().parse().context("the recorded port is no number")
+    }
+
+    /// Id of the QEMU process, while it is the one that was started here.
+    fn pid(&self) -> Option<u32> {
+        let pid = fs::read_to_string(self.dir.join("pid")).ok()?.trim().parse().ok()?;
+        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let ours = self.dir.join("control").into_os_string().into_string().ok()?;
+        String::from_utf8_lossy(&line).contains(&ours).then_some(pid)
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.pid().is_some()
+    }
+
+    pub fn start(&self, lab: &Lab, kernel: &Kernel) -> Result<()> {
+        if self.dir.exists() {
+            fs::remove_dir_all(&self.dir)?;
+        }
+        fs::create_dir_all(&self.dir)?;
+        let port = free_port(PORTS[self.index])?;
+        fs::write(self.dir.join("port"), port.to_string())?;
+        let command = self.qemu(lab, kernel, port)?;
+        checked(&mut { command }, &format!("qemu-system-x86_64 for guest {}", self.name))?;
+        Ok(())
+    }
+
+    fn qemu(&self, lab: &Lab, kernel: &Kernel, port: u16) -> Result<Command> {
+        let number = self.index + 1;
+        let text = |path: PathBuf| path.into_os_string().into_string().ok().context("the lab's path is no UTF-8");
+        let file = |name: &str| text(self.dir.join(name));
+        let link = |name: &str| text(self.state.join(name).join("link"));
+        let arguments = format!(
+            "console=ttyS0 quiet panic=-1 kelpie.name={} kelpie.address=10.77.0.{number} kelpie.mtu={LINK_MTU}",
+            self.name
+        );
+        let mut qemu = lab.command("qemu-system-x86_64");
+        qemu.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "1", "-m", "1024"]);
+        qemu.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-daemonize"]);
+        qemu.arg("-pidfile").arg(self.dir.join("pid"));
+        qemu.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(&kernel.initramfs);
+        qemu.args(["-append", &arguments]);
+        qemu.args(["-serial", &format!("file:{}", file("console.log")?)]);
+        qemu.args(["-serial", &format!("unix:{},server=on,wait=off", file("control")?)]);
+        qemu.args([
+            "-netdev",
+            &format!(
+                "dgram,id=link,local.type=unix,local.path={},remote.type=unix,remote.path={}",
+                link(self.name)?,
+                link(NAMES[1 - self.index])?
+            ),
+        ]);
+        qemu.args(["-device", &format!("virtio-net-pci,netdev=link,mac=52:54:00:4b:00:0{number},host_mtu={LINK_MTU},romfile=")]);
+        qemu.args(["-netdev", &format!("user,id=control,restrict=on,hostfwd=tcp:127.0.0.1:{port}-10.0.2.15:7471")]);
+        qemu.args(["-device", &format!("virtio-net-pci,netdev=control,mac=52:54:00:4b:01:0{number},romfile=")]);
+        let share = text(self.state.join("share"))?;
+        qemu.args(["-virtfs", "local,path=/,mount_tag=hostroot,security_model=none,readonly=on,multidevs=remap"]);
+        qemu.args(["-virtfs", &format!("local,path={share},mount_tag=lab,security_model=none,multidevs=remap")]);
+        Ok(qemu)
+    }
+
+    /// Waits until the guest's first process says that it is done.
+    pub fn wait_ready(&self, limit: Duration) -> Result<()> {
+        let log = self.dir.join("console.log");
+        self.wait(limit, "boot", || fs::read(&log).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains("lab: ready")))
+    }
+
+    /// Waits until the agent in the guest listens. Connections alone say nothing: QEMU accepts before the guest does.
+    pub fn wait_agent(&self, limit: Duration) -> Result<()> {
+        let test = "test -e /run/agent.pid && grep -qi ':1D2F ' /proc/net/tcp";
+        self.wait(limit, "start its agent", || self.execute(test, Duration::from_secs(5)).is_ok_and(|(_, status)| status == 0))
+    }
+
+    fn wait(&self, limit: Duration, what: &str, done: impl Fn() -> bool) -> Result<()> {
+        let started = Instant::now();
+        while !done() {
+            if started.elapsed() > limit || !self.is_running() {
+                let log = fs::read(self.dir.join("console.log")).unwrap_or_default();
+                let text = String::from_utf8_lossy(&log);
+                let tail: Vec<&str> = text.lines().rev().take(15).collect();
+                let lines: Vec<&str> = tail.into_iter().rev().collect();
+                bail!("guest {} did not {what} in {} s; its console ended with:\n{}", self.name, limit.as_secs(), lines.join("\n"));
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+
+    /// Runs a shell command in the guest; its output and exit status.
+    pub fn execute(&self, command: &str, limit: Duration) -> Result<(String, i32)> {
+        let socket = self.dir.join("control");
+        let deadline = Instant::now() + limit;
+        let mut stream = UnixStream::connect(&socket).with_context(|| format!("connect to guest {}", self.name))?;
+        stream.set_read_timeout(Some(Duration::from_millis(200)))?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
+        let mark = format!("mark-{}-{}", std::process::id(), now.as_nanos());
+        writeln!(stream, "{mark} {command}")?;
+        let (mut answer, mut chunk) = (Vec::new(), [0; 4096]);
+        loop {
+            match stream.read(&mut chunk) {
+                Ok(0) => bail!("guest {} closed its control port", self.name),
+                Ok(count) => answer.extend_from_slice(&chunk[..count]),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(error) => return Err(error).context("read from the guest"),
+            }
+            let text = String::from_utf8_lossy(&answer);
+            if let Some((output, rest)) = text.split_once(&format!("{mark} "))
+                && let Some((status, _)) = rest.split_once('\n')
+            {
+                return Ok((output.to_owned(), status.trim().parse().context("the exit status is no number")?));
+            }
+            if Instant::now() > deadline || answer.len() > ANSWER_LIMIT {
+                bail!("guest {} did not answer `{command}` in {} s", self.name, limit.as_secs());
+            }
+        }
+    }
+
+    /// Ends the guest, if it runs.
+    pub fn end(&self) -> Result<()> {
+        let Some(pid) = self.pid() else { return Ok(()) };
+        checked(Command::new("kill").arg(pid.to_string()), "kill")?;
+        let started = Instant::now();
+        while self.is_running() {
+            if started.elapsed() > Duration::from_secs(5) {
+                checked(Command::new("kill").args(["-9", &pid.to_string()]), "kill -9")?;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+}
+
+/// `wanted`, or any other port where something else listens there.
+fn free_port(wanted: u16) -> Result<u16> {
+    if TcpStream::connect(("127.0.0.1", wanted)).is_err()
+        && let Ok(listener) = TcpListener::bind(("127.0.0.1", wanted))
+    {
+        return Ok(listener.local_addr()?.port());
+    }
+    Ok(TcpListener::bind(("127.0.0.1", 0)).context("find a free port")?.local_addr()?.port())
+}
