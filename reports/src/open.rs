@@ -1,0 +1,139 @@
+//! Opening a database file: what may be opened, upgraded or refused. Queries live in `store`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, Connection, SqliteConnection};
+
+use crate::error::{StoreError, classify};
+
+static MIGRATOR: Migrator = sqlx::migrate!("./migrations");
+
+/// `PRAGMA application_id` of a Kelpie database: "KELP".
+const APPLICATION_ID: i64 = 0x4b45_4c50;
+
+/// How long a writer waits for another. Units: seconds. Source: our choice, because a commit takes milliseconds.
+const BUSY_SECONDS: u64 = 10;
+
+/// What to do with the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Write, and create it where it is missing.
+    Create,
+    /// Write what exists.
+    Write,
+    /// Only read.
+    Read,
+}
+
+/// Opens `path`, refuses what is no Kelpie database of a known version, and upgrades an older one when writing.
+pub(crate) async fn open(path: &Path, access: Access) -> Result<SqliteConnection, StoreError> {
+    inspect(path, access)?;
+    let mut connection = connect(path, access).await?;
+    let checked = check(path, access, &mut connection).await;
+    if let Err(error) = checked {
+        // The first error is the one to tell.
+        let _ = connection.close().await;
+        return Err(error);
+    }
+    Ok(connection)
+}
+
+fn inspect(path: &Path, access: Access) -> Result<(), StoreError> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => Err(StoreError::NotAFile { path: path.to_owned() }),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && access == Access::Create => {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            parent.map_or(Ok(()), std::fs::create_dir_all).map_err(|error| cannot_open(path, &error))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(StoreError::Missing { path: path.to_owned() })
+        }
+        Err(error) => Err(cannot_open(path, &error)),
+    }
+}
+
+fn cannot_open(path: &Path, error: &std::io::Error) -> StoreError {
+    StoreError::CannotOpen { path: path.to_owned(), detail: error.to_string() }
+}
+
+async fn connect(path: &Path, access: Access) -> Result<SqliteConnection, StoreError> {
+    let options =
+        SqliteConnectOptions::new().filename(path).foreign_keys(true).busy_timeout(Duration::from_secs(BUSY_SECONDS));
+    if access != Access::Read {
+        // The journal mode is a property of the file: it is changed only once the file is known to be ours.
+        let options = options.create_if_missing(access == Access::Create).synchronous(SqliteSynchronous::Full);
+        return options.connect().await.map_err(|error| classify(path, "opening", error));
+    }
+    let options = options.read_only(true);
+    match read(&options).await {
+        // A database in WAL mode needs a -shm file even to be read. Where none can be made and no writer left a
+        // -wal behind, the file alone is the whole truth.
+        Err(_) if !beside(path, "-wal").exists() => read(&options.immutable(true)).await,
+        outcome => outcome,
+    }
+    .map_err(|error| classify(path, "opening", error))
+}
+
+/// Connects and touches the file, which is when SQLite finds out whether it can read it.
+async fn read(options: &SqliteConnectOptions) -> Result<SqliteConnection, sqlx::Error> {
+    let mut connection = options.connect().await?;
+    sqlx::query("SELECT count(*) FROM sqlite_schema").execute(&mut connection).await?;
+    Ok(connection)
+}
+
+fn beside(path: &Path, suffix: &str) -> std::path::PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+async fn check(path: &Path, access: Access, connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    let sql = |error| classify(path, "reading its version", error);
+    // A process that was killed while it created the file may have left nothing but the migrator's own table.
+    let tables: i64 = sqlx::query_scalar("SELECT count(*) FROM sqlite_schema WHERE tbl_name <> '_sqlx_migrations'")
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(sql)?;
+    let application: i64 =
+        sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut *connection).await.map_err(sql)?;
+    if tables > 0 && application != APPLICATION_ID {
+        return Err(StoreError::Foreign { path: path.to_owned() });
+    }
+    let known = MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or(0);
+    let found = if tables > 0 { latest(connection).await.map_err(sql)? } else { 0 };
+    if found > known {
+        return Err(StoreError::Newer { path: path.to_owned(), found, known });
+    }
+    match access {
+        Access::Create | Access::Write => migrate(path, connection).await,
+        Access::Read if tables == 0 => Err(StoreError::Missing { path: path.to_owned() }),
+        Access::Read if found < known => Err(StoreError::Older { path: path.to_owned() }),
+        Access::Read => Ok(()),
+    }
+}
+
+async fn latest(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar("SELECT coalesce(max(version), 0) FROM _sqlx_migrations").fetch_one(connection).await
+}
+
+async fn migrate(path: &Path, connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    sqlx::query("PRAGMA journal_mode = WAL")
+        .execute(&mut *connection)
+        .await
+        .map_err(|error| classify(path, "switching to write-ahead logging", error))?;
+    // Two processes may create the same file at once; the slower one finds the tables made when it looks again.
+    let outcome = match MIGRATOR.run(&mut *connection).await {
+        Err(MigrateError::ExecuteMigration(..)) => MIGRATOR.run(&mut *connection).await,
+        outcome => outcome,
+    };
+    outcome.map_err(|error| match error {
+        MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _) => {
+            classify(path, "bringing it to this version", source)
+        }
+        other => StoreError::Damaged { path: path.to_owned(), detail: other.to_string() },
+    })
+}

@@ -1,0 +1,154 @@
+//! The store's records as types: campaigns, experiments, findings. Their SQL lives in `store`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use kelpie_monitor::{Assessment, Bounds, Measurement, Symptom};
+use kelpie_spaces::{Region, Workload};
+use serde::{Deserialize, Serialize};
+
+/// A campaign's number in its database, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CampaignId(pub i64);
+
+impl fmt::Display for CampaignId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for CampaignId {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(CampaignId)
+    }
+}
+
+/// All that decides a campaign.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewCampaign {
+    /// The program that started it.
+    pub kelpie_version: String,
+    /// Name of the subsystem, such as `sim:F`.
+    pub subsystem: String,
+    /// Its whole model or pair file as YAML.
+    pub subsystem_source: String,
+    /// What the subsystem does at best.
+    pub bounds: Bounds,
+    /// Name of the space: of the catalog, or of a file.
+    pub space: String,
+    /// The space as YAML.
+    pub space_source: String,
+    /// Name of the algorithm.
+    pub algorithm: String,
+    /// Name of the signal set.
+    pub signal: String,
+    /// Seed of every random decision; at most `i64::MAX`.
+    pub seed: u64,
+    /// Every setting of the search, JSON.
+    pub config: String,
+    /// Experiments; `None` is no limit.
+    pub budget: Option<u64>,
+}
+
+/// How far a campaign is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CampaignState {
+    /// Some process runs it.
+    Running,
+    /// Begun, not finished, and no process runs it: it can be resumed.
+    Stopped,
+    /// It ran to its end.
+    Finished,
+}
+
+impl fmt::Display for CampaignState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            CampaignState::Running => "running",
+            CampaignState::Stopped => "stopped",
+            CampaignState::Finished => "finished",
+        })
+    }
+}
+
+/// A stored campaign.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Campaign {
+    /// Its number.
+    pub id: CampaignId,
+    /// What decides it.
+    pub plan: NewCampaign,
+    /// How far it is.
+    pub state: CampaignState,
+    /// Experiments stored.
+    pub experiments: u64,
+    /// Workloads skipped because a finding already explains them.
+    pub skipped: u64,
+    /// Findings stored.
+    pub findings: u64,
+}
+
+/// What came of an experiment.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// It ran.
+    Measured {
+        /// What was seen.
+        measurement: Measurement,
+        /// What it means.
+        assessment: Assessment,
+    },
+    /// The subsystem cannot express the workload; nothing was measured.
+    Unsupported {
+        /// What is missing.
+        reason: String,
+    },
+}
+
+/// One experiment, without what a clock says of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Experiment {
+    /// 1, 2, 3, … within the campaign.
+    pub number: u64,
+    /// What the search wanted to know.
+    pub purpose: String,
+    /// Workloads skipped since the experiment before.
+    pub skipped_before: u64,
+    /// What was run.
+    pub workload: Workload,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// When an experiment ran.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ExperimentClock {
+    /// Start. Units: milliseconds since 1970.
+    pub started_unix_ms: i64,
+    /// Duration. Units: seconds.
+    pub duration_seconds: f64,
+}
+
+/// A finding: a symptom, the conditions under which it shows, and the evidence.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FindingRecord {
+    /// 1, 2, 3, … within the campaign.
+    pub number: u64,
+    /// What is seen.
+    pub symptom: Symptom,
+    /// Number of the experiment that first showed it.
+    pub found_at: u64,
+    /// Experiments that the reduction took.
+    pub experiments_for_mfs: u64,
+    /// How sure the validation is, 0 to 1.
+    pub confidence: f64,
+    /// The minimal feature set.
+    pub mfs: Region,
+    /// The workload that showed it first.
+    pub workload: Workload,
+    /// What the search kept of how it came to know, JSON.
+    pub evidence: serde_json::Value,
+}

@@ -1,0 +1,429 @@
+//! The store: a blocking face on one SQLite connection, and all SQL about campaigns. Opening rules live in `open`.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::de::DeserializeOwned;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Connection, Row, SqliteConnection};
+use tokio::runtime::Runtime;
+
+use crate::error::{StoreError, classify};
+use crate::json::exact;
+use crate::lock::CampaignLock;
+use crate::open::{Access, open};
+use crate::records::{
+    Campaign, CampaignId, CampaignState, Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome,
+};
+
+/// A Kelpie database. Each method that writes has committed durably when it returns.
+pub struct Store {
+    path: PathBuf,
+    runtime: Runtime,
+    /// `None` only while it is being dropped.
+    connection: Option<SqliteConnection>,
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            // Everything is committed already; closing only tidies the write-ahead log away.
+            let _ = self.runtime.block_on(connection.close());
+        }
+    }
+}
+
+impl Store {
+    /// Opens a database to write, creating the file and its directory where they are missing.
+    ///
+    /// # Errors
+    /// The file cannot be opened, written, or is not a Kelpie database of a known version.
+    pub fn create(path: &Path) -> Result<Self, StoreError> {
+        Self::open(path, Access::Create)
+    }
+
+    /// Opens an existing database to write.
+    ///
+    /// # Errors
+    /// As [`Store::create`]; also where there is none.
+    pub fn open_to_write(path: &Path) -> Result<Self, StoreError> {
+        Self::open(path, Access::Write)
+    }
+
+    /// Opens an existing database only to read; a read-only file or directory will do.
+    ///
+    /// # Errors
+    /// As [`Store::create`]; also where there is none, or one of an older version.
+    pub fn open_to_read(path: &Path) -> Result<Self, StoreError> {
+        Self::open(path, Access::Read)
+    }
+
+    fn open(path: &Path, access: Access) -> Result<Self, StoreError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .map_err(|error| StoreError::CannotOpen { path: path.to_owned(), detail: error.to_string() })?;
+        let connection = runtime.block_on(open(path, access))?;
+        Ok(Self { path: path.to_owned(), runtime, connection: Some(connection) })
+    }
+
+    /// Where the database is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Runs one future on the connection and sorts its error.
+    fn sql<T>(
+        &mut self,
+        operation: &'static str,
+        work: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, sqlx::Error>,
+    ) -> Result<T, StoreError> {
+        let connection = self.connection.as_mut().expect("taken only by drop");
+        self.runtime.block_on(work(connection)).map_err(|error| classify(&self.path, operation, error))
+    }
+
+    /// Stores a campaign that is about to begin and takes its lock.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn begin_campaign(&mut self, plan: &NewCampaign) -> Result<(CampaignId, CampaignLock), StoreError> {
+        let bounds = exact("bound", &plan.bounds)?;
+        let seed = i64::try_from(plan.seed)
+            .map_err(|_| StoreError::NotExact { what: "seed", detail: "above 2^63 - 1".to_owned() })?;
+        let budget = plan.budget.map(|budget| i64::try_from(budget).unwrap_or(i64::MAX));
+        let id = self.sql("storing the campaign", async |connection| {
+            let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+            let id: i64 = sqlx::query_scalar(
+                "INSERT INTO campaign (kelpie_version, subsystem, subsystem_source, bounds, space, space_source, \
+                 algorithm, signal, seed, config, budget, state) VALUES (?,?,?,?,?,?,?,?,?,?,?,'open') RETURNING id",
+            )
+            .bind(&plan.kelpie_version)
+            .bind(&plan.subsystem)
+            .bind(&plan.subsystem_source)
+            .bind(bounds)
+            .bind(&plan.space)
+            .bind(&plan.space_source)
+            .bind(&plan.algorithm)
+            .bind(&plan.signal)
+            .bind(seed)
+            .bind(&plan.config)
+            .bind(budget)
+            .fetch_one(&mut *transaction)
+            .await?;
+            sqlx::query("INSERT INTO campaign_clock (campaign, started_unix_ms) VALUES (?,?)")
+                .bind(id)
+                .bind(unix_ms())
+                .execute(&mut *transaction)
+                .await?;
+            transaction.commit().await?;
+            Ok(CampaignId(id))
+        })?;
+        Ok((id, CampaignLock::take(&self.path, id)?))
+    }
+
+    /// Takes the lock of a stored campaign, to go on with it.
+    ///
+    /// # Errors
+    /// There is no such campaign, or another process runs it.
+    pub fn lock_campaign(&mut self, id: CampaignId) -> Result<CampaignLock, StoreError> {
+        self.campaign(id)?;
+        CampaignLock::take(&self.path, id)
+    }
+
+    /// Marks a campaign as open again, with this budget.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn reopen_campaign(&mut self, id: CampaignId, budget: Option<u64>) -> Result<(), StoreError> {
+        let budget = budget.map(|budget| i64::try_from(budget).unwrap_or(i64::MAX));
+        self.sql("reopening the campaign", async |connection| {
+            sqlx::query("UPDATE campaign SET state = 'open', skipped_at_end = 0, budget = ? WHERE id = ?")
+                .bind(budget)
+                .bind(id.0)
+                .execute(connection)
+                .await
+        })?;
+        Ok(())
+    }
+
+    /// Marks a campaign as run to its end.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn finish_campaign(&mut self, id: CampaignId, skipped_at_end: u64) -> Result<(), StoreError> {
+        self.sql("closing the campaign", async |connection| {
+            sqlx::query("UPDATE campaign SET state = 'finished', skipped_at_end = ? WHERE id = ?")
+                .bind(skipped_at_end.cast_signed())
+                .bind(id.0)
+                .execute(connection)
+                .await
+        })?;
+        Ok(())
+    }
+
+    /// Commits an experiment, which must be the next of its campaign.
+    ///
+    /// # Errors
+    /// It is not the next one, cannot be written exactly, or the database cannot be written.
+    pub fn append_experiment(
+        &mut self,
+        id: CampaignId,
+        experiment: &Experiment,
+        clock: ExperimentClock,
+    ) -> Result<(), StoreError> {
+        let workload = exact("workload", &experiment.workload)?;
+        let (measurement, assessment, unsupported) = match &experiment.outcome {
+            Outcome::Measured { measurement, assessment } => {
+                (Some(exact("measurement", measurement)?), Some(exact("assessment", assessment)?), None)
+            }
+            Outcome::Unsupported { reason } => (None, None, Some(reason)),
+        };
+        let number = experiment.number.cast_signed();
+        let stored = self.sql("storing the experiment", async |connection| {
+            let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+            let rows = sqlx::query(
+                "INSERT INTO experiment \
+                 (campaign, number, purpose, skipped_before, workload, measurement, assessment, unsupported) \
+                 SELECT ?1,?2,?3,?4,?5,?6,?7,?8 \
+                 WHERE ?2 = 1 + (SELECT coalesce(max(number), 0) FROM experiment WHERE campaign = ?1)",
+            )
+            .bind(id.0)
+            .bind(number)
+            .bind(&experiment.purpose)
+            .bind(experiment.skipped_before.cast_signed())
+            .bind(workload)
+            .bind(measurement)
+            .bind(assessment)
+            .bind(unsupported)
+            .execute(&mut *transaction)
+            .await?
+            .rows_affected();
+            if rows == 0 {
+                return Ok(false);
+            }
+            sqlx::query(
+                "INSERT INTO experiment_clock (campaign, number, started_unix_ms, duration_seconds) VALUES (?,?,?,?)",
+            )
+            .bind(id.0)
+            .bind(number)
+            .bind(clock.started_unix_ms)
+            .bind(clock.duration_seconds)
+            .execute(&mut *transaction)
+            .await?;
+            transaction.commit().await?;
+            Ok(true)
+        })?;
+        self.in_order(stored, id, "experiment", experiment.number)
+    }
+
+    /// Commits a finding, which must be the next of its campaign.
+    ///
+    /// # Errors
+    /// It is not the next one, cannot be written exactly, or the database cannot be written.
+    pub fn append_finding(&mut self, id: CampaignId, finding: &FindingRecord) -> Result<(), StoreError> {
+        let symptom = symptom_name(finding)?;
+        let mfs = exact("minimal feature set", &finding.mfs)?;
+        let workload = exact("workload", &finding.workload)?;
+        let evidence = exact("evidence", &finding.evidence)?;
+        let confidence: f64 = finding.confidence;
+        let rows = self.sql("storing the finding", async |connection| {
+            let done = sqlx::query(
+                "INSERT INTO finding \
+                 (campaign, number, symptom, found_at, experiments_for_mfs, confidence, mfs, workload, evidence) \
+                 SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9 \
+                 WHERE ?2 = 1 + (SELECT coalesce(max(number), 0) FROM finding WHERE campaign = ?1)",
+            )
+            .bind(id.0)
+            .bind(finding.number.cast_signed())
+            .bind(symptom)
+            .bind(finding.found_at.cast_signed())
+            .bind(finding.experiments_for_mfs.cast_signed())
+            .bind(confidence)
+            .bind(mfs)
+            .bind(workload)
+            .bind(evidence)
+            .execute(connection)
+            .await?;
+            Ok(done.rows_affected())
+        })?;
+        self.in_order(rows == 1, id, "finding", finding.number)
+    }
+
+    fn in_order(&self, stored: bool, id: CampaignId, what: &'static str, number: u64) -> Result<(), StoreError> {
+        if stored { Ok(()) } else { Err(StoreError::OutOfOrder { path: self.path.clone(), id, what, number }) }
+    }
+
+    /// Every campaign, oldest first.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn campaigns(&mut self) -> Result<Vec<Campaign>, StoreError> {
+        let rows = self.sql("reading the campaigns", async |connection| {
+            sqlx::query(CAMPAIGNS).bind(None::<i64>).fetch_all(connection).await
+        })?;
+        rows.iter().map(|row| self.read_campaign(row)).collect()
+    }
+
+    /// One campaign.
+    ///
+    /// # Errors
+    /// There is none of this number, or the database cannot be read.
+    pub fn campaign(&mut self, id: CampaignId) -> Result<Campaign, StoreError> {
+        let row = self.sql("reading the campaign", async |connection| {
+            sqlx::query(CAMPAIGNS).bind(Some(id.0)).fetch_optional(connection).await
+        })?;
+        let row = row.ok_or_else(|| StoreError::NoCampaign { path: self.path.clone(), id })?;
+        self.read_campaign(&row)
+    }
+
+    /// One experiment of a campaign; `None` where it has not been run.
+    ///
+    /// # Errors
+    /// The database cannot be read, or the record does not make sense.
+    pub fn experiment(&mut self, id: CampaignId, number: u64) -> Result<Option<Experiment>, StoreError> {
+        let row = self.sql("reading an experiment", async |connection| {
+            sqlx::query(
+                "SELECT purpose, skipped_before, workload, measurement, assessment, unsupported \
+                 FROM experiment WHERE campaign = ? AND number = ?",
+            )
+            .bind(id.0)
+            .bind(number.cast_signed())
+            .fetch_optional(connection)
+            .await
+        })?;
+        row.map(|row| self.read_experiment(number, &row)).transpose()
+    }
+
+    /// The findings of a campaign, in the order they were made.
+    ///
+    /// # Errors
+    /// The database cannot be read, or a record does not make sense.
+    pub fn findings(&mut self, id: CampaignId) -> Result<Vec<FindingRecord>, StoreError> {
+        let rows = self.sql("reading the findings", async |connection| {
+            sqlx::query(
+                "SELECT number, symptom, found_at, experiments_for_mfs, confidence, mfs, workload, evidence \
+                 FROM finding WHERE campaign = ? ORDER BY number",
+            )
+            .bind(id.0)
+            .fetch_all(connection)
+            .await
+        })?;
+        rows.iter().map(|row| self.read_finding(row)).collect()
+    }
+
+    fn read_campaign(&self, row: &SqliteRow) -> Result<Campaign, StoreError> {
+        let id = CampaignId(self.get(row, "id")?);
+        let state: String = self.get(row, "state")?;
+        let state = match state.as_str() {
+            "finished" => CampaignState::Finished,
+            _ if CampaignLock::is_held(&self.path, id) => CampaignState::Running,
+            _ => CampaignState::Stopped,
+        };
+        let budget: Option<i64> = self.get(row, "budget")?;
+        Ok(Campaign {
+            id,
+            plan: NewCampaign {
+                kelpie_version: self.get(row, "kelpie_version")?,
+                subsystem: self.get(row, "subsystem")?,
+                subsystem_source: self.get(row, "subsystem_source")?,
+                bounds: self.json(row, "bounds")?,
+                space: self.get(row, "space")?,
+                space_source: self.get(row, "space_source")?,
+                algorithm: self.get(row, "algorithm")?,
+                signal: self.get(row, "signal")?,
+                seed: self.count(row, "seed")?,
+                config: self.get(row, "config")?,
+                budget: budget.map(i64::cast_unsigned),
+            },
+            state,
+            experiments: self.count(row, "experiments")?,
+            skipped: self.count(row, "skipped")?,
+            findings: self.count(row, "findings")?,
+        })
+    }
+
+    fn read_experiment(&self, number: u64, row: &SqliteRow) -> Result<Experiment, StoreError> {
+        let unsupported: Option<String> = self.get(row, "unsupported")?;
+        let outcome = match unsupported {
+            Some(reason) => Outcome::Unsupported { reason },
+            None => Outcome::Measured {
+                measurement: self.json(row, "measurement")?,
+                assessment: self.json(row, "assessment")?,
+            },
+        };
+        Ok(Experiment {
+            number,
+            purpose: self.get(row, "purpose")?,
+            skipped_before: self.count(row, "skipped_before")?,
+            workload: self.json(row, "workload")?,
+            outcome,
+        })
+    }
+
+    fn read_finding(&self, row: &SqliteRow) -> Result<FindingRecord, StoreError> {
+        let symptom: String = self.get(row, "symptom")?;
+        let symptom = serde_json::from_value(serde_json::Value::String(symptom))
+            .map_err(|error| self.damaged("symptom", &error))?;
+        Ok(FindingRecord {
+            number: self.count(row, "number")?,
+            symptom,
+            found_at: self.count(row, "found_at")?,
+            experiments_for_mfs: self.count(row, "experiments_for_mfs")?,
+            confidence: self.get(row, "confidence")?,
+            mfs: self.json(row, "mfs")?,
+            workload: self.json(row, "workload")?,
+            evidence: self.json(row, "evidence")?,
+        })
+    }
+
+    fn get<'r, T>(&self, row: &'r SqliteRow, column: &'static str) -> Result<T, StoreError>
+    where
+        T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
+    {
+        row.try_get(column).map_err(|error| classify(&self.path, "reading a record", error))
+    }
+
+    fn count(&self, row: &SqliteRow, column: &'static str) -> Result<u64, StoreError> {
+        self.get::<i64>(row, column).map(i64::cast_unsigned)
+    }
+
+    fn json<T: DeserializeOwned>(&self, row: &SqliteRow, column: &'static str) -> Result<T, StoreError> {
+        let text: String = self.get(row, column)?;
+        serde_json::from_str(&text).map_err(|error| self.damaged(column, &error))
+    }
+
+    fn damaged(&self, column: &'static str, error: &serde_json::Error) -> StoreError {
+        StoreError::Damaged { path: self.path.clone(), detail: format!("column `{column}`: {error}") }
+    }
+}
+
+/// All campaigns, or the one of a number.
+const CAMPAIGNS: &str = "SELECT campaign.*, \
+     (SELECT count(*) FROM experiment WHERE campaign = id) AS experiments, \
+     skipped_at_end + (SELECT coalesce(sum(skipped_before), 0) FROM experiment WHERE campaign = id) AS skipped, \
+     (SELECT count(*) FROM finding WHERE campaign = id) AS findings \
+     FROM campaign WHERE ?1 IS NULL OR id = ?1 ORDER BY id";
+
+fn symptom_name(finding: &FindingRecord) -> Result<String, StoreError> {
+    let refused = |detail: String| StoreError::NotExact { what: "symptom", detail };
+    match serde_json::to_value(finding.symptom) {
+        Ok(serde_json::Value::String(name)) => Ok(name),
+        Ok(other) => Err(refused(format!("`{other}` is no name"))),
+        Err(error) => Err(refused(error.to_string())),
+    }
+}
+
+/// Units: milliseconds since 1970.
+fn unix_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests;
