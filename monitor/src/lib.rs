@@ -1,6 +1,8 @@
 //! What was measured and what it means: measurements, bounds, symptoms, verdicts. No traffic, no I/O but counter sources.
 
 pub mod measurement;
+pub mod rates;
+pub mod sources;
 pub mod verdict;
 pub mod window;
 

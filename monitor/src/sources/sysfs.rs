@@ -1,0 +1,115 @@
+//! Counters of an RDMA port in sysfs. Source: kernel `Documentation/ABI/stable/sysfs-class-infiniband`.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::{CounterSource, Reading, SourceError};
+
+/// Where the kernel puts RDMA devices.
+pub const SYSFS_ROOT: &str = "/sys/class/infiniband";
+
+const DIRECTORIES: [&str; 2] = ["counters", "hw_counters"];
+
+/// Files beside the counters that are settings. Source: kernel `drivers/infiniband/core/sysfs.c`.
+const NO_COUNTERS: [&str; 1] = ["lifespan"];
+
+/// Longest file that can hold a counter; the rest of a longer one is not read. Units: bytes.
+const LONGEST: u64 = 64;
+
+/// `ROOT/DEVICE/ports/PORT/{counters,hw_counters}/*`.
+///
+/// Values are as the kernel gives them; `port_xmit_data` and `port_rcv_data` count four octets each.
+#[derive(Debug, Clone)]
+pub struct SysfsSource {
+    port: PathBuf,
+}
+
+impl SysfsSource {
+    /// The counters of `port` (from 1) of the RDMA device `device`, such as `mlx5_0` or `rxe0`.
+    pub fn new(device: &str, port: u32) -> Self {
+        Self::at(Path::new(SYSFS_ROOT), device, port)
+    }
+
+    /// The same below another root.
+    pub fn at(root: &Path, device: &str, port: u32) -> Self {
+        Self { port: root.join(device).join("ports").join(port.to_string()) }
+    }
+}
+
+impl CounterSource for SysfsSource {
+    fn read(&mut self) -> Result<Reading, SourceError> {
+        let mut reading = Reading::new();
+        let mut found = false;
+        for directory in DIRECTORIES {
+            let path = self.port.join(directory);
+            let entries = match fs::read_dir(&path) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(source) => return Err(SourceError::List { path, source }),
+            };
+            found = true;
+            // A counter that the driver refuses to read (EINVAL, EOPNOTSUPP) is missing, not zero.
+            let counters = entries.flatten().filter_map(|entry| {
+                let name = entry.file_name().into_string().ok()?;
+                let value = read_counter(&entry.path())?;
+                (!NO_COUNTERS.contains(&name.as_str())).then_some((name, value))
+            });
+            reading.extend(counters);
+        }
+        if found { Ok(reading) } else { Err(SourceError::NoCounters { path: self.port.clone() }) }
+    }
+}
+
+fn read_counter(path: &Path) -> Option<u64> {
+    use std::io::Read;
+    let mut text = String::new();
+    fs::File::open(path).ok()?.take(LONGEST).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port_with(files: &[(&str, &str)]) -> (tempfile::TempDir, SysfsSource) {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        for (name, text) in files {
+            let path = root.path().join("rxe0/ports/1").join(name);
+            fs::create_dir_all(path.parent().expect("below the port")).expect("directories");
+            fs::write(path, text).expect("fixture");
+        }
+        let source = SysfsSource::at(root.path(), "rxe0", 1);
+        (root, source)
+    }
+
+    #[test]
+    fn both_directories_are_read_and_what_is_no_counter_is_missing() {
+        let (_root, mut source) = port_with(&[
+            ("counters/port_xmit_data", "18446744073709551615\n"),
+            ("counters/port_xmit_wait", "N/A (no PMA)\n"),
+            ("hw_counters/sent_pkts", "12\n"),
+            ("hw_counters/rcvd_pkts", "0\n"),
+            ("hw_counters/lifespan", "10\n"),
+            ("hw_counters/too_big", "18446744073709551616\n"),
+            ("hw_counters/empty", ""),
+            ("hw_counters/deeper/name", "1\n"),
+        ]);
+        let expected = [("port_xmit_data", u64::MAX), ("rcvd_pkts", 0), ("sent_pkts", 12)];
+        let expected: Reading = expected.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        assert_eq!(source.read().expect("a port"), expected);
+    }
+
+    #[test]
+    fn one_directory_is_enough() {
+        let (_root, mut source) = port_with(&[("hw_counters/sent_pkts", "7\n")]);
+        assert_eq!(source.read().expect("a port"), Reading::from([("sent_pkts".to_owned(), 7)]));
+    }
+
+    #[test]
+    fn a_missing_device_is_an_error_that_names_it() {
+        let (root, _) = port_with(&[]);
+        let error = SysfsSource::at(root.path(), "mlx5_9", 1).read().expect_err("no such device");
+        assert!(error.to_string().contains("mlx5_9/ports/1"), "{error}");
+    }
+}
