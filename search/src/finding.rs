@@ -1,0 +1,81 @@
+//! A finding: symptom, workload, region and the evidence for them. How it is made lives in `mfs`.
+
+use std::collections::BTreeMap;
+
+use kelpie_monitor::Symptom;
+use kelpie_spaces::{Condition, Region, Workload};
+use serde::{Deserialize, Serialize};
+
+/// An anomaly with the conditions that trigger it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The symptom; pause where both were seen.
+    pub symptom: Symptom,
+    /// The workload that showed it first.
+    pub workload: Workload,
+    /// The minimal feature set: workloads inside are anomalous.
+    pub mfs: Region,
+    /// Number of the experiment that showed it, from 1.
+    pub found_at: u64,
+    /// Experiments spent on the region.
+    pub experiments_for_mfs: u64,
+    /// Share of the region that is anomalous, at least, with 95 % confidence.
+    ///
+    /// Source: Wilson's one-sided score bound over the last run of random points inside.
+    pub confidence: f64,
+    /// What the region rests on.
+    pub evidence: Evidence,
+}
+
+/// What a region rests on.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Evidence {
+    /// Every symptom of the workload.
+    pub symptoms: Vec<Symptom>,
+    /// Signals of the workload.
+    pub signals: BTreeMap<String, f64>,
+    /// Random points inside the final region since it last changed; all were anomalous but `healthy_inside`.
+    pub validated: u64,
+    /// Points inside that are healthy and that no condition can tell from the workload.
+    pub healthy_inside: u64,
+    /// Whether the region was narrowed around the workload because its limit was reached.
+    pub narrowed: bool,
+    /// What breaking each condition on the workload alone did.
+    pub cures: Vec<Cure>,
+}
+
+/// One condition, and whether breaking it alone makes the workload healthy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cure {
+    /// The condition.
+    pub condition: Condition,
+    /// Whether it does; `None` where it cannot be broken alone.
+    pub cured: Option<bool>,
+}
+
+/// Lower end of Wilson's one-sided 95 % interval for a share, of `successes` out of `trials`.
+pub(crate) fn wilson_lower_bound(successes: u64, trials: u64) -> f64 {
+    const Z: f64 = 1.645;
+    if trials == 0 {
+        return 0.0;
+    }
+    let n = trials as f64;
+    let share = successes as f64 / n;
+    let centre = share + Z * Z / (2.0 * n);
+    let half = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
+    ((centre - half) / (1.0 + Z * Z / n)).clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_is_wilsons() {
+        let table = [(0, 0, 0.0), (45, 45, 0.9433), (10, 10, 0.7870), (8, 10, 0.5407), (0, 10, 0.0)];
+        for (successes, trials, expected) in table {
+            let bound = wilson_lower_bound(successes, trials);
+            assert!((bound - expected).abs() < 1e-3, "{successes} of {trials}: {bound}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Features without an order: substitution of every other value.
+
+use kelpie_spaces::{Feature, FeatureValue, Workload};
+
+use super::Builder;
+use crate::oracle::Oracle;
+
+/// Values beyond which substitution is not tried and a condition admits only what is known anomalous.
+///
+/// Source: our choice, because each costs an experiment.
+const MANY_VALUES: usize = 8;
+
+impl<O: Oracle> Builder<'_, '_, O> {
+    /// Tightens a feature whose value `lost` does not show the symptom where `shown` does.
+    ///
+    /// The first time, every other value is put into `shown`; later only `lost` is shut out.
+    pub(super) fn tighten_categorical(
+        &mut self,
+        feature: Feature,
+        shown: &Workload,
+        lost: &FeatureValue,
+    ) -> Result<(), O::Error> {
+        let own = self.anchor.feature(feature);
+        let mut words: Vec<FeatureValue> = self.session.space.feature_values(feature);
+        if self.conditions.get(feature).is_none() {
+            let mut kept = vec![own.clone()];
+            if words.len() > MANY_VALUES {
+                words.clear();
+            }
+            words.retain(|word| *word != own && word != lost);
+            for word in words {
+                if self.keeps(feature, shown, &word)? {
+                    kept.push(word);
+                }
+            }
+            let here = shown.feature(feature);
+            if !kept.contains(&here) {
+                kept.push(here);
+            }
+            words = kept;
+        }
+        if *lost != own {
+            words.retain(|word| word != lost);
+        }
+        let word = |value| match value {
+            FeatureValue::Category(word) => Some(word),
+            FeatureValue::Number(_) => None,
+        };
+        let mut words: Vec<String> = words.into_iter().chain([own]).filter_map(word).collect();
+        words.sort_unstable();
+        words.dedup();
+        self.conditions.only(feature, &words);
+        Ok(())
+    }
+
+    fn keeps(&mut self, feature: Feature, shown: &Workload, word: &FeatureValue) -> Result<bool, O::Error> {
+        match self.session.space.with_feature(shown, feature, word) {
+            Some(workload) if workload.feature(feature) == *word => self.shows(&workload),
+            _ => Ok(false),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The conditions collected so far: at most one per feature, only ever tightened, dropped when nothing needs them.
+
+use std::collections::BTreeMap;
+
+use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Test, Workload};
+
+/// Conditions by feature.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Conditions {
+    tests: BTreeMap<Feature, Test>,
+}
+
+/// An end of a range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Min,
+    Max,
+}
+
+impl End {
+    /// The end that shuts out `healthy`, seen from `anomalous`.
+    pub(super) fn towards(anomalous: u64, healthy: u64) -> Self {
+        if healthy > anomalous { End::Max } else { End::Min }
+    }
+}
+
+impl Conditions {
+    pub(super) fn region(&self) -> Region {
+        let condition = |(feature, test): (&Feature, &Test)| Condition { feature: *feature, test: test.clone() };
+        Region { conditions: self.tests.iter().map(condition).collect() }
+    }
+
+    pub(super) fn get(&self, feature: Feature) -> Option<&Test> {
+        self.tests.get(&feature)
+    }
+
+    /// Shuts out everything beyond `bound`, which stays inside.
+    pub(super) fn bound(&mut self, feature: Feature, end: End, bound: u64) {
+        let test = self.tests.entry(feature).or_insert(Test::Range { min: None, max: None });
+        if let Test::Range { min, max } = test {
+            match end {
+                End::Min => *min = Some(min.map_or(bound, |old| old.max(bound))),
+                End::Max => *max = Some(max.map_or(bound, |old| old.min(bound))),
+            }
+        }
+    }
+
+    /// Admits only these words, and of them only what was admitted before.
+    pub(super) fn only(&mut self, feature: Feature, words: &[String]) {
+        let kept = match self.tests.get(&feature) {
+            Some(Test::In(old)) => old.iter().filter(|word| words.contains(word)).cloned().collect(),
+            _ => words.to_vec(),
+        };
+        self.tests.insert(feature, Test::In(kept));
+    }
+
+    /// Drops each condition, or end of a range, without which `still_holds` is true.
+    ///
+    /// Older conditions have no rank: features are tried in their fixed order.
+    pub(super) fn prune(&mut self, still_holds: impl Fn(&Region) -> bool) {
+        for feature in self.tests.keys().copied().collect::<Vec<_>>() {
+            for weaker in weakened(&self.tests[&feature]) {
+                let mut candidate = self.clone();
+                match weaker {
+                    Some(test) => candidate.tests.insert(feature, test),
+                    None => candidate.tests.remove(&feature),
+                };
+                if still_holds(&candidate.region()) {
+                    *self = candidate;
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Pins every feature to the value that it has in `workload`.
+    pub(super) fn pin(&mut self, workload: &Workload) {
+        for feature in Feature::ALL {
+            let test = match workload.feature(feature) {
+                FeatureValue::Number(number) => Test::Range { min: Some(number), max: Some(number) },
+                FeatureValue::Category(word) => Test::In(vec![word]),
+            };
+            self.tests.insert(feature, test);
+        }
+    }
+}
+
+/// What a test can be weakened to, weakest first; `None` is no test at all.
+fn weakened(test: &Test) -> Vec<Option<Test>> {
+    match test {
+        Test::Range { min: Some(min), max: Some(max) } => vec![
+            None,
+            Some(Test::Range { min: Some(*min), max: None }),
+            Some(Test::Range { min: None, max: Some(*max) }),
+        ],
+        _ => vec![None],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_only_tighten() {
+        let mut conditions = Conditions::default();
+        for (end, bound) in [(End::Min, 4), (End::Min, 8), (End::Min, 2), (End::Max, 64), (End::Max, 100)] {
+            conditions.bound(Feature::Qps, end, bound);
+        }
+        assert_eq!(conditions.get(Feature::Qps), Some(&Test::Range { min: Some(8), max: Some(64) }));
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        conditions.only(Feature::QpType, &words(&["RC", "UC"]));
+        conditions.only(Feature::QpType, &words(&["UC", "UD"]));
+        assert_eq!(conditions.get(Feature::QpType), Some(&Test::In(words(&["UC"]))));
+    }
+
+    #[test]
+    fn an_end_that_nothing_needs_is_dropped() {
+        let mut conditions = Conditions::default();
+        conditions.bound(Feature::Qps, End::Min, 8);
+        conditions.bound(Feature::Qps, End::Max, 64);
+        conditions.bound(Feature::Mtu, End::Max, 1024);
+        let needs_min = |region: &Region| {
+            region.conditions.iter().any(|condition| matches!(condition.test, Test::Range { min: Some(8), .. }))
+        };
+        conditions.prune(needs_min);
+        let left = Region {
+            conditions: vec![Condition { feature: Feature::Qps, test: Test::Range { min: Some(8), max: None } }],
+        };
+        assert_eq!(conditions.region(), left);
+    }
+}

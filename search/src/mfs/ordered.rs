@@ -1,0 +1,119 @@
+//! Ordered features: the last value that keeps the anomaly, by bisection over the ladder of the space.
+
+use kelpie_spaces::{Feature, FeatureValue, Space, Workload};
+
+use super::Builder;
+use super::conditions::End;
+use crate::oracle::Oracle;
+
+/// The last step that keeps the anomaly, if any does, provided that keeping is monotone along the steps.
+///
+/// Asks at most log2 (steps) + 1 times.
+fn last_kept<T: Copy, E>(
+    steps: &[(T, Workload)],
+    mut keeps: impl FnMut(&Workload) -> Result<bool, E>,
+) -> Result<Option<T>, E> {
+    let (mut kept, mut lost) = (0, steps.len());
+    while kept < lost {
+        let middle = usize::midpoint(kept, lost);
+        if keeps(&steps[middle].1)? {
+            kept = middle + 1;
+        } else {
+            lost = middle;
+        }
+    }
+    Ok(kept.checked_sub(1).map(|last| steps[last].0))
+}
+
+/// The values of an ordered feature, ascending.
+pub(super) fn ladder(space: &Space, feature: Feature) -> Vec<u64> {
+    let mut values: Vec<u64> = space.feature_values(feature).iter().filter_map(FeatureValue::number).collect();
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+/// `from` moved along the ladder from `near` (not included) to `far`; steps that the space cannot take are left out.
+///
+/// A step carries the value that it reached, which for a product (`total_mrs`) may be below the one asked for.
+fn steps(space: &Space, from: &Workload, feature: Feature, near: u64, far: u64) -> Vec<(u64, Workload)> {
+    let between = |value: &u64| (near < *value && *value <= far) || (far <= *value && *value < near);
+    let step = |value: u64| {
+        let workload = space.with_feature(from, feature, &FeatureValue::Number(value))?;
+        let reached = workload.feature(feature).number().filter(between)?;
+        Some((reached, workload))
+    };
+    let mut steps: Vec<(u64, Workload)> = ladder(space, feature).into_iter().filter(between).filter_map(step).collect();
+    steps.sort_by_key(|(value, _)| *value);
+    steps.dedup_by_key(|(value, _)| *value);
+    if far < near {
+        steps.reverse();
+    }
+    steps
+}
+
+impl<O: Oracle> Builder<'_, '_, O> {
+    /// Tightens an ordered feature between a point that shows the symptom and one that does not.
+    pub(super) fn tighten_ordered(
+        &mut self,
+        feature: Feature,
+        shown: &Workload,
+        near: u64,
+        far: u64,
+    ) -> Result<(), O::Error> {
+        let first_time = self.conditions.get(feature).is_none();
+        let mut steps = steps(self.session.space, shown, feature, near, far);
+        steps.retain(|(value, _)| *value != far);
+        let bound = last_kept(&steps, |workload| self.shows(workload))?.unwrap_or(near);
+        self.bound_with_anchor(feature, End::towards(near, far), bound);
+        if first_time { self.other_end(feature, End::towards(near, far)) } else { Ok(()) }
+    }
+
+    /// A feature that matters on one side may matter on the other: looks there from the anchor.
+    fn other_end(&mut self, feature: Feature, done: End) -> Result<(), O::Error> {
+        let ladder = ladder(self.session.space, feature);
+        let (Some(own), Some(lowest), Some(highest)) =
+            (self.anchor.feature(feature).number(), ladder.first(), ladder.last())
+        else {
+            return Ok(());
+        };
+        let (end, far) = if done == End::Max { (End::Min, *lowest) } else { (End::Max, *highest) };
+        let steps = steps(self.session.space, self.anchor, feature, own, far);
+        let Some(((_, extreme), between)) = steps.split_last() else { return Ok(()) };
+        if !self.shows(extreme)? {
+            let bound = last_kept(between, |workload| self.shows(workload))?.unwrap_or(own);
+            self.bound_with_anchor(feature, end, bound);
+        }
+        Ok(())
+    }
+
+    /// Sets a bound that keeps the anchor inside.
+    pub(super) fn bound_with_anchor(&mut self, feature: Feature, end: End, bound: u64) {
+        let Some(own) = self.anchor.feature(feature).number() else { return };
+        let bound = if end == End::Min { bound.min(own) } else { bound.max(own) };
+        self.conditions.bound(feature, end, bound);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bisection_finds_every_border_in_few_questions() {
+        for length in 0..40_usize {
+            let steps: Vec<(usize, Workload)> = (0..length).map(|step| (step, Workload::new(Vec::new()))).collect();
+            for border in 0..=length {
+                let mut asked = 0;
+                let base = steps.as_ptr() as usize;
+                let last = last_kept(&steps, |workload| {
+                    asked += 1;
+                    let offset = std::ptr::from_ref(workload) as usize - base;
+                    Ok::<_, ()>(offset / size_of::<(usize, Workload)>() < border)
+                });
+                assert_eq!(last, Ok(border.checked_sub(1)));
+                assert!(asked <= length.checked_ilog2().map_or(0, |log| log + 1), "{asked} questions for {length}");
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! From the anchor to a healthy point, one feature after the other, and which feature is to blame.
+
+use kelpie_spaces::{Feature, Region, Space, Workload};
+
+use super::Builder;
+use crate::history::differing;
+use crate::oracle::Oracle;
+
+/// The order in which features are changed: first what depends on others, transports last, so that a rule
+/// (UD holds a message to one packet) moves as few other features as possible.
+const WALK: [Feature; 20] = [
+    Feature::RecvBatch,
+    Feature::SendBatch,
+    Feature::RecvWqDepth,
+    Feature::SendWqDepth,
+    Feature::MrSize,
+    Feature::TotalMrs,
+    Feature::Mrs,
+    Feature::SgeCount,
+    Feature::MessageMix,
+    Feature::MessageMax,
+    Feature::MessageMin,
+    Feature::Mtu,
+    Feature::Loopback,
+    Feature::Bidirectional,
+    Feature::TotalQps,
+    Feature::Qps,
+    Feature::MemoryRequester,
+    Feature::MemoryResponder,
+    Feature::Opcode,
+    Feature::QpType,
+];
+
+/// Restorations that are measured before the first candidate is blamed.
+const RESTORATIONS: usize = 4;
+
+/// Workloads from `anchor` to `healthy`, each a feature nearer to it and all inside `region`.
+///
+/// A step that leaves the region on the way (total QPs follow QPs) is one with the next.
+pub(super) fn path(space: &Space, region: &Region, anchor: &Workload, healthy: &Workload) -> Vec<Workload> {
+    let mut stops = vec![anchor.clone()];
+    let mut here = anchor.clone();
+    for feature in WALK {
+        let target = healthy.feature(feature);
+        if here.feature(feature) == target {
+            continue;
+        }
+        let Some(next) = space.with_feature(&here, feature, &target) else { continue };
+        here = next;
+        if region.contains(&here) && stops.last() != Some(&here) {
+            stops.push(here.clone());
+        }
+    }
+    if stops.last() != Some(healthy) {
+        stops.push(healthy.clone());
+    }
+    stops
+}
+
+impl<O: Oracle> Builder<'_, '_, O> {
+    /// Two neighbours on the way from the anchor to `healthy`: the symptom is there, and it is not.
+    pub(super) fn border(&mut self, healthy: &Workload) -> Result<(Workload, Workload), O::Error> {
+        let stops = path(self.session.space, &self.conditions.region(), self.anchor, healthy);
+        let (mut shown, mut lost) = (0, stops.len() - 1);
+        while lost - shown > 1 {
+            let middle = usize::midpoint(shown, lost);
+            if self.shows(&stops[middle])? {
+                shown = middle;
+            } else {
+                lost = middle;
+            }
+        }
+        Ok((stops[shown].clone(), stops[lost].clone()))
+    }
+
+    /// Of the features that differ between the neighbours, one that brings the symptom back on its own.
+    pub(super) fn blame(&mut self, shown: &Workload, lost: &Workload) -> Result<Option<Feature>, O::Error> {
+        let differing = differing(shown, lost);
+        let candidates: Vec<Feature> = WALK.into_iter().rev().filter(|feature| differing.contains(feature)).collect();
+        if candidates.len() < 2 {
+            return Ok(candidates.first().copied());
+        }
+        let mut whole = None;
+        let mut tried = 0;
+        for feature in &candidates {
+            let Some(restored) = self.session.space.with_feature(lost, *feature, &shown.feature(*feature)) else {
+                continue;
+            };
+            if restored == *shown {
+                whole = Some(*feature);
+            } else if tried < RESTORATIONS && restored != *lost {
+                tried += 1;
+                if self.shows(&restored)? {
+                    return Ok(Some(*feature));
+                }
+            }
+        }
+        Ok(whole.or(candidates.first().copied()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_feature_is_walked_once() {
+        let mut walk = WALK.to_vec();
+        walk.sort_unstable();
+        let mut all = Feature::ALL.to_vec();
+        all.sort_unstable();
+        assert_eq!(walk, all);
+    }
+}

@@ -1,0 +1,42 @@
+//! What the search asks of the world: measure a workload, take a finding. How it is done lives with the campaign.
+
+use kelpie_spaces::Workload;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::Finding;
+use crate::signals::Observation;
+
+/// What a measurement is for; stored with each experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// A step of the search.
+    Search,
+    /// One of the random points by which diagnostic counters are ranked.
+    Rank,
+    /// A question about the conditions of an anomaly.
+    Mfs,
+    /// A random point inside a region that is being validated.
+    Validate,
+}
+
+/// The world as the search sees it.
+pub trait Oracle {
+    /// Why the search must stop: budget spent, someone asked, or measuring failed.
+    type Error;
+
+    /// Measures one workload.
+    ///
+    /// # Errors
+    /// Ends the search at once; an anomaly whose conditions are being looked for is then not stored.
+    fn measure(&mut self, workload: &Workload, purpose: Purpose) -> Result<Observation, Self::Error>;
+
+    /// Told of a workload that lies in a region already found and is not measured.
+    fn skipped(&mut self, workload: &Workload);
+
+    /// Told of a finding, once its region is validated.
+    ///
+    /// # Errors
+    /// Ends the search at once.
+    fn found(&mut self, finding: &Finding) -> Result<(), Self::Error>;
+}

@@ -1,0 +1,90 @@
+//! The state of one search: its oracle, its random numbers, what was measured and the regions found.
+
+use kelpie_spaces::{Region, Space, Workload};
+use rand::SeedableRng;
+use rand_pcg::Pcg64;
+
+use crate::config::Config;
+use crate::finding::Finding;
+use crate::history::{History, Outcome};
+use crate::oracle::{Oracle, Purpose};
+use crate::signals::Observation;
+
+/// Random points in a row that may lie in known regions before the space counts as covered.
+///
+/// Source: our choice, because then at most 0.3 % of the space is left, with 95 % confidence.
+const COVERED_AFTER: u32 = 1000;
+
+pub(crate) struct Session<'a, O: Oracle> {
+    pub(crate) space: &'a Space,
+    pub(crate) config: &'a Config,
+    pub(crate) rng: Pcg64,
+    pub(crate) history: History,
+    oracle: &'a mut O,
+    experiments: u64,
+    regions: Vec<Region>,
+}
+
+impl<'a, O: Oracle> Session<'a, O> {
+    pub(crate) fn new(space: &'a Space, config: &'a Config, oracle: &'a mut O) -> Self {
+        Self {
+            space,
+            config,
+            rng: Pcg64::seed_from_u64(config.seed),
+            history: History::default(),
+            oracle,
+            experiments: 0,
+            regions: Vec::new(),
+        }
+    }
+
+    /// Experiments so far.
+    pub(crate) fn experiments(&self) -> u64 {
+        self.experiments
+    }
+
+    /// Measures, whether or not the workload was measured before.
+    pub(crate) fn measure(&mut self, workload: &Workload, purpose: Purpose) -> Result<Observation, O::Error> {
+        let seen = self.oracle.measure(workload, purpose)?;
+        self.experiments += 1;
+        self.history.remember(workload, Outcome::from(&seen.assessment));
+        Ok(seen)
+    }
+
+    /// What the workload shows, from memory where it was measured before.
+    pub(crate) fn outcome(&mut self, workload: &Workload, purpose: Purpose) -> Result<Outcome, O::Error> {
+        match self.history.recall(workload) {
+            Some(outcome) => Ok(outcome),
+            None => Ok(Outcome::from(&self.measure(workload, purpose)?.assessment)),
+        }
+    }
+
+    /// `MatchMFS`: whether the workload lies in a region already found.
+    pub(crate) fn is_known(&self, workload: &Workload) -> bool {
+        self.regions.iter().any(|region| region.contains(workload))
+    }
+
+    /// Tells the oracle that a workload is not measured because it is known.
+    pub(crate) fn skip(&mut self, workload: &Workload) {
+        self.oracle.skipped(workload);
+    }
+
+    /// A random point outside the known regions; `None` when they cover the space.
+    pub(crate) fn unknown_point(&mut self) -> Option<Workload> {
+        for _ in 0..COVERED_AFTER {
+            let workload = self.space.sample(&mut self.rng);
+            if !self.is_known(&workload) {
+                return Some(workload);
+            }
+            self.oracle.skipped(&workload);
+        }
+        None
+    }
+
+    /// Stores a finding and skips its region from now on.
+    pub(crate) fn found(&mut self, finding: &Finding) -> Result<(), O::Error> {
+        self.oracle.found(finding)?;
+        self.regions.push(finding.mfs.clone());
+        Ok(())
+    }
+}
