@@ -7,7 +7,7 @@ use crate::workload::{Flow, Host, Memory, Opcode, QpType, Request, Workload};
 pub const MAX_FLOWS: usize = 64;
 /// Most requests of a vector. Source: our choice, because the paper's n (processing units times stages) stays far below.
 pub const MAX_PATTERN: usize = 1024;
-/// Most elements of a scatter-gather list. Source: our choice, because devices report a `max_sge` of 30 or less.
+/// Most elements of a scatter-gather list. Source: our choice, because it is twice the `max_sge` of 30 that mlx5 devices report.
 pub const MAX_SGE: usize = 64;
 /// Most QPs of a NIC. Source: our choice, three times the 20 K of Collie section 4, dimension 3.
 pub const MAX_QPS: u64 = 1 << 16;
@@ -15,9 +15,9 @@ pub const MAX_QPS: u64 = 1 << 16;
 pub const MAX_MRS: u64 = 1 << 20;
 /// Most bytes pinned on a host. Source: our choice, eight times the 2 TB of the largest server in Collie, table 1.
 pub const MAX_PINNED: Bytes = Bytes(16 << 40);
-/// Deepest work queue. Source: our choice, twice the `max_qp_wr` of 32,768 that current devices report.
+/// Deepest work queue. Source: our choice, twice the `max_qp_wr` of 32,768 that mlx5 devices report.
 pub const MAX_DEPTH: u32 = 1 << 16;
-/// Longest message. Source: IBTA volume 1, section 9.3.3: 2 GiB.
+/// Longest message. Source: IBTA volume 1, chapter 9: 2^31 bytes.
 pub const MAX_MESSAGE: Bytes = Bytes(1 << 31);
 
 /// A broken rule and where.
@@ -52,7 +52,7 @@ pub enum Rule {
         /// The longest accepted.
         max: usize,
     },
-    /// Not in the transport's set of operations. Source: IBTA volume 1, section 9.1, table 36; `ibv_post_send(3)`.
+    /// Not in the transport's set of operations. Source: `ibv_post_send(3)`, table of operations.
     #[error("{qp_type} cannot {op}: RC does SEND, WRITE and READ, UC does SEND and WRITE, UD does SEND")]
     Operation {
         /// The transport.
@@ -60,7 +60,7 @@ pub enum Rule {
         /// The operation.
         op: Opcode,
     },
-    /// Source: IBTA volume 1, section 9.8.3: a datagram is one packet.
+    /// Source: `ibv_post_send(3)` and IBTA volume 1, chapter 9: a datagram is one packet.
     #[error("a UD message of {message} is longer than the path MTU of {mtu}B: UD sends one packet per message")]
     DatagramOverMtu {
         /// Message size.
@@ -86,7 +86,7 @@ pub enum Rule {
         /// `requester` or `responder`.
         side: &'static str,
     },
-    /// Source: IBTA volume 1, section 9.4.3: the remote range of a WRITE or READ lies within one MR.
+    /// Source: IBTA volume 1, chapter 9, `R_Key` checks: the remote range of a WRITE or READ lies within one MR.
     #[error("a {op} of {message} does not fit an MR of {mr_size} at the responder")]
     RemoteOverMr {
         /// The operation.
@@ -96,7 +96,7 @@ pub enum Rule {
         /// The responder's MR size.
         mr_size: Bytes,
     },
-    /// Source: IBTA volume 1, section 9.7.5.2.4: a message longer than the posted receive is an error.
+    /// Source: `ibv_post_recv(3)`, `IBV_WC_LOC_LEN_ERR`: a message longer than the posted receive is an error.
     #[error("the receive vector holds {held}, the largest SEND has {message}")]
     ReceiveTooShort {
         /// Sum of the receive elements.

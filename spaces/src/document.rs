@@ -71,7 +71,10 @@ struct Node {
 
 #[derive(Debug)]
 enum Value {
-    Scalar { text: String, plain: bool },
+    Scalar {
+        text: String,
+        plain: bool,
+    },
     List(Vec<Node>),
     /// Keys with their lines, in the order of the file.
     Map(Vec<(String, Node)>),
@@ -122,12 +125,7 @@ impl Document {
                 None => break,
             }
         }
-        DocumentError::Key {
-            file: self.file.clone(),
-            line: node.line,
-            key: path.to_owned(),
-            rule: rule.to_string(),
-        }
+        DocumentError::Key { file: self.file.clone(), line: node.line, key: path.to_owned(), rule: rule.to_string() }
     }
 }
 

@@ -1,19 +1,30 @@
 //! The vocabulary of Kelpie: workloads, the space they live in, features and regions. No clock, no I/O.
 
 pub mod constraints;
+pub mod dimensions;
 mod document;
+mod domain;
+mod draw;
+mod edit;
 pub mod features;
+mod moves;
 pub mod region;
+mod repair;
+pub mod space;
+mod space_yaml;
 pub mod units;
 pub mod workload;
 pub mod yaml;
 
 pub use constraints::{Violation, check};
+pub use dimensions::Dimension;
 pub use document::DocumentError;
 pub use features::{Feature, FeatureValue};
 pub use region::{Condition, Region, Test};
+pub use space::{Space, SpaceError};
 pub use units::Bytes;
-pub use workload::{
-    Batch, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, Opcode, QpType, Request, Workload,
-};
+pub use workload::{Batch, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, Opcode, QpType, Request, Workload};
 pub use yaml::{WorkloadError, workload_from_bytes, workload_from_yaml, workload_to_yaml};
+
+#[cfg(test)]
+mod tests;

@@ -34,10 +34,8 @@ impl FromStr for Bytes {
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (suffix, scale) = SUFFIXES
-            .iter()
-            .find(|(_, scale)| self.0 >= *scale && self.0.is_multiple_of(*scale))
-            .unwrap_or(&("B", 1));
+        let (suffix, scale) =
+            SUFFIXES.iter().find(|(_, scale)| self.0 >= *scale && self.0.is_multiple_of(*scale)).unwrap_or(&("B", 1));
         write!(f, "{}{suffix}", self.0 / scale)
     }
 }

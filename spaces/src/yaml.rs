@@ -3,9 +3,7 @@
 use crate::constraints::{self, MAX_FLOWS, MAX_PATTERN, MAX_SGE};
 use crate::document::{Document, DocumentError, Reader, utf8};
 use crate::units::Bytes;
-use crate::workload::{
-    Batch, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, Opcode, QpType, Request, Workload,
-};
+use crate::workload::{Batch, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, Opcode, QpType, Request, Workload};
 
 /// Why a workload file was refused; the message names file, line, key and rule.
 pub type WorkloadError = DocumentError;
@@ -48,9 +46,8 @@ pub fn workload_to_yaml(workload: &Workload) -> String {
 }
 
 fn flow(place: Reader<'_>) -> Result<Flow, WorkloadError> {
-    let fields = place.map(&[
-        "from", "to", "qp_type", "qps", "mtu", "wq_depth", "batch", "pattern", "recv_sge", "memory",
-    ])?;
+    let fields =
+        place.map(&["from", "to", "qp_type", "qps", "mtu", "wq_depth", "batch", "pattern", "recv_sge", "memory"])?;
     let [send, recv] = pair(fields.need("wq_depth")?, ["send", "recv"])?;
     let wq_depth = Depths { send: send.whole()?, recv: recv.whole()? };
     let [send, recv] = pair(fields.need("batch")?, ["send", "recv"])?;
@@ -65,12 +62,7 @@ fn flow(place: Reader<'_>) -> Result<Flow, WorkloadError> {
         mtu: Mtu::try_from(mtu.whole::<u64>()?).map_err(|error| mtu.refuse(&error))?,
         wq_depth,
         batch,
-        pattern: fields
-            .need("pattern")?
-            .list(MAX_PATTERN)?
-            .into_iter()
-            .map(request)
-            .collect::<Result<_, _>>()?,
+        pattern: fields.need("pattern")?.list(MAX_PATTERN)?.into_iter().map(request).collect::<Result<_, _>>()?,
         recv_sge: match fields.get("recv_sge") {
             Some(place) => sizes(&place)?,
             None => Vec::new(),

@@ -1,0 +1,260 @@
+//! Setting one dimension of a workload, everything else untouched and no rule checked. Repair of what then breaks lives in `repair`.
+
+use crate::dimensions::{Dimension, device};
+use crate::features::{MIX_LONG, MIX_SHORT};
+use crate::space::{Space, side_of};
+use crate::units::Bytes;
+use crate::workload::{Flow, Memory, Mtu, Opcode, QpType, Request, Workload};
+
+/// Puts a dimension of all flows at the value; totals and messages have functions of their own.
+pub(crate) fn set(workload: &mut Workload, dimension: Dimension, code: u64) {
+    let count = code as u32;
+    let primary = workload.flows[0].clone();
+    match dimension {
+        Dimension::Bidirectional => return set_bidirectional(workload, code == 1),
+        Dimension::Loopback => return set_loopback(workload, code == 1),
+        _ => {}
+    }
+    for flow in &mut workload.flows {
+        match dimension {
+            Dimension::QpType => flow.qp_type = QpType::ALL[code as usize],
+            Dimension::Opcode => flow.pattern.iter_mut().for_each(|request| request.op = Opcode::ALL[code as usize]),
+            Dimension::Mtu => flow.mtu = Mtu::try_from(code).expect("a domain of MTUs holds only MTUs"),
+            Dimension::Qps => flow.qps = count,
+            Dimension::SendWqDepth => flow.wq_depth.send = count,
+            Dimension::RecvWqDepth => flow.wq_depth.recv = count,
+            Dimension::SendBatch => flow.batch.send = count,
+            Dimension::RecvBatch => flow.batch.recv = count,
+            Dimension::SgeCount => set_sge_count(flow, code as usize),
+            Dimension::Requests => {
+                let old = flow.pattern.clone();
+                flow.pattern = old.into_iter().cycle().take(code as usize).collect();
+            }
+            Dimension::Mrs => each_side(flow, |memory| memory.mrs = count),
+            Dimension::MrSize => each_side(flow, |memory| memory.mr_size = Bytes(code)),
+            Dimension::MemoryRequester | Dimension::MemoryResponder => {
+                for (host, is_from) in [(flow.from, true), (flow.to, false)] {
+                    if side_of(&primary, host, is_from) == dimension {
+                        let memory = if is_from { &mut flow.memory.from } else { &mut flow.memory.to };
+                        memory.device = device(code);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn each_side(flow: &mut Flow, change: impl Fn(&mut Memory)) {
+    change(&mut flow.memory.from);
+    change(&mut flow.memory.to);
+}
+
+/// Shares `total` QPs among the flows, the first ones taking what does not divide; `false` with too few.
+pub(crate) fn set_total_qps(workload: &mut Workload, total: u64) -> bool {
+    let flows = workload.flows.len() as u64;
+    for (index, flow) in (0u64..).zip(&mut workload.flows) {
+        flow.qps = (total / flows + u64::from(index < total % flows)) as u32;
+    }
+    total >= flows
+}
+
+/// The flow in the other direction; each host keeps its memory.
+fn mirrored(flow: &Flow) -> Flow {
+    let mut mirror = flow.clone();
+    (mirror.from, mirror.to) = (flow.to, flow.from);
+    (mirror.memory.from, mirror.memory.to) = (flow.memory.to, flow.memory.from);
+    mirror
+}
+
+/// Adds the mirror of the first flow on the wire, or removes the flows against it.
+pub(crate) fn set_bidirectional(workload: &mut Workload, on: bool) {
+    if workload.is_bidirectional() == on {
+        return;
+    }
+    match workload.flows.iter().find(|flow| !flow.is_loopback()).cloned() {
+        Some(first) if on => workload.flows.push(mirrored(&first)),
+        Some(first) => workload.flows.retain(|flow| flow.is_loopback() || flow.from == first.from),
+        None => {
+            let mut first = workload.flows[0].clone();
+            first.to = first.from.peer();
+            workload.flows.extend([mirrored(&first), first]);
+        }
+    }
+}
+
+/// Adds a loopback flow at the responder, or removes all (a lone one goes over the wire instead).
+pub(crate) fn set_loopback(workload: &mut Workload, on: bool) {
+    if workload.flows.iter().any(Flow::is_loopback) == on {
+        return;
+    }
+    if on {
+        let mut flow = workload.flows[0].clone();
+        flow.from = flow.to;
+        flow.memory.from = flow.memory.to;
+        workload.flows.push(flow);
+    } else if workload.flows.iter().all(Flow::is_loopback) {
+        workload.flows.truncate(1);
+        let flow = &mut workload.flows[0];
+        flow.to = flow.from.peer();
+    } else {
+        workload.flows.retain(|flow| !flow.is_loopback());
+    }
+}
+
+/// Makes the elements of a request as even as they go, their number unchanged.
+pub(crate) fn split_evenly(request: &mut Request, message: u64) {
+    let count = request.sge.len() as u64;
+    for (index, size) in (0u64..).zip(&mut request.sge) {
+        *size = Bytes(message / count + u64::from(index < message % count));
+    }
+}
+
+fn is_even(request: &Request) -> bool {
+    let largest = request.sge.iter().max();
+    let smallest = request.sge.iter().min();
+    largest.zip(smallest).is_none_or(|(largest, smallest)| largest.0 - smallest.0 <= 1)
+}
+
+/// Gives a request another message size; of uneven elements the largest yields or takes first.
+pub(crate) fn resize(request: &mut Request, message: u64) {
+    let old = request.message().0;
+    if message == old {
+        return;
+    }
+    request.sge.truncate(message.max(1) as usize);
+    let rest: u64 = old - request.sge.iter().map(|size| size.0).max().unwrap_or(0);
+    let largest = (0..request.sge.len()).max_by_key(|index| request.sge[*index]);
+    match largest {
+        Some(largest) if !is_even(request) && message > rest && request.message().0 == old => {
+            request.sge[largest] = Bytes(message - rest);
+        }
+        _ => split_evenly(request, message),
+    }
+}
+
+/// Brings the longest lists to `count` elements, and all that are longer; messages stay as they are.
+fn set_sge_count(flow: &mut Flow, count: usize) {
+    let longest = flow.pattern.iter().map(|request| request.sge.len()).max().unwrap_or(0);
+    for request in &mut flow.pattern {
+        if request.sge.len() == longest || request.sge.len() > count {
+            recut(request, count);
+        }
+    }
+}
+
+/// Cuts a message into `count` elements: even ones stay even, of others the smallest are cut or joined.
+pub(crate) fn recut(request: &mut Request, count: usize) {
+    let message = request.message().0;
+    if is_even(request) {
+        request.sge.resize(count, Bytes(0));
+        return split_evenly(request, message);
+    }
+    let smallest = |sge: &[Bytes], least: u64| {
+        (0..sge.len()).filter(|index| sge[*index].0 >= least).min_by_key(|index| sge[*index])
+    };
+    while request.sge.len() > count {
+        let Some(first) = smallest(&request.sge, 0) else { break };
+        let joined = request.sge.remove(first);
+        let Some(second) = smallest(&request.sge, 0) else { break };
+        request.sge[second].0 += joined.0;
+    }
+    while request.sge.len() < count {
+        let Some(index) = smallest(&request.sge, 2) else { break };
+        let half = request.sge[index].0 / 2;
+        request.sge[index].0 -= half;
+        request.sge.insert(index + 1, Bytes(half));
+    }
+}
+
+/// Brings the largest message to `max`, and with it all that are larger.
+pub(crate) fn set_message_max(workload: &mut Workload, max: u64) {
+    let requests = || workload.flows.iter().flat_map(|flow| &flow.pattern);
+    let old = requests().map(|request| request.message().0).max().unwrap_or(0);
+    for request in workload.flows.iter_mut().flat_map(|flow| &mut flow.pattern) {
+        let message = request.message().0;
+        if message == old || message > max {
+            resize(request, max);
+        }
+    }
+}
+
+/// Brings the smallest message to `min`, and with it all that are smaller.
+pub(crate) fn set_message_min(workload: &mut Workload, min: u64) {
+    let requests = || workload.flows.iter().flat_map(|flow| &flow.pattern);
+    let old = requests().map(|request| request.message().0).min().unwrap_or(0);
+    for request in workload.flows.iter_mut().flat_map(|flow| &mut flow.pattern) {
+        let message = request.message().0;
+        if message == old || message < min {
+            resize(request, min);
+        }
+    }
+}
+
+/// Makes every request vector a mix, or none; `false` where the space has no room for one.
+pub(crate) fn set_mix(space: &Space, workload: &mut Workload, on: bool) -> bool {
+    workload.flows.iter_mut().all(|flow| {
+        if flow.is_mixed() == on {
+            return true;
+        }
+        if on {
+            mix(space, flow);
+        } else {
+            unmix(flow);
+        }
+        flow.is_mixed() == on
+    })
+}
+
+fn unmix(flow: &mut Flow) {
+    for request in &mut flow.pattern {
+        let message = request.message().0;
+        split_evenly(request, message);
+    }
+    if let Some(largest) =
+        flow.pattern.iter().max_by_key(|request| request.message()).cloned().filter(|_| flow.is_mixed())
+    {
+        let message = largest.message().0;
+        for request in &mut flow.pattern {
+            request.sge.resize(largest.sge.len(), Bytes(0));
+            split_evenly(request, message);
+        }
+    }
+}
+
+/// A long request and a short one; where the vector has no room for two, a long element and a short one.
+fn mix(space: &Space, flow: &mut Flow) {
+    let domain = |dimension| space.domain(dimension);
+    let sizes = domain(Dimension::Message);
+    let room = domain(Dimension::Requests).ceil(2).map(|len| flow.pattern.len().max(len as usize));
+    if let (Some(short), Some(long), Some(room)) = (sizes.floor(MIX_SHORT.0), sizes.ceil(MIX_LONG.0), room) {
+        let first = flow.pattern[0].clone();
+        flow.pattern.resize(room, first);
+        let by_size = |index: &usize| flow.pattern[*index].message();
+        let largest = (0..room).rev().max_by_key(by_size).unwrap_or(0);
+        let smallest = (0..room).filter(|index| *index != largest).min_by_key(by_size).unwrap_or(0);
+        let request = &mut flow.pattern[largest];
+        if request.sge.iter().all(|size| *size < MIX_LONG) {
+            // A long message of short elements is no mix: it grows, or where it cannot, has fewer elements.
+            let wanted = request.message().0.max(MIX_LONG.0 * request.sge.len() as u64);
+            if let Some(message) = sizes.ceil(wanted) {
+                split_evenly(request, message);
+            } else {
+                request.sge.truncate(domain(Dimension::SgeCount).min() as usize);
+                split_evenly(request, long);
+            }
+        }
+        if flow.pattern[smallest].message().0 > short {
+            resize(&mut flow.pattern[smallest], short);
+        }
+    } else if let Some(count) = domain(Dimension::SgeCount).ceil(2) {
+        let request = &mut flow.pattern[0];
+        let count = request.sge.len().max(count as usize);
+        let shorts = (count as u64 - 1) * MIX_SHORT.0 / 8;
+        let Some(message) = domain(Dimension::Message).ceil(request.message().0.max(MIX_LONG.0 + shorts)) else {
+            return;
+        };
+        request.sge = vec![Bytes(MIX_SHORT.0 / 8); count];
+        request.sge[0] = Bytes(message - shorts);
+    }
+}

@@ -1,0 +1,281 @@
+//! Repair of dependent limits: bringing a workload back into its space after one dimension was set. The rules themselves live in `constraints`.
+
+use crate::constraints::Footprint;
+use crate::dimensions::{Dimension, device_code};
+use crate::edit::{recut, resize, set, set_bidirectional, set_loopback, set_total_qps};
+use crate::features::Feature;
+use crate::space::{Space, Transport, side_of};
+use crate::units::Bytes;
+use crate::workload::{Flow, Host, Opcode, Request, Workload};
+
+/// Dimensions that a repair must leave as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Keep(u32);
+
+impl Keep {
+    pub(crate) const NOTHING: Keep = Keep(0);
+
+    pub(crate) fn with(self, dimension: Dimension) -> Keep {
+        Keep(self.0 | 1 << dimension as u32)
+    }
+
+    pub(crate) fn has(self, dimension: Dimension) -> bool {
+        self.0 >> dimension as u32 & 1 == 1
+    }
+}
+
+/// Changes as little as the rules and bounds allow; `None` where a kept dimension stands in the way.
+///
+/// The result still has to be checked with [`Space::contains`].
+pub(crate) fn fit(space: &Space, workload: &mut Workload, keep: Keep) -> Option<()> {
+    fit_directions(space, workload);
+    fit_transport(space, workload, keep)?;
+    fit_amounts(space, workload, keep)
+}
+
+/// As [`fit`], transport and directions taken as they are.
+pub(crate) fn fit_amounts(space: &Space, workload: &mut Workload, keep: Keep) -> Option<()> {
+    fit_values(space, workload, keep);
+    for flow in &mut workload.flows {
+        fit_messages(space, flow, keep)?;
+    }
+    fit_batches(space, workload, keep)?;
+    fit_totals(space, workload, keep)
+}
+
+fn fit_directions(space: &Space, workload: &mut Workload) {
+    if !space.admits(Dimension::Bidirectional, workload.is_bidirectional()) {
+        set_bidirectional(workload, !workload.is_bidirectional());
+    }
+    let loops = workload.flows.iter().any(Flow::is_loopback);
+    if !space.admits(Dimension::Loopback, loops) {
+        set_loopback(workload, !loops);
+    }
+}
+
+fn fit_transport(space: &Space, workload: &mut Workload, keep: Keep) -> Option<()> {
+    let allowed =
+        |op: Opcode, flow: &Flow| space.transports().contains(&Transport { qp_type: flow.qp_type, op, mtu: flow.mtu });
+    let mixes = space.admits(Dimension::MixedOpcodes, true);
+    for flow in &mut workload.flows {
+        let fits = |request: &Request| allowed(request.op, flow);
+        let first = flow.pattern[0].op;
+        let uniform = flow.pattern.iter().all(|request| request.op == first);
+        if flow.pattern.iter().all(fits) && (uniform || mixes) {
+            continue;
+        }
+        let wanted = Transport { qp_type: flow.qp_type, op: first, mtu: flow.mtu };
+        let best = nearest_transport(space, wanted, keep)?;
+        (flow.qp_type, flow.mtu) = (best.qp_type, best.mtu);
+        for request in &mut flow.pattern {
+            let legal = space.transports().contains(&Transport { op: request.op, ..best });
+            if !legal || !mixes {
+                request.op = best.op;
+            }
+        }
+    }
+    Some(())
+}
+
+/// The transport of the space that shares most with the wanted one: its QP type before its operation before its MTU.
+fn nearest_transport(space: &Space, wanted: Transport, keep: Keep) -> Option<Transport> {
+    let score = |other: &Transport| {
+        [
+            (Dimension::QpType, other.qp_type == wanted.qp_type, 8),
+            (Dimension::Opcode, other.op == wanted.op, 4),
+            // WRITE is the operation that resembles the others most: READ without the turn, SEND without the receive.
+            (Dimension::MixedOpcodes, other.op == Opcode::Write, 1),
+            (Dimension::Mtu, other.mtu == wanted.mtu, 2),
+        ]
+        .into_iter()
+        .map(|(dimension, same, weight)| {
+            if same {
+                weight
+            } else if keep.has(dimension) {
+                -100
+            } else {
+                0
+            }
+        })
+        .sum::<i32>()
+    };
+    // The first of equals, so that the choice depends on nothing but the space.
+    let best = space.transports().iter().rev().max_by_key(|other| score(other)).copied()?;
+    let broken = keep.has(Dimension::QpType) && best.qp_type != wanted.qp_type
+        || keep.has(Dimension::Opcode) && best.op != wanted.op
+        || keep.has(Dimension::Mtu) && best.mtu != wanted.mtu;
+    (!broken).then_some(best)
+}
+
+/// Brings plain values into their domains.
+fn fit_values(space: &Space, workload: &mut Workload, keep: Keep) {
+    let primary = workload.flows[0].clone();
+    for flow in &mut workload.flows {
+        let pull = |dimension: Dimension, value: u32| space.domain(dimension).nearest(value.into()) as u32;
+        flow.qps = pull(Dimension::Qps, flow.qps);
+        flow.wq_depth.send = pull(Dimension::SendWqDepth, flow.wq_depth.send);
+        flow.wq_depth.recv = pull(Dimension::RecvWqDepth, flow.wq_depth.recv);
+        flow.batch.send = pull(Dimension::SendBatch, flow.batch.send);
+        flow.batch.recv = pull(Dimension::RecvBatch, flow.batch.recv);
+        let requests = pull(Dimension::Requests, flow.pattern.len() as u32) as usize;
+        if requests != flow.pattern.len() {
+            let old = std::mem::take(&mut flow.pattern);
+            flow.pattern = old.into_iter().cycle().take(requests).collect();
+        }
+        let sides = [(flow.from, true, &mut flow.memory.from), (flow.to, false, &mut flow.memory.to)];
+        for (host, is_from, memory) in sides {
+            memory.mrs = pull(Dimension::Mrs, memory.mrs);
+            memory.mr_size = Bytes(space.domain(Dimension::MrSize).nearest(memory.mr_size.0));
+            let side = side_of(&primary, host, is_from);
+            if !keep.has(side) {
+                let code = space.domain(side).nearest(device_code(memory.device));
+                memory.device = crate::dimensions::device(code);
+            }
+        }
+        for request in &mut flow.pattern {
+            let count = pull(Dimension::SgeCount, request.sge.len() as u32) as usize;
+            if count != request.sge.len() {
+                recut(request, count);
+            }
+        }
+    }
+}
+
+/// Elements into messages, messages into the MTU (UD) and into MRs.
+fn fit_messages(space: &Space, flow: &mut Flow, keep: Keep) -> Option<()> {
+    let sizes = space.domain(Dimension::Message);
+    let packet = if flow.qp_type == crate::QpType::Ud { flow.mtu.bytes() } else { u64::MAX };
+    let largest_mr = if keep.has(Dimension::MrSize) {
+        flow.memory.from.mr_size.min(flow.memory.to.mr_size).0
+    } else {
+        space.domain(Dimension::MrSize).max()
+    };
+    for request in &mut flow.pattern {
+        let count = request.sge.len() as u64;
+        let message = request.message().0;
+        let fitting = sizes.nearest(message).max(sizes.ceil(count)?);
+        let fitting = if fitting <= packet.min(largest_mr) { fitting } else { sizes.floor(packet.min(largest_mr))? };
+        if fitting < count || fitting != message && keep.has(Dimension::Message) {
+            return None;
+        }
+        resize(request, fitting);
+        if request.sge.contains(&Bytes(0)) {
+            crate::edit::split_evenly(request, fitting);
+        }
+    }
+    let needed = flow.pattern.iter().map(Request::message).max()?;
+    for memory in [&mut flow.memory.from, &mut flow.memory.to] {
+        if memory.mr_size < needed {
+            memory.mr_size = Bytes(space.domain(Dimension::MrSize).ceil(needed.0)?);
+        }
+    }
+    let sends = flow.pattern.iter().filter(|request| request.op == Opcode::Send).map(Request::message).max();
+    let held = flow.recv_sge.iter().map(|size| size.0).sum::<u64>();
+    let lands = flow.recv_sge.iter().all(|size| *size <= flow.memory.to.mr_size);
+    if !lands || sends.is_none_or(|message| message.0 > held) {
+        flow.recv_sge.clear();
+    }
+    Some(())
+}
+
+/// A batch fits its queue: the queue gives way where the batch is kept, else the batch.
+fn fit_batches(space: &Space, workload: &mut Workload, keep: Keep) -> Option<()> {
+    for flow in &mut workload.flows {
+        for (batch, depth, batch_dimension, depth_dimension) in [
+            (&mut flow.batch.send, &mut flow.wq_depth.send, Dimension::SendBatch, Dimension::SendWqDepth),
+            (&mut flow.batch.recv, &mut flow.wq_depth.recv, Dimension::RecvBatch, Dimension::RecvWqDepth),
+        ] {
+            if *batch <= *depth {
+                continue;
+            }
+            let smaller = space.domain(batch_dimension).floor((*depth).into());
+            let deeper = space.domain(depth_dimension).ceil((*batch).into());
+            match (smaller, deeper) {
+                (Some(smaller), _) if !keep.has(batch_dimension) => *batch = smaller as u32,
+                (_, Some(deeper)) if !keep.has(depth_dimension) => *depth = deeper as u32,
+                (None, None) if !keep.has(batch_dimension) && !keep.has(depth_dimension) => {
+                    *batch = space.domain(batch_dimension).min() as u32;
+                    *depth = space.domain(depth_dimension).ceil((*batch).into())? as u32;
+                }
+                _ => return None,
+            }
+        }
+    }
+    Some(())
+}
+
+/// Totals into their bounds, step by step: MRs give way first, then their size, then QPs.
+fn fit_totals(space: &Space, workload: &mut Workload, keep: Keep) -> Option<()> {
+    let total = |workload: &Workload, feature| workload.feature(feature).number().unwrap_or(0);
+    let most = |dimension| space.domain(dimension).max();
+    let qps = total(workload, Feature::TotalQps);
+    let fitting = space.domain(Dimension::TotalQps).nearest(qps);
+    if fitting != qps {
+        if keep.has(Dimension::Qps) || keep.has(Dimension::TotalQps) || !set_total_qps(workload, fitting) {
+            return None;
+        }
+        let inside = workload.flows.iter().all(|flow| space.domain(Dimension::Qps).contains(flow.qps.into()));
+        if !inside {
+            let share = space.domain(Dimension::Qps).nearest(fitting / workload.flows.len() as u64);
+            set(workload, Dimension::Qps, share);
+        }
+    }
+    while total(workload, Feature::TotalMrs) < space.domain(Dimension::TotalMrs).min() {
+        let gives_way = [Dimension::Mrs, Dimension::Qps].into_iter().filter(|dimension| !keep.has(*dimension));
+        step(space, workload, gives_way, Step::Up)?;
+    }
+    let mrs = |workload: &Workload| {
+        let hosts = Host::BOTH.map(|host| Footprint::of(workload, host).mrs);
+        hosts.into_iter().chain([total(workload, Feature::TotalMrs)]).max().unwrap_or(0)
+    };
+    while mrs(workload) > most(Dimension::TotalMrs) {
+        let gives_way = [Dimension::Mrs, Dimension::Qps].into_iter().filter(|dimension| !keep.has(*dimension));
+        step(space, workload, gives_way, Step::Down)?;
+    }
+    let pinned = |workload: &Workload| {
+        Host::BOTH.map(|host| Footprint::of(workload, host).pinned).into_iter().max().unwrap_or(0)
+    };
+    while pinned(workload) > most(Dimension::PinnedPerHost) {
+        let gives_way =
+            [Dimension::Mrs, Dimension::MrSize, Dimension::Qps].into_iter().filter(|dimension| !keep.has(*dimension));
+        step(space, workload, gives_way, Step::Down)?;
+    }
+    Some(())
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Up,
+    Down,
+}
+
+/// Moves the first of the dimensions that has room by one step of its domain.
+fn step(
+    space: &Space,
+    workload: &mut Workload,
+    dimensions: impl Iterator<Item = Dimension>,
+    direction: Step,
+) -> Option<()> {
+    for dimension in dimensions {
+        let feature = match dimension {
+            Dimension::Mrs => Feature::Mrs,
+            Dimension::MrSize => Feature::MrSize,
+            _ => Feature::Qps,
+        };
+        let now = workload.feature(feature).number()?;
+        let domain = space.domain(dimension);
+        let next = match direction {
+            Step::Up => domain.ceil(now + 1),
+            Step::Down => domain.floor(now.saturating_sub(1)),
+        };
+        let needed = match dimension {
+            Dimension::MrSize => workload.feature(Feature::MessageMax).number()?,
+            _ => 0,
+        };
+        if let Some(next) = next.filter(|next| *next >= needed) {
+            set(workload, dimension, next);
+            return Some(());
+        }
+    }
+    None
+}

@@ -1,0 +1,262 @@
+//! A space of workloads: a domain per dimension, and which points belong. Drawing and moving live in `draw` and `moves`, the file format in `space_yaml`.
+
+use crate::constraints::{self, Footprint};
+use crate::dimensions::{Dimension, device, device_code};
+use crate::document::DocumentError;
+use crate::domain::Domain;
+use crate::features::Feature;
+use crate::repair::{Keep, fit_amounts};
+use crate::units::Bytes;
+use crate::workload::{Batch, Depths, Flow, Host, Memory, MemoryPair, Mtu, Opcode, QpType, Request, Workload};
+
+/// Why there is no such space.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpaceError {
+    /// The file is wrong.
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+    /// The bounds exclude each other.
+    #[error(
+        "{name}: no workload fits all bounds together: look at qp_type with opcode, UD messages with mtu, batch with depth, message with mr_size, and the totals"
+    )]
+    Empty {
+        /// The space.
+        name: String,
+    },
+    /// Two spaces have nothing in common.
+    #[error("{name} and {other} have no value of `{key}` in common")]
+    Disjoint {
+        /// The space that was restricted.
+        name: String,
+        /// By which.
+        other: String,
+        /// The dimension.
+        key: &'static str,
+    },
+}
+
+/// A transport, an operation and a path MTU that go together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Transport {
+    pub(crate) qp_type: QpType,
+    pub(crate) op: Opcode,
+    pub(crate) mtu: Mtu,
+}
+
+/// A set of workloads, described by a range or a set of values per dimension.
+#[derive(Debug, Clone)]
+pub struct Space {
+    name: String,
+    about: String,
+    domains: Vec<Domain>,
+    /// What can be sent at all within the domains; never empty.
+    transports: Vec<Transport>,
+}
+
+/// Spaces are equal if they admit the same values, whatever they are called.
+impl PartialEq for Space {
+    fn eq(&self, other: &Self) -> bool {
+        self.domains == other.domains
+    }
+}
+
+impl Eq for Space {}
+
+impl Space {
+    /// A space of these domains, in the order of the table.
+    pub(crate) fn new(name: &str, about: String, domains: Vec<Domain>) -> Result<Self, SpaceError> {
+        debug_assert_eq!(domains.len(), Dimension::COUNT, "one domain per dimension");
+        let mut space = Self { name: name.to_owned(), about, domains, transports: Vec::new() };
+        for transport in space.combinations() {
+            if space.contains(&space.least(transport)) {
+                space.transports.push(transport);
+            }
+        }
+        if space.transports.is_empty() {
+            return Err(SpaceError::Empty { name: space.name });
+        }
+        Ok(space)
+    }
+
+    /// Its name in the catalog, or its file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is for.
+    pub fn about(&self) -> &str {
+        &self.about
+    }
+
+    pub(crate) fn domain(&self, dimension: Dimension) -> &Domain {
+        &self.domains[dimension as usize]
+    }
+
+    pub(crate) fn domains(&self) -> &[Domain] {
+        &self.domains
+    }
+
+    pub(crate) fn transports(&self) -> &[Transport] {
+        &self.transports
+    }
+
+    pub(crate) fn admits(&self, dimension: Dimension, truth: bool) -> bool {
+        self.domain(dimension).contains(truth.into())
+    }
+
+    /// Every legal combination of transport, operation and MTU in the domains.
+    fn combinations(&self) -> Vec<Transport> {
+        let mut all = Vec::new();
+        for qp_type in self.domain(Dimension::QpType).steps().iter().map(|code| QpType::ALL[*code as usize]) {
+            for op in self.domain(Dimension::Opcode).steps().iter().map(|code| Opcode::ALL[*code as usize]) {
+                for mtu in self.domain(Dimension::Mtu).steps().iter().filter_map(|mtu| Mtu::try_from(*mtu).ok()) {
+                    if qp_type.supports(op) {
+                        all.push(Transport { qp_type, op, mtu });
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// The least demanding point of a transport: if it breaks a bound, so does every point of this transport.
+    pub(crate) fn least(&self, transport: Transport) -> Workload {
+        let min = |dimension| self.domain(dimension).min();
+        let max32 = |dimension| self.domain(dimension).max() as u32;
+        let min32 = |dimension| min(dimension) as u32;
+        let sge_count = min(Dimension::SgeCount);
+        let message = self.domain(Dimension::Message).ceil(sge_count).unwrap_or_else(|| min(Dimension::Message));
+        let request = Request { op: transport.op, sge: vec![Bytes(0); sge_count as usize] };
+        let mr_size = self.domain(Dimension::MrSize).ceil(message).unwrap_or_else(|| min(Dimension::MrSize));
+        let memory =
+            |dimension| Memory { device: device(min(dimension)), mrs: min32(Dimension::Mrs), mr_size: Bytes(mr_size) };
+        let mut flow = Flow {
+            from: Host::A,
+            to: Host::B,
+            qp_type: transport.qp_type,
+            qps: min32(Dimension::Qps),
+            mtu: transport.mtu,
+            wq_depth: Depths { send: max32(Dimension::SendWqDepth), recv: max32(Dimension::RecvWqDepth) },
+            batch: Batch { send: min32(Dimension::SendBatch), recv: min32(Dimension::RecvBatch) },
+            pattern: vec![request; min(Dimension::Requests) as usize],
+            recv_sge: Vec::new(),
+            memory: MemoryPair { from: memory(Dimension::MemoryRequester), to: memory(Dimension::MemoryResponder) },
+        };
+        for request in &mut flow.pattern {
+            crate::edit::split_evenly(request, message);
+        }
+        let mut workload = Workload::new(vec![flow]);
+        crate::edit::set_bidirectional(&mut workload, min(Dimension::Bidirectional) == 1);
+        crate::edit::set_loopback(&mut workload, min(Dimension::Loopback) == 1);
+        // The totals may have a lower bound; whether it can be reached does not depend on the rest.
+        let _ = fit_amounts(self, &mut workload, Keep::NOTHING);
+        workload
+    }
+
+    /// Whether the workload is valid and within every bound.
+    pub fn contains(&self, workload: &Workload) -> bool {
+        constraints::check(workload).is_ok() && self.bounds(workload)
+    }
+
+    fn bounds(&self, workload: &Workload) -> bool {
+        let within = |dimension, value: u64| self.domain(dimension).contains(value);
+        let number = |feature| workload.feature(feature).number().unwrap_or(0);
+        let hosts = Host::BOTH.map(|host| Footprint::of(workload, host));
+        workload.flows.iter().all(|flow| self.flow_within(flow, &workload.flows[0]))
+            && within(Dimension::Bidirectional, workload.is_bidirectional().into())
+            && within(Dimension::Loopback, workload.flows.iter().any(Flow::is_loopback).into())
+            && within(Dimension::TotalQps, number(Feature::TotalQps))
+            && within(Dimension::TotalMrs, number(Feature::TotalMrs))
+            && hosts.iter().all(|host| {
+                host.mrs <= self.domain(Dimension::TotalMrs).max()
+                    && host.pinned <= self.domain(Dimension::PinnedPerHost).max()
+            })
+    }
+
+    fn flow_within(&self, flow: &Flow, primary: &Flow) -> bool {
+        let within = |dimension, value: u64| self.domain(dimension).contains(value);
+        let ops_differ = flow.pattern.iter().any(|request| request.op != flow.pattern[0].op);
+        let memory = |host: Host, is_from: bool, memory: &Memory| {
+            within(side_of(primary, host, is_from), device_code(memory.device))
+                && within(Dimension::Mrs, memory.mrs.into())
+                && within(Dimension::MrSize, memory.mr_size.0)
+        };
+        within(Dimension::QpType, flow.qp_type as u64)
+            && within(Dimension::Mtu, flow.mtu.bytes())
+            && within(Dimension::Qps, flow.qps.into())
+            && within(Dimension::SendWqDepth, flow.wq_depth.send.into())
+            && within(Dimension::RecvWqDepth, flow.wq_depth.recv.into())
+            && within(Dimension::SendBatch, flow.batch.send.into())
+            && within(Dimension::RecvBatch, flow.batch.recv.into())
+            && within(Dimension::Requests, flow.pattern.len() as u64)
+            && (!ops_differ || self.admits(Dimension::MixedOpcodes, true))
+            && flow.pattern.iter().all(|request| {
+                within(Dimension::Opcode, request.op as u64)
+                    && within(Dimension::SgeCount, request.sge.len() as u64)
+                    && within(Dimension::Message, request.message().0)
+            })
+            && memory(flow.from, true, &flow.memory.from)
+            && memory(flow.to, false, &flow.memory.to)
+    }
+
+    /// What both spaces admit.
+    ///
+    /// # Errors
+    /// Where nothing is left, with the dimension if one alone is the reason.
+    pub fn restrict(&self, other: &Space) -> Result<Space, SpaceError> {
+        let mut domains = Vec::with_capacity(Dimension::COUNT);
+        for dimension in Dimension::all() {
+            let both = self.domain(dimension).intersect(other.domain(dimension));
+            domains.push(both.ok_or_else(|| SpaceError::Disjoint {
+                name: self.name.clone(),
+                other: other.name.clone(),
+                key: dimension.name(),
+            })?);
+        }
+        Space::new(&format!("{} within {}", other.name, self.name), other.about.clone(), domains)
+    }
+
+    /// Whether every value of this space is a value of the other.
+    pub fn is_within(&self, other: &Space) -> bool {
+        self.domains.iter().zip(&other.domains).all(|(own, outer)| own.within(outer))
+    }
+
+    /// The decimal logarithm of the number of points that the search distinguishes.
+    ///
+    /// A range counts by its steps (powers of two and the values half-way between); a request counts by its size, its
+    /// number of elements, and whether these are even or mixed. Limits between dimensions are not subtracted.
+    pub fn log10_size(&self) -> f64 {
+        let steps = |dimension| self.domain(dimension).steps().len() as f64;
+        let lists = self.domain(Dimension::SgeCount).steps();
+        let splits: f64 = lists.iter().map(|count| if *count > 1 { 2.0 } else { 1.0 }).sum();
+        let shapes = (steps(Dimension::Message) * splits).log10();
+        let vectors = self.domain(Dimension::Requests).steps();
+        // log10 of a sum of powers of ten, about its largest term so that nothing overflows.
+        let longest = shapes * self.domain(Dimension::Requests).max() as f64;
+        let patterns: f64 = vectors.iter().map(|len| 10f64.powf(shapes * *len as f64 - longest)).sum();
+        let others = Dimension::all().filter(|dimension| {
+            !matches!(
+                dimension,
+                Dimension::QpType
+                    | Dimension::Opcode
+                    | Dimension::Mtu
+                    | Dimension::TotalQps
+                    | Dimension::TotalMrs
+                    | Dimension::PinnedPerHost
+                    | Dimension::SgeCount
+                    | Dimension::Requests
+                    | Dimension::Message
+            )
+        });
+        (self.transports.len() as f64).log10()
+            + longest
+            + patterns.log10()
+            + others.map(|dimension| steps(dimension).log10()).sum::<f64>()
+    }
+}
+
+/// The dimension of a memory device: each host keeps its device in every flow, seen from the first flow.
+pub(crate) fn side_of(primary: &Flow, host: Host, is_from: bool) -> Dimension {
+    let requester = if primary.is_loopback() { host == primary.from && is_from } else { host == primary.from };
+    if requester { Dimension::MemoryRequester } else { Dimension::MemoryResponder }
+}

@@ -1,0 +1,123 @@
+//! Spaces as YAML, format `space/1`, and the catalog that is built in. Workloads are in `yaml`.
+
+use std::fmt::Write as _;
+
+use crate::dimensions::{Dimension, Kind, TABLE};
+use crate::document::{Document, Reader, utf8};
+use crate::domain::Domain;
+use crate::space::{Space, SpaceError};
+
+/// The format tag of this version.
+const FORMAT: &str = "space/1";
+/// Most values of a set. Source: our choice, because a longer list is a range.
+const MAX_SET: usize = 256;
+/// Longest description. Units: characters. Source: our choice, because it is shown in a list.
+const MAX_ABOUT: usize = 1000;
+
+macro_rules! catalog {
+    ($($name:literal),*) => {
+        const NAMES: &[&str] = &[$($name),*];
+        const FILES: &[&str] = &[$(include_str!(concat!("../catalog/", $name, ".yaml"))),*];
+    };
+}
+
+catalog!("full", "rpc-library", "dml", "lab");
+
+impl Space {
+    /// A space of the catalog.
+    pub fn catalog(name: &str) -> Option<Space> {
+        let index = NAMES.iter().position(|known| *known == name)?;
+        Some(Space::from_yaml(name, FILES[index]).expect("every file of the catalog is read by a test"))
+    }
+
+    /// The names of the catalog, the paper's whole space first.
+    pub fn catalog_names() -> &'static [&'static str] {
+        NAMES
+    }
+
+    /// Reads a space file; a dimension that it leaves out has its full domain.
+    ///
+    /// # Errors
+    /// Names file, line, key and rule of the first mistake, or says that no workload fits all bounds together.
+    pub fn from_yaml(source_name: &str, text: &str) -> Result<Space, SpaceError> {
+        let document = Document::parse(source_name, text)?;
+        let mut keys = vec!["kelpie", "about"];
+        keys.extend(TABLE.iter().map(|row| row.name));
+        let top = document.root().map(&keys)?;
+        let tag = top.need("kelpie")?;
+        if tag.text()? != FORMAT {
+            return Err(tag.refuse(&"another format; write `kelpie: space/1`").into());
+        }
+        let about = match top.get("about") {
+            Some(place) => place.text()?.trim().chars().take(MAX_ABOUT).collect(),
+            None => String::new(),
+        };
+        let mut domains = Vec::with_capacity(Dimension::COUNT);
+        for dimension in Dimension::all() {
+            domains.push(match top.get(dimension.name()) {
+                Some(place) => domain(dimension, &place)?,
+                None => dimension.full(),
+            });
+        }
+        Space::new(source_name, about, domains)
+    }
+
+    /// As [`Space::from_yaml`], from bytes that may not be text.
+    ///
+    /// # Errors
+    /// Also for bytes that are not UTF-8, with the offset.
+    pub fn from_bytes(source_name: &str, bytes: &[u8]) -> Result<Space, SpaceError> {
+        Space::from_yaml(source_name, utf8(source_name, bytes)?)
+    }
+
+    /// Writes the space with every dimension; [`Space::from_yaml`] reads the same space back.
+    pub fn to_yaml(&self) -> String {
+        let mut text = format!("kelpie: {FORMAT}\n");
+        if !self.about().is_empty() {
+            // JSON strings are YAML strings, with every special character escaped.
+            let _ = writeln!(text, "about: {}", quoted(self.about()));
+        }
+        for dimension in Dimension::all() {
+            let _ = writeln!(text, "{}: {}", dimension.name(), dimension.written(self.domain(dimension)));
+        }
+        text
+    }
+}
+
+/// A double-quoted YAML scalar.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            plain if plain == ' ' || plain.is_ascii_graphic() => quoted.push(plain),
+            other => {
+                let _ = write!(quoted, "\\U{:08x}", u32::from(other));
+            }
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+fn domain(dimension: Dimension, place: &Reader<'_>) -> Result<Domain, SpaceError> {
+    let code = |place: &Reader<'_>| {
+        let word = place.text()?;
+        dimension.code(word).map_err(|rule| place.refuse(&rule))
+    };
+    if place.is_list() {
+        let values = place.list(MAX_SET)?.iter().map(code).collect::<Result<Vec<u64>, _>>()?;
+        return Domain::set(values).ok_or_else(|| place.refuse(&"an empty set admits nothing").into());
+    }
+    if !matches!(dimension.row().kind, Kind::Count | Kind::Size) {
+        return Err(place.refuse(&"write a list of the values to admit, such as [a, b]").into());
+    }
+    let fields = place.clone().map(&["min", "max"])?;
+    let full = dimension.full();
+    let end = |key, missing| fields.get(key).map_or(Ok(missing), |place| code(&place));
+    let (min, max) = (end("min", full.min())?, end("max", full.max())?);
+    Domain::range(min, max).ok_or_else(|| {
+        let rule = format!("min {} is over max {}", dimension.word(min), dimension.word(max));
+        place.refuse(&rule).into()
+    })
+}

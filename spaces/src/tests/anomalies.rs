@@ -1,0 +1,146 @@
+//! The triggers of the paper's 18 anomalies as workloads of the full space.
+
+use serde_yaml::Value;
+
+use super::full;
+use crate::{Feature, FeatureValue, Host, Workload, check, workload_from_yaml, workload_to_yaml};
+
+const ANOMALIES: &str = include_str!("../../../tests/anomalies.yaml");
+
+/// The trigger's flows as workload YAML.
+fn trigger(id: u64, trigger: &Value) -> Workload {
+    let get = |key: &str| trigger.get(key);
+    let text = |key: &str| match get(key) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Number(number)) => number.to_string(),
+        other => panic!("anomaly {id}: {key} is {other:?}"),
+    };
+    let sizes = |key: &str| -> Option<Vec<String>> {
+        let list = get(key)?.as_sequence()?;
+        Some(
+            list.iter()
+                .map(|size| size.as_str().map_or_else(|| format!("{}B", size.as_u64().unwrap()), str::to_owned))
+                .collect(),
+        )
+    };
+    let op = text("opcode");
+    let pattern: Vec<String> = match (sizes("sge"), sizes("messages")) {
+        (Some(sge), None) => vec![format!("{{op: {op}, sge: [{}]}}", sge.join(", "))],
+        (None, Some(messages)) => messages.iter().map(|size| format!("{{op: {op}, sge: [{size}]}}")).collect(),
+        other => panic!("anomaly {id}: {other:?}"),
+    };
+    let gpu = get("memory").is_some();
+    let device = |host: &str| match host {
+        _ if gpu => "gpu:0",
+        "b" if get("memory_b").is_some() => "dram:1",
+        _ => "dram:0",
+    };
+    let (qps, flows) = if get("flows").is_some() {
+        ("8".to_owned(), vec![("b", "a"), ("a", "a")])
+    } else if get("bidirectional").is_some() {
+        (text("qps"), vec![("a", "b"), ("b", "a")])
+    } else {
+        (text("qps"), vec![("a", "b")])
+    };
+    let mut yaml = "kelpie: workload/1\nflows:\n".to_owned();
+    for (from, to) in flows {
+        let side =
+            |host| format!("{{device: \"{}\", mrs: {}, mr_size: {}}}", device(host), text("mrs"), text("mr_size"));
+        yaml.push_str(&format!(
+            "  - {{from: {from}, to: {to}, qp_type: {}, qps: {qps}, mtu: {}, wq_depth: {{send: {d}, recv: {d}}}, \
+             batch: {{send: {b}, recv: {b}}}, pattern: [{}], memory: {{from: {}, to: {}}}}}\n",
+            text("qp_type"),
+            text("mtu"),
+            pattern.join(", "),
+            side(from),
+            side(to),
+            d = text("wq_depth"),
+            b = text("wqe_batch"),
+        ));
+    }
+    workload_from_yaml(&format!("anomaly {id}"), &yaml).unwrap_or_else(|error| panic!("{error}\n{yaml}"))
+}
+
+fn triggers() -> Vec<(u64, Workload)> {
+    let data: Value = serde_yaml::from_str(ANOMALIES).expect("the file of anomalies is YAML");
+    let anomalies = data["anomalies"].as_sequence().expect("a list of anomalies");
+    anomalies
+        .iter()
+        .map(|anomaly| {
+            let id = anomaly["id"].as_u64().expect("an id");
+            (id, trigger(id, &anomaly["trigger"]))
+        })
+        .collect()
+}
+
+#[test]
+fn every_trigger_is_a_valid_workload_of_the_full_space() {
+    let (full, triggers) = (full(), triggers());
+    assert_eq!(triggers.len(), 18);
+    for (id, workload) in triggers {
+        assert_eq!(check(&workload), Ok(()), "anomaly {id}");
+        assert!(full.contains(&workload), "anomaly {id} lies outside full.yaml: {workload:?}");
+        let yaml = workload_to_yaml(&workload);
+        assert_eq!(workload_from_yaml("round trip", &yaml).as_ref(), Ok(&workload), "{yaml}");
+    }
+}
+
+#[test]
+fn triggers_have_the_features_of_the_paper() {
+    let triggers = triggers();
+    let check = |id: u64, feature: Feature, expected: &str| {
+        let (_, workload) = triggers.iter().find(|(other, _)| *other == id).expect("18 triggers");
+        assert_eq!(workload.feature(feature).to_string(), expected, "anomaly {id}, {feature}");
+    };
+    check(1, Feature::QpType, "UD");
+    check(4, Feature::TotalQps, "160");
+    check(4, Feature::SgeCount, "4");
+    check(4, Feature::MessageMax, "512");
+    check(7, Feature::TotalMrs, "24576");
+    check(9, Feature::MessageMix, "true");
+    check(9, Feature::SgeCount, "3");
+    check(10, Feature::MessageMix, "true");
+    check(10, Feature::SgeCount, "1");
+    check(10, Feature::TotalQps, "640");
+    check(11, Feature::MemoryRequester, "dram:0");
+    check(11, Feature::MemoryResponder, "dram:1");
+    check(11, Feature::Bidirectional, "true");
+    check(12, Feature::MemoryRequester, "gpu:0");
+    check(13, Feature::Loopback, "true");
+    check(13, Feature::Bidirectional, "false");
+    check(13, Feature::TotalQps, "16");
+    check(14, Feature::TotalMrs, "167936");
+    check(15, Feature::MessageMix, "false");
+    check(15, Feature::MessageMin, "64");
+    check(18, Feature::Loopback, "false");
+}
+
+#[test]
+fn each_host_keeps_its_memory_in_both_directions() {
+    let (_, eleven) = triggers().into_iter().find(|(id, _)| *id == 11).expect("18 triggers");
+    for flow in &eleven.flows {
+        let at = |host| if flow.from == host { flow.memory.from.device } else { flow.memory.to.device };
+        assert_eq!(at(Host::A).to_string(), "dram:0");
+        assert_eq!(at(Host::B).to_string(), "dram:1");
+    }
+}
+
+#[test]
+fn triggers_can_be_moved_feature_by_feature() {
+    let full = full();
+    for (id, workload) in triggers() {
+        for feature in Feature::ALL {
+            let now = workload.feature(feature);
+            for value in full.feature_values(feature).into_iter().filter(|value| *value != now) {
+                let Some(moved) = full.with_feature(&workload, feature, &value) else { continue };
+                assert!(full.contains(&moved), "anomaly {id}: {feature} to {value}");
+                if feature == Feature::TotalMrs {
+                    let reached = moved.feature(feature).number().expect("a count");
+                    assert!(FeatureValue::Number(reached) <= value, "anomaly {id}: {feature} to {value}: {reached}");
+                } else {
+                    assert_eq!(moved.feature(feature), value, "anomaly {id}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Workload files: each mistake named with file, line, key and rule; nothing makes the reader panic or run away.
+
+use proptest::prelude::*;
+
+use super::{full, rng, workload};
+use crate::{workload_from_bytes, workload_from_yaml, workload_to_yaml};
+
+const PLAIN: &str = "[{op: WRITE, sge: [1KiB]}]";
+
+fn refused(text: &str, expected: &str) {
+    let error = workload_from_yaml("w.yaml", text).expect_err(text).to_string();
+    assert!(error.starts_with(expected), "{text}\n  {error}\n  {expected}");
+}
+
+#[test]
+fn broken_rules_name_their_line() {
+    let check = |qp_type: &str, batch: u32, pattern: &str, mr_size: &str, expected: &str| {
+        refused(&workload(qp_type, 128, batch, pattern, mr_size), expected);
+    };
+    check(
+        "RC",
+        129,
+        PLAIN,
+        "4MiB",
+        "w.yaml:9: flows[0].batch.send: a batch of 129 work requests does not fit a queue of depth 128",
+    );
+    check("RC", 0, PLAIN, "4MiB", "w.yaml:9: flows[0].batch.send: 0 is outside 1 to");
+    check("UC", 8, "[{op: READ, sge: [1KiB]}]", "4MiB", "w.yaml:10: flows[0].pattern[0].op: UC cannot READ");
+    check("UD", 8, PLAIN, "4MiB", "w.yaml:10: flows[0].pattern[0].op: UD cannot WRITE");
+    check(
+        "UD",
+        8,
+        "\n      - {op: SEND, sge: [1KiB]}\n      - {op: SEND, sge: [1KiB, 1B]}",
+        "4MiB",
+        "w.yaml:12: flows[0].pattern[1].sge: a UD message of 1025B is longer than the path MTU of 1024B",
+    );
+    check(
+        "RC",
+        8,
+        "[{op: WRITE, sge: [1KiB, 8KiB]}]",
+        "4KiB",
+        "w.yaml:10: flows[0].pattern[0].sge[1]: an element of 8KiB does not fit an MR of 4KiB at the requester",
+    );
+    check(
+        "RC",
+        8,
+        "[{op: WRITE, sge: [3KiB, 3KiB]}]",
+        "4KiB",
+        "w.yaml:10: flows[0].pattern[0].sge: a WRITE of 6KiB does not fit an MR of 4KiB at the responder",
+    );
+    check("RC", 8, "[]", "4MiB", "w.yaml:10: flows[0].pattern: 0 entries");
+    check("RC", 8, "[{op: WRITE, sge: []}]", "4MiB", "w.yaml:10: flows[0].pattern[0].sge: 0 entries");
+    check("RC", 8, "[{op: WRITE, sge: [0]}]", "4MiB", "w.yaml:10: flows[0].pattern[0].sge[0]: 0 is outside 1 to");
+    check("RC", 8, PLAIN, "0", "w.yaml:12: flows[0].memory.from.mr_size: 0 is outside 1 to");
+    check(
+        "RC",
+        8,
+        "[{op: WRITE, sge: [1KiB]}]\n    recv_sge: [1KiB]",
+        "4MiB",
+        "w.yaml:11: flows[0].recv_sge: a receive vector without a SEND",
+    );
+    check(
+        "RC",
+        8,
+        "[{op: SEND, sge: [1KiB]}]\n    recv_sge: [512B, 511B]",
+        "4MiB",
+        "w.yaml:11: flows[0].recv_sge: the receive vector holds 1023B, the largest SEND has 1KiB",
+    );
+    check(
+        "RC",
+        8,
+        "[{op: SEND, sge: [1KiB]}]\n    recv_sge: [512B, 8MiB]",
+        "4MiB",
+        "w.yaml:11: flows[0].recv_sge[1]: an element of 8MiB does not fit an MR of 4MiB at the responder",
+    );
+    check("RC", 8, PLAIN, "16TiB", "w.yaml:12: flows[0].memory.from.mr_size: `16TiB` is not a size");
+    check("RC", 8, PLAIN, "16384GiB", "w.yaml:11: flows[0].memory: 140737488355328 pinned bytes in all on host a");
+    check(
+        "RC",
+        8,
+        &format!("[{}]", vec!["{op: WRITE, sge: [1]}"; 1025].join(", ")),
+        "4MiB",
+        "w.yaml:10: flows[0].pattern: 1025 entries; write 1 to 1024",
+    );
+    check(
+        "RC",
+        8,
+        &format!("[{{op: WRITE, sge: [{}]}}]", vec!["1"; 65].join(", ")),
+        "4MiB",
+        "w.yaml:10: flows[0].pattern[0].sge: 65 entries; write 1 to 64",
+    );
+}
+
+#[test]
+fn mistakes_of_form_name_their_line() {
+    let good = workload("RC", 128, 8, PLAIN, "4MiB");
+    let check = |from: &str, to: &str, expected: &str| {
+        assert!(good.contains(from), "{from}");
+        refused(&good.replacen(from, to, 1), expected);
+    };
+    check("workload/1", "workload/2", "w.yaml:1: kelpie: this is format `workload/2`");
+    check("from: a", "from: c", "w.yaml:3: flows[0].from: `c` is not one of a, b");
+    check("    qps: 8\n", "", "w.yaml:3: flows[0]: key `qps` is missing");
+    check("qps: 8", "qbs: 8", "w.yaml:6: flows[0].qbs: unknown key; the keys here are from,");
+    check("qps: 8", "qps: 8\n    qps: 9", "w.yaml:7: key `qps` is written twice");
+    check("qps: 8", "qps: -8", "w.yaml:6: flows[0].qps: `-8` is not a whole number from 1 to 4294967295");
+    check("qps: 8", "qps: 0", "w.yaml:6: flows[0].qps: 0 is outside 1 to 65536");
+    check("qps: 8", "qps: 99999", "w.yaml:6: flows[0].qps: 99999 is outside 1 to 65536");
+    check("qps: 8", "qps: 99999999999999999999", "w.yaml:6: flows[0].qps: `99999999999999999999` is not");
+    check("qps: 8", "qps:", "w.yaml:6: flows[0].qps: a value is missing");
+    check("qps: 8", "qps: [8]", "w.yaml:6: flows[0].qps: write a single value");
+    check("mtu: 1024", "mtu: 1500", "w.yaml:7: flows[0].mtu: path MTU 1500 is not one of 256");
+    check("RC", "XRC", "w.yaml:5: flows[0].qp_type: `XRC` is not one of RC, UC, UD");
+    check("op: WRITE", "op: WRITE, key: 1", "w.yaml:10: flows[0].pattern[0].key: unknown key");
+    check("sge: [1KiB]", "sge: 1KiB", "w.yaml:10: flows[0].pattern[0].sge: write a list");
+    check("sge: [1KiB]", "sge: [1KB]", "w.yaml:10: flows[0].pattern[0].sge[0]: `1KB` is not a size");
+    check("dram:0", "hbm:0", "w.yaml:12: flows[0].memory.from.device: `hbm:0` is not a memory device");
+    check("{send: 8, recv: 8}", "8", "w.yaml:9: flows[0].batch: write a map with the keys send, recv");
+    check("qps: 8", "qps: *n", "w.yaml:6:");
+    check("qps: 8", "qps: !!int 8", "w.yaml:6: tags");
+    refused("", "w.yaml:1: the document is empty");
+    refused("- a\n", "w.yaml:1: the document: write a map with the keys kelpie, flows");
+    refused("kelpie: workload/1\nflows: 3\n", "w.yaml:2: flows: write a list");
+    refused("kelpie: workload/1\nflows: []\n---\nx: 1\n", "w.yaml:3: a second document");
+    refused(&good[..good.len() / 2 + 20], "w.yaml:");
+    refused("kelpie: [", "w.yaml:");
+}
+
+#[test]
+fn absurd_inputs_are_refused_quickly() {
+    refused(&" ".repeat((1 << 20) + 1), "w.yaml: 1048577 bytes are more than the 1048576 that are accepted");
+    refused(&"[".repeat(17), "w.yaml:1: nested too deeply");
+    refused(&"[".repeat(1 << 20), "w.yaml:1: recursion limit exceeded");
+    refused(&"{a: ".repeat(1 << 18), "w.yaml:1: ");
+    refused(&"- ".repeat(1 << 19), "w.yaml:1: ");
+    refused(&"? ".repeat(1 << 19), "w.yaml:1: ");
+    let bomb = "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n";
+    refused(bomb, "w.yaml:2: aliases");
+    let flow = workload("RC", 128, 8, PLAIN, "4MiB");
+    let one = flow.split_once("flows:\n").expect("flows").1;
+    refused(&format!("kelpie: workload/1\nflows:\n{}", one.repeat(65)), "w.yaml:2: flows: 65 entries; write 1 to 64");
+    let many = flow.replace("qps: 8", "qps: 60000").split_once("flows:\n").expect("flows").1.repeat(2);
+    refused(&format!("kelpie: workload/1\nflows:\n{many}"), "w.yaml:6: flows[0].qps: 120000 QPs in all on host a");
+    let error = workload_from_bytes("w.yaml", b"kelpie\xc3\x28").expect_err("no text").to_string();
+    assert_eq!(error, "w.yaml: not UTF-8 text: the byte at offset 6 begins no character");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn what_is_written_reads_back(seed: u64) {
+        let workload = full().sample(&mut rng(seed));
+        let yaml = workload_to_yaml(&workload);
+        let read = workload_from_yaml("round trip", &yaml);
+        prop_assert_eq!(read.as_ref(), Ok(&workload), "{}", yaml);
+        let json = serde_json::to_string(&workload).expect("a workload is plain data");
+        prop_assert_eq!(serde_json::from_str::<crate::Workload>(&json).ok(), Some(workload));
+    }
+
+    #[test]
+    fn no_bytes_make_the_reader_panic(bytes: Vec<u8>) {
+        prop_assert!(workload_from_bytes("w.yaml", &bytes).is_err());
+    }
+
+    #[test]
+    fn no_truncation_or_change_makes_the_reader_panic(seed: u64, at: prop::sample::Index, byte in 0u8..128) {
+        let mut yaml = workload_to_yaml(&full().sample(&mut rng(seed))).into_bytes();
+        let at = at.index(yaml.len());
+        yaml[at] = byte;
+        if let Ok(workload) = workload_from_bytes("w.yaml", &yaml) {
+            prop_assert_eq!(crate::check(&workload), Ok(()));
+        }
+        yaml.truncate(at);
+        let _ = workload_from_bytes("w.yaml", &yaml);
+    }
+}

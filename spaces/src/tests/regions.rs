@@ -1,0 +1,147 @@
+//! Features and regions: tables of what is read from a workload, and points drawn from regions.
+
+use proptest::prelude::*;
+
+use super::{full, rng, writes};
+use crate::{Condition, Feature, Region, Test};
+
+fn region(json: &str) -> Region {
+    serde_json::from_str(json).unwrap_or_else(|error| panic!("{json}: {error}"))
+}
+
+#[test]
+fn features_are_read_from_the_pattern() {
+    let check = |pattern: &str, feature: Feature, expected: &str| {
+        assert_eq!(writes(pattern).feature(feature).to_string(), expected, "{feature} of {pattern}");
+    };
+    let mix = "[{op: WRITE, sge: [128B, 64KiB, 1KiB]}]";
+    check(mix, Feature::MessageMix, "true");
+    check(mix, Feature::MessageMin, "66688");
+    check(mix, Feature::MessageMax, "66688");
+    check(mix, Feature::SgeCount, "3");
+    let vector = "[{op: WRITE, sge: [64KiB]}, {op: READ, sge: [1KiB]}, {op: WRITE, sge: [2KiB, 2KiB]}]";
+    check(vector, Feature::MessageMix, "true");
+    check(vector, Feature::Opcode, "READ+WRITE");
+    check(vector, Feature::MessageMin, "1024");
+    check(vector, Feature::MessageMax, "65536");
+    check(vector, Feature::SgeCount, "2");
+    let (short, long) = (
+        "[{op: WRITE, sge: [1025B]}, {op: WRITE, sge: [64KiB]}]",
+        "[{op: WRITE, sge: [1KiB]}, {op: WRITE, sge: [65535B]}]",
+    );
+    check(short, Feature::MessageMix, "false");
+    check(long, Feature::MessageMix, "false");
+    check(short, Feature::Bidirectional, "false");
+    check(short, Feature::Loopback, "false");
+    check(short, Feature::TotalMrs, "8");
+    check(short, Feature::Mtu, "1024");
+}
+
+#[test]
+fn feature_names_are_those_of_the_files() {
+    for feature in Feature::ALL {
+        assert_eq!(serde_json::to_string(&feature).expect("a name"), format!("\"{feature}\""));
+        assert_eq!(feature.name().parse(), Ok(feature));
+        assert_eq!(writes("[{op: WRITE, sge: [1KiB]}]").feature(feature).number().is_some(), feature.is_ordered());
+    }
+}
+
+#[test]
+fn a_region_holds_what_its_conditions_admit() {
+    let w = writes("[{op: WRITE, sge: [4KiB]}]");
+    let check = |json: &str, expected: bool| assert_eq!(region(json).contains(&w), expected, "{json}");
+    check("[]", true);
+    check(r#"[{"feature":"qps","min":8,"max":8}]"#, true);
+    check(r#"[{"feature":"qps","min":9}]"#, false);
+    check(r#"[{"feature":"qps","min":null,"max":7}]"#, false);
+    check(r#"[{"feature":"opcode","in":["READ","WRITE"]}]"#, true);
+    check(r#"[{"feature":"opcode","in":["READ"]}]"#, false);
+    check(r#"[{"feature":"bidirectional","in":[false]}]"#, true);
+    check(r#"[{"feature":"qps","min":1},{"feature":"loopback","in":["true"]}]"#, false);
+}
+
+#[test]
+fn regions_are_written_as_they_are_read() {
+    let text = r#"[{"feature":"qp_type","in":["UD"]},{"feature":"message_max","min":null,"max":1024}]"#;
+    assert_eq!(serde_json::to_string(&region(text)).expect("a region"), text);
+    assert_eq!(region(text).to_string(), "qp_type is UD and message_max at most 1KiB");
+    for wrong in [
+        r#"[{"feature":"qps","in":["8"]}]"#,
+        r#"[{"feature":"opcode","min":1}]"#,
+        r#"[{"feature":"opcode","in":[]}]"#,
+        r#"[{"feature":"qps","min":2,"max":1}]"#,
+        r#"[{"feature":"colour","min":2}]"#,
+        r#"[{"feature":"qps","min":2,"in":["8"]}]"#,
+    ] {
+        assert!(serde_json::from_str::<Region>(wrong).is_err(), "{wrong}");
+    }
+}
+
+/// The conditions of the paper's table 2, as regions of the full space.
+const REGIONS: &[&str] = &[
+    r#"[{"feature":"qp_type","in":["UD"]},{"feature":"send_batch","min":64},{"feature":"recv_wq_depth","min":256}]"#,
+    r#"[{"feature":"qp_type","in":["UD"]},{"feature":"recv_batch","max":8},{"feature":"recv_wq_depth","min":1024},{"feature":"message_max","max":1024},{"feature":"total_qps","min":16}]"#,
+    r#"[{"feature":"opcode","in":["READ"]},{"feature":"mtu","max":1024},{"feature":"message_max","min":16384}]"#,
+    r#"[{"feature":"opcode","in":["READ"]},{"feature":"bidirectional","in":["true"]},{"feature":"send_batch","min":32},{"feature":"sge_count","min":4},{"feature":"total_qps","min":160}]"#,
+    r#"[{"feature":"opcode","in":["WRITE"]},{"feature":"send_batch","max":1},{"feature":"message_max","max":1024},{"feature":"total_mrs","min":12000}]"#,
+    r#"[{"feature":"opcode","in":["WRITE"]},{"feature":"send_wq_depth","max":16},{"feature":"total_qps","min":480,"max":520}]"#,
+    r#"[{"feature":"bidirectional","in":["true"]},{"feature":"sge_count","min":3},{"feature":"message_mix","in":["true"]}]"#,
+    r#"[{"feature":"bidirectional","in":["true"]},{"feature":"send_batch","min":64},{"feature":"message_mix","in":["true"]},{"feature":"total_qps","min":320}]"#,
+    r#"[{"feature":"message_mix","in":["false"]},{"feature":"message_max","min":65536}]"#,
+    r#"[{"feature":"memory_requester","in":["gpu:0"]},{"feature":"loopback","in":["true"]}]"#,
+    r#"[{"feature":"message_min","max":128},{"feature":"message_max","min":1048576}]"#,
+    r#"[{"feature":"mr_size","max":4096},{"feature":"qps","min":5000}]"#,
+    "[]",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(50))]
+
+    #[test]
+    fn points_of_a_region_are_inside_it(seed: u64) {
+        let full = full();
+        for json in REGIONS {
+            let region = region(json);
+            let workload = full.sample_in(&region, &mut rng(seed));
+            let workload = workload.ok_or_else(|| TestCaseError::fail(format!("nothing found in {region}")))?;
+            prop_assert!(region.contains(&workload), "{region}: {workload:?}");
+            prop_assert!(full.contains(&workload), "{region}: {workload:?}");
+        }
+    }
+}
+
+#[test]
+fn the_dimensions_that_a_region_leaves_free_are_drawn_afresh() {
+    let (full, mut rng) = (full(), rng(7));
+    let region = region(REGIONS[3]);
+    let mut samples = (0..200).map(|_| full.sample_in(&region, &mut rng).expect("a wide region"));
+    let first = samples.next().expect("200 samples");
+    let others: Vec<_> = samples.collect();
+    for feature in Feature::ALL
+        .into_iter()
+        .filter(|feature| !matches!(feature, Feature::QpType | Feature::Opcode | Feature::Bidirectional))
+    {
+        assert!(others.iter().any(|other| other.feature(feature) != first.feature(feature)), "{feature} never moved");
+    }
+}
+
+#[test]
+fn an_impossible_region_yields_nothing() {
+    let full = full();
+    for json in [
+        r#"[{"feature":"qp_type","in":["UD"]},{"feature":"opcode","in":["READ"]}]"#,
+        r#"[{"feature":"qp_type","in":["UD"]},{"feature":"message_min","min":8192}]"#,
+        r#"[{"feature":"qps","min":30000}]"#,
+        r#"[{"feature":"send_batch","min":100},{"feature":"send_wq_depth","max":64}]"#,
+        r#"[{"feature":"message_mix","in":["true"]},{"feature":"message_max","max":1024}]"#,
+        r#"[{"feature":"memory_requester","in":["gpu:7"]}]"#,
+    ] {
+        assert_eq!(full.sample_in(&region(json), &mut rng(5)), None, "{json}");
+    }
+}
+
+#[test]
+fn a_condition_never_admits_the_other_kind() {
+    let words = Condition { feature: Feature::Qps, test: Test::In(vec!["8".to_owned()]) };
+    assert!(!words.holds(&writes("[{op: WRITE, sge: [4KiB]}]")));
+}
