@@ -1,5 +1,16 @@
 //! The seam between search and subsystems: one trait, and what both sides of a real pair share. No verbs, no model.
 
+pub mod agent;
+pub mod host;
+pub mod lab;
+pub mod pair;
+pub mod plan;
+pub mod readings;
+pub mod session;
 pub mod subsystem;
 
+#[cfg(test)]
+mod testing;
+
+pub use pair::{PairError, PairFile, PairFileError, PairSubsystem};
 pub use subsystem::{MeasureError, Subsystem};

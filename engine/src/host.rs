@@ -1,0 +1,163 @@
+//! What an agent asks of the machine it runs on: one trait, implemented over libibverbs and by a fake in tests.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kelpie_spaces::Opcode;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{GroupId, HostPlan};
+
+/// Which port of which RDMA device to use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Port {
+    /// Device name, such as `mlx5_0`; the agent's own choice where it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// Port number, from 1.
+    #[serde(default = "first_port")]
+    pub port: u8,
+    /// GID index; `RoCEv2` over IPv4 first where it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gid_index: Option<u8>,
+}
+
+fn first_port() -> u8 {
+    1
+}
+
+/// What a port is and can do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortReport {
+    /// Device name.
+    pub device: String,
+    /// Chosen GID index.
+    pub gid_index: u8,
+    /// Largest path MTU of the port as it is configured. Units: bytes.
+    pub active_mtu: u64,
+}
+
+/// A memory region that the peer may address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteMr(
+    /// Virtual address.
+    pub u64,
+    /// Remote key.
+    pub u32,
+);
+
+/// One QP, as its peer needs to know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QpEndpoint {
+    /// QP number.
+    pub qpn: u32,
+    /// First packet sequence number that it sends.
+    pub psn: u32,
+    /// Memory at a responder; empty at a requester.
+    pub mrs: Vec<RemoteMr>,
+}
+
+/// One end of a flow, ready to be connected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupEndpoint {
+    /// Which end of which flow.
+    pub id: GroupId,
+    /// GID of the port.
+    pub gid: [u8; 16],
+    /// LID of the port; 0 on Ethernet.
+    pub lid: u16,
+    /// Its QPs, in order.
+    pub qps: Vec<QpEndpoint>,
+}
+
+/// Completed work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Count {
+    /// Messages.
+    pub messages: u64,
+    /// Payload. Units: bytes.
+    pub bytes: u64,
+    /// Payload packets at the path MTU.
+    pub packets: u64,
+}
+
+/// Work completed by one end of a flow since the start, by operation; SENDs at a responder are those received.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupCount {
+    /// Which end of which flow.
+    pub id: GroupId,
+    /// By operation.
+    pub by_op: BTreeMap<Opcode, Count>,
+}
+
+/// One reading of everything on a host.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct HostReading {
+    /// Time since the start of traffic, on the host's monotonic clock. Units: nanoseconds.
+    pub at_nanos: u64,
+    /// Completed work.
+    pub groups: Vec<GroupCount>,
+    /// Part of that time in which the requesters' send queues were kept full. Units: nanoseconds.
+    pub queue_full_nanos: u64,
+    /// Counters of the port, raw, by their public names.
+    pub counters: BTreeMap<String, u64>,
+    /// What went wrong in the hardware so far, once each.
+    pub events: Vec<String>,
+    /// Work requests posted by requesters and not completed.
+    pub outstanding: u64,
+}
+
+/// Why a host could not do a step.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostError {
+    /// The machine has not what the workload asks for; another workload may run.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The step failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// A machine with an RDMA port. Steps come in the order of the methods; `tear_down` may come at any time.
+pub trait VerbsHost: Send {
+    /// Opens the port and says what it is.
+    ///
+    /// # Errors
+    /// Where the device, the port or the library is missing.
+    fn inspect(&mut self, port: &Port) -> Result<PortReport, HostError>;
+
+    /// Creates memory and QPs.
+    ///
+    /// # Errors
+    /// Where the device refuses or lacks something.
+    fn set_up(&mut self, port: &Port, plan: &HostPlan) -> Result<Vec<GroupEndpoint>, HostError>;
+
+    /// Connects every group to its peer in `peers` and posts the first receives.
+    ///
+    /// # Errors
+    /// Where a peer is missing or a QP refuses.
+    fn connect(&mut self, peers: &[GroupEndpoint]) -> Result<(), HostError>;
+
+    /// Starts traffic.
+    ///
+    /// # Errors
+    /// Where the session is not connected.
+    fn start(&mut self) -> Result<(), HostError>;
+
+    /// Reads completed work and counters.
+    ///
+    /// # Errors
+    /// Where no traffic was started.
+    fn sample(&mut self) -> Result<HostReading, HostError>;
+
+    /// Stops posting and waits, at most `drain`, until nothing is outstanding. Responders go on.
+    ///
+    /// # Errors
+    /// Where no traffic was started.
+    fn stop(&mut self, drain: Duration) -> Result<HostReading, HostError>;
+
+    /// Destroys whatever was set up. Nothing to do is fine.
+    fn tear_down(&mut self);
+}

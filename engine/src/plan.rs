@@ -1,0 +1,188 @@
+//! From a workload to what each host has to set up, in the terms of verbs. Pure: no device, no clock, no I/O.
+
+use kelpie_spaces::{Flow, Host, Memory, Mtu, Opcode, QpType, Request, Workload};
+use serde::{Deserialize, Serialize};
+
+/// Which end of a flow a group of QPs is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Posts the request vector.
+    Requester,
+    /// Is written to, read from, or receives.
+    Responder,
+}
+
+impl Role {
+    /// The other end.
+    #[must_use]
+    pub fn peer(self) -> Role {
+        match self {
+            Role::Requester => Role::Responder,
+            Role::Responder => Role::Requester,
+        }
+    }
+}
+
+/// Names one end of one flow; both hosts and both processes mean the same by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct GroupId {
+    /// Index of the flow in the workload.
+    pub flow: usize,
+    /// Its end.
+    pub role: Role,
+}
+
+impl GroupId {
+    /// The other end of the flow.
+    #[must_use]
+    pub fn peer(self) -> GroupId {
+        GroupId { flow: self.flow, role: self.role.peer() }
+    }
+}
+
+/// Capabilities of each QP. Source: `ibv_qp_cap`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caps {
+    /// `max_send_wr`.
+    pub send_wr: u32,
+    /// `max_recv_wr`.
+    pub recv_wr: u32,
+    /// `max_send_sge`.
+    pub send_sge: u32,
+    /// `max_recv_sge`.
+    pub recv_sge: u32,
+}
+
+/// What a requester posts on each QP, in order, for ever.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SendPlan {
+    /// Work requests chained in one post.
+    pub batch: u32,
+    /// The request vector.
+    pub requests: Vec<Request>,
+}
+
+/// What a responder posts on each QP for SEND.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecvPlan {
+    /// Work requests chained in one post.
+    pub batch: u32,
+    /// Sizes of the scatter elements. Units: bytes.
+    pub elements: Vec<u64>,
+}
+
+/// Equal QPs of one end of one flow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupPlan {
+    /// Which end of which flow.
+    pub id: GroupId,
+    /// Transport.
+    pub qp_type: QpType,
+    /// Number of QPs.
+    pub qps: u32,
+    /// Path MTU.
+    pub mtu: Mtu,
+    /// Capabilities of each QP; a queue that the role never posts to has room for one.
+    pub caps: Caps,
+    /// Set for a requester.
+    pub send: Option<SendPlan>,
+    /// Set for a responder of SENDs.
+    pub recv: Option<RecvPlan>,
+    /// Memory here, per QP.
+    pub memory: Memory,
+}
+
+/// Everything that one host sets up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostPlan {
+    /// The host.
+    pub host: Host,
+    /// Its ends of the flows, in the order of the flows, requester before responder.
+    pub groups: Vec<GroupPlan>,
+}
+
+/// What `host` does for `workload`, which has passed [`kelpie_spaces::check`].
+pub fn plan(workload: &Workload, host: Host) -> HostPlan {
+    let mut groups = Vec::new();
+    for (index, flow) in workload.flows.iter().enumerate() {
+        if flow.from == host {
+            groups.push(requester(index, flow));
+        }
+        if flow.to == host {
+            groups.push(responder(index, flow));
+        }
+    }
+    HostPlan { host, groups }
+}
+
+fn requester(index: usize, flow: &Flow) -> GroupPlan {
+    let widest = flow.pattern.iter().map(|request| request.sge.len()).max().unwrap_or(1);
+    GroupPlan {
+        id: GroupId { flow: index, role: Role::Requester },
+        qp_type: flow.qp_type,
+        qps: flow.qps,
+        mtu: flow.mtu,
+        caps: Caps { send_wr: flow.wq_depth.send, recv_wr: 1, send_sge: count(widest), recv_sge: 1 },
+        send: Some(SendPlan { batch: flow.batch.send, requests: flow.pattern.clone() }),
+        recv: None,
+        memory: flow.memory.from,
+    }
+}
+
+fn responder(index: usize, flow: &Flow) -> GroupPlan {
+    let receives = flow.pattern.iter().any(|request| request.op == Opcode::Send);
+    let recv = receives.then(|| RecvPlan {
+        batch: flow.batch.recv,
+        elements: flow.receive_elements().iter().map(|size| size.0).collect(),
+    });
+    let (recv_wr, recv_sge) =
+        recv.as_ref().map_or((1, 1), |recv| (flow.wq_depth.recv, count(recv.elements.len())));
+    GroupPlan {
+        id: GroupId { flow: index, role: Role::Responder },
+        qp_type: flow.qp_type,
+        qps: flow.qps,
+        mtu: flow.mtu,
+        caps: Caps { send_wr: 1, recv_wr, send_sge: 1, recv_sge },
+        send: None,
+        recv,
+        memory: flow.memory.to,
+    }
+}
+
+fn count(len: usize) -> u32 {
+    u32::try_from(len).expect("lists of a checked workload are short")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{flow, workload};
+
+    #[test]
+    fn each_end_of_a_flow_lands_on_its_host() {
+        let both = workload(vec![flow("a", "b", "WRITE"), flow("b", "a", "SEND"), flow("a", "a", "WRITE")]);
+        let ids = |host| -> Vec<(usize, Role)> {
+            plan(&both, host).groups.iter().map(|group| (group.id.flow, group.id.role)).collect()
+        };
+        let (requester, responder) = (Role::Requester, Role::Responder);
+        assert_eq!(ids(Host::A), [(0, requester), (1, responder), (2, requester), (2, responder)]);
+        assert_eq!(ids(Host::B), [(0, responder), (1, requester)]);
+    }
+
+    #[test]
+    fn only_a_responder_of_sends_receives() {
+        for (op, receives) in [("WRITE", false), ("READ", false), ("SEND", true)] {
+            let plan = plan(&workload(vec![flow("a", "b", op)]), Host::B);
+            let group = &plan.groups[0];
+            assert_eq!(group.recv.is_some(), receives, "{op}");
+            assert_eq!(group.caps.recv_wr > 1, receives, "{op}");
+        }
+    }
+
+    #[test]
+    fn the_default_receive_vector_fits_the_largest_send() {
+        let group = &plan(&workload(vec![flow("a", "b", "SEND")]), Host::B).groups[0];
+        assert_eq!(group.recv.as_ref().map(|recv| recv.elements.clone()), Some(vec![4096]));
+    }
+}

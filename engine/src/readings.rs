@@ -1,0 +1,205 @@
+//! From readings of both hosts to a measurement: differences, rates, directions. Judgement lives in the monitor.
+
+use std::collections::BTreeMap;
+
+use kelpie_monitor::rates::rates;
+use kelpie_monitor::window::{Direction, PACKET_OVERHEAD, loaded_directions};
+use kelpie_monitor::{DirectionRates, Measurement, PerHost, SEND_QUEUE_FULL, Sample};
+use kelpie_spaces::{Flow, Host, Opcode, Workload};
+
+use crate::host::{Count, HostReading};
+use crate::plan::{GroupId, Role};
+
+/// Counters of the engine itself: messages, payload bytes and payload packets that requesters of a host completed.
+pub const REQUESTED: [&str; 3] = ["engine_requested_messages", "engine_requested_bytes", "engine_requested_packets"];
+
+/// The same for SENDs that its responders received.
+pub const RECEIVED: [&str; 3] = ["engine_received_messages", "engine_received_bytes", "engine_received_packets"];
+
+/// What the readings at the ends of successive samples say about `workload`.
+pub fn measurement(workload: &Workload, readings: &[PerHost<HostReading>]) -> Measurement {
+    let samples = readings.windows(2).filter_map(|ends| sample(workload, &ends[0], &ends[1])).collect();
+    let mut hardware_events = Vec::new();
+    if let Some(last) = readings.last() {
+        for host in Host::BOTH {
+            hardware_events.extend(last.get(host).events.iter().map(|event| format!("host {host}: {event}")));
+        }
+    }
+    Measurement { samples, hardware_events }
+}
+
+/// One slice; `None` where a host's clock did not advance.
+fn sample(workload: &Workload, before: &PerHost<HostReading>, after: &PerHost<HostReading>) -> Option<Sample> {
+    let slice = |host: Host| Slice::between(before.get(host), after.get(host));
+    let slices = PerHost { a: slice(Host::A)?, b: slice(Host::B)? };
+    let directions = loaded_directions(workload).into_iter().map(|way| direction(workload, way, &slices)).collect();
+    Some(Sample {
+        seconds: f64::midpoint(slices.a.seconds, slices.b.seconds),
+        directions,
+        pause: None,
+        counters: PerHost { a: slices.a.counters(), b: slices.b.counters() },
+    })
+}
+
+fn direction(workload: &Workload, way: Direction, slices: &PerHost<Slice<'_>>) -> DirectionRates {
+    let mut sum = DirectionRates {
+        from: way.from,
+        to: way.to,
+        goodput_bps: 0.0,
+        wire_bps: 0.0,
+        packets_per_sec: 0.0,
+        messages_per_sec: 0.0,
+    };
+    for (index, flow) in workload.flows.iter().enumerate() {
+        for op in [Opcode::Send, Opcode::Write, Opcode::Read] {
+            if Direction::of(flow, op) != way {
+                continue;
+            }
+            let (host, role) = observer(flow, op);
+            let slice = slices.get(host);
+            let count = slice.count(GroupId { flow: index, role }, op);
+            let per_sec = |amount: u64| amount as f64 / slice.seconds;
+            sum.goodput_bps += per_sec(count.bytes) * 8.0;
+            sum.wire_bps += (per_sec(count.bytes) + per_sec(count.packets) * PACKET_OVERHEAD) * 8.0;
+            sum.packets_per_sec += per_sec(count.packets);
+            sum.messages_per_sec += per_sec(count.messages);
+        }
+    }
+    sum
+}
+
+/// Who knows that a message was delivered: its receiver where it has a completion, else its requester.
+fn observer(flow: &Flow, op: Opcode) -> (Host, Role) {
+    match op {
+        Opcode::Send => (flow.to, Role::Responder),
+        Opcode::Write | Opcode::Read => (flow.from, Role::Requester),
+    }
+}
+
+/// Two readings of one host and the time between them.
+struct Slice<'a> {
+    seconds: f64,
+    before: &'a HostReading,
+    after: &'a HostReading,
+}
+
+impl<'a> Slice<'a> {
+    fn between(before: &'a HostReading, after: &'a HostReading) -> Option<Self> {
+        let nanos = after.at_nanos.checked_sub(before.at_nanos).filter(|nanos| *nanos > 0)?;
+        Some(Self { seconds: nanos as f64 / 1e9, before, after })
+    }
+
+    fn count(&self, id: GroupId, op: Opcode) -> Count {
+        let of = |reading: &HostReading| {
+            let group = reading.groups.iter().find(|group| group.id == id);
+            group.and_then(|group| group.by_op.get(&op)).copied().unwrap_or_default()
+        };
+        minus(of(self.after), of(self.before))
+    }
+
+    /// Everything that this role completed.
+    fn total(&self, role: Role) -> Option<Count> {
+        let of = |reading: &HostReading| {
+            let ends = reading.groups.iter().filter(|group| group.id.role == role);
+            ends.flat_map(|group| group.by_op.values()).copied().reduce(plus)
+        };
+        of(self.after).map(|after| minus(after, of(self.before).unwrap_or_default()))
+    }
+
+    fn counters(&self) -> BTreeMap<String, f64> {
+        let mut counters = rates(&self.before.counters, &self.after.counters, self.seconds).per_sec;
+        for (role, names) in [(Role::Requester, REQUESTED), (Role::Responder, RECEIVED)] {
+            if let Some(total) = self.total(role) {
+                for (name, amount) in names.into_iter().zip([total.messages, total.bytes, total.packets]) {
+                    counters.insert(name.to_owned(), amount as f64 / self.seconds);
+                }
+            }
+        }
+        if self.total(Role::Requester).is_some() {
+            let full = self.after.queue_full_nanos.saturating_sub(self.before.queue_full_nanos) as f64 / 1e9;
+            counters.insert(SEND_QUEUE_FULL.to_owned(), (full / self.seconds).min(1.0));
+        }
+        counters
+    }
+}
+
+fn plus(a: Count, b: Count) -> Count {
+    Count { messages: a.messages + b.messages, bytes: a.bytes + b.bytes, packets: a.packets + b.packets }
+}
+
+fn minus(a: Count, b: Count) -> Count {
+    Count {
+        messages: a.messages.saturating_sub(b.messages),
+        bytes: a.bytes.saturating_sub(b.bytes),
+        packets: a.packets.saturating_sub(b.packets),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::GroupCount;
+    use crate::testing::{flow, workload};
+
+    fn reading(seconds: u64, role: Role, op: Opcode, messages: u64) -> HostReading {
+        let count = Count { messages, bytes: messages * 1000, packets: messages * 2 };
+        HostReading {
+            at_nanos: seconds * 1_000_000_000,
+            groups: vec![GroupCount { id: GroupId { flow: 0, role }, by_op: [(op, count)].into() }],
+            queue_full_nanos: seconds * 750_000_000,
+            counters: [("sent_pkts".to_owned(), messages * 3)].into(),
+            ..HostReading::default()
+        }
+    }
+
+    /// Readings at 1 s and 3 s on `a`, 1 s and 5 s on `b`; `a` completes 100 requests and `b` 80.
+    fn readings(op: Opcode) -> Vec<PerHost<HostReading>> {
+        let at = |a, b, done: u64| PerHost {
+            a: reading(a, Role::Requester, op, 100 * done),
+            b: reading(b, Role::Responder, op, 80 * done),
+        };
+        vec![at(1, 1, 1), at(3, 5, 2)]
+    }
+
+    #[test]
+    fn a_write_is_counted_by_its_requester_and_a_send_by_its_receiver() {
+        for (op, text, messages_per_sec) in [(Opcode::Write, "WRITE", 50.0), (Opcode::Send, "SEND", 20.0)] {
+            let seen = measurement(&workload(vec![flow("a", "b", text)]), &readings(op));
+            let [sample] = &seen.samples[..] else { panic!("one sample: {seen:?}") };
+            let [way] = &sample.directions[..] else { panic!("one direction: {sample:?}") };
+            assert_eq!((way.from, way.to), (Host::A, Host::B), "{op}");
+            assert!((way.messages_per_sec - messages_per_sec).abs() < 1e-9, "{op}: {way:?}");
+            assert!((way.goodput_bps - messages_per_sec * 8000.0).abs() < 1e-6, "{op}: {way:?}");
+            assert!((way.wire_bps - messages_per_sec * (8000.0 + 2.0 * 82.0 * 8.0)).abs() < 1e-6, "{op}: {way:?}");
+        }
+    }
+
+    #[test]
+    fn a_read_pays_into_the_other_direction() {
+        let seen = measurement(&workload(vec![flow("a", "b", "READ")]), &readings(Opcode::Read));
+        let way = &seen.samples[0].directions[0];
+        assert_eq!((way.from, way.to), (Host::B, Host::A));
+        assert!((way.messages_per_sec - 50.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn engine_counters_say_who_requested_and_who_kept_queues_full() {
+        let seen = measurement(&workload(vec![flow("a", "b", "SEND")]), &readings(Opcode::Send));
+        let counters = &seen.samples[0].counters;
+        assert!((counters.a[SEND_QUEUE_FULL] - 0.75).abs() < 1e-9);
+        assert!((counters.a["engine_requested_messages"] - 50.0).abs() < 1e-9);
+        assert!((counters.a["sent_pkts"] - 150.0).abs() < 1e-9);
+        assert!((counters.b["engine_received_packets"] - 40.0).abs() < 1e-9);
+        assert!(!counters.b.contains_key(SEND_QUEUE_FULL), "b has no requester");
+    }
+
+    #[test]
+    fn events_name_their_host_and_a_stopped_clock_gives_no_sample() {
+        let mut readings = readings(Opcode::Write);
+        readings[1].b.events.push("flow 0: a QP failed".to_owned());
+        readings[1].b.at_nanos = readings[0].b.at_nanos;
+        let seen = measurement(&workload(vec![flow("a", "b", "WRITE")]), &readings);
+        assert_eq!(seen.hardware_events, ["host b: flow 0: a QP failed"]);
+        assert!(seen.samples.is_empty());
+    }
+}

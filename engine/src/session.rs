@@ -1,0 +1,211 @@
+//! The life of one experiment as a state machine: warm-up, samples, drain. Time is a parameter; traffic is elsewhere.
+
+use std::time::Duration;
+
+use kelpie_monitor::PerHost;
+use kelpie_spaces::Host;
+use serde::{Deserialize, Serialize};
+
+use crate::host::HostReading;
+
+/// Relative difference of two successive rates below which traffic is steady.
+/// Source: our choice, because it is half of what the monitor accepts between samples.
+const STEADY: f64 = 0.05;
+
+/// Rates in a row that have to agree. Source: our choice, because two may agree by chance.
+const STEADY_STEPS: usize = 3;
+
+/// How long the parts of a session take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Timing {
+    /// Longest warm-up; it ends earlier when rates agree. Units: milliseconds.
+    pub warm_up_ms: u64,
+    /// Length of a sample. Units: milliseconds.
+    pub sample_ms: u64,
+    /// Samples. Source: four in the paper (Collie, section 6).
+    pub samples: u32,
+    /// Longest wait for outstanding work at the end. Units: milliseconds.
+    pub drain_ms: u64,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { warm_up_ms: 5_000, sample_ms: 1_000, samples: 4, drain_ms: 2_000 }
+    }
+}
+
+impl Timing {
+    /// Each field with its bounds, for checks of input.
+    pub fn bounds(&self) -> [(&'static str, u64, u64, u64); 4] {
+        [
+            ("warm_up_ms", self.warm_up_ms, 0, 600_000),
+            ("sample_ms", self.sample_ms, 10, 5_000),
+            ("samples", self.samples.into(), 1, 1_000),
+            ("drain_ms", self.drain_ms, 0, 60_000),
+        ]
+    }
+}
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Read both hosts at this time since the start.
+    ReadAt(Duration),
+    /// Stop traffic; the session is over.
+    Stop,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    WarmUp,
+    Sampling,
+    Over,
+}
+
+/// One experiment's progress.
+#[derive(Debug)]
+pub struct Session {
+    timing: Timing,
+    state: State,
+    /// Rates seen while warming up, messages of both hosts per second.
+    rates: Vec<f64>,
+    /// The last reading of the warm-up, then one after each sample.
+    readings: Vec<PerHost<HostReading>>,
+    next: Duration,
+}
+
+impl Session {
+    /// A session whose traffic starts at time zero.
+    pub fn new(timing: Timing) -> Self {
+        let step = Self::warm_up_step(timing);
+        Self { timing, state: State::WarmUp, rates: Vec::new(), readings: Vec::new(), next: step }
+    }
+
+    /// What to do next.
+    pub fn next_step(&self) -> Next {
+        if self.state == State::Over { Next::Stop } else { Next::ReadAt(self.next) }
+    }
+
+    /// Takes the reading that was made at `now` since the start.
+    pub fn reading(&mut self, now: Duration, reading: PerHost<HostReading>) {
+        match self.state {
+            State::WarmUp => self.warm_up(now, reading),
+            State::Sampling => {
+                self.readings.push(reading);
+                self.next = now + self.sample();
+                if self.readings.len() > self.timing.samples as usize {
+                    self.state = State::Over;
+                }
+            }
+            State::Over => {}
+        }
+    }
+
+    /// The readings that bound the samples, one more than there are samples.
+    pub fn into_readings(self) -> Vec<PerHost<HostReading>> {
+        self.readings
+    }
+
+    fn warm_up(&mut self, now: Duration, reading: PerHost<HostReading>) {
+        if let Some(rate) = self.readings.last().and_then(|last| rate(last, &reading)) {
+            self.rates.push(rate);
+        }
+        self.readings = vec![reading];
+        if self.is_steady() || now >= Duration::from_millis(self.timing.warm_up_ms) {
+            self.state = State::Sampling;
+            self.next = now + self.sample();
+        } else {
+            self.next = now + Self::warm_up_step(self.timing);
+        }
+    }
+
+    fn is_steady(&self) -> bool {
+        let Some(last) = self.rates.last().copied().filter(|rate| *rate > 0.0) else { return false };
+        let recent = self.rates.iter().rev().take(STEADY_STEPS);
+        self.rates.len() >= STEADY_STEPS && recent.into_iter().all(|rate| (rate - last).abs() <= STEADY * last)
+    }
+
+    fn sample(&self) -> Duration {
+        Duration::from_millis(self.timing.sample_ms)
+    }
+
+    fn warm_up_step(timing: Timing) -> Duration {
+        Duration::from_millis((timing.sample_ms / 2).clamp(5, 1_000))
+    }
+}
+
+/// Completed messages per second between two readings, over both hosts; `None` where a clock stood still.
+fn rate(before: &PerHost<HostReading>, after: &PerHost<HostReading>) -> Option<f64> {
+    let of = |host: Host| {
+        let (before, after) = (before.get(host), after.get(host));
+        let nanos = after.at_nanos.checked_sub(before.at_nanos).filter(|nanos| *nanos > 0)?;
+        let messages = messages(after).saturating_sub(messages(before));
+        Some(messages as f64 / (nanos as f64 / 1e9))
+    };
+    Some(of(Host::A)? + of(Host::B)?)
+}
+
+fn messages(reading: &HostReading) -> u64 {
+    reading.groups.iter().flat_map(|group| group.by_op.values()).map(|count| count.messages).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::{Count, GroupCount};
+    use crate::plan::{GroupId, Role};
+    use kelpie_spaces::Opcode;
+
+    fn reading(now: Duration, messages: u64) -> PerHost<HostReading> {
+        let count = Count { messages, bytes: 0, packets: messages };
+        let id = GroupId { flow: 0, role: Role::Requester };
+        let busy = HostReading {
+            at_nanos: u64::try_from(now.as_nanos()).expect("short"),
+            groups: vec![GroupCount { id, by_op: [(Opcode::Write, count)].into() }],
+            ..HostReading::default()
+        };
+        PerHost { a: busy.clone(), b: HostReading { groups: Vec::new(), ..busy } }
+    }
+
+    /// Runs a session over traffic that has completed `done(seconds)` messages; when it read, and its readings.
+    fn run(timing: Timing, done: impl Fn(f64) -> u64) -> (Vec<u64>, usize) {
+        let (mut session, mut times) = (Session::new(timing), Vec::new());
+        while let Next::ReadAt(at) = session.next_step() {
+            times.push(u64::try_from(at.as_millis()).expect("short"));
+            session.reading(at, reading(at, done(at.as_secs_f64())));
+        }
+        (times, session.into_readings().len())
+    }
+
+    const TIMING: Timing = Timing { warm_up_ms: 2_000, sample_ms: 200, samples: 4, drain_ms: 100 };
+
+    #[test]
+    fn steady_traffic_is_sampled_after_three_equal_rates() {
+        let (times, readings) = run(TIMING, |seconds| (seconds * 10_000.0) as u64);
+        assert_eq!(times, [100, 200, 300, 400, 600, 800, 1_000, 1_200]);
+        assert_eq!(readings, 5);
+    }
+
+    #[test]
+    fn a_slow_start_is_thrown_away() {
+        let (times, readings) = run(TIMING, |seconds| ((seconds - 0.5).max(0.0) * 10_000.0) as u64);
+        assert_eq!(times[..9], [100, 200, 300, 400, 500, 600, 700, 800, 1_000]);
+        assert_eq!(readings, 5);
+    }
+
+    #[test]
+    fn a_hang_is_sampled_when_the_warm_up_is_over() {
+        let (times, readings) = run(TIMING, |_| 0);
+        assert_eq!(times.last(), Some(&2_800));
+        assert_eq!(readings, 5);
+    }
+
+    #[test]
+    fn a_late_reading_moves_the_next_one() {
+        let mut session = Session::new(Timing { warm_up_ms: 0, ..TIMING });
+        let late = Duration::from_millis(350);
+        session.reading(late, reading(late, 1));
+        assert_eq!(session.next_step(), Next::ReadAt(Duration::from_millis(550)));
+    }
+}
