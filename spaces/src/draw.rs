@@ -13,6 +13,9 @@ use crate::workload::{Batch, Depths, Flow, Host, Memory, MemoryPair, Opcode, QpT
 const EQUAL_SIDES: f64 = 0.75;
 /// How often a vector has its fewest requests, and a request its fewest elements. Source: our choice, because simple traffic is common.
 const FEWEST: f64 = 0.5;
+/// How often the responder also sends to itself. Source: our choice, because traffic within a host is the exception,
+/// and its anomaly (Collie, 13) would hide the others behind every second point.
+const LOOPBACK: f64 = 0.2;
 /// Draws before the least demanding point is taken. Source: our choice, because one draw fits nearly always.
 const TRIES: usize = 16;
 
@@ -60,7 +63,8 @@ impl Space {
         };
         let mut workload = Workload::new(vec![flow]);
         set_bidirectional(&mut workload, self.one(Dimension::Bidirectional, rng) == 1);
-        set_loopback(&mut workload, self.one(Dimension::Loopback, rng) == 1);
+        let wanted = rng.random_bool(LOOPBACK);
+        set_loopback(&mut workload, self.domain(Dimension::Loopback).nearest(wanted.into()) == 1);
         workload
     }
 

@@ -7,7 +7,7 @@ use crate::domain::Domain;
 use crate::draw::pick;
 use crate::edit::{recut, resize, set, set_message_max, set_message_min, set_mix, set_total_qps, split_evenly};
 use crate::features::{Feature, FeatureValue};
-use crate::region::{Region, Test};
+use crate::region::{Condition, Region, Test};
 use crate::repair::{Keep, fit};
 use crate::space::{Space, Transport};
 use crate::workload::{Flow, Request, Workload};
@@ -29,7 +29,7 @@ impl Space {
 
     /// As [`Space::mutate`], with the dimension that moved.
     pub(crate) fn mutate_one<R: Rng + ?Sized>(&self, w: &Workload, rng: &mut R) -> Option<(Workload, Dimension)> {
-        if w.flows.iter().any(|flow| flow.pattern.is_empty()) || w.flows.is_empty() {
+        if !has_substance(w) {
             return None;
         }
         for _ in 0..MUTATIONS {
@@ -154,7 +154,7 @@ impl Space {
     }
 
     fn steps_from<'w>(&'w self, w: &'w Workload) -> impl Iterator<Item = (Workload, Dimension)> + 'w {
-        let features = Feature::ALL.into_iter().flat_map(move |feature| {
+        let features = Feature::ALL.into_iter().filter(move |_| has_substance(w)).flat_map(move |feature| {
             let now = w.feature(feature);
             let values: Vec<FeatureValue> = match now.number() {
                 Some(now) => self.steps_around(feature, now).into_iter().flatten().map(FeatureValue::Number).collect(),
@@ -169,7 +169,7 @@ impl Space {
         let lengths = self.domain(Dimension::Requests);
         let now = w.flows.first().map_or(0, |flow| flow.pattern.len() as u64);
         let lengths = [lengths.floor(now.saturating_sub(1)), lengths.ceil(now + 1)].into_iter().flatten();
-        let lengths = lengths.filter_map(move |len| {
+        let lengths = lengths.filter(move |_| has_substance(w)).filter_map(move |len| {
             let mut moved = w.clone();
             set(&mut moved, Dimension::Requests, len);
             fit(self, &mut moved, Keep::NOTHING.with(Dimension::Requests))?;
@@ -230,7 +230,7 @@ impl Space {
     ///
     /// `total_mrs` is a product and comes out as the nearest value at or below; all others exactly.
     pub fn with_feature(&self, w: &Workload, feature: Feature, value: &FeatureValue) -> Option<Workload> {
-        if w.flows.is_empty() || w.flows.iter().any(|flow| flow.pattern.is_empty()) {
+        if !has_substance(w) {
             return None;
         }
         let dimension = Dimension::of(feature);
@@ -293,8 +293,7 @@ impl Space {
                 if condition.holds(&workload) {
                     continue;
                 }
-                let mut values = narrow.feature_values(condition.feature);
-                values.retain(|value| condition.admits(value));
+                let values = narrow.admitted(condition);
                 if values.is_empty() {
                     return None;
                 }
@@ -305,6 +304,18 @@ impl Space {
         })
     }
 
+    /// The values of a feature that fulfil a condition; both ends of a range are among them.
+    fn admitted(&self, condition: &Condition) -> Vec<FeatureValue> {
+        if let Test::Range { min, max } = condition.test {
+            let range = Domain::range(min.unwrap_or(0), max.unwrap_or(u64::MAX));
+            let both = range.and_then(|range| self.domain(Dimension::of(condition.feature)).intersect(&range));
+            return both.map_or_else(Vec::new, |both| both.steps().iter().copied().map(FeatureValue::Number).collect());
+        }
+        let mut values = self.feature_values(condition.feature);
+        values.retain(|value| condition.admits(value));
+        values
+    }
+
     /// The space with the conditions of a region made part of its domains, as far as domains can say them.
     fn narrowed(&self, region: &Region) -> Option<Space> {
         let mut domains: Vec<Domain> = self.domains().to_vec();
@@ -313,7 +324,8 @@ impl Space {
             let own = &mut domains[dimension as usize];
             let (low, high) = (own.min(), own.max());
             let bounds = match (&condition.test, condition.feature) {
-                (_, Feature::MessageMix) => continue,
+                // Sums and mixes are no domain; they are set on the point that was drawn.
+                (_, Feature::MessageMix | Feature::TotalQps | Feature::TotalMrs) => continue,
                 (Test::In(words), _) => {
                     let codes = words.iter().filter_map(|word| dimension.code(word).ok()).collect();
                     match Domain::set(codes).and_then(|codes| own.intersect(&codes)) {
@@ -332,6 +344,12 @@ impl Space {
         }
         Space::new(self.name(), String::new(), domains).ok()
     }
+}
+
+/// Whether there is something to move: flows with requests with elements.
+fn has_substance(w: &Workload) -> bool {
+    let is_whole = |flow: &Flow| !flow.pattern.is_empty() && flow.pattern.iter().all(|request| !request.sge.is_empty());
+    !w.flows.is_empty() && w.flows.iter().all(is_whole)
 }
 
 /// The side of a queue that usually has the same value.

@@ -101,6 +101,14 @@ fn quoted(text: &str) -> String {
 }
 
 fn domain(dimension: Dimension, place: &Reader<'_>) -> Result<Domain, SpaceError> {
+    let domain = any_domain(dimension, place)?;
+    if dimension == Dimension::PinnedPerHost && (!domain.is_range() || domain.min() != dimension.full().min()) {
+        return Err(place.refuse(&"only an upper bound has a meaning here; write {max: ...}").into());
+    }
+    Ok(domain)
+}
+
+fn any_domain(dimension: Dimension, place: &Reader<'_>) -> Result<Domain, SpaceError> {
     let code = |place: &Reader<'_>| {
         let word = place.text()?;
         dimension.code(word).map_err(|rule| place.refuse(&rule))

@@ -1,5 +1,7 @@
 //! The triggers of the paper's 18 anomalies as workloads of the full space.
 
+use std::fmt::Write as _;
+
 use serde_yaml::Value;
 
 use super::full;
@@ -46,9 +48,10 @@ fn trigger(id: u64, trigger: &Value) -> Workload {
     for (from, to) in flows {
         let side =
             |host| format!("{{device: \"{}\", mrs: {}, mr_size: {}}}", device(host), text("mrs"), text("mr_size"));
-        yaml.push_str(&format!(
+        let _ = writeln!(
+            yaml,
             "  - {{from: {from}, to: {to}, qp_type: {}, qps: {qps}, mtu: {}, wq_depth: {{send: {d}, recv: {d}}}, \
-             batch: {{send: {b}, recv: {b}}}, pattern: [{}], memory: {{from: {}, to: {}}}}}\n",
+             batch: {{send: {b}, recv: {b}}}, pattern: [{}], memory: {{from: {}, to: {}}}}}",
             text("qp_type"),
             text("mtu"),
             pattern.join(", "),
@@ -56,7 +59,7 @@ fn trigger(id: u64, trigger: &Value) -> Workload {
             side(to),
             d = text("wq_depth"),
             b = text("wqe_batch"),
-        ));
+        );
     }
     workload_from_yaml(&format!("anomaly {id}"), &yaml).unwrap_or_else(|error| panic!("{error}\n{yaml}"))
 }
@@ -143,4 +146,48 @@ fn triggers_can_be_moved_feature_by_feature() {
             }
         }
     }
+}
+
+/// Breaking one condition changes what is named here and nothing else.
+#[test]
+fn a_moved_feature_takes_along_only_what_depends_on_it() {
+    let (full, triggers) = (full(), triggers());
+    let check = |id: u64, feature: &str, value: &str, expected: &[&str]| {
+        let (_, workload) = triggers.iter().find(|(other, _)| *other == id).expect("18 triggers");
+        let feature: Feature = feature.parse().expect("a feature");
+        let value = match value.parse() {
+            Ok(number) => FeatureValue::Number(number),
+            Err(_) => FeatureValue::Category(value.to_owned()),
+        };
+        let moved = full.with_feature(workload, feature, &value).unwrap_or_else(|| panic!("anomaly {id}: {feature}"));
+        let changed: Vec<String> = Feature::ALL
+            .into_iter()
+            .filter(|other| workload.feature(*other) != moved.feature(*other))
+            .map(|other| format!("{other}={}", moved.feature(other)))
+            .collect();
+        assert_eq!(changed, expected, "anomaly {id}: {feature} to {value}");
+    };
+    check(1, "qp_type", "RC", &["qp_type=RC"]);
+    check(1, "recv_wq_depth", "128", &["recv_wq_depth=128"]);
+    check(1, "recv_wq_depth", "32", &["recv_batch=32", "recv_wq_depth=32"]);
+    check(1, "opcode", "WRITE", &["qp_type=RC", "opcode=WRITE"]);
+    check(1, "mtu", "1024", &["mtu=1024", "message_min=1024", "message_max=1024"]);
+    check(1, "message_max", "512", &["message_min=512", "message_max=512"]);
+    check(3, "qp_type", "UC", &["qp_type=UC", "opcode=WRITE"]);
+    check(3, "qp_type", "UD", &["qp_type=UD", "opcode=SEND", "message_min=1024", "message_max=1024"]);
+    check(3, "mtu", "4096", &["mtu=4096"]);
+    check(3, "mr_size", "65536", &["message_min=65536", "message_max=65536", "mr_size=65536"]);
+    check(4, "bidirectional", "false", &["total_qps=80", "total_mrs=80", "bidirectional=false"]);
+    check(4, "sge_count", "1", &["sge_count=1"]);
+    check(4, "send_wq_depth", "64", &["send_batch=64", "send_wq_depth=64"]);
+    check(4, "total_qps", "20", &["qps=10", "total_qps=20", "total_mrs=20"]);
+    check(7, "total_mrs", "48", &["mrs=2", "total_mrs=48"]);
+    check(7, "total_mrs", "12", &["qps=12", "total_qps=12", "mrs=1", "total_mrs=12"]);
+    check(7, "send_batch", "128", &["send_batch=128"]);
+    check(8, "send_batch", "64", &["send_batch=64", "send_wq_depth=64"]);
+    check(9, "message_mix", "false", &["message_mix=false"]);
+    check(10, "message_mix", "false", &["message_min=65536", "message_mix=false"]);
+    check(11, "memory_responder", "dram:0", &["memory_responder=dram:0"]);
+    check(13, "loopback", "false", &["total_qps=8", "total_mrs=256", "loopback=false"]);
+    check(18, "message_mix", "true", &["message_min=1024", "message_mix=true"]);
 }

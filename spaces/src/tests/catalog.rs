@@ -116,6 +116,9 @@ fn mistakes_in_a_space_name_their_line() {
     check("kelpie: space/1\nmessage: {max: 64KB}\n", "s.yaml:2: message.max: `64KB` is not a size");
     check("kelpie: space/1\nqp_type: [UD]\nopcode: [WRITE]\n", "s.yaml: no workload fits all bounds together");
     check("kelpie: space/1\nmessage: {min: 8KiB}\nmr_size: [4KiB]\n", "s.yaml: no workload fits all bounds together");
+    let only_max = "s.yaml:2: pinned_per_host: only an upper bound has a meaning here";
+    check("kelpie: space/1\npinned_per_host: {min: 1GiB}\n", only_max);
+    check("kelpie: space/1\npinned_per_host: [1GiB]\n", only_max);
     check("", "s.yaml:1: the document is empty");
     let error = Space::from_bytes("s.yaml", b"kelpie: \xff").expect_err("no text").to_string();
     assert_eq!(error, "s.yaml: not UTF-8 text: the byte at offset 8 begins no character");

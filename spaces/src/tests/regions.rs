@@ -126,6 +126,23 @@ fn the_dimensions_that_a_region_leaves_free_are_drawn_afresh() {
 }
 
 #[test]
+fn totals_are_spread_over_what_the_region_admits() {
+    let (full, mut rng) = (full(), rng(8));
+    for (json, feature, edge) in [
+        (r#"[{"feature":"total_qps","min":480}]"#, Feature::TotalQps, 480),
+        (r#"[{"feature":"total_qps","max":6}]"#, Feature::TotalQps, 6),
+        (r#"[{"feature":"total_mrs","min":12000}]"#, Feature::TotalMrs, 12_000),
+    ] {
+        let region = region(json);
+        let at_edge = (0..300)
+            .map(|_| full.sample_in(&region, &mut rng).expect("a wide region"))
+            .filter(|workload| workload.feature(feature).number() == Some(edge))
+            .count();
+        assert!(at_edge < 90, "{region}: {at_edge} of 300 lie on its edge");
+    }
+}
+
+#[test]
 fn an_impossible_region_yields_nothing() {
     let full = full();
     for json in [
