@@ -30,6 +30,7 @@ CREATE TABLE experiment (
     workload       TEXT    NOT NULL, -- JSON, workload/1
     measurement    TEXT,             -- JSON: samples with rates, pause and counters, hardware events
     assessment     TEXT,             -- JSON: verdict, symptoms, why inconclusive
+    attempts       INTEGER NOT NULL, -- measurements until the verdict was conclusive or given up; the last is stored
     unsupported    TEXT,             -- why the subsystem cannot run it; then nothing was measured
     PRIMARY KEY (campaign, number),
     CHECK ((measurement IS NULL) = (assessment IS NULL)),

@@ -100,6 +100,8 @@ pub enum Outcome {
         measurement: Measurement,
         /// What it means.
         assessment: Assessment,
+        /// How often it was measured until the verdict was conclusive or given up; the last one is stored.
+        attempts: u32,
     },
     /// The subsystem cannot express the workload; nothing was measured.
     Unsupported {

@@ -179,19 +179,19 @@ impl Store {
         clock: ExperimentClock,
     ) -> Result<(), StoreError> {
         let workload = exact("workload", &experiment.workload)?;
-        let (measurement, assessment, unsupported) = match &experiment.outcome {
-            Outcome::Measured { measurement, assessment } => {
-                (Some(exact("measurement", measurement)?), Some(exact("assessment", assessment)?), None)
+        let (measurement, assessment, attempts, unsupported) = match &experiment.outcome {
+            Outcome::Measured { measurement, assessment, attempts } => {
+                (Some(exact("measurement", measurement)?), Some(exact("assessment", assessment)?), *attempts, None)
             }
-            Outcome::Unsupported { reason } => (None, None, Some(reason)),
+            Outcome::Unsupported { reason } => (None, None, 0, Some(reason)),
         };
         let number = experiment.number.cast_signed();
         let stored = self.sql("storing the experiment", async |connection| {
             let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
             let rows = sqlx::query(
                 "INSERT INTO experiment \
-                 (campaign, number, purpose, skipped_before, workload, measurement, assessment, unsupported) \
-                 SELECT ?1,?2,?3,?4,?5,?6,?7,?8 \
+                 (campaign, number, purpose, skipped_before, workload, measurement, assessment, attempts, unsupported) \
+                 SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9 \
                  WHERE ?2 = 1 + (SELECT coalesce(max(number), 0) FROM experiment WHERE campaign = ?1)",
             )
             .bind(id.0)
@@ -201,6 +201,7 @@ impl Store {
             .bind(workload)
             .bind(measurement)
             .bind(assessment)
+            .bind(attempts)
             .bind(unsupported)
             .execute(&mut *transaction)
             .await?
@@ -290,7 +291,7 @@ impl Store {
     pub fn experiment(&mut self, id: CampaignId, number: u64) -> Result<Option<Experiment>, StoreError> {
         let row = self.sql("reading an experiment", async |connection| {
             sqlx::query(
-                "SELECT purpose, skipped_before, workload, measurement, assessment, unsupported \
+                "SELECT purpose, skipped_before, workload, measurement, assessment, attempts, unsupported \
                  FROM experiment WHERE campaign = ? AND number = ?",
             )
             .bind(id.0)
@@ -356,6 +357,7 @@ impl Store {
             None => Outcome::Measured {
                 measurement: self.json(row, "measurement")?,
                 assessment: self.json(row, "assessment")?,
+                attempts: self.get(row, "attempts")?,
             },
         };
         Ok(Experiment {

@@ -44,6 +44,7 @@ fn experiment(number: u64, value: f64) -> Experiment {
         outcome: Outcome::Measured {
             measurement: Measurement { samples: vec![sample; 4], hardware_events: vec!["QP 3 in error".to_owned()] },
             assessment: Assessment { verdict: Verdict::Healthy, symptoms: Vec::new(), inconclusive: None },
+            attempts: 2,
         },
     }
 }
