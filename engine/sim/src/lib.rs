@@ -1,1 +1,21 @@
-//! The simulated subsystem: a mechanistic discrete-event model of two hosts and a lossless switch.
+//! The simulated subsystem: a mechanistic discrete-event model of two hosts and a lossless switch. No clock, no threads.
+
+mod counters;
+mod explain;
+mod load;
+mod memory;
+pub mod model;
+mod plan;
+mod posting;
+mod receive;
+mod receive_wqe;
+mod run;
+mod servers;
+mod subsystem;
+mod time;
+mod transmit;
+mod wire;
+mod world;
+
+pub use load::{Loaded, ModelError, names};
+pub use subsystem::SimSubsystem;

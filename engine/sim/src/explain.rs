@@ -1,0 +1,163 @@
+//! Which part limits a run, and whose traffic: shares of time, compared the same way for every workload.
+
+use kelpie_spaces::Host;
+
+use crate::time::Ps;
+use crate::world::World;
+
+/// A part that can hold the receive engine up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    PacketProcessing,
+    PcieWrite,
+    ReadResponse,
+    ReadScatterCache,
+    RequestContextCache,
+    ReceiveWqeCache,
+    ContextCache,
+    TranslationCache,
+    SocketInterconnect,
+    PeerToPeerRedirect,
+}
+
+const CAUSES: [(Cause, &str); 10] = [
+    (Cause::PacketProcessing, "packet_processing"),
+    (Cause::PcieWrite, "pcie_write"),
+    (Cause::ReadResponse, "read_response_processing"),
+    (Cause::ReadScatterCache, "read_scatter_cache"),
+    (Cause::RequestContextCache, "request_context_cache"),
+    (Cause::ReceiveWqeCache, "receive_wqe_cache"),
+    (Cause::ContextCache, "qp_context_cache"),
+    (Cause::TranslationCache, "translation_cache"),
+    (Cause::SocketInterconnect, "socket_interconnect"),
+    (Cause::PeerToPeerRedirect, "peer_to_peer_redirect"),
+];
+
+/// Work that every receive engine has; a stall counts before it from this share of the time on.
+const STALL_SHARE: f64 = 0.1;
+/// A part that is busy for this share of the time is the limit.
+const SATURATED: f64 = 0.93;
+
+/// Time of the receive engine of one host by cause and flow.
+#[derive(Debug, Clone)]
+pub struct Blame {
+    spent: Vec<[Ps; CAUSES.len()]>,
+}
+
+impl Blame {
+    pub fn new(flows: usize) -> Self {
+        Self { spent: vec![[0; CAUSES.len()]; flows] }
+    }
+
+    pub fn add(&mut self, flow: u32, cause: Cause, span: Ps) {
+        self.spent[flow as usize][cause as usize] += span;
+    }
+}
+
+/// Busy times of one host, to be compared over a window.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    time: Ps,
+    blame: Blame,
+    receive_busy: Ps,
+    barriers: Ps,
+    restaged: Ps,
+    fetches: [Ps; 3],
+    icm: Ps,
+    icm_contexts: Ps,
+    interconnect: Ps,
+    redirect: Ps,
+    pcie_read: Ps,
+    wire: Ps,
+    core_wait: Ps,
+}
+
+impl Snapshot {
+    /// The busy times of `host` so far.
+    pub fn of(world: &World, host: Host) -> Self {
+        let state = world.hosts.get(host);
+        Self {
+            time: world.now,
+            blame: state.blame.clone(),
+            receive_busy: state.receive_busy,
+            barriers: state.barriers,
+            restaged: state.restaged,
+            fetches: [0, 1, 2].map(|index| state.fetches[index].busy / state.fetches[index].len() as u64),
+            icm: state.icm.busy / state.icm.len() as u64,
+            icm_contexts: state.icm_contexts / state.icm.len() as u64,
+            interconnect: state.interconnect.busy,
+            redirect: state.redirect_read.busy,
+            pcie_read: state.pcie_read.busy,
+            wire: state.wire.busy,
+            core_wait: state.core_wait,
+        }
+    }
+}
+
+/// The part with the highest share of the time since the snapshots, receivers first, as `part:TRAFFIC`.
+pub fn limiting(world: &World, since: &[Snapshot; 2]) -> String {
+    let mut parts: Vec<(f64, String)> = Vec::new();
+    for host in Host::BOTH {
+        receive_part(world, host, &since[host.index()], &mut parts);
+    }
+    for host in Host::BOTH {
+        other_parts(world, host, &since[host.index()], &mut parts);
+    }
+    let saturated = parts.iter().find(|(share, _)| *share >= SATURATED);
+    let highest = || parts.iter().max_by(|(one, _), (other, _)| one.total_cmp(other));
+    saturated.or_else(highest).map_or_else(|| "none".to_owned(), |(_, part)| part.clone())
+}
+
+fn receive_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f64, String)>) {
+    let state = world.hosts.get(host);
+    let window = (world.now - before.time).max(1) as f64;
+    let spent = |flow: usize, cause: usize| state.blame.spent[flow][cause] - before.blame.spent[flow][cause];
+    let flows = world.plan.flows.len();
+    let total = |cause: usize| (0..flows).map(|flow| spent(flow, cause)).sum::<Ps>() as f64 / window;
+    let base = [Cause::PacketProcessing as usize, Cause::PcieWrite as usize];
+    let largest = |stalls: bool| {
+        (0..CAUSES.len())
+            .filter(|cause| base.contains(cause) != stalls)
+            .max_by(|one, other| total(*one).total_cmp(&total(*other)))
+            .expect("there are causes of both kinds")
+    };
+    let mut cause = largest(true);
+    if total(cause) < STALL_SHARE {
+        cause = largest(false);
+    }
+    let barriers = (state.barriers - before.barriers) as f64 / window;
+    let name = if CAUSES[cause].0 == Cause::PcieWrite && barriers >= STALL_SHARE { "pcie_ordering" } else { CAUSES[cause].1 };
+    let flow = (0..flows).max_by_key(|flow| (spent(*flow, cause), std::cmp::Reverse(*flow))).unwrap_or(0);
+    let busy = (state.receive_busy - before.receive_busy) as f64 / window;
+    parts.push((busy, format!("{name}:{}", world.plan.flows[flow].traffic)));
+}
+
+fn other_parts(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f64, String)>) {
+    let after = Snapshot::of(world, host);
+    let window = (after.time - before.time).max(1) as f64;
+    let share = |now: Ps, then: Ps| (now - then) as f64 / window;
+    let from_here = world.plan.flows.iter().find(|flow| flow.from == host);
+    let to_here = world.plan.flows.iter().find(|flow| flow.to == host);
+    let mut part = |share: f64, name: &str, flow: Option<&crate::plan::FlowPlan>| {
+        if let Some(flow) = flow {
+            parts.push((share, format!("{name}:{}", flow.traffic)));
+        }
+    };
+    for (index, transport) in ["RC", "UC", "UD"].into_iter().enumerate() {
+        let flow = world.plan.flows.iter().find(|flow| flow.to == host && flow.qp_type.to_string() == transport);
+        part(share(after.fetches[index], before.fetches[index]), "receive_wqe_fetch", flow);
+    }
+    let (icm, contexts) = (share(after.icm, before.icm), share(after.icm_contexts, before.icm_contexts));
+    let cache = if 2.0 * contexts > icm { "qp_context_cache" } else { "translation_cache" };
+    part(icm, cache, from_here.or(to_here));
+    part(share(after.interconnect, before.interconnect), "socket_interconnect", from_here.or(to_here));
+    part(share(after.redirect, before.redirect), "peer_to_peer_redirect", from_here.or(to_here));
+    let restaged = share(after.restaged, before.restaged);
+    let reads = if restaged >= STALL_SHARE { "transmit_staging" } else { "pcie_read" };
+    part(share(after.pcie_read, before.pcie_read), reads, from_here.or(to_here));
+    if let Some(flow) = from_here {
+        let qps: u32 = world.plan.flows.iter().filter(|flow| flow.from == host).map(|flow| flow.qps).sum();
+        part(share(after.core_wait, before.core_wait) / f64::from(qps), "posting", Some(flow));
+    }
+    part(share(after.wire, before.wire), "wire", from_here.or(to_here));
+}

@@ -1,0 +1,81 @@
+//! DMA between NIC and memory: PCIe, the socket interconnect, the root complex. Who asks for it is elsewhere.
+//!
+//! Work is always claimed at the time of the current event, never ahead of it, so that no server idles for a claim
+//! that lies in the future.
+
+use kelpie_spaces::Host;
+
+use crate::explain::Cause;
+use crate::plan::Path;
+use crate::time::Ps;
+use crate::world::World;
+
+impl World<'_> {
+    /// Reads `bytes` in `requests` pieces over `path`; says when the data are on the NIC.
+    pub fn dma_read(&mut self, at: Host, path: Path, bytes: u64, requests: u64) -> Ps {
+        let pcie = &self.model.pcie;
+        let completions = bytes.div_ceil(pcie.max_completion_bytes).max(requests);
+        let on_link = bytes + completions * pcie.tlp_overhead_bytes;
+        let span = |bytes: u64, rate: f64| (bytes as f64 * rate) as Ps;
+        let (costs, now) = (&self.costs, self.now);
+        let host = self.hosts.get_mut(at);
+        let idle = now + span(on_link, costs.pcie_ps_per_byte);
+        let mut done = host.pcie_read.serve(now, span(on_link, costs.pcie_ps_per_byte));
+        let mut latency = costs.pcie_read;
+        match path {
+            Path::Local | Path::PeerToPeer => {}
+            Path::Interconnect => {
+                done = done.max(host.interconnect.serve(now, span(bytes, costs.interconnect_ps_per_byte)));
+                latency += costs.interconnect;
+            }
+            Path::Redirected => {
+                done = done.max(host.redirect_read.serve(now, span(bytes, costs.redirect_read_ps_per_byte)));
+                latency += costs.interconnect;
+            }
+        }
+        host.counts.outbound_stalled_reads += (done - idle) as f64 / 1e6;
+        done + latency
+    }
+
+    /// Posts a write of `bytes` over `path`, `train` bytes long with what follows it; says when the receive engine may
+    /// go on, and what held it up.
+    pub fn dma_write(&mut self, at: Host, path: Path, bytes: u64, train: u64) -> (Ps, Cause) {
+        let pcie = &self.model.pcie;
+        let on_link = bytes + bytes.div_ceil(pcie.max_payload_bytes) * pcie.tlp_overhead_bytes;
+        let span = |bytes: u64, rate: f64| (bytes as f64 * rate) as Ps;
+        let (costs, now) = (&self.costs, self.now);
+        let host = self.hosts.get_mut(at);
+        if host.barrier_pending && path != Path::PeerToPeer && train > pcie.barrier_train_bytes {
+            host.barrier_pending = false;
+            host.pcie_write.serve(now, costs.barrier);
+            host.barriers += costs.barrier;
+            host.counts.outbound_stalled_writes += costs.barrier as f64 / 1e6;
+        }
+        let mut done = host.pcie_write.serve(now, span(on_link, costs.pcie_ps_per_byte));
+        let mut cause = Cause::PcieWrite;
+        let further = match path {
+            Path::Local | Path::PeerToPeer => None,
+            Path::Interconnect => Some((
+                host.interconnect.serve(now, span(bytes, costs.interconnect_ps_per_byte)),
+                Cause::SocketInterconnect,
+            )),
+            Path::Redirected => Some((
+                host.redirect_write.serve(now, span(bytes, costs.redirect_write_ps_per_byte)),
+                Cause::PeerToPeerRedirect,
+            )),
+        };
+        if let Some((further_done, further_cause)) = further
+            && further_done > done
+        {
+            (done, cause) = (further_done, further_cause);
+        }
+        (done.saturating_sub(costs.write_credit), cause)
+    }
+
+    /// Marks that ordered reads of small elements are under way, which later trains of writes may not pass.
+    pub fn ordered_reads(&mut self, at: Host, path: Path, elements: u64) {
+        if self.costs.strict && elements > 0 && path != Path::PeerToPeer {
+            self.hosts.get_mut(at).barrier_pending = true;
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! A workload as the simulation needs it: sizes, costs and places worked out once per flow. No state.
+
+use kelpie_engine::MeasureError;
+use kelpie_spaces::{Device, Flow, Host, Opcode, QpType, Workload};
+
+use crate::model::Model;
+
+/// Bytes of a packet on the wire beyond its payload: preamble and gap 20, Ethernet 14 with FCS 4, IPv4 20, UDP 8,
+/// BTH 12, ICRC 4. Source: IEEE 802.3, IBTA volume 1, annex A17 (RoCEv2).
+pub const PACKET_OVERHEAD: u64 = 82;
+/// RETH of a WRITE's first packet and of a READ request. Source: IBTA volume 1, 9.3.
+pub const RETH: u64 = 16;
+/// AETH of an acknowledgement or READ response. Source: IBTA volume 1, 9.3.
+pub const AETH: u64 = 4;
+/// DETH of a datagram. Source: IBTA volume 1, 9.3.
+pub const DETH: u64 = 8;
+/// A cell of the transmit scheduler. Units: bytes. Source: our choice, the payload at the default Ethernet MTU.
+pub const CELL: u64 = 1024;
+
+/// How DMA reaches a memory device from the NIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Path {
+    /// Memory of the NIC's own socket.
+    Local,
+    /// Across the socket interconnect.
+    Interconnect,
+    /// Inside the PCIe switch, beside the root complex.
+    PeerToPeer,
+    /// Peer-to-peer turned back at the root complex.
+    Redirected,
+}
+
+/// A request of the vector.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestPlan {
+    pub op: Opcode,
+    pub bytes: u64,
+    pub elements: u64,
+    /// Elements that are read in order under strict ordering.
+    pub ordered_elements: u64,
+    /// The WQE. Units: 64-byte blocks.
+    pub blocks: u64,
+    /// Whether the SG list does not fit into the WQE's first block.
+    pub spilled: bool,
+    /// Scheduler cells.
+    pub cells: u64,
+}
+
+/// A flow.
+#[derive(Debug)]
+pub struct FlowPlan {
+    pub from: Host,
+    pub to: Host,
+    pub qp_type: QpType,
+    pub qps: u32,
+    pub mtu: u64,
+    pub depth: u64,
+    pub batch: u64,
+    pub recv_depth: u64,
+    pub recv_batch: u64,
+    /// Work requests per requested completion.
+    pub signal: u64,
+    /// Scheduler cells of a turn.
+    pub turn: u64,
+    pub pattern: Vec<RequestPlan>,
+    /// Mean WQE of the vector, rounded up. Units: 64-byte blocks.
+    pub blocks: u64,
+    pub from_path: Path,
+    pub to_path: Path,
+    pub mrs_from: u64,
+    pub mrs_to: u64,
+    /// First QP.
+    pub first_qp: u32,
+    /// First translation of this flow at the requester, and of the remote keys it keeps there.
+    pub first_local: usize,
+    pub first_remote: usize,
+    /// First translation at the responder.
+    pub first_target: usize,
+    /// The traffic's name, such as `RC_WRITE`.
+    pub traffic: String,
+}
+
+impl FlowPlan {
+    /// The request that a work request of this flow carries.
+    pub fn request(&self, wr: u64) -> &RequestPlan {
+        &self.pattern[(wr % self.pattern.len() as u64) as usize]
+    }
+
+    pub fn is_loopback(&self) -> bool {
+        self.from == self.to
+    }
+
+    /// Whether the requester keeps remote address and key for retransmission.
+    pub fn keeps_remote_state(&self, op: Opcode) -> bool {
+        self.qp_type == QpType::Rc && op == Opcode::Write
+    }
+}
+
+/// A workload with all its flows.
+#[derive(Debug)]
+pub struct Plan {
+    pub flows: Vec<FlowPlan>,
+    pub qps: u32,
+    /// Translations that each host may hold.
+    pub translations: [usize; 2],
+}
+
+impl Plan {
+    /// Works a valid workload out for this model.
+    ///
+    /// # Errors
+    /// When the hosts lack a memory device that the workload names.
+    pub fn new(model: &Model, workload: &Workload) -> Result<Self, MeasureError> {
+        let mut plan = Plan { flows: Vec::with_capacity(workload.flows.len()), qps: 0, translations: [0; 2] };
+        for flow in &workload.flows {
+            let flow = plan.flow(model, flow)?;
+            plan.qps += flow.qps;
+            plan.flows.push(flow);
+        }
+        Ok(plan)
+    }
+
+    fn flow(&mut self, model: &Model, flow: &Flow) -> Result<FlowPlan, MeasureError> {
+        let mtu = model.port.force_mtu.unwrap_or(flow.mtu.bytes());
+        let (depth, batch) = (u64::from(flow.wq_depth.send), u64::from(flow.batch.send));
+        let pattern: Vec<RequestPlan> = flow
+            .pattern
+            .iter()
+            .map(|request| {
+                let elements = request.sge.len() as u64;
+                let spilled = elements > u64::from(model.transmit.inline_elements);
+                let ordered = |size: u64| spilled && size <= model.pcie.barrier_element_bytes;
+                // 16 B of control, 16 B of remote address for one-sided operations, 16 B for each element.
+                let wqe = 16 + 16 * elements + if request.op == Opcode::Send { 0 } else { 16 };
+                RequestPlan {
+                    op: request.op,
+                    bytes: request.message().0.max(1),
+                    elements,
+                    ordered_elements: request.sge.iter().filter(|size| ordered(size.0)).count() as u64,
+                    blocks: wqe.div_ceil(64),
+                    spilled,
+                    cells: request.sge.iter().map(|size| size.0.div_ceil(CELL).max(1)).sum(),
+                }
+            })
+            .collect();
+        let blocks = pattern.iter().map(|request| request.blocks).sum::<u64>().div_ceil(pattern.len() as u64);
+        let qps = u64::from(flow.qps);
+        let mut translations = |host: Host, mrs: u64| {
+            let first = self.translations[host.index()];
+            self.translations[host.index()] += (qps * mrs) as usize;
+            first
+        };
+        let (mrs_from, mrs_to) = (u64::from(flow.memory.from.mrs), u64::from(flow.memory.to.mrs));
+        let signal = (depth / u64::from(model.posting.signal_divisor)).clamp(batch, depth.max(batch));
+        let ops = |op| pattern.iter().any(|request: &RequestPlan| request.op == op);
+        let op = [Opcode::Send, Opcode::Write, Opcode::Read].into_iter().filter(|op| ops(*op));
+        let op = op.map(|op| op.to_string()).collect::<Vec<_>>().join("+");
+        Ok(FlowPlan {
+            from: flow.from,
+            to: flow.to,
+            qp_type: flow.qp_type,
+            qps: flow.qps,
+            mtu,
+            depth,
+            batch,
+            recv_depth: u64::from(flow.wq_depth.recv),
+            recv_batch: u64::from(flow.batch.recv),
+            signal: signal / batch * batch,
+            turn: (u64::from(model.transmit.turn_mtus) * mtu / CELL)
+                .max(batch / u64::from(model.transmit.chain_divisor))
+                .max(1),
+            blocks,
+            pattern,
+            from_path: path(model, flow.memory.from.device)?,
+            to_path: path(model, flow.memory.to.device)?,
+            mrs_from,
+            mrs_to,
+            first_qp: self.qps,
+            first_local: translations(flow.from, mrs_from),
+            first_remote: translations(flow.from, mrs_to),
+            first_target: translations(flow.to, mrs_to),
+            traffic: format!("{}_{op}", flow.qp_type),
+        })
+    }
+}
+
+fn path(model: &Model, device: Device) -> Result<Path, MeasureError> {
+    let missing = |have: usize| MeasureError::Unsupported {
+        reason: format!("the hosts of {} have no {device} (they have {have} of that kind)", model.name),
+    };
+    let host = &model.host;
+    match device {
+        Device::Dram(node) => {
+            let node = host.dram.get(usize::from(node)).ok_or_else(|| missing(host.dram.len()))?;
+            Ok(if node.socket == 0 || host.nic_per_socket { Path::Local } else { Path::Interconnect })
+        }
+        Device::Gpu(index) => {
+            let gpu = host.gpus.get(usize::from(index)).ok_or_else(|| missing(host.gpus.len()))?;
+            Ok(match (gpu.beside_nic && !host.acs_redirect, gpu.socket == 0 || host.nic_per_socket) {
+                (true, _) => Path::PeerToPeer,
+                (false, true) => Path::Redirected,
+                (false, false) => Path::Interconnect,
+            })
+        }
+    }
+}

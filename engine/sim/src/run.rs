@@ -1,0 +1,166 @@
+//! One experiment: warm-up until rates are steady, then the samples.
+
+use kelpie_engine::MeasureError;
+use kelpie_monitor::{DirectionRates, Measurement, PauseRatios, PerHost, SEND_QUEUE_FULL, Sample};
+use kelpie_spaces::{Host, Opcode, Workload};
+use rand::SeedableRng;
+use rand_distr::{Distribution, Normal};
+use rand_pcg::Pcg64Mcg;
+
+use crate::counters::{Diagnostics, Traffic};
+use crate::explain::{Snapshot, limiting};
+use crate::model::Model;
+use crate::plan::Plan;
+use crate::time::{Ps, ns};
+use crate::world::World;
+
+/// Rates of two warm-up slices that differ by less are steady. Source: our choice.
+const STEADY: f64 = 0.02;
+
+/// What a run gives.
+#[derive(Debug)]
+pub struct Run {
+    /// The samples.
+    pub measurement: Measurement,
+    /// The part that limits, and whose traffic.
+    pub limiting: String,
+    /// Packets moved in all, for benchmarks.
+    pub packets: u64,
+}
+
+/// Everything that is counted, at one moment.
+struct Totals {
+    time: Ps,
+    traffic: [[Traffic; 2]; 2],
+    counts: [Diagnostics; 2],
+    holding: [Ps; 2],
+    held: [Ps; 2],
+    core_wait: [Ps; 2],
+}
+
+impl Totals {
+    fn of(world: &World) -> Self {
+        let each = |f: &dyn Fn(Host) -> Ps| Host::BOTH.map(f);
+        Self {
+            time: world.now,
+            traffic: world.traffic,
+            counts: Host::BOTH.map(|host| world.hosts.get(host).counts),
+            holding: each(&|host| world.hosts.get(host).holding.total(world.now)),
+            held: each(&|host| world.hosts.get(host).held.total(world.now)),
+            core_wait: each(&|host| world.hosts.get(host).core_wait),
+        }
+    }
+
+    fn delivered(&self) -> u64 {
+        self.traffic.iter().flatten().map(|traffic| traffic.payload_bytes).sum()
+    }
+}
+
+/// Runs `workload` on `model`.
+///
+/// # Errors
+/// When the model's hosts cannot run it.
+pub fn run(model: &Model, workload: &Workload) -> Result<Run, MeasureError> {
+    let mut world = World::new(model, Plan::new(model, workload)?);
+    let sampling = &model.sampling;
+    let slice = ns(sampling.sample_us * 1e3);
+    let mut before = Totals::of(&world);
+    let mut last_rate = f64::NAN;
+    let mut steady = 0;
+    for warm_up in 0..sampling.warm_up_max {
+        world.run_until(world.now + slice, sampling.max_events);
+        let after = Totals::of(&world);
+        let rate = (after.delivered() - before.delivered()) as f64 / (after.time - before.time).max(1) as f64;
+        steady = if (rate - last_rate).abs() <= STEADY * rate { steady + 1 } else { 0 };
+        (before, last_rate) = (after, rate);
+        if steady >= 2 && warm_up + 1 >= sampling.warm_up_min {
+            break;
+        }
+    }
+    let since = Host::BOTH.map(|host| Snapshot::of(&world, host));
+    let mut samples = Vec::with_capacity(sampling.samples as usize);
+    let mut noise = Noise::new(model, workload);
+    for _ in 0..sampling.samples {
+        world.run_until(world.now + slice, sampling.max_events);
+        let after = Totals::of(&world);
+        samples.push(sample(&world, &before, &after, &mut noise));
+        before = after;
+    }
+    Ok(Run {
+        measurement: Measurement { samples, hardware_events: Vec::new() },
+        limiting: limiting(&world, &since),
+        packets: world.packets,
+    })
+}
+
+fn sample(world: &World, before: &Totals, after: &Totals, noise: &mut Noise) -> Sample {
+    let span = (after.time - before.time).max(1);
+    let seconds = span as f64 / 1e12;
+    let mut loaded = [[false; 2]; 2];
+    for flow in &world.plan.flows {
+        for request in &flow.pattern {
+            let (from, to) = if request.op == Opcode::Read { (flow.to, flow.from) } else { (flow.from, flow.to) };
+            loaded[from.index()][to.index()] = true;
+        }
+    }
+    let mut directions = Vec::new();
+    for from in Host::BOTH {
+        for to in Host::BOTH {
+            if loaded[from.index()][to.index()] {
+                let now = after.traffic[from.index()][to.index()];
+                let then = before.traffic[from.index()][to.index()];
+                let factor = noise.factor();
+                let rate = |now: u64, then: u64| (now - then) as f64 / seconds * factor;
+                directions.push(DirectionRates {
+                    from,
+                    to,
+                    goodput_bps: 8.0 * rate(now.payload_bytes, then.payload_bytes),
+                    wire_bps: 8.0 * rate(now.wire_bytes, then.wire_bytes),
+                    packets_per_sec: rate(now.packets, then.packets),
+                    messages_per_sec: rate(now.messages, then.messages),
+                });
+            }
+        }
+    }
+    let share = |now: Ps, then: Ps| (now - then) as f64 / span as f64;
+    let per_host = |host: Host| {
+        let index = host.index();
+        let mut counters = after.counts[index].rates_since(&before.counts[index], seconds);
+        let qps: u32 = world.plan.flows.iter().filter(|flow| flow.from == host).map(|flow| flow.qps).sum();
+        if qps > 0 {
+            let waiting = share(after.core_wait[index], before.core_wait[index]) / f64::from(qps);
+            counters.insert(SEND_QUEUE_FULL.to_owned(), (1.0 - waiting).clamp(0.0, 1.0));
+        }
+        counters
+    };
+    let pause = |host: Host| PauseRatios {
+        tx: share(after.holding[host.index()], before.holding[host.index()]),
+        rx: share(after.held[host.index()], before.held[host.index()]),
+    };
+    Sample {
+        seconds,
+        directions,
+        pause: Some(PerHost { a: pause(Host::A), b: pause(Host::B) }),
+        counters: PerHost { a: per_host(Host::A), b: per_host(Host::B) },
+    }
+}
+
+/// Multiplicative noise on rates, the same for the same workload and model.
+struct Noise {
+    normal: Option<Normal<f64>>,
+    random: Pcg64Mcg,
+}
+
+impl Noise {
+    fn new(model: &Model, workload: &Workload) -> Self {
+        // FNV-1a over the workload's text form: stable over versions of the standard library, unlike its hashers.
+        let text = format!("{}{workload:?}", model.name);
+        let seed = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+        let normal = (model.sampling.noise > 0.0).then(|| Normal::new(1.0, model.sampling.noise).ok()).flatten();
+        Self { normal, random: Pcg64Mcg::seed_from_u64(seed) }
+    }
+
+    fn factor(&mut self) -> f64 {
+        self.normal.map_or(1.0, |normal| normal.sample(&mut self.random).max(0.0))
+    }
+}

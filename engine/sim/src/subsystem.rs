@@ -1,0 +1,95 @@
+//! The simulated subsystem behind the common seam.
+
+use kelpie_engine::{MeasureError, Subsystem};
+use kelpie_monitor::{Bounds, Measurement};
+use kelpie_spaces::Workload;
+
+use crate::load::{Loaded, ModelError};
+use crate::run::run;
+use crate::time::ns;
+
+/// A simulated subsystem.
+#[derive(Debug, Clone)]
+pub struct SimSubsystem {
+    name: String,
+    loaded: Loaded,
+    limiting: String,
+    packets: u64,
+}
+
+impl SimSubsystem {
+    /// Loads an embedded model by name (`F`), or a model file.
+    ///
+    /// # Errors
+    /// When there is none, or it does not fit the format.
+    pub fn load(name_or_path: &str) -> Result<Self, ModelError> {
+        let loaded = Loaded::load(name_or_path)?;
+        Ok(Self { name: format!("sim:{name_or_path}"), loaded, limiting: String::new(), packets: 0 })
+    }
+
+    /// Names of the embedded models.
+    pub fn names() -> &'static [&'static str] {
+        crate::load::names()
+    }
+
+    /// Changes one parameter, `path.to.key`, to a YAML value.
+    ///
+    /// # Errors
+    /// When there is no such parameter, or the value does not fit.
+    pub fn set(&mut self, path: &str, value: &str) -> Result<(), ModelError> {
+        self.loaded.set(path, value)
+    }
+
+    /// Applies the model's fix for one of the paper's anomalies.
+    ///
+    /// # Errors
+    /// When the model knows none.
+    pub fn fix(&mut self, anomaly: u32) -> Result<(), ModelError> {
+        self.loaded.fix(anomaly)
+    }
+
+    /// What the model describes.
+    pub fn description(&self) -> &str {
+        &self.loaded.model().description
+    }
+
+    /// The whole model as YAML.
+    pub fn yaml(&self) -> String {
+        self.loaded.yaml()
+    }
+
+    /// The part that limited the last measurement and whose traffic, such as `receive_wqe_cache:UD_SEND`.
+    pub fn limiting(&self) -> &str {
+        &self.limiting
+    }
+
+    /// Packets that the last measurement moved, warm-up included.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+}
+
+impl Subsystem for SimSubsystem {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn bounds(&self) -> Bounds {
+        let model = self.loaded.model();
+        let read = model.pcie.read_latency_ns;
+        // Doorbell, WQE read, payload read, two links each way, and what the application takes to see it.
+        let rtt = model.posting.doorbell_ns + 2.0 * read + 4.0 * model.port.link_delay_ns + model.posting.poll_ns;
+        Bounds {
+            max_bps: model.port.line_rate_gbps * 1e9,
+            max_pps: model.port.max_mpps * 1e6,
+            base_rtt_seconds: Some(ns(rtt) as f64 / 1e12),
+        }
+    }
+
+    fn measure(&mut self, workload: &Workload) -> Result<Measurement, MeasureError> {
+        let run = run(self.loaded.model(), workload)?;
+        self.limiting = run.limiting;
+        self.packets = run.packets;
+        Ok(run.measurement)
+    }
+}

@@ -1,0 +1,62 @@
+//! Simulated time and the event queue. What events mean lives with the parts that handle them.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Simulated time or a span of it. Units: picoseconds.
+pub type Ps = u64;
+
+/// A span given in nanoseconds.
+pub fn ns(value: f64) -> Ps {
+    (value * 1e3).round() as Ps
+}
+
+/// What happens at an event; the number is a QP or a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Event {
+    /// The application of a QP rings the doorbell.
+    Doorbell(u32),
+    /// A host's wire, or its internal loopback path, may take the next burst.
+    Egress(u32),
+    /// The internal loopback path of a host may take the next burst.
+    Loopback(u32),
+    /// A burst from this host reaches the switch.
+    AtSwitch(u32),
+    /// The switch port towards this host may take the next burst.
+    SwitchPort(u32),
+    /// A burst reaches the receive buffer of this host from the wire.
+    Arrive(u32),
+    /// The receive engine of this host is done with a burst.
+    Received(u32),
+    /// A pause frame of this host reaches the switch.
+    SwitchPause(u32),
+    /// A resume frame of this host reaches the switch.
+    SwitchResume(u32),
+    /// A pause frame of the switch reaches this host.
+    HostPause(u32),
+    /// A resume frame of the switch reaches this host.
+    HostResume(u32),
+}
+
+/// Events in order of time, then of insertion, so that equal seeds give equal runs.
+#[derive(Debug, Default)]
+pub struct Events {
+    heap: BinaryHeap<Reverse<(Ps, u64, Event)>>,
+    inserted: u64,
+}
+
+impl Events {
+    /// Adds an event.
+    pub fn at(&mut self, time: Ps, event: Event) {
+        self.inserted += 1;
+        self.heap.push(Reverse((time, self.inserted, event)));
+    }
+
+    /// The earliest event before `end`.
+    pub fn next_before(&mut self, end: Ps) -> Option<(Ps, Event)> {
+        if self.heap.peek()?.0.0 >= end {
+            return None;
+        }
+        self.heap.pop().map(|Reverse((time, _, event))| (time, event))
+    }
+}

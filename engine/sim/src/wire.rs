@@ -1,0 +1,191 @@
+//! The wire, the switch and the internal loopback path, with priority flow control (PFC). What is sent is decided in `transmit`.
+
+use kelpie_spaces::{Host, QpType};
+
+use crate::time::{Event, Ps};
+use crate::world::{Burst, Carries, World};
+
+impl World<'_> {
+    /// Schedules the next burst of a host when it may go.
+    pub fn kick_egress(&mut self, at: Host) {
+        let now = self.now;
+        let host = self.hosts.get_mut(at);
+        if host.held.is_on() {
+            return;
+        }
+        let ready = [host.out_acks.front(), host.out_wire.front()].into_iter().flatten().map(|burst| burst.ready).min();
+        let Some(ready) = ready else { return };
+        let time = ready.max(now).max(host.wire.free());
+        if time < host.egress_at {
+            host.egress_at = time;
+            self.events.at(time, Event::Egress(at as u32));
+        }
+    }
+
+    /// The wire of a host takes a burst; acknowledgements go first.
+    pub fn egress(&mut self, at: Host) {
+        let now = self.now;
+        let host = self.hosts.get_mut(at);
+        if host.egress_at > now {
+            return;
+        }
+        host.egress_at = Ps::MAX;
+        if host.held.is_on() {
+            return;
+        }
+        if host.wire.free() <= now {
+            let due = |burst: Option<&Burst>| burst.is_some_and(|burst| burst.ready <= now);
+            let burst = if due(host.out_acks.front()) {
+                host.out_acks.pop_front()
+            } else if due(host.out_wire.front()) {
+                host.out_wire.pop_front()
+            } else {
+                None
+            };
+            if let Some(mut burst) = burst {
+                // Packets pass the shared pipeline while the burst goes out; the wire waits where that is slower.
+                let processed = host.shared.serve(now, self.costs.packet * burst.packets);
+                let span = self.costs.wire_time(burst.wire);
+                let sent = host.wire.serve(now, span).max(processed);
+                let waited = sent - host.wire.free();
+                host.wire.serve(now, waited);
+                host.wire.busy -= waited;
+                burst.ready = now + self.costs.link;
+                host.to_switch.push_back(burst);
+                self.events.at(burst.ready, Event::AtSwitch(at as u32));
+                self.sent(&burst, sent);
+            }
+        }
+        self.start_turns(at);
+        self.kick_egress(at);
+    }
+
+    /// Schedules the next loopback burst of a host when it may go.
+    pub fn kick_loopback(&mut self, at: Host) {
+        let now = self.now;
+        let host = self.hosts.get_mut(at);
+        let Some(burst) = host.out_loop.front() else { return };
+        if host.filled + burst.wire > self.costs.buffer {
+            return;
+        }
+        let time = burst.ready.max(now).max(host.loopback.free());
+        if time < host.loopback_at {
+            host.loopback_at = time;
+            self.events.at(time, Event::Loopback(at as u32));
+        }
+    }
+
+    /// A burst turns round inside the NIC: no rate limit but the shared pipeline, no pause, only a full buffer stops it.
+    pub fn loopback(&mut self, at: Host) {
+        let now = self.now;
+        let host = self.hosts.get_mut(at);
+        if host.loopback_at > now {
+            return;
+        }
+        host.loopback_at = Ps::MAX;
+        let room = |burst: &Burst| burst.ready <= now && host.filled + burst.wire <= self.costs.buffer;
+        if host.loopback.free() <= now
+            && host.out_loop.front().is_some_and(room)
+            && let Some(mut burst) = host.out_loop.pop_front()
+        {
+            let processed = host.shared.serve(now, self.costs.packet * burst.packets);
+            host.loopback.serve(now, processed - now);
+            burst.ready = now;
+            self.sent(&burst, processed);
+            self.fill_buffer(at, burst);
+        }
+        self.start_turns(at);
+        self.kick_loopback(at);
+    }
+
+    /// A burst has left: its turn ends, and without acknowledgements its messages are complete.
+    fn sent(&mut self, burst: &Burst, at: Ps) {
+        let _ = at;
+        self.packets += burst.packets;
+        if burst.turn {
+            let host = self.hosts.get_mut(burst.from);
+            host.turns -= 1;
+            host.staged -= burst.payload;
+        }
+        if burst.carries == Carries::Request && burst.messages > 0 && self.flow_of(burst.qp).qp_type != QpType::Rc {
+            self.complete(burst.qp, burst.messages);
+        }
+    }
+
+    /// A burst reaches the switch.
+    pub fn at_switch(&mut self, from: Host) {
+        let to = from.peer();
+        let Some(burst) = self.hosts.get_mut(from).to_switch.pop_front() else { return };
+        let port = self.ports.get_mut(to);
+        port.queued += burst.wire;
+        port.queue.push_back(burst);
+        if port.queued > self.costs.switch_xoff && !port.holding_sender {
+            port.holding_sender = true;
+            self.events.at(self.now + self.costs.link, Event::HostPause(from as u32));
+        }
+        self.kick_switch_port(to);
+    }
+
+    /// Schedules the switch port towards a host.
+    pub fn kick_switch_port(&mut self, to: Host) {
+        let now = self.now;
+        let port = self.ports.get_mut(to);
+        if !port.scheduled && !port.paused && !port.queue.is_empty() {
+            port.scheduled = true;
+            self.events.at(port.wire.free().max(now), Event::SwitchPort(to as u32));
+        }
+    }
+
+    /// The switch port towards a host sends a burst, cut-through.
+    pub fn switch_port(&mut self, to: Host) {
+        let now = self.now;
+        let port = self.ports.get_mut(to);
+        port.scheduled = false;
+        if port.paused {
+            return;
+        }
+        let Some(mut burst) = port.queue.pop_front() else { return };
+        port.queued -= burst.wire;
+        port.wire.serve(now, self.costs.wire_time(burst.wire));
+        burst.ready = now + self.costs.link;
+        if port.holding_sender && port.queued < self.costs.switch_xon {
+            port.holding_sender = false;
+            self.events.at(now + self.costs.link, Event::HostResume(to.peer() as u32));
+        }
+        self.hosts.get_mut(to).from_switch.push_back(burst);
+        self.events.at(burst.ready, Event::Arrive(to as u32));
+        self.kick_switch_port(to);
+    }
+
+    /// A burst arrives from the wire.
+    pub fn arrive(&mut self, at: Host) {
+        if let Some(burst) = self.hosts.get_mut(at).from_switch.pop_front() {
+            self.fill_buffer(at, burst);
+        }
+    }
+
+    /// A burst enters the receive buffer; over the XOFF threshold the switch port is paused.
+    fn fill_buffer(&mut self, at: Host, burst: Burst) {
+        let now = self.now;
+        let host = self.hosts.get_mut(at);
+        host.filled += burst.wire;
+        host.buffer.push_back(burst);
+        if host.filled > self.costs.xoff && !host.holding.is_on() {
+            host.holding.on(now);
+            self.events.at(now + self.costs.link, Event::SwitchPause(at as u32));
+        }
+        self.receive_next(at);
+    }
+
+    /// A burst has left the receive buffer; under the XON threshold the switch port is resumed.
+    pub fn drain_buffer(&mut self, at: Host, wire: u64) {
+        let now = self.now;
+        let host = self.hosts.get_mut(at);
+        host.filled -= wire;
+        if host.holding.is_on() && host.filled < self.costs.xon {
+            host.holding.off(now);
+            self.events.at(now + self.costs.link, Event::SwitchResume(at as u32));
+        }
+        self.kick_loopback(at);
+    }
+}
