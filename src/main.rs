@@ -1,1 +1,45 @@
-fn main() {}
+//! The `kelpie` command: reads arguments, runs one command, turns its outcome into an exit status.
+
+mod campaign;
+mod cli;
+mod commands;
+mod output;
+mod progress;
+mod subsystems;
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Exit statuses. Scripts depend on them.
+mod exit {
+    use std::process::ExitCode;
+
+    /// It ran, and all is well.
+    pub const HEALTHY: ExitCode = ExitCode::SUCCESS;
+    /// It ran, and something is anomalous.
+    pub fn anomalous() -> ExitCode {
+        ExitCode::from(1)
+    }
+    /// It could not run, or not to its end.
+    pub fn failed() -> ExitCode {
+        ExitCode::from(2)
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let filter = tracing_subscriber::EnvFilter::try_from_env("KELPIE_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
+    commands::run(&cli).unwrap_or_else(|error| {
+        // Nobody is left to tell when stderr is gone.
+        let _ = writeln!(std::io::stderr(), "error: {error:#}");
+        exit::failed()
+    })
+}

@@ -1,0 +1,200 @@
+//! Campaigns on a closed-form subsystem: stopping, going on, failures, and equal content for equal seeds.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use kelpie_monitor::window::loaded_directions;
+use kelpie_monitor::{DirectionRates, PerHost, Sample};
+use kelpie_reports::{CampaignState, NewCampaign};
+use kelpie_search::{Algorithm, SignalSet};
+use kelpie_spaces::Host;
+
+use super::*;
+use crate::commands::findings;
+
+const BUDGET: u64 = 120;
+
+/// Slow where there are many QPs and large batches; what else happens is scripted by the measurement's number.
+struct Scripted<'a> {
+    script: &'a dyn Fn(u64) -> Option<MeasureError>,
+    measured: u64,
+}
+
+impl Subsystem for Scripted<'_> {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds::new(1e11, 1e8)
+    }
+
+    fn measure(&mut self, workload: &Workload) -> Result<Measurement, MeasureError> {
+        self.measured += 1;
+        if let Some(error) = (self.script)(self.measured) {
+            return Err(error);
+        }
+        let flow = &workload.flows[0];
+        let wire_bps = if flow.qps >= 64 && flow.batch.send >= 8 { 5e10 } else { 9.9e10 };
+        let rates = |way: kelpie_monitor::window::Direction| DirectionRates {
+            from: way.from,
+            to: way.to,
+            goodput_bps: wire_bps / 1.1,
+            wire_bps,
+            packets_per_sec: wire_bps / 9000.0,
+            messages_per_sec: wire_bps / 7e5,
+        };
+        let mut counters = PerHost::<BTreeMap<String, f64>>::default();
+        counters.b.insert("qpc_cache_miss".to_owned(), f64::from(flow.qps) / 3.0);
+        let directions = loaded_directions(workload).into_iter().map(rates).collect();
+        let sample = Sample { seconds: 1e-3, directions, pause: None, counters };
+        Ok(Measurement { samples: vec![sample; 4], hardware_events: Vec::new() })
+    }
+}
+
+fn host_gone() -> MeasureError {
+    MeasureError::Host {
+        host: Host::B,
+        operation: "starting traffic".to_owned(),
+        source: "connection refused".to_owned().into(),
+    }
+}
+
+fn config() -> Config {
+    Config::new(Algorithm::Collie, SignalSet::Both, 5)
+}
+
+fn begin(path: &Path) -> (Store, CampaignId) {
+    let mut store = Store::create(path).unwrap();
+    let plan = NewCampaign {
+        kelpie_version: "test".to_owned(),
+        subsystem: "scripted".to_owned(),
+        subsystem_source: String::new(),
+        bounds: Bounds::new(1e11, 1e8),
+        space: "full".to_owned(),
+        space_source: String::new(),
+        algorithm: "collie".to_owned(),
+        signal: "both".to_owned(),
+        seed: 5,
+        config: String::new(),
+        budget: Some(BUDGET),
+    };
+    let (id, _lock) = store.begin_campaign(&plan).unwrap();
+    (store, id)
+}
+
+/// Runs a campaign with a script and a stop flag that the script may raise.
+fn go(
+    store: &mut Store,
+    id: CampaignId,
+    config: &Config,
+    stop: &AtomicBool,
+    script: &dyn Fn(u64) -> Option<MeasureError>,
+) -> End {
+    let mut subsystem = Scripted { script, measured: 0 };
+    let bounds = subsystem.bounds();
+    let limits = Limits { budget: Some(BUDGET), deadline: None, stop };
+    let parts = Parts { store, subsystem: &mut subsystem, bounds, limits, progress: &mut Progress::new(None) };
+    run(id, &Space::catalog("full").unwrap(), config, parts)
+}
+
+/// The whole content of a campaign, without its number.
+fn content(store: &mut Store, id: CampaignId) -> String {
+    let mut document = serde_json::to_value(findings::document(store, id, true).unwrap()).unwrap();
+    document["campaign"] = serde_json::Value::Null;
+    let evidence: Vec<_> = store.findings(id).unwrap().into_iter().map(|finding| finding.evidence).collect();
+    document["evidence"] = evidence.into();
+    serde_json::to_string_pretty(&document).unwrap()
+}
+
+fn uninterrupted() -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, id) = begin(&folder.path().join("kelpie.db"));
+    let end = go(&mut store, id, &config(), &AtomicBool::new(false), &|_| None);
+    assert!(matches!(end, End::Finished), "{end:?}");
+    let campaign = store.campaign(id).unwrap();
+    assert_eq!((campaign.state, campaign.experiments), (CampaignState::Finished, BUDGET));
+    assert!(campaign.findings > 0, "the subsystem has a weakness to find");
+    content(&mut store, id)
+}
+
+#[test]
+fn a_campaign_that_is_stopped_often_ends_like_one_that_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, id) = begin(&folder.path().join("kelpie.db"));
+    let mut stops = 0;
+    loop {
+        let stop = AtomicBool::new(false);
+        let measured = Cell::new(0);
+        let end = go(&mut store, id, &config(), &stop, &|number| {
+            measured.set(number);
+            stop.store(number == 17, Ordering::Relaxed);
+            None
+        });
+        match end {
+            End::Finished => break,
+            End::Interrupted => assert_eq!(measured.get(), 17, "the experiment under way is finished and no other"),
+            other => panic!("{other:?}"),
+        }
+        stops += 1;
+    }
+    assert_eq!(stops, BUDGET / 17);
+    assert_eq!(content(&mut store, id), uninterrupted());
+}
+
+#[test]
+fn a_host_that_fails_once_is_asked_again_and_twice_stops_the_campaign() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, id) = begin(&folder.path().join("kelpie.db"));
+    let stop = AtomicBool::new(false);
+    let end = go(&mut store, id, &config(), &stop, &|number| matches!(number, 3 | 20 | 21).then(host_gone));
+    let End::Failed(error) = end else { panic!("{end:?}") };
+    assert_eq!(format!("{error:#}"), "experiment 19: host b: starting traffic failed: connection refused");
+    assert_eq!(store.campaign(id).unwrap().experiments, 18);
+    let end = go(&mut store, id, &config(), &stop, &|_| None);
+    assert!(matches!(end, End::Finished), "{end:?}");
+    assert_eq!(content(&mut store, id), uninterrupted());
+}
+
+#[test]
+fn a_workload_that_cannot_run_is_recorded_and_says_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, id) = begin(&folder.path().join("kelpie.db"));
+    let stop = AtomicBool::new(false);
+    let unsupported = |_| Some(MeasureError::Unsupported { reason: "no GPU on host a".to_owned() });
+    let end = go(&mut store, id, &config(), &stop, &unsupported);
+    assert!(matches!(end, End::Finished), "{end:?}");
+    let campaign = store.campaign(id).unwrap();
+    assert_eq!((campaign.experiments, campaign.findings), (BUDGET, 0));
+    let experiment = store.experiment(id, 1).unwrap().unwrap();
+    assert_eq!(experiment.outcome, Outcome::Unsupported { reason: "no GPU on host a".to_owned() });
+}
+
+#[test]
+fn a_search_that_asks_otherwise_than_before_is_not_mixed_into_the_campaign() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, id) = begin(&folder.path().join("kelpie.db"));
+    let stop = AtomicBool::new(false);
+    let end = go(&mut store, id, &config(), &stop, &|number| (number > 10).then(host_gone));
+    assert!(matches!(end, End::Failed(_)), "{end:?}");
+    let other = Config::new(Algorithm::Random, SignalSet::Both, 6);
+    let End::Failed(error) = go(&mut store, id, &other, &stop, &|_| None) else { panic!("must fail") };
+    assert!(error.to_string().contains("asks for something else"), "{error}");
+    assert_eq!(store.campaign(id).unwrap().experiments, 10);
+}
+
+#[test]
+fn time_ends_a_campaign_before_the_next_experiment() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, id) = begin(&folder.path().join("kelpie.db"));
+    let stop = AtomicBool::new(false);
+    let mut subsystem = Scripted { script: &|_| None, measured: 0 };
+    let limits = Limits { budget: None, deadline: Some(Instant::now()), stop: &stop };
+    let bounds = subsystem.bounds();
+    let mut progress = Progress::new(None);
+    let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut progress };
+    let end = run(id, &Space::catalog("full").unwrap(), &config(), parts);
+    assert!(matches!(end, End::Time), "{end:?}");
+    assert_eq!((subsystem.measured, store.campaign(id).unwrap().state), (0, CampaignState::Stopped));
+}

@@ -1,0 +1,347 @@
+//! The arguments: one type per command, with its help and examples. What they do lives in `commands`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use kelpie_reports::CampaignId;
+use kelpie_search::{Algorithm, SignalSet};
+
+use crate::commands::agent::AgentArgs;
+
+/// Seed of every random decision where `--seed` is not given. Source: our choice, because it is the first day of
+/// the conference of Collie (NSDI 2022).
+pub const DEFAULT_SEED: u64 = 20_220_404;
+
+/// Experiments of a campaign that is given neither `--budget` nor `--time`. Source: our choice, because it shows
+/// most weaknesses of a simulated subsystem within a minute.
+pub const DEFAULT_BUDGET: u64 = 500;
+
+/// Finds the workloads that break an RDMA subsystem, before an application does.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    arg_required_else_help = true,
+    after_help = "Exit status: 0 healthy, 1 anomalous, 2 could not run (to its end).\n\n\
+                  Examples:\n  \
+                  kelpie campaign run --subsystem sim:F --budget 500\n  \
+                  kelpie measure workload.yaml --subsystem sim:F --explain\n  \
+                  kelpie mfs check workload.yaml"
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Common {
+    /// Print one JSON document on stdout instead of text
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Seed of every random decision (of a simulated subsystem's noise, in `measure`)
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    pub seed: Option<u64>,
+}
+
+impl Common {
+    /// The seed, or the constant that stands for none.
+    pub fn seed_or_default(self) -> u64 {
+        self.seed.unwrap_or(DEFAULT_SEED)
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run one workload once and judge it
+    #[command(after_help = "Examples:\n  \
+        kelpie measure workload.yaml --subsystem sim:F\n  \
+        kelpie measure workload.yaml --subsystem sim:F --explain --set nic.rwqe_cache.entries=16384\n  \
+        kelpie space sample full --seed 7 | kelpie measure - --subsystem sim:F --json")]
+    Measure(MeasureArgs),
+    /// Search for anomalies
+    #[command(subcommand)]
+    Campaign(CampaignCommand),
+    /// Look at spaces of workloads, of the catalog or of files
+    #[command(subcommand)]
+    Space(SpaceCommand),
+    /// Look at subsystems, simulated and real
+    #[command(subcommand)]
+    Subsystem(SubsystemCommand),
+    /// Look at the minimal feature sets (MFS) of findings
+    #[command(subcommand)]
+    Mfs(MfsCommand),
+    /// Serve this host to a controller
+    Agent(AgentArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct MeasureArgs {
+    /// Workload file (workload/1), `-` for stdin
+    #[arg(value_name = "WORKLOAD.yaml")]
+    pub workload: PathBuf,
+    #[command(flatten)]
+    pub subsystem: SubsystemArgs,
+    /// Add the part that limits the traffic (simulated subsystems)
+    #[arg(long)]
+    pub explain: bool,
+}
+
+/// Which subsystem, and what is changed in its model.
+#[derive(Debug, Args)]
+pub struct SubsystemArgs {
+    /// `sim:F`, `sim:path.yaml`, `lab`, or a file that names two agents
+    #[arg(long, short = 's', value_name = "S")]
+    pub subsystem: String,
+    /// Override a parameter of the model (simulated subsystems); may be repeated
+    #[arg(long, value_name = "path.to.key=value", value_parser = parse_setting)]
+    pub set: Vec<(String, String)>,
+    /// Apply the model's fix for anomaly N (simulated subsystems); may be repeated
+    #[arg(long, value_name = "N")]
+    pub fix: Vec<u32>,
+}
+
+/// Where campaigns are kept.
+#[derive(Debug, Clone, Args)]
+pub struct DatabaseArgs {
+    /// Database file [default: kelpie/kelpie.db in `$XDG_DATA_HOME` or `~/.local/share`]
+    #[arg(long, value_name = "F")]
+    pub db: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum CampaignCommand {
+    /// Search a space for anomalies and store everything
+    #[command(after_help = "Examples:\n  \
+        kelpie campaign run --subsystem sim:F\n  \
+        kelpie campaign run --subsystem sim:H --space rpc-library --algorithm random --time 5m\n  \
+        kelpie campaign run --subsystem pair.yaml --budget 2000 --gate --json > findings.json")]
+    Run(RunArgs),
+    /// Go on with a campaign that was stopped or killed
+    #[command(after_help = "Examples:\n  \
+        kelpie campaign resume\n  \
+        kelpie campaign resume 3 --budget 2000   (also extends a finished campaign)")]
+    Resume(ResumeArgs),
+    /// List the campaigns of a database
+    #[command(after_help = "Example:\n  kelpie campaign list --db campaigns.db")]
+    List(DatabaseArgs),
+    /// Show a campaign and its findings
+    #[command(after_help = "Examples:\n  \
+        kelpie campaign show\n  \
+        kelpie campaign show 3 --json --experiments")]
+    Show(ShowArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub subsystem: SubsystemArgs,
+    /// Space to search: a catalog name or a file (space/1)
+    #[arg(long, value_name = "X", default_value = "full")]
+    pub space: String,
+    /// How to search
+    #[arg(long, value_name = "NAME", default_value = "collie")]
+    pub algorithm: Algorithm,
+    /// Which signals guide the search: perf, diag or both
+    #[arg(long, value_name = "NAME", default_value = "both")]
+    pub signal: SignalSet,
+    #[command(flatten)]
+    pub limits: Limits,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+    /// Exit with 1 where there are findings
+    #[arg(long)]
+    pub gate: bool,
+}
+
+/// When a campaign ends.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Limits {
+    /// Experiments in all [default: 500, or no limit where --time is given]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
+    pub budget: Option<u64>,
+    /// Stop after this long, such as 30s, 5m or 2h; the campaign can be resumed
+    #[arg(long, value_name = "T", value_parser = parse_time)]
+    pub time: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub struct ResumeArgs {
+    /// Campaign [default: the latest that can be resumed]
+    #[arg(value_name = "ID", value_parser = parse_id)]
+    pub id: Option<CampaignId>,
+    #[command(flatten)]
+    pub limits: Limits,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+    /// Exit with 1 where there are findings
+    #[arg(long)]
+    pub gate: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// Campaign [default: the latest]
+    #[arg(value_name = "ID", value_parser = parse_id)]
+    pub id: Option<CampaignId>,
+    /// Add every experiment with its workload, samples and verdict
+    #[arg(long)]
+    pub experiments: bool,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SpaceCommand {
+    /// List the catalog
+    #[command(after_help = "Example:\n  kelpie space list")]
+    List,
+    /// Print a space as YAML
+    #[command(after_help = "Example:\n  kelpie space show rpc-library > mine.yaml")]
+    Show(SpaceArgs),
+    /// Check a space file
+    #[command(after_help = "Example:\n  kelpie space check mine.yaml")]
+    Check(SpaceArgs),
+    /// Say how many workloads a space holds
+    #[command(after_help = "Example:\n  kelpie space count full")]
+    Count(SpaceArgs),
+    /// Print random workloads of a space as YAML
+    #[command(after_help = "Examples:\n  \
+        kelpie space sample full > workload.yaml\n  \
+        kelpie space sample full --seed 3 --number 10 --json")]
+    Sample(SampleArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct SpaceArgs {
+    /// Catalog name or file (space/1)
+    #[arg(value_name = "X")]
+    pub space: String,
+}
+
+#[derive(Debug, Args)]
+pub struct SampleArgs {
+    #[command(flatten)]
+    pub space: SpaceArgs,
+    /// How many workloads
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub number: u32,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SubsystemCommand {
+    /// List the simulated subsystems
+    #[command(after_help = "Example:\n  kelpie subsystem list")]
+    List,
+    /// Print a subsystem's model or pair file as YAML
+    #[command(after_help = "Example:\n  kelpie subsystem show sim:F > mine.yaml")]
+    Show(NamedSubsystem),
+    /// Check that a subsystem can be measured; for a real pair, that both agents answer
+    #[command(after_help = "Examples:\n  kelpie subsystem check sim:mine.yaml\n  kelpie subsystem check pair.yaml")]
+    Check(NamedSubsystem),
+}
+
+#[derive(Debug, Args)]
+pub struct NamedSubsystem {
+    /// `sim:F`, `sim:path.yaml`, `lab`, or a file that names two agents
+    #[arg(value_name = "S")]
+    pub subsystem: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum MfsCommand {
+    /// List the findings' minimal feature sets
+    #[command(after_help = "Example:\n  kelpie mfs list --campaign 3")]
+    List(MfsListArgs),
+    /// Say whether a workload is in one, and which condition to break
+    #[command(after_help = "Example:\n  kelpie mfs check workload.yaml && echo safe")]
+    Check(MfsCheckArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct MfsListArgs {
+    /// Only this campaign's
+    #[arg(long, value_name = "ID", value_parser = parse_id)]
+    pub campaign: Option<CampaignId>,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct MfsCheckArgs {
+    /// Workload file (workload/1), `-` for stdin
+    #[arg(value_name = "WORKLOAD.yaml")]
+    pub workload: PathBuf,
+    #[command(flatten)]
+    pub list: MfsListArgs,
+}
+
+fn parse_setting(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((path, value)) if !path.is_empty() && !value.is_empty() => Ok((path.to_owned(), value.to_owned())),
+        _ => Err("write it as path.to.key=value".to_owned()),
+    }
+}
+
+fn parse_id(text: &str) -> Result<CampaignId, String> {
+    match text.parse() {
+        Ok(id @ CampaignId(1..)) => Ok(id),
+        _ => Err("a campaign is named by its number; `kelpie campaign list` shows them".to_owned()),
+    }
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let refused = || "write a whole number of seconds, minutes or hours: 30s, 5m, 2h".to_owned();
+    let (digits, seconds) = [("s", 1), ("m", 60), ("h", 3600)]
+        .iter()
+        .find_map(|(unit, seconds)| text.strip_suffix(unit).map(|digits| (digits, *seconds)))
+        .ok_or_else(refused)?;
+    let number: u32 = digits.parse().map_err(|_| refused())?;
+    if number == 0 { Err(refused()) } else { Ok(Duration::from_secs(u64::from(number) * seconds)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn times() {
+        for (text, expected) in [
+            ("30s", Some(30)),
+            ("5m", Some(300)),
+            ("2h", Some(7200)),
+            ("0s", None),
+            ("5", None),
+            ("", None),
+            ("m", None),
+            ("1.5h", None),
+            ("-1s", None),
+            ("99999999999h", None),
+            ("5µ", None),
+        ] {
+            assert_eq!(parse_time(text).ok(), expected.map(Duration::from_secs), "{text}");
+        }
+    }
+
+    #[test]
+    fn settings() {
+        for (text, expected) in [
+            ("nic.cache=4", Some(("nic.cache", "4"))),
+            ("a=b=c", Some(("a", "b=c"))),
+            ("=4", None),
+            ("nic", None),
+            ("nic=", None),
+        ] {
+            let got = parse_setting(text).ok();
+            assert_eq!(got.as_ref().map(|(path, value)| (path.as_str(), value.as_str())), expected, "{text}");
+        }
+    }
+}

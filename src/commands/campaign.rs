@@ -1,0 +1,296 @@
+//! `kelpie campaign`: begin, go on, list, show. The campaign itself is in `crate::campaign`.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use kelpie_monitor::Bounds;
+use kelpie_reports::{Campaign, CampaignId, CampaignLock, CampaignState, NewCampaign, Store};
+use kelpie_search::Config;
+use kelpie_spaces::Space;
+use serde_json::json;
+
+use crate::campaign::{End, Limits, Parts};
+use crate::cli::{self, Common, DEFAULT_BUDGET, DatabaseArgs, ResumeArgs, RunArgs, ShowArgs};
+use crate::commands::findings;
+use crate::exit;
+use crate::output::{Table, note, plural, print, print_json};
+use crate::progress::Progress;
+use crate::subsystems::Opened;
+
+/// Begins a campaign.
+pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let space = super::read_space(&args.space)?;
+    let mut opened = Opened::open(&args.subsystem)?;
+    let seed = common.seed_or_default();
+    let config = Config::new(args.algorithm, args.signal, seed);
+    let budget = match args.limits {
+        cli::Limits { budget: None, time: None } => Some(DEFAULT_BUDGET),
+        cli::Limits { budget, .. } => budget,
+    };
+    let plan = NewCampaign {
+        kelpie_version: env!("CARGO_PKG_VERSION").to_owned(),
+        subsystem: args.subsystem.subsystem.clone(),
+        subsystem_source: opened.source(),
+        bounds: opened.subsystem().bounds(),
+        space: args.space.clone(),
+        space_source: space.to_yaml(),
+        algorithm: args.algorithm.to_string(),
+        signal: args.signal.to_string(),
+        seed,
+        config: serde_json::to_string(&config)?,
+        budget,
+    };
+    let path = args.database.path()?;
+    let mut store = Store::create(&path)?;
+    let (id, lock) = store.begin_campaign(&plan)?;
+    let session = Session { id, space, config, bounds: plan.bounds, budget, time: args.limits.time };
+    note(&format!(
+        "campaign {id}: {} over {}, {} by {} signals, seed {seed}, {}\ndatabase {}",
+        plan.subsystem,
+        plan.space,
+        plan.algorithm,
+        plan.signal,
+        session.end_in_words(),
+        path.display()
+    ));
+    session.run(lock, &mut store, &mut opened, &Shown { json: common.json, gate: args.gate })
+}
+
+/// Goes on with a campaign.
+pub fn resume(args: &ResumeArgs, common: Common) -> anyhow::Result<ExitCode> {
+    if common.seed.is_some() {
+        bail!("--seed cannot change while a campaign is resumed: leave it out, or begin a new one with `campaign run`");
+    }
+    let path = args.database.path()?;
+    let mut store = Store::open_to_write(&path)?;
+    let id = match args.id {
+        Some(id) => id,
+        None => latest(&mut store, |campaign| campaign.state == CampaignState::Stopped)?.context(
+            "no campaign waits to be resumed; `kelpie campaign list` shows them, a finished one needs its number",
+        )?,
+    };
+    let lock = store.lock_campaign(id)?;
+    // Read again: whoever held the lock may have gone on meanwhile.
+    let campaign = store.campaign(id)?;
+    let budget = budget_to_resume(&campaign, args.limits)?;
+    store.reopen_campaign(id, budget)?;
+    let plan = campaign.plan;
+    let space = Space::from_yaml(&plan.space, &plan.space_source)?;
+    let config = serde_json::from_str(&plan.config)
+        .with_context(|| format!("campaign {id} was begun by Kelpie {}; its settings", plan.kelpie_version))?;
+    let mut opened = Opened::reopen(&plan.subsystem, &plan.subsystem_source)?;
+    let session = Session { id, space, config, bounds: plan.bounds, budget, time: args.limits.time };
+    note(&format!(
+        "campaign {id}: {} goes on after {}, seed {}, {}\ndatabase {}",
+        plan.subsystem,
+        plural(campaign.experiments, "experiment"),
+        plan.seed,
+        session.end_in_words(),
+        path.display()
+    ));
+    session.run(lock, &mut store, &mut opened, &Shown { json: common.json, gate: args.gate })
+}
+
+fn budget_to_resume(campaign: &Campaign, limits: cli::Limits) -> anyhow::Result<Option<u64>> {
+    let (id, done) = (campaign.id, campaign.experiments);
+    match (limits.budget, campaign.plan.budget) {
+        (Some(budget), _) if budget < done => {
+            bail!("campaign {id} already has {done} experiments, and --budget counts those too")
+        }
+        (Some(budget), _) => Ok(Some(budget)),
+        (None, Some(_)) if campaign.state == CampaignState::Finished => {
+            bail!("campaign {id} is finished with {done} experiments; --budget N above that extends it")
+        }
+        (None, None) if limits.time.is_none() => {
+            bail!("campaign {id} has no budget; say with --time T or --budget N how far it is to go on")
+        }
+        (None, budget) => Ok(budget),
+    }
+}
+
+/// How a campaign's end is shown.
+struct Shown {
+    json: bool,
+    gate: bool,
+}
+
+/// A campaign that this process runs.
+struct Session {
+    id: CampaignId,
+    space: Space,
+    config: Config,
+    bounds: Bounds,
+    budget: Option<u64>,
+    time: Option<Duration>,
+}
+
+impl Session {
+    fn end_in_words(&self) -> String {
+        let budget = self.budget.map(|budget| plural(budget, "experiment"));
+        let time = self.time.map(|time| plural(time.as_secs(), "second"));
+        [budget, time].into_iter().flatten().collect::<Vec<_>>().join(" or ")
+    }
+
+    fn run(
+        &self,
+        lock: CampaignLock,
+        store: &mut Store,
+        opened: &mut Opened,
+        shown: &Shown,
+    ) -> anyhow::Result<ExitCode> {
+        let start = Instant::now();
+        let stop = stop_on_signals()?;
+        let mut progress = Progress::new(self.budget);
+        let limits = Limits { budget: self.budget, deadline: self.time.map(|time| start + time), stop: &stop };
+        let parts = Parts {
+            store: &mut *store,
+            subsystem: opened.subsystem(),
+            bounds: self.bounds,
+            limits,
+            progress: &mut progress,
+        };
+        let end = crate::campaign::run(self.id, &self.space, &self.config, parts);
+        progress.close();
+        match &end {
+            End::Finished => lock.remove(),
+            End::Time | End::Interrupted | End::Failed(_) => drop(lock),
+        }
+        if let End::Failed(error) = end {
+            let command = resume_command(store.path(), self.id, None);
+            return Err(error.context(format!("campaign {} stopped; go on with `{command}`", self.id)));
+        }
+        report(store, self.id, shown.json)?;
+        note(&format!("database {}", store.path().display()));
+        if !matches!(end, End::Finished) {
+            let left = self.budget.is_none().then(|| self.time_left(&end, start)).flatten();
+            note(&format!("stopped; go on with `{}`", resume_command(store.path(), self.id, left)));
+        }
+        let findings = store.campaign(self.id)?.findings;
+        Ok(match end {
+            End::Interrupted => exit::failed(),
+            _ if shown.gate && findings > 0 => exit::anomalous(),
+            _ => exit::HEALTHY,
+        })
+    }
+
+    /// What to give as `--time` to go on: what is left after an interruption, or as much again.
+    fn time_left(&self, end: &End, start: Instant) -> Option<Duration> {
+        let time = self.time?;
+        match end {
+            End::Interrupted => Some(time.saturating_sub(start.elapsed()).max(Duration::from_secs(1))),
+            _ => Some(time),
+        }
+    }
+}
+
+fn resume_command(database: &Path, id: CampaignId, time: Option<Duration>) -> String {
+    let database = database.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@".contains(c);
+    let database =
+        if database.chars().all(plain) { database } else { format!("'{}'", database.replace('\'', r"'\''")) };
+    let time = time.map_or_else(String::new, |time| format!(" --time {}s", time.as_secs()));
+    format!("kelpie campaign resume {id} --db {database}{time}")
+}
+
+/// A flag that Ctrl-C and termination raise; a second signal ends the process at once, which loses nothing.
+fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let raised = Arc::clone(&stop);
+    ctrlc::set_handler(move || {
+        if raised.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+        note("stopping after this experiment; once more to stop now");
+    })
+    .context("signal handler")?;
+    Ok(stop)
+}
+
+fn latest(store: &mut Store, wanted: impl Fn(&Campaign) -> bool) -> anyhow::Result<Option<CampaignId>> {
+    Ok(store.campaigns()?.into_iter().rev().find(wanted).map(|campaign| campaign.id))
+}
+
+fn report(store: &mut Store, id: CampaignId, json: bool) -> anyhow::Result<()> {
+    if json { print_json(&findings::document(store, id, false)?) } else { print(&findings::text(store, id)?) }
+}
+
+/// Shows a campaign.
+pub fn show(args: &ShowArgs, common: Common) -> anyhow::Result<ExitCode> {
+    if args.experiments && !common.json {
+        bail!("--experiments prints JSON only; add --json");
+    }
+    let path = args.database.path()?;
+    let mut store = Store::open_to_read(&path)?;
+    let id = match args.id {
+        Some(id) => id,
+        None => latest(&mut store, |_| true)?
+            .with_context(|| format!("{}: no campaign yet; `kelpie campaign run` begins one", path.display()))?,
+    };
+    if args.experiments {
+        print_json(&findings::document(&mut store, id, true)?)?;
+    } else {
+        report(&mut store, id, common.json)?;
+    }
+    Ok(exit::HEALTHY)
+}
+
+/// Lists the campaigns of a database.
+pub fn list(args: &DatabaseArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let path = args.path()?;
+    let mut store = Store::open_to_read(&path)?;
+    let campaigns = store.campaigns()?;
+    if common.json {
+        let row = |campaign: &Campaign| {
+            json!({
+                "campaign": campaign.id, "state": campaign.state, "subsystem": campaign.plan.subsystem,
+                "space": campaign.plan.space, "algorithm": campaign.plan.algorithm, "signal": campaign.plan.signal,
+                "seed": campaign.plan.seed, "budget": campaign.plan.budget, "experiments": campaign.experiments,
+                "skipped": campaign.skipped, "findings": campaign.findings,
+            })
+        };
+        let rows: Vec<_> = campaigns.iter().map(row).collect();
+        print_json(&json!({"database": path, "campaigns": rows}))?;
+        return Ok(exit::HEALTHY);
+    }
+    let heading =
+        ["id", "state", "subsystem", "space", "algorithm", "signal", "seed", "experiments", "skipped", "findings"];
+    let mut table = Table::new(&heading, &[0, 6, 7, 8, 9]);
+    for campaign in campaigns {
+        let plan = campaign.plan;
+        table.row(vec![
+            campaign.id.to_string(),
+            campaign.state.to_string(),
+            plan.subsystem,
+            plan.space,
+            plan.algorithm,
+            plan.signal,
+            plan.seed.to_string(),
+            campaign.experiments.to_string(),
+            campaign.skipped.to_string(),
+            campaign.findings.to_string(),
+        ]);
+    }
+    print(&table.render(""))?;
+    Ok(exit::HEALTHY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_resume_command_can_be_pasted() {
+        for (database, expected) in [
+            ("/a/b.db", "kelpie campaign resume 3 --db /a/b.db"),
+            ("/a b/it's.db", r"kelpie campaign resume 3 --db '/a b/it'\''s.db'"),
+        ] {
+            assert_eq!(resume_command(Path::new(database), CampaignId(3), None), expected);
+        }
+        let timed = resume_command(Path::new("x.db"), CampaignId(1), Some(Duration::from_secs(90)));
+        assert_eq!(timed, "kelpie campaign resume 1 --db x.db --time 90s");
+    }
+}

@@ -1,0 +1,140 @@
+//! How a campaign and its findings are printed; shared by `campaign` and `mfs`.
+
+use std::fmt::Write as _;
+
+use kelpie_monitor::Symptom;
+use kelpie_reports::{Campaign, CampaignId, Experiment, FindingRecord, Outcome, Store};
+use kelpie_spaces::{Condition, Workload};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::campaign::name_of;
+use crate::output::plural;
+
+/// The document of `campaign run|resume|show --json`. Equal seeds give equal bytes, but for `campaign`.
+#[derive(Serialize)]
+pub struct CampaignDocument {
+    campaign: CampaignId,
+    subsystem: String,
+    space: String,
+    algorithm: String,
+    signal: String,
+    seed: u64,
+    experiments: u64,
+    skipped: u64,
+    findings: Vec<FindingDocument>,
+    /// Only with `--experiments`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log: Option<Vec<Value>>,
+}
+
+/// A finding as JSON.
+#[derive(Serialize)]
+pub struct FindingDocument {
+    id: u64,
+    symptom: Symptom,
+    found_at: u64,
+    experiments_for_mfs: u64,
+    mfs: Vec<Condition>,
+    workload: Workload,
+    confidence: f64,
+}
+
+impl From<&FindingRecord> for FindingDocument {
+    fn from(finding: &FindingRecord) -> Self {
+        Self {
+            id: finding.number,
+            symptom: finding.symptom,
+            found_at: finding.found_at,
+            experiments_for_mfs: finding.experiments_for_mfs,
+            mfs: finding.mfs.conditions.clone(),
+            workload: finding.workload.clone(),
+            confidence: finding.confidence,
+        }
+    }
+}
+
+/// The document of a stored campaign.
+pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow::Result<CampaignDocument> {
+    let campaign = store.campaign(id)?;
+    let findings = store.findings(id)?;
+    let log = if experiments { Some(log(store, &campaign)?) } else { None };
+    Ok(CampaignDocument {
+        campaign: id,
+        subsystem: campaign.plan.subsystem,
+        space: campaign.plan.space,
+        algorithm: campaign.plan.algorithm,
+        signal: campaign.plan.signal,
+        seed: campaign.plan.seed,
+        experiments: campaign.experiments,
+        skipped: campaign.skipped,
+        findings: findings.iter().map(FindingDocument::from).collect(),
+        log,
+    })
+}
+
+fn log(store: &mut Store, campaign: &Campaign) -> anyhow::Result<Vec<Value>> {
+    let mut log = Vec::new();
+    for number in 1..=campaign.experiments {
+        log.extend(store.experiment(campaign.id, number)?.map(|experiment| entry(&experiment)));
+    }
+    Ok(log)
+}
+
+fn entry(experiment: &Experiment) -> Value {
+    let Experiment { number, purpose, skipped_before, workload, outcome } = experiment;
+    let mut entry = json!({
+        "number": number, "purpose": purpose, "skipped_before": skipped_before, "workload": workload,
+    });
+    match outcome {
+        Outcome::Measured { measurement, assessment, attempts } => {
+            entry["assessment"] = json!(assessment);
+            entry["attempts"] = json!(attempts);
+            entry["measurement"] = json!(measurement);
+        }
+        Outcome::Unsupported { reason } => entry["unsupported"] = json!(reason),
+    }
+    entry
+}
+
+/// A campaign with its findings, as text.
+pub fn text(store: &mut Store, id: CampaignId) -> anyhow::Result<String> {
+    let campaign = store.campaign(id)?;
+    let plan = &campaign.plan;
+    let mut text = format!(
+        "campaign {id} ({}): {} over {}, {} by {} signals, seed {}\n",
+        campaign.state, plan.subsystem, plan.space, plan.algorithm, plan.signal, plan.seed
+    );
+    let _ = writeln!(
+        text,
+        "  {}, {} skipped, {}",
+        plural(campaign.experiments, "experiment"),
+        campaign.skipped,
+        plural(campaign.findings, "finding")
+    );
+    for finding in store.findings(id)? {
+        text += &finding_text(id, &finding);
+    }
+    Ok(text)
+}
+
+/// A finding as a few lines of text.
+pub fn finding_text(id: CampaignId, finding: &FindingRecord) -> String {
+    let mut text = String::new();
+    let title = format!("{id}.{} {}", finding.number, name_of(&finding.symptom));
+    let _ = writeln!(
+        text,
+        "\n{}  found at experiment {}, reduced in {}, confidence {:.2}",
+        console::style(title).red().bold(),
+        finding.found_at,
+        plural(finding.experiments_for_mfs, "experiment"),
+        finding.confidence
+    );
+    for condition in &finding.mfs.conditions {
+        let _ = writeln!(text, "    {condition}");
+    }
+    if finding.mfs.conditions.is_empty() {
+        let _ = writeln!(text, "    {}", finding.mfs);
+    }
+    text
+}

@@ -1,0 +1,181 @@
+//! `kelpie measure`: one experiment, judged and printed; nothing is stored.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use kelpie_monitor::{
+    Bounds, DirectionRates, Inconclusive, Judged, PauseRatios, PerHost, Sample, Symptom, Verdict, measure_judged,
+};
+use kelpie_spaces::Host;
+use serde::Serialize;
+
+use crate::campaign::name_of;
+use crate::cli::{Common, MeasureArgs};
+use crate::exit;
+use crate::output::{Table, note, percent, print, print_json, si};
+use crate::subsystems::Opened;
+
+/// The document of `--json`.
+#[derive(Serialize)]
+struct Report<'a> {
+    verdict: Verdict,
+    symptoms: &'a [Symptom],
+    /// Only where the verdict is `inconclusive`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inconclusive: Option<&'a Inconclusive>,
+    directions: Vec<Direction>,
+    /// `null` where the subsystem has no such counter.
+    pause_ratio: Option<PerHost<PauseRatios>>,
+    counters: PerHost<BTreeMap<String, f64>>,
+    bounds: Limits,
+    samples: &'a [Sample],
+    /// Only where the hardware failed.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    hardware_events: &'a [String],
+    /// Only with `--explain`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limiting: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Direction {
+    from: Host,
+    to: Host,
+    goodput_bps: f64,
+    packets_per_sec: f64,
+    messages_per_sec: f64,
+}
+
+#[derive(Serialize)]
+struct Limits {
+    max_bps: f64,
+    max_pps: f64,
+}
+
+impl From<&DirectionRates> for Direction {
+    fn from(rates: &DirectionRates) -> Self {
+        Self {
+            from: rates.from,
+            to: rates.to,
+            goodput_bps: rates.goodput_bps,
+            packets_per_sec: rates.packets_per_sec,
+            messages_per_sec: rates.messages_per_sec,
+        }
+    }
+}
+
+impl<'a> Report<'a> {
+    fn new(judged: &'a Judged, bounds: Bounds, limiting: Option<String>) -> Self {
+        let mean = judged.measurement.mean();
+        Self {
+            verdict: judged.assessment.verdict,
+            symptoms: &judged.assessment.symptoms,
+            inconclusive: judged.assessment.inconclusive.as_ref(),
+            directions: mean.iter().flat_map(|mean| &mean.directions).map(Direction::from).collect(),
+            pause_ratio: mean.as_ref().and_then(|mean| mean.pause),
+            counters: mean.map(|mean| mean.counters).unwrap_or_default(),
+            bounds: Limits { max_bps: bounds.max_bps, max_pps: bounds.max_pps },
+            samples: &judged.measurement.samples,
+            hardware_events: &judged.measurement.hardware_events,
+            limiting,
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &MeasureArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let workload = super::read_workload(&args.workload)?;
+    let mut opened = Opened::open(&args.subsystem)?;
+    match opened.simulated() {
+        Some(simulated) => {
+            if let Some(seed) = common.seed {
+                simulated.set("noise.seed", &seed.to_string()).context("--seed")?;
+            }
+        }
+        None if args.explain => {
+            bail!("--explain looks into a simulated subsystem; `{}` is real", args.subsystem.subsystem)
+        }
+        None => {}
+    }
+    let bounds = opened.subsystem().bounds();
+    let judged = measure_judged(&workload, &bounds, |workload| opened.subsystem().measure(workload))?;
+    let limiting = opened.simulated().filter(|_| args.explain).map(|simulated| simulated.limiting().to_owned());
+    let report = Report::new(&judged, bounds, limiting);
+    if common.json {
+        print_json(&report)?;
+    } else {
+        print(&text(&report, &args.subsystem.subsystem))?;
+    }
+    Ok(match report.verdict {
+        Verdict::Healthy => exit::HEALTHY,
+        Verdict::Anomalous => exit::anomalous(),
+        Verdict::Inconclusive => {
+            note("error: inconclusive, so there is no verdict; measure again, or look at the samples with --json");
+            exit::failed()
+        }
+    })
+}
+
+fn text(report: &Report<'_>, subsystem: &str) -> String {
+    let mut text = format!("{subsystem}: {}\n", headline(report));
+    let bounds = &report.bounds;
+    let mut rates = Table::new(&["direction", "goodput", "packets", "messages"], &[1, 2, 3]);
+    for way in &report.directions {
+        rates.row(vec![
+            format!("{} -> {}", way.from, way.to),
+            format!("{}bit/s", si(way.goodput_bps)),
+            format!("{}/s", si(way.packets_per_sec)),
+            format!("{}/s", si(way.messages_per_sec)),
+        ]);
+    }
+    rates.row(vec!["bound".to_owned(), format!("{}bit/s", si(bounds.max_bps)), format!("{}/s", si(bounds.max_pps))]);
+    text += &rates.render("  ");
+    if let Some(pause) = &report.pause_ratio {
+        let mut table = Table::new(&["paused", "sent (tx)", "received (rx)"], &[1, 2]);
+        for host in Host::BOTH {
+            let ratios = pause.get(host);
+            table.row(vec![host.to_string(), percent(ratios.tx), percent(ratios.rx)]);
+        }
+        text += &table.render("  ");
+    }
+    let PerHost { a, b } = &report.counters;
+    if !(a.is_empty() && b.is_empty()) {
+        let mut table = Table::new(&["counter", "a", "b"], &[1, 2]);
+        let shown = |counters: &BTreeMap<String, f64>, name: &String| match counters.get(name) {
+            None => "-".to_owned(),
+            Some(ratio) if name.ends_with("_ratio") => percent(*ratio),
+            Some(value) => format!("{}/s", si(*value)),
+        };
+        let names = a.keys().chain(b.keys()).collect::<std::collections::BTreeSet<_>>();
+        for name in names {
+            table.row(vec![name.clone(), shown(a, name), shown(b, name)]);
+        }
+        text += &table.render("  ");
+    }
+    for event in report.hardware_events {
+        let _ = writeln!(text, "  hardware: {event}");
+    }
+    if let Some(limiting) = &report.limiting {
+        let _ = writeln!(text, "  limited by {limiting}");
+    }
+    text
+}
+
+fn headline(report: &Report<'_>) -> String {
+    let symptoms: Vec<String> = report.symptoms.iter().map(name_of).collect();
+    match report.verdict {
+        Verdict::Healthy => console::style("healthy").green().to_string(),
+        Verdict::Anomalous => console::style(format!("anomalous: {}", symptoms.join(", "))).red().bold().to_string(),
+        Verdict::Inconclusive => {
+            let why = match report.inconclusive {
+                Some(Inconclusive::Unstable { deviation }) => {
+                    format!("inconclusive: goodput varies by {}", percent(*deviation))
+                }
+                Some(Inconclusive::NoSamples) | None => "inconclusive: nothing was sampled".to_owned(),
+            };
+            console::style(why).yellow().to_string()
+        }
+    }
+}

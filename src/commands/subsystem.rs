@@ -1,0 +1,62 @@
+//! `kelpie subsystem`: which simulated subsystems there are, what one is, whether it can be measured.
+
+use std::process::ExitCode;
+
+use kelpie_sim::SimSubsystem;
+use serde_json::json;
+
+use crate::cli::{Common, NamedSubsystem, SubsystemArgs, SubsystemCommand};
+use crate::exit;
+use crate::output::{Table, print, print_json, si};
+use crate::subsystems::{Kind, Opened, kind, pair_source};
+
+/// Runs the command.
+pub fn run(command: &SubsystemCommand, common: Common) -> anyhow::Result<ExitCode> {
+    match command {
+        SubsystemCommand::List => list(common)?,
+        SubsystemCommand::Show(args) => show(args, common)?,
+        SubsystemCommand::Check(args) => check(args, common)?,
+    }
+    Ok(exit::HEALTHY)
+}
+
+fn open(name: &str) -> anyhow::Result<Opened> {
+    Opened::open(&SubsystemArgs { subsystem: name.to_owned(), set: Vec::new(), fix: Vec::new() })
+}
+
+fn list(common: Common) -> anyhow::Result<()> {
+    let mut rows = Vec::new();
+    for model in SimSubsystem::names() {
+        let name = format!("sim:{model}");
+        let bounds = open(&name)?.subsystem().bounds();
+        rows.push((name, bounds));
+    }
+    if common.json {
+        let row = |(name, bounds): &(String, kelpie_monitor::Bounds)| json!({"subsystem": name, "bounds": {"max_bps": bounds.max_bps, "max_pps": bounds.max_pps}});
+        return print_json(&json!({"subsystems": rows.iter().map(row).collect::<Vec<_>>()}));
+    }
+    let mut table = Table::new(&["subsystem", "line rate", "packets"], &[1, 2]);
+    for (name, bounds) in rows {
+        table.row(vec![name, format!("{}bit/s", si(bounds.max_bps)), format!("{}/s", si(bounds.max_pps))]);
+    }
+    print(&table.render(""))
+}
+
+fn show(args: &NamedSubsystem, common: Common) -> anyhow::Result<()> {
+    let text = match kind(&args.subsystem)? {
+        Kind::Simulated(model) => SimSubsystem::load(model)?.yaml(),
+        Kind::Pair(path) => pair_source(&path)?,
+    };
+    if common.json { print_json(&json!({"subsystem": args.subsystem, "yaml": text})) } else { print(&text) }
+}
+
+fn check(args: &NamedSubsystem, common: Common) -> anyhow::Result<()> {
+    let bounds = open(&args.subsystem)?.subsystem().bounds();
+    if common.json {
+        return print_json(&json!({
+            "subsystem": args.subsystem, "ready": true,
+            "bounds": {"max_bps": bounds.max_bps, "max_pps": bounds.max_pps},
+        }));
+    }
+    print(&format!("{}: ready, {}bit/s and {}packets/s\n", args.subsystem, si(bounds.max_bps), si(bounds.max_pps)))
+}

@@ -1,0 +1,122 @@
+//! How results look: text that stays quiet when its reader is gone, aligned tables, units. No decisions.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+/// Writes a document to stdout. A reader that went away early (`| head`) is no failure.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        outcome => outcome.context("stdout"),
+    }
+}
+
+/// Writes one JSON document to stdout.
+pub fn print_json<T: Serialize>(document: &T) -> anyhow::Result<()> {
+    let mut text = serde_json::to_string_pretty(document)?;
+    text.push('\n');
+    print(&text)
+}
+
+/// Writes a line to stderr; nobody is left to tell when that fails.
+pub fn note(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Columns that line up; the first is flush left, those of `right` flush right.
+pub struct Table {
+    rows: Vec<Vec<String>>,
+    right: &'static [usize],
+}
+
+impl Table {
+    /// A table with its heading; `right` names the columns of numbers.
+    pub fn new(heading: &[&str], right: &'static [usize]) -> Self {
+        Self { rows: vec![heading.iter().map(|&cell| cell.to_owned()).collect()], right }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    /// The table as text, each line behind `indent`.
+    pub fn render(&self, indent: &str) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let mut text = String::new();
+        for (index, row) in self.rows.iter().enumerate() {
+            let mut line = indent.to_owned();
+            for (column, cell) in row.iter().enumerate() {
+                let width = widths[column];
+                let gap = if column == 0 { "" } else { "  " };
+                if self.right.contains(&column) {
+                    let _ = write!(line, "{gap}{cell:>width$}");
+                } else {
+                    let _ = write!(line, "{gap}{cell:<width$}");
+                }
+            }
+            let line = line.trim_end();
+            let line = if index == 0 { console::style(line).dim().to_string() } else { line.to_owned() };
+            text.push_str(&line);
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// A value with an SI prefix and four figures, such as `187.3 G`.
+pub fn si(value: f64) -> String {
+    const PREFIXES: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    // Compared with what rounding would make of it, so that 999,960 is 1.0 M and not 1000.0 k.
+    match PREFIXES.iter().find(|(scale, _)| value >= scale * 0.99995) {
+        Some((scale, prefix)) => format!("{:.1} {prefix}", value / scale),
+        None => format!("{value:.1} "),
+    }
+}
+
+/// A share as a percentage.
+pub fn percent(ratio: f64) -> String {
+    format!("{:.2} %", ratio * 100.0)
+}
+
+/// `1 finding`, `2 findings`.
+pub fn plural(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_readable() {
+        for (value, expected) in [
+            (0.0, "0.0 "),
+            (999.0, "999.0 "),
+            (999_960.0, "1.0 M"),
+            (1500.0, "1.5 k"),
+            (187_340_000_000.0, "187.3 G"),
+            (2e12, "2.0 T"),
+        ] {
+            assert_eq!(si(value), expected);
+        }
+        assert_eq!(percent(0.1234), "12.34 %");
+        assert_eq!((plural(1, "finding"), plural(0, "finding")), ("1 finding".to_owned(), "0 findings".to_owned()));
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let mut table = Table::new(&["id", "count"], &[1]);
+        table.row(vec!["long name".to_owned(), "7".to_owned()]);
+        table.row(vec!["x".to_owned(), "1000".to_owned()]);
+        assert_eq!(table.render("  "), "  id         count\n  long name      7\n  x           1000\n");
+    }
+}

@@ -1,0 +1,111 @@
+//! From `sim:F`, `sim:path.yaml`, `lab` or a pair file to something that can be measured.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use kelpie_engine::{PairFile, PairSubsystem, Subsystem};
+use kelpie_sim::SimSubsystem;
+
+use crate::cli::SubsystemArgs;
+
+/// What the name of a subsystem stands for.
+pub enum Kind<'a> {
+    /// A simulated one: a model's name or file.
+    Simulated(&'a str),
+    /// A real pair, described by this file.
+    Pair(PathBuf),
+}
+
+/// Sorts a subsystem's name.
+pub fn kind(name: &str) -> anyhow::Result<Kind<'_>> {
+    match name.strip_prefix("sim:") {
+        Some("") => {
+            bail!("`sim:` names no model; write sim:NAME or sim:path.yaml, `kelpie subsystem list` shows the names")
+        }
+        Some(model) => Ok(Kind::Simulated(model)),
+        None if name == "lab" => Ok(Kind::Pair(kelpie_engine::lab::pair_file()?)),
+        None if !name.contains(['.', '/']) && !Path::new(name).exists() => {
+            bail!("no subsystem `{name}`; write sim:NAME, sim:path.yaml, lab, or the file of a pair")
+        }
+        None => Ok(Kind::Pair(PathBuf::from(name))),
+    }
+}
+
+/// The text of a pair file that is known to be right.
+pub fn pair_source(path: &Path) -> anyhow::Result<String> {
+    PairFile::read(path)?;
+    std::fs::read_to_string(path).with_context(|| path.display().to_string())
+}
+
+/// A subsystem that can be measured, with its whole description.
+pub enum Opened {
+    Simulated(Box<SimSubsystem>),
+    Pair { subsystem: Box<PairSubsystem>, source: String },
+}
+
+impl Opened {
+    /// Opens what the arguments name.
+    pub fn open(args: &SubsystemArgs) -> anyhow::Result<Self> {
+        match kind(&args.subsystem)? {
+            Kind::Simulated(model) => {
+                let mut subsystem = SimSubsystem::load(model)?;
+                for anomaly in &args.fix {
+                    subsystem.fix(*anomaly).with_context(|| format!("--fix {anomaly}"))?;
+                }
+                for (path, value) in &args.set {
+                    subsystem.set(path, value).with_context(|| format!("--set {path}={value}"))?;
+                }
+                Ok(Self::Simulated(Box::new(subsystem)))
+            }
+            Kind::Pair(_) if !args.set.is_empty() || !args.fix.is_empty() => {
+                bail!("--set and --fix change the model of a simulated subsystem; `{}` is real", args.subsystem)
+            }
+            Kind::Pair(path) => Self::open_pair(&path),
+        }
+    }
+
+    fn open_pair(path: &Path) -> anyhow::Result<Self> {
+        let source = pair_source(path)?;
+        let subsystem = PairSubsystem::of(PairFile::from_yaml(path, &source)?)?;
+        Ok(Self::Pair { subsystem: Box::new(subsystem), source })
+    }
+
+    /// Opens what a campaign stored, whatever its file has become since.
+    pub fn reopen(name: &str, source: &str) -> anyhow::Result<Self> {
+        if name.starts_with("sim:") {
+            // A model is loaded from a file, so the stored text becomes one for a moment.
+            let file = std::env::temp_dir().join(format!("kelpie-{}.yaml", std::process::id()));
+            std::fs::write(&file, source).with_context(|| file.display().to_string())?;
+            let loaded = SimSubsystem::load(&file.to_string_lossy());
+            // What stays behind in a temporary folder is harmless.
+            let _ = std::fs::remove_file(&file);
+            return Ok(Self::Simulated(Box::new(loaded?)));
+        }
+        let subsystem = PairSubsystem::of(PairFile::from_yaml(Path::new(name), source)?)?;
+        Ok(Self::Pair { subsystem: Box::new(subsystem), source: source.to_owned() })
+    }
+
+    /// The seam.
+    pub fn subsystem(&mut self) -> &mut dyn Subsystem {
+        match self {
+            Self::Simulated(subsystem) => subsystem.as_mut(),
+            Self::Pair { subsystem, .. } => subsystem.as_mut(),
+        }
+    }
+
+    /// The whole model or pair file as YAML.
+    pub fn source(&self) -> String {
+        match self {
+            Self::Simulated(subsystem) => subsystem.yaml(),
+            Self::Pair { source, .. } => source.clone(),
+        }
+    }
+
+    /// The simulated subsystem, where it is one.
+    pub fn simulated(&mut self) -> Option<&mut SimSubsystem> {
+        match self {
+            Self::Simulated(subsystem) => Some(subsystem),
+            Self::Pair { .. } => None,
+        }
+    }
+}
