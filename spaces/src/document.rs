@@ -22,7 +22,7 @@ pub enum DocumentError {
         /// Offset of the first bad byte.
         offset: usize,
     },
-    /// Longer than [`MAX_INPUT`].
+    /// Longer than 1 MiB.
     #[error("{file}: {len} bytes are more than the {MAX_INPUT} that are accepted")]
     TooLong {
         /// Where the text came from.

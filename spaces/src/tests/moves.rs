@@ -7,7 +7,7 @@ use rand::RngExt;
 
 use super::{full, rng};
 use crate::dimensions::{Dimension, TABLE};
-use crate::{Feature, Space, Workload, check};
+use crate::{Feature, Host, Space, Workload, check};
 
 /// Spaces that leave little room, each in another corner.
 const NARROW: &[(&str, &str)] = &[
@@ -98,6 +98,24 @@ proptest! {
                 prop_assert!(allowed.contains(&feature), "{dimension:?} moved {feature}:\n{workload:?}\n{moved:?}");
             }
             workload = moved;
+        }
+    }
+
+    #[test]
+    fn each_host_keeps_one_memory_device_in_all_flows(seed: u64) {
+        let full = full();
+        let mut rng = rng(seed);
+        let mut workload = full.sample(&mut rng);
+        for _ in 0..8 {
+            for host in Host::BOTH {
+                let ends = workload.flows.iter().flat_map(|flow| {
+                    [(flow.from, flow.memory.from.device), (flow.to, flow.memory.to.device)]
+                });
+                let mut devices: Vec<_> = ends.filter(|(end, _)| *end == host).map(|(_, device)| device).collect();
+                devices.dedup();
+                prop_assert_eq!(devices.len(), 1, "host {}: {:?}", host, workload);
+            }
+            workload = full.mutate(&workload, &mut rng);
         }
     }
 
