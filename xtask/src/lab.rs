@@ -80,7 +80,10 @@ impl Lab {
 
     fn install(&self) -> Result<()> {
         let sudo = if is_root()? { None } else { Some("sudo") };
-        for step in [vec!["apt-get", "update", "-qq"], [&["apt-get", "install", "-y", "-qq", "--no-install-recommends"][..], &PACKAGES].concat()] {
+        for step in [
+            vec!["apt-get", "update", "-qq"],
+            [&["apt-get", "install", "-y", "-qq", "--no-install-recommends"][..], &PACKAGES].concat(),
+        ] {
             let line: Vec<&str> = sudo.into_iter().chain(step).collect();
             let status = self
                 .command(line[0])
@@ -124,7 +127,11 @@ impl Lab {
         for guest in &guests {
             guest.wait_agent(Duration::from_secs(60))?;
         }
-        println!("lab is up after {:.0} s: {}", started.elapsed().as_secs_f64(), self.state().join("pair.yaml").display());
+        println!(
+            "lab is up after {:.0} s: {}",
+            started.elapsed().as_secs_f64(),
+            self.state().join("pair.yaml").display()
+        );
         Ok(())
     }
 
@@ -136,7 +143,9 @@ impl Lab {
             .status()
             .context("run cargo build")?;
         if !status.success() {
-            bail!("building kelpie with its feature `verbs` failed: it needs libibverbs-dev librdmacm-dev libclang-dev");
+            bail!(
+                "building kelpie with its feature `verbs` failed: it needs libibverbs-dev librdmacm-dev libclang-dev"
+            );
         }
         let built = env::current_exe()?.with_file_name("kelpie");
         let (new, shared) = (self.state().join("share/kelpie.new"), self.state().join("share/kelpie"));

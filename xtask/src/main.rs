@@ -1,6 +1,9 @@
 //! Developer tasks: one row per subcommand. The work of each is in its own file.
 
+mod ci;
+mod headers;
 mod lab;
+mod layers;
 
 use std::env;
 use std::path::PathBuf;
@@ -9,7 +12,12 @@ use std::process::ExitCode;
 /// Name, what it does, and the function that does it.
 type Task = (&'static str, &'static str, fn(&[String]) -> anyhow::Result<()>);
 
-const TASKS: [Task; 1] = [("lab", "two guests with Soft-RoCE: install, up, status, run, down", lab::run)];
+const TASKS: [Task; 4] = [
+    ("ci", "everything that has to hold before a change goes in", ci::run),
+    ("headers", "what each source file must have", |_| headers::check(&workspace_root())),
+    ("layers", "dependencies between our crates point down only", |_| layers::check(&workspace_root())),
+    ("lab", "two guests with Soft-RoCE: install, up, status, run, down", lab::run),
+];
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();

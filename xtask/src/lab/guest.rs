@@ -41,7 +41,8 @@ impl Guest {
 
     /// Port of the agent on 127.0.0.1, as chosen at the start.
     pub fn port(&self) -> Result<u16> {
-        let text = fs::read_to_string(self.dir.join("port")).with_context(|| format!("guest {} was not started", self.name))?;
+        let text = fs::read_to_string(self.dir.join("port"))
+            .with_context(|| format!("guest {} was not started", self.name))?;
         text.trim().parse().context("the recorded port is no number")
     }
 
@@ -94,7 +95,10 @@ impl Guest {
                 link(NAMES[1 - self.index])?
             ),
         ]);
-        qemu.args(["-device", &format!("virtio-net-pci,netdev=link,mac=52:54:00:4b:00:0{number},host_mtu={LINK_MTU},romfile=")]);
+        qemu.args([
+            "-device",
+            &format!("virtio-net-pci,netdev=link,mac=52:54:00:4b:00:0{number},host_mtu={LINK_MTU},romfile="),
+        ]);
         qemu.args(["-netdev", &format!("user,id=control,restrict=on,hostfwd=tcp:127.0.0.1:{port}-10.0.2.15:7471")]);
         qemu.args(["-device", &format!("virtio-net-pci,netdev=control,mac=52:54:00:4b:01:0{number},romfile=")]);
         let share = text(self.state.join("share"))?;
@@ -106,13 +110,17 @@ impl Guest {
     /// Waits until the guest's first process says that it is done.
     pub fn wait_ready(&self, limit: Duration) -> Result<()> {
         let log = self.dir.join("console.log");
-        self.wait(limit, "boot", || fs::read(&log).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains("lab: ready")))
+        self.wait(limit, "boot", || {
+            fs::read(&log).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains("lab: ready"))
+        })
     }
 
     /// Waits until the agent in the guest listens. Connections alone say nothing: QEMU accepts before the guest does.
     pub fn wait_agent(&self, limit: Duration) -> Result<()> {
         let test = "test -e /run/agent.pid && grep -qi ':1D2F ' /proc/net/tcp";
-        self.wait(limit, "start its agent", || self.execute(test, Duration::from_secs(5)).is_ok_and(|(_, status)| status == 0))
+        self.wait(limit, "start its agent", || {
+            self.execute(test, Duration::from_secs(5)).is_ok_and(|(_, status)| status == 0)
+        })
     }
 
     fn wait(&self, limit: Duration, what: &str, done: impl Fn() -> bool) -> Result<()> {
@@ -123,7 +131,12 @@ impl Guest {
                 let text = String::from_utf8_lossy(&log);
                 let tail: Vec<&str> = text.lines().rev().take(15).collect();
                 let lines: Vec<&str> = tail.into_iter().rev().collect();
-                bail!("guest {} did not {what} in {} s; its console ended with:\n{}", self.name, limit.as_secs(), lines.join("\n"));
+                bail!(
+                    "guest {} did not {what} in {} s; its console ended with:\n{}",
+                    self.name,
+                    limit.as_secs(),
+                    lines.join("\n")
+                );
             }
             thread::sleep(Duration::from_millis(100));
         }

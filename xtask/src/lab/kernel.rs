@@ -58,7 +58,9 @@ fn download(lab: &Lab, version: &str, dir: &Path, tree: &Path) -> Result<()> {
         .lines()
         .filter_map(|line| line.trim().strip_prefix("Depends: "))
         .find(|package| package.starts_with(&wanted))
-        .with_context(|| format!("{meta} names no {wanted}* package: run `cargo xtask lab install`, or this is no Debian 12"))?;
+        .with_context(|| {
+            format!("{meta} names no {wanted}* package: run `cargo xtask lab install`, or this is no Debian 12")
+        })?;
     if dir.exists() {
         fs::remove_dir_all(dir)?;
     }
@@ -113,7 +115,9 @@ fn module_paths(lab: &Lab, tree: &Path, release: &str) -> Result<Vec<PathBuf>> {
         let mut modprobe = lab.command("modprobe");
         modprobe.arg("-d").arg(tree).args(["-S", release, "--show-depends", module]);
         for line in checked(&mut modprobe, &format!("modprobe --show-depends {module}"))?.lines() {
-            let Some(path) = line.strip_prefix("insmod ").and_then(|rest| rest.split_whitespace().next()) else { continue };
+            let Some(path) = line.strip_prefix("insmod ").and_then(|rest| rest.split_whitespace().next()) else {
+                continue;
+            };
             let path = PathBuf::from(path);
             if !paths.contains(&path) {
                 paths.push(path);

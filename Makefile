@@ -1,0 +1,30 @@
+# `make run` and `make test` set up what they need and may be run again at any time, as root or with sudo.
+
+# Experiments of the campaign that `make run` shows.
+BUDGET ?= 400
+
+SHELL := /bin/bash
+CARGO := . scripts/cargo-env.sh && cargo
+
+.PHONY: run test lab setup setup-lab
+
+# A campaign on the simulated subsystem F of the Collie paper.
+run: setup
+	$(CARGO) build --release
+	$(CARGO) run --quiet --release -- campaign run --subsystem sim:F --budget $(BUDGET)
+
+# Everything that CI checks, and the lab.
+test: setup setup-lab
+	$(CARGO) xtask ci
+	scripts/lab-test.sh
+
+# Two guests with Soft-RoCE that stay up; `cargo xtask lab down` ends them.
+lab: setup setup-lab
+	$(CARGO) xtask lab install
+	$(CARGO) xtask lab up
+
+setup:
+	scripts/setup.sh build
+
+setup-lab:
+	scripts/setup.sh lab

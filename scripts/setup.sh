@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Installs what building Kelpie (`build`) or its lab (`lab`) needs; does nothing where it is all there.
+set -euo pipefail
+
+# The Rust that Kelpie asks for; rust-version in Cargo.toml.
+cd "$(dirname "$0")/.."
+rust_needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+
+build_packages=(build-essential pkg-config cmake python3-minimal libclang-dev libibverbs-dev librdmacm-dev)
+lab_packages=(qemu-system-x86 busybox-static kmod xz-utils binutils iproute2 libibverbs1 ibverbs-providers rdma-core)
+
+case "${1:-}" in
+build) packages=("${build_packages[@]}") ;;
+lab) packages=("${lab_packages[@]}") ;;
+*) echo "usage: scripts/setup.sh build|lab" >&2; exit 2 ;;
+esac
+
+fail() { echo "error: $*" >&2; exit 2; }
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        fail "these packages are missing, and there is neither root nor sudo to install them: ${missing[*]}"
+    fi
+}
+
+# --- Debian packages
+if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
+    missing=()
+    for package in "${packages[@]}"; do
+        # shellcheck disable=SC2016 # the format is dpkg's
+        state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+        [ "$state" = installed ] || missing+=("$package")
+    done
+    if [ ${#missing[@]} -gt 0 ]; then
+        echo "installing ${missing[*]}"
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq ||
+            fail "apt-get update failed; check the network and /etc/apt/sources.list"
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
+            fail "apt-get could not install: ${missing[*]}"
+    fi
+else
+    # Elsewhere: the simulated subsystem needs a C compiler only; the rest is up to the user.
+    if [ "$1" = build ]; then
+        command -v cc >/dev/null || fail "no C compiler (cc), and no apt-get to install one; install what your system calls ${packages[*]}"
+        pkg-config --exists libibverbs librdmacm 2>/dev/null ||
+            echo "note: no libibverbs and librdmacm headers, so real devices are left out; install what your system calls ${packages[*]}"
+    else
+        command -v qemu-system-x86_64 >/dev/null || fail "the lab needs Debian with apt-get; elsewhere install what your system calls ${packages[*]}"
+    fi
+fi
+
+# --- Rust
+. scripts/cargo-env.sh
+how="install it from https://rustup.rs: curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile default"
+command -v cargo >/dev/null || fail "cargo is missing; Kelpie needs Rust $rust_needed or newer (Debian 12's 1.63 is too old): $how"
+rust_found=$(rustc --version | cut -d' ' -f2)
+oldest=$(printf '%s\n%s\n' "$rust_needed" "$rust_found" | sort -V | head -n 1)
+[ "$oldest" = "$rust_needed" ] || fail "rustc $rust_found is too old; Kelpie needs $rust_needed or newer: $how"

@@ -1,0 +1,82 @@
+//! What each source file must have: a first sentence, a readable length, and no unsafe code outside engine/verbs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// Lines after which a file is worth splitting.
+const LONG: usize = 500;
+
+/// The only crate that may hold unsafe code; in all others the workspace's lints forbid it.
+const UNSAFE_CRATE: &str = "engine/verbs";
+
+/// Checks every source file.
+pub fn check(root: &Path) -> Result<()> {
+    let mut files = Vec::new();
+    collect(root, &mut files)?;
+    files.sort();
+    let mut wrong = Vec::new();
+    for file in &files {
+        let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+        let name = file.strip_prefix(root).unwrap_or(file);
+        wrong.extend(faults(name, &text).into_iter().map(|fault| format!("{}: {fault}", name.display())));
+        let lines = text.lines().count();
+        if lines > LONG {
+            eprintln!("   {}: {lines} lines; can it be split?", name.display());
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("\n")) }
+}
+
+/// What is wrong with a file.
+fn faults(name: &Path, text: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    if name.extension().is_some_and(|extension| extension == "toml") {
+        let inherits = text.contains("[lints]\nworkspace = true");
+        if text.contains("[package]") && !inherits && !name.starts_with(UNSAFE_CRATE) {
+            faults.push("does not take the workspace's lints, which forbid unsafe code".to_owned());
+        }
+        return faults;
+    }
+    if !text.lines().next().is_some_and(|line| line.starts_with("//! ") && line.len() > 12) {
+        faults.push("must begin with one `//!` sentence: what lives here, what does not".to_owned());
+    }
+    faults
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let entry = entry?;
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
+        if entry.file_type()?.is_dir() {
+            if !name.starts_with('.') && name != "target" && name != "out" {
+                collect(&path, files)?;
+            }
+        } else if name == "Cargo.toml" || path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_seen() {
+        let header = "//! A sentence that says what lives here.\n";
+        for (name, text, expected) in [
+            ("a.rs", format!("{header}fn main() {{}}\n"), 0),
+            ("a.rs", "fn main() {}\n".to_owned(), 1),
+            ("a.rs", "//! x\n".to_owned(), 1),
+            ("Cargo.toml", "[package]\nname = \"x\"\n".to_owned(), 1),
+            ("Cargo.toml", "[package]\n\n[lints]\nworkspace = true\n".to_owned(), 0),
+            ("engine/verbs/Cargo.toml", "[package]\n".to_owned(), 0),
+        ] {
+            assert_eq!(faults(Path::new(name), &text).len(), expected, "{name}: {text}");
+        }
+    }
+}
