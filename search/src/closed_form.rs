@@ -34,11 +34,21 @@ pub(crate) fn one_of(feature: Feature, words: &[&str]) -> Condition {
 pub(crate) struct Weakness {
     pub(crate) symptom: Symptom,
     pub(crate) region: Region,
+    /// What a conjunction of conditions cannot say.
+    pub(crate) and: fn(&Workload) -> bool,
 }
 
 impl Weakness {
     pub(crate) fn new(symptom: Symptom, conditions: &[Condition]) -> Self {
-        Self { symptom, region: Region { conditions: conditions.to_vec() } }
+        Self { symptom, region: Region { conditions: conditions.to_vec() }, and: |_| true }
+    }
+
+    pub(crate) fn and(self, and: fn(&Workload) -> bool) -> Self {
+        Self { and, ..self }
+    }
+
+    pub(crate) fn holds(&self, workload: &Workload) -> bool {
+        self.region.contains(workload) && (self.and)(workload)
     }
 }
 
@@ -74,7 +84,7 @@ impl ClosedForm {
 
     /// The truth about a workload.
     pub(crate) fn symptoms(&self, workload: &Workload) -> Vec<Symptom> {
-        let hit = |weakness: &&Weakness| weakness.region.contains(workload);
+        let hit = |weakness: &&Weakness| weakness.holds(workload);
         let mut symptoms: Vec<Symptom> = self.weaknesses.iter().filter(hit).map(|weakness| weakness.symptom).collect();
         symptoms.sort_unstable();
         symptoms.dedup();
@@ -86,7 +96,7 @@ impl ClosedForm {
         let hits = |finding: &Finding| {
             self.weaknesses
                 .iter()
-                .position(|weakness| weakness.symptom == finding.symptom && weakness.region.contains(&finding.workload))
+                .position(|weakness| weakness.symptom == finding.symptom && weakness.holds(&finding.workload))
         };
         self.findings.iter().filter_map(hits).collect::<HashSet<_>>().len()
     }

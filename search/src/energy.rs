@@ -122,7 +122,7 @@ mod tests {
             ["wild", "mild", "flat", "zero"].iter().map(|name| Target::Diagnostic((*name).to_owned())).collect();
         let performance = Target::Performance(UTILISATION.to_owned());
         assert_eq!(targets(SignalSet::Diag, &points), diagnostic);
-        assert_eq!(targets(SignalSet::Perf, &points), [performance.clone()]);
+        assert_eq!(targets(SignalSet::Perf, &points), std::slice::from_ref(&performance));
         assert_eq!(targets(SignalSet::Both, &points)[0], performance);
         assert_eq!(targets(SignalSet::Both, &points)[1..], diagnostic);
         assert_eq!(targets(SignalSet::Diag, &[seen(&[(UTILISATION, 0.5)])]), [performance]);

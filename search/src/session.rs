@@ -81,6 +81,11 @@ impl<'a, O: Oracle> Session<'a, O> {
         None
     }
 
+    /// Skips a region from now on that is no finding.
+    pub(crate) fn avoid(&mut self, region: Region) {
+        self.regions.push(region);
+    }
+
     /// Stores a finding and skips its region from now on.
     pub(crate) fn found(&mut self, finding: &Finding) -> Result<(), O::Error> {
         self.oracle.found(finding)?;

@@ -20,8 +20,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
         }
         let mut cures = Vec::new();
         for condition in self.conditions.region().conditions {
-            let cured = self.is_cured(&condition)?;
-            cures.push(Cure { condition, cured });
+            cures.push(Cure { cured: self.is_cured(&condition)?, condition });
         }
         Ok(cures)
     }

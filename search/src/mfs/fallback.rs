@@ -1,6 +1,6 @@
 //! What is done where the search for a condition fails: cuts from known points alone, and narrowing at the limit.
 
-use kelpie_spaces::{Feature, FeatureValue, Workload};
+use kelpie_spaces::{Feature, FeatureValue, Test, Workload};
 
 use super::Builder;
 use super::conditions::End;
@@ -59,31 +59,44 @@ impl<O: Oracle> Builder<'_, '_, O> {
         self.inside.iter().filter(|workload| beyond(workload.feature(feature))).count()
     }
 
-    /// The limit is reached: halves the distance of every ordered feature from the anchor, and the next time pins
-    /// everything to it. `false` when there is nothing left to narrow.
+    /// The limit is reached: moves the region nearer to the anchor, first halfway along the features that have a
+    /// condition, then along every ordered one, and at last pins every feature. `false` when all that is done.
     pub(super) fn narrow(&mut self) -> bool {
         self.narrowed += 1;
+        let ordered = Feature::ALL.into_iter().filter(|feature| feature.is_ordered());
         match self.narrowed {
-            1 => {
-                Feature::ALL.into_iter().filter(|feature| feature.is_ordered()).for_each(|feature| self.halve(feature))
-            }
-            2 => self.conditions.pin(self.anchor),
+            1 => ordered.for_each(|feature| {
+                if self.conditions.get(feature).is_some() {
+                    self.halve(feature);
+                }
+            }),
+            2 => ordered.for_each(|feature| self.halve(feature)),
+            3 => self.conditions.pin(self.anchor),
             _ => return false,
         }
         self.changed();
         true
     }
 
+    /// Moves each end that shuts something out, or each end if none does, halfway to the anchor.
     fn halve(&mut self, feature: Feature) {
         let Some(own) = self.anchor.feature(feature).number() else { return };
+        let (min, max) = match self.conditions.get(feature) {
+            Some(Test::Range { min, max }) => (min.is_some(), max.is_some()),
+            _ => (true, true),
+        };
         let region = self.conditions.region();
         let test = region.conditions.iter().find(|condition| condition.feature == feature);
         let admitted = |value: &u64| test.is_none_or(|test| test.admits(&FeatureValue::Number(*value)));
         let (below, above): (Vec<u64>, Vec<u64>) =
             ladder(self.session.space, feature).into_iter().filter(admitted).partition(|value| *value < own);
-        let lowest = below.get(below.len() / 2).copied().unwrap_or(own);
-        let highest = above.get(above.len() / 2).copied().unwrap_or(own);
-        self.bound_with_anchor(feature, End::Min, lowest);
-        self.bound_with_anchor(feature, End::Max, highest);
+        if min {
+            let lowest = below.get(below.len().div_ceil(2)).copied().unwrap_or(own);
+            self.bound_with_anchor(feature, End::Min, lowest);
+        }
+        if max {
+            let highest = above.get(above.len() / 2).copied().unwrap_or(own);
+            self.bound_with_anchor(feature, End::Max, highest);
+        }
     }
 }

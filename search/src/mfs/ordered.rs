@@ -6,13 +6,10 @@ use super::Builder;
 use super::conditions::End;
 use crate::oracle::Oracle;
 
-/// The last step that keeps the anomaly, if any does, provided that keeping is monotone along the steps.
+/// How many steps keep the anomaly, provided that keeping is monotone along the steps.
 ///
 /// Asks at most log2 (steps) + 1 times.
-fn last_kept<T: Copy, E>(
-    steps: &[(T, Workload)],
-    mut keeps: impl FnMut(&Workload) -> Result<bool, E>,
-) -> Result<Option<T>, E> {
+fn kept<T, E>(steps: &[(T, Workload)], mut keeps: impl FnMut(&Workload) -> Result<bool, E>) -> Result<usize, E> {
     let (mut kept, mut lost) = (0, steps.len());
     while kept < lost {
         let middle = usize::midpoint(kept, lost);
@@ -22,7 +19,7 @@ fn last_kept<T: Copy, E>(
             lost = middle;
         }
     }
-    Ok(kept.checked_sub(1).map(|last| steps[last].0))
+    Ok(kept)
 }
 
 /// The values of an ordered feature, ascending.
@@ -64,9 +61,30 @@ impl<O: Oracle> Builder<'_, '_, O> {
         let first_time = self.conditions.get(feature).is_none();
         let mut steps = steps(self.session.space, shown, feature, near, far);
         steps.retain(|(value, _)| *value != far);
-        let bound = last_kept(&steps, |workload| self.shows(workload))?.unwrap_or(near);
-        self.bound_with_anchor(feature, End::towards(near, far), bound);
+        self.bisect(feature, near, far, &steps)?;
         if first_time { self.other_end(feature, End::towards(near, far)) } else { Ok(()) }
+    }
+
+    /// Bisects the steps between `near`, which keeps the anomaly, and `far`, which loses it, and sets the bound.
+    ///
+    /// The bound is the last value on the ladder before the first that is known to lose it: values that could not
+    /// be tried here stay inside, and validation tries them elsewhere.
+    fn bisect(&mut self, feature: Feature, near: u64, far: u64, steps: &[(u64, Workload)]) -> Result<(), O::Error> {
+        let kept = kept(steps, |workload| self.shows(workload))?;
+        let last_kept = kept.checked_sub(1).map_or(near, |last| steps[last].0);
+        let first_lost = steps.get(kept).map_or(far, |(value, _)| *value);
+        let ladder = ladder(self.session.space, feature);
+        let end = End::towards(near, far);
+        let bound = match end {
+            End::Min => {
+                ladder.into_iter().find(|value| *value > first_lost).map_or(last_kept, |next| next.min(last_kept))
+            }
+            End::Max => {
+                ladder.into_iter().rfind(|value| *value < first_lost).map_or(last_kept, |next| next.max(last_kept))
+            }
+        };
+        self.bound_with_anchor(feature, end, bound);
+        Ok(())
     }
 
     /// A feature that matters on one side may matter on the other: looks there from the anchor.
@@ -77,14 +95,10 @@ impl<O: Oracle> Builder<'_, '_, O> {
         else {
             return Ok(());
         };
-        let (end, far) = if done == End::Max { (End::Min, *lowest) } else { (End::Max, *highest) };
+        let far = if done == End::Max { *lowest } else { *highest };
         let steps = steps(self.session.space, self.anchor, feature, own, far);
-        let Some(((_, extreme), between)) = steps.split_last() else { return Ok(()) };
-        if !self.shows(extreme)? {
-            let bound = last_kept(between, |workload| self.shows(workload))?.unwrap_or(own);
-            self.bound_with_anchor(feature, end, bound);
-        }
-        Ok(())
+        let Some(((value, extreme), between)) = steps.split_last() else { return Ok(()) };
+        if self.shows(extreme)? { Ok(()) } else { self.bisect(feature, own, *value, between) }
     }
 
     /// Sets a bound that keeps the anchor inside.
@@ -106,12 +120,12 @@ mod tests {
             for border in 0..=length {
                 let mut asked = 0;
                 let base = steps.as_ptr() as usize;
-                let last = last_kept(&steps, |workload| {
+                let found = kept(&steps, |workload| {
                     asked += 1;
                     let offset = std::ptr::from_ref(workload) as usize - base;
                     Ok::<_, ()>(offset / size_of::<(usize, Workload)>() < border)
                 });
-                assert_eq!(last, Ok(border.checked_sub(1)));
+                assert_eq!(found, Ok(border));
                 assert!(asked <= length.checked_ilog2().map_or(0, |log| log + 1), "{asked} questions for {length}");
             }
         }

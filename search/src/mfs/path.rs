@@ -1,6 +1,6 @@
 //! From the anchor to a healthy point, one feature after the other, and which feature is to blame.
 
-use kelpie_spaces::{Feature, Region, Space, Workload};
+use kelpie_spaces::{Feature, FeatureValue, Region, Space, Workload};
 
 use super::Builder;
 use crate::history::differing;
@@ -57,6 +57,18 @@ pub(super) fn path(space: &Space, region: &Region, anchor: &Workload, healthy: &
     stops
 }
 
+/// `lost` with one feature as in `shown`; a product that comes out short of it, beyond it.
+fn restored(space: &Space, shown: &Workload, lost: &Workload, feature: Feature) -> Option<Workload> {
+    let target = shown.feature(feature);
+    let restored = space.with_feature(lost, feature, &target)?;
+    match (target.number(), restored.feature(feature).number()) {
+        (Some(target), Some(reached)) if reached < target => {
+            space.with_feature(lost, feature, &FeatureValue::Number(target.saturating_mul(2))).or(Some(restored))
+        }
+        _ => Some(restored),
+    }
+}
+
 impl<O: Oracle> Builder<'_, '_, O> {
     /// Two neighbours on the way from the anchor to `healthy`: the symptom is there, and it is not.
     pub(super) fn border(&mut self, healthy: &Workload) -> Result<(Workload, Workload), O::Error> {
@@ -83,9 +95,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
         let mut whole = None;
         let mut tried = 0;
         for feature in &candidates {
-            let Some(restored) = self.session.space.with_feature(lost, *feature, &shown.feature(*feature)) else {
-                continue;
-            };
+            let Some(restored) = restored(self.session.space, shown, lost, *feature) else { continue };
             if restored == *shown {
                 whole = Some(*feature);
             } else if tried < RESTORATIONS && restored != *lost {

@@ -21,7 +21,8 @@ impl<O: Oracle> Builder<'_, '_, O> {
             } else {
                 self.sample()?;
             }
-            let limit = u64::from(self.session.config.mfs.experiments) * u64::from(self.narrowed + 1);
+            // Each narrowing may cost a third of what came before the first.
+            let limit = u64::from(self.session.config.mfs.experiments) * u64::from(self.narrowed + 3) / 3;
             if self.asked() >= limit && !self.is_validated() && !self.narrow() {
                 return Ok(());
             }
@@ -89,8 +90,11 @@ impl<O: Oracle> Builder<'_, '_, O> {
         Ok(())
     }
 
-    /// Drops conditions that no known healthy point needs.
+    /// Drops conditions that no known healthy point needs, unless narrowing put them there.
     fn prune(&mut self) {
+        if self.narrowed > 0 {
+            return;
+        }
         let (history, inseparable) = (&self.session.history, &self.inseparable);
         self.conditions.prune(|region| history.healthy_in(region).all(|workload| inseparable.contains(workload)));
     }
