@@ -29,11 +29,11 @@ impl<O: Oracle> Builder<'_, '_, O> {
         }
     }
 
-    /// Enough points since the last change; or half as many, where one and a half times as many are inside in
+    /// Enough points since the last change; or two thirds, where one and a half times as many are inside in
     /// all, because then what was shut out last was rare.
     fn is_validated(&self) -> bool {
         let run = self.session.config.mfs.validation_run;
-        self.fresh >= run || (self.fresh >= run / 2 && self.inside.len() as u64 >= u64::from(run) * 3 / 2)
+        self.fresh >= run || (self.fresh >= run * 2 / 3 && self.inside.len() as u64 >= u64::from(run) * 3 / 2)
     }
 
     /// Questions about this region so far, answered from memory or not.
