@@ -8,7 +8,7 @@ use crate::records::CampaignId;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Nothing at this path, and nothing was to be created.
-    #[error("{}: no such database; `kelpie campaign run` creates one, --db names another", path.display())]
+    #[error("{}: no Kelpie database there yet; `kelpie campaign run` creates one, --db names another", path.display())]
     Missing {
         /// The database.
         path: PathBuf,

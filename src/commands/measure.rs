@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use kelpie_monitor::{
     Bounds, DirectionRates, Inconclusive, Judged, PauseRatios, PerHost, Sample, Symptom, Verdict, measure_judged,
 };
@@ -88,16 +88,8 @@ impl<'a> Report<'a> {
 pub fn run(args: &MeasureArgs, common: Common) -> anyhow::Result<ExitCode> {
     let workload = super::read_workload(&args.workload)?;
     let mut opened = Opened::open(&args.subsystem)?;
-    match opened.simulated() {
-        Some(simulated) => {
-            if let Some(seed) = common.seed {
-                simulated.set("noise.seed", &seed.to_string()).context("--seed")?;
-            }
-        }
-        None if args.explain => {
-            bail!("--explain looks into a simulated subsystem; `{}` is real", args.subsystem.subsystem)
-        }
-        None => {}
+    if args.explain && opened.simulated().is_none() {
+        bail!("--explain looks into a simulated subsystem; `{}` is real", args.subsystem.subsystem);
     }
     let bounds = opened.subsystem().bounds();
     let judged = measure_judged(&workload, &bounds, |workload| opened.subsystem().measure(workload))?;

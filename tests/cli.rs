@@ -1,0 +1,212 @@
+//! The commands as scripts see them: help, exit statuses, the shape of JSON, quiet pipes.
+
+use std::io::Read;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::support::{ANOMALY_1, Bench, HEALTHY, Ran};
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+#[test]
+fn every_command_explains_itself_with_an_example() {
+    let bench = Bench::new();
+    for command in [
+        "",
+        "measure",
+        "campaign run",
+        "campaign resume",
+        "campaign list",
+        "campaign show",
+        "space list",
+        "space show",
+        "space check",
+        "space count",
+        "space sample",
+        "subsystem list",
+        "subsystem show",
+        "subsystem check",
+        "mfs list",
+        "mfs check",
+    ] {
+        let words: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
+        let help = bench.expect(0, &words);
+        assert!(help.contains("Example"), "{command}: {help}");
+        assert!(help.contains(&format!("kelpie {command}")), "{command}: {help}");
+        assert!(help.contains("--json") && help.contains("--seed"), "{command}: {help}");
+    }
+    let agent = bench.expect(0, &["agent", "--help"]);
+    assert!(agent.contains("Usage: kelpie agent"), "{agent}");
+}
+
+#[test]
+fn commands_of_later_versions_are_absent() {
+    let bench = Bench::new();
+    for command in ["recipe", "report", "diff", "doctor"] {
+        let ran = bench.run(&[command]);
+        assert_eq!(ran.status, Some(2));
+        assert!(ran.stderr.contains("unrecognized subcommand"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn measure_tells_healthy_from_anomalous() {
+    let bench = Bench::new();
+    bench.write("healthy.yaml", HEALTHY);
+    bench.write("anomaly.yaml", ANOMALY_1);
+
+    let healthy = bench.json(0, &["measure", "healthy.yaml", "--subsystem", "sim:F"]);
+    assert_eq!(
+        keys(&healthy),
+        ["verdict", "symptoms", "directions", "pause_ratio", "counters", "bounds", "samples"],
+        "exactly what is documented"
+    );
+    assert_eq!(healthy["verdict"], "healthy");
+    assert_eq!(healthy["symptoms"], Value::Array(Vec::new()));
+    let way = &healthy["directions"][0];
+    assert_eq!(keys(way), ["from", "to", "goodput_bps", "packets_per_sec", "messages_per_sec"]);
+    assert_eq!((&way["from"], &way["to"]), (&"a".into(), &"b".into()));
+    for host in ["a", "b"] {
+        assert_eq!(keys(&healthy["pause_ratio"][host]), ["tx", "rx"]);
+        assert!(healthy["counters"][host].is_object());
+    }
+    assert_eq!(keys(&healthy["bounds"]), ["max_bps", "max_pps"]);
+    assert_eq!(healthy["samples"].as_array().map(Vec::len), Some(4), "four samples, as in the paper");
+
+    let anomalous = bench.json(1, &["measure", "anomaly.yaml", "--subsystem", "sim:F", "--explain"]);
+    assert_eq!(anomalous["verdict"], "anomalous");
+    assert_eq!(anomalous["symptoms"][0], "pause");
+    assert_eq!(anomalous["limiting"], "receive_wqe_cache:UD_SEND");
+
+    let text = bench.expect(1, &["measure", "anomaly.yaml", "--subsystem", "sim:F"]);
+    assert!(text.starts_with("sim:F: anomalous: pause"), "{text}");
+    assert!(!text.contains('\u{1b}'), "no colours in a pipe: {text}");
+}
+
+#[test]
+fn a_workload_can_come_from_a_pipe() {
+    let bench = Bench::new();
+    let sample = bench.expect(0, &["space", "sample", "rpc-library", "--seed", "11"]);
+    assert_eq!(
+        sample,
+        bench.expect(0, &["space", "sample", "rpc-library", "--seed", "11"]),
+        "equal seeds, equal bytes"
+    );
+    assert_ne!(sample, bench.expect(0, &["space", "sample", "rpc-library", "--seed", "12"]));
+    bench.write("sample.yaml", &sample);
+    let mut command = bench.command(&["measure", "-", "--subsystem", "sim:F", "--json"]);
+    command.stdin(std::fs::File::open(bench.path("sample.yaml")).expect("just written"));
+    let piped = Ran::of(command.output().expect("the binary starts"));
+    let named = bench.run(&["measure", "sample.yaml", "--subsystem", "sim:F", "--json"]);
+    assert_eq!(piped.stdout, named.stdout);
+    assert!(piped.stdout.contains("\"verdict\""), "{}", piped.stderr);
+}
+
+#[test]
+fn the_model_can_be_changed_from_the_command_line() {
+    let bench = Bench::new();
+    bench.write("healthy.yaml", HEALTHY);
+    let args = ["measure", "healthy.yaml", "--subsystem", "sim:F"];
+    let rate = |document: &Value| document["directions"][0]["goodput_bps"].as_f64().expect("a rate");
+    let before = rate(&bench.json(0, &args));
+    let slower = bench.json(0, &[&args[..], &["--set", "port.line_rate_gbps=100"]].concat());
+    assert!(rate(&slower) < 0.6 * before, "{} against {before}", rate(&slower));
+    assert_eq!(slower["bounds"]["max_bps"].as_f64(), Some(1e11));
+
+    let shown = bench.expect(0, &["subsystem", "show", "sim:F"]);
+    bench.write("mine.yaml", shown);
+    let from_file = bench.json(0, &["measure", "healthy.yaml", "--subsystem", "sim:mine.yaml"]);
+    assert_eq!(rate(&from_file).to_bits(), before.to_bits(), "what is shown can be loaded and is the same");
+}
+
+#[test]
+fn spaces_and_subsystems_can_be_looked_at() {
+    let bench = Bench::new();
+    let spaces = bench.json(0, &["space", "list"]);
+    let names: Vec<&str> =
+        spaces["spaces"].as_array().into_iter().flatten().filter_map(|s| s["name"].as_str()).collect();
+    for name in ["full", "rpc-library", "dml"] {
+        assert!(names.contains(&name), "{names:?}");
+        let yaml = bench.expect(0, &["space", "show", name]);
+        bench.write("copy.yaml", yaml);
+        bench.expect(0, &["space", "check", "copy.yaml"]);
+        let size = bench.json(0, &["space", "count", name]);
+        assert_eq!(size["log10_size"], bench.json(0, &["space", "count", "copy.yaml"])["log10_size"], "{name}");
+    }
+    let samples = bench.json(0, &["space", "sample", "full", "--number", "3"]);
+    assert_eq!(samples["workloads"].as_array().map(Vec::len), Some(3));
+    let subsystems = bench.json(0, &["subsystem", "list"]);
+    assert_eq!(subsystems["subsystems"].as_array().map(Vec::len), Some(8), "A to H");
+    bench.expect(0, &["subsystem", "check", "sim:H"]);
+}
+
+#[test]
+fn a_campaign_is_stored_shown_and_gates() {
+    let bench = Bench::new();
+    bench.write("ud.yaml", crate::support::SMALL_SPACE);
+    let run = ["campaign", "run", "--subsystem", "sim:F", "--space", "ud.yaml", "--budget", "150", "--seed", "1"];
+    let ran = bench.run(&[&run[..], &["--json"]].concat());
+    assert_eq!(ran.status, Some(0), "findings alone are no failure: {}", ran.stderr);
+    let document: Value = serde_json::from_str(&ran.stdout).expect("one document on stdout");
+    assert_eq!(document["experiments"], 150);
+    let findings = document["findings"].as_array().expect("a list");
+    assert!(!findings.is_empty(), "{document}");
+    assert_eq!(
+        keys(&findings[0]),
+        ["id", "symptom", "found_at", "experiments_for_mfs", "mfs", "workload", "confidence"]
+    );
+    let lines = ran.stderr.lines().filter(|line| line.starts_with("finding 1.")).count();
+    assert_eq!(lines, findings.len(), "one line per finding: {}", ran.stderr);
+    assert!(!ran.stderr.contains('\u{1b}') && !ran.stderr.contains('\r'), "no bar off a terminal: {}", ran.stderr);
+    assert!(ran.stderr.contains(".local/share/kelpie/kelpie.db"), "says where: {}", ran.stderr);
+
+    assert_eq!(bench.json(0, &["campaign", "show", "1"]), document);
+    assert_eq!(bench.json(0, &["campaign", "list"])["campaigns"][0]["state"], "finished");
+    let listed = bench.json(0, &["mfs", "list"]);
+    assert_eq!(listed["findings"].as_array().map(Vec::len), Some(findings.len()));
+
+    // The workload that showed a finding is inside it; large RC WRITEs are not.
+    let witness = serde_json::to_string(&findings[0]["workload"]).expect("JSON is YAML");
+    bench.write("witness.yaml", witness);
+    let inside = bench.json(1, &["mfs", "check", "witness.yaml"]);
+    assert_eq!(inside["inside"][0]["id"], 1);
+    assert!(inside["inside"][0]["break_one_of"].as_array().is_some_and(|ways| !ways.is_empty()), "{inside}");
+    bench.write("healthy.yaml", HEALTHY);
+    bench.expect(0, &["mfs", "check", "healthy.yaml"]);
+
+    bench.expect(1, &[&run[..], &["--gate"]].concat());
+    let extended = bench.json(0, &["campaign", "resume", "1", "--budget", "160"]);
+    assert_eq!(extended["experiments"], 160);
+}
+
+#[test]
+fn time_ends_a_campaign_that_can_be_resumed() {
+    let bench = Bench::new();
+    let ran = bench.run(&["campaign", "run", "--subsystem", "sim:F", "--time", "1s", "--db", "k.db"]);
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("kelpie campaign resume 1 --db k.db --time 1s"), "{}", ran.stderr);
+    assert_eq!(bench.json(0, &["campaign", "list", "--db", "k.db"])["campaigns"][0]["state"], "stopped");
+    bench.expect(0, &["campaign", "resume", "1", "--db", "k.db", "--time", "1s"]);
+    let refused = bench.run(&["campaign", "resume", "1", "--db", "k.db"]);
+    assert_eq!(refused.status, Some(2));
+    assert!(refused.stderr.contains("--time T or --budget N"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let bench = Bench::new();
+    let mut child = bench
+        .command(&["space", "sample", "full", "--number", "2000", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut first = [0; 100];
+    child.stdout.take().expect("piped").read_exact(&mut first).expect("something is printed");
+    // The pipe is closed here, long before everything was written.
+    let ran = Ran::of(child.wait_with_output().expect("it ends"));
+    assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""));
+}

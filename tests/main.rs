@@ -1,0 +1,7 @@
+//! The integration tests, one binary: the real `kelpie` run as a user runs it.
+
+mod bad_input;
+mod cli;
+mod determinism;
+mod resume;
+mod support;

@@ -1,0 +1,98 @@
+//! A campaign that is killed at any moment goes on with the same decisions; one that is interrupted says how.
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::determinism::content;
+use crate::support::{Bench, Ran};
+
+const BUDGET: &str = "90";
+
+fn run_args(database: &str) -> Vec<&str> {
+    vec!["campaign", "run", "--subsystem", "sim:F", "--budget", BUDGET, "--seed", "2", "--db", database]
+}
+
+fn start(bench: &Bench, args: &[&str]) -> Child {
+    bench.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts")
+}
+
+/// Experiments stored so far; `None` where there is not even a campaign.
+fn experiments(bench: &Bench, database: &str) -> Option<u64> {
+    let ran = bench.run(&["campaign", "list", "--db", database, "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap_or_default();
+    document["campaigns"][0]["experiments"].as_u64()
+}
+
+/// Lets a campaign run until it is time to kill it; `Some` where it ended before.
+fn run_until(bench: &Bench, command: &[&str], is_time: impl Fn() -> bool) -> Option<Ran> {
+    let mut child = start(bench, command);
+    while child.try_wait().expect("it is our child").is_none() {
+        if is_time() {
+            child.kill().expect("it is our child");
+            child.wait().expect("it was killed");
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Some(Ran::of(child.wait_with_output().expect("it ended")))
+}
+
+#[test]
+fn a_campaign_that_is_killed_often_ends_like_one_that_is_not() {
+    let bench = Bench::new();
+    bench.expect(0, &run_args("whole.db"));
+
+    // The moments differ from run to run, and shall: whatever they are, the outcome must not change. The first
+    // few fall into the creation of the database, the others between and into experiments.
+    let mut stored = None;
+    let ended = (0_u64..100).find_map(|round| {
+        let command =
+            if stored.is_none() { run_args("killed.db") } else { vec!["campaign", "resume", "1", "--db", "killed.db"] };
+        let start = Instant::now();
+        let ended = run_until(&bench, &command, || {
+            if round < 8 {
+                return start.elapsed() >= Duration::from_millis(round * 9);
+            }
+            let goal = stored.unwrap_or(0) + 1 + round * 5 % 13;
+            let reached = experiments(&bench, "killed.db").is_some_and(|now| now >= goal);
+            if reached {
+                std::thread::sleep(Duration::from_millis(round * 7 % 31));
+            }
+            reached
+        });
+        let now = experiments(&bench, "killed.db");
+        assert!(now >= stored, "nothing that was stored is lost: {stored:?}, then {now:?}");
+        stored = now;
+        ended.map(|ran| (round, ran))
+    });
+    let (kills, ran) = ended.expect("the campaign comes to its end");
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    assert!(kills >= 12, "killed only {kills} times");
+    assert_eq!(content(&bench, "killed.db", "1"), content(&bench, "whole.db", "1"));
+}
+
+#[test]
+fn an_interrupted_campaign_says_how_to_go_on() {
+    let bench = Bench::new();
+    let mut child = start(&bench, &["campaign", "run", "--subsystem", "sim:F", "--budget", "100000", "--db", "k.db"]);
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while experiments(&bench, "k.db") < Some(3) && child.try_wait().expect("it is our child").is_none() {
+        assert!(Instant::now() < deadline, "no experiment within a minute");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let second = bench.run(&["campaign", "resume", "1", "--db", "k.db"]);
+    assert_eq!(second.status, Some(2), "one writer per campaign");
+    assert!(second.stderr.contains("being run by another process"), "{}", second.stderr);
+    assert_eq!(bench.json(0, &["campaign", "list", "--db", "k.db"])["campaigns"][0]["state"], "running");
+
+    let interrupt = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(interrupt.expect("kill is there").success());
+    let ran = Ran::of(child.wait_with_output().expect("it ends"));
+    assert_eq!(ran.status, Some(2), "it did not run to its end: {}", ran.stderr);
+    assert!(ran.stderr.contains("go on with `kelpie campaign resume 1 --db k.db`"), "{}", ran.stderr);
+    assert!(ran.stdout.starts_with("campaign 1 (stopped)"), "{}", ran.stdout);
+    let done = experiments(&bench, "k.db").expect("a campaign");
+    let goal = (done + 5).to_string();
+    let resumed = bench.json(0, &["campaign", "resume", "--db", "k.db", "--budget", &goal]);
+    assert_eq!(resumed["experiments"], done + 5);
+}

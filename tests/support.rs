@@ -1,0 +1,125 @@
+//! Running the binary, and what the tests need around it. No assertions about results.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// A folder of its own for a test, with the binary run inside it.
+pub struct Bench {
+    folder: TempDir,
+}
+
+/// What a run of the binary left.
+#[derive(Debug)]
+pub struct Ran {
+    pub status: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Bench {
+    pub fn new() -> Self {
+        Self { folder: tempfile::tempdir().expect("a temporary folder") }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file and returns its name.
+    pub fn write<'n>(&self, name: &'n str, content: impl AsRef<[u8]>) -> &'n str {
+        std::fs::write(self.path(name), content).expect("the folder is writable");
+        name
+    }
+
+    /// The binary, ready to run in the folder, with the folder as its home.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kelpie"));
+        command
+            .args(args)
+            .current_dir(self.folder.path())
+            .env("HOME", self.folder.path())
+            .env_remove("XDG_DATA_HOME")
+            .env_remove("KELPIE_LOG")
+            .env_remove("KELPIE_LAB_DIR")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the binary to its end.
+    pub fn run(&self, args: &[&str]) -> Ran {
+        Ran::of(self.command(args).output().expect("the binary starts"))
+    }
+
+    /// Runs the binary, which must exit with `status`, and returns its stdout.
+    pub fn expect(&self, status: i32, args: &[&str]) -> String {
+        let ran = self.run(args);
+        assert_eq!(ran.status, Some(status), "{args:?}\n{}\n{}", ran.stdout, ran.stderr);
+        ran.stdout
+    }
+
+    /// Runs the binary with `--json`, which must exit with `status`, and returns the document.
+    pub fn json(&self, status: i32, args: &[&str]) -> serde_json::Value {
+        let text = self.expect(status, &[args, &["--json"]].concat());
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}\n{text}"))
+    }
+}
+
+impl Ran {
+    pub fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("Kelpie prints UTF-8");
+        Self { status: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+}
+
+/// A workload that is healthy on every simulated subsystem: one flow of large RC WRITEs.
+pub const HEALTHY: &str = "\
+kelpie: workload/1
+flows:
+  - from: a
+    to: b
+    qp_type: RC
+    qps: 8
+    mtu: 4096
+    wq_depth: {send: 128, recv: 128}
+    batch: {send: 1, recv: 1}
+    pattern:
+      - {op: WRITE, sge: [64KiB]}
+    memory:
+      from: {device: \"dram:0\", mrs: 1, mr_size: 4MiB}
+      to: {device: \"dram:0\", mrs: 1, mr_size: 4MiB}
+";
+
+/// Anomaly 1 of the Collie paper on subsystem F.
+pub const ANOMALY_1: &str = "\
+kelpie: workload/1
+flows:
+  - from: a
+    to: b
+    qp_type: UD
+    qps: 1
+    mtu: 2048
+    wq_depth: {send: 256, recv: 256}
+    batch: {send: 64, recv: 64}
+    pattern:
+      - {op: SEND, sge: [2KiB]}
+    memory:
+      from: {device: \"dram:0\", mrs: 1, mr_size: 64KiB}
+      to: {device: \"dram:0\", mrs: 1, mr_size: 64KiB}
+";
+
+/// Two weak points for a short campaign: three of the paper's triggers around [`ANOMALY_1`].
+pub const SMALL_SPACE: &str = "\
+kelpie: space/1
+qp_type: [UD]
+opcode: [SEND]
+mtu: [2048]
+qps: {min: 1, max: 4}
+mrs: [1]
+";
+
+/// Opens a database with `sqlite3`'s file header in mind: whether it is one.
+pub fn is_sqlite(path: &Path) -> bool {
+    std::fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"SQLite format 3\0"))
+}
