@@ -91,6 +91,8 @@ pub struct GroupPlan {
     pub recv: Option<RecvPlan>,
     /// Memory here, per QP.
     pub memory: Memory,
+    /// Memory at the other end, per QP.
+    pub remote: Memory,
 }
 
 /// Everything that one host sets up.
@@ -127,6 +129,7 @@ fn requester(index: usize, flow: &Flow) -> GroupPlan {
         send: Some(SendPlan { batch: flow.batch.send, requests: flow.pattern.clone() }),
         recv: None,
         memory: flow.memory.from,
+        remote: flow.memory.to,
     }
 }
 
@@ -147,6 +150,7 @@ fn responder(index: usize, flow: &Flow) -> GroupPlan {
         send: None,
         recv,
         memory: flow.memory.to,
+        remote: flow.memory.from,
     }
 }
 

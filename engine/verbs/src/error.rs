@@ -1,0 +1,104 @@
+//! What can go wrong at the edge to libibverbs: one variant per kind, each naming verb, object and errno.
+
+use std::io;
+use std::path::PathBuf;
+
+use kelpie_engine::host::HostError;
+
+/// A failure at the edge to libibverbs.
+#[derive(Debug, thiserror::Error)]
+pub enum VerbsError {
+    /// The library is not installed.
+    #[error("cannot load libibverbs.so.1 ({0}): install libibverbs1 and ibverbs-providers")]
+    Library(#[source] libloading::Error),
+    /// The library lacks a function.
+    #[error("libibverbs.so.1 has no {symbol}: {source}")]
+    Symbol {
+        /// Name of the function.
+        symbol: &'static str,
+        /// The cause.
+        #[source]
+        source: libloading::Error,
+    },
+    /// The device is not there.
+    #[error("no RDMA device {wanted}; this host has: {found}")]
+    NoDevice {
+        /// What was asked for.
+        wanted: String,
+        /// What there is.
+        found: String,
+    },
+    /// A verb failed.
+    #[error("{verb} failed for {object}: {source}")]
+    Verb {
+        /// Name of the C function.
+        verb: &'static str,
+        /// What it was called for.
+        object: String,
+        /// errno.
+        #[source]
+        source: io::Error,
+    },
+    /// A port's addresses could not be read.
+    #[error("cannot read {path}: {source}")]
+    Sysfs {
+        /// The file or directory.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// The port has no usable GID.
+    #[error("{object} has no GID {wanted}: has its interface an address?")]
+    NoGid {
+        /// Device and port.
+        object: String,
+        /// Which GID was looked for.
+        wanted: String,
+    },
+    /// Memory could not be mapped or bound.
+    #[error("{operation} of {bytes} bytes failed: {source}")]
+    Memory {
+        /// Name of the C function.
+        operation: &'static str,
+        /// Units: bytes.
+        bytes: usize,
+        /// errno.
+        #[source]
+        source: io::Error,
+    },
+    /// The traffic thread could not be started.
+    #[error("cannot start the traffic thread: {0}")]
+    Thread(#[source] io::Error),
+    /// This host cannot do what the workload asks for.
+    #[error("{0}")]
+    Unsupported(String),
+    /// A step out of order, or a peer that does not fit.
+    #[error("{0}")]
+    Protocol(String),
+}
+
+impl VerbsError {
+    /// The errno of the verb that has just failed.
+    pub fn last_os_error(verb: &'static str, object: impl Into<String>) -> Self {
+        Self::Verb { verb, object: object.into(), source: io::Error::last_os_error() }
+    }
+
+    /// For a verb that returns its errno.
+    pub fn from_status(verb: &'static str, object: impl Into<String>, status: i32) -> Self {
+        let source = match status {
+            0 | -1 => io::Error::last_os_error(),
+            errno => io::Error::from_raw_os_error(errno.abs()),
+        };
+        Self::Verb { verb, object: object.into(), source }
+    }
+}
+
+impl From<VerbsError> for HostError {
+    fn from(error: VerbsError) -> Self {
+        match error {
+            VerbsError::Unsupported(reason) => HostError::Unsupported(reason),
+            error => HostError::Failed(error.to_string()),
+        }
+    }
+}

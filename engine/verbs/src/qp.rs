@@ -1,0 +1,233 @@
+//! A queue pair and its way from creation to ready-to-send. What is posted on it is in `requester` and `responder`.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use kelpie_engine::plan::Caps;
+use kelpie_spaces::{Mtu, QpType};
+use rdma_sys::{
+    ibv_access_flags, ibv_ah_attr, ibv_gid, ibv_global_route, ibv_post_recv, ibv_post_send, ibv_qp, ibv_qp_attr,
+    ibv_qp_attr_mask, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_state, ibv_qp_type, ibv_recv_wr, ibv_send_wr,
+};
+
+use crate::cq::Cq;
+use crate::error::VerbsError;
+use crate::pd::Pd;
+
+/// Local acknowledgement timeout, 4.096 us times 2 to this power: 1.07 s.
+/// Source: our choice, because a host that emulates its NIC is late by hundreds of milliseconds at times.
+const TIMEOUT: u8 = 18;
+
+/// Transport retries. Source: IBTA volume 1, section 11.2.5.2: 7 is the most.
+const RETRIES: u8 = 7;
+
+/// Retries when the receiver is not ready; 7 is for ever. Source: IBTA volume 1, section 11.2.5.2.
+const RNR_RETRIES: u8 = 7;
+
+/// Code of the shortest wait asked of a requester when no receive is posted: 0.64 ms.
+/// Source: IBTA volume 1, table 45 (receiver-not-ready timer).
+const MIN_RNR_TIMER: u8 = 12;
+
+/// READs outstanding on a QP. Source: the most that current devices have (`max_qp_rd_atom`).
+const MOST_READS: i32 = 16;
+
+/// Routers that a packet may pass. Source: the default of perftest.
+const HOP_LIMIT: u8 = 64;
+
+/// The port a QP uses.
+#[derive(Debug, Clone, Copy)]
+pub struct LocalPort {
+    /// Port number.
+    pub port: u8,
+    /// GID index.
+    pub gid_index: u8,
+}
+
+/// The QP it talks to.
+#[derive(Debug, Clone, Copy)]
+pub struct RemoteQp {
+    /// GID of its port.
+    pub gid: [u8; 16],
+    /// LID of its port.
+    pub lid: u16,
+    /// Its number.
+    pub qpn: u32,
+    /// First packet sequence number that it sends.
+    pub psn: u32,
+}
+
+/// `ibv_qp`.
+pub struct Qp {
+    raw: NonNull<ibv_qp>,
+    kind: QpType,
+    pd: Arc<Pd>,
+    _cq: Arc<Cq>,
+}
+
+// SAFETY: libibverbs is thread-safe for all calls on a queue pair.
+unsafe impl Send for Qp {}
+
+impl Qp {
+    /// Creates one whose completions, of both kinds, go to `cq`.
+    pub fn new(pd: &Arc<Pd>, cq: &Arc<Cq>, kind: QpType, caps: &Caps) -> Result<Self, VerbsError> {
+        // SAFETY: all fields are pointers, for which null is valid, and integers.
+        let mut attributes: ibv_qp_init_attr = unsafe { MaybeUninit::zeroed().assume_init() };
+        attributes.send_cq = cq.raw();
+        attributes.recv_cq = cq.raw();
+        attributes.qp_type = match kind {
+            QpType::Rc => ibv_qp_type::IBV_QPT_RC,
+            QpType::Uc => ibv_qp_type::IBV_QPT_UC,
+            QpType::Ud => return Err(VerbsError::Unsupported("UD is not supported on real hosts yet".to_owned())),
+        };
+        attributes.cap = ibv_qp_cap {
+            max_send_wr: caps.send_wr,
+            max_recv_wr: caps.recv_wr,
+            max_send_sge: caps.send_sge,
+            max_recv_sge: caps.recv_sge,
+            max_inline_data: 0,
+        };
+        // SAFETY: domain and queue exist; the attributes live through the call.
+        let raw = NonNull::new(unsafe { (pd.context().library().create_qp)(pd.raw(), &raw mut attributes) });
+        let object = || format!("an {kind} QP with {caps:?} on {}", pd.context().name());
+        let raw = raw.ok_or_else(|| VerbsError::last_os_error("ibv_create_qp", object()))?;
+        Ok(Self { raw, kind, pd: Arc::clone(pd), _cq: Arc::clone(cq) })
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u32 {
+        // SAFETY: the QP exists.
+        unsafe { self.raw.as_ref() }.qp_num
+    }
+
+    /// From reset to init: it can take receives.
+    pub fn init(&self, local: LocalPort) -> Result<(), VerbsError> {
+        let mut attributes = zeroed();
+        attributes.qp_state = ibv_qp_state::IBV_QPS_INIT;
+        attributes.port_num = local.port;
+        let access = match self.kind {
+            QpType::Rc => ibv_access_flags::IBV_ACCESS_REMOTE_WRITE | ibv_access_flags::IBV_ACCESS_REMOTE_READ,
+            QpType::Uc | QpType::Ud => ibv_access_flags::IBV_ACCESS_REMOTE_WRITE,
+        };
+        attributes.qp_access_flags = access.0;
+        let mask = ibv_qp_attr_mask::IBV_QP_STATE
+            | ibv_qp_attr_mask::IBV_QP_PKEY_INDEX
+            | ibv_qp_attr_mask::IBV_QP_PORT
+            | ibv_qp_attr_mask::IBV_QP_ACCESS_FLAGS;
+        self.modify(attributes, mask, "to INIT")
+    }
+
+    /// From init to ready-to-receive: it answers `remote`.
+    pub fn ready_to_receive(&self, local: LocalPort, remote: &RemoteQp, mtu: Mtu) -> Result<(), VerbsError> {
+        let mut attributes = zeroed();
+        attributes.qp_state = ibv_qp_state::IBV_QPS_RTR;
+        // Source: `infiniband/verbs.h`, `enum ibv_mtu`: 1 is 256, 5 is 4096.
+        attributes.path_mtu = mtu.bytes().ilog2() - 7;
+        attributes.dest_qp_num = remote.qpn;
+        attributes.rq_psn = remote.psn;
+        let is_global = remote.lid == 0;
+        let ah = ibv_ah_attr {
+            grh: ibv_global_route {
+                dgid: ibv_gid { raw: remote.gid },
+                flow_label: 0,
+                sgid_index: local.gid_index,
+                hop_limit: HOP_LIMIT,
+                traffic_class: 0,
+            },
+            dlid: remote.lid,
+            sl: 0,
+            src_path_bits: 0,
+            static_rate: 0,
+            is_global: u8::from(is_global),
+            port_num: local.port,
+        };
+        attributes.ah_attr = ah;
+        let mut mask = ibv_qp_attr_mask::IBV_QP_STATE
+            | ibv_qp_attr_mask::IBV_QP_AV
+            | ibv_qp_attr_mask::IBV_QP_PATH_MTU
+            | ibv_qp_attr_mask::IBV_QP_DEST_QPN
+            | ibv_qp_attr_mask::IBV_QP_RQ_PSN;
+        if self.kind == QpType::Rc {
+            attributes.max_dest_rd_atomic = reads(self.pd.context().limits().max_qp_rd_atom);
+            attributes.min_rnr_timer = MIN_RNR_TIMER;
+            mask = mask | ibv_qp_attr_mask::IBV_QP_MAX_DEST_RD_ATOMIC | ibv_qp_attr_mask::IBV_QP_MIN_RNR_TIMER;
+        }
+        self.modify(attributes, mask, "to RTR")
+    }
+
+    /// From ready-to-receive to ready-to-send, with `psn` as its first packet sequence number.
+    pub fn ready_to_send(&self, psn: u32) -> Result<(), VerbsError> {
+        let mut attributes = zeroed();
+        attributes.qp_state = ibv_qp_state::IBV_QPS_RTS;
+        attributes.sq_psn = psn;
+        let mut mask = ibv_qp_attr_mask::IBV_QP_STATE | ibv_qp_attr_mask::IBV_QP_SQ_PSN;
+        if self.kind == QpType::Rc {
+            attributes.timeout = TIMEOUT;
+            attributes.retry_cnt = RETRIES;
+            attributes.rnr_retry = RNR_RETRIES;
+            attributes.max_rd_atomic = reads(self.pd.context().limits().max_qp_init_rd_atom);
+            mask = mask
+                | ibv_qp_attr_mask::IBV_QP_TIMEOUT
+                | ibv_qp_attr_mask::IBV_QP_RETRY_CNT
+                | ibv_qp_attr_mask::IBV_QP_RNR_RETRY
+                | ibv_qp_attr_mask::IBV_QP_MAX_QP_RD_ATOMIC;
+        }
+        self.modify(attributes, mask, "to RTS")
+    }
+
+    fn modify(&self, mut attributes: ibv_qp_attr, mask: ibv_qp_attr_mask, way: &str) -> Result<(), VerbsError> {
+        // SAFETY: the QP exists; the attributes live through the call.
+        let status = unsafe {
+            (self.pd.context().library().modify_qp)(self.raw.as_ptr(), &raw mut attributes, mask.0 as i32)
+        };
+        if status == 0 {
+            return Ok(());
+        }
+        let object = format!("QP {} of {} {way}", self.number(), self.pd.context().name());
+        Err(VerbsError::from_status("ibv_modify_qp", object, status))
+    }
+
+    /// Posts a chain of work requests.
+    ///
+    /// # Safety
+    /// `chain` starts a list that ends with a null `next`, and all it points to lives through the call.
+    pub unsafe fn post_send(&self, chain: *mut ibv_send_wr) -> Result<(), io::Error> {
+        let mut bad = std::ptr::null_mut();
+        // SAFETY: the QP exists; the caller vouches for the chain.
+        errno(unsafe { ibv_post_send(self.raw.as_ptr(), chain, &raw mut bad) })
+    }
+
+    /// Posts a chain of receive requests.
+    ///
+    /// # Safety
+    /// As for `post_send`.
+    pub unsafe fn post_recv(&self, chain: *mut ibv_recv_wr) -> Result<(), io::Error> {
+        let mut bad = std::ptr::null_mut();
+        // SAFETY: the QP exists; the caller vouches for the chain.
+        errno(unsafe { ibv_post_recv(self.raw.as_ptr(), chain, &raw mut bad) })
+    }
+}
+
+impl Drop for Qp {
+    fn drop(&mut self) {
+        // SAFETY: destroyed once; nothing else holds it.
+        let status = unsafe { (self.pd.context().library().destroy_qp)(self.raw.as_ptr()) };
+        if status != 0 {
+            tracing::warn!(error = %io::Error::from_raw_os_error(status.abs()), "ibv_destroy_qp failed");
+        }
+    }
+}
+
+fn zeroed() -> ibv_qp_attr {
+    // SAFETY: all fields are integers, for which zero is valid.
+    unsafe { MaybeUninit::zeroed().assume_init() }
+}
+
+fn reads(limit: i32) -> u8 {
+    limit.clamp(0, MOST_READS) as u8
+}
+
+fn errno(status: i32) -> Result<(), io::Error> {
+    if status == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(status.abs())) }
+}

@@ -1,0 +1,246 @@
+//! The posting side of a group: chains of work requests from the request vector, and what their completions mean.
+
+use std::ptr::null_mut;
+
+use kelpie_engine::host::Count;
+use kelpie_engine::plan::SendPlan;
+use kelpie_spaces::{Mtu, Opcode};
+use rdma_sys::{
+    bind_mw_t, bind_mw_tso_union_t, ibv_mw_bind_info, ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wr_opcode,
+    imm_data_invalidated_rkey_union_t, qp_type_t, rdma_t, wr_t, xrc_t,
+};
+
+use crate::qp::Qp;
+use crate::rotation::{Region, Rotation};
+
+/// An element of the request vector, ready to be posted.
+struct Prepared {
+    op: Opcode,
+    code: ibv_wr_opcode::Type,
+    elements: Vec<u32>,
+    bytes: u64,
+    packets: u64,
+}
+
+/// One QP's progress.
+#[derive(Clone, Default)]
+struct Queue {
+    /// Posted and not completed. Units: work requests.
+    outstanding: u32,
+    /// Next element of the vector to be posted.
+    next: usize,
+    /// Next element to complete.
+    done: usize,
+    local: Rotation,
+    remote: Rotation,
+    /// Completed since the last refill. Units: work requests.
+    harvested: u32,
+    /// An error ended it.
+    is_dead: bool,
+}
+
+/// Posting for all QPs of a group.
+pub struct Requester {
+    requests: Vec<Prepared>,
+    batch: u32,
+    depth: u32,
+    local: Memories,
+    remote: Memories,
+    queues: Vec<Queue>,
+    /// QPs with completions since the last refill.
+    touched: Vec<u32>,
+    outstanding: u64,
+    /// By operation, in the order of `OPCODES`.
+    counts: [Count; 3],
+    chain: Vec<ibv_send_wr>,
+    elements: Vec<ibv_sge>,
+    widest: usize,
+}
+
+// SAFETY: the raw pointers are those of the chain into its own vectors; they move with it.
+unsafe impl Send for Requester {}
+
+/// The MRs of all QPs of one side, equally many each.
+pub struct Memories {
+    /// QP after QP.
+    pub regions: Vec<Region>,
+    /// Per QP.
+    pub per_qp: usize,
+    /// Units: bytes.
+    pub size: u64,
+}
+
+impl Memories {
+    /// Those of one QP.
+    pub fn of(&self, qp: u32) -> &[Region] {
+        &self.regions[qp as usize * self.per_qp..][..self.per_qp]
+    }
+}
+
+/// The order of `Requester::counts`.
+pub const OPCODES: [Opcode; 3] = [Opcode::Send, Opcode::Write, Opcode::Read];
+
+impl Requester {
+    /// For `qps` QPs whose send queues have room for `depth`.
+    pub fn new(plan: &SendPlan, mtu: Mtu, qps: u32, depth: u32, local: Memories, remote: Memories) -> Self {
+        let requests: Vec<Prepared> = plan
+            .requests
+            .iter()
+            .map(|request| Prepared {
+                op: request.op,
+                code: match request.op {
+                    Opcode::Send => ibv_wr_opcode::IBV_WR_SEND,
+                    Opcode::Write => ibv_wr_opcode::IBV_WR_RDMA_WRITE,
+                    Opcode::Read => ibv_wr_opcode::IBV_WR_RDMA_READ,
+                },
+                elements: request.sge.iter().map(|size| size.0 as u32).collect(),
+                bytes: request.message().0,
+                packets: request.message().0.div_ceil(mtu.bytes()).max(1),
+            })
+            .collect();
+        let widest = requests.iter().map(|request| request.elements.len()).max().unwrap_or(1);
+        let batch = plan.batch as usize;
+        Self {
+            requests,
+            batch: plan.batch,
+            depth,
+            local,
+            remote,
+            queues: vec![Queue::default(); qps as usize],
+            touched: Vec::with_capacity(qps as usize),
+            outstanding: 0,
+            counts: [Count::default(); 3],
+            chain: (0..batch).map(|_| empty_request()).collect(),
+            elements: vec![ibv_sge { addr: 0, length: 0, lkey: 0 }; batch * widest],
+            widest,
+        }
+    }
+
+    /// Completed work by operation.
+    pub fn counts(&self) -> &[Count; 3] {
+        &self.counts
+    }
+
+    /// Posted and not completed, on all QPs. Units: work requests.
+    pub fn outstanding(&self) -> u64 {
+        self.outstanding
+    }
+
+    /// Fills every send queue. An error is the hardware's and ends its QP.
+    pub fn fill_all(&mut self, qps: &[Qp], mut failed: impl FnMut(u32, &std::io::Error)) {
+        for index in 0..self.queues.len() as u32 {
+            self.fill(index, &qps[index as usize], &mut failed);
+        }
+    }
+
+    /// Takes the completion of a batch on a QP.
+    pub fn completed(&mut self, index: u32) {
+        let batch = self.batch;
+        let queue = &mut self.queues[index as usize];
+        if queue.harvested == 0 {
+            self.touched.push(index);
+        }
+        queue.harvested += batch;
+        queue.outstanding = queue.outstanding.saturating_sub(batch);
+        self.outstanding = self.outstanding.saturating_sub(batch.into());
+        for _ in 0..batch {
+            let request = &self.requests[queue.done];
+            let count = &mut self.counts[slot(request.op)];
+            count.messages += 1;
+            count.bytes += request.bytes;
+            count.packets += request.packets;
+            queue.done = (queue.done + 1) % self.requests.len();
+        }
+    }
+
+    /// Takes an error completion; whether it is the QP's first.
+    pub fn failed(&mut self, index: u32) -> bool {
+        let queue = &mut self.queues[index as usize];
+        self.outstanding = self.outstanding.saturating_sub(queue.outstanding.into());
+        queue.outstanding = 0;
+        !std::mem::replace(&mut queue.is_dead, true)
+    }
+
+    /// Fills the queues that had completions again; how many had been left to run low.
+    ///
+    /// A queue ran low when more than half of it, and more than one batch, had completed unnoticed.
+    pub fn refill(&mut self, qps: &[Qp], post: bool, mut failed: impl FnMut(u32, &std::io::Error)) -> u32 {
+        let mut ran_low = 0;
+        while let Some(index) = self.touched.pop() {
+            let queue = &mut self.queues[index as usize];
+            ran_low += u32::from(queue.harvested > self.batch.max(self.depth / 2));
+            queue.harvested = 0;
+            if post {
+                self.fill(index, &qps[index as usize], &mut failed);
+            }
+        }
+        ran_low
+    }
+
+    fn fill(&mut self, index: u32, qp: &Qp, failed: &mut impl FnMut(u32, &std::io::Error)) {
+        while !self.queues[index as usize].is_dead && self.queues[index as usize].outstanding + self.batch <= self.depth
+        {
+            self.prepare(index);
+            // SAFETY: `prepare` ended the chain and pointed it at elements of this requester, which outlive the call.
+            if let Err(error) = unsafe { qp.post_send(self.chain.as_mut_ptr()) } {
+                self.queues[index as usize].is_dead = true;
+                failed(index, &error);
+                return;
+            }
+            self.queues[index as usize].outstanding += self.batch;
+            self.outstanding += u64::from(self.batch);
+        }
+    }
+
+    /// Writes the next batch of a QP into the chain; only its last request asks for a completion.
+    fn prepare(&mut self, index: u32) {
+        let queue = &mut self.queues[index as usize];
+        let (local, remote) = (self.local.of(index), self.remote.of(index));
+        let last = self.chain.len() - 1;
+        let first = self.chain.as_mut_ptr();
+        for (position, request) in self.chain.iter_mut().enumerate() {
+            let prepared = &self.requests[queue.next];
+            queue.next = (queue.next + 1) % self.requests.len();
+            let elements = &mut self.elements[position * self.widest..][..prepared.elements.len()];
+            for (element, &length) in elements.iter_mut().zip(&prepared.elements) {
+                let (addr, lkey) = queue.local.next(local, self.local.size, length.into());
+                *element = ibv_sge { addr, length, lkey };
+            }
+            request.wr_id = index.into();
+            request.sg_list = elements.as_mut_ptr();
+            request.num_sge = elements.len() as i32;
+            request.opcode = prepared.code;
+            if prepared.op != Opcode::Send {
+                let (remote_addr, rkey) = queue.remote.next(remote, self.remote.size, prepared.bytes);
+                request.wr.rdma = rdma_t { remote_addr, rkey };
+            }
+            let is_last = position == last;
+            request.send_flags = if is_last { ibv_send_flags::IBV_SEND_SIGNALED.0 } else { 0 };
+            request.next = if is_last { null_mut() } else { first.wrapping_add(position + 1) };
+        }
+    }
+}
+
+fn slot(op: Opcode) -> usize {
+    match op {
+        Opcode::Send => 0,
+        Opcode::Write => 1,
+        Opcode::Read => 2,
+    }
+}
+
+fn empty_request() -> ibv_send_wr {
+    let bind_info = ibv_mw_bind_info { mr: null_mut(), addr: 0, length: 0, mw_access_flags: 0 };
+    ibv_send_wr {
+        wr_id: 0,
+        next: null_mut(),
+        sg_list: null_mut(),
+        num_sge: 0,
+        opcode: ibv_wr_opcode::IBV_WR_SEND,
+        send_flags: 0,
+        imm_data_invalidated_rkey_union: imm_data_invalidated_rkey_union_t { imm_data: 0 },
+        wr: wr_t { rdma: rdma_t { remote_addr: 0, rkey: 0 } },
+        qp_type: qp_type_t { xrc: xrc_t { remote_srqn: 0 } },
+        bind_mw_tso_union: bind_mw_tso_union_t { bind_mw: bind_mw_t { mw: null_mut(), rkey: 0, bind_info } },
+    }
+}
