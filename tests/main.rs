@@ -3,5 +3,6 @@
 mod bad_input;
 mod cli;
 mod determinism;
+mod lab;
 mod resume;
 mod support;

@@ -139,8 +139,7 @@ fn responder(index: usize, flow: &Flow) -> GroupPlan {
         batch: flow.batch.recv,
         elements: flow.receive_elements().iter().map(|size| size.0).collect(),
     });
-    let (recv_wr, recv_sge) =
-        recv.as_ref().map_or((1, 1), |recv| (flow.wq_depth.recv, count(recv.elements.len())));
+    let (recv_wr, recv_sge) = recv.as_ref().map_or((1, 1), |recv| (flow.wq_depth.recv, count(recv.elements.len())));
     GroupPlan {
         id: GroupId { flow: index, role: Role::Responder },
         qp_type: flow.qp_type,

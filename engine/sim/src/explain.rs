@@ -103,6 +103,9 @@ pub fn limiting(world: &World, since: &[Snapshot; 2]) -> String {
     for host in Host::BOTH {
         other_parts(world, host, &since[host.index()], &mut parts);
     }
+    for host in Host::BOTH {
+        wire_part(world, host, &since[host.index()], &mut parts);
+    }
     let saturated = parts.iter().find(|(share, _)| *share >= SATURATED);
     let highest = || parts.iter().max_by(|(one, _), (other, _)| one.total_cmp(other));
     saturated.or_else(highest).map_or_else(|| "none".to_owned(), |(_, part)| part.clone())
@@ -159,5 +162,12 @@ fn other_parts(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f6
         let qps: u32 = world.plan.flows.iter().filter(|flow| flow.from == host).map(|flow| flow.qps).sum();
         part(share(after.core_wait, before.core_wait) / f64::from(qps), "posting", Some(flow));
     }
-    part(share(after.wire, before.wire), "wire", from_here.or(to_here));
+}
+
+fn wire_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f64, String)>) {
+    let window = (world.now - before.time).max(1) as f64;
+    if let Some(flow) = world.plan.flows.iter().find(|flow| flow.from == host || flow.to == host) {
+        let busy = (world.hosts.get(host).wire.busy - before.wire) as f64 / window;
+        parts.push((busy, format!("wire:{}", flow.traffic)));
+    }
 }

@@ -220,6 +220,7 @@ fn check(origin: &str, model: &Model) -> Result<(), ModelError> {
         ("receive.buffer_kib", receive.buffer_kib),
         ("receive.xoff_kib", receive.xoff_kib),
         ("receive.xon_kib", receive.xon_kib),
+        ("receive.loopback_kib", receive.loopback_kib),
         ("pcie.gbps", pcie.gbps),
         ("pcie.write_credit_kib", pcie.write_credit_kib),
         ("host.interconnect_gbps", host.interconnect_gbps),
@@ -273,6 +274,8 @@ fn check(origin: &str, model: &Model) -> Result<(), ModelError> {
         ("receive_wqe.fetches.UC", receive_wqe.fetches.uc, 256),
         ("receive_wqe.fetches.UD", receive_wqe.fetches.ud, 256),
         ("icm.misses", icm.misses, 256),
+        ("icm.doorbell_reads", icm.doorbell_reads, 256),
+        ("icm.chain_reads", icm.chain_reads, 256),
         ("sampling.samples", sampling.samples, 100),
         ("sampling.warm_up_max", sampling.warm_up_max, 1000),
     ];

@@ -10,6 +10,9 @@ use crate::plan::Path;
 use crate::time::Ps;
 use crate::world::World;
 
+/// Ordered reads that can be under way. Source: our choice, PCIe tags left to small reads.
+const MAX_BARRIERS: u64 = 8;
+
 impl World<'_> {
     /// Reads `bytes` in `requests` pieces over `path`; says when the data are on the NIC.
     pub fn dma_read(&mut self, at: Host, path: Path, bytes: u64, requests: u64) -> Ps {
@@ -45,8 +48,8 @@ impl World<'_> {
         let span = |bytes: u64, rate: f64| (bytes as f64 * rate) as Ps;
         let (costs, now) = (&self.costs, self.now);
         let host = self.hosts.get_mut(at);
-        if host.barrier_pending && path != Path::PeerToPeer && train > pcie.barrier_train_bytes {
-            host.barrier_pending = false;
+        if host.barriers_pending > 0 && path != Path::PeerToPeer && train > pcie.barrier_train_bytes {
+            host.barriers_pending -= 1;
             host.pcie_write.serve(now, costs.barrier);
             host.barriers += costs.barrier;
             host.counts.outbound_stalled_writes += costs.barrier as f64 / 1e6;
@@ -75,7 +78,8 @@ impl World<'_> {
     /// Marks that ordered reads of small elements are under way, which later trains of writes may not pass.
     pub fn ordered_reads(&mut self, at: Host, path: Path, elements: u64) {
         if self.costs.strict && elements > 0 && path != Path::PeerToPeer {
-            self.hosts.get_mut(at).barrier_pending = true;
+            let pending = &mut self.hosts.get_mut(at).barriers_pending;
+            *pending = (*pending + elements).min(MAX_BARRIERS);
         }
     }
 }

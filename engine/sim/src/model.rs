@@ -143,6 +143,8 @@ pub struct Receive {
     pub xoff_kib: f64,
     /// Fill below which traffic is resumed. Units: KiB.
     pub xon_kib: f64,
+    /// Share of the buffer that internal loopback traffic fills. Units: KiB.
+    pub loopback_kib: f64,
     /// Each packet of a READ response with several packets. Units: ns.
     pub read_stream_ns: f64,
     /// Each page of a READ response beyond those looked up ahead. Units: ns.
@@ -211,6 +213,10 @@ pub struct Icm {
     pub context_lines: u64,
     /// Lines of an RC requester that WRITEs: with the remote address and key for retransmission.
     pub rc_write_lines: u64,
+    /// Reads that a lost context costs at a doorbell of a single WQE, whose WQE is held back level by level.
+    pub doorbell_reads: u32,
+    /// Reads that it costs at the doorbell of a chain, where they overlap with the fetch of the chain.
+    pub chain_reads: u32,
     /// Cached translations, one per MR.
     pub translations: u64,
     /// Misses in flight.

@@ -62,6 +62,8 @@ pub struct FlowPlan {
     pub signal: u64,
     /// Scheduler cells of a turn.
     pub turn: u64,
+    /// Scheduler cells of a turn that answers READs.
+    pub answer_turn: u64,
     pub pattern: Vec<RequestPlan>,
     /// Mean WQE of the vector, rounded up. Units: 64-byte blocks.
     pub blocks: u64,
@@ -84,6 +86,31 @@ impl FlowPlan {
     /// The request that a work request of this flow carries.
     pub fn request(&self, wr: u64) -> &RequestPlan {
         &self.pattern[(wr % self.pattern.len() as u64) as usize]
+    }
+
+    /// Where QP number `index` begins in the vector: the QPs are spread evenly over its bytes, so that they are not in step.
+    pub fn start_of(&self, index: u32) -> (u64, u64) {
+        let total: u64 = self.pattern.iter().map(|request| request.bytes).sum();
+        // Multiples of the golden ratio fill the interval evenly whatever the number of QPs.
+        let mut at = ((f64::from(index) * 0.618_033_988_749_895).fract() * total as f64) as u64;
+        for (wr, request) in self.pattern.iter().enumerate() {
+            if at < request.bytes {
+                let offset = if request.op == Opcode::Read { 0 } else { at / self.mtu * self.mtu };
+                return (wr as u64, offset);
+            }
+            at -= request.bytes;
+        }
+        (0, 0)
+    }
+
+    /// Whether a requester keeps a cell of gathered data between turns: RC, for a list that is spilled.
+    pub fn retains_list(&self) -> bool {
+        self.qp_type == QpType::Rc && self.pattern.iter().any(|request| request.spilled)
+    }
+
+    /// Whether a responder keeps a cell of the message being received: RC, for messages of several packets.
+    pub fn retains_message(&self) -> bool {
+        self.qp_type == QpType::Rc && self.pattern.iter().any(|request| request.op != Opcode::Read && request.bytes > self.mtu)
     }
 
     pub fn is_loopback(&self) -> bool {
@@ -155,6 +182,7 @@ impl Plan {
         let ops = |op| pattern.iter().any(|request: &RequestPlan| request.op == op);
         let op = [Opcode::Send, Opcode::Write, Opcode::Read].into_iter().filter(|op| ops(*op));
         let op = op.map(|op| op.to_string()).collect::<Vec<_>>().join("+");
+        let turn = (u64::from(model.transmit.turn_mtus) * mtu / CELL).max(1);
         Ok(FlowPlan {
             from: flow.from,
             to: flow.to,
@@ -166,9 +194,8 @@ impl Plan {
             recv_depth: u64::from(flow.wq_depth.recv),
             recv_batch: u64::from(flow.batch.recv),
             signal: signal / batch * batch,
-            turn: (u64::from(model.transmit.turn_mtus) * mtu / CELL)
-                .max(batch / u64::from(model.transmit.chain_divisor))
-                .max(1),
+            turn: turn.max(batch / u64::from(model.transmit.chain_divisor)),
+            answer_turn: turn,
             blocks,
             pattern,
             from_path: path(model, flow.memory.from.device)?,

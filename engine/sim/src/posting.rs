@@ -3,35 +3,125 @@
 use kelpie_spaces::Opcode;
 
 use crate::time::{Event, Ps};
+use crate::transmit::pressure;
 use crate::world::World;
 
 impl World<'_> {
-    /// Lets the application of `qp` post its next batch if there is room for it from `since` on.
+    /// Brings a QP to where a long-running application has it: its send queue full, its work on the NIC.
+    pub fn fill_send_queue(&mut self, qp: u32) {
+        let flow = self.flow_of(qp);
+        let filled = flow.depth / flow.batch * flow.batch;
+        let state = &mut self.qps[qp as usize];
+        state.posted += filled;
+        state.available = state.posted;
+        self.lock_sends(qp);
+        self.queue_requester(qp);
+    }
+
+    /// Lets the application of `qp` post all batches for which there is room from `since` on, one after the other.
     pub fn post_when_room(&mut self, qp: u32, since: Ps) {
         let flow = &self.plan.flows[self.qps[qp as usize].flow as usize];
         let state = &mut self.qps[qp as usize];
-        if state.posting || flow.depth - (state.posted - state.seen) < flow.batch {
+        let batches = (flow.depth - (state.posted - state.seen)) / flow.batch;
+        if state.posts_left > 0 || batches == 0 {
             return;
         }
-        state.posting = true;
+        state.posts_left = batches;
+        let span = self.costs.doorbell + self.costs.wqe * flow.batch;
         let host = self.hosts.get_mut(flow.from);
         let cores = host.cores.len();
         let core = &mut host.cores[qp as usize % cores];
-        *core = (*core).max(since) + self.costs.doorbell + self.costs.wqe * flow.batch;
+        let begin = (*core).max(since);
+        *core = begin + span * batches;
         host.core_wait += *core - since;
-        self.events.at(*core, Event::Doorbell(qp));
+        self.events.at(begin + span, Event::Doorbell(qp));
     }
 
     /// A batch is posted.
     pub fn doorbell(&mut self, qp: u32) {
-        let batch = self.flow_of(qp).batch;
+        let ready = self.doorbell_context(qp).max(self.doorbell_translations(qp));
+        let flow = self.flow_of(qp);
+        let (from, batch) = (flow.from, flow.batch);
         let state = &mut self.qps[qp as usize];
-        state.posting = false;
+        state.posts_left -= 1;
         state.posted += batch;
+        if ready > self.now || state.available + batch < state.posted {
+            state.fetched = state.fetched.max(ready);
+            self.events.at(state.fetched, Event::Fetched(qp));
+        } else {
+            state.available = state.posted;
+        }
+        if state.posts_left > 0 {
+            let span = self.costs.doorbell + self.costs.wqe * batch;
+            self.events.at(self.now + span, Event::Doorbell(qp));
+        }
         self.lock_sends(qp);
         self.queue_requester(qp);
-        self.start_turns(self.flow_of(qp).from);
+        self.start_turns(from);
         self.post_when_room(qp, self.now);
+    }
+
+    /// What a doorbell announced is on the NIC.
+    pub fn fetched(&mut self, qp: u32) {
+        let flow = self.flow_of(qp);
+        let (from, batch) = (flow.from, flow.batch);
+        self.qps[qp as usize].available += batch;
+        self.queue_requester(qp);
+        self.start_turns(from);
+    }
+
+    /// The doorbell needs the QP's context, which then stays with the QP's work; says when it is on the NIC.
+    fn doorbell_context(&mut self, qp: u32) -> Ps {
+        let flow = &self.plan.flows[self.qps[qp as usize].flow as usize];
+        let remote = flow.pattern.iter().any(|request| flow.keeps_remote_state(request.op));
+        let lines = if remote { self.model.icm.rc_write_lines } else { 1 };
+        let (now, read) = (self.now, self.costs.pcie_read);
+        let host = self.hosts.get_mut(flow.from);
+        host.counts.icm_cache_miss += pressure(u64::from(flow.qps) * lines, self.model.icm.context_lines);
+        if host.contexts.touch(2 * qp as usize, lines) {
+            return now;
+        }
+        let reads = if flow.batch == 1 { self.model.icm.doorbell_reads } else { self.model.icm.chain_reads };
+        let mut ready = now;
+        for _ in 0..reads {
+            ready = ready.max(host.icm.serve(now, read));
+            host.icm_contexts += read;
+            host.counts.icm_cache_miss += 1.0;
+        }
+        ready
+    }
+
+    /// Looks up the translations of the batch being posted, a group at a time; says when all are on the NIC.
+    fn doorbell_translations(&mut self, qp: u32) -> Ps {
+        let state = self.qps[qp as usize];
+        let flow = &self.plan.flows[state.flow as usize];
+        let (model, now) = (&self.model, self.now);
+        let host = self.hosts.get_mut(flow.from);
+        let index = u64::from(qp - flow.first_qp);
+        let group = u64::from(model.transmit.lookup_group);
+        let mut ready = now;
+        let (mut wr, end) = (state.posted, state.posted + flow.batch);
+        while wr < end {
+            let last = (wr + group).min(end);
+            let (mut local_missing, mut remote_missing) = (false, false);
+            for wr in wr..last {
+                let local = flow.first_local + (index * flow.mrs_from + wr % flow.mrs_from) as usize;
+                local_missing |= !host.translations.touch(local, 1);
+                if flow.keeps_remote_state(flow.request(wr).op) {
+                    let remote = flow.first_remote + (index * flow.mrs_to + wr % flow.mrs_to) as usize;
+                    remote_missing |= !host.translations.touch(remote, 1);
+                }
+            }
+            for _ in 0..u32::from(local_missing) + u32::from(remote_missing) {
+                ready = ready.max(host.icm.serve(now, self.costs.pcie_read));
+                host.counts.l0_mtt_miss += 1.0;
+            }
+            wr = last;
+        }
+        let remote = flow.keeps_remote_state(flow.request(state.posted).op);
+        let held = u64::from(flow.qps) * (flow.mrs_from + if remote { flow.mrs_to } else { 0 });
+        host.counts.l0_mtt_miss += flow.batch as f64 * pressure(held, model.icm.translations);
+        ready
     }
 
     /// Work requests complete; the application sees them with the next completion that was asked for.
@@ -39,7 +129,7 @@ impl World<'_> {
         let signal = self.flow_of(qp).signal;
         let state = &mut self.qps[qp as usize];
         state.done += count;
-        state.seen = state.done / signal * signal;
+        state.seen = state.first + (state.done - state.first) / signal * signal;
         self.lock_sends(qp);
         self.post_when_room(qp, self.now + self.costs.poll);
     }

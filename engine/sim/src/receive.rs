@@ -64,7 +64,7 @@ impl World<'_> {
             self.queue_responder(burst.qp);
             self.start_turns(at);
         }
-        self.drain_buffer(at, burst.wire);
+        self.drain_buffer(at, &burst);
         self.receive_next(at);
     }
 
@@ -92,35 +92,28 @@ impl World<'_> {
     /// Packets without payload.
     fn process_packets(&mut self, at: Host, burst: &Burst) -> Ps {
         let flow = self.qps[burst.qp as usize].flow;
-        let mut now = self.touch_context(at, burst);
+        let mut now = self.stall(at, flow, self.now, burst.context, Cause::ContextCache);
         for _ in 0..burst.packets {
             now = self.pass(at, flow, now, 0, Cause::PacketProcessing);
         }
         now
     }
 
-    /// The context of the burst's QP, looked up as the burst arrives.
-    fn touch_context(&mut self, at: Host, burst: &Burst) -> Ps {
-        let flow_index = self.qps[burst.qp as usize].flow;
-        let flow = &self.plan.flows[flow_index as usize];
-        let requester = at == flow.from && matches!(burst.carries, Carries::Ack | Carries::ReadResponse);
-        let lines = match requester {
-            true if flow.keeps_remote_state(flow.request(burst.wr).op) => self.model.icm.rc_write_lines,
-            _ => 1,
-        };
-        let (now, qps) = (self.now, u64::from(flow.qps));
+    /// Looks the responder's context up as a burst arrives that begins a request; says when it is on the NIC.
+    pub fn arriving_context(&mut self, at: Host, burst: &Burst) -> Ps {
+        let begins = burst.offset == 0 && matches!(burst.carries, Carries::Request | Carries::ReadRequest);
+        if !begins {
+            return self.now;
+        }
+        let (now, qps) = (self.now, u64::from(self.flow_of(burst.qp).qps));
         let host = self.hosts.get_mut(at);
-        host.counts.icm_cache_miss += pressure(qps * lines, self.model.icm.context_lines);
-        if host.contexts.touch(2 * burst.qp as usize + usize::from(!requester), lines) {
+        host.counts.icm_cache_miss += pressure(qps, self.model.icm.context_lines);
+        if host.contexts.touch(2 * burst.qp as usize + 1, 1) {
             return now;
         }
-        let mut ready = now;
-        for _ in 0..lines {
-            ready = ready.max(host.icm.serve(now, self.costs.pcie_read));
-            host.icm_contexts += self.costs.pcie_read;
-            host.counts.icm_cache_miss += 1.0;
-        }
-        self.stall(at, flow_index, now, ready, Cause::ContextCache)
+        host.icm_contexts += self.costs.pcie_read;
+        host.counts.icm_cache_miss += 1.0;
+        host.icm.serve(now, self.costs.pcie_read)
     }
 
     /// Packets with payload, one by one.
@@ -130,10 +123,14 @@ impl World<'_> {
         let response = burst.carries == Carries::ReadResponse;
         let path = if response { flow.from_path } else { flow.to_path };
         let (mtu, qp_type) = (flow.mtu, flow.qp_type);
-        let mut now = self.touch_context(at, burst);
+        let retained = !response && flow.retains_message();
+        let mut now = self.stall(at, flow_index, self.now, burst.context, Cause::ContextCache);
         let (mut wr, mut offset, mut left, mut arrived) = (burst.wr, burst.offset, burst.payload, burst.ready);
         let per_packet = self.costs.wire_time(burst.wire) / burst.packets.max(1);
         let mut parked = 0;
+        if retained {
+            self.hosts.get_mut(at).retained.touch(2 * burst.qp as usize + 1, mtu);
+        }
         while left > 0 {
             let flow = &self.plan.flows[flow_index as usize];
             let request = *flow.request(wr);

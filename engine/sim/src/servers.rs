@@ -18,6 +18,11 @@ impl Server {
         self.free
     }
 
+    /// Keeps the server from serving again before `time`, without counting it as busy.
+    pub fn hold_until(&mut self, time: Ps) {
+        self.free = self.free.max(time);
+    }
+
     /// When the work so far is done.
     pub fn free(&self) -> Ps {
         self.free

@@ -16,6 +16,8 @@ pub fn ns(value: f64) -> Ps {
 pub enum Event {
     /// The application of a QP rings the doorbell.
     Doorbell(u32),
+    /// WQEs of a QP whose context or translations had to be fetched are on the NIC.
+    Fetched(u32),
     /// A host's wire, or its internal loopback path, may take the next burst.
     Egress(u32),
     /// The internal loopback path of a host may take the next burst.

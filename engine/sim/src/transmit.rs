@@ -6,38 +6,30 @@ use crate::plan::{AETH, CELL, DETH, PACKET_OVERHEAD, Path, RETH};
 use crate::time::Ps;
 use crate::world::{Burst, Carries, World};
 
-/// Most QPs that wait for credits and are let go by one acknowledgement.
-const CREDIT_WAKE: usize = 4;
-
 impl World<'_> {
     /// Lets a requester wait for a turn if it has work that may go.
     pub fn queue_requester(&mut self, qp: u32) {
         let flow = self.flow_of(qp);
         let (from, next) = (flow.from, flow.request(self.qps[qp as usize].next));
-        let (op, reliable_send) = (next.op, next.op == Opcode::Send && flow.qp_type == QpType::Rc);
+        let op = next.op;
         let state = &mut self.qps[qp as usize];
-        if state.queued || state.next == state.posted {
+        if state.queued || state.next == state.available {
             return;
         }
         if op == Opcode::Read && state.reads_in_flight >= self.model.transmit.max_reads {
             return;
         }
         state.queued = true;
-        let host = self.hosts.get_mut(from);
-        if reliable_send && host.sends_in_flight >= self.model.transmit.send_credits {
-            host.credit_waiters.push_back(qp);
-        } else {
-            host.ready_qps.push_back((qp, false));
-        }
+        self.hosts.get_mut(from).requesters.push_back(qp);
     }
 
     /// RC SENDs were acknowledged: their credits let waiting QPs go.
     pub fn return_credits(&mut self, at: Host, count: u64) {
         let host = self.hosts.get_mut(at);
         host.sends_in_flight = host.sends_in_flight.saturating_sub(count as u32);
-        for _ in 0..CREDIT_WAKE {
+        for _ in 0..count {
             let Some(qp) = host.credit_waiters.pop_front() else { break };
-            host.ready_qps.push_back((qp, false));
+            host.requesters.push_back(qp);
         }
     }
 
@@ -47,7 +39,7 @@ impl World<'_> {
         let state = &mut self.qps[qp as usize];
         if !state.answering && state.reads_owed > 0 {
             state.answering = true;
-            self.hosts.get_mut(to).ready_qps.push_back((qp, true));
+            self.hosts.get_mut(to).responders.push_back(qp);
         }
     }
 
@@ -58,17 +50,36 @@ impl World<'_> {
             if host.turns >= self.costs.turns || host.staged >= self.costs.staging {
                 return;
             }
-            let Some((qp, responder)) = host.ready_qps.pop_front() else { return };
-            if responder {
+            host.responder_next = !host.responder_next;
+            let responder = if host.responder_next { host.responders.pop_front() } else { None };
+            if let Some(qp) = responder {
                 self.qps[qp as usize].answering = false;
                 self.answer_turn(qp);
                 self.queue_responder(qp);
+                continue;
+            }
+            let Some(qp) = host.requesters.pop_front() else {
+                if host.responders.is_empty() {
+                    return;
+                }
+                continue;
+            };
+            if self.lacks_credit(qp) {
+                self.hosts.get_mut(at).credit_waiters.push_back(qp);
             } else {
                 self.qps[qp as usize].queued = false;
                 self.request_turn(qp);
                 self.queue_requester(qp);
             }
         }
+    }
+
+    /// Whether the next request is an RC SEND and the responder's credits are used up.
+    fn lacks_credit(&self, qp: u32) -> bool {
+        let flow = self.flow_of(qp);
+        let op = flow.request(self.qps[qp as usize].next).op;
+        flow_sends(flow.qp_type, op, 1) > 0
+            && self.hosts.get(flow.from).sends_in_flight >= self.model.transmit.send_credits
     }
 
     /// A turn of a requester: as many cells as it may send.
@@ -91,11 +102,12 @@ impl World<'_> {
             wire: 0,
             messages: 0,
             ready: 0,
+            context: 0,
             turn: true,
         };
         let (mut next, mut offset, mut cells_left) = (state.next, state.offset, flow.turn);
-        let (mut started, mut elements, mut ordered, mut wqe_blocks, mut spilled) = (0, 0, 0, 0, false);
-        while next < state.posted && cells_left > 0 {
+        let (mut elements, mut ordered, mut wqe_blocks, mut spilled) = (0, 0, 0, false);
+        while next < state.available && cells_left > 0 {
             let request = flow.request(next);
             if (request.op == Opcode::Read) != read || (read && burst.messages >= reads_left) {
                 break;
@@ -106,7 +118,6 @@ impl World<'_> {
                 break;
             }
             if offset == 0 {
-                started += 1;
                 wqe_blocks += request.blocks;
             }
             spilled |= request.spilled;
@@ -137,15 +148,12 @@ impl World<'_> {
         if read {
             burst.wire = burst.packets * (PACKET_OVERHEAD + RETH);
         }
-        // Lookup, WQE fetch and gather follow one another; each claims its share of the parts now and adds its wait.
         let now = self.now;
-        let mut ready = self.look_up(qp, state.next, started, op);
         if wqe_blocks > 0 {
-            ready += self.dma_read(at, Path::Local, wqe_blocks * 64, wqe_blocks.div_ceil(8)) - now;
+            // WQEs are read ahead, from the doorbell on; what they take of PCIe is taken here.
+            self.dma_read(at, Path::Local, wqe_blocks * 64, wqe_blocks.div_ceil(8));
         }
-        if !read {
-            ready += self.gather(at, burst.payload, elements.max(1), qp, spilled) - now;
-        }
+        let ready = if read { now } else { self.gather(at, burst.payload, elements.max(1), qp, spilled) };
         if !read {
             self.ordered_reads(at, path, ordered);
         }
@@ -180,9 +188,10 @@ impl World<'_> {
             wire: 0,
             messages: 0,
             ready: 0,
+            context: 0,
             turn: true,
         };
-        let (mut cells_left, mut pieces) = (flow.turn, 0);
+        let (mut cells_left, mut pieces) = (flow.answer_turn, 0);
         while state.reads_owed > 0 && cells_left > 0 && flow.request(state.answer).op == Opcode::Read {
             let request = flow.request(state.answer);
             let rest = request.bytes - state.answer_offset;
@@ -208,47 +217,6 @@ impl World<'_> {
         let ready = self.dma_read(at, path, burst.payload, pieces);
         self.qps[qp as usize] = state;
         self.stage(burst, ready);
-    }
-
-    /// Looks up the QP's context and the translations of the requests that start; says when all are on the NIC.
-    fn look_up(&mut self, qp: u32, first: u64, started: u64, op: Opcode) -> Ps {
-        let flow = &self.plan.flows[self.qps[qp as usize].flow as usize];
-        let (model, now) = (&self.model, self.now);
-        let host = self.hosts.get_mut(flow.from);
-        let remote = flow.keeps_remote_state(op);
-        let lines = if remote { model.icm.rc_write_lines } else { 1 };
-        let mut ready = now;
-        host.counts.icm_cache_miss += pressure(u64::from(flow.qps) * lines, model.icm.context_lines);
-        if !host.contexts.touch(2 * qp as usize, lines) {
-            for _ in 0..lines {
-                ready = ready.max(host.icm.serve(now, self.costs.pcie_read));
-                host.icm_contexts += self.costs.pcie_read;
-                host.counts.icm_cache_miss += 1.0;
-            }
-        }
-        let index = u64::from(qp - flow.first_qp);
-        let group = flow.batch.min(u64::from(model.transmit.lookup_group));
-        let (mut wr, end) = (first + u64::from(self.qps[qp as usize].offset > 0), first + u64::from(self.qps[qp as usize].offset > 0) + started);
-        while wr < end {
-            let last = (wr + group).min(end);
-            let (mut local_missing, mut remote_missing) = (false, false);
-            for wr in wr..last {
-                let local = flow.first_local + (index * flow.mrs_from + wr % flow.mrs_from) as usize;
-                local_missing |= !host.translations.touch(local, 1);
-                if remote {
-                    let remote = flow.first_remote + (index * flow.mrs_to + wr % flow.mrs_to) as usize;
-                    remote_missing |= !host.translations.touch(remote, 1);
-                }
-            }
-            for _ in 0..u32::from(local_missing) + u32::from(remote_missing) {
-                ready = ready.max(host.icm.serve(now, self.costs.pcie_read));
-                host.counts.l0_mtt_miss += 1.0;
-            }
-            wr = last;
-        }
-        let held = u64::from(flow.qps) * (flow.mrs_from + if remote { flow.mrs_to } else { 0 });
-        host.counts.l0_mtt_miss += started as f64 * pressure(held, model.icm.translations);
-        ready
     }
 
     /// Gathers the payload of a turn; a QP whose half-gathered list was given up has to gather again.

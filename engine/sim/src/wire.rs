@@ -3,7 +3,7 @@
 use kelpie_spaces::{Host, QpType};
 
 use crate::time::{Event, Ps};
-use crate::world::{Burst, Carries, World};
+use crate::world::{Burst, Carries, PACKET_RATE_SLACK, World};
 
 impl World<'_> {
     /// Schedules the next burst of a host when it may go.
@@ -43,17 +43,15 @@ impl World<'_> {
                 None
             };
             if let Some(mut burst) = burst {
-                // Packets pass the shared pipeline while the burst goes out; the wire waits where that is slower.
-                let processed = host.shared.serve(now, self.costs.packet * burst.packets);
-                let span = self.costs.wire_time(burst.wire);
-                let sent = host.wire.serve(now, span).max(processed);
-                let waited = sent - host.wire.free();
-                host.wire.serve(now, waited);
-                host.wire.busy -= waited;
+                // Sending comes first in the shared pipeline: it takes its share and leaves receiving the rest.
+                host.shared.serve(now, self.costs.packet * burst.packets);
+                let paced = host.packet_rate.serve(now, self.costs.transmit_packet * burst.packets);
+                let sent = host.wire.serve(now, self.costs.wire_time(burst.wire));
+                host.wire.hold_until(paced.saturating_sub(PACKET_RATE_SLACK).max(sent));
                 burst.ready = now + self.costs.link;
                 host.to_switch.push_back(burst);
                 self.events.at(burst.ready, Event::AtSwitch(at as u32));
-                self.sent(&burst, sent);
+                self.sent(&burst);
             }
         }
         self.start_turns(at);
@@ -65,7 +63,7 @@ impl World<'_> {
         let now = self.now;
         let host = self.hosts.get_mut(at);
         let Some(burst) = host.out_loop.front() else { return };
-        if host.filled + burst.wire > self.costs.buffer {
+        if host.looped + burst.wire > self.costs.loopback_fill {
             return;
         }
         let time = burst.ready.max(now).max(host.loopback.free());
@@ -75,7 +73,7 @@ impl World<'_> {
         }
     }
 
-    /// A burst turns round inside the NIC: no rate limit but the shared pipeline, no pause, only a full buffer stops it.
+    /// A burst turns round inside the NIC: no rate limit but its share of the receive buffer.
     pub fn loopback(&mut self, at: Host) {
         let now = self.now;
         let host = self.hosts.get_mut(at);
@@ -83,7 +81,7 @@ impl World<'_> {
             return;
         }
         host.loopback_at = Ps::MAX;
-        let room = |burst: &Burst| burst.ready <= now && host.filled + burst.wire <= self.costs.buffer;
+        let room = |burst: &Burst| burst.ready <= now && host.looped + burst.wire <= self.costs.loopback_fill;
         if host.loopback.free() <= now
             && host.out_loop.front().is_some_and(room)
             && let Some(mut burst) = host.out_loop.pop_front()
@@ -91,7 +89,7 @@ impl World<'_> {
             let processed = host.shared.serve(now, self.costs.packet * burst.packets);
             host.loopback.serve(now, processed - now);
             burst.ready = now;
-            self.sent(&burst, processed);
+            self.sent(&burst);
             self.fill_buffer(at, burst);
         }
         self.start_turns(at);
@@ -99,8 +97,7 @@ impl World<'_> {
     }
 
     /// A burst has left: its turn ends, and without acknowledgements its messages are complete.
-    fn sent(&mut self, burst: &Burst, at: Ps) {
-        let _ = at;
+    fn sent(&mut self, burst: &Burst) {
         self.packets += burst.packets;
         if burst.turn {
             let host = self.hosts.get_mut(burst.from);
@@ -165,10 +162,15 @@ impl World<'_> {
     }
 
     /// A burst enters the receive buffer; over the XOFF threshold the switch port is paused.
-    fn fill_buffer(&mut self, at: Host, burst: Burst) {
+    fn fill_buffer(&mut self, at: Host, mut burst: Burst) {
+        burst.context = self.arriving_context(at, &burst);
         let now = self.now;
         let host = self.hosts.get_mut(at);
-        host.filled += burst.wire;
+        if burst.from == burst.to {
+            host.looped += burst.wire;
+        } else {
+            host.filled += burst.wire;
+        }
         host.buffer.push_back(burst);
         if host.filled > self.costs.xoff && !host.holding.is_on() {
             host.holding.on(now);
@@ -178,10 +180,14 @@ impl World<'_> {
     }
 
     /// A burst has left the receive buffer; under the XON threshold the switch port is resumed.
-    pub fn drain_buffer(&mut self, at: Host, wire: u64) {
+    pub fn drain_buffer(&mut self, at: Host, burst: &Burst) {
         let now = self.now;
         let host = self.hosts.get_mut(at);
-        host.filled -= wire;
+        if burst.from == burst.to {
+            host.looped -= burst.wire;
+        } else {
+            host.filled -= burst.wire;
+        }
         if host.holding.is_on() && host.filled < self.costs.xon {
             host.holding.off(now);
             self.events.at(now + self.costs.link, Event::SwitchResume(at as u32));

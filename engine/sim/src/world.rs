@@ -45,6 +45,8 @@ pub struct Burst {
     pub messages: u64,
     /// When its data are at the NIC; then, in the receive buffer, when its first packet arrives.
     pub ready: Ps,
+    /// When the responder's context is on the NIC.
+    pub context: Ps,
     /// Whether it holds a transmit turn.
     pub turn: bool,
 }
@@ -55,11 +57,17 @@ pub struct Qp {
     pub flow: u32,
     /// Work requests posted, next to start with the offset in its message, completed, seen by the application.
     pub posted: u64,
+    /// Where it began.
+    pub first: u64,
     pub next: u64,
     pub offset: u64,
     pub done: u64,
     pub seen: u64,
-    pub posting: bool,
+    /// Batches that the application is about to post.
+    pub posts_left: u64,
+    /// Work requests that the NIC may start, and when the rest is there at the earliest.
+    pub available: u64,
+    pub fetched: Ps,
     /// Whether it waits for a turn as requester, and as responder of READs.
     pub queued: bool,
     pub answering: bool,
@@ -96,8 +104,10 @@ pub struct Outcome {
 pub struct HostState {
     pub cores: Vec<Ps>,
     pub core_wait: Ps,
-    /// QPs that wait for a turn: QP and whether as responder.
-    pub ready_qps: VecDeque<(u32, bool)>,
+    /// QPs that wait for a turn as requester, and as responder of READs; the two alternate.
+    pub requesters: VecDeque<u32>,
+    pub responders: VecDeque<u32>,
+    pub responder_next: bool,
     pub turns: u32,
     pub staged: u64,
     pub out_wire: VecDeque<Burst>,
@@ -105,6 +115,7 @@ pub struct HostState {
     pub out_acks: VecDeque<Burst>,
     pub last_ready: Ps,
     pub wire: Server,
+    pub packet_rate: Server,
     pub egress_at: Ps,
     pub loopback: Server,
     pub loopback_at: Ps,
@@ -114,7 +125,9 @@ pub struct HostState {
     // Receive side.
     pub from_switch: VecDeque<Burst>,
     pub buffer: VecDeque<Burst>,
+    /// Fill of the receive buffer by traffic from the wire, and by loopback traffic. Units: bytes.
     pub filled: u64,
+    pub looped: u64,
     pub receiving: Option<(Burst, Outcome)>,
     pub receive_busy: Ps,
     /// This NIC holds its switch port.
@@ -137,7 +150,7 @@ pub struct HostState {
     pub pcie_read: Server,
     pub restaged: Ps,
     pub pcie_write: Server,
-    pub barrier_pending: bool,
+    pub barriers_pending: u64,
     pub barriers: Ps,
     pub interconnect: Server,
     pub redirect_read: Server,
@@ -168,6 +181,8 @@ pub struct Costs {
     pub redirect_write_ps_per_byte: f64,
     pub link: Ps,
     pub packet: Ps,
+    /// A packet at the specified rate of one direction.
+    pub transmit_packet: Ps,
     pub pcie_read: Ps,
     pub interconnect: Ps,
     pub write_credit: Ps,
@@ -183,7 +198,7 @@ pub struct Costs {
     pub poll: Ps,
     pub staging: u64,
     pub turns: u32,
-    pub buffer: u64,
+    pub loopback_fill: u64,
     pub xoff: u64,
     pub xon: u64,
     pub switch_xoff: u64,
@@ -204,6 +219,7 @@ impl Costs {
             redirect_write_ps_per_byte: per_byte(model.host.redirect_write_gbps),
             link: ns(model.port.link_delay_ns),
             packet: ns(model.shared_pipeline.packet_ns),
+            transmit_packet: ns(1e3 / model.port.max_mpps),
             pcie_read: read,
             interconnect: ns(model.host.interconnect_latency_ns),
             write_credit: (model.pcie.write_credit_kib * 1024.0 * pcie_ps_per_byte) as Ps,
@@ -219,7 +235,7 @@ impl Costs {
             poll: ns(model.posting.poll_ns),
             staging: bytes(model.transmit.staging_kib),
             turns: model.transmit.processing_units * model.transmit.stages,
-            buffer: bytes(model.receive.buffer_kib),
+            loopback_fill: bytes(model.receive.loopback_kib),
             xoff: bytes(model.receive.xoff_kib),
             xon: bytes(model.receive.xon_kib),
             switch_xoff: bytes(model.switch.xoff_kib),
@@ -231,6 +247,11 @@ impl Costs {
         (bytes as f64 * self.wire_ps_per_byte) as Ps
     }
 }
+
+/// Time for which the packet rate may exceed the specified one, as long as its mean does not.
+///
+/// Source: our choice, a queue of some dozens of descriptors before the packet scheduler.
+pub const PACKET_RATE_SLACK: Ps = 2_000_000;
 
 /// Everything that changes during a run.
 #[derive(Debug)]
@@ -254,7 +275,11 @@ impl<'m> World<'m> {
     pub fn new(model: &'m Model, plan: Plan) -> Self {
         let mut qps = Vec::with_capacity(plan.qps as usize);
         for (index, flow) in plan.flows.iter().enumerate() {
-            qps.extend((0..flow.qps).map(|_| Qp { flow: index as u32, recv_posted: flow.recv_depth, ..Qp::default() }));
+            qps.extend((0..flow.qps).map(|qp| {
+                let (wr, offset) = flow.start_of(qp);
+                let started = Qp { posted: wr, available: wr, next: wr, done: wr, seen: wr, first: wr, answer: wr, offset, ..Qp::default() };
+                Qp { flow: index as u32, recv_posted: flow.recv_depth, ..started }
+            }));
         }
         let host = |host: Host| HostState::new(model, &plan, host);
         let mut world = Self {
@@ -269,11 +294,51 @@ impl<'m> World<'m> {
             qps,
             plan,
         };
+        world.warm_caches();
         for qp in 0..world.qps.len() as u32 {
             world.lock_receives(qp);
-            world.post_when_room(qp, 0);
+            world.fill_send_queue(qp);
         }
+        Host::BOTH.into_iter().for_each(|host| world.start_turns(host));
         world
+    }
+
+    /// Brings the caches to where long-running applications leave them: everything was used once, in order.
+    fn warm_caches(&mut self) {
+        for flow in &self.plan.flows {
+            let remote = flow.pattern.iter().any(|request| flow.keeps_remote_state(request.op));
+            let lines = if remote { self.model.icm.rc_write_lines } else { 1 };
+            for index in 0..flow.qps {
+                let qp = (flow.first_qp + index) as usize;
+                let from = self.hosts.get_mut(flow.from);
+                from.contexts.touch(2 * qp, lines);
+                if flow.retains_list() {
+                    from.retained.touch(2 * qp, flow.mtu);
+                }
+                let to = self.hosts.get_mut(flow.to);
+                if flow.retains_message() {
+                    to.retained.touch(2 * qp + 1, flow.mtu);
+                }
+                to.contexts.touch(2 * qp + 1, 1);
+            }
+            // QPs take turns and each goes on to its next MR, so that is the order in which translations were used.
+            let qps = flow.qps as usize;
+            let (mrs_from, mrs_to) = (flow.mrs_from as usize, flow.mrs_to as usize);
+            for mr in 0..mrs_from.max(mrs_to) {
+                for qp in 0..qps {
+                    let from = self.hosts.get_mut(flow.from);
+                    if mr < mrs_from {
+                        from.translations.touch(flow.first_local + qp * mrs_from + mr, 1);
+                    }
+                    if remote && mr < mrs_to {
+                        from.translations.touch(flow.first_remote + qp * mrs_to + mr, 1);
+                    }
+                    if mr < mrs_to {
+                        self.hosts.get_mut(flow.to).translations.touch(flow.first_target + qp * mrs_to + mr, 1);
+                    }
+                }
+            }
+        }
     }
 
     /// Runs until `end` or for `max_events`; says how many events were handled.
@@ -295,6 +360,7 @@ impl<'m> World<'m> {
         let host = |index: u32| Host::BOTH[index as usize];
         match event {
             Event::Doorbell(qp) => self.doorbell(qp),
+            Event::Fetched(qp) => self.fetched(qp),
             Event::Egress(index) => self.egress(host(index)),
             Event::Loopback(index) => self.loopback(host(index)),
             Event::AtSwitch(index) => self.at_switch(host(index)),
@@ -329,7 +395,9 @@ impl HostState {
         Self {
             cores: vec![0; model.posting.cores as usize],
             core_wait: 0,
-            ready_qps: VecDeque::new(),
+            requesters: VecDeque::new(),
+            responders: VecDeque::new(),
+            responder_next: false,
             turns: 0,
             staged: 0,
             out_wire: VecDeque::new(),
@@ -337,6 +405,7 @@ impl HostState {
             out_acks: VecDeque::new(),
             last_ready: 0,
             wire: Server::default(),
+            packet_rate: Server::default(),
             egress_at: Ps::MAX,
             loopback: Server::default(),
             loopback_at: Ps::MAX,
@@ -345,6 +414,7 @@ impl HostState {
             from_switch: VecDeque::new(),
             buffer: VecDeque::new(),
             filled: 0,
+            looped: 0,
             receiving: None,
             receive_busy: 0,
             holding: Spell::default(),
@@ -365,7 +435,7 @@ impl HostState {
             pcie_read: Server::default(),
             restaged: 0,
             pcie_write: Server::default(),
-            barrier_pending: false,
+            barriers_pending: 0,
             barriers: 0,
             interconnect: Server::default(),
             redirect_read: Server::default(),

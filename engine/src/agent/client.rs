@@ -29,7 +29,9 @@ pub enum ClientError {
         source: std::io::Error,
     },
     /// The agent speaks another version.
-    #[error("the agent at {address} speaks {theirs}, this controller {PROTOCOL}: use the same version of kelpie on both")]
+    #[error(
+        "the agent at {address} speaks {theirs}, this controller {PROTOCOL}: use the same version of kelpie on both"
+    )]
     Version {
         /// Address as written.
         address: String,

@@ -20,7 +20,6 @@ const KEEPALIVE: Duration = Duration::from_secs(2);
 /// Small messages at once, and notice of a peer that is gone.
 fn tune(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
-    let keepalive =
-        TcpKeepalive::new().with_time(KEEPALIVE).with_interval(Duration::from_secs(1)).with_retries(3);
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(Duration::from_secs(1)).with_retries(3);
     SockRef::from(stream).set_tcp_keepalive(&keepalive)
 }

@@ -124,8 +124,7 @@ impl Agent {
         let hello: Hello =
             timeout(HELLO_DEADLINE, wire.receive()).await.unwrap_or(Err(WireError::Deadline(HELLO_DEADLINE)))?;
         drop(stranger);
-        let mut welcome =
-            Welcome { kelpie: PROTOCOL.to_owned(), agent: self.name.clone(), busy: false, refused: None };
+        let mut welcome = Welcome { kelpie: PROTOCOL.to_owned(), agent: self.name.clone(), busy: false, refused: None };
         if hello.kelpie != PROTOCOL {
             let theirs: String = hello.kelpie.chars().take(NAME_LIMIT).collect();
             welcome.refused = Some(format!("this agent speaks {PROTOCOL}, the controller {theirs}"));

@@ -191,7 +191,9 @@ fn bytes_that_are_no_protocol_end_the_connection_and_nothing_else() {
         stream.write_all(&bytes).expect("sends");
         assert!(matches!(stream.read(&mut [0; 16]), Ok(0) | Err(_)), "no answer to {bytes:?}");
     }
-    for bytes in [too_long(FRAME_LIMIT), b"\0\0\0\x07\"reboot".to_vec(), b"\0\0\0\x07\"start\"\0\0\0\x07\"start\"".to_vec()] {
+    for bytes in
+        [too_long(FRAME_LIMIT), b"\0\0\0\x07\"reboot".to_vec(), b"\0\0\0\x07\"start\"\0\0\0\x07\"start\"".to_vec()]
+    {
         let mut stream = hello_when_free(&agent, "odd");
         stream.write_all(&bytes).expect("sends");
         let mut rest = Vec::new();

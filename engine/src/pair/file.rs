@@ -128,8 +128,8 @@ impl PairFile {
     /// # Errors
     /// Where it breaks a rule.
     pub fn from_yaml(path: &Path, text: &str) -> Result<Self, PairFileError> {
-        let pair: PairFile = serde_yaml::from_str(text)
-            .map_err(|source| PairFileError::Syntax { path: path.to_owned(), source })?;
+        let pair: PairFile =
+            serde_yaml::from_str(text).map_err(|source| PairFileError::Syntax { path: path.to_owned(), source })?;
         match pair.broken_rule() {
             Some((key, rule)) => Err(PairFileError::Rule { path: path.to_owned(), key, rule }),
             None => Ok(pair),

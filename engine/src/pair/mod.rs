@@ -72,8 +72,7 @@ impl PairSubsystem {
     /// # Errors
     /// As `open`.
     pub fn of(file: PairFile) -> Result<Self, PairError> {
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(PairError::Runtime)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(PairError::Runtime)?;
         let mut agents = Agents { file, clients: PerHost::default() };
         let ports = runtime.block_on(agents.ready(PATIENCE_AT_OPEN)).map_err(PairError::Host)?;
         let bounds = match agents.file.bounds {
@@ -134,8 +133,7 @@ impl Agents {
 
     async fn traffic(&mut self, workload: &Workload, timing: Timing) -> Result<Measurement, MeasureError> {
         let ports = PerHost { a: self.file.hosts.a.port(), b: self.file.hosts.b.port() };
-        let set_up =
-            |host: Host| Request::SetUp { host, port: ports.get(host).clone(), workload: workload.clone() };
+        let set_up = |host: Host| Request::SetUp { host, port: ports.get(host).clone(), workload: workload.clone() };
         let endpoints = self.both(set_up, Reply::into_endpoints).await?;
         let peers = |host: Host| Request::Connect { peers: peers_of(host, &endpoints) };
         self.both(peers, Reply::into_done).await?;
@@ -168,8 +166,7 @@ impl Agents {
         take: fn(Reply) -> Option<T>,
     ) -> Result<PerHost<T>, MeasureError> {
         let (to_a, to_b) = (request(Host::A), request(Host::B));
-        let (a, b) =
-            tokio::join!(ask(&mut self.clients.a, &to_a, take), ask(&mut self.clients.b, &to_b, take));
+        let (a, b) = tokio::join!(ask(&mut self.clients.a, &to_a, take), ask(&mut self.clients.b, &to_b, take));
         let named = |host, request: &Request, answer: Result<T, ClientError>| {
             answer.map_err(|error| failure(host, request.name(), error))
         };

@@ -95,8 +95,10 @@ mod tests {
 
     #[test]
     fn roce_v2_over_ipv4_comes_first() {
+        /// Address and type of each entry, the index that is wanted, the index that is chosen.
+        type Case<'a> = (&'a [(&'a str, &'a str)], Option<u8>, Option<u8>);
         let v1 = "IB/RoCE v1";
-        let table: &[(&[(&str, &str)], Option<u8>, Option<u8>)] = &[
+        let table: &[Case<'_>] = &[
             (&[(LINK_LOCAL, v1), (LINK_LOCAL, "RoCE v2"), (IPV4, v1), (IPV4, "RoCE v2")], None, Some(3)),
             (&[(LINK_LOCAL, v1), (LINK_LOCAL, "RoCE v2"), (EMPTY, "RoCE v2")], None, Some(1)),
             (&[(LINK_LOCAL, v1)], None, Some(0)),

@@ -54,8 +54,8 @@ impl Cq {
     pub fn poll<'a>(&self, room: &'a mut Completions) -> Result<&'a [ibv_wc], VerbsError> {
         // SAFETY: the queue exists and there is room for as many completions as are asked for.
         let count = unsafe { ibv_poll_cq(self.raw(), POLL_BATCH as i32, room.0.as_mut_ptr().cast()) };
-        let count = usize::try_from(count)
-            .map_err(|_| VerbsError::from_status("ibv_poll_cq", self.context.name(), count))?;
+        let count =
+            usize::try_from(count).map_err(|_| VerbsError::from_status("ibv_poll_cq", self.context.name(), count))?;
         // SAFETY: the first `count` completions, at most POLL_BATCH, were written.
         Ok(unsafe { std::slice::from_raw_parts(room.0.as_ptr().cast(), count.min(POLL_BATCH)) })
     }

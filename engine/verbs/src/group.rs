@@ -80,8 +80,7 @@ impl Group {
         }
         if let Some(recv) = &self.plan.recv {
             let memories = self.memories();
-            let mut responder =
-                Responder::new(recv, self.plan.mtu, self.plan.qps, self.plan.caps.recv_wr, memories);
+            let mut responder = Responder::new(recv, self.plan.mtu, self.plan.qps, self.plan.caps.recv_wr, memories);
             let named = |(index, source): (u32, _)| VerbsError::Verb {
                 verb: "ibv_post_recv",
                 object: self.qp_name(index),
@@ -99,7 +98,9 @@ impl Group {
             let per_qp = self.plan.remote.mrs as usize;
             if peer.qps.iter().any(|qp| qp.mrs.len() != per_qp) {
                 let flow = self.plan.id.flow;
-                return Err(VerbsError::Protocol(format!("flow {flow}: the peer names other than {per_qp} MRs per QP")));
+                return Err(VerbsError::Protocol(format!(
+                    "flow {flow}: the peer names other than {per_qp} MRs per QP"
+                )));
             }
             let regions = peer.qps.iter().flat_map(|qp| &qp.mrs).map(|mr| Region { address: mr.0, key: mr.1 });
             let remote = Memories { regions: regions.collect(), per_qp, size: self.plan.remote.mr_size.0 };

@@ -71,9 +71,10 @@ impl LibibverbsHost {
     fn prepare(&mut self, wanted: &Port, plan: &HostPlan) -> Result<Vec<GroupEndpoint>, VerbsError> {
         self.reset();
         let port = self.open(wanted)?;
-        let pinned = plan.groups.iter().map(|group| {
-            u64::from(group.qps) * u64::from(group.memory.mrs).saturating_mul(group.memory.mr_size.0)
-        });
+        let pinned = plan
+            .groups
+            .iter()
+            .map(|group| u64::from(group.qps) * u64::from(group.memory.mrs).saturating_mul(group.memory.mr_size.0));
         check_budget(pinned.fold(0, u64::saturating_add))?;
         let limit = port.state.active_mtu;
         if let Some(group) = plan.groups.iter().find(|group| group.mtu.bytes() > limit) {
@@ -123,6 +124,7 @@ impl LibibverbsHost {
     fn read(&mut self) -> Result<HostReading, VerbsError> {
         let Stage::Running(traffic) = &self.stage else { return Err(not_running()) };
         let share = traffic.share();
+        share.catch_up();
         let at_nanos = u64::try_from(traffic.started().elapsed().as_nanos()).unwrap_or(u64::MAX);
         let groups = share.counts();
         // Without counters of the port there is still the engine's count: a missing counter is missing.

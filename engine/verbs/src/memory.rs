@@ -35,7 +35,9 @@ impl Arena {
     pub fn new(device: Device, length: usize) -> Result<Self, VerbsError> {
         let node = match device {
             Device::Dram(node) => node,
-            Device::Gpu(_) => return Err(VerbsError::Unsupported(format!("{device}: GPU memory is not supported yet"))),
+            Device::Gpu(_) => {
+                return Err(VerbsError::Unsupported(format!("{device}: GPU memory is not supported yet")));
+            }
         };
         if node > 0 && !Path::new(NODES).join(format!("node{node}")).exists() {
             return Err(VerbsError::Unsupported(format!("{device}: this host has no NUMA node {node}")));

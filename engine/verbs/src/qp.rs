@@ -178,9 +178,8 @@ impl Qp {
 
     fn modify(&self, mut attributes: ibv_qp_attr, mask: ibv_qp_attr_mask, way: &str) -> Result<(), VerbsError> {
         // SAFETY: the QP exists; the attributes live through the call.
-        let status = unsafe {
-            (self.pd.context().library().modify_qp)(self.raw.as_ptr(), &raw mut attributes, mask.0 as i32)
-        };
+        let status =
+            unsafe { (self.pd.context().library().modify_qp)(self.raw.as_ptr(), &raw mut attributes, mask.0 as i32) };
         if status == 0 {
             return Ok(());
         }

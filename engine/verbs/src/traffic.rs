@@ -29,6 +29,9 @@ const SLEEP: Duration = Duration::from_micros(50);
 /// How often asynchronous events are looked for.
 const EVENT_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Longest wait for the thread to count what has completed; a slow pass is some milliseconds.
+const CATCH_UP_LIMIT: Duration = Duration::from_millis(200);
+
 /// Completed work of one group, written by the thread after each pass.
 struct GroupShare {
     id: GroupId,
@@ -43,6 +46,9 @@ pub struct Share {
     outstanding: AtomicU64,
     stop_posting: AtomicBool,
     quit: AtomicBool,
+    /// Passes that readers asked to be waited for, and those of them that are done.
+    asked: AtomicU64,
+    answered: AtomicU64,
     events: Mutex<Vec<String>>,
 }
 
@@ -63,6 +69,8 @@ impl Share {
             outstanding: AtomicU64::new(0),
             stop_posting: AtomicBool::new(false),
             quit: AtomicBool::new(false),
+            asked: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
             events: Mutex::new(Vec::new()),
         }
     }
@@ -92,6 +100,16 @@ impl Share {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         if events.len() < MOST_EVENTS && !events.contains(&text) {
             events.push(text);
+        }
+    }
+
+    /// Waits until everything that has completed by now is counted, so that counters of the port that are read next
+    /// speak of the same moment.
+    pub fn catch_up(&self) {
+        let ticket = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
+        let started = Instant::now();
+        while self.answered.load(Ordering::Acquire) < ticket && started.elapsed() < CATCH_UP_LIMIT {
+            thread::sleep(SLEEP);
         }
     }
 
@@ -178,6 +196,7 @@ fn run(share: &Share, context: &Context, mut groups: Vec<Group>) {
     share.publish(&groups);
     let (mut last_pass, mut last_events, mut full_nanos, mut idle) = (Instant::now(), Instant::now(), 0.0, 0_u32);
     while !share.quit.load(Ordering::Acquire) {
+        let asked = share.asked.load(Ordering::Acquire);
         let post = !share.stop_posting.load(Ordering::Acquire);
         let (mut done, mut ran_low) = (0, 0);
         for group in &mut groups {
@@ -198,6 +217,9 @@ fn run(share: &Share, context: &Context, mut groups: Vec<Group>) {
             share.publish(&groups);
         } else {
             idle = idle.saturating_add(1);
+        }
+        share.answered.store(asked, Ordering::Release);
+        if idle > 0 {
             give_way(idle);
         }
     }
