@@ -95,11 +95,16 @@ pub fn assess(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -
     if deviation <= STABLE_DEVIATION {
         return Assessment::of_symptoms(judge(&mean));
     }
-    let mut each = measurement.samples.iter().map(judge);
-    match each.next() {
-        Some(first) if !first.is_empty() && each.all(|other| other == first) => Assessment::of_symptoms(first),
-        _ => Assessment::of_nothing(Inconclusive::Unstable { deviation }),
+    // Unsteady traffic still shows what every sample shows.
+    let each: Vec<Vec<Symptom>> = measurement.samples.iter().map(judge).collect();
+    let shown: Vec<Symptom> = [Symptom::Pause, Symptom::LowThroughput]
+        .into_iter()
+        .filter(|symptom| each.iter().all(|symptoms| symptoms.contains(symptom)))
+        .collect();
+    if shown.is_empty() {
+        return Assessment::of_nothing(Inconclusive::Unstable { deviation });
     }
+    Assessment::of_symptoms(shown)
 }
 
 /// A measurement with its assessment.

@@ -1,5 +1,6 @@
 //! Which part limits a run, and whose traffic: shares of time, compared the same way for every workload.
 
+use kelpie_monitor::verdict::PAUSE_RATIO;
 use kelpie_spaces::Host;
 
 use crate::time::Ps;
@@ -60,6 +61,7 @@ pub struct Snapshot {
     time: Ps,
     blame: Blame,
     receive_busy: Ps,
+    holding: Ps,
     barriers: Ps,
     restaged: Ps,
     fetches: [Ps; 3],
@@ -80,6 +82,7 @@ impl Snapshot {
             time: world.now,
             blame: state.blame.clone(),
             receive_busy: state.receive_busy,
+            holding: state.holding.total(world.now),
             barriers: state.barriers,
             restaged: state.restaged,
             fetches: [0, 1, 2].map(|index| state.fetches[index].busy / state.fetches[index].len() as u64),
@@ -132,7 +135,10 @@ fn receive_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f
     let name = if CAUSES[cause].0 == Cause::PcieWrite && barriers >= STALL_SHARE { "pcie_ordering" } else { CAUSES[cause].1 };
     let flow = (0..flows).max_by_key(|flow| (spent(*flow, cause), std::cmp::Reverse(*flow))).unwrap_or(0);
     let busy = (state.receive_busy - before.receive_busy) as f64 / window;
-    parts.push((busy, format!("{name}:{}", world.plan.flows[flow].traffic)));
+    // A receiver that holds its port is behind by definition, however its busy time is spread.
+    let holding = (state.holding.total(world.now) - before.holding) as f64 / window;
+    let share = if holding > PAUSE_RATIO { 1.0 } else { busy };
+    parts.push((share, format!("{name}:{}", world.plan.flows[flow].traffic)));
 }
 
 fn other_parts(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f64, String)>) {
