@@ -122,8 +122,8 @@ impl Lab {
             for guest in &guests {
                 guest.wait_ready(BOOT_LIMIT)?;
             }
-            self.write_pair(&guests)?;
         }
+        self.write_pair(&guests)?;
         for guest in &guests {
             guest.wait_agent(Duration::from_secs(60))?;
         }
