@@ -1,7 +1,7 @@
 # `make run` and `make test` set up what they need and may be run again at any time, as root or with sudo.
 
 # Experiments of the campaign that `make run` shows.
-BUDGET ?= 400
+BUDGET ?= 1500
 
 SHELL := /bin/bash
 CARGO := . scripts/cargo-env.sh && cargo
