@@ -15,7 +15,7 @@ fn show(s: &mut SimSubsystem, name: &str, p: &Point) {
     let a = assess(&w, &b, &m);
     let mean = m.mean().unwrap();
     let d: Vec<String> = mean.directions.iter().map(|d| format!("{}{} {:.1}G w{:.0}% p{:.1}M", d.from, d.to, d.goodput_bps/1e9, 100.0*d.wire_bps/b.max_bps, d.packets_per_sec/1e6)).collect();
-    if std::env::var("V").is_ok() { for (k,v) in &mean.counters.b { println!("        b {k} {v:.0}"); } } let p = mean.pause.unwrap();
+    if std::env::var("S").is_ok() { for s in &m.samples { println!("   {:.0}G {:?} {:?}", s.directions[0].goodput_bps/1e9, s.pause.map(|p| p.a.tx), s.counters.a); } } if std::env::var("V").is_ok() { for (k,v) in &mean.counters.b { println!("        b {k} {v:.0}"); } } let p = mean.pause.unwrap();
     println!("{name:34} {:?} {:?} pause tx {:.1}/{:.1} [{}] {} {:.0}ms {}k sq {:.2}", a.verdict, a.symptoms, p.a.tx*100.0, p.b.tx*100.0, d.join(", "), s.limiting(), el.as_secs_f64()*1e3, s.packets()/1000,
       mean.counters.a.get("engine_send_queue_full_ratio").copied().unwrap_or(-1.0));
 }

@@ -3,6 +3,7 @@
 use kelpie_monitor::verdict::PAUSE_RATIO;
 use kelpie_spaces::Host;
 
+use crate::plan::FlowPlan;
 use crate::time::Ps;
 use crate::world::World;
 
@@ -33,6 +34,16 @@ const CAUSES: [(Cause, &str); 10] = [
     (Cause::SocketInterconnect, "socket_interconnect"),
     (Cause::PeerToPeerRedirect, "peer_to_peer_redirect"),
 ];
+
+/// Traffic on the ways between NIC and memory, as seen from the NIC.
+const DMA_WRITE: &str = "DMA_WRITE";
+const DMA_READ: &str = "DMA_READ";
+
+impl Cause {
+    fn is_way_to_memory(self) -> bool {
+        matches!(self, Cause::PcieWrite | Cause::SocketInterconnect | Cause::PeerToPeerRedirect)
+    }
+}
 
 /// Work that every receive engine has; a stall counts before it from this share of the time on.
 const STALL_SHARE: f64 = 0.1;
@@ -134,11 +145,13 @@ fn receive_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f
     let barriers = (state.barriers - before.barriers) as f64 / window;
     let name = if CAUSES[cause].0 == Cause::PcieWrite && barriers >= STALL_SHARE { "pcie_ordering" } else { CAUSES[cause].1 };
     let flow = (0..flows).max_by_key(|flow| (spent(*flow, cause), std::cmp::Reverse(*flow))).unwrap_or(0);
+    // The ways to memory do not know whose payload they carry.
+    let traffic = if CAUSES[cause].0.is_way_to_memory() { DMA_WRITE } else { &world.plan.flows[flow].traffic };
     let busy = (state.receive_busy - before.receive_busy) as f64 / window;
     // A receiver that holds its port is behind by definition, however its busy time is spread.
     let holding = (state.holding.total(world.now) - before.holding) as f64 / window;
     let share = if holding > PAUSE_RATIO { 1.0 } else { busy };
-    parts.push((share, format!("{name}:{}", world.plan.flows[flow].traffic)));
+    parts.push((share, format!("{name}:{traffic}")));
 }
 
 fn other_parts(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f64, String)>) {
@@ -147,7 +160,7 @@ fn other_parts(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f6
     let share = |now: Ps, then: Ps| (now - then) as f64 / window;
     let from_here = world.plan.flows.iter().find(|flow| flow.from == host);
     let to_here = world.plan.flows.iter().find(|flow| flow.to == host);
-    let mut part = |share: f64, name: &str, flow: Option<&crate::plan::FlowPlan>| {
+    let mut part = |share: f64, name: &str, flow: Option<&FlowPlan>| {
         if let Some(flow) = flow {
             parts.push((share, format!("{name}:{}", flow.traffic)));
         }
@@ -159,15 +172,20 @@ fn other_parts(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f6
     let (icm, contexts) = (share(after.icm, before.icm), share(after.icm_contexts, before.icm_contexts));
     let cache = if 2.0 * contexts > icm { "qp_context_cache" } else { "translation_cache" };
     part(icm, cache, from_here.or(to_here));
-    part(share(after.interconnect, before.interconnect), "socket_interconnect", from_here.or(to_here));
-    part(share(after.redirect, before.redirect), "peer_to_peer_redirect", from_here.or(to_here));
     let restaged = share(after.restaged, before.restaged);
-    let reads = if restaged >= STALL_SHARE { "transmit_staging" } else { "pcie_read" };
-    part(share(after.pcie_read, before.pcie_read), reads, from_here.or(to_here));
+    if restaged >= STALL_SHARE {
+        part(share(after.pcie_read, before.pcie_read), "transmit_staging", from_here);
+    }
     if let Some(flow) = from_here {
         let qps: u32 = world.plan.flows.iter().filter(|flow| flow.from == host).map(|flow| flow.qps).sum();
         part(share(after.core_wait, before.core_wait) / f64::from(qps), "posting", Some(flow));
     }
+    let ways = [
+        ("socket_interconnect", after.interconnect, before.interconnect),
+        ("peer_to_peer_redirect", after.redirect, before.redirect),
+        ("pcie_read", after.pcie_read, before.pcie_read),
+    ];
+    parts.extend(ways.map(|(name, now, then)| (share(now, then), format!("{name}:{DMA_READ}"))));
 }
 
 fn wire_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f64, String)>) {

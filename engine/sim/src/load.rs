@@ -274,6 +274,7 @@ fn check(origin: &str, model: &Model) -> Result<(), ModelError> {
         ("receive_wqe.fetches.UC", receive_wqe.fetches.uc, 256),
         ("receive_wqe.fetches.UD", receive_wqe.fetches.ud, 256),
         ("icm.misses", icm.misses, 256),
+        ("icm.receive_misses", icm.receive_misses, 4096),
         ("icm.doorbell_reads", icm.doorbell_reads, 256),
         ("icm.chain_reads", icm.chain_reads, 256),
         ("sampling.samples", sampling.samples, 100),

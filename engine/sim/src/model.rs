@@ -219,8 +219,10 @@ pub struct Icm {
     pub chain_reads: u32,
     /// Cached translations, one per MR.
     pub translations: u64,
-    /// Misses in flight.
+    /// Misses in flight of the transmit side.
     pub misses: u32,
+    /// Misses in flight of the receive side, which looks up as packets arrive.
+    pub receive_misses: u32,
 }
 
 /// Whether PCIe requests may pass each other.
@@ -313,6 +315,8 @@ pub struct Sampling {
     pub warm_up_max: u32,
     /// Events after which a sample is cut short.
     pub max_events: u64,
+    /// Seed of the noise.
+    pub seed: u64,
     /// Relative standard deviation of measured rates.
     pub noise: f64,
 }

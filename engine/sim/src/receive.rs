@@ -111,9 +111,8 @@ impl World<'_> {
         if host.contexts.touch(2 * burst.qp as usize + 1, 1) {
             return now;
         }
-        host.icm_contexts += self.costs.pcie_read;
         host.counts.icm_cache_miss += 1.0;
-        host.icm.serve(now, self.costs.pcie_read)
+        host.receive_lookups.serve(now, self.costs.pcie_read)
     }
 
     /// Packets with payload, one by one.
@@ -285,7 +284,7 @@ impl World<'_> {
         }
         host.counts.l0_mtt_miss += 1.0;
         // The lookup begins when the burst arrives and overlaps with what the engine does for packets before it.
-        let ready = host.icm.serve(self.now, self.costs.pcie_read);
+        let ready = host.receive_lookups.serve(self.now, self.costs.pcie_read);
         self.stall(at, flow_index, now, ready, Cause::TranslationCache)
     }
 

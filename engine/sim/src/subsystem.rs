@@ -27,6 +27,15 @@ impl SimSubsystem {
         Ok(Self { name: format!("sim:{name_or_path}"), loaded, limiting: String::new(), packets: 0 })
     }
 
+    /// A model from its text, such as [`SimSubsystem::yaml`] gives; `name` is what the subsystem is called.
+    ///
+    /// # Errors
+    /// When it does not fit the format.
+    pub fn from_yaml(name: &str, text: &str) -> Result<Self, ModelError> {
+        let loaded = Loaded::parse(name, text)?;
+        Ok(Self { name: name.to_owned(), loaded, limiting: String::new(), packets: 0 })
+    }
+
     /// Names of the embedded models.
     pub fn names() -> &'static [&'static str] {
         crate::load::names()

@@ -114,7 +114,8 @@ impl World<'_> {
             }
             let rest = request.bytes - offset;
             let cells = if read { 1 } else if offset == 0 { request.cells } else { rest.div_ceil(CELL) };
-            if cells > cells_left && next > state.next {
+            // A turn ends where the next message does not fit, unless packets of it do.
+            if cells > cells_left && next > state.next && cells_left * CELL < flow.mtu.min(request.bytes) {
                 break;
             }
             if offset == 0 {
