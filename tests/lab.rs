@@ -237,6 +237,20 @@ fn the_death_of_an_agent_names_its_host_and_the_next_experiment_runs() {
 }
 
 #[test]
+fn the_death_of_the_controller_leaves_nothing_on_the_hosts() {
+    let Some(lab) = Lab::promised() else { return };
+    let pair = lab.pair(2000);
+    let file = lab.bench.write("workload.yaml", workload("SEND"));
+    let mut controller = lab.command(&["measure", file, "--subsystem", pair]).spawn().expect("the binary starts");
+    lab.wait_for("a", "traffic", |qps, _| qps == 5);
+    controller.kill().expect("it runs");
+    controller.wait().expect("it was ours");
+    let killed = Instant::now();
+    lab.is_clean();
+    assert!(killed.elapsed() < Duration::from_secs(10), "within seconds, not {:?}", killed.elapsed());
+}
+
+#[test]
 fn what_a_guest_does_not_have_is_said_with_its_host() {
     let Some(lab) = Lab::promised() else { return };
     let gpu = workload("WRITE").replacen("dram:0", "gpu:0", 1);

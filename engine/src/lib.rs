@@ -1,6 +1,7 @@
 //! The seam between search and subsystems: one trait, and what both sides of a real pair share. No verbs, no model.
 
 pub mod agent;
+mod chain;
 pub mod host;
 pub mod lab;
 pub mod pair;
@@ -12,5 +13,6 @@ pub mod subsystem;
 #[cfg(test)]
 mod testing;
 
+pub use chain::chain;
 pub use pair::{PairError, PairFile, PairFileError, PairSubsystem};
 pub use subsystem::{MeasureError, Subsystem};

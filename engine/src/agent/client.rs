@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(2);
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// Nothing listens there, or it cannot be reached.
-    #[error("cannot connect to {address}: {source}; is `kelpie agent` running there?")]
+    #[error("cannot connect to {address} (is `kelpie agent` running there?)")]
     Connect {
         /// Address as written.
         address: String,
@@ -55,7 +55,7 @@ pub enum ClientError {
         reason: String,
     },
     /// The connection is of no further use.
-    #[error("agent at {address}: {source}")]
+    #[error("lost the agent at {address}")]
     Wire {
         /// Address as written.
         address: String,

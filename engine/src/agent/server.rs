@@ -14,6 +14,7 @@ use tracing::{info, warn};
 
 use super::tune;
 use super::wire::{Hello, PROTOCOL, Reply, Request, Welcome, Wire, WireError};
+use crate::chain::chain;
 use crate::host::{HostError, VerbsHost};
 use crate::plan::plan;
 
@@ -94,7 +95,7 @@ pub async fn serve_on(listener: TcpListener, name: &str, host: Box<dyn VerbsHost
                 let agent = Arc::clone(&agent);
                 tokio::spawn(async move {
                     if let Err(error) = agent.connection(stream).await {
-                        warn!(%peer, %error, "connection ended");
+                        warn!(%peer, error = chain(&error), "connection ended");
                     }
                 });
             }

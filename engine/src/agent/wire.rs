@@ -155,13 +155,13 @@ pub enum WireError {
     #[error("the connection was closed by the other side")]
     Closed,
     /// Reading or writing failed, or a frame is longer than the limit.
-    #[error("the connection failed: {0}")]
+    #[error("the connection failed")]
     Io(#[from] std::io::Error),
     /// A frame is no message of this protocol.
-    #[error("a message was not understood: {0}")]
+    #[error("a message was not understood")]
     Decode(#[source] serde_json::Error),
     /// A message could not be written as JSON.
-    #[error("a message could not be encoded: {0}")]
+    #[error("a message could not be encoded")]
     Encode(#[source] serde_json::Error),
     /// No answer in time.
     #[error("no answer within {} s", .0.as_secs())]

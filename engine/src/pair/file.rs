@@ -31,7 +31,7 @@ pub enum PairFileError {
         path: PathBuf,
     },
     /// It is no pair file; the text names line and key.
-    #[error("{path}: {source}")]
+    #[error("{path} is no pair file")]
     Syntax {
         /// The file.
         path: PathBuf,
@@ -206,8 +206,8 @@ mod tests {
         ];
         for (from, to, expected) in table {
             let error = PairFile::from_yaml(Path::new("pair.yaml"), &GOOD.replace(from, to)).expect_err(to);
-            let text = error.to_string();
-            assert!(text.starts_with("pair.yaml: ") && text.contains(expected), "{to}: {text}");
+            let text = crate::chain(&error);
+            assert!(text.starts_with("pair.yaml") && text.contains(expected), "{to}: {text}");
         }
     }
 

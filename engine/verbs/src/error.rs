@@ -3,16 +3,17 @@
 use std::io;
 use std::path::PathBuf;
 
+use kelpie_engine::chain;
 use kelpie_engine::host::HostError;
 
 /// A failure at the edge to libibverbs.
 #[derive(Debug, thiserror::Error)]
 pub enum VerbsError {
     /// The library is not installed.
-    #[error("cannot load libibverbs.so.1 ({0}): install libibverbs1 and ibverbs-providers")]
+    #[error("cannot load libibverbs.so.1 (install libibverbs1 and ibverbs-providers)")]
     Library(#[source] libloading::Error),
     /// The library lacks a function.
-    #[error("libibverbs.so.1 has no {symbol}: {source}")]
+    #[error("libibverbs.so.1 has no {symbol}")]
     Symbol {
         /// Name of the function.
         symbol: &'static str,
@@ -29,7 +30,7 @@ pub enum VerbsError {
         found: String,
     },
     /// A verb failed.
-    #[error("{verb} failed for {object}: {source}")]
+    #[error("{verb} failed for {object}")]
     Verb {
         /// Name of the C function.
         verb: &'static str,
@@ -40,7 +41,7 @@ pub enum VerbsError {
         source: io::Error,
     },
     /// A port's addresses could not be read.
-    #[error("cannot read {path}: {source}")]
+    #[error("cannot read {path}")]
     Sysfs {
         /// The file or directory.
         path: PathBuf,
@@ -57,7 +58,7 @@ pub enum VerbsError {
         wanted: String,
     },
     /// Memory could not be mapped or bound.
-    #[error("{operation} of {bytes} bytes failed: {source}")]
+    #[error("{operation} of {bytes} bytes failed")]
     Memory {
         /// Name of the C function.
         operation: &'static str,
@@ -68,7 +69,7 @@ pub enum VerbsError {
         source: io::Error,
     },
     /// The traffic thread could not be started.
-    #[error("cannot start the traffic thread: {0}")]
+    #[error("cannot start the traffic thread")]
     Thread(#[source] io::Error),
     /// This host cannot do what the workload asks for.
     #[error("{0}")]
@@ -98,7 +99,7 @@ impl From<VerbsError> for HostError {
     fn from(error: VerbsError) -> Self {
         match error {
             VerbsError::Unsupported(reason) => HostError::Unsupported(reason),
-            error => HostError::Failed(error.to_string()),
+            error => HostError::Failed(chain(&error)),
         }
     }
 }

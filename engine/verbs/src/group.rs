@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kelpie_engine::chain;
 use kelpie_engine::host::{GroupEndpoint, QpEndpoint, RemoteMr};
 use kelpie_engine::plan::{Caps, GroupPlan, Role};
 use kelpie_spaces::QpType;
@@ -137,7 +138,7 @@ impl Group {
                         completed(&self.plan, &mut self.requester, &mut self.responder, completion, &mut event);
                     }
                 }
-                Err(error) => event(format!("flow {}: {error}", self.plan.id.flow)),
+                Err(error) => event(format!("flow {}: {}", self.plan.id.flow, chain(&error))),
             }
         }
         let flow = self.plan.id.flow;
