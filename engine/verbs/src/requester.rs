@@ -244,3 +244,95 @@ fn empty_request() -> ibv_send_wr {
         bind_mw_tso_union: bind_mw_tso_union_t { bind_mw: bind_mw_t { mw: null_mut(), rkey: 0, bind_info } },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kelpie_spaces::{Bytes, Request};
+
+    use super::*;
+
+    fn memories(first: u64, key: u32, per_qp: usize) -> Memories {
+        let region = |index: usize| Region { address: first + index as u64 * 0x10_000, key: key + index as u32 };
+        Memories { regions: (0..2 * per_qp).map(region).collect(), per_qp, size: 8192 }
+    }
+
+    /// Two QPs; a vector of a WRITE in two elements, a SEND and a READ; batches of four at depth eight.
+    fn requester() -> Requester {
+        let request = |op, sizes: &[u64]| Request { op, sge: sizes.iter().map(|size| Bytes(*size)).collect() };
+        let requests =
+            vec![request(Opcode::Write, &[4096, 100]), request(Opcode::Send, &[64]), request(Opcode::Read, &[2048])];
+        let plan = SendPlan { batch: 4, requests };
+        let mtu = Mtu::try_from(1024).expect("an MTU");
+        Requester::new(&plan, mtu, 2, 8, memories(0x100_0000, 10, 2), memories(0x900_0000, 50, 1))
+    }
+
+    /// Opcode, whether a completion is asked for, and address, length and key of each element.
+    type Seen = (ibv_wr_opcode::Type, bool, Vec<(u64, u32, u32)>);
+
+    /// Follows the chain as a device does.
+    fn walk(requester: &Requester) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        let mut next: *const ibv_send_wr = requester.chain.as_ptr();
+        while !next.is_null() {
+            // SAFETY: the chain was prepared and lives in `requester`.
+            let request = unsafe { &*next };
+            // SAFETY: as above, for its elements.
+            let elements = unsafe { std::slice::from_raw_parts(request.sg_list, request.num_sge as usize) };
+            let elements = elements.iter().map(|element| (element.addr, element.length, element.lkey)).collect();
+            seen.push((request.opcode, request.send_flags == ibv_send_flags::IBV_SEND_SIGNALED.0, elements));
+            next = request.next;
+        }
+        seen
+    }
+
+    #[test]
+    fn a_batch_is_one_chain_in_the_order_of_the_vector_with_one_completion() {
+        let (write, send, read) =
+            (ibv_wr_opcode::IBV_WR_RDMA_WRITE, ibv_wr_opcode::IBV_WR_SEND, ibv_wr_opcode::IBV_WR_RDMA_READ);
+        let mut requester = requester();
+        requester.prepare(1);
+        let first = walk(&requester);
+        assert_eq!(first.iter().map(|(code, ..)| *code).collect::<Vec<_>>(), [write, send, read, write]);
+        assert_eq!(first.iter().map(|(_, signalled, _)| *signalled).collect::<Vec<_>>(), [false, false, false, true]);
+        // The second QP's MRs, in turn.
+        assert_eq!(first[0].2, [(0x102_0000, 4096, 12), (0x103_0000, 100, 13)]);
+        assert_eq!(first[1].2, [(0x102_0040, 64, 12)]);
+        requester.prepare(1);
+        let codes: Vec<_> = walk(&requester).into_iter().map(|(code, ..)| code).collect();
+        assert_eq!(codes, [send, read, write, send], "the vector goes on where the last batch ended");
+        requester.prepare(0);
+        assert_eq!(walk(&requester)[0].0, write, "each QP has its own place in the vector");
+    }
+
+    #[test]
+    fn one_sided_requests_walk_through_the_peers_memory() {
+        let mut requester = requester();
+        requester.prepare(1);
+        // SAFETY: WRITE and READ use this member of the union.
+        let remote = |at: usize| unsafe { requester.chain[at].wr.rdma };
+        let places: Vec<(u64, u32)> = [0, 2, 3].map(|at| (remote(at).remote_addr, remote(at).rkey)).to_vec();
+        // 4,196 bytes leave room for one place in 8 KiB, 2,048 for four.
+        assert_eq!(places, [(0x901_0000, 51), (0x901_0800, 51), (0x901_0000, 51)]);
+    }
+
+    #[test]
+    fn a_completion_stands_for_its_batch() {
+        let mut requester = requester();
+        requester.completed(0);
+        let count = |messages, bytes, packets| Count { messages, bytes, packets };
+        assert_eq!(requester.counts(), &[count(1, 64, 1), count(2, 2 * 4196, 2 * 5), count(1, 2048, 2)]);
+        requester.completed(0);
+        assert_eq!(requester.counts()[0], count(3, 3 * 64, 3), "the second batch begins with the SEND");
+        assert_eq!(requester.refill(&[], false, |_, _| ()), 1, "both batches of the depth were found at once");
+        requester.completed(1);
+        assert_eq!(requester.refill(&[], false, |_, _| ()), 0);
+    }
+
+    #[test]
+    fn an_error_is_told_once_and_ends_its_queue() {
+        let mut requester = requester();
+        assert!(requester.failed(1));
+        assert!(!requester.failed(1));
+        assert_eq!(requester.outstanding(), 0);
+    }
+}
