@@ -31,7 +31,7 @@ const PACKAGES: [&str; 9] = [
 const PROGRAMS: [&str; 4] = ["qemu-system-x86_64", "busybox", "depmod", "rdma"];
 
 /// Longest boot that is waited for; 9 s on an idle machine of two cores.
-const BOOT_LIMIT: Duration = Duration::from_secs(120);
+const BOOT_LIMIT: Duration = Duration::from_mins(2);
 
 const USAGE: &str = "usage: cargo xtask lab install | up [--kernel 6.1|6.12] | status | run a|b -- COMMAND | down";
 
@@ -125,7 +125,7 @@ impl Lab {
         }
         self.write_pair(&guests)?;
         for guest in &guests {
-            guest.wait_agent(Duration::from_secs(60))?;
+            guest.wait_agent(Duration::from_mins(1))?;
         }
         println!(
             "lab is up after {:.0} s: {}",
@@ -187,7 +187,7 @@ impl Lab {
 
     fn run_in(&self, name: &str, command: &str) -> Result<()> {
         let guest = self.guests().into_iter().find(|guest| guest.name == name).with_context(|| USAGE)?;
-        let (output, status) = guest.execute(command, Duration::from_secs(600))?;
+        let (output, status) = guest.execute(command, Duration::from_mins(10))?;
         print!("{output}");
         if status != 0 {
             bail!("the command ended with status {status} in guest {name}");
