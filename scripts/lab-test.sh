@@ -7,8 +7,9 @@ cd "$(dirname "$0")/.."
 cargo xtask lab install
 trap 'cargo xtask lab down' EXIT
 cargo xtask lab up
+# With the feature that `lab up` built the binary with, so that it is not built again.
 if cargo nextest --version >/dev/null 2>&1; then
-    KELPIE_LAB=1 cargo nextest run --test main --no-tests=fail lab::
+    KELPIE_LAB=1 cargo nextest run --features verbs --test main --no-tests=fail lab::
 else
-    KELPIE_LAB=1 cargo test --test main lab:: -- --test-threads=1
+    KELPIE_LAB=1 cargo test --features verbs --test main lab:: -- --test-threads=1
 fi

@@ -41,7 +41,7 @@ pub struct Common {
     /// Print one JSON document on stdout instead of text
     #[arg(long, global = true)]
     pub json: bool,
-    /// Seed of every random decision [default: 20220404]
+    /// Seed of every random decision [default: 20220404]; in `measure`, of a simulated subsystem's noise
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
 }

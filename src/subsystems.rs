@@ -73,13 +73,7 @@ impl Opened {
     /// Opens what a campaign stored, whatever its file has become since.
     pub fn reopen(name: &str, source: &str) -> anyhow::Result<Self> {
         if name.starts_with("sim:") {
-            // A model is loaded from a file, so the stored text becomes one for a moment.
-            let file = std::env::temp_dir().join(format!("kelpie-{}.yaml", std::process::id()));
-            std::fs::write(&file, source).with_context(|| file.display().to_string())?;
-            let loaded = SimSubsystem::load(&file.to_string_lossy());
-            // What stays behind in a temporary folder is harmless.
-            let _ = std::fs::remove_file(&file);
-            return Ok(Self::Simulated(Box::new(loaded?)));
+            return Ok(Self::Simulated(Box::new(SimSubsystem::from_yaml(name, source)?)));
         }
         let subsystem = PairSubsystem::of(PairFile::from_yaml(Path::new(name), source)?)?;
         Ok(Self::Pair { subsystem: Box::new(subsystem), source: source.to_owned() })

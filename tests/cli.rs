@@ -116,6 +116,11 @@ fn the_model_can_be_changed_from_the_command_line() {
     assert!(rate(&slower) < 0.6 * before, "{} against {before}", rate(&slower));
     assert_eq!(slower["bounds"]["max_bps"].as_f64(), Some(1e11));
 
+    let noisy =
+        |seed: &str| rate(&bench.json(0, &[&args[..], &["--set", "sampling.noise=0.01", "--seed", seed]].concat()));
+    assert_eq!(noisy("7").to_bits(), noisy("7").to_bits());
+    assert_ne!(noisy("7").to_bits(), noisy("8").to_bits());
+
     let shown = bench.expect(0, &["subsystem", "show", "sim:F"]);
     bench.write("mine.yaml", shown);
     let from_file = bench.json(0, &["measure", "healthy.yaml", "--subsystem", "sim:mine.yaml"]);

@@ -109,7 +109,7 @@ flows:
       to: {device: \"dram:0\", mrs: 1, mr_size: 64KiB}
 ";
 
-/// Two weak points for a short campaign: three of the paper's triggers around [`ANOMALY_1`].
+/// A small space around [`ANOMALY_1`], for campaigns that find it within a few experiments.
 pub const SMALL_SPACE: &str = "\
 kelpie: space/1
 qp_type: [UD]
@@ -117,6 +117,13 @@ opcode: [SEND]
 mtu: [2048]
 qps: {min: 1, max: 4}
 mrs: [1]
+requests: [1]
+sge_count: [1]
+message: [2KiB]
+memory_requester: [\"dram:0\"]
+memory_responder: [\"dram:0\"]
+bidirectional: [false]
+loopback: [false]
 ";
 
 /// Opens a database with `sqlite3`'s file header in mind: whether it is one.

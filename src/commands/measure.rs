@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use kelpie_monitor::{
     Bounds, DirectionRates, Inconclusive, Judged, PauseRatios, PerHost, Sample, Symptom, Verdict, measure_judged,
 };
@@ -90,6 +90,9 @@ pub fn run(args: &MeasureArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut opened = Opened::open(&args.subsystem)?;
     if args.explain && opened.simulated().is_none() {
         bail!("--explain looks into a simulated subsystem; `{}` is real", args.subsystem.subsystem);
+    }
+    if let (Some(seed), Some(simulated)) = (common.seed, opened.simulated()) {
+        simulated.set("sampling.seed", &seed.to_string()).context("--seed")?;
     }
     let bounds = opened.subsystem().bounds();
     let judged = measure_judged(&workload, &bounds, |workload| opened.subsystem().measure(workload))?;
