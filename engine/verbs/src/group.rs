@@ -16,7 +16,7 @@ use crate::memory::Arena;
 use crate::mr::Mr;
 use crate::pd::Pd;
 use crate::qp::{LocalPort, Qp, RemoteQp};
-use crate::requester::{Memories, Requester};
+use crate::requester::{Memories, Requester, index_of};
 use crate::responder::Responder;
 use crate::rotation::Region;
 
@@ -165,7 +165,7 @@ fn completed(
     completion: &ibv_wc,
     event: &mut impl FnMut(String),
 ) {
-    let index = completion.wr_id as u32;
+    let index = index_of(completion.wr_id);
     if completion.status != ibv_wc_status::IBV_WC_SUCCESS {
         let first = match (requester, responder) {
             (Some(requester), _) => requester.failed(index),
@@ -181,7 +181,7 @@ fn completed(
             responder.completed(index, completion.byte_len);
         }
     } else if let Some(requester) = requester {
-        requester.completed(index);
+        requester.completed(completion.wr_id);
     }
 }
 

@@ -13,6 +13,16 @@ use rdma_sys::{
 use crate::qp::Qp;
 use crate::rotation::{Region, Rotation};
 
+/// Payload that may complete at a time where small messages share a completion.
+/// Units: bytes. Source: our choice, because samples count completions and more would make slow devices look unsteady.
+const SHARED_BYTES: u64 = 64 << 10;
+
+/// Share of a send queue that may complete at a time: one in this many, so that it never runs low for that.
+const SHARED_DEPTH: u32 = 4;
+
+/// Bits of `wr_id` that hold the QP's index; those above hold how many batches the completion stands for.
+const INDEX_BITS: u32 = 32;
+
 /// An element of the request vector, ready to be posted.
 struct Prepared {
     op: Opcode,
@@ -27,6 +37,8 @@ struct Prepared {
 struct Queue {
     /// Posted and not completed. Units: work requests.
     outstanding: u32,
+    /// Batches posted since the last that asks for a completion.
+    unsignalled: u32,
     /// Next element of the vector to be posted.
     next: usize,
     /// Next element to complete.
@@ -44,6 +56,8 @@ pub struct Requester {
     requests: Vec<Prepared>,
     batch: u32,
     depth: u32,
+    /// Batches that share a completion.
+    shared: u32,
     local: Memories,
     remote: Memories,
     queues: Vec<Queue>,
@@ -100,10 +114,14 @@ impl Requester {
             .collect();
         let widest = requests.iter().map(|request| request.elements.len()).max().unwrap_or(1);
         let batch = plan.batch as usize;
+        let mean = requests.iter().map(|request| request.bytes).sum::<u64>() / requests.len().max(1) as u64;
+        let by_bytes = SHARED_BYTES / mean.saturating_mul(plan.batch.into()).max(1);
+        let by_depth = u64::from(depth / SHARED_DEPTH / plan.batch);
         Self {
             requests,
             batch: plan.batch,
             depth,
+            shared: by_bytes.min(by_depth).max(1) as u32,
             local,
             remote,
             queues: vec![Queue::default(); qps as usize],
@@ -133,9 +151,10 @@ impl Requester {
         }
     }
 
-    /// Takes the completion of a batch on a QP.
-    pub fn completed(&mut self, index: u32) {
-        let batch = self.batch;
+    /// Takes a completion, which its QP and the number of its batches are read from.
+    pub fn completed(&mut self, wr_id: u64) {
+        let (index, batches) = (index_of(wr_id), (wr_id >> INDEX_BITS) as u32);
+        let batch = self.batch * batches;
         let queue = &mut self.queues[index as usize];
         if queue.harvested == 0 {
             self.touched.push(index);
@@ -177,6 +196,8 @@ impl Requester {
         ran_low
     }
 
+    /// Posts until there is no room for a batch; the last batch always asks for a completion, so that nothing stays
+    /// behind unseen when posting stops.
     fn fill(&mut self, index: u32, qp: &Qp, failed: &mut impl FnMut(u32, &std::io::Error)) {
         while !self.queues[index as usize].is_dead && self.queues[index as usize].outstanding + self.batch <= self.depth
         {
@@ -192,10 +213,14 @@ impl Requester {
         }
     }
 
-    /// Writes the next batch of a QP into the chain; only its last request asks for a completion.
+    /// Writes the next batch of a QP into the chain; at most its last request asks for a completion.
     fn prepare(&mut self, index: u32) {
         let queue = &mut self.queues[index as usize];
         let (local, remote) = (self.local.of(index), self.remote.of(index));
+        let is_full = queue.outstanding + 2 * self.batch > self.depth;
+        let signal = is_full || queue.unsignalled + 1 == self.shared;
+        let batches = queue.unsignalled + 1;
+        queue.unsignalled = if signal { 0 } else { batches };
         let last = self.chain.len() - 1;
         let first = self.chain.as_mut_ptr();
         for (position, request) in self.chain.iter_mut().enumerate() {
@@ -206,7 +231,7 @@ impl Requester {
                 let (addr, lkey) = queue.local.next(local, self.local.size, length.into());
                 *element = ibv_sge { addr, length, lkey };
             }
-            request.wr_id = index.into();
+            request.wr_id = u64::from(batches) << INDEX_BITS | u64::from(index);
             request.sg_list = elements.as_mut_ptr();
             request.num_sge = elements.len() as i32;
             request.opcode = prepared.code;
@@ -215,10 +240,15 @@ impl Requester {
                 request.wr.rdma = rdma_t { remote_addr, rkey };
             }
             let is_last = position == last;
-            request.send_flags = if is_last { ibv_send_flags::IBV_SEND_SIGNALED.0 } else { 0 };
+            request.send_flags = if is_last && signal { ibv_send_flags::IBV_SEND_SIGNALED.0 } else { 0 };
             request.next = if is_last { null_mut() } else { first.wrapping_add(position + 1) };
         }
     }
+}
+
+/// The QP that a completion belongs to.
+pub fn index_of(wr_id: u64) -> u32 {
+    wr_id as u32
 }
 
 fn slot(op: Opcode) -> usize {
@@ -318,14 +348,43 @@ mod tests {
     #[test]
     fn a_completion_stands_for_its_batch() {
         let mut requester = requester();
-        requester.completed(0);
+        requester.completed(1 << INDEX_BITS);
         let count = |messages, bytes, packets| Count { messages, bytes, packets };
         assert_eq!(requester.counts(), &[count(1, 64, 1), count(2, 2 * 4196, 2 * 5), count(1, 2048, 2)]);
-        requester.completed(0);
+        requester.completed(1 << INDEX_BITS);
         assert_eq!(requester.counts()[0], count(3, 3 * 64, 3), "the second batch begins with the SEND");
         assert_eq!(requester.refill(&[], false, |_, _| ()), 1, "both batches of the depth were found at once");
-        requester.completed(1);
+        requester.completed(1 << INDEX_BITS | 1);
         assert_eq!(requester.refill(&[], false, |_, _| ()), 0);
+    }
+
+    #[test]
+    fn small_messages_share_a_completion_and_the_last_of_a_full_queue_has_one() {
+        // Message, depth, batch; batches per completion, from the first to the one that fills the queue.
+        let table: [(u64, u32, u32, &[u32]); 5] = [
+            (64, 16, 1, &[4, 4, 4, 4]),
+            (64, 11, 1, &[2, 2, 2, 2, 2, 1]),
+            (64, 32, 8, &[1, 1, 1, 1]),
+            (64 << 10, 4, 1, &[1, 1, 1, 1]),
+            (16 << 10, 64, 1, &[4; 16]),
+        ];
+        for (message, depth, batch, expected) in table {
+            let plan = SendPlan { batch, requests: vec![Request { op: Opcode::Write, sge: vec![Bytes(message)] }] };
+            let mtu = Mtu::try_from(1024).expect("an MTU");
+            let (local, remote) = (memories(0, 1, 1), memories(0, 1, 1));
+            let mut requester = Requester::new(&plan, mtu, 1, depth, local, remote);
+            let mut seen = Vec::new();
+            while requester.queues[0].outstanding + batch <= depth {
+                requester.prepare(0);
+                requester.queues[0].outstanding += batch;
+                let last = requester.chain.last().expect("a batch is not empty");
+                if last.send_flags != 0 {
+                    seen.push((last.wr_id >> INDEX_BITS) as u32);
+                }
+            }
+            assert_eq!(seen, expected, "{message} bytes, depth {depth}, batch {batch}");
+            assert_eq!(seen.iter().sum::<u32>() * batch, requester.queues[0].outstanding, "none is left out");
+        }
     }
 
     #[test]

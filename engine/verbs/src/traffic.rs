@@ -20,10 +20,14 @@ use crate::requester::OPCODES;
 /// Different events that are kept. Source: our choice, because one cause shows up as a handful.
 const MOST_EVENTS: usize = 32;
 
-/// Passes without a completion after which the thread gives way, and then sleeps.
-/// Source: our choice, measured in the lab: a device emulated on the same CPU starves beside a busy poller.
-const YIELD_AFTER: u32 = 64;
-const SLEEP_AFTER: u32 = 512;
+/// Passes without a completion after which the thread gives way, and then sleeps, on a host with CPUs to spare.
+/// Source: our choice, because a NIC completes within microseconds and a sleep takes tens of them.
+const PATIENT: Patience = Patience { yield_after: 64, sleep_after: 4096 };
+
+/// The same on a host with one CPU, whose kernel needs it to move packets: a busy poller would starve it.
+const MODEST: Patience = Patience { yield_after: 0, sleep_after: 1 };
+
+/// A sleep. Units: microseconds.
 const SLEEP: Duration = Duration::from_micros(50);
 
 /// How often asynchronous events are looked for.
@@ -189,6 +193,7 @@ impl Drop for Traffic {
 
 fn run(share: &Share, context: &Context, mut groups: Vec<Group>) {
     let mut room = Completions::new();
+    let patience = Patience::of_this_host();
     let queues: u32 = groups.iter().filter(|group| group.plan().send.is_some()).map(|group| group.plan().qps).sum();
     for group in &mut groups {
         group.start(|text| share.event(text));
@@ -220,17 +225,31 @@ fn run(share: &Share, context: &Context, mut groups: Vec<Group>) {
         }
         share.answered.store(asked, Ordering::Release);
         if idle > 0 {
-            give_way(idle);
+            patience.give_way(idle);
         }
     }
 }
 
-fn give_way(idle: u32) {
-    if idle >= SLEEP_AFTER {
-        thread::sleep(SLEEP);
-    } else if idle >= YIELD_AFTER {
-        thread::yield_now();
-    } else {
-        std::hint::spin_loop();
+/// How long an idle thread polls on.
+#[derive(Clone, Copy)]
+struct Patience {
+    yield_after: u32,
+    sleep_after: u32,
+}
+
+impl Patience {
+    fn of_this_host() -> Self {
+        if thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1) { MODEST } else { PATIENT }
+    }
+
+    /// After this many passes without a completion.
+    fn give_way(self, idle: u32) {
+        if idle >= self.sleep_after {
+            thread::sleep(SLEEP);
+        } else if idle >= self.yield_after {
+            thread::yield_now();
+        } else {
+            std::hint::spin_loop();
+        }
     }
 }
