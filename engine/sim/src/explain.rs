@@ -38,12 +38,7 @@ const CAUSES: [(Cause, &str); 10] = [
 /// Traffic on the ways between NIC and memory, as seen from the NIC.
 const DMA_WRITE: &str = "DMA_WRITE";
 const DMA_READ: &str = "DMA_READ";
-
-impl Cause {
-    fn is_way_to_memory(self) -> bool {
-        matches!(self, Cause::PcieWrite | Cause::SocketInterconnect | Cause::PeerToPeerRedirect)
-    }
-}
+const DMA: &str = "DMA";
 
 /// Work that every receive engine has; a stall counts before it from this share of the time on.
 const STALL_SHARE: f64 = 0.1;
@@ -145,8 +140,12 @@ fn receive_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f
     let barriers = (state.barriers - before.barriers) as f64 / window;
     let name = if CAUSES[cause].0 == Cause::PcieWrite && barriers >= STALL_SHARE { "pcie_ordering" } else { CAUSES[cause].1 };
     let flow = (0..flows).max_by_key(|flow| (spent(*flow, cause), std::cmp::Reverse(*flow))).unwrap_or(0);
-    // The ways to memory do not know whose payload they carry.
-    let traffic = if CAUSES[cause].0.is_way_to_memory() { DMA_WRITE } else { &world.plan.flows[flow].traffic };
+    // The ways to memory do not know whose payload they carry, and some not even which way.
+    let traffic = match CAUSES[cause].0 {
+        Cause::PcieWrite => DMA_WRITE,
+        Cause::SocketInterconnect | Cause::PeerToPeerRedirect => DMA,
+        _ => &world.plan.flows[flow].traffic,
+    };
     let busy = (state.receive_busy - before.receive_busy) as f64 / window;
     // A receiver that holds its port is behind by definition, however its busy time is spread.
     let holding = (state.holding.total(world.now) - before.holding) as f64 / window;
@@ -181,11 +180,11 @@ fn other_parts(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f6
         part(share(after.core_wait, before.core_wait) / f64::from(qps), "posting", Some(flow));
     }
     let ways = [
-        ("socket_interconnect", after.interconnect, before.interconnect),
-        ("peer_to_peer_redirect", after.redirect, before.redirect),
-        ("pcie_read", after.pcie_read, before.pcie_read),
+        ("socket_interconnect", DMA, after.interconnect, before.interconnect),
+        ("peer_to_peer_redirect", DMA, after.redirect, before.redirect),
+        ("pcie_read", DMA_READ, after.pcie_read, before.pcie_read),
     ];
-    parts.extend(ways.map(|(name, now, then)| (share(now, then), format!("{name}:{DMA_READ}"))));
+    parts.extend(ways.map(|(name, traffic, now, then)| (share(now, then), format!("{name}:{traffic}"))));
 }
 
 fn wire_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f64, String)>) {

@@ -191,8 +191,10 @@ pub struct ReceiveWqe {
     pub ring_blocks: u64,
     /// Room of all QPs for WQEs prefetched just ahead of use. Units: 16-byte blocks.
     pub shared_blocks: u64,
-    /// WQEs kept ahead of use: queue depth over this.
-    pub run_ahead_divisor: PerTransport,
+    /// Queue depth from which WQEs are prefetched just ahead of use; those of shallower queues stay with the QP's context.
+    pub deep_queue: PerTransport,
+    /// WQEs of a deep queue that are kept ahead of use.
+    pub run_ahead: PerTransport,
     /// WQEs that a demand fetch brings.
     pub fetch_wqes: PerTransport,
     /// Demand fetches in flight.
@@ -211,14 +213,18 @@ pub struct ReceiveWqe {
 pub struct Icm {
     /// Cached lines of QP context.
     pub context_lines: u64,
-    /// Lines of an RC requester that WRITEs: with the remote address and key for retransmission.
-    pub rc_write_lines: u64,
+    /// RC requesters that WRITE whose retransmission state is cached: remote address and key of what is not acknowledged.
+    pub retransmit_states: u64,
     /// Reads that a lost context costs at a doorbell of a single WQE, whose WQE is held back level by level.
     pub doorbell_reads: u32,
     /// Reads that it costs at the doorbell of a chain, where they overlap with the fetch of the chain.
     pub chain_reads: u32,
     /// Cached translations, one per MR.
     pub translations: u64,
+    /// Cached remote keys that RC WRITEs keep for retransmission, one per remote MR.
+    pub retransmit_keys: u64,
+    /// Reads that a lost remote key costs.
+    pub key_reads: u32,
     /// Misses in flight of the transmit side.
     pub misses: u32,
     /// Misses in flight of the receive side, which looks up as packets arrive.

@@ -73,10 +73,8 @@ pub struct FlowPlan {
     pub mrs_to: u64,
     /// First QP.
     pub first_qp: u32,
-    /// First translation of this flow at the requester, and of the remote keys it keeps there.
+    /// First MR of this flow at the requester, and at the responder.
     pub first_local: usize,
-    pub first_remote: usize,
-    /// First translation at the responder.
     pub first_target: usize,
     /// The traffic's name, such as `RC_WRITE`.
     pub traffic: String,
@@ -117,6 +115,16 @@ impl FlowPlan {
         self.from == self.to
     }
 
+    /// The MR that QP number `index` uses for work request `wr` at the requester.
+    pub fn local(&self, index: u32, wr: u64) -> usize {
+        self.first_local + (u64::from(index) * self.mrs_from + wr % self.mrs_from) as usize
+    }
+
+    /// The MR that QP number `index` uses for work request `wr` at the responder.
+    pub fn target(&self, index: u32, wr: u64) -> usize {
+        self.first_target + (u64::from(index) * self.mrs_to + wr % self.mrs_to) as usize
+    }
+
     /// Whether the requester keeps remote address and key for retransmission.
     pub fn keeps_remote_state(&self, op: Opcode) -> bool {
         self.qp_type == QpType::Rc && op == Opcode::Write
@@ -128,8 +136,8 @@ impl FlowPlan {
 pub struct Plan {
     pub flows: Vec<FlowPlan>,
     pub qps: u32,
-    /// Translations that each host may hold.
-    pub translations: [usize; 2],
+    /// MRs of all flows, both sides.
+    pub mrs: usize,
 }
 
 impl Plan {
@@ -138,7 +146,7 @@ impl Plan {
     /// # Errors
     /// When the hosts lack a memory device that the workload names.
     pub fn new(model: &Model, workload: &Workload) -> Result<Self, MeasureError> {
-        let mut plan = Plan { flows: Vec::with_capacity(workload.flows.len()), qps: 0, translations: [0; 2] };
+        let mut plan = Plan { flows: Vec::with_capacity(workload.flows.len()), qps: 0, mrs: 0 };
         for flow in &workload.flows {
             let flow = plan.flow(model, flow)?;
             plan.qps += flow.qps;
@@ -172,9 +180,9 @@ impl Plan {
             .collect();
         let blocks = pattern.iter().map(|request| request.blocks).sum::<u64>().div_ceil(pattern.len() as u64);
         let qps = u64::from(flow.qps);
-        let mut translations = |host: Host, mrs: u64| {
-            let first = self.translations[host.index()];
-            self.translations[host.index()] += (qps * mrs) as usize;
+        let mut register = |mrs: u64| {
+            let first = self.mrs;
+            self.mrs += (qps * mrs) as usize;
             first
         };
         let (mrs_from, mrs_to) = (u64::from(flow.memory.from.mrs), u64::from(flow.memory.to.mrs));
@@ -203,9 +211,8 @@ impl Plan {
             mrs_from,
             mrs_to,
             first_qp: self.qps,
-            first_local: translations(flow.from, mrs_from),
-            first_remote: translations(flow.from, mrs_to),
-            first_target: translations(flow.to, mrs_to),
+            first_local: register(mrs_from),
+            first_target: register(mrs_to),
             traffic: format!("{}_{op}", flow.qp_type),
         })
     }

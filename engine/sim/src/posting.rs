@@ -70,18 +70,21 @@ impl World<'_> {
         self.start_turns(from);
     }
 
-    /// The doorbell needs the QP's context, which then stays with the QP's work; says when it is on the NIC.
+    /// The doorbell needs the QP's context, which then stays with the QP's work, and for RC WRITE what is kept for
+    /// retransmission; says when both are on the NIC.
     fn doorbell_context(&mut self, qp: u32) -> Ps {
         let flow = &self.plan.flows[self.qps[qp as usize].flow as usize];
         let remote = flow.pattern.iter().any(|request| flow.keeps_remote_state(request.op));
-        let lines = if remote { self.model.icm.rc_write_lines } else { 1 };
-        let (now, read) = (self.now, self.costs.pcie_read);
+        let (now, read, icm) = (self.now, self.costs.pcie_read, &self.model.icm);
         let host = self.hosts.get_mut(flow.from);
-        host.counts.icm_cache_miss += pressure(u64::from(flow.qps) * lines, self.model.icm.context_lines);
-        if host.contexts.touch(2 * qp as usize, lines) {
+        let qps = u64::from(flow.qps);
+        host.counts.icm_cache_miss += pressure(qps, if remote { icm.retransmit_states } else { icm.context_lines });
+        let context_held = host.contexts.touch(2 * qp as usize, 1);
+        let state_held = !remote || host.retransmit_states.touch(qp as usize, 1);
+        if context_held && state_held {
             return now;
         }
-        let reads = if flow.batch == 1 { self.model.icm.doorbell_reads } else { self.model.icm.chain_reads };
+        let reads = if flow.batch == 1 { icm.doorbell_reads } else { icm.chain_reads };
         let mut ready = now;
         for _ in 0..reads {
             ready = ready.max(host.icm.serve(now, read));
@@ -95,32 +98,29 @@ impl World<'_> {
     fn doorbell_translations(&mut self, qp: u32) -> Ps {
         let state = self.qps[qp as usize];
         let flow = &self.plan.flows[state.flow as usize];
-        let (model, now) = (&self.model, self.now);
+        let (icm, now, index) = (&self.model.icm, self.now, qp - flow.first_qp);
         let host = self.hosts.get_mut(flow.from);
-        let index = u64::from(qp - flow.first_qp);
-        let group = u64::from(model.transmit.lookup_group);
+        let group = u64::from(self.model.transmit.lookup_group);
         let mut ready = now;
         let (mut wr, end) = (state.posted, state.posted + flow.batch);
         while wr < end {
             let last = (wr + group).min(end);
             let (mut local_missing, mut remote_missing) = (false, false);
             for wr in wr..last {
-                let local = flow.first_local + (index * flow.mrs_from + wr % flow.mrs_from) as usize;
-                local_missing |= !host.translations.touch(local, 1);
+                local_missing |= !host.translations.touch(flow.local(index, wr), 1);
                 if flow.keeps_remote_state(flow.request(wr).op) {
-                    let remote = flow.first_remote + (index * flow.mrs_to + wr % flow.mrs_to) as usize;
-                    remote_missing |= !host.translations.touch(remote, 1);
+                    remote_missing |= !host.retransmit_keys.touch(flow.target(index, wr), 1);
                 }
             }
-            for _ in 0..u32::from(local_missing) + u32::from(remote_missing) {
+            for _ in 0..u32::from(local_missing) + u32::from(remote_missing) * icm.key_reads {
                 ready = ready.max(host.icm.serve(now, self.costs.pcie_read));
                 host.counts.l0_mtt_miss += 1.0;
             }
             wr = last;
         }
         let remote = flow.keeps_remote_state(flow.request(state.posted).op);
-        let held = u64::from(flow.qps) * (flow.mrs_from + if remote { flow.mrs_to } else { 0 });
-        host.counts.l0_mtt_miss += flow.batch as f64 * pressure(held, model.icm.translations);
+        let (mrs, room) = if remote { (flow.mrs_to, icm.retransmit_keys) } else { (flow.mrs_from, icm.translations) };
+        host.counts.l0_mtt_miss += flow.batch as f64 * pressure(u64::from(flow.qps) * mrs, room);
         ready
     }
 

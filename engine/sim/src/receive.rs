@@ -276,7 +276,7 @@ impl World<'_> {
     fn translate_target(&mut self, at: Host, qp: u32, wr: u64, now: Ps) -> Ps {
         let flow_index = self.qps[qp as usize].flow;
         let flow = &self.plan.flows[flow_index as usize];
-        let entry = flow.first_target + (u64::from(qp - flow.first_qp) * flow.mrs_to + wr % flow.mrs_to) as usize;
+        let entry = flow.target(qp - flow.first_qp, wr);
         let host = self.hosts.get_mut(at);
         host.counts.l0_mtt_miss += pressure(u64::from(flow.qps) * flow.mrs_to, self.model.icm.translations);
         if host.translations.touch(entry, 1) {

@@ -35,7 +35,8 @@ impl World<'_> {
         if !flow.pattern.iter().any(|request| request.op == kelpie_spaces::Opcode::Send) {
             return;
         }
-        let ahead = flow.recv_depth.div_ceil(u64::from(per(supply.run_ahead_divisor, flow.qp_type)));
+        let deep = flow.recv_depth >= u64::from(per(supply.deep_queue, flow.qp_type));
+        let ahead = if deep { u64::from(per(supply.run_ahead, flow.qp_type)) } else { 0 };
         let state = &mut self.qps[qp as usize];
         let locked = (state.recv_posted - state.recv_used).min(ahead) * u64::from(per(supply.blocks, flow.qp_type));
         let at_doorbell = supply.doorbell_prefetch_batch.is_some_and(|batch| flow.recv_batch >= u64::from(batch));
@@ -56,6 +57,7 @@ impl World<'_> {
         state.recv_posted = depth + state.recv_used / batch * batch;
         let posted = (state.recv_posted - state.recv_used).min(depth);
         self.lock_receives(qp);
+        let locked = self.qps[qp as usize].recv_locked;
 
         let supply = &self.model.receive_wqe;
         let blocks = u64::from(per(supply.blocks, qp_type));
@@ -64,7 +66,7 @@ impl World<'_> {
         let (used, room) =
             if at_doorbell { (posted * blocks, supply.ring_blocks) } else { (host.recv_locked, supply.shared_blocks) };
         host.counts.receive_wqe_cache_miss += pressure(used, room);
-        if used <= room {
+        if used <= room || (!at_doorbell && locked == 0) {
             return Supply::At(now);
         }
         if at_doorbell {

@@ -143,7 +143,9 @@ pub struct HostState {
     pub fetches: [Pool; 3],
     pub fetch_count: u64,
     pub contexts: FifoCache,
+    pub retransmit_states: FifoCache,
     pub translations: FifoCache,
+    pub retransmit_keys: FifoCache,
     pub icm: Pool,
     pub icm_contexts: Ps,
     pub receive_lookups: Pool,
@@ -308,34 +310,33 @@ impl<'m> World<'m> {
     fn warm_caches(&mut self) {
         for flow in &self.plan.flows {
             let remote = flow.pattern.iter().any(|request| flow.keeps_remote_state(request.op));
-            let lines = if remote { self.model.icm.rc_write_lines } else { 1 };
-            for index in 0..flow.qps {
-                let qp = (flow.first_qp + index) as usize;
+            for qp in (flow.first_qp..flow.first_qp + flow.qps).map(|qp| qp as usize) {
                 let from = self.hosts.get_mut(flow.from);
-                from.contexts.touch(2 * qp, lines);
+                from.contexts.touch(2 * qp, 1);
+                if remote {
+                    from.retransmit_states.touch(qp, 1);
+                }
                 if flow.retains_list() {
                     from.retained.touch(2 * qp, flow.mtu);
                 }
                 let to = self.hosts.get_mut(flow.to);
+                to.contexts.touch(2 * qp + 1, 1);
                 if flow.retains_message() {
                     to.retained.touch(2 * qp + 1, flow.mtu);
                 }
-                to.contexts.touch(2 * qp + 1, 1);
             }
             // QPs take turns and each goes on to its next MR, so that is the order in which translations were used.
-            let qps = flow.qps as usize;
-            let (mrs_from, mrs_to) = (flow.mrs_from as usize, flow.mrs_to as usize);
-            for mr in 0..mrs_from.max(mrs_to) {
-                for qp in 0..qps {
+            for mr in 0..flow.mrs_from.max(flow.mrs_to) {
+                for index in 0..flow.qps {
                     let from = self.hosts.get_mut(flow.from);
-                    if mr < mrs_from {
-                        from.translations.touch(flow.first_local + qp * mrs_from + mr, 1);
+                    if mr < flow.mrs_from {
+                        from.translations.touch(flow.local(index, mr), 1);
                     }
-                    if remote && mr < mrs_to {
-                        from.translations.touch(flow.first_remote + qp * mrs_to + mr, 1);
-                    }
-                    if mr < mrs_to {
-                        self.hosts.get_mut(flow.to).translations.touch(flow.first_target + qp * mrs_to + mr, 1);
+                    if mr < flow.mrs_to {
+                        if remote {
+                            from.retransmit_keys.touch(flow.target(index, mr), 1);
+                        }
+                        self.hosts.get_mut(flow.to).translations.touch(flow.target(index, mr), 1);
                     }
                 }
             }
@@ -429,7 +430,9 @@ impl HostState {
             fetches: [Pool::new(fetches.rc), Pool::new(fetches.uc), Pool::new(fetches.ud)],
             fetch_count: 0,
             contexts: FifoCache::new(model.icm.context_lines, ends),
-            translations: FifoCache::new(model.icm.translations, plan.translations[host.index()]),
+            retransmit_states: FifoCache::new(model.icm.retransmit_states, plan.qps as usize),
+            translations: FifoCache::new(model.icm.translations, plan.mrs),
+            retransmit_keys: FifoCache::new(model.icm.retransmit_keys, plan.mrs),
             icm: Pool::new(model.icm.misses),
             icm_contexts: 0,
             receive_lookups: Pool::new(model.icm.receive_misses),
