@@ -60,6 +60,9 @@ fn a_campaign_that_is_killed_often_ends_like_one_that_is_not() {
             }
             reached
         });
+        let listed = bench.run(&["campaign", "list", "--db", "killed.db", "--json"]);
+        let nothing_yet = listed.stderr.contains("no Kelpie database there yet");
+        assert!(listed.status == Some(0) || (stored.is_none() && nothing_yet), "after kill {round}: {listed:?}");
         let now = experiments(&bench, "killed.db");
         assert!(now >= stored, "nothing that was stored is lost: {stored:?}, then {now:?}");
         stored = now;
@@ -67,7 +70,8 @@ fn a_campaign_that_is_killed_often_ends_like_one_that_is_not() {
     });
     let (kills, ran) = ended.expect("the campaign comes to its end");
     assert_eq!(ran.status, Some(0), "{}", ran.stderr);
-    assert!(kills >= 12, "killed only {kills} times");
+    // Of the moments that are counted in experiments, a busy machine may let several pass at once.
+    assert!(kills >= 9, "killed only {kills} times");
     assert_eq!(content(&bench, "killed.db", "1"), content(&bench, "whole.db", "1"));
 }
 
