@@ -66,10 +66,13 @@ fn a_campaign_that_is_killed_often_ends_like_one_that_is_not() {
         let now = experiments(&bench, "killed.db");
         assert!(now >= stored, "nothing that was stored is lost: {stored:?}, then {now:?}");
         stored = now;
-        ended.map(|ran| (round, ran))
+        if let Some(ran) = &ended {
+            assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+        }
+        // A kill may also come after the campaign's end and before the process's.
+        (ended.is_some() || listed.stdout.contains("\"finished\"")).then_some(round)
     });
-    let (kills, ran) = ended.expect("the campaign comes to its end");
-    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    let kills = ended.expect("the campaign comes to its end");
     // Of the moments that are counted in experiments, a busy machine may let several pass at once.
     assert!(kills >= 9, "killed only {kills} times");
     assert_eq!(content(&bench, "killed.db", "1"), content(&bench, "whole.db", "1"));
