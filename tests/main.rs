@@ -3,6 +3,7 @@
 mod bad_input;
 mod cli;
 mod determinism;
+mod golden;
 mod lab;
 mod resume;
 mod support;

@@ -73,9 +73,7 @@ pub fn trigger(id: u32) -> Point {
     let anomalies = data["anomalies"].as_sequence().expect("a list of anomalies");
     let anomaly = anomalies.iter().find(|anomaly| anomaly["id"].as_u64() == Some(u64::from(id))).expect("18 anomalies");
     let trigger = &anomaly["trigger"];
-    let size = |value: &serde_yaml::Value| {
-        serde_yaml::from_value::<Bytes>(value.clone()).expect("a size").0
-    };
+    let size = |value: &serde_yaml::Value| serde_yaml::from_value::<Bytes>(value.clone()).expect("a size").0;
     let number = |key: &str| trigger[key].as_u64().map(|value| value as u32);
     let list = |key: &str| trigger[key].as_sequence().map(|sizes| sizes.iter().map(size).collect::<Vec<u64>>());
     let pattern = match (list("sge"), list("messages")) {
@@ -116,6 +114,7 @@ pub struct Anomaly {
 }
 
 /// Every anomaly; a condition is broken in each direction that leaves it, by a clear step.
+#[rustfmt::skip]
 pub const ANOMALIES: [Anomaly; 18] = [
     Anomaly { id: 1, subsystem: "F", broken: &[
         ("qp_type RC", |p| p.qp_type = QpType::Rc),

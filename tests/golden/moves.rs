@@ -1,0 +1,231 @@
+//! Changing a part moves the anomaly that comes out of it, the way the part's arithmetic says; and what must hold always.
+
+use kelpie_engine::Subsystem as _;
+use kelpie_monitor::Measurement;
+use kelpie_sim::SimSubsystem;
+use kelpie_spaces::{Space, Workload};
+use rand::SeedableRng as _;
+
+use super::cases::{ANOMALIES, Point, trigger};
+use super::{Shown, assert_none, load, show, show_trigger};
+
+/// What a model is changed to.
+type Changes<'c> = &'c [(&'c str, &'c str)];
+
+fn changed(name: &str, changes: Changes) -> SimSubsystem {
+    let mut subsystem = load(name);
+    for (path, value) in changes {
+        subsystem.set(path, value).expect("the model has this parameter");
+    }
+    subsystem
+}
+
+/// The first of the powers of two of a feature at which anomaly `id` shows, limited by the same part as its trigger.
+fn first(name: &str, changes: Changes, id: u32, powers: std::ops::Range<u32>, set: fn(&mut Point, u32)) -> Option<u32> {
+    let part = show_trigger(&mut load(name), id).limiting;
+    let mut subsystem = changed(name, changes);
+    powers.map(|power| 1 << power).find(|value| {
+        let mut point = trigger(id);
+        set(&mut point, *value);
+        let shown = show(&mut subsystem, &point.workload());
+        !shown.healthy() && shown.limiting == part
+    })
+}
+
+/// A part grown by `times` moves where an anomaly starts by as much.
+struct Move<'m> {
+    name: &'m str,
+    id: u32,
+    path: &'m str,
+    times: u32,
+    powers: std::ops::Range<u32>,
+    set: fn(&mut Point, u32),
+}
+
+impl Move<'_> {
+    /// What is wrong, if anything.
+    fn complaint(&self) -> Option<String> {
+        let model: serde_yaml::Value = serde_yaml::from_str(&load(self.name).yaml()).expect("the model is YAML");
+        let part = self.path.split('.').fold(&model, |node, key| &node[key]);
+        let larger = (part.as_u64().expect("a whole number") * u64::from(self.times)).to_string();
+        let before = first(self.name, &[], self.id, self.powers.clone(), self.set);
+        let after = first(self.name, &[(self.path, &larger)], self.id, self.powers.clone(), self.set);
+        let moved = before.is_some_and(|before| after == Some(before * self.times));
+        (!moved).then(|| format!("{} {} x{}: from {before:?} to {after:?}", self.id, self.path, self.times))
+    }
+}
+
+#[test]
+fn larger_caches_move_where_anomalies_start() {
+    let depth: fn(&mut Point, u32) = |point, value| point.depth = value;
+    let qps: fn(&mut Point, u32) = |point, value| point.qps = value;
+    let mrs: fn(&mut Point, u32) = |point, value| point.mrs = value;
+    let moves = [
+        Move { name: "F", id: 1, path: "receive_wqe.ring_blocks", times: 4, powers: 6..14, set: depth },
+        Move { name: "F", id: 5, path: "receive_wqe.ring_blocks", times: 4, powers: 6..14, set: depth },
+        Move { name: "F", id: 2, path: "receive_wqe.shared_blocks", times: 4, powers: 0..9, set: qps },
+        Move { name: "F", id: 6, path: "receive_wqe.shared_blocks", times: 4, powers: 0..9, set: qps },
+        Move { name: "F", id: 4, path: "receive.read_scatter_blocks", times: 2, powers: 2..11, set: qps },
+        Move { name: "F", id: 7, path: "icm.retransmit_keys", times: 4, powers: 4..13, set: mrs },
+        Move { name: "F", id: 8, path: "icm.retransmit_states", times: 2, powers: 4..13, set: qps },
+        Move { name: "F", id: 10, path: "shared_pipeline.request_context_blocks", times: 4, powers: 4..12, set: qps },
+        Move { name: "H", id: 14, path: "transmit.retained_kib", times: 2, powers: 6..13, set: qps },
+        Move { name: "H", id: 15, path: "receive_wqe.shared_blocks", times: 4, powers: 0..9, set: qps },
+        Move { name: "H", id: 16, path: "receive.read_scatter_blocks", times: 4, powers: 4..12, set: qps },
+        Move { name: "H", id: 18, path: "shared_pipeline.request_context_blocks", times: 4, powers: 1..9, set: qps },
+    ];
+    assert_none(&moves.iter().filter_map(Move::complaint).collect::<Vec<_>>());
+}
+
+#[test]
+fn better_parts_cure() {
+    let cures: &[(&str, u32, Changes)] = &[
+        // Misses that take a fifth of the time are hidden.
+        ("F", 7, &[("pcie.read_latency_ns", "150")]),
+        ("F", 8, &[("pcie.read_latency_ns", "150")]),
+        // No fetch holds up the receive engine for long.
+        ("F", 1, &[("pcie.read_latency_ns", "150")]),
+        ("F", 3, &[("receive.read_stream_ns", "20"), ("receive.read_page_ns", "10")]),
+        ("F", 9, &[("pcie.barrier_ns", "100")]),
+        // Reads and writes of both hosts' 200 Gbit/s cross it.
+        ("F", 11, &[("host.interconnect_gbps", "450")]),
+        (
+            "F",
+            12,
+            &[("host.redirect_read_gbps", "300"), ("host.redirect_write_gbps", "300"), ("pcie.ordering", "relaxed")],
+        ),
+        ("H", 14, &[("transmit.retained_kib", "12288")]),
+        ("H", 14, &[("transmit.restage_ns", "50")]),
+    ];
+    let complaints = cures.iter().filter_map(|(name, id, changes)| {
+        let shown = show_trigger(&mut changed(name, changes), *id);
+        (!shown.healthy()).then(|| format!("{id} with {changes:?}: {shown:?}"))
+    });
+    assert_none(&complaints.collect::<Vec<_>>());
+}
+
+#[test]
+fn worse_parts_harm() {
+    let harms: &[(&str, u32, fn(&mut Point), Changes)] = &[
+        ("F", 4, |point| point.qps = 40, &[("receive.read_scatter_blocks", "6000")]),
+        ("F", 10, |point| point.qps = 80, &[("shared_pipeline.request_context_blocks", "3000")]),
+        ("F", 11, |point| point.both_ways = false, &[("host.interconnect_gbps", "150")]),
+        ("H", 14, |point| point.qps = 512, &[("transmit.retained_kib", "3072")]),
+    ];
+    let complaints = harms.iter().filter_map(|(name, id, breaks, changes)| {
+        let mut point = trigger(*id);
+        breaks(&mut point);
+        let workload = point.workload();
+        let shows = |subsystem: &mut SimSubsystem| show(subsystem, &workload);
+        let (before, after) = (shows(&mut load(name)), shows(&mut changed(name, changes)));
+        (!before.healthy() || after.healthy()).then(|| format!("{id} with {changes:?}: {before:?}, then {after:?}"))
+    });
+    assert_none(&complaints.collect::<Vec<_>>());
+}
+
+#[test]
+fn nothing_is_anomalous_without_misses_and_delays() {
+    let perfect: Changes = &[
+        ("transmit.retained_kib", "1000000"),
+        ("transmit.restage_ns", "0"),
+        ("shared_pipeline.packet_ns", "0.1"),
+        ("shared_pipeline.request_context_blocks", "1000000000"),
+        ("receive.read_stream_ns", "0"),
+        ("receive.read_page_ns", "0"),
+        ("receive.read_scatter_blocks", "1000000000"),
+        ("receive_wqe.ring_blocks", "1000000000"),
+        ("receive_wqe.shared_blocks", "1000000000"),
+        ("icm.context_lines", "1000000"),
+        ("icm.retransmit_states", "1000000"),
+        ("icm.translations", "1000000"),
+        ("icm.retransmit_keys", "1000000"),
+        ("pcie.read_latency_ns", "0"),
+        ("pcie.barrier_ns", "0"),
+        ("host.interconnect_latency_ns", "0"),
+    ];
+    // What is left are ways that are too narrow: the interconnect, the turn at the root complex, PCIe.
+    let of_bandwidth = [11, 12, 13];
+    let complaints = ANOMALIES.iter().filter_map(|anomaly| {
+        let shown = show_trigger(&mut changed(anomaly.subsystem, perfect), anomaly.id);
+        (shown.healthy() == of_bandwidth.contains(&anomaly.id)).then(|| format!("{}: {shown:?}", anomaly.id))
+    });
+    assert_none(&complaints.collect::<Vec<_>>());
+}
+
+fn measure(subsystem: &mut SimSubsystem, workload: &Workload) -> Measurement {
+    subsystem.measure(workload).expect("the hosts have the devices")
+}
+
+#[test]
+fn the_pause_ratio_is_the_share_that_cannot_be_drained() {
+    let mut subsystem = load("F");
+    let sample = measure(&mut subsystem, &trigger(12).workload()).mean().expect("samples");
+    let pause = sample.pause.expect("a simulated NIC counts pauses");
+    for (direction, ratio) in sample.directions.iter().zip([pause.b.tx, pause.a.tx]) {
+        let drained = direction.wire_bps / subsystem.bounds().max_bps;
+        assert!((ratio - (1.0 - drained)).abs() < 0.05, "{direction:?} pauses {ratio:.3} of the time");
+    }
+}
+
+/// Workloads of the whole space, the same each time.
+fn drawn(count: usize) -> Vec<Workload> {
+    let space = Space::catalog("full").expect("a space of the catalogue");
+    let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(11);
+    (0..count).map(|_| space.sample(&mut random)).collect()
+}
+
+#[test]
+fn no_more_arrives_than_the_wire_carries() {
+    let mut subsystem = load("F");
+    let bounds = subsystem.bounds();
+    let mut seen = 0;
+    for workload in drawn(150) {
+        // A workload may name a device that the hosts lack.
+        let Ok(measurement) = subsystem.measure(&workload) else { continue };
+        let sample = measurement.mean().expect("samples");
+        for direction in sample.directions.iter().filter(|direction| direction.from != direction.to) {
+            // What the buffers held when a sample began may arrive in it.
+            assert!(direction.wire_bps <= 1.02 * bounds.max_bps, "{direction:?} of {workload:?}");
+            assert!(direction.packets_per_sec <= 1.05 * bounds.max_pps, "{direction:?} of {workload:?}");
+            assert!(direction.goodput_bps <= direction.wire_bps, "{direction:?} of {workload:?}");
+            seen += 1;
+        }
+        let pause = sample.pause.expect("a simulated NIC counts pauses");
+        let ratios = [pause.a.tx, pause.a.rx, pause.b.tx, pause.b.rx];
+        assert!(ratios.iter().all(|ratio| (0.0..=1.0).contains(ratio)), "{pause:?} of {workload:?}");
+    }
+    assert!(seen > 100, "only {seen} directions were seen");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_measurement() {
+    let bytes = |changes: Changes, workload: &Workload| {
+        serde_json::to_string(&measure(&mut changed("F", changes), workload)).expect("JSON")
+    };
+    let noisy: Changes = &[("sampling.noise", "0.02")];
+    let other: Changes = &[("sampling.noise", "0.02"), ("sampling.seed", "2")];
+    for id in [1, 4, 7, 13] {
+        let workload = trigger(id).workload();
+        assert_eq!(bytes(&[], &workload), bytes(&[], &workload));
+        assert_eq!(bytes(noisy, &workload), bytes(noisy, &workload));
+        assert_ne!(bytes(noisy, &workload), bytes(&[], &workload));
+        assert_ne!(bytes(noisy, &workload), bytes(other, &workload));
+    }
+    // A subsystem keeps nothing from one experiment to the next.
+    let (mut used, first, second) = (load("F"), trigger(2).workload(), trigger(9).workload());
+    let alone: Vec<Measurement> = [&second, &first].map(|workload| measure(&mut load("F"), workload)).into();
+    measure(&mut used, &first);
+    assert_eq!(vec![measure(&mut used, &second), measure(&mut used, &first)], alone);
+}
+
+#[test]
+fn a_little_noise_changes_no_verdict() {
+    let noisy: Changes = &[("sampling.noise", "0.005")];
+    let verdict = |shown: &Shown| (shown.verdict, shown.symptoms.clone());
+    let complaints = ANOMALIES.iter().filter_map(|anomaly| {
+        let shows = |changes| show_trigger(&mut changed(anomaly.subsystem, changes), anomaly.id);
+        let (quiet, noisy) = (shows(&[]), shows(noisy));
+        (verdict(&quiet) != verdict(&noisy)).then(|| format!("{}: {quiet:?}, then {noisy:?}", anomaly.id))
+    });
+    assert_none(&complaints.collect::<Vec<_>>());
+}
