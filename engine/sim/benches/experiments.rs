@@ -1,0 +1,63 @@
+//! How fast the simulated subsystem F is: experiments/s over the full space, and packets/s. `cargo bench -p kelpie-sim`.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use divan::Bencher;
+use divan::counter::ItemsCount;
+use kelpie_engine::Subsystem as _;
+use kelpie_sim::SimSubsystem;
+use kelpie_spaces::{Space, Workload};
+use rand::SeedableRng as _;
+
+/// Points of the full space, the same on every run.
+const POINTS: usize = 200;
+const SEED: u64 = 5;
+
+fn points(subsystem: &mut SimSubsystem) -> Vec<Workload> {
+    let space = Space::catalog("full").expect("a space of the catalogue");
+    let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(SEED);
+    // A point may name a device that the hosts of F lack; it would cost nothing.
+    let drawn = std::iter::repeat_with(|| space.sample(&mut random));
+    drawn.filter(|point| subsystem.measure(point).is_ok()).take(POINTS).collect()
+}
+
+fn subsystem() -> SimSubsystem {
+    SimSubsystem::load("F").expect("an embedded model")
+}
+
+/// One experiment at a time; the column `median` is that of the 200 points.
+#[divan::bench(sample_count = POINTS as u32, sample_size = 1)]
+fn experiments(bencher: Bencher) {
+    let mut subsystem = subsystem();
+    let points = points(&mut subsystem);
+    let next = AtomicUsize::new(0);
+    bencher
+        .counter(ItemsCount::new(1_usize))
+        .with_inputs(|| (subsystem.clone(), &points[next.fetch_add(1, Ordering::Relaxed) % POINTS]))
+        .bench_local_values(|(mut subsystem, point)| black_box(subsystem.measure(point).is_ok()));
+}
+
+/// Says both figures in one line, then lets divan give the distribution.
+fn main() {
+    let mut subsystem = subsystem();
+    let points = points(&mut subsystem);
+    let mut seconds: Vec<f64> = Vec::with_capacity(POINTS);
+    let mut packets = 0;
+    for point in &points {
+        let begin = Instant::now();
+        black_box(subsystem.measure(point).is_ok());
+        seconds.push(begin.elapsed().as_secs_f64());
+        packets += subsystem.packets();
+    }
+    let packets_per_second = packets as f64 / seconds.iter().sum::<f64>();
+    seconds.sort_by(f64::total_cmp);
+    println!(
+        "sim:F, {POINTS} points of full: {:.0} experiments/s in the median, {:.0} at the 90th percentile, {:.2} million packets/s",
+        1.0 / seconds[POINTS / 2],
+        1.0 / seconds[POINTS * 9 / 10],
+        packets_per_second / 1e6
+    );
+    divan::main();
+}
