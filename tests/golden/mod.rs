@@ -202,7 +202,7 @@ fn table_is_as_committed() {
 fn difference(committed: &str, now: &str) -> String {
     let missing = |of: &str, in_other: &str, sign: &str| {
         let lines = of.lines().filter(|line| !in_other.lines().any(|other| other == *line));
-        lines.map(|line| format!("{sign} {line}\n")).collect::<String>()
+        lines.map(|line| [sign, " ", line, "\n"].concat()).collect::<Vec<_>>().concat()
     };
     missing(committed, now, "-") + &missing(now, committed, "+")
 }

@@ -12,6 +12,9 @@ use super::{Shown, assert_none, load, show, show_trigger};
 /// What a model is changed to.
 type Changes<'c> = &'c [(&'c str, &'c str)];
 
+/// What a point is changed to.
+type Breaks = fn(&mut Point);
+
 fn changed(name: &str, changes: Changes) -> SimSubsystem {
     let mut subsystem = load(name);
     for (path, value) in changes {
@@ -106,7 +109,7 @@ fn better_parts_cure() {
 
 #[test]
 fn worse_parts_harm() {
-    let harms: &[(&str, u32, fn(&mut Point), Changes)] = &[
+    let harms: &[(&str, u32, Breaks, Changes)] = &[
         ("F", 4, |point| point.qps = 40, &[("receive.read_scatter_blocks", "6000")]),
         ("F", 10, |point| point.qps = 80, &[("shared_pipeline.request_context_blocks", "3000")]),
         ("F", 11, |point| point.both_ways = false, &[("host.interconnect_gbps", "150")]),
