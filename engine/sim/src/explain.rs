@@ -138,7 +138,8 @@ fn receive_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f
         cause = largest(false);
     }
     let barriers = (state.barriers - before.barriers) as f64 / window;
-    let name = if CAUSES[cause].0 == Cause::PcieWrite && barriers >= STALL_SHARE { "pcie_ordering" } else { CAUSES[cause].1 };
+    let name =
+        if CAUSES[cause].0 == Cause::PcieWrite && barriers >= STALL_SHARE { "pcie_ordering" } else { CAUSES[cause].1 };
     let flow = (0..flows).max_by_key(|flow| (spent(*flow, cause), std::cmp::Reverse(*flow))).unwrap_or(0);
     // The ways to memory do not know whose payload they carry, and some not even which way.
     let traffic = match CAUSES[cause].0 {

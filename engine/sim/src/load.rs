@@ -207,8 +207,9 @@ fn check(origin: &str, model: &Model) -> Result<(), ModelError> {
     if model.kelpie != "model/1" {
         return refuse("kelpie", model.kelpie.clone(), "is not model/1, the only version this Kelpie reads");
     }
-    let Model { port, switch, posting, transmit, shared_pipeline, receive, receive_wqe, icm, pcie, host, sampling, .. } =
-        model;
+    let Model {
+        port, switch, posting, transmit, shared_pipeline, receive, receive_wqe, icm, pcie, host, sampling, ..
+    } = model;
     let positive = [
         ("port.line_rate_gbps", port.line_rate_gbps),
         ("port.max_mpps", port.max_mpps),
@@ -286,6 +287,16 @@ fn check(origin: &str, model: &Model) -> Result<(), ModelError> {
             return refuse(path, value.to_string(), "must be above zero and within what a NIC could have");
         }
     }
+    check_relations(model).or_else(|(path, value, rule)| refuse(path, value, rule))
+}
+
+/// A parameter outside of its domain: its path, its value, and the rule it breaks.
+type Refused = (&'static str, String, &'static str);
+
+/// Checks the parameters whose domain is not a range of its own.
+fn check_relations(model: &Model) -> Result<(), Refused> {
+    let Model { port, switch, receive, pcie, host, sampling, .. } = model;
+    let refuse = |path, value, rule| Err((path, value, rule));
     if pcie.max_payload_bytes < 64 || pcie.max_completion_bytes < 64 {
         return refuse("pcie.max_payload_bytes", pcie.max_payload_bytes.to_string(), "must be at least 64");
     }
@@ -293,7 +304,11 @@ fn check(origin: &str, model: &Model) -> Result<(), ModelError> {
         return refuse("sampling.max_events", sampling.max_events.to_string(), "must be from 1,000 to 2^32");
     }
     if receive.xon_kib > receive.xoff_kib || receive.xoff_kib > receive.buffer_kib {
-        return refuse("receive.xon_kib", receive.xon_kib.to_string(), "must not be above xoff_kib, nor that above buffer_kib");
+        return refuse(
+            "receive.xon_kib",
+            receive.xon_kib.to_string(),
+            "must not be above xoff_kib, nor that above buffer_kib",
+        );
     }
     if switch.xon_kib > switch.xoff_kib {
         return refuse("switch.xon_kib", switch.xon_kib.to_string(), "must not be above xoff_kib");

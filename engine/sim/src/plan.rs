@@ -108,11 +108,8 @@ impl FlowPlan {
 
     /// Whether a responder keeps a cell of the message being received: RC, for messages of several packets.
     pub fn retains_message(&self) -> bool {
-        self.qp_type == QpType::Rc && self.pattern.iter().any(|request| request.op != Opcode::Read && request.bytes > self.mtu)
-    }
-
-    pub fn is_loopback(&self) -> bool {
-        self.from == self.to
+        self.qp_type == QpType::Rc
+            && self.pattern.iter().any(|request| request.op != Opcode::Read && request.bytes > self.mtu)
     }
 
     /// The MR that QP number `index` uses for work request `wr` at the requester.

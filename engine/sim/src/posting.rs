@@ -84,9 +84,9 @@ impl World<'_> {
         if context_held && state_held {
             return now;
         }
-        let reads = if flow.batch == 1 { icm.doorbell_reads } else { icm.chain_reads };
+        let fetches = if flow.batch == 1 { icm.doorbell_reads } else { icm.chain_reads };
         let mut ready = now;
-        for _ in 0..reads {
+        for _ in 0..fetches {
             ready = ready.max(host.icm.serve(now, read));
             host.icm_contexts += read;
             host.counts.icm_cache_miss += 1.0;

@@ -168,7 +168,8 @@ impl World<'_> {
                 if response && several && offset + done > 0 {
                     let pages = (offset + done + bytes).div_ceil(PAGE) - (offset + done).div_ceil(PAGE);
                     let beyond = if offset + done >= self.model.receive.read_pages_ahead * PAGE { pages } else { 0 };
-                    let stream = self.costs.read_stream.saturating_sub(self.costs.packet) + self.costs.read_page * beyond;
+                    let stream =
+                        self.costs.read_stream.saturating_sub(self.costs.packet) + self.costs.read_page * beyond;
                     now = self.stall(at, flow_index, now, now + stream, Cause::ReadResponse);
                 }
                 if dropping {

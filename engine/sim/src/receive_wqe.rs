@@ -114,7 +114,7 @@ impl World<'_> {
             };
         }
         host.counts.receive_wqe_cache_miss += 1.0;
-        let mut fetched = |done: Ps, host: &mut crate::world::HostState| {
+        let mut take = |done: Ps, host: &mut crate::world::HostState| {
             host.fetch_count += 1;
             state.fetch_number = host.fetch_count;
             state.fetched_to = index + reach;
@@ -125,17 +125,17 @@ impl World<'_> {
                 // The engine is in order: it goes on when a fetch slot is free again.
                 let done = now + span / fetches;
                 host.fetches[pool].busy += span;
-                fetched(done, host);
+                take(done, host);
                 Supply::At(done)
             }
             (Overload::Park, QpType::Rc) => {
                 let done = host.fetches[pool].serve(now, span);
-                fetched(done, host);
+                take(done, host);
                 Supply::Aside(done)
             }
             (Overload::Park, _) if host.fetches[pool].idle(now) => {
                 let done = host.fetches[pool].serve(now, span);
-                fetched(done, host);
+                take(done, host);
                 Supply::Aside(done)
             }
             (Overload::Park, _) => {

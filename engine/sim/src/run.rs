@@ -155,7 +155,9 @@ impl Noise {
     fn new(model: &Model, workload: &Workload) -> Self {
         // FNV-1a over the workload's text form: stable over versions of the standard library, unlike its hashers.
         let text = format!("{}{}{workload:?}", model.name, model.sampling.seed);
-        let seed = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+        let seed = text
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
         let normal = (model.sampling.noise > 0.0).then(|| Normal::new(1.0, model.sampling.noise).ok()).flatten();
         Self { normal, random: Pcg64Mcg::seed_from_u64(seed) }
     }

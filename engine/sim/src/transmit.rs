@@ -89,7 +89,8 @@ impl World<'_> {
         let (at, to, path) = (flow.from, flow.to, flow.from_path);
         let op = flow.request(state.next).op;
         let read = op == Opcode::Read;
-        let reads_left = u64::from(self.model.transmit.max_reads - state.reads_in_flight.min(self.model.transmit.max_reads));
+        let reads_left =
+            u64::from(self.model.transmit.max_reads - state.reads_in_flight.min(self.model.transmit.max_reads));
         let mut burst = Burst {
             carries: if read { Carries::ReadRequest } else { Carries::Request },
             qp,
@@ -113,7 +114,13 @@ impl World<'_> {
                 break;
             }
             let rest = request.bytes - offset;
-            let cells = if read { 1 } else if offset == 0 { request.cells } else { rest.div_ceil(CELL) };
+            let cells = if read {
+                1
+            } else if offset == 0 {
+                request.cells
+            } else {
+                rest.div_ceil(CELL)
+            };
             // A turn ends where the next message does not fit, unless packets of it do.
             if cells > cells_left && next > state.next && cells_left * CELL < flow.mtu.min(request.bytes) {
                 break;
@@ -129,7 +136,8 @@ impl World<'_> {
                 cells_left -= 1;
                 continue;
             }
-            let take = if cells <= cells_left { rest } else { rest.min((cells_left * CELL / flow.mtu).max(1) * flow.mtu) };
+            let take =
+                if cells <= cells_left { rest } else { rest.min((cells_left * CELL / flow.mtu).max(1) * flow.mtu) };
             elements += (request.elements * take).div_ceil(request.bytes);
             if offset == 0 {
                 ordered += request.ordered_elements;
@@ -200,7 +208,8 @@ impl World<'_> {
             if cells > cells_left && burst.payload > 0 {
                 break;
             }
-            let take = if cells <= cells_left { rest } else { rest.min((cells_left * CELL / flow.mtu).max(1) * flow.mtu) };
+            let take =
+                if cells <= cells_left { rest } else { rest.min((cells_left * CELL / flow.mtu).max(1) * flow.mtu) };
             pieces += 1;
             burst.payload += take;
             burst.packets += take.div_ceil(flow.mtu);

@@ -158,7 +158,6 @@ pub struct HostState {
     pub interconnect: Server,
     pub redirect_read: Server,
     pub redirect_write: Server,
-    pub pressure: f64,
     pub counts: Diagnostics,
     pub blame: Blame,
 }
@@ -280,17 +279,26 @@ impl<'m> World<'m> {
         for (index, flow) in plan.flows.iter().enumerate() {
             qps.extend((0..flow.qps).map(|qp| {
                 let (wr, offset) = flow.start_of(qp);
-                let started = Qp { posted: wr, available: wr, next: wr, done: wr, seen: wr, first: wr, answer: wr, offset, ..Qp::default() };
+                let started = Qp {
+                    posted: wr,
+                    available: wr,
+                    next: wr,
+                    done: wr,
+                    seen: wr,
+                    first: wr,
+                    answer: wr,
+                    offset,
+                    ..Qp::default()
+                };
                 Qp { flow: index as u32, recv_posted: flow.recv_depth, ..started }
             }));
         }
-        let host = |host: Host| HostState::new(model, &plan, host);
         let mut world = Self {
             model,
             costs: Costs::new(model),
             now: 0,
             events: Events::default(),
-            hosts: PerHost { a: host(Host::A), b: host(Host::B) },
+            hosts: PerHost { a: HostState::new(model, &plan), b: HostState::new(model, &plan) },
             ports: PerHost::default(),
             traffic: Default::default(),
             packets: 0,
@@ -302,7 +310,9 @@ impl<'m> World<'m> {
             world.lock_receives(qp);
             world.fill_send_queue(qp);
         }
-        Host::BOTH.into_iter().for_each(|host| world.start_turns(host));
+        for host in Host::BOTH {
+            world.start_turns(host);
+        }
         world
     }
 
@@ -389,7 +399,7 @@ impl<'m> World<'m> {
 }
 
 impl HostState {
-    fn new(model: &Model, plan: &Plan, host: Host) -> Self {
+    fn new(model: &Model, plan: &Plan) -> Self {
         let fetches = &model.receive_wqe.fetches;
         let retained = (model.transmit.retained_kib * 1024.0) as u64;
         // Each QP has an entry as requester and one as responder.
@@ -445,7 +455,6 @@ impl HostState {
             interconnect: Server::default(),
             redirect_read: Server::default(),
             redirect_write: Server::default(),
-            pressure: 0.0,
             counts: Diagnostics::default(),
             blame: Blame::new(plan.flows.len()),
         }
