@@ -6,4 +6,5 @@ mod determinism;
 mod golden;
 mod lab;
 mod resume;
+mod search_on_f;
 mod support;

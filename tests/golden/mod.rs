@@ -1,6 +1,6 @@
 //! The 18 anomalies on the simulated subsystems: triggers, conditions broken one by one, fixes. Points are in `cases`.
 
-mod cases;
+pub mod cases;
 mod models;
 mod moves;
 mod perftest;

@@ -7,15 +7,21 @@ use crate::transmit::pressure;
 use crate::world::World;
 
 impl World<'_> {
-    /// Brings a QP to where a long-running application has it: its send queue full, its work on the NIC.
+    /// Lets a QP begin with what one requested completion covers on the NIC; the application posts the rest at once.
     pub fn fill_send_queue(&mut self, qp: u32) {
         let flow = self.flow_of(qp);
-        let filled = flow.depth / flow.batch * flow.batch;
+        let filled = flow.signal;
         let state = &mut self.qps[qp as usize];
         state.posted += filled;
         state.available = state.posted;
         self.lock_sends(qp);
         self.queue_requester(qp);
+        self.post_when_room(qp, 0);
+    }
+
+    /// Whether the applications have caught up with the first filling of their queues.
+    pub fn is_posted(&self) -> bool {
+        kelpie_spaces::Host::BOTH.iter().all(|host| self.hosts.get(*host).cores.iter().all(|free| *free <= self.now))
     }
 
     /// Lets the application of `qp` post all batches for which there is room from `since` on, one after the other.

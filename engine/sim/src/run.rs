@@ -71,7 +71,8 @@ pub fn run(model: &Model, workload: &Workload) -> Result<Run, MeasureError> {
         world.run_until(world.now + slice, sampling.max_events);
         let after = Totals::of(&world);
         let rate = (after.delivered() - before.delivered()) as f64 / (after.time - before.time).max(1) as f64;
-        steady = if (rate - last_rate).abs() <= STEADY * rate { steady + 1 } else { 0 };
+        let posted = world.is_posted();
+        steady = if posted && (rate - last_rate).abs() <= STEADY * rate { steady + 1 } else { 0 };
         (before, last_rate) = (after, rate);
         if steady >= 2 && warm_up + 1 >= sampling.warm_up_min {
             break;

@@ -6,6 +6,9 @@ use crate::plan::{AETH, CELL, DETH, PACKET_OVERHEAD, Path, RETH};
 use crate::time::Ps;
 use crate::world::{Burst, Carries, World};
 
+/// Elements of a list lie next to each other, and those in one cache line come with one read. Units: bytes.
+const LINE: u64 = 64;
+
 impl World<'_> {
     /// Lets a requester wait for a turn if it has work that may go.
     pub fn queue_requester(&mut self, qp: u32) {
@@ -162,7 +165,11 @@ impl World<'_> {
             // WQEs are read ahead, from the doorbell on; what they take of PCIe is taken here.
             self.dma_read(at, Path::Local, wqe_blocks * 64, wqe_blocks.div_ceil(8));
         }
-        let ready = if read { now } else { self.gather(at, burst.payload, elements.max(1), qp, spilled) };
+        let ready = if read {
+            now
+        } else {
+            self.gather(at, burst.payload, elements.clamp(1, burst.payload.div_ceil(LINE)), qp, spilled)
+        };
         if !read {
             self.ordered_reads(at, path, ordered);
         }

@@ -45,6 +45,15 @@ impl Conditions {
         }
     }
 
+    /// Moves the bound of an ordered feature out to the value that `workload` has.
+    pub(super) fn admit(&mut self, feature: Feature, workload: &Workload) {
+        let Some(value) = workload.feature(feature).number() else { return };
+        if let Some(Test::Range { min, max }) = self.tests.get_mut(&feature) {
+            *min = min.map(|bound| bound.min(value));
+            *max = max.map(|bound| bound.max(value));
+        }
+    }
+
     /// Admits only these words, and of them only what was admitted before.
     pub(super) fn only(&mut self, feature: Feature, words: &[String]) {
         let kept = match self.tests.get(&feature) {

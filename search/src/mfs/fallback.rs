@@ -1,11 +1,15 @@
 //! What is done where the search for a condition fails: cuts from known points alone, and narrowing at the limit.
 
-use kelpie_spaces::{Feature, FeatureValue, Test, Workload};
+use kelpie_spaces::{Feature, FeatureValue, Region, Test, Workload};
 
 use super::Builder;
 use super::conditions::End;
 use super::ordered::ladder;
 use crate::oracle::Oracle;
+
+/// Conditions that a point of the neighbourhood may break. Source: our choice, because products of two features
+/// (QPs and MRs of each) bound many weaknesses, and a conjunction cuts their corners.
+const BROKEN_BY_NEIGHBOURS: usize = 2;
 
 impl<O: Oracle> Builder<'_, '_, O> {
     /// Shuts a healthy point out by the one feature that costs the fewest known anomalous points inside.
@@ -60,22 +64,39 @@ impl<O: Oracle> Builder<'_, '_, O> {
     }
 
     /// The limit is reached: moves the region nearer to the anchor, first halfway along the features that have a
-    /// condition, then along every ordered one, and at last pins every feature. `false` when all that is done.
+    /// condition, then along every ordered one, and at last onto the anchor itself. `false` when all that is done.
     pub(super) fn narrow(&mut self) -> bool {
         self.narrowed += 1;
         let ordered = Feature::ALL.into_iter().filter(|feature| feature.is_ordered());
         match self.narrowed {
-            1 => ordered.for_each(|feature| {
-                if self.conditions.get(feature).is_some() {
-                    self.halve(feature);
+            1 => {
+                self.before_narrowing = Some(self.conditions.clone());
+                for feature in ordered {
+                    if self.conditions.get(feature).is_some() {
+                        self.halve(feature);
+                    }
                 }
-            }),
+            }
             2 => ordered.for_each(|feature| self.halve(feature)),
             3 => self.conditions.pin(self.anchor),
             _ => return false,
         }
         self.changed();
         true
+    }
+
+    /// What later search takes for the same weakness: the conditions before any narrowing, with each bound moved out to
+    /// the points beyond it that showed the symptom while all but one or two of the conditions held.
+    pub(super) fn neighbourhood(&self) -> Region {
+        let mut conditions = self.before_narrowing.as_ref().unwrap_or(&self.conditions).clone();
+        let region = conditions.region();
+        for workload in &self.showing {
+            let broken: Vec<_> = region.conditions.iter().filter(|condition| !condition.holds(workload)).collect();
+            if broken.len() <= BROKEN_BY_NEIGHBOURS && broken.iter().all(|condition| condition.feature.is_ordered()) {
+                broken.iter().for_each(|condition| conditions.admit(condition.feature, workload));
+            }
+        }
+        conditions.region()
     }
 
     /// Moves each end that shuts something out, or each end if none does, halfway to the anchor.

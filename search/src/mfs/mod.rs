@@ -56,11 +56,13 @@ pub(crate) fn construct<O: Oracle>(
             cures,
         },
     };
+    let neighbourhood = builder.neighbourhood();
     if finding.confidence < LEAST_CONFIDENCE {
         session.avoid(finding.mfs);
     } else {
         session.found(&finding)?;
     }
+    session.avoid(neighbourhood);
     Ok(true)
 }
 
@@ -78,6 +80,10 @@ struct Builder<'s, 'a, O: Oracle> {
     inseparable: Vec<Workload>,
     /// Random points that had been measured before.
     remembered: u32,
+    /// Points that showed the symptom.
+    showing: Vec<Workload>,
+    /// The conditions before the first narrowing.
+    before_narrowing: Option<Conditions>,
     /// How often the region was narrowed because its limit was reached.
     narrowed: u32,
     started: u64,
@@ -95,6 +101,8 @@ impl<'s, 'a, O: Oracle> Builder<'s, 'a, O> {
             fresh: 0,
             inseparable: Vec::new(),
             remembered: 0,
+            showing: Vec::new(),
+            before_narrowing: None,
             narrowed: 0,
             started,
         }
@@ -102,6 +110,10 @@ impl<'s, 'a, O: Oracle> Builder<'s, 'a, O> {
 
     /// Whether the workload shows the anchor's symptom; another symptom is another weakness.
     fn shows(&mut self, workload: &Workload) -> Result<bool, O::Error> {
-        Ok(self.session.outcome(workload, Purpose::Mfs)? == Outcome::Anomalous(self.symptom))
+        let shown = self.session.outcome(workload, Purpose::Mfs)? == Outcome::Anomalous(self.symptom);
+        if shown {
+            self.showing.push(workload.clone());
+        }
+        Ok(shown)
     }
 }

@@ -51,7 +51,10 @@ impl<O: Oracle> Builder<'_, '_, O> {
         if self.session.experiments() == before {
             self.remembered += 1;
         }
-        if matches!(outcome, Outcome::Anomalous(_)) {
+        if let Outcome::Anomalous(symptom) = outcome {
+            if symptom == self.symptom {
+                self.showing.push(workload.clone());
+            }
             self.inside.push(workload);
             self.fresh += 1;
         }
