@@ -93,7 +93,9 @@ impl<O: Oracle> Builder<'_, '_, O> {
         for workload in &self.showing {
             let broken: Vec<_> = region.conditions.iter().filter(|condition| !condition.holds(workload)).collect();
             if broken.len() <= BROKEN_BY_NEIGHBOURS && broken.iter().all(|condition| condition.feature.is_ordered()) {
-                broken.iter().for_each(|condition| conditions.admit(condition.feature, workload));
+                for condition in broken {
+                    conditions.admit(condition.feature, workload);
+                }
             }
         }
         conditions.region()
