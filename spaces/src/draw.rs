@@ -15,7 +15,7 @@ const EQUAL_SIDES: f64 = 0.75;
 const FEWEST: f64 = 0.5;
 /// How often the responder also sends to itself. Source: our choice, because traffic within a host is the exception,
 /// and its anomaly (Collie, 13) would hide the others behind every second point.
-const LOOPBACK: f64 = 0.05;
+const LOOPBACK: f64 = 0.12;
 /// How often memory is drawn near: on the first device of its side, which is the NIC's own NUMA node. Source: our choice,
 /// because applications place buffers near, and far memory alone limits nearly all traffic (Collie, 11 and 12).
 const NEAR_MEMORY: f64 = 0.95;

@@ -144,7 +144,15 @@ impl FakeAgent {
     pub fn start(address: SocketAddr) -> Self {
         let script = Arc::new(Mutex::new(Script::default()));
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-        let listener = runtime.block_on(TcpListener::bind(address)).expect("a listener");
+        // The address of an agent that has just died may be in use for a moment.
+        let deadline = Instant::now() + Duration::from_secs(5);
+        let listener = loop {
+            match runtime.block_on(TcpListener::bind(address)) {
+                Ok(listener) => break listener,
+                Err(error) if Instant::now() > deadline => panic!("no listener on {address}: {error}"),
+                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        };
         let address = listener.local_addr().expect("an address");
         let host = FakeHost { script: Arc::clone(&script), plan: None, started: None };
         runtime.spawn(async move { serve_on(listener, "fake", Box::new(host)).await });
