@@ -1,15 +1,20 @@
 #!/usr/bin/env bash
-# Brings the lab up, runs its tests against it, and takes it down again whatever happens.
+# Brings the lab up, runs its tests against it, and takes it down again whatever happens; once for each kernel.
+# usage: scripts/lab-test.sh [6.1] [6.12]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/cargo-env.sh
 
 cargo xtask lab install
 trap 'cargo xtask lab down' EXIT
-cargo xtask lab up
-# With the feature that `lab up` built the binary with, so that it is not built again.
-if cargo nextest --version >/dev/null 2>&1; then
-    KELPIE_LAB=1 cargo nextest run --features verbs --test main --no-tests=fail lab::
-else
-    KELPIE_LAB=1 cargo test --features verbs --test main lab:: -- --test-threads=1
-fi
+for kernel in "${@:-6.1}"; do
+    cargo xtask lab down
+    cargo xtask lab up --kernel "$kernel"
+    # Of the whole workspace and with the feature, as `lab up` and the other checks build it, so that nothing is built again.
+    if cargo nextest --version >/dev/null 2>&1; then
+        cargo nextest run --workspace --features verbs --no-tests=fail --no-fail-fast --test-threads 1 \
+            --run-ignored only lab::
+    else
+        cargo test --workspace --features verbs --tests -- --ignored --test-threads=1 lab::
+    fi
+done

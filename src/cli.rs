@@ -8,6 +8,7 @@ use kelpie_reports::CampaignId;
 use kelpie_search::{Algorithm, SignalSet};
 
 use crate::commands::agent::AgentArgs;
+use crate::commands::doctor::DoctorArgs;
 
 /// Seed of every random decision where `--seed` is not given. Source: our choice, because it is the first day of
 /// the conference of Collie (NSDI 2022).
@@ -58,7 +59,7 @@ pub enum Command {
     /// Run one workload once and judge it
     #[command(after_help = "Examples:\n  \
         kelpie measure workload.yaml --subsystem sim:F\n  \
-        kelpie measure workload.yaml --subsystem sim:F --explain --set nic.rwqe_cache.entries=16384\n  \
+        kelpie measure workload.yaml --subsystem sim:F --explain --set receive_wqe.ring_blocks=6144\n  \
         kelpie space sample full --seed 7 | kelpie measure - --subsystem sim:F --json")]
     Measure(MeasureArgs),
     /// Search for anomalies
@@ -75,6 +76,13 @@ pub enum Command {
     Mfs(MfsCommand),
     /// Serve this host to a controller
     Agent(AgentArgs),
+    /// Say what on this host spoils measurements, with the evidence and what mends it
+    #[command(after_help = "Exit status: 0 nothing is bad, 1 something is, 2 could not look.\n\n\
+        Examples:\n  \
+        kelpie doctor\n  \
+        kelpie doctor mlx5_0 --verbose\n  \
+        ssh other kelpie doctor --json | kelpie doctor --against -")]
+    Doctor(DoctorArgs),
 }
 
 #[derive(Debug, Args)]

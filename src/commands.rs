@@ -2,6 +2,7 @@
 
 pub mod agent;
 mod campaign;
+pub mod doctor;
 pub mod findings;
 mod measure;
 mod mfs;
@@ -34,7 +35,8 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Subsystem(command) => subsystem::run(command, common),
         Command::Mfs(MfsCommand::List(args)) => mfs::list(args, common),
         Command::Mfs(MfsCommand::Check(args)) => mfs::check(args, common),
-        Command::Agent(args) => agent::run(args),
+        Command::Agent(args) => agent::run(args, common),
+        Command::Doctor(args) => doctor::run(args, common),
     }
 }
 

@@ -65,8 +65,10 @@ impl Opened {
     }
 
     fn open_pair(path: &Path) -> anyhow::Result<Self> {
-        let source = pair_source(path)?;
-        let subsystem = PairSubsystem::of(PairFile::from_yaml(path, &source)?)?;
+        let file = PairFile::read(path)?;
+        // With absolute paths, so that a campaign can be resumed from anywhere.
+        let source = file.to_yaml()?;
+        let subsystem = PairSubsystem::of(file)?;
         Ok(Self::Pair { subsystem: Box::new(subsystem), source })
     }
 

@@ -82,20 +82,26 @@ fn models_and_subsystems() {
     let table: &[(&str, &[u8], &[&str])] = &[
         (
             "zero rate",
-            &model.replace("line_rate_gbps: 200", "line_rate_gbps: 0").into_bytes(),
-            &["m.yaml", "port.line_rate_gbps", "above zero"],
+            &model.replace("line_rate_gbps: 200.0", "line_rate_gbps: 0").into_bytes(),
+            &["m.yaml:5", "port.line_rate_gbps", "above zero"],
         ),
-        ("negative rate", &model.replace("max_mpps: ", "max_mpps: -").into_bytes(), &["m.yaml", "port.max_mpps"]),
+        ("negative rate", &model.replace("max_mpps: ", "max_mpps: -").into_bytes(), &["m.yaml:6", "port.max_mpps"]),
         (
             "not a number",
-            &model.replace("line_rate_gbps: 200", "line_rate_gbps: .nan").into_bytes(),
-            &["m.yaml", "port.line_rate_gbps"],
+            &model.replace("line_rate_gbps: 200.0", "line_rate_gbps: .nan").into_bytes(),
+            &["m.yaml:5", "port.line_rate_gbps"],
         ),
-        ("unknown key", &model.replace("max_mpps:", "max_mqps:").into_bytes(), &["m.yaml", "max_mqps"]),
+        ("unknown key", &model.replace("max_mpps:", "max_mqps:").into_bytes(), &["m.yaml:6", "port.max_mqps"]),
+        ("unknown base", b"kelpie: model/1\nbase: m.yaml\n", &["m.yaml:2", "base", "A to H"]),
+        (
+            "mistake over a base",
+            b"kelpie: model/1\nname: m\ndescription: m\nbase: F\nicm: {misses: x}\n",
+            &["m.yaml:5", "icm.misses"],
+        ),
         ("truncated", &model.as_bytes()[..model.len() / 2], &["m.yaml"]),
         ("not UTF-8", b"kelpie: \xff", &["m.yaml", "UTF-8"]),
         ("empty", b"", &["m.yaml"]),
-        ("huge", &huge, &["m.yaml", "1 MiB"]),
+        ("huge", &huge, &["m.yaml", "1048576"]),
     ];
     for (case, content, fragments) in table {
         bench.write("m.yaml", content);

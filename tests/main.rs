@@ -1,8 +1,10 @@
 //! The integration tests, one binary: the real `kelpie` run as a user runs it.
 
+mod agents;
 mod bad_input;
 mod cli;
 mod determinism;
+mod doctor;
 mod golden;
 mod lab;
 mod resume;

@@ -14,12 +14,12 @@ use crate::golden::cases::trigger;
 
 const BUDGET: u64 = 1500;
 /// Of the 13, the fewest that the seed may find. The goal is 10: `docs/search.md` says what is missing.
-const LEAST_FOUND: usize = 5;
+const LEAST_FOUND: usize = 7;
 const SEED: u64 = 1;
-const SAMPLES: u32 = 60;
+const SAMPLES: u32 = 100;
 /// Samples of a region that may be healthy, and of all regions together. The goal is 5 % of each.
-const MOST_HEALTHY: f64 = 0.15;
-const MOST_HEALTHY_OVERALL: f64 = 0.05;
+const MOST_HEALTHY: f64 = 0.1;
+const MOST_HEALTHY_OVERALL: f64 = 0.03;
 
 struct Budgeted {
     subsystem: SimSubsystem,
@@ -65,7 +65,7 @@ fn a_search_finds_weaknesses_and_its_regions_hold() {
     let known: BTreeMap<String, u32> =
         (1..=13).map(|id| (limiting(&mut subsystem, &trigger(id).workload()), id)).collect();
     let mut oracle = Budgeted { subsystem: subsystem.clone(), left: BUDGET, findings: Vec::new() };
-    let config = Config::new(Algorithm::Collie, SignalSet::Both, SEED);
+    let config = Config { budget: Some(BUDGET), ..Config::new(Algorithm::Collie, SignalSet::Both, SEED) };
     let _ = kelpie_search::run(&space, &config, &mut oracle);
     let parts: BTreeSet<String> =
         oracle.findings.iter().map(|finding| limiting(&mut subsystem, &finding.workload)).collect();

@@ -8,6 +8,8 @@ use tempfile::TempDir;
 /// A folder of its own for a test, with the binary run inside it.
 pub struct Bench {
     folder: TempDir,
+    /// Where the lab is, for the tests that use it.
+    lab: Option<PathBuf>,
 }
 
 /// What a run of the binary left.
@@ -20,7 +22,12 @@ pub struct Ran {
 
 impl Bench {
     pub fn new() -> Self {
-        Self { folder: tempfile::tempdir().expect("a temporary folder") }
+        Self { folder: tempfile::tempdir().expect("a temporary folder"), lab: None }
+    }
+
+    /// One whose binary finds the lab in `dir`.
+    pub fn with_lab(dir: &Path) -> Self {
+        Self { lab: Some(dir.to_owned()), ..Self::new() }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -43,6 +50,7 @@ impl Bench {
             .env_remove("XDG_DATA_HOME")
             .env_remove("KELPIE_LOG")
             .env_remove("KELPIE_LAB_DIR")
+            .envs(self.lab.iter().map(|dir| ("KELPIE_LAB_DIR", dir)))
             .stdin(Stdio::null());
         command
     }
@@ -54,15 +62,18 @@ impl Bench {
 
     /// Runs the binary, which must exit with `status`, and returns its stdout.
     pub fn expect(&self, status: i32, args: &[&str]) -> String {
+        self.ends(status, args).stdout
+    }
+
+    fn ends(&self, status: i32, args: &[&str]) -> Ran {
         let ran = self.run(args);
         assert_eq!(ran.status, Some(status), "{args:?}\n{}\n{}", ran.stdout, ran.stderr);
-        ran.stdout
+        ran
     }
 
     /// Runs the binary with `--json`, which must exit with `status`, and returns the document.
     pub fn json(&self, status: i32, args: &[&str]) -> serde_json::Value {
-        let text = self.expect(status, &[args, &["--json"]].concat());
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}\n{text}"))
+        self.ends(status, &[args, &["--json"]].concat()).json()
     }
 }
 
@@ -70,6 +81,11 @@ impl Ran {
     pub fn of(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).expect("Kelpie prints UTF-8");
         Self { status: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    /// What it printed with `--json`.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 

@@ -21,6 +21,56 @@ pub struct Port {
     /// GID index; `RoCEv2` over IPv4 first where it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gid_index: Option<u8>,
+    /// Marks of its packets, and the like.
+    #[serde(default)]
+    pub tuning: Tuning,
+}
+
+/// How a host sends and where it keeps data, beyond what a workload says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tuning {
+    /// Traffic class of the global route; of an IP packet its DSCP (upper six bits) and ECN.
+    pub traffic_class: u8,
+    /// `InfiniBand` service level, 0 to 15; on Ethernet it chooses the priority of packets with a VLAN tag.
+    pub service_level: u8,
+    /// Routers that a packet may pass.
+    pub hop_limit: u8,
+    /// UDP source port of all packets, 49152 to 65535; where it is absent, the device's choice for each QP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub udp_source_port: Option<u16>,
+    /// Whether MRs are made of huge pages, which the host has to have reserved.
+    pub huge_pages: bool,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        // Source of the hop limit: the default of perftest.
+        Self { traffic_class: 0, service_level: 0, hop_limit: 64, udp_source_port: None, huge_pages: false }
+    }
+}
+
+impl Tuning {
+    /// The key and the rule that it breaks, if one does.
+    pub fn broken_rule(&self) -> Option<(&'static str, &'static str)> {
+        if self.service_level > 15 {
+            return Some(("service_level", "write 0 to 15"));
+        }
+        if self.hop_limit == 0 {
+            return Some(("hop_limit", "write 1 to 255"));
+        }
+        // Source: IBTA annex A17.9.2 leaves the choice; RFC 6335 has dynamic ports from 49152, as the kernel uses.
+        if self.udp_source_port.is_some_and(|port| port < 49152) {
+            return Some(("udp_source_port", "write 49152 to 65535"));
+        }
+        None
+    }
+}
+
+impl Default for Port {
+    fn default() -> Self {
+        Self { device: None, port: first_port(), gid_index: None, tuning: Tuning::default() }
+    }
 }
 
 fn first_port() -> u8 {
@@ -82,7 +132,7 @@ pub struct Count {
     pub packets: u64,
 }
 
-/// Work completed by one end of a flow since the start, by operation; SENDs at a responder are those received.
+/// Work completed by one end of a flow since the start, by operation; at a responder what consumed receives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupCount {
     /// Which end of which flow.
@@ -120,7 +170,7 @@ pub enum HostError {
     Failed(String),
 }
 
-/// A machine with an RDMA port. Steps come in the order of the methods; `tear_down` may come at any time.
+/// A machine with an RDMA port. Steps come in the order of the methods; the last two may come at any time.
 pub trait VerbsHost: Send {
     /// Opens the port and says what it is.
     ///
@@ -158,6 +208,9 @@ pub trait VerbsHost: Send {
     /// Where no traffic was started.
     fn stop(&mut self, drain: Duration) -> Result<HostReading, HostError>;
 
-    /// Destroys whatever was set up. Nothing to do is fine.
+    /// Ends the session; what it had made may serve the next session of the same controller. Nothing to do is fine.
+    fn recycle(&mut self);
+
+    /// Destroys whatever was made. Nothing to do is fine.
     fn tear_down(&mut self);
 }

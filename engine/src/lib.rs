@@ -4,10 +4,12 @@ pub mod agent;
 mod chain;
 pub mod host;
 pub mod lab;
+pub mod meminfo;
 pub mod pair;
 pub mod plan;
 pub mod readings;
 pub mod session;
+pub mod storm;
 pub mod subsystem;
 
 #[cfg(test)]

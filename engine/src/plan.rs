@@ -1,7 +1,12 @@
 //! From a workload to what each host has to set up, in the terms of verbs. Pure: no device, no clock, no I/O.
 
-use kelpie_spaces::{Flow, Host, Memory, Mtu, Opcode, QpType, Request, Workload};
+use kelpie_spaces::{Bytes, Flow, Host, Memory, Mtu, Opcode, QpType, Request, Workload};
 use serde::{Deserialize, Serialize};
+
+/// What a datagram brings in front of its payload, whatever the network: a global routing header (GRH).
+///
+/// Units: bytes. Source: `ibv_post_recv(3)`, "the first 40 bytes of the buffer(s)".
+pub const GRH_SIZE: u64 = 40;
 
 /// Which end of a flow a group of QPs is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -42,7 +47,7 @@ impl GroupId {
 }
 
 /// Capabilities of each QP. Source: `ibv_qp_cap`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Caps {
     /// `max_send_wr`.
     pub send_wr: u32,
@@ -52,6 +57,8 @@ pub struct Caps {
     pub send_sge: u32,
     /// `max_recv_sge`.
     pub recv_sge: u32,
+    /// `max_inline_data`. Units: bytes.
+    pub inline: u32,
 }
 
 /// What a requester posts on each QP, in order, for ever.
@@ -61,15 +68,20 @@ pub struct SendPlan {
     pub batch: u32,
     /// The request vector.
     pub requests: Vec<Request>,
+    /// Messages up to this size are posted inline. Units: bytes.
+    pub inline: u64,
 }
 
-/// What a responder posts on each QP for SEND.
+/// What a responder posts on each QP for what consumes receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecvPlan {
     /// Work requests chained in one post.
     pub batch: u32,
-    /// Sizes of the scatter elements. Units: bytes.
+    /// Sizes of the scatter elements, none where only immediate data arrives; of a datagram's, the first has room for
+    /// the GRH before its payload. Units: bytes.
     pub elements: Vec<u64>,
+    /// What arrives.
+    pub ops: Vec<Opcode>,
 }
 
 /// Equal QPs of one end of one flow.
@@ -87,12 +99,33 @@ pub struct GroupPlan {
     pub caps: Caps,
     /// Set for a requester.
     pub send: Option<SendPlan>,
-    /// Set for a responder of SENDs.
+    /// Set for a responder where something consumes receives.
     pub recv: Option<RecvPlan>,
-    /// Memory here, per QP.
+    /// Memory here, per QP. A datagram's responder has MRs that hold a GRH besides its longest element.
     pub memory: Memory,
     /// Memory at the other end, per QP.
     pub remote: Memory,
+}
+
+impl GroupPlan {
+    /// Memory regions of all its QPs.
+    pub fn mrs(&self) -> u64 {
+        u64::from(self.qps).saturating_mul(self.memory.mrs.into())
+    }
+
+    /// What they hold together. Units: bytes.
+    pub fn registered_bytes(&self) -> u64 {
+        self.mrs().saturating_mul(self.memory.mr_size.0)
+    }
+
+    /// The operations that this end counts: those it requests, or those that consume its receives.
+    pub fn ops(&self) -> Vec<Opcode> {
+        match (&self.send, &self.recv) {
+            (Some(send), _) => distinct(send.requests.iter().map(|request| request.op)),
+            (None, Some(recv)) => recv.ops.clone(),
+            (None, None) => Vec::new(),
+        }
+    }
 }
 
 /// Everything that one host sets up.
@@ -119,14 +152,21 @@ pub fn plan(workload: &Workload, host: Host) -> HostPlan {
 }
 
 fn requester(index: usize, flow: &Flow) -> GroupPlan {
+    let inline = flow.inline.0;
     let widest = flow.pattern.iter().map(|request| request.sge.len()).max().unwrap_or(1);
     GroupPlan {
         id: GroupId { flow: index, role: Role::Requester },
         qp_type: flow.qp_type,
         qps: flow.qps,
         mtu: flow.mtu,
-        caps: Caps { send_wr: flow.wq_depth.send, recv_wr: 1, send_sge: count(widest), recv_sge: 1 },
-        send: Some(SendPlan { batch: flow.batch.send, requests: flow.pattern.clone() }),
+        caps: Caps {
+            send_wr: flow.wq_depth.send,
+            recv_wr: 1,
+            send_sge: count(widest),
+            recv_sge: 1,
+            inline: inline as u32,
+        },
+        send: Some(SendPlan { batch: flow.batch.send, requests: flow.pattern.clone(), inline }),
         recv: None,
         memory: flow.memory.from,
         remote: flow.memory.to,
@@ -134,23 +174,39 @@ fn requester(index: usize, flow: &Flow) -> GroupPlan {
 }
 
 fn responder(index: usize, flow: &Flow) -> GroupPlan {
-    let receives = flow.pattern.iter().any(|request| request.op == Opcode::Send);
-    let recv = receives.then(|| RecvPlan {
-        batch: flow.batch.recv,
-        elements: flow.receive_elements().iter().map(|size| size.0).collect(),
+    let ops = distinct(flow.pattern.iter().map(|request| request.op).filter(|op| op.consumes_receive()));
+    let mut memory = flow.memory.to;
+    let recv = (!ops.is_empty()).then(|| {
+        let mut elements: Vec<u64> = flow.receive_elements().iter().map(|size| size.0).collect();
+        if flow.qp_type == QpType::Ud
+            && let Some(first) = elements.first_mut()
+        {
+            *first += GRH_SIZE;
+            memory.mr_size = memory.mr_size.max(Bytes(*first));
+        }
+        RecvPlan { batch: flow.batch.recv, elements, ops }
     });
-    let (recv_wr, recv_sge) = recv.as_ref().map_or((1, 1), |recv| (flow.wq_depth.recv, count(recv.elements.len())));
+    let recv_sge = recv.as_ref().map_or(1, |recv| count(recv.elements.len()).max(1));
+    let recv_wr = if recv.is_some() { flow.wq_depth.recv } else { 1 };
     GroupPlan {
         id: GroupId { flow: index, role: Role::Responder },
         qp_type: flow.qp_type,
         qps: flow.qps,
         mtu: flow.mtu,
-        caps: Caps { send_wr: 1, recv_wr, send_sge: 1, recv_sge },
+        caps: Caps { send_wr: 1, recv_wr, send_sge: 1, recv_sge, inline: 0 },
         send: None,
         recv,
-        memory: flow.memory.to,
+        memory,
         remote: flow.memory.from,
     }
+}
+
+/// Each of them once, in the order of [`Opcode::ALL`].
+fn distinct(ops: impl Iterator<Item = Opcode>) -> Vec<Opcode> {
+    let mut ops: Vec<Opcode> = ops.collect();
+    ops.sort_unstable();
+    ops.dedup();
+    ops
 }
 
 fn count(len: usize) -> u32 {
@@ -174,8 +230,10 @@ mod tests {
     }
 
     #[test]
-    fn only_a_responder_of_sends_receives() {
-        for (op, receives) in [("WRITE", false), ("READ", false), ("SEND", true)] {
+    fn only_a_responder_of_what_consumes_receives_has_them() {
+        let table =
+            [("WRITE", false), ("READ", false), ("SEND", true), ("WRITE_WITH_IMM", true), ("SEND_WITH_IMM", true)];
+        for (op, receives) in table {
             let plan = plan(&workload(vec![flow("a", "b", op)]), Host::B);
             let group = &plan.groups[0];
             assert_eq!(group.recv.is_some(), receives, "{op}");
@@ -187,5 +245,26 @@ mod tests {
     fn the_default_receive_vector_fits_the_largest_send() {
         let group = &plan(&workload(vec![flow("a", "b", "SEND")]), Host::B).groups[0];
         assert_eq!(group.recv.as_ref().map(|recv| recv.elements.clone()), Some(vec![4096]));
+        let group = &plan(&workload(vec![flow("a", "b", "WRITE_WITH_IMM")]), Host::B).groups[0];
+        assert_eq!(group.recv.as_ref().map(|recv| recv.elements.clone()), Some(vec![]), "nothing lands in a receive");
+        assert_eq!(group.caps.recv_sge, 1);
+    }
+
+    #[test]
+    fn a_datagram_has_room_for_its_grh() {
+        let mut datagrams = flow("a", "b", "SEND");
+        datagrams.qp_type = QpType::Ud;
+        datagrams.mtu = Mtu::try_from(4096).expect("an MTU");
+        for (mr_size, recv_sge, elements, grown) in [
+            (16 << 10, vec![], vec![4096 + 40], 16 << 10),
+            (4096, vec![], vec![4096 + 40], 4096 + 40),
+            (4096, vec![4090, 6], vec![4130, 6], 4130),
+        ] {
+            datagrams.memory.to.mr_size = Bytes(mr_size);
+            datagrams.recv_sge = recv_sge.into_iter().map(Bytes).collect();
+            let group = &plan(&workload(vec![datagrams.clone()]), Host::B).groups[0];
+            assert_eq!(group.recv.as_ref().expect("it receives").elements, elements);
+            assert_eq!(group.memory.mr_size, Bytes(grown));
+        }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_monitor::rates::rates;
+use kelpie_monitor::pause::{HostPause, host_pause};
+use kelpie_monitor::rates::{Rates, rates};
 use kelpie_monitor::window::{Direction, PACKET_OVERHEAD, loaded_directions};
-use kelpie_monitor::{DirectionRates, Measurement, PerHost, SEND_QUEUE_FULL, Sample};
+use kelpie_monitor::{DirectionRates, Measurement, PauseRatios, PerHost, SEND_QUEUE_FULL, Sample};
 use kelpie_spaces::{Flow, Host, Opcode, Workload};
 
 use crate::host::{Count, HostReading};
@@ -13,8 +14,11 @@ use crate::plan::{GroupId, Role};
 /// Counters of the engine itself: messages, payload bytes and payload packets that requesters of a host completed.
 pub const REQUESTED: [&str; 3] = ["engine_requested_messages", "engine_requested_bytes", "engine_requested_packets"];
 
-/// The same for SENDs that its responders received.
+/// The same for what consumed receives of its responders.
 pub const RECEIVED: [&str; 3] = ["engine_received_messages", "engine_received_bytes", "engine_received_packets"];
+
+/// 1 where the pause of a host was computed from frames and not from time, and so is the most it can be.
+pub const PAUSE_IS_UPPER_BOUND: &str = "engine_pause_is_upper_bound";
 
 /// What the readings at the ends of successive samples say about `workload`.
 pub fn measurement(workload: &Workload, readings: &[PerHost<HostReading>]) -> Measurement {
@@ -28,6 +32,15 @@ pub fn measurement(workload: &Workload, readings: &[PerHost<HostReading>]) -> Me
     Measurement { samples, hardware_events }
 }
 
+/// Pause of both ports between two readings; missing where a host counts none, or frames instead of time.
+pub fn pause(before: &PerHost<HostReading>, after: &PerHost<HostReading>) -> PerHost<Option<PauseRatios>> {
+    let of = |host: Host| {
+        let slice = Slice::between(before.get(host), after.get(host))?;
+        slice.pause().filter(|pause| !pause.is_upper_bound).map(|pause| pause.ratios)
+    };
+    PerHost { a: of(Host::A), b: of(Host::B) }
+}
+
 /// One slice; `None` where a host's clock did not advance.
 fn sample(workload: &Workload, before: &PerHost<HostReading>, after: &PerHost<HostReading>) -> Option<Sample> {
     let slice = |host: Host| Slice::between(before.get(host), after.get(host));
@@ -36,7 +49,7 @@ fn sample(workload: &Workload, before: &PerHost<HostReading>, after: &PerHost<Ho
     Some(Sample {
         seconds: f64::midpoint(slices.a.seconds, slices.b.seconds),
         directions,
-        pause: None,
+        pause: slices.a.pause().zip(slices.b.pause()).map(|(a, b)| PerHost { a: a.ratios, b: b.ratios }),
         counters: PerHost { a: slices.a.counters(), b: slices.b.counters() },
     })
 }
@@ -51,7 +64,7 @@ fn direction(workload: &Workload, way: Direction, slices: &PerHost<Slice<'_>>) -
         messages_per_sec: 0.0,
     };
     for (index, flow) in workload.flows.iter().enumerate() {
-        for op in [Opcode::Send, Opcode::Write, Opcode::Read] {
+        for op in Opcode::ALL {
             if Direction::of(flow, op) != way {
                 continue;
             }
@@ -70,10 +83,7 @@ fn direction(workload: &Workload, way: Direction, slices: &PerHost<Slice<'_>>) -
 
 /// Who knows that a message was delivered: its receiver where it has a completion, else its requester.
 fn observer(flow: &Flow, op: Opcode) -> (Host, Role) {
-    match op {
-        Opcode::Send => (flow.to, Role::Responder),
-        Opcode::Write | Opcode::Read => (flow.from, Role::Requester),
-    }
+    if op.consumes_receive() { (flow.to, Role::Responder) } else { (flow.from, Role::Requester) }
 }
 
 /// Two readings of one host and the time between them.
@@ -81,12 +91,18 @@ struct Slice<'a> {
     seconds: f64,
     before: &'a HostReading,
     after: &'a HostReading,
+    rates: Rates,
 }
 
 impl<'a> Slice<'a> {
     fn between(before: &'a HostReading, after: &'a HostReading) -> Option<Self> {
         let nanos = after.at_nanos.checked_sub(before.at_nanos).filter(|nanos| *nanos > 0)?;
-        Some(Self { seconds: nanos as f64 / 1e9, before, after })
+        let seconds = nanos as f64 / 1e9;
+        Some(Self { seconds, before, after, rates: rates(&before.counters, &after.counters, seconds) })
+    }
+
+    fn pause(&self) -> Option<HostPause> {
+        host_pause(&self.rates)
     }
 
     fn count(&self, id: GroupId, op: Opcode) -> Count {
@@ -107,7 +123,10 @@ impl<'a> Slice<'a> {
     }
 
     fn counters(&self) -> BTreeMap<String, f64> {
-        let mut counters = rates(&self.before.counters, &self.after.counters, self.seconds).per_sec;
+        let mut counters = self.rates.per_sec.clone();
+        if self.pause().is_some_and(|pause| pause.is_upper_bound) {
+            counters.insert(PAUSE_IS_UPPER_BOUND.to_owned(), 1.0);
+        }
         for (role, names) in [(Role::Requester, REQUESTED), (Role::Responder, RECEIVED)] {
             if let Some(total) = self.total(role) {
                 for (name, amount) in names.into_iter().zip([total.messages, total.bytes, total.packets]) {
@@ -191,6 +210,26 @@ mod tests {
         assert!((counters.a["sent_pkts"] - 150.0).abs() < 1e-9);
         assert!((counters.b["engine_received_packets"] - 40.0).abs() < 1e-9);
         assert!(!counters.b.contains_key(SEND_QUEUE_FULL), "b has no requester");
+    }
+
+    #[test]
+    fn pause_is_per_host_and_missing_where_one_host_has_no_counter() {
+        let mut readings = readings(Opcode::Write);
+        let count = |reading: &mut HostReading, tx: u64, rx: u64| {
+            for (name, value) in [("tx_prio3_pause_duration", tx), ("rx_prio3_pause_duration", rx)] {
+                reading.counters.insert(format!("ethtool.{name}"), value);
+            }
+        };
+        count(&mut readings[0].a, 0, 5);
+        count(&mut readings[1].a, 0, 500_005);
+        let workload = workload(vec![flow("a", "b", "WRITE")]);
+        assert_eq!(measurement(&workload, &readings).samples[0].pause, None);
+        count(&mut readings[0].b, 7, 0);
+        count(&mut readings[1].b, 1_000_007, 0);
+        let pause = measurement(&workload, &readings).samples[0].pause.expect("both count");
+        assert!((pause.a.rx - 0.25).abs() < 1e-9, "half a second of two: {pause:?}");
+        assert!((pause.b.tx - 0.25).abs() < 1e-9, "a second of four: {pause:?}");
+        assert!(pause.a.tx == 0.0 && pause.b.rx == 0.0, "{pause:?}");
     }
 
     #[test]

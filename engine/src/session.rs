@@ -6,7 +6,10 @@ use kelpie_monitor::PerHost;
 use kelpie_spaces::Host;
 use serde::{Deserialize, Serialize};
 
+use crate::agent::steps::{DRAIN_LIMIT_MS, SAMPLE_LIMIT_MS};
 use crate::host::HostReading;
+use crate::readings::pause;
+use crate::storm::{Storm, Watch};
 
 /// Relative difference of two successive rates below which traffic is steady.
 /// Source: our choice, because it is half of what the monitor accepts between samples.
@@ -27,22 +30,37 @@ pub struct Timing {
     pub samples: u32,
     /// Longest wait for outstanding work at the end. Units: milliseconds.
     pub drain_ms: u64,
+    /// Pause ratio of a port from which there is a pause storm. Units: percent.
+    pub storm_pause_percent: u32,
+    /// How long such a ratio may last before the experiment is stopped. Units: milliseconds.
+    pub storm_ms: u64,
 }
 
 impl Default for Timing {
     fn default() -> Self {
-        Self { warm_up_ms: 5_000, sample_ms: 1_000, samples: 4, drain_ms: 2_000 }
+        // A storm by our choice: anomalies of the paper pause for some percent, and a NIC that paused for 2 s without
+        // end has stopped every queue behind it.
+        Self {
+            warm_up_ms: 5_000,
+            sample_ms: 1_000,
+            samples: 4,
+            drain_ms: 2_000,
+            storm_pause_percent: 80,
+            storm_ms: 2_000,
+        }
     }
 }
 
 impl Timing {
     /// Each field with its bounds, for checks of input.
-    pub fn bounds(&self) -> [(&'static str, u64, u64, u64); 4] {
+    pub fn bounds(&self) -> [(&'static str, u64, u64, u64); 6] {
         [
             ("warm_up_ms", self.warm_up_ms, 0, 600_000),
-            ("sample_ms", self.sample_ms, 10, 5_000),
+            ("sample_ms", self.sample_ms, 10, SAMPLE_LIMIT_MS),
             ("samples", self.samples.into(), 1, 1_000),
-            ("drain_ms", self.drain_ms, 0, 60_000),
+            ("drain_ms", self.drain_ms, 0, DRAIN_LIMIT_MS),
+            ("storm_pause_percent", self.storm_pause_percent.into(), 1, 100),
+            ("storm_ms", self.storm_ms, 100, 600_000),
         ]
     }
 }
@@ -72,14 +90,26 @@ pub struct Session {
     rates: Vec<f64>,
     /// The last reading of the warm-up, then one after each sample.
     readings: Vec<PerHost<HostReading>>,
+    /// The reading before the last one was made then.
+    read_at: Duration,
     next: Duration,
+    watch: Watch,
+    storm: Option<Storm>,
 }
 
 impl Session {
     /// A session whose traffic starts at time zero.
     pub fn new(timing: Timing) -> Self {
-        let step = Self::warm_up_step(timing);
-        Self { timing, state: State::WarmUp, rates: Vec::new(), readings: Vec::new(), next: step }
+        Self {
+            timing,
+            state: State::WarmUp,
+            rates: Vec::new(),
+            readings: Vec::new(),
+            read_at: Duration::ZERO,
+            next: Self::warm_up_step(timing),
+            watch: Watch::new(timing),
+            storm: None,
+        }
     }
 
     /// What to do next.
@@ -89,6 +119,16 @@ impl Session {
 
     /// Takes the reading that was made at `now` since the start.
     pub fn reading(&mut self, now: Duration, reading: PerHost<HostReading>) {
+        if let Some(last) = self.readings.last() {
+            self.storm = self.watch.see(self.read_at, now, &pause(last, &reading));
+        }
+        self.read_at = now;
+        if self.storm.is_some() {
+            // Whatever was measured, the storm is.
+            self.readings.push(reading);
+            self.state = State::Over;
+            return;
+        }
         match self.state {
             State::WarmUp => self.warm_up(now, reading),
             State::Sampling => {
@@ -100,6 +140,11 @@ impl Session {
             }
             State::Over => {}
         }
+    }
+
+    /// The pause storm that ended it early.
+    pub fn storm(&self) -> Option<&Storm> {
+        self.storm.as_ref()
     }
 
     /// The readings that bound the samples, one more than there are samples.
@@ -155,6 +200,7 @@ mod tests {
     use super::*;
     use crate::host::{Count, GroupCount};
     use crate::plan::{GroupId, Role};
+    use crate::storm::Sense;
     use kelpie_spaces::Opcode;
 
     fn reading(now: Duration, messages: u64) -> PerHost<HostReading> {
@@ -178,7 +224,8 @@ mod tests {
         (times, session.into_readings().len())
     }
 
-    const TIMING: Timing = Timing { warm_up_ms: 2_000, sample_ms: 200, samples: 4, drain_ms: 100 };
+    const TIMING: Timing =
+        Timing { warm_up_ms: 2_000, sample_ms: 200, samples: 4, drain_ms: 100, storm_pause_percent: 80, storm_ms: 500 };
 
     #[test]
     fn steady_traffic_is_sampled_after_three_equal_rates() {
@@ -199,6 +246,26 @@ mod tests {
         let (times, readings) = run(TIMING, |_| 0);
         assert_eq!(times.last(), Some(&2_800));
         assert_eq!(readings, 5);
+    }
+
+    #[test]
+    fn a_pause_storm_ends_the_session_and_is_its_last_sample() {
+        let mut session = Session::new(TIMING);
+        let mut times = Vec::new();
+        while let Next::ReadAt(at) = session.next_step() {
+            times.push(at.as_millis());
+            let mut readings = reading(at, at.as_millis() as u64 * 10);
+            for side in ["tx", "rx"] {
+                let paused = if side == "tx" { at.as_micros() as u64 / 10 * 9 } else { 0 };
+                readings.b.counters.insert(format!("ethtool.{side}_prio3_pause_duration"), paused);
+            }
+            session.reading(at, readings);
+        }
+        assert_eq!(times, [100, 200, 300, 400, 600]);
+        let storm = session.storm().expect("90 % since the first reading");
+        assert_eq!((storm.host, storm.sense, storm.lasted), (Host::B, Sense::Tx, Duration::from_millis(500)));
+        assert!((storm.ratio - 0.9).abs() < 1e-3, "{storm}");
+        assert_eq!(session.into_readings().len(), 2);
     }
 
     #[test]

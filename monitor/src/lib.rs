@@ -1,6 +1,9 @@
 //! What was measured and what it means: measurements, bounds, symptoms, verdicts. No traffic, no I/O but counter sources.
 
+pub mod doctor;
+pub mod machine;
 pub mod measurement;
+pub mod pause;
 pub mod rates;
 pub mod sources;
 pub mod verdict;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// One value for each host.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PerHost<T> {
     /// Host `a`.
     pub a: T,

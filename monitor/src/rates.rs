@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::sources::Reading;
+use crate::sources::{Reading, is_level};
 
 /// Rates over one window.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rates {
-    /// By name, per second.
+    /// By name, per second; a level (see [`is_level`]) as it was at the end.
     pub per_sec: BTreeMap<String, f64>,
     /// Names whose 32-bit counter wrapped in the window: the rate is right only if it wrapped once.
     pub wrapped: BTreeSet<String>,
@@ -52,6 +52,10 @@ pub fn rates(before: &Reading, after: &Reading, seconds: f64) -> Rates {
         return rates;
     }
     for (name, then) in before {
+        if is_level(name) {
+            rates.per_sec.extend(after.get(name).map(|now| (name.clone(), *now as f64)));
+            continue;
+        }
         let Some(advance) = after.get(name).and_then(|now| advance(*then, *now)) else { continue };
         rates.per_sec.insert(name.clone(), advance.by as f64 / seconds);
         if advance.wrapped {
@@ -101,6 +105,16 @@ mod tests {
         for seconds in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert_eq!(rates(&before, &after, seconds), Rates::default());
         }
+    }
+
+    #[test]
+    fn a_level_is_not_a_count() {
+        let level = |value| Reading::from([("ethtool.outbound_pci_stalled_rd".to_owned(), value)]);
+        for (before, after) in [(0, 40), (40, 0), (40, 40)] {
+            let seen = rates(&level(before), &level(after), 0.5);
+            assert_eq!(seen.per_sec.values().copied().collect::<Vec<_>>(), [after as f64]);
+        }
+        assert_eq!(rates(&level(1), &Reading::new(), 0.5), Rates::default());
     }
 
     proptest! {

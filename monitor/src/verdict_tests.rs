@@ -30,6 +30,7 @@ fn flow((from, to): (Host, Host), op: Opcode, qps: u32, depth: u32, message: u64
         batch: Batch { send: 1, recv: 1 },
         pattern: vec![Request { op, sge: vec![Bytes(message)] }],
         recv_sge: Vec::new(),
+        inline: Bytes(0),
         memory: MemoryPair { from: memory, to: memory },
     }
 }

@@ -4,7 +4,7 @@ use kelpie_spaces::{Flow, Host, Opcode, Workload};
 
 use crate::measurement::Bounds;
 
-/// READs that a QP keeps outstanding on the wire, whatever its send queue holds.
+/// READs and atomics that a QP keeps outstanding on the wire, whatever its send queue holds.
 ///
 /// Units: requests. Source: `max_rd_atomic`, 16 in the mlx5 and bnxt drivers (`ibv_device_attr.max_qp_rd_atom`).
 pub const OUTSTANDING_READS: f64 = 16.0;
@@ -25,12 +25,9 @@ pub struct Direction {
 }
 
 impl Direction {
-    /// Where the payload of `op` on `flow` goes: READ brings it back to the requester.
+    /// Where the payload of `op` on `flow` goes: READs and atomics bring it back to the requester.
     pub fn of(flow: &Flow, op: Opcode) -> Self {
-        match op {
-            Opcode::Read => Self { from: flow.to, to: flow.from },
-            Opcode::Send | Opcode::Write => Self { from: flow.from, to: flow.to },
-        }
+        if op.brings_back() { Self { from: flow.to, to: flow.from } } else { Self { from: flow.from, to: flow.to } }
     }
 
     /// Whether the payload stays on its host and does not cross a port.
@@ -88,7 +85,8 @@ fn flow_rates(flow: &Flow, direction: Direction, bounds: &Bounds, base_rtt: f64)
     if requests == 0.0 {
         return WindowRates::default();
     }
-    let count = |op: Opcode| flow.pattern.iter().filter(|request| request.op == op).count() as f64;
+    let count = |of: fn(Opcode) -> bool| flow.pattern.iter().filter(|request| of(request.op)).count() as f64;
+    let (receives, reads) = (count(Opcode::consumes_receive), count(Opcode::brings_back));
     let packets = |size: u64| size.div_ceil(flow.mtu.bytes()).max(1) as f64;
     let wire_bits = |size: u64| (size as f64 + PACKET_OVERHEAD * packets(size)) * 8.0;
     let mean_seconds =
@@ -97,12 +95,12 @@ fn flow_rates(flow: &Flow, direction: Direction, bounds: &Bounds, base_rtt: f64)
 
     let mut per_qp = turnover(f64::from(flow.wq_depth.send), flow.batch.send);
     // Of a mixed vector only some requests use a limit, so the limit holds for proportionally more of them.
-    if count(Opcode::Send) > 0.0 {
-        let window = f64::from(flow.wq_depth.recv) * requests / count(Opcode::Send);
+    if receives > 0.0 {
+        let window = f64::from(flow.wq_depth.recv) * requests / receives;
         per_qp = per_qp.min(turnover(window, flow.batch.recv));
     }
-    if count(Opcode::Read) > 0.0 {
-        per_qp = per_qp.min(turnover(OUTSTANDING_READS * requests / count(Opcode::Read), 1));
+    if reads > 0.0 {
+        per_qp = per_qp.min(turnover(OUTSTANDING_READS * requests / reads, 1));
     }
     let vectors_per_sec = per_qp * f64::from(flow.qps) / requests;
 

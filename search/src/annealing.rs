@@ -6,10 +6,10 @@ use rand::RngExt;
 use crate::config::SignalSet;
 use crate::energy::{Target, targets};
 use crate::history::Outcome;
-use crate::mfs;
 use crate::oracle::{Oracle, Purpose};
 use crate::session::Session;
 use crate::signals::Observation;
+use crate::triage;
 
 /// What is not measured again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,34 +28,30 @@ struct Point {
 
 /// Anneals over each target in turn, and over all again, until the oracle stops it or the space is covered.
 pub(crate) fn run<O: Oracle>(session: &mut Session<'_, O>, skipping: Skipping) -> Result<(), O::Error> {
-    let Some(ranking) = rank(session)? else { return Ok(()) };
+    let ranking = rank(session)?;
+    while triage::is_warming_up(session) && random_point(session)?.is_some() {}
     loop {
         for target in &ranking {
             if anneal(session, skipping, target)?.is_none() {
-                return Ok(());
+                return triage::finish(session);
             }
         }
     }
 }
 
 /// The targets in order, from random points that are measured first; anomalies among them become findings.
-fn rank<O: Oracle>(session: &mut Session<'_, O>) -> Result<Option<Vec<Target>>, O::Error> {
+fn rank<O: Oracle>(session: &mut Session<'_, O>) -> Result<Vec<Target>, O::Error> {
     if session.config.signal == SignalSet::Perf {
-        return Ok(Some(targets(SignalSet::Perf, &[])));
+        return Ok(targets(SignalSet::Perf, &[]));
     }
     let mut points = Vec::new();
     for _ in 0..session.config.schedule.ranking_points {
         let workload = session.space.sample(&mut session.rng);
         let seen = session.measure(&workload, Purpose::Rank)?;
-        points.push((workload, seen, session.experiments()));
+        points.push(seen);
     }
-    let ranking = targets(session.config.signal, &points.iter().map(|point| point.1.clone()).collect::<Vec<_>>());
-    for (workload, seen, number) in points {
-        if !session.is_known(&workload) {
-            mfs::construct(session, &workload, &seen, number)?;
-        }
-    }
-    Ok(Some(ranking))
+    triage::catch_up(session)?;
+    Ok(targets(session.config.signal, &points))
 }
 
 /// One annealing over one target, from the first temperature to the last; `None` when the space is covered.
@@ -76,7 +72,8 @@ fn anneal<O: Oracle>(
                 continue;
             }
             let seen = session.measure(&workload, Purpose::Search)?;
-            if !known && mfs::construct(session, &workload, &seen, session.experiments())? {
+            if !known && seen.is_anomalous() {
+                triage::catch_up(session)?;
                 let Some(restart) = random_point(session)? else { return Ok(None) };
                 old = restart;
             } else if accepts(session, target, temperature, &old.seen, &seen) {
@@ -110,9 +107,10 @@ fn accepts<O: Oracle>(
 fn random_point<O: Oracle>(session: &mut Session<'_, O>) -> Result<Option<Point>, O::Error> {
     while let Some(workload) = session.unknown_point() {
         let seen = session.measure(&workload, Purpose::Search)?;
-        if !mfs::construct(session, &workload, &seen, session.experiments())? {
+        if !seen.is_anomalous() {
             return Ok(Some(Point { workload, seen }));
         }
+        triage::catch_up(session)?;
     }
     Ok(None)
 }

@@ -130,26 +130,27 @@ pub struct Schedule {
 }
 
 impl Default for Schedule {
-    /// Seven temperatures of eight steps. Source: our choice, because one run over ten signals then fits a
+    /// Seven temperatures of four steps. Source: our choice, because one run over ten signals then fits a
     /// budget of 1,500 beside the experiments for regions.
     fn default() -> Self {
-        Self { initial: 1.0, lowest: 0.1, decay: 0.7, steps: 8, ranking_points: 10 }
+        Self { initial: 1.0, lowest: 0.1, decay: 0.7, steps: 4, ranking_points: 10 }
     }
 }
 
 /// How much is spent on the region of one anomaly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MfsLimits {
-    /// Experiments after which a region that is not yet validated is narrowed around its anomaly.
+    /// Experiments after which the next healthy point inside has a region narrowed around its anomaly.
     pub experiments: u32,
     /// Random points inside that must be anomalous in a row before a region is stored.
     pub validation_run: u32,
 }
 
 impl Default for MfsLimits {
-    /// Source: our choice, because a region with 5 % healthy points passes 45 in a row once in ten times.
+    /// Source: our choice, because a region with 5 % healthy points passes 36 in a row once in six times, and every other
+    /// point is drawn where healthy ones mostly are.
     fn default() -> Self {
-        Self { experiments: 150, validation_run: 45 }
+        Self { experiments: 80, validation_run: 36 }
     }
 }
 
@@ -162,6 +163,9 @@ pub struct Config {
     pub signal: SignalSet,
     /// Seed of every random choice.
     pub seed: u64,
+    /// Experiments that the search may plan with; it does not end there. `None`: no end is known.
+    #[serde(default)]
+    pub budget: Option<u64>,
     /// The annealing schedule.
     #[serde(default)]
     pub schedule: Schedule,
@@ -173,7 +177,7 @@ pub struct Config {
 impl Config {
     /// A search with the default schedule and limits.
     pub fn new(algorithm: Algorithm, signal: SignalSet, seed: u64) -> Self {
-        Self { algorithm, signal, seed, schedule: Schedule::default(), mfs: MfsLimits::default() }
+        Self { algorithm, signal, seed, budget: None, schedule: Schedule::default(), mfs: MfsLimits::default() }
     }
 }
 

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 pub struct Finding {
     /// The symptom; pause where both were seen.
     pub symptom: Symptom,
-    /// The workload that showed it first.
+    /// The first workload that showed it, simplified: what the symptom does not need is as in plain traffic.
     pub workload: Workload,
     /// The minimal feature set: workloads inside are anomalous.
     pub mfs: Region,
-    /// Number of the experiment that showed it, from 1.
+    /// Number of the experiment that showed it first, from 1.
     pub found_at: u64,
     /// Experiments spent on the region.
     pub experiments_for_mfs: u64,
@@ -34,11 +34,12 @@ pub struct Evidence {
     pub symptoms: Vec<Symptom>,
     /// Signals of the workload.
     pub signals: BTreeMap<String, f64>,
-    /// Random points inside the final region since it last changed; all were anomalous but `healthy_inside`.
+    /// Random points inside the final region since it last changed, every other one near its bounds; all were anomalous
+    /// but `healthy_inside`.
     pub validated: u64,
     /// Points inside that are healthy and that no condition can tell from the workload.
     pub healthy_inside: u64,
-    /// Whether the region was narrowed around the workload because its limit was reached.
+    /// Whether the region was pinned around the workload because its limit was reached.
     pub narrowed: bool,
     /// What breaking each condition on the workload alone did.
     pub cures: Vec<Cure>,

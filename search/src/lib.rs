@@ -9,7 +9,9 @@ mod history;
 mod mfs;
 mod oracle;
 mod session;
+mod sightings;
 mod signals;
+mod triage;
 
 pub use config::{Algorithm, Config, MfsLimits, Schedule, SignalSet, UnknownName};
 pub use finding::{Cure, Evidence, Finding};

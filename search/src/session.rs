@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::finding::Finding;
 use crate::history::{History, Outcome};
 use crate::oracle::{Oracle, Purpose};
+use crate::sightings::{Candidate, Sightings};
 use crate::signals::Observation;
 
 /// Random points in a row that may lie in known regions before the space counts as covered.
@@ -20,8 +21,11 @@ pub(crate) struct Session<'a, O: Oracle> {
     pub(crate) config: &'a Config,
     pub(crate) rng: Pcg64,
     pub(crate) history: History,
+    pub(crate) sightings: Sightings,
     oracle: &'a mut O,
     experiments: u64,
+    /// How many of them regions took.
+    pub(crate) spent_on_regions: u64,
     regions: Vec<Region>,
 }
 
@@ -32,8 +36,10 @@ impl<'a, O: Oracle> Session<'a, O> {
             config,
             rng: Pcg64::seed_from_u64(config.seed),
             history: History::default(),
+            sightings: Sightings::default(),
             oracle,
             experiments: 0,
+            spent_on_regions: 0,
             regions: Vec::new(),
         }
     }
@@ -48,6 +54,7 @@ impl<'a, O: Oracle> Session<'a, O> {
         let seen = self.oracle.measure(workload, purpose)?;
         self.experiments += 1;
         self.history.remember(workload, Outcome::from(&seen.assessment));
+        self.sightings.remember(workload, &seen, self.experiments);
         Ok(seen)
     }
 
@@ -57,6 +64,11 @@ impl<'a, O: Oracle> Session<'a, O> {
             Some(outcome) => Ok(outcome),
             None => Ok(Outcome::from(&self.measure(workload, purpose)?.assessment)),
         }
+    }
+
+    /// The anomaly that deserves the next region.
+    pub(crate) fn candidate(&self) -> Option<Candidate> {
+        self.sightings.choose(|workload| self.is_known(workload))
     }
 
     /// `MatchMFS`: whether the workload lies in a region already found.

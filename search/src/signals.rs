@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_monitor::{Assessment, Bounds, Measurement, Sample};
+use kelpie_monitor::{Assessment, Bounds, Measurement, Sample, Verdict};
 use kelpie_spaces::Host;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,11 @@ pub struct Observation {
 }
 
 impl Observation {
+    /// Whether a symptom was seen.
+    pub(crate) fn is_anomalous(&self) -> bool {
+        self.assessment.verdict == Verdict::Anomalous
+    }
+
     /// Takes the signals from a measurement; of a counter that both hosts have, the larger value.
     pub fn new(measurement: &Measurement, assessment: Assessment, bounds: &Bounds) -> Self {
         let mut signals = BTreeMap::new();
@@ -52,10 +57,16 @@ fn utilisation(mean: &Sample, bounds: &Bounds) -> Option<f64> {
 ///
 /// The meaning of a diagnostic counter is not looked at. Source: Collie, section 7.2.
 pub fn is_diagnostic(name: &str) -> bool {
-    const PLAIN_ENDS: [&str; 6] = ["bytes", "octets", "packets", "pkts", "_data", "_phy"];
+    const PLAIN_ENDS: [&str; 7] = ["bytes", "octets", "packets", "pkts", "frames", "_data", "_phy"];
+    const PAUSE: [&str; 3] = ["pause", "pfc", "xoff"];
+    // Settings, and how many objects there are, follow the workload and not the inside of the NIC.
+    const SETTINGS: [&str; 4] = ["net.speed_", "pci.link_", "active_", "watermark_"];
     const TROUBLE: [&str; 4] = ["drop", "discard", "err", "nak"];
     let name = name.to_ascii_lowercase();
-    if name.starts_with("engine_") || name.starts_with("perf/") || name.contains("pause") {
+    if SETTINGS.iter().any(|start| name.starts_with(start)) {
+        return false;
+    }
+    if name.starts_with("engine_") || name.starts_with("perf/") || PAUSE.iter().any(|word| name.contains(word)) {
         return false;
     }
     TROUBLE.iter().any(|word| name.contains(word)) || !PLAIN_ENDS.iter().any(|end| name.ends_with(end))
@@ -73,6 +84,9 @@ mod tests {
         let plain = [
             "sent_pkts",
             "rx_prio3_pause_duration",
+            "ethtool.tx_pfc_ena_frames_pri3",
+            "ethtool.tx_priority_3_xoff.nic",
+            "ethtool.rx_64b_frames",
             "port_xmit_data",
             "rx_vport_unicast_bytes",
             "engine_send_queue_full_ratio",

@@ -1,7 +1,7 @@
 //! The rules between the fields of a workload that verbs impose, and the sizes beyond which none is accepted. Bounds of a space live in `space`.
 
 use crate::units::Bytes;
-use crate::workload::{Flow, Host, Memory, Opcode, QpType, Request, Workload};
+use crate::workload::{ATOMIC_SIZE, Flow, Host, Memory, Opcode, QpType, Request, Workload};
 
 /// Most flows of a workload. Source: our choice, because the coexistence cases of the paper need two.
 pub const MAX_FLOWS: usize = 64;
@@ -19,6 +19,9 @@ pub const MAX_PINNED: Bytes = Bytes(16 << 40);
 pub const MAX_DEPTH: u32 = 1 << 16;
 /// Longest message. Source: IBTA volume 1, chapter 9: 2^31 bytes.
 pub const MAX_MESSAGE: Bytes = Bytes(1 << 31);
+
+/// Most inline data. Source: our choice, four times the 1 KiB that mlx5 devices take at most.
+pub const MAX_INLINE: Bytes = Bytes(4 << 10);
 
 /// A broken rule and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,10 +56,18 @@ pub enum Rule {
         max: usize,
     },
     /// Not in the transport's set of operations. Source: `ibv_post_send(3)`, table of operations.
-    #[error("{qp_type} cannot {op}: RC does SEND, WRITE and READ, UC does SEND and WRITE, UD does SEND")]
+    #[error(
+        "{qp_type} cannot {op}: RC does SEND, WRITE and READ, UC does SEND and WRITE, UD does SEND, these also with immediate data, and RC does atomics"
+    )]
     Operation {
         /// The transport.
         qp_type: QpType,
+        /// The operation.
+        op: Opcode,
+    },
+    /// Source: IBTA volume 1, section 9.4.5.
+    #[error("{op} works on exactly 8 bytes: write `sge: [8B]`")]
+    AtomicSize {
         /// The operation.
         op: Opcode,
     },
@@ -104,8 +115,11 @@ pub enum Rule {
         /// The largest SEND.
         message: Bytes,
     },
+    /// More inline data than is accepted.
+    #[error("{0} is more than {MAX_INLINE}, beyond what a WQE holds")]
+    Inline(Bytes),
     /// A receive vector that nothing uses.
-    #[error("a receive vector without a SEND in the pattern is never used; remove it")]
+    #[error("a receive vector without a SEND or a WRITE_WITH_IMM in the pattern is never used; remove it")]
     ReceiveWithoutSend,
     /// More of something on one host than is accepted.
     #[error("{total} {what} in all on host {host}; at most {max} are accepted")]
@@ -126,8 +140,8 @@ impl QpType {
     pub fn supports(self, op: Opcode) -> bool {
         match self {
             QpType::Rc => true,
-            QpType::Uc => op != Opcode::Read,
-            QpType::Ud => op == Opcode::Send,
+            QpType::Uc => !op.brings_back(),
+            QpType::Ud => op.is_send(),
         }
     }
 }
@@ -208,6 +222,9 @@ fn check_flow(flow: &Flow) -> Result<(), Broken> {
             return Err((format!("batch.{side}"), Rule::BatchOverDepth { batch, depth }));
         }
     }
+    if flow.inline > MAX_INLINE {
+        return Err(("inline".to_owned(), Rule::Inline(flow.inline)));
+    }
     check_memory("memory.from", &flow.memory.from)?;
     check_memory("memory.to", &flow.memory.to)?;
     length(flow.pattern.len(), MAX_PATTERN).map_err(|rule| ("pattern".to_owned(), rule))?;
@@ -229,6 +246,9 @@ fn check_request(flow: &Flow, request: &Request) -> Result<(), Broken> {
     }
     check_elements(&request.sge, flow.memory.from.mr_size, "requester")
         .map_err(|(index, rule)| (format!("sge{index}"), rule))?;
+    if op.is_atomic() && request.sge != [ATOMIC_SIZE] {
+        return Err(("sge".to_owned(), Rule::AtomicSize { op }));
+    }
     let message = request.message();
     bounded("sge", message.0, MAX_MESSAGE.0)?;
     let mtu = flow.mtu.bytes();
@@ -236,7 +256,7 @@ fn check_request(flow: &Flow, request: &Request) -> Result<(), Broken> {
         return Err(("sge".to_owned(), Rule::DatagramOverMtu { message, mtu }));
     }
     let mr_size = flow.memory.to.mr_size;
-    let lands_whole = op != Opcode::Send || flow.recv_sge.is_empty();
+    let lands_whole = !op.is_send() || flow.recv_sge.is_empty();
     if lands_whole && message > mr_size {
         return Err(("sge".to_owned(), Rule::RemoteOverMr { op, message, mr_size }));
     }
@@ -247,10 +267,11 @@ fn check_receive(flow: &Flow) -> Result<(), Broken> {
     if flow.recv_sge.is_empty() {
         return Ok(());
     }
-    let sends = flow.pattern.iter().filter(|request| request.op == Opcode::Send);
-    let Some(message) = sends.map(Request::message).max() else {
+    if !flow.pattern.iter().any(|request| request.op.consumes_receive()) {
         return Err(("recv_sge".to_owned(), Rule::ReceiveWithoutSend));
-    };
+    }
+    let sends = flow.pattern.iter().filter(|request| request.op.is_send());
+    let message = sends.map(Request::message).max().unwrap_or(Bytes(0));
     check_elements(&flow.recv_sge, flow.memory.to.mr_size, "responder")
         .map_err(|(index, rule)| (format!("recv_sge{index}"), rule))?;
     let held = Bytes(flow.recv_sge.iter().map(|size| size.0).fold(0, u64::saturating_add));

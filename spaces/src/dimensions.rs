@@ -138,7 +138,7 @@ rows! {
         "Reliable transports acknowledge each message; UD needs a receive per packet.",
         "Collie, section 4, dimension 3";
     Opcode "opcode" TRANSPORT Opcode "operation" Values::Set(&["SEND", "WRITE", "READ"]), [Opcode],
-        "SEND consumes receive work requests, READ turns the data around, WRITE does neither.",
+        "SEND consumes receive work requests, READ turns the data around, WRITE does neither. A file may also name WRITE_WITH_IMM, SEND_WITH_IMM, FETCH_ADD and CMP_SWAP, which real hosts run and the simulated subsystem refuses; the last two take messages of one element of 8 bytes.",
         "Collie, section 4, dimension 3";
     MixedOpcodes "mixed_opcodes" TRANSPORT Truth "whether one vector may hold several operations" Values::Set(&["false"]), [Opcode],
         "A library may send control messages and write data on one QP.",
@@ -257,7 +257,7 @@ impl Dimension {
         };
         let value = match self.row().kind {
             Kind::QpType => index(&["RC", "UC", "UD"])?,
-            Kind::Opcode => index(&["SEND", "WRITE", "READ"])?,
+            Kind::Opcode => index(&Opcode::ALL.map(Opcode::name))?,
             Kind::Truth => index(&["false", "true"])?,
             Kind::Device => device_code(word.parse::<Device>().map_err(|error| error.to_string())?),
             Kind::Mtu => {

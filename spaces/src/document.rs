@@ -58,7 +58,7 @@ pub enum DocumentError {
 ///
 /// # Errors
 /// [`DocumentError::NotUtf8`].
-pub(crate) fn utf8<'b>(file: &str, bytes: &'b [u8]) -> Result<&'b str, DocumentError> {
+pub fn utf8<'b>(file: &str, bytes: &'b [u8]) -> Result<&'b str, DocumentError> {
     std::str::from_utf8(bytes)
         .map_err(|error| DocumentError::NotUtf8 { file: file.to_owned(), offset: error.valid_up_to() })
 }
@@ -82,14 +82,17 @@ enum Value {
 
 /// A parsed document.
 #[derive(Debug)]
-pub(crate) struct Document {
+pub struct Document {
     file: String,
     root: Node,
 }
 
 impl Document {
     /// Parses one document; aliases, tags and a second document are refused, so the tree is no larger than the text.
-    pub(crate) fn parse(file: &str, text: &str) -> Result<Self, DocumentError> {
+    ///
+    /// # Errors
+    /// Names the line that is no YAML, or beyond what the formats use.
+    pub fn parse(file: &str, text: &str) -> Result<Self, DocumentError> {
         if text.len() > MAX_INPUT {
             return Err(DocumentError::TooLong { file: file.to_owned(), len: text.len() });
         }
@@ -111,8 +114,8 @@ impl Document {
         Reader { file: &self.file, node: &self.root, path: String::new() }
     }
 
-    /// An error at a key path; where the path is not in the file, at its nearest ancestor.
-    pub(crate) fn refuse(&self, path: &str, rule: &dyn Display) -> DocumentError {
+    /// An error at a key path, empty for the whole; where the path is not in the file, at its nearest ancestor.
+    pub fn refuse(&self, path: &str, rule: &dyn Display) -> DocumentError {
         let mut node = &self.root;
         for step in path.split(['.', '[']) {
             let next = match (&node.value, step.strip_suffix(']')) {
@@ -125,8 +128,13 @@ impl Document {
                 None => break,
             }
         }
-        DocumentError::Key { file: self.file.clone(), line: node.line, key: path.to_owned(), rule: rule.to_string() }
+        refusal(&self.file, node.line, path, rule)
     }
+}
+
+fn refusal(file: &str, line: usize, path: &str, rule: &dyn Display) -> DocumentError {
+    let key = if path.is_empty() { "the document" } else { path };
+    DocumentError::Key { file: file.to_owned(), line, key: key.to_owned(), rule: rule.to_string() }
 }
 
 /// An unfinished list or map.
@@ -226,12 +234,7 @@ pub(crate) struct Reader<'d> {
 impl<'d> Reader<'d> {
     /// An error here.
     pub(crate) fn refuse(&self, rule: &dyn Display) -> DocumentError {
-        DocumentError::Key {
-            file: self.file.to_owned(),
-            line: self.node.line,
-            key: if self.path.is_empty() { "the document".to_owned() } else { self.path.clone() },
-            rule: rule.to_string(),
-        }
+        refusal(self.file, self.node.line, &self.path, rule)
     }
 
     fn at(&self, node: &'d Node, path: String) -> Reader<'d> {

@@ -66,6 +66,7 @@ impl Space {
             batch,
             pattern: self.pattern(transport, rng),
             recv_sge: Vec::new(),
+            inline: Bytes(0),
             memory,
         };
         let mut workload = Workload::new(vec![flow]);

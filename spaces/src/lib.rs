@@ -2,7 +2,7 @@
 
 pub mod constraints;
 pub mod dimensions;
-mod document;
+pub mod document;
 mod domain;
 mod draw;
 mod edit;

@@ -6,7 +6,7 @@ use crate::edit::{recut, resize, set, set_bidirectional, set_loopback, set_total
 use crate::features::Feature;
 use crate::space::{Space, Transport, side_of};
 use crate::units::Bytes;
-use crate::workload::{Flow, Host, Opcode, Request, Workload};
+use crate::workload::{ATOMIC_SIZE, Flow, Host, Opcode, Request, Workload};
 
 /// Dimensions that a repair must leave as they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,6 +151,15 @@ fn fit_messages(space: &Space, flow: &mut Flow, keep: Keep) -> Option<()> {
         space.domain(Dimension::MrSize).max()
     };
     for request in &mut flow.pattern {
+        if request.op.is_atomic() {
+            let fits = sizes.contains(ATOMIC_SIZE.0) && space.domain(Dimension::SgeCount).contains(1);
+            let kept = keep.has(Dimension::Message) || keep.has(Dimension::SgeCount);
+            if !fits || kept && request.sge != [ATOMIC_SIZE] {
+                return None;
+            }
+            request.sge = vec![ATOMIC_SIZE];
+            continue;
+        }
         let count = request.sge.len() as u64;
         let message = request.message().0;
         let fitting = sizes.nearest(message).max(sizes.ceil(count)?);
@@ -169,10 +178,11 @@ fn fit_messages(space: &Space, flow: &mut Flow, keep: Keep) -> Option<()> {
             memory.mr_size = Bytes(space.domain(Dimension::MrSize).ceil(needed.0)?);
         }
     }
-    let sends = flow.pattern.iter().filter(|request| request.op == Opcode::Send).map(Request::message).max();
+    let sends = flow.pattern.iter().filter(|request| request.op.is_send()).map(Request::message).max();
     let held = flow.recv_sge.iter().map(|size| size.0).sum::<u64>();
     let lands = flow.recv_sge.iter().all(|size| *size <= flow.memory.to.mr_size);
-    if !lands || sends.is_none_or(|message| message.0 > held) {
+    let is_used = flow.pattern.iter().any(|request| request.op.consumes_receive());
+    if !lands || !is_used || sends.is_some_and(|message| message.0 > held) {
         flow.recv_sge.clear();
     }
     Some(())

@@ -140,6 +140,7 @@ impl Space {
             batch: Batch { send: min32(Dimension::SendBatch), recv: min32(Dimension::RecvBatch) },
             pattern: vec![request; min(Dimension::Requests) as usize],
             recv_sge: Vec::new(),
+            inline: Bytes(0),
             memory: MemoryPair { from: memory(Dimension::MemoryRequester), to: memory(Dimension::MemoryResponder) },
         };
         for request in &mut flow.pattern {
@@ -181,7 +182,9 @@ impl Space {
                 && within(Dimension::Mrs, memory.mrs.into())
                 && within(Dimension::MrSize, memory.mr_size.0)
         };
-        within(Dimension::QpType, flow.qp_type as u64)
+        // No dimension speaks of inline data.
+        flow.inline.0 == 0
+            && within(Dimension::QpType, flow.qp_type as u64)
             && within(Dimension::Mtu, flow.mtu.bytes())
             && within(Dimension::Qps, flow.qps.into())
             && within(Dimension::SendWqDepth, flow.wq_depth.send.into())

@@ -71,7 +71,7 @@ impl fmt::Display for QpType {
 
 /// Operation of a work request (WR).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Opcode {
     /// Two-sided; consumes a receive WR.
     Send,
@@ -79,20 +79,68 @@ pub enum Opcode {
     Write,
     /// One-sided RDMA READ.
     Read,
+    /// A WRITE that ends with 4 bytes of immediate data, for which it consumes a receive WR.
+    WriteWithImm,
+    /// A SEND with 4 bytes of immediate data.
+    SendWithImm,
+    /// Adds to 8 bytes of the responder's memory and brings back what was there.
+    FetchAdd,
+    /// Replaces 8 bytes of the responder's memory if they have a given value, and brings back what was there.
+    CmpSwap,
 }
+
+/// What an atomic operation reads and writes. Units: bytes. Source: IBTA volume 1, section 9.4.5.
+pub const ATOMIC_SIZE: Bytes = Bytes(8);
 
 impl Opcode {
     /// Every operation.
-    pub const ALL: [Opcode; 3] = [Opcode::Send, Opcode::Write, Opcode::Read];
+    pub const ALL: [Opcode; 7] = [
+        Opcode::Send,
+        Opcode::Write,
+        Opcode::Read,
+        Opcode::WriteWithImm,
+        Opcode::SendWithImm,
+        Opcode::FetchAdd,
+        Opcode::CmpSwap,
+    ];
+
+    /// The name in YAML, JSON and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Opcode::Send => "SEND",
+            Opcode::Write => "WRITE",
+            Opcode::Read => "READ",
+            Opcode::WriteWithImm => "WRITE_WITH_IMM",
+            Opcode::SendWithImm => "SEND_WITH_IMM",
+            Opcode::FetchAdd => "FETCH_ADD",
+            Opcode::CmpSwap => "CMP_SWAP",
+        }
+    }
+
+    /// Whether its payload lands in a posted receive.
+    pub fn is_send(self) -> bool {
+        matches!(self, Opcode::Send | Opcode::SendWithImm)
+    }
+
+    /// Whether it consumes a receive WR at the responder, which therefore has a completion for it.
+    pub fn consumes_receive(self) -> bool {
+        self.is_send() || self == Opcode::WriteWithImm
+    }
+
+    /// Whether it works on 8 bytes in place.
+    pub fn is_atomic(self) -> bool {
+        matches!(self, Opcode::FetchAdd | Opcode::CmpSwap)
+    }
+
+    /// Whether its payload comes from the responder.
+    pub fn brings_back(self) -> bool {
+        self == Opcode::Read || self.is_atomic()
+    }
 }
 
 impl fmt::Display for Opcode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Opcode::Send => "SEND",
-            Opcode::Write => "WRITE",
-            Opcode::Read => "READ",
-        })
+        f.write_str(self.name())
     }
 }
 
@@ -274,11 +322,19 @@ pub struct Flow {
     pub batch: Batch,
     /// Request vector, posted in order, for ever.
     pub pattern: Vec<Request>,
-    /// Receive vector for SEND; empty is one element that fits the largest SEND.
+    /// Receive vector; empty is one element that fits the largest SEND, none where nothing is sent two-sided.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recv_sge: Vec<Bytes>,
+    /// SENDs and WRITEs up to this size are posted inline: the NIC finds their payload in the WQE. 0 is never.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub inline: Bytes,
     /// Memory of both sides.
     pub memory: MemoryPair,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(size: &Bytes) -> bool {
+    size.0 == 0
 }
 
 impl Flow {
@@ -292,7 +348,7 @@ impl Flow {
         if !self.recv_sge.is_empty() {
             return self.recv_sge.clone();
         }
-        let largest = self.pattern.iter().filter(|request| request.op == Opcode::Send).map(Request::message).max();
+        let largest = self.pattern.iter().filter(|request| request.op.is_send()).map(Request::message).max();
         largest.into_iter().collect()
     }
 }

@@ -46,8 +46,9 @@ pub fn workload_to_yaml(workload: &Workload) -> String {
 }
 
 fn flow(place: Reader<'_>) -> Result<Flow, WorkloadError> {
-    let fields =
-        place.map(&["from", "to", "qp_type", "qps", "mtu", "wq_depth", "batch", "pattern", "recv_sge", "memory"])?;
+    let fields = place.map(&[
+        "from", "to", "qp_type", "qps", "mtu", "wq_depth", "batch", "pattern", "recv_sge", "inline", "memory",
+    ])?;
     let [send, recv] = pair(fields.need("wq_depth")?, ["send", "recv"])?;
     let wq_depth = Depths { send: send.whole()?, recv: recv.whole()? };
     let [send, recv] = pair(fields.need("batch")?, ["send", "recv"])?;
@@ -67,6 +68,7 @@ fn flow(place: Reader<'_>) -> Result<Flow, WorkloadError> {
             Some(place) => sizes(&place)?,
             None => Vec::new(),
         },
+        inline: fields.get("inline").map_or(Ok(Bytes(0)), |place| place.parse::<Bytes>())?,
         memory: MemoryPair { from: memory(from)?, to: memory(to)? },
     })
 }

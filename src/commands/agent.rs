@@ -1,43 +1,175 @@
 //! `kelpie agent`: serves this host to a controller. The protocol is in the engine, the traffic in `kelpie-verbs`.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
+use std::time::Duration;
 
-/// Arguments of the agent.
+use kelpie_engine::agent::cert::{Authority, Purpose, Validity};
+use kelpie_engine::agent::server::{AgentConfig, serve};
+use kelpie_engine::agent::{Limits, Security, TlsFiles};
+use kelpie_engine::host::VerbsHost;
+use kelpie_spaces::Bytes;
+use serde_json::json;
+
+use crate::cli::Common;
+use crate::exit;
+use crate::output::{note, print, print_json};
+
+/// `kelpie agent` and what belongs to it.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct AgentArgs {
-    /// Address to listen on; the protocol is plain, so beyond this host name one that only a trusted network reaches
+    #[command(subcommand)]
+    command: Option<AgentCommand>,
+    #[command(flatten)]
+    serve: ServeArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum AgentCommand {
+    /// Make certificates: an authority, and one file per agent and controller
+    #[command(after_help = "Example:\n  \
+        kelpie agent cert --out certs --agent 10.0.0.1,node-a --agent 10.0.0.2,node-b --controller\n\n\
+        On each host: its own file and ca.pem. ca.key signs further certificates: keep it with the controller.")]
+    Cert(CertArgs),
+}
+
+/// How to serve.
+#[derive(Debug, clap::Args)]
+struct ServeArgs {
+    /// Address to listen on; beyond this machine with certificates or --plain only
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7471")]
-    pub listen: SocketAddr,
+    listen: SocketAddr,
 
     /// RDMA device for controllers that name none; may be left out where there is only one
     #[arg(long, value_name = "NAME")]
-    pub device: Option<String>,
+    device: Option<String>,
 
     /// GID index for controllers that name none; `RoCEv2` over IPv4 first where it is left out
     #[arg(long, value_name = "N")]
-    pub gid_index: Option<u8>,
+    gid_index: Option<u8>,
+
+    /// Certificate of the authority that controllers have to show one of
+    #[arg(long, value_name = "FILE", requires = "identity")]
+    ca: Option<PathBuf>,
+
+    /// This agent's certificate and key
+    #[arg(long, value_name = "FILE", requires = "ca")]
+    identity: Option<PathBuf>,
+
+    /// Neither encrypt nor authenticate, though other machines can connect
+    #[arg(long, conflicts_with = "ca")]
+    plain: bool,
+
+    /// Most QPs of an experiment
+    #[arg(long, value_name = "N", default_value_t = Limits::QPS)]
+    max_qps: u64,
+
+    /// Most memory regions of an experiment
+    #[arg(long, value_name = "N", default_value_t = Limits::MRS)]
+    max_mrs: u64,
+
+    /// Most registered memory of an experiment, such as 16GiB [default: half of the machine's]
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::from_str)]
+    max_memory: Option<Bytes>,
 }
 
-/// Runs the agent until it is ended from outside.
+/// What certificates to make.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = true, args = ["agent", "controller"])]
+struct CertArgs {
+    /// Folder of the authority and its certificates; made where it is not there
+    #[arg(long, value_name = "DIR", default_value = "certs")]
+    out: PathBuf,
+
+    /// One more agent: its address or host name as in the pair file, and further ones; may be repeated
+    #[arg(long, value_name = "NAME[,NAME...]")]
+    agent: Vec<String>,
+
+    /// One more controller, under this name
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "controller")]
+    controller: Option<String>,
+
+    /// How long they are valid
+    #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    days: u32,
+}
+
+/// Runs the agent until it is ended from outside, or makes certificates.
+pub fn run(args: &AgentArgs, common: Common) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        Some(AgentCommand::Cert(args)) => certificates(args, common)?,
+        None => {
+            let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+            let config = AgentConfig {
+                name: name.trim().to_owned(),
+                security: args.serve.security(),
+                limits: args.serve.limits(),
+            };
+            serve(args.serve.listen, config, host(&args.serve))?;
+        }
+    }
+    Ok(exit::HEALTHY)
+}
+
+impl ServeArgs {
+    fn security(&self) -> Security {
+        match (&self.ca, &self.identity) {
+            (Some(ca), Some(identity)) => Security::Tls(TlsFiles { ca: ca.clone(), identity: identity.clone() }),
+            _ if self.plain => Security::Plain,
+            _ => Security::Loopback,
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        let memory = self.max_memory.map_or_else(Limits::half_of_memory, |size| size.0);
+        Limits { qps: self.max_qps, mrs: self.max_mrs, memory_bytes: memory }
+    }
+}
+
+/// This machine; one that tells controllers what is missing where it cannot drive a device.
+fn host(args: &ServeArgs) -> Box<dyn VerbsHost> {
+    verbs_host(args).unwrap_or_else(|missing| {
+        note(&format!("this agent cannot run traffic, and tells controllers so: {missing}"));
+        Box::new(kelpie_engine::agent::AbsentHost::new(missing))
+    })
+}
+
 #[cfg(feature = "verbs")]
-pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
-    use kelpie_engine::agent::server::serve;
-    use kelpie_engine::host::Port;
-    use kelpie_verbs::LibibverbsHost;
-
-    let host = LibibverbsHost::new(Port { device: args.device.clone(), port: 1, gid_index: args.gid_index })?;
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    serve(args.listen, name.trim(), Box::new(host))?;
-    Ok(ExitCode::SUCCESS)
+fn verbs_host(args: &ServeArgs) -> Result<Box<dyn VerbsHost>, String> {
+    match kelpie_verbs::LibibverbsHost::new(args.device.clone(), args.gid_index) {
+        Ok(host) => Ok(Box::new(host)),
+        Err(error) => Err(kelpie_engine::chain(&error)),
+    }
 }
 
-/// Says why there is no agent in this build.
 #[cfg(not(feature = "verbs"))]
-pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
-    anyhow::bail!(
-        "this build drives no RDMA device, so nothing can listen on {}: build it with `cargo build --release --features \
-         verbs` on a machine with libibverbs-dev, librdmacm-dev and libclang-dev",
-        args.listen
-    )
+fn verbs_host(_: &ServeArgs) -> Result<Box<dyn VerbsHost>, String> {
+    Err("this agent's build of kelpie drives no RDMA device: build it with `cargo build --release --features verbs` on \
+         a machine with libibverbs-dev, librdmacm-dev and libclang-dev"
+        .to_owned())
+}
+
+fn certificates(args: &CertArgs, common: Common) -> anyhow::Result<()> {
+    let authority = Authority::in_dir(&args.out)?;
+    let validity = Validity::lasting(Duration::from_hours(24 * u64::from(args.days)));
+    let mut made = Vec::new();
+    for agent in &args.agent {
+        let names: Vec<String> = agent.split(',').map(str::to_owned).collect();
+        made.push(("agent", authority.issue(&names, Purpose::Agent, validity)?));
+    }
+    if let Some(name) = &args.controller {
+        made.push(("controller", authority.issue(std::slice::from_ref(name), Purpose::Controller, validity)?));
+    }
+    if common.json {
+        let row = |(purpose, identity): &(&str, PathBuf)| json!({"for": purpose, "identity": identity});
+        return print_json(&json!({"ca": authority.ca(), "made": made.iter().map(row).collect::<Vec<_>>()}));
+    }
+    let mut lines = vec![format!("{}: the authority; both sides need it\n", authority.ca().display())];
+    lines.extend(made.iter().map(|(purpose, path)| {
+        format!("{}: certificate and key of the {purpose}, for {} days\n", path.display(), args.days)
+    }));
+    print(&lines.concat())
 }

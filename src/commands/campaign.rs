@@ -26,11 +26,11 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
     let space = super::read_space(&args.space)?;
     let mut opened = Opened::open(&args.subsystem)?;
     let seed = common.seed_or_default();
-    let config = Config::new(args.algorithm, args.signal, seed);
     let budget = match args.limits {
         cli::Limits { budget: None, time: None } => Some(DEFAULT_BUDGET),
         cli::Limits { budget, .. } => budget,
     };
+    let config = Config { budget, ..Config::new(args.algorithm, args.signal, seed) };
     let plan = NewCampaign {
         kelpie_version: env!("CARGO_PKG_VERSION").to_owned(),
         subsystem: args.subsystem.subsystem.clone(),

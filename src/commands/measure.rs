@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use kelpie_monitor::sources::is_level;
 use kelpie_monitor::{
     Bounds, DirectionRates, Inconclusive, Judged, PauseRatios, PerHost, Sample, Symptom, Verdict, measure_judged,
 };
@@ -14,7 +15,7 @@ use serde::Serialize;
 use crate::campaign::name_of;
 use crate::cli::{Common, MeasureArgs};
 use crate::exit;
-use crate::output::{Table, note, percent, print, print_json, si};
+use crate::output::{Table, note, percent, plural, print, print_json, si};
 use crate::subsystems::Opened;
 
 /// The document of `--json`.
@@ -141,13 +142,22 @@ fn text(report: &Report<'_>, subsystem: &str) -> String {
         let shown = |counters: &BTreeMap<String, f64>, name: &String| match counters.get(name) {
             None => "-".to_owned(),
             Some(ratio) if name.ends_with("_ratio") => percent(*ratio),
+            Some(level) if is_level(name) => si(*level).trim_end().to_owned(),
             Some(value) => format!("{}/s", si(*value)),
         };
+        // A real host has hundreds, most of which do not move; JSON has them all.
+        let is_still =
+            |name: &String| [a, b].iter().all(|counters| counters.get(name).is_none_or(|value| *value == 0.0));
         let names = a.keys().chain(b.keys()).collect::<std::collections::BTreeSet<_>>();
-        for name in names {
+        let (still, shown_names): (Vec<&String>, Vec<&String>) =
+            names.into_iter().partition(|name| name.contains('.') && is_still(name));
+        for name in shown_names {
             table.row(vec![name.clone(), shown(a, name), shown(b, name)]);
         }
         text += &table.render("  ");
+        if !still.is_empty() {
+            let _ = writeln!(text, "  {} at 0: see --json", plural(still.len() as u64, "further counter"));
+        }
     }
     for event in report.hardware_events {
         let _ = writeln!(text, "  hardware: {event}");

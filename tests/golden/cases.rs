@@ -47,6 +47,7 @@ impl Point {
                 .map(|sge| Request { op: self.op, sge: sge.iter().map(|size| Bytes(*size)).collect() })
                 .collect(),
             recv_sge: Vec::new(),
+            inline: Bytes(0),
             memory: MemoryPair { from: memory(from), to: memory(to) },
         };
         let mut flows = Vec::new();

@@ -68,7 +68,7 @@ fn every_constant_has_a_source() {
     for name in SimSubsystem::names() {
         let text = std::fs::read_to_string(format!("{folder}/{name}.yaml")).expect("an embedded model has a file");
         for (number, line) in text.lines().enumerate() {
-            let names = ["kelpie:", "name:", "description:"].iter().any(|key| line.starts_with(key));
+            let names = ["kelpie:", "name:", "description:", "base:"].iter().any(|key| line.starts_with(key));
             let section = !line.starts_with(' ') && line.ends_with(':');
             let sourced = line.split_once(" #").is_some_and(|(_, source)| source.trim().len() > 3);
             if !(names || section || sourced || line.starts_with('#') || line.trim().is_empty()) {

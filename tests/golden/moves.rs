@@ -50,7 +50,7 @@ impl Move<'_> {
     fn complaint(&self) -> Option<String> {
         let model: serde_yaml::Value = serde_yaml::from_str(&load(self.name).yaml()).expect("the model is YAML");
         let part = self.path.split('.').fold(&model, |node, key| &node[key]);
-        let larger = (part.as_u64().expect("a whole number") * u64::from(self.times)).to_string();
+        let larger = (part.as_f64().expect("a number") * f64::from(self.times)).to_string();
         let before = first(self.name, &[], self.id, self.powers.clone(), self.set);
         let after = first(self.name, &[(self.path, &larger)], self.id, self.powers.clone(), self.set);
         let moved = before.is_some_and(|before| after == Some(before * self.times));

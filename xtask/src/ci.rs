@@ -18,7 +18,7 @@ const STEPS: [Step; 8] = [
     ("dependencies", deny),
     ("clippy", |root| cargo(root, &with_verbs(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))),
     ("tests", tests),
-    ("documentation tests", |root| cargo(root, &["test", "--quiet", "--workspace", "--doc"])),
+    ("documentation tests", |root| cargo(root, &with_verbs(&["test", "--quiet", "--workspace", "--doc"]))),
     ("documentation", documentation),
 ];
 
@@ -100,7 +100,7 @@ fn documentation(root: &Path) -> Result<()> {
     let status = Command::new("cargo")
         .current_dir(root)
         .env("RUSTDOCFLAGS", "-D warnings")
-        .args(["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items"])
+        .args(with_verbs(&["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items"]))
         .stdin(Stdio::null())
         .status()
         .context("cargo")?;

@@ -1,9 +1,11 @@
 //! `cargo xtask lab`: two QEMU guests with Soft-RoCE, each running an agent, from Debian packages only.
 //! The guests' side is `lab/init`; the commands here only prepare, start, reach and end them.
 
+mod bench;
 mod guest;
 mod initramfs;
 mod kernel;
+mod netem;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,8 +16,8 @@ use anyhow::{Context, Result, bail};
 
 use guest::{Guest, NAMES};
 
-/// What the guests and the preparation need, as Debian packages.
-const PACKAGES: [&str; 9] = [
+/// What the guests, the preparation, the tests and the benchmarks need, as Debian packages.
+const PACKAGES: [&str; 11] = [
     "qemu-system-x86",
     "busybox-static",
     "kmod",
@@ -25,28 +27,35 @@ const PACKAGES: [&str; 9] = [
     "libibverbs1",
     "ibverbs-providers",
     "rdma-core",
+    "tshark",
+    "perftest",
 ];
 
 /// Programs whose absence means that `install` was not run.
-const PROGRAMS: [&str; 4] = ["qemu-system-x86_64", "busybox", "depmod", "rdma"];
+const PROGRAMS: [&str; 6] = ["qemu-system-x86_64", "busybox", "depmod", "rdma", "tshark", "ib_write_bw"];
 
-/// Longest boot that is waited for; 9 s on an idle machine of two cores.
-const BOOT_LIMIT: Duration = Duration::from_mins(2);
+/// Longest boot that is waited for; 9 s on an idle machine of two cores, minutes on one that builds meanwhile.
+const BOOT_LIMIT: Duration = Duration::from_mins(5);
 
-const USAGE: &str = "usage: cargo xtask lab install | up [--kernel 6.1|6.12] | status | run a|b -- COMMAND | down";
+const USAGE: &str = "usage: cargo xtask lab install | up [--kernel 6.1|6.12] | status | run a|b -- COMMAND | \
+                     netem [--delay TIME] [--loss PERCENT] | netem clear | bench perftest|turnaround | down";
 
 /// Runs one lab command.
 pub fn run(args: &[String]) -> Result<()> {
     // Where a user's shell has no /sbin, the tools of kmod and iproute2 are there all the same.
     let path = env::var("PATH").unwrap_or_default();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    let lab = Lab { root: crate::workspace_root(), path: format!("{path}:/usr/sbin:/sbin") };
+    let root = crate::workspace_root();
+    let state = env::var_os("KELPIE_LAB_DIR").map_or_else(|| root.join("target/lab"), PathBuf::from);
+    let lab = Lab { state: std::path::absolute(state)?, root, path: format!("{path}:/usr/sbin:/sbin") };
     match words.as_slice() {
         ["install"] => lab.install(),
         ["up"] => lab.up("6.1"),
         ["up", "--kernel", version @ ("6.1" | "6.12")] => lab.up(version),
         ["status"] => lab.status(),
         ["run", name, "--", command @ ..] if !command.is_empty() => lab.run_in(name, &command.join(" ")),
+        ["netem", options @ ..] if !options.is_empty() => lab.netem(options),
+        ["bench", args @ ..] => lab.bench(args),
         ["down"] => lab.down(),
         _ => bail!("{USAGE}"),
     }
@@ -55,16 +64,14 @@ pub fn run(args: &[String]) -> Result<()> {
 /// Where the lab keeps its state, and how it finds programs.
 struct Lab {
     root: PathBuf,
+    /// `KELPIE_LAB_DIR`, or `target/lab`.
+    state: PathBuf,
     path: String,
 }
 
 impl Lab {
-    fn state(&self) -> PathBuf {
-        self.root.join("target/lab")
-    }
-
     fn guests(&self) -> [Guest; 2] {
-        NAMES.map(|name| Guest::new(&self.state(), name))
+        NAMES.map(|name| Guest::new(&self.state, name))
     }
 
     fn command(&self, program: &str) -> Command {
@@ -104,22 +111,22 @@ impl Lab {
         if !missing.is_empty() {
             bail!("{} not found: run `cargo xtask lab install` first", missing.join(", "));
         }
-        fs::create_dir_all(self.state().join("share"))?;
-        let fresh = self.deploy()?;
+        fs::create_dir_all(self.state.join("share"))?;
+        let (_, fresh) = self.deploy("dev")?;
         let guests = self.guests();
-        if guests.iter().all(Guest::is_running) {
-            if fresh {
-                for guest in &guests {
-                    guest.execute("kill -9 $(cat /run/agent.pid)", Duration::from_secs(10))?;
-                }
+        let (running, ended): (Vec<&Guest>, Vec<&Guest>) = guests.iter().partition(|guest| guest.is_running());
+        if let Some(other) = running.iter().find(|guest| guest.kernel().is_some_and(|booted| booted != kernel)) {
+            bail!("guest {} runs another kernel: `cargo xtask lab down` first", other.name);
+        }
+        if fresh {
+            running.into_iter().try_for_each(Guest::restart_agent)?;
+        }
+        if !ended.is_empty() {
+            let prepared = kernel::prepare(self, kernel)?;
+            for guest in &ended {
+                guest.start(self, &prepared)?;
             }
-        } else {
-            self.down()?;
-            let kernel = kernel::prepare(self, kernel)?;
-            for guest in &guests {
-                guest.start(self, &kernel)?;
-            }
-            for guest in &guests {
+            for guest in &ended {
                 guest.wait_ready(BOOT_LIMIT)?;
             }
         }
@@ -130,15 +137,19 @@ impl Lab {
         println!(
             "lab is up after {:.0} s: {}",
             started.elapsed().as_secs_f64(),
-            self.state().join("pair.yaml").display()
+            self.state.join("pair.yaml").display()
         );
         Ok(())
     }
 
-    /// Builds the binary with verbs and puts it where the guests read it; whether it changed.
-    fn deploy(&self) -> Result<bool> {
+    /// Builds the binary with verbs and puts it where the guests read it; where it is here, and whether it changed.
+    fn deploy(&self, profile: &str) -> Result<(PathBuf, bool)> {
+        // Of the whole workspace, and in `dev` with the tests, so that what the other checks built is not built again
+        // with other features of the same crates.
+        let tests = (profile == "dev").then_some("--tests");
         let status = Command::new(env::var("CARGO").unwrap_or_else(|_| "cargo".into()))
-            .args(["build", "--quiet", "--package", "kelpie", "--features", "verbs"])
+            .args(["build", "--quiet", "--workspace", "--features", "verbs", "--profile", profile])
+            .args(tests)
             .current_dir(&self.root)
             .status()
             .context("run cargo build")?;
@@ -147,15 +158,18 @@ impl Lab {
                 "building kelpie with its feature `verbs` failed: it needs libibverbs-dev librdmacm-dev libclang-dev"
             );
         }
-        let built = env::current_exe()?.with_file_name("kelpie");
-        let (new, shared) = (self.state().join("share/kelpie.new"), self.state().join("share/kelpie"));
+        // This program was built by the profile `dev`, whose folder is `debug`.
+        let folder = env::current_exe()?.parent().and_then(Path::parent).map(Path::to_owned);
+        let folder = folder.context("this program lies in the target folder")?;
+        let built = folder.join(if profile == "dev" { "debug" } else { profile }).join("kelpie");
+        let (new, shared) = (self.state.join("share/kelpie.new"), self.state.join("share/kelpie"));
         let stripped = self.command("strip").arg("-o").arg(&new).arg(&built).status().context("run strip")?;
         if !stripped.success() {
             bail!("strip {} failed", built.display());
         }
         let changed = fs::read(&shared).ok() != Some(fs::read(&new)?);
         fs::rename(&new, &shared)?;
-        Ok(changed)
+        Ok((built, changed))
     }
 
     /// The shipped pair file with the ports that the guests got.
@@ -164,9 +178,9 @@ impl Lab {
         for (guest, shipped) in guests.iter().zip(["127.0.0.1:7471", "127.0.0.1:7472"]) {
             text = text.replace(shipped, &format!("127.0.0.1:{}", guest.port()?));
         }
-        let new = self.state().join("pair.yaml.new");
+        let new = self.state.join("pair.yaml.new");
         fs::write(&new, text)?;
-        fs::rename(&new, self.state().join("pair.yaml")).context("write pair.yaml")
+        fs::rename(&new, self.state.join("pair.yaml")).context("write pair.yaml")
     }
 
     fn status(&self) -> Result<()> {
@@ -199,7 +213,7 @@ impl Lab {
         for guest in self.guests() {
             guest.end()?;
         }
-        match fs::remove_file(self.state().join("pair.yaml")) {
+        match fs::remove_file(self.state.join("pair.yaml")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).context("remove pair.yaml"),
             _ => Ok(()),
         }

@@ -1,9 +1,10 @@
 //! Which part limits a run, and whose traffic: shares of time, compared the same way for every workload.
 
 use kelpie_monitor::verdict::PAUSE_RATIO;
-use kelpie_spaces::Host;
+use kelpie_spaces::{Host, QpType};
 
 use crate::plan::FlowPlan;
+use crate::servers::Pool;
 use crate::time::Ps;
 use crate::world::World;
 
@@ -46,7 +47,7 @@ const STALL_SHARE: f64 = 0.1;
 const SATURATED: f64 = 0.93;
 
 /// Time of the receive engine of one host by cause and flow.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Blame {
     spent: Vec<[Ps; CAUSES.len()]>,
 }
@@ -91,8 +92,8 @@ impl Snapshot {
             holding: state.holding.total(world.now),
             barriers: state.barriers,
             restaged: state.restaged,
-            fetches: [0, 1, 2].map(|index| state.fetches[index].busy / state.fetches[index].len() as u64),
-            icm: state.icm.busy / state.icm.len() as u64,
+            fetches: state.fetches.each_ref().map(Pool::mean_busy),
+            icm: state.icm.mean_busy(),
             icm_contexts: state.icm_contexts / state.icm.len() as u64,
             interconnect: state.interconnect.busy,
             redirect: state.redirect_read.busy,
@@ -165,8 +166,9 @@ fn other_parts(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f6
             parts.push((share, format!("{name}:{}", flow.traffic)));
         }
     };
-    for (index, transport) in ["RC", "UC", "UD"].into_iter().enumerate() {
-        let flow = world.plan.flows.iter().find(|flow| flow.to == host && flow.qp_type.to_string() == transport);
+    for qp_type in QpType::ALL {
+        let flow = world.plan.flows.iter().find(|flow| flow.to == host && flow.qp_type == qp_type);
+        let index = qp_type as usize;
         part(share(after.fetches[index], before.fetches[index]), "receive_wqe_fetch", flow);
     }
     let (icm, contexts) = (share(after.icm, before.icm), share(after.icm_contexts, before.icm_contexts));

@@ -1,10 +1,12 @@
 //! The simulated subsystem: a mechanistic discrete-event model of two hosts and a lossless switch. No clock, no threads.
 
+mod check;
+mod costs;
 mod counters;
 mod explain;
 mod load;
 mod memory;
-pub mod model;
+mod model;
 mod plan;
 mod posting;
 mod receive;
@@ -17,5 +19,5 @@ mod transmit;
 mod wire;
 mod world;
 
-pub use load::{Loaded, ModelError, names};
+pub use load::ModelError;
 pub use subsystem::SimSubsystem;

@@ -1,15 +1,16 @@
-//! Reading, checking and changing model files. The parameters themselves are in `model`.
+//! Reading, writing and changing models. The parameters are in `model`, their domains in `check`.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use serde_yaml::Value;
+use kelpie_spaces::document::{Document, DocumentError, MAX_INPUT, utf8};
+use serde_yaml::{Mapping, Value};
 
+use crate::check::check;
 use crate::model::Model;
 
-/// Largest model file that is read. Units: bytes.
-const MAX_FILE_BYTES: u64 = 1 << 20;
-
-/// The embedded models, by name.
+/// The embedded models, by name. They alone can be bases, so that a loop could only be among them, and a test loads each.
 const EMBEDDED: [(&str, &str); 8] = [
     ("A", include_str!("../models/A.yaml")),
     ("B", include_str!("../models/B.yaml")),
@@ -20,6 +21,12 @@ const EMBEDDED: [(&str, &str); 8] = [
     ("G", include_str!("../models/G.yaml")),
     ("H", include_str!("../models/H.yaml")),
 ];
+
+/// What every file says of itself and takes from no base.
+const OWN: [&str; 3] = ["kelpie", "name", "description"];
+
+/// Longest parameter path that an error repeats. Units: characters.
+const MAX_QUOTE: usize = 200;
 
 /// Why a model cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -39,45 +46,22 @@ pub enum ModelError {
         #[source]
         source: std::io::Error,
     },
-    /// The file is larger than any model.
-    #[error("the model {path} is larger than 1 MiB")]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The file is no UTF-8.
-    #[error("the model {path} is not UTF-8 (at byte {offset})")]
-    NotUtf8 {
-        /// The file.
-        path: PathBuf,
-        /// Where.
-        offset: usize,
-    },
-    /// YAML or schema.
-    #[error("the model {origin} does not fit the format model/1: {message}")]
-    Format {
-        /// File or name.
-        origin: String,
-        /// What the parser says, with line and key.
-        message: String,
-    },
-    /// A parameter is outside its domain.
-    #[error("the model {origin}: {path} = {value} {rule}")]
-    Domain {
-        /// File or name.
-        origin: String,
-        /// Path of the parameter.
-        path: String,
-        /// Its value.
-        value: String,
-        /// The rule.
-        rule: &'static str,
-    },
+    /// The file does not fit the format, or a parameter its domain.
+    #[error(transparent)]
+    File(#[from] DocumentError),
     /// `--set` names no parameter.
     #[error("the model has no parameter `{path}`: `kelpie subsystem show` lists them")]
     NoParameter {
         /// What was asked for.
         path: String,
+    },
+    /// A changed parameter is outside its domain.
+    #[error("{path}: {rule}")]
+    Parameter {
+        /// Path of the parameter.
+        path: String,
+        /// The rule.
+        rule: String,
     },
     /// `--fix` of an anomaly for which the model knows no fix.
     #[error("the model {name} has no fix for anomaly {anomaly}; it has fixes for {known}")]
@@ -92,63 +76,74 @@ pub enum ModelError {
 }
 
 /// The embedded models' names.
-pub fn names() -> &'static [&'static str] {
-    &["A", "B", "C", "D", "E", "F", "G", "H"]
+pub fn names() -> [&'static str; 8] {
+    EMBEDDED.map(|(name, _)| name)
 }
 
-/// A model as YAML tree and as checked parameters.
-#[derive(Debug, Clone)]
-pub struct Loaded {
-    origin: String,
-    tree: Value,
-    model: Model,
+fn embedded(name: &str) -> Option<&'static str> {
+    EMBEDDED.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
-impl Loaded {
+impl Model {
     /// Loads an embedded model by name, or a file.
     ///
     /// # Errors
     /// When there is none of that name, or it does not fit the format.
     pub fn load(name_or_path: &str) -> Result<Self, ModelError> {
-        if let Some((name, text)) = EMBEDDED.iter().find(|(name, _)| *name == name_or_path) {
-            return Self::parse(name, text);
+        if let Some(text) = embedded(name_or_path) {
+            return Ok(Self::parse(name_or_path, text)?);
         }
         let path = Path::new(name_or_path);
         if !path.exists() {
-            return Err(ModelError::Unknown { name: name_or_path.chars().take(200).collect() });
+            return Err(ModelError::Unknown { name: name_or_path.chars().take(MAX_QUOTE).collect() });
         }
-        let read = |source| ModelError::Read { path: path.to_owned(), source };
-        if std::fs::metadata(path).map_err(read)?.len() > MAX_FILE_BYTES {
-            return Err(ModelError::TooLarge { path: path.to_owned() });
-        }
-        let bytes = std::fs::read(path).map_err(read)?;
-        let text = std::str::from_utf8(&bytes)
-            .map_err(|error| ModelError::NotUtf8 { path: path.to_owned(), offset: error.valid_up_to() })?;
-        Self::parse(name_or_path, text)
+        let mut bytes = Vec::new();
+        // One byte more than is accepted shows that a file is too long, and what has no end is not read to it.
+        File::open(path)
+            .and_then(|file| file.take(MAX_INPUT as u64 + 1).read_to_end(&mut bytes))
+            .map_err(|source| ModelError::Read { path: path.to_owned(), source })?;
+        Ok(Self::parse(name_or_path, utf8(name_or_path, &bytes)?)?)
     }
 
-    /// Reads a model from text; `origin` names it in errors.
+    /// Reads a model from text; `file` names it in errors.
     ///
     /// # Errors
-    /// When it does not fit the format, or a parameter is outside its domain.
-    pub fn parse(origin: &str, text: &str) -> Result<Self, ModelError> {
-        let format =
-            |error: serde_yaml::Error| ModelError::Format { origin: origin.to_owned(), message: error.to_string() };
-        // Once as parameters, whose errors carry the line, and once as a tree for `set`.
-        let model: Model = serde_yaml::from_str(text).map_err(format)?;
-        let tree: Value = serde_yaml::from_str(text).map_err(format)?;
-        check(origin, &model)?;
-        Ok(Self { origin: origin.to_owned(), tree, model })
+    /// Names file, line, key and rule of the first mistake.
+    pub fn parse(file: &str, text: &str) -> Result<Self, DocumentError> {
+        let document = Document::parse(file, text)?;
+        let mut tree: Mapping = serde_yaml::from_str(text).map_err(|error| document.refuse("", &error))?;
+        if let Some(base) = tree.remove("base") {
+            let known = base.as_str().and_then(|name| Some((name, embedded(name)?)));
+            let (name, text) =
+                known.ok_or_else(|| document.refuse("base", &"write the name of an embedded model, A to H"))?;
+            let mut whole = Self::parse(name, text)?.tree();
+            for key in OWN {
+                whole.remove(key);
+            }
+            merge(&mut whole, tree);
+            tree = whole;
+        }
+        Self::of_tree(tree).map_err(|(path, rule)| document.refuse(&path, &rule))
     }
 
-    /// The parameters.
-    pub fn model(&self) -> &Model {
-        &self.model
+    /// The parameters, checked; else the path of the first that is wrong, and why.
+    fn of_tree(tree: Mapping) -> Result<Self, (String, String)> {
+        let model: Self = serde_path_to_error::deserialize(Value::Mapping(tree))
+            .map_err(|error| (error.path().to_string().trim_matches('.').to_owned(), error.inner().to_string()))?;
+        check(&model).map_err(|refused| (refused.path.to_owned(), refused.rule))?;
+        Ok(model)
+    }
+
+    fn tree(&self) -> Mapping {
+        match serde_yaml::to_value(self) {
+            Ok(Value::Mapping(tree)) => tree,
+            _ => unreachable!("a model is a map of numbers, words, lists and maps, which YAML can hold"),
+        }
     }
 
     /// The parameters as YAML.
     pub fn yaml(&self) -> String {
-        serde_yaml::to_string(&self.tree).expect("a tree that was read can be written")
+        serde_yaml::to_string(&self.tree()).expect("a tree can be written")
     }
 
     /// Changes one parameter, `path.to.key`, to a YAML value.
@@ -156,13 +151,14 @@ impl Loaded {
     /// # Errors
     /// When there is no such parameter, or the value does not fit.
     pub fn set(&mut self, path: &str, value: &str) -> Result<(), ModelError> {
-        let value: Value = serde_yaml::from_str(value)
-            .map_err(|error| ModelError::Format { origin: self.origin.clone(), message: error.to_string() })?;
+        let value = serde_yaml::from_str(value)
+            .map_err(|error| ModelError::Parameter { path: path.to_owned(), rule: error.to_string() })?;
         self.set_value(path, value)
     }
 
     fn set_value(&mut self, path: &str, value: Value) -> Result<(), ModelError> {
-        let mut tree = self.tree.clone();
+        let mut tree = Value::Mapping(self.tree());
+        let no_parameter = || ModelError::NoParameter { path: path.chars().take(MAX_QUOTE).collect() };
         let mut node = &mut tree;
         for key in path.split('.') {
             let next = match node {
@@ -170,19 +166,14 @@ impl Loaded {
                 Value::Mapping(_) => node.get_mut(key),
                 _ => None,
             };
-            node = next.ok_or_else(|| ModelError::NoParameter { path: path.chars().take(200).collect() })?;
+            node = next.ok_or_else(no_parameter)?;
         }
         if matches!(node, Value::Mapping(_) | Value::Sequence(_)) {
-            return Err(ModelError::NoParameter { path: path.to_owned() });
+            return Err(no_parameter());
         }
         *node = value;
-        let model: Model = serde_yaml::from_value(tree.clone()).map_err(|error| ModelError::Format {
-            origin: format!("{} with {path} set", self.origin),
-            message: error.to_string(),
-        })?;
-        check(&self.origin, &model)?;
-        self.tree = tree;
-        self.model = model;
+        let Value::Mapping(tree) = tree else { return Err(no_parameter()) };
+        *self = Self::of_tree(tree).map_err(|(path, rule)| ModelError::Parameter { path, rule })?;
         Ok(())
     }
 
@@ -191,133 +182,84 @@ impl Loaded {
     /// # Errors
     /// When the model knows none.
     pub fn fix(&mut self, anomaly: u32) -> Result<(), ModelError> {
-        let Some(changes) = self.model.fixes.get(&anomaly).cloned() else {
-            let known: Vec<String> = self.model.fixes.keys().map(u32::to_string).collect();
-            return Err(ModelError::NoFix { name: self.model.name.clone(), anomaly, known: known.join(", ") });
+        let Some(changes) = self.fixes.get(&anomaly).cloned() else {
+            let known: Vec<String> = self.fixes.keys().map(u32::to_string).collect();
+            return Err(ModelError::NoFix { name: self.name.clone(), anomaly, known: known.join(", ") });
         };
         changes.into_iter().try_for_each(|(path, value)| self.set_value(&path, value))
     }
 }
 
-/// Checks that every parameter is in its domain.
-fn check(origin: &str, model: &Model) -> Result<(), ModelError> {
-    let refuse = |path: &str, value: String, rule| {
-        Err(ModelError::Domain { origin: origin.to_owned(), path: path.to_owned(), value, rule })
-    };
-    if model.kelpie != "model/1" {
-        return refuse("kelpie", model.kelpie.clone(), "is not model/1, the only version this Kelpie reads");
-    }
-    let Model {
-        port, switch, posting, transmit, shared_pipeline, receive, receive_wqe, icm, pcie, host, sampling, ..
-    } = model;
-    let positive = [
-        ("port.line_rate_gbps", port.line_rate_gbps),
-        ("port.max_mpps", port.max_mpps),
-        ("switch.xoff_kib", switch.xoff_kib),
-        ("switch.xon_kib", switch.xon_kib),
-        ("transmit.staging_kib", transmit.staging_kib),
-        ("transmit.retained_kib", transmit.retained_kib),
-        ("shared_pipeline.packet_ns", shared_pipeline.packet_ns),
-        ("receive.buffer_kib", receive.buffer_kib),
-        ("receive.xoff_kib", receive.xoff_kib),
-        ("receive.xon_kib", receive.xon_kib),
-        ("receive.loopback_kib", receive.loopback_kib),
-        ("pcie.gbps", pcie.gbps),
-        ("pcie.write_credit_kib", pcie.write_credit_kib),
-        ("host.interconnect_gbps", host.interconnect_gbps),
-        ("host.redirect_read_gbps", host.redirect_read_gbps),
-        ("host.redirect_write_gbps", host.redirect_write_gbps),
-        ("sampling.sample_us", sampling.sample_us),
-    ];
-    for (path, value) in positive {
-        if !(value > 0.0 && value < 1e9) {
-            return refuse(path, value.to_string(), "must be above zero and below 1e9");
+/// Changes `tree` key by key; what is no map replaces what was there, and null removes it.
+///
+/// Source: JSON Merge Patch, RFC 7386.
+fn merge(tree: &mut Mapping, changes: Mapping) {
+    for (key, change) in changes {
+        match (tree.get_mut(&key), change) {
+            (Some(Value::Mapping(old)), Value::Mapping(change)) => merge(old, change),
+            (Some(_), Value::Null) => drop(tree.remove(&key)),
+            (_, change) => drop(tree.insert(key, change)),
         }
     }
-    let times = [
-        ("port.link_delay_ns", port.link_delay_ns),
-        ("posting.doorbell_ns", posting.doorbell_ns),
-        ("posting.wqe_ns", posting.wqe_ns),
-        ("posting.poll_ns", posting.poll_ns),
-        ("transmit.restage_ns", transmit.restage_ns),
-        ("receive.read_stream_ns", receive.read_stream_ns),
-        ("receive.read_page_ns", receive.read_page_ns),
-        ("pcie.read_latency_ns", pcie.read_latency_ns),
-        ("pcie.barrier_ns", pcie.barrier_ns),
-        ("host.interconnect_latency_ns", host.interconnect_latency_ns),
-    ];
-    for (path, value) in times {
-        if !(0.0..1e9).contains(&value) {
-            return refuse(path, value.to_string(), "must be a time from 0 to below 1e9 ns");
-        }
-    }
-    if !(0.0..=1.0).contains(&sampling.noise) {
-        return refuse("sampling.noise", sampling.noise.to_string(), "must be from 0 to 1");
-    }
-    let counts = [
-        ("posting.cores", posting.cores, 4096),
-        ("posting.signal_divisor", posting.signal_divisor, 1 << 20),
-        ("transmit.processing_units", transmit.processing_units, 4096),
-        ("transmit.stages", transmit.stages, 4096),
-        ("transmit.turn_mtus", transmit.turn_mtus, 1024),
-        ("transmit.chain_divisor", transmit.chain_divisor, 1 << 20),
-        ("transmit.lookup_group", transmit.lookup_group, 1 << 20),
-        ("transmit.max_reads", transmit.max_reads, 1024),
-        ("transmit.send_credits", transmit.send_credits, 1 << 24),
-        ("receive.read_scatter_fetches", receive.read_scatter_fetches, 4096),
-        ("receive_wqe.run_ahead.RC", receive_wqe.run_ahead.rc, 1 << 20),
-        ("receive_wqe.run_ahead.UC", receive_wqe.run_ahead.uc, 1 << 20),
-        ("receive_wqe.run_ahead.UD", receive_wqe.run_ahead.ud, 1 << 20),
-        ("receive_wqe.fetch_wqes.RC", receive_wqe.fetch_wqes.rc, 1 << 20),
-        ("receive_wqe.fetch_wqes.UC", receive_wqe.fetch_wqes.uc, 1 << 20),
-        ("receive_wqe.fetch_wqes.UD", receive_wqe.fetch_wqes.ud, 1 << 20),
-        ("receive_wqe.fetches.RC", receive_wqe.fetches.rc, 256),
-        ("receive_wqe.fetches.UC", receive_wqe.fetches.uc, 256),
-        ("receive_wqe.fetches.UD", receive_wqe.fetches.ud, 256),
-        ("icm.misses", icm.misses, 256),
-        ("icm.receive_misses", icm.receive_misses, 4096),
-        ("icm.key_reads", icm.key_reads, 256),
-        ("icm.doorbell_reads", icm.doorbell_reads, 256),
-        ("icm.chain_reads", icm.chain_reads, 256),
-        ("sampling.samples", sampling.samples, 100),
-        ("sampling.warm_up_max", sampling.warm_up_max, 1000),
-    ];
-    for (path, value, most) in counts {
-        if value == 0 || value > most {
-            return refuse(path, value.to_string(), "must be above zero and within what a NIC could have");
-        }
-    }
-    check_relations(model).or_else(|(path, value, rule)| refuse(path, value, rule))
 }
 
-/// A parameter outside of its domain: its path, its value, and the rule it breaks.
-type Refused = (&'static str, String, &'static str);
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Checks the parameters whose domain is not a range of its own.
-fn check_relations(model: &Model) -> Result<(), Refused> {
-    let Model { port, switch, receive, pcie, host, sampling, .. } = model;
-    let refuse = |path, value, rule| Err((path, value, rule));
-    if pcie.max_payload_bytes < 64 || pcie.max_completion_bytes < 64 {
-        return refuse("pcie.max_payload_bytes", pcie.max_payload_bytes.to_string(), "must be at least 64");
+    /// A file over F.
+    fn over_f(changes: &str) -> Result<Model, String> {
+        let text = format!("kelpie: model/1\nname: mine\ndescription: mine\nbase: F\n{changes}");
+        Model::parse("mine.yaml", &text).map_err(|error| error.to_string())
     }
-    if sampling.max_events < 1000 || sampling.max_events > 1 << 32 {
-        return refuse("sampling.max_events", sampling.max_events.to_string(), "must be from 1,000 to 2^32");
+
+    #[test]
+    fn every_embedded_model_can_be_loaded_shown_and_fixed() {
+        for name in names() {
+            let model = Model::load(name).expect(name);
+            assert_eq!(model.name, name);
+            assert_eq!(Model::parse(name, &model.yaml()).as_ref(), Ok(&model));
+            for anomaly in model.fixes.keys() {
+                model.clone().fix(*anomaly).expect("a fix sets parameters that there are");
+            }
+        }
     }
-    if receive.xon_kib > receive.xoff_kib || receive.xoff_kib > receive.buffer_kib {
-        return refuse(
-            "receive.xon_kib",
-            receive.xon_kib.to_string(),
-            "must not be above xoff_kib, nor that above buffer_kib",
-        );
+
+    #[test]
+    fn a_file_holds_what_differs_from_its_base() {
+        let base = Model::load("F").expect("embedded");
+        let mine = over_f("icm: {misses: 3}\nhost: {gpus: []}\nfixes: {12: null}\n").expect("a model");
+        assert_eq!((mine.icm.misses, mine.icm.key_reads), (3, base.icm.key_reads));
+        assert!(mine.host.gpus.is_empty());
+        assert!(mine.fixes.keys().eq(&[3, 9, 10, 11]));
+        let forced = over_f("port: {force_mtu: 4096}\n").expect("a model");
+        assert_eq!(forced.port.force_mtu, Some(4096));
     }
-    if switch.xon_kib > switch.xoff_kib {
-        return refuse("switch.xon_kib", switch.xon_kib.to_string(), "must not be above xoff_kib");
+
+    #[test]
+    fn mistakes_name_file_line_key_and_rule() {
+        for (changes, message) in [
+            ("port: {max_mqps: 3}\n", "mine.yaml:5: port.max_mqps: unknown field"),
+            ("port:\n  link_delay_ns: 1\n  max_mpps: fast\n", "mine.yaml:7: port.max_mpps: invalid type"),
+            ("host:\n  gpus:\n    - {socket: one, beside_nic: true}\n", "mine.yaml:7: host.gpus[0].socket: invalid"),
+            ("icm: {misses: null}\n", "mine.yaml:5: icm: missing field `misses`"),
+            ("icm: {missus: null}\n", "mine.yaml:5: icm.missus: unknown field"),
+            ("icm: {misses: 0}\n", "mine.yaml:5: icm.misses: 0 must be above zero"),
+            ("receive: {xoff_kib: 1}\n", "mine.yaml:5: receive.xon_kib: 128 must not be above"),
+            ("icm: {misses: 1}\nicm: {misses: 2}\n", "mine.yaml:6: key `icm` is written twice"),
+        ] {
+            let error = over_f(changes).expect_err(changes);
+            assert!(error.starts_with(message), "{error}");
+        }
+        for (text, message) in [
+            ("kelpie: model/1\nbase: mine.yaml\n", "m.yaml:2: base: write the name of an embedded model"),
+            ("kelpie: model/1\nbase: [F]\n", "m.yaml:2: base: write the name of an embedded model"),
+            ("kelpie: model/1\nbase: F\ndescription: mine\n", "m.yaml:1: the document: missing field `name`"),
+            ("kelpie: model/2\nbase: F\nname: m\ndescription: m\n", "m.yaml:1: kelpie: model/2 is not model/1"),
+            ("just a word\n", "m.yaml:1: the document: invalid type"),
+        ] {
+            let error = Model::parse("m.yaml", text).expect_err(text).to_string();
+            assert!(error.starts_with(message), "{error}");
+        }
     }
-    if host.dram.is_empty() || host.dram.len() > 64 || host.gpus.len() > 64 {
-        return refuse("host.dram", host.dram.len().to_string(), "must list 1 to 64 NUMA nodes, and at most 64 GPUs");
-    }
-    if port.force_mtu.is_some_and(|mtu| kelpie_spaces::Mtu::try_from(mtu).is_err()) {
-        return refuse("port.force_mtu", format!("{:?}", port.force_mtu), "must be a path MTU or null");
-    }
-    Ok(())
 }

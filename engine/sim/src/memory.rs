@@ -19,21 +19,20 @@ impl World<'_> {
         let pcie = &self.model.pcie;
         let completions = bytes.div_ceil(pcie.max_completion_bytes).max(requests);
         let on_link = bytes + completions * pcie.tlp_overhead_bytes;
-        let span = |bytes: u64, rate: f64| (bytes as f64 * rate) as Ps;
         let (costs, now) = (&self.costs, self.now);
         let host = self.hosts.get_mut(at);
-        let idle = now + span(on_link, costs.pcie_ps_per_byte);
-        let mut done = host.pcie_read.serve(now, span(on_link, costs.pcie_ps_per_byte));
+        let idle = now + costs.pcie.time(on_link);
+        let mut done = host.pcie_read.serve(now, costs.pcie.time(on_link));
         let mut latency = costs.pcie_read;
         match path {
             Path::Local | Path::PeerToPeer => {}
             Path::Interconnect => {
-                done = done.max(host.interconnect.serve(now, span(bytes, costs.interconnect_ps_per_byte)));
-                latency += costs.interconnect;
+                done = done.max(host.interconnect.serve(now, costs.interconnect.time(bytes)));
+                latency += costs.interconnect_latency;
             }
             Path::Redirected => {
-                done = done.max(host.redirect_read.serve(now, span(bytes, costs.redirect_read_ps_per_byte)));
-                latency += costs.interconnect;
+                done = done.max(host.redirect_read.serve(now, costs.redirect_read.time(bytes)));
+                latency += costs.interconnect_latency;
             }
         }
         host.counts.outbound_stalled_reads += (done - idle) as f64 / 1e6;
@@ -45,7 +44,6 @@ impl World<'_> {
     pub fn dma_write(&mut self, at: Host, path: Path, bytes: u64, train: u64) -> (Ps, Cause) {
         let pcie = &self.model.pcie;
         let on_link = bytes + bytes.div_ceil(pcie.max_payload_bytes) * pcie.tlp_overhead_bytes;
-        let span = |bytes: u64, rate: f64| (bytes as f64 * rate) as Ps;
         let (costs, now) = (&self.costs, self.now);
         let host = self.hosts.get_mut(at);
         if host.barriers_pending > 0 && path != Path::PeerToPeer && train > pcie.barrier_train_bytes {
@@ -54,18 +52,16 @@ impl World<'_> {
             host.barriers += costs.barrier;
             host.counts.outbound_stalled_writes += costs.barrier as f64 / 1e6;
         }
-        let mut done = host.pcie_write.serve(now, span(on_link, costs.pcie_ps_per_byte));
+        let mut done = host.pcie_write.serve(now, costs.pcie.time(on_link));
         let mut cause = Cause::PcieWrite;
         let further = match path {
             Path::Local | Path::PeerToPeer => None,
-            Path::Interconnect => Some((
-                host.interconnect.serve(now, span(bytes, costs.interconnect_ps_per_byte)),
-                Cause::SocketInterconnect,
-            )),
-            Path::Redirected => Some((
-                host.redirect_write.serve(now, span(bytes, costs.redirect_write_ps_per_byte)),
-                Cause::PeerToPeerRedirect,
-            )),
+            Path::Interconnect => {
+                Some((host.interconnect.serve(now, costs.interconnect.time(bytes)), Cause::SocketInterconnect))
+            }
+            Path::Redirected => {
+                Some((host.redirect_write.serve(now, costs.redirect_write.time(bytes)), Cause::PeerToPeerRedirect))
+            }
         };
         if let Some((further_done, further_cause)) = further
             && further_done > done

@@ -1,8 +1,14 @@
 //! The parameters of a simulated subsystem, as read from `models/*.yaml`, where each constant has its source. No behaviour.
 
+use std::collections::BTreeMap;
+
+use kelpie_spaces::QpType;
 use serde::{Deserialize, Serialize};
+use serde_yaml::Value;
 
 /// A subsystem: two equal hosts and a switch between them. Format `model/1`.
+///
+/// A file may also have the key `base`, the name of an embedded model; what it does not say is then as there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
@@ -36,7 +42,7 @@ pub struct Model {
     pub sampling: Sampling,
     /// What mends which anomaly of the paper: anomaly number to parameters and their values.
     #[serde(default)]
-    pub fixes: std::collections::BTreeMap<u32, std::collections::BTreeMap<String, serde_yaml::Value>>,
+    pub fixes: BTreeMap<u32, BTreeMap<String, Value>>,
 }
 
 /// Port and wire.
@@ -137,13 +143,11 @@ pub enum ReloadAt {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Receive {
-    /// Receive buffer. Units: KiB.
-    pub buffer_kib: f64,
     /// Fill above which pause frames are sent. Units: KiB.
     pub xoff_kib: f64,
     /// Fill below which traffic is resumed. Units: KiB.
     pub xon_kib: f64,
-    /// Share of the buffer that internal loopback traffic fills. Units: KiB.
+    /// Fill of the receive buffer by internal loopback traffic, which has a share of its own. Units: KiB.
     pub loopback_kib: f64,
     /// Each packet of a READ response with several packets. Units: ns.
     pub read_stream_ns: f64,
@@ -167,6 +171,17 @@ pub struct PerTransport {
     pub uc: u32,
     /// Unreliable datagram.
     pub ud: u32,
+}
+
+impl PerTransport {
+    /// The value for a transport.
+    pub fn of(self, qp_type: QpType) -> u32 {
+        match qp_type {
+            QpType::Rc => self.rc,
+            QpType::Uc => self.uc,
+            QpType::Ud => self.ud,
+        }
+    }
 }
 
 /// What the receive engine does when no fetch can be started.

@@ -1,7 +1,7 @@
 //! A workload as the simulation needs it: sizes, costs and places worked out once per flow. No state.
 
 use kelpie_engine::MeasureError;
-use kelpie_spaces::{Device, Flow, Host, Opcode, QpType, Workload};
+use kelpie_spaces::{Device, Flow, Host, Opcode, QpType, Request, Workload};
 
 use crate::model::Model;
 
@@ -46,6 +46,25 @@ pub struct RequestPlan {
     pub cells: u64,
 }
 
+impl RequestPlan {
+    fn new(model: &Model, request: &Request) -> Self {
+        let elements = request.sge.len() as u64;
+        let spilled = elements > u64::from(model.transmit.inline_elements);
+        let ordered = |size: u64| spilled && size <= model.pcie.barrier_element_bytes;
+        // 16 B of control, 16 B of remote address for one-sided operations, 16 B for each element.
+        let wqe = 16 + 16 * elements + if request.op == Opcode::Send { 0 } else { 16 };
+        Self {
+            op: request.op,
+            bytes: request.message().0.max(1),
+            elements,
+            ordered_elements: request.sge.iter().filter(|size| ordered(size.0)).count() as u64,
+            blocks: wqe.div_ceil(64),
+            spilled,
+            cells: request.sge.iter().map(|size| size.0.div_ceil(CELL).max(1)).sum(),
+        }
+    }
+}
+
 /// A flow.
 #[derive(Debug)]
 pub struct FlowPlan {
@@ -58,6 +77,10 @@ pub struct FlowPlan {
     pub batch: u64,
     pub recv_depth: u64,
     pub recv_batch: u64,
+    /// A receive WQE with its records. Units: 16-byte blocks.
+    pub recv_blocks: u64,
+    /// Receive WQEs of each QP that are kept on the NIC ahead of use; none: chains are prefetched whole at their doorbells.
+    pub recv_ahead: Option<u64>,
     /// Work requests per requested completion.
     pub signal: u64,
     /// Scheduler cells of a turn.
@@ -71,6 +94,12 @@ pub struct FlowPlan {
     pub to_path: Path,
     pub mrs_from: u64,
     pub mrs_to: u64,
+    /// Whether the requester keeps remote addresses and keys for retransmission.
+    pub keeps_remote_state: bool,
+    /// Whether the requester keeps a cell of gathered data between turns: RC, for a list that is spilled.
+    pub retains_list: bool,
+    /// Whether the responder keeps a cell of the message being received: RC, for messages of several packets.
+    pub retains_message: bool,
     /// First QP.
     pub first_qp: u32,
     /// First MR of this flow at the requester, and at the responder.
@@ -101,17 +130,6 @@ impl FlowPlan {
         (0, 0)
     }
 
-    /// Whether a requester keeps a cell of gathered data between turns: RC, for a list that is spilled.
-    pub fn retains_list(&self) -> bool {
-        self.qp_type == QpType::Rc && self.pattern.iter().any(|request| request.spilled)
-    }
-
-    /// Whether a responder keeps a cell of the message being received: RC, for messages of several packets.
-    pub fn retains_message(&self) -> bool {
-        self.qp_type == QpType::Rc
-            && self.pattern.iter().any(|request| request.op != Opcode::Read && request.bytes > self.mtu)
-    }
-
     /// The MR that QP number `index` uses for work request `wr` at the requester.
     pub fn local(&self, index: u32, wr: u64) -> usize {
         self.first_local + (u64::from(index) * self.mrs_from + wr % self.mrs_from) as usize
@@ -123,7 +141,7 @@ impl FlowPlan {
     }
 
     /// Whether the requester keeps remote address and key for retransmission.
-    pub fn keeps_remote_state(&self, op: Opcode) -> bool {
+    pub fn keeps_remote_key(&self, op: Opcode) -> bool {
         self.qp_type == QpType::Rc && op == Opcode::Write
     }
 }
@@ -153,29 +171,30 @@ impl Plan {
     }
 
     fn flow(&mut self, model: &Model, flow: &Flow) -> Result<FlowPlan, MeasureError> {
+        let modelled = [Opcode::Send, Opcode::Write, Opcode::Read];
+        if let Some(other) = flow.pattern.iter().find(|request| !modelled.contains(&request.op)) {
+            let reason = format!("the simulated subsystem models SEND, WRITE and READ, not {}", other.op);
+            return Err(MeasureError::Unsupported { reason });
+        }
+        if flow.inline.0 > 0 {
+            let reason = "the simulated subsystem does not model inline data".to_owned();
+            return Err(MeasureError::Unsupported { reason });
+        }
         let mtu = model.port.force_mtu.unwrap_or(flow.mtu.bytes());
         let (depth, batch) = (u64::from(flow.wq_depth.send), u64::from(flow.batch.send));
-        let pattern: Vec<RequestPlan> = flow
-            .pattern
-            .iter()
-            .map(|request| {
-                let elements = request.sge.len() as u64;
-                let spilled = elements > u64::from(model.transmit.inline_elements);
-                let ordered = |size: u64| spilled && size <= model.pcie.barrier_element_bytes;
-                // 16 B of control, 16 B of remote address for one-sided operations, 16 B for each element.
-                let wqe = 16 + 16 * elements + if request.op == Opcode::Send { 0 } else { 16 };
-                RequestPlan {
-                    op: request.op,
-                    bytes: request.message().0.max(1),
-                    elements,
-                    ordered_elements: request.sge.iter().filter(|size| ordered(size.0)).count() as u64,
-                    blocks: wqe.div_ceil(64),
-                    spilled,
-                    cells: request.sge.iter().map(|size| size.0.div_ceil(CELL).max(1)).sum(),
-                }
-            })
-            .collect();
-        let blocks = pattern.iter().map(|request| request.blocks).sum::<u64>().div_ceil(pattern.len() as u64);
+        let (recv_depth, recv_batch) = (u64::from(flow.wq_depth.recv), u64::from(flow.batch.recv));
+        let pattern: Vec<RequestPlan> = flow.pattern.iter().map(|request| RequestPlan::new(model, request)).collect();
+        let any = |test: fn(&RequestPlan) -> bool| pattern.iter().any(test);
+        let reliable = flow.qp_type == QpType::Rc;
+        let signal = (depth / u64::from(model.posting.signal_divisor)).clamp(batch, depth.max(batch));
+        let turn = (u64::from(model.transmit.turn_mtus) * mtu / CELL).max(1);
+        let supply = &model.receive_wqe;
+        let at_doorbell = supply.doorbell_prefetch_batch.is_some_and(|least| recv_batch >= u64::from(least));
+        let deep = recv_depth >= u64::from(supply.deep_queue.of(flow.qp_type));
+        let runs_ahead = any(|request| request.op == Opcode::Send) && deep;
+        let ahead = if runs_ahead { u64::from(supply.run_ahead.of(flow.qp_type)) } else { 0 };
+        let ops =
+            modelled.into_iter().filter(|op| pattern.iter().any(|request| request.op == *op)).map(|op| op.to_string());
         let qps = u64::from(flow.qps);
         let mut register = |mrs: u64| {
             let first = self.mrs;
@@ -183,11 +202,6 @@ impl Plan {
             first
         };
         let (mrs_from, mrs_to) = (u64::from(flow.memory.from.mrs), u64::from(flow.memory.to.mrs));
-        let signal = (depth / u64::from(model.posting.signal_divisor)).clamp(batch, depth.max(batch));
-        let ops = |op| pattern.iter().any(|request: &RequestPlan| request.op == op);
-        let op = [Opcode::Send, Opcode::Write, Opcode::Read].into_iter().filter(|op| ops(*op));
-        let op = op.map(|op| op.to_string()).collect::<Vec<_>>().join("+");
-        let turn = (u64::from(model.transmit.turn_mtus) * mtu / CELL).max(1);
         Ok(FlowPlan {
             from: flow.from,
             to: flow.to,
@@ -196,21 +210,27 @@ impl Plan {
             mtu,
             depth,
             batch,
-            recv_depth: u64::from(flow.wq_depth.recv),
-            recv_batch: u64::from(flow.batch.recv),
+            recv_depth,
+            recv_batch,
+            recv_blocks: u64::from(supply.blocks.of(flow.qp_type)),
+            recv_ahead: (!at_doorbell).then_some(ahead),
             signal: signal / batch * batch,
             turn: turn.max(batch / u64::from(model.transmit.chain_divisor)),
             answer_turn: turn,
-            blocks,
-            pattern,
+            blocks: pattern.iter().map(|request| request.blocks).sum::<u64>().div_ceil(pattern.len() as u64),
             from_path: path(model, flow.memory.from.device)?,
             to_path: path(model, flow.memory.to.device)?,
             mrs_from,
             mrs_to,
+            keeps_remote_state: reliable && any(|request| request.op == Opcode::Write),
+            retains_list: reliable && any(|request| request.spilled),
+            retains_message: reliable
+                && pattern.iter().any(|request| request.op != Opcode::Read && request.bytes > mtu),
             first_qp: self.qps,
             first_local: register(mrs_from),
             first_target: register(mrs_to),
-            traffic: format!("{}_{op}", flow.qp_type),
+            traffic: format!("{}_{}", flow.qp_type, ops.collect::<Vec<_>>().join("+")),
+            pattern,
         })
     }
 }

@@ -1,9 +1,9 @@
-//! The applications: they post a batch whenever it fits and see completions. What the NIC does with it is in `transmit`.
+//! The applications: they post a batch whenever it fits and see completions; what a doorbell looks up. Turns are in `transmit`.
 
-use kelpie_spaces::Opcode;
+use kelpie_spaces::{Host, Opcode};
 
+use crate::servers::pressure;
 use crate::time::{Event, Ps};
-use crate::transmit::pressure;
 use crate::world::World;
 
 impl World<'_> {
@@ -21,7 +21,7 @@ impl World<'_> {
 
     /// Whether the applications have caught up with the first filling of their queues.
     pub fn is_posted(&self) -> bool {
-        kelpie_spaces::Host::BOTH.iter().all(|host| self.hosts.get(*host).cores.iter().all(|free| *free <= self.now))
+        Host::BOTH.iter().all(|host| self.hosts.get(*host).cores.iter().all(|free| *free <= self.now))
     }
 
     /// Lets the application of `qp` post all batches for which there is room from `since` on, one after the other.
@@ -33,7 +33,7 @@ impl World<'_> {
             return;
         }
         state.posts_left = batches;
-        let span = self.costs.doorbell + self.costs.wqe * flow.batch;
+        let span = self.costs.post(flow.batch);
         let host = self.hosts.get_mut(flow.from);
         let cores = host.cores.len();
         let core = &mut host.cores[qp as usize % cores];
@@ -58,8 +58,7 @@ impl World<'_> {
             state.available = state.posted;
         }
         if state.posts_left > 0 {
-            let span = self.costs.doorbell + self.costs.wqe * batch;
-            self.events.at(self.now + span, Event::Doorbell(qp));
+            self.events.at(self.now + self.costs.post(batch), Event::Doorbell(qp));
         }
         self.lock_sends(qp);
         self.queue_requester(qp);
@@ -80,54 +79,48 @@ impl World<'_> {
     /// retransmission; says when both are on the NIC.
     fn doorbell_context(&mut self, qp: u32) -> Ps {
         let flow = &self.plan.flows[self.qps[qp as usize].flow as usize];
-        let remote = flow.pattern.iter().any(|request| flow.keeps_remote_state(request.op));
-        let (now, read, icm) = (self.now, self.costs.pcie_read, &self.model.icm);
+        let remote = flow.keeps_remote_state;
+        let (read, icm) = (self.costs.pcie_read, &self.model.icm);
         let host = self.hosts.get_mut(flow.from);
         let qps = u64::from(flow.qps);
         host.counts.icm_cache_miss += pressure(qps, if remote { icm.retransmit_states } else { icm.context_lines });
         let context_held = host.contexts.touch(2 * qp as usize, 1);
         let state_held = !remote || host.retransmit_states.touch(qp as usize, 1);
-        if context_held && state_held {
-            return now;
-        }
-        let fetches = if flow.batch == 1 { icm.doorbell_reads } else { icm.chain_reads };
-        let mut ready = now;
-        for _ in 0..fetches {
-            ready = ready.max(host.icm.serve(now, read));
-            host.icm_contexts += read;
-            host.counts.icm_cache_miss += 1.0;
-        }
-        ready
+        let reads = match (context_held && state_held, flow.batch) {
+            (true, _) => 0,
+            (false, 1) => icm.doorbell_reads,
+            (false, _) => icm.chain_reads,
+        };
+        host.icm_contexts += read * Ps::from(reads);
+        host.icm.fetch(self.now, read, reads, &mut host.counts.icm_cache_miss)
     }
 
     /// Looks up the translations of the batch being posted, a group at a time; says when all are on the NIC.
     fn doorbell_translations(&mut self, qp: u32) -> Ps {
         let state = self.qps[qp as usize];
         let flow = &self.plan.flows[state.flow as usize];
-        let (icm, now, index) = (&self.model.icm, self.now, qp - flow.first_qp);
+        let (icm, now, read, index) = (&self.model.icm, self.now, self.costs.pcie_read, qp - flow.first_qp);
         let host = self.hosts.get_mut(flow.from);
         let group = u64::from(self.model.transmit.lookup_group);
-        let mut ready = now;
+        let mut done = now;
         let (mut wr, end) = (state.posted, state.posted + flow.batch);
         while wr < end {
             let last = (wr + group).min(end);
             let (mut local_missing, mut remote_missing) = (false, false);
             for wr in wr..last {
                 local_missing |= !host.translations.touch(flow.local(index, wr), 1);
-                if flow.keeps_remote_state(flow.request(wr).op) {
+                if flow.keeps_remote_key(flow.request(wr).op) {
                     remote_missing |= !host.retransmit_keys.touch(flow.target(index, wr), 1);
                 }
             }
-            for _ in 0..u32::from(local_missing) + u32::from(remote_missing) * icm.key_reads {
-                ready = ready.max(host.icm.serve(now, self.costs.pcie_read));
-                host.counts.l0_mtt_miss += 1.0;
-            }
+            let reads = u32::from(local_missing) + u32::from(remote_missing) * icm.key_reads;
+            done = done.max(host.icm.fetch(now, read, reads, &mut host.counts.l0_mtt_miss));
             wr = last;
         }
-        let remote = flow.keeps_remote_state(flow.request(state.posted).op);
+        let remote = flow.keeps_remote_key(flow.request(state.posted).op);
         let (mrs, room) = if remote { (flow.mrs_to, icm.retransmit_keys) } else { (flow.mrs_from, icm.translations) };
         host.counts.l0_mtt_miss += flow.batch as f64 * pressure(u64::from(flow.qps) * mrs, room);
-        ready
+        done
     }
 
     /// Work requests complete; the application sees them with the next completion that was asked for.

@@ -4,16 +4,25 @@ use kelpie_spaces::{Host, Opcode, QpType};
 
 use crate::explain::Cause;
 use crate::model::ReloadAt;
-use crate::plan::{AETH, PACKET_OVERHEAD};
+use crate::plan::{AETH, PACKET_OVERHEAD, Path, RequestPlan};
 use crate::receive_wqe::Supply;
+use crate::servers::pressure;
 use crate::time::{Event, Ps};
-use crate::transmit::{flow_sends, pressure};
-use crate::world::{Burst, Carries, Outcome, World};
+use crate::transmit::credits;
+use crate::world::{Burst, Carries, Outcome, Qp, World};
 
 /// A page of host memory as translations see it. Units: bytes.
 const PAGE: u64 = 4096;
 /// A completion queue entry. Units: bytes. Source: mlx5, 64-byte CQEs.
 const CQE: u64 = 64;
+
+/// What a burst holds of one message.
+struct Piece {
+    wr: u64,
+    request: RequestPlan,
+    offset: u64,
+    bytes: u64,
+}
 
 impl World<'_> {
     /// Takes the next burst from the receive buffer when the engine is idle.
@@ -37,7 +46,7 @@ impl World<'_> {
             Carries::Request | Carries::ReadResponse => self.process_data(at, &burst, &mut outcome),
         };
         self.hosts.get_mut(at).receiving = Some((burst, outcome));
-        self.events.at(done, Event::Received(at as u32));
+        self.events.at(done, Event::Received(at));
     }
 
     /// A burst is through: its effects happen, the next begins.
@@ -49,12 +58,12 @@ impl World<'_> {
         if outcome.complete > 0 {
             let flow = self.flow_of(burst.qp);
             let (from, op) = (flow.from, flow.request(burst.wr).op);
-            let sends = flow_sends(flow.qp_type, op, outcome.complete);
+            let sends = credits(flow.qp_type, op, outcome.complete);
             if burst.carries == Carries::ReadResponse {
                 let state = &mut self.qps[burst.qp as usize];
                 state.reads_in_flight -= outcome.complete as u32;
             }
-            self.return_credits(from, u64::from(sends));
+            self.return_credits(from, sends);
             self.complete(burst.qp, outcome.complete);
             self.queue_requester(burst.qp);
             self.start_turns(from);
@@ -108,104 +117,123 @@ impl World<'_> {
         let (now, qps) = (self.now, u64::from(self.flow_of(burst.qp).qps));
         let host = self.hosts.get_mut(at);
         host.counts.icm_cache_miss += pressure(qps, self.model.icm.context_lines);
-        if host.contexts.touch(2 * burst.qp as usize + 1, 1) {
-            return now;
-        }
-        host.counts.icm_cache_miss += 1.0;
-        host.receive_lookups.serve(now, self.costs.pcie_read)
+        let held = host.contexts.touch(2 * burst.qp as usize + 1, 1);
+        host.receive_lookups.fetch(now, self.costs.pcie_read, u32::from(!held), &mut host.counts.icm_cache_miss)
     }
 
-    /// Packets with payload, one by one.
+    /// Messages, or pieces of them, one by one.
     fn process_data(&mut self, at: Host, burst: &Burst, outcome: &mut Outcome) -> Ps {
         let flow_index = self.qps[burst.qp as usize].flow;
         let flow = &self.plan.flows[flow_index as usize];
         let response = burst.carries == Carries::ReadResponse;
-        let path = if response { flow.from_path } else { flow.to_path };
-        let (mtu, qp_type) = (flow.mtu, flow.qp_type);
-        let retained = !response && flow.retains_message();
-        let mut now = self.stall(at, flow_index, self.now, burst.context, Cause::ContextCache);
-        let (mut wr, mut offset, mut left, mut arrived) = (burst.wr, burst.offset, burst.payload, burst.ready);
-        let per_packet = self.costs.wire_time(burst.wire) / burst.packets.max(1);
-        let mut parked = 0;
-        if retained {
-            self.hosts.get_mut(at).retained.touch(2 * burst.qp as usize + 1, mtu);
+        if flow.retains_message && !response {
+            self.hosts.get_mut(at).retained.touch(2 * burst.qp as usize + 1, flow.mtu);
         }
+        let mut now = self.stall(at, flow_index, self.now, burst.context, Cause::ContextCache);
+        let (mut wr, mut offset, mut left) = (burst.wr, burst.offset, burst.payload);
+        let (mut arrived, mut parked) = (burst.ready, 0);
         while left > 0 {
-            let flow = &self.plan.flows[flow_index as usize];
-            let request = *flow.request(wr);
-            if response && request.op != Opcode::Read {
-                wr += 1;
-                continue;
-            }
-            let piece = (request.bytes - offset).min(left);
-            let (first, last) = (offset == 0, offset + piece == request.bytes);
-            let several = request.bytes > mtu;
-            let mut extra = (0, Cause::PacketProcessing);
-            if response {
-                extra = (self.scatter_lookup(at), Cause::ReadScatterCache);
-            } else if request.op == Opcode::Write {
-                if first {
-                    now = self.translate_target(at, burst.qp, wr, now);
-                }
-                if qp_type == QpType::Rc {
-                    extra = (self.request_context(at, first, several), Cause::RequestContextCache);
-                }
-            } else if first {
-                match self.take_receive(at, burst.qp, now, several) {
-                    Supply::At(ready) => now = self.stall(at, flow_index, now, ready, Cause::ReceiveWqeCache),
-                    Supply::Aside(ready) => parked = parked.max(ready),
-                    Supply::Dropped => self.qps[burst.qp as usize].dropping = true,
-                }
-            }
-            let dropping = self.qps[burst.qp as usize].dropping;
-            let mut done = 0;
-            while done < piece {
-                let bytes = (piece - done).min(mtu);
-                now = now.max(arrived);
-                arrived += per_packet;
-                now = self.pass(at, flow_index, now, extra.0, extra.1);
-                extra.0 = 0;
-                if response && several && offset + done > 0 {
-                    let pages = (offset + done + bytes).div_ceil(PAGE) - (offset + done).div_ceil(PAGE);
-                    let beyond = if offset + done >= self.model.receive.read_pages_ahead * PAGE { pages } else { 0 };
-                    let stream =
-                        self.costs.read_stream.saturating_sub(self.costs.packet) + self.costs.read_page * beyond;
-                    now = self.stall(at, flow_index, now, now + stream, Cause::ReadResponse);
-                }
-                if dropping {
-                    self.uncount(burst, bytes);
-                } else {
-                    let (until, cause) = self.dma_write(at, path, bytes, request.bytes);
-                    let held = until.saturating_sub(now);
-                    now = self.stall(at, flow_index, now, until, cause);
-                    self.hosts.get_mut(at).counts.pcie_internal_back_pressure += held as f64 / 1e6;
-                }
-                done += bytes;
-            }
-            if last {
-                self.finish_message(at, burst, request.op, dropping, outcome);
+            let request = *self.plan.flows[flow_index as usize].request(wr);
+            let piece = Piece { wr, request, offset, bytes: (request.bytes - offset).min(left) };
+            let extra = self.look_up(at, burst, &piece, &mut now, &mut parked);
+            now = self.deliver(at, burst, &piece, extra, now, &mut arrived);
+            left -= piece.bytes;
+            if offset + piece.bytes == request.bytes {
+                self.finish_message(at, burst, request.op, outcome);
                 (wr, offset) = (wr + 1, 0);
             } else {
-                offset += piece;
+                offset += piece.bytes;
             }
-            left -= piece;
         }
         outcome.acknowledge_at = parked.max(now);
         now
     }
 
-    /// The last packet of a message is through.
-    fn finish_message(&mut self, at: Host, burst: &Burst, op: Opcode, dropped: bool, outcome: &mut Outcome) {
-        let flow = &self.plan.flows[self.qps[burst.qp as usize].flow as usize];
-        let (from, reliable) = (burst.from, flow.qp_type == QpType::Rc);
-        if op == Opcode::Send {
-            self.qps[burst.qp as usize].dropping = false;
-            if !dropped {
-                self.dma_write(at, crate::plan::Path::Local, CQE, CQE);
+    /// Looks up what a piece of a message needs, waiting or parking where it must; says what its first packet costs more.
+    fn look_up(&mut self, at: Host, burst: &Burst, piece: &Piece, now: &mut Ps, parked: &mut Ps) -> (Ps, Cause) {
+        let flow_index = self.qps[burst.qp as usize].flow;
+        let flow = &self.plan.flows[flow_index as usize];
+        let (first, several) = (piece.offset == 0, piece.request.bytes > flow.mtu);
+        let reliable = flow.qp_type == QpType::Rc;
+        match piece.request.op {
+            Opcode::Read => return (self.scatter_lookup(at), Cause::ReadScatterCache),
+            Opcode::Write => {
+                if first {
+                    *now = self.translate_target(at, burst.qp, piece.wr, *now);
+                }
+                if reliable {
+                    return (self.request_context(at, first, several), Cause::RequestContextCache);
+                }
             }
+            Opcode::Send if first => match self.take_receive(at, burst.qp, *now, several) {
+                Supply::At(ready) => *now = self.stall(at, flow_index, *now, ready, Cause::ReceiveWqeCache),
+                Supply::Aside(ready) => *parked = ready.max(*parked),
+                Supply::Dropped => self.qps[burst.qp as usize].dropping = true,
+            },
+            // The plan admits no other operation.
+            _ => {}
         }
+        (0, Cause::PacketProcessing)
+    }
+
+    /// Takes the packets of a piece of a message through the pipeline to memory, the first at an `extra` cost.
+    fn deliver(
+        &mut self,
+        at: Host,
+        burst: &Burst,
+        piece: &Piece,
+        mut extra: (Ps, Cause),
+        mut now: Ps,
+        arrived: &mut Ps,
+    ) -> Ps {
+        let Qp { flow: flow_index, dropping, .. } = self.qps[burst.qp as usize];
+        let flow = &self.plan.flows[flow_index as usize];
+        let response = burst.carries == Carries::ReadResponse;
+        let (mtu, path) = (flow.mtu, if response { flow.from_path } else { flow.to_path });
+        let streams = response && piece.request.bytes > mtu;
+        let per_packet = self.costs.wire.time(burst.wire) / burst.packets.max(1);
+        let (mut from, end) = (piece.offset, piece.offset + piece.bytes);
+        while from < end {
+            let bytes = (end - from).min(mtu);
+            now = now.max(*arrived);
+            *arrived += per_packet;
+            now = self.pass(at, flow_index, now, extra.0, extra.1);
+            extra.0 = 0;
+            if streams && from > 0 {
+                now = self.stall(at, flow_index, now, now + self.stream(from, bytes), Cause::ReadResponse);
+            }
+            if dropping {
+                self.uncount(burst, bytes);
+            } else {
+                let (until, cause) = self.dma_write(at, path, bytes, piece.request.bytes);
+                let held = until.saturating_sub(now);
+                now = self.stall(at, flow_index, now, until, cause);
+                self.hosts.get_mut(at).counts.pcie_internal_back_pressure += held as f64 / 1e6;
+            }
+            from += bytes;
+        }
+        now
+    }
+
+    /// What a packet in the midst of a long READ response costs more, `from` bytes into its message.
+    fn stream(&self, from: u64, bytes: u64) -> Ps {
+        let pages = if from >= self.model.receive.read_pages_ahead * PAGE {
+            (from + bytes).div_ceil(PAGE) - from.div_ceil(PAGE)
+        } else {
+            0
+        };
+        self.costs.read_stream.saturating_sub(self.costs.packet) + self.costs.read_page * pages
+    }
+
+    /// The last packet of a message is through.
+    fn finish_message(&mut self, at: Host, burst: &Burst, op: Opcode, outcome: &mut Outcome) {
+        let reliable = self.flow_of(burst.qp).qp_type == QpType::Rc;
+        let dropped = std::mem::take(&mut self.qps[burst.qp as usize].dropping);
         if !dropped {
-            self.traffic[from.index()][at.index()].messages += 1;
+            if op == Opcode::Send {
+                self.dma_write(at, Path::Local, CQE, CQE);
+            }
+            self.traffic[burst.from.index()][at.index()].messages += 1;
         }
         if burst.carries == Carries::ReadResponse {
             outcome.complete += 1;
@@ -226,7 +254,6 @@ impl World<'_> {
             wire: PACKET_OVERHEAD + AETH,
             messages,
             ready: at.max(self.now),
-            turn: false,
             ..*burst
         };
         let host = self.hosts.get_mut(from);
@@ -280,12 +307,9 @@ impl World<'_> {
         let entry = flow.target(qp - flow.first_qp, wr);
         let host = self.hosts.get_mut(at);
         host.counts.l0_mtt_miss += pressure(u64::from(flow.qps) * flow.mrs_to, self.model.icm.translations);
-        if host.translations.touch(entry, 1) {
-            return now;
-        }
-        host.counts.l0_mtt_miss += 1.0;
+        let (held, read) = (host.translations.touch(entry, 1), self.costs.pcie_read);
         // The lookup begins when the burst arrives and overlaps with what the engine does for packets before it.
-        let ready = host.receive_lookups.serve(self.now, self.costs.pcie_read);
+        let ready = host.receive_lookups.fetch(self.now, read, u32::from(!held), &mut host.counts.l0_mtt_miss);
         self.stall(at, flow_index, now, ready, Cause::TranslationCache)
     }
 

@@ -4,7 +4,8 @@ use kelpie_engine::{MeasureError, Subsystem};
 use kelpie_monitor::{Bounds, Measurement};
 use kelpie_spaces::Workload;
 
-use crate::load::{Loaded, ModelError};
+use crate::load::ModelError;
+use crate::model::Model;
 use crate::run::run;
 use crate::time::ns;
 
@@ -12,7 +13,7 @@ use crate::time::ns;
 #[derive(Debug, Clone)]
 pub struct SimSubsystem {
     name: String,
-    loaded: Loaded,
+    model: Model,
     limiting: String,
     packets: u64,
 }
@@ -23,8 +24,7 @@ impl SimSubsystem {
     /// # Errors
     /// When there is none, or it does not fit the format.
     pub fn load(name_or_path: &str) -> Result<Self, ModelError> {
-        let loaded = Loaded::load(name_or_path)?;
-        Ok(Self { name: format!("sim:{name_or_path}"), loaded, limiting: String::new(), packets: 0 })
+        Ok(Self::of(format!("sim:{name_or_path}"), Model::load(name_or_path)?))
     }
 
     /// A model from its text, such as [`SimSubsystem::yaml`] gives; `name` is what the subsystem is called.
@@ -32,12 +32,15 @@ impl SimSubsystem {
     /// # Errors
     /// When it does not fit the format.
     pub fn from_yaml(name: &str, text: &str) -> Result<Self, ModelError> {
-        let loaded = Loaded::parse(name, text)?;
-        Ok(Self { name: name.to_owned(), loaded, limiting: String::new(), packets: 0 })
+        Ok(Self::of(name.to_owned(), Model::parse(name, text)?))
+    }
+
+    fn of(name: String, model: Model) -> Self {
+        Self { name, model, limiting: String::new(), packets: 0 }
     }
 
     /// Names of the embedded models.
-    pub fn names() -> &'static [&'static str] {
+    pub fn names() -> [&'static str; 8] {
         crate::load::names()
     }
 
@@ -46,7 +49,7 @@ impl SimSubsystem {
     /// # Errors
     /// When there is no such parameter, or the value does not fit.
     pub fn set(&mut self, path: &str, value: &str) -> Result<(), ModelError> {
-        self.loaded.set(path, value)
+        self.model.set(path, value)
     }
 
     /// Applies the model's fix for one of the paper's anomalies.
@@ -54,17 +57,12 @@ impl SimSubsystem {
     /// # Errors
     /// When the model knows none.
     pub fn fix(&mut self, anomaly: u32) -> Result<(), ModelError> {
-        self.loaded.fix(anomaly)
-    }
-
-    /// What the model describes.
-    pub fn description(&self) -> &str {
-        &self.loaded.model().description
+        self.model.fix(anomaly)
     }
 
     /// The whole model as YAML.
     pub fn yaml(&self) -> String {
-        self.loaded.yaml()
+        self.model.yaml()
     }
 
     /// The part that limited the last measurement and whose traffic, such as `receive_wqe_cache:UD_SEND`.
@@ -84,7 +82,7 @@ impl Subsystem for SimSubsystem {
     }
 
     fn bounds(&self) -> Bounds {
-        let model = self.loaded.model();
+        let model = &self.model;
         let read = model.pcie.read_latency_ns;
         // Doorbell, WQE read, payload read, two links each way, and what the application takes to see it.
         let rtt = model.posting.doorbell_ns + 2.0 * read + 4.0 * model.port.link_delay_ns + model.posting.poll_ns;
@@ -96,7 +94,7 @@ impl Subsystem for SimSubsystem {
     }
 
     fn measure(&mut self, workload: &Workload) -> Result<Measurement, MeasureError> {
-        let run = run(self.loaded.model(), workload)?;
+        let run = run(&self.model, workload)?;
         self.limiting = run.limiting;
         self.packets = run.packets;
         Ok(run.measurement)

@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use kelpie_spaces::Host;
+
 /// Simulated time or a span of it. Units: picoseconds.
 pub type Ps = u64;
 
@@ -11,7 +13,25 @@ pub fn ns(value: f64) -> Ps {
     (value * 1e3).round() as Ps
 }
 
-/// What happens at an event; the number is a QP or a host.
+/// Time that a byte takes.
+#[derive(Debug, Clone, Copy)]
+pub struct Rate {
+    ps_per_byte: f64,
+}
+
+impl Rate {
+    /// A rate given in Gbit/s.
+    pub fn gbps(value: f64) -> Self {
+        Self { ps_per_byte: 8e3 / value }
+    }
+
+    /// What `bytes` take.
+    pub fn time(self, bytes: u64) -> Ps {
+        (bytes as f64 * self.ps_per_byte) as Ps
+    }
+}
+
+/// What happens at an event, and to which QP or host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
     /// The application of a QP rings the doorbell.
@@ -19,25 +39,25 @@ pub enum Event {
     /// WQEs of a QP whose context or translations had to be fetched are on the NIC.
     Fetched(u32),
     /// A host's wire, or its internal loopback path, may take the next burst.
-    Egress(u32),
+    Egress(Host),
     /// The internal loopback path of a host may take the next burst.
-    Loopback(u32),
+    Loopback(Host),
     /// A burst from this host reaches the switch.
-    AtSwitch(u32),
+    AtSwitch(Host),
     /// The switch port towards this host may take the next burst.
-    SwitchPort(u32),
+    SwitchPort(Host),
     /// A burst reaches the receive buffer of this host from the wire.
-    Arrive(u32),
+    Arrive(Host),
     /// The receive engine of this host is done with a burst.
-    Received(u32),
+    Received(Host),
     /// A pause frame of this host reaches the switch.
-    SwitchPause(u32),
+    SwitchPause(Host),
     /// A resume frame of this host reaches the switch.
-    SwitchResume(u32),
+    SwitchResume(Host),
     /// A pause frame of the switch reaches this host.
-    HostPause(u32),
+    HostPause(Host),
     /// A resume frame of the switch reaches this host.
-    HostResume(u32),
+    HostResume(Host),
 }
 
 /// Events in order of time, then of insertion, so that equal seeds give equal runs.

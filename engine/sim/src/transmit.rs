@@ -27,9 +27,9 @@ impl World<'_> {
     }
 
     /// RC SENDs were acknowledged: their credits let waiting QPs go.
-    pub fn return_credits(&mut self, at: Host, count: u64) {
+    pub fn return_credits(&mut self, at: Host, count: u32) {
         let host = self.hosts.get_mut(at);
-        host.sends_in_flight = host.sends_in_flight.saturating_sub(count as u32);
+        host.sends_in_flight = host.sends_in_flight.saturating_sub(count);
         for _ in 0..count {
             let Some(qp) = host.credit_waiters.pop_front() else { break };
             host.requesters.push_back(qp);
@@ -81,105 +81,82 @@ impl World<'_> {
     fn lacks_credit(&self, qp: u32) -> bool {
         let flow = self.flow_of(qp);
         let op = flow.request(self.qps[qp as usize].next).op;
-        flow_sends(flow.qp_type, op, 1) > 0
+        credits(flow.qp_type, op, 1) > 0
             && self.hosts.get(flow.from).sends_in_flight >= self.model.transmit.send_credits
     }
 
-    /// A turn of a requester: as many cells as it may send.
+    /// A turn of a requester.
     fn request_turn(&mut self, qp: u32) {
+        let op = self.flow_of(qp).request(self.qps[qp as usize].next).op;
+        if op == Opcode::Read { self.read_turn(qp) } else { self.send_turn(qp, op) }
+    }
+
+    /// A turn that requests READs: as many as it has cells and as may be in flight.
+    fn read_turn(&mut self, qp: u32) {
+        let state = self.qps[qp as usize];
+        let flow = self.flow_of(qp);
+        let mut burst = Burst::of_turn(Carries::ReadRequest, qp, [flow.from, flow.to], state.next, 0);
+        let may_begin = self.model.transmit.max_reads.saturating_sub(state.reads_in_flight);
+        let most = flow.turn.min(u64::from(may_begin)).min(state.available - state.next);
+        let requests = (state.next..state.next + most).map(|wr| flow.request(wr));
+        let mut wqe_blocks = 0;
+        for request in requests.take_while(|request| request.op == Opcode::Read) {
+            wqe_blocks += request.blocks;
+            burst.messages += 1;
+        }
+        burst.packets = burst.messages;
+        burst.wire = burst.packets * (PACKET_OVERHEAD + RETH);
+        let state = &mut self.qps[qp as usize];
+        state.next += burst.messages;
+        state.reads_in_flight += burst.messages as u32;
+        self.read_wqes(burst.from, wqe_blocks);
+        self.lock_sends(qp);
+        self.stage(burst, self.now);
+    }
+
+    /// A turn that SENDs or WRITEs: as many cells as it has.
+    fn send_turn(&mut self, qp: u32, op: Opcode) {
         let state = self.qps[qp as usize];
         let flow = &self.plan.flows[state.flow as usize];
-        let (at, to, path) = (flow.from, flow.to, flow.from_path);
-        let op = flow.request(state.next).op;
-        let read = op == Opcode::Read;
-        let reads_left =
-            u64::from(self.model.transmit.max_reads - state.reads_in_flight.min(self.model.transmit.max_reads));
-        let mut burst = Burst {
-            carries: if read { Carries::ReadRequest } else { Carries::Request },
-            qp,
-            from: at,
-            to,
-            wr: state.next,
-            offset: state.offset,
-            payload: 0,
-            packets: 0,
-            wire: 0,
-            messages: 0,
-            ready: 0,
-            context: 0,
-            turn: true,
-        };
+        let (qp_type, path) = (flow.qp_type, flow.from_path);
+        let mut burst = Burst::of_turn(Carries::Request, qp, [flow.from, flow.to], state.next, state.offset);
         let (mut next, mut offset, mut cells_left) = (state.next, state.offset, flow.turn);
         let (mut elements, mut ordered, mut wqe_blocks, mut spilled) = (0, 0, 0, false);
         while next < state.available && cells_left > 0 {
             let request = flow.request(next);
-            if (request.op == Opcode::Read) != read || (read && burst.messages >= reads_left) {
+            if request.op == Opcode::Read {
                 break;
             }
             let rest = request.bytes - offset;
-            let cells = if read {
-                1
-            } else if offset == 0 {
-                request.cells
-            } else {
-                rest.div_ceil(CELL)
-            };
+            let cells = if offset == 0 { request.cells } else { rest.div_ceil(CELL) };
             // A turn ends where the next message does not fit, unless packets of it do.
             if cells > cells_left && next > state.next && cells_left * CELL < flow.mtu.min(request.bytes) {
                 break;
             }
+            let taken = taken(rest, cells, cells_left, flow.mtu);
             if offset == 0 {
                 wqe_blocks += request.blocks;
-            }
-            spilled |= request.spilled;
-            if read {
-                burst.packets += 1;
-                burst.messages += 1;
-                next += 1;
-                cells_left -= 1;
-                continue;
-            }
-            let take =
-                if cells <= cells_left { rest } else { rest.min((cells_left * CELL / flow.mtu).max(1) * flow.mtu) };
-            elements += (request.elements * take).div_ceil(request.bytes);
-            if offset == 0 {
                 ordered += request.ordered_elements;
             }
-            burst.payload += take;
-            burst.packets += take.div_ceil(flow.mtu);
-            burst.wire += wire_bytes(op, flow.qp_type, take, flow.mtu, offset == 0);
-            cells_left -= cells.min(cells_left);
-            if take == rest {
-                burst.messages += 1;
-                (next, offset) = (next + 1, 0);
-            } else {
-                offset += take;
+            spilled |= request.spilled;
+            elements += (request.elements * taken).div_ceil(request.bytes);
+            burst.payload += taken;
+            burst.packets += taken.div_ceil(flow.mtu);
+            burst.wire += wire_bytes(op, qp_type, taken, flow.mtu, offset == 0);
+            if taken < rest {
+                offset += taken;
                 break;
             }
+            burst.messages += 1;
+            cells_left = cells_left.saturating_sub(cells);
+            (next, offset) = (next + 1, 0);
         }
-        if read {
-            burst.wire = burst.packets * (PACKET_OVERHEAD + RETH);
-        }
-        let now = self.now;
-        if wqe_blocks > 0 {
-            // WQEs are read ahead, from the doorbell on; what they take of PCIe is taken here.
-            self.dma_read(at, Path::Local, wqe_blocks * 64, wqe_blocks.div_ceil(8));
-        }
-        let ready = if read {
-            now
-        } else {
-            self.gather(at, burst.payload, elements.clamp(1, burst.payload.div_ceil(LINE)), qp, spilled)
-        };
-        if !read {
-            self.ordered_reads(at, path, ordered);
-        }
-        let sends = flow_sends(self.flow_of(qp).qp_type, op, burst.messages);
+        self.read_wqes(burst.from, wqe_blocks);
+        let ready = self.gather(&burst, elements, spilled);
+        self.ordered_reads(burst.from, path, ordered);
         let state = &mut self.qps[qp as usize];
         (state.next, state.offset) = (next, offset);
-        if read {
-            state.reads_in_flight += burst.messages as u32;
-        }
-        self.hosts.get_mut(at).sends_in_flight += sends;
+        self.hosts.get_mut(burst.from).sends_in_flight += credits(qp_type, op, burst.messages);
         self.lock_sends(qp);
         self.stage(burst, ready);
     }
@@ -188,68 +165,59 @@ impl World<'_> {
     fn answer_turn(&mut self, qp: u32) {
         let mut state = self.qps[qp as usize];
         let flow = &self.plan.flows[state.flow as usize];
-        let (at, path) = (flow.to, flow.to_path);
+        let path = flow.to_path;
         while flow.request(state.answer).op != Opcode::Read {
             state.answer += 1;
         }
-        let mut burst = Burst {
-            carries: Carries::ReadResponse,
-            qp,
-            from: at,
-            to: flow.from,
-            wr: state.answer,
-            offset: state.answer_offset,
-            payload: 0,
-            packets: 0,
-            wire: 0,
-            messages: 0,
-            ready: 0,
-            context: 0,
-            turn: true,
-        };
+        let ends = [flow.to, flow.from];
+        let mut burst = Burst::of_turn(Carries::ReadResponse, qp, ends, state.answer, state.answer_offset);
         let (mut cells_left, mut pieces) = (flow.answer_turn, 0);
         while state.reads_owed > 0 && cells_left > 0 && flow.request(state.answer).op == Opcode::Read {
-            let request = flow.request(state.answer);
-            let rest = request.bytes - state.answer_offset;
+            let rest = flow.request(state.answer).bytes - state.answer_offset;
             let cells = rest.div_ceil(CELL);
             if cells > cells_left && burst.payload > 0 {
                 break;
             }
-            let take =
-                if cells <= cells_left { rest } else { rest.min((cells_left * CELL / flow.mtu).max(1) * flow.mtu) };
+            let taken = taken(rest, cells, cells_left, flow.mtu);
             pieces += 1;
-            burst.payload += take;
-            burst.packets += take.div_ceil(flow.mtu);
-            burst.wire += take + take.div_ceil(flow.mtu) * (PACKET_OVERHEAD + AETH);
-            cells_left -= cells.min(cells_left);
-            if take == rest {
-                burst.messages += 1;
-                state.reads_owed -= 1;
-                (state.answer, state.answer_offset) = (state.answer + 1, 0);
-            } else {
-                state.answer_offset += take;
+            burst.payload += taken;
+            burst.packets += taken.div_ceil(flow.mtu);
+            burst.wire += taken + taken.div_ceil(flow.mtu) * (PACKET_OVERHEAD + AETH);
+            if taken < rest {
+                state.answer_offset += taken;
                 break;
             }
+            burst.messages += 1;
+            state.reads_owed -= 1;
+            cells_left = cells_left.saturating_sub(cells);
+            (state.answer, state.answer_offset) = (state.answer + 1, 0);
         }
-        let ready = self.dma_read(at, path, burst.payload, pieces);
         self.qps[qp as usize] = state;
+        let ready = self.dma_read(burst.from, path, burst.payload, pieces);
         self.stage(burst, ready);
     }
 
+    /// What the WQEs of a turn take of PCIe; they were read ahead, from the doorbell on.
+    fn read_wqes(&mut self, at: Host, blocks: u64) {
+        if blocks > 0 {
+            self.dma_read(at, Path::Local, blocks * 64, blocks.div_ceil(8));
+        }
+    }
+
     /// Gathers the payload of a turn; a QP whose half-gathered list was given up has to gather again.
-    fn gather(&mut self, at: Host, payload: u64, elements: u64, qp: u32, spilled: bool) -> Ps {
-        let flow = &self.plan.flows[self.qps[qp as usize].flow as usize];
+    fn gather(&mut self, burst: &Burst, elements: u64, spilled: bool) -> Ps {
+        let flow = self.flow_of(burst.qp);
         let (path, mtu, reliable) = (flow.from_path, flow.mtu, flow.qp_type == QpType::Rc);
         if spilled && reliable {
             let (restage, now) = (self.costs.restage, self.now);
-            let host = self.hosts.get_mut(at);
-            if !host.retained.touch(2 * qp as usize, mtu) && restage > 0 {
+            let host = self.hosts.get_mut(burst.from);
+            if !host.retained.touch(2 * burst.qp as usize, mtu) && restage > 0 {
                 host.pcie_read.serve(now, restage);
                 host.restaged += restage;
                 host.counts.tx_staging_miss += 1.0;
             }
         }
-        self.dma_read(at, path, payload, elements)
+        self.dma_read(burst.from, path, burst.payload, elements.clamp(1, burst.payload.div_ceil(LINE)))
     }
 
     /// Hands a turn's packets to the wire, or to the internal loopback path, in the order in which turns began.
@@ -270,8 +238,13 @@ impl World<'_> {
     }
 }
 
+/// Bytes that a turn takes of the `rest` of a message, `cells` long, when it has `cells_left`: all, or whole packets.
+fn taken(rest: u64, cells: u64, cells_left: u64, mtu: u64) -> u64 {
+    if cells <= cells_left { rest } else { rest.min((cells_left * CELL / mtu).max(1) * mtu) }
+}
+
 /// Credits that messages take.
-pub fn flow_sends(qp_type: QpType, op: Opcode, messages: u64) -> u32 {
+pub fn credits(qp_type: QpType, op: Opcode, messages: u64) -> u32 {
     if qp_type == QpType::Rc && op == Opcode::Send { messages as u32 } else { 0 }
 }
 
@@ -279,11 +252,4 @@ pub fn flow_sends(qp_type: QpType, op: Opcode, messages: u64) -> u32 {
 fn wire_bytes(op: Opcode, qp_type: QpType, payload: u64, mtu: u64, first: bool) -> u64 {
     let per_packet = PACKET_OVERHEAD + if qp_type == QpType::Ud { DETH } else { 0 };
     payload + payload.div_ceil(mtu) * per_packet + if op == Opcode::Write && first { RETH } else { 0 }
-}
-
-/// Share of accesses that miss for want of associativity while the working set still fits; prefetch hides their cost.
-///
-/// Source: our choice, the fourth power; real caches of few ways begin to miss before they are full.
-pub fn pressure(working_set: u64, capacity: u64) -> f64 {
-    (working_set as f64 / capacity.max(1) as f64).min(1.0).powi(4) * 0.1
 }

@@ -3,7 +3,12 @@
 use kelpie_spaces::{Host, QpType};
 
 use crate::time::{Event, Ps};
-use crate::world::{Burst, Carries, PACKET_RATE_SLACK, World};
+use crate::world::{Burst, Carries, World};
+
+/// Time for which the packet rate may exceed the specified one, as long as its mean does not.
+///
+/// Source: our choice, a queue of some dozens of descriptors before the packet scheduler.
+const PACKET_RATE_SLACK: Ps = 2_000_000;
 
 impl World<'_> {
     /// Schedules the next burst of a host when it may go.
@@ -18,7 +23,7 @@ impl World<'_> {
         let time = ready.max(now).max(host.wire.free());
         if time < host.egress_at {
             host.egress_at = time;
-            self.events.at(time, Event::Egress(at as u32));
+            self.events.at(time, Event::Egress(at));
         }
     }
 
@@ -46,11 +51,11 @@ impl World<'_> {
                 // Sending comes first in the shared pipeline: it takes its share and leaves receiving the rest.
                 host.shared.serve(now, self.costs.packet * burst.packets);
                 let paced = host.packet_rate.serve(now, self.costs.transmit_packet * burst.packets);
-                let sent = host.wire.serve(now, self.costs.wire_time(burst.wire));
+                let sent = host.wire.serve(now, self.costs.wire.time(burst.wire));
                 host.wire.hold_until(paced.saturating_sub(PACKET_RATE_SLACK).max(sent));
                 burst.ready = now + self.costs.link;
                 host.to_switch.push_back(burst);
-                self.events.at(burst.ready, Event::AtSwitch(at as u32));
+                self.events.at(burst.ready, Event::AtSwitch(at));
                 self.sent(&burst);
             }
         }
@@ -69,7 +74,7 @@ impl World<'_> {
         let time = burst.ready.max(now).max(host.loopback.free());
         if time < host.loopback_at {
             host.loopback_at = time;
-            self.events.at(time, Event::Loopback(at as u32));
+            self.events.at(time, Event::Loopback(at));
         }
     }
 
@@ -99,7 +104,7 @@ impl World<'_> {
     /// A burst has left: its turn ends, and without acknowledgements its messages are complete.
     fn sent(&mut self, burst: &Burst) {
         self.packets += burst.packets;
-        if burst.turn {
+        if burst.carries != Carries::Ack {
             let host = self.hosts.get_mut(burst.from);
             host.turns -= 1;
             host.staged -= burst.payload;
@@ -118,7 +123,7 @@ impl World<'_> {
         port.queue.push_back(burst);
         if port.queued > self.costs.switch_xoff && !port.holding_sender {
             port.holding_sender = true;
-            self.events.at(self.now + self.costs.link, Event::HostPause(from as u32));
+            self.events.at(self.now + self.costs.link, Event::HostPause(from));
         }
         self.kick_switch_port(to);
     }
@@ -129,7 +134,7 @@ impl World<'_> {
         let port = self.ports.get_mut(to);
         if !port.scheduled && !port.paused && !port.queue.is_empty() {
             port.scheduled = true;
-            self.events.at(port.wire.free().max(now), Event::SwitchPort(to as u32));
+            self.events.at(port.wire.free().max(now), Event::SwitchPort(to));
         }
     }
 
@@ -143,14 +148,14 @@ impl World<'_> {
         }
         let Some(mut burst) = port.queue.pop_front() else { return };
         port.queued -= burst.wire;
-        port.wire.serve(now, self.costs.wire_time(burst.wire));
+        port.wire.serve(now, self.costs.wire.time(burst.wire));
         burst.ready = now + self.costs.link;
         if port.holding_sender && port.queued < self.costs.switch_xon {
             port.holding_sender = false;
-            self.events.at(now + self.costs.link, Event::HostResume(to.peer() as u32));
+            self.events.at(now + self.costs.link, Event::HostResume(to.peer()));
         }
         self.hosts.get_mut(to).from_switch.push_back(burst);
-        self.events.at(burst.ready, Event::Arrive(to as u32));
+        self.events.at(burst.ready, Event::Arrive(to));
         self.kick_switch_port(to);
     }
 
@@ -174,7 +179,7 @@ impl World<'_> {
         host.buffer.push_back(burst);
         if host.filled > self.costs.xoff && !host.holding.is_on() {
             host.holding.on(now);
-            self.events.at(now + self.costs.link, Event::SwitchPause(at as u32));
+            self.events.at(now + self.costs.link, Event::SwitchPause(at));
         }
         self.receive_next(at);
     }
@@ -190,7 +195,7 @@ impl World<'_> {
         }
         if host.holding.is_on() && host.filled < self.costs.xon {
             host.holding.off(now);
-            self.events.at(now + self.costs.link, Event::SwitchResume(at as u32));
+            self.events.at(now + self.costs.link, Event::SwitchResume(at));
         }
         self.kick_loopback(at);
     }

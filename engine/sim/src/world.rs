@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use kelpie_monitor::PerHost;
 use kelpie_spaces::Host;
 
+use crate::costs::Costs;
 use crate::counters::{Diagnostics, Spell, Traffic};
 use crate::explain::Blame;
-use crate::model::{Model, Ordering};
+use crate::model::Model;
 use crate::plan::{FlowPlan, Plan};
 use crate::servers::{FifoCache, Pool, Server};
-use crate::time::{Event, Events, Ps, ns};
+use crate::time::{Event, Events, Ps};
 
 /// What a burst carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,18 +48,23 @@ pub struct Burst {
     pub ready: Ps,
     /// When the responder's context is on the NIC.
     pub context: Ps,
-    /// Whether it holds a transmit turn.
-    pub turn: bool,
+}
+
+impl Burst {
+    /// An empty burst of a turn, which begins at this work request and offset.
+    pub fn of_turn(carries: Carries, qp: u32, [from, to]: [Host; 2], wr: u64, offset: u64) -> Self {
+        Self { carries, qp, from, to, wr, offset, payload: 0, packets: 0, wire: 0, messages: 0, ready: 0, context: 0 }
+    }
 }
 
 /// A queue pair, both ends.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Qp {
     pub flow: u32,
+    /// Work request with which it began.
+    pub first: u64,
     /// Work requests posted, next to start with the offset in its message, completed, seen by the application.
     pub posted: u64,
-    /// Where it began.
-    pub first: u64,
     pub next: u64,
     pub offset: u64,
     pub done: u64,
@@ -100,7 +106,7 @@ pub struct Outcome {
 }
 
 /// The parts of one host.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct HostState {
     pub cores: Vec<Ps>,
     pub core_wait: Ps,
@@ -140,6 +146,7 @@ pub struct HostState {
     pub locked: u64,
     pub locked_reads: u64,
     pub recv_locked: u64,
+    /// Demand fetches of receive WQEs, by transport.
     pub fetches: [Pool; 3],
     pub fetch_count: u64,
     pub contexts: FifoCache,
@@ -173,88 +180,6 @@ pub struct SwitchPort {
     pub holding_sender: bool,
 }
 
-/// Model constants in the simulation's units.
-#[derive(Debug)]
-pub struct Costs {
-    pub wire_ps_per_byte: f64,
-    pub pcie_ps_per_byte: f64,
-    pub interconnect_ps_per_byte: f64,
-    pub redirect_read_ps_per_byte: f64,
-    pub redirect_write_ps_per_byte: f64,
-    pub link: Ps,
-    pub packet: Ps,
-    /// A packet at the specified rate of one direction.
-    pub transmit_packet: Ps,
-    pub pcie_read: Ps,
-    pub interconnect: Ps,
-    pub write_credit: Ps,
-    pub barrier: Ps,
-    pub strict: bool,
-    pub reload: Ps,
-    pub read_stream: Ps,
-    pub read_page: Ps,
-    pub read_refetch: Ps,
-    pub restage: Ps,
-    pub doorbell: Ps,
-    pub wqe: Ps,
-    pub poll: Ps,
-    pub staging: u64,
-    pub turns: u32,
-    pub loopback_fill: u64,
-    pub xoff: u64,
-    pub xon: u64,
-    pub switch_xoff: u64,
-    pub switch_xon: u64,
-}
-
-impl Costs {
-    fn new(model: &Model) -> Self {
-        let per_byte = |gbps: f64| 8e3 / gbps;
-        let bytes = |kib: f64| (kib * 1024.0) as u64;
-        let read = ns(model.pcie.read_latency_ns);
-        let pcie_ps_per_byte = per_byte(model.pcie.gbps);
-        Self {
-            wire_ps_per_byte: per_byte(model.port.line_rate_gbps),
-            pcie_ps_per_byte,
-            interconnect_ps_per_byte: per_byte(model.host.interconnect_gbps),
-            redirect_read_ps_per_byte: per_byte(model.host.redirect_read_gbps),
-            redirect_write_ps_per_byte: per_byte(model.host.redirect_write_gbps),
-            link: ns(model.port.link_delay_ns),
-            packet: ns(model.shared_pipeline.packet_ns),
-            transmit_packet: ns(1e3 / model.port.max_mpps),
-            pcie_read: read,
-            interconnect: ns(model.host.interconnect_latency_ns),
-            write_credit: (model.pcie.write_credit_kib * 1024.0 * pcie_ps_per_byte) as Ps,
-            barrier: ns(model.pcie.barrier_ns),
-            strict: model.pcie.ordering == Ordering::Strict,
-            reload: read * u64::from(model.shared_pipeline.reload_reads),
-            read_stream: ns(model.receive.read_stream_ns),
-            read_page: ns(model.receive.read_page_ns),
-            read_refetch: read / u64::from(model.receive.read_scatter_fetches),
-            restage: ns(model.transmit.restage_ns),
-            doorbell: ns(model.posting.doorbell_ns),
-            wqe: ns(model.posting.wqe_ns),
-            poll: ns(model.posting.poll_ns),
-            staging: bytes(model.transmit.staging_kib),
-            turns: model.transmit.processing_units * model.transmit.stages,
-            loopback_fill: bytes(model.receive.loopback_kib),
-            xoff: bytes(model.receive.xoff_kib),
-            xon: bytes(model.receive.xon_kib),
-            switch_xoff: bytes(model.switch.xoff_kib),
-            switch_xon: bytes(model.switch.xon_kib),
-        }
-    }
-
-    pub fn wire_time(&self, bytes: u64) -> Ps {
-        (bytes as f64 * self.wire_ps_per_byte) as Ps
-    }
-}
-
-/// Time for which the packet rate may exceed the specified one, as long as its mean does not.
-///
-/// Source: our choice, a queue of some dozens of descriptors before the packet scheduler.
-pub const PACKET_RATE_SLACK: Ps = 2_000_000;
-
 /// Everything that changes during a run.
 #[derive(Debug)]
 pub struct World<'m> {
@@ -279,18 +204,19 @@ impl<'m> World<'m> {
         for (index, flow) in plan.flows.iter().enumerate() {
             qps.extend((0..flow.qps).map(|qp| {
                 let (wr, offset) = flow.start_of(qp);
-                let started = Qp {
+                Qp {
+                    flow: index as u32,
+                    first: wr,
                     posted: wr,
-                    available: wr,
                     next: wr,
+                    offset,
                     done: wr,
                     seen: wr,
-                    first: wr,
+                    available: wr,
                     answer: wr,
-                    offset,
+                    recv_posted: flow.recv_depth,
                     ..Qp::default()
-                };
-                Qp { flow: index as u32, recv_posted: flow.recv_depth, ..started }
+                }
             }));
         }
         let mut world = Self {
@@ -319,19 +245,18 @@ impl<'m> World<'m> {
     /// Brings the caches to where long-running applications leave them: everything was used once, in order.
     fn warm_caches(&mut self) {
         for flow in &self.plan.flows {
-            let remote = flow.pattern.iter().any(|request| flow.keeps_remote_state(request.op));
             for qp in (flow.first_qp..flow.first_qp + flow.qps).map(|qp| qp as usize) {
                 let from = self.hosts.get_mut(flow.from);
                 from.contexts.touch(2 * qp, 1);
-                if remote {
+                if flow.keeps_remote_state {
                     from.retransmit_states.touch(qp, 1);
                 }
-                if flow.retains_list() {
+                if flow.retains_list {
                     from.retained.touch(2 * qp, flow.mtu);
                 }
                 let to = self.hosts.get_mut(flow.to);
                 to.contexts.touch(2 * qp + 1, 1);
-                if flow.retains_message() {
+                if flow.retains_message {
                     to.retained.touch(2 * qp + 1, flow.mtu);
                 }
             }
@@ -343,7 +268,7 @@ impl<'m> World<'m> {
                         from.translations.touch(flow.local(index, mr), 1);
                     }
                     if mr < flow.mrs_to {
-                        if remote {
+                        if flow.keeps_remote_state {
                             from.retransmit_keys.touch(flow.target(index, mr), 1);
                         }
                         self.hosts.get_mut(flow.to).translations.touch(flow.target(index, mr), 1);
@@ -353,42 +278,37 @@ impl<'m> World<'m> {
         }
     }
 
-    /// Runs until `end` or for `max_events`; says how many events were handled.
-    pub fn run_until(&mut self, end: Ps, max_events: u64) -> u64 {
-        let mut handled = 0;
-        while handled < max_events {
+    /// Runs until `end`, or for `max_events`.
+    pub fn run_until(&mut self, end: Ps, max_events: u64) {
+        for _ in 0..max_events {
             let Some((time, event)) = self.events.next_before(end) else {
                 self.now = end;
-                return handled;
+                return;
             };
             self.now = time;
-            handled += 1;
             self.handle(event);
         }
-        handled
     }
 
     fn handle(&mut self, event: Event) {
-        let host = |index: u32| Host::BOTH[index as usize];
         match event {
             Event::Doorbell(qp) => self.doorbell(qp),
             Event::Fetched(qp) => self.fetched(qp),
-            Event::Egress(index) => self.egress(host(index)),
-            Event::Loopback(index) => self.loopback(host(index)),
-            Event::AtSwitch(index) => self.at_switch(host(index)),
-            Event::SwitchPort(index) => self.switch_port(host(index)),
-            Event::Arrive(index) => self.arrive(host(index)),
-            Event::Received(index) => self.received(host(index)),
-            Event::SwitchPause(index) => self.ports.get_mut(host(index)).paused = true,
-            Event::SwitchResume(index) => {
-                self.ports.get_mut(host(index)).paused = false;
-                self.kick_switch_port(host(index));
+            Event::Egress(host) => self.egress(host),
+            Event::Loopback(host) => self.loopback(host),
+            Event::AtSwitch(host) => self.at_switch(host),
+            Event::SwitchPort(host) => self.switch_port(host),
+            Event::Arrive(host) => self.arrive(host),
+            Event::Received(host) => self.received(host),
+            Event::SwitchPause(host) => self.ports.get_mut(host).paused = true,
+            Event::SwitchResume(host) => {
+                self.ports.get_mut(host).paused = false;
+                self.kick_switch_port(host);
             }
-            Event::HostPause(index) => self.hosts.get_mut(host(index)).held.on(self.now),
-            Event::HostResume(index) => {
-                let now = self.now;
-                self.hosts.get_mut(host(index)).held.off(now);
-                self.kick_egress(host(index));
+            Event::HostPause(host) => self.hosts.get_mut(host).held.on(self.now),
+            Event::HostResume(host) => {
+                self.hosts.get_mut(host).held.off(self.now);
+                self.kick_egress(host);
             }
         }
     }
@@ -406,57 +326,18 @@ impl HostState {
         let ends = 2 * plan.qps as usize;
         Self {
             cores: vec![0; model.posting.cores as usize],
-            core_wait: 0,
-            requesters: VecDeque::new(),
-            responders: VecDeque::new(),
-            responder_next: false,
-            turns: 0,
-            staged: 0,
-            out_wire: VecDeque::new(),
-            out_loop: VecDeque::new(),
-            out_acks: VecDeque::new(),
-            last_ready: 0,
-            wire: Server::default(),
-            packet_rate: Server::default(),
             egress_at: Ps::MAX,
-            loopback: Server::default(),
             loopback_at: Ps::MAX,
-            held: Spell::default(),
-            to_switch: VecDeque::new(),
-            from_switch: VecDeque::new(),
-            buffer: VecDeque::new(),
-            filled: 0,
-            looped: 0,
-            receiving: None,
-            receive_busy: 0,
-            holding: Spell::default(),
-            shared: Server::default(),
-            streaming: false,
-            sends_in_flight: 0,
-            credit_waiters: VecDeque::new(),
-            locked: 0,
-            locked_reads: 0,
-            recv_locked: 0,
             fetches: [Pool::new(fetches.rc), Pool::new(fetches.uc), Pool::new(fetches.ud)],
-            fetch_count: 0,
             contexts: FifoCache::new(model.icm.context_lines, ends),
             retransmit_states: FifoCache::new(model.icm.retransmit_states, plan.qps as usize),
             translations: FifoCache::new(model.icm.translations, plan.mrs),
             retransmit_keys: FifoCache::new(model.icm.retransmit_keys, plan.mrs),
             icm: Pool::new(model.icm.misses),
-            icm_contexts: 0,
             receive_lookups: Pool::new(model.icm.receive_misses),
             retained: FifoCache::new(retained, ends),
-            pcie_read: Server::default(),
-            restaged: 0,
-            pcie_write: Server::default(),
-            barriers_pending: 0,
-            barriers: 0,
-            interconnect: Server::default(),
-            redirect_read: Server::default(),
-            redirect_write: Server::default(),
-            counts: Diagnostics::default(),
             blame: Blame::new(plan.flows.len()),
+            ..Self::default()
         }
     }
 }

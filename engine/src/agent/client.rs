@@ -1,14 +1,22 @@
 //! The controller's end of one agent: connect, ask, wait no longer than the step's deadline. No retries.
 
+use std::error::Error;
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
+use futures_util::{SinkExt, StreamExt};
+use kelpie_spaces::{Host, Workload};
+use tarpc::client::{Channel, Config, RpcError};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_util::codec::Framed;
 
+use super::security::{Pipe, Security, TlsError, server_name};
+use super::steps::{Step, StepsRequest, StepsResponse};
 use super::tune;
-use super::wire::{Hello, PROTOCOL, Reply, Request, Welcome, Wire, WireError};
-use crate::host::HostError;
+use super::wire::{ControllerCodec, HELLO_LIMIT, Hello, Messages, PROTOCOL, Welcome, WireError, within};
+use crate::chain::chain;
+use crate::host::{GroupEndpoint, HostError, HostReading, Port, PortReport};
 
 /// How long connecting and the first exchange may take, each.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -22,6 +30,27 @@ pub enum ClientError {
     /// Nothing listens there, or it cannot be reached.
     #[error("cannot connect to {address} (is `kelpie agent` running there?)")]
     Connect {
+        /// Address as written.
+        address: String,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Plain TCP beyond this machine, and nobody asked for that.
+    #[error(
+        "{address} is another machine: name certificates under `tls` in the pair file (`kelpie agent cert` makes them), \
+         or write `plain: true` where the network between is trusted"
+    )]
+    Insecure {
+        /// Address as written.
+        address: String,
+    },
+    /// The certificates cannot be used.
+    #[error(transparent)]
+    Certificates(#[from] TlsError),
+    /// The two do not trust each other, or the agent speaks plain TCP.
+    #[error("no TLS with the agent at {address}")]
+    Tls {
         /// Address as written.
         address: String,
         /// The cause.
@@ -72,64 +101,162 @@ pub enum ClientError {
 #[derive(Debug)]
 pub struct AgentClient {
     address: String,
-    wire: Wire<TcpStream>,
+    calls: Channel<StepsRequest, StepsResponse>,
+    dispatch: JoinHandle<()>,
 }
 
 impl AgentClient {
     /// Connects to `address` (`host:port`) in the name of `controller`.
     ///
     /// # Errors
-    /// Where it cannot be reached or refuses.
-    pub async fn connect(address: &str, controller: &str) -> Result<Self, ClientError> {
-        let failed = |source| ClientError::Connect { address: address.to_owned(), source };
-        let late = |_| failed(std::io::ErrorKind::TimedOut.into());
-        let stream = timeout(CONNECT_LIMIT, TcpStream::connect(address)).await.map_err(late)?.map_err(failed)?;
-        tune(&stream).map_err(failed)?;
-        let mut client = Self { address: address.to_owned(), wire: Wire::new(stream) };
+    /// Where it cannot be reached, is not trusted or refuses.
+    pub async fn connect(address: &str, security: &Security, controller: &str) -> Result<Self, ClientError> {
+        let mut opening = Framed::new(reach(address, security).await?, Messages::<Welcome>::up_to(HELLO_LIMIT));
         let hello = Hello { kelpie: PROTOCOL.to_owned(), controller: controller.to_owned() };
-        let welcome: Welcome = client.exchange(&hello, CONNECT_LIMIT).await?;
-        client.accept(welcome)
+        let exchange = async {
+            opening.send(hello).await?;
+            opening.next().await.unwrap_or(Err(WireError::Closed))
+        };
+        let late = |_| Err(WireError::Deadline(CONNECT_LIMIT));
+        let welcome = timeout(CONNECT_LIMIT, exchange).await.unwrap_or_else(late);
+        accept(address, welcome.map_err(|source| ClientError::Wire { address: address.to_owned(), source })?)?;
+        let session = opening.map_codec(|_| ControllerCodec::default());
+        let rpc = tarpc::client::new(Config::default(), session);
+        // How it ends is told to whoever waits for an answer.
+        let dispatch = tokio::spawn(async { drop(rpc.dispatch.await) });
+        Ok(Self { address: address.to_owned(), calls: rpc.client, dispatch })
     }
 
-    fn accept(mut self, welcome: Welcome) -> Result<Self, ClientError> {
-        let address = self.address.clone();
-        match welcome.refused {
-            _ if welcome.kelpie != PROTOCOL => Err(ClientError::Version { address, theirs: welcome.kelpie }),
-            Some(reason) if welcome.busy => Err(ClientError::Busy { address, reason }),
-            Some(reason) => Err(ClientError::Refused { address, reason }),
-            None => {
-                self.wire.allow_sessions();
-                Ok(self)
-            }
-        }
-    }
-
-    /// Asks for a step, waits for its answer and takes from it what such a step answers.
+    /// Asks what a port is.
     ///
     /// # Errors
     /// [`ClientError::Host`] where the host failed, and the connection goes on; with any other error it is lost.
-    pub async fn ask<T>(&mut self, request: &Request, take: fn(Reply) -> Option<T>) -> Result<T, ClientError> {
-        match self.exchange(request, request.deadline() + GRACE).await? {
-            Reply::Error(error) => Err(error.into()),
-            reply => take(reply).ok_or_else(|| self.unexpected(request)),
+    pub async fn inspect(&self, port: Port) -> Result<PortReport, ClientError> {
+        match self.call(Step::Inspect, StepsRequest::Inspect { port }).await? {
+            StepsResponse::Inspect(answer) => Ok(answer?),
+            other => self.unexpected(&other),
         }
     }
 
-    async fn exchange<M, A>(&mut self, message: &M, limit: Duration) -> Result<A, ClientError>
-    where
-        M: serde::Serialize + Sync,
-        A: DeserializeOwned,
-    {
-        let both = async {
-            self.wire.send(message).await?;
-            self.wire.receive().await
-        };
-        let answer = timeout(limit, both).await.unwrap_or(Err(WireError::Deadline(limit)));
-        answer.map_err(|source| ClientError::Wire { address: self.address.clone(), source })
+    /// Lets it set up its part, that of `host`, of a workload.
+    ///
+    /// # Errors
+    /// As [`AgentClient::inspect`].
+    pub async fn set_up(&self, host: Host, port: Port, workload: Workload) -> Result<Vec<GroupEndpoint>, ClientError> {
+        match self.call(Step::SetUp, StepsRequest::SetUp { host, port, workload }).await? {
+            StepsResponse::SetUp(answer) => Ok(answer?),
+            other => self.unexpected(&other),
+        }
     }
 
-    fn unexpected(&self, request: &Request) -> ClientError {
-        let what = format!("another answer than one to `{}`", request.name());
-        ClientError::Wire { address: self.address.clone(), source: WireError::Unexpected(what) }
+    /// Connects its QPs to `peers`.
+    ///
+    /// # Errors
+    /// As [`AgentClient::inspect`].
+    pub async fn connect_to(&self, peers: Vec<GroupEndpoint>) -> Result<(), ClientError> {
+        match self.call(Step::Connect, StepsRequest::Connect { peers }).await? {
+            StepsResponse::Connect(answer) => Ok(answer?),
+            other => self.unexpected(&other),
+        }
+    }
+
+    /// Starts traffic.
+    ///
+    /// # Errors
+    /// As [`AgentClient::inspect`].
+    pub async fn start(&self) -> Result<(), ClientError> {
+        match self.call(Step::Start, StepsRequest::Start {}).await? {
+            StepsResponse::Start(answer) => Ok(answer?),
+            other => self.unexpected(&other),
+        }
+    }
+
+    /// Reads work and counters.
+    ///
+    /// # Errors
+    /// As [`AgentClient::inspect`].
+    pub async fn sample(&self) -> Result<HostReading, ClientError> {
+        match self.call(Step::Sample, StepsRequest::Sample {}).await? {
+            StepsResponse::Sample(answer) => Ok(answer?),
+            other => self.unexpected(&other),
+        }
+    }
+
+    /// Stops traffic, and waits at most `drain_ms` milliseconds for what is outstanding.
+    ///
+    /// # Errors
+    /// As [`AgentClient::inspect`].
+    pub async fn stop(&self, drain_ms: u64) -> Result<HostReading, ClientError> {
+        match self.call(Step::Stop, StepsRequest::Stop { drain_ms }).await? {
+            StepsResponse::Stop(answer) => Ok(answer?),
+            other => self.unexpected(&other),
+        }
+    }
+
+    /// Ends the session.
+    ///
+    /// # Errors
+    /// As [`AgentClient::inspect`].
+    pub async fn tear_down(&self) -> Result<(), ClientError> {
+        match self.call(Step::TearDown, StepsRequest::TearDown {}).await? {
+            StepsResponse::TearDown(answer) => Ok(answer?),
+            other => self.unexpected(&other),
+        }
+    }
+
+    async fn call(&self, step: Step, request: StepsRequest) -> Result<StepsResponse, ClientError> {
+        let limit = step.deadline() + GRACE;
+        self.calls.call(within(limit), request).await.map_err(|error| {
+            self.lost(match error {
+                RpcError::Shutdown => WireError::Closed,
+                RpcError::DeadlineExceeded => WireError::Deadline(limit),
+                RpcError::Server(rejected) => WireError::Unexpected(rejected.detail),
+                RpcError::Send(cause) => WireError::Io(std::io::Error::other(cause)),
+                RpcError::Channel(broken) => {
+                    // The library's words say nothing; the transport's do.
+                    let cause = broken.source().map_or_else(|| broken.to_string(), chain);
+                    WireError::Io(std::io::Error::other(cause))
+                }
+            })
+        })
+    }
+
+    fn unexpected<T>(&self, answer: &StepsResponse) -> Result<T, ClientError> {
+        Err(self.lost(WireError::Unexpected(format!("{answer:?}").chars().take(80).collect())))
+    }
+
+    fn lost(&self, source: WireError) -> ClientError {
+        ClientError::Wire { address: self.address.clone(), source }
+    }
+}
+
+impl Drop for AgentClient {
+    fn drop(&mut self) {
+        self.dispatch.abort();
+    }
+}
+
+async fn reach(address: &str, security: &Security) -> Result<Pipe, ClientError> {
+    let failed = |source| ClientError::Connect { address: address.to_owned(), source };
+    let late = |_| std::io::Error::from(std::io::ErrorKind::TimedOut);
+    let connecting = timeout(CONNECT_LIMIT, TcpStream::connect(address));
+    let stream = connecting.await.map_err(late).and_then(|done| done).map_err(failed)?;
+    if !security.allows(stream.peer_addr().map_err(failed)?.ip()) {
+        return Err(ClientError::Insecure { address: address.to_owned() });
+    }
+    tune(&stream).map_err(failed)?;
+    let Security::Tls(files) = security else { return Ok(Box::new(stream)) };
+    let failed = |source| ClientError::Tls { address: address.to_owned(), source };
+    let shaking = timeout(CONNECT_LIMIT, files.connector()?.connect(server_name(address)?, stream));
+    Ok(Box::new(shaking.await.map_err(late).and_then(|done| done).map_err(failed)?))
+}
+
+fn accept(address: &str, welcome: Welcome) -> Result<(), ClientError> {
+    let address = address.to_owned();
+    match welcome.refused {
+        _ if welcome.kelpie != PROTOCOL => Err(ClientError::Version { address, theirs: welcome.kelpie }),
+        Some(reason) if welcome.busy => Err(ClientError::Busy { address, reason }),
+        Some(reason) => Err(ClientError::Refused { address, reason }),
+        None => Ok(()),
     }
 }

@@ -1,13 +1,14 @@
 //! A host without a device, for tests of everything above verbs: traffic flows at a fixed rate by the clock.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
-use super::server::serve_on;
+use super::server::{AgentConfig, serve_on};
+use super::{Limits, Security};
 use crate::host::{
     Count, GroupCount, GroupEndpoint, HostError, HostReading, Port, PortReport, QpEndpoint, RemoteMr, VerbsHost,
 };
@@ -15,6 +16,8 @@ use crate::plan::{HostPlan, Role};
 
 /// Messages per second and group.
 pub const RATE: f64 = 50_000.0;
+
+const ANYWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// How the next call of a step ends; used up by it.
 #[derive(Debug, Clone)]
@@ -125,6 +128,12 @@ impl VerbsHost for FakeHost {
         Ok(self.reading())
     }
 
+    fn recycle(&mut self) {
+        let _ = self.step("recycle");
+        self.plan = None;
+        self.started = None;
+    }
+
     fn tear_down(&mut self) {
         let _ = self.step("tear_down");
         self.plan = None;
@@ -142,7 +151,23 @@ pub struct FakeAgent {
 impl FakeAgent {
     /// Starts one on `address`; port 0 is any.
     pub fn start(address: SocketAddr) -> Self {
+        Self::secured_on(address, Security::Loopback)
+    }
+
+    /// Starts one over another host, whose steps are not logged.
+    pub fn of(host: Box<dyn VerbsHost>) -> Self {
+        Self::serving(ANYWHERE, Security::Loopback, Arc::default(), host)
+    }
+
+    fn secured_on(address: SocketAddr, security: Security) -> Self {
         let script = Arc::new(Mutex::new(Script::default()));
+        let host = FakeHost { script: Arc::clone(&script), plan: None, started: None };
+        Self::serving(address, security, script, Box::new(host))
+    }
+
+    fn serving(address: SocketAddr, security: Security, script: Arc<Mutex<Script>>, host: Box<dyn VerbsHost>) -> Self {
+        let limits = Limits { qps: 100, mrs: 1_000, memory_bytes: 16 << 20 };
+        let config = AgentConfig { name: "fake".to_owned(), security, limits };
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
         // The address of an agent that has just died may be in use for a moment.
         let deadline = Instant::now() + Duration::from_secs(5);
@@ -154,14 +179,18 @@ impl FakeAgent {
             }
         };
         let address = listener.local_addr().expect("an address");
-        let host = FakeHost { script: Arc::clone(&script), plan: None, started: None };
-        runtime.spawn(async move { serve_on(listener, "fake", Box::new(host)).await });
+        runtime.spawn(async move { serve_on(listener, config, host).await });
         Self { address, script, runtime: Some(runtime) }
+    }
+
+    /// Starts one on any port that is protected so.
+    pub fn secured(security: Security) -> Self {
+        Self::secured_on(ANYWHERE, security)
     }
 
     /// Starts one on any port.
     pub fn anywhere() -> Self {
-        Self::start(SocketAddr::from(([127, 0, 0, 1], 0)))
+        Self::start(ANYWHERE)
     }
 
     /// Makes the next call of `step` end so.

@@ -6,36 +6,52 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::{SinkExt, StreamExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinError;
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::codec::Framed;
 use tracing::{info, warn};
 
-use super::tune;
-use super::wire::{Hello, PROTOCOL, Reply, Request, Welcome, Wire, WireError};
+use super::security::{Pipe, Security, TlsError};
+use super::wire::{AgentCodec, HELLO_LIMIT, Hello, Messages, PROTOCOL, Welcome, WireError};
+use super::{Limits, session, tune};
 use crate::chain::chain;
-use crate::host::{HostError, VerbsHost};
-use crate::plan::plan;
+use crate::host::VerbsHost;
 
-/// How long a new connection may take to say who it is.
+/// How long the host may take to be free again: a step that still runs when its controller leaves, and the tear-down.
+const LONGEST_RELEASE: Duration = Duration::from_mins(4);
+
+/// How long a new connection may take to say who it is, TLS included.
 const HELLO_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Connections that have not yet said who they are; further ones are closed at once.
-const MAX_STRANGERS: usize = 16;
+/// Connections that have not yet said who they are; further ones are refused at once.
+const MAX_STRANGERS: usize = 256;
 
-/// Traffic without a word from the controller ends after this; it samples every 5 s or sooner.
-const SILENCE_IN_TRAFFIC: Duration = Duration::from_secs(20);
-
-/// The same while set up but not started: the other host may take its time.
-const SILENCE_IN_SET_UP: Duration = Duration::from_secs(150);
+/// How long a refused side may take to hear why.
+const PARTING: Duration = Duration::from_secs(1);
 
 /// Longest name of a controller that is kept. Units: characters.
 const NAME_LIMIT: usize = 80;
 
+/// First byte of a TLS handshake. Source: RFC 8446, section 5.1.
+const TLS_HANDSHAKE: u8 = 22;
+
 /// Why an agent ended.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
+    /// Plain TCP beyond this machine, and nobody asked for that.
+    #[error(
+        "{0} can be reached from other hosts: give certificates (--ca and --identity; `kelpie agent cert` makes them), \
+         or say --plain where only a trusted network reaches it"
+    )]
+    Insecure(SocketAddr),
+    /// The certificates cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The address cannot be listened on.
     #[error("cannot listen on {address}")]
     Listen {
@@ -48,53 +64,89 @@ pub enum AgentError {
     /// The asynchronous runtime could not be made.
     #[error("cannot start the runtime")]
     Runtime(#[source] std::io::Error),
+    /// The device does not let go of what was set up; the kernel takes it back when the process ends.
+    #[error("tearing down took longer than {} s: ending, so that the kernel frees what is left", .0.as_secs())]
+    Stuck(Duration),
+}
+
+/// How an agent serves.
+#[derive(Debug, Clone)]
+pub struct AgentConfig {
+    /// Its host's name.
+    pub name: String,
+    /// Who may connect.
+    pub security: Security,
+    /// What one controller may set up.
+    pub limits: Limits,
 }
 
 /// The machine, shared with the blocking threads that do its steps.
-type SharedHost = Arc<Mutex<Box<dyn VerbsHost>>>;
+type SharedHost = Arc<tokio::sync::Mutex<Box<dyn VerbsHost>>>;
 
 /// What every connection shares.
-struct Agent {
+pub(super) struct Agent {
     name: String,
+    pub(super) limits: Limits,
+    tls: Option<TlsAcceptor>,
     host: SharedHost,
-    /// Who has the host.
+    /// Who has the host, in words for others.
     holder: Mutex<Option<String>>,
     strangers: Semaphore,
+    stuck: Notify,
 }
 
-/// Serves controllers on `listen` for ever, under the host name `name`.
+/// Serves controllers on `listen`; comes back only with an error.
 ///
 /// # Errors
-/// Where the address cannot be listened on.
-pub fn serve(listen: SocketAddr, name: &str, host: Box<dyn VerbsHost>) -> Result<(), AgentError> {
+/// Where the address cannot be listened on or the certificates cannot be used, and when the device is stuck.
+pub fn serve(listen: SocketAddr, config: AgentConfig, host: Box<dyn VerbsHost>) -> Result<(), AgentError> {
+    if !config.security.allows(listen.ip()) {
+        return Err(AgentError::Insecure(listen));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
         .map_err(AgentError::Runtime)?;
-    runtime.block_on(async {
+    let ended = runtime.block_on(async {
         let listener =
             TcpListener::bind(listen).await.map_err(|source| AgentError::Listen { address: listen, source })?;
         info!(%listen, "agent is ready");
-        serve_on(listener, name, host).await;
-        Ok(())
-    })
+        serve_on(listener, config, host).await
+    });
+    // A thread that is stuck in the device would be waited for.
+    runtime.shutdown_background();
+    ended
 }
 
-/// Serves controllers on a listener for ever.
-pub async fn serve_on(listener: TcpListener, name: &str, host: Box<dyn VerbsHost>) {
+/// Serves controllers on a listener; comes back only with an error.
+///
+/// # Errors
+/// Where the certificates cannot be used, and when the device is stuck.
+pub async fn serve_on(listener: TcpListener, config: AgentConfig, host: Box<dyn VerbsHost>) -> Result<(), AgentError> {
+    let tls = match &config.security {
+        Security::Tls(files) => Some(files.acceptor()?),
+        Security::Plain | Security::Loopback => None,
+    };
     let agent = Arc::new(Agent {
-        name: name.to_owned(),
-        host: Arc::new(Mutex::new(host)),
+        name: config.name,
+        limits: config.limits,
+        tls,
+        host: Arc::new(tokio::sync::Mutex::new(host)),
         holder: Mutex::new(None),
         strangers: Semaphore::new(MAX_STRANGERS),
+        stuck: Notify::new(),
     });
     loop {
-        match listener.accept().await {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = agent.stuck.notified() => return Err(AgentError::Stuck(LONGEST_RELEASE)),
+        };
+        match accepted {
             Ok((stream, peer)) => {
                 let agent = Arc::clone(&agent);
                 tokio::spawn(async move {
-                    if let Err(error) = agent.connection(stream).await {
+                    if let Err(error) = agent.connection(stream, peer).await {
                         warn!(%peer, error = chain(&error), "connection ended");
                     }
                 });
@@ -108,135 +160,145 @@ pub async fn serve_on(listener: TcpListener, name: &str, host: Box<dyn VerbsHost
     }
 }
 
-/// The holder's entry, removed with the value.
-struct Lease<'a>(&'a Agent);
+/// The first exchange on a connection.
+type Opening = Framed<Pipe, Messages<Hello>>;
 
-impl Drop for Lease<'_> {
-    fn drop(&mut self) {
-        *locked(&self.0.holder) = None;
+impl Agent {
+    async fn connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr) -> Result<(), WireError> {
+        tune(&stream)?;
+        let Ok(stranger) = self.strangers.try_acquire() else {
+            return self.refuse(opening(stream), "too many others are about to connect").await;
+        };
+        let met = timeout(HELLO_DEADLINE, self.meet(stream)).await;
+        drop(stranger);
+        let Some((mut opening, hello)) = met.unwrap_or(Err(WireError::Deadline(HELLO_DEADLINE)))? else {
+            return Ok(());
+        };
+        let controller: String = hello.controller.chars().take(NAME_LIMIT).collect();
+        if let Err(holder) = self.lease(format!("{controller} ({})", peer.ip())) {
+            let welcome =
+                Welcome { busy: true, ..self.welcome(Some(format!("it serves another controller, {holder}"))) };
+            return part(opening, welcome).await;
+        }
+        info!(%controller, %peer, "controller connected");
+        // On a task of its own: whatever becomes of it, the host is torn down.
+        let serving = tokio::spawn({
+            let agent = Arc::clone(&self);
+            async move {
+                opening.send(agent.welcome(None)).await?;
+                session::serve(agent, opening.map_codec(|_| AgentCodec::default())).await
+            }
+        });
+        let ended = serving.await;
+        self.release().await;
+        info!(%controller, "controller left, host is free");
+        match ended {
+            Ok(ended) => ended,
+            Err(panicked) => Err(WireError::Io(std::io::Error::other(panicked))),
+        }
+    }
+
+    /// Learns who is there; `None` where that was answered already.
+    async fn meet(&self, stream: TcpStream) -> Result<Option<(Opening, Hello)>, WireError> {
+        let mut opening = match &self.tls {
+            None => opening(stream),
+            Some(tls) => {
+                let mut first = [0];
+                if stream.peek(&mut first).await? == 1 && first[0] != TLS_HANDSHAKE {
+                    let reason = "it wants TLS: name certificates under `tls` in the pair file";
+                    return self.refuse(opening(stream), reason).await.map(|()| None);
+                }
+                let stream = tls.accept(stream).await.map_err(WireError::Tls)?;
+                opening(stream)
+            }
+        };
+        let hello = match opening.next().await.unwrap_or(Err(WireError::Closed)) {
+            Ok(hello) => hello,
+            Err(WireError::Closed) => return Ok(None),
+            Err(error) => {
+                part(opening, self.welcome(Some(chain(&error)))).await?;
+                return Err(error);
+            }
+        };
+        if hello.kelpie != PROTOCOL {
+            let theirs: String = hello.kelpie.chars().take(NAME_LIMIT).collect();
+            let reason = format!("this agent speaks {PROTOCOL}, the controller {theirs}");
+            return self.refuse(opening, &reason).await.map(|()| None);
+        }
+        Ok(Some((opening, hello)))
+    }
+
+    fn welcome(&self, refused: Option<String>) -> Welcome {
+        Welcome { kelpie: PROTOCOL.to_owned(), agent: self.name.clone(), busy: false, refused }
+    }
+
+    async fn refuse(&self, opening: Opening, reason: &str) -> Result<(), WireError> {
+        warn!(reason, "connection refused");
+        part(opening, self.welcome(Some(reason.to_owned()))).await
+    }
+
+    /// Takes the host, or says who has it.
+    fn lease(&self, controller: String) -> Result<(), String> {
+        match &mut *locked(&self.holder) {
+            Some(holder) => Err(holder.clone()),
+            free => {
+                *free = Some(controller);
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives the host back, once nothing is left on it.
+    async fn release(&self) {
+        if let Some(holder) = &mut *locked(&self.holder) {
+            holder.push_str(", which has left and is being torn down");
+        }
+        match timeout(LONGEST_RELEASE, self.blocking(|host| host.tear_down())).await {
+            Ok(torn_down) => {
+                if torn_down.is_err() {
+                    warn!("tearing down panicked");
+                }
+                *locked(&self.holder) = None;
+            }
+            Err(_) => self.stuck.notify_one(),
+        }
+    }
+
+    /// Does something with the host on a thread that may block.
+    ///
+    /// Whoever asks first is served first, so that no step overtakes the tear-down after it.
+    pub(super) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut dyn VerbsHost) -> T + Send + 'static,
+    ) -> Result<T, JoinError> {
+        let mut host = Arc::clone(&self.host).lock_owned().await;
+        tokio::task::spawn_blocking(move || work(&mut **host)).await
     }
 }
 
-impl Agent {
-    async fn connection(&self, stream: TcpStream) -> Result<(), WireError> {
-        tune(&stream)?;
-        let mut wire = Wire::new(stream);
-        let Ok(stranger) = self.strangers.try_acquire() else { return Ok(()) };
-        let hello: Hello =
-            timeout(HELLO_DEADLINE, wire.receive()).await.unwrap_or(Err(WireError::Deadline(HELLO_DEADLINE)))?;
-        drop(stranger);
-        let mut welcome = Welcome { kelpie: PROTOCOL.to_owned(), agent: self.name.clone(), busy: false, refused: None };
-        if hello.kelpie != PROTOCOL {
-            let theirs: String = hello.kelpie.chars().take(NAME_LIMIT).collect();
-            welcome.refused = Some(format!("this agent speaks {PROTOCOL}, the controller {theirs}"));
-            return wire.send(&welcome).await;
-        }
-        let controller: String = hello.controller.chars().take(NAME_LIMIT).collect();
-        let lease = match self.lease(&controller) {
-            Ok(lease) => lease,
-            Err(holder) => {
-                welcome.busy = true;
-                welcome.refused = Some(format!("it serves another controller, {holder}"));
-                return wire.send(&welcome).await;
-            }
-        };
-        info!(%controller, "controller connected");
-        wire.allow_sessions();
-        let ended = async {
-            wire.send(&welcome).await?;
-            self.serve_controller(&mut wire).await
-        }
-        .await;
-        // The host is free for the next controller only when nothing of this one is left on it.
-        self.blocking(|host| host.tear_down()).await.unwrap_or_default();
-        drop(lease);
-        info!(%controller, "controller left, host is free");
-        match ended {
-            Err(WireError::Closed) => Ok(()),
-            other => other,
-        }
-    }
+fn opening(stream: impl super::security::Stream + 'static) -> Opening {
+    Framed::new(Box::new(stream), Messages::up_to(HELLO_LIMIT))
+}
 
-    fn lease(&self, controller: &str) -> Result<Lease<'_>, String> {
-        let mut holder = locked(&self.holder);
-        if let Some(holder) = holder.as_ref() {
-            return Err(holder.clone());
-        }
-        *holder = Some(controller.to_owned());
-        Ok(Lease(self))
-    }
+/// Sends the last word.
+async fn part(mut opening: Opening, welcome: Welcome) -> Result<(), WireError> {
+    let sent = timeout(PARTING, opening.send(welcome)).await;
+    linger(opening.get_mut()).await;
+    sent.unwrap_or(Err(WireError::Deadline(PARTING)))
+}
 
-    async fn serve_controller(&self, wire: &mut Wire<TcpStream>) -> Result<(), WireError> {
-        let mut silence = None;
-        loop {
-            let request: Request = match silence {
-                Some(limit) => timeout(limit, wire.receive()).await.unwrap_or(Err(WireError::Deadline(limit)))?,
-                None => wire.receive().await?,
-            };
-            silence = match request {
-                Request::SetUp { .. } | Request::Connect { .. } => Some(SILENCE_IN_SET_UP),
-                Request::Start | Request::Sample | Request::Stop { .. } => Some(SILENCE_IN_TRAFFIC),
-                Request::Inspect { .. } | Request::TearDown => None,
-            };
-            self.step(wire, request).await?;
-        }
-    }
-
-    /// Does one step and answers, unless the controller goes away meanwhile.
-    async fn step(&self, wire: &mut Wire<TcpStream>, request: Request) -> Result<(), WireError> {
-        let (name, limit) = (request.name(), request.deadline());
-        let mut work = self.blocking(move |host| perform(host, request));
-        let outcome = tokio::select! {
-            done = timeout(limit, &mut work) => done.map_err(|_| WireError::Deadline(limit)),
-            early = wire.receive::<Request>() => Err(match early {
-                Ok(request) => WireError::Unexpected(format!("`{}` before the answer to `{name}`", request.name())),
-                Err(error) => error,
-            }),
-        };
-        match outcome {
-            Ok(done) => {
-                let failed = |_| Reply::Error(HostError::Failed(format!("the agent could not {name}: see its log")));
-                wire.send(&done.unwrap_or_else(failed)).await
-            }
-            Err(error) => {
-                // The step holds the host; it has to end before the host is torn down.
-                if work.await.is_err() {
-                    warn!(step = name, "step panicked");
-                }
-                Err(error)
-            }
-        }
-    }
-
-    fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut dyn VerbsHost) -> T + Send + 'static,
-    ) -> JoinHandle<T> {
-        let host = Arc::clone(&self.host);
-        tokio::task::spawn_blocking(move || work(&mut **locked(&host)))
-    }
+/// Closes without losing what was said: data that nobody read would reset the connection.
+pub(super) async fn linger(pipe: &mut Pipe) {
+    let mut rest = [0; 4096];
+    let read = async {
+        pipe.shutdown().await?;
+        while pipe.read(&mut rest).await? > 0 {}
+        Ok::<(), std::io::Error>(())
+    };
+    let _ = timeout(PARTING, read).await;
 }
 
 /// A step that panicked leaves a host that can still be torn down.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn perform(host: &mut dyn VerbsHost, request: Request) -> Reply {
-    let outcome = match request {
-        Request::Inspect { port } => host.inspect(&port).map(Reply::Port),
-        Request::SetUp { host: which, port, workload } => match kelpie_spaces::check(&workload) {
-            Ok(()) => host.set_up(&port, &plan(&workload, which)).map(Reply::Endpoints),
-            Err(violation) => Err(HostError::Unsupported(violation.to_string())),
-        },
-        Request::Connect { peers } => host.connect(&peers).map(|()| Reply::Done),
-        Request::Start => host.start().map(|()| Reply::Done),
-        Request::Sample => host.sample().map(Reply::Reading),
-        Request::Stop { drain_ms } => host.stop(Duration::from_millis(drain_ms)).map(Reply::Reading),
-        Request::TearDown => {
-            host.tear_down();
-            Ok(Reply::Done)
-        }
-    };
-    outcome.unwrap_or_else(Reply::Error)
 }

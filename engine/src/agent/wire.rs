@@ -1,28 +1,32 @@
-//! The messages between controller and agent and their framing. Who sends them when is in `client` and `server`.
+//! The messages between controller and agent and their framing. Who sends them when is in `client` and `session`.
 //!
 //! A frame is a 32-bit length in network order and that many bytes of JSON. The first exchange ([`Hello`],
-//! [`Welcome`]) never changes its form, so that two versions can tell each other that they differ.
+//! [`Welcome`]) never changes its form, so that two versions can tell each other that they differ. What follows are
+//! calls of [`Steps`](super::steps::Steps). They have a form of their own rather than that of the RPC library, whose
+//! types take any deadline and panic at a very late one.
 
-use std::time::Duration;
+use std::marker::PhantomData;
+use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use futures_util::{SinkExt, StreamExt};
-use kelpie_spaces::{Host, Workload};
+use bytes::BytesMut;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_util::codec::{Framed, LengthDelimitedCodec};
+use tarpc::{ClientMessage, Request, Response, ServerError, context};
+use tokio_util::codec::{Decoder, Encoder, LengthDelimitedCodec};
 
-use crate::host::{GroupEndpoint, HostError, HostReading, Port, PortReport};
+use super::steps::{StepsRequest, StepsResponse};
 
 /// Version of everything after the first exchange.
-pub const PROTOCOL: &str = "agent/1";
+pub const PROTOCOL: &str = "agent/2";
 
 /// Longest frame of the first exchange. Units: bytes.
 pub const HELLO_LIMIT: usize = 4 << 10;
 
 /// Longest later frame: 200 K MRs with their keys take 7 MiB. Units: bytes.
 pub const FRAME_LIMIT: usize = 32 << 20;
+
+/// Latest deadline of a call that is kept; later ones come earlier. No step may take as long.
+const LATEST_DEADLINE: Duration = Duration::from_mins(10);
 
 /// What a controller says first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,104 +52,49 @@ pub struct Welcome {
     pub refused: Option<String>,
 }
 
-/// What a controller asks, in this order; see `VerbsHost`.
+/// What a controller sends after that.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Request {
-    /// What is this port?
-    Inspect {
-        /// The port.
-        port: Port,
+pub enum Ask {
+    /// Do this step.
+    Call {
+        /// Names the call in its answer.
+        id: u64,
+        /// How long the controller waits. Units: milliseconds.
+        deadline_ms: u64,
+        /// The step with its arguments.
+        step: StepsRequest,
     },
-    /// Set up your part of a workload.
-    SetUp {
-        /// Which host of the workload the agent is.
-        host: Host,
-        /// The port to use.
-        port: Port,
-        /// The workload.
-        workload: Workload,
+    /// Nobody waits for the answer any more.
+    Cancel {
+        /// The call.
+        id: u64,
     },
-    /// Connect to these.
-    Connect {
-        /// Every group whose peer is on the agent.
-        peers: Vec<GroupEndpoint>,
-    },
-    /// Start traffic.
-    Start,
-    /// Read work and counters.
-    Sample,
-    /// Stop posting, wait for outstanding work.
-    Stop {
-        /// Longest wait. Units: milliseconds.
-        drain_ms: u64,
-    },
-    /// Destroy everything.
-    TearDown,
 }
 
-impl Request {
-    /// The step, for errors.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Request::Inspect { .. } => "inspect the device",
-            Request::SetUp { .. } => "set up",
-            Request::Connect { .. } => "connect QPs",
-            Request::Start => "start traffic",
-            Request::Sample => "sample",
-            Request::Stop { .. } => "stop traffic",
-            Request::TearDown => "tear down",
-        }
-    }
-
-    /// How long the step may take; the agent keeps to it as well.
-    ///
-    /// Source: our choice, because 20 K QPs take 6 s on Soft-RoCE and a real NIC is no slower.
-    pub fn deadline(&self) -> Duration {
-        match self {
-            Request::SetUp { .. } | Request::Connect { .. } | Request::TearDown => Duration::from_mins(2),
-            Request::Stop { drain_ms } => Duration::from_secs(10) + Duration::from_millis(*drain_ms),
-            Request::Inspect { .. } | Request::Start | Request::Sample => Duration::from_secs(10),
-        }
-    }
-}
-
-/// What an agent answers to a request.
+/// What an agent sends after that.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reply {
-    /// To `Inspect`.
-    Port(PortReport),
-    /// To `SetUp`.
-    Endpoints(Vec<GroupEndpoint>),
-    /// To `Sample` and `Stop`.
-    Reading(HostReading),
-    /// To the others.
-    Done,
-    /// The step failed.
-    Error(HostError),
-}
-
-impl Reply {
-    /// The port, if that is what it is.
-    pub fn into_port(self) -> Option<PortReport> {
-        if let Reply::Port(port) = self { Some(port) } else { None }
-    }
-
-    /// The endpoints, if that is what it is.
-    pub fn into_endpoints(self) -> Option<Vec<GroupEndpoint>> {
-        if let Reply::Endpoints(endpoints) = self { Some(endpoints) } else { None }
-    }
-
-    /// The reading, if that is what it is.
-    pub fn into_reading(self) -> Option<HostReading> {
-        if let Reply::Reading(reading) = self { Some(reading) } else { None }
-    }
-
-    /// Nothing, if that is what it is.
-    pub fn into_done(self) -> Option<()> {
-        (self == Reply::Done).then_some(())
-    }
+pub enum Answer {
+    /// The step was done, or failed on the host.
+    Done {
+        /// The call.
+        id: u64,
+        /// What it gave.
+        result: StepsResponse,
+    },
+    /// The step was never begun.
+    Rejected {
+        /// The call.
+        id: u64,
+        /// Why.
+        reason: String,
+    },
+    /// The last word before the agent closes the connection.
+    Farewell {
+        /// Why.
+        reason: String,
+    },
 }
 
 /// Why a connection is of no further use.
@@ -154,53 +103,270 @@ pub enum WireError {
     /// The other side is gone.
     #[error("the connection was closed by the other side")]
     Closed,
-    /// Reading or writing failed, or a frame is longer than the limit.
+    /// Reading or writing failed.
     #[error("the connection failed")]
     Io(#[from] std::io::Error),
+    /// The TLS handshake failed.
+    #[error("TLS failed")]
+    Tls(#[source] std::io::Error),
+    /// The connection ended within a frame.
+    #[error("the connection ended within a message")]
+    Truncated,
+    /// A frame is longer than its kind may be.
+    #[error("a message is longer than {0} bytes")]
+    TooLong(usize),
     /// A frame is no message of this protocol.
     #[error("a message was not understood")]
     Decode(#[source] serde_json::Error),
     /// A message could not be written as JSON.
     #[error("a message could not be encoded")]
     Encode(#[source] serde_json::Error),
-    /// No answer in time.
-    #[error("no answer within {} s", .0.as_secs())]
+    /// Nothing came in time.
+    #[error("nothing came within {} s", .0.as_secs())]
     Deadline(Duration),
     /// A message that does not belong here.
     #[error("an unexpected message came: {0}")]
     Unexpected(String),
+    /// The agent's last word.
+    #[error("the agent ended the session: {0}")]
+    Farewell(String),
 }
 
-/// A framed connection.
+/// Frames of JSON; `In` is what comes in.
 #[derive(Debug)]
-pub struct Wire<S>(Framed<S, LengthDelimitedCodec>);
+pub struct Messages<In> {
+    frames: LengthDelimitedCodec,
+    comes_in: PhantomData<fn() -> In>,
+}
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
-    /// A connection on `stream`, with the limit of the first exchange.
-    pub fn new(stream: S) -> Self {
-        Self(LengthDelimitedCodec::builder().max_frame_length(HELLO_LIMIT).new_framed(stream))
+impl<In> Messages<In> {
+    /// Frames of up to `limit` bytes.
+    pub fn up_to(limit: usize) -> Self {
+        let frames = LengthDelimitedCodec::builder().max_frame_length(limit).new_codec();
+        Self { frames, comes_in: PhantomData }
     }
 
-    /// Allows the frames of a session.
-    pub fn allow_sessions(&mut self) {
-        self.0.codec_mut().set_max_frame_length(FRAME_LIMIT);
+    fn too_long(&self, error: std::io::Error) -> WireError {
+        match error.kind() {
+            std::io::ErrorKind::InvalidData | std::io::ErrorKind::InvalidInput => {
+                WireError::TooLong(self.frames.max_frame_length())
+            }
+            _ => error.into(),
+        }
+    }
+}
+
+impl<In: DeserializeOwned> Decoder for Messages<In> {
+    type Item = In;
+    type Error = WireError;
+
+    fn decode(&mut self, bytes: &mut BytesMut) -> Result<Option<In>, WireError> {
+        let frame = self.frames.decode(bytes).map_err(|error| self.too_long(error))?;
+        frame.map(|frame| serde_json::from_slice(&frame).map_err(WireError::Decode)).transpose()
     }
 
-    /// Sends one message.
-    ///
-    /// # Errors
-    /// Where it is too long or the connection fails.
-    pub async fn send<T: Serialize + Sync>(&mut self, message: &T) -> Result<(), WireError> {
-        let frame = serde_json::to_vec(message).map_err(WireError::Encode)?;
-        Ok(self.0.send(Bytes::from(frame)).await?)
+    fn decode_eof(&mut self, bytes: &mut BytesMut) -> Result<Option<In>, WireError> {
+        match self.decode(bytes)? {
+            None if !bytes.is_empty() => Err(WireError::Truncated),
+            decoded => Ok(decoded),
+        }
+    }
+}
+
+impl<In, Out: Serialize> Encoder<Out> for Messages<In> {
+    type Error = WireError;
+
+    fn encode(&mut self, message: Out, bytes: &mut BytesMut) -> Result<(), WireError> {
+        let frame = serde_json::to_vec(&message).map_err(WireError::Encode)?;
+        self.frames.encode(frame.as_slice(), bytes).map_err(|error| self.too_long(error))
+    }
+}
+
+/// The agent's end of a session, for the RPC library.
+#[derive(Debug)]
+pub struct AgentCodec(Messages<Ask>);
+
+impl Default for AgentCodec {
+    fn default() -> Self {
+        Self(Messages::up_to(FRAME_LIMIT))
+    }
+}
+
+impl Decoder for AgentCodec {
+    type Item = ClientMessage<StepsRequest>;
+    type Error = WireError;
+
+    fn decode(&mut self, bytes: &mut BytesMut) -> Result<Option<Self::Item>, WireError> {
+        Ok(self.0.decode(bytes)?.map(call))
     }
 
-    /// Receives one message. Safe to cancel.
-    ///
-    /// # Errors
-    /// Where the connection ends, or the frame is too long or no message.
-    pub async fn receive<T: DeserializeOwned>(&mut self) -> Result<T, WireError> {
-        let frame = self.0.next().await.ok_or(WireError::Closed)??;
-        serde_json::from_slice(&frame).map_err(WireError::Decode)
+    fn decode_eof(&mut self, bytes: &mut BytesMut) -> Result<Option<Self::Item>, WireError> {
+        Ok(self.0.decode_eof(bytes)?.map(call))
+    }
+}
+
+fn call(ask: Ask) -> ClientMessage<StepsRequest> {
+    match ask {
+        Ask::Call { id, deadline_ms, step } => {
+            let limit = Duration::from_millis(deadline_ms).min(LATEST_DEADLINE);
+            ClientMessage::Request(Request { context: within(limit), id, message: step })
+        }
+        Ask::Cancel { id } => ClientMessage::Cancel { trace_context: tarpc::trace::Context::default(), request_id: id },
+    }
+}
+
+impl Encoder<Response<StepsResponse>> for AgentCodec {
+    type Error = WireError;
+
+    fn encode(&mut self, response: Response<StepsResponse>, bytes: &mut BytesMut) -> Result<(), WireError> {
+        let id = response.request_id;
+        let answer = match response.message {
+            Ok(result) => Answer::Done { id, result },
+            Err(ServerError { detail, .. }) => Answer::Rejected { id, reason: detail },
+        };
+        self.encode(answer, bytes)
+    }
+}
+
+impl Encoder<Answer> for AgentCodec {
+    type Error = WireError;
+
+    fn encode(&mut self, answer: Answer, bytes: &mut BytesMut) -> Result<(), WireError> {
+        self.0.encode(answer, bytes)
+    }
+}
+
+/// The controller's end of a session, for the RPC library.
+#[derive(Debug)]
+pub struct ControllerCodec(Messages<Answer>);
+
+impl Default for ControllerCodec {
+    fn default() -> Self {
+        Self(Messages::up_to(FRAME_LIMIT))
+    }
+}
+
+impl Decoder for ControllerCodec {
+    type Item = Response<StepsResponse>;
+    type Error = WireError;
+
+    fn decode(&mut self, bytes: &mut BytesMut) -> Result<Option<Self::Item>, WireError> {
+        self.0.decode(bytes)?.map(response).transpose()
+    }
+
+    fn decode_eof(&mut self, bytes: &mut BytesMut) -> Result<Option<Self::Item>, WireError> {
+        self.0.decode_eof(bytes)?.map(response).transpose()
+    }
+}
+
+fn response(answer: Answer) -> Result<Response<StepsResponse>, WireError> {
+    let (id, message) = match answer {
+        Answer::Done { id, result } => (id, Ok(result)),
+        Answer::Rejected { id, reason } => (id, Err(ServerError::new(std::io::ErrorKind::Other, reason))),
+        Answer::Farewell { reason } => return Err(WireError::Farewell(reason)),
+    };
+    Ok(Response { request_id: id, message })
+}
+
+impl Encoder<ClientMessage<StepsRequest>> for ControllerCodec {
+    type Error = WireError;
+
+    fn encode(&mut self, message: ClientMessage<StepsRequest>, bytes: &mut BytesMut) -> Result<(), WireError> {
+        let ask = match message {
+            ClientMessage::Request(Request { context, id, message: step }) => {
+                let left = context.deadline.saturating_duration_since(Instant::now());
+                let deadline_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+                Ask::Call { id, deadline_ms, step }
+            }
+            ClientMessage::Cancel { request_id, .. } => Ask::Cancel { id: request_id },
+            other => return Err(WireError::Unexpected(format!("{other:?}"))),
+        };
+        self.0.encode(ask, bytes)
+    }
+}
+
+/// The context of a call that may take `limit`.
+pub(super) fn within(limit: Duration) -> context::Context {
+    let mut context = context::current();
+    context.deadline = Instant::now() + limit;
+    context
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Decodes all of `pieces` as they would arrive; how many messages there were, and why it ended.
+    fn decode<D: Decoder<Error = WireError>>(mut codec: D, pieces: &[Vec<u8>]) -> (usize, Option<WireError>) {
+        let (mut bytes, mut count) = (BytesMut::new(), 0);
+        for piece in pieces {
+            bytes.extend_from_slice(piece);
+            loop {
+                match codec.decode(&mut bytes) {
+                    Ok(Some(_)) => count += 1,
+                    Ok(None) => break,
+                    Err(error) => return (count, Some(error)),
+                }
+            }
+        }
+        (count, codec.decode_eof(&mut bytes).err())
+    }
+
+    fn frame(text: &str) -> Vec<u8> {
+        let mut bytes = u32::try_from(text.len()).expect("short").to_be_bytes().to_vec();
+        bytes.extend_from_slice(text.as_bytes());
+        bytes
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_frame_is_said() {
+        let too_long = |limit: usize| u32::try_from(limit + 1).expect("below 4 GiB").to_be_bytes().to_vec();
+        let whole = frame(r#"{"call":{"id":1,"deadline_ms":5000,"step":{"Sample":{}}}}"#);
+        for (bytes, count, expected) in [
+            (whole.clone(), 1, ""),
+            (whole[..20].to_vec(), 0, "the connection ended within a message"),
+            (whole[..2].to_vec(), 0, "the connection ended within a message"),
+            (too_long(FRAME_LIMIT), 0, "a message is longer than 33554432 bytes"),
+            (frame(""), 0, "a message was not understood"),
+            (frame("\"reboot\""), 0, "a message was not understood"),
+            (frame(r#"{"call":{"id":-1,"deadline_ms":5,"step":{"Sample":{}}}}"#), 0, "a message was not understood"),
+            ([whole, frame("[]")].concat(), 1, "a message was not understood"),
+        ] {
+            let (seen, error) = decode(AgentCodec::default(), &[bytes]);
+            assert_eq!((seen, error.map(|error| error.to_string()).unwrap_or_default()), (count, expected.to_owned()));
+        }
+        let (_, error) = decode(Messages::<Hello>::up_to(HELLO_LIMIT), &[too_long(HELLO_LIMIT)]);
+        assert_eq!(error.expect("refused").to_string(), "a message is longer than 4096 bytes");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_in_any_pieces_are_messages_or_an_error(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..64), 0..8)) {
+            let _ = decode(AgentCodec::default(), &pieces);
+            let _ = decode(ControllerCodec::default(), &pieces);
+            let _ = decode(Messages::<Hello>::up_to(HELLO_LIMIT), &pieces);
+        }
+
+        #[test]
+        fn any_text_in_a_frame_is_a_message_or_an_error(text in r#"[{}\[\]":,0-9a-zA-Z_]{0,80}"#) {
+            let _ = decode(AgentCodec::default(), &[frame(&text)]);
+            let _ = decode(ControllerCodec::default(), &[frame(&text)]);
+        }
+
+        #[test]
+        fn a_call_arrives_as_it_was_sent_and_its_deadline_is_bounded(id: u64, deadline_ms: u64, drain_ms: u64) {
+            let mut bytes = BytesMut::new();
+            let step = StepsRequest::Stop { drain_ms };
+            let ask = Ask::Call { id, deadline_ms, step: step.clone() };
+            Messages::<Answer>::up_to(FRAME_LIMIT).encode(ask, &mut bytes).expect("short");
+            let Ok(Some(ClientMessage::Request(request))) = AgentCodec::default().decode(&mut bytes) else {
+                panic!("it was a call");
+            };
+            prop_assert_eq!((request.id, request.message), (id, step));
+            let left = request.context.deadline.saturating_duration_since(Instant::now());
+            prop_assert!(left <= Duration::from_millis(deadline_ms).min(LATEST_DEADLINE));
+        }
     }
 }

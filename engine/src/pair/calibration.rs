@@ -79,6 +79,7 @@ fn workload(simple: Simple, mtu: Mtu, from: Host) -> Workload {
         batch: Batch { send: simple.batch, recv: 1 },
         pattern: vec![Request { op: Opcode::Write, sge: vec![Bytes(simple.message)] }],
         recv_sge: Vec::new(),
+        inline: Bytes(0),
         memory: MemoryPair { from: memory, to: memory },
     }])
 }

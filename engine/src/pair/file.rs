@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use kelpie_monitor::Bounds;
+use kelpie_monitor::{Bounds, PerHost};
 use kelpie_spaces::Host;
 use serde::{Deserialize, Serialize};
 
+use crate::agent::{Security, TlsFiles};
 use crate::host::Port;
 use crate::session::Timing;
 
@@ -57,36 +58,9 @@ pub enum PairFileError {
 pub struct HostSpec {
     /// Where its agent listens, `host:port`.
     pub agent: String,
-    /// RDMA device; the agent's own choice where it is absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub device: Option<String>,
-    /// Port of the device, from 1.
-    #[serde(default = "first_port")]
-    pub port: u8,
-    /// GID index; `RoCEv2` over IPv4 first where it is absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gid_index: Option<u8>,
-}
-
-fn first_port() -> u8 {
-    1
-}
-
-impl HostSpec {
     /// The port that the agent is to use.
-    pub fn port(&self) -> Port {
-        Port { device: self.device.clone(), port: self.port, gid_index: self.gid_index }
-    }
-}
-
-/// Both hosts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Hosts {
-    /// Host `a`.
-    pub a: HostSpec,
-    /// Host `b`.
-    pub b: HostSpec,
+    #[serde(flatten)]
+    pub port: Port,
 }
 
 /// A pair of hosts with agents.
@@ -98,7 +72,13 @@ pub struct PairFile {
     /// A name for people and the store.
     pub name: String,
     /// The hosts.
-    pub hosts: Hosts,
+    pub hosts: PerHost<HostSpec>,
+    /// The certificates that the controller uses; the agents have theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsFiles>,
+    /// Plain TCP to other machines, because the network between is trusted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plain: bool,
     /// What the pair can do at best; calibrated by simple traffic where it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bounds: Option<Bounds>,
@@ -111,7 +91,7 @@ impl PairFile {
     /// The format tag of this version.
     pub const FORMAT: &'static str = "pair/1";
 
-    /// Reads and checks a file.
+    /// Reads and checks a file; paths in it are relative to its directory and come out absolute.
     ///
     /// # Errors
     /// Where it cannot be read or breaks a rule.
@@ -128,19 +108,34 @@ impl PairFile {
     /// # Errors
     /// Where it breaks a rule.
     pub fn from_yaml(path: &Path, text: &str) -> Result<Self, PairFileError> {
-        let pair: PairFile =
+        let mut pair: PairFile =
             serde_yaml::from_str(text).map_err(|source| PairFileError::Syntax { path: path.to_owned(), source })?;
-        match pair.broken_rule() {
-            Some((key, rule)) => Err(PairFileError::Rule { path: path.to_owned(), key, rule }),
-            None => Ok(pair),
+        if let Some((key, rule)) = pair.broken_rule() {
+            return Err(PairFileError::Rule { path: path.to_owned(), key, rule });
         }
+        if let (Some(tls), Some(dir)) = (&mut pair.tls, path.parent()) {
+            for file in [&mut tls.ca, &mut tls.identity] {
+                let absolute = std::path::absolute(dir.join(&*file));
+                *file = absolute.map_err(|source| PairFileError::Read { path: path.to_owned(), source })?;
+            }
+        }
+        Ok(pair)
     }
 
-    /// The host's entry.
-    pub fn host(&self, host: Host) -> &HostSpec {
-        match host {
-            Host::A => &self.hosts.a,
-            Host::B => &self.hosts.b,
+    /// The file as it can be stored: it reads back the same, wherever from.
+    ///
+    /// # Errors
+    /// Where it cannot be written as YAML.
+    pub fn to_yaml(&self) -> Result<String, PairFileError> {
+        serde_yaml::to_string(self).map_err(|source| PairFileError::Syntax { path: self.name.clone().into(), source })
+    }
+
+    /// How the agents are reached.
+    pub fn security(&self) -> Security {
+        match &self.tls {
+            Some(files) => Security::Tls(files.clone()),
+            None if self.plain => Security::Plain,
+            None => Security::Loopback,
         }
     }
 
@@ -153,17 +148,23 @@ impl PairFile {
             return Some(("name".to_owned(), "write 1 to 80 characters".to_owned()));
         }
         for host in Host::BOTH {
-            let spec = self.host(host);
+            let spec = self.hosts.get(host);
             let has_port = spec.agent.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
             if !has_port {
                 return Some((format!("hosts.{host}.agent"), format!("`{}` is not host:port", spec.agent)));
             }
-            if spec.port == 0 {
+            if spec.port.port == 0 {
                 return Some((format!("hosts.{host}.port"), "ports count from 1".to_owned()));
+            }
+            if let Some((key, rule)) = spec.port.tuning.broken_rule() {
+                return Some((format!("hosts.{host}.tuning.{key}"), rule.to_owned()));
             }
         }
         if self.hosts.a.agent == self.hosts.b.agent {
             return Some(("hosts".to_owned(), "a and b are the same agent; a pair needs two".to_owned()));
+        }
+        if self.plain && self.tls.is_some() {
+            return Some(("plain".to_owned(), "`tls` is given as well; leave one of them out".to_owned()));
         }
         if let Some(bounds) = self.bounds {
             let rates = [("max_bps", Some(bounds.max_bps)), ("max_pps", Some(bounds.max_pps))];
@@ -187,8 +188,20 @@ mod tests {
     #[test]
     fn defaults_are_filled_in() {
         let pair = PairFile::from_yaml(Path::new("pair.yaml"), GOOD).expect("a good file");
-        assert_eq!(pair.hosts.b.port(), Port { device: None, port: 1, gid_index: None });
+        assert_eq!(pair.hosts.b.port, Port::default());
         assert_eq!(pair.session, Timing { sample_ms: 500, ..Timing::default() });
+    }
+
+    #[test]
+    fn certificates_are_found_from_anywhere_once_the_file_was_read() {
+        let text = GOOD.replace("bounds:", "tls: {ca: ca.pem, identity: /etc/kelpie/me.pem}\nbounds:");
+        let pair = PairFile::from_yaml(Path::new("/srv/lab/pair.yaml"), &text).expect("a good file");
+        let files = TlsFiles { ca: "/srv/lab/ca.pem".into(), identity: "/etc/kelpie/me.pem".into() };
+        assert_eq!(pair.security(), Security::Tls(files));
+        let stored = pair.to_yaml().expect("YAML");
+        assert_eq!(PairFile::from_yaml(Path::new("rack 7"), &stored).expect("reads back"), pair);
+        let relative = PairFile::from_yaml(Path::new("pair.yaml"), &text).expect("a good file").tls.expect("given");
+        assert!(relative.ca.is_absolute() && relative.ca.ends_with("ca.pem"), "{relative:?}");
     }
 
     #[test]
@@ -199,9 +212,18 @@ mod tests {
             ("10.0.0.1:7471", "10.0.0.1", "hosts.a.agent: `10.0.0.1` is not host:port"),
             ("node-b:7471", "10.0.0.1:7471", "hosts: a and b are the same agent"),
             ("gid_index: 3", "port: 0", "hosts.a.port: ports count from 1"),
+            ("gid_index: 3", "tuning: {service_level: 16}", "hosts.a.tuning.service_level: write 0 to 15"),
+            ("gid_index: 3", "tuning: {hop_limit: 0}", "hosts.a.tuning.hop_limit: write 1 to 255"),
+            ("gid_index: 3", "tuning: {udp_source_port: 4791}", "hosts.a.tuning.udp_source_port: write 49152 to 65535"),
+            ("gid_index: 3", "tuning: {tos: 1}", "unknown field `tos`"),
             ("max_bps: 1e11", "max_bps: 0", "bounds.max_bps: write a positive number"),
             ("sample_ms: 500", "sample_ms: 1", "session.sample_ms: 1 is outside 10 to 5000"),
             ("gid_index: 3", "gid: 3", "unknown field `gid`"),
+            ("bounds:", "  c: {agent: \"node-c:7471\"}\nbounds:", "unknown field `c`"),
+            ("bounds:", "plain: true\ntls: {ca: ca.pem, identity: me.pem}\nbounds:", "plain: `tls` is given as well"),
+            ("bounds:", "tls: {ca: ca.pem}\nbounds:", "missing field `identity`"),
+            ("sample_ms: 500", "drain_ms: 10001", "session.drain_ms: 10001 is outside 0 to 10000"),
+            ("sample_ms: 500", "storm_pause_percent: 0", "session.storm_pause_percent: 0 is outside 1 to 100"),
             ("gid_index: 3", "gid_index: 300", "invalid value"),
         ];
         for (from, to, expected) in table {

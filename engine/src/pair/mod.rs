@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use kelpie_monitor::{Bounds, Measurement, PerHost};
 use kelpie_spaces::{Host, Workload};
 
-pub use file::{HostSpec, Hosts, PairFile, PairFileError};
+pub use file::{HostSpec, PairFile, PairFileError};
 
+use crate::agent::Security;
 use crate::agent::client::{AgentClient, ClientError};
-use crate::agent::wire::{Reply, Request};
+use crate::agent::steps::Step;
 use crate::host::{GroupEndpoint, HostError, PortReport};
 use crate::readings::measurement;
 use crate::session::{Next, Session, Timing};
@@ -72,7 +73,12 @@ impl PairSubsystem {
     /// # Errors
     /// As `open`.
     pub fn of(file: PairFile) -> Result<Self, PairError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(PairError::Runtime)?;
+        // A thread of its own keeps the connections alive, and closes them, between experiments too.
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .map_err(PairError::Runtime)?;
         let mut agents = Agents { file, clients: PerHost::default() };
         let ports = runtime.block_on(agents.ready(PATIENCE_AT_OPEN)).map_err(PairError::Host)?;
         let bounds = match agents.file.bounds {
@@ -111,10 +117,10 @@ struct Agents {
 impl Agents {
     /// Connects whoever is not connected (any more) and asks both for their ports.
     async fn ready(&mut self, patience: Duration) -> Result<PerHost<PortReport>, MeasureError> {
-        let [a, b] = Host::BOTH.map(|host| (host, self.file.host(host).clone()));
+        let (hosts, security) = (&self.file.hosts, self.file.security());
         let (a, b) = tokio::join!(
-            ready(a.0, &a.1, &mut self.clients.a, patience),
-            ready(b.0, &b.1, &mut self.clients.b, patience),
+            ready(Host::A, &hosts.a, &security, &mut self.clients.a, patience),
+            ready(Host::B, &hosts.b, &security, &mut self.clients.b, patience),
         );
         Ok(PerHost { a: a?, b: b? })
     }
@@ -124,30 +130,43 @@ impl Agents {
         let outcome = self.traffic(workload, timing).await;
         // Something else than "cannot run this" leaves both sides in doubt.
         let clean = matches!(outcome, Ok(_) | Err(MeasureError::Unsupported { .. }));
-        let torn_down = if clean { self.both(|_| Request::TearDown, Reply::into_done).await.map(drop) } else { Ok(()) };
+        let torn_down = if clean {
+            self.both(Step::TearDown, async |_, agent| agent.tear_down().await).await.map(drop)
+        } else {
+            Ok(())
+        };
         if !clean || torn_down.is_err() {
             self.clients = PerHost::default();
         }
         outcome.and_then(|measurement| torn_down.map(|()| measurement))
     }
 
-    async fn traffic(&mut self, workload: &Workload, timing: Timing) -> Result<Measurement, MeasureError> {
-        let ports = PerHost { a: self.file.hosts.a.port(), b: self.file.hosts.b.port() };
-        let set_up = |host: Host| Request::SetUp { host, port: ports.get(host).clone(), workload: workload.clone() };
-        let endpoints = self.both(set_up, Reply::into_endpoints).await?;
-        let peers = |host: Host| Request::Connect { peers: peers_of(host, &endpoints) };
-        self.both(peers, Reply::into_done).await?;
-        self.both(|_| Request::Start, Reply::into_done).await?;
+    async fn traffic(&self, workload: &Workload, timing: Timing) -> Result<Measurement, MeasureError> {
+        let hosts = &self.file.hosts;
+        let set_up =
+            async |host, agent: &AgentClient| agent.set_up(host, hosts.get(host).port.clone(), workload.clone()).await;
+        let endpoints = self.both(Step::SetUp, set_up).await?;
+        let connect = async |host, agent: &AgentClient| agent.connect_to(peers_of(host, &endpoints)).await;
+        self.both(Step::Connect, connect).await?;
+        self.both(Step::Start, async |_, agent| agent.start().await).await?;
         let started = Instant::now();
         let mut session = Session::new(timing);
         while let Next::ReadAt(at) = session.next_step() {
             tokio::time::sleep_until((started + at).into()).await;
-            let reading = self.both(|_| Request::Sample, Reply::into_reading).await?;
+            let reading = self.both(Step::Sample, async |_, agent| agent.sample().await).await?;
             session.reading(started.elapsed(), reading);
         }
-        let last = self.both(|_| Request::Stop { drain_ms: timing.drain_ms }, Reply::into_reading).await?;
+        let last = self.both(Step::Stop, async |_, agent| agent.stop(timing.drain_ms).await).await?;
+        let storm = session.storm().map(ToString::to_string);
         let mut measured = measurement(workload, &session.into_readings());
+        measured.hardware_events.extend(storm);
         for host in Host::BOTH {
+            for group in &last.get(host).groups {
+                for (op, done) in &group.by_op {
+                    let (flow, role) = (group.id.flow, group.id.role);
+                    tracing::debug!(%host, flow, ?role, %op, messages = done.messages, bytes = done.bytes, "in all");
+                }
+            }
             let left = last.get(host).outstanding;
             if left > 0 {
                 measured.hardware_events.push(format!(
@@ -161,25 +180,15 @@ impl Agents {
 
     /// Asks both hosts for a step at once; an error names its host.
     async fn both<T>(
-        &mut self,
-        request: impl Fn(Host) -> Request,
-        take: fn(Reply) -> Option<T>,
+        &self,
+        step: Step,
+        ask: impl AsyncFn(Host, &AgentClient) -> Result<T, ClientError>,
     ) -> Result<PerHost<T>, MeasureError> {
-        let (to_a, to_b) = (request(Host::A), request(Host::B));
-        let (a, b) = tokio::join!(ask(&mut self.clients.a, &to_a, take), ask(&mut self.clients.b, &to_b, take));
-        let named = |host, request: &Request, answer: Result<T, ClientError>| {
-            answer.map_err(|error| failure(host, request.name(), error))
-        };
-        Ok(PerHost { a: named(Host::A, &to_a, a)?, b: named(Host::B, &to_b, b)? })
+        let agent = |host| self.clients.get(host).as_ref().expect("`ready` connected both before any step");
+        let (a, b) = tokio::join!(ask(Host::A, agent(Host::A)), ask(Host::B, agent(Host::B)));
+        let named = |host, answer: Result<T, ClientError>| answer.map_err(|error| failure(host, step.name(), error));
+        Ok(PerHost { a: named(Host::A, a)?, b: named(Host::B, b)? })
     }
-}
-
-async fn ask<T>(
-    client: &mut Option<AgentClient>,
-    request: &Request,
-    take: fn(Reply) -> Option<T>,
-) -> Result<T, ClientError> {
-    client.as_mut().expect("`ready` connected both before any step").ask(request, take).await
 }
 
 /// The endpoints whose peers are on `host`: those of the other host, and its own where a flow is a loopback.
@@ -193,17 +202,17 @@ fn peers_of(host: Host, endpoints: &PerHost<Vec<GroupEndpoint>>) -> Vec<GroupEnd
 async fn ready(
     host: Host,
     spec: &HostSpec,
+    security: &Security,
     client: &mut Option<AgentClient>,
     patience: Duration,
 ) -> Result<PortReport, MeasureError> {
-    let inspect = Request::Inspect { port: spec.port() };
     let started = Instant::now();
     // A connection may have died since its last use; that alone is no failure.
     let was_connected = client.is_some();
     loop {
-        let error = match attempt(spec, client, &inspect).await {
+        let error = match attempt(spec, security, client).await {
             Ok(port) => return Ok(port),
-            Err(ClientError::Host(error)) => return Err(failure(host, inspect.name(), error.into())),
+            Err(ClientError::Host(error)) => return Err(failure(host, Step::Inspect.name(), error.into())),
             Err(error) => error,
         };
         *client = None;
@@ -221,14 +230,14 @@ async fn ready(
 
 async fn attempt(
     spec: &HostSpec,
+    security: &Security,
     slot: &mut Option<AgentClient>,
-    inspect: &Request,
 ) -> Result<PortReport, ClientError> {
     let client = match slot {
         Some(client) => client,
-        None => slot.insert(AgentClient::connect(&spec.agent, &controller_name()).await?),
+        None => slot.insert(AgentClient::connect(&spec.agent, security, &controller_name()).await?),
     };
-    client.ask(inspect, Reply::into_port).await
+    client.inspect(spec.port.clone()).await
 }
 
 /// Who holds an agent, for others to read.

@@ -27,22 +27,21 @@ pub struct Gid {
 /// The GID with this index, or the best one.
 pub fn choose(root: &Path, device: &str, port: u8, wanted: Option<u8>) -> Result<Gid, VerbsError> {
     let dir = root.join(device).join("ports").join(port.to_string());
-    let mut table = table(&dir)?;
-    table.retain(|gid| wanted.is_none_or(|index| gid.index == index));
+    let table = table(&dir, wanted)?;
     table.into_iter().min_by_key(|gid| (gid.rank, gid.index)).ok_or_else(|| VerbsError::NoGid {
         object: format!("{device} port {port}"),
         wanted: wanted.map_or_else(|| "at all".to_owned(), |index| format!("with index {index}")),
     })
 }
 
-/// The entries that hold an address.
-fn table(dir: &Path) -> Result<Vec<Gid>, VerbsError> {
+/// The entries that hold an address; only one is looked at where that one is wanted.
+fn table(dir: &Path, wanted: Option<u8>) -> Result<Vec<Gid>, VerbsError> {
     let gids = dir.join("gids");
     if let Err(source) = fs::metadata(&gids) {
         return Err(VerbsError::Sysfs { path: gids, source });
     }
     let mut table = Vec::new();
-    for index in 0..MOST_GIDS {
+    for index in wanted.map_or(0..MOST_GIDS, |index| index.into()..u16::from(index) + 1) {
         let Ok(text) = fs::read_to_string(gids.join(index.to_string())) else { break };
         let Some(raw) = parse(text.trim()).filter(|raw| *raw != [0; 16]) else { continue };
         let path: PathBuf = dir.join("gid_attrs/types").join(index.to_string());

@@ -59,6 +59,12 @@ impl Cq {
         // SAFETY: the first `count` completions, at most POLL_BATCH, were written.
         Ok(unsafe { std::slice::from_raw_parts(room.0.as_ptr().cast(), count.min(POLL_BATCH)) })
     }
+
+    /// Takes everything that has completed and forgets it, when nothing completes any more.
+    pub fn drain(&self, room: &mut Completions) -> Result<(), VerbsError> {
+        while !self.poll(room)?.is_empty() {}
+        Ok(())
+    }
 }
 
 impl Drop for Cq {

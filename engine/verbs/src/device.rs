@@ -29,6 +29,8 @@ unsafe impl Sync for Context {}
 pub struct PortState {
     /// Largest path MTU. Units: bytes.
     pub active_mtu: u64,
+    /// Longest message. Units: bytes.
+    pub longest_message: u64,
     /// LID; 0 on Ethernet.
     pub lid: u16,
     /// Whether the link layer is Ethernet.
@@ -102,6 +104,8 @@ impl Context {
         }
         Ok(PortState {
             active_mtu: mtu_bytes(attributes.active_mtu),
+            // A driver that does not say is believed to have no limit.
+            longest_message: if attributes.max_msg_sz == 0 { u64::MAX } else { attributes.max_msg_sz.into() },
             lid: attributes.lid,
             // Source: `infiniband/verbs.h`, IBV_LINK_LAYER_ETHERNET.
             is_ethernet: attributes.link_layer == 2,
@@ -174,7 +178,10 @@ impl DeviceList {
         let mut count = 0;
         // SAFETY: the count is a valid place to write to.
         let raw = NonNull::new(unsafe { (library.get_device_list)(&raw mut count) });
-        let raw = raw.ok_or_else(|| VerbsError::last_os_error("ibv_get_device_list", "this host"))?;
+        let raw = raw.ok_or_else(|| match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::ENOSYS) => VerbsError::NoDriver(error),
+            _ => VerbsError::last_os_error("ibv_get_device_list", "this host"),
+        })?;
         Ok(Self { raw, count: usize::try_from(count).unwrap_or(0), library })
     }
 

@@ -21,6 +21,9 @@ pub enum VerbsError {
         #[source]
         source: libloading::Error,
     },
+    /// The kernel has no RDMA core, or none that user space may reach.
+    #[error("no RDMA device: the kernel has no driver for one loaded (the NIC's own, or `modprobe ib_uverbs`)")]
+    NoDriver(#[source] io::Error),
     /// The device is not there.
     #[error("no RDMA device {wanted}; this host has: {found}")]
     NoDevice {
@@ -95,11 +98,48 @@ impl VerbsError {
     }
 }
 
+/// Verbs that make something of which a device has only so much.
+const MAKERS: [&str; 5] = ["ibv_create_cq", "ibv_create_qp", "ibv_create_ah", "ibv_reg_mr", "ibv_reg_dmabuf_mr"];
+
+impl VerbsError {
+    /// Whether device or host ran out of something, so that less of it, or another workload, may work.
+    pub fn is_exhausted(&self) -> bool {
+        let VerbsError::Verb { verb, source, .. } = self else { return false };
+        MAKERS.contains(verb) && matches!(source.raw_os_error(), Some(libc::ENOMEM | libc::ENOSPC))
+    }
+}
+
 impl From<VerbsError> for HostError {
     fn from(error: VerbsError) -> Self {
         match error {
             VerbsError::Unsupported(reason) => HostError::Unsupported(reason),
+            error if error.is_exhausted() => {
+                HostError::Unsupported(format!("a limit of device or host was reached: {}", chain(&error)))
+            }
             error => HostError::Failed(chain(&error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_ran_out_is_unsupported() {
+        let failed = |verb, errno| VerbsError::Verb {
+            verb,
+            object: "a QP".to_owned(),
+            source: io::Error::from_raw_os_error(errno),
+        };
+        for (verb, errno, is_unsupported) in [
+            ("ibv_create_qp", libc::ENOMEM, true),
+            ("ibv_reg_mr", libc::ENOSPC, true),
+            ("ibv_create_qp", libc::EINVAL, false),
+            ("ibv_post_recv", libc::ENOMEM, false),
+        ] {
+            let error = HostError::from(failed(verb, errno));
+            assert_eq!(matches!(error, HostError::Unsupported(_)), is_unsupported, "{verb} {errno}");
         }
     }
 }

@@ -1,50 +1,55 @@
-//! One end of one flow on this host: its memory, CQs and QPs, from creation to traffic.
+//! One end of one flow on this host: its memory and its lanes, from creation to being connected.
 
-use std::sync::Arc;
-
-use kelpie_engine::chain;
-use kelpie_engine::host::{GroupEndpoint, QpEndpoint, RemoteMr};
+use kelpie_engine::host::{GroupEndpoint, RemoteMr};
 use kelpie_engine::plan::{Caps, GroupPlan, Role};
-use kelpie_spaces::QpType;
-use rdma_sys::{ibv_wc, ibv_wc_opcode, ibv_wc_status};
+use kelpie_spaces::{Device, Opcode, QpType};
+use rdma_sys::ibv_atomic_cap;
 
-use crate::address::Gid;
-use crate::cq::{Completions, Cq};
-use crate::device::{PortState, text};
+use crate::ah::LocalPort;
+use crate::device::{Context, PortState};
 use crate::error::VerbsError;
-use crate::memory::Arena;
+use crate::lane::Lane;
 use crate::mr::Mr;
-use crate::pd::Pd;
-use crate::qp::{LocalPort, Qp, RemoteQp};
-use crate::requester::{Memories, Requester, index_of};
-use crate::responder::Responder;
-use crate::rotation::Region;
+use crate::pool::{MrKind, Pool, QpKind};
+use crate::rotation::{Region, Rotation};
 
-/// Packet sequence numbers have 24 bits. Source: IBTA volume 1, section 9.2.
-const PSN_MASK: u32 = 0x00ff_ffff;
+/// QPs that are worth a polling thread. Source: our choice, because a thread keeps about as many queues full.
+const QPS_PER_THREAD: u32 = 4;
 
-/// One end of one flow. Fields are dropped in this order: QPs before CQs and MRs.
+/// One end of one flow. Fields are dropped in this order: QPs before the MRs that they name.
 pub struct Group {
     plan: GroupPlan,
-    qps: Vec<Qp>,
-    cqs: Vec<Arc<Cq>>,
+    lanes: Vec<Lane>,
     mrs: Vec<Mr>,
-    /// Set when connected.
-    pub requester: Option<Requester>,
-    /// Set when connected, where SENDs arrive.
-    pub responder: Option<Responder>,
+    mr_kind: MrKind,
 }
 
 impl Group {
-    /// Creates everything of `plan`.
-    pub fn new(pd: &Arc<Pd>, plan: &GroupPlan) -> Result<Self, VerbsError> {
-        check_limits(pd, plan)?;
-        let cqs = completion_queues(pd, plan)?;
-        let per_cq = (plan.qps as usize).div_ceil(cqs.len());
-        let cq_of = |index: usize| &cqs[index / per_cq];
-        let qps = (0..plan.qps as usize).map(|index| Qp::new(pd, cq_of(index), plan.qp_type, &plan.caps));
-        let qps = qps.collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { mrs: register(pd, plan)?, plan: plan.clone(), qps, cqs, requester: None, responder: None })
+    /// Creates everything of `plan`, in lanes for up to `threads` threads.
+    pub fn new(
+        pool: &mut Pool,
+        plan: &GroupPlan,
+        port: &LocalPort,
+        threads: usize,
+        session: u32,
+    ) -> Result<Self, VerbsError> {
+        check_limits(pool.pd().context(), plan)?;
+        let kind = QpKind { qp_type: plan.qp_type, caps: plan.caps };
+        let most = u32::try_from(pool.pd().context().limits().max_cqe).unwrap_or(0);
+        let by_cq = plan.qps.div_ceil((most / kind.completions()).max(1));
+        let by_threads = (threads as u32).min(plan.qps.div_ceil(QPS_PER_THREAD));
+        let per_lane = plan.qps.div_ceil(by_cq.max(by_threads));
+        let mut lanes = Vec::new();
+        let mut first = 0;
+        while first < plan.qps {
+            let qps = per_lane.min(plan.qps - first);
+            lanes.push(Lane::new(plan.id, pool.take_qps(kind, qps)?, first as usize, qps as usize, session));
+            first += qps;
+        }
+        let mr_kind =
+            MrKind { device: plan.memory.device, size: plan.memory.mr_size.0, huge_pages: port.tuning.huge_pages };
+        let mrs = pool.take_mrs(mr_kind, plan.qps as usize * plan.memory.mrs as usize)?;
+        Ok(Self { plan: plan.clone(), lanes, mrs, mr_kind })
     }
 
     /// What it was made of.
@@ -53,198 +58,106 @@ impl Group {
     }
 
     /// What its peer has to know.
-    pub fn endpoint(&self, gid: &Gid, port: PortState) -> GroupEndpoint {
+    pub fn endpoint(&self, port: &LocalPort, state: PortState) -> GroupEndpoint {
         let per_qp = self.plan.memory.mrs as usize;
-        let is_responder = self.plan.id.role == Role::Responder;
-        let qps = self.qps.iter().enumerate().map(|(index, qp)| QpEndpoint {
-            qpn: qp.number(),
-            psn: first_psn(qp),
-            mrs: if is_responder {
-                let mrs = self.mrs[index * per_qp..][..per_qp].iter().map(Mr::remote);
-                mrs.map(|region| RemoteMr(region.address, region.key)).collect()
-            } else {
-                Vec::new()
-            },
-        });
-        let lid = if port.is_ethernet { 0 } else { port.lid };
-        GroupEndpoint { id: self.plan.id, gid: gid.raw, lid, qps: qps.collect() }
+        let mut qps: Vec<_> = self.lanes.iter().flat_map(Lane::endpoints).collect();
+        if self.plan.id.role == Role::Responder {
+            for (qp, mrs) in qps.iter_mut().zip(self.mrs.chunks(per_qp)) {
+                qp.mrs = mrs.iter().map(Mr::remote).map(|region| RemoteMr(region.address, region.key)).collect();
+            }
+        }
+        GroupEndpoint { id: self.plan.id, gid: port.gid, lid: if state.is_ethernet { 0 } else { state.lid }, qps }
     }
 
     /// Connects every QP to its peer and posts the first receives.
-    pub fn connect(&mut self, local: LocalPort, peer: &GroupEndpoint) -> Result<(), VerbsError> {
-        if peer.qps.len() != self.qps.len() {
-            let (ours, theirs) = (self.qps.len(), peer.qps.len());
-            return Err(VerbsError::Protocol(format!("flow {}: {ours} QPs here, {theirs} there", self.plan.id.flow)));
+    pub fn connect(&mut self, pool: &Pool, port: &LocalPort, peer: &GroupEndpoint) -> Result<(), VerbsError> {
+        let (flow, ours, theirs) = (self.plan.id.flow, self.plan.qps as usize, peer.qps.len());
+        if theirs != ours {
+            return Err(VerbsError::Protocol(format!("flow {flow}: {ours} QPs here, {theirs} there")));
         }
-        for qp in &self.qps {
-            qp.init(local)?;
-        }
-        if let Some(recv) = &self.plan.recv {
-            let memories = self.memories();
-            let mut responder = Responder::new(recv, self.plan.mtu, self.plan.qps, self.plan.caps.recv_wr, memories);
-            let named = |(index, source): (u32, _)| VerbsError::Verb {
-                verb: "ibv_post_recv",
-                object: self.qp_name(index),
-                source,
-            };
-            responder.fill_all(&self.qps).map_err(named)?;
-            self.responder = Some(responder);
-        }
-        for (qp, remote) in self.qps.iter().zip(&peer.qps) {
-            let remote = RemoteQp { gid: peer.gid, lid: peer.lid, qpn: remote.qpn, psn: remote.psn };
-            qp.ready_to_receive(local, &remote, self.plan.mtu)?;
-            qp.ready_to_send(first_psn(qp))?;
-        }
-        if let Some(send) = &self.plan.send {
-            let per_qp = self.plan.remote.mrs as usize;
-            if peer.qps.iter().any(|qp| qp.mrs.len() != per_qp) {
-                let flow = self.plan.id.flow;
-                return Err(VerbsError::Protocol(format!(
-                    "flow {flow}: the peer names other than {per_qp} MRs per QP"
-                )));
-            }
-            let regions = peer.qps.iter().flat_map(|qp| &qp.mrs).map(|mr| Region { address: mr.0, key: mr.1 });
-            let remote = Memories { regions: regions.collect(), per_qp, size: self.plan.remote.mr_size.0 };
-            let (mtu, qps, depth) = (self.plan.mtu, self.plan.qps, self.plan.caps.send_wr);
-            self.requester = Some(Requester::new(send, mtu, qps, depth, self.memories(), remote));
+        let (per_qp, memory) = (self.plan.memory.mrs as usize, self.plan.memory.mr_size.0);
+        let local = Rotation::new(self.mrs.iter().map(Mr::local).collect(), per_qp, memory, self.longest_element());
+        let remote = self.plan.send.is_some().then(|| self.remote_memory(peer)).transpose()?;
+        for lane in &mut self.lanes {
+            lane.connect(pool.pd(), &self.plan, port, peer, (&local, remote.as_ref()))?;
         }
         Ok(())
     }
 
-    fn memories(&self) -> Memories {
-        Memories {
-            regions: self.mrs.iter().map(Mr::local).collect(),
-            per_qp: self.plan.memory.mrs as usize,
-            size: self.plan.memory.mr_size.0,
-        }
+    /// The longest element that is posted here. Units: bytes.
+    fn longest_element(&self) -> u64 {
+        let sent = self.plan.send.iter().flat_map(|send| &send.requests).flat_map(|request| &request.sge);
+        let received = self.plan.recv.iter().flat_map(|recv| &recv.elements);
+        sent.map(|size| size.0).chain(received.copied()).max().unwrap_or(0)
     }
 
-    /// Posts for the first time.
-    pub fn start(&mut self, mut event: impl FnMut(String)) {
-        let flow = self.plan.id.flow;
-        if let Some(requester) = &mut self.requester {
-            requester.fill_all(&self.qps, |index, error| event(post_failed("ibv_post_send", flow, index, error)));
+    /// The peer's memory, as one-sided requests walk through it.
+    fn remote_memory(&self, peer: &GroupEndpoint) -> Result<Rotation, VerbsError> {
+        let (flow, per_qp) = (self.plan.id.flow, self.plan.remote.mrs as usize);
+        if peer.qps.iter().any(|qp| qp.mrs.len() != per_qp) {
+            return Err(VerbsError::Protocol(format!("flow {flow}: the peer names other than {per_qp} MRs per QP")));
         }
+        let regions = peer.qps.iter().flat_map(|qp| &qp.mrs).map(|mr| Region { address: mr.0, key: mr.1 });
+        let requests = self.plan.send.iter().flat_map(|send| &send.requests);
+        let longest = requests.filter(|request| !request.op.is_send()).map(|request| request.message().0).max();
+        Ok(Rotation::new(regions.collect(), per_qp, self.plan.remote.mr_size.0, longest.unwrap_or(0)))
     }
 
-    /// Takes what has completed and posts again; how much that was, and how many queues had run low.
-    pub fn progress(&mut self, room: &mut Completions, post: bool, mut event: impl FnMut(String)) -> (usize, u32) {
-        let mut done = 0;
-        for index in 0..self.cqs.len() {
-            match self.cqs[index].poll(room) {
-                Ok(completions) => {
-                    done += completions.len();
-                    for completion in completions {
-                        completed(&self.plan, &mut self.requester, &mut self.responder, completion, &mut event);
-                    }
-                }
-                Err(error) => event(format!("flow {}: {}", self.plan.id.flow, chain(&error))),
-            }
-        }
-        let flow = self.plan.id.flow;
-        let mut ran_low = 0;
-        if let Some(requester) = &mut self.requester {
-            let failed = |index: u32, error: &std::io::Error| event(post_failed("ibv_post_send", flow, index, error));
-            ran_low = requester.refill(&self.qps, post, failed);
-        }
-        if let Some(responder) = &mut self.responder {
-            responder.refill(&self.qps, |index, error| event(post_failed("ibv_post_recv", flow, index, error)));
-        }
-        (done, ran_low)
+    /// Its lanes, which leave it for the threads that poll them and come back with `give_back`.
+    pub fn take_lanes(&mut self) -> Vec<Lane> {
+        std::mem::take(&mut self.lanes)
     }
 
-    fn qp_name(&self, index: u32) -> String {
-        format!("QP {index} of flow {}", self.plan.id.flow)
+    /// Takes back lanes that traffic has ended on.
+    pub fn give_back(&mut self, lane: Lane) {
+        self.lanes.push(lane);
+    }
+
+    /// Leaves its objects to those who come next.
+    pub fn recycle(self, pool: &mut Pool, room: &mut crate::cq::Completions) {
+        for lane in self.lanes {
+            let (set, used, _requester) = lane.into_parts();
+            pool.put_qps(set, used, room);
+        }
+        pool.put_mrs(self.mr_kind, self.mrs);
     }
 }
 
-fn completed(
-    plan: &GroupPlan,
-    requester: &mut Option<Requester>,
-    responder: &mut Option<Responder>,
-    completion: &ibv_wc,
-    event: &mut impl FnMut(String),
-) {
-    let index = index_of(completion.wr_id);
-    if completion.status != ibv_wc_status::IBV_WC_SUCCESS {
-        let first = match (requester, responder) {
-            (Some(requester), _) => requester.failed(index),
-            (None, Some(responder)) => responder.failed(index),
-            (None, None) => false,
-        };
-        // What was still queued is flushed with it; the first error says why.
-        if first && completion.status != ibv_wc_status::IBV_WC_WR_FLUSH_ERR {
-            event(format!("flow {} {:?}: {}", plan.id.flow, plan.id.role, status(completion.status)));
-        }
-    } else if completion.opcode == ibv_wc_opcode::IBV_WC_RECV {
-        if let Some(responder) = responder {
-            responder.completed(index, completion.byte_len);
-        }
-    } else if let Some(requester) = requester {
-        requester.completed(completion.wr_id);
-    }
-}
-
-fn post_failed(verb: &str, flow: usize, index: u32, error: &std::io::Error) -> String {
-    format!("flow {flow}: {verb} failed for QP {index}: {error}")
-}
-
-fn status(code: ibv_wc_status::Type) -> String {
-    match crate::library::library() {
-        // SAFETY: the function accepts any number and returns a static string.
-        Ok(library) => text(unsafe { (library.wc_status_str)(code) }),
-        Err(_) => format!("completion status {code}"),
-    }
-}
-
-/// A number that differs between QPs and sessions as QP numbers do.
-fn first_psn(qp: &Qp) -> u32 {
-    qp.number().wrapping_mul(0x9e37_79b1) & PSN_MASK
-}
-
-fn check_limits(pd: &Pd, plan: &GroupPlan) -> Result<(), VerbsError> {
-    if plan.qp_type == QpType::Ud {
-        return Err(VerbsError::Unsupported("UD is not supported on real hosts yet".to_owned()));
-    }
-    let limits = pd.context().limits();
-    let Caps { send_wr, recv_wr, send_sge, recv_sge } = plan.caps;
-    let max_sge = limits.max_sge;
+fn check_limits(context: &Context, plan: &GroupPlan) -> Result<(), VerbsError> {
+    let limits = context.limits();
+    let Caps { send_wr, recv_wr, send_sge, recv_sge, .. } = plan.caps;
+    let requests = || plan.send.iter().flat_map(|send| &send.requests);
+    let read_sge =
+        requests().filter(|request| request.op == Opcode::Read).map(|request| request.sge.len() as u32).max();
     let table = [
-        ("work requests in a queue", send_wr.max(recv_wr), limits.max_qp_wr),
-        ("elements in a work request", send_sge.max(recv_sge), max_sge),
-        ("completions in a queue", per_qp_completions(plan), limits.max_cqe),
-        ("QPs", plan.qps, limits.max_qp),
-        ("MRs", plan.qps.saturating_mul(plan.memory.mrs), limits.max_mr),
+        ("work requests in a queue (max_qp_wr)", send_wr.max(recv_wr), limits.max_qp_wr),
+        ("elements in a work request (max_sge)", send_sge.max(recv_sge), limits.max_sge),
+        ("elements in a READ (max_sge_rd)", read_sge.unwrap_or(0), limits.max_sge_rd),
+        ("completions in a queue (max_cqe)", send_wr.saturating_add(recv_wr), limits.max_cqe),
+        ("QPs (max_qp)", plan.qps, limits.max_qp),
+        ("MRs (max_mr)", plan.qps.saturating_mul(plan.memory.mrs), limits.max_mr),
+        ("address handles (max_ah)", if plan.qp_type == QpType::Ud { plan.qps } else { 0 }, limits.max_ah),
     ];
+    let name = context.name();
     for (what, wanted, limit) in table {
         if i64::from(wanted) > i64::from(limit) {
-            let name = pd.context().name();
             return Err(VerbsError::Unsupported(format!("{name} has at most {limit} {what}, not {wanted}")));
         }
     }
+    if matches!(plan.memory.device, Device::Gpu(_)) && plan.send.as_ref().is_some_and(|send| send.inline > 0) {
+        return Err(VerbsError::Unsupported("inline data is copied by the CPU, which cannot read a GPU".to_owned()));
+    }
+    let size = plan.memory.mr_size.0;
+    if size > limits.max_mr_size {
+        let most = limits.max_mr_size;
+        return Err(VerbsError::Unsupported(format!(
+            "{name} has MRs of at most {most} bytes (max_mr_size), not {size}"
+        )));
+    }
+    if limits.atomic_cap == ibv_atomic_cap::IBV_ATOMIC_NONE
+        && let Some(request) = requests().find(|request| request.op.is_atomic())
+    {
+        return Err(VerbsError::Unsupported(format!("{name} cannot {} (atomic_cap is none)", request.op)));
+    }
     Ok(())
-}
-
-/// Completions that one QP can have at a time: when it fails, every posted request completes.
-fn per_qp_completions(plan: &GroupPlan) -> u32 {
-    plan.caps.send_wr.saturating_add(plan.caps.recv_wr)
-}
-
-/// As few CQs as hold all completions of the group.
-fn completion_queues(pd: &Arc<Pd>, plan: &GroupPlan) -> Result<Vec<Arc<Cq>>, VerbsError> {
-    let each = per_qp_completions(plan);
-    let most = u32::try_from(pd.context().limits().max_cqe).unwrap_or(0);
-    let per_cq = (most / each).clamp(1, plan.qps);
-    (0..plan.qps.div_ceil(per_cq)).map(|_| Cq::new(pd.context(), per_cq * each)).collect()
-}
-
-/// The MRs of all QPs, QP after QP, in one mapping.
-fn register(pd: &Arc<Pd>, plan: &GroupPlan) -> Result<Vec<Mr>, VerbsError> {
-    let count = plan.qps as usize * plan.memory.mrs as usize;
-    let too_much = || VerbsError::Unsupported(format!("{count} MRs of {} do not fit", plan.memory.mr_size));
-    let size = usize::try_from(plan.memory.mr_size.0).map_err(|_| too_much())?;
-    // A page between regions of odd size would hide what a device does with them; they only start aligned.
-    let stride = size.checked_next_multiple_of(64).ok_or_else(too_much)?;
-    let arena = Arc::new(Arena::new(plan.memory.device, stride.checked_mul(count).ok_or_else(too_much)?)?);
-    (0..count).map(|index| Mr::new(pd, &arena, index * stride, size)).collect()
 }

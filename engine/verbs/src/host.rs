@@ -1,91 +1,125 @@
 //! The agent's host over libibverbs: the steps of a session in order, each with what it needs from the one before.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use kelpie_engine::host::{GroupEndpoint, HostError, HostReading, Port, PortReport, VerbsHost};
-use kelpie_engine::plan::{HostPlan, Role};
-use kelpie_monitor::sources::{CounterSource, SysfsSource};
+use kelpie_engine::plan::{GroupPlan, HostPlan, Role};
+use kelpie_monitor::sources::{CounterSource, PortSources};
 
-use crate::address::{self, Gid, SYSFS_ROOT};
+use crate::address::{self, SYSFS_ROOT};
+use crate::affinity::cpus_near;
+use crate::ah::LocalPort;
+use crate::cq::Completions;
 use crate::device::{Context, PortState};
 use crate::error::VerbsError;
 use crate::group::Group;
 use crate::library::library;
-use crate::memory::check_budget;
+use crate::memory;
 use crate::pd::Pd;
-use crate::qp::LocalPort;
+use crate::pool::Pool;
 use crate::traffic::Traffic;
+
+/// Most polling threads. Source: our choice, because the fastest NICs take 200 M messages/s and a thread posts 25 M.
+const MOST_THREADS: usize = 8;
+
+/// Asynchronous events of the time between experiments that are read and dropped. Source: our choice, so that it ends.
+const MOST_OLD_EVENTS: usize = 4096;
 
 /// Pause while waiting for outstanding work.
 const DRAIN_STEP: Duration = Duration::from_millis(1);
 
 /// How far a session is.
 enum Stage {
-    /// Nothing is there.
+    /// Nothing is there but what is idle.
     Idle,
     /// QPs exist; connected or not.
     Prepared { groups: Vec<Group>, connected: bool },
-    /// Traffic runs.
-    Running(Traffic),
+    /// Traffic runs, with the groups' lanes.
+    Running { traffic: Traffic, groups: Vec<Group> },
 }
 
-/// A port in use.
+/// A port in use, from a controller's first word to its last.
 struct OpenPort {
-    context: Arc<Context>,
-    gid: Gid,
+    wanted: Port,
+    pool: Pool,
     state: PortState,
     local: LocalPort,
+    counters: PortSources,
+    /// Where polling threads run.
+    cpus: Vec<usize>,
 }
 
 /// This machine, through libibverbs.
 pub struct LibibverbsHost {
-    default: Port,
-    port: Option<OpenPort>,
-    counters: Option<SysfsSource>,
+    /// Device and GID index where a controller names none.
+    default: (Option<String>, Option<u8>),
     stage: Stage,
+    port: Option<OpenPort>,
+    /// Differs between sessions.
+    session: u32,
 }
 
 impl LibibverbsHost {
-    /// This machine; `default` is used where a controller names no device or GID.
+    /// This machine; `device` and `gid_index` are used where a controller names none.
     ///
     /// # Errors
     /// Where libibverbs is not installed.
-    pub fn new(default: Port) -> Result<Self, VerbsError> {
+    pub fn new(device: Option<String>, gid_index: Option<u8>) -> Result<Self, VerbsError> {
         library()?;
-        Ok(Self { default, port: None, counters: None, stage: Stage::Idle })
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Ok(Self { default: (device, gid_index), stage: Stage::Idle, port: None, session: since_epoch.subsec_nanos() })
     }
 
-    fn open(&self, wanted: &Port) -> Result<OpenPort, VerbsError> {
-        let device = wanted.device.as_deref().or(self.default.device.as_deref());
-        let context = Context::open(device)?;
+    /// Opens the port, or looks at it again where it is open.
+    fn open(&mut self, wanted: &Port) -> Result<&mut OpenPort, VerbsError> {
+        let root = Path::new(SYSFS_ROOT);
+        let kept = self.port.take().filter(|open| open.wanted == *wanted);
+        let pool = match kept {
+            Some(open) => open.pool,
+            None => Pool::new(Pd::new(&Context::open(wanted.device.as_deref().or(self.default.0.as_deref()))?)?),
+        };
+        let context = pool.pd().context();
         let state = context.port(wanted.port)?;
-        let index = wanted.gid_index.or(self.default.gid_index);
-        let gid = address::choose(Path::new(SYSFS_ROOT), context.name(), wanted.port, index)?;
-        let local = LocalPort { port: wanted.port, gid_index: gid.index };
-        Ok(OpenPort { context, gid, state, local })
+        let gid = address::choose(root, context.name(), wanted.port, wanted.gid_index.or(self.default.1))?;
+        let local = LocalPort { port: wanted.port, gid_index: gid.index, gid: gid.raw, tuning: wanted.tuning };
+        let counters = PortSources::discover(context.name(), wanted.port.into());
+        let mut cpus = cpus_near(root, context.name());
+        cpus.truncate(MOST_THREADS);
+        Ok(self.port.insert(OpenPort { wanted: wanted.clone(), pool, state, local, counters, cpus }))
     }
 
     fn prepare(&mut self, wanted: &Port, plan: &HostPlan) -> Result<Vec<GroupEndpoint>, VerbsError> {
-        self.reset();
-        let port = self.open(wanted)?;
-        let pinned = plan
-            .groups
-            .iter()
-            .map(|group| u64::from(group.qps) * u64::from(group.memory.mrs).saturating_mul(group.memory.mr_size.0));
-        check_budget(pinned.fold(0, u64::saturating_add))?;
+        let started = Instant::now();
+        self.end_session();
+        self.session = self.session.wrapping_add(1);
+        let (session, port) = (self.session, self.open(wanted)?);
+        // What happened before belongs to no experiment.
+        std::iter::from_fn(|| port.pool.pd().context().event()).take(MOST_OLD_EVENTS).for_each(drop);
         let limit = port.state.active_mtu;
         if let Some(group) = plan.groups.iter().find(|group| group.mtu.bytes() > limit) {
-            let (name, mtu) = (port.context.name(), group.mtu.bytes());
+            let (name, mtu) = (port.pool.pd().context().name(), group.mtu.bytes());
             return Err(VerbsError::Unsupported(format!("{name} has an active MTU of {limit}, below {mtu}")));
         }
-        let pd = Pd::new(&port.context)?;
-        let groups = plan.groups.iter().map(|group| Group::new(&pd, group)).collect::<Result<Vec<_>, _>>()?;
-        let endpoints = groups.iter().map(|group| group.endpoint(&port.gid, port.state)).collect();
-        self.counters = Some(SysfsSource::new(port.context.name(), wanted.port.into()));
-        self.port = Some(port);
+        let longest = port.state.longest_message;
+        let lengths =
+            |group: &GroupPlan| group.send.iter().flat_map(|send| &send.requests).map(|one| one.message().0).max();
+        if let Some(length) = plan.groups.iter().filter_map(lengths).max().filter(|length| *length > longest) {
+            let name = port.pool.pd().context().name();
+            return Err(VerbsError::Unsupported(format!("{name} has messages of up to {longest} bytes, not {length}")));
+        }
+        let counts = |group: &&GroupPlan| memory::is_of_the_host(group.memory.device, wanted.tuning.huge_pages);
+        let pinned = plan.groups.iter().filter(counts).map(GroupPlan::registered_bytes);
+        port.pool.make_room(pinned.fold(0, u64::saturating_add))?;
+        let groups = match create(port, plan, session) {
+            // What is idle may be what is missing.
+            Err(error) if error.is_exhausted() && port.pool.clear() => create(port, plan, session)?,
+            created => created?,
+        };
+        let endpoints = groups.iter().map(|group| group.endpoint(&port.local, port.state)).collect();
+        let made = port.pool.made();
+        tracing::info!(made.qps, made.mrs, milliseconds = started.elapsed().as_millis(), "session is set up");
         self.stage = Stage::Prepared { groups, connected: false };
         Ok(endpoints)
     }
@@ -100,7 +134,7 @@ impl LibibverbsHost {
                 let id = group.plan().id;
                 let peer = peers.iter().find(|peer| peer.id == id.peer());
                 let peer = peer.ok_or_else(|| VerbsError::Protocol(format!("flow {}: no peer was named", id.flow)))?;
-                group.connect(port.local, peer)?;
+                group.connect(&port.pool, &port.local, peer)?;
             }
         }
         *connected = true;
@@ -110,8 +144,11 @@ impl LibibverbsHost {
     fn start_traffic(&mut self) -> Result<(), VerbsError> {
         let Some(port) = &self.port else { return Err(not_running()) };
         match std::mem::replace(&mut self.stage, Stage::Idle) {
-            Stage::Prepared { groups, connected: true } => {
-                self.stage = Stage::Running(Traffic::start(Arc::clone(&port.context), groups)?);
+            Stage::Prepared { mut groups, connected: true } => {
+                let ops = groups.iter().map(|group| (group.plan().id, group.plan().ops())).collect();
+                let lanes = groups.iter_mut().flat_map(Group::take_lanes).collect();
+                let traffic = Traffic::start(port.pool.pd().context(), lanes, &ops, &port.cpus)?;
+                self.stage = Stage::Running { traffic, groups };
                 Ok(())
             }
             other => {
@@ -122,13 +159,15 @@ impl LibibverbsHost {
     }
 
     fn read(&mut self) -> Result<HostReading, VerbsError> {
-        let Stage::Running(traffic) = &self.stage else { return Err(not_running()) };
+        let (Stage::Running { traffic, .. }, Some(port)) = (&self.stage, &mut self.port) else {
+            return Err(not_running());
+        };
         let share = traffic.share();
         share.catch_up();
         let at_nanos = u64::try_from(traffic.started().elapsed().as_nanos()).unwrap_or(u64::MAX);
         let groups = share.counts();
         // Without counters of the port there is still the engine's count: a missing counter is missing.
-        let counters = self.counters.as_mut().and_then(|source| source.read().ok()).unwrap_or_default();
+        let counters = port.counters.read().unwrap_or_default();
         Ok(HostReading {
             at_nanos,
             groups,
@@ -140,7 +179,7 @@ impl LibibverbsHost {
     }
 
     fn drain(&mut self, limit: Duration) -> Result<HostReading, VerbsError> {
-        let Stage::Running(traffic) = &self.stage else { return Err(not_running()) };
+        let Stage::Running { traffic, .. } = &self.stage else { return Err(not_running()) };
         traffic.share().stop_posting();
         let started = Instant::now();
         while traffic.share().outstanding() > 0 && started.elapsed() < limit {
@@ -149,12 +188,33 @@ impl LibibverbsHost {
         self.read()
     }
 
-    fn reset(&mut self) {
-        // Objects before the context they belong to.
-        self.stage = Stage::Idle;
-        self.counters = None;
-        self.port = None;
+    /// Ends traffic and leaves the objects of the session to the next one.
+    fn end_session(&mut self) {
+        let groups = match std::mem::replace(&mut self.stage, Stage::Idle) {
+            Stage::Idle => return,
+            Stage::Prepared { groups, .. } => groups,
+            Stage::Running { traffic, mut groups } => {
+                for lane in traffic.finish() {
+                    let group = groups.iter_mut().find(|group| group.plan().id == lane.id);
+                    group.expect("lanes come from the groups of their session").give_back(lane);
+                }
+                groups
+            }
+        };
+        let Some(port) = &mut self.port else { return };
+        let mut room = Completions::new();
+        // All QPs stop before any memory is given back.
+        for group in groups {
+            group.recycle(&mut port.pool, &mut room);
+        }
+        port.pool.trim();
     }
+}
+
+/// Creates every group of the plan.
+fn create(port: &mut OpenPort, plan: &HostPlan, session: u32) -> Result<Vec<Group>, VerbsError> {
+    let OpenPort { pool, local, cpus, .. } = port;
+    plan.groups.iter().map(|group| Group::new(pool, group, local, cpus.len(), session)).collect()
 }
 
 fn not_running() -> VerbsError {
@@ -163,10 +223,13 @@ fn not_running() -> VerbsError {
 
 impl VerbsHost for LibibverbsHost {
     fn inspect(&mut self, port: &Port) -> Result<PortReport, HostError> {
+        if !matches!(self.stage, Stage::Idle) && self.port.as_ref().is_some_and(|open| open.wanted != *port) {
+            return Err(HostError::Failed("an experiment holds another port".to_owned()));
+        }
         let open = self.open(port)?;
         Ok(PortReport {
-            device: open.context.name().to_owned(),
-            gid_index: open.gid.index,
+            device: open.pool.pd().context().name().to_owned(),
+            gid_index: open.local.gid_index,
             active_mtu: open.state.active_mtu,
         })
     }
@@ -191,7 +254,13 @@ impl VerbsHost for LibibverbsHost {
         Ok(self.drain(drain)?)
     }
 
+    fn recycle(&mut self) {
+        self.end_session();
+    }
+
     fn tear_down(&mut self) {
-        self.reset();
+        // Objects before the device that they belong to.
+        self.stage = Stage::Idle;
+        self.port = None;
     }
 }

@@ -6,15 +6,23 @@
 #[cfg(feature = "rdma")]
 mod address;
 #[cfg(feature = "rdma")]
+mod affinity;
+#[cfg(feature = "rdma")]
+mod ah;
+#[cfg(feature = "rdma")]
 mod cq;
 #[cfg(feature = "rdma")]
 mod device;
 #[cfg(feature = "rdma")]
 mod error;
 #[cfg(feature = "rdma")]
+mod gpu;
+#[cfg(feature = "rdma")]
 mod group;
 #[cfg(feature = "rdma")]
 mod host;
+#[cfg(feature = "rdma")]
+mod lane;
 #[cfg(feature = "rdma")]
 mod library;
 #[cfg(feature = "rdma")]
@@ -22,7 +30,11 @@ mod memory;
 #[cfg(feature = "rdma")]
 mod mr;
 #[cfg(feature = "rdma")]
+mod parallel;
+#[cfg(feature = "rdma")]
 mod pd;
+#[cfg(feature = "rdma")]
+mod pool;
 #[cfg(feature = "rdma")]
 mod qp;
 #[cfg(feature = "rdma")]
@@ -31,6 +43,8 @@ mod requester;
 mod responder;
 #[cfg(feature = "rdma")]
 mod rotation;
+#[cfg(feature = "rdma")]
+mod share;
 #[cfg(feature = "rdma")]
 mod traffic;
 

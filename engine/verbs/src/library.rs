@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use rdma_sys::{
-    ibv_async_event, ibv_comp_channel, ibv_context, ibv_cq, ibv_device, ibv_device_attr, ibv_mr, ibv_pd, ibv_port_attr,
-    ibv_qp, ibv_qp_attr, ibv_qp_init_attr,
+    ibv_ah, ibv_ah_attr, ibv_async_event, ibv_comp_channel, ibv_context, ibv_cq, ibv_device, ibv_device_attr, ibv_mr,
+    ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_init_attr,
 };
 
 use crate::error::VerbsError;
@@ -15,6 +15,8 @@ macro_rules! library {
         /// The functions, by their names without `ibv_`. Source: `infiniband/verbs.h`.
         pub struct Library {
             $(pub $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+            /// Since libibverbs 34; domain, offset, length, address, descriptor, access.
+            pub reg_dmabuf_mr: Option<unsafe extern "C" fn(*mut ibv_pd, u64, usize, u64, c_int, c_int) -> *mut ibv_mr>,
         }
 
         impl Library {
@@ -26,9 +28,11 @@ macro_rules! library {
                     let $name = *unsafe { library.get::<unsafe extern "C" fn($($argument),*) $(-> $result)?>($symbol.as_bytes()) }
                         .map_err(|source| VerbsError::Symbol { symbol: $symbol, source })?;
                 )*
+                // SAFETY: as above.
+                let reg_dmabuf_mr = unsafe { library.get(b"ibv_reg_dmabuf_mr") }.ok().map(|symbol| *symbol);
                 // The functions stay valid for the life of the process.
                 std::mem::forget(library);
-                Ok(Self { $($name,)* })
+                Ok(Self { $($name,)* reg_dmabuf_mr })
             }
         }
     };
@@ -53,6 +57,8 @@ library! {
     create_qp = "ibv_create_qp": fn(*mut ibv_pd, *mut ibv_qp_init_attr) -> *mut ibv_qp;
     modify_qp = "ibv_modify_qp": fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int;
     destroy_qp = "ibv_destroy_qp": fn(*mut ibv_qp) -> c_int;
+    create_ah = "ibv_create_ah": fn(*mut ibv_pd, *mut ibv_ah_attr) -> *mut ibv_ah;
+    destroy_ah = "ibv_destroy_ah": fn(*mut ibv_ah) -> c_int;
     wc_status_str = "ibv_wc_status_str": fn(c_uint) -> *const c_char;
     event_type_str = "ibv_event_type_str": fn(c_uint) -> *const c_char;
 }

@@ -1,13 +1,14 @@
-//! Anonymous memory on a NUMA node, to be registered. Registration is in `mr`.
+//! Memory to be registered: DRAM on a NUMA node, or of a GPU. Registration is in `mr`.
 
 use std::ffi::c_void;
+use std::io;
 use std::path::Path;
 use std::ptr::{NonNull, null_mut};
-use std::{fs, io};
 
 use kelpie_spaces::Device;
 
 use crate::error::VerbsError;
+use crate::gpu::GpuMemory;
 
 /// Where the kernel lists NUMA nodes.
 const NODES: &str = "/sys/devices/system/node";
@@ -16,50 +17,77 @@ const NODES: &str = "/sys/devices/system/node";
 /// Source: our choice, because the host has to live on beside it.
 const PINNED_SHARE: u64 = 2;
 
+/// The default huge page of x86-64 and most of arm64. Units: bytes. Source: `hugetlbpage` in the kernel's admin guide.
+const HUGE_PAGE: usize = 2 << 20;
+
 /// `MPOL_BIND`. Source: `linux/mempolicy.h`.
 const MPOL_BIND: i32 = 2;
 
-/// A mapping.
-pub struct Arena {
+/// Memory that MRs are made of.
+pub enum Arena {
+    /// A mapping of this process.
+    Host(Mapping),
+    /// On a GPU.
+    Gpu(GpuMemory),
+}
+
+impl Arena {
+    /// `length` bytes on `device`, of DRAM in huge pages where asked for.
+    pub fn new(device: Device, length: usize, huge_pages: bool) -> Result<Self, VerbsError> {
+        match device {
+            Device::Dram(node) => Mapping::new(node, length, huge_pages).map(Self::Host),
+            Device::Gpu(index) => GpuMemory::new(index, length).map(Self::Gpu),
+        }
+    }
+
+    /// Address of its first byte.
+    pub fn address(&self) -> u64 {
+        match self {
+            Self::Host(mapping) => mapping.start.as_ptr() as u64,
+            Self::Gpu(memory) => memory.address(),
+        }
+    }
+}
+
+/// An anonymous mapping.
+pub struct Mapping {
     start: NonNull<c_void>,
     length: usize,
 }
 
 // SAFETY: the memory is only read and written by the device and never through Rust references.
-unsafe impl Send for Arena {}
+unsafe impl Send for Mapping {}
 // SAFETY: as above.
-unsafe impl Sync for Arena {}
+unsafe impl Sync for Mapping {}
 
-impl Arena {
-    /// Maps `length` bytes on `device`.
-    pub fn new(device: Device, length: usize) -> Result<Self, VerbsError> {
-        let node = match device {
-            Device::Dram(node) => node,
-            Device::Gpu(_) => {
-                return Err(VerbsError::Unsupported(format!("{device}: GPU memory is not supported yet")));
-            }
-        };
+impl Mapping {
+    fn new(node: u8, length: usize, huge_pages: bool) -> Result<Self, VerbsError> {
         if node > 0 && !Path::new(NODES).join(format!("node{node}")).exists() {
-            return Err(VerbsError::Unsupported(format!("{device}: this host has no NUMA node {node}")));
+            return Err(VerbsError::Unsupported(format!("dram:{node}: this host has no NUMA node {node}")));
         }
-        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let (access, mut flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let mut length = length;
+        if huge_pages {
+            flags |= libc::MAP_HUGETLB | libc::MAP_HUGE_2MB;
+            length = length.checked_next_multiple_of(HUGE_PAGE).unwrap_or(length);
+        }
         // SAFETY: a new anonymous mapping touches no memory of this process.
         let start = unsafe { libc::mmap(null_mut(), length, access, flags, -1, 0) };
         let failed = |operation| VerbsError::Memory { operation, bytes: length, source: io::Error::last_os_error() };
         if start == libc::MAP_FAILED {
-            return Err(failed("mmap"));
+            let error = failed("mmap");
+            return Err(if huge_pages {
+                let reserve = "reserve huge pages in /proc/sys/vm/nr_hugepages";
+                VerbsError::Unsupported(format!("{}: {reserve}", kelpie_engine::chain(&error)))
+            } else {
+                error
+            });
         }
-        let arena = Self { start: NonNull::new(start).ok_or_else(|| failed("mmap"))?, length };
+        let mapping = Self { start: NonNull::new(start).ok_or_else(|| failed("mmap"))?, length };
         if has_several_nodes() {
-            arena.bind(node).map_err(|source| VerbsError::Memory { operation: "mbind", bytes: length, source })?;
+            mapping.bind(node).map_err(|source| VerbsError::Memory { operation: "mbind", bytes: length, source })?;
         }
-        Ok(arena)
-    }
-
-    /// Address of byte `offset`.
-    pub fn at(&self, offset: usize) -> *mut c_void {
-        assert!(offset < self.length, "an offset lies within its arena");
-        self.start.as_ptr().wrapping_byte_add(offset)
+        Ok(mapping)
     }
 
     fn bind(&self, node: u8) -> io::Result<()> {
@@ -73,7 +101,7 @@ impl Arena {
     }
 }
 
-impl Drop for Arena {
+impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: mapped in `new`, unmapped once; every MR in it holds a reference to it and is gone.
         unsafe { libc::munmap(self.start.as_ptr(), self.length) };
@@ -85,20 +113,23 @@ fn has_several_nodes() -> bool {
 }
 
 /// Refuses what would leave the host without memory.
-pub fn check_budget(bytes: u64) -> Result<(), VerbsError> {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    match available(&text) {
-        Some(available) if bytes > available / PINNED_SHARE => Err(VerbsError::Unsupported(format!(
-            "{bytes} bytes of MRs are more than half of the {available} bytes of memory that are available"
-        ))),
-        _ => Ok(()),
+pub fn check_budget(bytes: u64, available: u64) -> Result<(), VerbsError> {
+    if bytes <= available / PINNED_SHARE {
+        return Ok(());
     }
+    Err(VerbsError::Unsupported(format!(
+        "{bytes} bytes of MRs are more than half of the {available} bytes of memory that are available"
+    )))
 }
 
-/// `MemAvailable` in bytes. Source: `proc_meminfo(5)`.
-fn available(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+/// Whether such memory comes out of what the host has available: a GPU has its own, and huge pages are set aside.
+pub fn is_of_the_host(device: Device, huge_pages: bool) -> bool {
+    !huge_pages && matches!(device, Device::Dram(_))
+}
+
+/// Memory that can still be had, where the kernel tells. Units: bytes.
+pub fn available_bytes() -> Option<u64> {
+    kelpie_engine::meminfo::bytes("MemAvailable")
 }
 
 #[cfg(test)]
@@ -106,19 +137,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_budget_is_read_from_meminfo() {
-        assert_eq!(available("MemTotal:  100 kB\nMemAvailable:    50 kB\n"), Some(51_200));
-        assert_eq!(available("MemTotal: 100 kB\n"), None);
-        assert!(matches!(check_budget(u64::MAX), Err(VerbsError::Unsupported(_))));
-        check_budget(4096).expect("a page is there");
+    fn gpus_and_huge_pages_leave_the_host_what_it_has() {
+        for (device, huge_pages, expected) in
+            [(Device::Dram(0), false, true), (Device::Dram(1), true, false), (Device::Gpu(0), false, false)]
+        {
+            assert_eq!(is_of_the_host(device, huge_pages), expected, "{device:?} {huge_pages}");
+        }
+    }
+
+    #[test]
+    fn the_budget_is_half_of_what_is_available() {
+        assert!(matches!(check_budget(4096, 8191), Err(VerbsError::Unsupported(_))));
+        check_budget(4096, 8192).expect("half");
+        assert!(available_bytes() > Some(4096), "a page is there");
     }
 
     #[test]
     fn what_is_not_there_is_unsupported() {
         for device in [Device::Gpu(0), Device::Dram(250)] {
-            assert!(matches!(Arena::new(device, 4096), Err(VerbsError::Unsupported(_))), "{device}");
+            assert!(matches!(Arena::new(device, 4096, false), Err(VerbsError::Unsupported(_))), "{device}");
         }
-        let arena = Arena::new(Device::Dram(0), 8192).expect("two pages");
-        assert_eq!(arena.at(4096) as usize - arena.at(0) as usize, 4096);
+        let arena = Arena::new(Device::Dram(0), 8192, false).expect("two pages");
+        assert_eq!(arena.address() % 4096, 0);
     }
 }

@@ -1,5 +1,6 @@
 //! A memory region.
 
+use std::ffi::c_void;
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -9,11 +10,14 @@ use rdma_sys::{ibv_access_flags, ibv_mr};
 use crate::error::VerbsError;
 use crate::memory::Arena;
 use crate::pd::Pd;
+use crate::qp::remote_access;
 use crate::rotation::Region;
 
 /// `ibv_mr`.
 pub struct Mr {
     raw: NonNull<ibv_mr>,
+    /// Of its first byte, as work requests name it.
+    address: u64,
     pd: Arc<Pd>,
     _arena: Arc<Arena>,
 }
@@ -22,31 +26,40 @@ pub struct Mr {
 unsafe impl Send for Mr {}
 
 impl Mr {
-    /// Registers `length` bytes of `arena` from `offset` for every kind of access.
+    /// Registers `length` bytes of `arena` from `offset` for every kind of access; they lie within it.
     pub fn new(pd: &Arc<Pd>, arena: &Arc<Arena>, offset: usize, length: usize) -> Result<Self, VerbsError> {
-        let access = ibv_access_flags::IBV_ACCESS_LOCAL_WRITE
-            | ibv_access_flags::IBV_ACCESS_REMOTE_WRITE
-            | ibv_access_flags::IBV_ACCESS_REMOTE_READ;
-        let (start, flags) = (arena.at(offset), access.0 as i32);
-        // SAFETY: the range lies in the arena, which outlives the region.
-        let raw = NonNull::new(unsafe { (pd.context().library().reg_mr)(pd.raw(), start, length, flags) });
+        let access = ibv_access_flags::IBV_ACCESS_LOCAL_WRITE | remote_access(pd.context().limits().atomic_cap);
+        let (library, flags) = (pd.context().library(), access.0 as i32);
+        let address = arena.address() + offset as u64;
+        let (verb, raw) = match &**arena {
+            Arena::Host(_) => {
+                // SAFETY: the range lies in the arena, which outlives the region.
+                ("ibv_reg_mr", unsafe { (library.reg_mr)(pd.raw(), address as *mut c_void, length, flags) })
+            }
+            Arena::Gpu(memory) => {
+                let register = library.reg_dmabuf_mr.ok_or_else(|| {
+                    VerbsError::Unsupported("GPU memory needs libibverbs 34 or newer (ibv_reg_dmabuf_mr)".to_owned())
+                })?;
+                // SAFETY: as above; the descriptor is open as long as the arena lives.
+                let raw = unsafe { register(pd.raw(), offset as u64, length, address, memory.descriptor(), flags) };
+                ("ibv_reg_dmabuf_mr", raw)
+            }
+        };
         let object = || format!("{length} bytes on {}; check the memlock limit (ulimit -l)", pd.context().name());
-        let raw = raw.ok_or_else(|| VerbsError::last_os_error("ibv_reg_mr", object()))?;
-        Ok(Self { raw, pd: Arc::clone(pd), _arena: Arc::clone(arena) })
+        let raw = NonNull::new(raw).ok_or_else(|| VerbsError::last_os_error(verb, object()))?;
+        Ok(Self { raw, address, pd: Arc::clone(pd), _arena: Arc::clone(arena) })
     }
 
     /// As own work requests name it.
     pub fn local(&self) -> Region {
         // SAFETY: the region exists.
-        let mr = unsafe { self.raw.as_ref() };
-        Region { address: mr.addr as u64, key: mr.lkey }
+        Region { address: self.address, key: unsafe { self.raw.as_ref() }.lkey }
     }
 
     /// As a peer's work requests name it.
     pub fn remote(&self) -> Region {
         // SAFETY: the region exists.
-        let mr = unsafe { self.raw.as_ref() };
-        Region { address: mr.addr as u64, key: mr.rkey }
+        Region { address: self.address, key: unsafe { self.raw.as_ref() }.rkey }
     }
 }
 

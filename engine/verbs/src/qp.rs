@@ -8,10 +8,11 @@ use std::sync::Arc;
 use kelpie_engine::plan::Caps;
 use kelpie_spaces::{Mtu, QpType};
 use rdma_sys::{
-    ibv_access_flags, ibv_ah_attr, ibv_gid, ibv_global_route, ibv_post_recv, ibv_post_send, ibv_qp, ibv_qp_attr,
-    ibv_qp_attr_mask, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_state, ibv_qp_type, ibv_recv_wr, ibv_send_wr,
+    ibv_access_flags, ibv_atomic_cap, ibv_post_recv, ibv_post_send, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_cap,
+    ibv_qp_init_attr, ibv_qp_state, ibv_qp_type, ibv_recv_wr, ibv_send_wr,
 };
 
+use crate::ah::{LocalPort, RemotePort, address};
 use crate::cq::Cq;
 use crate::error::VerbsError;
 use crate::pd::Pd;
@@ -33,25 +34,11 @@ const MIN_RNR_TIMER: u8 = 12;
 /// READs outstanding on a QP. Source: the most that current devices have (`max_qp_rd_atom`).
 const MOST_READS: i32 = 16;
 
-/// Routers that a packet may pass. Source: the default of perftest.
-const HOP_LIMIT: u8 = 64;
-
-/// The port a QP uses.
-#[derive(Debug, Clone, Copy)]
-pub struct LocalPort {
-    /// Port number.
-    pub port: u8,
-    /// GID index.
-    pub gid_index: u8,
-}
-
 /// The QP it talks to.
 #[derive(Debug, Clone, Copy)]
 pub struct RemoteQp {
-    /// GID of its port.
-    pub gid: [u8; 16],
-    /// LID of its port.
-    pub lid: u16,
+    /// Its port.
+    pub port: RemotePort,
     /// Its number.
     pub qpn: u32,
     /// First packet sequence number that it sends.
@@ -68,6 +55,8 @@ pub struct Qp {
 
 // SAFETY: libibverbs is thread-safe for all calls on a queue pair.
 unsafe impl Send for Qp {}
+// SAFETY: as above.
+unsafe impl Sync for Qp {}
 
 impl Qp {
     /// Creates one whose completions, of both kinds, go to `cq`.
@@ -79,19 +68,29 @@ impl Qp {
         attributes.qp_type = match kind {
             QpType::Rc => ibv_qp_type::IBV_QPT_RC,
             QpType::Uc => ibv_qp_type::IBV_QPT_UC,
-            QpType::Ud => return Err(VerbsError::Unsupported("UD is not supported on real hosts yet".to_owned())),
+            QpType::Ud => ibv_qp_type::IBV_QPT_UD,
         };
         attributes.cap = ibv_qp_cap {
             max_send_wr: caps.send_wr,
             max_recv_wr: caps.recv_wr,
             max_send_sge: caps.send_sge,
             max_recv_sge: caps.recv_sge,
-            max_inline_data: 0,
+            max_inline_data: caps.inline,
         };
         // SAFETY: domain and queue exist; the attributes live through the call.
         let raw = NonNull::new(unsafe { (pd.context().library().create_qp)(pd.raw(), &raw mut attributes) });
         let object = || format!("an {kind} QP with {caps:?} on {}", pd.context().name());
-        let raw = raw.ok_or_else(|| VerbsError::last_os_error("ibv_create_qp", object()))?;
+        let raw = raw.ok_or_else(|| {
+            let error = io::Error::last_os_error();
+            // No attribute of a device says how much it takes inline, so that only trying tells.
+            if caps.inline > 0 && error.raw_os_error() == Some(libc::EINVAL) {
+                let (name, inline) = (pd.context().name(), caps.inline);
+                return VerbsError::Unsupported(format!(
+                    "{name} takes less than {inline} bytes inline (max_inline_data)"
+                ));
+            }
+            VerbsError::Verb { verb: "ibv_create_qp", object: object(), source: error }
+        })?;
         Ok(Self { raw, kind, pd: Arc::clone(pd), _cq: Arc::clone(cq) })
     }
 
@@ -101,48 +100,45 @@ impl Qp {
         unsafe { self.raw.as_ref() }.qp_num
     }
 
-    /// From reset to init: it can take receives.
-    pub fn init(&self, local: LocalPort) -> Result<(), VerbsError> {
+    /// From reset to init: it can take receives; datagrams only with this `qkey`.
+    pub fn init(&self, local: &LocalPort, qkey: u32) -> Result<(), VerbsError> {
         let mut attributes = zeroed();
         attributes.qp_state = ibv_qp_state::IBV_QPS_INIT;
         attributes.port_num = local.port;
-        let access = match self.kind {
-            QpType::Rc => ibv_access_flags::IBV_ACCESS_REMOTE_WRITE | ibv_access_flags::IBV_ACCESS_REMOTE_READ,
-            QpType::Uc | QpType::Ud => ibv_access_flags::IBV_ACCESS_REMOTE_WRITE,
-        };
-        attributes.qp_access_flags = access.0;
-        let mask = ibv_qp_attr_mask::IBV_QP_STATE
-            | ibv_qp_attr_mask::IBV_QP_PKEY_INDEX
-            | ibv_qp_attr_mask::IBV_QP_PORT
-            | ibv_qp_attr_mask::IBV_QP_ACCESS_FLAGS;
+        let mut mask =
+            ibv_qp_attr_mask::IBV_QP_STATE | ibv_qp_attr_mask::IBV_QP_PKEY_INDEX | ibv_qp_attr_mask::IBV_QP_PORT;
+        if self.kind == QpType::Ud {
+            attributes.qkey = qkey;
+            mask |= ibv_qp_attr_mask::IBV_QP_QKEY;
+        } else {
+            attributes.qp_access_flags = match self.kind {
+                QpType::Rc => remote_access(self.pd.context().limits().atomic_cap).0,
+                _ => ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0,
+            };
+            mask |= ibv_qp_attr_mask::IBV_QP_ACCESS_FLAGS;
+        }
         self.modify(attributes, mask, "to INIT")
     }
 
-    /// From init to ready-to-receive: it answers `remote`.
-    pub fn ready_to_receive(&self, local: LocalPort, remote: &RemoteQp, mtu: Mtu) -> Result<(), VerbsError> {
+    /// Back to reset, from wherever it is: nothing is posted and nothing arrives any more.
+    pub fn reset(&self) -> Result<(), VerbsError> {
+        let mut attributes = zeroed();
+        attributes.qp_state = ibv_qp_state::IBV_QPS_RESET;
+        self.modify(attributes, ibv_qp_attr_mask::IBV_QP_STATE, "to RESET")
+    }
+
+    /// From init to ready-to-receive: it answers `remote`, datagrams from anyone.
+    pub fn ready_to_receive(&self, local: &LocalPort, remote: &RemoteQp, mtu: Mtu) -> Result<(), VerbsError> {
         let mut attributes = zeroed();
         attributes.qp_state = ibv_qp_state::IBV_QPS_RTR;
+        if self.kind == QpType::Ud {
+            return self.modify(attributes, ibv_qp_attr_mask::IBV_QP_STATE, "to RTR");
+        }
         // Source: `infiniband/verbs.h`, `enum ibv_mtu`: 1 is 256, 5 is 4096.
         attributes.path_mtu = mtu.bytes().ilog2() - 7;
         attributes.dest_qp_num = remote.qpn;
         attributes.rq_psn = remote.psn;
-        let is_global = remote.lid == 0;
-        let ah = ibv_ah_attr {
-            grh: ibv_global_route {
-                dgid: ibv_gid { raw: remote.gid },
-                flow_label: 0,
-                sgid_index: local.gid_index,
-                hop_limit: HOP_LIMIT,
-                traffic_class: 0,
-            },
-            dlid: remote.lid,
-            sl: 0,
-            src_path_bits: 0,
-            static_rate: 0,
-            is_global: u8::from(is_global),
-            port_num: local.port,
-        };
-        attributes.ah_attr = ah;
+        attributes.ah_attr = address(local, &remote.port);
         let mut mask = ibv_qp_attr_mask::IBV_QP_STATE
             | ibv_qp_attr_mask::IBV_QP_AV
             | ibv_qp_attr_mask::IBV_QP_PATH_MTU
@@ -216,6 +212,12 @@ impl Drop for Qp {
             tracing::warn!(error = %io::Error::from_raw_os_error(status.abs()), "ibv_destroy_qp failed");
         }
     }
+}
+
+/// Every remote access that a device with these atomics offers.
+pub fn remote_access(atomics: ibv_atomic_cap::Type) -> ibv_access_flags {
+    let plain = ibv_access_flags::IBV_ACCESS_REMOTE_WRITE | ibv_access_flags::IBV_ACCESS_REMOTE_READ;
+    if atomics == ibv_atomic_cap::IBV_ATOMIC_NONE { plain } else { plain | ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC }
 }
 
 fn zeroed() -> ibv_qp_attr {

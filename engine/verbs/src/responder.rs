@@ -1,62 +1,73 @@
-//! The receiving side of a group: chains of receive requests, reposted a batch at a time, and what arrived.
+//! The receiving side of a lane: chains of receive requests, reposted a batch at a time, and what arrived.
 
 use std::ptr::null_mut;
 
 use kelpie_engine::host::Count;
-use kelpie_engine::plan::RecvPlan;
-use kelpie_spaces::Mtu;
-use rdma_sys::{ibv_recv_wr, ibv_sge};
+use kelpie_engine::plan::{GRH_SIZE, RecvPlan};
+use kelpie_spaces::{Mtu, Opcode, QpType};
+use rdma_sys::{ibv_recv_wr, ibv_sge, ibv_wc, ibv_wc_flags, ibv_wc_opcode};
 
 use crate::qp::Qp;
-use crate::requester::Memories;
-use crate::rotation::Rotation;
+use crate::requester::{OPCODES, index_of};
+use crate::rotation::{Place, Rotation};
 
 /// One QP's progress.
 #[derive(Clone, Default)]
 struct Queue {
     /// Room in the receive queue. Units: work requests.
     free: u32,
-    memory: Rotation,
+    place: Place,
     is_dead: bool,
 }
 
-/// Receiving for all QPs of a group.
+/// Receiving for all QPs of a lane.
 pub struct Responder {
-    lengths: Vec<u32>,
     batch: u32,
     mtu: Mtu,
-    memories: Memories,
+    /// What arrives before the payload. Units: bytes.
+    header: u32,
+    memory: Rotation,
     queues: Vec<Queue>,
     touched: Vec<u32>,
-    count: Count,
+    counts: [Count; OPCODES],
     chain: Vec<ibv_recv_wr>,
     elements: Vec<ibv_sge>,
+    width: usize,
 }
 
 // SAFETY: the raw pointers are those of the chain into its own vectors; they move with it.
 unsafe impl Send for Responder {}
 
 impl Responder {
-    /// For `qps` QPs whose receive queues have room for `depth`.
-    pub fn new(plan: &RecvPlan, mtu: Mtu, qps: u32, depth: u32, memories: Memories) -> Self {
-        let batch = plan.batch as usize;
-        let empty = || ibv_recv_wr { wr_id: 0, next: null_mut(), sg_list: null_mut(), num_sge: 0 };
+    /// For `qps` QPs of this kind whose receive queues have room for `depth`.
+    pub fn new(plan: &RecvPlan, kind: QpType, mtu: Mtu, qps: u32, depth: u32, memory: Rotation) -> Self {
+        let (batch, width) = (plan.batch as usize, plan.elements.len());
+        let element = |length: &u64| ibv_sge { addr: 0, length: *length as u32, lkey: 0 };
+        let mut elements: Vec<ibv_sge> = plan.elements.iter().map(element).cycle().take(batch * width).collect();
+        let (first, start) = (elements.as_mut_ptr(), |position: usize| position * width);
+        let request = |position: usize| ibv_recv_wr {
+            wr_id: 0,
+            next: null_mut(),
+            sg_list: first.wrapping_add(start(position)),
+            num_sge: width as i32,
+        };
         Self {
-            lengths: plan.elements.iter().map(|length| *length as u32).collect(),
             batch: plan.batch,
             mtu,
-            memories,
+            header: if kind == QpType::Ud { GRH_SIZE as u32 } else { 0 },
+            memory,
             queues: vec![Queue { free: depth, ..Queue::default() }; qps as usize],
             touched: Vec::with_capacity(qps as usize),
-            count: Count::default(),
-            chain: (0..batch).map(|_| empty()).collect(),
-            elements: vec![ibv_sge { addr: 0, length: 0, lkey: 0 }; batch * plan.elements.len()],
+            counts: [Count::default(); OPCODES],
+            chain: (0..batch).map(request).collect(),
+            elements,
+            width,
         }
     }
 
-    /// Received messages.
-    pub fn count(&self) -> Count {
-        self.count
+    /// Received messages by operation, `Opcode as usize`.
+    pub fn counts(&self) -> &[Count; OPCODES] {
+        &self.counts
     }
 
     /// Posts as much as the queues hold, the last chain shorter where the depth is no multiple of the batch.
@@ -71,10 +82,13 @@ impl Responder {
     }
 
     /// Takes a received message.
-    pub fn completed(&mut self, index: u32, bytes: u32) {
-        self.count.messages += 1;
-        self.count.bytes += u64::from(bytes);
-        self.count.packets += u64::from(bytes).div_ceil(self.mtu.bytes()).max(1);
+    pub fn completed(&mut self, completion: &ibv_wc) {
+        let bytes = u64::from(completion.byte_len.saturating_sub(self.header));
+        let count = &mut self.counts[op_of(completion) as usize];
+        count.messages += 1;
+        count.bytes += bytes;
+        count.packets += bytes.div_ceil(self.mtu.bytes()).max(1);
+        let index = index_of(completion.wr_id);
         let queue = &mut self.queues[index as usize];
         queue.free += 1;
         if queue.free == self.batch {
@@ -100,25 +114,109 @@ impl Responder {
     }
 
     fn post(&mut self, index: u32, qp: &Qp, length: u32) -> Result<(), std::io::Error> {
+        self.prepare(index, length);
+        // SAFETY: `prepare` ended the chain, whose requests point at elements of this responder, which outlive the call.
+        unsafe { qp.post_recv(self.chain.as_mut_ptr()) }?;
+        self.queues[index as usize].free -= length;
+        Ok(())
+    }
+
+    /// Writes a chain of the first `length` requests for a QP.
+    fn prepare(&mut self, index: u32, length: u32) {
         let queue = &mut self.queues[index as usize];
-        let regions = self.memories.of(index);
-        let width = self.lengths.len();
         let last = length as usize - 1;
+        for element in &mut self.elements[..length as usize * self.width] {
+            (element.addr, element.lkey) = self.memory.next(index as usize, &mut queue.place);
+        }
         let first = self.chain.as_mut_ptr();
         for (position, request) in self.chain[..=last].iter_mut().enumerate() {
-            let elements = &mut self.elements[position * width..][..width];
-            for (element, &length) in elements.iter_mut().zip(&self.lengths) {
-                let (addr, lkey) = queue.memory.next(regions, self.memories.size, length.into());
-                *element = ibv_sge { addr, length, lkey };
-            }
             request.wr_id = index.into();
-            request.sg_list = elements.as_mut_ptr();
-            request.num_sge = width as i32;
             request.next = if position == last { null_mut() } else { first.wrapping_add(position + 1) };
         }
-        // SAFETY: the chain was ended above and points at elements of this responder, which outlive the call.
-        unsafe { qp.post_recv(first) }?;
-        queue.free -= length;
-        Ok(())
+    }
+}
+
+/// Which operation a receive completion tells of.
+fn op_of(completion: &ibv_wc) -> Opcode {
+    if completion.opcode == ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM {
+        Opcode::WriteWithImm
+    } else if completion.wc_flags & ibv_wc_flags::IBV_WC_WITH_IMM.0 != 0 {
+        Opcode::SendWithImm
+    } else {
+        Opcode::Send
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::MaybeUninit;
+
+    use super::*;
+    use crate::rotation::Region;
+
+    fn responder(kind: QpType, elements: Vec<u64>) -> Responder {
+        let plan = RecvPlan { batch: 3, elements, ops: vec![Opcode::Send] };
+        let regions = (0..2).map(|index| Region { address: index * 0x1_0000, key: index as u32 }).collect();
+        let mtu = Mtu::try_from(1024).expect("an MTU");
+        Responder::new(&plan, kind, mtu, 1, 4, Rotation::new(regions, 2, 8192, 4096))
+    }
+
+    /// Address, length and key of each element.
+    type Elements = Vec<(u64, u32, u32)>;
+
+    fn walk(responder: &Responder) -> Vec<Elements> {
+        let mut seen = Vec::new();
+        let mut next: *const ibv_recv_wr = responder.chain.as_ptr();
+        while !next.is_null() {
+            // SAFETY: the chain was prepared and lives in `responder`.
+            let request = unsafe { &*next };
+            let of = |at: usize| {
+                // SAFETY: as above, for its elements.
+                let element = unsafe { &*request.sg_list.add(at) };
+                (element.addr, element.length, element.lkey)
+            };
+            seen.push((0..request.num_sge as usize).map(of).collect());
+            next = request.next;
+        }
+        seen
+    }
+
+    #[test]
+    fn every_element_of_the_receive_vector_is_posted_over_mrs_in_turn() {
+        let mut responder = responder(QpType::Rc, vec![4096, 100]);
+        responder.prepare(0, 3);
+        let expected = [0, 4096, 0].map(|at| vec![(at, 4096, 0), (0x1_0000 + at, 100, 1)]);
+        assert_eq!(walk(&responder), expected);
+        responder.prepare(0, 2);
+        assert_eq!(walk(&responder).len(), 2, "a short chain ends where it should");
+        responder.prepare(0, 3);
+        assert_eq!(walk(&responder).len(), 3, "and the next is whole again");
+    }
+
+    #[test]
+    fn where_only_immediates_arrive_receives_are_empty() {
+        let mut responder = responder(QpType::Rc, Vec::new());
+        responder.prepare(0, 3);
+        assert_eq!(walk(&responder), vec![Elements::new(); 3]);
+    }
+
+    #[test]
+    fn what_arrived_is_counted_by_operation_without_the_header() {
+        let mut responder = responder(QpType::Ud, vec![1064]);
+        responder.queues[0].free = 0;
+        let (recv, rdma) = (ibv_wc_opcode::IBV_WC_RECV, ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM);
+        let imm = ibv_wc_flags::IBV_WC_WITH_IMM.0;
+        for (opcode, flags, byte_len) in [(recv, 0, 1064), (recv, imm, 104), (rdma, imm, 2088)] {
+            // SAFETY: all fields are integers and unions of them, for which zero is valid.
+            let mut completion: ibv_wc = unsafe { MaybeUninit::zeroed().assume_init() };
+            (completion.opcode, completion.wc_flags, completion.byte_len) = (opcode, flags, byte_len);
+            responder.completed(&completion);
+        }
+        let seen = [Opcode::Send, Opcode::SendWithImm, Opcode::WriteWithImm].map(|op| responder.counts()[op as usize]);
+        assert_eq!(
+            seen.map(|count| (count.messages, count.bytes, count.packets)),
+            [(1, 1024, 1), (1, 64, 1), (1, 2048, 2)]
+        );
+        assert_eq!(responder.touched, [0], "a batch may be posted again");
     }
 }

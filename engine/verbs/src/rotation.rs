@@ -1,4 +1,4 @@
-//! Which MR, and where in it, the next element lies: MRs in turn, and through each MR as its turns come round. Pure.
+//! Which MR, and where in it, the next element lies: MRs in turn, and a place further with every round. Pure.
 
 /// A cache line, so that no element shares one with its neighbour. Units: bytes.
 const ALIGNMENT: u64 = 64;
@@ -12,21 +12,52 @@ pub struct Region {
     pub key: u32,
 }
 
-/// The turns of one QP through its MRs.
+/// How far a QP is on its way through its MRs.
 #[derive(Debug, Clone, Copy, Default)]
+pub struct Place {
+    region: usize,
+    offset: u64,
+}
+
+/// The MRs of some QPs of one side, equally many each, QP after QP.
+#[derive(Debug, Clone)]
 pub struct Rotation {
-    turn: u64,
+    regions: Vec<Region>,
+    per_qp: usize,
+    /// From one place in an MR to the next. Units: bytes.
+    stride: u64,
+    /// Where the first place begins again. Units: bytes.
+    end: u64,
 }
 
 impl Rotation {
-    /// Address and key for the next `length` bytes; every region has `size` bytes, `length` at most.
-    pub fn next(&mut self, regions: &[Region], size: u64, length: u64) -> (u64, u32) {
-        let count = regions.len() as u64;
-        let (lap, region) = (self.turn / count, regions[(self.turn % count) as usize]);
-        self.turn += 1;
-        let stride = length.next_multiple_of(ALIGNMENT);
-        let places = (size / stride).max(1);
-        (region.address + (lap % places) * stride, region.key)
+    /// Over `regions` of `size` bytes, for elements of up to `longest`, which is no more than that.
+    pub fn new(regions: Vec<Region>, per_qp: usize, size: u64, longest: u64) -> Self {
+        let stride = longest.max(1).next_multiple_of(ALIGNMENT);
+        let places = size.saturating_sub(longest) / stride + 1;
+        Self { regions, per_qp, stride, end: places * stride }
+    }
+
+    /// The same for QPs `first` to `first + qps` alone.
+    pub fn part(&self, first: usize, qps: usize) -> Self {
+        let regions = self.regions[first * self.per_qp..][..qps * self.per_qp].to_vec();
+        Self { regions, ..*self }
+    }
+
+    /// Address and key for the next element of a QP.
+    #[inline]
+    pub fn next(&self, qp: usize, place: &mut Place) -> (u64, u32) {
+        let region = self.regions[qp * self.per_qp + place.region];
+        let address = region.address + place.offset;
+        place.region += 1;
+        if place.region == self.per_qp {
+            place.region = 0;
+            place.offset += self.stride;
+            if place.offset == self.end {
+                place.offset = 0;
+            }
+        }
+        (address, region.key)
     }
 }
 
@@ -34,23 +65,32 @@ impl Rotation {
 mod tests {
     use super::*;
 
-    #[test]
-    fn mrs_take_turns_and_each_is_walked_through() {
-        let regions = [Region { address: 0, key: 1 }, Region { address: 10_000, key: 2 }];
-        let mut rotation = Rotation::default();
-        let places: Vec<(u64, u32)> = (0..6).map(|_| rotation.next(&regions, 4096, 2000)).collect();
-        assert_eq!(places, [(0, 1), (10_000, 2), (2048, 1), (12_048, 2), (0, 1), (10_000, 2)]);
+    fn regions(count: u64) -> Vec<Region> {
+        (0..count).map(|index| Region { address: index * 10_000, key: index as u32 }).collect()
     }
 
     #[test]
-    fn nothing_leaves_its_mr() {
-        for (size, lengths) in [(64, vec![64, 1, 63]), (100, vec![100, 37]), (4096, vec![4096, 4000, 1, 65, 2048])] {
-            let regions = [Region { address: 0, key: 0 }];
-            let mut rotation = Rotation::default();
-            for length in lengths.iter().cycle().take(200) {
-                let (address, _) = rotation.next(&regions, size, *length);
-                assert!(address + length <= size, "{length} at {address} of {size}");
-            }
+    fn mrs_take_turns_and_each_is_walked_through() {
+        let rotation = Rotation::new(regions(4), 2, 4096, 2000);
+        let mut place = Place::default();
+        let places: Vec<(u64, u32)> = (0..6).map(|_| rotation.next(1, &mut place)).collect();
+        assert_eq!(places, [(20_000, 2), (30_000, 3), (22_048, 2), (32_048, 3), (20_000, 2), (30_000, 3)]);
+        let mut place = Place::default();
+        assert_eq!(rotation.part(1, 1).next(0, &mut place), (20_000, 2), "a part begins with its own first QP");
+    }
+
+    #[test]
+    fn every_place_is_used_and_nothing_leaves_its_mr() {
+        for (size, longest, places) in
+            [(64, 64, 1), (100, 100, 1), (4096, 4096, 1), (4096, 65, 32), (4096, 1, 64), (164, 100, 1), (228, 100, 2)]
+        {
+            let rotation = Rotation::new(regions(1), 1, size, longest);
+            let mut place = Place::default();
+            let mut seen: Vec<u64> = (0..2 * places).map(|_| rotation.next(0, &mut place).0).collect();
+            assert!(seen.iter().all(|address| address + longest <= size), "{longest} of {size}: {seen:?}");
+            seen.sort_unstable();
+            seen.dedup();
+            assert_eq!(seen.len(), places, "{longest} of {size}");
         }
     }
 }

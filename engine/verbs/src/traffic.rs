@@ -1,175 +1,81 @@
-//! The thread that keeps queues full and counts completions, and what it shares with whoever reads them.
+//! The threads that keep queues full and count completions, each for some lanes, near the NIC.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use std::{iter, thread};
 
-use kelpie_engine::host::{Count, GroupCount};
 use kelpie_engine::plan::GroupId;
 use kelpie_spaces::Opcode;
 
+use crate::affinity::pin;
 use crate::cq::Completions;
 use crate::device::Context;
 use crate::error::VerbsError;
-use crate::group::Group;
-use crate::requester::OPCODES;
+use crate::lane::Lane;
+use crate::share::{Share, ThreadShare};
 
-/// Different events that are kept. Source: our choice, because one cause shows up as a handful.
-const MOST_EVENTS: usize = 32;
+/// Passes without a completion after which a polling thread lets others run.
+/// Source: our choice, because a NIC completes within microseconds.
+const SPINS: u32 = 64;
 
-/// Passes without a completion after which the thread gives way, and then sleeps, on a host with CPUs to spare.
-/// Source: our choice, because a NIC completes within microseconds and a sleep takes tens of them.
-const PATIENT: Patience = Patience { yield_after: 64, sleep_after: 4096 };
+/// Sleep on a host with one CPU, whose kernel needs it to move packets.
+/// Source: our choice; in the lab neither 16 yields before it nor sleeps up to eight times as long moved more messages.
+const NAP: Duration = Duration::from_micros(50);
 
-/// The same on a host with one CPU, whose kernel needs it to move packets: a busy poller would starve it.
-const MODEST: Patience = Patience { yield_after: 0, sleep_after: 1 };
-
-/// A sleep. Units: microseconds.
-const SLEEP: Duration = Duration::from_micros(50);
+/// Sleep where nothing can complete. Source: our choice, because whoever reads counts waits for it.
+const SLEEP: Duration = Duration::from_millis(1);
 
 /// How often asynchronous events are looked for.
 const EVENT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Longest wait for the thread to count what has completed; a slow pass is some milliseconds.
-const CATCH_UP_LIMIT: Duration = Duration::from_millis(200);
+/// Passes after which the clock is looked at whether or not there is a need.
+const PASSES: u32 = 64;
 
-/// Completed work of one group, written by the thread after each pass.
-struct GroupShare {
-    id: GroupId,
-    /// Messages, bytes, packets; by operation at a requester, for SEND alone at a responder.
-    values: Vec<(Opcode, [AtomicU64; 3])>,
-}
+/// Asynchronous events taken at a time.
+const MOST_EVENTS: usize = 32;
 
-/// What thread and readers share.
-pub struct Share {
-    groups: Vec<GroupShare>,
-    queue_full_nanos: AtomicU64,
-    outstanding: AtomicU64,
-    stop_posting: AtomicBool,
-    quit: AtomicBool,
-    /// Passes that readers asked to be waited for, and those of them that are done.
-    asked: AtomicU64,
-    answered: AtomicU64,
-    events: Mutex<Vec<String>>,
-}
-
-impl Share {
-    fn new(groups: &[Group]) -> Self {
-        let of = |group: &Group| {
-            let plan = group.plan();
-            let posts = |op: &Opcode| {
-                plan.send.as_ref().is_some_and(|send| send.requests.iter().any(|request| request.op == *op))
-            };
-            let receives = plan.recv.is_some().then_some(Opcode::Send);
-            let ops = OPCODES.into_iter().filter(posts).chain(receives);
-            GroupShare { id: plan.id, values: ops.map(|op| (op, [const { AtomicU64::new(0) }; 3])).collect() }
-        };
-        Self {
-            groups: groups.iter().map(of).collect(),
-            queue_full_nanos: AtomicU64::new(0),
-            outstanding: AtomicU64::new(0),
-            stop_posting: AtomicBool::new(false),
-            quit: AtomicBool::new(false),
-            asked: AtomicU64::new(0),
-            answered: AtomicU64::new(0),
-            events: Mutex::new(Vec::new()),
-        }
-    }
-
-    fn publish(&self, groups: &[Group]) {
-        let mut outstanding = 0;
-        for (group, share) in groups.iter().zip(&self.groups) {
-            for (op, values) in &share.values {
-                let count = match (&group.requester, &group.responder) {
-                    (Some(requester), _) => {
-                        OPCODES.iter().position(|known| known == op).map(|slot| requester.counts()[slot])
-                    }
-                    (None, Some(responder)) => Some(responder.count()),
-                    (None, None) => None,
-                };
-                let Count { messages, bytes, packets } = count.unwrap_or_default();
-                for (value, new) in values.iter().zip([messages, bytes, packets]) {
-                    value.store(new, Ordering::Relaxed);
-                }
-            }
-            outstanding += group.requester.as_ref().map_or(0, crate::requester::Requester::outstanding);
-        }
-        self.outstanding.store(outstanding, Ordering::Release);
-    }
-
-    fn event(&self, text: String) {
-        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        if events.len() < MOST_EVENTS && !events.contains(&text) {
-            events.push(text);
-        }
-    }
-
-    /// Waits until everything that has completed by now is counted, so that counters of the port that are read next
-    /// speak of the same moment.
-    pub fn catch_up(&self) {
-        let ticket = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
-        let started = Instant::now();
-        while self.answered.load(Ordering::Acquire) < ticket && started.elapsed() < CATCH_UP_LIMIT {
-            thread::sleep(SLEEP);
-        }
-    }
-
-    /// Completed work.
-    pub fn counts(&self) -> Vec<GroupCount> {
-        let of = |values: &[AtomicU64; 3]| {
-            let [messages, bytes, packets] = values.each_ref().map(|value| value.load(Ordering::Relaxed));
-            Count { messages, bytes, packets }
-        };
-        let by_op = |share: &GroupShare| -> BTreeMap<Opcode, Count> {
-            share.values.iter().map(|(op, values)| (*op, of(values))).collect()
-        };
-        self.groups.iter().map(|share| GroupCount { id: share.id, by_op: by_op(share) }).collect()
-    }
-
-    /// Time in which the requesters' send queues were kept full. Units: nanoseconds.
-    pub fn queue_full_nanos(&self) -> u64 {
-        self.queue_full_nanos.load(Ordering::Relaxed)
-    }
-
-    /// Posted by requesters and not completed. Units: work requests.
-    pub fn outstanding(&self) -> u64 {
-        self.outstanding.load(Ordering::Acquire)
-    }
-
-    /// What went wrong so far.
-    pub fn events(&self) -> Vec<String> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// No further requests; those outstanding and all receives go on.
-    pub fn stop_posting(&self) {
-        self.stop_posting.store(true, Ordering::Release);
-    }
-}
-
-/// Running traffic. Dropping it ends the thread and destroys the groups.
+/// Running traffic. Dropping it ends the threads and destroys what they had.
 pub struct Traffic {
     share: Arc<Share>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<Vec<Lane>>>,
     started: Instant,
 }
 
 impl Traffic {
-    /// Starts the thread for these connected groups.
-    pub fn start(context: Arc<Context>, groups: Vec<Group>) -> Result<Self, VerbsError> {
-        let share = Arc::new(Share::new(&groups));
-        let of_thread = Arc::clone(&share);
-        let thread = thread::Builder::new()
-            .name("traffic".to_owned())
-            .spawn(move || run(&of_thread, &context, groups))
-            .map_err(VerbsError::Thread)?;
-        Ok(Self { share, thread: Some(thread), started: Instant::now() })
+    /// Starts a thread on each of `cpus` for these connected lanes, or fewer where there are fewer lanes.
+    pub fn start(
+        context: &Arc<Context>,
+        lanes: Vec<Lane>,
+        ops: &BTreeMap<GroupId, Vec<Opcode>>,
+        cpus: &[usize],
+    ) -> Result<Self, VerbsError> {
+        let count = cpus.len().min(lanes.len()).max(1);
+        let mut shares: Vec<Vec<Lane>> = iter::repeat_with(Vec::new).take(count).collect();
+        for (index, lane) in lanes.into_iter().enumerate() {
+            shares[index % count].push(lane);
+        }
+        let share = Arc::new(Share::new(shares.iter().map(|lanes| ThreadShare::new(lanes, ops)).collect()));
+        let mut traffic = Self { share, threads: Vec::with_capacity(count), started: Instant::now() };
+        for (index, lanes) in shares.into_iter().enumerate() {
+            let (share, cpu) = (Arc::clone(&traffic.share), cpus.get(index).copied());
+            // One of them looks after the device.
+            let context = (index == 0).then(|| Arc::clone(context));
+            let run = move || {
+                if let Some(Err(error)) = cpu.map(pin) {
+                    tracing::warn!(%error, "a traffic thread is not pinned");
+                }
+                Poller { share: &share, own: &share.threads[index], lanes, context }.run()
+            };
+            let thread = thread::Builder::new().name(format!("traffic-{index}")).spawn(run);
+            // On an error what has started ends with `traffic`.
+            traffic.threads.push(thread.map_err(VerbsError::Thread)?);
+        }
+        Ok(traffic)
     }
 
-    /// What the thread shares.
+    /// What the threads share.
     pub fn share(&self) -> &Share {
         &self.share
     }
@@ -178,78 +84,125 @@ impl Traffic {
     pub fn started(&self) -> Instant {
         self.started
     }
+
+    /// Ends the threads; the lanes, unless a thread panicked and took its own with it.
+    pub fn finish(mut self) -> Vec<Lane> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Vec<Lane> {
+        self.share.quit();
+        let mut lanes = Vec::new();
+        for thread in self.threads.drain(..) {
+            if let Ok(own) = thread.join() {
+                lanes.extend(own);
+            } else {
+                tracing::error!("a traffic thread panicked");
+            }
+        }
+        lanes
+    }
 }
 
 impl Drop for Traffic {
     fn drop(&mut self) {
-        self.share.quit.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the traffic thread panicked");
+        self.end();
+    }
+}
+
+/// One thread's work.
+struct Poller<'a> {
+    share: &'a Share,
+    own: &'a ThreadShare,
+    lanes: Vec<Lane>,
+    context: Option<Arc<Context>>,
+}
+
+impl Poller<'_> {
+    fn run(mut self) -> Vec<Lane> {
+        let mut room = Completions::new();
+        let idling = Idling::of(&self.lanes);
+        let share = self.share;
+        for (index, lane) in self.lanes.iter_mut().enumerate() {
+            lane.start(|text| share.event(text));
+            self.own.publish(index, lane);
+        }
+        let queues = self.own.queues().max(1) as f64;
+        let (mut last_done, mut last_events, mut full_nanos) = (Instant::now(), Instant::now(), 0.0);
+        let (mut passes, mut idle) = (0_u32, 0_u32);
+        while share.goes_on() {
+            let ticket = share.ticket();
+            let post = share.may_post();
+            let (mut done, mut ran_low) = (0, 0);
+            for (index, lane) in self.lanes.iter_mut().enumerate() {
+                let (of_lane, low) = lane.progress(&mut room, post, |text| share.event(text));
+                if of_lane > 0 {
+                    self.own.publish(index, lane);
+                }
+                done += of_lane;
+                ran_low += low;
+            }
+            // A clock may cost more than a pass. Who only receives does not need it.
+            let is_timed = done > 0 && self.own.queues() > 0;
+            passes = passes.wrapping_add(1);
+            if is_timed || passes.is_multiple_of(PASSES) || self.own.is_behind(ticket) {
+                let now = Instant::now();
+                full_nanos += (now - last_done).as_nanos() as f64 * (1.0 - f64::from(ran_low) / queues);
+                last_done = now;
+                self.own.queue_full(full_nanos as u64);
+                self.own.answer(ticket);
+                if now - last_events >= EVENT_INTERVAL {
+                    last_events = now;
+                    self.take_events();
+                }
+            }
+            if done > 0 {
+                idle = 0;
+            } else {
+                idle = idle.saturating_add(1);
+                idling.wait(idle);
+            }
+        }
+        self.lanes
+    }
+
+    fn take_events(&self) {
+        if let Some(context) = &self.context {
+            iter::from_fn(|| context.event()).take(MOST_EVENTS).for_each(|text| self.share.event(text));
         }
     }
 }
 
-fn run(share: &Share, context: &Context, mut groups: Vec<Group>) {
-    let mut room = Completions::new();
-    let patience = Patience::of_this_host();
-    let queues: u32 = groups.iter().filter(|group| group.plan().send.is_some()).map(|group| group.plan().qps).sum();
-    for group in &mut groups {
-        group.start(|text| share.event(text));
-    }
-    share.publish(&groups);
-    let (mut last_pass, mut last_events, mut full_nanos, mut idle) = (Instant::now(), Instant::now(), 0.0, 0_u32);
-    while !share.quit.load(Ordering::Acquire) {
-        let asked = share.asked.load(Ordering::Acquire);
-        let post = !share.stop_posting.load(Ordering::Acquire);
-        let (mut done, mut ran_low) = (0, 0);
-        for group in &mut groups {
-            let (of_group, low) = group.progress(&mut room, post, |text| share.event(text));
-            done += of_group;
-            ran_low += low;
-        }
-        let now = Instant::now();
-        full_nanos += (now - last_pass).as_nanos() as f64 * (1.0 - f64::from(ran_low) / f64::from(queues.max(1)));
-        last_pass = now;
-        share.queue_full_nanos.store(full_nanos as u64, Ordering::Relaxed);
-        if now - last_events >= EVENT_INTERVAL {
-            last_events = now;
-            iter::from_fn(|| context.event()).take(MOST_EVENTS).for_each(|text| share.event(text));
-        }
-        if done > 0 {
-            idle = 0;
-            share.publish(&groups);
-        } else {
-            idle = idle.saturating_add(1);
-        }
-        share.answered.store(asked, Ordering::Release);
-        if idle > 0 {
-            patience.give_way(idle);
-        }
-    }
-}
-
-/// How long an idle thread polls on.
+/// What a thread does between passes that find nothing.
 #[derive(Clone, Copy)]
-struct Patience {
-    yield_after: u32,
-    sleep_after: u32,
+enum Idling {
+    /// It polls on: a receiver that slept would make its peer wait for receive requests.
+    Spin,
+    /// It leaves the only CPU to the kernel.
+    Nap,
+    /// Nothing it holds ever completes: it is the target of one-sided operations.
+    Sleep,
 }
 
-impl Patience {
-    fn of_this_host() -> Self {
-        if thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1) { MODEST } else { PATIENT }
+impl Idling {
+    fn of(lanes: &[Lane]) -> Self {
+        // Of the whole machine: a pinned thread has one CPU, and others for the kernel all the same.
+        // SAFETY: a plain query.
+        let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+        match (lanes.iter().any(Lane::awaits_completions), cpus) {
+            (false, _) => Self::Sleep,
+            (true, 1) => Self::Nap,
+            (true, _) => Self::Spin,
+        }
     }
 
     /// After this many passes without a completion.
-    fn give_way(self, idle: u32) {
-        if idle >= self.sleep_after {
-            thread::sleep(SLEEP);
-        } else if idle >= self.yield_after {
-            thread::yield_now();
-        } else {
-            std::hint::spin_loop();
+    fn wait(self, idle: u32) {
+        match self {
+            Self::Spin if idle < SPINS => std::hint::spin_loop(),
+            Self::Spin => thread::yield_now(),
+            Self::Nap => thread::sleep(NAP),
+            Self::Sleep => thread::sleep(SLEEP),
         }
     }
 }

@@ -1,11 +1,24 @@
 //! Where counters are read from: one trait, one file per source. Differences and rates live in `rates`.
 
+mod dcb;
+mod ethtool;
+mod netdev;
+mod netlink;
+mod pcie;
+mod port;
+mod rdma_netlink;
 mod scripted;
 mod sysfs;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+pub use dcb::Dcb;
+pub use ethtool::{EthtoolSource, PREFIX as ETHTOOL_PREFIX};
+pub use netdev::{NetdevSource, SPEED as LINK_SPEED};
+pub use pcie::{LINK_MEGATRANSFERS, LINK_WIDTH, PcieSource};
+pub use port::PortSources;
+pub use rdma_netlink::RdmaNetlinkSource;
 pub use scripted::ScriptedSource;
 pub use sysfs::SysfsSource;
 
@@ -30,6 +43,21 @@ pub enum SourceError {
         /// Directory of the port.
         path: PathBuf,
     },
+    /// The driver of an interface has no counters, or the interface is gone.
+    #[error("cannot read the driver's counters of {netdev} (`ethtool -S {netdev}` shows whether it has any)")]
+    Driver {
+        /// Network interface.
+        netdev: String,
+    },
+    /// The kernel gave no counters over netlink.
+    #[error("cannot read the counters of {device} over RDMA netlink")]
+    Netlink {
+        /// RDMA device.
+        device: String,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
     /// A script has no further reading.
     #[error("the scripted source has no reading left")]
     Exhausted,
@@ -42,4 +70,19 @@ pub trait CounterSource {
     /// # Errors
     /// Only when nothing can be read; a single missing counter is missing in the reading.
     fn read(&mut self) -> Result<Reading, SourceError>;
+}
+
+/// Whether a value is a level, such as a speed or a share of the last second, and not a count that only grows.
+///
+/// Source: kernel `Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst`
+/// (`outbound_pci_stalled_*`), `drivers/infiniband/hw/bnxt_re/hw_counters.c` (`active_*`, `watermark_*`).
+pub fn is_level(name: &str) -> bool {
+    const LEVELS: [&str; 5] = [
+        LINK_SPEED,
+        LINK_WIDTH,
+        LINK_MEGATRANSFERS,
+        "ethtool.outbound_pci_stalled_rd",
+        "ethtool.outbound_pci_stalled_wr",
+    ];
+    LEVELS.contains(&name) || name.starts_with("active_") || name.starts_with("watermark_")
 }

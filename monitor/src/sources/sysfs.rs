@@ -6,9 +6,6 @@ use std::path::{Path, PathBuf};
 
 use super::{CounterSource, Reading, SourceError};
 
-/// Where the kernel puts RDMA devices.
-pub const SYSFS_ROOT: &str = "/sys/class/infiniband";
-
 const DIRECTORIES: [&str; 2] = ["counters", "hw_counters"];
 
 /// Files beside the counters that are settings. Source: kernel `drivers/infiniband/core/sysfs.c`.
@@ -26,12 +23,8 @@ pub struct SysfsSource {
 }
 
 impl SysfsSource {
-    /// The counters of `port` (from 1) of the RDMA device `device`, such as `mlx5_0` or `rxe0`.
-    pub fn new(device: &str, port: u32) -> Self {
-        Self::at(Path::new(SYSFS_ROOT), device, port)
-    }
-
-    /// The same below another root.
+    /// The counters of `port` (from 1) of the RDMA device `device`, such as `mlx5_0` or `rxe0`, below `root`, which is
+    /// `/sys/class/infiniband` on a live machine.
     pub fn at(root: &Path, device: &str, port: u32) -> Self {
         Self { port: root.join(device).join("ports").join(port.to_string()) }
     }

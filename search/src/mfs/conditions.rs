@@ -1,6 +1,6 @@
 //! The conditions collected so far: at most one per feature, only ever tightened, dropped when nothing needs them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Test, Workload};
 
@@ -65,9 +65,10 @@ impl Conditions {
 
     /// Drops each condition, or end of a range, without which `still_holds` is true.
     ///
-    /// Older conditions have no rank: features are tried in their fixed order.
-    pub(super) fn prune(&mut self, still_holds: impl Fn(&Region) -> bool) {
-        for feature in self.tests.keys().copied().collect::<Vec<_>>() {
+    /// Leaves what is `needed`, tries the others in their fixed order, and says which were dropped.
+    pub(super) fn prune(&mut self, needed: &BTreeSet<Feature>, still_holds: impl Fn(&Region) -> bool) -> Vec<Feature> {
+        let mut pruned = Vec::new();
+        for feature in self.tests.keys().copied().filter(|feature| !needed.contains(feature)).collect::<Vec<_>>() {
             for weaker in weakened(&self.tests[&feature]) {
                 let mut candidate = self.clone();
                 match weaker {
@@ -76,15 +77,17 @@ impl Conditions {
                 };
                 if still_holds(&candidate.region()) {
                     *self = candidate;
+                    pruned.push(feature);
                     break;
                 }
             }
         }
+        pruned
     }
 
-    /// Pins every feature to the value that it has in `workload`.
-    pub(super) fn pin(&mut self, workload: &Workload) {
-        for feature in Feature::ALL {
+    /// Pins features to the values that they have in `workload`.
+    pub(super) fn pin(&mut self, workload: &Workload, features: &[Feature]) {
+        for feature in features.iter().copied() {
             let test = match workload.feature(feature) {
                 FeatureValue::Number(number) => Test::Range { min: Some(number), max: Some(number) },
                 FeatureValue::Category(word) => Test::In(vec![word]),
@@ -132,7 +135,7 @@ mod tests {
         let needs_min = |region: &Region| {
             region.conditions.iter().any(|condition| matches!(condition.test, Test::Range { min: Some(8), .. }))
         };
-        conditions.prune(needs_min);
+        assert_eq!(conditions.prune(&BTreeSet::from([Feature::TotalMrs]), needs_min), [Feature::Mtu, Feature::Qps]);
         let left = Region {
             conditions: vec![Condition { feature: Feature::Qps, test: Test::Range { min: Some(8), max: None } }],
         };

@@ -4,6 +4,7 @@ use kelpie_spaces::{Condition, FeatureValue, Test, Workload};
 
 use super::Builder;
 use super::ordered::ladder;
+use super::refine::Reach;
 use crate::finding::Cure;
 use crate::history::Outcome;
 use crate::oracle::{Oracle, Purpose};
@@ -14,7 +15,7 @@ const BREAKS: usize = 3;
 impl<O: Oracle> Builder<'_, '_, O> {
     /// Breaks each condition on its own; most of it is remembered from finding the condition.
     pub(super) fn cures(&mut self) -> Result<Vec<Cure>, O::Error> {
-        if self.narrowed > 0 {
+        if self.reach != Reach::Wide {
             // A narrowed region says where the symptom was validated, not what triggers it.
             return Ok(Vec::new());
         }

@@ -7,63 +7,56 @@ mod fallback;
 mod ordered;
 mod path;
 mod refine;
+mod simplify;
+
+use std::collections::BTreeSet;
 
 use kelpie_monitor::Symptom;
-use kelpie_spaces::Workload;
+use kelpie_spaces::{Feature, Workload};
 
 use crate::finding::{Evidence, Finding, wilson_lower_bound};
 use crate::history::Outcome;
 use crate::oracle::{Oracle, Purpose};
 use crate::session::Session;
+use crate::sightings::Sighting;
 use crate::signals::Observation;
 
 use conditions::Conditions;
+use refine::Reach;
 
 /// Confidence below which a region is not stored: no conjunction of features tells its healthy points apart.
 ///
 /// Source: our choice, because a region that was validated reaches 0.91 and one whose healthy points no feature tells apart does not.
 const LEAST_CONFIDENCE: f64 = 0.85;
 
-/// `ConstructMFS`: if `seen` is anomalous, finds its region, validates it and stores the finding.
+/// `ConstructMFS`: simplifies an anomaly, finds its region, validates it and stores the finding.
 ///
-/// Says whether it was anomalous. When the oracle stops in the middle, nothing is stored. A region that could not
-/// be validated even when pinned to the workload's features is only skipped from then on.
-pub(crate) fn construct<O: Oracle>(
-    session: &mut Session<'_, O>,
-    workload: &Workload,
-    seen: &Observation,
-    found_at: u64,
-) -> Result<bool, O::Error> {
-    let Outcome::Anomalous(symptom) = Outcome::from(&seen.assessment) else { return Ok(false) };
+/// An anomaly that simplifies into a known region belongs to that; it costs no region. One whose region could not be
+/// validated even when pinned around it is no finding, and what looks like it is left alone from then on.
+/// When the oracle stops in the middle, nothing is stored.
+pub(crate) fn construct<O: Oracle>(session: &mut Session<'_, O>, sighting: &Sighting) -> Result<(), O::Error> {
+    session.sightings.explain(sighting.number);
+    let Outcome::Anomalous(symptom) = Outcome::from(&sighting.seen.assessment) else { return Ok(()) };
     let started = session.experiments();
-    let mut builder = Builder::new(session, workload, symptom);
-    builder.refine()?;
-    let cures = builder.cures()?;
-    let (validated, healthy_inside) = (u64::from(builder.fresh), builder.inseparable.len() as u64);
-    let finding = Finding {
-        symptom,
-        workload: workload.clone(),
-        mfs: builder.conditions.region(),
-        found_at,
-        experiments_for_mfs: builder.session.experiments() - started,
-        confidence: wilson_lower_bound(validated, validated + healthy_inside),
-        evidence: Evidence {
-            symptoms: seen.assessment.symptoms.clone(),
-            signals: seen.signals.clone(),
-            validated,
-            healthy_inside,
-            narrowed: builder.narrowed > 0,
-            cures,
-        },
-    };
-    let neighbourhood = builder.neighbourhood();
-    if finding.confidence < LEAST_CONFIDENCE {
-        session.avoid(finding.mfs);
-    } else {
-        session.found(&finding)?;
+    let anchor = simplify::simplify(session, &sighting.workload, symptom)?;
+    if !session.is_known(&anchor) {
+        let seen = session.sightings.of(&anchor).unwrap_or(&sighting.seen).clone();
+        let mut builder = Builder::new(session, &anchor, symptom, started);
+        builder.refine()?;
+        let finding = builder.finding(&seen, sighting.number)?;
+        let neighbourhood = builder.neighbourhood();
+        if finding.confidence < LEAST_CONFIDENCE {
+            if !finding.mfs.conditions.is_empty() {
+                session.avoid(finding.mfs);
+            }
+            session.sightings.explain_alike(sighting.number);
+        } else {
+            session.found(&finding)?;
+            session.avoid(neighbourhood);
+        }
     }
-    session.avoid(neighbourhood);
-    Ok(true)
+    session.spent_on_regions += session.experiments() - started;
+    Ok(())
 }
 
 /// A region under construction around one anomalous workload, the anchor.
@@ -80,18 +73,24 @@ struct Builder<'s, 'a, O: Oracle> {
     inseparable: Vec<Workload>,
     /// Random points that had been measured before.
     remembered: u32,
+    /// Features whose condition was dropped once.
+    pruned: BTreeSet<Feature>,
+    /// Features whose condition was dropped and came back.
+    needed: BTreeSet<Feature>,
     /// Points that showed the symptom.
     showing: Vec<Workload>,
-    /// The conditions before the first narrowing.
-    before_narrowing: Option<Conditions>,
-    /// How often the region was narrowed because its limit was reached.
-    narrowed: u32,
+    reach: Reach,
+    /// The conditions before the region was first narrowed.
+    wide: Option<Conditions>,
+    /// Healthy points that validation found since it was last narrowed.
+    failures: u32,
+    /// Whether the corner of the region was measured since it last changed.
+    cornered: bool,
     started: u64,
 }
 
 impl<'s, 'a, O: Oracle> Builder<'s, 'a, O> {
-    fn new(session: &'s mut Session<'a, O>, anchor: &'s Workload, symptom: Symptom) -> Self {
-        let started = session.experiments();
+    fn new(session: &'s mut Session<'a, O>, anchor: &'s Workload, symptom: Symptom, started: u64) -> Self {
         Self {
             session,
             anchor,
@@ -101,11 +100,37 @@ impl<'s, 'a, O: Oracle> Builder<'s, 'a, O> {
             fresh: 0,
             inseparable: Vec::new(),
             remembered: 0,
+            pruned: BTreeSet::new(),
+            needed: BTreeSet::new(),
             showing: Vec::new(),
-            before_narrowing: None,
-            narrowed: 0,
+            reach: Reach::Wide,
+            wide: None,
+            failures: 0,
+            cornered: false,
             started,
         }
+    }
+
+    /// The region as a finding, with what breaking each condition does.
+    fn finding(&mut self, seen: &Observation, found_at: u64) -> Result<Finding, O::Error> {
+        let cures = self.cures()?;
+        let (validated, healthy_inside) = (u64::from(self.fresh), self.inseparable.len() as u64);
+        Ok(Finding {
+            symptom: self.symptom,
+            workload: self.anchor.clone(),
+            mfs: self.conditions.region(),
+            found_at,
+            experiments_for_mfs: self.session.experiments() - self.started,
+            confidence: wilson_lower_bound(validated, validated + healthy_inside),
+            evidence: Evidence {
+                symptoms: seen.assessment.symptoms.clone(),
+                signals: seen.signals.clone(),
+                validated,
+                healthy_inside,
+                narrowed: self.reach != Reach::Wide,
+                cures,
+            },
+        })
     }
 
     /// Whether the workload shows the anchor's symptom; another symptom is another weakness.

@@ -83,7 +83,10 @@ impl<O: Oracle> Builder<'_, '_, O> {
                 ladder.into_iter().rfind(|value| *value < first_lost).map_or(last_kept, |next| next.max(last_kept))
             }
         };
-        self.bound_with_anchor(feature, end, bound);
+        // The anchor stays inside.
+        if let Some(own) = self.anchor.feature(feature).number() {
+            self.conditions.bound(feature, end, if end == End::Min { bound.min(own) } else { bound.max(own) });
+        }
         Ok(())
     }
 
@@ -99,13 +102,6 @@ impl<O: Oracle> Builder<'_, '_, O> {
         let steps = steps(self.session.space, self.anchor, feature, own, far);
         let Some(((value, extreme), between)) = steps.split_last() else { return Ok(()) };
         if self.shows(extreme)? { Ok(()) } else { self.bisect(feature, own, *value, between) }
-    }
-
-    /// Sets a bound that keeps the anchor inside.
-    pub(super) fn bound_with_anchor(&mut self, feature: Feature, end: End, bound: u64) {
-        let Some(own) = self.anchor.feature(feature).number() else { return };
-        let bound = if end == End::Min { bound.min(own) } else { bound.max(own) };
-        self.conditions.bound(feature, end, bound);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::oracle::Oracle;
 
 /// The order in which features are changed: first what depends on others, transports last, so that a rule
 /// (UD holds a message to one packet) moves as few other features as possible.
-const WALK: [Feature; 20] = [
+pub(super) const WALK: [Feature; 20] = [
     Feature::RecvBatch,
     Feature::SendBatch,
     Feature::RecvWqDepth,
@@ -17,9 +17,9 @@ const WALK: [Feature; 20] = [
     Feature::TotalMrs,
     Feature::Mrs,
     Feature::SgeCount,
-    Feature::MessageMix,
     Feature::MessageMax,
     Feature::MessageMin,
+    Feature::MessageMix,
     Feature::Mtu,
     Feature::Loopback,
     Feature::Bidirectional,

@@ -1,6 +1,7 @@
 //! Refinement: every healthy point inside the region tightens it, until a run of random points inside is anomalous.
 
-use kelpie_spaces::{FeatureValue, Workload};
+use kelpie_spaces::{FeatureValue, Region, Test, Workload};
+use rand::RngExt;
 
 use super::Builder;
 use crate::history::Outcome;
@@ -9,31 +10,82 @@ use crate::oracle::{Oracle, Purpose};
 /// Steps of the random walk from the anchor that stands in where the space has no sample inside a region.
 const WALK_STEPS: u32 = 40;
 
+/// How far a region reaches. One that cannot be validated is narrowed to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Reach {
+    /// To whatever known healthy points leave.
+    Wide,
+    /// Every condition is pinned to the value of the anchor.
+    Pinned,
+    /// Every feature is.
+    Exact,
+}
+
+impl Reach {
+    /// Healthy points that validation may find before the region is narrowed, or in the end given up.
+    ///
+    /// Source: our choice, because wide regions of subsystem F that could be validated had 0 to 3, few of them more.
+    fn most_failures(self) -> u32 {
+        match self {
+            Self::Wide => 3,
+            Self::Pinned | Self::Exact => 1,
+        }
+    }
+}
+
 impl<O: Oracle> Builder<'_, '_, O> {
     /// Tightens the region until it is validated, or as narrow as it gets.
     pub(super) fn refine(&mut self) -> Result<(), O::Error> {
         loop {
             let region = self.conditions.region();
+            if self.asked() >= 3 * u64::from(self.session.config.mfs.experiments) {
+                // Most answers are inconclusive.
+                self.fresh = 0;
+                return Ok(());
+            }
             if let Some(healthy) = self.session.history.nearest_healthy(&region, self.anchor, &self.inseparable) {
-                self.exclude(&healthy)?;
+                if !self.is_over_limit() {
+                    self.exclude(&healthy)?;
+                } else if self.reach < Reach::Exact {
+                    self.narrow();
+                } else {
+                    self.fresh = 0;
+                    return Ok(());
+                }
+            } else if !self.cornered {
+                self.probe_corner()?;
             } else if self.is_validated() {
                 return Ok(());
             } else {
                 self.sample()?;
             }
-            // Each narrowing may cost a third of what came before the first.
-            let limit = u64::from(self.session.config.mfs.experiments) * u64::from(self.narrowed + 3) / 3;
-            if self.asked() >= limit && !self.is_validated() && !self.narrow() {
-                return Ok(());
-            }
         }
     }
 
-    /// Enough points since the last change; or two thirds, where one and a half times as many are inside in
-    /// all, because then what was shut out last was rare.
+    /// Whether a healthy point inside is one too many. What is pinned may ask for half as much again.
+    fn is_over_limit(&self) -> bool {
+        let experiments = u64::from(self.session.config.mfs.experiments);
+        let most = match self.reach {
+            Reach::Wide => experiments,
+            Reach::Pinned => experiments * 3 / 2,
+            Reach::Exact => u64::MAX,
+        };
+        self.asked() >= most || self.failures > self.reach.most_failures()
+    }
+
+    /// Enough points since the last change; or two thirds, where the region was narrowed, or where four thirds as many
+    /// were ever seen inside, because then what was shut out last was rare.
     fn is_validated(&self) -> bool {
-        let run = self.session.config.mfs.validation_run;
-        self.fresh >= run || (self.fresh >= run * 2 / 3 && self.inside.len() as u64 >= u64::from(run) * 3 / 2)
+        let run = self.session.config.mfs.validation_run as usize;
+        let fresh = self.fresh as usize;
+        let two_thirds = self.reach != Reach::Wide || self.seen_inside() >= run * 4 / 3;
+        fresh >= if two_thirds { run * 2 / 3 } else { run }
+    }
+
+    /// Anomalies inside: random points of this validation, and whatever came before it.
+    fn seen_inside(&self) -> usize {
+        let region = self.conditions.region();
+        self.inside.len() + self.session.sightings.within(&region, self.started).count()
     }
 
     /// Questions about this region so far, answered from memory or not.
@@ -41,10 +93,28 @@ impl<O: Oracle> Builder<'_, '_, O> {
         self.session.experiments() - self.started + u64::from(self.remembered)
     }
 
+    /// The point where every condition holds only just: if the symptom grows with each of them, it is the first to lose it.
+    fn probe_corner(&mut self) -> Result<(), O::Error> {
+        self.cornered = true;
+        let region = self.conditions.region();
+        let mut corner = self.anchor.clone();
+        for condition in &region.conditions {
+            if let Test::Range { min: Some(bound), .. } | Test::Range { max: Some(bound), .. } = condition.test {
+                let moved = self.session.space.with_feature(&corner, condition.feature, &FeatureValue::Number(bound));
+                corner = moved.filter(|moved| region.contains(moved)).unwrap_or(corner);
+            }
+        }
+        self.session.outcome(&corner, Purpose::Mfs).map(|_| ())
+    }
+
     /// One random point inside; a healthy one is in the history then, and an inconclusive one shows nothing.
     fn sample(&mut self) -> Result<(), O::Error> {
         let region = self.conditions.region();
-        let drawn = self.session.space.sample_in(&region, &mut self.session.rng);
+        let edge = self.edge(&region);
+        let mut drawn = self.session.space.sample_in(&edge, &mut self.session.rng);
+        if drawn.is_none() {
+            drawn = self.session.space.sample_in(&region, &mut self.session.rng);
+        }
         let workload = drawn.unwrap_or_else(|| self.wander());
         let before = self.session.experiments();
         let outcome = self.session.outcome(&workload, Purpose::Validate)?;
@@ -57,8 +127,28 @@ impl<O: Oracle> Builder<'_, '_, O> {
             }
             self.inside.push(workload);
             self.fresh += 1;
+        } else if outcome == Outcome::Healthy {
+            self.failures += 1;
         }
         Ok(())
+    }
+
+    /// Every other time a part of the region where some conditions hold only just: what is healthy inside is mostly there.
+    fn edge(&mut self, region: &Region) -> Region {
+        let mut edge = region.clone();
+        if self.fresh.is_multiple_of(2) {
+            return edge;
+        }
+        for condition in &mut edge.conditions {
+            if let Test::Range { min, max } = &mut condition.test
+                && self.session.rng.random_bool(0.5)
+            {
+                let bound =
+                    if max.is_none() || (min.is_some() && self.session.rng.random_bool(0.5)) { *min } else { *max };
+                (*min, *max) = (bound, bound);
+            }
+        }
+        edge
     }
 
     /// A random walk from the anchor that stays inside the region.
@@ -78,6 +168,9 @@ impl<O: Oracle> Builder<'_, '_, O> {
     fn exclude(&mut self, healthy: &Workload) -> Result<(), O::Error> {
         let (shown, lost) = self.border(healthy)?;
         if let Some(feature) = self.blame(&shown, &lost)? {
+            if self.pruned.contains(&feature) {
+                self.needed.insert(feature);
+            }
             match (shown.feature(feature), lost.feature(feature)) {
                 (FeatureValue::Number(near), FeatureValue::Number(far)) => {
                     self.tighten_ordered(feature, &shown, near, far)?;
@@ -95,11 +188,12 @@ impl<O: Oracle> Builder<'_, '_, O> {
 
     /// Drops conditions that no known healthy point needs, unless narrowing put them there.
     fn prune(&mut self) {
-        if self.narrowed > 0 {
+        if self.reach != Reach::Wide {
             return;
         }
         let (history, inseparable) = (&self.session.history, &self.inseparable);
-        self.conditions.prune(|region| history.healthy_in(region).all(|workload| inseparable.contains(workload)));
+        let nothing_needs = |region: &Region| history.healthy_in(region).all(|healthy| inseparable.contains(healthy));
+        self.pruned.extend(self.conditions.prune(&self.needed, nothing_needs));
     }
 
     /// The region changed: the run of anomalous points starts again.
@@ -107,5 +201,6 @@ impl<O: Oracle> Builder<'_, '_, O> {
         let region = self.conditions.region();
         self.inside.retain(|workload| region.contains(workload));
         self.fresh = 0;
+        self.cornered = false;
     }
 }

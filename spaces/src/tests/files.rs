@@ -62,6 +62,25 @@ fn broken_rules_name_their_line() {
     check(
         "RC",
         8,
+        "[{op: WRITE_WITH_IMM, sge: [1KiB]}]\n    recv_sge: [512B]\n    inline: 8KiB",
+        "4MiB",
+        "w.yaml:12: flows[0].inline: 8KiB is more than 4KiB",
+    );
+    check("UC", 8, "[{op: CMP_SWAP, sge: [8B]}]", "4MiB", "w.yaml:10: flows[0].pattern[0].op: UC cannot CMP_SWAP");
+    check(
+        "UD",
+        8,
+        "[{op: WRITE_WITH_IMM, sge: [8B]}]",
+        "4MiB",
+        "w.yaml:10: flows[0].pattern[0].op: UD cannot WRITE_WITH",
+    );
+    for sge in ["[4B]", "[16B]", "[4B, 4B]"] {
+        let expected = "w.yaml:10: flows[0].pattern[0].sge: FETCH_ADD works on exactly 8 bytes";
+        check("RC", 8, &format!("[{{op: FETCH_ADD, sge: {sge}}}]"), "4MiB", expected);
+    }
+    check(
+        "RC",
+        8,
         "[{op: SEND, sge: [1KiB]}]\n    recv_sge: [512B, 511B]",
         "4MiB",
         "w.yaml:11: flows[0].recv_sge: the receive vector holds 1023B, the largest SEND has 1KiB",
@@ -89,6 +108,21 @@ fn broken_rules_name_their_line() {
         "4MiB",
         "w.yaml:10: flows[0].pattern[0].sge: 65 entries; write 1 to 64",
     );
+}
+
+#[test]
+fn every_transport_takes_its_operations() {
+    let table = [
+        ("RC", vec!["SEND", "WRITE", "READ", "WRITE_WITH_IMM", "SEND_WITH_IMM", "FETCH_ADD", "CMP_SWAP"]),
+        ("UC", vec!["SEND", "WRITE", "WRITE_WITH_IMM", "SEND_WITH_IMM"]),
+        ("UD", vec!["SEND", "SEND_WITH_IMM"]),
+    ];
+    for (qp_type, ops) in table {
+        let pattern: Vec<String> = ops.iter().map(|op| format!("{{op: {op}, sge: [8B]}}")).collect();
+        let text = workload(qp_type, 128, 8, &format!("[{}]\n    inline: 64B", pattern.join(", ")), "4MiB");
+        let read = workload_from_yaml("w.yaml", &text).expect(qp_type);
+        assert_eq!(workload_from_yaml("w.yaml", &workload_to_yaml(&read)), Ok(read));
+    }
 }
 
 #[test]

@@ -31,6 +31,11 @@ const NARROW: &[(&str, &str)] = &[
     ("sets of sizes", "message: [100B, 1000B, 70000B]\nsge_count: [2, 7]\nmr_size: [128KiB]\n"),
     ("tiny messages", "message: {min: 1B, max: 16B}\nsge_count: {min: 1, max: 16}\n"),
     ("mixed operations", "mixed_opcodes: [false, true]\nrequests: {min: 2, max: 6}\n"),
+    (
+        "every operation",
+        "opcode: [SEND, WRITE, READ, WRITE_WITH_IMM, SEND_WITH_IMM, FETCH_ADD, CMP_SWAP]\nmixed_opcodes: [false, true]\nmessage: {min: 8B, max: 64KiB}\n",
+    ),
+    ("only atomics", "opcode: [FETCH_ADD, CMP_SWAP]\nmessage: [8B]\nsge_count: [1]\n"),
     ("only loopback added", "bidirectional: [true]\nloopback: [true]\nqps: {max: 20000}\ntotal_qps: {max: 20000}\n"),
 ];
 

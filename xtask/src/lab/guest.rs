@@ -46,6 +46,11 @@ impl Guest {
         text.trim().parse().context("the recorded port is no number")
     }
 
+    /// Version of the kernel that it was started with.
+    pub fn kernel(&self) -> Option<String> {
+        fs::read_to_string(self.dir.join("kernel")).ok()
+    }
+
     /// Id of the QEMU process, while it is the one that was started here.
     fn pid(&self) -> Option<u32> {
         let pid = fs::read_to_string(self.dir.join("pid")).ok()?.trim().parse().ok()?;
@@ -59,12 +64,14 @@ impl Guest {
     }
 
     pub fn start(&self, lab: &Lab, kernel: &Kernel) -> Result<()> {
+        // A guest that comes back keeps its port: campaigns have stored it.
+        let port = free_port(self.port().unwrap_or(PORTS[self.index]))?;
         if self.dir.exists() {
             fs::remove_dir_all(&self.dir)?;
         }
         fs::create_dir_all(&self.dir)?;
-        let port = free_port(PORTS[self.index])?;
         fs::write(self.dir.join("port"), port.to_string())?;
+        fs::write(self.dir.join("kernel"), &kernel.version)?;
         let command = self.qemu(lab, kernel, port)?;
         checked(&mut { command }, &format!("qemu-system-x86_64 for guest {}", self.name))?;
         Ok(())
@@ -115,9 +122,15 @@ impl Guest {
         })
     }
 
+    /// Ends the agent; its successor, which the guest starts, runs what was deployed meanwhile.
+    pub fn restart_agent(&self) -> Result<()> {
+        let end = "pid=$(cat /run/agent.pid); kill -9 $pid; while kill -0 $pid 2>/dev/null; do sleep 0.1; done";
+        self.execute(end, Duration::from_secs(20)).map(drop)
+    }
+
     /// Waits until the agent in the guest listens. Connections alone say nothing: QEMU accepts before the guest does.
     pub fn wait_agent(&self, limit: Duration) -> Result<()> {
-        let test = "test -e /run/agent.pid && grep -qi ':1D2F ' /proc/net/tcp";
+        let test = "test -e /run/agent.pid && grep -qi ':1D2F 00000000:0000 0A ' /proc/net/tcp";
         self.wait(limit, "start its agent", || {
             self.execute(test, Duration::from_secs(5)).is_ok_and(|(_, status)| status == 0)
         })

@@ -29,13 +29,15 @@ const MODULES: [&str; 13] = [
 
 /// A kernel ready to boot.
 pub struct Kernel {
+    /// `6.1` or `6.12`.
+    pub version: String,
     pub image: PathBuf,
     pub initramfs: PathBuf,
 }
 
 /// Downloads (once) and packs the kernel of this version, `6.1` or `6.12`.
 pub fn prepare(lab: &Lab, version: &str) -> Result<Kernel> {
-    let dir = lab.state().join(format!("kernel-{version}"));
+    let dir = lab.state.join(format!("kernel-{version}"));
     let tree = dir.join("tree");
     if !dir.join("complete").exists() {
         download(lab, version, &dir, &tree)?;
@@ -47,7 +49,7 @@ pub fn prepare(lab: &Lab, version: &str) -> Result<Kernel> {
     let new = dir.join("initramfs.new");
     fs::write(&new, pack(lab, &tree, release)?)?;
     fs::rename(&new, &initramfs)?;
-    Ok(Kernel { image: image.clone(), initramfs })
+    Ok(Kernel { version: version.to_owned(), image: image.clone(), initramfs })
 }
 
 fn download(lab: &Lab, version: &str, dir: &Path, tree: &Path) -> Result<()> {

@@ -1,15 +1,19 @@
 //! The protocol and the pair over fake hosts: order of steps, refusals, deaths. No device.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+mod bad_input;
+mod trust;
+
 use std::path::Path;
 use std::time::Duration;
 
 use kelpie_spaces::Host;
 
+use super::client::AgentClient;
 use super::fake::{FakeAgent, RATE, Trouble};
-use super::wire::{FRAME_LIMIT, HELLO_LIMIT, PROTOCOL};
-use crate::host::HostError;
+use super::steps::Step;
+use super::{AbsentHost, Security};
+use crate::chain::chain;
+use crate::host::{HostError, Port};
 use crate::testing::{flow, workload};
 use crate::{MeasureError, PairError, PairFile, PairSubsystem, Subsystem};
 
@@ -45,7 +49,7 @@ fn an_experiment_takes_four_samples_and_leaves_nothing() {
     for agent in [&a, &b] {
         let mut log = agent.log();
         log.retain(|step| step != "sample");
-        assert_eq!(log[..7], ["inspect", "inspect", "set_up", "connect", "start", "stop", "tear_down"]);
+        assert_eq!(log[..7], ["inspect", "inspect", "set_up", "connect", "start", "stop", "recycle"]);
     }
 }
 
@@ -56,6 +60,46 @@ fn a_pair_without_bounds_is_calibrated_by_simple_traffic() {
     let bounds = PairSubsystem::of(file).expect("calibrates").bounds();
     assert!((0.9..1.1).contains(&(bounds.max_pps / RATE)), "{bounds:?}");
     assert!((0.9..1.1).contains(&(bounds.base_rtt_seconds.expect("measured") * RATE)), "{bounds:?}");
+}
+
+#[test]
+fn a_workload_over_the_agents_limits_is_refused_by_name() {
+    let (a, b) = (FakeAgent::anywhere(), FakeAgent::anywhere());
+    let mut pair = pair(&a, &b);
+    let mut many = flow("a", "b", "WRITE");
+    many.qps = 101;
+    let error = pair.measure(&workload(vec![many])).expect_err("over the limit of the fakes");
+    let text = error.to_string();
+    assert!(text.contains("host a: 101 QPs are over the agent's limit of 100 (--max-qps)"), "{text}");
+    assert!(!a.log().contains(&"set_up".to_owned()), "{:?}", a.log());
+    pair.measure(&workload(vec![flow("a", "b", "WRITE")])).expect("the next one runs");
+}
+
+#[test]
+fn a_host_that_lacks_something_says_what() {
+    let missing = AbsentHost::new("libibverbs.so.1 is not installed".to_owned());
+    let (a, b) = (FakeAgent::anywhere(), FakeAgent::of(Box::new(missing)));
+    let Err(PairError::Host(error)) = PairSubsystem::of(pair_file(&a, &b)) else { panic!("b lacks it") };
+    assert_eq!(host_of(&error), Some(Host::B), "{error}");
+    assert!(chain(&error).ends_with("libibverbs.so.1 is not installed"), "{}", chain(&error));
+}
+
+#[test]
+fn a_controller_that_falls_silent_in_traffic_loses_the_host() {
+    let agent = FakeAgent::anywhere();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let workload = workload(vec![flow("a", "a", "WRITE")]);
+    let error = runtime.block_on(async {
+        let client = AgentClient::connect(&agent.address.to_string(), &Security::Loopback, "sleeper").await?;
+        let endpoints = client.set_up(Host::A, Port::default(), workload).await?;
+        client.connect_to(endpoints).await?;
+        client.start().await?;
+        tokio::time::sleep(Step::Start.patience() + Duration::from_secs(1)).await;
+        client.sample().await
+    });
+    let text = chain(&error.expect_err("it was dropped"));
+    assert!(text.starts_with("lost the agent at"), "{text}");
+    assert_eq!(agent.log().last().map(String::as_str), Some("tear_down"), "{:?}", agent.log());
 }
 
 #[test]
@@ -80,7 +124,7 @@ fn what_a_host_cannot_do_is_no_failure_and_keeps_the_connection() {
     a.trouble("set_up", Trouble::Fails(HostError::Unsupported("no GPU 3".to_owned())));
     let error = pair.measure(&workload(vec![flow("a", "b", "WRITE")])).expect_err("unsupported");
     assert_eq!(error.to_string(), "this subsystem cannot run the workload: host a: no GPU 3");
-    assert_eq!(b.log().last().map(String::as_str), Some("tear_down"));
+    assert_eq!(b.log().last().map(String::as_str), Some("recycle"));
     pair.measure(&workload(vec![flow("b", "a", "WRITE")])).expect("the next one runs");
 }
 
@@ -122,52 +166,6 @@ fn an_agent_that_is_not_there_is_named() {
     assert_eq!(host_of(&error), Some(Host::B), "{error}");
 }
 
-/// Says hello by hand; the connection and the agent's answer.
-fn hello(agent: &FakeAgent, protocol: &str, controller: &str) -> (TcpStream, String) {
-    let mut stream = TcpStream::connect(agent.address).expect("the agent listens");
-    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
-    let text = format!("{{\"kelpie\":\"{protocol}\",\"controller\":\"{controller}\",\"later\":1}}");
-    stream.write_all(&u32::try_from(text.len()).expect("short").to_be_bytes()).expect("sends");
-    stream.write_all(text.as_bytes()).expect("sends");
-    let mut length = [0; 4];
-    stream.read_exact(&mut length).expect("an answer");
-    let mut answer = vec![0; u32::from_be_bytes(length) as usize];
-    stream.read_exact(&mut answer).expect("an answer");
-    (stream, String::from_utf8(answer).expect("JSON"))
-}
-
-/// As `hello`, once whoever was there before is gone.
-fn hello_when_free(agent: &FakeAgent, controller: &str) -> TcpStream {
-    let started = std::time::Instant::now();
-    loop {
-        let (stream, answer) = hello(agent, PROTOCOL, controller);
-        if !answer.contains("refused") {
-            return stream;
-        }
-        assert!(started.elapsed() < Duration::from_secs(10), "{answer}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-#[test]
-fn another_version_is_refused_with_a_reason() {
-    let agent = FakeAgent::anywhere();
-    let (_stream, answer) = hello(&agent, "agent/999", "tomorrow");
-    assert!(answer.contains(&format!("this agent speaks {PROTOCOL}, the controller agent/999")), "{answer}");
-    let (_stream, answer) = hello(&agent, PROTOCOL, "today");
-    assert!(!answer.contains("refused"), "{answer}");
-}
-
-#[test]
-fn a_second_controller_is_told_who_has_the_agent() {
-    let agent = FakeAgent::anywhere();
-    let (first, _) = hello(&agent, PROTOCOL, "first");
-    let (_second, answer) = hello(&agent, PROTOCOL, "second");
-    assert!(answer.contains("it serves another controller, first") && answer.contains("\"busy\":true"), "{answer}");
-    drop(first);
-    hello_when_free(&agent, "third");
-}
-
 #[test]
 fn a_controller_that_vanishes_in_a_step_leaves_a_free_host() {
     let (a, b) = (FakeAgent::anywhere(), FakeAgent::anywhere());
@@ -179,26 +177,4 @@ fn a_controller_that_vanishes_in_a_step_leaves_a_free_host() {
     a.wait_for("tear_down", 1);
     let log = a.log();
     assert_eq!(log.last().map(String::as_str), Some("tear_down"), "after the slow step: {log:?}");
-}
-
-#[test]
-fn bytes_that_are_no_protocol_end_the_connection_and_nothing_else() {
-    let too_long = |limit: usize| u32::try_from(limit + 1).expect("below 4 GiB").to_be_bytes().to_vec();
-    let agent = FakeAgent::anywhere();
-    for bytes in [b"GET / HTTP/1.1\r\n\r\n".to_vec(), too_long(HELLO_LIMIT), b"\0\0\0\x02{}".to_vec()] {
-        let mut stream = TcpStream::connect(agent.address).expect("the agent listens");
-        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
-        stream.write_all(&bytes).expect("sends");
-        assert!(matches!(stream.read(&mut [0; 16]), Ok(0) | Err(_)), "no answer to {bytes:?}");
-    }
-    for bytes in
-        [too_long(FRAME_LIMIT), b"\0\0\0\x07\"reboot".to_vec(), b"\0\0\0\x07\"start\"\0\0\0\x07\"start\"".to_vec()]
-    {
-        let mut stream = hello_when_free(&agent, "odd");
-        stream.write_all(&bytes).expect("sends");
-        let mut rest = Vec::new();
-        let _ = stream.read_to_end(&mut rest);
-        assert!(rest.len() < 1024, "closed: {}", rest.len());
-    }
-    hello_when_free(&agent, "even");
 }

@@ -1,0 +1,151 @@
+//! One controller's session at the agent: calls become steps of the host, one at a time, each within its deadline.
+
+use std::io::ErrorKind;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use futures_util::{SinkExt, StreamExt};
+use kelpie_spaces::{Host, Workload};
+use tarpc::server::{BaseChannel, Channel, Config};
+use tarpc::{ChannelError, context::Context};
+use tokio::time::timeout;
+use tokio_util::codec::Framed;
+
+use super::security::Pipe;
+use super::server::{Agent, linger, locked};
+use super::steps::{DRAIN_LIMIT_MS, Step, Steps};
+use super::wire::{AgentCodec, Answer, WireError};
+use crate::chain::chain;
+use crate::host::{GroupEndpoint, HostError, HostReading, Port, PortReport, VerbsHost};
+use crate::plan::plan;
+
+/// How often silence is looked for.
+const TICK: Duration = Duration::from_millis(250);
+
+/// How long the last word may take.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Serves the controller behind `pipe` until it leaves or has to go.
+pub(super) async fn serve(agent: Arc<Agent>, pipe: Framed<Pipe, AgentCodec>) -> Result<(), WireError> {
+    let session = Session { agent, patience: Arc::default() };
+    let mut calls = pin!(BaseChannel::new(Config::default(), pipe).requests());
+    let mut tick = tokio::time::interval(TICK);
+    let ended = loop {
+        tokio::select! {
+            call = calls.next() => match call {
+                None => return Ok(()),
+                Some(Err(error)) => match cause(error) {
+                    // Over TLS, a controller that just ends has not said so.
+                    WireError::Io(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(()),
+                    error => break error,
+                },
+                Some(Ok(_)) if calls.channel().in_flight_requests() > 1 => {
+                    break WireError::Unexpected("a call before the answer to the one before".to_owned());
+                }
+                Some(Ok(call)) => drop(tokio::spawn(call.execute(session.clone().serve()))),
+            },
+            _ = tick.tick() => if let Some(limit) = session.exhausted() {
+                break WireError::Deadline(limit);
+            },
+        }
+    };
+    let pipe = calls.channel_pin_mut().get_pin_ref().get_mut();
+    let farewell = Answer::Farewell { reason: chain(&ended) };
+    if let Ok(Ok(())) = timeout(FAREWELL, pipe.send(farewell)).await {
+        linger(pipe.get_mut()).await;
+    }
+    Err(ended)
+}
+
+/// What the transport said; the library keeps it in an `Arc` of which this is the last owner.
+fn cause(error: ChannelError<WireError>) -> WireError {
+    let (ChannelError::Read(cause)
+    | ChannelError::Ready(cause)
+    | ChannelError::Write(cause)
+    | ChannelError::Flush(cause)
+    | ChannelError::Close(cause)) = error;
+    Arc::try_unwrap(cause).unwrap_or(WireError::Closed)
+}
+
+/// How long the controller may be silent, where the host holds something; and since when.
+type Patience = Option<(Duration, Instant)>;
+
+#[derive(Clone)]
+struct Session {
+    agent: Arc<Agent>,
+    patience: Arc<Mutex<Patience>>,
+}
+
+impl Session {
+    /// The limit that the controller's silence has exceeded.
+    fn exhausted(&self) -> Option<Duration> {
+        locked(&self.patience).filter(|(limit, since)| since.elapsed() > *limit).map(|(limit, _)| limit)
+    }
+
+    async fn step<T: Send + 'static>(
+        self,
+        step: Step,
+        work: impl FnOnce(&mut dyn VerbsHost) -> Result<T, HostError> + Send + 'static,
+    ) -> Result<T, HostError> {
+        // While the host works, the step's own deadline holds; a call that is given up leaves a limit behind.
+        let before = locked(&self.patience).replace((step.deadline() + step.patience(), Instant::now()));
+        let limit = step.deadline();
+        let done = timeout(limit, self.agent.blocking(work)).await;
+        let patience = match step {
+            Step::Inspect => before,
+            Step::TearDown => None,
+            _ => Some((if done.is_ok() { step.patience() } else { Duration::ZERO }, Instant::now())),
+        };
+        *locked(&self.patience) = patience;
+        match done {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_panicked)) => Err(HostError::Failed(format!("the agent could not {}: see its log", step.name()))),
+            Err(_) => Err(HostError::Failed(format!("the host did not {} within {} s", step.name(), limit.as_secs()))),
+        }
+    }
+}
+
+impl Steps for Session {
+    async fn inspect(self, _: Context, port: Port) -> Result<PortReport, HostError> {
+        self.step(Step::Inspect, move |host| host.inspect(&port)).await
+    }
+
+    async fn set_up(
+        self,
+        _: Context,
+        host: Host,
+        port: Port,
+        workload: Workload,
+    ) -> Result<Vec<GroupEndpoint>, HostError> {
+        kelpie_spaces::check(&workload).map_err(|violation| HostError::Unsupported(violation.to_string()))?;
+        let plan = plan(&workload, host);
+        self.agent.limits.check(&plan)?;
+        self.step(Step::SetUp, move |host| host.set_up(&port, &plan)).await
+    }
+
+    async fn connect(self, _: Context, peers: Vec<GroupEndpoint>) -> Result<(), HostError> {
+        self.step(Step::Connect, move |host| host.connect(&peers)).await
+    }
+
+    async fn start(self, _: Context) -> Result<(), HostError> {
+        self.step(Step::Start, |host| host.start()).await
+    }
+
+    async fn sample(self, _: Context) -> Result<HostReading, HostError> {
+        self.step(Step::Sample, |host| host.sample()).await
+    }
+
+    async fn stop(self, _: Context, drain_ms: u64) -> Result<HostReading, HostError> {
+        let drain = Duration::from_millis(drain_ms.min(DRAIN_LIMIT_MS));
+        self.step(Step::Stop, move |host| host.stop(drain)).await
+    }
+
+    async fn tear_down(self, _: Context) -> Result<(), HostError> {
+        self.step(Step::TearDown, |host| {
+            host.recycle();
+            Ok(())
+        })
+        .await
+    }
+}

@@ -1,0 +1,86 @@
+//! What a controller may ask of an agent: one remote procedure per step of `VerbsHost`, each with its deadline.
+
+use std::time::Duration;
+
+use kelpie_spaces::{Host, Workload};
+
+use crate::host::{GroupEndpoint, HostError, HostReading, Port, PortReport};
+
+/// The steps of an experiment on one host, in this order.
+#[tarpc::service(derive = [Clone, PartialEq, serde::Serialize, serde::Deserialize])]
+pub trait Steps {
+    /// What is this port?
+    async fn inspect(port: Port) -> Result<PortReport, HostError>;
+    /// Set up your part of the workload, whose host `host` you are.
+    async fn set_up(host: Host, port: Port, workload: Workload) -> Result<Vec<GroupEndpoint>, HostError>;
+    /// Connect to these: every group whose peer you have.
+    async fn connect(peers: Vec<GroupEndpoint>) -> Result<(), HostError>;
+    /// Start traffic.
+    async fn start() -> Result<(), HostError>;
+    /// Read work and counters.
+    async fn sample() -> Result<HostReading, HostError>;
+    /// Stop posting, wait at most `drain_ms` milliseconds for outstanding work.
+    async fn stop(drain_ms: u64) -> Result<HostReading, HostError>;
+    /// End the session.
+    async fn tear_down() -> Result<(), HostError>;
+}
+
+/// Longest drain. Units: milliseconds. Source: our choice, because a QP has failed for good after less, and a
+/// controller that died meanwhile is noticed no sooner.
+pub const DRAIN_LIMIT_MS: u64 = 10_000;
+
+/// Longest time between two readings. Units: milliseconds.
+pub const SAMPLE_LIMIT_MS: u64 = 5_000;
+
+/// What a controller may be late by, beyond the other host's part of the same step and the wait for the next sample.
+const LATE: Duration = Duration::from_secs(5);
+
+/// One step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// [`Steps::inspect`].
+    Inspect,
+    /// [`Steps::set_up`].
+    SetUp,
+    /// [`Steps::connect`].
+    Connect,
+    /// [`Steps::start`].
+    Start,
+    /// [`Steps::sample`].
+    Sample,
+    /// [`Steps::stop`].
+    Stop,
+    /// [`Steps::tear_down`].
+    TearDown,
+}
+
+impl Step {
+    /// What it does, for errors.
+    pub fn name(self) -> &'static str {
+        match self {
+            Step::Inspect => "inspect the device",
+            Step::SetUp => "set up",
+            Step::Connect => "connect QPs",
+            Step::Start => "start traffic",
+            Step::Sample => "sample",
+            Step::Stop => "stop traffic",
+            Step::TearDown => "tear down",
+        }
+    }
+
+    /// How long it may take; both ends keep to it.
+    ///
+    /// Source: our choice, because 20 K QPs take 6 s on Soft-RoCE and a real NIC is no slower.
+    pub fn deadline(self) -> Duration {
+        match self {
+            Step::SetUp | Step::Connect | Step::TearDown => Duration::from_mins(2),
+            Step::Stop => Duration::from_millis(DRAIN_LIMIT_MS) + Duration::from_secs(5),
+            Step::Inspect | Step::Start | Step::Sample => Duration::from_secs(5),
+        }
+    }
+
+    /// How long an agent that holds something waits for the controller's next word after this step.
+    pub fn patience(self) -> Duration {
+        self.deadline() + Duration::from_millis(SAMPLE_LIMIT_MS) + LATE
+    }
+}

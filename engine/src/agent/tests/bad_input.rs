@@ -1,0 +1,175 @@
+//! What no controller of this version sends: the agent says what is wrong with it and serves the next one.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use super::super::fake::{FakeAgent, Trouble};
+use super::super::wire::{FRAME_LIMIT, HELLO_LIMIT, PROTOCOL};
+
+fn connect(agent: &FakeAgent) -> TcpStream {
+    let stream = TcpStream::connect(agent.address).expect("the agent listens");
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+    stream
+}
+
+fn frame(text: &str) -> Vec<u8> {
+    let mut bytes = length(text.len());
+    bytes.extend_from_slice(text.as_bytes());
+    bytes
+}
+
+fn length(bytes: usize) -> Vec<u8> {
+    u32::try_from(bytes).expect("below 4 GiB").to_be_bytes().to_vec()
+}
+
+/// The next frame; nothing where the connection ends.
+fn answer(stream: &mut TcpStream) -> String {
+    let mut length = [0; 4];
+    if stream.read_exact(&mut length).is_err() {
+        return String::new();
+    }
+    let mut answer = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut answer).expect("the rest of the answer");
+    String::from_utf8(answer).expect("JSON")
+}
+
+/// Says hello; the connection and the agent's answer.
+fn hello(agent: &FakeAgent, protocol: &str, controller: &str) -> (TcpStream, String) {
+    let mut stream = connect(agent);
+    let text = format!("{{\"kelpie\":\"{protocol}\",\"controller\":\"{controller}\",\"later\":1}}");
+    stream.write_all(&frame(&text)).expect("sends");
+    let answer = answer(&mut stream);
+    (stream, answer)
+}
+
+/// As `hello`, once whoever was there before is gone.
+fn hello_when_free(agent: &FakeAgent, controller: &str) -> TcpStream {
+    let started = Instant::now();
+    loop {
+        let (stream, answer) = hello(agent, PROTOCOL, controller);
+        if !answer.contains("refused") {
+            return stream;
+        }
+        assert!(started.elapsed() < Duration::from_secs(10), "{answer}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+const SAMPLE: &str = r#"{"call":{"id":7,"deadline_ms":5000,"step":{"Sample":{}}}}"#;
+
+#[test]
+fn another_version_is_refused_with_a_reason() {
+    let agent = FakeAgent::anywhere();
+    let (_stream, answer) = hello(&agent, "agent/999", "tomorrow");
+    assert!(answer.contains(&format!("this agent speaks {PROTOCOL}, the controller agent/999")), "{answer}");
+    let (_stream, answer) = hello(&agent, PROTOCOL, "today");
+    assert!(!answer.contains("refused"), "{answer}");
+}
+
+#[test]
+fn a_second_controller_is_told_who_has_the_agent() {
+    let agent = FakeAgent::anywhere();
+    let (first, _) = hello(&agent, PROTOCOL, "first");
+    let (_second, answer) = hello(&agent, PROTOCOL, "second");
+    let expected = "it serves another controller, first (127.0.0.1)";
+    assert!(answer.contains(expected) && answer.contains("\"busy\":true"), "{answer}");
+    agent.trouble("tear_down", Trouble::Takes(Duration::from_millis(300)));
+    drop(first);
+    agent.wait_for("tear_down", 1);
+    let (_third, answer) = hello(&agent, PROTOCOL, "third");
+    assert!(answer.contains("first (127.0.0.1), which has left and is being torn down"), "{answer}");
+    hello_when_free(&agent, "fourth");
+}
+
+#[test]
+fn bad_frames_before_a_session_are_answered() {
+    let agent = FakeAgent::anywhere();
+    for (bytes, reason) in [
+        (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "a message is longer than 4096 bytes"),
+        (length(HELLO_LIMIT + 1), "a message is longer than 4096 bytes"),
+        (vec![255; 100_000], "a message is longer than 4096 bytes"),
+        (frame("{}"), "a message was not understood: missing field `kelpie`"),
+        (frame("{\"kelpie\":"), "a message was not understood: EOF"),
+        (frame(SAMPLE), "a message was not understood: missing field `kelpie`"),
+        (frame("{\"kelpie\":1}")[..9].to_vec(), "the connection ended within a message"),
+        (vec![0, 0], "the connection ended within a message"),
+    ] {
+        let mut stream = connect(&agent);
+        stream.write_all(&bytes).expect("sends");
+        stream.shutdown(Shutdown::Write).expect("half closed");
+        let answer = answer(&mut stream);
+        assert!(answer.contains(&format!("\"refused\":\"{reason}")), "{answer}, not {reason}");
+        hello_when_free(&agent, "next");
+    }
+}
+
+#[test]
+fn bad_frames_in_a_session_end_it_with_a_reason() {
+    let agent = FakeAgent::anywhere();
+    let deep = "[".repeat(100_000);
+    for (bytes, reason) in [
+        (length(FRAME_LIMIT + 1), "a message is longer than 33554432 bytes"),
+        (frame("\"reboot\""), "a message was not understood: unknown variant `reboot`"),
+        (frame(r#"{"call":{"id":1}}"#), "a message was not understood: missing field `deadline_ms`"),
+        (frame(&deep), "a message was not understood"),
+        (frame(SAMPLE)[..30].to_vec(), "the connection ended within a message"),
+        ([frame(SAMPLE), frame(&SAMPLE.replace('7', "8"))].concat(), "an unexpected message came: a call before"),
+    ] {
+        agent.trouble("sample", Trouble::Takes(Duration::from_millis(100)));
+        let mut stream = hello_when_free(&agent, "odd");
+        stream.write_all(&bytes).expect("sends");
+        stream.shutdown(Shutdown::Write).expect("half closed");
+        let answer = answer(&mut stream);
+        assert!(answer.contains("\"farewell\"") && answer.contains(reason), "{answer}, not {reason}");
+        let left = std::mem::take(&mut agent.script.lock().expect("whole").trouble);
+        assert!(left.len() < 2, "{left:?}");
+    }
+    hello_when_free(&agent, "even");
+}
+
+#[test]
+fn a_step_out_of_order_or_an_invalid_workload_fails_and_the_session_goes_on() {
+    let agent = FakeAgent::anywhere();
+    let mut stream = hello_when_free(&agent, "odd");
+    let set_up = r#"{"call":{"id":1,"deadline_ms":5000,"step":{"SetUp":{"host":"a","port":{},"workload":{"kelpie":"workload/1","flows":[]}}}}}"#;
+    stream.write_all(&frame(set_up)).expect("sends");
+    let refused = answer(&mut stream);
+    assert!(refused.contains("\"Err\":{\"unsupported\""), "{refused}");
+    stream.write_all(&frame(SAMPLE)).expect("sends");
+    let reading = answer(&mut stream);
+    assert!(reading.contains("\"id\":7") && reading.contains("\"Ok\""), "{reading}");
+}
+
+#[test]
+fn one_of_a_hundred_at_once_is_served_and_the_others_are_told() {
+    let agent = FakeAgent::anywhere();
+    let answers: Vec<(TcpStream, String)> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..100)
+            .map(|n| {
+                scope.spawn({
+                    let agent = &agent;
+                    move || hello(agent, PROTOCOL, &format!("number {n}"))
+                })
+            })
+            .collect();
+        all.into_iter().map(|one| one.join().expect("an answer")).collect()
+    });
+    let told = |text: &str| answers.iter().filter(|(_, answer)| answer.contains(text)).count();
+    assert_eq!(told("it serves another controller, number"), 99);
+    drop(answers);
+    hello_when_free(&agent, "next");
+}
+
+#[test]
+fn connections_that_say_nothing_do_not_keep_a_controller_out() {
+    let agent = FakeAgent::anywhere();
+    let mut silent: Vec<TcpStream> = (0..300).map(|_| connect(&agent)).collect();
+    hello_when_free(&agent, "first");
+    let answers: Vec<String> = silent.iter_mut().map(answer).collect();
+    let refused = answers.iter().filter(|text| text.contains("too many others are about to connect")).count();
+    assert_eq!(refused, 44, "all but 256, in whatever order they came");
+    let closed = answers.iter().filter(|text| text.is_empty()).count();
+    assert_eq!(closed, 256, "closed after the time for a hello");
+    hello_when_free(&agent, "second");
+}

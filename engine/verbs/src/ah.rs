@@ -1,0 +1,150 @@
+//! How packets find a peer: the attributes of an address, and the address handles (AH) that datagrams name.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use kelpie_engine::host::Tuning;
+use rdma_sys::{ibv_ah, ibv_ah_attr, ibv_gid, ibv_global_route, ud_t};
+
+use crate::error::VerbsError;
+use crate::pd::Pd;
+
+/// Bits of a flow label that the kernel turns into the UDP source port, above 49152.
+/// Source: kernel `include/rdma/ib_verbs.h`, `rdma_flow_label_to_udp_sport`.
+const PORT_BITS: u32 = 0x3fff;
+
+/// The lowest bit above those, which is folded into them; a flow label of zero would mean any port.
+const FOLDED_BIT: u32 = 0x4000;
+
+/// A GID's first half names its subnet. Source: IBTA volume 1, section 4.1.1.
+const SUBNET_PREFIX: usize = 8;
+
+/// The port a QP uses, and how its packets are to be marked.
+#[derive(Debug, Clone, Copy)]
+pub struct LocalPort {
+    /// Port number.
+    pub port: u8,
+    /// GID index.
+    pub gid_index: u8,
+    /// GID.
+    pub gid: [u8; 16],
+    /// Marks.
+    pub tuning: Tuning,
+}
+
+/// The port of a peer.
+#[derive(Debug, Clone, Copy)]
+pub struct RemotePort {
+    /// GID.
+    pub gid: [u8; 16],
+    /// LID; 0 on Ethernet.
+    pub lid: u16,
+}
+
+/// The address of `remote` as seen from `local`. Within an InfiniBand subnet the LID is enough; else the GID leads.
+pub fn address(local: &LocalPort, remote: &RemotePort) -> ibv_ah_attr {
+    let is_global = remote.lid == 0 || remote.gid[..SUBNET_PREFIX] != local.gid[..SUBNET_PREFIX];
+    ibv_ah_attr {
+        grh: ibv_global_route {
+            dgid: ibv_gid { raw: remote.gid },
+            flow_label: local.tuning.udp_source_port.map_or(0, flow_label),
+            sgid_index: local.gid_index,
+            hop_limit: local.tuning.hop_limit,
+            traffic_class: local.tuning.traffic_class,
+        },
+        dlid: remote.lid,
+        sl: local.tuning.service_level,
+        src_path_bits: 0,
+        static_rate: 0,
+        is_global: u8::from(is_global),
+        port_num: local.port,
+    }
+}
+
+/// The flow label that gives this UDP source port.
+fn flow_label(port: u16) -> u32 {
+    FOLDED_BIT | (u32::from(port) & PORT_BITS) ^ 1
+}
+
+/// `ibv_ah`.
+pub struct Ah {
+    raw: NonNull<ibv_ah>,
+    pd: Arc<Pd>,
+}
+
+// SAFETY: libibverbs is thread-safe for all calls on an address handle.
+unsafe impl Send for Ah {}
+
+impl Ah {
+    /// Creates one.
+    pub fn new(pd: &Arc<Pd>, local: &LocalPort, remote: &RemotePort) -> Result<Self, VerbsError> {
+        let mut attributes = address(local, remote);
+        // SAFETY: the domain exists; the attributes live through the call.
+        let raw = NonNull::new(unsafe { (pd.context().library().create_ah)(pd.raw(), &raw mut attributes) });
+        let raw = raw.ok_or_else(|| VerbsError::last_os_error("ibv_create_ah", pd.context().name()))?;
+        Ok(Self { raw, pd: Arc::clone(pd) })
+    }
+}
+
+impl Drop for Ah {
+    fn drop(&mut self) {
+        // SAFETY: destroyed once; nothing is posted to it any more.
+        let status = unsafe { (self.pd.context().library().destroy_ah)(self.raw.as_ptr()) };
+        if status != 0 {
+            tracing::warn!(error = %io::Error::from_raw_os_error(status.abs()), "ibv_destroy_ah failed");
+        }
+    }
+}
+
+/// Where a QP's datagrams go.
+pub struct Target {
+    /// Its way.
+    pub ah: Ah,
+    /// Number of the QP.
+    pub qpn: u32,
+    /// What the QP wants to see in each datagram.
+    pub qkey: u32,
+}
+
+impl Target {
+    /// As a work request names it.
+    pub fn named(&self) -> ud_t {
+        ud_t { ah: self.ah.raw.as_ptr(), remote_qpn: self.qpn, remote_qkey: self.qkey }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the kernel does it.
+    fn udp_source_port(flow_label: u32) -> u32 {
+        let (low, high) = (flow_label & 0x3fff, flow_label & 0xf_c000);
+        low ^ high >> 14 | 0xc000
+    }
+
+    #[test]
+    fn a_flow_label_gives_the_port_that_was_asked_for() {
+        for port in 49152..=65535 {
+            let label = flow_label(port);
+            assert_eq!(udp_source_port(label), u32::from(port));
+            assert!(label > 0 && label < 1 << 20, "{port}: {label:#x}");
+        }
+    }
+
+    #[test]
+    fn the_gid_leads_on_ethernet_and_between_subnets() {
+        let gid = |subnet: u8| [0xfe, 0x80, 0, 0, 0, 0, 0, subnet, 0, 0, 0, 0, 0, 0, 0, 1];
+        let local =
+            LocalPort { port: 2, gid_index: 3, gid: gid(1), tuning: Tuning { service_level: 5, ..Tuning::default() } };
+        for (subnet, lid, is_global) in [(1, 0, 1), (1, 7, 0), (2, 7, 1)] {
+            let found = address(&local, &RemotePort { gid: gid(subnet), lid });
+            assert_eq!(
+                (found.is_global, found.dlid, found.sl, found.port_num),
+                (is_global, lid, 5, 2),
+                "{subnet} {lid}"
+            );
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The QPs of one end of a flow that one thread polls, on a CQ of their own: connecting them, and their traffic.
+
+use kelpie_engine::chain;
+use kelpie_engine::host::{Count, GroupEndpoint, QpEndpoint};
+use kelpie_engine::plan::{GroupId, GroupPlan};
+use kelpie_spaces::QpType;
+use rdma_sys::{ibv_wc, ibv_wc_opcode, ibv_wc_status};
+
+use crate::ah::{Ah, LocalPort, RemotePort, Target};
+use crate::cq::Completions;
+use crate::device::text;
+use crate::error::VerbsError;
+use crate::parallel;
+use crate::pd::Pd;
+use crate::pool::QpSet;
+use crate::qp::{Qp, RemoteQp};
+use crate::requester::{OPCODES, Requester, index_of};
+use crate::responder::Responder;
+use crate::rotation::Rotation;
+
+/// Packet sequence numbers have 24 bits. Source: IBTA volume 1, section 9.2.
+const PSN_MASK: u32 = 0x00ff_ffff;
+
+/// What a QP's first packet sequence number is added to for its queue key, whose highest bit only the kernel may set.
+/// Source: IBTA volume 1, section 10.2.5 (controlled `Q_Key`s); otherwise our choice.
+const QKEY_BASE: u32 = 0x4b00_0000;
+
+/// QPs of one end of a flow. Fields are dropped in this order: address handles after what names them.
+pub struct Lane {
+    /// Which end of which flow.
+    pub id: GroupId,
+    set: QpSet,
+    /// QPs in use, the first of the set.
+    qps: usize,
+    /// First of them in the group.
+    first: usize,
+    /// What makes packet sequence numbers differ from those of an earlier session.
+    session: u32,
+    requester: Option<Requester>,
+    responder: Option<Responder>,
+}
+
+impl Lane {
+    /// QPs `first` to `first + qps` of a group, on those of `set`.
+    pub fn new(id: GroupId, set: QpSet, first: usize, qps: usize, session: u32) -> Self {
+        Self { id, set, qps, first, session, requester: None, responder: None }
+    }
+
+    /// What peers have to know of each QP; memory is added by the group.
+    pub fn endpoints(&self) -> impl Iterator<Item = QpEndpoint> + '_ {
+        let psn = |qp| first_psn(qp, self.session);
+        self.used().iter().map(move |qp| QpEndpoint { qpn: qp.number(), psn: psn(qp), mrs: Vec::new() })
+    }
+
+    /// Number of QPs in use.
+    pub fn len(&self) -> usize {
+        self.qps
+    }
+
+    /// Whether it posts requests.
+    pub fn is_requester(&self) -> bool {
+        self.requester.is_some()
+    }
+
+    /// Whether anything of it ever completes: the target of one-sided operations only holds memory.
+    pub fn awaits_completions(&self) -> bool {
+        self.requester.is_some() || self.responder.is_some()
+    }
+
+    /// The QPs, how many of them were in use, and what has to outlive their use: the requester has address handles.
+    pub fn into_parts(self) -> (QpSet, usize, Option<Requester>) {
+        (self.set, self.qps, self.requester)
+    }
+
+    fn used(&self) -> &[Qp] {
+        &self.set.qps[..self.qps]
+    }
+
+    /// Connects every QP to its peer and posts the first receives. `local` memory is that of the whole group, as is
+    /// `remote`, which a requester has.
+    pub fn connect(
+        &mut self,
+        pd: &std::sync::Arc<Pd>,
+        plan: &GroupPlan,
+        port: &LocalPort,
+        peer: &GroupEndpoint,
+        memory: (&Rotation, Option<&Rotation>),
+    ) -> Result<(), VerbsError> {
+        let peers = &peer.qps[self.first..][..self.qps];
+        let remote_port = RemotePort { gid: peer.gid, lid: peer.lid };
+        let (qps, session) = (&self.set.qps[..self.qps], self.session);
+        parallel::collect(qps.len(), |index| qps[index].init(port, qkey(first_psn(&qps[index], session))))?;
+        let local = memory.0.part(self.first, self.qps);
+        if let Some(recv) = &plan.recv {
+            let depth = plan.caps.recv_wr;
+            let mut responder = Responder::new(recv, plan.qp_type, plan.mtu, self.qps as u32, depth, local.clone());
+            let named = |(index, source): (u32, _)| VerbsError::Verb {
+                verb: "ibv_post_recv",
+                object: format!("QP {} of flow {}", self.first + index as usize, self.id.flow),
+                source,
+            };
+            responder.fill_all(qps).map_err(named)?;
+            self.responder = Some(responder);
+        }
+        parallel::collect(qps.len(), |index| {
+            let qp = &qps[index];
+            let remote = RemoteQp { port: remote_port, qpn: peers[index].qpn, psn: peers[index].psn };
+            qp.ready_to_receive(port, &remote, plan.mtu)?;
+            qp.ready_to_send(first_psn(qp, session))
+        })?;
+        if let (Some(send), Some(remote)) = (&plan.send, memory.1) {
+            let targets = if plan.qp_type == QpType::Ud {
+                let target = |peer: &QpEndpoint| {
+                    let ah = Ah::new(pd, port, &remote_port)?;
+                    Ok(Target { ah, qpn: peer.qpn, qkey: qkey(peer.psn) })
+                };
+                peers.iter().map(target).collect::<Result<_, VerbsError>>()?
+            } else {
+                Vec::new()
+            };
+            let memory = [local, remote.part(self.first, self.qps)];
+            let depth = plan.caps.send_wr;
+            self.requester = Some(Requester::new(send, plan.mtu, self.qps as u32, depth, memory, targets));
+        }
+        Ok(())
+    }
+
+    /// Posts for the first time.
+    pub fn start(&mut self, mut event: impl FnMut(String)) {
+        if let Some(requester) = &mut self.requester {
+            let failed =
+                |index: u32, error: &std::io::Error| event(post_failed("ibv_post_send", self.id, index, error));
+            requester.fill_all(&self.set.qps, failed);
+        }
+    }
+
+    /// Takes what has completed and posts again; how much that was, and how many queues had run low.
+    pub fn progress(&mut self, room: &mut Completions, post: bool, mut event: impl FnMut(String)) -> (usize, u32) {
+        let completions = match self.set.cq.poll(room) {
+            Ok(completions) => completions,
+            Err(error) => {
+                event(format!("flow {}: {}", self.id.flow, chain(&error)));
+                return (0, 0);
+            }
+        };
+        if completions.is_empty() {
+            return (0, 0);
+        }
+        for completion in completions {
+            if completion.status != ibv_wc_status::IBV_WC_SUCCESS {
+                self.failed(completion, &mut event);
+            } else if completion.opcode & ibv_wc_opcode::IBV_WC_RECV != 0 {
+                if let Some(responder) = &mut self.responder {
+                    responder.completed(completion);
+                }
+            } else if let Some(requester) = &mut self.requester {
+                requester.completed(completion.wr_id);
+            }
+        }
+        let id = self.id;
+        let mut ran_low = 0;
+        if let Some(requester) = &mut self.requester {
+            let failed = |index: u32, error: &std::io::Error| event(post_failed("ibv_post_send", id, index, error));
+            ran_low = requester.refill(&self.set.qps, post, failed);
+        }
+        if let Some(responder) = &mut self.responder {
+            responder.refill(&self.set.qps, |index, error| event(post_failed("ibv_post_recv", id, index, error)));
+        }
+        (completions.len(), ran_low)
+    }
+
+    fn failed(&mut self, completion: &ibv_wc, event: &mut impl FnMut(String)) {
+        let index = index_of(completion.wr_id);
+        let is_first = match (&mut self.requester, &mut self.responder) {
+            (Some(requester), _) => requester.failed(index),
+            (None, Some(responder)) => responder.failed(index),
+            (None, None) => false,
+        };
+        // What was still queued is flushed with it; the first error says why.
+        if is_first && completion.status != ibv_wc_status::IBV_WC_WR_FLUSH_ERR {
+            event(format!("flow {} {:?}: {}", self.id.flow, self.id.role, status(completion.status)));
+        }
+    }
+
+    /// Completed work by operation, `Opcode as usize`.
+    pub fn counts(&self) -> [Count; OPCODES] {
+        match (&self.requester, &self.responder) {
+            (Some(requester), _) => *requester.counts(),
+            (None, Some(responder)) => *responder.counts(),
+            (None, None) => [Count::default(); OPCODES],
+        }
+    }
+
+    /// Posted by its requester and not completed. Units: work requests.
+    pub fn outstanding(&self) -> u64 {
+        self.requester.as_ref().map_or(0, Requester::outstanding)
+    }
+}
+
+/// A number that differs between QPs and sessions.
+fn first_psn(qp: &Qp, session: u32) -> u32 {
+    (qp.number() ^ session.rotate_left(16)).wrapping_mul(0x9e37_79b1) & PSN_MASK
+}
+
+/// What a QP with this first packet sequence number wants to see in datagrams.
+fn qkey(psn: u32) -> u32 {
+    QKEY_BASE | psn
+}
+
+fn post_failed(verb: &str, id: GroupId, index: u32, error: &std::io::Error) -> String {
+    format!("flow {}: {verb} failed for QP {index}: {error}", id.flow)
+}
+
+fn status(code: ibv_wc_status::Type) -> String {
+    match crate::library::library() {
+        // SAFETY: the function accepts any number and returns a static string.
+        Ok(library) => text(unsafe { (library.wc_status_str)(code) }),
+        Err(_) => format!("completion status {code}"),
+    }
+}

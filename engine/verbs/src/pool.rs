@@ -1,0 +1,198 @@
+//! Objects that outlive an experiment, so that the next one need not create them: QPs with their CQ, and MRs.
+//!
+//! What is taken is as good as new: QPs are in reset, and a CQ is empty. Only QPs of equal type and capabilities and MRs
+//! of equal size and place are the same to a device; everything else about a workload is set anew each time.
+
+use std::sync::Arc;
+
+use kelpie_engine::plan::Caps;
+use kelpie_spaces::{Device, QpType};
+
+use crate::cq::{Completions, Cq};
+use crate::error::VerbsError;
+use crate::memory::{self, Arena};
+use crate::mr::Mr;
+use crate::parallel;
+use crate::pd::Pd;
+use crate::qp::Qp;
+
+/// Idle QPs that are kept. Source: our choice, because they take about 100 MB of a host at a depth of 128.
+const MOST_IDLE_QPS: usize = 4096;
+
+/// Idle MRs that are kept. Source: our choice, a third of the most that a workload of the paper has.
+const MOST_IDLE_MRS: usize = 65_536;
+
+/// Share of the available memory that idle MRs may pin: one in this many.
+/// Source: our choice, because the host has to live on beside it.
+const IDLE_SHARE: u64 = 4;
+
+/// From one MR of a mapping to the next they are aligned to this. Units: bytes.
+const ALIGNMENT: usize = 64;
+
+/// What makes two QPs equal to a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QpKind {
+    /// Transport.
+    pub qp_type: QpType,
+    /// Capabilities.
+    pub caps: Caps,
+}
+
+impl QpKind {
+    /// Completions that one QP can have at a time: when it fails, every posted request completes.
+    pub fn completions(&self) -> u32 {
+        self.caps.send_wr.saturating_add(self.caps.recv_wr)
+    }
+}
+
+/// QPs that share a CQ.
+pub struct QpSet {
+    kind: QpKind,
+    /// QPs, some of which may be idle.
+    pub qps: Vec<Qp>,
+    /// Their CQ.
+    pub cq: Arc<Cq>,
+    /// Completions that the CQ holds.
+    capacity: u32,
+}
+
+/// What makes two MRs equal to a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MrKind {
+    /// Where it lives.
+    pub device: Device,
+    /// Units: bytes.
+    pub size: u64,
+    /// Whether it is made of huge pages.
+    pub huge_pages: bool,
+}
+
+/// What had to be made since it was last asked.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Made {
+    /// QPs.
+    pub qps: usize,
+    /// MRs.
+    pub mrs: usize,
+}
+
+/// The idle objects of a device.
+pub struct Pool {
+    pd: Arc<Pd>,
+    /// The longest unused first.
+    sets: Vec<QpSet>,
+    /// As above.
+    mrs: Vec<(MrKind, Vec<Mr>)>,
+    made: Made,
+}
+
+impl Pool {
+    /// Nothing yet.
+    pub fn new(pd: Arc<Pd>) -> Self {
+        Self { pd, sets: Vec::new(), mrs: Vec::new(), made: Made::default() }
+    }
+
+    /// The domain of all its objects.
+    pub fn pd(&self) -> &Arc<Pd> {
+        &self.pd
+    }
+
+    /// What had to be made since the last call.
+    pub fn made(&mut self) -> Made {
+        std::mem::take(&mut self.made)
+    }
+
+    /// At least `count` QPs, all in reset, on a CQ with room for all completions of that many.
+    pub fn take_qps(&mut self, kind: QpKind, count: u32) -> Result<QpSet, VerbsError> {
+        let wanted = kind.completions().saturating_mul(count);
+        let fits = |set: &QpSet| set.kind == kind && set.capacity >= wanted;
+        let mut set = match self.sets.iter().rposition(fits) {
+            Some(index) => self.sets.remove(index),
+            None => QpSet { kind, qps: Vec::new(), cq: Cq::new(self.pd.context(), wanted)?, capacity: wanted },
+        };
+        let missing = (count as usize).saturating_sub(set.qps.len());
+        self.made.qps += missing;
+        set.qps.extend(parallel::collect(missing, |_| Qp::new(&self.pd, &set.cq, kind.qp_type, &kind.caps))?);
+        Ok(set)
+    }
+
+    /// Exactly `count` MRs.
+    pub fn take_mrs(&mut self, kind: MrKind, count: usize) -> Result<Vec<Mr>, VerbsError> {
+        let mut taken = Vec::with_capacity(count);
+        for (_, idle) in self.mrs.iter_mut().rev().filter(|(idle, _)| *idle == kind) {
+            let missing = count - taken.len();
+            taken.extend(idle.drain(idle.len().saturating_sub(missing)..));
+        }
+        self.mrs.retain(|(_, idle)| !idle.is_empty());
+        let missing = count - taken.len();
+        self.made.mrs += missing;
+        taken.extend(self.register(kind, missing)?);
+        Ok(taken)
+    }
+
+    /// Registers MRs in one mapping of their own.
+    fn register(&self, kind: MrKind, count: usize) -> Result<Vec<Mr>, VerbsError> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let too_much = || VerbsError::Unsupported(format!("{count} MRs of {} bytes do not fit", kind.size));
+        let size = usize::try_from(kind.size).map_err(|_| too_much())?;
+        // A page between regions of odd size would hide what a device does with them; they only start aligned.
+        let stride = size.checked_next_multiple_of(ALIGNMENT).ok_or_else(too_much)?;
+        let length = stride.checked_mul(count).ok_or_else(too_much)?;
+        let arena = Arc::new(Arena::new(kind.device, length, kind.huge_pages)?);
+        let pd = &self.pd;
+        parallel::collect(count, |index| Mr::new(pd, &arena, index * stride, size))
+    }
+
+    /// Takes QPs back whatever state they are in; those that cannot be reset are destroyed.
+    pub fn put_qps(&mut self, set: QpSet, used: usize, room: &mut Completions) {
+        let is_reset = parallel::collect(used.min(set.qps.len()), |index| set.qps[index].reset());
+        match is_reset.and_then(|_| set.cq.drain(room)) {
+            Ok(()) => self.sets.push(set),
+            Err(error) => tracing::warn!(error = kelpie_engine::chain(&error), "QPs are not reused"),
+        }
+    }
+
+    /// Takes MRs back, which nothing posted names any more.
+    pub fn put_mrs(&mut self, kind: MrKind, mrs: Vec<Mr>) {
+        self.mrs.push((kind, mrs));
+    }
+
+    /// Destroys what has been idle the longest, down to what may be kept.
+    pub fn trim(&mut self) {
+        let most_bytes = memory::available_bytes().map_or(u64::MAX, |available| available / IDLE_SHARE);
+        while self.sets.iter().map(|set| set.qps.len()).sum::<usize>() > MOST_IDLE_QPS {
+            self.sets.remove(0);
+        }
+        while self.idle_bytes() > most_bytes
+            || self.mrs.iter().map(|(_, idle)| idle.len()).sum::<usize>() > MOST_IDLE_MRS
+        {
+            self.mrs.remove(0);
+        }
+    }
+
+    /// Destroys everything that is idle; whether there was something.
+    pub fn clear(&mut self) -> bool {
+        let had_some = !self.sets.is_empty() || !self.mrs.is_empty();
+        self.sets.clear();
+        self.mrs.clear();
+        had_some
+    }
+
+    /// Sees to it that MRs of `bytes` fit into memory beside everything else, at the cost of idle ones.
+    pub fn make_room(&mut self, bytes: u64) -> Result<(), VerbsError> {
+        let fits = || memory::available_bytes().map_or(Ok(()), |available| memory::check_budget(bytes, available));
+        fits().or_else(|_| {
+            // A mapping stays for as long as one MR in it does, so nothing less is sure to help.
+            self.clear();
+            fits()
+        })
+    }
+
+    /// What idle MRs keep of the host's memory.
+    fn idle_bytes(&self) -> u64 {
+        let of_the_host = self.mrs.iter().filter(|(kind, _)| memory::is_of_the_host(kind.device, kind.huge_pages));
+        of_the_host.map(|(kind, idle)| kind.size.saturating_mul(idle.len() as u64)).fold(0, u64::saturating_add)
+    }
+}

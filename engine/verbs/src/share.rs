@@ -1,0 +1,192 @@
+//! What polling threads share with whoever reads their counts: atomics that each thread writes for its own lanes.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kelpie_engine::host::{Count, GroupCount};
+use kelpie_engine::plan::GroupId;
+use kelpie_spaces::Opcode;
+
+use crate::lane::Lane;
+
+/// Different events that are kept. Source: our choice, because one cause shows up as a handful.
+const MOST_EVENTS: usize = 32;
+
+/// Pause while waiting for the threads.
+const STEP: Duration = Duration::from_micros(50);
+
+/// Longest wait for the threads to count what has completed; a slow pass is some milliseconds.
+const CATCH_UP_LIMIT: Duration = Duration::from_millis(200);
+
+/// Completed work of one lane, written by its thread.
+struct LaneShare {
+    id: GroupId,
+    /// Messages, bytes, packets, by operation.
+    values: Vec<(Opcode, [AtomicU64; 3])>,
+    outstanding: AtomicU64,
+}
+
+/// What one thread writes.
+pub struct ThreadShare {
+    lanes: Vec<LaneShare>,
+    /// Send queues of its lanes.
+    queues: u64,
+    queue_full_nanos: AtomicU64,
+    /// The newest ticket whose holder need not wait any more.
+    answered: AtomicU64,
+}
+
+impl ThreadShare {
+    /// For these lanes, each with the operations that it counts.
+    pub fn new(lanes: &[Lane], ops: &BTreeMap<GroupId, Vec<Opcode>>) -> Self {
+        let of = |lane: &Lane| {
+            let ops = ops.get(&lane.id).into_iter().flatten();
+            let values = ops.map(|op| (*op, [const { AtomicU64::new(0) }; 3])).collect();
+            LaneShare { id: lane.id, values, outstanding: AtomicU64::new(0) }
+        };
+        let queues = lanes.iter().filter(|lane| lane.is_requester()).map(|lane| lane.len() as u64).sum();
+        Self {
+            lanes: lanes.iter().map(of).collect(),
+            queues,
+            queue_full_nanos: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+        }
+    }
+
+    /// Shows what lane number `index` has done.
+    pub fn publish(&self, index: usize, lane: &Lane) {
+        let (share, counts) = (&self.lanes[index], lane.counts());
+        for (op, values) in &share.values {
+            let Count { messages, bytes, packets } = counts[*op as usize];
+            for (value, new) in values.iter().zip([messages, bytes, packets]) {
+                value.store(new, Ordering::Relaxed);
+            }
+        }
+        share.outstanding.store(lane.outstanding(), Ordering::Release);
+    }
+
+    /// Send queues of its lanes.
+    pub fn queues(&self) -> u64 {
+        self.queues
+    }
+
+    /// Shows how long its send queues were kept full. Units: nanoseconds.
+    pub fn queue_full(&self, nanos: u64) {
+        self.queue_full_nanos.store(nanos, Ordering::Relaxed);
+    }
+
+    /// Whether somebody waits for this ticket.
+    pub fn is_behind(&self, ticket: u64) -> bool {
+        self.answered.load(Ordering::Relaxed) < ticket
+    }
+
+    /// Whoever has a ticket up to this one need not wait any more.
+    pub fn answer(&self, ticket: u64) {
+        self.answered.store(ticket, Ordering::Release);
+    }
+}
+
+/// What all threads share.
+pub struct Share {
+    /// One for each thread.
+    pub threads: Vec<ThreadShare>,
+    stop_posting: AtomicBool,
+    quit: AtomicBool,
+    /// The last ticket that a reader took.
+    asked: AtomicU64,
+    events: Mutex<Vec<String>>,
+}
+
+impl Share {
+    /// Of these threads.
+    pub fn new(threads: Vec<ThreadShare>) -> Self {
+        Self {
+            threads,
+            stop_posting: AtomicBool::new(false),
+            quit: AtomicBool::new(false),
+            asked: AtomicU64::new(0),
+            events: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Keeps an event, once.
+    pub fn event(&self, text: String) {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        if events.len() < MOST_EVENTS && !events.contains(&text) {
+            events.push(text);
+        }
+    }
+
+    /// The newest ticket: a pass that begins now answers it.
+    pub fn ticket(&self) -> u64 {
+        self.asked.load(Ordering::Acquire)
+    }
+
+    /// Waits until everything that has completed by now is counted, so that counters of the port that are read next
+    /// speak of the same moment.
+    pub fn catch_up(&self) {
+        let ticket = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
+        let started = Instant::now();
+        let is_behind = |thread: &ThreadShare| thread.answered.load(Ordering::Acquire) < ticket;
+        while self.threads.iter().any(is_behind) && started.elapsed() < CATCH_UP_LIMIT {
+            thread::sleep(STEP);
+        }
+    }
+
+    /// Completed work.
+    pub fn counts(&self) -> Vec<GroupCount> {
+        let mut groups: BTreeMap<GroupId, BTreeMap<Opcode, Count>> = BTreeMap::new();
+        for lane in self.threads.iter().flat_map(|thread| &thread.lanes) {
+            let by_op = groups.entry(lane.id).or_default();
+            for (op, values) in &lane.values {
+                let [messages, bytes, packets] = values.each_ref().map(|value| value.load(Ordering::Relaxed));
+                let sum = by_op.entry(*op).or_default();
+                sum.messages += messages;
+                sum.bytes += bytes;
+                sum.packets += packets;
+            }
+        }
+        groups.into_iter().map(|(id, by_op)| GroupCount { id, by_op }).collect()
+    }
+
+    /// Time in which the requesters' send queues were kept full, in the mean of all queues. Units: nanoseconds.
+    pub fn queue_full_nanos(&self) -> u64 {
+        let queues: u64 = self.threads.iter().map(|thread| thread.queues).sum();
+        let of = |thread: &ThreadShare| thread.queue_full_nanos.load(Ordering::Relaxed) as f64 * thread.queues as f64;
+        (self.threads.iter().map(of).sum::<f64>() / queues.max(1) as f64) as u64
+    }
+
+    /// Posted by requesters and not completed. Units: work requests.
+    pub fn outstanding(&self) -> u64 {
+        let lanes = self.threads.iter().flat_map(|thread| &thread.lanes);
+        lanes.map(|lane| lane.outstanding.load(Ordering::Acquire)).sum()
+    }
+
+    /// What went wrong so far.
+    pub fn events(&self) -> Vec<String> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// No further requests; those outstanding and all receives go on.
+    pub fn stop_posting(&self) {
+        self.stop_posting.store(true, Ordering::Release);
+    }
+
+    /// Whether requests are to be posted.
+    pub fn may_post(&self) -> bool {
+        !self.stop_posting.load(Ordering::Acquire)
+    }
+
+    /// Ends the threads.
+    pub fn quit(&self) {
+        self.quit.store(true, Ordering::Release);
+    }
+
+    /// Whether a thread is to go on.
+    pub fn goes_on(&self) -> bool {
+        !self.quit.load(Ordering::Acquire)
+    }
+}

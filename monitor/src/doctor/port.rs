@@ -1,0 +1,241 @@
+//! An RDMA port and its network interface: state, address, MTU, priorities, what can be counted, versions.
+
+use super::{Finding, State};
+use crate::machine::{Machine, PortLink};
+use crate::pause::host_pause;
+use crate::rates::rates;
+use crate::sources::{CounterSource, Dcb, PortSources};
+
+/// What `RoCE` needs beside the payload of a packet. Units: bytes. Source: kernel `include/rdma/ib_addr.h`
+/// (`iboe_get_mtu`): GRH 40, UDP 8, BTH 12, XRC 4, atomic 28, ICRC 4.
+const ROCE_OVERHEAD: u64 = 96;
+
+pub fn findings(machine: &Machine, link: &PortLink) -> Vec<Finding> {
+    let mut findings = vec![state(machine, link), gid(machine, link), versions(machine, link)];
+    // InfiniBand has path MTU and flow control of its own; what IPoIB has says nothing of them.
+    let ethernet = is_ethernet(machine, link);
+    if ethernet {
+        findings.extend(mtu(machine, link));
+    }
+    match &link.netdev {
+        Some(netdev) if ethernet => findings.extend(priorities(machine, link, netdev)),
+        None if ethernet => {
+            let finding = Finding::new("interface", State::Unknown, "no network interface was found for this port");
+            findings.push(finding.file(machine, &link.port_file("gid_attrs/ndevs/0")));
+        }
+        _ => {}
+    }
+    findings.push(pause_counters(machine, link));
+    findings
+}
+
+/// What both hosts of a pair should have in common.
+pub fn facts(machine: &Machine, link: &PortLink) -> Vec<(&'static str, Option<String>)> {
+    let interface = |name| link.netdev_file(name).and_then(|file| machine.text(&file));
+    let pfc = link.netdev.as_ref().and_then(|netdev| Dcb::of(machine, netdev));
+    vec![
+        ("interface MTU", interface("mtu")),
+        ("link speed", interface("speed").filter(|speed| !speed.starts_with('-'))),
+        ("device", machine.text(&format!("{}/hca_type", link.device_directory()))),
+        ("firmware", machine.text(&format!("{}/fw_ver", link.device_directory())).filter(|text| !text.is_empty())),
+        ("driver", driver(machine, link)),
+        ("PFC priorities", pfc.as_ref().map(|dcb| format!("{:?}", dcb.pfc_priorities()))),
+        ("trust", pfc.as_ref().map(|dcb| trust(dcb).to_owned())),
+    ]
+}
+
+fn is_ethernet(machine: &Machine, link: &PortLink) -> bool {
+    machine.text(&link.port_file("link_layer")).is_some_and(|layer| layer == "Ethernet")
+}
+
+fn state(machine: &Machine, link: &PortLink) -> Finding {
+    let (state, physical) = (link.port_file("state"), link.port_file("phys_state"));
+    let text = machine.text(&state).unwrap_or_default();
+    let rate = machine.text(&link.port_file("rate")).unwrap_or_default();
+    let finding = match text.as_str() {
+        text if text.ends_with("ACTIVE") => Finding::new("port", State::Ok, format!("active, {rate}")),
+        "" => Finding::new("port", State::Unknown, "the state of the port is not told"),
+        text => Finding::new("port", State::Bad, format!("not active ({text}): no QP can be connected")),
+    };
+    let finding = finding.file(machine, &state).file(machine, &physical);
+    match &link.netdev {
+        Some(netdev) if finding.state == State::Bad => {
+            finding.fix(format!("ip link set dev {netdev} up, then check the cable"))
+        }
+        None if finding.state == State::Bad => finding.fix("check the cable and the subnet manager (`sminfo`)"),
+        _ => finding,
+    }
+}
+
+fn gid(machine: &Machine, link: &PortLink) -> Finding {
+    let directory = link.port_file("gids");
+    let mut gids: Vec<(u32, String, String)> = Vec::new();
+    for name in machine.names(&directory) {
+        let Ok(index) = name.parse() else { continue };
+        let gid = machine.text(&format!("{directory}/{name}")).unwrap_or_default();
+        if gid.chars().any(|character| !matches!(character, '0' | ':')) {
+            gids.push((
+                index,
+                gid,
+                machine.text(&link.port_file(&format!("gid_attrs/types/{name}"))).unwrap_or_default(),
+            ));
+        }
+    }
+    gids.sort_unstable();
+    let is_v2 = |(_, _, kind): &&(u32, String, String)| kind == "RoCE v2";
+    let is_ipv4 = |(_, gid, _): &&(u32, String, String)| gid.starts_with("0000:0000:0000:0000:0000:ffff:");
+    let of = |state, summary: String, gid: Option<&(u32, String, String)>| {
+        let finding = Finding::new("gid", state, summary);
+        match gid {
+            Some((index, gid, kind)) => {
+                finding.seen(format!("/{directory}/{index}"), format!("{gid} {kind}").trim_end())
+            }
+            None => finding.seen(format!("/{directory}"), "no entry that is not zero"),
+        }
+    };
+    let netdev = link.netdev.as_deref().unwrap_or("NETDEV");
+    let address = format!("ip address add 10.0.0.1/24 dev {netdev}");
+    if !is_ethernet(machine, link) {
+        return match gids.first() {
+            Some(gid) => of(State::Ok, format!("index {}, InfiniBand", gid.0), Some(gid)),
+            None => of(State::Bad, "the port has no address".to_owned(), None).fix("start a subnet manager (opensm)"),
+        };
+    }
+    if let Some(gid) = gids.iter().filter(is_v2).find(is_ipv4) {
+        return of(State::Ok, format!("index {}, RoCEv2 over IPv4", gid.0), Some(gid));
+    }
+    match gids.iter().find(is_v2) {
+        Some(gid) => of(
+            State::Warn,
+            format!("RoCEv2 only over IPv6 (index {}): both hosts must reach each other so", gid.0),
+            Some(gid),
+        )
+        .fix(address),
+        None => of(State::Bad, "no RoCEv2 address: RoCEv1 is not routed and not measured".to_owned(), gids.first())
+            .fix(address),
+    }
+}
+
+/// The largest path MTU that fits an interface's MTU.
+fn path_mtu(interface: u64) -> Option<u64> {
+    [4096, 2048, 1024, 512, 256].into_iter().find(|mtu| mtu + ROCE_OVERHEAD <= interface)
+}
+
+fn mtu(machine: &Machine, link: &PortLink) -> Option<Finding> {
+    let netdev = link.netdev.as_ref()?;
+    let file = link.netdev_file("mtu")?;
+    let Some(interface) = machine.number::<u64>(&file) else {
+        return Some(Finding::new("mtu", State::Unknown, "the MTU is not told").file(machine, &file));
+    };
+    let finding = match path_mtu(interface) {
+        Some(4096) => Finding::new("mtu", State::Ok, format!("{interface} on the interface, so path MTUs up to 4096")),
+        Some(path) => {
+            let summary = format!("{interface} on the interface, so path MTUs only up to {path}");
+            Finding::new("mtu", State::Warn, summary)
+                .fix(format!("ip link set dev {netdev} mtu 4200, on both hosts and the switch"))
+        }
+        None => Finding::new("mtu", State::Bad, format!("{interface} on the interface, too small for any path MTU"))
+            .fix(format!("ip link set dev {netdev} mtu 4200")),
+    };
+    Some(finding.file(machine, &file))
+}
+
+fn trust(dcb: &Dcb) -> &'static str {
+    if dcb.dscp.is_empty() { "the VLAN tag" } else { "DSCP" }
+}
+
+/// PFC, trust state, and whether the traffic class of our traffic is one of the lossless.
+fn priorities(machine: &Machine, link: &PortLink, netdev: &str) -> Vec<Finding> {
+    let source = format!("dcb {netdev}");
+    let Some(dcb) = Dcb::of(machine, netdev) else {
+        let summary =
+            "the driver does not tell its flow control over netlink: lost packets cannot be told from a slow NIC";
+        let finding = Finding::new("pfc", State::Unknown, summary).seen(source, "no answer");
+        return vec![finding.fix(format!("dcb pfc show dev {netdev}, or the NIC's own tool (mlnx_qos -i {netdev})"))];
+    };
+    let enabled = dcb.pfc_priorities();
+    let list = enabled.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
+    let settings = format!("pfc priorities [{list}], trust {}", trust(&dcb));
+    if enabled.is_empty() {
+        let summary = "no priority is lossless: packets are dropped, unless the whole link is paused (ethtool -a)";
+        let finding = Finding::new("pfc", State::Warn, summary).seen(source, settings);
+        return vec![
+            finding.fix(format!("dcb pfc set dev {netdev} prio-pfc all:off 3:on, on both hosts and the switch")),
+        ];
+    }
+    let pfc = Finding::new("pfc", State::Ok, format!("lossless: priority {list}")).seen(&source, &settings);
+    // NVIDIA's driver can give all traffic of a port one class; it reads `Global tclass=106`.
+    let file = format!("{}/tc/{}/traffic_class", link.device_directory(), link.port);
+    let forced = machine.text(&file).and_then(|text| text.rsplit('=').next()?.trim().parse::<u16>().ok());
+    let dscp = forced.unwrap_or(0) >> 2;
+    let priority = dcb.priority_of(dscp);
+    let summary = format!("DSCP {dscp} travels at priority {priority} (the interface trusts {})", trust(&dcb));
+    let class = if enabled.contains(&priority) {
+        Finding::new("traffic class", State::Ok, format!("{summary}, which is lossless"))
+    } else {
+        let fix = format!(
+            "give the traffic a class of a lossless priority, or: dcb app add dev {netdev} dscp-prio {dscp}:{}",
+            enabled[0]
+        );
+        Finding::new("traffic class", State::Warn, format!("{summary}, which is not lossless")).fix(fix)
+    };
+    let class = class.seen(source, settings);
+    vec![pfc, if forced.is_some() { class.file(machine, &file) } else { class }]
+}
+
+fn pause_counters(machine: &Machine, link: &PortLink) -> Finding {
+    let source = "all counters of the port";
+    let reading = match PortSources::on(machine, &link.device, link.port).read() {
+        Ok(reading) => reading,
+        Err(error) => {
+            return Finding::new("counters", State::Warn, "the port has no counters").seen(source, error.to_string());
+        }
+    };
+    let count = format!("{} counters", reading.len());
+    match host_pause(&rates(&reading, &reading, 1.0)) {
+        Some(pause) if pause.is_upper_bound => {
+            let summary = "pause is counted in frames only: its ratio is the most it can be";
+            Finding::new("counters", State::Warn, summary).seen(source, count)
+        }
+        Some(_) => {
+            Finding::new("counters", State::Ok, format!("{count}, the time of pause among them")).seen(source, count)
+        }
+        None => {
+            let summary = "no counter of pause: the symptom `pause` cannot be seen here";
+            Finding::new("counters", State::Warn, summary).seen(source, count)
+        }
+    }
+}
+
+fn versions(machine: &Machine, link: &PortLink) -> Finding {
+    let file = format!("{}/fw_ver", link.device_directory());
+    let firmware = machine.text(&file).filter(|text| !text.is_empty() && text != "0.0.0");
+    let driver = driver(machine, link).unwrap_or_else(|| "no PCI driver (a software device)".to_owned());
+    let summary = match &firmware {
+        Some(firmware) => format!("firmware {firmware}, {driver}"),
+        None => driver,
+    };
+    let finding = Finding::new("versions", State::Ok, summary).file(machine, &file);
+    finding.file(machine, "proc/sys/kernel/osrelease")
+}
+
+/// The driver's name, and its version where it is not the kernel's own.
+fn driver(machine: &Machine, link: &PortLink) -> Option<String> {
+    let name = machine.link_name(&format!("{}/device/driver", link.device_directory()))?;
+    let version = machine.text(&format!("sys/module/{name}/version"));
+    Some(version.map_or_else(|| name.clone(), |version| format!("{name} {version}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_mtus_fit_the_interface() {
+        for (interface, expected) in
+            [(9000, Some(4096)), (4200, Some(4096)), (4191, Some(2048)), (1500, Some(1024)), (351, None)]
+        {
+            assert_eq!(path_mtu(interface), expected, "{interface}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What belongs to an RDMA port: its network interface, that one's speed, and the PCIe function behind both.
+
+use super::{Machine, PciFunction, pci_path};
+
+/// Names of the RDMA devices, sorted.
+pub fn rdma_devices(machine: &Machine) -> Vec<String> {
+    machine.names("sys/class/infiniband")
+}
+
+/// One port of an RDMA device and what it stands on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortLink {
+    /// RDMA device.
+    pub device: String,
+    /// Port, from 1.
+    pub port: u32,
+    /// Network interface, for Ethernet.
+    pub netdev: Option<String>,
+}
+
+impl PortLink {
+    /// Looks for what `port` of `device` stands on.
+    pub fn of(machine: &Machine, device: &str, port: u32) -> Self {
+        let mut link = Self { device: device.to_owned(), port, netdev: None };
+        link.netdev = link.find_netdev(machine);
+        link
+    }
+
+    /// Directory of the device in sysfs.
+    pub fn device_directory(&self) -> String {
+        format!("sys/class/infiniband/{}", self.device)
+    }
+
+    /// The name of a file of the port.
+    pub fn port_file(&self, name: &str) -> String {
+        format!("{}/ports/{}/{name}", self.device_directory(), self.port)
+    }
+
+    /// The name of a file of the network interface.
+    pub fn netdev_file(&self, name: &str) -> Option<String> {
+        self.netdev.as_ref().map(|netdev| format!("sys/class/net/{netdev}/{name}"))
+    }
+
+    /// The functions from the root port to the NIC; the last is the NIC. Empty where there is no PCI.
+    pub fn pci<'a>(&self, machine: &'a Machine) -> Vec<PciFunction<'a>> {
+        let of_device = pci_path(machine, &format!("{}/device", self.device_directory()));
+        match self.netdev_file("device") {
+            Some(directory) if of_device.is_empty() => pci_path(machine, &directory),
+            _ => of_device,
+        }
+    }
+
+    /// The interface of the port's first GID; of Soft-RoCE and others without such a file, the one they are on.
+    ///
+    /// Source: kernel `Documentation/ABI/stable/sysfs-class-infiniband` (`gid_attrs/ndevs`), `Documentation/ABI/
+    /// testing/sysfs-class-net` (`dev_port`), `drivers/infiniband/sw/rxe/rxe_verbs.c` (`parent`).
+    fn find_netdev(&self, machine: &Machine) -> Option<String> {
+        let of_gid = machine.text(&self.port_file("gid_attrs/ndevs/0")).filter(|name| !name.is_empty());
+        let of_device = || {
+            let directory = format!("{}/device/net", self.device_directory());
+            let is_port = |name: &String| {
+                machine.number::<u32>(&format!("{directory}/{name}/dev_port")) == self.port.checked_sub(1)
+            };
+            let names = machine.names(&directory);
+            names.iter().find(|name| is_port(name)).or(names.first()).cloned()
+        };
+        let parent = || machine.text(&format!("{}/parent", self.device_directory()));
+        let netdev = of_gid.or_else(of_device).or_else(parent)?;
+        machine.has(&format!("sys/class/net/{netdev}")).then_some(netdev)
+    }
+}

@@ -1,0 +1,201 @@
+//! From a driver's pause counters to the share of time that a port was paused. One table of names; no I/O.
+
+use std::fmt::Write as _;
+
+use crate::measurement::PauseRatios;
+use crate::rates::Rates;
+use crate::sources::{ETHTOOL_PREFIX, LINK_SPEED};
+
+/// Most time that one pause frame asks for. Units: bit times of the link.
+/// Source: IEEE 802.3, annex 31B.2: up to 65,535 quanta of 512 bit times.
+const LONGEST_PAUSE: f64 = 65_535.0 * 512.0;
+
+/// Priorities of IEEE 802.1Q.
+const PRIORITIES: u8 = 8;
+
+/// What a counter of pause counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    /// Paused time. Units: µs.
+    Micros,
+    /// Frames, those that end a pause included where the driver does not tell them apart.
+    Frames,
+}
+
+/// What holds the port: frames of one priority, or of the whole link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Priority,
+    Link,
+}
+
+/// Names of one kind of counter; `{}` stands for the priority.
+#[derive(Debug)]
+struct Names {
+    drivers: &'static str,
+    unit: Unit,
+    scope: Scope,
+    tx: &'static str,
+    rx: &'static str,
+}
+
+const fn names(drivers: &'static str, unit: Unit, scope: Scope, tx: &'static str, rx: &'static str) -> Names {
+    Names { drivers, unit, scope, tx, rx }
+}
+
+/// Of each scope the first row that an interface has counts: durations come before frames.
+///
+/// Source: kernel `Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst`, and the tables of
+/// names in `drivers/net/ethernet/{broadcom/bnxt/bnxt,intel/ice/ice,intel/i40e/i40e,chelsio/cxgb4/cxgb4}_ethtool.c`
+/// and `hisilicon/hns3/hns3pf/hclge_main.c`.
+const TABLE: [Names; 12] = [
+    names("mlx5", Unit::Micros, Scope::Priority, "tx_prio{}_pause_duration", "rx_prio{}_pause_duration"),
+    names("mlx5", Unit::Micros, Scope::Link, "tx_global_pause_duration", "rx_global_pause_duration"),
+    names("bnxt_en", Unit::Micros, Scope::Priority, "pfc_pri{}_tx_duration_us", "pfc_pri{}_rx_duration_us"),
+    names("bnxt_en", Unit::Frames, Scope::Priority, "tx_pfc_ena_frames_pri{}", "rx_pfc_ena_frames_pri{}"),
+    names("bnxt_en cxgb4", Unit::Frames, Scope::Link, "tx_pause_frames", "rx_pause_frames"),
+    names("cxgb4", Unit::Frames, Scope::Priority, "tx_ppp{}_frames", "rx_ppp{}_frames"),
+    names("ice", Unit::Frames, Scope::Priority, "tx_priority_{}_xoff.nic", "rx_priority_{}_xoff.nic"),
+    names("ice", Unit::Frames, Scope::Link, "link_xoff_tx.nic", "link_xoff_rx.nic"),
+    names("i40e", Unit::Frames, Scope::Priority, "port.tx_priority_{}_xoff_tx", "port.rx_priority_{}_xoff_rx"),
+    names("i40e", Unit::Frames, Scope::Priority, "port.tx_priority_{}_xoff", "port.rx_priority_{}_xoff"),
+    names("i40e", Unit::Frames, Scope::Link, "port.link_xoff_tx", "port.link_xoff_rx"),
+    names("hns3", Unit::Frames, Scope::Priority, "mac_tx_pfc_pri{}_pkt_num", "mac_rx_pfc_pri{}_pkt_num"),
+];
+
+/// The pause ratios of one host.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HostPause {
+    /// Units: 0 to 1.
+    pub ratios: PauseRatios,
+    /// Frames were counted and not time: each stands for the longest pause that it can ask for, so that the ratios
+    /// are the most they can be.
+    pub is_upper_bound: bool,
+}
+
+/// Pause of one host from its counters per second; `None` where a side has no counter, or where frames were counted
+/// and the speed of the link is unknown.
+///
+/// Of several priorities the one that was paused longest counts, and of priority and link pause the longer.
+pub fn host_pause(rates: &Rates) -> Option<HostPause> {
+    let (tx, tx_bound) = side(rates, |names| names.tx)?;
+    let (rx, rx_bound) = side(rates, |names| names.rx)?;
+    Some(HostPause { ratios: PauseRatios { tx, rx }, is_upper_bound: tx_bound || rx_bound })
+}
+
+/// The ratio of one side, and whether it is an upper bound.
+fn side(rates: &Rates, name: fn(&Names) -> &'static str) -> Option<(f64, bool)> {
+    let of_scope = |scope| TABLE.iter().filter(|row| row.scope == scope).find_map(|row| ratio(rates, row, name(row)));
+    let longer = |a: (f64, bool), b: (f64, bool)| if b.0 > a.0 { b } else { a };
+    [Scope::Priority, Scope::Link].into_iter().filter_map(of_scope).reduce(longer)
+}
+
+fn ratio(rates: &Rates, row: &Names, name: &str) -> Option<(f64, bool)> {
+    let value = |name: String| rates.per_sec.get(&format!("{ETHTOOL_PREFIX}{name}")).copied();
+    let per_sec = match row.scope {
+        Scope::Link => value(name.to_owned()),
+        Scope::Priority => {
+            (0..PRIORITIES).filter_map(|priority| value(name.replace("{}", &priority.to_string()))).reduce(f64::max)
+        }
+    }?;
+    let seconds_per_count = match row.unit {
+        Unit::Micros => 1e-6,
+        Unit::Frames => LONGEST_PAUSE / (rates.per_sec.get(LINK_SPEED).filter(|speed| **speed > 0.0)? * 1e6),
+    };
+    // Time is rounded up to microseconds and read a moment after the clock, so a share may come out above the whole.
+    Some(((per_sec * seconds_per_count).min(1.0), row.unit == Unit::Frames))
+}
+
+/// The table as Markdown, for `docs/counters.md`.
+pub fn table() -> String {
+    let mut text = "| driver | counts | of | sent (tx) | received (rx) |\n| --- | --- | --- | --- | --- |\n".to_owned();
+    for row in &TABLE {
+        let unit = if row.unit == Unit::Micros { "µs" } else { "frames" };
+        let scope = if row.scope == Scope::Link { "the link" } else { "a priority" };
+        let name = |name: &str| name.replace("{}", "N");
+        let _ = writeln!(text, "| {} | {unit} | {scope} | `{}` | `{}` |", row.drivers, name(row.tx), name(row.rx));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What it is, the counters per second, and the ratios (tx, rx) with whether they are an upper bound.
+    type Case<'a> = (&'a str, &'a [(&'a str, f64)], Option<(f64, f64, bool)>);
+
+    fn rates(counters: &[(&str, f64)]) -> Rates {
+        let name = |name: &str| if name == LINK_SPEED { name.to_owned() } else { format!("ethtool.{name}") };
+        Rates { per_sec: counters.iter().map(|(n, value)| (name(n), *value)).collect(), ..Rates::default() }
+    }
+
+    #[test]
+    fn pause_follows_what_a_driver_counts() {
+        // At 100 Gbit/s the longest pause of a frame is 335.5 µs.
+        let hundred = (LINK_SPEED, 100_000.0);
+        let frame = 65_535.0 * 512.0 / 1e11;
+        let table: &[Case<'_>] = &[
+            (
+                "mlx5: the priority that was paused longest",
+                &[
+                    ("tx_prio0_pause_duration", 10_000.0),
+                    ("tx_prio3_pause_duration", 250_000.0),
+                    ("rx_prio3_pause_duration", 0.0),
+                ],
+                Some((0.25, 0.0, false)),
+            ),
+            (
+                "mlx5: global pause only",
+                &[("tx_global_pause_duration", 500.0), ("rx_global_pause_duration", 2_000_000.0)],
+                Some((0.0005, 1.0, false)),
+            ),
+            (
+                "bnxt: durations before frames",
+                &[
+                    hundred,
+                    ("pfc_pri3_tx_duration_us", 1_000.0),
+                    ("pfc_pri3_rx_duration_us", 0.0),
+                    ("tx_pfc_ena_frames_pri3", 1_000.0),
+                    ("rx_pfc_ena_frames_pri3", 1_000.0),
+                ],
+                Some((0.001, 0.0, false)),
+            ),
+            (
+                "bnxt: frames of the link beside durations of priorities",
+                &[
+                    hundred,
+                    ("pfc_pri3_tx_duration_us", 0.0),
+                    ("pfc_pri3_rx_duration_us", 0.0),
+                    ("tx_pause_frames", 10.0),
+                    ("rx_pause_frames", 0.0),
+                ],
+                Some((10.0 * frame, 0.0, true)),
+            ),
+            (
+                "ice: frames",
+                &[hundred, ("tx_priority_3_xoff.nic", 100.0), ("rx_priority_3_xoff.nic", 1e6)],
+                Some((100.0 * frame, 1.0, true)),
+            ),
+            ("frames without a speed", &[("tx_ppp3_frames", 100.0), ("rx_ppp3_frames", 1.0)], None),
+            ("one side only", &[("tx_prio3_pause_duration", 1.0)], None),
+            ("nothing", &[hundred], None),
+        ];
+        for (what, counters, expected) in table {
+            let seen = host_pause(&rates(counters));
+            let Some((tx, rx, is_upper_bound)) = *expected else {
+                assert_eq!(seen, None, "{what}");
+                continue;
+            };
+            let seen = seen.unwrap_or_else(|| panic!("{what}: no pause"));
+            assert!((seen.ratios.tx - tx).abs() < 1e-9 && (seen.ratios.rx - rx).abs() < 1e-9, "{what}: {seen:?}");
+            assert_eq!(seen.is_upper_bound, is_upper_bound, "{what}");
+        }
+    }
+
+    #[test]
+    fn the_reference_page_has_this_table() {
+        let page = include_str!("../../docs/counters.md");
+        assert!(page.contains(&table()), "renew the table of docs/counters.md:\n{}", table());
+    }
+}

@@ -1,0 +1,167 @@
+//! What the doctor says of recorded hosts: a good one, one on which much is wrong, and what is missing or changed.
+
+#[path = "../fixtures/unpack.rs"]
+mod unpack;
+
+use kelpie_monitor::doctor::{Examination, Finding, State, compare, examine};
+use kelpie_monitor::machine::Machine;
+
+const PORT: &str = "sys/class/infiniband/mlx5_0/ports/1";
+const NIC: &str = "sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0";
+
+/// A recorded host, changed by `change`, examined.
+fn examined(host: &str, change: impl FnOnce(&dyn Fn(&str, &str))) -> Examination {
+    let root = tempfile::tempdir().expect("a directory");
+    unpack::unpack(host, root.path());
+    change(&|file, text| {
+        std::fs::write(root.path().join(file), text).unwrap_or_else(|error| panic!("{file}: {error}"));
+    });
+    examine(&Machine::recorded(root.path()), None, None)
+}
+
+fn finding<'e>(seen: &'e Examination, check: &str) -> &'e Finding {
+    seen.findings.iter().find(|finding| finding.check == check).unwrap_or_else(|| panic!("no `{check}`: {seen:#?}"))
+}
+
+#[test]
+fn a_good_host_is_good_and_every_statement_has_evidence() {
+    let seen = examined("mlx5", |_| ());
+    assert_eq!(seen.host, "good");
+    for finding in &seen.findings {
+        let expected = match finding.check.as_str() {
+            "traffic class" | "pcie errors" => State::Warn,
+            _ => State::Ok,
+        };
+        assert_eq!(finding.state, expected, "{finding:?}");
+        assert!(!finding.evidence.is_empty(), "{finding:?}");
+        assert!(!finding.summary.is_empty() && !finding.about.is_empty(), "{finding:?}");
+    }
+    let checks: Vec<&str> = seen.findings.iter().map(|finding| finding.check.as_str()).collect();
+    let expected = "memlock, cpu governor, port, gid, versions, mtu, pfc, traffic class, counters, pcie, pcie errors, \
+                    relaxed ordering, acs, iommu, numa";
+    assert_eq!(checks.join(", "), expected);
+    assert!(finding(&seen, "gid").summary.contains("index 3"));
+    assert!(finding(&seen, "numa").summary.contains("distance 21"));
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_value_and_what_mends_it() {
+    let seen = examined("bnxt", |_| ());
+    for (check, state, evidence, fix) in [
+        ("memlock", State::Bad, "Max locked memory: 8388608", "ulimit -l unlimited"),
+        ("cpu governor", State::Warn, "powersave", "cpupower frequency-set -g performance"),
+        ("gid", State::Warn, "RoCE v2", "ip address add"),
+        ("mtu", State::Warn, "1500", "ip link set dev enp96s0 mtu 4200"),
+        ("pfc", State::Warn, "pfc priorities []", "dcb pfc set dev enp96s0"),
+        ("counters", State::Warn, "counters", ""),
+        ("pcie", State::Bad, "8.0 GT/s PCIe", "slot"),
+        ("pcie errors", State::Warn, "total 20", "reseat"),
+        ("relaxed ordering", State::Warn, "0", "setpci -s 0000:60:00.0 CAP_EXP+8.w=0010:0010"),
+        ("acs", State::Warn, "redirects", "setpci -s 0000:5f:00.0 ECAP_ACS+6.w=0000:000c"),
+        ("iommu", State::Warn, "DMA-FQ", "iommu=pt"),
+        ("numa", State::Warn, "-1", "BIOS"),
+    ] {
+        let finding = finding(&seen, check);
+        assert_eq!(finding.state, state, "{finding:?}");
+        assert!(finding.evidence.iter().any(|seen| seen.value.contains(evidence)), "{finding:?}");
+        assert!(finding.fix.as_deref().unwrap_or_default().contains(fix), "{finding:?}");
+    }
+}
+
+#[test]
+fn a_change_of_one_file_changes_one_finding() {
+    let config = |name: &str| format!("{NIC}/{name}");
+    let table: &[(&str, String, &str, State)] = &[
+        ("port", format!("{PORT}/state"), "1: DOWN\n", State::Bad),
+        ("gid", format!("{PORT}/gid_attrs/types/3"), "IB/RoCE v1\n", State::Warn),
+        ("mtu", config("net/ens1f0np0/mtu"), "300\n", State::Bad),
+        ("mtu", config("net/ens1f0np0/mtu"), "\n", State::Unknown),
+        ("pfc", "dcb/ens1f0np0".to_owned(), "pfc\n", State::Warn),
+        ("traffic class", "dcb/ens1f0np0".to_owned(), "pfc 0\n", State::Ok),
+        ("counters", "ethtool/ens1f0np0".to_owned(), "NIC statistics:\n", State::Warn),
+        ("pcie", config("current_link_width"), "8\n", State::Warn),
+        ("pcie", config("current_link_width"), "4\n", State::Bad),
+        ("pcie", config("max_link_speed"), "Unknown\n", State::Unknown),
+        ("pcie errors", config("aer_dev_correctable"), "TOTAL_ERR_COR 0\n", State::Ok),
+        ("pcie errors", config("aer_dev_fatal"), "TOTAL_ERR_FATAL 1\n", State::Warn),
+        ("relaxed ordering", config("config"), "short", State::Unknown),
+        ("iommu", "sys/kernel/iommu_groups/7/type".to_owned(), "DMA\n", State::Warn),
+        ("memlock", "proc/self/limits".to_owned(), "Max locked memory  2147483648  unlimited bytes\n", State::Warn),
+        ("memlock", "proc/self/limits".to_owned(), "\n", State::Unknown),
+    ];
+    for (check, file, text, expected) in table {
+        let seen = examined("mlx5", |write| write(file, text));
+        assert!(seen.findings.iter().all(|finding| !finding.evidence.is_empty()), "{file} {text}: {seen:#?}");
+        assert_eq!(finding(&seen, check).state, *expected, "{check} {file} {text}: {:?}", finding(&seen, check));
+    }
+}
+
+#[test]
+fn a_device_of_conventional_pci_has_neither_ordering_nor_access_control() {
+    let whole = "\0".repeat(256);
+    let seen = examined("mlx5", |write| {
+        write(&format!("{NIC}/config"), &whole);
+        write("sys/devices/pci0000:3a/0000:3a:00.0/config", &whole);
+    });
+    let ordering = finding(&seen, "relaxed ordering");
+    assert!(ordering.state == State::Unknown && ordering.fix.is_none(), "root would not help: {ordering:?}");
+    assert_eq!(finding(&seen, "acs").state, State::Ok);
+}
+
+#[test]
+fn without_reports_of_errors_there_is_no_word_on_them() {
+    let seen = examined("mlx5", |write| {
+        for kind in ["correctable", "nonfatal", "fatal"] {
+            write(&format!("{NIC}/aer_dev_{kind}"), "");
+        }
+    });
+    let errors = finding(&seen, "pcie errors");
+    assert!(errors.state == State::Unknown && !errors.evidence.is_empty(), "{errors:?}");
+}
+
+#[test]
+fn a_process_that_may_lock_memory_is_not_limited() {
+    let seen = examined("bnxt", |write| write("proc/self/status", "CapEff:\t0000000000004000\n"));
+    assert_eq!(finding(&seen, "memlock").state, State::Ok);
+}
+
+#[test]
+fn a_forced_traffic_class_decides_the_priority() {
+    let seen = examined("mlx5", |_| ());
+    assert_eq!(finding(&seen, "traffic class").state, State::Warn, "DSCP 0 is not mapped");
+    let root = tempfile::tempdir().expect("a directory");
+    unpack::unpack("mlx5", root.path());
+    let forced = root.path().join("sys/class/infiniband/mlx5_0/tc/1");
+    std::fs::create_dir_all(&forced).expect("a directory");
+    std::fs::write(forced.join("traffic_class"), "Global tclass=106\n").expect("writable");
+    let seen = examine(&Machine::recorded(root.path()), Some("mlx5_0"), Some(1));
+    let class = finding(&seen, "traffic class");
+    assert!(class.state == State::Ok && class.summary.contains("DSCP 26"), "{class:?}");
+}
+
+#[test]
+fn no_device_another_device_and_no_such_port_are_bad() {
+    let root = tempfile::tempdir().expect("a directory");
+    unpack::unpack("mlx5", root.path());
+    let machine = Machine::recorded(root.path());
+    let other = examine(&machine, Some("mlx5_9"), None);
+    let device = finding(&other, "device");
+    assert!(device.state == State::Bad && device.evidence[0].value == "mlx5_0", "{device:?}");
+    assert_eq!(finding(&examine(&machine, None, Some(2)), "port").state, State::Bad);
+    let empty = tempfile::tempdir().expect("a directory");
+    let seen = examine(&Machine::recorded(empty.path()), None, None);
+    assert_eq!(finding(&seen, "device").state, State::Bad);
+    assert_eq!(finding(&seen, "memlock").state, State::Unknown, "what cannot be read is not fine");
+}
+
+#[test]
+fn a_pair_is_compared_by_what_both_tell() {
+    let (a, b) = (examined("mlx5", |_| ()), examined("bnxt", |_| ()));
+    let found = compare(&a, &b);
+    let of = |check: &str| found.iter().find(|finding| finding.check == check);
+    let mtu = of("interface MTU").expect("both tell");
+    assert!(mtu.state == State::Warn && mtu.summary == "a has 9000, b has 1500", "{mtu:?}");
+    assert_eq!(of("link speed").map(|finding| finding.state), Some(State::Ok));
+    assert!(compare(&a, &a).iter().all(|finding| finding.state == State::Ok));
+    assert_eq!(compare(&a, &Examination::default()), []);
+}

@@ -1,0 +1,137 @@
+//! Recorded hosts read as live ones are: what is found, what a window of it says, what wraps and what is missing.
+
+#[path = "../fixtures/unpack.rs"]
+mod unpack;
+
+use std::path::Path;
+
+use kelpie_monitor::machine::Machine;
+use kelpie_monitor::pause::host_pause;
+use kelpie_monitor::rates::{Rates, rates};
+use kelpie_monitor::sources::{CounterSource, PortSources, Reading};
+
+const MLX5: &str = "sys/class/infiniband/mlx5_0/ports/1";
+
+/// A host with its sources, and the means to let time pass.
+struct Host {
+    root: tempfile::TempDir,
+    sources: PortSources,
+}
+
+impl Host {
+    fn new(name: &str, device: &str) -> Self {
+        let root = tempfile::tempdir().expect("a directory");
+        unpack::unpack(name, root.path());
+        let sources = PortSources::on(&Machine::recorded(root.path()), device, 1);
+        Self { root, sources }
+    }
+
+    fn read(&mut self) -> Reading {
+        self.sources.read().expect("a recorded port")
+    }
+
+    /// Changes a file, or a line of it.
+    fn change(&self, file: &str, from: &str, to: &str) {
+        let path = self.root.path().join(file);
+        let text = std::fs::read_to_string(&path).expect("a recorded file");
+        assert!(text.contains(from), "{file} holds no `{from}`");
+        std::fs::write(&path, text.replace(from, to)).expect("writable");
+    }
+
+    /// Rates over a second between now and after `change`.
+    fn window(&mut self, change: impl FnOnce(&Self)) -> Rates {
+        let before = self.read();
+        change(self);
+        rates(&before, &self.read(), 1.0)
+    }
+}
+
+#[test]
+fn every_source_of_an_mlx5_port_is_found() {
+    let reading = Host::new("mlx5", "mlx5_0").read();
+    for (name, value) in [
+        ("port_xmit_packets", 1_000),
+        ("out_of_buffer", 3),
+        ("ethtool.rx_prio3_discards", 5),
+        ("ethtool.rx_64_bytes_phy", 12),
+        ("net.rx_dropped", 0),
+        ("net.speed_megabits", 100_000),
+        ("pci.aer_correctable.BadTLP", 2),
+        ("pci.aer_fatal.total", 0),
+        ("pci.link_width", 16),
+        ("pci.link_megatransfers", 16_000),
+    ] {
+        assert_eq!(reading.get(name), Some(&value), "{name}");
+    }
+    for absent in ["lifespan", "ethtool.rx0_packets", "ethtool.ch0_poll", "net.rx_missed_errors"] {
+        assert!(!reading.contains_key(absent), "{absent}");
+    }
+}
+
+#[test]
+fn counters_of_one_name_are_kept_apart() {
+    let reading = Host::new("bnxt", "bnxt_re0").read();
+    assert_eq!((reading["rx_bytes"], reading["ethtool.rx_bytes"]), (1_000_000, 9_500_000));
+    assert!(!reading.contains_key("ethtool.[0]: rx_ucast_packets"));
+    assert!(!reading.keys().any(|name| name.starts_with("port_")), "no `counters` directory, no counters");
+}
+
+#[test]
+fn a_window_crosses_32_and_64_bits_and_leaves_out_what_was_reset_or_went_away() {
+    let mut host = Host::new("mlx5", "mlx5_0");
+    let seen = host.window(|host| {
+        host.change(&format!("{MLX5}/counters/port_xmit_data"), "4294967000", "704");
+        host.change(&format!("{MLX5}/counters/port_rcv_data"), "18446744073709551000", "384");
+        host.change(&format!("{MLX5}/hw_counters/rx_write_requests"), "4000000", "10");
+        std::fs::remove_file(host.root.path().join(MLX5).join("hw_counters/np_cnp_sent")).expect("it was there");
+    });
+    assert_eq!(seen.per_sec.get("port_xmit_data"), Some(&1000.0));
+    assert!(seen.wrapped.contains("port_xmit_data"), "told, for it may have wrapped more than once");
+    assert_eq!(seen.per_sec.get("port_rcv_data"), Some(&1000.0));
+    assert_eq!(seen.per_sec.get("out_of_buffer"), Some(&0.0), "nothing happened, and that is known");
+    for missing in ["rx_write_requests", "np_cnp_sent"] {
+        assert_eq!(seen.per_sec.get(missing), None, "{missing}");
+    }
+}
+
+#[test]
+fn mlx5_counts_the_time_of_pause() {
+    let mut host = Host::new("mlx5", "mlx5_0");
+    let seen = host.window(|host| {
+        host.change("ethtool/ens1f0np0", "rx_prio3_pause_duration: 20000", "rx_prio3_pause_duration: 70000");
+        host.change("ethtool/ens1f0np0", "18446744073709551516", "1900");
+        host.change("ethtool/ens1f0np0", "outbound_pci_stalled_wr: 7", "outbound_pci_stalled_wr: 3");
+    });
+    let pause = host_pause(&seen).expect("both sides count");
+    assert!((pause.ratios.rx - 0.05).abs() < 1e-9, "50 ms of a second: {pause:?}");
+    assert!((pause.ratios.tx - 0.002).abs() < 1e-9, "2 ms across the end of 64 bits: {pause:?}");
+    assert!(!pause.is_upper_bound);
+    assert_eq!(
+        seen.per_sec.get("ethtool.outbound_pci_stalled_wr"),
+        Some(&3.0),
+        "a share of the last second, not a count"
+    );
+}
+
+#[test]
+fn bnxt_without_durations_counts_frames() {
+    let mut host = Host::new("bnxt", "bnxt_re0");
+    let seen = host
+        .window(|host| host.change("ethtool/enp96s0", "tx_pfc_ena_frames_pri3: 1000", "tx_pfc_ena_frames_pri3: 1010"));
+    let pause = host_pause(&seen).expect("both sides count");
+    assert!((pause.ratios.tx - 10.0 * 65_535.0 * 512.0 / 1e11).abs() < 1e-9, "{pause:?}");
+    assert!(pause.is_upper_bound && pause.ratios.rx == 0.0, "{pause:?}");
+    // A link without a speed to tell.
+    let speed = "sys/class/net/enp96s0/speed";
+    host.change(speed, "100000", "-1");
+    assert_eq!(host_pause(&host.window(|_| ())), None);
+}
+
+#[test]
+fn without_a_device_there_is_no_reading() {
+    let root = tempfile::tempdir().expect("a directory");
+    unpack::unpack("mlx5", root.path());
+    let error = PortSources::on(&Machine::recorded(root.path()), "mlx5_9", 1).read().expect_err("no such device");
+    assert!(error.to_string().contains("mlx5_9/ports/1"), "{error}");
+    assert!(Path::new(root.path()).exists());
+}

@@ -1,0 +1,101 @@
+//! From an anomaly to a simpler one: every feature that the symptom does not need goes back to a plain, healthy workload.
+
+use kelpie_monitor::Symptom;
+use kelpie_spaces::{Feature, FeatureValue, Region, Space, Workload};
+
+use super::path::WALK;
+use crate::history::{Outcome, differing};
+use crate::oracle::{Oracle, Purpose};
+use crate::session::Session;
+use crate::signals::UTILISATION;
+
+/// What a plain workload has, where the space admits it: traffic as perftest makes it, healthy on every NIC.
+const PLAIN_WORDS: [(Feature, &str); 7] = [
+    (Feature::QpType, "RC"),
+    (Feature::Opcode, "WRITE"),
+    (Feature::Loopback, "false"),
+    (Feature::Bidirectional, "false"),
+    (Feature::MessageMix, "false"),
+    (Feature::MemoryRequester, "dram:0"),
+    (Feature::MemoryResponder, "dram:0"),
+];
+
+/// The nearest value of the space is taken. Units: those of the features.
+const PLAIN_NUMBERS: [(Feature, u64); 11] = [
+    (Feature::Mtu, 4096),
+    (Feature::SgeCount, 1),
+    (Feature::MessageMin, 64 << 10),
+    (Feature::MessageMax, 64 << 10),
+    (Feature::Mrs, 1),
+    (Feature::MrSize, 4 << 20),
+    (Feature::Qps, 8),
+    (Feature::SendWqDepth, 128),
+    (Feature::RecvWqDepth, 128),
+    (Feature::SendBatch, 1),
+    (Feature::RecvBatch, 1),
+];
+
+/// The plain workload of a space, from any workload of it.
+fn plain_from(space: &Space, mut workload: Workload) -> Workload {
+    let words = PLAIN_WORDS.iter().map(|(feature, word)| (*feature, FeatureValue::Category((*word).to_owned())));
+    let nearest = |feature: Feature, wanted: u64| {
+        let values = space.feature_values(feature).into_iter().filter_map(|value| value.number());
+        values.min_by_key(|value| value.abs_diff(wanted)).unwrap_or(wanted)
+    };
+    let numbers =
+        PLAIN_NUMBERS.iter().map(|(feature, wanted)| (*feature, FeatureValue::Number(nearest(*feature, *wanted))));
+    let wanted: Vec<(Feature, FeatureValue)> = words.chain(numbers).collect();
+    // Who sends datagrams is not helped by what a connection shows.
+    let datagrams = workload.feature(Feature::QpType) == FeatureValue::Category("UD".to_owned());
+    // Twice, because rules that tie features together may hold the first ones back.
+    for (feature, value) in
+        wanted.iter().chain(&wanted).filter(|(feature, _)| !datagrams || *feature != Feature::QpType)
+    {
+        workload = space.with_feature(&workload, *feature, value).unwrap_or(workload);
+    }
+    workload
+}
+
+/// A healthy workload to simplify towards: the plain one, else the healthy point that was seen nearest to it.
+fn plain<O: Oracle>(session: &mut Session<'_, O>, anchor: &Workload) -> Result<Option<Workload>, O::Error> {
+    let plain = plain_from(session.space, anchor.clone());
+    if session.outcome(&plain, Purpose::Mfs)? == Outcome::Healthy {
+        return Ok(Some(plain));
+    }
+    Ok(session.history.nearest_healthy(&Region::default(), &plain, &[]))
+}
+
+/// The anomaly with as many features as in a plain workload as keep `symptom`.
+pub(super) fn simplify<O: Oracle>(
+    session: &mut Session<'_, O>,
+    anchor: &Workload,
+    symptom: Symptom,
+) -> Result<Workload, O::Error> {
+    let Some(plain) = plain(session, anchor)? else { return Ok(anchor.clone()) };
+    let mut here = anchor.clone();
+    // Half of what the anomaly costs has to stay, or its border would be the anchor.
+    let weakest = f64::midpoint(1.0, utilisation(session, anchor));
+    for feature in WALK {
+        let Some(simpler) = towards(session.space, &here, &plain, feature) else { continue };
+        let outcome = session.outcome(&simpler, Purpose::Mfs)?;
+        if outcome == Outcome::Anomalous(symptom) && utilisation(session, &simpler) <= weakest {
+            here = simpler;
+        }
+    }
+    Ok(here)
+}
+
+/// The performance signal of an anomaly; 1 where it is not known.
+fn utilisation<O: Oracle>(session: &Session<'_, O>, workload: &Workload) -> f64 {
+    session.sightings.of(workload).and_then(|seen| seen.signals.get(UTILISATION)).copied().unwrap_or(1.0)
+}
+
+/// `here` with this feature as in `plain`, unless that would move others away from it.
+fn towards(space: &Space, here: &Workload, plain: &Workload, feature: Feature) -> Option<Workload> {
+    let target = plain.feature(feature);
+    if matches!(feature, Feature::TotalQps | Feature::TotalMrs) || here.feature(feature) == target {
+        return None;
+    }
+    let simpler = space.with_feature(here, feature, &target)?;
+    (simpler != *here && differing(&simpler, plain).len() <= differing(here, plain).len()).then_some(simpler)
+}

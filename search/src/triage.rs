@@ -1,0 +1,56 @@
+//! When a region is built, and for which anomaly. How it is built lives in `mfs`.
+
+use crate::mfs;
+use crate::oracle::Oracle;
+use crate::session::Session;
+
+/// Part of its budget that a search spends on random points before its first region.
+///
+/// Source: our choice, because known healthy points halve the cost of a region, and anomalies can be compared.
+const WARM_UP: u64 = 7;
+
+/// Random points after which more before the first region would help little, whatever the budget.
+///
+/// Source: our choice, because on subsystem F the first 400 random points show 11 of the 13 weaknesses, and because a
+/// campaign may be stopped long before its budget is spent.
+const MOST_WARM_UP: u64 = 400;
+
+/// Share of all experiments that regions of new weaknesses may take.
+///
+/// Source: our choice, because on subsystem F the first 400 random points show 11 of the 13 weaknesses.
+const NEW_SHARE: f64 = 0.8;
+
+/// Share of all experiments that regions may take once everything seen resembles a known region.
+///
+/// Source: our choice, because such an anomaly is mostly a corner of a region already found.
+const FAMILIAR_SHARE: f64 = 0.75;
+
+/// Whether it is too early for the first region; never where no budget is known.
+pub(crate) fn is_warming_up<O: Oracle>(session: &Session<'_, O>) -> bool {
+    session.experiments() < (session.config.budget.unwrap_or(0) / WARM_UP).min(MOST_WARM_UP)
+}
+
+/// Builds the regions of anomalies seen so far, the least familiar first, as far as the search can afford it.
+pub(crate) fn catch_up<O: Oracle>(session: &mut Session<'_, O>) -> Result<(), O::Error> {
+    while !is_warming_up(session) {
+        let share = session.spent_on_regions as f64 / session.experiments() as f64;
+        if share > NEW_SHARE {
+            break;
+        }
+        match session.candidate() {
+            Some(candidate) if candidate.is_new || share <= FAMILIAR_SHARE => {
+                mfs::construct(session, &candidate.sighting)?;
+            }
+            _ => break,
+        }
+    }
+    Ok(())
+}
+
+/// Builds the regions of all anomalies that are left.
+pub(crate) fn finish<O: Oracle>(session: &mut Session<'_, O>) -> Result<(), O::Error> {
+    while let Some(candidate) = session.candidate() {
+        mfs::construct(session, &candidate.sighting)?;
+    }
+    Ok(())
+}

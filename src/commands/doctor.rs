@@ -1,0 +1,176 @@
+//! `kelpie doctor`: shows what on a host spoils a measurement. What is looked at lives in the monitor.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use console::{Style, Term, style};
+use kelpie_monitor::doctor::{Examination, Finding, State, compare, examine};
+use kelpie_monitor::machine::Machine;
+use serde::Serialize;
+
+use super::read_file;
+use crate::cli::Common;
+use crate::exit;
+use crate::output::{plural, print, print_json};
+
+/// Arguments of the doctor.
+#[derive(Debug, clap::Args)]
+pub struct DoctorArgs {
+    /// RDMA device [default: every one]
+    #[arg(value_name = "DEVICE")]
+    pub device: Option<String>,
+    /// Port of the device, from 1 [default: every one]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
+    pub port: Option<u32>,
+    /// Compare with the other host of a pair: what its `kelpie doctor --json` printed, `-` for stdin
+    #[arg(long, value_name = "FILE")]
+    pub against: Option<PathBuf>,
+    /// Show evidence also of what is well
+    #[arg(long, short)]
+    pub verbose: bool,
+    /// Look at the files of a host below this directory, instead of at this machine
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+}
+
+/// What `--json` prints: an examination with the worst of it, and the comparison.
+#[derive(Serialize)]
+struct Report<'a> {
+    state: State,
+    #[serde(flatten)]
+    seen: &'a Examination,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pair: Option<&'a [Finding]>,
+}
+
+/// Runs the command.
+pub fn run(args: &DoctorArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let machine = match &args.root {
+        Some(root) => Machine::recorded(root),
+        None => Machine::live(),
+    };
+    if !machine.has("sys") && !machine.has("proc") {
+        bail!("{}: neither sys nor proc is there, so there is no host to look at", machine.root().display());
+    }
+    let other: Option<Examination> = match &args.against {
+        Some(path) => Some(
+            serde_json::from_slice(&read_file(path)?)
+                .with_context(|| format!("{}: not what `kelpie doctor --json` prints", path.display()))?,
+        ),
+        None => None,
+    };
+    let seen = examine(&machine, args.device.as_deref(), args.port);
+    if let (Some(other), Some(path)) = (&other, &args.against) {
+        one_port(seen.ports, "this host has", "kelpie doctor DEVICE --port N --against FILE")?;
+        one_port(other.ports, &format!("{} is of", path.display()), "kelpie doctor DEVICE --port N --json")?;
+    }
+    let pair = other.as_ref().map(|other| compare(&seen, other));
+    let all = seen.findings.iter().chain(pair.iter().flatten());
+    let state = all.map(|finding| finding.state).max().unwrap_or(State::Unknown);
+    if common.json {
+        print_json(&Report { state, seen: &seen, pair: pair.as_deref() })?;
+    } else {
+        let terminal = Term::stdout();
+        let width = terminal.is_term().then(|| usize::from(terminal.size().1));
+        print(&text(&seen, pair.as_deref().unwrap_or_default(), args.verbose, width))?;
+    }
+    Ok(if state == State::Bad { exit::anomalous() } else { exit::HEALTHY })
+}
+
+/// A pair is one port on each host.
+fn one_port(ports: usize, whose: &str, command: &str) -> anyhow::Result<()> {
+    if ports != 1 {
+        bail!(
+            "{whose} {} and a pair is one on each host: name it, as in `{command}`",
+            plural(ports as u64, "RDMA port")
+        );
+    }
+    Ok(())
+}
+
+/// Columns before a summary: two spaces, the state, the check.
+const INDENT: usize = 28;
+
+fn text(seen: &Examination, pair: &[Finding], verbose: bool, width: Option<usize>) -> String {
+    let mut text = String::new();
+    let mut about = "";
+    let findings: Vec<&Finding> = seen.findings.iter().chain(pair).collect();
+    for finding in &findings {
+        if finding.about != about {
+            about = &finding.about;
+            let gap = if text.is_empty() { "" } else { "\n" };
+            let name = if about == "host" { format!("host {}", seen.host) } else { about.to_owned() };
+            let _ = writeln!(text, "{gap}{}", style(name.trim()).bold());
+        }
+        show(&mut text, finding, verbose, width);
+    }
+    let count = |state| findings.iter().filter(|finding| finding.state == state).count() as u64;
+    let bad = style(format!("{} bad", count(State::Bad)));
+    let bad = if count(State::Bad) > 0 { bad.red().bold() } else { bad };
+    let (warnings, ok, unknown) = (plural(count(State::Warn), "warning"), count(State::Ok), count(State::Unknown));
+    let _ = writeln!(text, "\n{bad}, {warnings}, {ok} ok, {unknown} unknown");
+    text
+}
+
+fn show(text: &mut String, finding: &Finding, verbose: bool, width: Option<usize>) {
+    let (word, look) = match finding.state {
+        State::Ok => ("ok", Style::new().green()),
+        State::Unknown => ("?", Style::new().cyan()),
+        State::Warn => ("warn", Style::new().yellow().bold()),
+        State::Bad => ("bad", Style::new().red().bold()),
+    };
+    // Padded before it is coloured: what colours is no part of the width.
+    let start = format!("  {}  {:<18}  ", look.apply_to(format!("{word:<4}")), finding.check);
+    lines(text, &start, INDENT, &finding.summary, width, &Style::new());
+    if finding.state == State::Ok && !verbose {
+        return;
+    }
+    let inset = " ".repeat(INDENT);
+    let dim = Style::new().dim();
+    for seen in &finding.evidence {
+        lines(text, &inset, INDENT + 2, &format!("{}: {}", seen.source, seen.value), width, &dim);
+    }
+    if let Some(fix) = &finding.fix {
+        lines(text, &format!("{inset}{} ", style("->").bold()), INDENT + 3, fix, width, &Style::new());
+    }
+}
+
+/// Writes `words` behind `start`, wrapped at `width` with the rest behind `indent` spaces; one line without a width.
+fn lines(text: &mut String, start: &str, indent: usize, words: &str, width: Option<usize>, look: &Style) {
+    let room = width.map_or(usize::MAX, |width| width.saturating_sub(indent).max(20));
+    let mut rows: Vec<String> = vec![String::new()];
+    for word in words.split_whitespace() {
+        let row = rows.last_mut().expect("there is one from the start");
+        if row.is_empty() {
+            word.clone_into(row);
+        } else if row.chars().count() + 1 + word.chars().count() <= room {
+            row.push(' ');
+            row.push_str(word);
+        } else {
+            rows.push(word.to_owned());
+        }
+    }
+    for (index, row) in rows.iter().enumerate() {
+        let before = if index == 0 { start.to_owned() } else { " ".repeat(indent) };
+        let _ = writeln!(text, "{before}{}", look.apply_to(row));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_wrapped_for_a_terminal_only() {
+        let wrapped = |width| {
+            let mut text = String::new();
+            lines(&mut text, "> ", 4, "one two three four five six", width, &Style::new());
+            text
+        };
+        assert_eq!(wrapped(None), "> one two three four five six\n");
+        assert_eq!(wrapped(Some(24)), "> one two three four\n    five six\n");
+        assert_eq!(wrapped(Some(3)), wrapped(Some(24)), "a terminal of no width still shows words");
+    }
+}

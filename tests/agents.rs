@@ -1,0 +1,112 @@
+//! Agents as processes of their own: what a pair without devices says, certificates from the command line.
+
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{Bench, HEALTHY, Ran};
+
+/// A running agent, ended with the value.
+struct Agent {
+    process: Child,
+    port: u16,
+}
+
+impl Agent {
+    fn start(bench: &Bench, args: &[&str]) -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = free.local_addr().expect("an address").port();
+        drop(free);
+        let listen = format!("127.0.0.1:{port}");
+        let mut command = bench.command(&[&["agent", "--listen", &listen], args].concat());
+        let process = command.stderr(Stdio::null()).spawn().expect("the binary starts");
+        let started = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(started.elapsed() < Duration::from_secs(20), "no agent on {listen}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Self { process, port }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn pair(a: &Agent, b: &Agent, more: &str) -> String {
+    format!(
+        "kelpie: pair/1\nname: two\nhosts:\n  a: {{agent: \"127.0.0.1:{}\", device: kelpie_none}}\n  \
+         b: {{agent: \"127.0.0.1:{}\", device: kelpie_none}}\nbounds: {{max_bps: 1e9, max_pps: 1e6}}\n{more}",
+        a.port, b.port
+    )
+}
+
+fn measure(bench: &Bench, pair: &str) -> Ran {
+    bench.write("workload.yaml", HEALTHY);
+    bench.run(&["measure", "workload.yaml", "--subsystem", pair])
+}
+
+/// What an agent lacks here: the feature, the library, any device, or the one that is asked for.
+fn says_what_is_missing(ran: &Ran) {
+    assert_eq!(ran.status, Some(2), "{ran:?}");
+    assert_eq!(ran.stdout, "", "{ran:?}");
+    let known = ["drives no RDMA device", "libibverbs", "no RDMA device"];
+    assert!(ran.stderr.contains("host a") && known.iter().any(|text| ran.stderr.contains(text)), "{ran:?}");
+}
+
+#[test]
+fn measuring_a_pair_without_devices_says_what_is_missing() {
+    let bench = Bench::new();
+    let (a, b) = (Agent::start(&bench, &[]), Agent::start(&bench, &[]));
+    bench.write("pair.yaml", pair(&a, &b, ""));
+    says_what_is_missing(&measure(&bench, "pair.yaml"));
+    drop(b);
+    let ran = measure(&bench, "pair.yaml");
+    assert_eq!(ran.status, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("host "), "{ran:?}");
+}
+
+#[test]
+fn certificates_from_the_command_line_connect_both_sides_and_only_them() {
+    let bench = Bench::new();
+    let made =
+        bench.json(0, &["agent", "cert", "--out", "pki", "--agent", "127.0.0.1,localhost", "--controller", "me"]);
+    assert_eq!(made["made"][1]["identity"], "pki/me.pem", "{made}");
+    let again = bench.run(&["agent", "cert", "--out", "pki", "--agent", "127.0.0.1"]);
+    assert_eq!(again.status, Some(2), "{again:?}");
+    assert!(again.stderr.contains("pki/127.0.0.1.pem"), "nothing is overwritten: {again:?}");
+    bench.expect(0, &["agent", "cert", "--out", "other", "--controller", "them"]);
+
+    let secured = ["--ca", "pki/ca.pem", "--identity", "pki/127.0.0.1.pem"];
+    let (a, b) = (Agent::start(&bench, &secured), Agent::start(&bench, &secured));
+    // Paths are relative to the pair file.
+    bench.write("pki/pair.yaml", pair(&a, &b, "tls: {ca: ca.pem, identity: me.pem}\n"));
+    says_what_is_missing(&measure(&bench, "pki/pair.yaml"));
+    for (more, reason) in [
+        ("", "it wants TLS"),
+        ("tls: {ca: pki/ca.pem, identity: other/them.pem}\n", "UnknownCA"),
+        ("tls: {ca: other/ca.pem, identity: pki/me.pem}\n", "UnknownIssuer"),
+        ("tls: {ca: pki/ca.pem, identity: pki/none.pem}\n", "pki/none.pem"),
+        ("tls: {ca: pki/ca.pem, identity: pki/me.pem}\nplain: true\n", "plain: `tls` is given as well"),
+    ] {
+        bench.write("pair.yaml", pair(&a, &b, more));
+        let ran = measure(&bench, "pair.yaml");
+        assert_eq!(ran.status, Some(2), "{ran:?}");
+        assert!(ran.stderr.contains(reason), "{reason}: {ran:?}");
+    }
+    says_what_is_missing(&measure(&bench, "pki/pair.yaml"));
+}
+
+#[test]
+fn an_agent_does_not_serve_other_machines_in_plain_by_accident() {
+    let bench = Bench::new();
+    let ran = bench.run(&["agent", "--listen", "0.0.0.0:0"]);
+    assert_eq!(ran.status, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("--plain") && ran.stderr.contains("kelpie agent cert"), "{ran:?}");
+    for args in [&["agent", "--ca", "ca.pem"][..], &["agent", "cert"], &["agent", "cert", "--agent", "../up"]] {
+        assert_eq!(bench.run(args).status, Some(2), "{args:?}");
+    }
+}

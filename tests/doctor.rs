@@ -1,0 +1,97 @@
+//! `kelpie doctor` on recorded hosts and on this machine: exit statuses, plain text, the shape of JSON.
+
+use serde_json::Value;
+
+use crate::support::Bench;
+
+#[path = "../monitor/fixtures/unpack.rs"]
+mod unpack;
+
+/// A bench with the recorded hosts in `good` and `wrong`.
+fn bench() -> Bench {
+    let bench = Bench::new();
+    unpack::unpack("mlx5", &bench.path("good"));
+    unpack::unpack("bnxt", &bench.path("wrong"));
+    bench
+}
+
+fn find<'v>(findings: &'v Value, check: &str) -> &'v Value {
+    let findings = findings.as_array().expect("a list of findings");
+    findings.iter().find(|finding| finding["check"] == check).unwrap_or_else(|| panic!("no `{check}`"))
+}
+
+#[test]
+fn the_exit_status_says_whether_something_is_bad() {
+    let bench = bench();
+    bench.expect(0, &["doctor", "--root", "good"]);
+    bench.expect(1, &["doctor", "--root", "wrong"]);
+    bench.expect(1, &["doctor", "mlx5_7", "--root", "good"]);
+    let ran = bench.run(&["doctor", "--root", "nowhere"]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(2), ""));
+    assert!(ran.stderr.contains("nowhere"), "{}", ran.stderr);
+}
+
+#[test]
+fn piped_text_is_plain_and_shows_evidence_and_what_mends() {
+    let text = bench().expect(1, &["doctor", "bnxt_re0", "--port", "1", "--root", "wrong"]);
+    assert!(!text.contains('\u{1b}'), "{text}");
+    for line in [
+        "host wrong\n  bad   memlock             only 8 MiB may be locked",
+        "\nbnxt_re0 port 1\n  ok    port                active, 100 Gb/sec (4X EDR)\n",
+        "                            -> ip link set dev enp96s0 mtu 4200",
+        "/sys/class/net/enp96s0/mtu: 1500\n",
+        "\n2 bad, 10 warnings, 2 ok, 0 unknown\n",
+    ] {
+        assert!(text.contains(line), "no {line:?} in\n{text}");
+    }
+    let verbose = bench().expect(0, &["doctor", "--root", "good", "--verbose"]);
+    assert!(verbose.contains("/sys/class/infiniband/mlx5_0/ports/1/state: 4: ACTIVE"), "{verbose}");
+}
+
+#[test]
+fn json_has_everything_and_is_what_the_other_host_compares_with() {
+    let bench = bench();
+    let good = bench.json(0, &["doctor", "--root", "good"]);
+    assert_eq!((good["host"].as_str(), good["state"].as_str()), (Some("good"), Some("warn")));
+    for finding in good["findings"].as_array().expect("findings") {
+        for key in ["about", "check", "state", "summary", "evidence"] {
+            assert!(!finding[key].is_null(), "{key} in {finding}");
+        }
+    }
+    assert_eq!(find(&good["findings"], "mtu")["evidence"][0]["value"], "9000");
+    bench.write("good.json", good.to_string());
+    let compared = bench.json(1, &["doctor", "--root", "wrong", "--against", "good.json"]);
+    assert_eq!(find(&compared["pair"], "interface MTU")["state"], "warn");
+    assert_eq!(find(&compared["pair"], "link speed")["state"], "ok");
+    bench.write("other.json", "{}");
+    let ran = bench.run(&["doctor", "--root", "good", "--against", "other.json"]);
+    assert_eq!(ran.status, Some(2));
+    assert!(ran.stderr.contains("kelpie doctor --json"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_comparison_is_of_one_port_on_each_host() {
+    let bench = bench();
+    for device in ["mlx5_0", "mlx5_1"] {
+        std::fs::create_dir_all(bench.path(&format!("good/sys/class/infiniband/{device}/ports/1"))).expect("a folder");
+    }
+    bench.write("both.json", bench.json(1, &["doctor", "--root", "good"]).to_string());
+    bench.write("one.json", bench.json(0, &["doctor", "mlx5_0", "--root", "good"]).to_string());
+    bench.json(1, &["doctor", "--root", "wrong", "--against", "one.json"]);
+    for (args, whose) in [
+        (["doctor", "--root", "wrong", "--against", "both.json"], "both.json is of 2 RDMA ports"),
+        (["doctor", "--root", "good", "--against", "one.json"], "this host has 2 RDMA ports"),
+    ] {
+        let ran = bench.run(&args);
+        assert_eq!(ran.status, Some(2), "{ran:?}");
+        assert!(ran.stderr.contains(whose) && ran.stderr.contains("kelpie doctor DEVICE --port N"), "{ran:?}");
+    }
+}
+
+#[test]
+fn this_machine_can_be_looked_at_whatever_it_has() {
+    let ran = Bench::new().run(&["doctor", "--json"]);
+    assert!(matches!(ran.status, Some(0 | 1)), "{}", ran.stderr);
+    let seen: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert!(find(&seen["findings"], "memlock")["summary"].is_string());
+}

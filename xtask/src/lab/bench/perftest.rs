@@ -1,0 +1,218 @@
+//! Message rates against perftest, which runs in the same guests with the same settings, in turn with Kelpie.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::{Kelpie, median};
+
+/// Path MTU of both. Units: bytes.
+const MTU: u32 = 4096;
+
+/// Kelpie's session: as long as perftest's, which leaves out a second at both ends.
+const SESSION: &str = "{warm_up_ms: 1000, sample_ms: 2000, samples: 1}";
+
+/// `--duration` and `--margin` of perftest. Units: seconds.
+const DURATION: [u32; 2] = [4, 1];
+
+/// Longest wait for a run of perftest: it may hang where datagrams are lost.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// perftest's TCP port as `/proc/net/tcp` has it: 18515.
+const PORT: &str = ":4853 ";
+
+/// What is run.
+pub struct Options {
+    pairs: usize,
+    only: String,
+}
+
+impl Options {
+    /// From the command line.
+    pub fn parse(words: &[&str], usage: &str) -> Result<Self> {
+        let mut options = Self { pairs: 3, only: String::new() };
+        for pair in words.chunks(2) {
+            match pair {
+                ["--pairs", count] => {
+                    options.pairs = count.parse().ok().filter(|count| *count > 0).context("--pairs")?;
+                }
+                ["--only", word] => (*word).clone_into(&mut options.only),
+                _ => bail!("{usage}"),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    qp_type: &'static str,
+    op: &'static str,
+    /// Units: bytes.
+    message: u32,
+    qps: u32,
+}
+
+impl Cell {
+    /// Every row, in the order of the table.
+    fn all() -> impl Iterator<Item = Cell> {
+        let kinds = [("RC", "SEND"), ("RC", "WRITE"), ("RC", "READ"), ("UC", "SEND"), ("UC", "WRITE"), ("UD", "SEND")];
+        kinds.into_iter().flat_map(|(qp_type, op)| {
+            let sizes =
+                [64, 4 << 10, 64 << 10, 1 << 20].into_iter().filter(move |size| qp_type != "UD" || *size <= MTU);
+            sizes.flat_map(move |message| [1, 8].map(|qps| Cell { qp_type, op, message, qps }))
+        })
+    }
+
+    fn name(self) -> String {
+        let Self { qp_type, op, message, qps } = self;
+        let size = if message < 1024 { format!("{message} B") } else { format!("{} KiB", message >> 10) };
+        format!("{qp_type} {op:<5} {size:>8} {qps} QP")
+    }
+
+    /// perftest's default. Less where that many large messages would take longer than the run, or where so much is under way
+    /// that Soft-RoCE loses packets and perftest ends with an error. Units: work requests.
+    fn depth(self) -> u32 {
+        if self.message <= 4 << 10 { 128 } else { ((1 << 20) / (self.message * self.qps)).max(2) }
+    }
+
+    fn workload(self) -> String {
+        let Self { qp_type, op, message, qps } = self;
+        let (depth, recv) = (self.depth(), if op == "SEND" { 4 * self.depth() } else { 1 });
+        format!(
+            "kelpie: workload/1\nflows:\n  - from: a\n    to: b\n    qp_type: {qp_type}\n    qps: {qps}\n    mtu: {MTU}\n    \
+             wq_depth: {{send: {depth}, recv: {recv}}}\n    batch: {{send: 1, recv: 1}}\n    \
+             pattern: [{{op: {op}, sge: [{message}]}}]\n    memory:\n      \
+             from: {{device: \"dram:0\", mrs: 1, mr_size: {mr}}}\n      to: {{device: \"dram:0\", mrs: 1, mr_size: {mr}}}\n",
+            // perftest's buffer of a QP holds two messages, and a page at least.
+            mr = (2 * message).max(4096)
+        )
+    }
+
+    /// What perftest is to print, so that its two or six decimals are enough, and messages in one of it.
+    fn unit(self) -> (&'static str, f64) {
+        if self.message < 64 << 10 {
+            ("message_rate", 1e6)
+        } else {
+            ("bandwidth", f64::from(1 << 20) / f64::from(self.message))
+        }
+    }
+
+    fn perftest(self) -> String {
+        let Self { qp_type, op, message, qps } = self;
+        let (depth, [duration, margin]) = (self.depth(), DURATION);
+        // By default it asks for a completion every 100 requests, which a short queue does not hold.
+        let signal = if depth < 128 { " -Q 1" } else { "" };
+        let recv = if op == "SEND" { format!(" -r {}", 4 * depth) } else { String::new() };
+        format!(
+            "ib_{}_bw -d rxe0 -x 1 -F -m {MTU} -c {qp_type} -s {message} -q {qps} -t {depth}{recv}{signal} -D {duration} \
+             -f {margin} --output={}",
+            op.to_lowercase(),
+            self.unit().0
+        )
+    }
+}
+
+/// Prints the table.
+pub fn run(kelpie: &Kelpie, options: &Options) -> Result<()> {
+    let pair = kelpie.pair(SESSION)?;
+    let cells: Vec<Cell> = Cell::all().filter(|cell| cell.name().contains(&options.only)).collect();
+    println!(
+        "messages/s, medians of {} alternating pairs\n{:<24} {:>9} {:>9} {:>6}",
+        options.pairs, "", "Kelpie", "perftest", "ratio"
+    );
+    let mut ratios: Vec<(f64, Cell)> = Vec::new();
+    for cell in cells {
+        let (mut ours, mut theirs, mut of_cell) = (Vec::new(), Vec::new(), Vec::new());
+        let mut missing = None;
+        for turn in 0..options.pairs {
+            // Whoever comes second finds the other's noise, so they take turns at that, too.
+            let first = if turn % 2 == 1 { Some(by_perftest(kelpie, cell)) } else { None };
+            let our = by_kelpie(kelpie, cell, &pair);
+            let their = first.unwrap_or_else(|| by_perftest(kelpie, cell));
+            match (our, their) {
+                (Ok(our), Ok(their)) => {
+                    ours.push(our);
+                    theirs.push(their);
+                    of_cell.push(our / their);
+                }
+                (Err(error), _) => missing = Some(format!("Kelpie: {error:#}")),
+                (_, Err(error)) => missing = Some(format!("perftest: {error:#}")),
+            }
+        }
+        match (median(ours), median(theirs), median(of_cell)) {
+            (Some(ours), Some(theirs), Some(ratio)) => {
+                println!("{:<24} {ours:>9.0} {theirs:>9.0} {ratio:>6.2}", cell.name());
+                ratios.push((ratio, cell));
+            }
+            _ => println!("{:<24} no figure: {}", cell.name(), missing.unwrap_or_default()),
+        }
+    }
+    let worst = ratios.iter().min_by(|a, b| a.0.total_cmp(&b.0)).context("no cell has a figure")?;
+    let middle = median(ratios.iter().map(|(ratio, _)| *ratio).collect()).context("no cell has a figure")?;
+    let low = ratios.iter().filter(|(ratio, _)| *ratio < 0.9).count();
+    println!(
+        "median ratio {middle:.2} over {} cells; worst {:.2}, {}; {low} cells under 0.9",
+        ratios.len(),
+        worst.0,
+        worst.1.name()
+    );
+    Ok(())
+}
+
+/// Messages per second: what SENDs' receiver saw, else what the requester completed.
+fn by_kelpie(kelpie: &Kelpie, cell: Cell, pair: &Path) -> Result<f64> {
+    let report = kelpie.measure(&kelpie.write("workload.yaml", &cell.workload())?, pair)?;
+    let rate = report["directions"][0]["messages_per_sec"].as_f64().context("no rate in Kelpie's report")?;
+    if rate > 0.0 { Ok(rate) } else { bail!("nothing arrived: {}", report["hardware_events"]) }
+}
+
+/// The same by perftest.
+fn by_perftest(kelpie: &Kelpie, cell: Cell) -> Result<f64> {
+    let [client, server] = &kelpie.guests;
+    let command = cell.perftest();
+    let (pid, _) = server.execute(&format!("{command} >/run/perftest.log 2>&1 & echo $!"), LIMIT)?;
+    let pid = pid.trim();
+    let listens =
+        format!("for turn in $(seq 200); do grep -q '{PORT}' /proc/net/tcp /proc/net/tcp6 && break; sleep 0.1; done");
+    server.execute(&listens, LIMIT)?;
+    let asked = client.execute(&format!("timeout {} {command} 10.77.0.2 2>&1", LIMIT.as_secs() / 2), LIMIT);
+    let wait = format!(
+        "for turn in $(seq 100); do kill -0 {pid} 2>/dev/null || break; sleep 0.1; done; kill -9 {pid} 2>/dev/null; \
+         cat /run/perftest.log"
+    );
+    let (received, _) = server.execute(&wait, LIMIT)?;
+    let (requested, status) = asked?;
+    if status != 0 {
+        bail!("`{command}` ended with status {status}: {}", requested.trim());
+    }
+    Ok(number(if cell.op == "SEND" { &received } else { &requested })? * cell.unit().1)
+}
+
+/// The last number that it printed.
+fn number(output: &str) -> Result<f64> {
+    let mut numbers = output.lines().filter_map(|line| line.trim().parse::<f64>().ok());
+    let last = numbers.next_back().filter(|number| *number > 0.0);
+    last.with_context(|| format!("perftest printed no rate: {}", output.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_every_cell_once() {
+        let names: std::collections::BTreeSet<String> = Cell::all().map(Cell::name).collect();
+        assert_eq!(names.len(), 5 * 8 + 4);
+        assert_eq!(names.len(), Cell::all().count());
+    }
+
+    #[test]
+    fn the_rate_is_the_last_number() {
+        for (output, expected) in [("note\n0.5\n", Some(0.5)), ("WARNING: 3 things\n", None), ("0.0\n", None)] {
+            assert_eq!(number(output).ok(), expected, "{output}");
+        }
+    }
+}
