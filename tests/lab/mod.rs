@@ -46,7 +46,9 @@ impl Lab {
         let args = ["measure", self.bench.write("workload.yaml", workload), "--subsystem", pair, "--json"];
         let output = self.bench.command(&args).env("KELPIE_LOG", "kelpie_engine=debug").output();
         let ran = Ran::of(output.expect("the binary starts"));
-        assert!(matches!(ran.status, Some(0 | 1)), "{ran:?}");
+        // Goodput that varies too much for a verdict ends with 2 as an error does, but after the report.
+        let is_inconclusive = ran.status == Some(2) && ran.stdout.contains("\"verdict\": \"inconclusive\"");
+        assert!(matches!(ran.status, Some(0 | 1)) || is_inconclusive, "{ran:?}");
         (ran.json(), ran.stderr)
     }
 
