@@ -119,7 +119,7 @@ rows! {
     MemoryRequester "memory_requester" TOPOLOGY Device "device of the first flow's requester host" DEVICES, [MemoryRequester],
         "A path across sockets or PCIe switches has more latency and less bandwidth, which shows as back pressure on the NIC.",
         "Collie, section 4, dimension 1; two NUMA nodes and one GPU are our choice, because triggers 11 and 12 need no more";
-    MemoryResponder "memory_responder" TOPOLOGY Device "device of the first flow's responder host" DEVICES, [MemoryResponder],
+    MemoryResponder "memory_responder" TOPOLOGY Device "device of the first flow's responder host" DEVICES, [MemoryResponder MemoryWritten],
         "As memory_requester; received data is written there.",
         "as memory_requester";
     Mrs "mrs" MEMORY Count "MRs per QP and side" Values::Range(1, 1024), [Mrs],

@@ -1,10 +1,10 @@
 //! Setting one dimension of a workload, everything else untouched and no rule checked. Repair of what then breaks lives in `repair`.
 
-use crate::dimensions::{Dimension, device};
+use crate::dimensions::{Dimension, device, device_code};
 use crate::features::{MIX_LONG, MIX_SHORT};
 use crate::space::{Space, side_of};
 use crate::units::Bytes;
-use crate::workload::{Flow, Memory, Mtu, Opcode, QpType, Request, Workload};
+use crate::workload::{Device, Flow, Memory, Mtu, Opcode, QpType, Request, Workload};
 
 /// Puts a dimension of all flows at the value; totals and messages have functions of their own.
 pub(crate) fn set(workload: &mut Workload, dimension: Dimension, code: u64) {
@@ -41,6 +41,25 @@ pub(crate) fn set(workload: &mut Workload, dimension: Dimension, code: u64) {
                 }
             }
             _ => {}
+        }
+    }
+}
+
+/// Puts the last of the devices that data are written to at `device`, and all that come after that.
+pub(crate) fn set_memory_written(workload: &mut Workload, device: Device) {
+    let primary = workload.flows[0].clone();
+    let mut written: Vec<(Dimension, Device)> = Vec::new();
+    for flow in &workload.flows {
+        for request in &flow.pattern {
+            let is_from = request.op.brings_back();
+            let (host, memory) = if is_from { (flow.from, &flow.memory.from) } else { (flow.to, &flow.memory.to) };
+            written.push((side_of(&primary, host, is_from), memory.device));
+        }
+    }
+    let last = written.iter().map(|(_, device)| *device).max();
+    for (dimension, now) in written {
+        if Some(now) == last || now > device {
+            set(workload, dimension, device_code(device));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::units::Bytes;
-use crate::workload::{Flow, Workload};
+use crate::workload::{Device, Flow, Workload};
 
 /// A message (or scatter-gather element) of at most this size is short in a mix.
 ///
@@ -58,6 +58,8 @@ pub enum Feature {
     MemoryRequester,
     /// Memory device of the first flow's responder.
     MemoryResponder,
+    /// Memory device that received data are written to; of several the last, in the order DRAM, GPU and of their numbers.
+    MemoryWritten,
     /// Whether traffic runs from `a` to `b` and from `b` to `a`.
     Bidirectional,
     /// Whether some flow stays on its host.
@@ -100,7 +102,7 @@ pub struct UnknownFeature(pub String);
 
 impl Feature {
     /// Every feature, in the order in which reports show them.
-    pub const ALL: [Feature; 20] = [
+    pub const ALL: [Feature; 21] = [
         Feature::QpType,
         Feature::Opcode,
         Feature::Mtu,
@@ -119,6 +121,7 @@ impl Feature {
         Feature::MrSize,
         Feature::MemoryRequester,
         Feature::MemoryResponder,
+        Feature::MemoryWritten,
         Feature::Bidirectional,
         Feature::Loopback,
     ];
@@ -144,6 +147,7 @@ impl Feature {
             Feature::MrSize => "mr_size",
             Feature::MemoryRequester => "memory_requester",
             Feature::MemoryResponder => "memory_responder",
+            Feature::MemoryWritten => "memory_written",
             Feature::Bidirectional => "bidirectional",
             Feature::Loopback => "loopback",
         }
@@ -158,6 +162,7 @@ impl Feature {
                 | Feature::MessageMix
                 | Feature::MemoryRequester
                 | Feature::MemoryResponder
+                | Feature::MemoryWritten
                 | Feature::Bidirectional
                 | Feature::Loopback
         )
@@ -236,6 +241,10 @@ impl Workload {
             Feature::MemoryResponder => {
                 self.flows.first().map(|flow| flow.memory.to.device.to_string()).unwrap_or_default()
             }
+            Feature::MemoryWritten => {
+                let written = self.flows.iter().flat_map(Flow::written);
+                written.max().map(|device| device.to_string()).unwrap_or_default()
+            }
             Feature::Bidirectional => self.is_bidirectional().to_string(),
             Feature::Loopback => self.flows.iter().any(Flow::is_loopback).to_string(),
             ordered => unreachable!("{ordered} is ordered and was read as a number"),
@@ -255,6 +264,13 @@ impl Flow {
         let mut sizes = self.pattern.iter().flat_map(|request| &request.sge).copied();
         let short = sizes.any(|size| size <= MIX_SHORT);
         short && self.pattern.iter().any(|request| request.sge.iter().any(|size| *size >= MIX_LONG))
+    }
+
+    /// The memory devices that its requests write to: the requester's own where data come back, else the responder's.
+    fn written(&self) -> impl Iterator<Item = Device> {
+        self.pattern
+            .iter()
+            .map(|request| if request.op.brings_back() { &self.memory.from } else { &self.memory.to }.device)
     }
 }
 

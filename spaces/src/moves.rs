@@ -5,7 +5,9 @@ use rand::{Rng, RngExt};
 use crate::dimensions::{Dimension, TABLE};
 use crate::domain::Domain;
 use crate::draw::pick;
-use crate::edit::{recut, resize, set, set_message_max, set_message_min, set_mix, set_total_qps, split_evenly};
+use crate::edit::{
+    recut, resize, set, set_memory_written, set_message_max, set_message_min, set_mix, set_total_qps, split_evenly,
+};
 use crate::features::{Feature, FeatureValue};
 use crate::region::{Condition, Region, Test};
 use crate::repair::{Keep, fit};
@@ -204,6 +206,13 @@ impl Space {
                 .filter(|step| self.transports().iter().any(|transport| transport.mtu.bytes() == **step))
                 .map(|step| FeatureValue::Number(*step))
                 .collect(),
+            Feature::MemoryWritten => {
+                let mut codes: Vec<u64> =
+                    steps.chain(self.domain(Dimension::MemoryRequester).steps()).copied().collect();
+                codes.sort_unstable();
+                codes.dedup();
+                codes.into_iter().map(|code| FeatureValue::Category(dimension.word(code))).collect()
+            }
             _ if feature.is_ordered() => steps.map(|step| FeatureValue::Number(*step)).collect(),
             _ => steps.map(|step| FeatureValue::Category(dimension.word(*step))).collect(),
         }
@@ -242,6 +251,9 @@ impl Space {
                 if !set_mix(self, &mut moved, word.parse().ok()?) {
                     return None;
                 }
+            }
+            (Feature::MemoryWritten, FeatureValue::Category(word)) => {
+                set_memory_written(&mut moved, word.parse().ok()?)
             }
             (_, FeatureValue::Category(word)) => {
                 let code = dimension.code(word).ok().filter(|code| domain.contains(*code))?;
@@ -324,8 +336,8 @@ impl Space {
             let own = &mut domains[dimension as usize];
             let (low, high) = (own.min(), own.max());
             let bounds = match (&condition.test, condition.feature) {
-                // Sums and mixes are no domain; they are set on the point that was drawn.
-                (_, Feature::MessageMix | Feature::TotalQps | Feature::TotalMrs) => continue,
+                // What several dimensions decide is no domain; it is set on the point that was drawn.
+                (_, Feature::MessageMix | Feature::MemoryWritten | Feature::TotalQps | Feature::TotalMrs) => continue,
                 (Test::In(words), _) => {
                     let codes = words.iter().filter_map(|word| dimension.code(word).ok()).collect();
                     match Domain::set(codes).and_then(|codes| own.intersect(&codes)) {

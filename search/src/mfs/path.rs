@@ -8,7 +8,7 @@ use crate::oracle::Oracle;
 
 /// The order in which features are changed: first what depends on others, transports last, so that a rule
 /// (UD holds a message to one packet) moves as few other features as possible.
-pub(super) const WALK: [Feature; 20] = [
+pub(super) const WALK: [Feature; 21] = [
     Feature::RecvBatch,
     Feature::SendBatch,
     Feature::RecvWqDepth,
@@ -25,6 +25,7 @@ pub(super) const WALK: [Feature; 20] = [
     Feature::Bidirectional,
     Feature::TotalQps,
     Feature::Qps,
+    Feature::MemoryWritten,
     Feature::MemoryRequester,
     Feature::MemoryResponder,
     Feature::Opcode,

@@ -108,6 +108,7 @@ fn triggers_have_the_features_of_the_paper() {
     check(11, Feature::MemoryRequester, "dram:0");
     check(11, Feature::MemoryResponder, "dram:1");
     check(11, Feature::Bidirectional, "true");
+    check(11, Feature::MemoryWritten, "dram:1");
     check(12, Feature::MemoryRequester, "gpu:0");
     check(13, Feature::Loopback, "true");
     check(13, Feature::Bidirectional, "false");
@@ -187,7 +188,8 @@ fn a_moved_feature_takes_along_only_what_depends_on_it() {
     check(8, "send_batch", "64", &["send_batch=64", "send_wq_depth=64"]);
     check(9, "message_mix", "false", &["message_mix=false"]);
     check(10, "message_mix", "false", &["message_min=65536", "message_mix=false"]);
-    check(11, "memory_responder", "dram:0", &["memory_responder=dram:0"]);
+    check(11, "memory_responder", "dram:0", &["memory_responder=dram:0", "memory_written=dram:0"]);
+    check(11, "memory_written", "gpu:0", &["memory_responder=gpu:0", "memory_written=gpu:0"]);
     check(13, "loopback", "false", &["total_qps=8", "total_mrs=256", "loopback=false"]);
     check(18, "message_mix", "true", &["message_min=1024", "message_mix=true"]);
 }

@@ -67,7 +67,11 @@ fn may_change(dimension: Dimension) -> Vec<Feature> {
         _ => &[],
     };
     let own = [dimension].into_iter().chain(also.iter().copied());
-    own.flat_map(|dimension| dimension.row().features.iter().copied()).collect()
+    let own = own.flat_map(|dimension| dimension.row().features.iter().copied());
+    // Which memory is written to depends on who asks for what, and on where.
+    let decides =
+        [D::QpType, D::Opcode, D::MixedOpcodes, D::Mtu, D::Requests, D::MemoryRequester, D::Bidirectional, D::Loopback];
+    own.chain(decides.contains(&dimension).then_some(Feature::MemoryWritten)).collect()
 }
 
 fn changed(before: &Workload, after: &Workload) -> Vec<Feature> {
