@@ -4,6 +4,7 @@ pub mod doctor;
 pub mod machine;
 pub mod measurement;
 pub mod pause;
+mod pcie;
 pub mod rates;
 pub mod sources;
 pub mod verdict;

@@ -171,13 +171,19 @@ pub struct Bounds {
     /// With it a workload whose outstanding window cannot fill the link is told from a slow subsystem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_rtt_seconds: Option<f64>,
+    /// What the PCIe link of a host carries in one direction, its packets' headers included, where it is known.
+    /// Units: bits/s.
+    ///
+    /// With it a workload whose scatter-gather lists fill that link is told from a slow subsystem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_pcie_bps: Option<f64>,
 }
 
 impl Bounds {
-    /// Bounds without a calibrated round trip.
+    /// Bounds of the port alone.
     #[expect(clippy::similar_names, reason = "they are the names of the fields")]
     pub fn new(max_bps: f64, max_pps: f64) -> Self {
-        Self { max_bps, max_pps, base_rtt_seconds: None }
+        Self { max_bps, max_pps, base_rtt_seconds: None, max_pcie_bps: None }
     }
 
     /// These bounds with a calibrated round trip.

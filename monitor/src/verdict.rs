@@ -4,6 +4,7 @@ use kelpie_spaces::{Host, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::measurement::{Bounds, DirectionRates, Measurement, SEND_QUEUE_FULL, Sample};
+use crate::pcie::needed_bps;
 use crate::window::{Direction, loaded_directions, requesters, window_rates};
 
 /// Pause duration ratio above which there is a pause symptom. Source: Collie, section 5.2.
@@ -158,6 +159,9 @@ fn is_low(workload: &Workload, bounds: &Bounds, way: Direction, sample: &Sample)
         rates.wire_bps < LOW_SHARE * max_bps && rates.packets_per_sec < LOW_SHARE * max_pps
     };
     if !below(bounds.max_bps, bounds.max_pps) || posting_limited(workload, way, sample) {
+        return false;
+    }
+    if bounds.max_pcie_bps.is_some_and(|max_bps| needed_bps(workload, way, sample) >= LOW_SHARE * max_bps) {
         return false;
     }
     bounds.base_rtt_seconds.is_none_or(|base_rtt| {

@@ -1,5 +1,6 @@
 //! The state of one search: its oracle, its random numbers, what was measured and the regions found.
 
+use kelpie_monitor::Symptom;
 use kelpie_spaces::{Region, Space, Workload};
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
@@ -8,7 +9,7 @@ use crate::config::Config;
 use crate::finding::Finding;
 use crate::history::{History, Outcome};
 use crate::oracle::{Oracle, Purpose};
-use crate::sightings::{Candidate, Sightings};
+use crate::sightings::{Candidate, Sighting, Sightings};
 use crate::signals::Observation;
 
 /// Random points in a row that may lie in known regions before the space counts as covered.
@@ -27,6 +28,8 @@ pub(crate) struct Session<'a, O: Oracle> {
     /// How many of them regions took.
     pub(crate) spent_on_regions: u64,
     regions: Vec<Region>,
+    /// Of the findings, with their symptoms.
+    found: Vec<(Symptom, Region)>,
 }
 
 impl<'a, O: Oracle> Session<'a, O> {
@@ -41,6 +44,7 @@ impl<'a, O: Oracle> Session<'a, O> {
             experiments: 0,
             spent_on_regions: 0,
             regions: Vec::new(),
+            found: Vec::new(),
         }
     }
 
@@ -68,7 +72,18 @@ impl<'a, O: Oracle> Session<'a, O> {
 
     /// The anomaly that deserves the next region.
     pub(crate) fn candidate(&self) -> Option<Candidate> {
-        self.sightings.choose(|workload| self.is_known(workload))
+        self.sightings.choose(|workload| self.is_known(workload), |sighting| self.is_beside_known(sighting))
+    }
+
+    /// Whether the anomaly would lie in a finding's region, but for one bound, and shows its symptom.
+    fn is_beside_known(&self, sighting: &Sighting) -> bool {
+        let outcome = Outcome::from(&sighting.seen.assessment);
+        self.found.iter().any(|(symptom, region)| {
+            let mut broken = region.conditions.iter().filter(|condition| !condition.holds(&sighting.workload));
+            let only = (broken.next(), broken.next());
+            outcome == Outcome::Anomalous(*symptom)
+                && matches!(only, (Some(condition), None) if condition.feature.is_ordered())
+        })
     }
 
     /// `MatchMFS`: whether the workload lies in a region already found.
@@ -102,6 +117,7 @@ impl<'a, O: Oracle> Session<'a, O> {
     pub(crate) fn found(&mut self, finding: &Finding) -> Result<(), O::Error> {
         self.oracle.found(finding)?;
         self.regions.push(finding.mfs.clone());
+        self.found.push((finding.symptom, finding.mfs.clone()));
         Ok(())
     }
 }

@@ -80,18 +80,24 @@ impl Sightings {
     }
 
     /// The sighting that deserves the next region: not in a known one, unlike all that are, and seen more than once if possible.
-    pub(crate) fn choose(&self, is_known: impl Fn(&Workload) -> bool) -> Option<Candidate> {
+    ///
+    /// What is beside a known region counts as like it.
+    pub(crate) fn choose(
+        &self,
+        is_known: impl Fn(&Workload) -> bool,
+        is_beside_known: impl Fn(&Sighting) -> bool,
+    ) -> Option<Candidate> {
         let (known, unknown): (Vec<&Sighting>, Vec<&Sighting>) =
             self.all.iter().partition(|sighting| sighting.is_explained || is_known(&sighting.workload));
         let known: Vec<Signature> = known.into_iter().map(|sighting| self.signature(sighting)).collect();
         let signatures: Vec<Signature> = unknown.iter().map(|sighting| self.signature(sighting)).collect();
-        let rank = |signature: &Signature| {
+        let rank = |(signature, sighting): (&Signature, &&Sighting)| {
             let nearest = known.iter().map(|other| signature.distance(other)).fold(f64::INFINITY, f64::min);
             let alike = signatures.iter().filter(|other| signature.distance(other) < ALIKE).count();
             // Every sighting is like itself.
-            (nearest >= ALIKE, alike.saturating_sub(1).min(WITNESSES), nearest)
+            (nearest >= ALIKE && !is_beside_known(sighting), alike.saturating_sub(1).min(WITNESSES), nearest)
         };
-        let ranks = signatures.iter().map(rank).enumerate();
+        let ranks = signatures.iter().zip(&unknown).map(rank).enumerate();
         // Of equals the oldest.
         let (best, (is_new, _, _)) = ranks.rev().max_by(|(_, left), (_, right)| {
             (left.0, left.1).cmp(&(right.0, right.1)).then(left.2.total_cmp(&right.2))

@@ -1,5 +1,6 @@
 //! When a region is built, and for which anomaly. How it is built lives in `mfs`.
 
+use crate::config::Config;
 use crate::mfs;
 use crate::oracle::Oracle;
 use crate::session::Session;
@@ -18,16 +19,21 @@ const MOST_WARM_UP: u64 = 400;
 /// Share of all experiments that regions of new weaknesses may take.
 ///
 /// Source: our choice, because on subsystem F the first 400 random points show 11 of the 13 weaknesses.
-const NEW_SHARE: f64 = 0.8;
+const NEW_SHARE: f64 = 0.85;
 
 /// Share of all experiments that regions may take once everything seen resembles a known region.
 ///
 /// Source: our choice, because such an anomaly is mostly a corner of a region already found.
-const FAMILIAR_SHARE: f64 = 0.75;
+const FAMILIAR_SHARE: f64 = 0.8;
 
-/// Whether it is too early for the first region; never where no budget is known.
+/// Random points that a search begins with; none where no budget is known.
+pub(crate) fn warm_up(config: &Config) -> u64 {
+    (config.budget.unwrap_or(0) / WARM_UP).min(MOST_WARM_UP)
+}
+
+/// Whether it is too early for the first region.
 pub(crate) fn is_warming_up<O: Oracle>(session: &Session<'_, O>) -> bool {
-    session.experiments() < (session.config.budget.unwrap_or(0) / WARM_UP).min(MOST_WARM_UP)
+    session.experiments() < warm_up(session.config)
 }
 
 /// Builds the regions of anomalies seen so far, the least familiar first, as far as the search can afford it.

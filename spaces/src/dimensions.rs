@@ -170,7 +170,7 @@ rows! {
     Requests "requests" PATTERN Count "requests of the vector" Values::Range(1, 16), [],
         "A request is slowed by those before it in the pipeline.",
         "Collie, section 4, dimension 4: processing units times stages; 16 is our choice, because vendors do not say";
-    Message "message" PATTERN Size "bytes of a request" Values::Range(64, 4 << 20), [MessageMin MessageMax MessageMix],
+    Message "message" PATTERN Size "bytes of a request" Values::Range(64, 4 << 20), [MessageMin MessageMax MessageMix SgeMin],
         "Messages under the MTU stress the packet rate, bursts of long ones the buffers, mixes of both each other.",
         "Collie, appendix A: 64 B in trigger 15, 4 MiB in trigger 3";
     Bidirectional "bidirectional" TOPOLOGY Truth "whether both hosts request" TRUTH, [Bidirectional],

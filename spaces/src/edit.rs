@@ -210,6 +210,48 @@ pub(crate) fn set_message_min(workload: &mut Workload, min: u64) {
     }
 }
 
+/// Brings the smallest element to `min`; messages and their numbers of elements stay, the largest element of each
+/// yields or takes. `false` where a message is too short for elements of this size.
+pub(crate) fn set_sge_min(workload: &mut Workload, min: u64) -> bool {
+    let requests = || workload.flows.iter().flat_map(|flow| &flow.pattern);
+    let old = requests().flat_map(|request| &request.sge).map(|size| size.0).min().unwrap_or(0);
+    workload
+        .flows
+        .iter_mut()
+        .flat_map(|flow| &mut flow.pattern)
+        .all(|request| if min > old { raise_elements(request, min) } else { lower_element(request, old, min) })
+}
+
+/// Brings every smaller element to `min`, at the cost of the largest.
+fn raise_elements(request: &mut Request, min: u64) -> bool {
+    if request.message().0 < min * request.sge.len() as u64 {
+        return false;
+    }
+    let message = request.message().0;
+    for size in &mut request.sge {
+        size.0 = size.0.max(min);
+    }
+    while request.message().0 > message {
+        let excess = request.message().0 - message;
+        let Some(largest) = request.sge.iter_mut().max() else { return false };
+        largest.0 -= excess.min(largest.0 - min);
+    }
+    true
+}
+
+/// Brings one element of `old` bytes to `min`, and gives the rest to the largest other one.
+fn lower_element(request: &mut Request, old: u64, min: u64) -> bool {
+    let Some(lowered) = request.sge.iter().position(|size| size.0 == old).filter(|_| request.sge.len() > 1) else {
+        return true;
+    };
+    let others = (0..request.sge.len()).filter(|index| *index != lowered);
+    if let Some(largest) = others.max_by_key(|index| request.sge[*index]) {
+        request.sge[lowered].0 = min;
+        request.sge[largest].0 += old - min;
+    }
+    true
+}
+
 /// Makes every request vector a mix, or none; `false` where the space has no room for one.
 pub(crate) fn set_mix(space: &Space, workload: &mut Workload, on: bool) -> bool {
     workload.flows.iter_mut().all(|flow| {

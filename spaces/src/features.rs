@@ -46,6 +46,8 @@ pub enum Feature {
     MessageMin,
     /// Largest message of any request. Units: bytes.
     MessageMax,
+    /// Smallest scatter-gather element of any request. Units: bytes.
+    SgeMin,
     /// Whether one request vector holds a short and a long element or message.
     MessageMix,
     /// Most MRs per QP, of either side.
@@ -102,7 +104,7 @@ pub struct UnknownFeature(pub String);
 
 impl Feature {
     /// Every feature, in the order in which reports show them.
-    pub const ALL: [Feature; 21] = [
+    pub const ALL: [Feature; 22] = [
         Feature::QpType,
         Feature::Opcode,
         Feature::Mtu,
@@ -115,6 +117,7 @@ impl Feature {
         Feature::SgeCount,
         Feature::MessageMin,
         Feature::MessageMax,
+        Feature::SgeMin,
         Feature::MessageMix,
         Feature::Mrs,
         Feature::TotalMrs,
@@ -141,6 +144,7 @@ impl Feature {
             Feature::SgeCount => "sge_count",
             Feature::MessageMin => "message_min",
             Feature::MessageMax => "message_max",
+            Feature::SgeMin => "sge_min",
             Feature::MessageMix => "message_mix",
             Feature::Mrs => "mrs",
             Feature::TotalMrs => "total_mrs",
@@ -170,7 +174,7 @@ impl Feature {
 
     /// Whether its values are sizes in bytes.
     pub fn is_size(self) -> bool {
-        matches!(self, Feature::Mtu | Feature::MessageMin | Feature::MessageMax | Feature::MrSize)
+        matches!(self, Feature::Mtu | Feature::MessageMin | Feature::MessageMax | Feature::SgeMin | Feature::MrSize)
     }
 }
 
@@ -218,6 +222,10 @@ impl Workload {
             }
             Feature::MessageMin => messages().min().unwrap_or(0),
             Feature::MessageMax => messages().max().unwrap_or(0),
+            Feature::SgeMin => {
+                let requests = self.flows.iter().flat_map(|flow| &flow.pattern);
+                requests.flat_map(|request| &request.sge).map(|size| size.0).min().unwrap_or(0)
+            }
             Feature::Mrs => largest(|flow| flow.memory.from.mrs.max(flow.memory.to.mrs).into()),
             Feature::TotalMrs => {
                 let mrs = |flow: &Flow| u64::from(flow.qps) * u64::from(flow.memory.from.mrs);

@@ -6,7 +6,8 @@ use crate::dimensions::{Dimension, TABLE};
 use crate::domain::Domain;
 use crate::draw::pick;
 use crate::edit::{
-    recut, resize, set, set_memory_written, set_message_max, set_message_min, set_mix, set_total_qps, split_evenly,
+    recut, resize, set, set_memory_written, set_message_max, set_message_min, set_mix, set_sge_min, set_total_qps,
+    split_evenly,
 };
 use crate::features::{Feature, FeatureValue};
 use crate::region::{Condition, Region, Test};
@@ -181,7 +182,7 @@ impl Space {
     }
 
     fn steps_around(&self, feature: Feature, now: u64) -> [Option<u64>; 2] {
-        let domain = self.domain(Dimension::of(feature));
+        let domain = self.domain_of(feature);
         [now.checked_sub(1).and_then(|below| domain.floor(below)), domain.ceil(now + 1)]
     }
 
@@ -190,7 +191,7 @@ impl Space {
     /// Not each of them can be reached from each point: see [`Space::with_feature`].
     pub fn feature_values(&self, feature: Feature) -> Vec<FeatureValue> {
         let dimension = Dimension::of(feature);
-        let steps = self.domain(dimension).steps().iter();
+        let steps = self.domain_of(feature).steps().iter();
         match feature {
             Feature::MessageMix => [false, true]
                 .into_iter()
@@ -243,7 +244,7 @@ impl Space {
             return None;
         }
         let dimension = Dimension::of(feature);
-        let domain = self.domain(dimension);
+        let domain = self.domain_of(feature);
         let mut moved = w.clone();
         let mut keep = Keep::NOTHING.with(dimension);
         match (feature, value) {
@@ -266,6 +267,7 @@ impl Space {
                 match feature {
                     Feature::MessageMax => set_message_max(&mut moved, *number),
                     Feature::MessageMin => set_message_min(&mut moved, *number),
+                    Feature::SgeMin => set_sge_min(&mut moved, *number).then_some(())?,
                     Feature::TotalQps => {
                         set_total_qps(&mut moved, *number).then_some(())?;
                         keep = keep.with(Dimension::Qps);
@@ -320,7 +322,7 @@ impl Space {
     fn admitted(&self, condition: &Condition) -> Vec<FeatureValue> {
         if let Test::Range { min, max } = condition.test {
             let range = Domain::range(min.unwrap_or(0), max.unwrap_or(u64::MAX));
-            let both = range.and_then(|range| self.domain(Dimension::of(condition.feature)).intersect(&range));
+            let both = range.and_then(|range| self.domain_of(condition.feature).intersect(&range));
             return both.map_or_else(Vec::new, |both| both.steps().iter().copied().map(FeatureValue::Number).collect());
         }
         let mut values = self.feature_values(condition.feature);
@@ -337,7 +339,14 @@ impl Space {
             let (low, high) = (own.min(), own.max());
             let bounds = match (&condition.test, condition.feature) {
                 // What several dimensions decide is no domain; it is set on the point that was drawn.
-                (_, Feature::MessageMix | Feature::MemoryWritten | Feature::TotalQps | Feature::TotalMrs) => continue,
+                (
+                    _,
+                    Feature::MessageMix
+                    | Feature::SgeMin
+                    | Feature::MemoryWritten
+                    | Feature::TotalQps
+                    | Feature::TotalMrs,
+                ) => continue,
                 (Test::In(words), _) => {
                     let codes = words.iter().filter_map(|word| dimension.code(word).ok()).collect();
                     match Domain::set(codes).and_then(|codes| own.intersect(&codes)) {

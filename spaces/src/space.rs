@@ -49,6 +49,8 @@ pub struct Space {
     name: String,
     about: String,
     domains: Vec<Domain>,
+    /// Sizes of one scatter-gather element.
+    elements: Domain,
     /// What can be sent at all within the domains; never empty.
     transports: Vec<Transport>,
 }
@@ -66,7 +68,9 @@ impl Space {
     /// A space of these domains, in the order of the table.
     pub(crate) fn new(name: &str, about: String, domains: Vec<Domain>) -> Result<Self, SpaceError> {
         debug_assert_eq!(domains.len(), Dimension::COUNT, "one domain per dimension");
-        let mut space = Self { name: name.to_owned(), about, domains, transports: Vec::new() };
+        let longest = domains[Dimension::Message as usize].max();
+        let elements = Domain::range(1, longest).expect("no message is empty");
+        let mut space = Self { name: name.to_owned(), about, domains, elements, transports: Vec::new() };
         for transport in space.combinations() {
             if space.contains(&space.least(transport)) {
                 space.transports.push(transport);
@@ -90,6 +94,11 @@ impl Space {
 
     pub(crate) fn domain(&self, dimension: Dimension) -> &Domain {
         &self.domains[dimension as usize]
+    }
+
+    /// The values of an ordered feature.
+    pub(crate) fn domain_of(&self, feature: Feature) -> &Domain {
+        if feature == Feature::SgeMin { &self.elements } else { self.domain(Dimension::of(feature)) }
     }
 
     pub(crate) fn domains(&self) -> &[Domain] {

@@ -170,6 +170,16 @@ impl Plan {
         Ok(plan)
     }
 
+    /// All QPs, as their applications start together: the first of each flow, then the second of each.
+    pub fn in_turn(&self) -> Vec<u32> {
+        let longest = self.flows.iter().map(|flow| flow.qps).max().unwrap_or(0);
+        let turn = |index: u32| {
+            let has_more = move |flow: &&FlowPlan| index < flow.qps;
+            self.flows.iter().filter(has_more).map(move |flow| flow.first_qp + index)
+        };
+        (0..longest).flat_map(turn).collect()
+    }
+
     fn flow(&mut self, model: &Model, flow: &Flow) -> Result<FlowPlan, MeasureError> {
         let modelled = [Opcode::Send, Opcode::Write, Opcode::Read];
         if let Some(other) = flow.pattern.iter().find(|request| !modelled.contains(&request.op)) {

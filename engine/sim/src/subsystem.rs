@@ -90,6 +90,7 @@ impl Subsystem for SimSubsystem {
             max_bps: model.port.line_rate_gbps * 1e9,
             max_pps: model.port.max_mpps * 1e6,
             base_rtt_seconds: Some(ns(rtt) as f64 / 1e12),
+            max_pcie_bps: Some(model.pcie.gbps * 1e9),
         }
     }
 

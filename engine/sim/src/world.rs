@@ -232,7 +232,7 @@ impl<'m> World<'m> {
             plan,
         };
         world.warm_caches();
-        for qp in 0..world.qps.len() as u32 {
+        for qp in world.plan.in_turn() {
             world.lock_receives(qp);
             world.fill_send_queue(qp);
         }

@@ -167,8 +167,9 @@ impl PairFile {
             return Some(("plain".to_owned(), "`tls` is given as well; leave one of them out".to_owned()));
         }
         if let Some(bounds) = self.bounds {
+            let given = [("base_rtt_seconds", bounds.base_rtt_seconds), ("max_pcie_bps", bounds.max_pcie_bps)];
             let rates = [("max_bps", Some(bounds.max_bps)), ("max_pps", Some(bounds.max_pps))];
-            for (key, value) in rates.into_iter().chain([("base_rtt_seconds", bounds.base_rtt_seconds)]) {
+            for (key, value) in rates.into_iter().chain(given) {
                 if value.is_some_and(|value| !(value.is_finite() && value > 0.0)) {
                     return Some((format!("bounds.{key}"), "write a positive number".to_owned()));
                 }

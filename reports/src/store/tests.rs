@@ -13,7 +13,7 @@ fn plan() -> NewCampaign {
         kelpie_version: "0.0.0".to_owned(),
         subsystem: "sim:F".to_owned(),
         subsystem_source: "kelpie: model/1\n".to_owned(),
-        bounds: Bounds { max_bps: 2e11, max_pps: 2.15e8, base_rtt_seconds: Some(3e-6) },
+        bounds: Bounds::new(2e11, 2.15e8).with_base_rtt(3e-6),
         space: "full".to_owned(),
         space_source: "kelpie: space/1\n".to_owned(),
         algorithm: "collie".to_owned(),

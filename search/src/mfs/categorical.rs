@@ -13,7 +13,8 @@ const MANY_VALUES: usize = 8;
 impl<O: Oracle> Builder<'_, '_, O> {
     /// Tightens a feature whose value `lost` does not show the symptom where `shown` does.
     ///
-    /// The first time, every other value is put into `shown`; later only `lost` is shut out.
+    /// The first time, every other value is put into the anchor, which is farther from any bound than `shown`; later
+    /// only `lost` is shut out.
     pub(super) fn tighten_categorical(
         &mut self,
         feature: Feature,
@@ -29,7 +30,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
             }
             words.retain(|word| *word != own && word != lost);
             for word in words {
-                if self.keeps(feature, shown, &word)? {
+                if self.keeps(feature, &word)? {
                     kept.push(word);
                 }
             }
@@ -53,8 +54,8 @@ impl<O: Oracle> Builder<'_, '_, O> {
         Ok(())
     }
 
-    fn keeps(&mut self, feature: Feature, shown: &Workload, word: &FeatureValue) -> Result<bool, O::Error> {
-        match self.session.space.with_feature(shown, feature, word) {
+    fn keeps(&mut self, feature: Feature, word: &FeatureValue) -> Result<bool, O::Error> {
+        match self.session.space.with_feature(self.anchor, feature, word) {
             Some(workload) if workload.feature(feature) == *word => self.shows(&workload),
             _ => Ok(false),
         }

@@ -80,13 +80,15 @@ impl<O: Oracle> Builder<'_, '_, O> {
     }
 
     /// What later search takes for the same weakness: the conditions before it was pinned, with each bound moved out to
-    /// the points beyond it that showed the symptom while all but one or two of the conditions held.
+    /// the points beyond it that showed the symptom while all but one or two of the conditions held, or the other
+    /// symptom while all but one did.
     pub(super) fn neighbourhood(&self) -> Region {
         let mut conditions = self.wide.as_ref().unwrap_or(&self.conditions).clone();
         let region = conditions.region();
-        for workload in &self.showing {
+        for (workload, symptom) in &self.seen {
+            let most = if *symptom == self.symptom { BROKEN_BY_NEIGHBOURS } else { 1 };
             let broken: Vec<_> = region.conditions.iter().filter(|condition| !condition.holds(workload)).collect();
-            if broken.len() <= BROKEN_BY_NEIGHBOURS && broken.iter().all(|condition| condition.feature.is_ordered()) {
+            if broken.len() <= most && broken.iter().all(|condition| condition.feature.is_ordered()) {
                 for condition in broken {
                     conditions.admit(condition.feature, workload);
                 }

@@ -78,7 +78,7 @@ struct Builder<'s, 'a, O: Oracle> {
     /// Features whose condition was dropped and came back.
     needed: BTreeSet<Feature>,
     /// Points that showed the symptom.
-    showing: Vec<Workload>,
+    seen: Vec<(Workload, Symptom)>,
     reach: Reach,
     /// The conditions before the region was first narrowed.
     wide: Option<Conditions>,
@@ -102,7 +102,7 @@ impl<'s, 'a, O: Oracle> Builder<'s, 'a, O> {
             remembered: 0,
             pruned: BTreeSet::new(),
             needed: BTreeSet::new(),
-            showing: Vec::new(),
+            seen: Vec::new(),
             reach: Reach::Wide,
             wide: None,
             failures: 0,
@@ -135,10 +135,15 @@ impl<'s, 'a, O: Oracle> Builder<'s, 'a, O> {
 
     /// Whether the workload shows the anchor's symptom; another symptom is another weakness.
     fn shows(&mut self, workload: &Workload) -> Result<bool, O::Error> {
-        let shown = self.session.outcome(workload, Purpose::Mfs)? == Outcome::Anomalous(self.symptom);
-        if shown {
-            self.showing.push(workload.clone());
+        let outcome = self.session.outcome(workload, Purpose::Mfs)?;
+        self.note(workload, outcome);
+        Ok(outcome == Outcome::Anomalous(self.symptom))
+    }
+
+    /// Remembers an anomaly for the neighbourhood.
+    fn note(&mut self, workload: &Workload, outcome: Outcome) {
+        if let Outcome::Anomalous(symptom) = outcome {
+            self.seen.push((workload.clone(), symptom));
         }
-        Ok(shown)
     }
 }

@@ -1,10 +1,15 @@
 //! Ordered features: the last value that keeps the anomaly, by bisection over the ladder of the space.
 
-use kelpie_spaces::{Feature, FeatureValue, Space, Workload};
+use kelpie_spaces::{Feature, FeatureValue, Space, Test, Workload};
 
 use super::Builder;
 use super::conditions::End;
 use crate::oracle::Oracle;
+
+/// Steps of the ladder that a healthy point may lie outside of where the symptom begins, for a bound to move over it.
+///
+/// Source: our choice, because four steps are a factor of four.
+const NUDGE: usize = 4;
 
 /// How many steps keep the anomaly, provided that keeping is monotone along the steps.
 ///
@@ -63,6 +68,30 @@ impl<O: Oracle> Builder<'_, '_, O> {
         steps.retain(|(value, _)| *value != far);
         self.bisect(feature, near, far, &steps)?;
         if first_time { self.other_end(feature, End::towards(near, far)) } else { Ok(()) }
+    }
+
+    /// Shuts out a healthy point next to a bound by moving the bound, if a few steps inwards the symptom is there.
+    ///
+    /// Most healthy points inside lie there, and a new condition for each of them would make the region an odd one.
+    pub(super) fn is_nudged(&mut self, healthy: &Workload) -> Result<bool, O::Error> {
+        for condition in self.conditions.region().conditions {
+            let feature = condition.feature;
+            let Test::Range { min, max } = condition.test else { continue };
+            let (Some(own), Some(far)) = (self.anchor.feature(feature).number(), healthy.feature(feature).number())
+            else {
+                continue;
+            };
+            let is_at_bound = if far < own { min.is_some() } else { max.is_some() };
+            let mut steps = steps(self.session.space, healthy, feature, far, own);
+            steps.truncate(NUDGE);
+            let Some((value, moved)) = steps.pop().filter(|_| is_at_bound) else { continue };
+            if self.shows(&moved)? {
+                steps.reverse();
+                self.bisect(feature, value, far, &steps)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Bisects the steps between `near`, which keeps the anomaly, and `far`, which loses it, and sets the bound.

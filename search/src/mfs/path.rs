@@ -8,7 +8,7 @@ use crate::oracle::Oracle;
 
 /// The order in which features are changed: first what depends on others, transports last, so that a rule
 /// (UD holds a message to one packet) moves as few other features as possible.
-pub(super) const WALK: [Feature; 21] = [
+pub(super) const WALK: [Feature; 22] = [
     Feature::RecvBatch,
     Feature::SendBatch,
     Feature::RecvWqDepth,
@@ -19,6 +19,7 @@ pub(super) const WALK: [Feature; 21] = [
     Feature::SgeCount,
     Feature::MessageMax,
     Feature::MessageMin,
+    Feature::SgeMin,
     Feature::MessageMix,
     Feature::Mtu,
     Feature::Loopback,

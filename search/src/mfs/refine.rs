@@ -1,11 +1,12 @@
 //! Refinement: every healthy point inside the region tightens it, until a run of random points inside is anomalous.
 
-use kelpie_spaces::{FeatureValue, Region, Test, Workload};
+use kelpie_spaces::{Feature, FeatureValue, Region, Test, Workload};
 use rand::RngExt;
 
 use super::Builder;
 use crate::history::Outcome;
 use crate::oracle::{Oracle, Purpose};
+use crate::triage;
 
 /// Steps of the random walk from the anchor that stands in where the space has no sample inside a region.
 const WALK_STEPS: u32 = 40;
@@ -82,10 +83,11 @@ impl<O: Oracle> Builder<'_, '_, O> {
         fresh >= if two_thirds { run * 2 / 3 } else { run }
     }
 
-    /// Anomalies inside: random points of this validation, and whatever came before it.
+    /// Anomalies inside: random points of this validation, and of the search's beginning.
     fn seen_inside(&self) -> usize {
         let region = self.conditions.region();
-        self.inside.len() + self.session.sightings.within(&region, self.started).count()
+        let random = triage::warm_up(self.session.config).min(self.started);
+        self.inside.len() + self.session.sightings.within(&region, random).count()
     }
 
     /// Questions about this region so far, answered from memory or not.
@@ -121,10 +123,8 @@ impl<O: Oracle> Builder<'_, '_, O> {
         if self.session.experiments() == before {
             self.remembered += 1;
         }
-        if let Outcome::Anomalous(symptom) = outcome {
-            if symptom == self.symptom {
-                self.showing.push(workload.clone());
-            }
+        self.note(&workload, outcome);
+        if let Outcome::Anomalous(_) = outcome {
             self.inside.push(workload);
             self.fresh += 1;
         } else if outcome == Outcome::Healthy {
@@ -166,6 +166,19 @@ impl<O: Oracle> Builder<'_, '_, O> {
 
     /// Shuts a healthy point out: finds the feature to blame on the way from the anchor and tightens it.
     fn exclude(&mut self, healthy: &Workload) -> Result<(), O::Error> {
+        if !self.is_nudged(healthy)? {
+            self.condition(healthy)?;
+        }
+        if self.conditions.region().contains(healthy) && !self.cut(healthy) {
+            self.inseparable.push(healthy.clone());
+        }
+        self.prune();
+        self.changed();
+        Ok(())
+    }
+
+    /// Finds the feature to blame on the way from the anchor to a healthy point, and tightens it.
+    fn condition(&mut self, healthy: &Workload) -> Result<(), O::Error> {
         let (shown, lost) = self.border(healthy)?;
         if let Some(feature) = self.blame(&shown, &lost)? {
             if self.pruned.contains(&feature) {
@@ -175,15 +188,22 @@ impl<O: Oracle> Builder<'_, '_, O> {
                 (FeatureValue::Number(near), FeatureValue::Number(far)) => {
                     self.tighten_ordered(feature, &shown, near, far)?;
                 }
+                (_, far) if self.is_indifferent(feature, &far)? && self.cut(healthy) => {}
                 (_, far) => self.tighten_categorical(feature, &shown, &far)?,
             }
         }
-        if self.conditions.region().contains(healthy) && !self.cut(healthy) {
-            self.inseparable.push(healthy.clone());
-        }
-        self.prune();
-        self.changed();
         Ok(())
+    }
+
+    /// Whether the anchor shows the symptom with this word too: then the word matters only near some bound.
+    fn is_indifferent(&mut self, feature: Feature, word: &FeatureValue) -> Result<bool, O::Error> {
+        if self.conditions.get(feature).is_some() {
+            return Ok(false);
+        }
+        match self.session.space.with_feature(self.anchor, feature, word) {
+            Some(workload) => self.shows(&workload),
+            None => Ok(false),
+        }
     }
 
     /// Drops conditions that no known healthy point needs, unless narrowing put them there.

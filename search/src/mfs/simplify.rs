@@ -21,11 +21,12 @@ const PLAIN_WORDS: [(Feature, &str); 7] = [
 ];
 
 /// The nearest value of the space is taken. Units: those of the features.
-const PLAIN_NUMBERS: [(Feature, u64); 11] = [
+const PLAIN_NUMBERS: [(Feature, u64); 12] = [
     (Feature::Mtu, 4096),
     (Feature::SgeCount, 1),
     (Feature::MessageMin, 64 << 10),
     (Feature::MessageMax, 64 << 10),
+    (Feature::SgeMin, 64 << 10),
     (Feature::Mrs, 1),
     (Feature::MrSize, 4 << 20),
     (Feature::Qps, 8),
