@@ -13,13 +13,11 @@ use rand_pcg::Pcg64;
 use crate::golden::cases::trigger;
 
 const BUDGET: u64 = 1500;
-/// Of the 13, the fewest that the seed may find. The goal is 10: `docs/search.md` says what is missing.
-const LEAST_FOUND: usize = 7;
-const SEED: u64 = 1;
-const SAMPLES: u32 = 100;
-/// Samples of a region that may be healthy, and of all regions together. The goal is 5 % of each.
-const MOST_HEALTHY: f64 = 0.1;
-const MOST_HEALTHY_OVERALL: f64 = 0.03;
+/// Of the 13, the fewest that a seed may find. The goal is 10: `docs/search.md` says what is missing.
+const LEAST_FOUND: usize = 9;
+const SAMPLES: u32 = 200;
+/// Samples of a region that may be healthy.
+const MOST_HEALTHY: f64 = 0.05;
 
 struct Budgeted {
     subsystem: SimSubsystem,
@@ -59,32 +57,40 @@ fn is_healthy(subsystem: &mut SimSubsystem, workload: &Workload) -> bool {
 }
 
 #[test]
-fn a_search_finds_weaknesses_and_its_regions_hold() {
+fn seed_1_finds_weaknesses_and_its_regions_hold() {
+    finds_weaknesses_and_its_regions_hold(1);
+}
+
+#[test]
+fn seed_2_finds_weaknesses_and_its_regions_hold() {
+    finds_weaknesses_and_its_regions_hold(2);
+}
+
+#[test]
+fn seed_3_finds_weaknesses_and_its_regions_hold() {
+    finds_weaknesses_and_its_regions_hold(3);
+}
+
+fn finds_weaknesses_and_its_regions_hold(seed: u64) {
     let space = Space::catalog("full").expect("in the catalog");
     let mut subsystem = SimSubsystem::load("F").expect("embedded");
     let known: BTreeMap<String, u32> =
         (1..=13).map(|id| (limiting(&mut subsystem, &trigger(id).workload()), id)).collect();
     let mut oracle = Budgeted { subsystem: subsystem.clone(), left: BUDGET, findings: Vec::new() };
-    let config = Config { budget: Some(BUDGET), ..Config::new(Algorithm::Collie, SignalSet::Both, SEED) };
+    let config = Config { budget: Some(BUDGET), ..Config::new(Algorithm::Collie, SignalSet::Both, seed) };
     let _ = kelpie_search::run(&space, &config, &mut oracle);
     let parts: BTreeSet<String> =
         oracle.findings.iter().map(|finding| limiting(&mut subsystem, &finding.workload)).collect();
     let found: BTreeSet<u32> = parts.iter().filter_map(|part| known.get(part).copied()).collect();
-    println!("seed {SEED}: {} findings, {} of 13: {found:?}", oracle.findings.len(), found.len());
-    assert!(found.len() >= LEAST_FOUND, "seed {SEED} found only {found:?}");
+    println!("seed {seed}: {} findings, {} of 13: {found:?}", oracle.findings.len(), found.len());
+    assert!(found.len() >= LEAST_FOUND, "seed {seed} found only {found:?}");
 
-    let mut rng = Pcg64::seed_from_u64(SEED);
-    let (mut healthy_overall, mut drawn_overall) = (0, 0);
+    let mut rng = Pcg64::seed_from_u64(seed);
     for finding in &oracle.findings {
         let drawn: Vec<Workload> = (0..SAMPLES).filter_map(|_| space.sample_in(&finding.mfs, &mut rng)).collect();
         let healthy = drawn.iter().filter(|workload| is_healthy(&mut subsystem, workload)).count();
         let counted = format!("{healthy} of {} healthy in {}", drawn.len(), finding.mfs);
         println!("  {counted}");
         assert!(healthy as f64 <= MOST_HEALTHY * drawn.len() as f64, "{counted}");
-        (healthy_overall, drawn_overall) = (healthy_overall + healthy, drawn_overall + drawn.len());
     }
-    assert!(
-        healthy_overall as f64 <= MOST_HEALTHY_OVERALL * drawn_overall as f64,
-        "{healthy_overall} of {drawn_overall} healthy over all regions"
-    );
 }

@@ -57,3 +57,63 @@ fn on_link(flow: &Flow, request: &Request, end: End) -> u64 {
         transfer(request.message().0, TLP_PAYLOAD.min(flow.mtu.bytes()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurement::{DirectionRates, PerHost};
+
+    fn sample(directions: &[(Host, Host, f64)]) -> Sample {
+        let rates = |(from, to, messages_per_sec): &(Host, Host, f64)| DirectionRates {
+            from: *from,
+            to: *to,
+            goodput_bps: 0.0,
+            wire_bps: 0.0,
+            packets_per_sec: 0.0,
+            messages_per_sec: *messages_per_sec,
+        };
+        Sample {
+            seconds: 1.0,
+            directions: directions.iter().map(rates).collect(),
+            pause: None,
+            counters: PerHost::default(),
+        }
+    }
+
+    fn flow(op: &str, ends: [&str; 2]) -> String {
+        format!(
+            "  - {{from: {}, to: {}, qp_type: RC, qps: 4, mtu: 256, wq_depth: {{send: 16, recv: 16}}, batch: {{send: 1, recv: 1}}, \
+             pattern: [{{op: {op}, sge: [8B, 8B, 1024B]}}], memory: {{from: {{device: \"dram:0\", mrs: 1, mr_size: 4KiB}}, \
+             to: {{device: \"dram:0\", mrs: 1, mr_size: 4KiB}}}}}}\n",
+            ends[0], ends[1]
+        )
+    }
+
+    fn workload(flows: &[String]) -> Workload {
+        let text = format!("kelpie: workload/1\nflows:\n{}", flows.concat());
+        kelpie_spaces::workload_from_yaml("test", &text).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Three elements: 1040 B in 1 + 1 + 2 packets; one piece at MTU 256: five packets.
+    const LIST: f64 = 8.0 * (1040.0 + 4.0 * 20.0);
+    const PIECE: f64 = 8.0 * (1040.0 + 5.0 * 20.0);
+
+    #[test]
+    fn the_larger_end_counts() {
+        let way = Direction { from: Host::A, to: Host::B };
+        let seen = sample(&[(Host::A, Host::B, 1e6)]);
+        let needed = needed_bps(&workload(&[flow("WRITE", ["a", "b"])]), way, &seen);
+        assert!((needed / (PIECE * 1e6) - 1.0).abs() < 1e-9, "{needed}");
+        // A READ scatters at its requester.
+        let needed = at(&workload(&[flow("READ", ["b", "a"])]), Host::B, End::Written, &seen);
+        assert!((needed / (LIST * 1e6) - 1.0).abs() < 1e-9, "{needed}");
+    }
+
+    #[test]
+    fn loopback_is_read_over_the_same_link() {
+        let both = workload(&[flow("WRITE", ["a", "b"]), flow("WRITE", ["a", "a"])]);
+        let seen = sample(&[(Host::A, Host::B, 1e6), (Host::A, Host::A, 2e6)]);
+        let needed = at(&both, Host::A, End::Read, &seen);
+        assert!((needed / (LIST * 3e6) - 1.0).abs() < 1e-9, "{needed}");
+    }
+}

@@ -107,7 +107,8 @@ impl<O: Oracle> Builder<'_, '_, O> {
                 }
             }
         }
-        Ok(whole.or(candidates.first().copied()))
+        // Else the one that was changed: what depends on others comes first in the walk.
+        Ok(whole.or(candidates.last().copied()))
     }
 }
 
