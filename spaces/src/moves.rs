@@ -254,7 +254,7 @@ impl Space {
                 }
             }
             (Feature::MemoryWritten, FeatureValue::Category(word)) => {
-                set_memory_written(&mut moved, word.parse().ok()?)
+                set_memory_written(&mut moved, word.parse().ok()?);
             }
             (_, FeatureValue::Category(word)) => {
                 let code = dimension.code(word).ok().filter(|code| domain.contains(*code))?;
