@@ -91,6 +91,7 @@ fn finds_weaknesses_and_its_regions_hold(seed: u64) {
         let healthy = drawn.iter().filter(|workload| is_healthy(&mut subsystem, workload)).count();
         let counted = format!("{healthy} of {} healthy in {}", drawn.len(), finding.mfs);
         println!("  {counted}");
+        assert!(2 * drawn.len() >= SAMPLES as usize, "{counted}");
         assert!(healthy as f64 <= MOST_HEALTHY * drawn.len() as f64, "{counted}");
     }
 }

@@ -40,9 +40,10 @@ fn at(workload: &Workload, host: Host, end: End, sample: &Sample) -> f64 {
 fn bytes_per_message(workload: &Workload, way: Direction, end: End) -> f64 {
     let (mut bytes, mut messages) = (0.0, 0.0);
     for flow in &workload.flows {
+        let share = f64::from(flow.qps) / flow.pattern.len() as f64;
         for request in flow.pattern.iter().filter(|request| Direction::of(flow, request.op) == way) {
-            bytes += f64::from(flow.qps) * on_link(flow, request, end) as f64;
-            messages += f64::from(flow.qps);
+            bytes += share * on_link(flow, request, end) as f64;
+            messages += share;
         }
     }
     if messages > 0.0 { bytes / messages } else { 0.0 }
@@ -107,6 +108,16 @@ mod tests {
         // A READ scatters at its requester.
         let needed = at(&workload(&[flow("READ", ["b", "a"])]), Host::B, End::Written, &seen);
         assert!((needed / (LIST * 1e6) - 1.0).abs() < 1e-9, "{needed}");
+    }
+
+    #[test]
+    fn every_qp_counts_alike_however_long_its_vector_is() {
+        let long = flow("WRITE", ["a", "b"])
+            .replace("}], memory", "}, {op: WRITE, sge: [8B]}, {op: WRITE, sge: [8B]}], memory");
+        let seen = sample(&[(Host::A, Host::B, 1e6)]);
+        let needed = at(&workload(&[long, flow("WRITE", ["a", "b"])]), Host::A, End::Read, &seen);
+        let expected = (LIST + (LIST + 2.0 * 8.0 * 28.0) / 3.0) / 2.0;
+        assert!((needed / (expected * 1e6) - 1.0).abs() < 1e-9, "{needed}");
     }
 
     #[test]

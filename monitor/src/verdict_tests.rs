@@ -158,6 +158,33 @@ fn an_application_that_does_not_keep_injecting_is_no_anomaly() {
 }
 
 #[test]
+fn lists_that_fill_the_pcie_link_are_no_anomaly() {
+    let pcie = Bounds { max_pcie_bps: Some(252e9), ..bounds() };
+    let mut many = flow(A_TO_B, Opcode::Write, 8, 128, 128);
+    many.pattern[0].sge = vec![Bytes(8); 16];
+    // Each message takes 16 x 28 B of the link of its sender: 3584 bits; 0.8 of it is full at 56.25 million a second.
+    let at = |mpps: f64| {
+        let mut sample = sample(&[(A_TO_B, 40.0, mpps)]);
+        sample.directions[0].messages_per_sec = mpps * 1e6;
+        sample
+    };
+    let paused = |mut sample: Sample| {
+        sample.pause = Some(PerHost { a: PauseRatios { tx: 0.0, rx: 0.1 }, b: PauseRatios { tx: 0.1, rx: 0.0 } });
+        sample
+    };
+    let workload = Workload::new(vec![many]);
+    let table: &[(&str, &Bounds, Sample, &[Symptom])] = &[
+        ("the link is full", &pcie, at(56.3), &[]),
+        ("it is not", &pcie, at(56.2), LOW),
+        ("nobody knows", &bounds(), at(56.3), LOW),
+        ("a pause is a pause", &pcie, paused(at(56.3)), &[Symptom::Pause]),
+    ];
+    for (name, bounds, sample, expected) in table {
+        check(name, &workload, bounds, &steady(sample), expected);
+    }
+}
+
+#[test]
 fn a_small_window_is_no_anomaly() {
     let rtt = bounds().with_base_rtt(2e-6);
     let of_flow = |op, qps, depth, message| Workload::new(vec![flow(A_TO_B, op, qps, depth, message)]);

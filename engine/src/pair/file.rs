@@ -218,6 +218,7 @@ mod tests {
             ("gid_index: 3", "tuning: {udp_source_port: 4791}", "hosts.a.tuning.udp_source_port: write 49152 to 65535"),
             ("gid_index: 3", "tuning: {tos: 1}", "unknown field `tos`"),
             ("max_bps: 1e11", "max_bps: 0", "bounds.max_bps: write a positive number"),
+            ("max_bps: 1e11", "max_pcie_bps: 0, max_bps: 1e11", "bounds.max_pcie_bps: write a positive number"),
             ("sample_ms: 500", "sample_ms: 1", "session.sample_ms: 1 is outside 10 to 5000"),
             ("gid_index: 3", "gid: 3", "unknown field `gid`"),
             ("bounds:", "  c: {agent: \"node-c:7471\"}\nbounds:", "unknown field `c`"),

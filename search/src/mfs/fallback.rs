@@ -85,7 +85,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
     pub(super) fn neighbourhood(&self) -> Region {
         let mut conditions = self.wide.as_ref().unwrap_or(&self.conditions).clone();
         let region = conditions.region();
-        for (workload, symptom) in &self.seen {
+        for (workload, symptom) in &self.met {
             let most = if *symptom == self.symptom { BROKEN_BY_NEIGHBOURS } else { 1 };
             let broken: Vec<_> = region.conditions.iter().filter(|condition| !condition.holds(workload)).collect();
             if broken.len() <= most && broken.iter().all(|condition| condition.feature.is_ordered()) {

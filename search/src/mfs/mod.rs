@@ -77,8 +77,8 @@ struct Builder<'s, 'a, O: Oracle> {
     pruned: BTreeSet<Feature>,
     /// Features whose condition was dropped and came back.
     needed: BTreeSet<Feature>,
-    /// Points that showed the symptom.
-    seen: Vec<(Workload, Symptom)>,
+    /// Anomalies seen on the way, with their symptoms.
+    met: Vec<(Workload, Symptom)>,
     reach: Reach,
     /// The conditions before the region was first narrowed.
     wide: Option<Conditions>,
@@ -102,7 +102,7 @@ impl<'s, 'a, O: Oracle> Builder<'s, 'a, O> {
             remembered: 0,
             pruned: BTreeSet::new(),
             needed: BTreeSet::new(),
-            seen: Vec::new(),
+            met: Vec::new(),
             reach: Reach::Wide,
             wide: None,
             failures: 0,
@@ -143,7 +143,7 @@ impl<'s, 'a, O: Oracle> Builder<'s, 'a, O> {
     /// Remembers an anomaly for the neighbourhood.
     fn note(&mut self, workload: &Workload, outcome: Outcome) {
         if let Outcome::Anomalous(symptom) = outcome {
-            self.seen.push((workload.clone(), symptom));
+            self.met.push((workload.clone(), symptom));
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::oracle::Oracle;
 
 /// Steps of the ladder that a healthy point may lie outside of where the symptom begins, for a bound to move over it.
 ///
-/// Source: our choice, because four steps are a factor of four.
+/// Source: our choice, because four steps of a range are a factor of four.
 const NUDGE: usize = 4;
 
 /// How many steps keep the anomaly, provided that keeping is monotone along the steps.
@@ -70,7 +70,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
         if first_time { self.other_end(feature, End::towards(near, far)) } else { Ok(()) }
     }
 
-    /// Shuts out a healthy point next to a bound by moving the bound, if a few steps inwards the symptom is there.
+    /// Shuts out a healthy point by moving a bound that is there, if a few steps inwards the symptom is back.
     ///
     /// Most healthy points inside lie there, and a new condition for each of them would make the region an odd one.
     pub(super) fn is_nudged(&mut self, healthy: &Workload) -> Result<bool, O::Error> {
@@ -81,10 +81,10 @@ impl<O: Oracle> Builder<'_, '_, O> {
             else {
                 continue;
             };
-            let is_at_bound = if far < own { min.is_some() } else { max.is_some() };
+            let has_bound = if far < own { min.is_some() } else { max.is_some() };
             let mut steps = steps(self.session.space, healthy, feature, far, own);
             steps.truncate(NUDGE);
-            let Some((value, moved)) = steps.pop().filter(|_| is_at_bound) else { continue };
+            let Some((value, moved)) = steps.pop().filter(|_| has_bound) else { continue };
             if self.shows(&moved)? {
                 steps.reverse();
                 self.bisect(feature, value, far, &steps)?;

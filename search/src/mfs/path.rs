@@ -33,7 +33,7 @@ pub(super) const WALK: [Feature; 22] = [
     Feature::QpType,
 ];
 
-/// Restorations that are measured before the first candidate is blamed.
+/// Restorations that are measured before a candidate is blamed without.
 const RESTORATIONS: usize = 4;
 
 /// Workloads from `anchor` to `healthy`, each a feature nearer to it and all inside `region`.
@@ -87,7 +87,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
         Ok((stops[shown].clone(), stops[lost].clone()))
     }
 
-    /// Of the features that differ between the neighbours, one that brings the symptom back on its own.
+    /// Of the features that differ between the neighbours, one that brings the symptom back on its own, else the first of the walk.
     pub(super) fn blame(&mut self, shown: &Workload, lost: &Workload) -> Result<Option<Feature>, O::Error> {
         let differing = differing(shown, lost);
         let candidates: Vec<Feature> = WALK.into_iter().rev().filter(|feature| differing.contains(feature)).collect();
@@ -107,7 +107,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
                 }
             }
         }
-        // Else the one that was changed: what depends on others comes first in the walk.
+        // Else the first of the walk, which most often is the one that was changed.
         Ok(whole.or(candidates.last().copied()))
     }
 }

@@ -75,7 +75,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
     }
 
     /// Enough points since the last change; or two thirds, where the region was narrowed, or where four thirds as many
-    /// were ever seen inside, because then what was shut out last was rare.
+    /// random ones were seen inside, because then what was shut out last was rare.
     fn is_validated(&self) -> bool {
         let run = self.session.config.mfs.validation_run as usize;
         let fresh = self.fresh as usize;
