@@ -116,7 +116,7 @@ mod tests {
             .replace("}], memory", "}, {op: WRITE, sge: [8B]}, {op: WRITE, sge: [8B]}], memory");
         let seen = sample(&[(Host::A, Host::B, 1e6)]);
         let needed = at(&workload(&[long, flow("WRITE", ["a", "b"])]), Host::A, End::Read, &seen);
-        let expected = (LIST + (LIST + 2.0 * 8.0 * 28.0) / 3.0) / 2.0;
+        let expected = f64::midpoint(LIST, (LIST + 2.0 * 8.0 * 28.0) / 3.0);
         assert!((needed / (expected * 1e6) - 1.0).abs() < 1e-9, "{needed}");
     }
 
