@@ -129,8 +129,13 @@ fn marks(faults: &mut Faults, unmarked: &[Packet], marked: &[Packet]) {
         let count = ours.iter().filter(good).count();
         faults.check(count == ours.len() && count > 10, format_args!("{count} of {} {transport} packets", ours.len()));
     }
-    let wrong = unmarked.iter().find(|packet| packet.traffic_class != 0 || packet.source_port == 50123);
+    let wrong = unmarked.iter().find(|packet| packet.traffic_class != 0);
     faults.check(wrong.is_none(), format_args!("this should not be marked: {wrong:?}"));
+    // Without a mark the port is a hash of 14 bits, so that one QP or another has this one by chance.
+    let all: BTreeSet<u32> = unmarked.iter().map(|packet| packet.to_qp).collect();
+    let by_chance: BTreeSet<u32> =
+        unmarked.iter().filter(|packet| packet.source_port == 50123).map(|packet| packet.to_qp).collect();
+    faults.check(by_chance.len() * 20 < all.len(), format_args!("{by_chance:?} of {} QPs have the port", all.len()));
 }
 
 /// Messages and bytes.
