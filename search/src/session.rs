@@ -27,9 +27,10 @@ pub(crate) struct Session<'a, O: Oracle> {
     experiments: u64,
     /// How many of them regions took.
     pub(crate) spent_on_regions: u64,
-    regions: Vec<Region>,
-    /// Of the findings, with their symptoms.
+    /// Regions of findings, with their symptoms.
     found: Vec<(Symptom, Region)>,
+    /// Regions that are skipped as well and are no findings.
+    avoided: Vec<Region>,
 }
 
 impl<'a, O: Oracle> Session<'a, O> {
@@ -43,8 +44,8 @@ impl<'a, O: Oracle> Session<'a, O> {
             oracle,
             experiments: 0,
             spent_on_regions: 0,
-            regions: Vec::new(),
             found: Vec::new(),
+            avoided: Vec::new(),
         }
     }
 
@@ -88,7 +89,7 @@ impl<'a, O: Oracle> Session<'a, O> {
 
     /// `MatchMFS`: whether the workload lies in a region already found.
     pub(crate) fn is_known(&self, workload: &Workload) -> bool {
-        self.regions.iter().any(|region| region.contains(workload))
+        self.found.iter().map(|(_, region)| region).chain(&self.avoided).any(|region| region.contains(workload))
     }
 
     /// Tells the oracle that a workload is not measured because it is known.
@@ -110,13 +111,12 @@ impl<'a, O: Oracle> Session<'a, O> {
 
     /// Skips a region from now on that is no finding.
     pub(crate) fn avoid(&mut self, region: Region) {
-        self.regions.push(region);
+        self.avoided.push(region);
     }
 
     /// Stores a finding and skips its region from now on.
     pub(crate) fn found(&mut self, finding: &Finding) -> Result<(), O::Error> {
         self.oracle.found(finding)?;
-        self.regions.push(finding.mfs.clone());
         self.found.push((finding.symptom, finding.mfs.clone()));
         Ok(())
     }

@@ -48,14 +48,9 @@ pub(crate) fn set(workload: &mut Workload, dimension: Dimension, code: u64) {
 /// Puts the last of the devices that data are written to at `device`, and all that come after that.
 pub(crate) fn set_memory_written(workload: &mut Workload, device: Device) {
     let primary = workload.flows[0].clone();
-    let mut written: Vec<(Dimension, Device)> = Vec::new();
-    for flow in &workload.flows {
-        for request in &flow.pattern {
-            let is_from = request.op.brings_back();
-            let (host, memory) = if is_from { (flow.from, &flow.memory.from) } else { (flow.to, &flow.memory.to) };
-            written.push((side_of(&primary, host, is_from), memory.device));
-        }
-    }
+    let ends = workload.flows.iter().flat_map(Flow::written);
+    let written: Vec<(Dimension, Device)> =
+        ends.map(|(host, is_from, memory)| (side_of(&primary, host, is_from), memory.device)).collect();
     let last = written.iter().map(|(_, device)| *device).max();
     for (dimension, now) in written {
         if Some(now) == last || now > device {
@@ -215,11 +210,12 @@ pub(crate) fn set_message_min(workload: &mut Workload, min: u64) {
 pub(crate) fn set_sge_min(workload: &mut Workload, min: u64) -> bool {
     let requests = || workload.flows.iter().flat_map(|flow| &flow.pattern);
     let old = requests().flat_map(|request| &request.sge).map(|size| size.0).min().unwrap_or(0);
-    workload
-        .flows
-        .iter_mut()
-        .flat_map(|flow| &mut flow.pattern)
-        .all(|request| if min > old { raise_elements(request, min) } else { lower_element(request, old, min) })
+    let mut requests = workload.flows.iter_mut().flat_map(|flow| &mut flow.pattern);
+    if min > old {
+        return requests.all(|request| raise_elements(request, min));
+    }
+    requests.for_each(|request| lower_element(request, old, min));
+    true
 }
 
 /// Brings every smaller element to `min`, at the cost of the largest.
@@ -240,16 +236,13 @@ fn raise_elements(request: &mut Request, min: u64) -> bool {
 }
 
 /// Brings one element of `old` bytes to `min`, and gives the rest to the largest other one.
-fn lower_element(request: &mut Request, old: u64, min: u64) -> bool {
-    let Some(lowered) = request.sge.iter().position(|size| size.0 == old).filter(|_| request.sge.len() > 1) else {
-        return true;
-    };
+fn lower_element(request: &mut Request, old: u64, min: u64) {
+    let Some(lowered) = request.sge.iter().position(|size| size.0 == old) else { return };
     let others = (0..request.sge.len()).filter(|index| *index != lowered);
     if let Some(largest) = others.max_by_key(|index| request.sge[*index]) {
         request.sge[lowered].0 = min;
         request.sge[largest].0 += old - min;
     }
-    true
 }
 
 /// Makes every request vector a mix, or none; `false` where the space has no room for one.

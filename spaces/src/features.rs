@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::units::Bytes;
-use crate::workload::{Device, Flow, Workload};
+use crate::workload::{Flow, Host, Memory, Workload};
 
 /// A message (or scatter-gather element) of at most this size is short in a mix.
 ///
@@ -84,6 +84,14 @@ impl FeatureValue {
         match self {
             FeatureValue::Number(number) => Some(*number),
             FeatureValue::Category(_) => None,
+        }
+    }
+
+    /// The word, where the value is one.
+    pub fn into_word(self) -> Option<String> {
+        match self {
+            FeatureValue::Number(_) => None,
+            FeatureValue::Category(word) => Some(word),
         }
     }
 }
@@ -250,7 +258,7 @@ impl Workload {
                 self.flows.first().map(|flow| flow.memory.to.device.to_string()).unwrap_or_default()
             }
             Feature::MemoryWritten => {
-                let written = self.flows.iter().flat_map(Flow::written);
+                let written = self.flows.iter().flat_map(Flow::written).map(|(.., memory)| memory.device);
                 written.max().map(|device| device.to_string()).unwrap_or_default()
             }
             Feature::Bidirectional => self.is_bidirectional().to_string(),
@@ -274,11 +282,16 @@ impl Flow {
         short && self.pattern.iter().any(|request| request.sge.iter().any(|size| *size >= MIX_LONG))
     }
 
-    /// The memory devices that its requests write to: the requester's own where data come back, else the responder's.
-    fn written(&self) -> impl Iterator<Item = Device> {
-        self.pattern
-            .iter()
-            .map(|request| if request.op.brings_back() { &self.memory.from } else { &self.memory.to }.device)
+    /// The memory that each of its requests writes to, its host, and whether that is the requester: it is where data
+    /// come back.
+    pub(crate) fn written(&self) -> impl Iterator<Item = (Host, bool, &Memory)> {
+        self.pattern.iter().map(|request| {
+            if request.op.brings_back() {
+                (self.from, true, &self.memory.from)
+            } else {
+                (self.to, false, &self.memory.to)
+            }
+        })
     }
 }
 

@@ -43,14 +43,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
         if *lost != own {
             words.retain(|word| word != lost);
         }
-        let word = |value| match value {
-            FeatureValue::Category(word) => Some(word),
-            FeatureValue::Number(_) => None,
-        };
-        let mut words: Vec<String> = words.into_iter().chain([own]).filter_map(word).collect();
-        words.sort_unstable();
-        words.dedup();
-        self.conditions.only(feature, &words);
+        self.conditions.only(feature, words.into_iter().chain([own]));
         Ok(())
     }
 

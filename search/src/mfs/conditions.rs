@@ -55,10 +55,11 @@ impl Conditions {
     }
 
     /// Admits only these words, and of them only what was admitted before.
-    pub(super) fn only(&mut self, feature: Feature, words: &[String]) {
+    pub(super) fn only(&mut self, feature: Feature, values: impl IntoIterator<Item = FeatureValue>) {
+        let words: BTreeSet<String> = values.into_iter().filter_map(FeatureValue::into_word).collect();
         let kept = match self.tests.get(&feature) {
-            Some(Test::In(old)) => old.iter().filter(|word| words.contains(word)).cloned().collect(),
-            _ => words.to_vec(),
+            Some(Test::In(old)) => old.iter().filter(|word| words.contains(*word)).cloned().collect(),
+            _ => words.into_iter().collect(),
         };
         self.tests.insert(feature, Test::In(kept));
     }
@@ -120,10 +121,10 @@ mod tests {
             conditions.bound(Feature::Qps, end, bound);
         }
         assert_eq!(conditions.get(Feature::Qps), Some(&Test::Range { min: Some(8), max: Some(64) }));
-        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        conditions.only(Feature::QpType, &words(&["RC", "UC"]));
-        conditions.only(Feature::QpType, &words(&["UC", "UD"]));
-        assert_eq!(conditions.get(Feature::QpType), Some(&Test::In(words(&["UC"]))));
+        let words = |words: [&str; 2]| words.map(|word| FeatureValue::Category(word.to_owned()));
+        conditions.only(Feature::QpType, words(["RC", "UC"]));
+        conditions.only(Feature::QpType, words(["UC", "UD"]));
+        assert_eq!(conditions.get(Feature::QpType), Some(&Test::In(vec!["UC".to_owned()])));
     }
 
     #[test]

@@ -39,14 +39,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
             }
             (own, far) => {
                 let seen = self.inside.iter().map(|workload| workload.feature(feature)).chain([own]);
-                let word = |value| match value {
-                    FeatureValue::Category(word) => Some(word),
-                    FeatureValue::Number(_) => None,
-                };
-                let mut words: Vec<String> = seen.filter(|value| *value != far).filter_map(word).collect();
-                words.sort_unstable();
-                words.dedup();
-                self.conditions.only(feature, &words);
+                self.conditions.only(feature, seen.filter(|value| *value != far));
             }
         }
         true

@@ -164,7 +164,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
         here
     }
 
-    /// Shuts a healthy point out: finds the feature to blame on the way from the anchor and tightens it.
+    /// Shuts a healthy point out, if need be from known points alone.
     fn exclude(&mut self, healthy: &Workload) -> Result<(), O::Error> {
         if !self.is_nudged(healthy)? {
             self.condition(healthy)?;
