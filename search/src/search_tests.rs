@@ -242,6 +242,24 @@ fn a_region_that_is_not_validated_when_the_budget_ends_is_not_stored() {
 }
 
 #[test]
+fn what_is_left_when_the_budget_ends_is_stored_pinned() {
+    let pinned = |seed: u64| {
+        let mut oracle = ClosedForm::new(&crowded(), 300);
+        let config = Config { budget: Some(300), ..Config::new(Algorithm::Collie, SignalSet::Both, seed) };
+        assert_eq!(run(&full(), &config, &mut oracle), Err(BudgetSpent));
+        let (pinned, wide): (Vec<Finding>, Vec<Finding>) =
+            oracle.findings.iter().cloned().partition(|finding| finding.mfs.conditions.len() == Feature::ALL.len());
+        for finding in &pinned {
+            assert!(finding.evidence.narrowed && finding.mfs.contains(&finding.workload), "{finding:?}");
+            assert!(!wide.iter().any(|other| other.mfs.contains(&finding.workload)), "{finding:?}");
+        }
+        pinned.len()
+    };
+    let all: Vec<usize> = (0..6).map(pinned).collect();
+    assert!(all.iter().sum::<usize>() >= 2, "{all:?}");
+}
+
+#[test]
 fn a_space_that_is_covered_ends_the_search() {
     for algorithm in Algorithm::ALL {
         let mut oracle = ClosedForm::new(&[Weakness::new(Symptom::Pause, &[])], 5000);

@@ -17,6 +17,18 @@ use crate::signals::Observation;
 /// Source: our choice, because then at most 0.3 % of the space is left, with 95 % confidence.
 const COVERED_AFTER: u32 = 1000;
 
+/// Part of its budget in which a search stores what it has seen without looking for its region.
+///
+/// Source: our choice, because a region takes about 100 experiments, and the last one would not be finished.
+const CLOSING: u64 = 8;
+
+/// What later search needs of a finding.
+struct Found {
+    symptom: Symptom,
+    region: Region,
+    workload: Workload,
+}
+
 pub(crate) struct Session<'a, O: Oracle> {
     pub(crate) space: &'a Space,
     pub(crate) config: &'a Config,
@@ -27,8 +39,7 @@ pub(crate) struct Session<'a, O: Oracle> {
     experiments: u64,
     /// How many of them regions took.
     pub(crate) spent_on_regions: u64,
-    /// Regions of findings, with their symptoms.
-    found: Vec<(Symptom, Region)>,
+    found: Vec<Found>,
     /// Regions that are skipped as well and are no findings.
     avoided: Vec<Region>,
 }
@@ -79,17 +90,30 @@ impl<'a, O: Oracle> Session<'a, O> {
     /// Whether the anomaly would lie in a finding's region, but for one bound, and shows its symptom.
     fn is_beside_known(&self, sighting: &Sighting) -> bool {
         let outcome = Outcome::from(&sighting.seen.assessment);
-        self.found.iter().any(|(symptom, region)| {
-            let mut broken = region.conditions.iter().filter(|condition| !condition.holds(&sighting.workload));
+        self.found.iter().any(|found| {
+            let conditions = &found.region.conditions;
+            let mut broken = conditions.iter().filter(|condition| !condition.holds(&sighting.workload));
             let only = (broken.next(), broken.next());
-            outcome == Outcome::Anomalous(*symptom)
+            outcome == Outcome::Anomalous(found.symptom)
+                && conditions.len() > 1
                 && matches!(only, (Some(condition), None) if condition.feature.is_ordered())
         })
     }
 
     /// `MatchMFS`: whether the workload lies in a region already found.
     pub(crate) fn is_known(&self, workload: &Workload) -> bool {
-        self.found.iter().map(|(_, region)| region).chain(&self.avoided).any(|region| region.contains(workload))
+        self.found.iter().map(|found| &found.region).chain(&self.avoided).any(|region| region.contains(workload))
+    }
+
+    /// Whether so little of a known budget is left that no region is looked for any more.
+    pub(crate) fn is_closing(&self) -> bool {
+        let is_most_spent = |budget: u64| budget.saturating_sub(self.experiments).saturating_mul(CLOSING) < budget;
+        self.config.budget.is_some_and(is_most_spent)
+    }
+
+    /// Whether a simplified anomaly looks like that of a finding.
+    pub(crate) fn is_like_known(&self, anchor: &Workload) -> bool {
+        self.found.iter().any(|found| self.sightings.are_alike(&found.workload, anchor))
     }
 
     /// Tells the oracle that a workload is not measured because it is known.
@@ -117,7 +141,8 @@ impl<'a, O: Oracle> Session<'a, O> {
     /// Stores a finding and skips its region from now on.
     pub(crate) fn found(&mut self, finding: &Finding) -> Result<(), O::Error> {
         self.oracle.found(finding)?;
-        self.found.push((finding.symptom, finding.mfs.clone()));
+        let (region, workload) = (finding.mfs.clone(), finding.workload.clone());
+        self.found.push(Found { symptom: finding.symptom, region, workload });
         Ok(())
     }
 }

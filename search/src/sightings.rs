@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use kelpie_spaces::{Feature, Region, Workload};
 
+use crate::history::Outcome;
 use crate::signals::{Observation, is_diagnostic};
 
 /// Sightings that are remembered; every other one is forgotten beyond that, so that every weakness keeps some.
@@ -105,9 +106,9 @@ impl Sightings {
         Some(Candidate { sighting: unknown[best].clone(), is_new })
     }
 
-    /// The anomaly of this number belongs to a known region.
-    pub(crate) fn explain(&mut self, number: u64) {
-        if let Some(sighting) = self.all.iter_mut().find(|sighting| sighting.number == number) {
+    /// The anomalies with this workload belong to a known region, or one was tried for them.
+    pub(crate) fn explain(&mut self, workload: &Workload) {
+        for sighting in self.all.iter_mut().filter(|sighting| sighting.workload == *workload) {
             sighting.is_explained = true;
         }
     }
@@ -134,6 +135,14 @@ impl Sightings {
     pub(crate) fn within<'a>(&'a self, region: &'a Region, before: u64) -> impl Iterator<Item = &'a Workload> {
         let inside = move |sighting: &&Sighting| sighting.number <= before && region.contains(&sighting.workload);
         self.all.iter().filter(inside).map(|sighting| &sighting.workload)
+    }
+
+    /// Whether two anomalous workloads show the same symptom and look alike.
+    pub(crate) fn are_alike(&self, left: &Workload, right: &Workload) -> bool {
+        let sighting = |workload: &Workload| self.all.iter().find(|sighting| sighting.workload == *workload);
+        let (Some(left), Some(right)) = (sighting(left), sighting(right)) else { return false };
+        let symptom = |sighting: &Sighting| Outcome::from(&sighting.seen.assessment);
+        symptom(left) == symptom(right) && self.signature(left).distance(&self.signature(right)) < ALIKE
     }
 
     fn signature(&self, sighting: &Sighting) -> Signature {

@@ -8,7 +8,7 @@ use crate::session::Session;
 /// Part of its budget that a search spends on random points before its first region.
 ///
 /// Source: our choice, because known healthy points halve the cost of a region, and anomalies can be compared.
-const WARM_UP: u64 = 7;
+const WARM_UP: u64 = 5;
 
 /// Random points after which more before the first region would help little, whatever the budget.
 ///
@@ -40,11 +40,12 @@ pub(crate) fn is_warming_up<O: Oracle>(session: &Session<'_, O>) -> bool {
 pub(crate) fn catch_up<O: Oracle>(session: &mut Session<'_, O>) -> Result<(), O::Error> {
     while !is_warming_up(session) {
         let share = session.spent_on_regions as f64 / session.experiments() as f64;
-        if share > NEW_SHARE {
+        let is_closing = session.is_closing();
+        if share > NEW_SHARE && !is_closing {
             break;
         }
         match session.candidate() {
-            Some(candidate) if candidate.is_new || share <= FAMILIAR_SHARE => {
+            Some(candidate) if is_closing || candidate.is_new || share <= FAMILIAR_SHARE => {
                 mfs::construct(session, &candidate.sighting)?;
             }
             _ => break,

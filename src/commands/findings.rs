@@ -122,7 +122,8 @@ pub fn text(store: &mut Store, id: CampaignId) -> anyhow::Result<String> {
 pub fn finding_text(id: CampaignId, finding: &FindingRecord) -> String {
     let mut text = String::new();
     let title = format!("{id}.{} {}", finding.number, name_of(&finding.symptom));
-    let pinned = if finding.evidence["narrowed"] == true { "; pinned, for no wider region held" } else { "" };
+    let pinned =
+        if finding.evidence["narrowed"] == true { "; pinned, for no wider region held or was looked for" } else { "" };
     let _ = writeln!(
         text,
         "\n{}  found at experiment {}, reduced in {}, confidence {:.2}{pinned}",

@@ -27,20 +27,18 @@ impl<O: Oracle> Builder<'_, '_, O> {
                 (self.lost_by_cut(*feature, healthy, &known), self.conditions.get(*feature).is_none())
             });
         let Some(feature) = best else { return false };
+        let seen = known.iter().map(|workload| workload.feature(feature)).chain([self.anchor.feature(feature)]);
         match (self.anchor.feature(feature), healthy.feature(feature)) {
             (FeatureValue::Number(own), FeatureValue::Number(far)) => {
                 let end = End::towards(own, far);
-                let inside = self.inside.iter().filter_map(|workload| workload.feature(feature).number());
+                let seen = seen.filter_map(|value| value.number());
                 let bound = match end {
-                    End::Min => inside.filter(|value| *value > far).chain([own]).min(),
-                    End::Max => inside.filter(|value| *value < far).chain([own]).max(),
+                    End::Min => seen.filter(|value| *value > far).min(),
+                    End::Max => seen.filter(|value| *value < far).max(),
                 };
                 self.conditions.bound(feature, end, bound.unwrap_or(own));
             }
-            (own, far) => {
-                let seen = self.inside.iter().map(|workload| workload.feature(feature)).chain([own]);
-                self.conditions.only(feature, seen.filter(|value| *value != far));
-            }
+            (_, far) => self.conditions.only(feature, seen.filter(|value| *value != far)),
         }
         true
     }
@@ -72,6 +70,12 @@ impl<O: Oracle> Builder<'_, '_, O> {
         self.changed();
     }
 
+    /// Pins every feature to the value of the anchor.
+    pub(super) fn pin(&mut self) {
+        self.reach = Reach::Exact;
+        self.conditions.pin(self.anchor, &Feature::ALL);
+    }
+
     /// What later search takes for the same weakness: the conditions before it was pinned, with each bound moved out to
     /// the points beyond it that showed the symptom while all but one or two of the conditions held, or the other
     /// symptom while all but one did.
@@ -81,7 +85,10 @@ impl<O: Oracle> Builder<'_, '_, O> {
         for (workload, symptom) in &self.met {
             let most = if *symptom == self.symptom { BROKEN_BY_NEIGHBOURS } else { 1 };
             let broken: Vec<_> = region.conditions.iter().filter(|condition| !condition.holds(workload)).collect();
-            if broken.len() <= most && broken.iter().all(|condition| condition.feature.is_ordered()) {
+            if broken.len() <= most
+                && broken.len() < region.conditions.len()
+                && broken.iter().all(|condition| condition.feature.is_ordered())
+            {
                 for condition in broken {
                     conditions.admit(condition.feature, workload);
                 }

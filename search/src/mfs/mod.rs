@@ -12,7 +12,7 @@ mod simplify;
 use std::collections::BTreeSet;
 
 use kelpie_monitor::Symptom;
-use kelpie_spaces::{Feature, Workload};
+use kelpie_spaces::{Feature, FeatureValue, Workload};
 
 use crate::finding::{Evidence, Finding, wilson_lower_bound};
 use crate::history::Outcome;
@@ -31,17 +31,24 @@ const LEAST_CONFIDENCE: f64 = 0.85;
 
 /// `ConstructMFS`: simplifies an anomaly, finds its region, validates it and stores the finding.
 ///
-/// An anomaly that simplifies into a known region belongs to that; it costs no region. One whose region could not be
+/// An anomaly that simplifies into a known region belongs to that; it costs no region. When the budget is nearly spent,
+/// what is unlike every finding is stored with every feature pinned. One whose region could not be
 /// validated even when pinned around it is no finding, and what looks like it is left alone from then on.
 /// When the oracle stops in the middle, nothing is stored.
 pub(crate) fn construct<O: Oracle>(session: &mut Session<'_, O>, sighting: &Sighting) -> Result<(), O::Error> {
-    session.sightings.explain(sighting.number);
+    session.sightings.explain(&sighting.workload);
     let Outcome::Anomalous(symptom) = Outcome::from(&sighting.seen.assessment) else { return Ok(()) };
     let started = session.experiments();
     let anchor = simplify::simplify(session, &sighting.workload, symptom)?;
-    if !session.is_known(&anchor) {
+    let is_closing = session.is_closing();
+    if is_closing && session.is_like_known(&anchor) {
+        session.sightings.explain(&anchor);
+    } else if !session.is_known(&anchor) {
         let seen = session.sightings.of(&anchor).unwrap_or(&sighting.seen).clone();
         let mut builder = Builder::new(session, &anchor, symptom, started);
+        if is_closing {
+            builder.pin();
+        }
         builder.refine()?;
         let finding = builder.finding(&seen, sighting.number)?;
         let neighbourhood = builder.neighbourhood();
@@ -73,6 +80,8 @@ struct Builder<'s, 'a, O: Oracle> {
     inseparable: Vec<Workload>,
     /// Random points that had been measured before.
     remembered: u32,
+    /// Words that did not matter on the anchor when they were first blamed.
+    forgiven: BTreeSet<(Feature, FeatureValue)>,
     /// Features whose condition was dropped once.
     pruned: BTreeSet<Feature>,
     /// Features whose condition was dropped and came back.
@@ -100,6 +109,7 @@ impl<'s, 'a, O: Oracle> Builder<'s, 'a, O> {
             fresh: 0,
             inseparable: Vec::new(),
             remembered: 0,
+            forgiven: BTreeSet::new(),
             pruned: BTreeSet::new(),
             needed: BTreeSet::new(),
             met: Vec::new(),

@@ -74,7 +74,8 @@ impl<O: Oracle> Builder<'_, '_, O> {
     ///
     /// Most healthy points inside lie there, and a new condition for each of them would make the region an odd one.
     pub(super) fn is_nudged(&mut self, healthy: &Workload) -> Result<bool, O::Error> {
-        for condition in self.conditions.region().conditions {
+        let region = self.conditions.region();
+        for condition in &region.conditions {
             let feature = condition.feature;
             let Test::Range { min, max } = condition.test else { continue };
             let (Some(own), Some(far)) = (self.anchor.feature(feature).number(), healthy.feature(feature).number())
@@ -84,6 +85,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
             let has_bound = if far < own { min.is_some() } else { max.is_some() };
             let mut steps = steps(self.session.space, healthy, feature, far, own);
             steps.truncate(NUDGE);
+            steps.retain(|(_, moved)| region.contains(moved));
             let Some((value, moved)) = steps.pop().filter(|_| has_bound) else { continue };
             if self.shows(&moved)? {
                 steps.reverse();

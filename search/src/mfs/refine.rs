@@ -181,9 +181,6 @@ impl<O: Oracle> Builder<'_, '_, O> {
     fn condition(&mut self, healthy: &Workload) -> Result<(), O::Error> {
         let (shown, lost) = self.border(healthy)?;
         if let Some(feature) = self.blame(&shown, &lost)? {
-            if self.pruned.contains(&feature) {
-                self.needed.insert(feature);
-            }
             match (shown.feature(feature), lost.feature(feature)) {
                 (FeatureValue::Number(near), FeatureValue::Number(far)) => {
                     self.tighten_ordered(feature, &shown, near, far)?;
@@ -191,13 +188,18 @@ impl<O: Oracle> Builder<'_, '_, O> {
                 (_, far) if self.is_indifferent(feature, &far)? && self.cut(healthy) => {}
                 (_, far) => self.tighten_categorical(feature, &shown, &far)?,
             }
+            if self.pruned.contains(&feature) && self.conditions.get(feature).is_some() {
+                self.needed.insert(feature);
+            }
         }
         Ok(())
     }
 
     /// Whether the anchor shows the symptom with this word too: then the word matters only near some bound.
+    ///
+    /// A word that is blamed a second time matters after all.
     fn is_indifferent(&mut self, feature: Feature, word: &FeatureValue) -> Result<bool, O::Error> {
-        if self.conditions.get(feature).is_some() {
+        if self.conditions.get(feature).is_some() || !self.forgiven.insert((feature, word.clone())) {
             return Ok(false);
         }
         match self.session.space.with_feature(self.anchor, feature, word) {
