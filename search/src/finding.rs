@@ -39,7 +39,7 @@ pub struct Evidence {
     pub validated: u64,
     /// Points inside that are healthy and that no condition can tell from the workload.
     pub healthy_inside: u64,
-    /// Whether the region was pinned around the workload because its limit was reached.
+    /// Whether the region was pinned around the workload because its limit was reached, or the budget nearly spent.
     pub narrowed: bool,
     /// What breaking each condition on the workload alone did.
     pub cures: Vec<Cure>,
