@@ -29,7 +29,7 @@ struct Point {
 /// Anneals over each target in turn, and over all again, until the oracle stops it or the space is covered.
 pub(crate) fn run<O: Oracle>(session: &mut Session<'_, O>, skipping: Skipping) -> Result<(), O::Error> {
     let ranking = rank(session)?;
-    while triage::is_warming_up(session) && random_point(session)?.is_some() {}
+    while session.is_warming_up() && random_point(session)?.is_some() {}
     loop {
         for target in &ranking {
             if anneal(session, skipping, target)?.is_none() {

@@ -128,7 +128,11 @@ impl Sightings {
 
     /// What this anomalous workload showed.
     pub(crate) fn of(&self, workload: &Workload) -> Option<&Observation> {
-        self.all.iter().find(|sighting| sighting.workload == *workload).map(|sighting| &sighting.seen)
+        self.find(workload).map(|sighting| &sighting.seen)
+    }
+
+    fn find(&self, workload: &Workload) -> Option<&Sighting> {
+        self.all.iter().find(|sighting| sighting.workload == *workload)
     }
 
     /// Anomalies inside a region, of the first `before` experiments.
@@ -139,8 +143,7 @@ impl Sightings {
 
     /// Whether two anomalous workloads show the same symptom and look alike.
     pub(crate) fn are_alike(&self, left: &Workload, right: &Workload) -> bool {
-        let sighting = |workload: &Workload| self.all.iter().find(|sighting| sighting.workload == *workload);
-        let (Some(left), Some(right)) = (sighting(left), sighting(right)) else { return false };
+        let (Some(left), Some(right)) = (self.find(left), self.find(right)) else { return false };
         let symptom = |sighting: &Sighting| Outcome::from(&sighting.seen.assessment);
         symptom(left) == symptom(right) && self.signature(left).distance(&self.signature(right)) < ALIKE
     }

@@ -1,20 +1,8 @@
 //! When a region is built, and for which anomaly. How it is built lives in `mfs`.
 
-use crate::config::Config;
 use crate::mfs;
 use crate::oracle::Oracle;
 use crate::session::Session;
-
-/// Part of its budget that a search spends on random points before its first region.
-///
-/// Source: our choice, because known healthy points halve the cost of a region, and anomalies can be compared.
-const WARM_UP: u64 = 5;
-
-/// Random points after which more before the first region would help little, whatever the budget.
-///
-/// Source: our choice, because on subsystem F the first 400 random points show 11 of the 13 weaknesses, and because a
-/// campaign may be stopped long before its budget is spent.
-const MOST_WARM_UP: u64 = 400;
 
 /// Share of all experiments that regions of new weaknesses may take.
 ///
@@ -26,19 +14,9 @@ const NEW_SHARE: f64 = 0.85;
 /// Source: our choice, because such an anomaly is mostly a corner of a region already found.
 const FAMILIAR_SHARE: f64 = 0.8;
 
-/// Random points that a search begins with; none where no budget is known.
-pub(crate) fn warm_up(config: &Config) -> u64 {
-    (config.budget.unwrap_or(0) / WARM_UP).min(MOST_WARM_UP)
-}
-
-/// Whether it is too early for the first region.
-pub(crate) fn is_warming_up<O: Oracle>(session: &Session<'_, O>) -> bool {
-    session.experiments() < warm_up(session.config)
-}
-
 /// Builds the regions of anomalies seen so far, the least familiar first, as far as the search can afford it.
 pub(crate) fn catch_up<O: Oracle>(session: &mut Session<'_, O>) -> Result<(), O::Error> {
-    while !is_warming_up(session) {
+    while !session.is_warming_up() {
         let share = session.spent_on_regions as f64 / session.experiments() as f64;
         let is_closing = session.is_closing();
         if share > NEW_SHARE && !is_closing {

@@ -80,6 +80,13 @@ impl Region {
     pub fn contains(&self, workload: &Workload) -> bool {
         self.conditions.iter().all(|condition| condition.holds(workload))
     }
+
+    /// The conditions that the workload breaks, if these are bounds, at most `most` and not all.
+    pub fn missed_bounds(&self, workload: &Workload, most: usize) -> Option<Vec<&Condition>> {
+        let missed: Vec<&Condition> = self.conditions.iter().filter(|condition| !condition.holds(workload)).collect();
+        let are_few = missed.len() <= most && missed.len() < self.conditions.len();
+        (are_few && missed.iter().all(|condition| condition.feature.is_ordered())).then_some(missed)
+    }
 }
 
 impl fmt::Display for Region {

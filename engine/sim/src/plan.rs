@@ -265,3 +265,25 @@ fn path(model: &Model, device: Device) -> Result<Path, MeasureError> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kelpie_spaces::workload_from_yaml;
+
+    use super::*;
+
+    #[test]
+    fn applications_of_unequal_flows_start_together() {
+        let flow = |from: &str, to: &str, qps: u32| {
+            format!(
+                "  - {{from: {from}, to: {to}, qp_type: RC, qps: {qps}, mtu: 1024, wq_depth: {{send: 16, recv: 16}}, \
+                 batch: {{send: 1, recv: 1}}, pattern: [{{op: WRITE, sge: [1KiB]}}], memory: \
+                 {{from: {{device: \"dram:0\", mrs: 1, mr_size: 4KiB}}, to: {{device: \"dram:0\", mrs: 1, mr_size: 4KiB}}}}}}\n"
+            )
+        };
+        let flows = [flow("a", "b", 1), flow("b", "a", 4), flow("b", "b", 2)].concat();
+        let workload = workload_from_yaml("test", &format!("kelpie: workload/1\nflows:\n{flows}")).expect("valid");
+        let plan = Plan::new(&Model::load("F").expect("embedded"), &workload).expect("F has the memory");
+        assert_eq!(plan.in_turn(), [0, 1, 5, 2, 6, 3, 4]);
+    }
+}

@@ -41,9 +41,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
         broken.sort_by_key(|workload| !keeps_others(workload));
         let mut cured = None;
         for workload in broken.iter().take(BREAKS) {
-            let outcome = self.session.outcome(workload, Purpose::Mfs)?;
-            self.note(workload, outcome);
-            match outcome {
+            match self.ask(workload, Purpose::Mfs)? {
                 Outcome::Healthy => return Ok(Some(true)),
                 Outcome::Anomalous(_) => cured = Some(false),
                 Outcome::Inconclusive => {}

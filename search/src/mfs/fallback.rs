@@ -62,18 +62,17 @@ impl<O: Oracle> Builder<'_, '_, O> {
     /// Pins every condition to the value of the anchor; the second time every feature.
     pub(super) fn narrow(&mut self) {
         self.wide.get_or_insert_with(|| self.conditions.clone());
-        self.reach = if self.reach == Reach::Wide { Reach::Pinned } else { Reach::Exact };
-        let matters = |feature: &Feature| self.reach == Reach::Exact || self.conditions.get(*feature).is_some();
-        let features: Vec<Feature> = Feature::ALL.into_iter().filter(matters).collect();
-        self.conditions.pin(self.anchor, &features);
+        self.pin(if self.reach == Reach::Wide { Reach::Pinned } else { Reach::Exact });
         self.failures = 0;
         self.changed();
     }
 
-    /// Pins every feature to the value of the anchor.
-    pub(super) fn pin(&mut self) {
-        self.reach = Reach::Exact;
-        self.conditions.pin(self.anchor, &Feature::ALL);
+    /// Pins what has a condition to the value of the anchor, or every feature where the region is to be exact.
+    pub(super) fn pin(&mut self, reach: Reach) {
+        self.reach = reach;
+        let matters = |feature: &Feature| reach == Reach::Exact || self.conditions.get(*feature).is_some();
+        let features: Vec<Feature> = Feature::ALL.into_iter().filter(matters).collect();
+        self.conditions.pin(self.anchor, &features);
     }
 
     /// What later search takes for the same weakness: the conditions before it was pinned, with each bound moved out to
@@ -84,14 +83,8 @@ impl<O: Oracle> Builder<'_, '_, O> {
         let region = conditions.region();
         for (workload, symptom) in &self.met {
             let most = if *symptom == self.symptom { BROKEN_BY_NEIGHBOURS } else { 1 };
-            let broken: Vec<_> = region.conditions.iter().filter(|condition| !condition.holds(workload)).collect();
-            if broken.len() <= most
-                && broken.len() < region.conditions.len()
-                && broken.iter().all(|condition| condition.feature.is_ordered())
-            {
-                for condition in broken {
-                    conditions.admit(condition.feature, workload);
-                }
+            for condition in region.missed_bounds(workload, most).unwrap_or_default() {
+                conditions.admit(condition.feature, workload);
             }
         }
         conditions.region()

@@ -8,6 +8,8 @@ mod ordered;
 mod path;
 mod refine;
 mod simplify;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 
@@ -31,10 +33,10 @@ const LEAST_CONFIDENCE: f64 = 0.85;
 
 /// `ConstructMFS`: simplifies an anomaly, finds its region, validates it and stores the finding.
 ///
-/// An anomaly that simplifies into a known region belongs to that; it costs no region. When the budget is nearly spent,
-/// what is unlike every finding is stored with every feature pinned. One whose region could not be
-/// validated even when pinned around it is no finding, and what looks like it is left alone from then on.
-/// When the oracle stops in the middle, nothing is stored.
+/// An anomaly that simplifies into a known region belongs to that; it costs no region. One whose region could not be
+/// validated even when pinned around it is no finding, and what looks like it is left alone from then on. When the
+/// budget is nearly spent, what is unlike every finding is stored with every feature pinned. When the oracle stops in
+/// the middle, nothing is stored.
 pub(crate) fn construct<O: Oracle>(session: &mut Session<'_, O>, sighting: &Sighting) -> Result<(), O::Error> {
     session.sightings.explain(&sighting.workload);
     let Outcome::Anomalous(symptom) = Outcome::from(&sighting.seen.assessment) else { return Ok(()) };
@@ -47,7 +49,7 @@ pub(crate) fn construct<O: Oracle>(session: &mut Session<'_, O>, sighting: &Sigh
         let seen = session.sightings.of(&anchor).unwrap_or(&sighting.seen).clone();
         let mut builder = Builder::new(session, &anchor, symptom, started);
         if is_closing {
-            builder.pin();
+            builder.pin(Reach::Exact);
         }
         builder.refine()?;
         let finding = builder.finding(&seen, sighting.number)?;
@@ -145,15 +147,15 @@ impl<'s, 'a, O: Oracle> Builder<'s, 'a, O> {
 
     /// Whether the workload shows the anchor's symptom; another symptom is another weakness.
     fn shows(&mut self, workload: &Workload) -> Result<bool, O::Error> {
-        let outcome = self.session.outcome(workload, Purpose::Mfs)?;
-        self.note(workload, outcome);
-        Ok(outcome == Outcome::Anomalous(self.symptom))
+        Ok(self.ask(workload, Purpose::Mfs)? == Outcome::Anomalous(self.symptom))
     }
 
-    /// Remembers an anomaly for the neighbourhood.
-    fn note(&mut self, workload: &Workload, outcome: Outcome) {
+    /// What the workload shows; an anomaly is remembered for the neighbourhood.
+    fn ask(&mut self, workload: &Workload, purpose: Purpose) -> Result<Outcome, O::Error> {
+        let outcome = self.session.outcome(workload, purpose)?;
         if let Outcome::Anomalous(symptom) = outcome {
             self.met.push((workload.clone(), symptom));
         }
+        Ok(outcome)
     }
 }

@@ -82,11 +82,14 @@ impl<O: Oracle> Builder<'_, '_, O> {
             else {
                 continue;
             };
-            let has_bound = if far < own { min.is_some() } else { max.is_some() };
+            let bound = if far < own { min } else { max };
+            if bound.is_none() {
+                continue;
+            }
             let mut steps = steps(self.session.space, healthy, feature, far, own);
             steps.truncate(NUDGE);
             steps.retain(|(_, moved)| region.contains(moved));
-            let Some((value, moved)) = steps.pop().filter(|_| has_bound) else { continue };
+            let Some((value, moved)) = steps.pop() else { continue };
             if self.shows(&moved)? {
                 steps.reverse();
                 self.bisect(feature, value, far, &steps)?;

@@ -6,7 +6,6 @@ use rand::RngExt;
 use super::Builder;
 use crate::history::Outcome;
 use crate::oracle::{Oracle, Purpose};
-use crate::triage;
 
 /// Steps of the random walk from the anchor that stands in where the space has no sample inside a region.
 const WALK_STEPS: u32 = 40;
@@ -74,19 +73,18 @@ impl<O: Oracle> Builder<'_, '_, O> {
         self.asked() >= most || self.failures > self.reach.most_failures()
     }
 
-    /// Enough points since the last change; or two thirds, where the region was narrowed, or where four thirds as many
-    /// random ones were seen inside, because then what was shut out last was rare.
+    /// Enough points since the last change; or two thirds where four thirds as many random ones were seen inside a wide
+    /// region, because then what was shut out last was rare.
     fn is_validated(&self) -> bool {
         let run = self.session.config.mfs.validation_run as usize;
-        let fresh = self.fresh as usize;
-        let two_thirds = self.reach != Reach::Wide || self.seen_inside() >= run * 4 / 3;
-        fresh >= if two_thirds { run * 2 / 3 } else { run }
+        let is_known_well = self.reach == Reach::Wide && self.seen_inside() >= run * 4 / 3;
+        self.fresh as usize >= if is_known_well { run * 2 / 3 } else { run }
     }
 
     /// Anomalies inside: random points of this validation, and of the search's beginning.
     fn seen_inside(&self) -> usize {
         let region = self.conditions.region();
-        let random = triage::warm_up(self.session.config).min(self.started);
+        let random = self.session.warm_up().min(self.started);
         self.inside.len() + self.session.sightings.within(&region, random).count()
     }
 
@@ -119,11 +117,10 @@ impl<O: Oracle> Builder<'_, '_, O> {
         }
         let workload = drawn.unwrap_or_else(|| self.wander());
         let before = self.session.experiments();
-        let outcome = self.session.outcome(&workload, Purpose::Validate)?;
+        let outcome = self.ask(&workload, Purpose::Validate)?;
         if self.session.experiments() == before {
             self.remembered += 1;
         }
-        self.note(&workload, outcome);
         if let Outcome::Anomalous(_) = outcome {
             self.inside.push(workload);
             self.fresh += 1;
@@ -198,7 +195,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
     /// Whether the anchor shows the symptom with this word too: then the word matters only near some bound.
     ///
     /// A word that is blamed a second time matters after all.
-    fn is_indifferent(&mut self, feature: Feature, word: &FeatureValue) -> Result<bool, O::Error> {
+    pub(super) fn is_indifferent(&mut self, feature: Feature, word: &FeatureValue) -> Result<bool, O::Error> {
         if self.conditions.get(feature).is_some() || !self.forgiven.insert((feature, word.clone())) {
             return Ok(false);
         }

@@ -37,7 +37,7 @@ const PLAIN_NUMBERS: [(Feature, u64); 12] = [
 ];
 
 /// The plain workload of a space, from any workload of it.
-fn plain_from(space: &Space, mut workload: Workload) -> Workload {
+pub(super) fn plain_from(space: &Space, mut workload: Workload) -> Workload {
     let words = PLAIN_WORDS.iter().map(|(feature, word)| (*feature, FeatureValue::Category((*word).to_owned())));
     let nearest = |feature: Feature, wanted: u64| {
         let values = space.feature_values(feature).into_iter().filter_map(|value| value.number());

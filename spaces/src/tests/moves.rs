@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 use rand::RngExt;
 
-use super::{full, rng};
+use super::{full, rng, writes};
 use crate::dimensions::{Dimension, TABLE};
 use crate::{Feature, Host, Space, Workload, check};
 
@@ -272,5 +272,51 @@ fn a_workload_without_substance_stays_as_it_is() {
         assert!(!full.contains(&workload));
         assert_eq!(full.mutate(&workload, &mut rng(1)), workload);
         assert!(full.neighbours(&workload).is_empty());
+    }
+}
+
+/// The elements of each request.
+fn elements(workload: &Workload) -> Vec<Vec<u64>> {
+    let sizes = |request: &crate::Request| request.sge.iter().map(|size| size.0).collect();
+    workload.flows[0].pattern.iter().map(sizes).collect()
+}
+
+#[test]
+fn the_smallest_element_moves_and_messages_stay() {
+    for (pattern, min, expected) in [
+        // Of several requests, those with smaller elements rise and the rest stays.
+        ("[{op: WRITE, sge: [64, 1024]}, {op: WRITE, sge: [512, 512]}]", 256, vec![vec![256, 832], vec![512, 512]]),
+        ("[{op: WRITE, sge: [64, 1024]}, {op: WRITE, sge: [64, 64]}]", 64, vec![vec![64, 1024], vec![64, 64]]),
+        // Two elements cannot both be larger than half of their message.
+        ("[{op: WRITE, sge: [64, 1024]}, {op: WRITE, sge: [64, 64]}]", 256, vec![]),
+        // Each request that has the smallest element lowers one.
+        ("[{op: WRITE, sge: [64, 1024]}, {op: WRITE, sge: [64, 64]}]", 16, vec![vec![16, 1072], vec![16, 112]]),
+        // A lone element is its message, which stays.
+        ("[{op: WRITE, sge: [1024]}]", 256, vec![]),
+        ("[{op: WRITE, sge: [1024]}]", 2048, vec![]),
+        ("[{op: WRITE, sge: [1024]}, {op: WRITE, sge: [2048, 1024]}]", 128, vec![vec![1024], vec![2944, 128]]),
+    ] {
+        let value = crate::FeatureValue::Number(min);
+        let moved = full().with_feature(&writes(pattern), Feature::SgeMin, &value);
+        assert_eq!(moved.as_ref().map(elements).unwrap_or_default(), expected, "{pattern} to {min}");
+    }
+}
+
+#[test]
+fn memory_that_is_written_moves_at_the_end_that_is_written() {
+    let both = crate::FeatureValue::Category("true".to_owned());
+    let one_way = writes("[{op: WRITE, sge: [1024]}]");
+    let both_ways = full().with_feature(&one_way, Feature::Bidirectional, &both).expect("in the full space");
+    let reads = writes("[{op: READ, sge: [1024]}]");
+    for (name, workload, expected) in [
+        ("WRITE", &one_way, ["dram:0", "dram:1"]),
+        ("READ", &reads, ["dram:1", "dram:0"]),
+        // The last device of all that are written to: both ends have it.
+        ("both ways", &both_ways, ["dram:1", "dram:1"]),
+    ] {
+        let device = crate::FeatureValue::Category("dram:1".to_owned());
+        let moved = full().with_feature(workload, Feature::MemoryWritten, &device).expect("in the full space");
+        let ends = [Feature::MemoryRequester, Feature::MemoryResponder].map(|end| moved.feature(end).to_string());
+        assert_eq!(ends, expected, "{name}");
     }
 }
