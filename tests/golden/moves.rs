@@ -201,6 +201,17 @@ fn no_more_arrives_than_the_wire_carries() {
 }
 
 #[test]
+fn requests_that_pile_up_do_not_pass_for_steady_traffic() {
+    let mut point = trigger(4);
+    (point.qps, point.mtu, point.batch, point.pattern) = (10_000, 256, 16, vec![vec![192]]);
+    let sample = measure(&mut load("F"), &point.workload()).mean().expect("samples");
+    for direction in &sample.directions {
+        let packets = direction.packets_per_sec / direction.messages_per_sec;
+        assert!((packets - 2.0).abs() < 0.1, "a READ is a request and an answer, not {packets} packets");
+    }
+}
+
+#[test]
 fn the_same_seed_gives_the_same_measurement() {
     let bytes = |changes: Changes, workload: &Workload| {
         serde_json::to_string(&measure(&mut changed("F", changes), workload)).expect("JSON")

@@ -14,7 +14,8 @@ use crate::plan::Plan;
 use crate::time::{Ps, ns};
 use crate::world::World;
 
-/// Rates of two warm-up slices that differ by less are steady. Source: our choice.
+/// Rates of two warm-up slices that differ by less are steady, and so is a backlog of READs that grows by less of what is
+/// delivered. Source: our choice.
 const STEADY: f64 = 0.02;
 
 /// What a run gives.
@@ -51,6 +52,10 @@ impl Totals {
         }
     }
 
+    fn messages(&self) -> u64 {
+        self.traffic.iter().flatten().map(|traffic| traffic.messages).sum()
+    }
+
     fn delivered(&self) -> u64 {
         self.traffic.iter().flatten().map(|traffic| traffic.payload_bytes).sum()
     }
@@ -66,14 +71,18 @@ pub fn run(model: &Model, workload: &Workload) -> Result<Run, MeasureError> {
     let slice = ns(sampling.sample_us * 1e3);
     let mut before = Totals::of(&world);
     let mut last_rate = f64::NAN;
+    let mut last_reads = 0;
     let mut steady = 0;
     for warm_up in 0..sampling.warm_up_max {
         world.run_until(world.now + slice, sampling.max_events);
         let after = Totals::of(&world);
         let rate = (after.delivered() - before.delivered()) as f64 / (after.time - before.time).max(1) as f64;
-        let posted = world.is_posted();
-        steady = if posted && (rate - last_rate).abs() <= STEADY * rate { steady + 1 } else { 0 };
-        (before, last_rate) = (after, rate);
+        let reads = world.reads_in_flight();
+        // Requests that pile up take a share of the wire that answers will have later.
+        let is_balanced = reads.abs_diff(last_reads) as f64 <= STEADY * (after.messages() - before.messages()) as f64;
+        let is_even = (rate - last_rate).abs() <= STEADY * rate;
+        steady = if world.is_posted() && is_balanced && is_even { steady + 1 } else { 0 };
+        (before, last_rate, last_reads) = (after, rate, reads);
         if steady >= 2 && warm_up + 1 >= sampling.warm_up_min {
             break;
         }

@@ -85,6 +85,11 @@ impl World<'_> {
             && self.hosts.get(flow.from).sends_in_flight >= self.model.transmit.send_credits
     }
 
+    /// READs requested and not answered, on all QPs.
+    pub fn reads_in_flight(&self) -> u64 {
+        self.qps.iter().map(|qp| u64::from(qp.reads_in_flight)).sum()
+    }
+
     /// A turn of a requester.
     fn request_turn(&mut self, qp: u32) {
         let op = self.flow_of(qp).request(self.qps[qp as usize].next).op;
