@@ -215,6 +215,11 @@ pub enum SpaceCommand {
     /// Say how many workloads a space holds
     #[command(after_help = "Example:\n  kelpie space count full")]
     Count(SpaceArgs),
+    /// Print a space with fewer values: what an application does
+    #[command(after_help = "Examples:\n  \
+        kelpie space restrict full --only qp_type=RC --only opcode=SEND,WRITE --max message_max=64KiB > app.yaml\n  \
+        kelpie space restrict rpc-library --max qps=64 > app.yaml && kelpie campaign run -s sim:F --space app.yaml")]
+    Restrict(RestrictArgs),
     /// Print random workloads of a space as YAML
     #[command(after_help = "Examples:\n  \
         kelpie space sample full > workload.yaml\n  \
@@ -227,6 +232,21 @@ pub struct SpaceArgs {
     /// Catalog name or file (space/1)
     #[arg(value_name = "X")]
     pub space: String,
+}
+
+#[derive(Debug, Args)]
+pub struct RestrictArgs {
+    #[command(flatten)]
+    pub space: SpaceArgs,
+    /// Keep only these values of a dimension; may be repeated
+    #[arg(long, value_name = "KEY=V[,V...]", value_parser = parse_setting)]
+    pub only: Vec<(String, String)>,
+    /// Keep this value and those above; may be repeated
+    #[arg(long, value_name = "KEY=V", value_parser = parse_setting)]
+    pub min: Vec<(String, String)>,
+    /// Keep this value and those below; may be repeated
+    #[arg(long, value_name = "KEY=V", value_parser = parse_setting)]
+    pub max: Vec<(String, String)>,
 }
 
 #[derive(Debug, Args)]
@@ -263,7 +283,7 @@ pub enum MfsCommand {
     /// List the findings' minimal feature sets
     #[command(after_help = "Example:\n  kelpie mfs list --campaign 3")]
     List(MfsListArgs),
-    /// Say whether a workload is in one, and which condition to break
+    /// Say whether a workload is in one, how to leave it, and which is nearest
     #[command(after_help = "Example:\n  kelpie mfs check workload.yaml && echo safe")]
     Check(MfsCheckArgs),
 }
@@ -289,7 +309,7 @@ pub struct MfsCheckArgs {
 fn parse_setting(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((path, value)) if !path.is_empty() && !value.is_empty() => Ok((path.to_owned(), value.to_owned())),
-        _ => Err("write it as path.to.key=value".to_owned()),
+        _ => Err("write it as key=value".to_owned()),
     }
 }
 

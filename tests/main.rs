@@ -9,4 +9,5 @@ mod golden;
 mod lab;
 mod resume;
 mod search_on_f;
+mod stories;
 mod support;

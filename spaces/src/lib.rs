@@ -1,5 +1,6 @@
 //! The vocabulary of Kelpie: workloads, the space they live in, features and regions. No clock, no I/O.
 
+pub mod advice;
 pub mod constraints;
 pub mod dimensions;
 pub mod document;
@@ -8,6 +9,7 @@ mod draw;
 mod edit;
 pub mod features;
 mod moves;
+mod narrow;
 pub mod region;
 mod repair;
 pub mod space;
@@ -20,6 +22,7 @@ pub use constraints::{Violation, check};
 pub use dimensions::Dimension;
 pub use document::DocumentError;
 pub use features::{Feature, FeatureValue};
+pub use narrow::Narrowing;
 pub use region::{Condition, Region, Test};
 pub use space::{Space, SpaceError};
 pub use units::Bytes;

@@ -23,6 +23,14 @@ pub enum SpaceError {
         /// The space.
         name: String,
     },
+    /// A dimension cannot be narrowed so.
+    #[error("{key}: {rule}")]
+    Narrowing {
+        /// The key as it was given.
+        key: String,
+        /// The rule that it breaks.
+        rule: String,
+    },
     /// Two spaces have nothing in common.
     #[error("{name} and {other} have no value of `{key}` in common")]
     Disjoint {

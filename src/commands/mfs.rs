@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
+use std::rc::Rc;
 
 use kelpie_reports::{CampaignId, FindingRecord, Store};
-use kelpie_spaces::{Bytes, Condition, FeatureValue, Space, Test, Workload};
-use serde::Serialize;
-use serde_json::json;
+use kelpie_spaces::advice::{Missed, WayOut, missed, ways_out};
+use kelpie_spaces::{Bytes, Feature, FeatureValue, Space, Workload};
+use serde_json::{Value, json};
 
 use crate::campaign::name_of;
 use crate::cli::{Common, MfsCheckArgs, MfsListArgs};
@@ -18,7 +19,15 @@ use crate::output::{plural, print, print_json};
 struct Kept {
     campaign: CampaignId,
     subsystem: String,
+    /// What the campaign searched; its findings say nothing about other workloads.
+    space: Rc<Space>,
     finding: FindingRecord,
+}
+
+impl Kept {
+    fn holds(&self, workload: &Workload) -> bool {
+        self.space.contains(workload) && self.finding.mfs.contains(workload)
+    }
 }
 
 fn kept(args: &MfsListArgs) -> anyhow::Result<Vec<Kept>> {
@@ -29,8 +38,14 @@ fn kept(args: &MfsListArgs) -> anyhow::Result<Vec<Kept>> {
     };
     let mut kept = Vec::new();
     for campaign in campaigns {
-        let subsystem = campaign.plan.subsystem;
-        let with_campaign = |finding| Kept { campaign: campaign.id, subsystem: subsystem.clone(), finding };
+        let plan = campaign.plan;
+        let space = Rc::new(Space::from_yaml(&plan.space, &plan.space_source)?);
+        let with_campaign = |finding| Kept {
+            campaign: campaign.id,
+            subsystem: plan.subsystem.clone(),
+            space: Rc::clone(&space),
+            finding,
+        };
         kept.extend(store.findings(campaign.id)?.into_iter().map(with_campaign));
     }
     Ok(kept)
@@ -54,105 +69,145 @@ pub fn list(args: &MfsListArgs, common: Common) -> anyhow::Result<ExitCode> {
     Ok(exit::HEALTHY)
 }
 
-/// A way out of a finding: one condition, broken.
-#[derive(Debug, Serialize)]
-struct WayOut {
-    /// The condition to break.
-    condition: Condition,
-    /// The nearest value that breaks it.
-    value: FeatureValue,
-    /// Whether the changed workload is outside every stored finding.
-    safe: bool,
-    /// In words.
-    #[serde(skip)]
-    words: String,
+/// A finding and how far a workload is from it.
+struct Compared<'k> {
+    kept: &'k Kept,
+    /// Nothing where the workload is inside.
+    missed: Vec<Missed<'k>>,
+    /// Nothing where it is outside.
+    ways: Vec<WayOut>,
+}
+
+impl<'k> Compared<'k> {
+    fn new(kept: &'k Kept, workload: &Workload, is_known: impl Fn(&Workload) -> bool) -> Self {
+        let region = &kept.finding.mfs;
+        let missed = missed(&kept.space, workload, region);
+        let ways = if missed.is_empty() { ways_out(&kept.space, workload, region, is_known) } else { Vec::new() };
+        Self { kept, missed, ways }
+    }
 }
 
 /// Looks a workload up among the findings.
 pub fn check(args: &MfsCheckArgs, common: Common) -> anyhow::Result<ExitCode> {
     let workload = super::read_workload(&args.workload)?;
     let kept = kept(&args.list)?;
-    let inside: Vec<(&Kept, Vec<WayOut>)> = kept
-        .iter()
-        .filter(|kept| kept.finding.mfs.contains(&workload))
-        .map(|inside| (inside, ways_out(&workload, &inside.finding, &kept)))
-        .collect();
+    let is_known = |changed: &Workload| kept.iter().any(|kept| kept.holds(changed));
+    let (about, elsewhere): (Vec<&Kept>, Vec<&Kept>) = kept.iter().partition(|kept| kept.space.contains(&workload));
+    let mut compared: Vec<Compared<'_>> =
+        about.into_iter().map(|kept| Compared::new(kept, &workload, is_known)).collect();
+    compared.sort_by_key(|compared| distance(&compared.missed));
+    let is_inside = compared.first().is_some_and(|nearest| nearest.missed.is_empty());
     if common.json {
-        let row = |(kept, ways): &(&Kept, Vec<WayOut>)| {
-            json!({
-                "campaign": kept.campaign, "subsystem": kept.subsystem, "id": kept.finding.number,
-                "symptom": kept.finding.symptom, "mfs": kept.finding.mfs, "break_one_of": ways,
-            })
-        };
-        print_json(&json!({
-            "inside": inside.iter().map(row).collect::<Vec<_>>(), "findings_checked": kept.len(),
-        }))?;
+        print_json(&document(&compared, elsewhere.len()))
     } else {
-        print(&text(&inside, kept.len() as u64))?;
-    }
-    Ok(if inside.is_empty() { exit::HEALTHY } else { exit::anomalous() })
+        print(&text(&compared, elsewhere.len()))
+    }?;
+    Ok(if is_inside { exit::anomalous() } else { exit::HEALTHY })
 }
 
-fn text(inside: &[(&Kept, Vec<WayOut>)], checked: u64) -> String {
-    if inside.is_empty() {
-        return format!("outside: none of {} matches this workload\n", plural(checked, "stored finding"));
-    }
-    let mut text = format!("inside {} of {}\n", inside.len(), plural(checked, "stored finding"));
-    for (kept, ways) in inside {
-        let Kept { campaign, subsystem, finding } = kept;
+/// Conditions that are not met, then how far.
+fn distance(missed: &[Missed<'_>]) -> (usize, usize) {
+    (missed.len(), missed.iter().map(|missed| missed.steps).sum())
+}
+
+/// The cheapest change that leaves all findings at once.
+fn advice<'c>(compared: &'c [Compared<'_>]) -> Option<&'c WayOut> {
+    compared.iter().flat_map(|compared| &compared.ways).filter(|way| way.is_safe).min_by_key(|way| way.cost)
+}
+
+fn document(compared: &[Compared<'_>], elsewhere: usize) -> Value {
+    let change = |way: &WayOut| {
+        json!({
+            "condition": way.condition, "value": way.value, "safe": way.is_safe, "words": way.words,
+            "also_changes": way.others, "workload": way.workload,
+        })
+    };
+    let name = |kept: &Kept| {
+        json!({
+            "campaign": kept.campaign, "subsystem": kept.subsystem, "id": kept.finding.number,
+            "symptom": kept.finding.symptom, "mfs": kept.finding.mfs,
+        })
+    };
+    let inside = compared.iter().filter(|compared| compared.missed.is_empty()).map(|compared| {
+        let mut row = name(compared.kept);
+        row["break_one_of"] = compared.ways.iter().map(change).collect();
+        row
+    });
+    let outside = compared.iter().filter(|compared| !compared.missed.is_empty()).map(|compared| {
+        let mut row = name(compared.kept);
+        let missed = compared.missed.iter().map(|missed| json!({"condition": missed.condition, "steps": missed.steps}));
+        row["missed"] = missed.collect();
+        row
+    });
+    json!({
+        "inside": inside.collect::<Vec<_>>(), "advice": advice(compared).map(change),
+        "outside": outside.collect::<Vec<_>>(), "findings_checked": compared.len(),
+        "findings_of_other_spaces": elsewhere,
+    })
+}
+
+fn text(compared: &[Compared<'_>], elsewhere: usize) -> String {
+    let others = if elsewhere > 0 {
+        format!(" ({} of campaigns whose space does not hold it)", plural(elsewhere as u64, "other finding"))
+    } else {
+        String::new()
+    };
+    let checked = format!("{}{others}", plural(compared.len() as u64, "stored finding"));
+    let split = compared.partition_point(|compared| compared.missed.is_empty());
+    let (inside, outside) = compared.split_at(split);
+    let advised = match advice(compared) {
+        Some(way) => format!("advice: {}{}", way.words, also(way)),
+        None => "advice: none, for no single change leaves all findings".to_owned(),
+    };
+    let mut text = if inside.is_empty() {
+        format!("outside {checked}\n")
+    } else {
+        format!("inside {} of {checked}\n{advised}\n", inside.len())
+    };
+    for Compared { kept, ways, .. } in inside {
+        let Kept { campaign, subsystem, finding, .. } = kept;
         let _ = writeln!(text, "\n{campaign}.{} {} on {subsystem}", finding.number, name_of(&finding.symptom));
         for condition in &finding.mfs.conditions {
             let _ = writeln!(text, "    {condition}");
         }
-        match ways.iter().find(|way| way.safe).or(ways.first()) {
-            Some(best) => {
-                let _ = writeln!(text, "  break one condition:");
-                for way in ways {
-                    let mark = if std::ptr::eq(way, best) { "->" } else { "  " };
-                    let caution = if way.safe { "" } else { " (falls into another finding)" };
-                    let _ = writeln!(text, "   {mark} {}{caution}", way.words);
-                }
-            }
-            None => text += "  no single condition can be broken within the rules of verbs\n",
+        text += if ways.is_empty() {
+            "  no single condition can be broken within the rules of verbs\n"
+        } else {
+            "  ways out, the cheapest first:\n"
+        };
+        for way in ways {
+            let caution = if way.is_safe { "" } else { " (falls into another finding)" };
+            let _ = writeln!(text, "    {}{}{caution}", way.words, also(way));
         }
+    }
+    if let Some(Compared { kept, missed, .. }) = outside.first() {
+        let missed: Vec<String> = missed.iter().map(|missed| missed.condition.to_string()).collect();
+        let _ = writeln!(
+            text,
+            "\nnearest of those outside: {}.{} {} on {}; not met: {}",
+            kept.campaign,
+            kept.finding.number,
+            name_of(&kept.finding.symptom),
+            kept.subsystem,
+            missed.join(", ")
+        );
     }
     text
 }
 
-/// Each condition of a finding that one changed feature breaks, safe ones first.
-fn ways_out(workload: &Workload, finding: &FindingRecord, all: &[Kept]) -> Vec<WayOut> {
-    let space = Space::catalog("full").expect("the catalog has the full space");
-    let safe = |changed: &Workload| !all.iter().any(|kept| kept.finding.mfs.contains(changed));
-    let mut ways: Vec<WayOut> = Vec::new();
-    for condition in &finding.mfs.conditions {
-        let mut values: Vec<FeatureValue> =
-            space.feature_values(condition.feature).into_iter().filter(|value| !condition.admits(value)).collect();
-        if let Test::Range { min: Some(min), .. } = condition.test {
-            // Just below the range is nearer than what the space has at its start.
-            values.sort_by_key(|value| match value {
-                FeatureValue::Number(number) => min.abs_diff(*number),
-                FeatureValue::Category(_) => 0,
-            });
-        }
-        let candidates = values.into_iter().filter_map(|value| {
-            let changed = space.with_feature(workload, condition.feature, &value)?;
-            (!finding.mfs.contains(&changed)).then(|| (value, safe(&changed)))
-        });
-        let candidates: Vec<_> = candidates.collect();
-        if let Some((value, safe)) = candidates.iter().find(|(_, safe)| *safe).or(candidates.first()).cloned() {
-            let words = words(condition, &value);
-            ways.push(WayOut { condition: condition.clone(), value, safe, words });
-        }
+/// What moves with a change.
+fn also(way: &WayOut) -> String {
+    if way.others.is_empty() {
+        return String::new();
     }
-    ways.sort_by_key(|way| !way.safe);
-    ways
+    let others: Vec<String> =
+        way.others.iter().map(|feature| format!("{feature} {}", shown(*feature, &way.workload))).collect();
+    format!(" (then {})", others.join(", "))
 }
 
-fn words(condition: &Condition, value: &FeatureValue) -> String {
-    let feature = condition.feature;
-    match value {
-        FeatureValue::Category(word) => format!("make {feature} {word}"),
-        FeatureValue::Number(number) if feature.is_size() => format!("set {feature} to {}", Bytes(*number)),
-        FeatureValue::Number(number) => format!("set {feature} to {number}"),
+fn shown(feature: Feature, workload: &Workload) -> String {
+    match workload.feature(feature) {
+        FeatureValue::Number(number) if feature.is_size() => Bytes(number).to_string(),
+        value => value.to_string(),
     }
 }

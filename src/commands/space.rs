@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
-use kelpie_spaces::{Space, workload_to_yaml};
+use anyhow::Context as _;
+use kelpie_spaces::{Narrowing, Space, workload_to_yaml};
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 use serde_json::json;
 
-use crate::cli::{Common, SampleArgs, SpaceCommand};
+use crate::cli::{Common, RestrictArgs, SampleArgs, SpaceCommand};
 use crate::exit;
 use crate::output::{Table, print, print_json};
 
@@ -16,8 +17,7 @@ pub fn run(command: &SpaceCommand, common: Common) -> anyhow::Result<ExitCode> {
     match command {
         SpaceCommand::List => list(common)?,
         SpaceCommand::Show(args) => {
-            let text = super::read_space(&args.space)?.to_yaml();
-            if common.json { print_json(&json!({"space": args.space, "yaml": text}))? } else { print(&text)? }
+            print_yaml(&args.space, &super::read_space(&args.space)?, common)?;
         }
         SpaceCommand::Check(args) => {
             let space = super::read_space(&args.space)?;
@@ -36,6 +36,7 @@ pub fn run(command: &SpaceCommand, common: Common) -> anyhow::Result<ExitCode> {
                 print(&format!("10^{size:.1} workloads\n"))?;
             }
         }
+        SpaceCommand::Restrict(args) => restrict(args, common)?,
         SpaceCommand::Sample(args) => sample(args, common)?,
     }
     Ok(exit::HEALTHY)
@@ -54,6 +55,24 @@ fn list(common: Common) -> anyhow::Result<()> {
         table.row(vec![space.name().to_owned(), size, space.about().to_owned()]);
     }
     print(&table.render(""))
+}
+
+fn print_yaml(name: &str, space: &Space, common: Common) -> anyhow::Result<()> {
+    let text = space.to_yaml();
+    if common.json { print_json(&json!({"space": name, "yaml": text})) } else { print(&text) }
+}
+
+fn restrict(args: &RestrictArgs, common: Common) -> anyhow::Result<()> {
+    let only = args.only.iter().map(|(key, words)| {
+        ("--only", key, Narrowing::Only(words.split(',').map(|word| word.trim().to_owned()).collect()))
+    });
+    let min = args.min.iter().map(|(key, word)| ("--min", key, Narrowing::Min(word.clone())));
+    let max = args.max.iter().map(|(key, word)| ("--max", key, Narrowing::Max(word.clone())));
+    let mut space = super::read_space(&args.space.space)?;
+    for (option, key, to) in only.chain(min).chain(max) {
+        space = space.narrow(key, &to).context(option)?;
+    }
+    print_yaml(&args.space.space, &space, common)
 }
 
 fn sample(args: &SampleArgs, common: Common) -> anyhow::Result<()> {

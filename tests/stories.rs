@@ -1,0 +1,87 @@
+//! The two applications of Collie, section 7.3, from a space to advice that holds: restrict, search, check, change.
+
+use serde_json::Value;
+
+use crate::support::Bench;
+
+/// A workload of one or two mirrored flows over DRAM.
+fn app(ways: &[&str], qps: u32, depth: u32, batch: u32, mtu: u32, pattern: &str) -> String {
+    let flow = |way: &&str| {
+        let (from, to) = way.split_once("->").expect("two hosts");
+        format!(
+            "  - {{from: {from}, to: {to}, qp_type: RC, qps: {qps}, mtu: {mtu}, wq_depth: {{send: {depth}, recv: {depth}}}, \
+             batch: {{send: {batch}, recv: {batch}}}, pattern: [{pattern}], memory: \
+             {{from: {{device: \"dram:0\", mrs: 1, mr_size: 4MiB}}, to: {{device: \"dram:0\", mrs: 1, mr_size: 4MiB}}}}}}\n"
+        )
+    };
+    format!("kelpie: workload/1\nflows:\n{}", ways.iter().map(flow).collect::<String>())
+}
+
+/// Restricts a catalog space and searches it.
+fn search(bench: &Bench, subsystem: &str, space: &[&str], seed: &str) {
+    let restricted = bench.expect(0, &[&["space", "restrict"], space].concat());
+    bench.write("space.yaml", restricted);
+    let run = ["campaign", "run", "--space", "space.yaml", "--budget", "600", "--db", "k.db"];
+    bench.expect(0, &[&run[..], &["--subsystem", subsystem, "--seed", seed]].concat());
+}
+
+/// Checks an anomalous application: the conditions that it is told of, after its advice was followed with success.
+fn conditions_and_cure(bench: &Bench, subsystem: &str, app: &str) -> Vec<String> {
+    bench.write("app.yaml", app);
+    bench.expect(1, &["measure", "app.yaml", "--subsystem", subsystem]);
+    let checked = bench.json(1, &["mfs", "check", "app.yaml", "--db", "k.db"]);
+    let advice = &checked["advice"];
+    assert!(advice["words"].as_str().is_some_and(|words| !words.is_empty()), "{checked}");
+    bench.write("changed.yaml", advice["workload"].to_string());
+    bench.expect(0, &["mfs", "check", "changed.yaml", "--db", "k.db"]);
+    bench.expect(0, &["measure", "changed.yaml", "--subsystem", subsystem]);
+    let inside = checked["inside"].as_array().expect("a list");
+    let conditions = inside.iter().flat_map(|finding| finding["mfs"].as_array().into_iter().flatten());
+    conditions.filter_map(|condition| condition["feature"].as_str()).map(str::to_owned).collect()
+}
+
+fn names(conditions: &[String], expected: &[&str]) {
+    for feature in expected {
+        assert!(conditions.iter().any(|condition| condition == feature), "{feature} is not among {conditions:?}");
+    }
+}
+
+#[test]
+fn the_rpc_library_is_told_of_anomalies_4_and_5() {
+    for subsystem in ["sim:B", "sim:C"] {
+        let bench = Bench::new();
+        // Large messages by READ, many at a time, gathered from long lists.
+        let reads = ["rpc-library", "--only", "opcode=READ", "--only", "mixed_opcodes=false", "--only", "mtu=4096"];
+        search(&bench, subsystem, &reads, "1");
+        let batched = app(&["a->b", "b->a"], 128, 256, 64, 4096, "{op: READ, sge: [32, 32, 32, 32, 32, 32, 32, 32]}");
+        names(&conditions_and_cure(&bench, subsystem, &batched), &["send_batch", "sge_count", "qps"]);
+        // Control messages by SEND into a large receive queue.
+        search(&bench, subsystem, &["rpc-library"], "1");
+        let control = app(&["a->b"], 1, 1024, 64, 1024, "{op: SEND, sge: [1KiB, 1KiB]}");
+        names(&conditions_and_cure(&bench, subsystem, &control), &["opcode", "mtu", "recv_batch", "recv_wq_depth"]);
+    }
+}
+
+#[test]
+fn the_dml_framework_is_told_of_anomaly_9() {
+    let bench = Bench::new();
+    let narrow: Vec<&str> = "dml --only loopback=false --only memory_requester=dram:0 --only memory_responder=dram:0 \
+                             --only mtu=4096 --max requests=1 --max qps=32"
+        .split_whitespace()
+        .collect();
+    search(&bench, "sim:E", &narrow, "3");
+    let tensors = app(&["a->b", "b->a"], 8, 128, 8, 4096, "{op: WRITE, sge: [256, 62KiB, 512]}");
+    names(&conditions_and_cure(&bench, "sim:E", &tensors), &["sge_count", "sge_min", "message_max", "bidirectional"]);
+}
+
+#[test]
+fn a_finding_says_nothing_about_workloads_outside_the_space_that_was_searched() {
+    let bench = Bench::new();
+    let reads = ["rpc-library", "--only", "opcode=READ", "--only", "mixed_opcodes=false", "--only", "mtu=4096"];
+    search(&bench, "sim:B", &reads, "1");
+    let pattern = "{op: WRITE, sge: [32, 32, 32, 32, 32, 32, 32, 32]}";
+    bench.write("app.yaml", app(&["a->b", "b->a"], 128, 256, 64, 4096, pattern));
+    let checked: Value = bench.json(0, &["mfs", "check", "app.yaml", "--db", "k.db"]);
+    assert_eq!((&checked["findings_checked"], &checked["inside"]), (&0.into(), &Value::Array(Vec::new())));
+    assert!(checked["findings_of_other_spaces"].as_u64() > Some(0), "{checked}");
+}
