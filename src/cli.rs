@@ -74,6 +74,15 @@ pub enum Command {
     /// Look at the minimal feature sets (MFS) of findings
     #[command(subcommand)]
     Mfs(MfsCommand),
+    /// Say what became of findings between two campaigns: fixed, remains, changed, new
+    #[command(
+        after_help = "Every finding's workload is measured on the subsystem of the other campaign, as that was stored.\n\
+        Exit status: 0 nothing is new or doubtful, 1 something is, 2 could not run.\n\n\
+        Examples:\n  \
+        kelpie diff 3 7\n  \
+        kelpie diff 1 1 --db old-firmware.db --against new-firmware.db --json"
+    )]
+    Diff(DiffArgs),
     /// Serve this host to a controller
     Agent(AgentArgs),
     /// Say what on this host spoils measurements, with the evidence and what mends it
@@ -304,6 +313,24 @@ pub struct MfsCheckArgs {
     pub workload: PathBuf,
     #[command(flatten)]
     pub list: MfsListArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// The older campaign
+    #[arg(value_name = "A", value_parser = parse_id)]
+    pub a: CampaignId,
+    /// The newer campaign
+    #[arg(value_name = "B", value_parser = parse_id)]
+    pub b: CampaignId,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+    /// Database of the newer campaign [default: that of the older]
+    #[arg(long, value_name = "F")]
+    pub against: Option<PathBuf>,
+    /// Compare only what is stored; what one campaign alone found is then doubtful
+    #[arg(long)]
+    pub no_measure: bool,
 }
 
 fn parse_setting(text: &str) -> Result<(String, String), String> {

@@ -4,6 +4,7 @@ mod agents;
 mod bad_input;
 mod cli;
 mod determinism;
+mod diff;
 mod doctor;
 mod golden;
 mod lab;

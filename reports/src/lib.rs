@@ -1,5 +1,6 @@
 //! What is kept of campaigns, and how it leaves Kelpie again: the experiment store. No measuring, no searching.
 
+pub mod compare;
 mod error;
 mod json;
 mod lock;

@@ -1,0 +1,149 @@
+//! `kelpie diff`: two campaigns side by side. What belongs together is decided in the reports crate.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use kelpie_engine::MeasureError;
+use kelpie_monitor::{Verdict, measure_judged};
+use kelpie_reports::compare::{Compared, Fate, Repeated, Side, compare};
+use kelpie_reports::{Campaign, CampaignId, FindingRecord, Store};
+use kelpie_spaces::Condition;
+use serde_json::{Value, json};
+
+use crate::campaign::name_of;
+use crate::cli::{Common, DiffArgs};
+use crate::exit;
+use crate::output::{Table, note, plural, print, print_json};
+use crate::subsystems::Opened;
+
+/// One of the two campaigns, and its subsystem where that can be measured.
+struct Measured {
+    campaign: Campaign,
+    findings: Vec<FindingRecord>,
+    subsystem: Option<Opened>,
+}
+
+impl Measured {
+    fn read(path: &Path, id: CampaignId, measure: bool) -> anyhow::Result<Self> {
+        let mut store = Store::open_to_read(path)?;
+        let (campaign, findings) = (store.campaign(id)?, store.findings(id)?);
+        let plan = &campaign.plan;
+        let open = || Opened::reopen(&plan.subsystem, &plan.subsystem_source);
+        let subsystem = match measure.then(open) {
+            Some(Err(error)) => {
+                note(&format!("campaign {id}: {} is not at hand: {error:#}", plan.subsystem));
+                None
+            }
+            Some(Ok(opened)) => Some(opened),
+            None => None,
+        };
+        Ok(Self { campaign, findings, subsystem })
+    }
+
+    /// What the workload of the other campaign's finding shows here.
+    fn repeat(&mut self, finding: &FindingRecord) -> Repeated {
+        let Some(opened) = &mut self.subsystem else { return Repeated::NotMeasured };
+        let bounds = self.campaign.plan.bounds;
+        let judged = measure_judged(&finding.workload, &bounds, |workload| opened.subsystem().measure(workload));
+        match judged {
+            Ok(judged) if judged.assessment.symptoms.contains(&finding.symptom) => Repeated::Anomalous,
+            Ok(judged) if judged.assessment.verdict == Verdict::Inconclusive => Repeated::Unknown,
+            Ok(_) => Repeated::Healthy,
+            Err(error) => {
+                let name = &self.campaign.plan.subsystem;
+                note(&format!("finding {} is not measured on {name}: {error}", finding.number));
+                if !matches!(error, MeasureError::Unsupported { .. }) {
+                    self.subsystem = None;
+                }
+                Repeated::Unknown
+            }
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &DiffArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let path = args.database.path()?;
+    let mut a = Measured::read(&path, args.a, !args.no_measure)?;
+    let mut b = Measured::read(args.against.as_deref().unwrap_or(&path), args.b, !args.no_measure)?;
+    let (older, newer) = (a.findings.clone(), b.findings.clone());
+    let repeat = |side, finding: &FindingRecord| {
+        Ok::<_, anyhow::Error>(match side {
+            Side::A => a.repeat(finding),
+            Side::B => b.repeat(finding),
+        })
+    };
+    let all = compare(&older, &newer, repeat)?;
+    let sides = [&a, &b];
+    if common.json { print_json(&document(sides, &all)) } else { print(&text(sides, &all)) }?;
+    let is_settled = all.iter().all(|compared| !matches!(compared.fate, Fate::New | Fate::Doubtful));
+    Ok(if is_settled { exit::HEALTHY } else { exit::anomalous() })
+}
+
+fn count(all: &[Compared], fate: Fate) -> u64 {
+    all.iter().filter(|compared| compared.fate == fate).count() as u64
+}
+
+const FATES: [Fate; 5] = [Fate::New, Fate::Changed, Fate::Remains, Fate::Fixed, Fate::Doubtful];
+
+fn document([a, b]: [&Measured; 2], all: &[Compared]) -> Value {
+    let campaign = |side: &Measured| {
+        let plan = &side.campaign.plan;
+        json!({
+            "campaign": side.campaign.id, "subsystem": plan.subsystem, "space": plan.space,
+            "experiments": side.campaign.experiments, "findings": side.findings.len(),
+        })
+    };
+    let counts: serde_json::Map<String, Value> =
+        FATES.iter().map(|fate| (fate.to_string(), count(all, *fate).into())).collect();
+    json!({"a": campaign(a), "b": campaign(b), "counts": counts, "findings": all})
+}
+
+fn text([a, b]: [&Measured; 2], all: &[Compared]) -> String {
+    let mut text = String::new();
+    for (name, side) in [("older", a), ("newer", b)] {
+        let (campaign, plan) = (&side.campaign, &side.campaign.plan);
+        let _ = writeln!(
+            text,
+            "{name}: campaign {}, {} over {}, {}, {}",
+            campaign.id,
+            plan.subsystem,
+            plan.space,
+            plural(campaign.experiments, "experiment"),
+            plural(side.findings.len() as u64, "finding")
+        );
+    }
+    let counts: Vec<String> = FATES.iter().map(|fate| format!("{} {fate}", count(all, *fate))).collect();
+    let _ = writeln!(text, "{}\n", counts.join(", "));
+    let mut table = Table::new(&["", "finding", "symptom", "conditions"], &[]);
+    for compared in all {
+        let (own, other) = match compared.side {
+            Side::A => (a, b),
+            Side::B => (b, a),
+        };
+        let name = |side: &Measured, number: u64| format!("{}.{number}", side.campaign.id);
+        let Some(finding) = own.findings.iter().find(|finding| finding.number == compared.finding) else { continue };
+        let counterpart = compared.counterpart.map(|number| format!(" ({})", name(other, number))).unwrap_or_default();
+        table.row(vec![
+            compared.fate.to_string(),
+            format!("{}{counterpart}", name(own, finding.number)),
+            name_of(&finding.symptom),
+            conditions(finding, compared),
+        ]);
+    }
+    text + &table.render("")
+}
+
+/// The conditions; of a changed finding those that differ.
+fn conditions(finding: &FindingRecord, compared: &Compared) -> String {
+    let joined =
+        |conditions: &[Condition]| conditions.iter().map(Condition::to_string).collect::<Vec<_>>().join(" and ");
+    if compared.fate != Fate::Changed {
+        return finding.mfs.to_string();
+    }
+    let or_nothing = |conditions: &[Condition]| {
+        if conditions.is_empty() { "nothing".to_owned() } else { joined(conditions) }
+    };
+    format!("{} instead of {}", or_nothing(&compared.gained), or_nothing(&compared.lost))
+}
