@@ -13,8 +13,7 @@ pub(crate) fn junit(digest: &Digest) -> Result<String, SerializeError> {
     let class = format!("kelpie.campaign-{}", campaign.id);
     for finding in &digest.findings {
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-        let conditions: Vec<String> = finding.mfs.conditions.iter().map(words::condition).collect();
-        let conditions = if conditions.is_empty() { vec!["any workload".to_owned()] } else { conditions };
+        let conditions = words::conditions(&finding.mfs, usize::MAX);
         status.set_type(words::symptom_name(finding.symptom));
         status.set_message(format!("{}; {}", words::symptom(finding.symptom), conditions.join("; ")));
         status.set_description(format!(

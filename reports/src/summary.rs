@@ -32,15 +32,14 @@ pub(crate) fn summary(digest: &Digest, coverage: &Coverage) -> String {
     }
     text += "\n| finding | symptom | conditions | confidence | found at |\n|---|---|---|---:|---:|\n";
     for finding in &digest.findings {
-        let conditions: Vec<String> =
-            finding.mfs.conditions.iter().map(|condition| escaped(&words::condition(condition))).collect();
+        let conditions = words::conditions(&finding.mfs, words::MOST_CONDITIONS).join("; ");
         let _ = writeln!(
             text,
             "| {}.{} | {} | {} | {:.2} | {} |",
             campaign.id,
             finding.number,
             escaped(words::symptom_name(finding.symptom)),
-            if conditions.is_empty() { "any workload".to_owned() } else { conditions.join("; ") },
+            escaped(&conditions),
             finding.confidence,
             finding.found_at
         );

@@ -1,9 +1,13 @@
 //! Features, conditions, cures and rates in words for people. No markup.
 
 use kelpie_monitor::{Symptom, Verdict};
-use kelpie_spaces::{Bytes, Condition, Feature, FeatureValue, Test};
+use kelpie_spaces::{Bytes, Condition, Feature, FeatureValue, Region, Test};
 
 use crate::digest::Ended;
+
+/// Conditions of one finding in a list of findings. Source: our choice, because findings of regions have up to eight,
+/// and those that are pinned name every feature.
+pub(crate) const MOST_CONDITIONS: usize = 8;
 
 /// A feature as a noun phrase.
 pub(crate) fn feature(feature: Feature) -> &'static str {
@@ -69,6 +73,18 @@ pub(crate) fn condition(condition: &Condition) -> String {
         Test::Range { min: None, max: Some(max) } => format!("{noun}: at most {}", show(max)),
         Test::Range { min: None, max: None } => format!("{noun}: anything"),
     }
+}
+
+/// The conditions of a finding, at most `most` of them, then how many more there are.
+pub(crate) fn conditions(region: &Region, most: usize) -> Vec<String> {
+    if region.conditions.is_empty() {
+        return vec!["any workload".to_owned()];
+    }
+    let mut words: Vec<String> = region.conditions.iter().take(most).map(condition).collect();
+    if region.conditions.len() > most {
+        words.push(format!("and {} more", region.conditions.len() - most));
+    }
+    words
 }
 
 /// How a condition is broken, as an advice without its full stop; `None` where every value fulfils it.
@@ -159,7 +175,11 @@ mod tests {
             assert_eq!(condition(&tested), expected);
             assert_eq!(cure(&tested).as_deref(), Some(cured));
         }
-        assert_eq!(cure(&Condition { feature: Feature::Qps, test: range(None, None) }), None);
+        let anything = Condition { feature: Feature::Qps, test: range(None, None) };
+        assert_eq!(cure(&anything), None);
+        assert_eq!(conditions(&Region::default(), 1), ["any workload"]);
+        let many = Region { conditions: vec![anything; 3] };
+        assert_eq!(conditions(&many, 1), ["QPs of one flow: anything", "and 2 more"]);
     }
 
     #[test]

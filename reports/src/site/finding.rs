@@ -57,8 +57,8 @@ impl<'d> Shown<'d> {
         let trail = html! { nav aria-label="Report" { a href="index.html" { (page_title(digest)) } (self.beside()) } };
         let content = html! {
             p {
-                span.badge.alarm { (words::symptom_name(record.symptom)) } " "
-                (words::symptom(record.symptom)) "."
+                span.badge.alarm { (words::symptom_name(record.symptom)) }
+                " This is " (words::symptom(record.symptom)) "."
             }
             section aria-labelledby="conditions" { h2 #conditions { "Conditions" } (self.conditions()) }
             section aria-labelledby="cures" { h2 #cures { "How to avoid it" } (self.cures()) }
@@ -101,8 +101,8 @@ impl<'d> Shown<'d> {
                 "Confidence " (format!("{:.2}", self.record.confidence))
                 ": with 95 % certainty at least this share of such workloads shows it."
                 @if is_pinned(self.record) {
-                    " " span.badge { "pinned" } " The conditions are those of the workload itself: no wider region held, or \
-                    none was looked for, because the budget was nearly spent."
+                    " " span.badge { "pinned" } " The conditions are held close to the workload, because the limit of experiments for \
+                    one finding was reached or the budget nearly spent: a wider region may show it too."
                 }
             }
         }
@@ -123,7 +123,10 @@ impl<'d> Shown<'d> {
         };
         html! {
             @if evidence.cures.is_empty() {
-                p { "No condition was broken on its own." }
+                p {
+                    "No condition was broken on its own. " code { "kelpie mfs check" } " names the nearest workload outside \
+                    every finding."
+                }
             } @else {
                 p { "Each was tried on the workload below, with nothing else changed:" }
                 ul.plain { @for cure in &evidence.cures { (row(cure)) } }
@@ -184,9 +187,9 @@ impl<'d> Shown<'d> {
         };
         html! {
             p {
-                "Anomalous is experiment " (witness.number) "; healthy is experiment " (neighbour.point.number)
-                ", of the healthy ones the first that differs in the fewest features, "
-                (neighbour.differs.len()) "."
+                "Anomalous is experiment " (witness.number) ". Of the healthy ones experiment " (neighbour.point.number)
+                " is nearest: its workload differs in " (neighbour.differs.len())
+                @if neighbour.differs.len() == 1 { " feature." } @else { " features." }
             }
             @if !neighbour.differs.is_empty() { (wide("features-caption", &table)) }
         }
@@ -259,9 +262,10 @@ impl<'d> Shown<'d> {
                 ways.push((rates.from, rates.to));
             }
         }
+        ways.sort_by_key(|(from, to)| (from.index(), to.index()));
         let share = |mean: &Sample, (from, to)| mean.direction(from, to).map(|rates| utilisation(rates, bounds));
         let group = |way: (Host, Host)| Group {
-            name: format!("{} to {}", way.0, way.1),
+            name: if way.0 == way.1 { format!("within {}", way.0) } else { format!("{} to {}", way.0, way.1) },
             healthy: healthy.and_then(|mean| share(mean, way)),
             anomalous: share(anomalous, way),
         };
@@ -271,7 +275,7 @@ impl<'d> Shown<'d> {
             limit: (LOW_SHARE, format!("{:.0} %", LOW_SHARE * 100.0)),
         };
         let caption = "How near each direction came to what the port does, the larger of its shares of bits/s and packets/s. \
-                       Below the line throughput is low.";
+                       Below the line throughput is low, but for traffic within a host, which crosses no port.";
         (!bars.groups.is_empty()).then(|| self.titled("throughput", "Throughput", caption, bars))
     }
 

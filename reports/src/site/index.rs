@@ -112,8 +112,9 @@ fn findings(digest: &Digest) -> Markup {
                         }
                         td { (words::symptom_name(finding.symptom)) }
                         td {
-                            @if finding.mfs.conditions.is_empty() { "any workload" }
-                            ul.cell { @for condition in &finding.mfs.conditions { li { (words::condition(condition)) } } }
+                            ul.cell {
+                                @for words in words::conditions(&finding.mfs, words::MOST_CONDITIONS) { li { (words) } }
+                            }
                             @if is_pinned(finding) { span.badge { "pinned" } }
                         }
                         td.figure data-value=(finding.confidence) { (format!("{:.2}", finding.confidence)) }

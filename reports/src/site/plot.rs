@@ -29,6 +29,7 @@ pub(super) mod colour {
     pub const INK: RGBColor = RGBColor(0x1F, 0x23, 0x28);
     pub const GRID: RGBColor = RGBColor(0xD8, 0xDC, 0xE2);
     pub const CALM: RGBColor = RGBColor(0x1A, 0x62, 0xB0);
+    pub const FAINT: RGBColor = RGBColor(0x8B, 0x94, 0x9E);
     pub const ALARM: RGBColor = RGBColor(0xC6, 0x22, 0x1E);
     pub const LIMIT: RGBColor = RGBColor(0x8A, 0x5A, 0x00);
 }
@@ -47,8 +48,11 @@ pub(super) enum Plot {
 pub(super) struct Series {
     pub y_label: String,
     pub experiments: u64,
-    pub values: Vec<(u64, f64)>,
-    /// Whether the values are joined by a line, else they are dots.
+    /// Of experiments that search.
+    pub searching: Vec<(u64, f64)>,
+    /// Of experiments that reduce a finding: faint dots.
+    pub reducing: Vec<(u64, f64)>,
+    /// Whether those that search are joined by a line, else they are dots.
     pub is_line: bool,
     /// A level that means something, with its name.
     pub limit: Option<(f64, String)>,
@@ -125,10 +129,11 @@ fn text(size: u32, colour: RGBColor) -> TextStyle<'static> {
 impl Series {
     fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<(), String> {
         let x: Range<u64> = 0..self.experiments.max(1) + 1;
-        let highest = self.values.iter().map(|(_, value)| *value).fold(1.0, f64::max);
+        let values = self.searching.iter().chain(&self.reducing).map(|(_, value)| *value);
+        let highest = values.fold(1.0, f64::max);
         let mut chart = ChartBuilder::on(area)
             .margin(10)
-            .margin_right(24)
+            .margin_right(64)
             .x_label_area_size(46)
             .y_label_area_size(68)
             .build_cartesian_2d(x, 0.0..highest * 1.08)
@@ -147,27 +152,47 @@ impl Series {
             .y_label_formatter(&|share| format!("{:.0} %", share * 100.0))
             .draw()
             .map_err(detail)?;
-        let values = thinned(&self.values);
+        let dots = |values: &[(u64, f64)], colour: RGBColor| {
+            thinned(values).into_iter().map(move |value| Circle::new(value, 2, colour.filled()))
+        };
+        chart.draw_series(dots(&self.reducing, colour::FAINT)).map_err(detail)?;
         if self.is_line {
-            chart.draw_series([PathElement::new(values, colour::CALM.stroke_width(2))]).map_err(detail)?;
+            // One pixel: thicker lines get spikes at their bends in the PNG.
+            chart.draw_series([PathElement::new(thinned(&self.searching), colour::CALM)]).map_err(detail)?;
         } else {
-            let dots = values.into_iter().map(|value| Circle::new(value, 2, colour::CALM.filled()));
-            chart.draw_series(dots).map_err(detail)?;
+            chart.draw_series(dots(&self.searching, colour::CALM)).map_err(detail)?;
         }
         if let Some((level, name)) = &self.limit {
             let line = PathElement::new([(0, *level), (self.experiments + 1, *level)], colour::LIMIT.stroke_width(2));
             chart.draw_series([line]).map_err(detail)?;
-            let at = chart.backend_coord(&(0, *level));
-            area.draw(&Text::new(name.clone(), (at.0 + 6, at.1 + 4), text(15, colour::LIMIT))).map_err(detail)?;
+            draw_limit_name(area, name, chart.backend_coord(&(self.experiments + 1, *level)))?;
         }
+        let mut labels: Vec<(i32, i32)> = Vec::new();
         for (finding, experiment, value) in &self.marks {
             let at = chart.backend_coord(&(*experiment, *value));
-            area.draw(&Cross::new(at, 6, colour::ALARM.stroke_width(3))).map_err(detail)?;
-            let label = text(16, colour::ALARM).pos(Pos::new(HPos::Left, VPos::Bottom));
-            area.draw(&Text::new(finding.to_string(), (at.0 + 7, at.1 - 3), label)).map_err(detail)?;
+            area.draw(&Cross::new(at, 5, colour::ALARM.stroke_width(2))).map_err(detail)?;
+            let label = free_place((at.0 + 7, at.1 - 3), &labels);
+            let style = text(16, colour::ALARM).pos(Pos::new(HPos::Left, VPos::Bottom));
+            area.draw(&Text::new(finding.to_string(), label, style)).map_err(detail)?;
+            labels.push(label);
         }
         Ok(())
     }
+}
+
+/// The name of a limit, right of the end of its line.
+fn draw_limit_name<B: DrawingBackend>(area: &DrawingArea<B, Shift>, name: &str, end: (i32, i32)) -> Result<(), String> {
+    let style = text(15, colour::LIMIT).pos(Pos::new(HPos::Left, VPos::Center));
+    area.draw(&Text::new(name.to_owned(), (end.0 + 6, end.1), style)).map_err(detail)
+}
+
+/// The nearest place at or above this one where a label of two digits covers none that is there already.
+fn free_place(wanted: (i32, i32), labels: &[(i32, i32)]) -> (i32, i32) {
+    let mut place = wanted;
+    while labels.iter().any(|label| (label.0 - place.0).abs() < 20 && (label.1 - place.1).abs() < 14) && place.1 > 28 {
+        place.1 -= 2;
+    }
+    place
 }
 
 /// At most [`MOST_POINTS`] of the values: the lowest and the highest of each stretch, in order.
@@ -195,6 +220,7 @@ impl Bars {
         let count = self.groups.len().max(1) as f64;
         let mut chart = ChartBuilder::on(area)
             .margin(10)
+            .margin_right(64)
             .margin_bottom(56)
             .y_label_area_size(76)
             .build_cartesian_2d(0.0..count, 0.0..highest)
@@ -224,7 +250,7 @@ impl Bars {
             for (from, to, value, name, colour) in bars {
                 let foot = chart.backend_coord(&(start + f64::midpoint(from, to), 0.0));
                 area.draw(&Text::new(name, (foot.0, foot.1 + 6), centred(15, colour::INK))).map_err(detail)?;
-                let value_text = value.map_or("not measured".to_owned(), crate::words::percent);
+                let value_text = value.map_or_else(|| "none".to_owned(), crate::words::percent);
                 let height = value.unwrap_or(0.0);
                 let bar = Rectangle::new([(start + from, 0.0), (start + to, height)], colour.filled());
                 chart.draw_series([bar]).map_err(detail)?;
@@ -237,9 +263,7 @@ impl Bars {
         }
         let line = PathElement::new([(0.0, *limit), (count, *limit)], colour::LIMIT.stroke_width(2));
         chart.draw_series([line]).map_err(detail)?;
-        let at = chart.backend_coord(&(0.0, *limit));
-        let label = text(15, colour::LIMIT).pos(Pos::new(HPos::Left, VPos::Bottom));
-        area.draw(&Text::new(limit_name.clone(), (at.0 + 6, at.1 - 3), label)).map_err(detail)
+        draw_limit_name(area, limit_name, chart.backend_coord(&(count, *limit)))
     }
 }
 
@@ -252,7 +276,8 @@ mod tests {
         Plot::Series(Series {
             y_label: HOSTILE.to_owned(),
             experiments,
-            values,
+            searching: values,
+            reducing: vec![(1, 0.2)],
             is_line: true,
             limit: Some((0.8, HOSTILE.to_owned())),
             marks: vec![(1, 1, 0.5)],
@@ -278,7 +303,9 @@ mod tests {
     #[test]
     fn the_colours_are_those_of_the_style_sheet() {
         let style = include_str!("style.css");
-        for RGBColor(red, green, blue) in [colour::INK, colour::GRID, colour::CALM, colour::ALARM, colour::LIMIT] {
+        for RGBColor(red, green, blue) in
+            [colour::INK, colour::GRID, colour::CALM, colour::FAINT, colour::ALARM, colour::LIMIT]
+        {
             assert!(
                 style.contains(&format!("=\"#{red:02X}{green:02X}{blue:02X}\"]")),
                 "{red:02X}{green:02X}{blue:02X}"

@@ -40,9 +40,13 @@ fn a_site_has_a_page_and_a_workload_for_each_finding() {
         assert!(index.contains(expected), "{expected}");
     }
     let page = text(&files, "finding-1.html");
-    for expected in
-        ["healthy is experiment 5", "keep QPs of one flow below 3", "cures it", "<code>cache_miss</code>", "30.0 %"]
-    {
+    for expected in [
+        "Of the healthy ones experiment 5 is nearest: its workload differs in 3 features.",
+        "keep QPs of one flow below 3",
+        "cures it",
+        "<code>cache_miss</code>",
+        "30.0 %",
+    ] {
         assert!(page.contains(expected), "{expected}");
     }
     assert_eq!(kelpie_spaces::workload_from_yaml("page", &text(&files, "finding-1.yaml")).unwrap(), workload(4, 4096));

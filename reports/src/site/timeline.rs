@@ -34,7 +34,7 @@ pub(super) fn timeline(digest: &Digest) -> Vec<Titled> {
             title: "Utilisation".to_owned(),
             caption: format!(
                 "Each dot is an experiment: how near its slowest direction came to what the port does, the larger of its \
-                 shares of bits/s and packets/s. Crosses are the {} findings, where each was first seen. Throughput is \
+                 shares of bits/s and packets/s; those that reduce a finding are faint. Crosses are the {} findings, where each was first seen. Throughput is \
                  low below the line, but for workloads that cannot fill the port.",
                 digest.findings.len()
             ),
@@ -42,7 +42,8 @@ pub(super) fn timeline(digest: &Digest) -> Vec<Titled> {
                 y_label: "share of the port".to_owned(),
                 experiments: digest.points.len() as u64,
                 marks: marks(digest, &values),
-                values,
+                searching: of_purpose(digest, &values, false),
+                reducing: of_purpose(digest, &values, true),
                 is_line: false,
                 limit: Some((LOW_SHARE, format!("{:.0} %", LOW_SHARE * 100.0))),
             }),
@@ -55,7 +56,7 @@ pub(super) fn timeline(digest: &Digest) -> Vec<Titled> {
             slug: format!("timeline-counter-{}", index + 1),
             caption: format!(
                 "The counter {name} of each experiment, the larger of both hosts, as a share of its highest value \
-                 ({} per second). The line stays level while a finding is reduced. Crosses are findings, at what \
+                 ({} per second). Experiments that reduce a finding are faint dots. Crosses are findings, at what \
                  the counter was where each was first seen.",
                 crate::words::si(highest).trim_end()
             ),
@@ -64,7 +65,8 @@ pub(super) fn timeline(digest: &Digest) -> Vec<Titled> {
                 y_label: "share of the highest".to_owned(),
                 experiments: digest.points.len() as u64,
                 marks: marks(digest, &scaled),
-                values: level_while_reducing(digest, &scaled),
+                searching: of_purpose(digest, &scaled, false),
+                reducing: of_purpose(digest, &scaled, true),
                 is_line: true,
                 limit: None,
             }),
@@ -88,16 +90,11 @@ fn marks(digest: &Digest, values: &[(u64, f64)]) -> Vec<(u64, u64, f64)> {
     digest.findings.iter().filter_map(mark).collect()
 }
 
-/// The values of experiments that search; those of experiments that reduce a finding repeat the one before, as in the paper's figure.
-fn level_while_reducing(digest: &Digest, values: &[(u64, f64)]) -> Vec<(u64, f64)> {
-    let mut level = None;
-    let step = |(number, value): &(u64, f64)| {
-        if digest.point(*number).is_some_and(|point| !REDUCING.contains(&point.purpose.as_str())) {
-            level = Some(*value);
-        }
-        Some((*number, level?))
-    };
-    values.iter().filter_map(step).collect()
+/// The values of experiments that reduce a finding, or of all others.
+fn of_purpose(digest: &Digest, values: &[(u64, f64)], reducing: bool) -> Vec<(u64, f64)> {
+    let is_reducing =
+        |number: u64| digest.point(number).is_some_and(|point| REDUCING.contains(&point.purpose.as_str()));
+    values.iter().copied().filter(|(number, _)| is_reducing(*number) == reducing).collect()
 }
 
 /// The counters that stood out most at some finding, with their highest values.
@@ -130,14 +127,16 @@ mod tests {
         assert_eq!(plots.iter().map(|plot| plot.title.as_str()).collect::<Vec<_>>(), ["Utilisation", "cache_miss"]);
         let Plot::Series(series) = &plots[1].plot else { panic!("a series") };
         assert_eq!(series.marks, [(1, 2, 1.0)]);
-        assert_eq!(series.values.len(), 3, "experiments without samples have no counters");
+        assert_eq!(series.searching.len(), 3, "experiments without samples have no counters");
     }
 
     #[test]
-    fn the_line_is_level_while_a_finding_is_reduced() {
+    fn experiments_that_reduce_are_told_from_those_that_search() {
         let mut digest = one_finding();
         digest.points[4].purpose = "mfs".to_owned();
-        assert_eq!(level_while_reducing(&digest, &[(1, 0.1), (2, 1.0), (5, 0.4)]), [(1, 0.1), (2, 1.0), (5, 1.0)]);
+        let values = [(1, 0.1), (2, 1.0), (5, 0.4)];
+        assert_eq!(of_purpose(&digest, &values, true), [(5, 0.4)]);
+        assert_eq!(of_purpose(&digest, &values, false), [(1, 0.1), (2, 1.0)]);
     }
 
     #[test]
