@@ -1,4 +1,4 @@
-//! A campaign's findings as JUnit XML, for CI systems: one failed case for each. No other markup.
+//! A campaign's findings as `junit.xml`, for CI systems: one failed case for each. No other markup.
 
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
 

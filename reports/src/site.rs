@@ -1,4 +1,4 @@
-//! The report of a campaign: a static site, a Markdown summary and JUnit XML. What each page says lives below.
+//! The report of a campaign: a static site, a Markdown summary and `junit.xml`. What each page says lives below.
 
 mod finding;
 mod index;
@@ -33,7 +33,7 @@ pub enum SiteError {
     /// A plot.
     #[error("a plot cannot be drawn: {0}")]
     Plot(String),
-    /// The JUnit document.
+    /// The document `junit.xml`.
     #[error("junit.xml cannot be made")]
     Junit(#[source] quick_junit::SerializeError),
     /// The directory is no place for a site.
@@ -60,7 +60,7 @@ pub enum SiteError {
 /// Makes every file of a campaign's site. Equal campaigns give equal bytes.
 ///
 /// # Errors
-/// A plot or the JUnit document cannot be made.
+/// A plot or `junit.xml` cannot be made.
 pub fn render(digest: &Digest) -> Result<Vec<File>, SiteError> {
     let conclusive = digest.points.iter().filter(|point| point.is_conclusive()).map(|point| &point.workload);
     let coverage = coverage(&digest.space, conclusive);

@@ -263,7 +263,10 @@ impl<'d> Shown<'d> {
             }
         }
         ways.sort_by_key(|(from, to)| (from.index(), to.index()));
-        let share = |mean: &Sample, (from, to)| mean.direction(from, to).map(|rates| utilisation(rates, bounds));
+        let share = |mean: &Sample, (from, to)| {
+            let share = mean.direction(from, to).map(|rates| utilisation(rates, bounds));
+            share.filter(|share| share.is_finite())
+        };
         let group = |way: (Host, Host)| Group {
             name: if way.0 == way.1 { format!("within {}", way.0) } else { format!("{} to {}", way.0, way.1) },
             healthy: healthy.and_then(|mean| share(mean, way)),

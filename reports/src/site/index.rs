@@ -1,5 +1,7 @@
 //! The first page of a site: the campaign, its findings, its course, its coverage. A finding has a page of its own.
 
+use std::fmt::Write as _;
+
 use kelpie_monitor::{Bounds, Verdict};
 use maud::{Markup, html};
 
@@ -79,10 +81,10 @@ fn summary(digest: &Digest, coverage: &Coverage) -> Markup {
 fn bounds(bounds: &Bounds) -> String {
     let mut text = format!("{}bit/s and {}packets/s of a port", words::si(bounds.max_bps), words::si(bounds.max_pps));
     if let Some(seconds) = bounds.base_rtt_seconds {
-        text += &format!("; round trip {:.2} µs", seconds * 1e6);
+        let _ = write!(text, "; round trip {:.2} µs", seconds * 1e6);
     }
     if let Some(max_bps) = bounds.max_pcie_bps {
-        text += &format!("; {}bit/s of the PCIe link", words::si(max_bps));
+        let _ = write!(text, "; {}bit/s of the PCIe link", words::si(max_bps));
     }
     text
 }

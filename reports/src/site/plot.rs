@@ -118,6 +118,7 @@ fn encode(pixels: &[u8]) -> Result<Vec<u8>, png::EncodingError> {
     Ok(bytes)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` is given")]
 fn detail<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) -> String {
     error.to_string()
 }

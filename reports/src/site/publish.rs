@@ -1,6 +1,7 @@
 //! Putting a site where it belongs, whole or not at all. What is in it lives in the other files.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::{File, SiteError};
@@ -13,7 +14,7 @@ use super::{File, SiteError};
 pub fn check_target(out: &Path, replace: bool) -> Result<(), SiteError> {
     let refused = |reason: String| Err(SiteError::Target { path: out.to_owned(), reason });
     let metadata = match fs::metadata(out) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         metadata => metadata.map_err(|source| failed(out, "looking at it", source))?,
     };
     if !metadata.is_dir() {
@@ -61,14 +62,14 @@ pub fn publish(files: &[File], out: &Path, replace: bool) -> Result<(), SiteErro
     }
     let old = beside.path().join("old");
     if exists {
-        fs::rename(&out, &old).map_err(|source| failed(&out, "moving it away", source))?;
+        fs::rename(&out, &old).map_err(|source| not_moved(&out, "moving it away", source))?;
     }
     if let Err(source) = fs::rename(&site, &out) {
         if exists {
             // The first error is the one to tell.
             let _ = fs::rename(&old, &out);
         }
-        return Err(failed(&out, "moving the report there", source));
+        return Err(not_moved(&out, "moving the report there", source));
     }
     Ok(())
 }
@@ -81,6 +82,17 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), SiteError> {
 
 fn failed(path: &Path, operation: &'static str, source: std::io::Error) -> SiteError {
     SiteError::Io { path: path.to_owned(), operation, source }
+}
+
+/// What stopped a move; a directory that something is mounted on stays where it is.
+fn not_moved(path: &Path, operation: &'static str, source: std::io::Error) -> SiteError {
+    match source.kind() {
+        ErrorKind::ResourceBusy | ErrorKind::CrossesDevices => SiteError::Target {
+            path: path.to_owned(),
+            reason: "is mounted there and cannot be replaced; name a directory below it with --out".to_owned(),
+        },
+        _ => failed(path, operation, source),
+    }
 }
 
 /// Every file below `folder` and every empty directory, relative to it.
@@ -113,7 +125,12 @@ fn is_ours(name: &str) -> bool {
     matches!(name, "index.html" | "summary.md" | "junit.xml")
         || of_finding(".html")
         || of_finding(".yaml")
-        || name.strip_prefix("plots/").is_some_and(|plot| plot.ends_with(".png") && !plot.contains('/'))
+        || is_plot(name)
+}
+
+fn is_plot(name: &str) -> bool {
+    let stem = name.strip_prefix("plots/").and_then(|plot| plot.strip_suffix(".png"));
+    stem.is_some_and(|stem| !stem.contains('/'))
 }
 
 #[cfg(test)]

@@ -97,6 +97,16 @@ fn a_campaign_may_be_empty_or_say_nothing() {
 }
 
 #[test]
+fn bounds_of_nothing_are_no_endless_axis() {
+    let mut digest = one_finding();
+    digest.campaign.plan.bounds = kelpie_monitor::Bounds::new(0.0, 0.0);
+    for point in &mut digest.points {
+        point.signals.clear();
+    }
+    assert!(text(&render(&digest).unwrap(), "finding-1.html").contains("none"));
+}
+
+#[test]
 fn a_finding_needs_neither_a_healthy_neighbour_nor_pause_counters_nor_known_evidence() {
     let low = vec![Symptom::LowThroughput];
     let mut digest =
