@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use crate::support::{Bench, SMALL_SPACE};
 
-/// The name of a space file that would be markup where it is not escaped.
-const HOSTILE_NAME: &str = "<img src=x onerror=alert(1)>.yaml";
+/// The name of a space file that would be markup where it is not escaped, and is wider than a phone.
+const HOSTILE_NAME: &str =
+    "<img src=x onerror=alert(1)>wider-than-a-phone-0123456789012345678901234567890123456789012345678901234567890.yaml";
 
 /// A campaign of at most 100 experiments on subsystem F, and its report.
 struct Reported {
