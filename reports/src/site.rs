@@ -1,5 +1,6 @@
 //! The report of a campaign: a static site, a Markdown summary and `junit.xml`. What each page says lives below.
 
+mod edges;
 mod finding;
 mod index;
 mod page;

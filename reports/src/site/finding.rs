@@ -9,6 +9,7 @@ use kelpie_spaces::{Host, workload_to_yaml};
 use maud::{Markup, html};
 
 use super::SiteError;
+use super::edges::edges;
 use super::index::page_title;
 use super::page::{figure, page, wide};
 use super::plot::{Bars, Group, Plot};
@@ -27,6 +28,7 @@ pub(super) struct Shown<'d> {
     witness: Option<&'d Point>,
     neighbour: Option<Neighbour<'d>>,
     plots: Vec<Titled>,
+    edges: Vec<Titled>,
 }
 
 /// Whether the region was pinned around the workload rather than found.
@@ -39,21 +41,20 @@ impl<'d> Shown<'d> {
         let witness = digest.witness(record);
         let neighbour = digest.healthy_neighbour(witness.map_or(&record.workload, |point| &point.workload));
         let evidence = serde_json::from_value(record.evidence.clone()).ok();
-        let mut shown = Self { digest, record, evidence, witness, neighbour, plots: Vec::new() };
+        let mut shown =
+            Self { digest, record, evidence, witness, neighbour, plots: Vec::new(), edges: edges(digest, record) };
         shown.plots = [shown.throughput(), shown.pause()].into_iter().flatten().collect();
         shown
     }
 
-    pub(super) fn into_plots(self) -> Vec<Titled> {
-        self.plots
+    pub(super) fn into_plots(self) -> impl Iterator<Item = Titled> {
+        self.plots.into_iter().chain(self.edges)
     }
 
     pub(super) fn page(&self) -> Result<String, SiteError> {
         let Self { digest, record, .. } = self;
-        let mut figures = Vec::new();
-        for plot in &self.plots {
-            figures.push(figure(plot)?);
-        }
+        let figures = self.plots.iter().map(figure).collect::<Result<Vec<_>, _>>()?;
+        let edges = self.edges.iter().map(figure).collect::<Result<Vec<_>, _>>()?;
         let trail = html! { nav aria-label="Report" { a href="index.html" { (page_title(digest)) } (self.beside()) } };
         let content = html! {
             p {
@@ -71,6 +72,12 @@ impl<'d> Shown<'d> {
                     p { "The subsystem has no pause counters." }
                 }
                 (self.counters())
+            }
+            @if !edges.is_empty() {
+                section aria-labelledby="edges" {
+                    h2 #edges { "Where the symptom ends" }
+                    @for edge in &edges { (edge) }
+                }
             }
             section aria-labelledby="workload" { h2 #workload { "Workload" } (self.workload()) }
         };

@@ -22,10 +22,7 @@ pub(super) fn page_title(digest: &Digest) -> String {
 }
 
 pub(super) fn page(digest: &Digest, coverage: &Coverage, timeline: &[Titled]) -> Result<String, SiteError> {
-    let mut figures = Vec::new();
-    for plot in timeline {
-        figures.push(figure(plot)?);
-    }
+    let figures = timeline.iter().map(figure).collect::<Result<Vec<_>, _>>()?;
     let content = html! {
         section aria-labelledby="summary" {
             h2 #summary { "Summary" }

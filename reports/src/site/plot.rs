@@ -1,6 +1,9 @@
-//! Plots as SVG and PNG, drawn by `plotters` with a font of our own. What is plotted lives in `timeline` and `finding`.
+//! Plots as SVG and PNG, drawn by `plotters` with a font of our own. Each kind of plot is a file below.
 
-use std::ops::Range;
+mod bars;
+mod edge;
+mod series;
+
 use std::sync::Once;
 
 use plotters::coord::Shift;
@@ -9,6 +12,10 @@ use plotters::style::register_font;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::SiteError;
+
+pub(super) use bars::{Bars, Group};
+pub(super) use edge::Edge;
+pub(super) use series::Series;
 
 /// Roboto, reduced to Latin letters. Source: Debian's fonts-roboto-unhinted 20170802; see assets/README.md.
 const FONT: &[u8] = include_bytes!("../../assets/roboto-latin.ttf");
@@ -19,8 +26,8 @@ const FAMILY: &str = "sans-serif";
 /// Units: pixels. Source: our choice, because it fills a page and its text is still read at half the size.
 const SIZE: (u32, u32) = (880, 320);
 
-/// Most points of one series. Source: our choice, because there is not more than one for each pixel.
-const MOST_POINTS: usize = 1600;
+/// Highest share that is drawn. Source: our choice, because what a port does at most is about 1.
+const MOST_SHARE: f64 = 1e6;
 
 /// Each colour below is a name too: the page's style sheet gives it another shade where the page is dark.
 pub(super) mod colour {
@@ -41,39 +48,13 @@ pub(super) enum Plot {
     Series(Series),
     /// A few values side by side.
     Bars(Bars),
+    /// A symptom over one feature.
+    Edge(Edge),
 }
 
-/// Values over the experiments of a campaign, with the findings marked as in Figure 6 of the Collie paper.
-#[derive(Debug)]
-pub(super) struct Series {
-    pub y_label: String,
-    pub experiments: u64,
-    /// Of experiments that search.
-    pub searching: Vec<(u64, f64)>,
-    /// Of experiments that reduce a finding: faint dots.
-    pub reducing: Vec<(u64, f64)>,
-    /// Whether those that search are joined by a line, else they are dots.
-    pub is_line: bool,
-    /// A level that means something, with its name.
-    pub limit: Option<(f64, String)>,
-    /// Finding, experiment, value.
-    pub marks: Vec<(u64, u64, f64)>,
-}
-
-/// Values side by side: a healthy and an anomalous one in each group.
-#[derive(Debug)]
-pub(super) struct Bars {
-    pub y_label: String,
-    pub groups: Vec<Group>,
-    pub limit: (f64, String),
-}
-
-/// The bars of one group, as shares.
-#[derive(Debug)]
-pub(super) struct Group {
-    pub name: String,
-    pub healthy: Option<f64>,
-    pub anomalous: Option<f64>,
+/// Whether a share can be drawn: a database may hold anything, and an axis without end has no ticks.
+fn is_drawable(share: f64) -> bool {
+    (0.0..=MOST_SHARE).contains(&share)
 }
 
 impl Plot {
@@ -103,6 +84,7 @@ impl Plot {
         match self {
             Plot::Series(series) => series.draw(area),
             Plot::Bars(bars) => bars.draw(area),
+            Plot::Edge(edge) => edge.draw(area),
         }
     }
 }
@@ -127,145 +109,10 @@ fn text(size: u32, colour: RGBColor) -> TextStyle<'static> {
     (FAMILY, size).into_font().color(&colour)
 }
 
-impl Series {
-    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<(), String> {
-        let x: Range<u64> = 0..self.experiments.max(1) + 1;
-        let values = self.searching.iter().chain(&self.reducing).map(|(_, value)| *value);
-        let highest = values.fold(1.0, f64::max);
-        let mut chart = ChartBuilder::on(area)
-            .margin(10)
-            .margin_right(64)
-            .x_label_area_size(46)
-            .y_label_area_size(68)
-            .build_cartesian_2d(x, 0.0..highest * 1.08)
-            .map_err(detail)?;
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(colour::GRID)
-            .axis_style(colour::INK)
-            .label_style(text(15, colour::INK))
-            .axis_desc_style(text(16, colour::INK))
-            .x_desc("experiment")
-            .y_desc(self.y_label.as_str())
-            .y_labels(6)
-            .y_label_formatter(&|share| format!("{:.0} %", share * 100.0))
-            .draw()
-            .map_err(detail)?;
-        let dots = |values: &[(u64, f64)], colour: RGBColor| {
-            thinned(values).into_iter().map(move |value| Circle::new(value, 2, colour.filled()))
-        };
-        chart.draw_series(dots(&self.reducing, colour::FAINT)).map_err(detail)?;
-        if self.is_line {
-            // One pixel: thicker lines get spikes at their bends in the PNG.
-            chart.draw_series([PathElement::new(thinned(&self.searching), colour::CALM)]).map_err(detail)?;
-        } else {
-            chart.draw_series(dots(&self.searching, colour::CALM)).map_err(detail)?;
-        }
-        if let Some((level, name)) = &self.limit {
-            let line = PathElement::new([(0, *level), (self.experiments + 1, *level)], colour::LIMIT.stroke_width(2));
-            chart.draw_series([line]).map_err(detail)?;
-            draw_limit_name(area, name, chart.backend_coord(&(self.experiments + 1, *level)))?;
-        }
-        let mut labels: Vec<(i32, i32)> = Vec::new();
-        for (finding, experiment, value) in &self.marks {
-            let at = chart.backend_coord(&(*experiment, *value));
-            area.draw(&Cross::new(at, 5, colour::ALARM.stroke_width(2))).map_err(detail)?;
-            let label = free_place((at.0 + 7, at.1 - 3), &labels);
-            let style = text(16, colour::ALARM).pos(Pos::new(HPos::Left, VPos::Bottom));
-            area.draw(&Text::new(finding.to_string(), label, style)).map_err(detail)?;
-            labels.push(label);
-        }
-        Ok(())
-    }
-}
-
 /// The name of a limit, right of the end of its line.
 fn draw_limit_name<B: DrawingBackend>(area: &DrawingArea<B, Shift>, name: &str, end: (i32, i32)) -> Result<(), String> {
     let style = text(15, colour::LIMIT).pos(Pos::new(HPos::Left, VPos::Center));
     area.draw(&Text::new(name.to_owned(), (end.0 + 6, end.1), style)).map_err(detail)
-}
-
-/// The nearest place at or above this one where a label of two digits covers none that is there already.
-fn free_place(wanted: (i32, i32), labels: &[(i32, i32)]) -> (i32, i32) {
-    let mut place = wanted;
-    while labels.iter().any(|label| (label.0 - place.0).abs() < 20 && (label.1 - place.1).abs() < 14) && place.1 > 28 {
-        place.1 -= 2;
-    }
-    place
-}
-
-/// At most [`MOST_POINTS`] of the values: the lowest and the highest of each stretch, in order.
-fn thinned(values: &[(u64, f64)]) -> Vec<(u64, f64)> {
-    if values.len() <= MOST_POINTS {
-        return values.to_vec();
-    }
-    let stretch = values.len().div_ceil(MOST_POINTS / 2);
-    let by_value = |one: &&(u64, f64), other: &&(u64, f64)| one.1.total_cmp(&other.1);
-    let ends = values.chunks(stretch).flat_map(|chunk| {
-        let mut ends: Vec<(u64, f64)> =
-            [chunk.iter().min_by(by_value), chunk.iter().max_by(by_value)].into_iter().flatten().copied().collect();
-        ends.sort_unstable_by_key(|(experiment, _)| *experiment);
-        ends.dedup();
-        ends
-    });
-    ends.collect()
-}
-
-impl Bars {
-    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<(), String> {
-        let shown = self.groups.iter().flat_map(|group| [group.healthy, group.anomalous]).flatten();
-        let (limit, limit_name) = &self.limit;
-        let highest = shown.fold(*limit, f64::max) * 1.15;
-        let count = self.groups.len().max(1) as f64;
-        let mut chart = ChartBuilder::on(area)
-            .margin(10)
-            .margin_right(64)
-            .margin_bottom(56)
-            .y_label_area_size(76)
-            .build_cartesian_2d(0.0..count, 0.0..highest)
-            .map_err(detail)?;
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .x_labels(0)
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(colour::GRID)
-            .axis_style(colour::INK)
-            .label_style(text(15, colour::INK))
-            .axis_desc_style(text(16, colour::INK))
-            .y_desc(self.y_label.as_str())
-            .y_labels(6)
-            .y_label_formatter(&|share| crate::words::percent(*share))
-            .draw()
-            .map_err(detail)?;
-        let centred = |size, colour| text(size, colour).pos(Pos::new(HPos::Center, VPos::Top));
-        let above = |colour| text(15, colour).pos(Pos::new(HPos::Center, VPos::Bottom));
-        for (index, group) in self.groups.iter().enumerate() {
-            let start = index as f64;
-            let bars = [
-                (0.14, 0.46, group.healthy, "healthy", colour::CALM),
-                (0.54, 0.86, group.anomalous, "anomalous", colour::ALARM),
-            ];
-            for (from, to, value, name, colour) in bars {
-                let foot = chart.backend_coord(&(start + f64::midpoint(from, to), 0.0));
-                area.draw(&Text::new(name, (foot.0, foot.1 + 6), centred(15, colour::INK))).map_err(detail)?;
-                let value_text = value.map_or_else(|| "none".to_owned(), crate::words::percent);
-                let height = value.unwrap_or(0.0);
-                let bar = Rectangle::new([(start + from, 0.0), (start + to, height)], colour.filled());
-                chart.draw_series([bar]).map_err(detail)?;
-                let top = chart.backend_coord(&(start + f64::midpoint(from, to), height));
-                area.draw(&Text::new(value_text, (top.0, top.1 - 4), above(colour::INK))).map_err(detail)?;
-            }
-            let middle = chart.backend_coord(&(start + 0.5, 0.0));
-            area.draw(&Text::new(group.name.clone(), (middle.0, middle.1 + 28), centred(16, colour::INK)))
-                .map_err(detail)?;
-        }
-        let line = PathElement::new([(0.0, *limit), (count, *limit)], colour::LIMIT.stroke_width(2));
-        chart.draw_series([line]).map_err(detail)?;
-        draw_limit_name(area, limit_name, chart.backend_coord(&(count, *limit)))
-    }
 }
 
 #[cfg(test)]
@@ -293,9 +140,37 @@ mod tests {
     }
 
     #[test]
+    fn whatever_a_database_holds_is_no_endless_axis() {
+        let wild = [f64::MAX, f64::INFINITY, f64::NAN, -1.0, 5e-324, 0.5];
+        let values: Vec<(u64, f64)> = (1..).zip(wild).collect();
+        let groups = wild.map(|share| Group { name: String::new(), healthy: Some(share), anomalous: None });
+        let limit = (0.8, String::new());
+        let points = wild.map(|share| (1, share, true));
+        for plot in [
+            series(values, 6),
+            Plot::Bars(Bars { y_label: String::new(), groups: groups.into(), limit: limit.clone() }),
+            Plot::Edge(Edge {
+                feature: kelpie_spaces::Feature::Qps,
+                y_label: String::new(),
+                points: points.into(),
+                bounds: vec![1],
+                limit,
+            }),
+        ] {
+            assert!(plot.svg().unwrap().len() < 20_000);
+            plot.png().unwrap();
+        }
+    }
+
+    #[test]
     fn nothing_can_be_plotted_too() {
         let bars = Plot::Bars(Bars { y_label: String::new(), groups: Vec::new(), limit: (0.8, String::new()) });
-        for plot in [series(Vec::new(), 0), bars] {
+        let edge = |points: Vec<(u64, f64, bool)>, bounds: Vec<u64>| {
+            let feature = kelpie_spaces::Feature::MessageMax;
+            Plot::Edge(Edge { feature, y_label: String::new(), points, bounds, limit: (0.001, String::new()) })
+        };
+        let far = vec![(0, 0.0, false), (u64::MAX, 1.0, true)];
+        for plot in [series(Vec::new(), 0), bars, edge(Vec::new(), Vec::new()), edge(far, vec![0, u64::MAX])] {
             assert!(plot.svg().unwrap().ends_with("</svg>\n"));
             assert!(plot.png().unwrap().starts_with(b"\x89PNG"));
         }
@@ -312,14 +187,5 @@ mod tests {
                 "{red:02X}{green:02X}{blue:02X}"
             );
         }
-    }
-
-    #[test]
-    fn long_campaigns_keep_their_peaks() {
-        let values: Vec<(u64, f64)> = (1..=100_000).map(|n| (n, if n == 50_000 { 9.0 } else { 0.1 })).collect();
-        let thin = thinned(&values);
-        assert!(thin.len() <= MOST_POINTS, "{}", thin.len());
-        assert!(thin.contains(&(50_000, 9.0)));
-        assert!(thin.is_sorted_by_key(|(experiment, _)| *experiment));
     }
 }

@@ -26,6 +26,7 @@ fn a_site_has_a_page_and_a_workload_for_each_finding() {
             "plots/timeline-counter-1.png",
             "plots/finding-1-throughput.png",
             "plots/finding-1-pause.png",
+            "plots/finding-1-qps.png",
         ]
     );
     let index = text(&files, "index.html");
