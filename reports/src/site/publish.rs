@@ -166,11 +166,24 @@ mod tests {
     }
 
     #[test]
+    fn a_site_that_cannot_be_written_whole_leaves_what_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("site");
+        let mut broken = files("two");
+        broken.push(File { name: "index.html/below-a-file".to_owned(), bytes: Vec::new() });
+        assert!(publish(&broken, &out, false).is_err());
+        assert!(left_in(folder.path()).is_empty(), "neither a half site nor a temporary one");
+        publish(&files("one"), &out, false).unwrap();
+        assert!(publish(&broken, &out, true).is_err());
+        assert_eq!(fs::read_to_string(out.join("index.html")).unwrap(), "one");
+        assert_eq!(left_in(folder.path()), ["site"]);
+    }
+
+    #[test]
     fn an_empty_directory_is_taken() {
         let folder = tempfile::tempdir().unwrap();
         publish(&files("one"), folder.path(), false).unwrap();
         assert_eq!(left_in(folder.path()), ["index.html", "plots"]);
-        fs::create_dir_all(folder.path()).unwrap();
     }
 
     #[test]
