@@ -6,7 +6,7 @@ BUDGET ?= 1500
 SHELL := /bin/bash
 CARGO := . scripts/cargo-env.sh && cargo
 
-.PHONY: run test lab setup setup-lab
+.PHONY: run test lab setup setup-lab setup-browser
 
 # A campaign on the simulated subsystem F of the Collie paper.
 run: setup
@@ -14,8 +14,8 @@ run: setup
 	$(CARGO) run --quiet --release -- campaign run --subsystem sim:F --budget $(BUDGET)
 
 # Everything that CI checks, and the lab.
-test: setup setup-lab
-	$(CARGO) xtask ci
+test: setup setup-lab setup-browser
+	export KELPIE_BROWSER=1; $(CARGO) xtask ci
 	scripts/lab-test.sh
 
 # Two guests with Soft-RoCE that stay up; `cargo xtask lab down` ends them.
@@ -28,3 +28,6 @@ setup:
 
 setup-lab:
 	scripts/setup.sh lab
+
+setup-browser:
+	scripts/setup.sh browser

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what building Kelpie (`build`) or its lab (`lab`) needs; does nothing where it is all there.
+# Installs what building Kelpie (`build`), its lab (`lab`) or the tests of its reports (`browser`) needs; does nothing where
+# it is all there.
 set -euo pipefail
 
 # The Rust that Kelpie asks for; rust-version in Cargo.toml.
@@ -9,11 +10,13 @@ rust_needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 build_packages=(build-essential pkg-config cmake python3-minimal libclang-dev libibverbs-dev librdmacm-dev)
 lab_packages=(qemu-system-x86 busybox-static kmod xz-utils binutils iproute2 libibverbs1 ibverbs-providers rdma-core tshark
     perftest)
+browser_packages=(chromium)
 
 case "${1:-}" in
 build) packages=("${build_packages[@]}") ;;
 lab) packages=("${lab_packages[@]}") ;;
-*) echo "usage: scripts/setup.sh build|lab" >&2; exit 2 ;;
+browser) packages=("${browser_packages[@]}") ;;
+*) echo "usage: scripts/setup.sh build|lab|browser" >&2; exit 2 ;;
 esac
 
 fail() { echo "error: $*" >&2; exit 2; }
@@ -49,6 +52,9 @@ else
         command -v cc >/dev/null || fail "no C compiler (cc), and no apt-get to install one; install what your system calls ${packages[*]}"
         pkg-config --exists libibverbs librdmacm 2>/dev/null ||
             echo "note: no libibverbs and librdmacm headers, so real devices are left out; install what your system calls ${packages[*]}"
+    elif [ "$1" = browser ]; then
+        command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
+            fail "the tests of reports need Chromium; install what your system calls ${packages[*]}"
     else
         command -v qemu-system-x86_64 >/dev/null || fail "the lab needs Debian with apt-get; elsewhere install what your system calls ${packages[*]}"
     fi

@@ -83,6 +83,13 @@ pub enum Command {
         kelpie diff 1 1 --db old-firmware.db --against new-firmware.db --json"
     )]
     Diff(DiffArgs),
+    /// Write a campaign as a site to open in a browser, with summaries for CI systems
+    #[command(after_help = "The site needs no network and no server: open DIR/index.html.\n\n\
+        Examples:\n  \
+        kelpie report --out report\n  \
+        kelpie report 3 --out report --force --db campaigns.db\n  \
+        kelpie report --out report --json && cat report/summary.md >> \"$GITHUB_STEP_SUMMARY\"")]
+    Report(ReportArgs),
     /// Serve this host to a controller
     Agent(AgentArgs),
     /// Say what on this host spoils measurements, with the evidence and what mends it
@@ -206,6 +213,21 @@ pub struct ShowArgs {
     /// Add every experiment with its workload, samples and verdict
     #[arg(long)]
     pub experiments: bool,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Campaign [default: the latest]
+    #[arg(value_name = "ID", value_parser = parse_id)]
+    pub id: Option<CampaignId>,
+    /// Directory to write; created where it is missing
+    #[arg(long, short = 'o', value_name = "DIR")]
+    pub out: PathBuf,
+    /// Replace the report that is in DIR
+    #[arg(long)]
+    pub force: bool,
     #[command(flatten)]
     pub database: DatabaseArgs,
 }

@@ -7,6 +7,7 @@ pub mod doctor;
 pub mod findings;
 mod measure;
 mod mfs;
+mod report;
 mod space;
 mod subsystem;
 
@@ -37,6 +38,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Mfs(MfsCommand::List(args)) => mfs::list(args, common),
         Command::Mfs(MfsCommand::Check(args)) => mfs::check(args, common),
         Command::Diff(args) => diff::run(args, common),
+        Command::Report(args) => report::run(args, common),
         Command::Agent(args) => agent::run(args, common),
         Command::Doctor(args) => doctor::run(args, common),
     }

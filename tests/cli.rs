@@ -34,6 +34,7 @@ fn every_command_explains_itself_with_an_example() {
         "diff",
         "space restrict",
         "doctor",
+        "report",
     ] {
         let words: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
         let help = bench.expect(0, &words);

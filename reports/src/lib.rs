@@ -1,13 +1,22 @@
-//! What is kept of campaigns, and how it leaves Kelpie again: the experiment store. No measuring, no searching.
+//! What is kept of campaigns, and how it leaves Kelpie again: the experiment store and reports. No measuring, no searching.
 
 pub mod compare;
+pub mod coverage;
+pub mod digest;
 mod error;
 mod json;
+mod junit;
 mod lock;
 mod open;
 mod records;
+pub mod site;
 mod store;
+mod summary;
+#[cfg(test)]
+mod testing;
+mod words;
 
+pub use digest::Digest;
 pub use error::StoreError;
 pub use lock::CampaignLock;
 pub use records::{

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use futures_util::TryStreamExt;
 use serde::de::DeserializeOwned;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Connection, Row, SqliteConnection};
@@ -300,6 +301,29 @@ impl Store {
             .await
         })?;
         row.map(|row| self.read_experiment(number, &row)).transpose()
+    }
+
+    /// Gives every experiment of a campaign to `visit`, in order, one at a time: a campaign need not fit into memory.
+    ///
+    /// # Errors
+    /// The database cannot be read, or a record does not make sense; what came before it has been visited.
+    pub fn experiments(&mut self, id: CampaignId, mut visit: impl FnMut(Experiment)) -> Result<(), StoreError> {
+        let mut connection = self.connection.take().expect("taken only by drop, and given back below");
+        let outcome = self.runtime.block_on(async {
+            let mut rows = sqlx::query(
+                "SELECT number, purpose, skipped_before, workload, measurement, assessment, attempts, unsupported \
+                 FROM experiment WHERE campaign = ? ORDER BY number",
+            )
+            .bind(id.0)
+            .fetch(&mut connection);
+            let failed = |error| classify(&self.path, "reading the experiments", error);
+            while let Some(row) = rows.try_next().await.map_err(failed)? {
+                visit(self.read_experiment(self.count(&row, "number")?, &row)?);
+            }
+            Ok(())
+        });
+        self.connection = Some(connection);
+        outcome
     }
 
     /// The findings of a campaign, in the order they were made.

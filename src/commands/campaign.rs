@@ -214,6 +214,15 @@ fn latest(store: &mut Store, wanted: impl Fn(&Campaign) -> bool) -> anyhow::Resu
     Ok(store.campaigns()?.into_iter().rev().find(wanted).map(|campaign| campaign.id))
 }
 
+/// The campaign that was named, else the latest.
+pub fn chosen(store: &mut Store, named: Option<CampaignId>) -> anyhow::Result<CampaignId> {
+    match named {
+        Some(id) => Ok(id),
+        None => latest(store, |_| true)?
+            .with_context(|| format!("{}: no campaign yet; `kelpie campaign run` begins one", store.path().display())),
+    }
+}
+
 fn report(store: &mut Store, id: CampaignId, json: bool) -> anyhow::Result<()> {
     if json { print_json(&findings::document(store, id, false)?) } else { print(&findings::text(store, id)?) }
 }
@@ -225,11 +234,7 @@ pub fn show(args: &ShowArgs, common: Common) -> anyhow::Result<ExitCode> {
     }
     let path = args.database.path()?;
     let mut store = Store::open_to_read(&path)?;
-    let id = match args.id {
-        Some(id) => id,
-        None => latest(&mut store, |_| true)?
-            .with_context(|| format!("{}: no campaign yet; `kelpie campaign run` begins one", path.display()))?,
-    };
+    let id = chosen(&mut store, args.id)?;
     if args.experiments {
         print_json(&findings::document(&mut store, id, true)?)?;
     } else {

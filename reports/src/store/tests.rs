@@ -90,9 +90,12 @@ fn what_was_stored_reads_back_equal() {
         (campaign.state, campaign.experiments, campaign.skipped, campaign.findings),
         (CampaignState::Stopped, 3, 2, 1)
     );
-    for experiment in experiments {
-        assert_eq!(store.experiment(id, experiment.number).unwrap(), Some(experiment));
+    for experiment in &experiments {
+        assert_eq!(store.experiment(id, experiment.number).unwrap().as_ref(), Some(experiment));
     }
+    let mut all = Vec::new();
+    store.experiments(id, |experiment| all.push(experiment)).unwrap();
+    assert_eq!(all, experiments);
     assert_eq!(store.experiment(id, 4).unwrap(), None);
     assert_eq!(store.findings(id).unwrap(), [finding(1)]);
     drop(store);

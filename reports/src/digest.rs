@@ -1,0 +1,195 @@
+//! A campaign as a report needs it: its findings, and each experiment with its samples averaged. No words, no markup.
+
+use std::collections::BTreeMap;
+
+use kelpie_monitor::{Bounds, DirectionRates, Sample, Verdict};
+use kelpie_search::Observation;
+use kelpie_spaces::{Feature, Space, SpaceError, Workload};
+
+use crate::error::StoreError;
+use crate::records::{Campaign, CampaignId, Experiment, FindingRecord, Outcome};
+use crate::store::Store;
+
+/// What went wrong while a campaign was read for a report.
+#[derive(Debug, thiserror::Error)]
+pub enum DigestError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The space stored with the campaign.
+    #[error("the space stored with campaign {id}, which Kelpie {version} began, cannot be read")]
+    Space {
+        /// The campaign.
+        id: CampaignId,
+        /// Who began it.
+        version: String,
+        /// Why.
+        #[source]
+        source: Box<SpaceError>,
+    },
+}
+
+/// All that a report says of a campaign.
+#[derive(Debug)]
+pub struct Digest {
+    /// The campaign.
+    pub campaign: Campaign,
+    /// The space that it searched.
+    pub space: Space,
+    /// Its findings, in the order they were made.
+    pub findings: Vec<FindingRecord>,
+    /// Its experiments, in order.
+    pub points: Vec<Point>,
+}
+
+/// How an experiment ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Measured, with this verdict.
+    Judged(Verdict),
+    /// The subsystem cannot express the workload.
+    Unsupported,
+}
+
+/// One experiment, its samples averaged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// Its number in the campaign, from 1.
+    pub number: u64,
+    /// What the search wanted to know.
+    pub purpose: String,
+    /// What was run.
+    pub workload: Workload,
+    /// How it ended.
+    pub ended: Ended,
+    /// The mean of its samples, where it has any.
+    pub mean: Option<Sample>,
+    /// The signals that the search looks at.
+    pub signals: BTreeMap<String, f64>,
+    /// What went wrong on the hardware's side.
+    pub events: Vec<String>,
+}
+
+impl Point {
+    /// An experiment on a subsystem with these bounds.
+    pub fn new(experiment: Experiment, bounds: &Bounds) -> Self {
+        let Experiment { number, purpose, workload, outcome, .. } = experiment;
+        let (ended, mean, signals, events) = match outcome {
+            Outcome::Measured { measurement, assessment, .. } => {
+                let observation = Observation::new(&measurement, assessment, bounds);
+                let ended = Ended::Judged(observation.assessment.verdict);
+                (ended, measurement.mean(), observation.signals, measurement.hardware_events)
+            }
+            Outcome::Unsupported { .. } => (Ended::Unsupported, None, BTreeMap::new(), Vec::new()),
+        };
+        Self { number, purpose, workload, ended, mean, signals, events }
+    }
+
+    /// Whether it says something about its workload.
+    pub fn is_conclusive(&self) -> bool {
+        matches!(self.ended, Ended::Judged(Verdict::Healthy | Verdict::Anomalous))
+    }
+}
+
+/// How near a direction is to what a port does: the larger of its shares of the two bounds, as the symptom looks at it.
+///
+/// Units: 0 to about 1. Source: Collie, section 5.2.
+pub fn utilisation(rates: &DirectionRates, bounds: &Bounds) -> f64 {
+    (rates.wire_bps / bounds.max_bps).max(rates.packets_per_sec / bounds.max_pps)
+}
+
+/// The healthy experiment that a finding is compared with.
+#[derive(Debug)]
+pub struct Neighbour<'d> {
+    /// The experiment.
+    pub point: &'d Point,
+    /// The features in which its workload differs.
+    pub differs: Vec<Feature>,
+}
+
+impl Digest {
+    /// Reads a campaign.
+    ///
+    /// # Errors
+    /// The database cannot be read, there is no such campaign, or it was stored with a space that is none.
+    pub fn read(store: &mut Store, id: CampaignId) -> Result<Self, DigestError> {
+        let campaign = store.campaign(id)?;
+        // Before the experiments: a campaign that is running may add to both, and a finding names its experiment.
+        let findings = store.findings(id)?;
+        let plan = &campaign.plan;
+        let space = Space::from_yaml(&plan.space, &plan.space_source).map_err(|source| DigestError::Space {
+            id,
+            version: plan.kelpie_version.clone(),
+            source: Box::new(source),
+        })?;
+        let mut points = Vec::new();
+        store.experiments(id, |experiment| points.push(Point::new(experiment, &plan.bounds)))?;
+        Ok(Self { campaign, space, findings, points })
+    }
+
+    /// An experiment by its number.
+    pub fn point(&self, number: u64) -> Option<&Point> {
+        let index = usize::try_from(number.checked_sub(1)?).ok()?;
+        self.points.get(index).filter(|point| point.number == number)
+    }
+
+    /// How many experiments ended so.
+    pub fn count(&self, ended: Ended) -> usize {
+        self.points.iter().filter(|point| point.ended == ended).count()
+    }
+
+    /// The experiment that shows a finding: the one of its own, simplified workload, else the one that found it.
+    pub fn witness(&self, finding: &FindingRecord) -> Option<&Point> {
+        let anomalous = |point: &&Point| point.ended == Ended::Judged(Verdict::Anomalous);
+        let own = self.points.iter().filter(anomalous).find(|point| point.workload == finding.workload);
+        own.or_else(|| self.point(finding.found_at))
+    }
+
+    /// The healthy experiment whose workload differs from this one in the fewest features; of several the first.
+    pub fn healthy_neighbour(&self, workload: &Workload) -> Option<Neighbour<'_>> {
+        let healthy = self.points.iter().filter(|point| point.ended == Ended::Judged(Verdict::Healthy));
+        let with_differences = healthy.map(|point| Neighbour { point, differs: differing(workload, &point.workload) });
+        with_differences.min_by_key(|neighbour| neighbour.differs.len())
+    }
+}
+
+fn differing(one: &Workload, other: &Workload) -> Vec<Feature> {
+    Feature::ALL.into_iter().filter(|feature| one.feature(*feature) != other.feature(*feature)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{digest, finding, inconclusive, measured, one_finding, sample, unsupported, workload};
+    use kelpie_monitor::Symptom;
+
+    #[test]
+    fn the_neighbour_is_healthy_and_differs_least() {
+        let digest = one_finding();
+        let neighbour = digest.healthy_neighbour(&digest.findings[0].workload).unwrap();
+        assert_eq!(neighbour.point.number, 5, "experiment 1 differs in the MTU too");
+        assert!(neighbour.differs.contains(&Feature::Qps) && !neighbour.differs.contains(&Feature::Mtu));
+    }
+
+    #[test]
+    fn without_healthy_experiments_there_is_no_neighbour() {
+        let low = vec![Symptom::LowThroughput];
+        let digest = digest(
+            vec![measured(1, workload(4, 1024), sample(0.2, None), low), inconclusive(2), unsupported(3)],
+            vec![finding(1, 1, workload(4, 1024))],
+        );
+        assert!(digest.healthy_neighbour(&digest.findings[0].workload).is_none());
+        assert_eq!(digest.count(Ended::Unsupported), 1);
+        assert_eq!(digest.count(Ended::Judged(Verdict::Inconclusive)), 1);
+        assert!(!digest.points[1].is_conclusive() && !digest.points[2].is_conclusive());
+    }
+
+    #[test]
+    fn a_simplified_workload_is_its_own_witness_where_it_was_measured() {
+        let mut digest = one_finding();
+        assert_eq!(digest.witness(&digest.findings[0]).unwrap().number, 2);
+        digest.findings[0].workload = workload(4, 1024);
+        assert_eq!(digest.witness(&digest.findings[0]).unwrap().number, 2, "the one that found it");
+        assert!(digest.point(0).is_none() && digest.point(6).is_none());
+    }
+}

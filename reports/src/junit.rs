@@ -1,0 +1,64 @@
+//! A campaign's findings as `junit.xml`, for CI systems: one failed case for each. No other markup.
+
+use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
+
+use crate::digest::Digest;
+use crate::words;
+
+/// The document; a campaign without findings is one case that passed.
+pub(crate) fn junit(digest: &Digest) -> Result<String, SerializeError> {
+    let campaign = &digest.campaign;
+    let plan = &campaign.plan;
+    let mut suite = TestSuite::new(format!("{} over {}", plan.subsystem, plan.space));
+    let class = format!("kelpie.campaign-{}", campaign.id);
+    for finding in &digest.findings {
+        let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+        let conditions = words::conditions(&finding.mfs, usize::MAX);
+        status.set_type(words::symptom_name(finding.symptom));
+        status.set_message(format!("{}; {}", words::symptom(finding.symptom), conditions.join("; ")));
+        status.set_description(format!(
+            "found at experiment {}, confidence {:.2}\n{}\n",
+            finding.found_at,
+            finding.confidence,
+            conditions.join("\n")
+        ));
+        let name = format!("finding {}.{} {}", campaign.id, finding.number, words::symptom_name(finding.symptom));
+        let mut case = TestCase::new(name, status);
+        case.set_classname(class.clone());
+        suite.add_test_case(case);
+    }
+    if digest.findings.is_empty() {
+        let mut case =
+            TestCase::new(format!("no finding in {} experiments", campaign.experiments), TestCaseStatus::success());
+        case.set_classname(class);
+        suite.add_test_case(case);
+    }
+    let mut report = Report::new(format!("kelpie campaign {}", campaign.id));
+    report.add_test_suite(suite);
+    report.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{HOSTILE, digest, one_finding};
+
+    #[test]
+    fn each_finding_is_a_failed_case() {
+        let mut digest = one_finding();
+        digest.campaign.plan.subsystem = HOSTILE.to_owned();
+        let text = junit(&digest).unwrap();
+        let report = Report::deserialize_from_str(&text).expect("JUnit reads back");
+        let cases = &report.test_suites[0].test_cases;
+        assert_eq!((report.tests, report.failures, cases.len()), (1, 1, 1), "{text}");
+        assert!(cases[0].name.as_str().contains("finding 1.1 low_throughput"));
+        assert!(!text.contains("<script") && !text.contains('\u{1}'), "{text}");
+    }
+
+    #[test]
+    fn no_finding_is_one_passed_case() {
+        let text = junit(&digest(Vec::new(), Vec::new())).unwrap();
+        let report = Report::deserialize_from_str(&text).expect("JUnit reads back");
+        assert_eq!((report.tests, report.failures), (1, 0), "{text}");
+    }
+}

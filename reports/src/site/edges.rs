@@ -1,0 +1,94 @@
+//! What the plots of a finding's conditions show: the symptom inside and outside of each bound. No drawing.
+
+use kelpie_monitor::verdict::{LOW_SHARE, PAUSE_RATIO};
+use kelpie_monitor::{Symptom, Verdict};
+use kelpie_search::UTILISATION;
+use kelpie_spaces::{Condition, Host, Test};
+
+use super::plot::{Edge, Plot};
+use super::timeline::Titled;
+use crate::digest::{Digest, Ended, Point};
+use crate::records::FindingRecord;
+use crate::words;
+
+/// Conditions of one finding that are plotted. Source: our choice, because regions rarely have more with an order.
+const MOST_EDGES: usize = 4;
+
+/// One plot for each ordered condition that has measured workloads on both of its sides, and of these the first few.
+pub(super) fn edges(digest: &Digest, record: &FindingRecord) -> Vec<Titled> {
+    record.mfs.conditions.iter().filter_map(|condition| edge(digest, record, condition)).take(MOST_EDGES).collect()
+}
+
+fn edge(digest: &Digest, record: &FindingRecord, condition: &Condition) -> Option<Titled> {
+    let Test::Range { min, max } = &condition.test else { return None };
+    let others: Vec<&Condition> = record.mfs.conditions.iter().filter(|other| *other != condition).collect();
+    let alike = digest.points.iter().filter(|point| others.iter().all(|other| other.holds(&point.workload)));
+    let placed = |point: &Point| {
+        let value = point.workload.feature(condition.feature).number()?;
+        Some((value, share(point, record.symptom)?, point.ended == Ended::Judged(Verdict::Anomalous)))
+    };
+    let points: Vec<(u64, f64, bool)> = alike.filter(|point| point.is_conclusive()).filter_map(placed).collect();
+    let inside = |value: &u64| min.is_none_or(|min| *value >= min) && max.is_none_or(|max| *value <= max);
+    let inside_count = points.iter().filter(|(value, ..)| inside(value)).count();
+    if inside_count == 0 || inside_count == points.len() {
+        return None;
+    }
+    let (y_label, limit) = match record.symptom {
+        Symptom::Pause => ("share of the time", (PAUSE_RATIO, words::percent(PAUSE_RATIO))),
+        Symptom::LowThroughput => ("share of the port", (LOW_SHARE, format!("{:.0} %", LOW_SHARE * 100.0))),
+    };
+    let shown = match record.symptom {
+        Symptom::Pause => "the largest of their pause ratios",
+        Symptom::LowThroughput => "how near their slowest direction came to what the port does",
+    };
+    let mut bounds: Vec<u64> = [min, max].into_iter().flatten().copied().collect();
+    bounds.dedup();
+    Some(Titled {
+        slug: format!("finding-{}-{}", record.number, condition.feature.name().replace('_', "-")),
+        title: words::condition(condition),
+        caption: format!(
+            "The {} measured workloads that fulfil the other conditions, and {shown}. Crosses were anomalous, of whatever \
+             symptom, circles healthy; the upright lines are the condition.",
+            points.len()
+        ),
+        plot: Plot::Edge(Edge { feature: condition.feature, y_label: y_label.to_owned(), points, bounds, limit }),
+    })
+}
+
+/// What the symptom goes by.
+fn share(point: &Point, symptom: Symptom) -> Option<f64> {
+    match symptom {
+        Symptom::LowThroughput => point.signals.get(UTILISATION).copied(),
+        Symptom::Pause => {
+            let pause = point.mean.as_ref()?.pause.as_ref()?;
+            Host::BOTH.iter().flat_map(|host| [pause.get(*host).tx, pause.get(*host).rx]).max_by(f64::total_cmp)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::one_finding;
+
+    #[test]
+    fn both_sides_of_a_bound_are_shown_and_one_side_is_not_enough() {
+        let mut digest = one_finding();
+        let plots = edges(&digest, &digest.findings[0]);
+        assert_eq!(plots.len(), 1);
+        assert_eq!(plots[0].slug, "finding-1-qps");
+        let Plot::Edge(edge) = &plots[0].plot else { panic!("an edge") };
+        let places: Vec<(u64, bool)> = edge.points.iter().map(|(value, _, anomalous)| (*value, *anomalous)).collect();
+        assert_eq!(places, [(1, false), (4, true), (2, false)], "neither inconclusive nor unsupported ones");
+        assert_eq!(edge.bounds, [3]);
+        digest.points.truncate(1);
+        assert!(edges(&digest, &digest.findings[0]).is_empty());
+    }
+
+    #[test]
+    fn a_pause_goes_by_the_largest_ratio() {
+        let digest = one_finding();
+        assert_eq!(share(&digest.points[1], Symptom::Pause), Some(0.2));
+        assert_eq!(share(&digest.points[2], Symptom::Pause), None);
+    }
+}

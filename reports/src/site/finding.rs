@@ -1,0 +1,332 @@
+//! The page of one finding: conditions, cures, the anomalous workload beside a healthy one. No judgement of its own.
+
+use std::collections::BTreeSet;
+
+use kelpie_monitor::verdict::{LOW_SHARE, PAUSE_RATIO};
+use kelpie_monitor::{Bounds, Sample};
+use kelpie_search::{Cure, Evidence};
+use kelpie_spaces::{Host, workload_to_yaml};
+use maud::{Markup, html};
+
+use super::SiteError;
+use super::edges::edges;
+use super::index::page_title;
+use super::page::{figure, page, wide};
+use super::plot::{Bars, Group, Plot};
+use super::timeline::Titled;
+use crate::digest::{Digest, Neighbour, Point, utilisation};
+use crate::records::FindingRecord;
+use crate::words;
+
+/// A finding with what its page shows.
+#[derive(Debug)]
+pub(super) struct Shown<'d> {
+    digest: &'d Digest,
+    record: &'d FindingRecord,
+    /// `None` where it was stored by a version of Kelpie that kept something else.
+    evidence: Option<Evidence>,
+    witness: Option<&'d Point>,
+    neighbour: Option<Neighbour<'d>>,
+    plots: Vec<Titled>,
+    edges: Vec<Titled>,
+}
+
+/// Whether the region was pinned around the workload rather than found.
+pub(super) fn is_pinned(record: &FindingRecord) -> bool {
+    record.evidence["narrowed"] == true
+}
+
+impl<'d> Shown<'d> {
+    pub(super) fn new(digest: &'d Digest, record: &'d FindingRecord) -> Self {
+        let witness = digest.witness(record);
+        let neighbour = digest.healthy_neighbour(witness.map_or(&record.workload, |point| &point.workload));
+        let evidence = serde_json::from_value(record.evidence.clone()).ok();
+        let mut shown =
+            Self { digest, record, evidence, witness, neighbour, plots: Vec::new(), edges: edges(digest, record) };
+        shown.plots = [shown.throughput(), shown.pause()].into_iter().flatten().collect();
+        shown
+    }
+
+    pub(super) fn into_plots(self) -> impl Iterator<Item = Titled> {
+        self.plots.into_iter().chain(self.edges)
+    }
+
+    pub(super) fn page(&self) -> Result<String, SiteError> {
+        let Self { digest, record, .. } = self;
+        let figures = self.plots.iter().map(figure).collect::<Result<Vec<_>, _>>()?;
+        let edges = self.edges.iter().map(figure).collect::<Result<Vec<_>, _>>()?;
+        let trail = html! { nav aria-label="Report" { a href="index.html" { (page_title(digest)) } (self.beside()) } };
+        let content = html! {
+            p {
+                span.badge.alarm { (words::symptom_name(record.symptom)) }
+                " This is " (words::symptom(record.symptom)) "."
+            }
+            section aria-labelledby="conditions" { h2 #conditions { "Conditions" } (self.conditions()) }
+            section aria-labelledby="cures" { h2 #cures { "How to avoid it" } (self.cures()) }
+            section aria-labelledby="how" { h2 #how { "How it was found" } (self.how()) }
+            section aria-labelledby="compared" {
+                h2 #compared { "Beside a healthy workload" }
+                (self.compared())
+                @for figure in &figures { (figure) }
+                @if self.witness.is_some_and(|point| point.mean.as_ref().is_some_and(|mean| mean.pause.is_none())) {
+                    p { "The subsystem has no pause counters." }
+                }
+                (self.counters())
+            }
+            @if !edges.is_empty() {
+                section aria-labelledby="edges" {
+                    h2 #edges { "Where the symptom ends" }
+                    @for edge in &edges { (edge) }
+                }
+            }
+            section aria-labelledby="workload" { h2 #workload { "Workload" } (self.workload()) }
+        };
+        let title =
+            format!("Finding {}.{}: {}", digest.campaign.id, record.number, words::symptom_name(record.symptom));
+        Ok(page(&title, &trail, &content))
+    }
+
+    fn beside(&self) -> Markup {
+        let number = self.record.number;
+        let link = |number: u64, words: &str| html! { " · " a href={ "finding-" (number) ".html" } { (words) } };
+        html! {
+            @if number > 1 { (link(number - 1, "Finding before")) }
+            @if number < self.digest.findings.len() as u64 { (link(number + 1, "Next finding")) }
+        }
+    }
+
+    fn conditions(&self) -> Markup {
+        let conditions = &self.record.mfs.conditions;
+        html! {
+            @if conditions.is_empty() {
+                p { "Any workload of the space shows it." }
+            } @else {
+                p { "A workload that fulfils all of these shows the symptom:" }
+                ul.plain { @for condition in conditions { li { (words::condition(condition)) " " code.soft { (condition.feature) } } } }
+            }
+            p {
+                "Confidence " (format!("{:.2}", self.record.confidence))
+                ": with 95 % certainty at least this share of such workloads shows it."
+                @if is_pinned(self.record) {
+                    " " span.badge { "pinned" } " The conditions are held close to the workload, because the limit of experiments for \
+                    one finding was reached or the budget nearly spent: a wider region may show it too."
+                }
+            }
+        }
+    }
+
+    fn cures(&self) -> Markup {
+        let Some(evidence) = &self.evidence else {
+            return html! { p { "What breaking a condition does was not stored." } };
+        };
+        let row = |cure: &Cure| {
+            let advice = words::cure(&cure.condition).unwrap_or_else(|| words::condition(&cure.condition));
+            let (class, outcome) = match cure.cured {
+                Some(true) => ("badge calm", "cures it"),
+                Some(false) => ("badge alarm", "does not cure it alone"),
+                None => ("badge", "cannot be changed alone; not tried"),
+            };
+            html! { li { (advice) " " span class=(class) { (outcome) } } }
+        };
+        html! {
+            @if evidence.cures.is_empty() {
+                p {
+                    "No condition was broken on its own. " code { "kelpie mfs check" } " names the nearest workload outside \
+                    every finding."
+                }
+            } @else {
+                p { "Each was tried on the workload below, with nothing else changed:" }
+                ul.plain { @for cure in &evidence.cures { (row(cure)) } }
+            }
+        }
+    }
+
+    fn how(&self) -> Markup {
+        let Self { record, digest, evidence, .. } = self;
+        let purpose = digest.point(record.found_at).map(|point| point.purpose.as_str());
+        html! {
+            dl.facts {
+                dt { "Found at" }
+                dd {
+                    "experiment " (record.found_at) " of " (digest.points.len())
+                    @if let Some(purpose) = purpose { " (asked to: " (purpose) ")" }
+                }
+                dt { "Reduced in" } dd { (record.experiments_for_mfs) " experiments" }
+                @if let Some(evidence) = evidence {
+                    dt { "Validated" }
+                    dd {
+                        (evidence.validated) " random workloads inside the conditions, of which "
+                        (evidence.healthy_inside) " were healthy"
+                    }
+                    @if !evidence.symptoms.is_empty() {
+                        dt { "Symptoms" }
+                        dd { (evidence.symptoms.iter().map(|one| words::symptom_name(*one)).collect::<Vec<_>>().join(", ")) }
+                    }
+                }
+                @if let Some(events) = self.witness.map(|point| &point.events).filter(|events| !events.is_empty()) {
+                    dt { "Hardware" } dd { ul.plain { @for event in events { li { (event) } } } }
+                }
+            }
+        }
+    }
+
+    fn compared(&self) -> Markup {
+        let Some(witness) = self.witness else {
+            return html! { p { "The experiment of this finding is not in the database." } };
+        };
+        let Some(neighbour) = &self.neighbour else {
+            return html! { p { "No workload of this campaign was healthy, so there is none to compare with." } };
+        };
+        let table = html! {
+            table {
+                caption #features-caption { "The features in which the two workloads differ." }
+                thead { tr { th scope="col" { "Feature" } th scope="col" { "Healthy" } th scope="col" { "Anomalous" } } }
+                tbody {
+                    @for feature in &neighbour.differs {
+                        tr {
+                            th scope="row" { (words::feature(*feature)) }
+                            td { (words::value(*feature, &neighbour.point.workload.feature(*feature))) }
+                            td { (words::value(*feature, &witness.workload.feature(*feature))) }
+                        }
+                    }
+                }
+            }
+        };
+        html! {
+            p {
+                "Anomalous is experiment " (witness.number) ". Of the healthy ones experiment " (neighbour.point.number)
+                " is nearest: its workload differs in " (neighbour.differs.len())
+                @if neighbour.differs.len() == 1 { " feature." } @else { " features." }
+            }
+            @if !neighbour.differs.is_empty() { (wide("features-caption", &table)) }
+        }
+    }
+
+    fn counters(&self) -> Markup {
+        let healthy = self.neighbour.as_ref().and_then(|neighbour| neighbour.point.mean.as_ref());
+        let anomalous = self.witness.and_then(|point| point.mean.as_ref());
+        let rows = counter_rows(healthy, anomalous);
+        if rows.is_empty() {
+            return html! { p { "No counter is other than 0." } };
+        }
+        let cell = |value: Option<f64>| {
+            html! {
+                td.figure data-value=(value.unwrap_or(-1.0)) { @if let Some(value) = value { (words::si(value).trim_end()) } @else { "–" } }
+            }
+        };
+        let table = html! {
+            table.sortable {
+                caption #counters-caption { "Counters per second, the mean of the samples; those at 0 in both are left out." }
+                thead {
+                    tr {
+                        th scope="col" { "Counter" }
+                        th scope="col" { "Host" }
+                        th.figure scope="col" data-number { "Healthy" }
+                        th.figure scope="col" data-number { "Anomalous" }
+                    }
+                }
+                tbody {
+                    @for (name, host, healthy, anomalous) in rows {
+                        tr { th scope="row" { code { (name) } } td { (host) } (cell(healthy)) (cell(anomalous)) }
+                    }
+                }
+            }
+        };
+        html! { h3 { "Counters" } (wide("counters-caption", &table)) }
+    }
+
+    fn workload(&self) -> Markup {
+        let name = format!("finding-{}.yaml", self.record.number);
+        html! {
+            p {
+                "As a file: " a href=(name) { (name) } ". " code { "kelpie measure " (name) " --subsystem …" } " runs it."
+            }
+            pre tabindex="0" role="region" aria-label="Workload as YAML" { code { (workload_to_yaml(&self.record.workload)) } }
+        }
+    }
+
+    fn titled(&self, kind: &str, title: &str, caption: &str, bars: Bars) -> Titled {
+        Titled {
+            slug: format!("finding-{}-{kind}", self.record.number),
+            title: title.to_owned(),
+            caption: caption.to_owned(),
+            plot: Plot::Bars(bars),
+        }
+    }
+
+    /// The mean of the anomalous experiment, and of the healthy one where there is one.
+    fn means(&self) -> Option<(Option<&Sample>, &Sample)> {
+        let healthy = self.neighbour.as_ref().and_then(|neighbour| neighbour.point.mean.as_ref());
+        Some((healthy, self.witness?.mean.as_ref()?))
+    }
+
+    fn throughput(&self) -> Option<Titled> {
+        let (healthy, anomalous) = self.means()?;
+        let bounds: &Bounds = &self.digest.campaign.plan.bounds;
+        let mut ways: Vec<(Host, Host)> = Vec::new();
+        for rates in [Some(anomalous), healthy].into_iter().flatten().flat_map(|mean| &mean.directions) {
+            if !ways.contains(&(rates.from, rates.to)) {
+                ways.push((rates.from, rates.to));
+            }
+        }
+        ways.sort_by_key(|(from, to)| (from.index(), to.index()));
+        let share = |mean: &Sample, (from, to)| {
+            let share = mean.direction(from, to).map(|rates| utilisation(rates, bounds));
+            share.filter(|share| share.is_finite())
+        };
+        let group = |way: (Host, Host)| Group {
+            name: if way.0 == way.1 { format!("within {}", way.0) } else { format!("{} to {}", way.0, way.1) },
+            healthy: healthy.and_then(|mean| share(mean, way)),
+            anomalous: share(anomalous, way),
+        };
+        let bars = Bars {
+            y_label: "share of the port".to_owned(),
+            groups: ways.into_iter().map(group).collect(),
+            limit: (LOW_SHARE, format!("{:.0} %", LOW_SHARE * 100.0)),
+        };
+        let caption = "How near each direction came to what the port does, the larger of its shares of bits/s and packets/s. \
+                       Below the line throughput is low, but for traffic within a host, which crosses no port.";
+        (!bars.groups.is_empty()).then(|| self.titled("throughput", "Throughput", caption, bars))
+    }
+
+    fn pause(&self) -> Option<Titled> {
+        let (healthy, anomalous) = self.means()?;
+        let ratios = |mean: &Sample, host: Host| mean.pause.as_ref().map(|pause| *pause.get(host));
+        anomalous.pause.as_ref()?;
+        let groups = Host::BOTH.iter().flat_map(|host| {
+            let (well, ill) = (healthy.and_then(|mean| ratios(mean, *host)), ratios(anomalous, *host));
+            [
+                Group { name: format!("sent by {host}"), healthy: well.map(|r| r.tx), anomalous: ill.map(|r| r.tx) },
+                Group {
+                    name: format!("received by {host}"),
+                    healthy: well.map(|r| r.rx),
+                    anomalous: ill.map(|r| r.rx),
+                },
+            ]
+        });
+        let bars = Bars {
+            y_label: "share of the time".to_owned(),
+            groups: groups.collect(),
+            limit: (PAUSE_RATIO, words::percent(PAUSE_RATIO)),
+        };
+        let caption = "Share of the time in which pause frames held a port, by the frames that each host sent and received. \
+                       Above the line there is a pause symptom.";
+        Some(self.titled("pause", "Pause", caption, bars))
+    }
+}
+
+/// Name, host, healthy and anomalous value of every counter that is other than 0 in one of them.
+fn counter_rows<'s>(
+    healthy: Option<&'s Sample>,
+    anomalous: Option<&'s Sample>,
+) -> Vec<(&'s str, Host, Option<f64>, Option<f64>)> {
+    let both = [healthy, anomalous];
+    let names =
+        both.iter().flatten().flat_map(|mean| Host::BOTH.iter().flat_map(|host| mean.counters.get(*host).keys()));
+    let names: BTreeSet<&'s String> = names.collect();
+    let value = |mean: Option<&Sample>, host: Host, name: &String| mean?.counters.get(host).get(name).copied();
+    let rows = names.into_iter().flat_map(|name| {
+        Host::BOTH.map(|host| (name.as_str(), host, value(healthy, host, name), value(anomalous, host, name)))
+    });
+    rows.filter(|(_, _, well, ill)| [well, ill].into_iter().flatten().any(|value| *value != 0.0)).collect()
+}

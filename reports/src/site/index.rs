@@ -1,0 +1,176 @@
+//! The first page of a site: the campaign, its findings, its course, its coverage. A finding has a page of its own.
+
+use std::fmt::Write as _;
+
+use kelpie_monitor::{Bounds, Verdict};
+use maud::{Markup, html};
+
+use super::SiteError;
+use super::finding::is_pinned;
+use super::page::{self, figure, wide};
+use super::timeline::Titled;
+use crate::coverage::{Coverage, FeatureCoverage};
+use crate::digest::{Digest, Ended};
+use crate::words;
+
+/// Values named of those that were not measured. Source: our choice, because more make a row higher than a phone.
+const NAMED: usize = 8;
+
+pub(super) fn page_title(digest: &Digest) -> String {
+    let plan = &digest.campaign.plan;
+    format!("Campaign {}: {} over {}", digest.campaign.id, plan.subsystem, plan.space)
+}
+
+pub(super) fn page(digest: &Digest, coverage: &Coverage, timeline: &[Titled]) -> Result<String, SiteError> {
+    let figures = timeline.iter().map(figure).collect::<Result<Vec<_>, _>>()?;
+    let content = html! {
+        section aria-labelledby="summary" {
+            h2 #summary { "Summary" }
+            (summary(digest, coverage))
+            ul.inline {
+                li { a href="summary.md" { "Summary as Markdown" } }
+                li { a href="junit.xml" { "Findings as JUnit XML" } }
+            }
+        }
+        section aria-labelledby="findings" {
+            h2 #findings { "Findings" }
+            (findings(digest))
+        }
+        section aria-labelledby="course" {
+            h2 #course { "Course of the search" }
+            @if figures.is_empty() { p { "No experiment has samples, so there is nothing to plot." } }
+            @for figure in &figures { (figure) }
+        }
+        section aria-labelledby="coverage" {
+            h2 #coverage { "Coverage of the space" }
+            (coverage_table(coverage))
+        }
+    };
+    Ok(page::page(&page_title(digest), &html! { p.soft { "Kelpie report" } }, &content))
+}
+
+fn summary(digest: &Digest, coverage: &Coverage) -> Markup {
+    let campaign = &digest.campaign;
+    let plan = &campaign.plan;
+    let counts = [Verdict::Healthy, Verdict::Anomalous, Verdict::Inconclusive].map(Ended::Judged);
+    let counts: Vec<String> = counts
+        .into_iter()
+        .chain([Ended::Unsupported])
+        .map(|ended| format!("{} {}", digest.count(ended), words::ended(ended)))
+        .collect();
+    html! {
+        dl.facts {
+            dt { "Subsystem" } dd { (plan.subsystem) }
+            dt { "Space" } dd { (plan.space) }
+            dt { "Search" } dd { (plan.algorithm) " by " (plan.signal) " signals, seed " (plan.seed) }
+            dt { "Experiments" } dd { (digest.points.len()) ": " (counts.join(", ")) }
+            dt { "Budget" } dd { @if let Some(budget) = plan.budget { (budget) } @else { "none" } }
+            dt { "Skipped" } dd { (campaign.skipped) " workloads that a finding explains" }
+            dt { "Findings" } dd { (digest.findings.len()) }
+            dt { "State" } dd { (campaign.state) }
+            dt { "Coverage" } dd { (words::percent(coverage.pair_share())) " of the pairs of feature values" }
+            dt { "Bounds" } dd { (bounds(&plan.bounds)) }
+            dt { "Begun by" } dd { "Kelpie " (plan.kelpie_version) }
+        }
+    }
+}
+
+fn bounds(bounds: &Bounds) -> String {
+    let mut text = format!("{}bit/s and {}packets/s of a port", words::si(bounds.max_bps), words::si(bounds.max_pps));
+    if let Some(seconds) = bounds.base_rtt_seconds {
+        let _ = write!(text, "; round trip {:.2} µs", seconds * 1e6);
+    }
+    if let Some(max_bps) = bounds.max_pcie_bps {
+        let _ = write!(text, "; {}bit/s of the PCIe link", words::si(max_bps));
+    }
+    text
+}
+
+fn findings(digest: &Digest) -> Markup {
+    if digest.findings.is_empty() {
+        return html! { p { "No finding in " (digest.points.len()) " experiments." } };
+    }
+    let table = html! {
+        table.sortable {
+            caption #findings-caption { "Findings, in the order they were made; a heading sorts by its column." }
+            thead {
+                tr {
+                    th scope="col" data-number { "Finding" }
+                    th scope="col" { "Symptom" }
+                    th scope="col" { "Conditions" }
+                    th.figure scope="col" data-number { "Confidence" }
+                    th.figure scope="col" data-number { "Found at" }
+                    th.figure scope="col" data-number { "Reduced in" }
+                }
+            }
+            tbody {
+                @for finding in &digest.findings {
+                    tr {
+                        th scope="row" data-value=(finding.number) {
+                            a href={ "finding-" (finding.number) ".html" } { (digest.campaign.id) "." (finding.number) }
+                        }
+                        td { (words::symptom_name(finding.symptom)) }
+                        td {
+                            ul.cell {
+                                @for words in words::conditions(&finding.mfs, words::MOST_CONDITIONS) { li { (words) } }
+                            }
+                            @if is_pinned(finding) { span.badge { "pinned" } }
+                        }
+                        td.figure data-value=(finding.confidence) { (format!("{:.2}", finding.confidence)) }
+                        td.figure data-value=(finding.found_at) { (finding.found_at) }
+                        td.figure data-value=(finding.experiments_for_mfs) { (finding.experiments_for_mfs) }
+                    }
+                }
+            }
+        }
+    };
+    wide("findings-caption", &table)
+}
+
+fn coverage_table(coverage: &Coverage) -> Markup {
+    let share = |row: &FeatureCoverage| row.seen as f64 / row.values().max(1) as f64;
+    let table = html! {
+        table.sortable {
+            caption #coverage-caption { "Of each feature, the values that were measured with a verdict." }
+            thead {
+                tr {
+                    th scope="col" { "Feature" }
+                    th.figure scope="col" data-number { "Values" }
+                    th scope="col" data-number { "Measured" }
+                    th scope="col" { "Not measured" }
+                }
+            }
+            tbody {
+                @for row in &coverage.features {
+                    tr {
+                        th scope="row" { (words::feature(row.feature)) }
+                        td.figure data-value=(row.values()) { (row.values()) }
+                        td.figure data-value=(share(row)) {
+                            span.share aria-hidden="true" {
+                                span style={ "width:" (format!("{:.1}", share(row) * 100.0)) "%" } {}
+                            }
+                            (words::percent(share(row)))
+                        }
+                        td { (missing(row)) }
+                    }
+                }
+            }
+        }
+    };
+    html! {
+        p {
+            (coverage.pairs_seen) " of " (coverage.pairs) " pairs of feature values were measured in one workload ("
+            (words::percent(coverage.pair_share())) "). The rules of verbs forbid some pairs, such as UD with WRITE, so no \
+            campaign reaches 100 %: the figure is for comparing campaigns over one space."
+        }
+        (wide("coverage-caption", &table))
+    }
+}
+
+fn missing(row: &FeatureCoverage) -> String {
+    let mut named: Vec<String> = row.missing.iter().take(NAMED).map(|value| words::value(row.feature, value)).collect();
+    if row.missing.len() > NAMED {
+        named.push(format!("{} more", row.missing.len() - NAMED));
+    }
+    if named.is_empty() { "–".to_owned() } else { named.join(", ") }
+}

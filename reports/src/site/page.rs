@@ -1,0 +1,70 @@
+//! What all pages of a site share: the frame around them, plots, tables that scroll. No content of their own.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest as _, Sha256};
+
+use super::SiteError;
+use super::timeline::Titled;
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("sort.js");
+
+/// A page with this title; `trail` stands above it.
+pub(super) fn page(title: &str, trail: &Markup, content: &Markup) -> String {
+    // Nothing is loaded from anywhere, and no script runs but the one below, whatever a name or a workload holds.
+    let policy = format!(
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
+        STANDARD.encode(Sha256::digest(SCRIPT))
+    );
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="generator" content={ "Kelpie " (env!("CARGO_PKG_VERSION")) };
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                a.skip href="#main" { "Skip to the content" }
+                header { (trail) }
+                main #main tabindex="-1" {
+                    h1 { (title) }
+                    (content)
+                }
+                footer { "Made by Kelpie " (env!("CARGO_PKG_VERSION")) "." }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+/// Where a plot's PNG is in the site.
+pub(super) fn png_name(plot: &Titled) -> String {
+    format!("plots/{}.png", plot.slug)
+}
+
+/// A plot with its caption, and the same as a PNG.
+pub(super) fn figure(plot: &Titled) -> Result<Markup, SiteError> {
+    let svg = plot.plot.svg()?;
+    Ok(html! {
+        figure {
+            // Too wide for a phone, where it is scrolled, by keyboard too.
+            div.plot tabindex="0" role="img" aria-label={ (plot.title) ". " (plot.caption) } { (PreEscaped(svg)) }
+            figcaption {
+                strong { (plot.title) ". " } (plot.caption) " "
+                a href=(png_name(plot)) { "As PNG" } "."
+            }
+        }
+    })
+}
+
+/// A table that scrolls in a box of its own where it is too wide; `id` names its caption.
+pub(super) fn wide(id: &str, table: &Markup) -> Markup {
+    html! { div.scroll tabindex="0" role="region" aria-labelledby=(id) { (table) } }
+}

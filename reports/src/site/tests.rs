@@ -1,0 +1,128 @@
+//! Tests of whole sites: hostile text, and campaigns in which something is missing.
+
+use super::*;
+use crate::digest::Point;
+use crate::testing::{HOSTILE, digest, finding, inconclusive, measured, one_finding, sample, unsupported, workload};
+use kelpie_monitor::Symptom;
+
+fn text(files: &[File], name: &str) -> String {
+    let file = files.iter().find(|file| file.name == name).unwrap_or_else(|| panic!("no {name}"));
+    String::from_utf8(file.bytes.clone()).unwrap()
+}
+
+#[test]
+fn a_site_has_a_page_and_a_workload_for_each_finding() {
+    let files = render(&one_finding()).unwrap();
+    let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "index.html",
+            "summary.md",
+            "junit.xml",
+            "finding-1.html",
+            "finding-1.yaml",
+            "plots/timeline-utilisation.png",
+            "plots/timeline-counter-1.png",
+            "plots/finding-1-throughput.png",
+            "plots/finding-1-pause.png",
+            "plots/finding-1-qps.png",
+        ]
+    );
+    let index = text(&files, "index.html");
+    for expected in [
+        "5: 2 healthy, 1 anomalous, 1 inconclusive, 1 unsupported",
+        "href=\"finding-1.html\"",
+        "QPs of one flow: at least 3",
+        "200.0 Gbit/s",
+        "<html lang=\"en\">",
+        "pinned",
+    ] {
+        assert!(index.contains(expected), "{expected}");
+    }
+    let page = text(&files, "finding-1.html");
+    for expected in [
+        "Of the healthy ones experiment 5 is nearest: its workload differs in 3 features.",
+        "keep QPs of one flow below 3",
+        "cures it",
+        "<code>cache_miss</code>",
+        "30.0 %",
+    ] {
+        assert!(page.contains(expected), "{expected}");
+    }
+    assert_eq!(kelpie_spaces::workload_from_yaml("page", &text(&files, "finding-1.yaml")).unwrap(), workload(4, 4096));
+}
+
+#[test]
+fn equal_campaigns_give_equal_bytes() {
+    assert_eq!(render(&one_finding()).unwrap(), render(&one_finding()).unwrap());
+}
+
+#[test]
+fn hostile_text_is_shown_as_text() {
+    let mut digest = one_finding();
+    let plan = &mut digest.campaign.plan;
+    for name in [&mut plan.subsystem, &mut plan.space, &mut plan.algorithm, &mut plan.signal, &mut plan.kelpie_version]
+    {
+        HOSTILE.clone_into(name);
+    }
+    let evidence = digest.findings[0].evidence.clone();
+    let point: &mut Point = &mut digest.points[1];
+    point.events.push(HOSTILE.to_owned());
+    HOSTILE.clone_into(&mut point.purpose);
+    point.signals.insert(HOSTILE.to_owned(), 1.0);
+    point.mean.as_mut().unwrap().counters.a.insert(HOSTILE.to_owned(), 1.0);
+    digest.findings[0].mfs.conditions.push(kelpie_spaces::Condition {
+        feature: kelpie_spaces::Feature::Opcode,
+        test: kelpie_spaces::Test::In(vec![HOSTILE.to_owned()]),
+    });
+    digest.findings[0].evidence = evidence;
+    let files = render(&digest).unwrap();
+    for name in ["index.html", "finding-1.html"] {
+        let page = text(&files, name);
+        assert!(page.contains("&lt;script&gt;alert(1)"), "{name} shows it");
+        assert!(!page.contains("<script>alert") && !page.contains("<img"), "{name}");
+        assert_eq!(page.matches("<script").count(), 1, "{name} has only its own script");
+    }
+    assert!(files.iter().all(|file| file.name.bytes().all(|c| c.is_ascii_alphanumeric() || b"./-".contains(&c))));
+}
+
+#[test]
+fn a_campaign_may_be_empty_or_say_nothing() {
+    for experiments in [Vec::new(), vec![inconclusive(1), unsupported(2)]] {
+        let files = render(&digest(experiments, Vec::new())).unwrap();
+        let index = text(&files, "index.html");
+        assert!(index.contains("No finding in") && index.contains("nothing to plot"), "{index}");
+        assert_eq!(files.len(), 3);
+    }
+}
+
+#[test]
+fn bounds_of_nothing_are_no_endless_axis() {
+    let mut digest = one_finding();
+    digest.campaign.plan.bounds = kelpie_monitor::Bounds::new(0.0, 0.0);
+    for point in &mut digest.points {
+        point.signals.clear();
+    }
+    assert!(text(&render(&digest).unwrap(), "finding-1.html").contains("none"));
+}
+
+#[test]
+fn a_finding_needs_neither_a_healthy_neighbour_nor_pause_counters_nor_known_evidence() {
+    let low = vec![Symptom::LowThroughput];
+    let mut digest =
+        digest(vec![measured(1, workload(4, 1024), sample(0.2, None), low)], vec![finding(1, 1, workload(4, 1024))]);
+    digest.findings[0].evidence = serde_json::json!({"of": "another version"});
+    digest.findings[0].mfs.conditions.clear();
+    let files = render(&digest).unwrap();
+    let page = text(&files, "finding-1.html");
+    for expected in [
+        "No workload of this campaign was healthy",
+        "no pause counters",
+        "was not stored",
+        "Any workload of the space shows it",
+    ] {
+        assert!(page.contains(expected), "{expected}");
+    }
+    assert!(!files.iter().any(|file| file.name.ends_with("pause.png")));
+}

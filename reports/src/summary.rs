@@ -1,0 +1,87 @@
+//! A campaign's findings as a page of Markdown, for the summaries of CI systems. No HTML.
+
+use std::fmt::Write as _;
+
+use crate::coverage::Coverage;
+use crate::digest::Digest;
+use crate::words;
+
+/// The page.
+pub(crate) fn summary(digest: &Digest, coverage: &Coverage) -> String {
+    let campaign = &digest.campaign;
+    let plan = &campaign.plan;
+    let mut text = format!(
+        "# Kelpie campaign {}: {} over {}\n\n{} experiments, {} skipped, {} findings; {} of the pairs of feature values \
+         measured. Algorithm {}, signals {}, seed {}, {}, begun by Kelpie {}.\n",
+        campaign.id,
+        escaped(&plan.subsystem),
+        escaped(&plan.space),
+        campaign.experiments,
+        campaign.skipped,
+        digest.findings.len(),
+        words::percent(coverage.pair_share()),
+        escaped(&plan.algorithm),
+        escaped(&plan.signal),
+        plan.seed,
+        campaign.state,
+        escaped(&plan.kelpie_version),
+    );
+    if digest.findings.is_empty() {
+        text += "\nNo finding.\n";
+        return text;
+    }
+    text += "\n| finding | symptom | conditions | confidence | found at |\n|---|---|---|---:|---:|\n";
+    for finding in &digest.findings {
+        let conditions = words::conditions(&finding.mfs, words::MOST_CONDITIONS).join("; ");
+        let _ = writeln!(
+            text,
+            "| {}.{} | {} | {} | {:.2} | {} |",
+            campaign.id,
+            finding.number,
+            escaped(words::symptom_name(finding.symptom)),
+            escaped(&conditions),
+            finding.confidence,
+            finding.found_at
+        );
+    }
+    text
+}
+
+/// Text that Markdown takes as it is, on one line.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            // Source: CommonMark 0.31, section 2.4 (any ASCII punctuation may be escaped); these begin something.
+            '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '<' | '>' | '#' | '!' | '|' | '~' | '&' => {
+                escaped.extend(['\\', c]);
+            }
+            c if c.is_control() => escaped.push(' '),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coverage::coverage;
+    use crate::testing::{HOSTILE, digest, one_finding};
+
+    #[test]
+    fn findings_are_rows_and_names_stay_text() {
+        let mut digest = one_finding();
+        digest.campaign.plan.subsystem = format!("{HOSTILE}\n# heading");
+        let text = summary(&digest, &coverage(&digest.space, []));
+        assert!(text.contains("| 1.1 | low\\_throughput | QPs of one flow: at least 3 | 0.93 | 2 |"), "{text}");
+        assert!(!text.contains("<script") || text.contains("\\<script\\>"), "{text}");
+        assert_eq!(text.lines().filter(|line| line.starts_with('#')).count(), 1, "{text}");
+    }
+
+    #[test]
+    fn a_campaign_may_have_found_nothing() {
+        let digest = digest(Vec::new(), Vec::new());
+        assert!(summary(&digest, &coverage(&digest.space, [])).ends_with("No finding.\n"));
+    }
+}

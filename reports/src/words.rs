@@ -1,0 +1,190 @@
+//! Features, conditions, cures and rates in words for people. No markup.
+
+use kelpie_monitor::{Symptom, Verdict};
+use kelpie_spaces::{Bytes, Condition, Feature, FeatureValue, Region, Test};
+
+use crate::digest::Ended;
+
+/// Conditions of one finding in a list of findings. Source: our choice, because findings of regions have up to eight,
+/// and those that are pinned name every feature.
+pub(crate) const MOST_CONDITIONS: usize = 8;
+
+/// A feature as a noun phrase.
+pub(crate) fn feature(feature: Feature) -> &'static str {
+    match feature {
+        Feature::QpType => "transport",
+        Feature::Opcode => "operation",
+        Feature::Mtu => "path MTU",
+        Feature::Qps => "QPs of one flow",
+        Feature::TotalQps => "QPs of all flows",
+        Feature::SendBatch => "send requests in one post call",
+        Feature::RecvBatch => "receive requests in one post call",
+        Feature::SendWqDepth => "depth of the send queue",
+        Feature::RecvWqDepth => "depth of the receive queue",
+        Feature::SgeCount => "elements of one scatter-gather list",
+        Feature::MessageMin => "smallest message",
+        Feature::MessageMax => "largest message",
+        Feature::SgeMin => "smallest scatter-gather element",
+        Feature::MessageMix => "short and long messages or elements mixed",
+        Feature::Mrs => "MRs of one QP",
+        Feature::TotalMrs => "MRs of all flows",
+        Feature::MrSize => "size of an MR",
+        Feature::MemoryRequester => "memory of the requester",
+        Feature::MemoryResponder => "memory of the responder",
+        Feature::MemoryWritten => "memory that is written to",
+        Feature::Bidirectional => "traffic in both directions",
+        Feature::Loopback => "loopback traffic",
+    }
+}
+
+/// A value of a feature with its unit.
+pub(crate) fn value(feature: Feature, value: &FeatureValue) -> String {
+    match value {
+        FeatureValue::Number(number) if feature.is_size() => Bytes(*number).to_string(),
+        FeatureValue::Category(word) => truth(word).map_or_else(|| word.clone(), str::to_owned),
+        number @ FeatureValue::Number(_) => number.to_string(),
+    }
+}
+
+fn truth(word: &str) -> Option<&'static str> {
+    match word {
+        "true" => Some("yes"),
+        "false" => Some("no"),
+        _ => None,
+    }
+}
+
+fn number(feature: Feature, number: u64) -> String {
+    value(feature, &FeatureValue::Number(number))
+}
+
+/// A condition as a sentence without its full stop.
+pub(crate) fn condition(condition: &Condition) -> String {
+    let noun = feature(condition.feature);
+    let show = |end: &u64| number(condition.feature, *end);
+    match &condition.test {
+        Test::In(words) => match words.as_slice() {
+            [word] if truth(word).is_some() => format!("{noun}: {}", truth(word).unwrap_or_default()),
+            words => format!("{noun} is {}", words.join(" or ")),
+        },
+        Test::Range { min: Some(min), max: Some(max) } if min == max => format!("{noun}: {}", show(min)),
+        Test::Range { min: Some(min), max: Some(max) } => format!("{noun}: {} to {}", show(min), show(max)),
+        Test::Range { min: Some(min), max: None } => format!("{noun}: at least {}", show(min)),
+        Test::Range { min: None, max: Some(max) } => format!("{noun}: at most {}", show(max)),
+        Test::Range { min: None, max: None } => format!("{noun}: anything"),
+    }
+}
+
+/// The conditions of a finding, at most `most` of them, then how many more there are.
+pub(crate) fn conditions(region: &Region, most: usize) -> Vec<String> {
+    if region.conditions.is_empty() {
+        return vec!["any workload".to_owned()];
+    }
+    let mut words: Vec<String> = region.conditions.iter().take(most).map(condition).collect();
+    if region.conditions.len() > most {
+        words.push(format!("and {} more", region.conditions.len() - most));
+    }
+    words
+}
+
+/// How a condition is broken, as an advice without its full stop; `None` where every value fulfils it.
+pub(crate) fn cure(condition: &Condition) -> Option<String> {
+    let noun = feature(condition.feature);
+    let show = |end: &u64| number(condition.feature, *end);
+    Some(match &condition.test {
+        Test::In(words) => match words.as_slice() {
+            [word] if word == "true" => format!("do without {noun}"),
+            [word] if word == "false" => format!("use {noun}"),
+            words => format!("use another {noun} than {}", words.join(" or ")),
+        },
+        Test::Range { min: Some(min), max: Some(max) } if min == max => format!("keep {noun} off {}", show(min)),
+        Test::Range { min: Some(min), max: Some(max) } => {
+            format!("keep {noun} below {} or above {}", show(min), show(max))
+        }
+        Test::Range { min: Some(min), max: None } => format!("keep {noun} below {}", show(min)),
+        Test::Range { min: None, max: Some(max) } => format!("keep {noun} above {}", show(max)),
+        Test::Range { min: None, max: None } => return None,
+    })
+}
+
+/// A symptom by the name that JSON has for it.
+pub(crate) fn symptom_name(symptom: Symptom) -> &'static str {
+    match symptom {
+        Symptom::Pause => "pause",
+        Symptom::LowThroughput => "low_throughput",
+    }
+}
+
+/// A symptom in words.
+pub(crate) fn symptom(symptom: Symptom) -> &'static str {
+    match symptom {
+        Symptom::Pause => "pause frames for more than 0.1 % of the time on a network without congestion",
+        Symptom::LowThroughput => "throughput 20 % or more below what the port does in bits/s and in packets/s",
+    }
+}
+
+/// How an experiment ended, in one word.
+pub(crate) fn ended(ended: Ended) -> &'static str {
+    match ended {
+        Ended::Judged(Verdict::Healthy) => "healthy",
+        Ended::Judged(Verdict::Anomalous) => "anomalous",
+        Ended::Judged(Verdict::Inconclusive) => "inconclusive",
+        Ended::Unsupported => "unsupported",
+    }
+}
+
+/// A share as a percentage with one decimal, or with two figures where that would show nothing.
+pub(crate) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent != 0.0 && percent.abs() < 0.1 { format!("{percent:.2} %") } else { format!("{percent:.1} %") }
+}
+
+/// A value with an SI prefix, such as `187.3 G`; below one as it is.
+pub(crate) fn si(value: f64) -> String {
+    const PREFIXES: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    // Compared with what rounding would make of it, so that 999,960 is 1.0 M and not 1000.0 k.
+    match PREFIXES.iter().find(|(scale, _)| value >= scale * 0.99995) {
+        Some((scale, prefix)) => format!("{:.1} {prefix}", value / scale),
+        None if value != 0.0 && value.abs() < 0.05 => format!("{value:.1e} "),
+        None => format!("{value:.1} "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_and_cures_read_as_sentences() {
+        let words = |words: &[&str]| Test::In(words.iter().map(|&word| word.to_owned()).collect());
+        let range = |min, max| Test::Range { min, max };
+        for (feature, test, expected, cured) in [
+            (Feature::Mtu, range(None, Some(256)), "path MTU: at most 256B", "keep path MTU above 256B"),
+            (Feature::Qps, range(Some(3), None), "QPs of one flow: at least 3", "keep QPs of one flow below 3"),
+            (
+                Feature::Qps,
+                range(Some(3), Some(5)),
+                "QPs of one flow: 3 to 5",
+                "keep QPs of one flow below 3 or above 5",
+            ),
+            (Feature::Qps, range(Some(3), Some(3)), "QPs of one flow: 3", "keep QPs of one flow off 3"),
+            (Feature::QpType, words(&["RC", "UD"]), "transport is RC or UD", "use another transport than RC or UD"),
+            (Feature::Loopback, words(&["true"]), "loopback traffic: yes", "do without loopback traffic"),
+        ] {
+            let tested = Condition { feature, test };
+            assert_eq!(condition(&tested), expected);
+            assert_eq!(cure(&tested).as_deref(), Some(cured));
+        }
+        let anything = Condition { feature: Feature::Qps, test: range(None, None) };
+        assert_eq!(cure(&anything), None);
+        assert_eq!(conditions(&Region::default(), 1), ["any workload"]);
+        let many = Region { conditions: vec![anything; 3] };
+        assert_eq!(conditions(&many, 1), ["QPs of one flow: anything", "and 2 more"]);
+    }
+
+    #[test]
+    fn figures_are_readable() {
+        assert_eq!([si(999_960.0), si(0.0), si(0.000_012)], ["1.0 M", "0.0 ", "1.2e-5 "]);
+        assert_eq!([percent(0.5), percent(0.0004), percent(0.0)], ["50.0 %", "0.04 %", "0.0 %"]);
+    }
+}

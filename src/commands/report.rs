@@ -1,0 +1,39 @@
+//! `kelpie report`: a stored campaign as a site. What is in it is in `kelpie_reports::site`.
+
+use std::process::ExitCode;
+
+use kelpie_reports::{Digest, Store, site};
+use serde_json::json;
+
+use crate::cli::{Common, ReportArgs};
+use crate::commands::campaign;
+use crate::exit;
+use crate::output::{plural, print, print_json};
+
+/// Writes the site.
+pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
+    // Before anything is read, because that may take a while.
+    site::check_target(&args.out, args.force)?;
+    let mut store = Store::open_to_read(&args.database.path()?)?;
+    let id = campaign::chosen(&mut store, args.id)?;
+    let digest = Digest::read(&mut store, id)?;
+    let files = site::render(&digest)?;
+    site::publish(&files, &args.out, args.force)?;
+    let index = args.out.join("index.html");
+    if common.json {
+        let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+        let bytes: usize = files.iter().map(|file| file.bytes.len()).sum();
+        print_json(&json!({
+            "campaign": id, "out": args.out, "index": index, "experiments": digest.points.len(),
+            "findings": digest.findings.len(), "bytes": bytes, "files": names,
+        }))?;
+    } else {
+        print(&format!(
+            "campaign {id}: {}, {}\n{}\n",
+            plural(digest.points.len() as u64, "experiment"),
+            plural(digest.findings.len() as u64, "finding"),
+            index.display()
+        ))?;
+    }
+    Ok(exit::HEALTHY)
+}
