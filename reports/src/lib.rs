@@ -1,9 +1,10 @@
-//! What is kept of campaigns, and how it leaves Kelpie again: the experiment store. No measuring, no searching.
+//! What is kept of campaigns, and how it leaves Kelpie again: the experiment store and recipes. No measuring, no searching.
 
 mod error;
 mod json;
 mod lock;
 mod open;
+pub mod recipe;
 mod records;
 mod store;
 
