@@ -4,8 +4,10 @@ pub mod agent;
 mod campaign;
 pub mod doctor;
 pub mod findings;
+pub mod import;
 mod measure;
 mod mfs;
+pub mod recipe;
 mod space;
 mod subsystem;
 
@@ -17,6 +19,7 @@ use anyhow::{Context, bail};
 use kelpie_spaces::{Space, Workload};
 
 use crate::cli::{CampaignCommand, Cli, Command, DatabaseArgs, MfsCommand};
+use crate::commands::import::FindingsCommand;
 
 /// Longest file that is read as YAML. Units: bytes. Source: our choice, because a workload of 1,000 flows is a
 /// tenth of it.
@@ -35,6 +38,8 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Subsystem(command) => subsystem::run(command, common),
         Command::Mfs(MfsCommand::List(args)) => mfs::list(args, common),
         Command::Mfs(MfsCommand::Check(args)) => mfs::check(args, common),
+        Command::Findings(FindingsCommand::Import(args)) => import::run(args, common),
+        Command::Recipe(command) => recipe::run(command, common),
         Command::Agent(args) => agent::run(args, common),
         Command::Doctor(args) => doctor::run(args, common),
     }

@@ -7,6 +7,7 @@ mod determinism;
 mod doctor;
 mod golden;
 mod lab;
+mod recipes;
 mod resume;
 mod search_on_f;
 mod support;
