@@ -196,7 +196,8 @@ fn a_campaign_finds_overlapping_weaknesses_apart() {
 
 #[test]
 fn regions_known_beforehand_are_skipped_and_not_found_again() {
-    let weaknesses = [boxes()[0].1.clone(), boxes()[1].1.clone()].map(|conditions| Weakness::new(Symptom::Pause, &conditions));
+    let weaknesses =
+        [boxes()[0].1.clone(), boxes()[1].1.clone()].map(|conditions| Weakness::new(Symptom::Pause, &conditions));
     let known = weaknesses[0].region.clone();
     for algorithm in [Algorithm::Collie, Algorithm::Random] {
         let config = Config { known: vec![known.clone()], ..Config::new(algorithm, SignalSet::Perf, 3) };

@@ -170,14 +170,23 @@ fn measure(subsystem: &mut SimSubsystem, workload: &Workload) -> anyhow::Result<
     Ok((judged.assessment.verdict, seen))
 }
 
-/// The first healthy workload among those with one condition broken, the nearest values first.
+/// The first healthy workload among those with one condition broken, the nearest values first; where these all fall into
+/// another anomaly, among those with one feature more changed.
 fn broken(workload: &Workload, mfs: &Region, subsystem: &mut SimSubsystem) -> anyhow::Result<Option<Neighbour>> {
     let space = Space::catalog("full").expect("the catalog has the full space");
-    let candidates = mfs.conditions.iter().flat_map(|condition| {
-        let outside = values_outside(&space, workload, condition);
-        outside.into_iter().filter_map(|value| space.with_feature(workload, condition.feature, &value))
+    let outside = |condition: &Condition| {
+        let values = values_outside(&space, workload, condition).into_iter();
+        let changed = values.filter_map(|value| space.with_feature(workload, condition.feature, &value));
+        changed.filter(|changed| !mfs.contains(changed)).collect::<Vec<_>>()
+    };
+    let once: Vec<Workload> = mfs.conditions.iter().flat_map(outside).take(MOST_TRIED).collect();
+    let twice = once.iter().flat_map(|changed| {
+        let values = Feature::ALL
+            .into_iter()
+            .flat_map(|feature| space.feature_values(feature).into_iter().map(move |value| (feature, value)));
+        values.filter_map(|(feature, value)| space.with_feature(changed, feature, &value)).collect::<Vec<_>>()
     });
-    for workload in candidates.filter(|changed| !mfs.contains(changed)).take(MOST_TRIED) {
+    for workload in once.iter().cloned().chain(twice.filter(|changed| !mfs.contains(changed)).take(MOST_TRIED)) {
         let (verdict, seen) = measure(subsystem, &workload)?;
         if verdict == Verdict::Healthy {
             return Ok(Some(Neighbour { workload, seen }));
