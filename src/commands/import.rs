@@ -1,5 +1,6 @@
 //! `kelpie findings import`: recipes become findings of a database, each with the measurements that came with it.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,8 +10,7 @@ use clap::{Args, Subcommand};
 use kelpie_monitor::{Assessment, Measurement, Symptom};
 use kelpie_reports::recipe::{self, Recipe, Seen};
 use kelpie_reports::{
-    Campaign, CampaignId, CampaignLock, CampaignState, Experiment, ExperimentClock, FindingRecord, NewCampaign,
-    Outcome, Store,
+    CampaignId, CampaignState, Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome, Store,
 };
 use kelpie_spaces::{Space, Workload};
 use serde_json::json;
@@ -53,7 +53,7 @@ pub fn run(args: &ImportArgs, common: Common) -> anyhow::Result<ExitCode> {
     for (path, recipe) in &recipes {
         let (id, new) = import(&mut store, recipe).with_context(|| path.display().to_string())?;
         let what = if new { "is now" } else { "was there already as" };
-        text += &format!("{}: {} {what} finding {id}.1\n", path.display(), recipe.finding);
+        let _ = writeln!(text, "{}: {} {what} finding {id}.1", path.display(), recipe.finding);
         rows.push(json!({"recipe": path, "campaign": id, "id": 1, "new": new}));
     }
     if common.json {
@@ -80,27 +80,20 @@ fn import(store: &mut Store, recipe: &Recipe) -> anyhow::Result<(CampaignId, boo
             begun = Some(campaign);
         }
     }
-    let (id, lock, done) = match begun {
-        Some(campaign) => resume(store, campaign)?,
-        None => {
-            let (id, lock) = store.begin_campaign(&plan)?;
-            (id, lock, (0, 0))
-        }
+    let (id, lock) = match &begun {
+        Some(campaign) => (campaign.id, store.lock_campaign(campaign.id)?),
+        None => store.begin_campaign(&plan)?,
     };
-    for experiment in experiments(recipe).into_iter().filter(|experiment| experiment.number > done.0) {
+    let (experiments_done, findings_done) = begun.map_or((0, 0), |campaign| (campaign.experiments, campaign.findings));
+    for experiment in experiments(recipe).into_iter().filter(|experiment| experiment.number > experiments_done) {
         store.append_experiment(id, &experiment, clock())?;
     }
-    if done.1 == 0 {
+    if findings_done == 0 {
         store.append_finding(id, &finding)?;
     }
     store.finish_campaign(id, 0)?;
     lock.remove();
     Ok((id, true))
-}
-
-fn resume(store: &mut Store, campaign: Campaign) -> anyhow::Result<(CampaignId, CampaignLock, (u64, u64))> {
-    let lock = store.lock_campaign(campaign.id)?;
-    Ok((campaign.id, lock, (campaign.experiments, campaign.findings)))
 }
 
 fn plan(recipe: &Recipe) -> NewCampaign {

@@ -10,9 +10,9 @@ pub fn scrub(text: &str, names: &[String]) -> String {
     let mut names: Vec<&String> = names.iter().filter(|name| !name.is_empty()).collect();
     // The longest first, so that no rest of a longer name stays behind.
     names.sort_by_key(|name| std::cmp::Reverse(name.len()));
-    let named = names.into_iter().fold(text.to_owned(), |text, name| text.replace(name.as_str(), REMOVED));
+    let nameless = names.into_iter().fold(text.to_owned(), |text, name| without_name(&text, name));
     let mut scrubbed = String::new();
-    let mut rest = named.as_str();
+    let mut rest = nameless.as_str();
     while let Some(c) = rest.chars().next() {
         let length = rest.find(|c: char| !is_part(c)).unwrap_or(rest.len());
         let (word, behind) = rest.split_at(length.max(c.len_utf8()));
@@ -20,6 +20,26 @@ pub fn scrub(text: &str, names: &[String]) -> String {
         rest = behind;
     }
     scrubbed
+}
+
+/// Removes a name where it stands as a word, with the domain behind it.
+fn without_name(text: &str, name: &str) -> String {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut scrubbed = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(name) {
+        let (before, behind) = (&rest[..start], &rest[start + name.len()..]);
+        scrubbed += before;
+        if before.chars().next_back().is_some_and(is_word) || behind.chars().next().is_some_and(is_word) {
+            scrubbed += name;
+            rest = behind;
+        } else {
+            scrubbed += REMOVED;
+            let domain = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
+            rest = if behind.starts_with('.') { behind.trim_start_matches(domain) } else { behind };
+        }
+    }
+    scrubbed + rest
 }
 
 /// Letters count, so that no part of a longer word is taken for an address.
@@ -65,6 +85,8 @@ mod tests {
         let table = [
             ("host node-a.rack7.example: QP 3 in error", "host [removed]: QP 3 in error"),
             ("node-a:7471 is gone", "[removed]:7471 is gone"),
+            ("node-a.other.example: gone", "[removed]: gone"),
+            ("supernode-a and node-ab", "supernode-a and node-ab"),
             ("10.0.0.1:7471 is gone.", "[removed] is gone."),
             ("from 10.0.0.1, to 10.0.0.2.", "from [removed], to [removed]."),
             ("fe80::1%eth0 and ::1", "[removed] and [removed]"),

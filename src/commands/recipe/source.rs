@@ -11,8 +11,8 @@ use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Space, Test, Workl
 
 use crate::cli::DatabaseArgs;
 
-/// Workloads that are measured to find a healthy one beside an anomaly of the paper. Source: our choice, because a few
-/// values of the first condition nearly always suffice.
+/// Workloads that are measured in each round to find a healthy one beside an anomaly of the paper. Source: our choice,
+/// because the nearest few nearly always suffice.
 const MOST_TRIED: usize = 64;
 
 /// One finding of the database.
@@ -170,7 +170,7 @@ fn measure(subsystem: &mut SimSubsystem, workload: &Workload) -> anyhow::Result<
     Ok((judged.assessment.verdict, seen))
 }
 
-/// The first healthy workload among those with one condition broken, the nearest values first; where these all fall into
+/// The first healthy workload among those with one condition broken, the nearest first; where these all fall into
 /// another anomaly, among those with one feature more changed.
 fn broken(workload: &Workload, mfs: &Region, subsystem: &mut SimSubsystem) -> anyhow::Result<Option<Neighbour>> {
     let space = Space::catalog("full").expect("the catalog has the full space");
@@ -179,14 +179,20 @@ fn broken(workload: &Workload, mfs: &Region, subsystem: &mut SimSubsystem) -> an
         let changed = values.filter_map(|value| space.with_feature(workload, condition.feature, &value));
         changed.filter(|changed| !mfs.contains(changed)).collect::<Vec<_>>()
     };
-    let once: Vec<Workload> = mfs.conditions.iter().flat_map(outside).take(MOST_TRIED).collect();
+    let nearest = |mut candidates: Vec<Workload>| {
+        candidates.sort_by_key(|changed| differing(changed, workload));
+        candidates.truncate(MOST_TRIED);
+        candidates
+    };
+    let once = nearest(mfs.conditions.iter().flat_map(outside).collect());
     let twice = once.iter().flat_map(|changed| {
-        let values = Feature::ALL
+        let moves = Feature::ALL
             .into_iter()
             .flat_map(|feature| space.feature_values(feature).into_iter().map(move |value| (feature, value)));
-        values.filter_map(|(feature, value)| space.with_feature(changed, feature, &value)).collect::<Vec<_>>()
+        moves.filter_map(|(feature, value)| space.with_feature(changed, feature, &value)).collect::<Vec<_>>()
     });
-    for workload in once.iter().cloned().chain(twice.filter(|changed| !mfs.contains(changed)).take(MOST_TRIED)) {
+    let twice = nearest(twice.filter(|changed| !mfs.contains(changed)).collect());
+    for workload in once.into_iter().chain(twice) {
         let (verdict, seen) = measure(subsystem, &workload)?;
         if verdict == Verdict::Healthy {
             return Ok(Some(Neighbour { workload, seen }));
