@@ -14,7 +14,7 @@ use super::ReplayArgs;
 use crate::campaign::name_of;
 use crate::cli::{Common, SubsystemArgs};
 use crate::exit;
-use crate::output::{Table, percent, print, print_json, si};
+use crate::output::{Table, note, percent, print, print_json, si};
 use crate::subsystems::Opened;
 
 /// Most events that a stranger's model may take for one measurement. Source: our choice, ten times what the embedded models
@@ -72,7 +72,10 @@ pub fn run(args: &ReplayArgs, common: Common) -> anyhow::Result<ExitCode> {
     Ok(match verdict {
         Verdict::Healthy => exit::HEALTHY,
         Verdict::Anomalous => exit::anomalous(),
-        Verdict::Inconclusive => exit::failed(),
+        Verdict::Inconclusive => {
+            note("error: inconclusive, so neither reproduced nor not; replay again, or look at --json");
+            exit::failed()
+        }
     })
 }
 
@@ -106,7 +109,7 @@ fn text(recipe: &Recipe, name: &str, outcome: Outcome, judged: &Judged, bounds: 
         Outcome::NotReproduced => {
             console::style(format!("not reproduced, but anomalous otherwise: {}", words(symptoms))).red().bold()
         }
-        Outcome::Inconclusive => console::style("inconclusive: no steady traffic; try again".to_owned()).yellow(),
+        Outcome::Inconclusive => console::style("inconclusive".to_owned()).yellow(),
     };
     let mut text = format!("{} on {name}: {headline}\n", recipe.finding);
     let mut table = Table::new(&["", "expected", "measured"], &[1, 2]);
