@@ -30,10 +30,8 @@ const CYCLE: u64 = 4096;
 /// How long the lines run (`-D`). Units: seconds. Source: our choice, because perftest leaves out two at both ends.
 const DURATION: u32 = 10;
 
-/// What the reader of the lines puts in: the server's address, and each host's device and GID index.
-pub const PLACEHOLDERS: [&str; 3] = ["SERVER", "DEVICE", "GID_INDEX"];
-
-/// The two command lines of a workload, with what remains different.
+/// The two command lines of a workload, with what remains different. The reader puts in `SERVER`, the address of the server's
+/// host, and each host's `DEVICE` and `GID_INDEX`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lines {
     /// On the responder's host, started first.

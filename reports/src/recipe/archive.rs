@@ -14,10 +14,10 @@ use super::format::Recipe;
 use super::{ENTRIES, RECIPE};
 
 /// Longest archive. Units: bytes. Source: our choice, because the three entries at their largest do not get longer packed.
-pub const MAX_ARCHIVE: u64 = 2 << 20;
+pub(super) const MAX_ARCHIVE: u64 = 2 << 20;
 /// Most that an archive may unpack to. Units: bytes. Source: our choice, because it holds the three entries at their
 /// largest and tar's padding.
-pub const MAX_UNPACKED: u64 = 2 << 20;
+pub(super) const MAX_UNPACKED: u64 = 2 << 20;
 /// Most entries. Source: our choice, because those beyond the three are refused for their names anyway.
 pub(super) const MAX_ENTRIES: usize = 8;
 

@@ -14,7 +14,7 @@ const MAX_NAME: usize = 120;
 /// Longest text for people. Units: characters. Source: our choice, because events and notes are a line or two.
 const MAX_TEXT: usize = 1000;
 /// Longest model. Units: bytes. Source: our choice, ten times the embedded ones.
-pub const MAX_MODEL: usize = 128 << 10;
+const MAX_MODEL: usize = 128 << 10;
 /// Most conditions. Source: our choice, because there are fewer features.
 const MAX_CONDITIONS: usize = 64;
 /// Most words of a condition. Source: our choice, because no feature has as many.
@@ -212,6 +212,9 @@ fn sample(key: &str, sample: &Sample) -> Result<(), Broken> {
 
 fn environment(environment: &Environment) -> Result<(), Broken> {
     name("environment.subsystem", &environment.subsystem)?;
+    if environment.subsystem.starts_with("sim:") != environment.model.is_some() {
+        return broken("environment.model", "a simulated subsystem (sim:NAME) has a model, a real pair has none");
+    }
     if environment.model.as_ref().is_some_and(|model| model.len() > MAX_MODEL) {
         return broken("environment.model", format!("longer than {MAX_MODEL} bytes"));
     }

@@ -8,8 +8,8 @@ mod readme;
 mod scrub;
 mod write;
 
-pub use archive::{MAX_ARCHIVE, MAX_UNPACKED, read, unpack};
-pub use check::{MAX_MODEL, parse, shown};
+pub use archive::{read, unpack};
+pub use check::{parse, shown};
 pub use error::RecipeError;
 pub use format::{Background, Environment, Expected, Neighbour, Recipe, Seen};
 pub use readme::{perftest_text, readme};

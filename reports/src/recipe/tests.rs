@@ -10,6 +10,7 @@ use kelpie_spaces::{Bytes, known};
 use proptest::prelude::*;
 use tar::{EntryType, Header};
 
+use super::archive::{MAX_ARCHIVE, MAX_UNPACKED};
 use super::*;
 
 fn recipe() -> Recipe {
@@ -35,7 +36,7 @@ fn recipe() -> Recipe {
         },
         anomalous: seen(&[Symptom::Pause]),
         healthy: Some(Neighbour { workload: healthy, seen: seen(&[]) }),
-        environment: Environment { subsystem: "sim:F".to_owned(), ..Environment::default() },
+        environment: Environment { subsystem: "pair".to_owned(), ..Environment::default() },
         background: None,
     }
 }
@@ -59,7 +60,8 @@ fn a_recipe_reads_back() {
 #[test]
 fn each_broken_rule_names_its_key() {
     let long = format!("\"finding\":\"{}\"", "x".repeat(121));
-    let table: [(&str, &str, &[&str]); 25] = [
+    let table: [(&str, &str, &[&str]); 26] = [
+        ("\"pair\"", "\"sim:F\"", &["environment.model: a simulated subsystem"]),
         ("recipe/1", "recipe/2", &["kelpie: this is format `recipe/2`"]),
         ("recipe/1", "\\u001b[31m", &["kelpie: this is format `\\u{1b}[31m`"]),
         ("\"finding\":\"anomaly:1\"", &long, &["finding: longer than 120"]),
@@ -84,8 +86,8 @@ fn each_broken_rule_names_its_key() {
         ("\"seconds\":0.001", "\"seconds\":-1", &["anomalous.mean.seconds: -1 is no rate"]),
         ("\"seconds\":0.001", "\"seconds\":1,\"minutes\":1", &["anomalous.mean.minutes: unknown field"]),
         (
-            "\"subsystem\":\"sim:F\"",
-            "\"subsystem\":\"sim:F\",\"hosts\":{\"a\":{\"x\":\"\\u0000\"},\"b\":{}}",
+            "\"subsystem\":\"pair\"",
+            "\"subsystem\":\"pair\",\"hosts\":{\"a\":{\"x\":\"\\u0000\"},\"b\":{}}",
             &["environment.hosts.a"],
         ),
         ("\"seed\":7", "\"seed\":7,\"seed\":8", &["duplicate field `seed`"]),
