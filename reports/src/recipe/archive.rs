@@ -26,16 +26,15 @@ pub(super) const MAX_ENTRIES: usize = 8;
 /// # Errors
 /// Names the entry and the reason of the first refusal.
 pub fn read(path: &Path) -> Result<Recipe, RecipeError> {
-    let failed = |source| RecipeError::Read { path: path.to_owned(), source };
-    let metadata = std::fs::metadata(path).map_err(failed)?;
+    let metadata = std::fs::metadata(path).map_err(RecipeError::Read)?;
     if metadata.is_dir() {
         return read_directory(path);
     }
     if !metadata.is_file() {
-        return Err(RecipeError::NotARecipe { path: path.to_owned() });
+        return Err(RecipeError::NotARecipe);
     }
     let mut bytes = Vec::new();
-    File::open(path).and_then(|file| file.take(MAX_ARCHIVE + 1).read_to_end(&mut bytes)).map_err(failed)?;
+    File::open(path).and_then(|file| file.take(MAX_ARCHIVE + 1).read_to_end(&mut bytes)).map_err(RecipeError::Read)?;
     unpack(&bytes)
 }
 
@@ -120,17 +119,16 @@ fn text(entry: String, bytes: Vec<u8>) -> Result<String, RecipeError> {
 }
 
 fn read_directory(path: &Path) -> Result<Recipe, RecipeError> {
-    let failed = |source| RecipeError::Read { path: path.to_owned(), source };
     let mut recipe = None;
-    for (number, found) in std::fs::read_dir(path).map_err(failed)?.enumerate() {
-        let found = found.map_err(failed)?;
+    for (number, found) in std::fs::read_dir(path).map_err(RecipeError::Read)?.enumerate() {
+        let found = found.map_err(RecipeError::Read)?;
         if number == MAX_ENTRIES {
             return Err(RecipeError::TooMany);
         }
         let name = shown(&found.file_name().to_string_lossy());
         let (known, max) = entry_of(&name)?;
         // Of the entry itself: a link is not followed.
-        let metadata = found.metadata().map_err(failed)?;
+        let metadata = found.metadata().map_err(RecipeError::Read)?;
         if !metadata.is_file() {
             let kind = if metadata.is_symlink() { "a symbolic link" } else { "no plain file" };
             return Err(RecipeError::Kind { entry: name, kind });
@@ -139,7 +137,9 @@ fn read_directory(path: &Path) -> Result<Recipe, RecipeError> {
             return Err(RecipeError::TooLong { entry: name, size: metadata.len(), max });
         }
         let mut bytes = Vec::new();
-        File::open(found.path()).and_then(|file| file.take(max + 1).read_to_end(&mut bytes)).map_err(failed)?;
+        File::open(found.path())
+            .and_then(|file| file.take(max + 1).read_to_end(&mut bytes))
+            .map_err(RecipeError::Read)?;
         if bytes.len() as u64 > max {
             return Err(RecipeError::TooLong { entry: name, size: bytes.len() as u64, max });
         }

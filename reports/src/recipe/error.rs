@@ -8,20 +8,11 @@ use super::archive::{MAX_ARCHIVE, MAX_ENTRIES, MAX_UNPACKED};
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
     /// A file or directory cannot be read.
-    #[error("{}: cannot be read", path.display())]
-    Read {
-        /// What.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: std::io::Error,
-    },
+    #[error("cannot be read")]
+    Read(#[source] std::io::Error),
     /// Neither a directory nor a file.
-    #[error("{}: neither a directory nor a file, so no recipe", path.display())]
-    NotARecipe {
-        /// What.
-        path: PathBuf,
-    },
+    #[error("neither a directory nor a file, so no recipe")]
+    NotARecipe,
     /// Longer than any archive of a recipe.
     #[error("the archive is longer than {MAX_ARCHIVE} bytes, which no recipe is")]
     ArchiveTooLong,
