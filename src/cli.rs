@@ -9,6 +9,8 @@ use kelpie_search::{Algorithm, SignalSet};
 
 use crate::commands::agent::AgentArgs;
 use crate::commands::doctor::DoctorArgs;
+use crate::commands::import::FindingsCommand;
+use crate::commands::recipe::RecipeCommand;
 
 /// Seed of every random decision where `--seed` is not given. Source: our choice, because it is the first day of
 /// the conference of Collie (NSDI 2022).
@@ -90,6 +92,12 @@ pub enum Command {
         kelpie report 3 --out report --force --db campaigns.db\n  \
         kelpie report --out report --json && cat report/summary.md >> \"$GITHUB_STEP_SUMMARY\"")]
     Report(ReportArgs),
+    /// Findings made portable: write, replay, look
+    #[command(subcommand)]
+    Recipe(RecipeCommand),
+    /// Take in findings of others
+    #[command(subcommand)]
+    Findings(FindingsCommand),
     /// Serve this host to a controller
     Agent(AgentArgs),
     /// Say what on this host spoils measurements, with the evidence and what mends it
@@ -178,6 +186,9 @@ pub struct RunArgs {
     /// Exit with 1 where there are findings
     #[arg(long)]
     pub gate: bool,
+    /// Take the database's findings, imported ones too, as known: they are skipped and not found again
+    #[arg(long)]
+    pub seed_findings: bool,
 }
 
 /// When a campaign ends.

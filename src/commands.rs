@@ -5,8 +5,10 @@ mod campaign;
 mod diff;
 pub mod doctor;
 pub mod findings;
+pub mod import;
 mod measure;
 mod mfs;
+pub mod recipe;
 mod report;
 mod space;
 mod subsystem;
@@ -19,6 +21,7 @@ use anyhow::{Context, bail};
 use kelpie_spaces::{Space, Workload};
 
 use crate::cli::{CampaignCommand, Cli, Command, DatabaseArgs, MfsCommand};
+use crate::commands::import::FindingsCommand;
 
 /// Longest file that is read as YAML. Units: bytes. Source: our choice, because a workload of 1,000 flows is a
 /// tenth of it.
@@ -39,6 +42,8 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Mfs(MfsCommand::Check(args)) => mfs::check(args, common),
         Command::Diff(args) => diff::run(args, common),
         Command::Report(args) => report::run(args, common),
+        Command::Findings(FindingsCommand::Import(args)) => import::run(args, common),
+        Command::Recipe(command) => recipe::run(command, common),
         Command::Agent(args) => agent::run(args, common),
         Command::Doctor(args) => doctor::run(args, common),
     }

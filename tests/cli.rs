@@ -33,6 +33,11 @@ fn every_command_explains_itself_with_an_example() {
         "mfs check",
         "diff",
         "space restrict",
+        "recipe export",
+        "recipe replay",
+        "recipe perftest",
+        "recipe schema",
+        "findings import",
         "doctor",
         "report",
     ] {

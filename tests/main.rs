@@ -8,6 +8,7 @@ mod diff;
 mod doctor;
 mod golden;
 mod lab;
+mod recipes;
 mod report;
 mod resume;
 mod search_on_f;

@@ -37,6 +37,7 @@ impl<T> PerHost<T> {
 ///
 /// The direction is that of the payload: a READ posted on `a` towards `b` moves payload from `b` to `a`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DirectionRates {
     /// Host that sends the payload.
     pub from: Host,
@@ -56,6 +57,7 @@ pub struct DirectionRates {
 ///
 /// Units: 0 to 1; `tx`: this NIC sent pause frames (its peer was held), `rx`: this NIC was held.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PauseRatios {
     /// By frames this NIC sent.
     pub tx: f64,
@@ -65,6 +67,7 @@ pub struct PauseRatios {
 
 /// One slice of the measured window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Sample {
     /// Length of the slice. Units: seconds.
     pub seconds: f64,
@@ -161,6 +164,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 ///
 /// Source: Collie, section 5.2 (throughput is to be limited by one of these).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Bounds {
     /// Line rate of a port. Units: bits/s on the wire.
     pub max_bps: f64,

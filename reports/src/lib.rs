@@ -1,4 +1,4 @@
-//! What is kept of campaigns, and how it leaves Kelpie again: the experiment store and reports. No measuring, no searching.
+//! What is kept of campaigns, and how it leaves Kelpie again: the experiment store, reports and recipes. No measuring, no searching.
 
 pub mod compare;
 pub mod coverage;
@@ -8,6 +8,7 @@ mod json;
 mod junit;
 mod lock;
 mod open;
+pub mod recipe;
 mod records;
 pub mod site;
 mod store;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use kelpie_spaces::Region;
 use serde::{Deserialize, Serialize};
 
 /// How points are chosen.
@@ -155,7 +156,7 @@ impl Default for MfsLimits {
 }
 
 /// A search.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Config {
     /// How points are chosen.
     pub algorithm: Algorithm,
@@ -172,12 +173,16 @@ pub struct Config {
     /// Limits of a region's cost.
     #[serde(default)]
     pub mfs: MfsLimits,
+    /// Regions that are known beforehand: they are skipped, and not found again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known: Vec<Region>,
 }
 
 impl Config {
     /// A search with the default schedule and limits.
     pub fn new(algorithm: Algorithm, signal: SignalSet, seed: u64) -> Self {
-        Self { algorithm, signal, seed, budget: None, schedule: Schedule::default(), mfs: MfsLimits::default() }
+        let (schedule, mfs) = (Schedule::default(), MfsLimits::default());
+        Self { algorithm, signal, seed, budget: None, schedule, mfs, known: Vec::new() }
     }
 }
 

@@ -195,6 +195,24 @@ fn a_campaign_finds_overlapping_weaknesses_apart() {
 }
 
 #[test]
+fn regions_known_beforehand_are_skipped_and_not_found_again() {
+    let weaknesses =
+        [boxes()[0].1.clone(), boxes()[1].1.clone()].map(|conditions| Weakness::new(Symptom::Pause, &conditions));
+    let known = weaknesses[0].region.clone();
+    for algorithm in [Algorithm::Collie, Algorithm::Random] {
+        let config = Config { known: vec![known.clone()], ..Config::new(algorithm, SignalSet::Perf, 3) };
+        let mut oracle = ClosedForm::new(&weaknesses, 600);
+        assert_eq!(run(&full(), &config, &mut oracle), Err(BudgetSpent), "{algorithm}");
+        let searched = oracle.asked.iter().filter(|asked| asked.1 == Purpose::Search);
+        assert_eq!(searched.filter(|asked| known.contains(&asked.0)).count(), 0, "{algorithm}");
+        assert!(oracle.skipped > 0 && !oracle.findings.is_empty(), "{algorithm}");
+        assert!(oracle.findings.iter().all(|finding| !known.contains(&finding.workload)), "{algorithm}");
+        let stored = serde_json::to_string(&config).expect("JSON");
+        assert_eq!(serde_json::from_str::<Config>(&stored).expect("reads back"), config);
+    }
+}
+
+#[test]
 fn skipping_pays() {
     let known = |oracle: &ClosedForm| {
         let asked = oracle.asked.iter().filter(|asked| asked.1 == Purpose::Search);

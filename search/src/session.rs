@@ -67,7 +67,7 @@ impl<'a, O: Oracle> Session<'a, O> {
             experiments: 0,
             spent_on_regions: 0,
             found: Vec::new(),
-            avoided: Vec::new(),
+            avoided: config.known.clone(),
         }
     }
 

@@ -10,12 +10,12 @@ use anyhow::{Context, bail};
 use kelpie_monitor::Bounds;
 use kelpie_reports::{Campaign, CampaignId, CampaignLock, CampaignState, NewCampaign, Store};
 use kelpie_search::Config;
-use kelpie_spaces::Space;
+use kelpie_spaces::{Region, Space};
 use serde_json::json;
 
 use crate::campaign::{End, Limits, Parts};
 use crate::cli::{self, Common, DEFAULT_BUDGET, DatabaseArgs, ResumeArgs, RunArgs, ShowArgs};
-use crate::commands::findings;
+use crate::commands::{findings, import};
 use crate::exit;
 use crate::output::{Table, note, plural, print, print_json};
 use crate::progress::Progress;
@@ -30,12 +30,16 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
         cli::Limits { budget: None, time: None } => Some(DEFAULT_BUDGET),
         cli::Limits { budget, .. } => budget,
     };
-    let config = Config { budget, ..Config::new(args.algorithm, args.signal, seed) };
+    let bounds = opened.subsystem().bounds();
+    let path = args.database.path()?;
+    let mut store = Store::create(&path)?;
+    let known = if args.seed_findings { regions(&mut store)? } else { Vec::new() };
+    let config = Config { budget, known, ..Config::new(args.algorithm, args.signal, seed) };
     let plan = NewCampaign {
         kelpie_version: env!("CARGO_PKG_VERSION").to_owned(),
         subsystem: args.subsystem.subsystem.clone(),
         subsystem_source: opened.source(),
-        bounds: opened.subsystem().bounds(),
+        bounds,
         space: args.space.clone(),
         space_source: space.to_yaml(),
         algorithm: args.algorithm.to_string(),
@@ -44,17 +48,16 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
         config: serde_json::to_string(&config)?,
         budget,
     };
-    let path = args.database.path()?;
-    let mut store = Store::create(&path)?;
     let (id, lock) = store.begin_campaign(&plan)?;
     let session = Session { id, space, config, bounds: plan.bounds, budget, time: args.limits.time };
     note(&format!(
-        "campaign {id}: {} over {}, {} by {} signals, seed {seed}, {}\ndatabase {}",
+        "campaign {id}: {} over {}, {} by {} signals, seed {seed}, {}{}\ndatabase {}",
         plan.subsystem,
         plan.space,
         plan.algorithm,
         plan.signal,
         session.end_in_words(),
+        session.known_in_words(),
         path.display()
     ));
     session.run(lock, &mut store, &mut opened, &Shown { json: common.json, gate: args.gate })
@@ -76,6 +79,9 @@ pub fn resume(args: &ResumeArgs, common: Common) -> anyhow::Result<ExitCode> {
     let lock = store.lock_campaign(id)?;
     // Read again: whoever held the lock may have gone on meanwhile.
     let campaign = store.campaign(id)?;
+    if campaign.plan.algorithm == import::ALGORITHM {
+        bail!("campaign {id} holds an imported finding; there is no search to go on with");
+    }
     let budget = budget_to_resume(&campaign, args.limits)?;
     store.reopen_campaign(id, budget)?;
     let plan = campaign.plan;
@@ -128,7 +134,24 @@ struct Session {
     time: Option<Duration>,
 }
 
+/// Regions of every finding in the database, whatever subsystem it was made on; one without a condition would be all.
+fn regions(store: &mut Store) -> anyhow::Result<Vec<Region>> {
+    let mut regions = Vec::new();
+    for campaign in store.campaigns()? {
+        let findings = store.findings(campaign.id)?;
+        regions.extend(findings.into_iter().map(|finding| finding.mfs).filter(|mfs| !mfs.conditions.is_empty()));
+    }
+    Ok(regions)
+}
+
 impl Session {
+    fn known_in_words(&self) -> String {
+        match self.config.known.len() as u64 {
+            0 => String::new(),
+            known => format!(", {} known beforehand", plural(known, "finding")),
+        }
+    }
+
     fn end_in_words(&self) -> String {
         let budget = self.budget.map(|budget| plural(budget, "experiment"));
         let time = self.time.map(|time| plural(time.as_secs(), "second"));

@@ -1,107 +1,14 @@
-//! The 18 anomalies as points: each trigger, each of its conditions broken alone, and each fix. No measuring.
+//! The 18 anomalies as points: each trigger, and each of its conditions broken alone. No measuring.
 
-use kelpie_spaces::{
-    Batch, Bytes, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, Opcode, QpType, Request, Workload,
-};
+pub use kelpie_spaces::known::Trigger as Point;
+use kelpie_spaces::{Device, Opcode, QpType, known};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// A workload in the terms of the paper's appendix A.
-#[derive(Debug, Clone)]
-pub struct Point {
-    pub qp_type: QpType,
-    pub op: Opcode,
-    pub both_ways: bool,
-    pub loopback: bool,
-    pub one_way: bool,
-    pub qps: u32,
-    pub mtu: u64,
-    pub depth: u32,
-    pub batch: u32,
-    /// SGE sizes of each request of the vector.
-    pub pattern: Vec<Vec<u64>>,
-    pub mrs: u32,
-    pub mr_size: u64,
-    pub memory: [Device; 2],
-}
-
-impl Point {
-    pub fn workload(&self) -> Workload {
-        let memory = |host: Host| Memory {
-            device: self.memory[host.index()],
-            mrs: self.mrs,
-            mr_size: Bytes(self.mr_size.max(self.pattern.iter().flatten().copied().max().unwrap_or(0))),
-        };
-        let flow = |from: Host, to: Host| Flow {
-            from,
-            to,
-            qp_type: self.qp_type,
-            qps: self.qps,
-            mtu: Mtu::try_from(self.mtu).expect("the cases use path MTUs"),
-            wq_depth: Depths { send: self.depth, recv: self.depth },
-            batch: Batch { send: self.batch, recv: self.batch },
-            pattern: self
-                .pattern
-                .iter()
-                .map(|sge| Request { op: self.op, sge: sge.iter().map(|size| Bytes(*size)).collect() })
-                .collect(),
-            recv_sge: Vec::new(),
-            inline: Bytes(0),
-            memory: MemoryPair { from: memory(from), to: memory(to) },
-        };
-        let mut flows = Vec::new();
-        if self.loopback {
-            // Anomaly 13: traffic from b to a beside traffic from a to itself.
-            if self.one_way {
-                flows.push(flow(Host::B, Host::A));
-            }
-            flows.push(flow(Host::A, Host::A));
-        } else if self.one_way {
-            flows.push(flow(Host::A, Host::B));
-        }
-        if self.both_ways {
-            flows.push(flow(Host::B, Host::A));
-        }
-        Workload::new(flows)
-    }
-}
-
-/// The trigger of an anomaly, from `tests/anomalies.yaml`.
+/// The trigger of an anomaly.
 pub fn trigger(id: u32) -> Point {
-    let text = include_str!("../anomalies.yaml");
-    let data: serde_yaml::Value = serde_yaml::from_str(text).expect("anomalies.yaml is YAML");
-    let anomalies = data["anomalies"].as_sequence().expect("a list of anomalies");
-    let anomaly = anomalies.iter().find(|anomaly| anomaly["id"].as_u64() == Some(u64::from(id))).expect("18 anomalies");
-    let trigger = &anomaly["trigger"];
-    let size = |value: &serde_yaml::Value| serde_yaml::from_value::<Bytes>(value.clone()).expect("a size").0;
-    let number = |key: &str| trigger[key].as_u64().map(|value| value as u32);
-    let list = |key: &str| trigger[key].as_sequence().map(|sizes| sizes.iter().map(size).collect::<Vec<u64>>());
-    let pattern = match (list("sge"), list("messages")) {
-        (Some(sge), _) => vec![sge],
-        (None, Some(messages)) => messages.into_iter().map(|size| vec![size]).collect(),
-        (None, None) => panic!("anomaly {id} has neither sge nor messages"),
-    };
-    let memory = match trigger["memory"].as_str() {
-        Some("gpu") => [Device::Gpu(0); 2],
-        _ if trigger["memory_b"].as_str().is_some() => [Device::Dram(0), Device::Dram(1)],
-        _ => [Device::Dram(0); 2],
-    };
-    Point {
-        qp_type: serde_yaml::from_value(trigger["qp_type"].clone()).expect("a QP type"),
-        op: serde_yaml::from_value(trigger["opcode"].clone()).expect("an opcode"),
-        both_ways: trigger["bidirectional"].as_bool().unwrap_or(false),
-        loopback: trigger["flows"].as_str().is_some(),
-        one_way: true,
-        qps: number("qps").unwrap_or(8),
-        mtu: u64::from(number("mtu").expect("an MTU")),
-        depth: number("wq_depth").expect("a depth"),
-        batch: number("wqe_batch").expect("a batch"),
-        pattern,
-        mrs: number("mrs").expect("MRs"),
-        mr_size: size(&trigger["mr_size"]),
-        memory,
-    }
+    known::anomaly(id).expect("18 anomalies").trigger
 }
 
 /// One broken condition: its name with the new value, and the point.

@@ -12,6 +12,7 @@ use kelpie_engine::Subsystem as _;
 use kelpie_monitor::{Symptom, Verdict, assess};
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::Workload;
+use kelpie_spaces::known::{self, Sign};
 
 use cases::{ANOMALIES, Anomaly, trigger};
 
@@ -109,18 +110,15 @@ fn assert_none(complaints: &[String]) {
 
 #[test]
 fn triggers_show_the_symptoms_of_the_paper() {
-    let data: serde_yaml::Value = serde_yaml::from_str(include_str!("../anomalies.yaml")).expect("YAML");
-    let anomalies = data["anomalies"].as_sequence().expect("a list");
+    let anomalies = known::anomalies();
     assert_eq!((anomalies.len(), ANOMALIES.len()), (18, 18));
     let shown = triggers();
     let mut complaints = Vec::new();
-    for anomaly in anomalies {
-        let id = anomaly["id"].as_u64().expect("a number") as u32;
+    for known::Anomaly { id, symptom, .. } in anomalies {
         let shown = &shown[&id];
-        let as_in_the_paper = match anomaly["symptom"].as_str() {
-            Some("pause") => shown.has(Symptom::Pause),
-            Some("low") => shown.symptoms == [Symptom::LowThroughput],
-            other => panic!("anomaly {id} has the symptom {other:?}"),
+        let as_in_the_paper = match symptom {
+            Sign::Pause => shown.has(Symptom::Pause),
+            Sign::Low => shown.symptoms == [Symptom::LowThroughput],
         };
         if !as_in_the_paper {
             complaints.push(format!("{id}: {shown:?}"));

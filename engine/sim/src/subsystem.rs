@@ -65,6 +65,17 @@ impl SimSubsystem {
         self.model.yaml()
     }
 
+    /// What the model calls itself, such as `F`.
+    pub fn model_name(&self) -> &str {
+        &self.model.name
+    }
+
+    /// Events that one measurement may take at most, which bounds its time.
+    pub fn most_events(&self) -> u64 {
+        let sampling = &self.model.sampling;
+        sampling.max_events.saturating_mul(u64::from(sampling.warm_up_max) + u64::from(sampling.samples))
+    }
+
     /// The part that limited the last measurement and whose traffic, such as `receive_wqe_cache:UD_SEND`.
     pub fn limiting(&self) -> &str {
         &self.limiting

@@ -1,79 +1,24 @@
 //! The triggers of the paper's 18 anomalies as workloads of the full space.
 
-use std::fmt::Write as _;
-
-use serde_yaml::Value;
-
 use super::full;
+use crate::known::anomalies;
 use crate::{Feature, FeatureValue, Host, Workload, check, workload_from_yaml, workload_to_yaml};
 
-const ANOMALIES: &str = include_str!("../../../tests/anomalies.yaml");
-
-/// The trigger's flows as workload YAML.
-fn trigger(id: u64, trigger: &Value) -> Workload {
-    let get = |key: &str| trigger.get(key);
-    let text = |key: &str| match get(key) {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Number(number)) => number.to_string(),
-        other => panic!("anomaly {id}: {key} is {other:?}"),
-    };
-    let sizes = |key: &str| -> Option<Vec<String>> {
-        let list = get(key)?.as_sequence()?;
-        Some(
-            list.iter()
-                .map(|size| size.as_str().map_or_else(|| format!("{}B", size.as_u64().unwrap()), str::to_owned))
-                .collect(),
-        )
-    };
-    let op = text("opcode");
-    let pattern: Vec<String> = match (sizes("sge"), sizes("messages")) {
-        (Some(sge), None) => vec![format!("{{op: {op}, sge: [{}]}}", sge.join(", "))],
-        (None, Some(messages)) => messages.iter().map(|size| format!("{{op: {op}, sge: [{size}]}}")).collect(),
-        other => panic!("anomaly {id}: {other:?}"),
-    };
-    let gpu = get("memory").is_some();
-    let device = |host: &str| match host {
-        _ if gpu => "gpu:0",
-        "b" if get("memory_b").is_some() => "dram:1",
-        _ => "dram:0",
-    };
-    let (qps, flows) = if get("flows").is_some() {
-        ("8".to_owned(), vec![("b", "a"), ("a", "a")])
-    } else if get("bidirectional").is_some() {
-        (text("qps"), vec![("a", "b"), ("b", "a")])
-    } else {
-        (text("qps"), vec![("a", "b")])
-    };
-    let mut yaml = "kelpie: workload/1\nflows:\n".to_owned();
-    for (from, to) in flows {
-        let side =
-            |host| format!("{{device: \"{}\", mrs: {}, mr_size: {}}}", device(host), text("mrs"), text("mr_size"));
-        let _ = writeln!(
-            yaml,
-            "  - {{from: {from}, to: {to}, qp_type: {}, qps: {qps}, mtu: {}, wq_depth: {{send: {d}, recv: {d}}}, \
-             batch: {{send: {b}, recv: {b}}}, pattern: [{}], memory: {{from: {}, to: {}}}}}",
-            text("qp_type"),
-            text("mtu"),
-            pattern.join(", "),
-            side(from),
-            side(to),
-            d = text("wq_depth"),
-            b = text("wqe_batch"),
-        );
-    }
-    workload_from_yaml(&format!("anomaly {id}"), &yaml).unwrap_or_else(|error| panic!("{error}\n{yaml}"))
+fn triggers() -> Vec<(u32, Workload)> {
+    anomalies().into_iter().map(|anomaly| (anomaly.id, anomaly.trigger.workload())).collect()
 }
 
-fn triggers() -> Vec<(u64, Workload)> {
-    let data: Value = serde_yaml::from_str(ANOMALIES).expect("the file of anomalies is YAML");
-    let anomalies = data["anomalies"].as_sequence().expect("a list of anomalies");
-    anomalies
-        .iter()
-        .map(|anomaly| {
-            let id = anomaly["id"].as_u64().expect("an id");
-            (id, trigger(id, &anomaly["trigger"]))
-        })
-        .collect()
+#[test]
+fn every_trigger_fulfils_the_conditions() {
+    let anomalies = anomalies();
+    assert!(anomalies.iter().map(|anomaly| anomaly.id).eq(1..=18));
+    for anomaly in anomalies {
+        let workload = anomaly.trigger.workload();
+        assert!(!anomaly.conditions.conditions.is_empty(), "anomaly {}", anomaly.id);
+        for condition in &anomaly.conditions.conditions {
+            assert!(condition.holds(&workload), "anomaly {}: {condition}", anomaly.id);
+        }
+    }
 }
 
 #[test]
@@ -91,7 +36,7 @@ fn every_trigger_is_a_valid_workload_of_the_full_space() {
 #[test]
 fn triggers_have_the_features_of_the_paper() {
     let triggers = triggers();
-    let check = |id: u64, feature: Feature, expected: &str| {
+    let check = |id: u32, feature: Feature, expected: &str| {
         let (_, workload) = triggers.iter().find(|(other, _)| *other == id).expect("18 triggers");
         assert_eq!(workload.feature(feature).to_string(), expected, "anomaly {id}, {feature}");
     };
@@ -153,7 +98,7 @@ fn triggers_can_be_moved_feature_by_feature() {
 #[test]
 fn a_moved_feature_takes_along_only_what_depends_on_it() {
     let (full, triggers) = (full(), triggers());
-    let check = |id: u64, feature: &str, value: &str, expected: &[&str]| {
+    let check = |id: u32, feature: &str, value: &str, expected: &[&str]| {
         let (_, workload) = triggers.iter().find(|(other, _)| *other == id).expect("18 triggers");
         let feature: Feature = feature.parse().expect("a feature");
         let value = match value.parse() {

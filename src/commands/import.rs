@@ -1,0 +1,156 @@
+//! `kelpie findings import`: recipes become findings of a database, each with the measurements that came with it.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use kelpie_monitor::{Assessment, Measurement, Symptom};
+use kelpie_reports::recipe::{self, Recipe, Seen};
+use kelpie_reports::{
+    CampaignId, CampaignState, Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome, Store,
+};
+use kelpie_spaces::{Space, Workload};
+use serde_json::json;
+
+use crate::cli::{Common, DatabaseArgs};
+use crate::exit;
+use crate::output::{note, plural, print, print_json};
+
+/// In the place of an algorithm: the campaign of an imported finding.
+pub const ALGORITHM: &str = "import";
+
+#[derive(Debug, Subcommand)]
+pub enum FindingsCommand {
+    /// Put recipes into the database, so that `mfs list`, `mfs check` and later campaigns know them
+    #[command(after_help = "Examples:\n  \
+        kelpie findings import pause.tar.gz anomaly-4 --db fleet.db\n  \
+        kelpie mfs check workload.yaml --db fleet.db")]
+    Import(ImportArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// Directories or archives of recipes
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+}
+
+/// Imports recipes: all are read and checked before the first is stored.
+pub fn run(args: &ImportArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let mut recipes = Vec::new();
+    for path in &args.paths {
+        recipes.push((path, recipe::read(path).with_context(|| path.display().to_string())?));
+    }
+    let database = args.database.path()?;
+    let mut store = Store::create(&database)?;
+    let mut rows = Vec::new();
+    let mut text = String::new();
+    for (path, recipe) in &recipes {
+        let (id, new) = import(&mut store, recipe).with_context(|| path.display().to_string())?;
+        let what = if new { "is now" } else { "was there already as" };
+        let _ = writeln!(text, "{}: {} {what} finding {id}.1", path.display(), recipe.finding);
+        rows.push(json!({"recipe": path, "campaign": id, "id": 1, "new": new}));
+    }
+    if common.json {
+        print_json(&json!({"database": database, "imported": rows}))?;
+    } else {
+        print(&text)?;
+        note(&format!("{}, database {}", plural(recipes.len() as u64, "recipe"), database.display()));
+    }
+    Ok(exit::HEALTHY)
+}
+
+/// The campaign of a recipe's finding, and whether it had to be made.
+fn import(store: &mut Store, recipe: &Recipe) -> anyhow::Result<(CampaignId, bool)> {
+    let plan = plan(recipe);
+    let finding = finding(recipe);
+    let mut begun = None;
+    for campaign in store.campaigns()?.into_iter().filter(|campaign| campaign.plan == plan) {
+        let findings = store.findings(campaign.id)?;
+        if findings.first() == Some(&finding) && campaign.state == CampaignState::Finished {
+            return Ok((campaign.id, false));
+        }
+        // An import that was killed left what it had got to; its rest is stored now.
+        if findings.first().is_none_or(|first| *first == finding) && campaign.state == CampaignState::Stopped {
+            begun = Some(campaign);
+        }
+    }
+    let (id, lock) = match &begun {
+        Some(campaign) => (campaign.id, store.lock_campaign(campaign.id)?),
+        None => store.begin_campaign(&plan)?,
+    };
+    let (experiments_done, findings_done) = begun.map_or((0, 0), |campaign| (campaign.experiments, campaign.findings));
+    for experiment in experiments(recipe).into_iter().filter(|experiment| experiment.number > experiments_done) {
+        store.append_experiment(id, &experiment, clock())?;
+    }
+    if findings_done == 0 {
+        store.append_finding(id, &finding)?;
+    }
+    store.finish_campaign(id, 0)?;
+    lock.remove();
+    Ok((id, true))
+}
+
+fn plan(recipe: &Recipe) -> NewCampaign {
+    let space = Space::catalog("full").expect("the catalog has the full space");
+    NewCampaign {
+        kelpie_version: recipe.kelpie_version.clone(),
+        subsystem: recipe.environment.subsystem.clone(),
+        subsystem_source: recipe.environment.model.clone().unwrap_or_default(),
+        bounds: recipe.expected.bounds,
+        space: space.name().to_owned(),
+        space_source: space.to_yaml(),
+        algorithm: ALGORITHM.to_owned(),
+        signal: "none".to_owned(),
+        seed: recipe.seed.unwrap_or(0),
+        config: json!({"recipe": recipe.finding}).to_string(),
+        budget: None,
+    }
+}
+
+fn finding(recipe: &Recipe) -> FindingRecord {
+    let symptoms = &recipe.expected.symptoms;
+    FindingRecord {
+        number: 1,
+        symptom: symptoms.first().copied().unwrap_or(Symptom::Pause),
+        found_at: 1,
+        experiments_for_mfs: 0,
+        confidence: recipe.expected.confidence,
+        mfs: recipe.mfs.clone(),
+        workload: recipe.workload.clone(),
+        evidence: json!({"imported": recipe.finding, "symptoms": symptoms, "hosts": recipe.environment.hosts}),
+    }
+}
+
+/// The measurements that came with the recipe: the anomalous one, then the healthy one.
+fn experiments(recipe: &Recipe) -> Vec<Experiment> {
+    let experiment = |number, workload: &Workload, seen: &Seen| Experiment {
+        number,
+        purpose: ALGORITHM.to_owned(),
+        skipped_before: 0,
+        workload: workload.clone(),
+        outcome: Outcome::Measured {
+            measurement: Measurement {
+                samples: vec![seen.mean.clone()],
+                hardware_events: seen.hardware_events.clone(),
+            },
+            assessment: Assessment::of_symptoms(seen.symptoms.clone()),
+            attempts: 1,
+        },
+    };
+    let anomalous = experiment(1, &recipe.workload, &recipe.anomalous);
+    let healthy = recipe.healthy.as_ref().map(|healthy| experiment(2, &healthy.workload, &healthy.seen));
+    std::iter::once(anomalous).chain(healthy).collect()
+}
+
+/// When it was imported; when it was measured is not known.
+fn clock() -> ExperimentClock {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let started_unix_ms = since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
+    ExperimentClock { started_unix_ms, duration_seconds: 0.0 }
+}

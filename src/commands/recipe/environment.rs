@@ -1,0 +1,79 @@
+//! Where a stored finding was made, with or without what names the hosts.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Context;
+use kelpie_engine::PairFile;
+use kelpie_engine::pair::HostSpec;
+use kelpie_monitor::PerHost;
+use kelpie_monitor::doctor::Examination;
+use kelpie_reports::NewCampaign;
+use kelpie_reports::recipe::Environment;
+use kelpie_sim::SimSubsystem;
+
+use super::ExportArgs;
+use crate::commands::import;
+use crate::commands::read_file;
+
+/// An environment, and the names that other texts must not hold.
+pub struct Known {
+    pub environment: Environment,
+    pub names: Vec<String>,
+}
+
+/// The environment of a campaign, as far as the store and the examinations of `kelpie doctor` tell.
+pub fn of(plan: &NewCampaign, args: &ExportArgs) -> anyhow::Result<Known> {
+    let with_names = args.with_identities;
+    if plan.subsystem.starts_with("sim:") {
+        let subsystem = SimSubsystem::from_yaml(&plan.subsystem, &plan.subsystem_source)?;
+        // The name of a model file is a path of the machine; the model's own name is not.
+        let name = if with_names { plan.subsystem.clone() } else { format!("sim:{}", subsystem.model_name()) };
+        let environment = Environment { subsystem: name, model: Some(subsystem.yaml()), hosts: None };
+        return Ok(Known { environment, names: Vec::new() });
+    }
+    let mut hosts = PerHost::<BTreeMap<String, String>>::default();
+    let mut names = vec![plan.subsystem.clone()];
+    if plan.algorithm != import::ALGORITHM {
+        let pair = PairFile::from_yaml(Path::new(&plan.subsystem), &plan.subsystem_source)?;
+        hosts = PerHost { a: port_facts(&pair.hosts.a), b: port_facts(&pair.hosts.b) };
+        for (facts, host) in [(&mut hosts.a, &pair.hosts.a), (&mut hosts.b, &pair.hosts.b)] {
+            if with_names {
+                facts.insert("agent".to_owned(), host.agent.clone());
+            }
+            names.extend(host.agent.rsplit_once(':').map(|(name, _)| name.trim_matches(['[', ']']).to_owned()));
+        }
+        names.push(pair.name);
+    }
+    for (facts, file) in [(&mut hosts.a, &args.doctor_a), (&mut hosts.b, &args.doctor_b)] {
+        let Some(file) = file else { continue };
+        let examined: Examination = serde_json::from_slice(&read_file(file)?)
+            .with_context(|| format!("{}: not what `kelpie doctor DEVICE --json` prints", file.display()))?;
+        facts.extend(examined.facts);
+        if with_names {
+            facts.insert("host".to_owned(), examined.host.clone());
+        }
+        names.push(examined.host);
+    }
+    let subsystem = if with_names { plan.subsystem.clone() } else { "pair".to_owned() };
+    Ok(Known { environment: Environment { subsystem, model: None, hosts: Some(hosts) }, names })
+}
+
+/// What a pair file says of a host's port, none of which names the host.
+fn port_facts(host: &HostSpec) -> BTreeMap<String, String> {
+    let port = &host.port;
+    let mut facts = BTreeMap::from([
+        ("port".to_owned(), port.port.to_string()),
+        ("traffic class".to_owned(), port.tuning.traffic_class.to_string()),
+        ("service level".to_owned(), port.tuning.service_level.to_string()),
+        ("hop limit".to_owned(), port.tuning.hop_limit.to_string()),
+        ("huge pages".to_owned(), port.tuning.huge_pages.to_string()),
+    ]);
+    let known = [
+        ("RDMA device", port.device.clone()),
+        ("GID index", port.gid_index.map(|index| index.to_string())),
+        ("UDP source port", port.tuning.udp_source_port.map(|port| port.to_string())),
+    ];
+    facts.extend(known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+    facts
+}
