@@ -37,6 +37,13 @@ fn a_fix_is_told_from_a_regression() {
 
     std::fs::copy(bench.path("k.db"), bench.path("other.db")).expect("it is closed");
     assert_eq!(diff(0, &["1", "2", "--against", "other.db"])["counts"], fixed["counts"]);
+    // A recipe of a search over READs alone says that it is about READs.
+    bench.expect(0, &["recipe", "export", "1.1", "--db", "k.db", "--out", "r"]);
+    let recipe = std::fs::read_to_string(bench.path("r/recipe.json")).expect("it was written");
+    let recipe: serde_json::Value = serde_json::from_str(&recipe).expect("JSON");
+    let conditions = recipe["mfs"].as_array().expect("a list");
+    assert!(conditions.iter().any(|condition| condition["feature"] == "opcode"), "{recipe}");
+
     let missing = bench.run(&["diff", "1", "9", "--db", "k.db"]);
     assert_eq!(missing.status, Some(2));
     assert!(missing.stderr.contains('9') && missing.stdout.is_empty(), "{missing:?}");

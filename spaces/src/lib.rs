@@ -1,6 +1,7 @@
 //! The vocabulary of Kelpie: workloads, the space they live in, features and regions. No clock, no I/O.
 
 pub mod advice;
+mod claim;
 pub mod constraints;
 pub mod dimensions;
 pub mod document;

@@ -138,8 +138,8 @@ struct Session {
 fn regions(store: &mut Store) -> anyhow::Result<Vec<Region>> {
     let mut regions = Vec::new();
     for campaign in store.campaigns()? {
-        let findings = store.findings(campaign.id)?;
-        regions.extend(findings.into_iter().map(|finding| finding.mfs).filter(|mfs| !mfs.conditions.is_empty()));
+        let claims = findings::claims(store, &campaign)?;
+        regions.extend(claims.into_iter().map(|finding| finding.mfs).filter(|mfs| !mfs.conditions.is_empty()));
     }
     Ok(regions)
 }

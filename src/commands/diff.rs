@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::campaign::name_of;
 use crate::cli::{Common, DiffArgs};
+use crate::commands::findings::claims;
 use crate::exit;
 use crate::output::{Table, note, plural, print, print_json};
 use crate::subsystems::Opened;
@@ -27,7 +28,8 @@ struct Measured {
 impl Measured {
     fn read(path: &Path, id: CampaignId, measure: bool) -> anyhow::Result<Self> {
         let mut store = Store::open_to_read(path)?;
-        let (campaign, findings) = (store.campaign(id)?, store.findings(id)?);
+        let campaign = store.campaign(id)?;
+        let findings = claims(&mut store, &campaign)?;
         let plan = &campaign.plan;
         let open = || Opened::reopen(&plan.subsystem, &plan.subsystem_source);
         let subsystem = match measure.then(open) {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use kelpie_monitor::Symptom;
 use kelpie_reports::{Campaign, CampaignId, Experiment, FindingRecord, Outcome, Store};
-use kelpie_spaces::{Condition, Workload};
+use kelpie_spaces::{Condition, Space, Workload};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -95,6 +95,13 @@ fn entry(experiment: &Experiment) -> Value {
         Outcome::Unsupported { reason } => entry["unsupported"] = json!(reason),
     }
     entry
+}
+
+/// A campaign's findings as they hold for every workload: with the bounds of the space that was searched.
+pub fn claims(store: &mut Store, campaign: &Campaign) -> anyhow::Result<Vec<FindingRecord>> {
+    let space = Space::from_yaml(&campaign.plan.space, &campaign.plan.space_source)?;
+    let claim = |finding: FindingRecord| FindingRecord { mfs: space.claim(&finding.mfs), ..finding };
+    Ok(store.findings(campaign.id)?.into_iter().map(claim).collect())
 }
 
 /// A campaign with its findings, as text.

@@ -10,6 +10,7 @@ use kelpie_spaces::known::{self, Anomaly, Sign};
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Space, Test, Workload};
 
 use crate::cli::DatabaseArgs;
+use crate::commands::findings::claims;
 
 /// Workloads that are measured in each round to find a healthy one beside an anomaly of the paper. Source: our choice,
 /// because the nearest few nearly always suffice.
@@ -23,9 +24,8 @@ pub fn finding(database: &DatabaseArgs, id: CampaignId, number: u64) -> anyhow::
 }
 
 fn of_campaign(store: &mut Store, id: CampaignId, number: u64) -> anyhow::Result<FindingRecord> {
-    store.campaign(id)?;
-    let findings = store.findings(id)?;
-    findings
+    let campaign = store.campaign(id)?;
+    claims(store, &campaign)?
         .into_iter()
         .find(|finding| finding.number == number)
         .with_context(|| format!("campaign {id} has no finding {number}; `kelpie campaign show {id}` lists them"))
