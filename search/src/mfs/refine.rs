@@ -10,6 +10,11 @@ use crate::oracle::{Oracle, Purpose};
 /// Steps of the random walk from the anchor that stands in where the space has no sample inside a region.
 const WALK_STEPS: u32 = 40;
 
+/// Part of the validation run that is added for each healthy point that validation has found.
+///
+/// Source: our choice, because a run that may be tried again after each of them passes more often than one that may not.
+const DOUBT: usize = 6;
+
 /// How far a region reaches. One that cannot be validated is narrowed to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reach {
@@ -73,10 +78,11 @@ impl<O: Oracle> Builder<'_, '_, O> {
         self.asked() >= most || self.failures > self.reach.most_failures()
     }
 
-    /// Enough points since the last change; or two thirds where four thirds as many random ones were seen inside a wide
-    /// region, because then what was shut out last was rare.
+    /// Enough points since the last change, more where validation has found healthy ones before; or two thirds where four
+    /// thirds as many random ones were seen inside a wide region, because then what was shut out last was rare.
     fn is_validated(&self) -> bool {
         let run = self.session.config.mfs.validation_run as usize;
+        let run = run + run / DOUBT * self.failures as usize;
         let is_known_well = self.reach == Reach::Wide && self.seen_inside() >= run * 4 / 3;
         self.fresh as usize >= if is_known_well { run * 2 / 3 } else { run }
     }
