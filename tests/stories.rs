@@ -52,9 +52,9 @@ fn the_rpc_library_is_told_of_anomalies_4_and_5() {
         let bench = Bench::new();
         // Large messages by READ, many at a time, gathered from long lists.
         let reads = ["rpc-library", "--only", "opcode=READ", "--only", "mixed_opcodes=false", "--only", "mtu=4096"];
-        search(&bench, subsystem, &reads, "1");
+        search(&bench, subsystem, &reads, "3");
         let batched = app(&["a->b", "b->a"], 128, 256, 64, 4096, "{op: READ, sge: [32, 32, 32, 32, 32, 32, 32, 32]}");
-        names(&conditions_and_cure(&bench, subsystem, &batched), &["send_batch", "sge_count", "qps"]);
+        names(&conditions_and_cure(&bench, subsystem, &batched), &["send_batch", "sge_count", "total_qps"]);
         // Control messages by SEND into a large receive queue.
         search(&bench, subsystem, &["rpc-library"], "1");
         let control = app(&["a->b"], 1, 1024, 64, 1024, "{op: SEND, sge: [1KiB, 1KiB]}");
@@ -84,4 +84,22 @@ fn a_finding_says_nothing_about_workloads_outside_the_space_that_was_searched() 
     let checked: Value = bench.json(0, &["mfs", "check", "app.yaml", "--db", "k.db"]);
     assert_eq!((&checked["findings_checked"], &checked["inside"]), (&0.into(), &Value::Array(Vec::new())));
     assert!(checked["findings_of_other_spaces"].as_u64() > Some(0), "{checked}");
+}
+
+#[test]
+fn an_application_without_anomalies_is_told_how_sure_that_is() {
+    let bench = Bench::new();
+    let plain = "full --only qp_type=RC --only opcode=WRITE --only mtu=4096 --only sge_count=1 --only requests=1 \
+                 --min message_min=64KiB --max qps=64 --only bidirectional=false --only loopback=false \
+                 --only memory_requester=dram:0 --only memory_responder=dram:0";
+    let restrict: Vec<&str> = ["space", "restrict"].into_iter().chain(plain.split_whitespace()).collect();
+    bench.write("space.yaml", bench.expect(0, &restrict));
+    let run = ["campaign", "run", "--subsystem", "sim:F", "--space", "space.yaml", "--budget", "150", "--gate"];
+    let none = bench.json(0, &run)["none_found"].clone();
+    assert_eq!((&none["anomalous"], &none["random_points"]), (&0.into(), &30.into()), "{none}");
+    // No success in 30 trials: 1 - 0.05^(1/30).
+    let below = none["anomalous_below"].as_f64().expect("all were healthy");
+    assert!((below - 0.095).abs() < 0.001, "{none}");
+    assert!(none["pair_share"].as_f64() > Some(0.1), "{none}");
+    assert!(bench.expect(0, &["campaign", "show", "1"]).contains("random workloads of the space less than 9.5 %"));
 }

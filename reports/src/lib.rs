@@ -1,5 +1,6 @@
 //! What is kept of campaigns, and how it leaves Kelpie again: the experiment store, reports and recipes. No measuring, no searching.
 
+pub mod absence;
 pub mod compare;
 pub mod coverage;
 pub mod digest;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::absence::absence;
 use crate::coverage::Coverage;
 use crate::digest::Digest;
 use crate::words;
@@ -27,7 +28,8 @@ pub(crate) fn summary(digest: &Digest, coverage: &Coverage) -> String {
         escaped(&plan.kelpie_version),
     );
     if digest.findings.is_empty() {
-        text += "\nNo finding.\n";
+        let evidence = absence(digest).map(|absence| format!(" {absence}.")).unwrap_or_default();
+        let _ = writeln!(text, "\nNo finding.{evidence}");
         return text;
     }
     text += "\n| finding | symptom | conditions | confidence | found at |\n|---|---|---|---:|---:|\n";

@@ -17,17 +17,6 @@ use crate::signals::Observation;
 /// Source: our choice, because then at most 0.3 % of the space is left, with 95 % confidence.
 const COVERED_AFTER: u32 = 1000;
 
-/// Part of its budget that a search spends on random points before its first region.
-///
-/// Source: our choice, because known healthy points halve the cost of a region, and anomalies can be compared.
-const WARM_UP: u64 = 5;
-
-/// Random points after which more before the first region would help little, whatever the budget.
-///
-/// Source: our choice, because on subsystem F the first 400 random points show 11 of the 13 weaknesses, and because a
-/// campaign may be stopped long before its budget is spent.
-const MOST_WARM_UP: u64 = 400;
-
 /// Part of its budget in which a search stores what it has seen without looking for its region.
 ///
 /// Source: our choice, because a region takes about 100 experiments, and the last one would not be finished.
@@ -112,14 +101,9 @@ impl<'a, O: Oracle> Session<'a, O> {
         self.found.iter().map(|found| &found.region).chain(&self.avoided).any(|region| region.contains(workload))
     }
 
-    /// Random points that the search begins with; none where no budget is known.
-    pub(crate) fn warm_up(&self) -> u64 {
-        (self.config.budget.unwrap_or(0) / WARM_UP).min(MOST_WARM_UP)
-    }
-
     /// Whether it is too early for the first region.
     pub(crate) fn is_warming_up(&self) -> bool {
-        self.experiments < self.warm_up()
+        self.experiments < self.config.warm_up()
     }
 
     /// Whether so little of a known budget is left that no region is looked for any more.

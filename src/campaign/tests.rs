@@ -13,7 +13,7 @@ use kelpie_spaces::Host;
 use super::*;
 use crate::commands::findings;
 
-const BUDGET: u64 = 120;
+const BUDGET: u64 = 175;
 
 /// Slow where there are many QPs and large batches; what else happens is scripted by the measurement's number.
 struct Scripted<'a> {

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use kelpie_monitor::Symptom;
-use kelpie_reports::{Campaign, CampaignId, Experiment, FindingRecord, Outcome, Store};
+use kelpie_reports::absence::{Absence, absence};
+use kelpie_reports::{Campaign, CampaignId, Digest, Experiment, FindingRecord, Outcome, Store};
 use kelpie_spaces::{Condition, Space, Workload};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -23,6 +24,9 @@ pub struct CampaignDocument {
     experiments: u64,
     skipped: u64,
     findings: Vec<FindingDocument>,
+    /// Only where there are no findings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    none_found: Option<Absence>,
     /// Only with `--experiments`.
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<Vec<Value>>,
@@ -58,6 +62,7 @@ impl From<&FindingRecord> for FindingDocument {
 pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow::Result<CampaignDocument> {
     let campaign = store.campaign(id)?;
     let findings = store.findings(id)?;
+    let none_found = if findings.is_empty() { absence(&Digest::read(store, id)?) } else { None };
     let log = if experiments { Some(log(store, &campaign)?) } else { None };
     Ok(CampaignDocument {
         campaign: id,
@@ -69,6 +74,7 @@ pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow:
         experiments: campaign.experiments,
         skipped: campaign.skipped,
         findings: findings.iter().map(FindingDocument::from).collect(),
+        none_found,
         log,
     })
 }
@@ -119,9 +125,13 @@ pub fn text(store: &mut Store, id: CampaignId) -> anyhow::Result<String> {
         campaign.skipped,
         plural(campaign.findings, "finding")
     );
-    for finding in store.findings(id)? {
-        text += &finding_text(id, &finding);
+    let findings = store.findings(id)?;
+    if findings.is_empty()
+        && let Some(absence) = absence(&Digest::read(store, id)?)
+    {
+        let _ = writeln!(text, "  {absence}");
     }
+    text.extend(findings.iter().map(|finding| finding_text(id, finding)));
     Ok(text)
 }
 

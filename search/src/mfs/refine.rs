@@ -90,7 +90,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
     /// Anomalies inside: random points of this validation, and of the search's beginning.
     fn seen_inside(&self) -> usize {
         let region = self.conditions.region();
-        let random = self.session.warm_up().min(self.started);
+        let random = self.session.config.warm_up().min(self.started);
         self.inside.len() + self.session.sightings.within(&region, random).count()
     }
 

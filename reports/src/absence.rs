@@ -1,0 +1,123 @@
+//! What a campaign without findings says about its space: how much was measured, and how rare anomalies must be.
+
+use std::fmt;
+
+use kelpie_monitor::Verdict;
+use kelpie_search::Config;
+use serde::Serialize;
+
+use crate::coverage::coverage;
+use crate::digest::{Digest, Ended};
+use crate::words::percent;
+
+/// How sure the bound is. Source: our choice, as of the confidence of findings.
+const CONFIDENCE: f64 = 0.95;
+
+/// The evidence behind "nothing was found".
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Absence {
+    /// Share of the pairs of feature values that were measured. Units: 0 to 1.
+    pub pair_share: f64,
+    /// Experiments that were anomalous, though no region of theirs could be validated.
+    pub anomalous: u64,
+    /// Independent random points of the space with a verdict.
+    pub random_points: u64,
+    /// Share of random workloads of the space below which the anomalous ones are, with 95 % confidence; absent where one
+    /// of the random points was anomalous, or there were none. Units: 0 to 1.
+    pub anomalous_below: Option<f64>,
+}
+
+impl fmt::Display for Absence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of the pairs of feature values were measured", percent(self.pair_share))?;
+        if self.anomalous > 0 {
+            write!(f, "; {} anomalous experiments, none with a region that could be validated", self.anomalous)?;
+        }
+        match self.anomalous_below {
+            Some(share) => write!(
+                f,
+                "; of random workloads of the space less than {} are anomalous (95 % confidence, {} random points)",
+                percent(share),
+                self.random_points
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What the campaign says; `None` where it has findings or was no search.
+pub fn absence(digest: &Digest) -> Option<Absence> {
+    let config: Config = serde_json::from_str(&digest.campaign.plan.config).ok()?;
+    if !digest.findings.is_empty() {
+        return None;
+    }
+    let measured = digest.points.iter().filter(|point| point.is_conclusive());
+    let random = digest.points.iter().filter(|point| point.number <= config.random_points() && point.is_conclusive());
+    let random_points = random.clone().count() as u64;
+    let is_anomalous = |ended: Ended| ended == Ended::Judged(Verdict::Anomalous);
+    let is_clean = random_points > 0 && !random.clone().any(|point| is_anomalous(point.ended));
+    Some(Absence {
+        pair_share: coverage(&digest.space, measured.map(|point| &point.workload)).pair_share(),
+        anomalous: digest.count(Ended::Judged(Verdict::Anomalous)) as u64,
+        random_points,
+        anomalous_below: is_clean.then(|| bound(random_points)),
+    })
+}
+
+/// The share that would leave `points` independent points without one, once in twenty times.
+///
+/// Source: Clopper and Pearson 1934, the one-sided bound for no success.
+fn bound(points: u64) -> f64 {
+    1.0 - (1.0 - CONFIDENCE).powf(1.0 / points as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use kelpie_monitor::Symptom;
+    use kelpie_search::{Algorithm, SignalSet};
+
+    use super::*;
+    use crate::testing;
+
+    fn digest(algorithm: Algorithm, ended: &[Verdict]) -> Digest {
+        let experiment = |(number, verdict): (u64, &Verdict)| {
+            let measured =
+                |symptoms| testing::measured(number, testing::workload(2, 1024), testing::sample(0.9, None), symptoms);
+            match verdict {
+                Verdict::Healthy => measured(Vec::new()),
+                Verdict::Anomalous => measured(vec![Symptom::Pause]),
+                Verdict::Inconclusive => testing::inconclusive(number),
+            }
+        };
+        let mut digest = testing::digest((1..).zip(ended).map(experiment).collect(), Vec::new());
+        let config = Config { budget: Some(20), ..Config::new(algorithm, SignalSet::Perf, 1) };
+        digest.campaign.plan.config = serde_json::to_string(&config).expect("plain data");
+        digest
+    }
+
+    #[test]
+    fn the_bound_is_the_rule_of_three() {
+        for (points, expected) in [(1, 0.95), (59, 0.0495), (300, 0.00994)] {
+            assert!((bound(points) - expected).abs() < 1e-4, "{points}: {}", bound(points));
+        }
+    }
+
+    #[test]
+    fn only_random_points_count() {
+        use Verdict::{Anomalous, Healthy, Inconclusive};
+        let healthy = [Healthy; 12];
+        // A fifth of twenty.
+        let collie = absence(&digest(Algorithm::Collie, &healthy)).expect("nothing was found");
+        assert_eq!((collie.random_points, collie.anomalous_below), (4, Some(bound(4))));
+        assert!(collie.pair_share > 0.0);
+        let random = absence(&digest(Algorithm::Random, &healthy)).expect("nothing was found");
+        assert_eq!((random.random_points, random.anomalous_below), (12, Some(bound(12))));
+        let unclear = absence(&digest(Algorithm::Random, &[Healthy, Inconclusive])).expect("nothing was found");
+        assert_eq!((unclear.random_points, unclear.anomalous), (1, 0));
+        let seen = absence(&digest(Algorithm::Random, &[Healthy, Anomalous])).expect("no region was validated");
+        assert_eq!((seen.anomalous, seen.anomalous_below), (1, None));
+        let later = absence(&digest(Algorithm::Collie, &[Healthy, Healthy, Healthy, Healthy, Anomalous]));
+        assert_eq!(later.map(|absence| (absence.anomalous, absence.anomalous_below)), Some((1, Some(bound(4)))));
+        assert_eq!(absence(&digest(Algorithm::Random, &[])).and_then(|absence| absence.anomalous_below), None);
+    }
+}
