@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use anyhow::{Context, anyhow};
 use kelpie_engine::{MeasureError, Subsystem};
 use kelpie_monitor::{Assessment, Bounds, Inconclusive, Measurement, measure_judged};
-use kelpie_reports::{CampaignId, Experiment, ExperimentClock, FindingRecord, Outcome, Store};
+use kelpie_reports::{CampaignId, Experiment, ExperimentClock, FindingRecord, Outcome, Store, unix_ms};
 use kelpie_search::{Config, Finding, Observation, Oracle, Purpose};
 use kelpie_spaces::{Space, Workload};
 use serde::Serialize;
@@ -121,9 +121,7 @@ impl<'a> Recorder<'a> {
 
     /// Measures and stores the experiment that is asked for now.
     fn experiment(&mut self, workload: &Workload, purpose: String) -> anyhow::Result<Outcome> {
-        let started_unix_ms = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
+        let started_unix_ms = unix_ms();
         let start = Instant::now();
         let outcome = match self.attempt(workload) {
             Err(error @ MeasureError::Host { .. }) => {

@@ -6,6 +6,8 @@ use std::io::{self, Write as _};
 use anyhow::Context as _;
 use serde::Serialize;
 
+pub use kelpie_spaces::units::si;
+
 /// Writes a document to stdout. A reader that went away early (`| head`) is no failure.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
@@ -69,16 +71,6 @@ impl Table {
             text.push('\n');
         }
         text
-    }
-}
-
-/// A value with an SI prefix and four figures, such as `187.3 G`.
-pub fn si(value: f64) -> String {
-    const PREFIXES: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
-    // Compared with what rounding would make of it, so that 999,960 is 1.0 M and not 1000.0 k.
-    match PREFIXES.iter().find(|(scale, _)| value >= scale * 0.99995) {
-        Some((scale, prefix)) => format!("{:.1} {prefix}", value / scale),
-        None => format!("{value:.1} "),
     }
 }
 

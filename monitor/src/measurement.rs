@@ -190,6 +190,13 @@ impl Bounds {
         Self { max_bps, max_pps, base_rtt_seconds: None, max_pcie_bps: None }
     }
 
+    /// How near a direction is to what a port does: the larger of its shares of the two bounds, as the symptom looks at it.
+    ///
+    /// Units: 0 to about 1. Source: Collie, section 5.2.
+    pub fn utilisation(&self, rates: &DirectionRates) -> f64 {
+        (rates.wire_bps / self.max_bps).max(rates.packets_per_sec / self.max_pps)
+    }
+
     /// These bounds with a calibrated round trip.
     ///
     /// Units: seconds.

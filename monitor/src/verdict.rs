@@ -34,6 +34,16 @@ pub enum Symptom {
     LowThroughput,
 }
 
+impl Symptom {
+    /// Its name in JSON and the store.
+    pub fn name(self) -> &'static str {
+        match self {
+            Symptom::Pause => "pause",
+            Symptom::LowThroughput => "low_throughput",
+        }
+    }
+}
+
 /// Why a measurement says nothing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "why", rename_all = "snake_case")]

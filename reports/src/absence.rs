@@ -6,7 +6,7 @@ use kelpie_monitor::Verdict;
 use kelpie_search::Config;
 use serde::Serialize;
 
-use crate::coverage::coverage;
+use crate::coverage::Coverage;
 use crate::digest::{Digest, Ended};
 use crate::words::percent;
 
@@ -45,19 +45,18 @@ impl fmt::Display for Absence {
     }
 }
 
-/// What the campaign says; `None` where it has findings or was no search.
-pub fn absence(digest: &Digest) -> Option<Absence> {
+/// What the campaign with this coverage says; `None` where it has findings or was no search.
+pub fn absence(digest: &Digest, coverage: &Coverage) -> Option<Absence> {
     let config: Config = serde_json::from_str(&digest.campaign.plan.config).ok()?;
     if !digest.findings.is_empty() {
         return None;
     }
-    let measured = digest.points.iter().filter(|point| point.is_conclusive());
     let random = digest.points.iter().filter(|point| point.number <= config.random_points() && point.is_conclusive());
     let random_points = random.clone().count() as u64;
     let is_anomalous = |ended: Ended| ended == Ended::Judged(Verdict::Anomalous);
     let is_clean = random_points > 0 && !random.clone().any(|point| is_anomalous(point.ended));
     Some(Absence {
-        pair_share: coverage(&digest.space, measured.map(|point| &point.workload)).pair_share(),
+        pair_share: coverage.pair_share(),
         anomalous: digest.count(Ended::Judged(Verdict::Anomalous)) as u64,
         random_points,
         anomalous_below: is_clean.then(|| bound(random_points)),
@@ -78,6 +77,10 @@ mod tests {
 
     use super::*;
     use crate::testing;
+
+    fn of(digest: &Digest) -> Option<Absence> {
+        absence(digest, &digest.coverage())
+    }
 
     fn digest(algorithm: Algorithm, ended: &[Verdict]) -> Digest {
         let experiment = |(number, verdict): (u64, &Verdict)| {
@@ -107,17 +110,17 @@ mod tests {
         use Verdict::{Anomalous, Healthy, Inconclusive};
         let healthy = [Healthy; 12];
         // A fifth of twenty.
-        let collie = absence(&digest(Algorithm::Collie, &healthy)).expect("nothing was found");
+        let collie = of(&digest(Algorithm::Collie, &healthy)).expect("nothing was found");
         assert_eq!((collie.random_points, collie.anomalous_below), (4, Some(bound(4))));
         assert!(collie.pair_share > 0.0);
-        let random = absence(&digest(Algorithm::Random, &healthy)).expect("nothing was found");
+        let random = of(&digest(Algorithm::Random, &healthy)).expect("nothing was found");
         assert_eq!((random.random_points, random.anomalous_below), (12, Some(bound(12))));
-        let unclear = absence(&digest(Algorithm::Random, &[Healthy, Inconclusive])).expect("nothing was found");
+        let unclear = of(&digest(Algorithm::Random, &[Healthy, Inconclusive])).expect("nothing was found");
         assert_eq!((unclear.random_points, unclear.anomalous), (1, 0));
-        let seen = absence(&digest(Algorithm::Random, &[Healthy, Anomalous])).expect("no region was validated");
+        let seen = of(&digest(Algorithm::Random, &[Healthy, Anomalous])).expect("no region was validated");
         assert_eq!((seen.anomalous, seen.anomalous_below), (1, None));
-        let later = absence(&digest(Algorithm::Collie, &[Healthy, Healthy, Healthy, Healthy, Anomalous]));
+        let later = of(&digest(Algorithm::Collie, &[Healthy, Healthy, Healthy, Healthy, Anomalous]));
         assert_eq!(later.map(|absence| (absence.anomalous, absence.anomalous_below)), Some((1, Some(bound(4)))));
-        assert_eq!(absence(&digest(Algorithm::Random, &[])).and_then(|absence| absence.anomalous_below), None);
+        assert_eq!(of(&digest(Algorithm::Random, &[])).and_then(|absence| absence.anomalous_below), None);
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_monitor::{Bounds, DirectionRates, Sample, Verdict};
+use kelpie_monitor::{Bounds, Sample, Verdict};
 use kelpie_search::Observation;
 use kelpie_spaces::{Feature, Space, SpaceError, Workload};
 
+use crate::coverage::{Coverage, coverage};
 use crate::error::StoreError;
 use crate::records::{Campaign, CampaignId, Experiment, FindingRecord, Outcome};
 use crate::store::Store;
@@ -91,13 +92,6 @@ impl Point {
     }
 }
 
-/// How near a direction is to what a port does: the larger of its shares of the two bounds, as the symptom looks at it.
-///
-/// Units: 0 to about 1. Source: Collie, section 5.2.
-pub fn utilisation(rates: &DirectionRates, bounds: &Bounds) -> f64 {
-    (rates.wire_bps / bounds.max_bps).max(rates.packets_per_sec / bounds.max_pps)
-}
-
 /// The healthy experiment that a finding is compared with.
 #[derive(Debug)]
 pub struct Neighbour<'d> {
@@ -117,7 +111,7 @@ impl Digest {
         // Before the experiments: a campaign that is running may add to both, and a finding names its experiment.
         let findings = store.findings(id)?;
         let plan = &campaign.plan;
-        let space = Space::from_yaml(&plan.space, &plan.space_source).map_err(|source| DigestError::Space {
+        let space = plan.space().map_err(|source| DigestError::Space {
             id,
             version: plan.kelpie_version.clone(),
             source: Box::new(source),
@@ -131,6 +125,12 @@ impl Digest {
     pub fn point(&self, number: u64) -> Option<&Point> {
         let index = usize::try_from(number.checked_sub(1)?).ok()?;
         self.points.get(index).filter(|point| point.number == number)
+    }
+
+    /// How much of its space was measured with a verdict.
+    pub fn coverage(&self) -> Coverage {
+        let conclusive = self.points.iter().filter(|point| point.is_conclusive());
+        coverage(&self.space, conclusive.map(|point| &point.workload))
     }
 
     /// How many experiments ended so.
@@ -148,13 +148,9 @@ impl Digest {
     /// The healthy experiment whose workload differs from this one in the fewest features; of several the first.
     pub fn healthy_neighbour(&self, workload: &Workload) -> Option<Neighbour<'_>> {
         let healthy = self.points.iter().filter(|point| point.ended == Ended::Judged(Verdict::Healthy));
-        let with_differences = healthy.map(|point| Neighbour { point, differs: differing(workload, &point.workload) });
+        let with_differences = healthy.map(|point| Neighbour { point, differs: workload.differing(&point.workload) });
         with_differences.min_by_key(|neighbour| neighbour.differs.len())
     }
-}
-
-fn differing(one: &Workload, other: &Workload) -> Vec<Feature> {
-    Feature::ALL.into_iter().filter(|feature| one.feature(*feature) != other.feature(*feature)).collect()
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ pub(crate) fn junit(digest: &Digest) -> Result<String, SerializeError> {
     for finding in &digest.findings {
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
         let conditions = words::conditions(&finding.mfs, usize::MAX);
-        status.set_type(words::symptom_name(finding.symptom));
+        status.set_type(finding.symptom.name());
         status.set_message(format!("{}; {}", words::symptom(finding.symptom), conditions.join("; ")));
         status.set_description(format!(
             "found at experiment {}, confidence {:.2}\n{}\n",
@@ -22,7 +22,7 @@ pub(crate) fn junit(digest: &Digest) -> Result<String, SerializeError> {
             finding.confidence,
             conditions.join("\n")
         ));
-        let name = format!("finding {}.{} {}", campaign.id, finding.number, words::symptom_name(finding.symptom));
+        let name = format!("finding {}.{} {}", campaign.id, finding.number, finding.symptom.name());
         let mut case = TestCase::new(name, status);
         case.set_classname(class.clone());
         suite.add_test_case(case);

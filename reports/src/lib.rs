@@ -22,6 +22,6 @@ pub use digest::Digest;
 pub use error::StoreError;
 pub use lock::CampaignLock;
 pub use records::{
-    Campaign, CampaignId, CampaignState, Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome,
+    Campaign, CampaignId, CampaignState, Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome, unix_ms,
 };
 pub use store::Store;

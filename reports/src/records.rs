@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use kelpie_monitor::{Assessment, Bounds, Measurement, Symptom};
-use kelpie_spaces::{Region, Workload};
+use kelpie_spaces::{Region, Space, SpaceError, Workload};
 use serde::{Deserialize, Serialize};
 
 /// A campaign's number in its database, from 1.
@@ -50,6 +51,16 @@ pub struct NewCampaign {
     pub config: String,
     /// Experiments; `None` is no limit.
     pub budget: Option<u64>,
+}
+
+impl NewCampaign {
+    /// The space that is searched.
+    ///
+    /// # Errors
+    /// It was stored by a Kelpie whose spaces this one cannot read.
+    pub fn space(&self) -> Result<Space, SpaceError> {
+        Space::from_yaml(&self.space, &self.space_source)
+    }
 }
 
 /// How far a campaign is.
@@ -132,6 +143,11 @@ pub struct ExperimentClock {
     pub started_unix_ms: i64,
     /// Duration. Units: seconds.
     pub duration_seconds: f64,
+}
+
+/// What a clock says now; before 1970 it says 0. Units: milliseconds since 1970.
+pub fn unix_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// A finding: a symptom, the conditions under which it shows, and the evidence.

@@ -12,7 +12,6 @@ use std::path::PathBuf;
 
 use kelpie_spaces::workload_to_yaml;
 
-use crate::coverage::coverage;
 use crate::digest::Digest;
 use crate::junit::junit;
 use crate::summary::summary;
@@ -63,8 +62,7 @@ pub enum SiteError {
 /// # Errors
 /// A plot or `junit.xml` cannot be made.
 pub fn render(digest: &Digest) -> Result<Vec<File>, SiteError> {
-    let conclusive = digest.points.iter().filter(|point| point.is_conclusive()).map(|point| &point.workload);
-    let coverage = coverage(&digest.space, conclusive);
+    let coverage = digest.coverage();
     let timeline = timeline::timeline(digest);
     let mut files = vec![
         file("index.html", index::page(digest, &coverage, &timeline)?),

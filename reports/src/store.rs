@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures_util::TryStreamExt;
 use serde::de::DeserializeOwned;
@@ -15,7 +14,7 @@ use crate::json::exact;
 use crate::lock::CampaignLock;
 use crate::open::{Access, open};
 use crate::records::{
-    Campaign, CampaignId, CampaignState, Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome,
+    Campaign, CampaignId, CampaignState, Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome, unix_ms,
 };
 
 /// A Kelpie database. Each method that writes has committed durably when it returns.
@@ -230,7 +229,6 @@ impl Store {
     /// # Errors
     /// It is not the next one, cannot be written exactly, or the database cannot be written.
     pub fn append_finding(&mut self, id: CampaignId, finding: &FindingRecord) -> Result<(), StoreError> {
-        let symptom = symptom_name(finding)?;
         let mfs = exact("minimal feature set", &finding.mfs)?;
         let workload = exact("workload", &finding.workload)?;
         let evidence = exact("evidence", &finding.evidence)?;
@@ -244,7 +242,7 @@ impl Store {
             )
             .bind(id.0)
             .bind(finding.number.cast_signed())
-            .bind(symptom)
+            .bind(finding.symptom.name())
             .bind(finding.found_at.cast_signed())
             .bind(finding.experiments_for_mfs.cast_signed())
             .bind(confidence)
@@ -436,20 +434,6 @@ const CAMPAIGNS: &str = "SELECT campaign.*, \
      skipped_at_end + (SELECT coalesce(sum(skipped_before), 0) FROM experiment WHERE campaign = id) AS skipped, \
      (SELECT count(*) FROM finding WHERE campaign = id) AS findings \
      FROM campaign WHERE ?1 IS NULL OR id = ?1 ORDER BY id";
-
-fn symptom_name(finding: &FindingRecord) -> Result<String, StoreError> {
-    let refused = |detail: String| StoreError::NotExact { what: "symptom", detail };
-    match serde_json::to_value(finding.symptom) {
-        Ok(serde_json::Value::String(name)) => Ok(name),
-        Ok(other) => Err(refused(format!("`{other}` is no name"))),
-        Err(error) => Err(refused(error.to_string())),
-    }
-}
-
-/// Units: milliseconds since 1970.
-fn unix_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
-}
 
 #[cfg(test)]
 mod tests;

@@ -28,7 +28,7 @@ pub(crate) fn summary(digest: &Digest, coverage: &Coverage) -> String {
         escaped(&plan.kelpie_version),
     );
     if digest.findings.is_empty() {
-        let evidence = absence(digest).map(|absence| format!(" {absence}.")).unwrap_or_default();
+        let evidence = absence(digest, coverage).map(|absence| format!(" {absence}.")).unwrap_or_default();
         let _ = writeln!(text, "\nNo finding.{evidence}");
         return text;
     }
@@ -40,7 +40,7 @@ pub(crate) fn summary(digest: &Digest, coverage: &Coverage) -> String {
             "| {}.{} | {} | {} | {:.2} | {} |",
             campaign.id,
             finding.number,
-            escaped(words::symptom_name(finding.symptom)),
+            escaped(finding.symptom.name()),
             escaped(&conditions),
             finding.confidence,
             finding.found_at

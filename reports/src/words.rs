@@ -1,7 +1,7 @@
 //! Features, conditions, cures and rates in words for people. No markup.
 
 use kelpie_monitor::{Symptom, Verdict};
-use kelpie_spaces::{Bytes, Condition, Feature, FeatureValue, Region, Test};
+use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Test, units};
 
 use crate::digest::Ended;
 
@@ -40,9 +40,8 @@ pub(crate) fn feature(feature: Feature) -> &'static str {
 /// A value of a feature with its unit.
 pub(crate) fn value(feature: Feature, value: &FeatureValue) -> String {
     match value {
-        FeatureValue::Number(number) if feature.is_size() => Bytes(*number).to_string(),
+        FeatureValue::Number(number) => feature.written(*number),
         FeatureValue::Category(word) => truth(word).map_or_else(|| word.clone(), str::to_owned),
-        number @ FeatureValue::Number(_) => number.to_string(),
     }
 }
 
@@ -54,14 +53,10 @@ fn truth(word: &str) -> Option<&'static str> {
     }
 }
 
-fn number(feature: Feature, number: u64) -> String {
-    value(feature, &FeatureValue::Number(number))
-}
-
 /// A condition as a sentence without its full stop.
 pub(crate) fn condition(condition: &Condition) -> String {
     let noun = feature(condition.feature);
-    let show = |end: &u64| number(condition.feature, *end);
+    let show = |end: &u64| condition.feature.written(*end);
     match &condition.test {
         Test::In(words) => match words.as_slice() {
             [word] if truth(word).is_some() => format!("{noun}: {}", truth(word).unwrap_or_default()),
@@ -90,7 +85,7 @@ pub(crate) fn conditions(region: &Region, most: usize) -> Vec<String> {
 /// How a condition is broken, as an advice without its full stop; `None` where every value fulfils it.
 pub(crate) fn cure(condition: &Condition) -> Option<String> {
     let noun = feature(condition.feature);
-    let show = |end: &u64| number(condition.feature, *end);
+    let show = |end: &u64| condition.feature.written(*end);
     Some(match &condition.test {
         Test::In(words) => match words.as_slice() {
             [word] if word == "true" => format!("do without {noun}"),
@@ -105,14 +100,6 @@ pub(crate) fn cure(condition: &Condition) -> Option<String> {
         Test::Range { min: None, max: Some(max) } => format!("keep {noun} above {}", show(max)),
         Test::Range { min: None, max: None } => return None,
     })
-}
-
-/// A symptom by the name that JSON has for it.
-pub(crate) fn symptom_name(symptom: Symptom) -> &'static str {
-    match symptom {
-        Symptom::Pause => "pause",
-        Symptom::LowThroughput => "low_throughput",
-    }
 }
 
 /// A symptom in words.
@@ -139,15 +126,9 @@ pub(crate) fn percent(share: f64) -> String {
     if percent != 0.0 && percent.abs() < 0.1 { format!("{percent:.2} %") } else { format!("{percent:.1} %") }
 }
 
-/// A value with an SI prefix, such as `187.3 G`; below one as it is.
+/// A value with an SI prefix, such as `187.3 G`; what that would show as zero with its power of ten.
 pub(crate) fn si(value: f64) -> String {
-    const PREFIXES: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
-    // Compared with what rounding would make of it, so that 999,960 is 1.0 M and not 1000.0 k.
-    match PREFIXES.iter().find(|(scale, _)| value >= scale * 0.99995) {
-        Some((scale, prefix)) => format!("{:.1} {prefix}", value / scale),
-        None if value != 0.0 && value.abs() < 0.05 => format!("{value:.1e} "),
-        None => format!("{value:.1} "),
-    }
+    if value != 0.0 && value.abs() < 0.05 { format!("{value:.1e} ") } else { units::si(value) }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use kelpie_monitor::{Assessment, Symptom, Verdict};
-use kelpie_spaces::{Feature, Region, Workload};
+use kelpie_spaces::{Region, Workload};
 
 /// Points that are remembered; the oldest half is forgotten beyond that.
 ///
@@ -69,12 +69,7 @@ impl History {
     pub(crate) fn nearest_healthy(&self, region: &Region, anchor: &Workload, ignored: &[Workload]) -> Option<Workload> {
         self.healthy_in(region)
             .filter(|workload| !ignored.contains(workload))
-            .min_by_key(|workload| differing(anchor, workload).len())
+            .min_by_key(|workload| anchor.differing(workload).len())
             .cloned()
     }
-}
-
-/// Features on which two workloads differ, in the order of [`Feature::ALL`].
-pub(crate) fn differing(left: &Workload, right: &Workload) -> Vec<Feature> {
-    Feature::ALL.into_iter().filter(|feature| left.feature(*feature) != right.feature(*feature)).collect()
 }

@@ -46,10 +46,7 @@ impl Observation {
 
 fn utilisation(mean: &Sample, bounds: &Bounds) -> Option<f64> {
     let crossing = mean.directions.iter().filter(|rates| rates.from != rates.to);
-    crossing
-        .map(|rates| (rates.wire_bps / bounds.max_bps).max(rates.packets_per_sec / bounds.max_pps))
-        .filter(|share| share.is_finite())
-        .min_by(f64::total_cmp)
+    crossing.map(|rates| bounds.utilisation(rates)).filter(|share| share.is_finite()).min_by(f64::total_cmp)
 }
 
 /// Whether a counter tells about the inside of the subsystem: anything but plain bytes, packets and pause,

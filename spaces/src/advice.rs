@@ -3,7 +3,6 @@
 use crate::features::{Feature, FeatureValue};
 use crate::region::{Condition, Region, Test};
 use crate::space::Space;
-use crate::units::Bytes;
 use crate::workload::Workload;
 
 /// What another word counts beside steps of a range. Source: our choice, because another transport, operation or memory
@@ -21,7 +20,6 @@ pub struct Missed<'r> {
 
 /// The conditions of `region` that `workload` does not meet; none if it lies inside.
 pub fn missed<'r>(space: &Space, workload: &Workload, region: &'r Region) -> Vec<Missed<'r>> {
-    let broken = region.conditions.iter().filter(|condition| !condition.holds(workload));
     let steps = |condition: &Condition| match (&condition.test, workload.feature(condition.feature).number()) {
         (Test::Range { min, max }, Some(now)) => {
             let bound = if min.is_some_and(|min| now < min) { *min } else { *max };
@@ -29,7 +27,7 @@ pub fn missed<'r>(space: &Space, workload: &Workload, region: &'r Region) -> Vec
         }
         _ => 1,
     };
-    broken.map(|condition| Missed { condition, steps: steps(condition) }).collect()
+    region.missed(workload).map(|condition| Missed { condition, steps: steps(condition) }).collect()
 }
 
 /// One changed feature that takes a workload out of a region.
@@ -99,8 +97,8 @@ fn way(
     let feature = condition.feature;
     let now = workload.feature(feature);
     let changed = space.with_feature(workload, feature, value)?;
-    let moved = |other: &Feature| *other != feature && workload.feature(*other) != changed.feature(*other);
-    let others: Vec<Feature> = Feature::ALL.into_iter().filter(moved).collect();
+    let mut others = workload.differing(&changed);
+    others.retain(|other| *other != feature);
     let steps = match (now.number(), value.number()) {
         (Some(now), Some(then)) => steps_between(space, feature, now, then),
         _ => WORD_STEPS,
@@ -128,7 +126,7 @@ fn words(feature: Feature, now: &FeatureValue, value: &FeatureValue) -> String {
         return word_change(feature, now, value);
     };
     let bound = if after < before { "at most" } else { "at least" };
-    let size = if feature.is_size() { Bytes(*after).to_string() } else { after.to_string() };
+    let size = feature.written(*after);
     match feature {
         Feature::Mtu => format!("use a path MTU of {bound} {size}"),
         Feature::Qps => format!("use {bound} {size} QPs in a flow"),

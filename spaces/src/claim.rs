@@ -29,6 +29,7 @@ impl Space {
     /// What the domain says of a feature, where it is less than the whole.
     fn bound(&self, dimension: Dimension, feature: Feature) -> Option<Test> {
         let (own, full) = (self.domain(dimension), dimension.full());
+        let words = || own.steps().iter().map(|code| dimension.word(*code)).collect::<Vec<String>>();
         let min = (own.min() > full.min()).then(|| own.min());
         let max = (own.max() < full.max()).then(|| own.max());
         let test = match (dimension, feature) {
@@ -36,22 +37,19 @@ impl Space {
             (Dimension::Message, Feature::MessageMax) => Test::Range { min: None, max },
             // They follow from others; operations that are mixed have words of their own.
             (Dimension::Message | Dimension::MixedOpcodes, _) | (_, Feature::MemoryWritten) => return None,
-            (Dimension::Opcode, _) if self.admits(Dimension::MixedOpcodes, true) => {
-                Test::In(mixes(&own.steps().iter().map(|code| dimension.word(*code)).collect::<Vec<_>>()))
-            }
+            (Dimension::Opcode, _) if self.admits(Dimension::MixedOpcodes, true) => Test::In(mixes(words())),
             _ if matches!(dimension.row().kind, Kind::Count | Kind::Size | Kind::Mtu) => Test::Range { min, max },
-            _ => Test::In(own.steps().iter().map(|code| dimension.word(*code)).collect()),
+            _ => Test::In(words()),
         };
         (test != Test::Range { min: None, max: None }).then_some(test)
     }
 }
 
 /// Every mix of these words, as a feature writes it.
-fn mixes(words: &[String]) -> Vec<String> {
-    let mut sorted = words.to_vec();
-    sorted.sort_unstable();
+fn mixes(mut words: Vec<String>) -> Vec<String> {
+    words.sort_unstable();
     let mut mixes: Vec<String> = Vec::new();
-    for word in sorted {
+    for word in words {
         let longer: Vec<String> = mixes.iter().map(|mix| format!("{mix}+{word}")).collect();
         mixes.extend(longer);
         mixes.push(word);

@@ -180,6 +180,11 @@ impl Feature {
         )
     }
 
+    /// A number of its unit as people write it: sizes with their suffix.
+    pub fn written(self, number: u64) -> String {
+        if self.is_size() { Bytes(number).to_string() } else { number.to_string() }
+    }
+
     /// Whether its values are sizes in bytes.
     pub fn is_size(self) -> bool {
         matches!(self, Feature::Mtu | Feature::MessageMin | Feature::MessageMax | Feature::SgeMin | Feature::MrSize)
@@ -212,6 +217,11 @@ impl Workload {
             Some(number) => FeatureValue::Number(number),
             None => FeatureValue::Category(self.category(feature)),
         }
+    }
+
+    /// The features in which two workloads differ, in the order of [`Feature::ALL`].
+    pub fn differing(&self, other: &Workload) -> Vec<Feature> {
+        Feature::ALL.into_iter().filter(|feature| self.feature(*feature) != other.feature(*feature)).collect()
     }
 
     fn number(&self, feature: Feature) -> Option<u64> {

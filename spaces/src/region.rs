@@ -5,7 +5,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::features::{Feature, FeatureValue};
-use crate::units::Bytes;
 use crate::workload::Workload;
 
 /// One condition: a feature and the values it may have.
@@ -52,9 +51,7 @@ impl Condition {
 
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let show = |number: u64| {
-            if self.feature.is_size() { Bytes(number).to_string() } else { number.to_string() }
-        };
+        let show = |number: u64| self.feature.written(number);
         write!(f, "{} ", self.feature)?;
         match &self.test {
             Test::In(words) => write!(f, "is {}", words.join(" or ")),
@@ -81,9 +78,14 @@ impl Region {
         self.conditions.iter().all(|condition| condition.holds(workload))
     }
 
-    /// The conditions that the workload breaks, if these are bounds, at most `most` and not all.
+    /// The conditions that the workload does not fulfil.
+    pub fn missed(&self, workload: &Workload) -> impl Iterator<Item = &Condition> {
+        self.conditions.iter().filter(|condition| !condition.holds(workload))
+    }
+
+    /// Those, if they are bounds, at most `most` and not all.
     pub fn missed_bounds(&self, workload: &Workload, most: usize) -> Option<Vec<&Condition>> {
-        let missed: Vec<&Condition> = self.conditions.iter().filter(|condition| !condition.holds(workload)).collect();
+        let missed: Vec<&Condition> = self.missed(workload).collect();
         let are_few = missed.len() <= most && missed.len() < self.conditions.len();
         (are_few && missed.iter().all(|condition| condition.feature.is_ordered())).then_some(missed)
     }

@@ -1,4 +1,4 @@
-//! Units as types, and their text forms; arithmetic on them lives where it is used.
+//! Units as types, and text forms of values; arithmetic on them lives where it is used.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,6 +17,16 @@ pub struct Bytes(pub u64);
 pub struct ParseBytesError(pub String);
 
 const SUFFIXES: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
+/// A value with an SI prefix and four figures, such as `187.3 G`.
+pub fn si(value: f64) -> String {
+    const PREFIXES: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    // Compared with what rounding would make of it, so that 999,960 is 1.0 M and not 1000.0 k.
+    match PREFIXES.iter().find(|(scale, _)| value >= scale * 0.99995) {
+        Some((scale, prefix)) => format!("{:.1} {prefix}", value / scale),
+        None => format!("{value:.1} "),
+    }
+}
 
 impl FromStr for Bytes {
     type Err = ParseBytesError;

@@ -85,7 +85,7 @@ pub fn resume(args: &ResumeArgs, common: Common) -> anyhow::Result<ExitCode> {
     let budget = budget_to_resume(&campaign, args.limits)?;
     store.reopen_campaign(id, budget)?;
     let plan = campaign.plan;
-    let space = Space::from_yaml(&plan.space, &plan.space_source)?;
+    let space = plan.space()?;
     let config = serde_json::from_str(&plan.config)
         .with_context(|| format!("campaign {id} was begun by Kelpie {}; its settings", plan.kelpie_version))?;
     let mut opened = Opened::reopen(&plan.subsystem, &plan.subsystem_source)?;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use kelpie_monitor::Symptom;
 use kelpie_reports::absence::{Absence, absence};
 use kelpie_reports::{Campaign, CampaignId, Digest, Experiment, FindingRecord, Outcome, Store};
-use kelpie_spaces::{Condition, Space, Workload};
+use kelpie_spaces::{Condition, Workload};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -62,7 +62,7 @@ impl From<&FindingRecord> for FindingDocument {
 pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow::Result<CampaignDocument> {
     let campaign = store.campaign(id)?;
     let findings = store.findings(id)?;
-    let none_found = if findings.is_empty() { absence(&Digest::read(store, id)?) } else { None };
+    let none_found = none_found(store, id, &findings)?;
     let log = if experiments { Some(log(store, &campaign)?) } else { None };
     Ok(CampaignDocument {
         campaign: id,
@@ -81,9 +81,12 @@ pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow:
 
 fn log(store: &mut Store, campaign: &Campaign) -> anyhow::Result<Vec<Value>> {
     let mut log = Vec::new();
-    for number in 1..=campaign.experiments {
-        log.extend(store.experiment(campaign.id, number)?.map(|experiment| entry(&experiment)));
-    }
+    store.experiments(campaign.id, |experiment| {
+        // One that runs may have gone on meanwhile.
+        if experiment.number <= campaign.experiments {
+            log.push(entry(&experiment));
+        }
+    })?;
     Ok(log)
 }
 
@@ -105,9 +108,18 @@ fn entry(experiment: &Experiment) -> Value {
 
 /// A campaign's findings as they hold for every workload: with the bounds of the space that was searched.
 pub fn claims(store: &mut Store, campaign: &Campaign) -> anyhow::Result<Vec<FindingRecord>> {
-    let space = Space::from_yaml(&campaign.plan.space, &campaign.plan.space_source)?;
+    let space = campaign.plan.space()?;
     let claim = |finding: FindingRecord| FindingRecord { mfs: space.claim(&finding.mfs), ..finding };
     Ok(store.findings(campaign.id)?.into_iter().map(claim).collect())
+}
+
+/// What it means that nothing was found, where nothing was.
+fn none_found(store: &mut Store, id: CampaignId, findings: &[FindingRecord]) -> anyhow::Result<Option<Absence>> {
+    if !findings.is_empty() {
+        return Ok(None);
+    }
+    let digest = Digest::read(store, id)?;
+    Ok(absence(&digest, &digest.coverage()))
 }
 
 /// A campaign with its findings, as text.
@@ -126,9 +138,7 @@ pub fn text(store: &mut Store, id: CampaignId) -> anyhow::Result<String> {
         plural(campaign.findings, "finding")
     );
     let findings = store.findings(id)?;
-    if findings.is_empty()
-        && let Some(absence) = absence(&Digest::read(store, id)?)
-    {
+    if let Some(absence) = none_found(store, id, &findings)? {
         let _ = writeln!(text, "  {absence}");
     }
     text.extend(findings.iter().map(|finding| finding_text(id, finding)));

@@ -3,14 +3,13 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use kelpie_monitor::{Assessment, Measurement, Symptom};
 use kelpie_reports::recipe::{self, Recipe, Seen};
 use kelpie_reports::{
-    CampaignId, CampaignState, Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome, Store,
+    CampaignId, CampaignState, Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome, Store, unix_ms,
 };
 use kelpie_spaces::{Space, Workload};
 use serde_json::json;
@@ -150,7 +149,5 @@ fn experiments(recipe: &Recipe) -> Vec<Experiment> {
 
 /// When it was imported; when it was measured is not known.
 fn clock() -> ExperimentClock {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let started_unix_ms = since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
-    ExperimentClock { started_unix_ms, duration_seconds: 0.0 }
+    ExperimentClock { started_unix_ms: unix_ms(), duration_seconds: 0.0 }
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use kelpie_reports::{CampaignId, FindingRecord, Store};
 use kelpie_spaces::advice::{Missed, WayOut, missed, ways_out};
-use kelpie_spaces::{Bytes, Feature, FeatureValue, Space, Workload};
+use kelpie_spaces::{Feature, FeatureValue, Space, Workload};
 use serde_json::{Value, json};
 
 use crate::campaign::name_of;
@@ -39,7 +39,7 @@ fn kept(args: &MfsListArgs) -> anyhow::Result<Vec<Kept>> {
     let mut kept = Vec::new();
     for campaign in campaigns {
         let plan = campaign.plan;
-        let space = Rc::new(Space::from_yaml(&plan.space, &plan.space_source)?);
+        let space = Rc::new(plan.space()?);
         let with_campaign = |finding| Kept {
             campaign: campaign.id,
             subsystem: plan.subsystem.clone(),
@@ -207,7 +207,7 @@ fn also(way: &WayOut) -> String {
 
 fn shown(feature: Feature, workload: &Workload) -> String {
     match workload.feature(feature) {
-        FeatureValue::Number(number) if feature.is_size() => Bytes(number).to_string(),
-        value => value.to_string(),
+        FeatureValue::Number(number) => feature.written(number),
+        FeatureValue::Category(word) => word,
     }
 }

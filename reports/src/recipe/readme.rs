@@ -155,12 +155,12 @@ fn measured(text: &mut String, recipe: &Recipe) {
     }
     match &recipe.healthy {
         Some(neighbour) => {
-            let differing: Vec<String> = Feature::ALL
-                .into_iter()
-                .map(|feature| (feature, recipe.workload.feature(feature), neighbour.workload.feature(feature)))
-                .filter(|(_, before, after)| before != after)
-                .map(|(feature, before, after)| format!("{feature} {before} becomes {after}"))
-                .collect();
+            let change = |feature: Feature| {
+                let [before, after] = [&recipe.workload, &neighbour.workload].map(|workload| workload.feature(feature));
+                format!("{feature} {before} becomes {after}")
+            };
+            let differing: Vec<String> =
+                recipe.workload.differing(&neighbour.workload).into_iter().map(change).collect();
             let _ = writeln!(text, "\nThe healthy traffic differs in: {}.", differing.join(", "));
         }
         None => *text += "\nNo healthy traffic nearby was measured.\n",

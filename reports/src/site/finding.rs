@@ -14,7 +14,7 @@ use super::index::page_title;
 use super::page::{figure, page, wide};
 use super::plot::{Bars, Group, Plot};
 use super::timeline::Titled;
-use crate::digest::{Digest, Neighbour, Point, utilisation};
+use crate::digest::{Digest, Neighbour, Point};
 use crate::records::FindingRecord;
 use crate::words;
 
@@ -58,7 +58,7 @@ impl<'d> Shown<'d> {
         let trail = html! { nav aria-label="Report" { a href="index.html" { (page_title(digest)) } (self.beside()) } };
         let content = html! {
             p {
-                span.badge.alarm { (words::symptom_name(record.symptom)) }
+                span.badge.alarm { (record.symptom.name()) }
                 " This is " (words::symptom(record.symptom)) "."
             }
             section aria-labelledby="conditions" { h2 #conditions { "Conditions" } (self.conditions()) }
@@ -81,8 +81,7 @@ impl<'d> Shown<'d> {
             }
             section aria-labelledby="workload" { h2 #workload { "Workload" } (self.workload()) }
         };
-        let title =
-            format!("Finding {}.{}: {}", digest.campaign.id, record.number, words::symptom_name(record.symptom));
+        let title = format!("Finding {}.{}: {}", digest.campaign.id, record.number, record.symptom.name());
         Ok(page(&title, &trail, &content))
     }
 
@@ -160,7 +159,7 @@ impl<'d> Shown<'d> {
                     }
                     @if !evidence.symptoms.is_empty() {
                         dt { "Symptoms" }
-                        dd { (evidence.symptoms.iter().map(|one| words::symptom_name(*one)).collect::<Vec<_>>().join(", ")) }
+                        dd { (evidence.symptoms.iter().map(|one| one.name()).collect::<Vec<_>>().join(", ")) }
                     }
                 }
                 @if let Some(events) = self.witness.map(|point| &point.events).filter(|events| !events.is_empty()) {
@@ -271,7 +270,7 @@ impl<'d> Shown<'d> {
         }
         ways.sort_by_key(|(from, to)| (from.index(), to.index()));
         let share = |mean: &Sample, (from, to)| {
-            let share = mean.direction(from, to).map(|rates| utilisation(rates, bounds));
+            let share = mean.direction(from, to).map(|rates| bounds.utilisation(rates));
             share.filter(|share| share.is_finite())
         };
         let group = |way: (Host, Host)| Group {

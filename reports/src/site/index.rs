@@ -109,7 +109,7 @@ fn findings(digest: &Digest) -> Markup {
                         th scope="row" data-value=(finding.number) {
                             a href={ "finding-" (finding.number) ".html" } { (digest.campaign.id) "." (finding.number) }
                         }
-                        td { (words::symptom_name(finding.symptom)) }
+                        td { (finding.symptom.name()) }
                         td {
                             ul.cell {
                                 @for words in words::conditions(&finding.mfs, words::MOST_CONDITIONS) { li { (words) } }

@@ -6,7 +6,9 @@ mod series;
 
 use std::sync::Once;
 
+use plotters::chart::MeshStyle;
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::Ranged;
 use plotters::prelude::*;
 use plotters::style::register_font;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -107,6 +109,21 @@ fn detail<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) ->
 
 fn text(size: u32, colour: RGBColor) -> TextStyle<'static> {
     (FAMILY, size).into_font().color(&colour)
+}
+
+/// Colours and letters that plots with two axes share.
+fn in_style<'s, 'a, 'b, X, Y, B>(mesh: &'s mut MeshStyle<'a, 'b, X, Y, B>) -> &'s mut MeshStyle<'a, 'b, X, Y, B>
+where
+    X: Ranged,
+    Y: Ranged,
+    B: DrawingBackend,
+{
+    mesh.disable_x_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(colour::GRID)
+        .axis_style(colour::INK)
+        .label_style(text(15, colour::INK))
+        .axis_desc_style(text(16, colour::INK))
 }
 
 /// The name of a limit, right of the end of its line.

@@ -3,7 +3,6 @@
 use kelpie_spaces::{Feature, FeatureValue, Region, Space, Workload};
 
 use super::Builder;
-use crate::history::differing;
 use crate::oracle::Oracle;
 
 /// The order in which features are changed: first what depends on others, transports last, so that a rule
@@ -89,7 +88,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
 
     /// Of the features that differ between the neighbours, one that brings the symptom back on its own, else the first of the walk.
     pub(super) fn blame(&mut self, shown: &Workload, lost: &Workload) -> Result<Option<Feature>, O::Error> {
-        let differing = differing(shown, lost);
+        let differing = shown.differing(lost);
         let candidates: Vec<Feature> = WALK.into_iter().rev().filter(|feature| differing.contains(feature)).collect();
         if candidates.len() < 2 {
             return Ok(candidates.first().copied());

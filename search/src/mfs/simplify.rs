@@ -4,7 +4,7 @@ use kelpie_monitor::Symptom;
 use kelpie_spaces::{Feature, FeatureValue, Region, Space, Workload};
 
 use super::path::WALK;
-use crate::history::{Outcome, differing};
+use crate::history::Outcome;
 use crate::oracle::{Oracle, Purpose};
 use crate::session::Session;
 use crate::signals::UTILISATION;
@@ -98,5 +98,5 @@ fn towards(space: &Space, here: &Workload, plain: &Workload, feature: Feature) -
         return None;
     }
     let simpler = space.with_feature(here, feature, &target)?;
-    (simpler != *here && differing(&simpler, plain).len() <= differing(here, plain).len()).then_some(simpler)
+    (simpler != *here && simpler.differing(plain).len() <= here.differing(plain).len()).then_some(simpler)
 }

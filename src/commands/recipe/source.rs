@@ -96,24 +96,19 @@ fn measurements(
 ) -> anyhow::Result<(Option<Seen>, Option<Neighbour>)> {
     let mut anomalous = None;
     let mut healthy: Option<(usize, Neighbour)> = None;
-    for number in 1..=campaign.experiments {
-        let Some(experiment) = store.experiment(campaign.id, number)? else { continue };
-        let Outcome::Measured { measurement, assessment, .. } = experiment.outcome else { continue };
+    store.experiments(campaign.id, |experiment| {
+        let Outcome::Measured { measurement, assessment, .. } = experiment.outcome else { return };
         let workload = experiment.workload;
         if workload == finding.workload && assessment.symptoms.contains(&finding.symptom) {
             anomalous = seen(&measurement, &assessment);
         } else if assessment.verdict == Verdict::Healthy && !finding.mfs.contains(&workload) {
-            let distance = differing(&workload, &finding.workload);
+            let distance = workload.differing(&finding.workload).len();
             if healthy.as_ref().is_none_or(|(nearest, _)| distance < *nearest) {
                 healthy = seen(&measurement, &assessment).map(|seen| (distance, Neighbour { workload, seen }));
             }
         }
-    }
+    })?;
     Ok((anomalous, healthy.map(|(_, neighbour)| neighbour)))
-}
-
-fn differing(one: &Workload, other: &Workload) -> usize {
-    Feature::ALL.into_iter().filter(|feature| one.feature(*feature) != other.feature(*feature)).count()
 }
 
 fn seen(measurement: &Measurement, assessment: &Assessment) -> Option<Seen> {
@@ -180,7 +175,7 @@ fn broken(workload: &Workload, mfs: &Region, subsystem: &mut SimSubsystem) -> an
         changed.filter(|changed| !mfs.contains(changed)).collect::<Vec<_>>()
     };
     let nearest = |mut candidates: Vec<Workload>| {
-        candidates.sort_by_key(|changed| differing(changed, workload));
+        candidates.sort_by_key(|changed| changed.differing(workload).len());
         candidates.truncate(MOST_TRIED);
         candidates
     };

@@ -4,7 +4,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{colour, detail, draw_limit_name, is_drawable, text};
+use super::{colour, detail, draw_limit_name, in_style, is_drawable, text};
 
 /// Values side by side: a healthy and an anomalous one in each group.
 #[derive(Debug)]
@@ -36,15 +36,8 @@ impl Bars {
             .y_label_area_size(76)
             .build_cartesian_2d(0.0..count, 0.0..highest)
             .map_err(detail)?;
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
+        in_style(&mut chart.configure_mesh())
             .x_labels(0)
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(colour::GRID)
-            .axis_style(colour::INK)
-            .label_style(text(15, colour::INK))
-            .axis_desc_style(text(16, colour::INK))
             .y_desc(self.y_label.as_str())
             .y_labels(6)
             .y_label_formatter(&|share| crate::words::percent(*share))

@@ -6,7 +6,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use kelpie_spaces::{Feature, FeatureValue};
 
-use super::{colour, detail, draw_limit_name, is_drawable, text};
+use super::{colour, detail, draw_limit_name, in_style, is_drawable, text};
 use crate::words;
 
 /// What a symptom goes by over the values of an ordered feature, on a scale of doublings.
@@ -46,14 +46,7 @@ impl Edge {
             let value = || words::value(self.feature, &FeatureValue::Number(place.round().exp2() as u64));
             if is_whole { value() } else { String::new() }
         };
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(colour::GRID)
-            .axis_style(colour::INK)
-            .label_style(text(15, colour::INK))
-            .axis_desc_style(text(16, colour::INK))
+        in_style(&mut chart.configure_mesh())
             .x_desc(words::feature(self.feature))
             .y_desc(self.y_label.as_str())
             .x_labels(12)

@@ -6,7 +6,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{colour, detail, draw_limit_name, is_drawable, text};
+use super::{colour, detail, draw_limit_name, in_style, is_drawable, text};
 
 /// Most points of one series. Source: our choice, because there is not more than one for each pixel.
 const MOST_POINTS: usize = 1600;
@@ -40,14 +40,7 @@ impl Series {
             .y_label_area_size(68)
             .build_cartesian_2d(x, 0.0..highest * 1.08)
             .map_err(detail)?;
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(colour::GRID)
-            .axis_style(colour::INK)
-            .label_style(text(15, colour::INK))
-            .axis_desc_style(text(16, colour::INK))
+        in_style(&mut chart.configure_mesh())
             .x_desc("experiment")
             .y_desc(self.y_label.as_str())
             .y_labels(6)
