@@ -31,9 +31,6 @@ const RNR_RETRIES: u8 = 7;
 /// Source: IBTA volume 1, table 45 (receiver-not-ready timer).
 const MIN_RNR_TIMER: u8 = 12;
 
-/// READs outstanding on a QP. Source: the most that current devices have (`max_qp_rd_atom`).
-const MOST_READS: i32 = 16;
-
 /// The QP it talks to.
 #[derive(Debug, Clone, Copy)]
 pub struct RemoteQp {
@@ -225,8 +222,9 @@ fn zeroed() -> ibv_qp_attr {
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 
+/// As many outstanding READs and atomics as the device allows.
 fn reads(limit: i32) -> u8 {
-    limit.clamp(0, MOST_READS) as u8
+    limit.clamp(0, u8::MAX.into()) as u8
 }
 
 fn errno(status: i32) -> Result<(), io::Error> {

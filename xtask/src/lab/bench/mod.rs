@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{Lab, guest::Guest};
 
-const USAGE: &str = "usage: cargo xtask lab bench perftest [--pairs N] [--only WORD] | bench turnaround";
+const USAGE: &str = "usage: cargo xtask lab bench perftest [--pairs N] [--only WORD]... | bench turnaround";
 
 /// How long the agents may take to be back.
 const AGENT_LIMIT: Duration = Duration::from_mins(1);
