@@ -11,6 +11,7 @@ use crate::commands::agent::AgentArgs;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::import::FindingsCommand;
 use crate::commands::recipe::RecipeCommand;
+use crate::commands::trace::TraceArgs;
 
 /// Seed of every random decision where `--seed` is not given. Source: our choice, because it is the first day of
 /// the conference of Collie (NSDI 2022).
@@ -98,6 +99,16 @@ pub enum Command {
     /// Take in findings of others
     #[command(subcommand)]
     Findings(FindingsCommand),
+    /// Run a verbs program and write what it does as a workload and a space
+    #[command(after_help = "What the program prints is left alone; with --json it goes to stderr. DIR then holds:\n  \
+        workload.yaml  what it does all the time, host a being this one\n  \
+        space.yaml     everything it did, from least to most\n  \
+        trace.json     what was recorded; --from and --peer read it\n\n\
+        Examples:\n  \
+        kelpie trace --out app -- ib_write_bw -d mlx5_0 -q 4 server\n  \
+        kelpie mfs check app/workload.yaml\n  \
+        kelpie trace --from app --peer of-the-server --out both")]
+    Trace(TraceArgs),
     /// Serve this host to a controller
     Agent(AgentArgs),
     /// Say what on this host spoils measurements, with the evidence and what mends it

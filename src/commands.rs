@@ -12,6 +12,7 @@ pub mod recipe;
 mod report;
 mod space;
 mod subsystem;
+pub mod trace;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -44,6 +45,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Report(args) => report::run(args, common),
         Command::Findings(FindingsCommand::Import(args)) => import::run(args, common),
         Command::Recipe(command) => recipe::run(command, common),
+        Command::Trace(args) => trace::run(args, common),
         Command::Agent(args) => agent::run(args, common),
         Command::Doctor(args) => doctor::run(args, common),
     }
@@ -51,16 +53,21 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
 
 /// Reads a file of bounded length; `-` is stdin.
 fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
+    read_file_up_to(path, MAX_FILE)
+}
+
+/// As above, with another limit.
+fn read_file_up_to(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if path == Path::new("-") {
-        std::io::stdin().lock().take(MAX_FILE + 1).read_to_end(&mut bytes).context("stdin")?;
+        std::io::stdin().lock().take(limit + 1).read_to_end(&mut bytes).context("stdin")?;
     } else {
         let name = || path.display().to_string();
         let file = std::fs::File::open(path).with_context(name)?;
-        file.take(MAX_FILE + 1).read_to_end(&mut bytes).with_context(name)?;
+        file.take(limit + 1).read_to_end(&mut bytes).with_context(name)?;
     }
-    if bytes.len() as u64 > MAX_FILE {
-        bail!("{}: longer than {} MiB, which no file of Kelpie is", path.display(), MAX_FILE >> 20);
+    if bytes.len() as u64 > limit {
+        bail!("{}: longer than {} MiB, which no file of Kelpie is", path.display(), limit >> 20);
     }
     Ok(bytes)
 }

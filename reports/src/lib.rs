@@ -5,6 +5,7 @@ pub mod compare;
 pub mod coverage;
 pub mod digest;
 mod error;
+pub mod folder;
 mod json;
 mod junit;
 mod lock;

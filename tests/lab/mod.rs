@@ -6,6 +6,7 @@ mod campaign;
 mod capture;
 mod counters;
 mod shapes;
+mod trace;
 mod truth;
 
 use std::fs::File;

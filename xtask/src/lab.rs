@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 use guest::{Guest, NAMES};
 
 /// What the guests, the preparation, the tests and the benchmarks need, as Debian packages.
-const PACKAGES: [&str; 11] = [
+const PACKAGES: [&str; 12] = [
     "qemu-system-x86",
     "busybox-static",
     "kmod",
@@ -29,10 +29,12 @@ const PACKAGES: [&str; 11] = [
     "rdma-core",
     "tshark",
     "perftest",
+    "ibverbs-utils",
 ];
 
 /// Programs whose absence means that `install` was not run.
-const PROGRAMS: [&str; 6] = ["qemu-system-x86_64", "busybox", "depmod", "rdma", "tshark", "ib_write_bw"];
+const PROGRAMS: [&str; 7] =
+    ["qemu-system-x86_64", "busybox", "depmod", "rdma", "tshark", "ib_write_bw", "ibv_ud_pingpong"];
 
 /// Longest boot that is waited for; 9 s on an idle machine of two cores, minutes on one that builds meanwhile.
 const BOOT_LIMIT: Duration = Duration::from_mins(5);
@@ -146,10 +148,10 @@ impl Lab {
     fn deploy(&self, profile: &str) -> Result<(PathBuf, bool)> {
         // Of the whole workspace, and in `dev` with the tests, so that what the other checks built is not built again
         // with other features of the same crates.
-        let tests = (profile == "dev").then_some("--tests");
+        let targets: &[&str] = if profile == "dev" { &["--lib", "--bins", "--tests"] } else { &[] };
         let status = Command::new(env::var("CARGO").unwrap_or_else(|_| "cargo".into()))
             .args(["build", "--quiet", "--workspace", "--features", "verbs", "--profile", profile])
-            .args(tests)
+            .args(targets)
             .current_dir(&self.root)
             .status()
             .context("run cargo build")?;
@@ -161,15 +163,25 @@ impl Lab {
         // This program was built by the profile `dev`, whose folder is `debug`.
         let folder = env::current_exe()?.parent().and_then(Path::parent).map(Path::to_owned);
         let folder = folder.context("this program lies in the target folder")?;
-        let built = folder.join(if profile == "dev" { "debug" } else { profile }).join("kelpie");
-        let (new, shared) = (self.state.join("share/kelpie.new"), self.state.join("share/kelpie"));
-        let stripped = self.command("strip").arg("-o").arg(&new).arg(&built).status().context("run strip")?;
+        let built = folder.join(if profile == "dev" { "debug" } else { profile });
+        let binary = built.join("kelpie");
+        let changed = self.share(&binary)?;
+        self.share(&built.join("libkelpie_preload.so"))?;
+        Ok((binary, changed))
+    }
+
+    /// Puts a built file where the guests read it; whether it changed.
+    fn share(&self, built: &Path) -> Result<bool> {
+        let name = built.file_name().context("a file has a name")?;
+        let shared = self.state.join("share").join(name);
+        let new = shared.with_extension("new");
+        let stripped = self.command("strip").arg("-o").arg(&new).arg(built).status().context("run strip")?;
         if !stripped.success() {
             bail!("strip {} failed", built.display());
         }
         let changed = fs::read(&shared).ok() != Some(fs::read(&new)?);
         fs::rename(&new, &shared)?;
-        Ok((built, changed))
+        Ok(changed)
     }
 
     /// The shipped pair file with the ports that the guests got.

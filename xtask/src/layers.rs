@@ -6,13 +6,15 @@ use anyhow::{Context, Result, bail};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Each crate with those below it; the binary may use all of them.
-const LAYERS: [(&str, &[&str]); 8] = [
+const LAYERS: [(&str, &[&str]); 10] = [
     ("kelpie-spaces", &[]),
     ("kelpie-monitor", &["kelpie-spaces"]),
     ("kelpie-engine", &["kelpie-spaces", "kelpie-monitor"]),
     ("kelpie-search", &["kelpie-spaces", "kelpie-monitor"]),
     ("kelpie-sim", &["kelpie-spaces", "kelpie-monitor", "kelpie-engine"]),
     ("kelpie-verbs", &["kelpie-spaces", "kelpie-monitor", "kelpie-engine"]),
+    ("kelpie-trace", &["kelpie-spaces"]),
+    ("kelpie-preload", &["kelpie-trace"]),
     ("kelpie-reports", &["kelpie-spaces", "kelpie-monitor", "kelpie-search"]),
     ("xtask", &[]),
 ];

@@ -1,6 +1,5 @@
 //! Writing a recipe, as a directory or as one archive: all of it or nothing, and equal recipes give equal bytes.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -9,6 +8,7 @@ use flate2::{Compression, GzBuilder};
 use tar::{Builder, EntryType, Header};
 
 use super::error::RecipeError;
+use crate::folder;
 
 /// Writes the entries of a recipe: an archive where `path` ends in `.tar.gz`, else a directory.
 ///
@@ -17,9 +17,9 @@ use super::error::RecipeError;
 pub fn write(path: &Path, entries: &[(&str, String)]) -> Result<(), RecipeError> {
     let failed = |source| RecipeError::Write { path: path.to_owned(), source };
     let exists = || RecipeError::Exists { path: path.to_owned() };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if path.to_string_lossy().ends_with(".tar.gz") {
-        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+        let mut file = tempfile::NamedTempFile::new_in(parent).map_err(failed)?;
         file.write_all(&archive(entries).map_err(failed)?).map_err(failed)?;
         file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644)).map_err(failed)?;
         file.as_file().sync_all().map_err(failed)?;
@@ -29,28 +29,10 @@ pub fn write(path: &Path, entries: &[(&str, String)]) -> Result<(), RecipeError>
             Err(error) => Err(failed(error.error)),
         };
     }
-    let taken = std::fs::symlink_metadata(path).is_ok();
-    let is_empty = || std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
-    if taken && !is_empty() {
-        return Err(exists());
-    }
-    let new = tempfile::Builder::new().prefix(".kelpie-recipe-").tempdir_in(folder).map_err(failed)?;
-    for (name, text) in entries {
-        let mut file = File::create_new(new.path().join(name)).map_err(failed)?;
-        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
-    }
-    std::fs::set_permissions(new.path(), std::fs::Permissions::from_mode(0o755)).map_err(failed)?;
-    // A directory takes the place of an empty one, and of nothing else.
-    match std::fs::rename(new.path(), path) {
-        Ok(()) => {
-            let _gone = new.keep();
-            Ok(())
-        }
-        Err(error) if matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::NotADirectory) => {
-            Err(exists())
-        }
-        Err(error) => Err(failed(error)),
-    }
+    folder::write(path, entries).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => exists(),
+        _ => failed(error),
+    })
 }
 
 /// The archive: no time, no owner, nothing of the machine.

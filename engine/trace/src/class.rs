@@ -1,0 +1,208 @@
+//! QPs that do the same, as one flow.
+
+use std::collections::BTreeMap;
+
+use kelpie_spaces::{Batch, Bytes, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, QpType, Request};
+
+use crate::ends::{End, Ends};
+use crate::pattern;
+use crate::trace::{Mr, Qp};
+
+/// What QPs of one flow have in common.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    from: Host,
+    to: Host,
+    qp_type: QpType,
+    mtu: Mtu,
+    wq_depth: Depths,
+    /// `None` where its requests do not come in order.
+    pattern: Option<Vec<Request>>,
+}
+
+/// One host's QPs that do the same.
+#[derive(Debug, Default)]
+pub struct Class<'e, 't> {
+    members: Vec<Member<'e, 't>>,
+}
+
+/// A QP with its process and, where that was traced, its peer.
+#[derive(Debug, Clone, Copy)]
+struct Member<'e, 't> {
+    end: &'e End<'t>,
+    qp: &'t Qp,
+    peer: Option<(&'e End<'t>, &'t Qp)>,
+}
+
+/// The QPs of host `from` that posted requests, by what they do.
+pub fn classes<'e, 't>(own: &'e Ends<'t>, from: Host, peers: Option<&'e Ends<'t>>) -> BTreeMap<Key, Class<'e, 't>> {
+    let mut classes: BTreeMap<Key, Class<'e, 't>> = BTreeMap::new();
+    for (end, qp) in own.iter().flat_map(|end| end.process.qps.iter().map(move |qp| (end, qp))) {
+        let (Some(qp_type), Ok(mtu)) = (qp.qp_type, Mtu::try_from(qp.mtu)) else { continue };
+        let requests: Vec<Request> = end.process.recent(qp).filter_map(pattern::with_payload).collect();
+        if requests.is_empty() {
+            continue;
+        }
+        let peer = if qp.loopback { Some(own) } else { peers }.and_then(|peers| peers.peer_of(qp));
+        let recv = peer.map_or(qp, |(_, peer)| peer).wq_depth.recv.max(1);
+        let key = Key {
+            from,
+            to: if qp.loopback { from } else { from.peer() },
+            qp_type,
+            mtu,
+            wq_depth: Depths { send: qp.wq_depth.send.max(1), recv },
+            pattern: pattern::repeated(&requests),
+        };
+        classes.entry(key).or_default().members.push(Member { end, qp, peer });
+    }
+    classes
+}
+
+impl<'e, 't> Class<'e, 't> {
+    /// The flow of these QPs.
+    pub fn flow(&self, key: &Key) -> Flow {
+        let pattern = key.pattern.clone().unwrap_or_else(|| {
+            let requests: Vec<Request> = self.recent().filter_map(pattern::with_payload).collect();
+            pattern::frequent(requests.iter())
+        });
+        let longest = pattern.iter().map(Request::message).max().unwrap_or(Bytes(1));
+        let receives = pattern.iter().any(|request| request.op.consumes_receive());
+        let recv_sge = if receives { self.receive_elements(key.qp_type, longest) } else { Vec::new() };
+        let mean = |sum: u64, calls: u64, depth: u32| (sum / calls.max(1)).clamp(1, depth.into()) as u32;
+        let total = |of: fn(&Qp) -> u64| self.qps().map(of).sum::<u64>();
+        let of_receivers = |of: fn(&Qp) -> u64| self.receivers().map(of).sum::<u64>();
+        let lands_in_receives = pattern.iter().all(|request| request.op.is_send());
+        let floor = Bytes(longest.0.max(recv_sge.iter().map(|size| size.0).max().unwrap_or(1)));
+        Flow {
+            from: key.from,
+            to: key.to,
+            qp_type: key.qp_type,
+            qps: self.most_at_once().clamp(1, u32::MAX.into()) as u32,
+            mtu: key.mtu,
+            wq_depth: key.wq_depth,
+            batch: Batch {
+                send: mean(total(|qp| qp.requests), total(|qp| qp.calls), key.wq_depth.send),
+                recv: mean(of_receivers(|qp| qp.receives), of_receivers(|qp| qp.recv_calls), key.wq_depth.recv),
+            },
+            inline: self.qps().map(|qp| qp.inline).max().unwrap_or(Bytes(0)),
+            memory: MemoryPair {
+                from: self.memory(floor, Member::sends_from),
+                to: self.memory(floor, |member| member.lands_in(lands_in_receives)),
+            },
+            pattern,
+            recv_sge,
+        }
+    }
+
+    /// Its QPs.
+    pub fn qps(&self) -> impl Iterator<Item = &'t Qp> {
+        self.members.iter().map(|member| member.qp)
+    }
+
+    /// The latest requests of all of them.
+    fn recent(&self) -> impl Iterator<Item = &'t Request> {
+        self.members.iter().flat_map(|member| member.end.process.recent(member.qp))
+    }
+
+    /// The QPs that receive, as far as they were seen.
+    fn receivers(&self) -> impl Iterator<Item = &'t Qp> {
+        self.members.iter().map(|member| member.peer.map_or(member.qp, |(_, peer)| peer))
+    }
+
+    /// What its flow does not say of its requests.
+    pub fn note(&self, key: &Key) -> Option<String> {
+        if key.pattern.is_none() {
+            return Some(format!(
+                "requests of {} QPs do not repeat in order: the vector holds the most frequent of the latest, by their share",
+                self.members.len()
+            ));
+        }
+        self.recent()
+            .any(|request| request.message().0 == 0)
+            .then(|| "requests without payload are left out: a workload cannot say them".to_owned())
+    }
+
+    /// Whether some QP's peer was not traced.
+    pub fn has_unseen_peers(&self) -> bool {
+        self.members.iter().any(|member| member.peer.is_none())
+    }
+
+    /// Whether more receives were posted than a queue holds, so that messages came in.
+    pub fn receives(&self) -> bool {
+        self.qps().any(|qp| qp.receives > qp.wq_depth.recv.into())
+    }
+
+    /// Most QPs that lived at the same time, process by process.
+    fn most_at_once(&self) -> u64 {
+        let mut of_process: BTreeMap<u64, Vec<(u64, bool)>> = BTreeMap::new();
+        for member in &self.members {
+            let [created, destroyed] = member.qp.lifetime;
+            let events = of_process.entry(member.end.process.pid).or_default();
+            events.push((created, true));
+            if destroyed > 0 {
+                events.push((destroyed, false));
+            }
+        }
+        let most = |mut events: Vec<(u64, bool)>| {
+            events.sort_unstable();
+            let (mut now, mut most) = (0u64, 0u64);
+            for (_, begins) in events {
+                now = if begins { now + 1 } else { now.saturating_sub(1) };
+                most = most.max(now);
+            }
+            most
+        };
+        of_process.into_values().map(most).sum()
+    }
+
+    /// The receive vector, where it is more than one element: that is what a workload has anyway.
+    fn receive_elements(&self, qp_type: QpType, longest: Bytes) -> Vec<Bytes> {
+        let mut elements = self.receivers().map(|qp| qp.recv_sge.clone()).max_by_key(Vec::len).unwrap_or_default();
+        // A datagram's first 40 bytes are its global routing header. Source: `ibv_post_recv(3)`.
+        let mut header = if qp_type == QpType::Ud { 40 } else { 0 };
+        for element in &mut elements {
+            let taken = header.min(element.0);
+            (element.0, header) = (element.0 - taken, header - taken);
+        }
+        elements.retain(|element| element.0 > 0);
+        let held: u64 = elements.iter().map(|element| element.0).sum();
+        if elements.len() > 1 && held >= longest.0 { elements } else { Vec::new() }
+    }
+
+    /// The memory of one side. An MR that several QPs share counts for each with its part.
+    fn memory(&self, floor: Bytes, mrs_of: impl Fn(&Member<'e, 't>) -> Vec<Mr>) -> Memory {
+        let (mut mrs, mut size, mut devices) = (1, 0, BTreeMap::<Device, usize>::new());
+        for member in &self.members {
+            let used = mrs_of(member);
+            mrs = mrs.max(used.len());
+            size = size.max(used.iter().map(|mr| mr.length.0).max().unwrap_or(0));
+            for device in used.iter().filter_map(|mr| mr.device) {
+                *devices.entry(device).or_default() += 1;
+            }
+        }
+        let device = devices.into_iter().max_by_key(|(_, count)| *count).map_or(Device::Dram(0), |(device, _)| device);
+        Memory { device, mrs: mrs as u32, mr_size: Bytes(size.max(floor.0)) }
+    }
+}
+
+impl Member<'_, '_> {
+    fn sends_from(&self) -> Vec<Mr> {
+        self.end.sent_from(self.qp)
+    }
+
+    /// Where its messages land: what the peer registered, else as many as it named, of the sizes of its own.
+    fn lands_in(&self, in_receives: bool) -> Vec<Mr> {
+        let registered = match (self.peer, in_receives) {
+            (Some((end, peer)), true) => end.received_into(peer),
+            (Some((end, _)), false) => end.named_by(self.end, self.qp),
+            (None, _) => Vec::new(),
+        };
+        if !registered.is_empty() {
+            return registered;
+        }
+        match self.sends_from().first() {
+            Some(mr) if !in_receives => vec![*mr; self.qp.rkeys.len().max(1)],
+            _ => self.sends_from(),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The processes of one host, indexed by what is asked of them: which QP has this number, how many QPs share this MR.
+
+use std::collections::BTreeMap;
+
+use kelpie_spaces::{Bytes, QpType};
+
+use crate::trace::{Mr, Process, Qp, Trace};
+
+/// A process with the number of QPs that use each key.
+#[derive(Debug)]
+pub struct End<'t> {
+    /// The process.
+    pub process: &'t Process,
+    sent_from: BTreeMap<u32, u64>,
+    received_into: BTreeMap<u32, u64>,
+    named: BTreeMap<u32, u64>,
+}
+
+/// All of a trace.
+#[derive(Debug)]
+pub struct Ends<'t> {
+    all: Vec<End<'t>>,
+    by_number: BTreeMap<u32, Vec<(usize, &'t Qp)>>,
+    most_datagrams: Option<(usize, &'t Qp)>,
+}
+
+impl<'t> Ends<'t> {
+    /// Indexes a trace.
+    pub fn of(trace: &'t Trace) -> Self {
+        let mut by_number: BTreeMap<u32, Vec<(usize, &Qp)>> = BTreeMap::new();
+        let mut most_datagrams: Option<(usize, &Qp)> = None;
+        for (index, process) in trace.processes.iter().enumerate() {
+            for qp in &process.qps {
+                by_number.entry(qp.number).or_default().push((index, qp));
+                if qp.qp_type == Some(QpType::Ud) && most_datagrams.is_none_or(|(_, most)| qp.receives > most.receives)
+                {
+                    most_datagrams = Some((index, qp));
+                }
+            }
+        }
+        Self { all: trace.processes.iter().map(End::of).collect(), by_number, most_datagrams }
+    }
+
+    /// Its processes.
+    pub fn iter(&self) -> impl Iterator<Item = &End<'t>> {
+        self.all.iter()
+    }
+
+    /// The QP at the other end of `qp`: the connected one, or of datagrams the one that received most.
+    pub fn peer_of(&self, qp: &Qp) -> Option<(&End<'t>, &'t Qp)> {
+        let (index, peer) = if qp.qp_type == Some(QpType::Ud) {
+            self.most_datagrams?
+        } else {
+            let fits = |peer: &Qp| peer.raw_type == qp.raw_type && [0, qp.number].contains(&peer.peer);
+            *self.by_number.get(&qp.peer)?.iter().find(|(_, peer)| fits(peer))?
+        };
+        Some((&self.all[index], peer))
+    }
+}
+
+impl<'t> End<'t> {
+    fn of(process: &'t Process) -> Self {
+        let users = |keys: fn(&Qp) -> &Vec<u32>| {
+            let mut users = BTreeMap::new();
+            for key in process.qps.iter().flat_map(keys) {
+                *users.entry(*key).or_default() += 1;
+            }
+            users
+        };
+        Self {
+            process,
+            sent_from: users(|qp| &qp.lkeys),
+            received_into: users(|qp| &qp.recv_keys),
+            named: users(|qp| &qp.rkeys),
+        }
+    }
+
+    /// The MRs that the QP sends from, each with the part of it that is the QP's.
+    pub fn sent_from(&self, qp: &Qp) -> Vec<Mr> {
+        self.shares(&qp.lkeys, &self.sent_from)
+    }
+
+    /// The MRs that the QP receives into.
+    pub fn received_into(&self, qp: &Qp) -> Vec<Mr> {
+        self.shares(&qp.recv_keys, &self.received_into)
+    }
+
+    /// This process's MRs that a QP of `requester` names.
+    pub fn named_by(&self, requester: &End<'_>, qp: &Qp) -> Vec<Mr> {
+        let named = self.process.mrs.values().filter(|mr| qp.rkeys.binary_search(&mr.rkey).is_ok());
+        named.map(|mr| share(mr, requester.named.get(&mr.rkey))).collect()
+    }
+
+    fn shares(&self, keys: &[u32], users: &BTreeMap<u32, u64>) -> Vec<Mr> {
+        keys.iter().filter_map(|key| Some(share(self.process.mrs.get(key)?, users.get(key)))).collect()
+    }
+}
+
+fn share(mr: &Mr, users: Option<&u64>) -> Mr {
+    Mr { length: Bytes(mr.length.0 / users.copied().unwrap_or(1).max(1)), ..*mr }
+}

@@ -1,0 +1,18 @@
+//! What a verbs program did: how it is recorded, read, and said as a workload and a space. The library that listens to the program is `engine/verbs/preload`.
+
+mod class;
+mod derive;
+mod ends;
+mod pattern;
+mod record;
+mod recorder;
+mod space;
+mod trace;
+
+pub use derive::{Derived, Seen, Unsaid, derive};
+pub use record::WORDS;
+pub use recorder::{Caps, Kind, MrDevice, Op, Recorder, Row};
+pub use trace::{Mr, OpCount, Process, Qp, ReadError, Trace, Unrecorded, process};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,34 @@
+//! Where a QP's path leads: whether back to its own port, and how large packets may be on it.
+
+use std::mem::MaybeUninit;
+
+use rdma_sys::{ibv_ah_attr, ibv_context, ibv_gid, ibv_port_attr};
+
+use crate::exports;
+
+/// What the port says; `None` where it does not.
+pub fn port(context: *mut ibv_context, number: u8) -> Option<ibv_port_attr> {
+    let query = exports::query_port()?;
+    // SAFETY: all fields are integers, for which zero is valid.
+    let mut port: ibv_port_attr = unsafe { MaybeUninit::zeroed().assume_init() };
+    // SAFETY: the context is open; the function fills what an older library knows of the structure.
+    (unsafe { query(context, number, &raw mut port) } == 0).then_some(port)
+}
+
+/// Path MTU in bytes. Source: `enum ibv_mtu`: 1 is 256, 5 is 4096.
+pub fn mtu(code: u32) -> Option<u32> {
+    (1..=5).contains(&code).then(|| 128 << code)
+}
+
+/// Whether an address is the port's own.
+pub fn is_local(context: *mut ibv_context, number: u8, address: &ibv_ah_attr) -> bool {
+    if address.is_global == 0 {
+        return port(context, number).is_some_and(|port| port.lid == address.dlid && port.lid != 0);
+    }
+    let Some(query) = exports::query_gid() else { return false };
+    let mut own = ibv_gid { raw: [0; 16] };
+    // SAFETY: the context is open, and the GID ours.
+    let status = unsafe { query(context, number, address.grh.sgid_index.into(), &raw mut own) };
+    // SAFETY: any bytes are a GID.
+    status == 0 && unsafe { own.raw == address.grh.dgid.raw }
+}

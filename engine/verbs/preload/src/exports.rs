@@ -1,0 +1,282 @@
+//! The functions that stand before libibverbs' own: each does what its name says by the real one, and notes it.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::ptr::null_mut;
+
+use kelpie_trace::Caps;
+use rdma_sys::{
+    ibv_ah, ibv_ah_attr, ibv_context, ibv_device, ibv_gid, ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr,
+    ibv_qp_attr_mask, ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_qp_type, ibv_srq,
+    ibv_srq_init_attr, ibv_srq_init_attr_ex,
+};
+
+use crate::next::Next;
+use crate::{addresses, contexts, extended, memory, state};
+
+macro_rules! exports {
+    ($($name:ident $symbol:literal $version:literal: $type:ty;)*) => {
+        /// Every function that ours stand before.
+        pub static ALL: [Next; [$($symbol),*].len()] = [$(Next::new($symbol, $version, $name as *const c_void)),*];
+
+        /// The real functions.
+        #[allow(non_camel_case_types, reason = "each is named like the function that it is an index of")]
+        enum Index {
+            $($name),*
+        }
+
+        mod real {
+            #[allow(clippy::wildcard_imports, reason = "all types of the signatures")]
+            use super::*;
+            $(
+                pub fn $name() -> Option<$type> {
+                    let real = ALL[Index::$name as usize].real();
+                    // SAFETY: this is its type in `infiniband/verbs.h`.
+                    (!real.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, $type>(real) })
+                }
+            )*
+        }
+    };
+}
+
+exports! {
+    ibv_open_device c"ibv_open_device" c"IBVERBS_1.1": unsafe extern "C" fn(*mut ibv_device) -> *mut ibv_context;
+    ibv_create_qp c"ibv_create_qp" c"IBVERBS_1.1": unsafe extern "C" fn(*mut ibv_pd, *mut ibv_qp_init_attr) -> *mut ibv_qp;
+    ibv_qp_to_qp_ex c"ibv_qp_to_qp_ex" c"IBVERBS_1.6": unsafe extern "C" fn(*mut ibv_qp) -> *mut ibv_qp_ex;
+    ibv_modify_qp c"ibv_modify_qp" c"IBVERBS_1.1": unsafe extern "C" fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int;
+    ibv_destroy_qp c"ibv_destroy_qp" c"IBVERBS_1.1": unsafe extern "C" fn(*mut ibv_qp) -> c_int;
+    ibv_create_srq c"ibv_create_srq" c"IBVERBS_1.1": unsafe extern "C" fn(*mut ibv_pd, *mut ibv_srq_init_attr) -> *mut ibv_srq;
+    ibv_create_ah c"ibv_create_ah" c"IBVERBS_1.1": unsafe extern "C" fn(*mut ibv_pd, *mut ibv_ah_attr) -> *mut ibv_ah;
+    ibv_reg_mr c"ibv_reg_mr" c"IBVERBS_1.1": unsafe extern "C" fn(*mut ibv_pd, *mut c_void, usize, c_int) -> *mut ibv_mr;
+    ibv_reg_mr_iova c"ibv_reg_mr_iova" c"IBVERBS_1.7": unsafe extern "C" fn(*mut ibv_pd, *mut c_void, usize, u64, c_int) -> *mut ibv_mr;
+    ibv_reg_mr_iova2 c"ibv_reg_mr_iova2" c"IBVERBS_1.8": unsafe extern "C" fn(*mut ibv_pd, *mut c_void, usize, u64, c_uint) -> *mut ibv_mr;
+    ibv_reg_dmabuf_mr c"ibv_reg_dmabuf_mr" c"IBVERBS_1.12": unsafe extern "C" fn(*mut ibv_pd, u64, usize, u64, c_int, c_int) -> *mut ibv_mr;
+}
+
+/// `ibv_query_port` and `ibv_query_gid` are only used, never stood before.
+static QUERY_PORT: Next = Next::new(c"ibv_query_port", c"IBVERBS_1.1", std::ptr::null());
+static QUERY_GID: Next = Next::new(c"ibv_query_gid", c"IBVERBS_1.1", std::ptr::null());
+
+type QueryPort = unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr) -> c_int;
+type QueryGid = unsafe extern "C" fn(*mut ibv_context, u8, c_int, *mut ibv_gid) -> c_int;
+
+/// The library's own function.
+pub fn query_port() -> Option<QueryPort> {
+    let real = QUERY_PORT.real();
+    // SAFETY: this is its type in `infiniband/verbs.h`, but for the length of what it fills.
+    (!real.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, QueryPort>(real) })
+}
+
+/// The library's own function.
+pub fn query_gid() -> Option<QueryGid> {
+    let real = QUERY_GID.real();
+    // SAFETY: this is its type in `infiniband/verbs.h`.
+    (!real.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, QueryGid>(real) })
+}
+
+/// Sets `errno` to "not supported by this library" and returns the null that verbs return then.
+fn missing<T>() -> *mut T {
+    // SAFETY: the thread's own.
+    unsafe { *libc::__errno_location() = libc::ENOSYS };
+    null_mut()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
+    let Some(real) = real::ibv_open_device() else { return missing() };
+    // SAFETY: with the caller's own argument.
+    let context = unsafe { real(device) };
+    if !context.is_null() {
+        state::begin();
+        // SAFETY: nobody else has it yet.
+        unsafe { contexts::exchange(context) };
+    }
+    context
+}
+
+fn caps(cap: &ibv_qp_cap) -> Caps {
+    Caps { send_depth: cap.max_send_wr, recv_depth: cap.max_recv_wr }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, wanted: *mut ibv_qp_init_attr) -> *mut ibv_qp {
+    let Some(real) = real::ibv_create_qp() else { return missing() };
+    // What was wanted is overwritten by what was given.
+    // SAFETY: the caller has attributes, and they live through the call.
+    let (raw_type, caps, srq) = unsafe { ((*wanted).qp_type, caps(&(*wanted).cap), (*wanted).srq) };
+    // SAFETY: with the caller's own arguments.
+    let qp = unsafe { real(pd, wanted) };
+    if !qp.is_null() {
+        // SAFETY: it was just created.
+        state::add_qp(qp, raw_type, unsafe { (*qp).qp_num }, caps, srq);
+    }
+    qp
+}
+
+/// Stands before `create_qp_ex` of a context.
+pub unsafe extern "C" fn create_qp_ex(context: *mut ibv_context, wanted: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp {
+    let Some(real) = contexts::create_qp_ex(context) else { return missing() };
+    // SAFETY: the caller has attributes, and they live through the call.
+    let (raw_type, caps, srq) = unsafe { ((*wanted).qp_type, caps(&(*wanted).cap), (*wanted).srq) };
+    // SAFETY: with the caller's own arguments.
+    let qp = unsafe { real(context, wanted) };
+    if !qp.is_null() {
+        // SAFETY: it was just created.
+        state::add_qp(qp, raw_type, unsafe { (*qp).qp_num }, caps, srq);
+    }
+    qp
+}
+
+/// A program that posts the extended way asks for this once a QP.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
+    let Some(real) = real::ibv_qp_to_qp_ex() else { return missing() };
+    // SAFETY: with the caller's own argument.
+    let extended = unsafe { real(qp) };
+    if !extended.is_null() && state::recorder().is_some() {
+        // SAFETY: it exists, and the program posts only with what it gets here.
+        unsafe { extended::exchange(extended) };
+    }
+    extended
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, wanted: *mut ibv_qp_attr, mask: c_int) -> c_int {
+    let Some(real) = real::ibv_modify_qp() else { return libc::ENOSYS };
+    // SAFETY: with the caller's own arguments.
+    let status = unsafe { real(qp, wanted, mask) };
+    let Some((recorder, row)) = state::of_qp(qp).filter(|_| status == 0) else { return status };
+    let has = |bit: ibv_qp_attr_mask| mask as u32 & bit.0 != 0;
+    // SAFETY: the caller has a QP, and attributes as far as the mask names them.
+    unsafe {
+        let context = (*qp).context;
+        if has(ibv_qp_attr_mask::IBV_QP_PORT) && (*qp).qp_type == ibv_qp_type::IBV_QPT_UD {
+            let port = addresses::port(context, (*wanted).port_num);
+            if let Some(mtu) = port.and_then(|port| addresses::mtu(port.active_mtu)) {
+                recorder.mtu(row, mtu);
+            }
+        }
+        if let Some(mtu) = addresses::mtu((*wanted).path_mtu).filter(|_| has(ibv_qp_attr_mask::IBV_QP_PATH_MTU)) {
+            recorder.mtu(row, mtu);
+        }
+        if has(ibv_qp_attr_mask::IBV_QP_DEST_QPN) {
+            recorder.peer(row, (*wanted).dest_qp_num);
+        }
+        let address = &raw const (*wanted).ah_attr;
+        if has(ibv_qp_attr_mask::IBV_QP_AV) && addresses::is_local(context, (*address).port_num, &*address) {
+            recorder.loopback(row);
+        }
+    }
+    status
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
+    let Some(real) = real::ibv_destroy_qp() else { return libc::ENOSYS };
+    let known = state::of_qp(qp);
+    // SAFETY: with the caller's own argument.
+    let status = unsafe { real(qp) };
+    if let Some((recorder, row)) = known.filter(|_| status == 0) {
+        recorder.ended(row);
+    }
+    status
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_create_srq(pd: *mut ibv_pd, wanted: *mut ibv_srq_init_attr) -> *mut ibv_srq {
+    let Some(real) = real::ibv_create_srq() else { return missing() };
+    // SAFETY: the caller has attributes.
+    let depth = unsafe { (*wanted).attr.max_wr };
+    // SAFETY: with the caller's own arguments.
+    let srq = unsafe { real(pd, wanted) };
+    if !srq.is_null() {
+        state::add_srq(srq, depth);
+    }
+    srq
+}
+
+/// Stands before `create_srq_ex` of a context.
+pub unsafe extern "C" fn create_srq_ex(context: *mut ibv_context, wanted: *mut ibv_srq_init_attr_ex) -> *mut ibv_srq {
+    let Some(real) = contexts::create_srq_ex(context) else { return missing() };
+    // SAFETY: the caller has attributes.
+    let depth = unsafe { (*wanted).attr.max_wr };
+    // SAFETY: with the caller's own arguments.
+    let srq = unsafe { real(context, wanted) };
+    if !srq.is_null() {
+        state::add_srq(srq, depth);
+    }
+    srq
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, wanted: *mut ibv_ah_attr) -> *mut ibv_ah {
+    let Some(real) = real::ibv_create_ah() else { return missing() };
+    // SAFETY: with the caller's own arguments.
+    let handle = unsafe { real(pd, wanted) };
+    if !handle.is_null() && state::recorder().is_some() {
+        // SAFETY: the caller has a protection domain and an address.
+        let is_local = unsafe { addresses::is_local((*pd).context, (*wanted).port_num, &*wanted) };
+        state::set_local(handle, is_local);
+    }
+    handle
+}
+
+/// Notes an MR of what begins at `address`, unless it was not made.
+///
+/// # Safety
+/// `mr` is null or exists.
+unsafe fn registered(mr: *mut ibv_mr, address: *mut c_void) -> *mut ibv_mr {
+    if let Some(recorder) = state::recorder().filter(|_| !mr.is_null()) {
+        // SAFETY: as the caller promises.
+        let (lkey, rkey, length) = unsafe { ((*mr).lkey, (*mr).rkey, (*mr).length) };
+        recorder.mr(lkey, rkey, length as u64, memory::device(address));
+    }
+    mr
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_reg_mr(pd: *mut ibv_pd, address: *mut c_void, length: usize, access: c_int) -> *mut ibv_mr {
+    let Some(real) = real::ibv_reg_mr() else { return missing() };
+    // SAFETY: with the caller's own arguments.
+    unsafe { registered(real(pd, address, length, access), address) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_reg_mr_iova(
+    pd: *mut ibv_pd,
+    address: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_int,
+) -> *mut ibv_mr {
+    let Some(real) = real::ibv_reg_mr_iova() else { return missing() };
+    // SAFETY: with the caller's own arguments.
+    unsafe { registered(real(pd, address, length, iova, access), address) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_reg_mr_iova2(
+    pd: *mut ibv_pd,
+    address: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_uint,
+) -> *mut ibv_mr {
+    let Some(real) = real::ibv_reg_mr_iova2() else { return missing() };
+    // SAFETY: with the caller's own arguments.
+    unsafe { registered(real(pd, address, length, iova, access), address) }
+}
+
+/// The address of a dma-buf is that of the memory for whoever maps it so, as CUDA programs do.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_reg_dmabuf_mr(
+    pd: *mut ibv_pd,
+    offset: u64,
+    length: usize,
+    iova: u64,
+    file: c_int,
+    access: c_int,
+) -> *mut ibv_mr {
+    let Some(real) = real::ibv_reg_dmabuf_mr() else { return missing() };
+    // SAFETY: with the caller's own arguments.
+    unsafe { registered(real(pd, offset, length, iova, file, access), iova as *mut c_void) }
+}

@@ -1,0 +1,46 @@
+//! A new directory with all of its files, or none.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Says whether [`write`] may put a directory here: nothing is there, or an empty directory.
+///
+/// # Errors
+/// [`ErrorKind::AlreadyExists`] if something is.
+pub fn check(path: &Path) -> io::Result<()> {
+    let is_empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+    if fs::symlink_metadata(path).is_ok() && !is_empty() {
+        return Err(taken());
+    }
+    Ok(())
+}
+
+/// Writes a directory with these files.
+///
+/// # Errors
+/// As [`check`], or where something cannot be written; then nothing is left behind.
+pub fn write(path: &Path, files: &[(&str, String)]) -> io::Result<()> {
+    check(path)?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let new = tempfile::Builder::new().prefix(".kelpie-").tempdir_in(parent)?;
+    for (name, text) in files {
+        let mut file = File::create_new(new.path().join(name))?;
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all())?;
+    }
+    fs::set_permissions(new.path(), fs::Permissions::from_mode(0o755))?;
+    // A directory takes the place of an empty one, and of nothing else.
+    match fs::rename(new.path(), path) {
+        Ok(()) => {
+            let _gone = new.keep();
+            Ok(())
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::NotADirectory) => Err(taken()),
+        Err(error) => Err(error),
+    }
+}
+
+fn taken() -> io::Error {
+    io::Error::new(ErrorKind::AlreadyExists, "something is there already; name a new or an empty directory with --out")
+}

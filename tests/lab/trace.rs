@@ -1,0 +1,167 @@
+//! `kelpie trace` of programs whose command lines say what they do.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::Lab;
+
+/// TCP port on which perftest's programs and libibverbs' examples meet, as `/proc/net/tcp` has it: 18515.
+const PORT: &str = ":4853 ";
+
+/// The two ends of a program's run, both traced.
+struct Traced<'l> {
+    lab: &'l Lab,
+    /// As the guests name it, and as this machine does.
+    folders: [PathBuf; 2],
+}
+
+impl<'l> Traced<'l> {
+    /// Runs the server in guest `b` and the client in `a`.
+    fn run(lab: &'l Lab, name: &str, server: &str, client: &str) -> Self {
+        let below = format!("traces/{}-{name}", std::process::id());
+        let folders = [PathBuf::from("/run/lab").join(&below), lab.dir.join("share").join(&below)];
+        std::fs::create_dir_all(&folders[1]).expect("the guests' share is writable");
+        // A program must not change while it runs, which it may on the share.
+        let copy = "mkdir -p /run/trace && cp -f /run/lab/kelpie /run/lab/libkelpie_preload.so /run/trace/";
+        let traced = |end: &str, command: &str| {
+            format!("{copy} && cd /tmp && /run/trace/kelpie trace --out {}/{end} -- {command}", folders[0].display())
+        };
+        lab.in_guest("b", &format!("({}) >/run/server.log 2>&1 & echo", traced("b", server)));
+        let listens = format!("for turn in $(seq 100); do grep -q '{PORT}' /proc/net/tcp* && break; sleep 0.1; done");
+        lab.in_guest("b", &listens);
+        let output = lab.in_guest("a", &format!("timeout 18 sh -c '{}' 2>&1", traced("a", client)));
+        let ends =
+            "for turn in $(seq 100); do pgrep -x kelpie | grep -qvx $(cat /run/agent.pid) || break; sleep 0.1; done";
+        lab.in_guest("b", ends);
+        let log = lab.in_guest("b", "cat /run/server.log");
+        assert!(folders[1].join("a/trace.json").is_file(), "{output}\n{log}");
+        assert!(folders[1].join("b/trace.json").is_file(), "{log}");
+        Self { lab, folders }
+    }
+
+    /// A file of one end, or of both together.
+    fn read(&self, file: &str) -> String {
+        std::fs::read_to_string(self.folders[1].join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+    }
+
+    /// Both ends together.
+    fn both(&self) -> Value {
+        let path = |end: &str| self.folders[1].join(end).display().to_string();
+        let args = ["trace", "--from", &path("a"), "--peer", &path("b"), "--out", &path("both"), "--json"];
+        serde_json::from_str(&self.lab.bench.expect(0, &args)).expect("one document")
+    }
+
+    fn has(&self, file: &str, lines: &[&str]) {
+        let text = self.read(file);
+        for line in lines {
+            assert!(text.lines().any(|held| held.trim() == *line), "{file} lacks `{line}`:\n{text}");
+        }
+    }
+}
+
+impl Drop for Traced<'_> {
+    fn drop(&mut self) {
+        // The test may have failed for another reason than this.
+        let _ = std::fs::remove_dir_all(&self.folders[1]);
+    }
+}
+
+/// A run of perftest at both ends with the same options.
+fn perftest<'l>(lab: &'l Lab, name: &str, line: &str) -> Traced<'l> {
+    let line = format!("{line} -d rxe0 -x 1 -F");
+    Traced::run(lab, name, &line, &format!("{line} 10.77.0.2"))
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn one_sided_programs_are_seen_at_their_requester() {
+    let lab = Lab::up();
+    for (name, line, opcode, message, qps, depth) in [
+        ("write", "ib_write_bw -c RC -m 1024 -s 8192 -q 4 -t 64 -n 200", "WRITE", "8KiB", 4, 64),
+        ("write-uc", "ib_write_bw -c UC -m 512 -s 2048 -q 2 -t 32 -n 200", "WRITE", "2KiB", 2, 32),
+        ("read", "ib_read_bw -c RC -m 4096 -s 65536 -q 2 -t 16 -n 50", "READ", "64KiB", 2, 16),
+        ("batch", "ib_write_bw -c RC -m 1024 -s 512 -q 1 -t 64 -l 8 -n 400", "WRITE", "512B", 1, 64),
+    ] {
+        let traced = perftest(&lab, name, line);
+        let word = |option: &str| {
+            let mut words = line.split(' ').skip_while(|word| *word != option);
+            words.nth(1).unwrap_or_else(|| panic!("{line} has {option}"))
+        };
+        traced.has(
+            "a/space.yaml",
+            &[
+                &format!("qp_type: [{}]", word("-c")),
+                &format!("mtu: [{}]", word("-m")),
+                &format!("opcode: [{opcode}]"),
+                &format!("message: [{message}]"),
+                &format!("qps: [{qps}]"),
+                &format!("send_wq_depth: [{depth}]"),
+                &format!("send_batch: [{}]", if name == "batch" { 8 } else { 1 }),
+                "bidirectional: [false]",
+                "loopback: [false]",
+            ],
+        );
+        // The server answered, so its end has no workload of its own.
+        assert!(!traced.folders[1].join("b/workload.yaml").exists());
+        let both = traced.both();
+        assert_eq!(both["flows"].as_array().expect("flows").len(), 1, "{both}");
+        assert!(!both["notes"].to_string().contains("not traced"), "{both}");
+    }
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn two_sided_programs_are_seen_with_their_receives() {
+    let lab = Lab::up();
+    let traced = perftest(&lab, "send", "ib_send_bw -c RC -m 1024 -s 4096 -q 3 -t 32 -r 128 -n 200");
+    let space =
+        ["qp_type: [RC]", "mtu: [1024]", "opcode: [SEND]", "message: [4KiB]", "qps: [3]", "send_wq_depth: [32]"];
+    traced.has("a/space.yaml", &space);
+    traced.both();
+    traced.has("both/space.yaml", &space);
+    // What only the receiver knows.
+    traced.has("both/space.yaml", &["recv_wq_depth: [128]", "bidirectional: [false]"]);
+    // It is a workload like any other.
+    let workload = std::fs::canonicalize(traced.folders[1].join("both/workload.yaml")).expect("it is there");
+    let ran = lab.bench.run(&["measure", &workload.display().to_string(), "--subsystem", lab.pair(500), "--json"]);
+    assert!(matches!(ran.status, Some(0 | 1)), "{ran:?}");
+    assert!(ran.json()["directions"][0]["messages_per_sec"].as_f64().expect("a rate") > 10.0, "{ran:?}");
+
+    let pingpong = "ibv_ud_pingpong -d rxe0 -g 1 -s 1024 -r 300 -n 700";
+    let traced = Traced::run(&lab, "pingpong", pingpong, &format!("{pingpong} 10.77.0.2"));
+    traced.both();
+    for file in ["a/space.yaml", "both/space.yaml"] {
+        traced.has(
+            file,
+            &["qp_type: [UD]", "mtu: [4096]", "opcode: [SEND]", "message: [1KiB]", "qps: [1]", "send_wq_depth: [1]"],
+        );
+        traced.has(file, &["recv_wq_depth: [300]", "bidirectional: [true]"]);
+    }
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn both_ways_of_posting_look_the_same() {
+    let lab = Lab::up();
+    let line = "ibv_rc_pingpong -d rxe0 -g 1 -m 1024 -s 4000 -r 100 -n 300";
+    let run = |name, line: &str| Traced::run(&lab, name, line, &format!("{line} 10.77.0.2"));
+    let (old, new) = (run("old", line), run("new", &format!("{line} --new_send")));
+    for traced in [&old, &new] {
+        traced.has("a/space.yaml", &["opcode: [SEND]", "mtu: [1024]", "message: [4000B]", "recv_wq_depth: [100]"]);
+        let trace: Value = serde_json::from_str(&traced.read("a/trace.json")).expect("JSON");
+        assert_eq!(trace["processes"][0]["qps"][0]["ops"][0]["messages"], 300, "{trace}");
+    }
+    assert_eq!(new.read("a/workload.yaml"), old.read("a/workload.yaml"));
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn whatever_ends_a_program_what_it_did_is_kept() {
+    let lab = Lab::up();
+    let line = "ib_write_bw -d rxe0 -x 1 -F -c RC -m 1024 -s 1024 -q 1 -t 16 -D 60";
+    let killed = format!("sh -c \"{line} 10.77.0.2 & sleep 4; kill -9 \\$!\"");
+    let server = format!("timeout -s KILL 8 {line}");
+    let traced = Traced::run(&lab, "killed", &server, &killed);
+    traced.has("a/space.yaml", &["opcode: [WRITE]", "message: [1KiB]", "send_wq_depth: [16]"]);
+}
