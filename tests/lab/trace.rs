@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use kelpie_spaces::{Bytes, Opcode, Request, perftest, workload_from_yaml};
 use serde_json::Value;
 
 use super::Lab;
@@ -138,6 +139,43 @@ fn two_sided_programs_are_seen_with_their_receives() {
         );
         traced.has(file, &["recv_wq_depth: [300]", "bidirectional: [true]"]);
     }
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn the_perftest_lines_of_recipes_do_what_their_workload_says() {
+    let lab = Lab::up();
+    let datagrams = ["qp_type: [UD]", "opcode: [SEND]", "bidirectional: [false]"];
+    let first = ["qps: [1]", "message: [2KiB]", "send_wq_depth: [256]", "send_batch: [64]", "recv_batch: [64]"];
+    let second = ["qps: [16]", "message: [1KiB]", "send_wq_depth: [1024]", "send_batch: [4]", "recv_batch: [4]"];
+    for (anomaly, rest) in [(1, first), (2, second)] {
+        let printed = lab.bench.expect(0, &["recipe", "perftest", &format!("anomaly:{anomaly}"), "--json"]);
+        let lines: Value = serde_json::from_str(&printed).expect("one document");
+        let line = |end: &str| filled_in(lines[end].as_str().expect("a line"));
+        let traced = Traced::run(&lab, &format!("anomaly-{anomaly}"), &line("server"), &line("client"));
+        traced.both();
+        traced.has("both/space.yaml", &datagrams);
+        traced.has("both/space.yaml", &rest);
+    }
+    // The connected ones of the paper have more QPs than Soft-RoCE brings up in the time of a run.
+    let (op, sge) = (Opcode::Send, vec![Bytes(1024)]);
+    let mut workload = workload_from_yaml("test", &super::workload("SEND")).expect("a workload");
+    workload.flows[0].pattern = vec![Request { op, sge }];
+    let lines = perftest::lines(&workload).expect_err("several MRs per QP");
+    assert!(lines.to_string().contains("MRs per QP"), "{lines}");
+    (workload.flows[0].memory.from.mrs, workload.flows[0].memory.to.mrs) = (1, 1);
+    let lines = perftest::lines(&workload).expect("lines");
+    let traced = Traced::run(&lab, "connected", &filled_in(&lines.server), &filled_in(&lines.client));
+    traced.both();
+    let expected = ["qps: [4]", "mtu: [1024]", "message: [1KiB]", "send_batch: [8]", "recv_batch: [8]"];
+    traced.has("both/space.yaml", &expected);
+    traced.has("both/space.yaml", &["qp_type: [RC]", "opcode: [SEND]", "send_wq_depth: [16]", "recv_wq_depth: [64]"]);
+}
+
+/// What a reader puts in; and a shorter run.
+fn filled_in(line: &str) -> String {
+    let line = line.replace("DEVICE", "rxe0").replace("GID_INDEX", "1");
+    line.replace("SERVER", "10.77.0.2").replace("-D 10", "-D 5")
 }
 
 #[test]

@@ -40,7 +40,7 @@ const PROGRAMS: [&str; 7] =
 const BOOT_LIMIT: Duration = Duration::from_mins(5);
 
 const USAGE: &str = "usage: cargo xtask lab install | up [--kernel 6.1|6.12] | status | run a|b -- COMMAND | \
-                     netem [--delay TIME] [--loss PERCENT] | netem clear | bench perftest|turnaround | down";
+                     netem [--delay TIME] [--loss PERCENT] | netem clear | bench perftest|turnaround|trace | down";
 
 /// Runs one lab command.
 pub fn run(args: &[String]) -> Result<()> {

@@ -105,7 +105,7 @@ impl<'e, 't> Class<'e, 't> {
     }
 
     /// The QPs that receive, as far as they were seen.
-    fn receivers(&self) -> impl Iterator<Item = &'t Qp> {
+    pub fn receivers(&self) -> impl Iterator<Item = &'t Qp> {
         self.members.iter().map(|member| member.peer.map_or(member.qp, |(_, peer)| peer))
     }
 

@@ -104,7 +104,8 @@ pub fn derive(own: &Trace, peer: Option<&Trace>) -> Result<Derived, Unsaid> {
     let workload = Workload::new(flows);
     constraints::check(&workload)?;
     let qps: Vec<&Qp> = classes.iter().flat_map(|(_, class)| class.qps()).collect();
-    let space = space::space(&own.program, &workload, &qps)?;
+    let receivers: Vec<&Qp> = classes.iter().flat_map(|(_, class)| class.receivers()).collect();
+    let space = space::space(&own.program, &workload, &qps, &receivers)?;
     let mut without_inline = workload.clone();
     without_inline.flows.iter_mut().for_each(|flow| flow.inline = Bytes(0));
     if workload.flows.iter().all(Flow::is_loopback) {

@@ -8,11 +8,11 @@ use kelpie_spaces::{Bytes, Flow, Host, Space, SpaceError, Workload};
 
 use crate::trace::Qp;
 
-/// The space that holds the workload and whatever else its QPs did.
+/// The space that holds the workload and whatever else its QPs did; `receivers` are those at the other end, as far as known.
 ///
 /// # Errors
 /// If the bounds exclude each other, which says that the workload is none.
-pub fn space(program: &str, workload: &Workload, qps: &[&Qp]) -> Result<Space, SpaceError> {
+pub fn space(program: &str, workload: &Workload, qps: &[&Qp], receivers: &[&Qp]) -> Result<Space, SpaceError> {
     let flows = &workload.flows;
     let primary = &flows[0];
     let ends =
@@ -33,10 +33,10 @@ pub fn space(program: &str, workload: &Workload, qps: &[&Qp]) -> Result<Space, S
     let sizes =
         qps.iter().flat_map(|qp| &qp.ops).filter(|count| count.op.is_some()).flat_map(|count| [count.min, count.max]);
     let messages = sizes.filter(|size| size.0 > 0).chain(requests().map(kelpie_spaces::Request::message));
-    let batches = |mean: fn(&Flow) -> u32, most: fn(&Qp) -> u64, depth: fn(&Flow) -> u32| {
+    let batches = |mean: fn(&Flow) -> u32, most: Vec<u64>, depth: fn(&Flow) -> u32| {
         let deepest = flows.iter().map(depth).max().unwrap_or(1);
-        let largest = qps.iter().map(|qp| most(qp)).map(|batch| batch.clamp(1, deepest.into()));
-        range(flows.iter().map(|flow| mean(flow).into()).chain(largest))
+        let largest = most.into_iter().filter(|batch| *batch > 0).map(|batch| batch.min(deepest.into()));
+        range(flows.iter().map(|flow| mean(flow).into()).chain(largest.collect::<Vec<u64>>()))
     };
     let mut yaml = String::from("kelpie: space/1\n");
     let mut line = |key: &str, values: String| {
@@ -57,8 +57,18 @@ pub fn space(program: &str, workload: &Workload, qps: &[&Qp]) -> Result<Space, S
     line("total_qps", format!("{{min: 1, max: {}}}", flows.iter().map(|flow| u64::from(flow.qps)).sum::<u64>()));
     line("send_wq_depth", range(flows.iter().map(|flow| flow.wq_depth.send.into())));
     line("recv_wq_depth", range(flows.iter().map(|flow| flow.wq_depth.recv.into())));
-    line("send_batch", batches(|flow| flow.batch.send, |qp| qp.batch_max, |flow| flow.wq_depth.send));
-    line("recv_batch", batches(|flow| flow.batch.recv, |qp| qp.recv_batch_max, |flow| flow.wq_depth.recv));
+    line(
+        "send_batch",
+        batches(|flow| flow.batch.send, qps.iter().map(|qp| qp.batch_max).collect(), |flow| flow.wq_depth.send),
+    );
+    line(
+        "recv_batch",
+        batches(
+            |flow| flow.batch.recv,
+            receivers.iter().map(|qp| qp.recv_batch_max).collect(),
+            |flow| flow.wq_depth.recv,
+        ),
+    );
     line("sge_count", range(requests().map(|request| request.sge.len() as u64)));
     line("requests", range(flows.iter().map(|flow| flow.pattern.len() as u64)));
     line("message", sizes_of(messages));

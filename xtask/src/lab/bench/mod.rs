@@ -2,6 +2,7 @@
 //! guests. What is compared is in one file each.
 
 mod perftest;
+mod trace;
 mod turnaround;
 
 use std::fs;
@@ -14,7 +15,8 @@ use serde_json::Value;
 
 use super::{Lab, guest::Guest};
 
-const USAGE: &str = "usage: cargo xtask lab bench perftest [--pairs N] [--only WORD]... | bench turnaround";
+const USAGE: &str =
+    "usage: cargo xtask lab bench perftest [--pairs N] [--only WORD]... | bench turnaround | bench trace [--pairs N]";
 
 /// How long the agents may take to be back.
 const AGENT_LIMIT: Duration = Duration::from_mins(1);
@@ -26,6 +28,10 @@ impl Lab {
         match args {
             ["perftest", options @ ..] => perftest::run(&kelpie()?, &perftest::Options::parse(options, USAGE)?),
             ["turnaround"] => turnaround::run(&kelpie()?),
+            ["trace"] => trace::run(&kelpie()?, 5),
+            ["trace", "--pairs", pairs] => {
+                trace::run(&kelpie()?, pairs.parse().ok().filter(|pairs| *pairs > 0).context("--pairs")?)
+            }
             _ => bail!("{USAGE}"),
         }
     }

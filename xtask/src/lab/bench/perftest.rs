@@ -21,10 +21,10 @@ const DURATION: [u32; 2] = [4, 1];
 const TIMEOUT: u32 = 18;
 
 /// Longest wait for a run of perftest: it may hang where datagrams are lost.
-const LIMIT: Duration = Duration::from_mins(1);
+pub const LIMIT: Duration = Duration::from_mins(1);
 
 /// perftest's TCP port as `/proc/net/tcp` has it: 18515.
-const PORT: &str = ":4853 ";
+pub const PORT: &str = ":4853 ";
 
 /// What is run.
 pub struct Options {
@@ -199,7 +199,7 @@ fn by_perftest(kelpie: &Kelpie, cell: Cell) -> Result<f64> {
 }
 
 /// The last number that it printed.
-fn number(output: &str) -> Result<f64> {
+pub fn number(output: &str) -> Result<f64> {
     let mut numbers = output.lines().filter_map(|line| line.trim().parse::<f64>().ok());
     let last = numbers.next_back().filter(|number| *number > 0.0);
     last.with_context(|| format!("perftest printed no rate: {}", output.trim()))
