@@ -1,6 +1,8 @@
 //! The posting side of a lane: chains of work requests from the request vector, and what their completions mean.
 
+use std::io;
 use std::ptr::null_mut;
+use std::time::Instant;
 
 use kelpie_engine::host::Count;
 use kelpie_engine::plan::SendPlan;
@@ -11,6 +13,7 @@ use rdma_sys::{
 };
 
 use crate::ah::Target;
+use crate::latency::{ByOp, Timer};
 use crate::qp::Qp;
 use crate::rotation::{Place, Rotation};
 
@@ -78,6 +81,8 @@ pub struct Requester {
     widest: usize,
     /// Place in the vector that the chain's form was last written for; addresses are written each time.
     formed_for: usize,
+    /// Where requests are timed.
+    timer: Option<Timer>,
 }
 
 // SAFETY: the raw pointers are those of the chain into its own vectors, and of address handles; they move with it.
@@ -93,6 +98,8 @@ impl Requester {
         let by_bytes = SHARED_BYTES / mean.saturating_mul(plan.batch.into()).max(1);
         let by_depth = u64::from(depth / SHARED_DEPTH / plan.batch);
         let [local, remote] = memory;
+        let ops = plan.requests.iter().map(|request| request.op);
+        let timer = plan.latency.then(|| Timer::new(ops, qps, depth / plan.batch, Instant::now()));
         let mut requester = Self {
             requests,
             batch: plan.batch,
@@ -109,6 +116,7 @@ impl Requester {
             elements: vec![ibv_sge { addr: 0, length: 0, lkey: 0 }; batch * widest],
             widest,
             formed_for: 0,
+            timer,
         };
         requester.link();
         requester.form(0);
@@ -126,9 +134,16 @@ impl Requester {
     }
 
     /// Fills every send queue. An error is the hardware's and ends its QP.
-    pub fn fill_all(&mut self, qps: &[Qp], mut failed: impl FnMut(u32, &std::io::Error)) {
+    pub fn fill_all(&mut self, qps: &[Qp], mut failed: impl FnMut(u32, &io::Error)) {
         for index in 0..self.queues.len() as u32 {
             self.fill(index, &qps[index as usize], &mut failed);
+        }
+    }
+
+    /// The completions that come next were polled just now.
+    pub fn polled(&mut self) {
+        if let Some(timer) = &mut self.timer {
+            timer.polled(Instant::now());
         }
     }
 
@@ -151,6 +166,10 @@ impl Requester {
             count.packets += request.packets;
             queue.done = after(queue.done, self.requests.len());
         }
+        if let Some(timer) = &mut self.timer {
+            let last = queue.done.checked_sub(1).unwrap_or(self.requests.len() - 1);
+            timer.completed(index, self.requests[last].op);
+        }
     }
 
     /// Takes an error completion; whether it is the QP's first.
@@ -158,13 +177,16 @@ impl Requester {
         let queue = &mut self.queues[index as usize];
         self.outstanding = self.outstanding.saturating_sub(queue.outstanding.into());
         queue.outstanding = 0;
+        if let Some(timer) = &mut self.timer {
+            timer.forget(index);
+        }
         !std::mem::replace(&mut queue.is_dead, true)
     }
 
     /// Fills the queues that had completions again; how many had been left to run low.
     ///
     /// A queue ran low when more than half of it, and more than one batch, had completed unnoticed.
-    pub fn refill(&mut self, qps: &[Qp], post: bool, mut failed: impl FnMut(u32, &std::io::Error)) -> u32 {
+    pub fn refill(&mut self, qps: &[Qp], post: bool, mut failed: impl FnMut(u32, &io::Error)) -> u32 {
         let mut ran_low = 0;
         while let Some(index) = self.touched.pop() {
             let queue = &mut self.queues[index as usize];
@@ -177,15 +199,39 @@ impl Requester {
         ran_low
     }
 
-    /// Posts until there is no room for a batch; the last batch always asks for a completion, so that nothing stays
-    /// behind unseen when posting stops.
-    fn fill(&mut self, index: u32, qp: &Qp, failed: &mut impl FnMut(u32, &std::io::Error)) {
+    /// Room for latencies, for `exchange_latencies`; none where requests are not timed.
+    pub fn room_for_latencies(&self) -> ByOp {
+        self.timer.as_ref().map(Timer::room).unwrap_or_default()
+    }
+
+    /// Gives the latencies since the last exchange in return for room.
+    pub fn exchange_latencies(&mut self, room: &mut ByOp) {
+        if let Some(timer) = &mut self.timer {
+            timer.exchange(room);
+        }
+    }
+
+    /// Posts until there is no room for a batch.
+    fn fill(&mut self, index: u32, qp: &Qp, failed: &mut impl FnMut(u32, &io::Error)) {
+        // SAFETY: `link` ended the chain, `form` pointed it at elements of this requester, which outlive the call.
+        self.fill_by(index, |chain| unsafe { qp.post_send(chain) }, failed);
+    }
+
+    /// Posts by `post` until there is no room for a batch; the last batch always asks for a completion, so that nothing
+    /// stays behind unseen when posting stops.
+    fn fill_by(
+        &mut self,
+        index: u32,
+        mut post: impl FnMut(*mut ibv_send_wr) -> io::Result<()>,
+        failed: &mut impl FnMut(u32, &io::Error),
+    ) {
         while !self.queues[index as usize].is_dead && self.queues[index as usize].outstanding + self.batch <= self.depth
         {
             let unseen = self.queues[index as usize].unsignalled * self.batch;
-            self.prepare(index);
-            // SAFETY: `link` ended the chain, `form` pointed it at elements of this requester, which outlive the call.
-            if let Err(error) = unsafe { qp.post_send(self.chain.as_mut_ptr()) } {
+            let signal = self.prepare(index);
+            // A clock costs as much as a post: only who asked for latency pays.
+            let posted = (signal && self.timer.is_some()).then(Instant::now);
+            if let Err(error) = post(self.chain.as_mut_ptr()) {
                 // Nothing will complete the batches that waited for this one's completion.
                 let queue = &mut self.queues[index as usize];
                 queue.is_dead = true;
@@ -196,6 +242,9 @@ impl Requester {
             }
             self.queues[index as usize].outstanding += self.batch;
             self.outstanding += u64::from(self.batch);
+            if let (Some(timer), Some(posted)) = (&mut self.timer, posted) {
+                timer.posted(index, posted);
+            }
         }
     }
 
@@ -224,8 +273,8 @@ impl Requester {
         }
     }
 
-    /// Writes the next batch of a QP into the chain; at most its last request asks for a completion.
-    fn prepare(&mut self, index: u32) {
+    /// Writes the next batch of a QP into the chain; whether its last request asks for a completion, others never do.
+    fn prepare(&mut self, index: u32) -> bool {
         let qp = index as usize;
         if self.queues[qp].next != self.formed_for {
             self.form(self.queues[qp].next);
@@ -267,6 +316,7 @@ impl Requester {
         let last = self.chain.last_mut().expect("a batch is not empty");
         let signalled = ibv_send_flags::IBV_SEND_SIGNALED.0;
         last.send_flags = if signal { last.send_flags | signalled } else { last.send_flags & !signalled };
+        signal
     }
 }
 

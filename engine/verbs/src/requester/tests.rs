@@ -20,7 +20,7 @@ fn mtu() -> Mtu {
 
 /// Two QPs; batches of four at depth eight.
 fn requester(requests: Vec<Request>, inline: u64) -> Requester {
-    let plan = SendPlan { batch: 4, requests, inline };
+    let plan = SendPlan { batch: 4, requests, inline, latency: false };
     let memory = [rotation(0x100_0000, 10, 2, 4096), rotation(0x900_0000, 50, 1, 4196)];
     Requester::new(&plan, mtu(), 2, 8, memory, Vec::new())
 }
@@ -73,8 +73,12 @@ fn a_batch_is_one_chain_in_the_order_of_the_vector_with_one_completion() {
 
 #[test]
 fn one_sided_requests_rotate_over_the_peers_mrs() {
-    let plan =
-        SendPlan { batch: 4, requests: vec![request(Opcode::Write, &[4096]), request(Opcode::Send, &[64])], inline: 0 };
+    let plan = SendPlan {
+        batch: 4,
+        requests: vec![request(Opcode::Write, &[4096]), request(Opcode::Send, &[64])],
+        inline: 0,
+        latency: false,
+    };
     let memory = [rotation(0x100_0000, 10, 1, 4096), rotation(0x900_0000, 50, 2, 4096)];
     let mut requester = Requester::new(&plan, mtu(), 2, 32, memory, Vec::new());
     let mut places = Vec::new();
@@ -139,7 +143,8 @@ fn small_messages_share_a_completion_and_the_last_of_a_full_queue_has_one() {
         (16 << 10, 64, 1, &[4; 16]),
     ];
     for (message, depth, batch, expected) in table {
-        let plan = SendPlan { batch, requests: vec![request(Opcode::Write, &[message])], inline: 0 };
+        let requests = vec![request(Opcode::Write, &[message])];
+        let plan = SendPlan { batch, requests, inline: 0, latency: false };
         let memory = [rotation(0, 1, 1, message), rotation(0, 1, 1, message)];
         let mut requester = Requester::new(&plan, mtu(), 1, depth, memory, Vec::new());
         let mut seen = Vec::new();
@@ -162,4 +167,88 @@ fn an_error_is_told_once_and_ends_its_queue() {
     assert!(requester.failed(1));
     assert!(!requester.failed(1));
     assert_eq!(requester.outstanding(), 0);
+}
+
+/// How many completions of each operation were timed since the last time.
+fn timed(requester: &mut Requester) -> Vec<(Opcode, u64)> {
+    let mut room = requester.room_for_latencies();
+    requester.exchange_latencies(&mut room);
+    room.into_iter().map(|(op, took)| (op, took.percentiles().map_or(0, |seen| seen.count))).collect()
+}
+
+/// Fills the queue of QP 0; the identifiers of what asks for a completion.
+fn fill(requester: &mut Requester) -> Vec<u64> {
+    let (mut signalled, last) = (Vec::new(), requester.batch as usize - 1);
+    let post = |chain: *mut ibv_send_wr| {
+        // SAFETY: the chain is one of `batch` requests, in order.
+        let last = unsafe { &*chain.add(last) };
+        if last.send_flags & ibv_send_flags::IBV_SEND_SIGNALED.0 != 0 {
+            signalled.push(last.wr_id);
+        }
+        Ok(())
+    };
+    requester.fill_by(0, post, &mut |_, error| panic!("{error}"));
+    signalled
+}
+
+#[test]
+fn every_completion_is_timed_once_however_full_the_queue_was() {
+    for (message, depth, batch) in
+        [(64, 1, 1), (64, 2, 1), (64, 11, 1), (64, 16, 1), (64, 32, 8), (64 << 10, 4, 1), (4096, 4096, 2)]
+    {
+        let plan = SendPlan { batch, requests: vec![request(Opcode::Write, &[message])], inline: 0, latency: true };
+        let memory = [rotation(0, 1, 1, message), rotation(0, 1, 1, message)];
+        let mut requester = Requester::new(&plan, mtu(), 1, depth, memory, Vec::new());
+        let mut under_way = std::collections::VecDeque::new();
+        for round in 0..50 {
+            under_way.extend(fill(&mut requester));
+            assert_eq!(requester.outstanding(), u64::from(depth / batch * batch));
+            let completions = round % under_way.len() + 1;
+            requester.polled();
+            for wr_id in under_way.drain(..completions) {
+                requester.completed(wr_id);
+            }
+            requester.refill(&[], false, |_, _| ());
+            let context = format!("round {round} of {message} bytes, depth {depth}, batch {batch}");
+            assert_eq!(timed(&mut requester), [(Opcode::Write, completions as u64)], "{context}");
+        }
+    }
+}
+
+#[test]
+fn what_fails_is_not_timed() {
+    let plan = |latency| SendPlan { batch: 2, requests: vec![request(Opcode::Send, &[64 << 10])], inline: 0, latency };
+    let memory = || [rotation(0, 1, 1, 64 << 10), rotation(0, 1, 1, 64 << 10)];
+    let mut requester = Requester::new(&plan(true), mtu(), 1, 8, memory(), Vec::new());
+    let signalled = fill(&mut requester);
+    assert_eq!(signalled.len(), 4);
+    requester.polled();
+    requester.completed(signalled[0]);
+    // What is posted next fails; what was posted before it may still come back.
+    let mut errors = 0;
+    requester.fill_by(0, |_| Err(io::Error::from_raw_os_error(12)), &mut |_, _| errors += 1);
+    requester.completed(signalled[1]);
+    assert_eq!((timed(&mut requester), errors), (vec![(Opcode::Send, 2)], 1));
+    assert!(!requester.failed(0), "the post has ended it");
+    requester.completed(signalled[2]);
+    assert_eq!(timed(&mut requester), [(Opcode::Send, 0)]);
+
+    let mut untimed = Requester::new(&plan(false), mtu(), 1, 8, memory(), Vec::new());
+    let signalled = fill(&mut untimed);
+    untimed.polled();
+    untimed.completed(signalled[0]);
+    assert!(untimed.timer.is_none() && timed(&mut untimed).is_empty(), "nobody asked");
+}
+
+#[test]
+fn a_latency_is_that_of_the_operation_which_asked_for_the_completion() {
+    let requests = vec![request(Opcode::Write, &[8192]), request(Opcode::Send, &[64]), request(Opcode::Read, &[2048])];
+    let plan = SendPlan { batch: 4, requests, inline: 0, latency: true };
+    let memory = [rotation(0, 1, 1, 8192), rotation(0, 1, 1, 8192)];
+    let mut requester = Requester::new(&plan, mtu(), 1, 8, memory, Vec::new());
+    let signalled = fill(&mut requester);
+    requester.completed(signalled[0]);
+    assert_eq!(timed(&mut requester), [(Opcode::Write, 1), (Opcode::Send, 0), (Opcode::Read, 0)], "its fourth");
+    requester.completed(signalled[1]);
+    assert_eq!(timed(&mut requester), [(Opcode::Write, 0), (Opcode::Send, 1), (Opcode::Read, 0)], "its eighth");
 }
