@@ -37,6 +37,8 @@ pub enum Trouble {
 pub struct Script {
     pub log: Vec<String>,
     pub trouble: Vec<(&'static str, Trouble)>,
+    /// Whether the requests of each set-up with a requester were to be timed.
+    pub timed: Vec<bool>,
 }
 
 struct FakeHost {
@@ -96,6 +98,8 @@ impl VerbsHost for FakeHost {
 
     fn set_up(&mut self, _port: &Port, plan: &HostPlan) -> Result<Vec<GroupEndpoint>, HostError> {
         self.step("set_up")?;
+        let send = plan.groups.iter().find_map(|group| group.send.as_ref());
+        self.script.lock().expect("whole").timed.extend(send.map(|send| send.latency));
         self.plan = Some(plan.clone());
         let qp = |index: u32, role| QpEndpoint {
             qpn: index,

@@ -84,6 +84,17 @@ fn a_pair_without_bounds_is_calibrated_by_simple_traffic() {
 }
 
 #[test]
+fn calibration_is_not_slowed_down_by_timing_its_requests() {
+    let (a, b) = (FakeAgent::anywhere(), FakeAgent::anywhere());
+    let file = pair_file(&a, &b);
+    let session = Timing { latency: true, ..file.session };
+    let mut pair = PairSubsystem::of(PairFile { bounds: None, session, ..file }).expect("calibrates");
+    pair.measure(&workload(vec![flow("a", "b", "WRITE")])).expect("runs");
+    let timed = |agent: &FakeAgent| agent.script.lock().expect("whole").timed.clone();
+    assert_eq!((timed(&a), timed(&b)), (vec![false, false, false, true], vec![false, false]));
+}
+
+#[test]
 fn a_workload_over_the_agents_limits_is_refused_by_name() {
     let (a, b) = (FakeAgent::anywhere(), FakeAgent::anywhere());
     let mut pair = pair(&a, &b);
