@@ -190,10 +190,7 @@ impl Oracle for Recorder<'_> {
         self.skipped = 0;
         let (measurement, assessment) = match outcome {
             Outcome::Measured { measurement, assessment, .. } => (measurement, assessment),
-            Outcome::Unsupported { .. } => (
-                Measurement { samples: Vec::new(), hardware_events: Vec::new() },
-                Assessment::of_nothing(Inconclusive::NoSamples),
-            ),
+            Outcome::Unsupported { .. } => (Measurement::default(), Assessment::of_nothing(Inconclusive::NoSamples)),
         };
         Ok(Observation::new(&measurement, assessment, &self.parts.bounds))
     }

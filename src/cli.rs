@@ -63,6 +63,7 @@ pub enum Command {
     #[command(after_help = "Examples:\n  \
         kelpie measure workload.yaml --subsystem sim:F\n  \
         kelpie measure workload.yaml --subsystem sim:F --explain --set receive_wqe.ring_blocks=6144\n  \
+        kelpie measure workload.yaml --subsystem pair.yaml --latency\n  \
         kelpie space sample full --seed 7 | kelpie measure - --subsystem sim:F --json")]
     Measure(MeasureArgs),
     /// Search for anomalies
@@ -130,6 +131,9 @@ pub struct MeasureArgs {
     /// Add the part that limits the traffic (simulated subsystems)
     #[arg(long)]
     pub explain: bool,
+    /// Add percentiles of how long requests took (real pairs), from post to completion
+    #[arg(long)]
+    pub latency: bool,
 }
 
 /// Which subsystem, and what is changed in its model.

@@ -46,6 +46,11 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// Whether there is a heading only.
+    pub fn is_empty(&self) -> bool {
+        self.rows.len() == 1
+    }
+
     /// The table as text, each line behind `indent`.
     pub fn render(&self, indent: &str) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -79,6 +84,19 @@ pub fn percent(ratio: f64) -> String {
     format!("{:.2} %", ratio * 100.0)
 }
 
+/// A time in four figures, such as `12.3 us`.
+///
+/// Units: nanoseconds.
+pub fn time(nanos: u64) -> String {
+    const UNITS: [(f64, &str); 3] = [(1e9, "s"), (1e6, "ms"), (1e3, "us")];
+    let nanos = nanos as f64;
+    // As in `si`: by what rounding would make of it.
+    match UNITS.iter().find(|(scale, _)| nanos >= scale * 0.99995) {
+        Some((scale, unit)) => format!("{:.1} {unit}", nanos / scale),
+        None => format!("{nanos:.0} ns"),
+    }
+}
+
 /// `1 finding`, `2 findings`.
 pub fn plural(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
@@ -102,6 +120,22 @@ mod tests {
         }
         assert_eq!(percent(0.1234), "12.34 %");
         assert_eq!((plural(1, "finding"), plural(0, "finding")), ("1 finding".to_owned(), "0 findings".to_owned()));
+    }
+
+    #[test]
+    fn times_are_readable() {
+        for (nanos, expected) in [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_000, "1.0 us"),
+            (20_480, "20.5 us"),
+            (999_940, "999.9 us"),
+            (999_960, "1.0 ms"),
+            (20_000_000, "20.0 ms"),
+            (60_000_000_000, "60.0 s"),
+        ] {
+            assert_eq!(time(nanos), expected);
+        }
     }
 
     #[test]

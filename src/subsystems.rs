@@ -89,6 +89,20 @@ impl Opened {
         }
     }
 
+    /// Has the latency of requests measured from now on.
+    pub fn measure_latency(&mut self) -> anyhow::Result<()> {
+        match self {
+            Self::Simulated(simulated) => bail!(
+                "--latency times the requests of real pairs; {} simulates rates and knows no time of a single request",
+                simulated.name()
+            ),
+            Self::Pair { subsystem, .. } => {
+                subsystem.measure_latency();
+                Ok(())
+            }
+        }
+    }
+
     /// The whole model or pair file as YAML.
     pub fn source(&self) -> String {
         match self {

@@ -8,6 +8,7 @@ mod diff;
 mod doctor;
 mod golden;
 mod lab;
+mod latency;
 mod recipes;
 mod report;
 mod resume;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kelpie_spaces::Opcode;
 use serde::{Deserialize, Serialize};
 
+use crate::latency::Took;
 use crate::plan::{GroupId, HostPlan};
 
 /// Which port of which RDMA device to use.
@@ -141,6 +142,15 @@ pub struct GroupCount {
     pub by_op: BTreeMap<Opcode, Count>,
 }
 
+/// How long signalled requests of one end of a flow took that completed since the reading before, by operation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupLatency {
+    /// Which end of which flow, a requester.
+    pub id: GroupId,
+    /// By operation.
+    pub by_op: BTreeMap<Opcode, Vec<Took>>,
+}
+
 /// One reading of everything on a host.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HostReading {
@@ -156,6 +166,9 @@ pub struct HostReading {
     pub events: Vec<String>,
     /// Work requests posted by requesters and not completed.
     pub outstanding: u64,
+    /// How long requests took; empty where nobody asked for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub latency: Vec<GroupLatency>,
 }
 
 /// Why a host could not do a step.

@@ -4,6 +4,7 @@ pub mod agent;
 mod chain;
 pub mod host;
 pub mod lab;
+pub mod latency;
 pub mod meminfo;
 pub mod pair;
 pub mod plan;

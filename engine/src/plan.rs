@@ -70,6 +70,8 @@ pub struct SendPlan {
     pub requests: Vec<Request>,
     /// Messages up to this size are posted inline. Units: bytes.
     pub inline: u64,
+    /// Whether requests that ask for a completion are timed.
+    pub latency: bool,
 }
 
 /// What a responder posts on each QP for what consumes receives.
@@ -137,6 +139,15 @@ pub struct HostPlan {
     pub groups: Vec<GroupPlan>,
 }
 
+impl HostPlan {
+    /// The same, with every requester's signalled requests timed.
+    #[must_use]
+    pub fn with_latency(mut self) -> Self {
+        self.groups.iter_mut().filter_map(|group| group.send.as_mut()).for_each(|send| send.latency = true);
+        self
+    }
+}
+
 /// What `host` does for `workload`, which has passed [`kelpie_spaces::check`].
 pub fn plan(workload: &Workload, host: Host) -> HostPlan {
     let mut groups = Vec::new();
@@ -166,7 +177,7 @@ fn requester(index: usize, flow: &Flow) -> GroupPlan {
             recv_sge: 1,
             inline: inline as u32,
         },
-        send: Some(SendPlan { batch: flow.batch.send, requests: flow.pattern.clone(), inline }),
+        send: Some(SendPlan { batch: flow.batch.send, requests: flow.pattern.clone(), inline, latency: false }),
         recv: None,
         memory: flow.memory.from,
         remote: flow.memory.to,
@@ -227,6 +238,20 @@ mod tests {
         let (requester, responder) = (Role::Requester, Role::Responder);
         assert_eq!(ids(Host::A), [(0, requester), (1, responder), (2, requester), (2, responder)]);
         assert_eq!(ids(Host::B), [(0, responder), (1, requester)]);
+    }
+
+    #[test]
+    fn requests_are_timed_where_that_was_asked_for_and_nothing_else_changes() {
+        let both = workload(vec![flow("a", "b", "WRITE"), flow("b", "a", "SEND"), flow("a", "a", "READ")]);
+        let timed = |plan: &HostPlan| -> Vec<bool> {
+            plan.groups.iter().filter_map(|group| group.send.as_ref()).map(|send| send.latency).collect()
+        };
+        let plain = plan(&both, Host::A);
+        assert_eq!(timed(&plain), [false, false]);
+        let mut with = plain.clone().with_latency();
+        assert_eq!(timed(&with), [true, true]);
+        with.groups.iter_mut().filter_map(|group| group.send.as_mut()).for_each(|send| send.latency = false);
+        assert_eq!(with, plain);
     }
 
     #[test]

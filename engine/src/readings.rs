@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use kelpie_monitor::pause::{HostPause, host_pause};
 use kelpie_monitor::rates::{Rates, rates};
 use kelpie_monitor::window::{Direction, PACKET_OVERHEAD, loaded_directions};
-use kelpie_monitor::{DirectionRates, Measurement, PauseRatios, PerHost, SEND_QUEUE_FULL, Sample};
+use kelpie_monitor::{DirectionLatency, DirectionRates, Measurement, PauseRatios, PerHost, SEND_QUEUE_FULL, Sample};
 use kelpie_spaces::{Flow, Host, Opcode, Workload};
 
 use crate::host::{Count, HostReading};
+use crate::latency::Latencies;
 use crate::plan::{GroupId, Role};
 
 /// Counters of the engine itself: messages, payload bytes and payload packets that requesters of a host completed.
@@ -29,7 +30,28 @@ pub fn measurement(workload: &Workload, readings: &[PerHost<HostReading>]) -> Me
             hardware_events.extend(last.get(host).events.iter().map(|event| format!("host {host}: {event}")));
         }
     }
-    Measurement { samples, hardware_events }
+    Measurement { samples, hardware_events, latency: latency(workload, readings) }
+}
+
+/// How long the requests took that completed within the samples, by the direction of their payload.
+///
+/// Both hosts may have requesters for one direction (a WRITE and a READ), so it is here that histograms come together.
+fn latency(workload: &Workload, readings: &[PerHost<HostReading>]) -> Vec<DirectionLatency> {
+    let mut ways: BTreeMap<Direction, Latencies> = BTreeMap::new();
+    // What completed before the first reading did so in the warm-up.
+    for group in readings.iter().skip(1).flat_map(|reading| reading.a.latency.iter().chain(&reading.b.latency)) {
+        let Some(flow) = workload.flows.get(group.id.flow) else { continue };
+        for (op, took) in &group.by_op {
+            let way = ways.entry(Direction::of(flow, *op)).or_default();
+            for took in took {
+                way.record_all(*took);
+            }
+        }
+    }
+    let known = |(Direction { from, to }, latencies): (Direction, Latencies)| {
+        latencies.percentiles().map(|latency_ns| DirectionLatency { from, to, latency_ns })
+    };
+    ways.into_iter().filter_map(known).collect()
 }
 
 /// Pause of both ports between two readings; missing where a host counts none, or frames instead of time.
@@ -156,8 +178,11 @@ fn minus(a: Count, b: Count) -> Count {
 
 #[cfg(test)]
 mod tests {
+    use kelpie_monitor::Latency;
+
     use super::*;
-    use crate::host::GroupCount;
+    use crate::host::{GroupCount, GroupLatency};
+    use crate::latency::Took;
     use crate::testing::{flow, workload};
 
     fn reading(seconds: u64, role: Role, op: Opcode, messages: u64) -> HostReading {
@@ -230,6 +255,32 @@ mod tests {
         assert!((pause.a.rx - 0.25).abs() < 1e-9, "half a second of two: {pause:?}");
         assert!((pause.b.tx - 0.25).abs() < 1e-9, "a second of four: {pause:?}");
         assert!(pause.a.tx == 0.0 && pause.b.rx == 0.0, "{pause:?}");
+    }
+
+    #[test]
+    fn latency_is_of_the_samples_only_and_merges_both_hosts_by_direction() {
+        let workload = workload(vec![flow("a", "b", "WRITE"), flow("b", "a", "READ"), flow("a", "a", "WRITE")]);
+        let group = |flow, op, took: &[Took]| GroupLatency {
+            id: GroupId { flow, role: Role::Requester },
+            by_op: [(op, took.to_vec())].into(),
+        };
+        let reading = |a, b| PerHost {
+            a: HostReading { latency: a, ..HostReading::default() },
+            b: HostReading { latency: b, ..HostReading::default() },
+        };
+        let warm_up = reading(vec![group(0, Opcode::Write, &[Took(1, 1_000)])], Vec::new());
+        let first = reading(
+            vec![group(0, Opcode::Write, &[Took(100, 50)]), group(2, Opcode::Write, &[])],
+            vec![group(1, Opcode::Read, &[Took(900, 49)]), group(9, Opcode::Read, &[Took(5, 5)])],
+        );
+        let second = reading(Vec::new(), vec![group(1, Opcode::Read, &[Took(1_500, 1)])]);
+        let seen = measurement(&workload, &[warm_up.clone(), first, second]).latency;
+        let [way] = &seen[..] else { panic!("nothing completed on the loopback: {seen:?}") };
+        assert_eq!((way.from, way.to), (Host::A, Host::B));
+        let Latency { count, p50, p90, p99, p999, max } = way.latency_ns;
+        assert_eq!((count, p50, p90, p99, p999, max), (100, 100, 900, 900, 1_500, 1_500));
+        assert_eq!(measurement(&workload, &[warm_up]).latency, [], "a warm-up alone");
+        assert_eq!(measurement(&workload, &readings(Opcode::Write)).latency, [], "nobody asked");
     }
 
     #[test]

@@ -18,7 +18,7 @@ const STEADY: f64 = 0.05;
 /// Rates in a row that have to agree. Source: our choice, because two may agree by chance.
 const STEADY_STEPS: usize = 3;
 
-/// How long the parts of a session take.
+/// How long the parts of a session take, and whether requests are timed meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timing {
@@ -34,6 +34,9 @@ pub struct Timing {
     pub storm_pause_percent: u32,
     /// How long such a ratio may last before the experiment is stopped. Units: milliseconds.
     pub storm_ms: u64,
+    /// Whether the latency of requests is measured. It costs two readings of the clock for each that is signalled.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub latency: bool,
 }
 
 impl Default for Timing {
@@ -47,12 +50,13 @@ impl Default for Timing {
             drain_ms: 2_000,
             storm_pause_percent: 80,
             storm_ms: 2_000,
+            latency: false,
         }
     }
 }
 
 impl Timing {
-    /// Each field with its bounds, for checks of input.
+    /// Each number with its bounds, for checks of input.
     pub fn bounds(&self) -> [(&'static str, u64, u64, u64); 6] {
         [
             ("warm_up_ms", self.warm_up_ms, 0, 600_000),
@@ -224,8 +228,15 @@ mod tests {
         (times, session.into_readings().len())
     }
 
-    const TIMING: Timing =
-        Timing { warm_up_ms: 2_000, sample_ms: 200, samples: 4, drain_ms: 100, storm_pause_percent: 80, storm_ms: 500 };
+    const TIMING: Timing = Timing {
+        warm_up_ms: 2_000,
+        sample_ms: 200,
+        samples: 4,
+        drain_ms: 100,
+        storm_pause_percent: 80,
+        storm_ms: 500,
+        latency: false,
+    };
 
     #[test]
     fn steady_traffic_is_sampled_after_three_equal_rates() {

@@ -1,6 +1,7 @@
 //! What was measured and what it means: measurements, bounds, symptoms, verdicts. No traffic, no I/O but counter sources.
 
 pub mod doctor;
+pub mod latency;
 pub mod machine;
 pub mod measurement;
 pub mod pause;
@@ -10,5 +11,6 @@ pub mod sources;
 pub mod verdict;
 pub mod window;
 
+pub use latency::{DirectionLatency, Latency};
 pub use measurement::{Bounds, DirectionRates, Measurement, PauseRatios, PerHost, SEND_QUEUE_FULL, Sample};
 pub use verdict::{ATTEMPTS, Assessment, Inconclusive, Judged, Symptom, Verdict, assess, measure_judged};

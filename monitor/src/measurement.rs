@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use kelpie_spaces::Host;
 use serde::{Deserialize, Serialize};
 
+use crate::latency::{DirectionLatency, Latency};
+
 /// One value for each host.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -87,13 +89,16 @@ impl Sample {
 }
 
 /// What the subsystem did under one workload.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Measurement {
     /// The samples, in order; four in the paper (Collie, section 6).
     pub samples: Vec<Sample>,
     /// What went wrong on the hardware's side (completion errors, a hang): data, not our failure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hardware_events: Vec<String>,
+    /// How long requests took over the whole window; empty where nobody asked for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub latency: Vec<DirectionLatency>,
 }
 
 impl Measurement {
@@ -111,6 +116,12 @@ impl Measurement {
             pause: self.mean_pause(),
             counters: PerHost { a: self.mean_counters(Host::A), b: self.mean_counters(Host::B) },
         })
+    }
+
+    /// How long the requests of one direction took, if they were timed.
+    pub fn latency(&self, from: Host, to: Host) -> Option<Latency> {
+        let way = self.latency.iter().find(|way| way.from == from && way.to == to);
+        way.map(|way| way.latency_ns)
     }
 
     fn mean_directions(&self) -> Vec<DirectionRates> {
@@ -233,7 +244,7 @@ mod tests {
     #[test]
     fn the_mean_averages_only_what_is_there() {
         let samples = vec![sample(10e9, Some(0.2), None), sample(30e9, None, Some(6.0))];
-        let mean = Measurement { samples, hardware_events: Vec::new() }.mean().expect("two samples");
+        let mean = Measurement { samples, ..Measurement::default() }.mean().expect("two samples");
         assert!((mean.seconds - 1.0).abs() < 1e-12);
         assert!((mean.directions[0].goodput_bps - 20e9).abs() < 1.0);
         assert!((mean.directions[0].packets_per_sec - 2.5e6).abs() < 1.0);
@@ -244,8 +255,25 @@ mod tests {
 
     #[test]
     fn nothing_has_no_mean() {
-        assert_eq!(Measurement { samples: Vec::new(), hardware_events: Vec::new() }.mean(), None);
-        let silent = Measurement { samples: vec![sample(1e9, None, None)], hardware_events: Vec::new() };
+        assert_eq!(Measurement::default().mean(), None);
+        let silent = Measurement { samples: vec![sample(1e9, None, None)], ..Measurement::default() };
         assert_eq!(silent.mean().expect("one sample").pause, None);
+    }
+
+    #[test]
+    fn latency_is_a_key_of_its_own_and_older_measurements_read_without_it() {
+        let old = r#"{"samples":[]}"#;
+        let plain: Measurement = serde_json::from_str(old).expect("as it was stored before there was latency");
+        assert_eq!((plain.latency(Host::A, Host::B), &plain), (None, &Measurement::default()));
+        assert_eq!(serde_json::to_string(&plain).expect("JSON"), old, "absent where it was not measured");
+        let latency_ns = Latency { count: 7, p50: 1, p90: 2, p99: 3, p999: 4, max: 5 };
+        let timed = DirectionLatency { from: Host::B, to: Host::A, latency_ns };
+        let timed = Measurement { latency: vec![timed], ..plain };
+        let text = serde_json::to_string(&timed).expect("JSON");
+        let expected = r#"[{"from":"b","to":"a","latency_ns":{"count":7,"p50":1,"p90":2,"p99":3,"p999":4,"max":5}}]"#;
+        assert_eq!(text, format!(r#"{{"samples":[],"latency":{expected}}}"#));
+        let read: Measurement = serde_json::from_str(&text).expect("JSON");
+        assert_eq!((read.latency(Host::B, Host::A), read.latency(Host::A, Host::B)), (Some(latency_ns), None));
+        assert_eq!(read, timed);
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kelpie_spaces::{Batch, Bytes, Depths, Device, Flow, Memory, MemoryPair, Mtu, Opcode, QpType, Request};
 
 use super::*;
+use crate::latency::{DirectionLatency, Latency};
 use crate::measurement::{PauseRatios, PerHost};
 
 const A_TO_B: (Host, Host) = (Host::A, Host::B);
@@ -62,7 +63,7 @@ fn sample(directions: &[((Host, Host), f64, f64)]) -> Sample {
 }
 
 fn of(samples: Vec<Sample>) -> Measurement {
-    Measurement { samples, hardware_events: Vec::new() }
+    Measurement { samples, ..Measurement::default() }
 }
 
 fn steady(sample: &Sample) -> Measurement {
@@ -103,6 +104,16 @@ fn a_rate_is_low_only_below_both_bounds() {
     ];
     for (name, workload, sample, expected) in table {
         check(name, workload, &bounds(), &steady(sample), expected);
+    }
+}
+
+#[test]
+fn latency_decides_nothing() {
+    let latency_ns = Latency { count: 1, p50: 59_000_000_000, p90: 0, p99: 0, p999: 0, max: 60_000_000_000 };
+    let latency = vec![DirectionLatency { from: Host::A, to: Host::B, latency_ns }];
+    for (gbps, expected) in [(198.0, &[][..]), (60.0, LOW)] {
+        let measurement = Measurement { latency: latency.clone(), ..steady(&sample(&[(A_TO_B, gbps, 23.0)])) };
+        check("an awful latency", &write(A_TO_B), &bounds(), &measurement, expected);
     }
 }
 

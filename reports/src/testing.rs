@@ -60,7 +60,7 @@ pub fn sample(share: f64, pause: Option<f64>) -> Sample {
 /// An experiment that was measured and judged.
 pub fn measured(number: u64, workload: Workload, sample: Sample, symptoms: Vec<Symptom>) -> Experiment {
     let outcome = Outcome::Measured {
-        measurement: Measurement { samples: vec![sample], hardware_events: Vec::new() },
+        measurement: Measurement { samples: vec![sample], ..Measurement::default() },
         assessment: Assessment::of_symptoms(symptoms),
         attempts: 1,
     };
@@ -70,7 +70,7 @@ pub fn measured(number: u64, workload: Workload, sample: Sample, symptoms: Vec<S
 /// An experiment without a verdict and without samples.
 pub fn inconclusive(number: u64) -> Experiment {
     let outcome = Outcome::Measured {
-        measurement: Measurement { samples: Vec::new(), hardware_events: vec![HOSTILE.to_owned()] },
+        measurement: Measurement { hardware_events: vec![HOSTILE.to_owned()], ..Measurement::default() },
         assessment: Assessment {
             verdict: Verdict::Inconclusive,
             symptoms: Vec::new(),

@@ -117,12 +117,12 @@ mod tests {
                 b: counters(&[("miss", 7.0), ("stall", 0.0)]),
             },
         };
-        let measurement = Measurement { samples: vec![sample], hardware_events: Vec::new() };
+        let measurement = Measurement { samples: vec![sample], ..Measurement::default() };
         let healthy = Assessment::of_symptoms(Vec::new());
         let seen = Observation::new(&measurement, healthy.clone(), &Bounds::new(200e9, 100e6));
         let expected = counters(&[("miss", 7.0), ("stall", 0.0), (UTILISATION, 0.6)]);
         assert_eq!(seen.signals, expected);
-        let nothing = Measurement { samples: Vec::new(), hardware_events: Vec::new() };
+        let nothing = Measurement::default();
         assert!(Observation::new(&nothing, healthy, &Bounds::new(1.0, 1.0)).signals.is_empty());
     }
 }

@@ -49,7 +49,7 @@ impl Subsystem for Scripted<'_> {
         counters.b.insert("qpc_cache_miss".to_owned(), f64::from(flow.qps) / 3.0);
         let directions = loaded_directions(workload).into_iter().map(rates).collect();
         let sample = Sample { seconds: 1e-3, directions, pause: None, counters };
-        Ok(Measurement { samples: vec![sample; 4], hardware_events: Vec::new() })
+        Ok(Measurement { samples: vec![sample; 4], ..Measurement::default() })
     }
 }
 

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use kelpie_monitor::sources::is_level;
 use kelpie_monitor::{
-    Bounds, DirectionRates, Inconclusive, Judged, PauseRatios, PerHost, Sample, Symptom, Verdict, measure_judged,
+    Bounds, DirectionRates, Inconclusive, Judged, Latency, PauseRatios, PerHost, Sample, Symptom, Verdict,
+    measure_judged,
 };
 use kelpie_spaces::Host;
 use serde::Serialize;
@@ -15,7 +16,7 @@ use serde::Serialize;
 use crate::campaign::name_of;
 use crate::cli::{Common, MeasureArgs};
 use crate::exit;
-use crate::output::{Table, note, percent, plural, print, print_json, si};
+use crate::output::{Table, note, percent, plural, print, print_json, si, time};
 use crate::subsystems::Opened;
 
 /// The document of `--json`.
@@ -47,6 +48,9 @@ struct Direction {
     goodput_bps: f64,
     packets_per_sec: f64,
     messages_per_sec: f64,
+    /// Only where requests were timed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    latency_ns: Option<Latency>,
 }
 
 #[derive(Serialize)]
@@ -55,14 +59,15 @@ struct Limits {
     max_pps: f64,
 }
 
-impl From<&DirectionRates> for Direction {
-    fn from(rates: &DirectionRates) -> Self {
+impl Direction {
+    fn new(rates: &DirectionRates, latency_ns: Option<Latency>) -> Self {
         Self {
             from: rates.from,
             to: rates.to,
             goodput_bps: rates.goodput_bps,
             packets_per_sec: rates.packets_per_sec,
             messages_per_sec: rates.messages_per_sec,
+            latency_ns,
         }
     }
 }
@@ -70,11 +75,13 @@ impl From<&DirectionRates> for Direction {
 impl<'a> Report<'a> {
     fn new(judged: &'a Judged, bounds: Bounds, limiting: Option<String>) -> Self {
         let mean = judged.measurement.mean();
+        let direction =
+            |rates: &DirectionRates| Direction::new(rates, judged.measurement.latency(rates.from, rates.to));
         Self {
             verdict: judged.assessment.verdict,
             symptoms: &judged.assessment.symptoms,
             inconclusive: judged.assessment.inconclusive.as_ref(),
-            directions: mean.iter().flat_map(|mean| &mean.directions).map(Direction::from).collect(),
+            directions: mean.iter().flat_map(|mean| &mean.directions).map(direction).collect(),
             pause_ratio: mean.as_ref().and_then(|mean| mean.pause),
             counters: mean.map(|mean| mean.counters).unwrap_or_default(),
             bounds: Limits { max_bps: bounds.max_bps, max_pps: bounds.max_pps },
@@ -94,6 +101,9 @@ pub fn run(args: &MeasureArgs, common: Common) -> anyhow::Result<ExitCode> {
     }
     if let (Some(seed), Some(simulated)) = (common.seed, opened.simulated()) {
         simulated.set("sampling.seed", &seed.to_string()).context("--seed")?;
+    }
+    if args.latency {
+        opened.measure_latency()?;
     }
     let bounds = opened.subsystem().bounds();
     let judged = measure_judged(&workload, &bounds, |workload| opened.subsystem().measure(workload))?;
@@ -128,6 +138,7 @@ fn text(report: &Report<'_>, subsystem: &str) -> String {
     }
     rates.row(vec!["bound".to_owned(), format!("{}bit/s", si(bounds.max_bps)), format!("{}/s", si(bounds.max_pps))]);
     text += &rates.render("  ");
+    text += &latencies(&report.directions);
     if let Some(pause) = &report.pause_ratio {
         let mut table = Table::new(&["paused", "sent (tx)", "received (rx)"], &[1, 2]);
         for host in Host::BOTH {
@@ -166,6 +177,18 @@ fn text(report: &Report<'_>, subsystem: &str) -> String {
         let _ = writeln!(text, "  limited by {limiting}");
     }
     text
+}
+
+/// A line for each direction whose requests were timed.
+fn latencies(directions: &[Direction]) -> String {
+    let heading = ["latency", "p50", "p90", "p99", "p99.9", "max", "requests"];
+    let mut table = Table::new(&heading, &[1, 2, 3, 4, 5, 6]);
+    for way in directions {
+        let Some(Latency { count, p50, p90, p99, p999, max }) = way.latency_ns else { continue };
+        let times = [p50, p90, p99, p999, max].map(time);
+        table.row([vec![format!("{} -> {}", way.from, way.to)], times.to_vec(), vec![count.to_string()]].concat());
+    }
+    if table.is_empty() { String::new() } else { table.render("  ") }
 }
 
 fn headline(report: &Report<'_>) -> String {

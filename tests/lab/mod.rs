@@ -5,6 +5,7 @@ mod agents;
 mod campaign;
 mod capture;
 mod counters;
+mod latency;
 mod shapes;
 mod trace;
 mod truth;

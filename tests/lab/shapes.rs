@@ -25,7 +25,8 @@ pub struct Shape {
     pub mr_size: u32,
 }
 
-const RC: Shape = Shape {
+/// What most of the workloads below differ from in little.
+pub const RC: Shape = Shape {
     ends: ["a", "b"],
     qp_type: "RC",
     qps: 2,

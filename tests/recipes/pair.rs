@@ -50,7 +50,11 @@ fn database_of_a_pair(path: &Path) {
         skipped_before: 0,
         workload: anomaly.trigger.workload(),
         outcome: Outcome::Measured {
-            measurement: Measurement { samples: vec![mean], hardware_events: events.map(str::to_owned).to_vec() },
+            measurement: Measurement {
+                samples: vec![mean],
+                hardware_events: events.map(str::to_owned).to_vec(),
+                ..Measurement::default()
+            },
             assessment: Assessment::of_symptoms(vec![Symptom::Pause]),
             attempts: 1,
         },

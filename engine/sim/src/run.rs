@@ -97,7 +97,7 @@ pub fn run(model: &Model, workload: &Workload) -> Result<Run, MeasureError> {
         before = after;
     }
     Ok(Run {
-        measurement: Measurement { samples, hardware_events: Vec::new() },
+        measurement: Measurement { samples, ..Measurement::default() },
         limiting: limiting(&world, &since),
         packets: world.packets,
     })

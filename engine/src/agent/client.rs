@@ -138,12 +138,18 @@ impl AgentClient {
         }
     }
 
-    /// Lets it set up its part, that of `host`, of a workload.
+    /// Lets it set up its part, that of `host`, of a workload, and time its requests where `latency` says so.
     ///
     /// # Errors
     /// As [`AgentClient::inspect`].
-    pub async fn set_up(&self, host: Host, port: Port, workload: Workload) -> Result<Vec<GroupEndpoint>, ClientError> {
-        match self.call(Step::SetUp, StepsRequest::SetUp { host, port, workload }).await? {
+    pub async fn set_up(
+        &self,
+        host: Host,
+        port: Port,
+        workload: Workload,
+        latency: bool,
+    ) -> Result<Vec<GroupEndpoint>, ClientError> {
+        match self.call(Step::SetUp, StepsRequest::SetUp { host, port, workload, latency }).await? {
             StepsResponse::SetUp(answer) => Ok(answer?),
             other => self.unexpected(&other),
         }

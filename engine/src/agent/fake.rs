@@ -10,12 +10,17 @@ use tokio::runtime::{Builder, Runtime};
 use super::server::{AgentConfig, serve_on};
 use super::{Limits, Security};
 use crate::host::{
-    Count, GroupCount, GroupEndpoint, HostError, HostReading, Port, PortReport, QpEndpoint, RemoteMr, VerbsHost,
+    Count, GroupCount, GroupEndpoint, GroupLatency, HostError, HostReading, Port, PortReport, QpEndpoint, RemoteMr,
+    VerbsHost,
 };
+use crate::latency::Took;
 use crate::plan::{HostPlan, Role};
 
 /// Messages per second and group.
 pub const RATE: f64 = 50_000.0;
+
+/// What the requests of each requester took that completed since the reading before, where they are timed.
+pub const TOOK: [Took; 2] = [Took(1_500, 98), Took(1_000_000, 2)];
 
 const ANYWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
@@ -32,6 +37,8 @@ pub enum Trouble {
 pub struct Script {
     pub log: Vec<String>,
     pub trouble: Vec<(&'static str, Trouble)>,
+    /// Whether the requests of each set-up with a requester were to be timed.
+    pub timed: Vec<bool>,
 }
 
 struct FakeHost {
@@ -69,9 +76,14 @@ impl FakeHost {
             let received = group.recv.is_some().then_some(kelpie_spaces::Opcode::Send);
             GroupCount { id: group.id, by_op: op.or(received).map(|op| (op, count)).into_iter().collect() }
         });
+        let latency = plan.groups.iter().filter_map(|group| {
+            let send = group.send.as_ref().filter(|send| send.latency)?;
+            Some(GroupLatency { id: group.id, by_op: [(send.requests[0].op, TOOK.to_vec())].into() })
+        });
         HostReading {
             at_nanos: u64::try_from(at.as_nanos()).expect("short"),
             groups: groups.collect(),
+            latency: latency.collect(),
             counters: [("packets".to_owned(), messages)].into(),
             ..HostReading::default()
         }
@@ -86,6 +98,8 @@ impl VerbsHost for FakeHost {
 
     fn set_up(&mut self, _port: &Port, plan: &HostPlan) -> Result<Vec<GroupEndpoint>, HostError> {
         self.step("set_up")?;
+        let send = plan.groups.iter().find_map(|group| group.send.as_ref());
+        self.script.lock().expect("whole").timed.extend(send.map(|send| send.latency));
         self.plan = Some(plan.clone());
         let qp = |index: u32, role| QpEndpoint {
             qpn: index,

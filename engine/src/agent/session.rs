@@ -117,9 +117,11 @@ impl Steps for Session {
         host: Host,
         port: Port,
         workload: Workload,
+        latency: bool,
     ) -> Result<Vec<GroupEndpoint>, HostError> {
         kelpie_spaces::check(&workload).map_err(|violation| HostError::Unsupported(violation.to_string()))?;
         let plan = plan(&workload, host);
+        let plan = if latency { plan.with_latency() } else { plan };
         self.agent.limits.check(&plan)?;
         self.step(Step::SetUp, move |host| host.set_up(&port, &plan)).await
     }

@@ -11,8 +11,9 @@ use crate::host::{GroupEndpoint, HostError, HostReading, Port, PortReport};
 pub trait Steps {
     /// What is this port?
     async fn inspect(port: Port) -> Result<PortReport, HostError>;
-    /// Set up your part of the workload, whose host `host` you are.
-    async fn set_up(host: Host, port: Port, workload: Workload) -> Result<Vec<GroupEndpoint>, HostError>;
+    /// Set up your part of the workload, whose host `host` you are; time its requests where `latency` says so.
+    async fn set_up(host: Host, port: Port, workload: Workload, latency: bool)
+    -> Result<Vec<GroupEndpoint>, HostError>;
     /// Connect to these: every group whose peer you have.
     async fn connect(peers: Vec<GroupEndpoint>) -> Result<(), HostError>;
     /// Start traffic.

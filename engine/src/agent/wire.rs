@@ -17,7 +17,7 @@ use tokio_util::codec::{Decoder, Encoder, LengthDelimitedCodec};
 use super::steps::{StepsRequest, StepsResponse};
 
 /// Version of everything after the first exchange.
-pub const PROTOCOL: &str = "agent/2";
+pub const PROTOCOL: &str = "agent/3";
 
 /// Longest frame of the first exchange. Units: bytes.
 pub const HELLO_LIMIT: usize = 4 << 10;
@@ -294,9 +294,13 @@ pub(super) fn within(limit: Duration) -> context::Context {
 
 #[cfg(test)]
 mod tests {
+    use kelpie_spaces::Opcode;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::host::{GroupLatency, HostReading};
+    use crate::latency::Took;
+    use crate::plan::{GroupId, Role};
 
     /// Decodes all of `pieces` as they would arrive; how many messages there were, and why it ended.
     fn decode<D: Decoder<Error = WireError>>(mut codec: D, pieces: &[Vec<u8>]) -> (usize, Option<WireError>) {
@@ -318,6 +322,17 @@ mod tests {
         let mut bytes = u32::try_from(text.len()).expect("short").to_be_bytes().to_vec();
         bytes.extend_from_slice(text.as_bytes());
         bytes
+    }
+
+    #[test]
+    fn a_reading_without_latency_does_not_speak_of_it() {
+        let response = Response { request_id: 1, message: Ok(StepsResponse::Sample(Ok(HostReading::default()))) };
+        let mut bytes = BytesMut::new();
+        AgentCodec::default().encode(response, &mut bytes).expect("short");
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        assert!(text.contains("outstanding") && !text.contains("latency"), "{text}");
+        let answer = ControllerCodec::default().decode(&mut bytes).expect("well-formed").expect("whole");
+        assert_eq!(answer.message.expect("done"), StepsResponse::Sample(Ok(HostReading::default())));
     }
 
     #[test]
@@ -353,6 +368,18 @@ mod tests {
         fn any_text_in_a_frame_is_a_message_or_an_error(text in r#"[{}\[\]":,0-9a-zA-Z_]{0,80}"#) {
             let _ = decode(AgentCodec::default(), &[frame(&text)]);
             let _ = decode(ControllerCodec::default(), &[frame(&text)]);
+        }
+
+        #[test]
+        fn latencies_arrive_as_they_were_sent(took in prop::collection::vec((any::<u64>(), any::<u32>()), 0..40)) {
+            let by_op = [(Opcode::Read, took.iter().map(|(nanos, requests)| Took(*nanos, *requests)).collect())].into();
+            let id = GroupId { flow: 3, role: Role::Requester };
+            let reading = HostReading { latency: vec![GroupLatency { id, by_op }], ..HostReading::default() };
+            let response = Response { request_id: 4, message: Ok(StepsResponse::Sample(Ok(reading.clone()))) };
+            let mut bytes = BytesMut::new();
+            AgentCodec::default().encode(response, &mut bytes).expect("short");
+            let answer = ControllerCodec::default().decode(&mut bytes).expect("well-formed").expect("whole");
+            prop_assert_eq!(answer.message.expect("done"), StepsResponse::Sample(Ok(reading)));
         }
 
         #[test]

@@ -47,7 +47,7 @@ pub async fn calibrate(agents: &mut Agents, ports: &PerHost<PortReport>) -> Resu
 }
 
 async fn run(agents: &mut Agents, simple: Simple, mtu: Mtu, from: Host) -> Result<Measurement, PairError> {
-    let timing = Timing { samples: 2, ..agents.file.session };
+    let timing = Timing { samples: 2, latency: false, ..agents.file.session };
     agents.experiment(&workload(simple, mtu, from), timing).await.map_err(PairError::Calibration)
 }
 

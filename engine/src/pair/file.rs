@@ -82,7 +82,7 @@ pub struct PairFile {
     /// What the pair can do at best; calibrated by simple traffic where it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bounds: Option<Bounds>,
-    /// How long warm-up, samples and drain take.
+    /// How long warm-up, samples and drain take, and whether latency is measured.
     #[serde(default)]
     pub session: Timing,
 }
@@ -194,6 +194,15 @@ mod tests {
     }
 
     #[test]
+    fn latency_is_off_unless_the_session_says_so_and_is_stored_only_then() {
+        let read = |text: &str| PairFile::from_yaml(Path::new("pair.yaml"), text).expect("a good file");
+        assert!(!read(GOOD).session.latency && !read(GOOD).to_yaml().expect("YAML").contains("latency"));
+        let timed = read(&GOOD.replace("sample_ms: 500", "sample_ms: 500, latency: true"));
+        assert_eq!(timed.session, Timing { sample_ms: 500, latency: true, ..Timing::default() });
+        assert_eq!(read(&timed.to_yaml().expect("YAML")), timed);
+    }
+
+    #[test]
     fn certificates_are_found_from_anywhere_once_the_file_was_read() {
         let text = GOOD.replace("bounds:", "tls: {ca: ca.pem, identity: /etc/kelpie/me.pem}\nbounds:");
         let pair = PairFile::from_yaml(Path::new("/srv/lab/pair.yaml"), &text).expect("a good file");
@@ -227,6 +236,7 @@ mod tests {
             ("sample_ms: 500", "drain_ms: 10001", "session.drain_ms: 10001 is outside 0 to 10000"),
             ("sample_ms: 500", "storm_pause_percent: 0", "session.storm_pause_percent: 0 is outside 1 to 100"),
             ("gid_index: 3", "gid_index: 300", "invalid value"),
+            ("sample_ms: 500", "latency: 1", "invalid type"),
         ];
         for (from, to, expected) in table {
             let error = PairFile::from_yaml(Path::new("pair.yaml"), &GOOD.replace(from, to)).expect_err(to);

@@ -87,6 +87,11 @@ impl PairSubsystem {
         };
         Ok(Self { runtime, agents, bounds })
     }
+
+    /// Measures the latency of requests from now on, whether or not the pair's file says so.
+    pub fn measure_latency(&mut self) {
+        self.agents.file.session.latency = true;
+    }
 }
 
 impl Subsystem for PairSubsystem {
@@ -143,8 +148,10 @@ impl Agents {
 
     async fn traffic(&self, workload: &Workload, timing: Timing) -> Result<Measurement, MeasureError> {
         let hosts = &self.file.hosts;
-        let set_up =
-            async |host, agent: &AgentClient| agent.set_up(host, hosts.get(host).port.clone(), workload.clone()).await;
+        let set_up = async |host, agent: &AgentClient| {
+            let port = hosts.get(host).port.clone();
+            agent.set_up(host, port, workload.clone(), timing.latency).await
+        };
         let endpoints = self.both(Step::SetUp, set_up).await?;
         let connect = async |host, agent: &AgentClient| agent.connect_to(peers_of(host, &endpoints)).await;
         self.both(Step::Connect, connect).await?;

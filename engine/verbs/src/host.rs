@@ -175,6 +175,7 @@ impl LibibverbsHost {
             counters,
             events: share.events(),
             outstanding: share.outstanding(),
+            latency: share.take_latencies(),
         })
     }
 

@@ -10,6 +10,7 @@ use crate::ah::{Ah, LocalPort, RemotePort, Target};
 use crate::cq::Completions;
 use crate::device::text;
 use crate::error::VerbsError;
+use crate::latency::ByOp;
 use crate::parallel;
 use crate::pd::Pd;
 use crate::pool::QpSet;
@@ -146,6 +147,9 @@ impl Lane {
         if completions.is_empty() {
             return (0, 0);
         }
+        if let Some(requester) = &mut self.requester {
+            requester.polled();
+        }
         for completion in completions {
             if completion.status != ibv_wc_status::IBV_WC_SUCCESS {
                 self.failed(completion, &mut event);
@@ -188,6 +192,18 @@ impl Lane {
             (Some(requester), _) => *requester.counts(),
             (None, Some(responder)) => *responder.counts(),
             (None, None) => [Count::default(); OPCODES],
+        }
+    }
+
+    /// Room for latencies, for `exchange_latencies`; none where its requests are not timed.
+    pub fn room_for_latencies(&self) -> ByOp {
+        self.requester.as_ref().map(Requester::room_for_latencies).unwrap_or_default()
+    }
+
+    /// Gives the latencies since the last exchange in return for room.
+    pub fn exchange_latencies(&mut self, room: &mut ByOp) {
+        if let Some(requester) = &mut self.requester {
+            requester.exchange_latencies(room);
         }
     }
 

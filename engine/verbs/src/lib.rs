@@ -24,6 +24,8 @@ mod host;
 #[cfg(feature = "rdma")]
 mod lane;
 #[cfg(feature = "rdma")]
+mod latency;
+#[cfg(feature = "rdma")]
 mod library;
 #[cfg(feature = "rdma")]
 mod memory;

@@ -1,6 +1,8 @@
 //! The posting side of a lane: chains of work requests from the request vector, and what their completions mean.
 
+use std::io;
 use std::ptr::null_mut;
+use std::time::Instant;
 
 use kelpie_engine::host::Count;
 use kelpie_engine::plan::SendPlan;
@@ -11,6 +13,7 @@ use rdma_sys::{
 };
 
 use crate::ah::Target;
+use crate::latency::{ByOp, Timer};
 use crate::qp::Qp;
 use crate::rotation::{Place, Rotation};
 
@@ -78,6 +81,8 @@ pub struct Requester {
     widest: usize,
     /// Place in the vector that the chain's form was last written for; addresses are written each time.
     formed_for: usize,
+    /// Where requests are timed.
+    timer: Option<Timer>,
 }
 
 // SAFETY: the raw pointers are those of the chain into its own vectors, and of address handles; they move with it.
@@ -93,6 +98,8 @@ impl Requester {
         let by_bytes = SHARED_BYTES / mean.saturating_mul(plan.batch.into()).max(1);
         let by_depth = u64::from(depth / SHARED_DEPTH / plan.batch);
         let [local, remote] = memory;
+        let ops = plan.requests.iter().map(|request| request.op);
+        let timer = plan.latency.then(|| Timer::new(ops, qps, depth / plan.batch, Instant::now()));
         let mut requester = Self {
             requests,
             batch: plan.batch,
@@ -109,6 +116,7 @@ impl Requester {
             elements: vec![ibv_sge { addr: 0, length: 0, lkey: 0 }; batch * widest],
             widest,
             formed_for: 0,
+            timer,
         };
         requester.link();
         requester.form(0);
@@ -126,9 +134,16 @@ impl Requester {
     }
 
     /// Fills every send queue. An error is the hardware's and ends its QP.
-    pub fn fill_all(&mut self, qps: &[Qp], mut failed: impl FnMut(u32, &std::io::Error)) {
+    pub fn fill_all(&mut self, qps: &[Qp], mut failed: impl FnMut(u32, &io::Error)) {
         for index in 0..self.queues.len() as u32 {
             self.fill(index, &qps[index as usize], &mut failed);
+        }
+    }
+
+    /// The completions that come next were polled just now.
+    pub fn polled(&mut self) {
+        if let Some(timer) = &mut self.timer {
+            timer.polled(Instant::now());
         }
     }
 
@@ -151,6 +166,10 @@ impl Requester {
             count.packets += request.packets;
             queue.done = after(queue.done, self.requests.len());
         }
+        if let Some(timer) = &mut self.timer {
+            let last = queue.done.checked_sub(1).unwrap_or(self.requests.len() - 1);
+            timer.completed(index, self.requests[last].op);
+        }
     }
 
     /// Takes an error completion; whether it is the QP's first.
@@ -158,13 +177,16 @@ impl Requester {
         let queue = &mut self.queues[index as usize];
         self.outstanding = self.outstanding.saturating_sub(queue.outstanding.into());
         queue.outstanding = 0;
+        if let Some(timer) = &mut self.timer {
+            timer.forget(index);
+        }
         !std::mem::replace(&mut queue.is_dead, true)
     }
 
     /// Fills the queues that had completions again; how many had been left to run low.
     ///
     /// A queue ran low when more than half of it, and more than one batch, had completed unnoticed.
-    pub fn refill(&mut self, qps: &[Qp], post: bool, mut failed: impl FnMut(u32, &std::io::Error)) -> u32 {
+    pub fn refill(&mut self, qps: &[Qp], post: bool, mut failed: impl FnMut(u32, &io::Error)) -> u32 {
         let mut ran_low = 0;
         while let Some(index) = self.touched.pop() {
             let queue = &mut self.queues[index as usize];
@@ -177,15 +199,39 @@ impl Requester {
         ran_low
     }
 
-    /// Posts until there is no room for a batch; the last batch always asks for a completion, so that nothing stays
-    /// behind unseen when posting stops.
-    fn fill(&mut self, index: u32, qp: &Qp, failed: &mut impl FnMut(u32, &std::io::Error)) {
+    /// Room for latencies, for `exchange_latencies`; none where requests are not timed.
+    pub fn room_for_latencies(&self) -> ByOp {
+        self.timer.as_ref().map(Timer::room).unwrap_or_default()
+    }
+
+    /// Gives the latencies since the last exchange in return for room.
+    pub fn exchange_latencies(&mut self, room: &mut ByOp) {
+        if let Some(timer) = &mut self.timer {
+            timer.exchange(room);
+        }
+    }
+
+    /// Posts until there is no room for a batch.
+    fn fill(&mut self, index: u32, qp: &Qp, failed: &mut impl FnMut(u32, &io::Error)) {
+        // SAFETY: `link` ended the chain, `form` pointed it at elements of this requester, which outlive the call.
+        self.fill_by(index, |chain| unsafe { qp.post_send(chain) }, failed);
+    }
+
+    /// Posts by `post` until there is no room for a batch; the last batch always asks for a completion, so that nothing
+    /// stays behind unseen when posting stops.
+    fn fill_by(
+        &mut self,
+        index: u32,
+        mut post: impl FnMut(*mut ibv_send_wr) -> io::Result<()>,
+        failed: &mut impl FnMut(u32, &io::Error),
+    ) {
         while !self.queues[index as usize].is_dead && self.queues[index as usize].outstanding + self.batch <= self.depth
         {
             let unseen = self.queues[index as usize].unsignalled * self.batch;
-            self.prepare(index);
-            // SAFETY: `link` ended the chain, `form` pointed it at elements of this requester, which outlive the call.
-            if let Err(error) = unsafe { qp.post_send(self.chain.as_mut_ptr()) } {
+            let signal = self.prepare(index);
+            // A clock costs as much as a post: only who asked for latency pays.
+            let posted = (signal && self.timer.is_some()).then(Instant::now);
+            if let Err(error) = post(self.chain.as_mut_ptr()) {
                 // Nothing will complete the batches that waited for this one's completion.
                 let queue = &mut self.queues[index as usize];
                 queue.is_dead = true;
@@ -196,6 +242,9 @@ impl Requester {
             }
             self.queues[index as usize].outstanding += self.batch;
             self.outstanding += u64::from(self.batch);
+            if let (Some(timer), Some(posted)) = (&mut self.timer, posted) {
+                timer.posted(index, posted);
+            }
         }
     }
 
@@ -224,8 +273,8 @@ impl Requester {
         }
     }
 
-    /// Writes the next batch of a QP into the chain; at most its last request asks for a completion.
-    fn prepare(&mut self, index: u32) {
+    /// Writes the next batch of a QP into the chain; whether its last request asks for a completion, others never do.
+    fn prepare(&mut self, index: u32) -> bool {
         let qp = index as usize;
         if self.queues[qp].next != self.formed_for {
             self.form(self.queues[qp].next);
@@ -267,6 +316,7 @@ impl Requester {
         let last = self.chain.last_mut().expect("a batch is not empty");
         let signalled = ibv_send_flags::IBV_SEND_SIGNALED.0;
         last.send_flags = if signal { last.send_flags | signalled } else { last.send_flags & !signalled };
+        signal
     }
 }
 
@@ -317,175 +367,4 @@ fn empty_request() -> ibv_send_wr {
 }
 
 #[cfg(test)]
-mod tests {
-    use kelpie_spaces::{Bytes, Request};
-
-    use super::*;
-    use crate::rotation::Region;
-
-    fn rotation(first: u64, key: u32, per_qp: usize, longest: u64) -> Rotation {
-        let region = |index: usize| Region { address: first + index as u64 * 0x10_000, key: key + index as u32 };
-        Rotation::new((0..2 * per_qp).map(region).collect(), per_qp, 8192, longest)
-    }
-
-    fn request(op: Opcode, sizes: &[u64]) -> Request {
-        Request { op, sge: sizes.iter().map(|size| Bytes(*size)).collect() }
-    }
-
-    fn mtu() -> Mtu {
-        Mtu::try_from(1024).expect("an MTU")
-    }
-
-    /// Two QPs; batches of four at depth eight.
-    fn requester(requests: Vec<Request>, inline: u64) -> Requester {
-        let plan = SendPlan { batch: 4, requests, inline };
-        let memory = [rotation(0x100_0000, 10, 2, 4096), rotation(0x900_0000, 50, 1, 4196)];
-        Requester::new(&plan, mtu(), 2, 8, memory, Vec::new())
-    }
-
-    /// A vector of a WRITE in two elements, a SEND and a READ.
-    fn mixed() -> Requester {
-        let requests =
-            vec![request(Opcode::Write, &[4096, 100]), request(Opcode::Send, &[64]), request(Opcode::Read, &[2048])];
-        requester(requests, 0)
-    }
-
-    /// Opcode, whether a completion is asked for, and address, length and key of each element.
-    type Seen = (ibv_wr_opcode::Type, bool, Vec<(u64, u32, u32)>);
-
-    /// Follows the chain as a device does.
-    fn walk(requester: &Requester) -> Vec<Seen> {
-        let mut seen = Vec::new();
-        let mut next: *const ibv_send_wr = requester.chain.as_ptr();
-        while !next.is_null() {
-            // SAFETY: the chain was prepared and lives in `requester`.
-            let request = unsafe { &*next };
-            // SAFETY: as above, for its elements.
-            let elements = unsafe { std::slice::from_raw_parts(request.sg_list, request.num_sge as usize) };
-            let elements = elements.iter().map(|element| (element.addr, element.length, element.lkey)).collect();
-            seen.push((request.opcode, request.send_flags & ibv_send_flags::IBV_SEND_SIGNALED.0 != 0, elements));
-            next = request.next;
-        }
-        seen
-    }
-
-    #[test]
-    fn a_batch_is_one_chain_in_the_order_of_the_vector_with_one_completion() {
-        let (write, send, read) =
-            (ibv_wr_opcode::IBV_WR_RDMA_WRITE, ibv_wr_opcode::IBV_WR_SEND, ibv_wr_opcode::IBV_WR_RDMA_READ);
-        let mut requester = mixed();
-        requester.prepare(1);
-        let first = walk(&requester);
-        assert_eq!(first.iter().map(|(code, ..)| *code).collect::<Vec<_>>(), [write, send, read, write]);
-        assert_eq!(first.iter().map(|(_, signalled, _)| *signalled).collect::<Vec<_>>(), [false, false, false, true]);
-        // The second QP's MRs, in turn, and a place further with every round.
-        assert_eq!(first[0].2, [(0x102_0000, 4096, 12), (0x103_0000, 100, 13)]);
-        assert_eq!(first[1].2, [(0x102_1000, 64, 12)]);
-        requester.prepare(1);
-        let codes: Vec<_> = walk(&requester).into_iter().map(|(code, ..)| code).collect();
-        assert_eq!(codes, [send, read, write, send], "the vector goes on where the last batch ended");
-        requester.prepare(0);
-        assert_eq!(walk(&requester)[0].0, write, "each QP has its own place in the vector");
-        assert_eq!(walk(&requester)[0].2[1].1, 100, "and the form of the chain follows it");
-    }
-
-    #[test]
-    fn one_sided_requests_rotate_over_the_peers_mrs() {
-        let plan = SendPlan {
-            batch: 4,
-            requests: vec![request(Opcode::Write, &[4096]), request(Opcode::Send, &[64])],
-            inline: 0,
-        };
-        let memory = [rotation(0x100_0000, 10, 1, 4096), rotation(0x900_0000, 50, 2, 4096)];
-        let mut requester = Requester::new(&plan, mtu(), 2, 32, memory, Vec::new());
-        let mut places = Vec::new();
-        for _ in 0..3 {
-            requester.prepare(1);
-            // SAFETY: WRITE uses this member of the union.
-            let remote = |at: usize| unsafe { requester.chain[at].wr.rdma };
-            places.extend([0, 2].map(|at| (remote(at).remote_addr, remote(at).rkey)));
-        }
-        let (first, second) = (0x902_0000, 0x903_0000);
-        let expected = [(first, 52), (second, 53), (first + 4096, 52), (second + 4096, 53), (first, 52), (second, 53)];
-        assert_eq!(places, expected);
-    }
-
-    #[test]
-    fn atomics_name_remote_memory_and_immediates_their_qp() {
-        let mut requester = requester(
-            vec![
-                request(Opcode::FetchAdd, &[8]),
-                request(Opcode::CmpSwap, &[8]),
-                request(Opcode::WriteWithImm, &[100]),
-            ],
-            0,
-        );
-        requester.prepare(1);
-        // SAFETY: atomics use this member of the union.
-        let atomic = |at: usize| unsafe { requester.chain[at].wr.atomic };
-        assert_eq!((atomic(0).remote_addr, atomic(0).rkey, atomic(0).compare_add), (0x901_0000, 51, 1));
-        assert_eq!((atomic(1).remote_addr % 8, atomic(1).compare_add, atomic(1).swap), (0, 0, 1));
-        // SAFETY: WRITE_WITH_IMM uses this member of the union.
-        assert_eq!(u32::from_be(unsafe { requester.chain[2].imm_data_invalidated_rkey_union.imm_data }), 1);
-    }
-
-    #[test]
-    fn what_fits_is_posted_inline_but_for_what_brings_data_back() {
-        let inline = ibv_send_flags::IBV_SEND_INLINE.0;
-        let vector = [(Opcode::Write, 64), (Opcode::Read, 64), (Opcode::Send, 65), (Opcode::SendWithImm, 32)];
-        let requests = vector.map(|(op, size)| request(op, &[size])).to_vec();
-        let mut requester = requester(requests, 64);
-        requester.prepare(0);
-        let flags: Vec<bool> = requester.chain.iter().map(|request| request.send_flags & inline != 0).collect();
-        assert_eq!(flags, [true, false, false, true]);
-    }
-
-    #[test]
-    fn a_completion_stands_for_its_batch() {
-        let mut requester = mixed();
-        requester.completed(1 << INDEX_BITS);
-        let count = |messages, bytes, packets| Count { messages, bytes, packets };
-        assert_eq!(requester.counts()[..3], [count(1, 64, 1), count(2, 2 * 4196, 2 * 5), count(1, 2048, 2)]);
-        requester.completed(1 << INDEX_BITS);
-        assert_eq!(requester.counts()[0], count(3, 3 * 64, 3), "the second batch begins with the SEND");
-        assert_eq!(requester.refill(&[], false, |_, _| ()), 1, "both batches of the depth were found at once");
-        requester.completed(1 << INDEX_BITS | 1);
-        assert_eq!(requester.refill(&[], false, |_, _| ()), 0);
-    }
-
-    #[test]
-    fn small_messages_share_a_completion_and_the_last_of_a_full_queue_has_one() {
-        // Message, depth, batch; batches per completion, from the first to the one that fills the queue.
-        let table: [(u64, u32, u32, &[u32]); 5] = [
-            (64, 16, 1, &[4, 4, 4, 4]),
-            (64, 11, 1, &[2, 2, 2, 2, 2, 1]),
-            (64, 32, 8, &[1, 1, 1, 1]),
-            (64 << 10, 4, 1, &[1, 1, 1, 1]),
-            (16 << 10, 64, 1, &[4; 16]),
-        ];
-        for (message, depth, batch, expected) in table {
-            let plan = SendPlan { batch, requests: vec![request(Opcode::Write, &[message])], inline: 0 };
-            let memory = [rotation(0, 1, 1, message), rotation(0, 1, 1, message)];
-            let mut requester = Requester::new(&plan, mtu(), 1, depth, memory, Vec::new());
-            let mut seen = Vec::new();
-            while requester.queues[0].outstanding + batch <= depth {
-                requester.prepare(0);
-                requester.queues[0].outstanding += batch;
-                let last = requester.chain.last().expect("a batch is not empty");
-                if last.send_flags != 0 {
-                    seen.push((last.wr_id >> INDEX_BITS) as u32);
-                }
-            }
-            assert_eq!(seen, expected, "{message} bytes, depth {depth}, batch {batch}");
-            assert_eq!(seen.iter().sum::<u32>() * batch, requester.queues[0].outstanding, "none is left out");
-        }
-    }
-
-    #[test]
-    fn an_error_is_told_once_and_ends_its_queue() {
-        let mut requester = mixed();
-        assert!(requester.failed(1));
-        assert!(!requester.failed(1));
-        assert_eq!(requester.outstanding(), 0);
-    }
-}
+mod tests;

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kelpie_engine::host::{Count, GroupCount};
+use kelpie_engine::host::{Count, GroupCount, GroupLatency};
+use kelpie_engine::latency::Latencies;
 use kelpie_engine::plan::GroupId;
 use kelpie_spaces::Opcode;
 
 use crate::lane::Lane;
+use crate::latency::ByOp;
 
 /// Different events that are kept. Source: our choice, because one cause shows up as a handful.
 const MOST_EVENTS: usize = 32;
@@ -27,6 +29,8 @@ struct LaneShare {
     /// Messages, bytes, packets, by operation.
     values: Vec<(Opcode, [AtomicU64; 3])>,
     outstanding: AtomicU64,
+    /// Latencies that its thread handed over and nobody has taken; emptied, they are room for the next ones.
+    latencies: Mutex<ByOp>,
 }
 
 /// What one thread writes.
@@ -45,7 +49,8 @@ impl ThreadShare {
         let of = |lane: &Lane| {
             let ops = ops.get(&lane.id).into_iter().flatten();
             let values = ops.map(|op| (*op, [const { AtomicU64::new(0) }; 3])).collect();
-            LaneShare { id: lane.id, values, outstanding: AtomicU64::new(0) }
+            let latencies = Mutex::new(lane.room_for_latencies());
+            LaneShare { id: lane.id, values, outstanding: AtomicU64::new(0), latencies }
         };
         let queues = lanes.iter().filter(|lane| lane.is_requester()).map(|lane| lane.len() as u64).sum();
         Self {
@@ -66,6 +71,11 @@ impl ThreadShare {
             }
         }
         share.outstanding.store(lane.outstanding(), Ordering::Release);
+    }
+
+    /// Hands over the latencies of lane number `index`; for somebody who waits, since it takes a lock.
+    pub fn hand_over(&self, index: usize, lane: &mut Lane) {
+        lane.exchange_latencies(&mut locked(&self.lanes[index].latencies));
     }
 
     /// Send queues of its lanes.
@@ -114,7 +124,7 @@ impl Share {
 
     /// Keeps an event, once.
     pub fn event(&self, text: String) {
-        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut events = locked(&self.events);
         if events.len() < MOST_EVENTS && !events.contains(&text) {
             events.push(text);
         }
@@ -152,6 +162,19 @@ impl Share {
         groups.into_iter().map(|(id, by_op)| GroupCount { id, by_op }).collect()
     }
 
+    /// How long the requests took that completed up to the last [`Share::catch_up`] and since the one before.
+    pub fn take_latencies(&self) -> Vec<GroupLatency> {
+        let mut groups: BTreeMap<GroupId, BTreeMap<Opcode, Latencies>> = BTreeMap::new();
+        for lane in self.threads.iter().flat_map(|thread| &thread.lanes) {
+            for (op, took) in locked(&lane.latencies).iter_mut() {
+                groups.entry(lane.id).or_default().entry(*op).or_default().merge(took);
+                took.clear();
+            }
+        }
+        let listed = |by_op: BTreeMap<Opcode, Latencies>| by_op.iter().map(|(op, took)| (*op, took.list())).collect();
+        groups.into_iter().map(|(id, by_op)| GroupLatency { id, by_op: listed(by_op) }).collect()
+    }
+
     /// Time in which the requesters' send queues were kept full, in the mean of all queues. Units: nanoseconds.
     pub fn queue_full_nanos(&self) -> u64 {
         let queues: u64 = self.threads.iter().map(|thread| thread.queues).sum();
@@ -167,7 +190,7 @@ impl Share {
 
     /// What went wrong so far.
     pub fn events(&self) -> Vec<String> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.events).clone()
     }
 
     /// No further requests; those outstanding and all receives go on.
@@ -188,5 +211,50 @@ impl Share {
     /// Whether a thread is to go on.
     pub fn goes_on(&self) -> bool {
         !self.quit.load(Ordering::Acquire)
+    }
+}
+
+/// What a thread that panicked has left is still whole.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use kelpie_engine::latency::Took;
+    use kelpie_engine::plan::Role;
+
+    use super::*;
+
+    type ListByOp = Vec<(Opcode, Vec<Took>)>;
+
+    fn lane(flow: usize, latencies: &[(Opcode, &[u64])]) -> LaneShare {
+        let of = |(op, nanos): &(Opcode, &[u64])| {
+            let mut took = Latencies::default();
+            nanos.iter().for_each(|nanos| took.record(*nanos));
+            (*op, took)
+        };
+        let latencies = Mutex::new(latencies.iter().map(of).collect());
+        let id = GroupId { flow, role: Role::Requester };
+        LaneShare { id, values: Vec::new(), outstanding: AtomicU64::new(0), latencies }
+    }
+
+    #[test]
+    fn latencies_of_a_groups_threads_come_together_and_are_taken_once() {
+        let (write, read) = (Opcode::Write, Opcode::Read);
+        let lanes = [
+            vec![lane(0, &[(write, &[5, 9]), (read, &[7])]), lane(1, &[(write, &[2])])],
+            vec![lane(0, &[(write, &[9, 3]), (read, &[])]), lane(2, &[])],
+        ];
+        let thread =
+            |lanes| ThreadShare { lanes, queues: 1, queue_full_nanos: AtomicU64::new(0), answered: AtomicU64::new(0) };
+        let share = Share::new(lanes.map(thread).into());
+        let taken = || -> Vec<(usize, ListByOp)> {
+            let groups = share.take_latencies().into_iter();
+            groups.map(|group| (group.id.flow, group.by_op.into_iter().collect())).collect()
+        };
+        let first = vec![(write, vec![Took(3, 1), Took(5, 1), Took(9, 2)]), (read, vec![Took(7, 1)])];
+        assert_eq!(taken(), [(0, first), (1, vec![(write, vec![Took(2, 1)])])]);
+        assert_eq!(taken(), [(0, vec![(write, vec![]), (read, vec![])]), (1, vec![(write, vec![])])]);
     }
 }

@@ -150,6 +150,11 @@ impl Poller<'_> {
                 full_nanos += (now - last_done).as_nanos() as f64 * (1.0 - f64::from(ran_low) / queues);
                 last_done = now;
                 self.own.queue_full(full_nanos as u64);
+                if self.own.is_behind(ticket) {
+                    for (index, lane) in self.lanes.iter_mut().enumerate() {
+                        self.own.hand_over(index, lane);
+                    }
+                }
                 self.own.answer(ticket);
                 if now - last_events >= EVENT_INTERVAL {
                     last_events = now;

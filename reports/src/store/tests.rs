@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use kelpie_monitor::{Assessment, Bounds, DirectionRates, Measurement, PerHost, Sample, Symptom, Verdict};
+use kelpie_monitor::{
+    Assessment, Bounds, DirectionLatency, DirectionRates, Latency, Measurement, PerHost, Sample, Symptom, Verdict,
+};
 use kelpie_spaces::{Condition, Feature, Host, Region, Test, Workload};
 
 use super::*;
@@ -36,13 +38,18 @@ fn experiment(number: u64, value: f64) -> Experiment {
     let mut counters = PerHost::<BTreeMap<String, f64>>::default();
     counters.a.insert("rx_discards".to_owned(), 1.0 / 3.0);
     let sample = Sample { seconds: 1e-3, directions: vec![direction], pause: None, counters };
+    let latency_ns = Latency { count: number, p50: 1_999, p90: 2_100, p99: 30_000, p999: 40_000, max: 60_000_000_000 };
     Experiment {
         number,
         purpose: "search".to_owned(),
         skipped_before: number % 2,
         workload: Workload::new(Vec::new()),
         outcome: Outcome::Measured {
-            measurement: Measurement { samples: vec![sample; 4], hardware_events: vec!["QP 3 in error".to_owned()] },
+            measurement: Measurement {
+                samples: vec![sample; 4],
+                hardware_events: vec!["QP 3 in error".to_owned()],
+                latency: vec![DirectionLatency { from: Host::A, to: Host::B, latency_ns }],
+            },
             assessment: Assessment { verdict: Verdict::Healthy, symptoms: Vec::new(), inconclusive: None },
             attempts: 2,
         },

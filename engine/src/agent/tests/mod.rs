@@ -9,11 +9,12 @@ use std::time::Duration;
 use kelpie_spaces::Host;
 
 use super::client::AgentClient;
-use super::fake::{FakeAgent, RATE, Trouble};
+use super::fake::{FakeAgent, RATE, TOOK, Trouble};
 use super::steps::Step;
 use super::{AbsentHost, Security};
 use crate::chain::chain;
 use crate::host::{HostError, Port};
+use crate::session::Timing;
 use crate::testing::{flow, workload};
 use crate::{MeasureError, PairError, PairFile, PairSubsystem, Subsystem};
 
@@ -54,12 +55,43 @@ fn an_experiment_takes_four_samples_and_leaves_nothing() {
 }
 
 #[test]
+fn latency_is_measured_where_the_session_says_so() {
+    let (a, b) = (FakeAgent::anywhere(), FakeAgent::anywhere());
+    let both = workload(vec![flow("a", "b", "SEND"), flow("b", "a", "READ"), flow("b", "a", "WRITE")]);
+    let plain = pair(&a, &b).measure(&both).expect("runs");
+    assert_eq!(plain.latency, []);
+    let file = pair_file(&a, &b);
+    let mut pair =
+        PairSubsystem::of(PairFile { session: Timing { latency: true, ..file.session }, ..file }).expect("as before");
+    let seen = pair.measure(&both).expect("runs");
+    let ways: Vec<(Host, Host)> = seen.latency.iter().map(|way| (way.from, way.to)).collect();
+    assert_eq!(ways, [(Host::A, Host::B), (Host::B, Host::A)]);
+    // Four samples, of a's SENDs and b's READs from a; neither the warm-up's readings nor the last one count.
+    let of_one: u64 = TOOK.iter().map(|took| u64::from(took.1)).sum();
+    let to_b = seen.latency(Host::A, Host::B).expect("timed");
+    assert_eq!((to_b.count, to_b.p50, to_b.p90), (4 * 2 * of_one, 1_500, 1_500), "{to_b:?}");
+    assert!(to_b.p999 == to_b.max && to_b.max.abs_diff(1_000_000) <= 1_000, "{to_b:?}");
+    assert_eq!(seen.latency(Host::B, Host::A).map(|way| way.count), Some(4 * of_one));
+}
+
+#[test]
 fn a_pair_without_bounds_is_calibrated_by_simple_traffic() {
     let (a, b) = (FakeAgent::anywhere(), FakeAgent::anywhere());
     let file = PairFile { bounds: None, ..pair_file(&a, &b) };
     let bounds = PairSubsystem::of(file).expect("calibrates").bounds();
     assert!((0.9..1.1).contains(&(bounds.max_pps / RATE)), "{bounds:?}");
     assert!((0.9..1.1).contains(&(bounds.base_rtt_seconds.expect("measured") * RATE)), "{bounds:?}");
+}
+
+#[test]
+fn calibration_is_not_slowed_down_by_timing_its_requests() {
+    let (a, b) = (FakeAgent::anywhere(), FakeAgent::anywhere());
+    let file = pair_file(&a, &b);
+    let session = Timing { latency: true, ..file.session };
+    let mut pair = PairSubsystem::of(PairFile { bounds: None, session, ..file }).expect("calibrates");
+    pair.measure(&workload(vec![flow("a", "b", "WRITE")])).expect("runs");
+    let timed = |agent: &FakeAgent| agent.script.lock().expect("whole").timed.clone();
+    assert_eq!((timed(&a), timed(&b)), (vec![false, false, false, true], vec![false, false]));
 }
 
 #[test]
@@ -91,7 +123,7 @@ fn a_controller_that_falls_silent_in_traffic_loses_the_host() {
     let workload = workload(vec![flow("a", "a", "WRITE")]);
     let error = runtime.block_on(async {
         let client = AgentClient::connect(&agent.address.to_string(), &Security::Loopback, "sleeper").await?;
-        let endpoints = client.set_up(Host::A, Port::default(), workload).await?;
+        let endpoints = client.set_up(Host::A, Port::default(), workload, false).await?;
         client.connect_to(endpoints).await?;
         client.start().await?;
         tokio::time::sleep(Step::Start.patience() + Duration::from_secs(1)).await;

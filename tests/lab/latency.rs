@@ -1,0 +1,78 @@
+//! Latency of requests over a link whose delay is known, since it was put there.
+
+use serde_json::Value;
+
+use super::shapes::{RC, Shape, yaml};
+use super::{Lab, workload};
+
+/// What each guest delays its packets by. Units: milliseconds.
+const DELAY_MS: u64 = 20;
+
+/// Units: nanoseconds.
+const DELAY: u64 = DELAY_MS * 1_000_000;
+
+/// A delayed link, which ends with the value.
+struct Delayed<'a>(&'a Lab);
+
+impl<'a> Delayed<'a> {
+    fn link(lab: &'a Lab) -> Self {
+        let delayed = Self(lab);
+        for guest in ["a", "b"] {
+            // As `cargo xtask lab netem` does it.
+            let netem = format!("tc qdisc replace dev eth0 root netem limit 125000 delay {DELAY_MS}ms");
+            let shown = lab.in_guest(guest, &format!("{netem} && tc qdisc show dev eth0"));
+            assert!(shown.contains(&format!("delay {DELAY_MS}ms")), "guest {guest}: {shown}");
+        }
+        delayed
+    }
+}
+
+impl Drop for Delayed<'_> {
+    fn drop(&mut self) {
+        for guest in ["a", "b"] {
+            self.0.in_guest(guest, "tc qdisc del dev eth0 root 2>/dev/null; tc qdisc show dev eth0");
+        }
+    }
+}
+
+/// The median of the only direction, whose percentiles are in order.
+fn median(report: &Value) -> u64 {
+    let [way] = &report["directions"].as_array().expect("directions")[..] else { panic!("one direction: {report}") };
+    let latency = &way["latency_ns"];
+    let number = |key: &str| latency[key].as_u64().unwrap_or_else(|| panic!("no {key}: {report}"));
+    let percentiles = ["p50", "p90", "p99", "p999", "max"].map(number);
+    assert!(number("count") > 0 && percentiles[0] > 0 && percentiles.is_sorted(), "{latency}");
+    percentiles[0]
+}
+
+/// The median of one request at a time on each of two QPs, and that of full queues.
+fn medians(lab: &Lab, op: &str) -> [u64; 2] {
+    let pair = lab.pair_with("{warm_up_ms: 2000, sample_ms: 500, latency: true}");
+    let pattern = ["SEND 64", "WRITE 64", "READ 64"].into_iter().find(|pattern| pattern.starts_with(op));
+    let single = Shape { pattern: pattern.expect("one of the three"), depth: [1, 8], ..RC };
+    [yaml(&[single]), workload(op)].map(|workload| median(&lab.measure(&workload, pair)))
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn latency_holds_what_the_link_delays_requests_and_acknowledgements_by() {
+    let lab = Lab::up();
+    for op in ["SEND", "WRITE", "READ"] {
+        let [quick, _] = medians(&lab, op);
+        assert!(quick < DELAY, "{op} without delay: {quick} ns");
+        let delayed = Delayed::link(&lab);
+        for slow in medians(&lab, op) {
+            assert!(slow >= 2 * DELAY, "{op} with {DELAY_MS} ms each way: {slow} ns");
+        }
+        drop(delayed);
+    }
+    lab.is_clean();
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn without_the_option_there_is_no_latency() {
+    let lab = Lab::up();
+    let report = lab.measure(&workload("WRITE"), lab.pair(500));
+    assert_eq!(report["directions"][0].get("latency_ns"), None, "{report}");
+}

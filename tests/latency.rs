@@ -1,0 +1,172 @@
+//! Message latency from the command line to the store, over agents of this process with a host that has no device.
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use kelpie_engine::agent::server::{AgentConfig, serve};
+use kelpie_engine::agent::{Limits, Security};
+use kelpie_engine::host::{
+    Count, GroupCount, GroupEndpoint, GroupLatency, HostError, HostReading, Port, PortReport, VerbsHost,
+};
+use kelpie_engine::latency::Took;
+use kelpie_engine::plan::{GroupPlan, HostPlan};
+use serde_json::{Value, json};
+
+use crate::support::{Bench, HEALTHY, SMALL_SPACE};
+
+/// What the requests of each requester took between two readings: three in four took 20 us.
+const TOOK: [Took; 2] = [Took(20_000, 75), Took(1_500_000, 25)];
+
+/// Traffic at a steady rate, which takes what [`TOOK`] says where it is timed.
+struct Steady {
+    plan: Option<HostPlan>,
+    started: Instant,
+}
+
+impl VerbsHost for Steady {
+    fn inspect(&mut self, _port: &Port) -> Result<PortReport, HostError> {
+        Ok(PortReport { device: "steady0".to_owned(), gid_index: 1, active_mtu: 4096 })
+    }
+
+    fn set_up(&mut self, _port: &Port, plan: &HostPlan) -> Result<Vec<GroupEndpoint>, HostError> {
+        self.plan = Some(plan.clone());
+        let endpoint = |group: &GroupPlan| GroupEndpoint { id: group.id, gid: [0; 16], lid: 0, qps: Vec::new() };
+        Ok(plan.groups.iter().map(endpoint).collect())
+    }
+
+    fn connect(&mut self, _peers: &[GroupEndpoint]) -> Result<(), HostError> {
+        Ok(())
+    }
+
+    fn start(&mut self) -> Result<(), HostError> {
+        self.started = Instant::now();
+        Ok(())
+    }
+
+    fn sample(&mut self) -> Result<HostReading, HostError> {
+        let plan = self.plan.as_ref().ok_or_else(|| HostError::Failed("nothing is set up".to_owned()))?;
+        let at_nanos = u64::try_from(self.started.elapsed().as_nanos()).expect("short");
+        let messages = at_nanos / 20_000;
+        let count = Count { messages, bytes: messages * 64, packets: messages };
+        let counts = |group: &GroupPlan| {
+            let by_op = group.ops().into_iter().map(|op| (op, count)).collect();
+            GroupCount { id: group.id, by_op }
+        };
+        let latency = |group: &GroupPlan| {
+            let send = group.send.as_ref().filter(|send| send.latency)?;
+            Some(GroupLatency { id: group.id, by_op: [(send.requests[0].op, TOOK.to_vec())].into() })
+        };
+        Ok(HostReading {
+            at_nanos,
+            groups: plan.groups.iter().map(counts).collect(),
+            queue_full_nanos: at_nanos,
+            latency: plan.groups.iter().filter_map(latency).collect(),
+            ..HostReading::default()
+        })
+    }
+
+    fn stop(&mut self, _drain: Duration) -> Result<HostReading, HostError> {
+        self.sample()
+    }
+
+    fn recycle(&mut self) {
+        self.plan = None;
+    }
+
+    fn tear_down(&mut self) {
+        self.plan = None;
+    }
+}
+
+/// Starts an agent that lives as long as the tests; where it listens.
+fn agent() -> String {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = free.local_addr().expect("an address");
+    drop(free);
+    let config = AgentConfig { name: "steady".to_owned(), security: Security::Loopback, limits: Limits::default() };
+    let host = Steady { plan: None, started: Instant::now() };
+    std::thread::spawn(move || serve(address, config, Box::new(host)));
+    let started = Instant::now();
+    while std::net::TcpStream::connect(address).is_err() {
+        assert!(started.elapsed() < Duration::from_secs(20), "no agent on {address}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    address.to_string()
+}
+
+/// Two agents and the files of a pair: `plain.yaml`, and `timed.yaml` whose session asks for latency.
+fn bench() -> Bench {
+    let bench = Bench::new();
+    let (a, b) = (agent(), agent());
+    for (name, more) in [("plain.yaml", ""), ("timed.yaml", ", latency: true")] {
+        let pair = format!(
+            "kelpie: pair/1\nname: steady\nhosts:\n  a: {{agent: \"{a}\"}}\n  b: {{agent: \"{b}\"}}\n\
+             bounds: {{max_bps: 1e9, max_pps: 5e4}}\nsession: {{warm_up_ms: 100, sample_ms: 20, drain_ms: 10{more}}}\n"
+        );
+        bench.write(name, pair);
+    }
+    bench.write("workload.yaml", HEALTHY);
+    bench
+}
+
+/// What four samples add up to, and neither the warm-up nor what came after.
+fn is_that_of_four_samples(latency: &Value) {
+    let near = |key: &str, nanos: u64| {
+        let seen = latency[key].as_u64().unwrap_or_else(|| panic!("no {key} in {latency}"));
+        assert!(seen.abs_diff(nanos) * 1000 <= nanos, "{key}: {seen}, not {nanos}");
+    };
+    assert_eq!(latency["count"], 4 * 100, "{latency}");
+    for (key, nanos) in
+        [("p50", 20_000), ("p90", 1_500_000), ("p99", 1_500_000), ("p999", 1_500_000), ("max", 1_500_000)]
+    {
+        near(key, nanos);
+    }
+    assert_eq!(latency.as_object().map(serde_json::Map::len), Some(6), "{latency}");
+}
+
+#[test]
+fn latency_of_a_pair_is_measured_where_the_flag_or_the_session_says_so() {
+    let bench = bench();
+    let measure = ["measure", "workload.yaml", "--subsystem"];
+    let plain = bench.json(0, &[&measure[..], &["plain.yaml"]].concat());
+    assert_eq!(plain["directions"][0].get("latency_ns"), None, "absent where nobody asked: {plain}");
+    for more in [&["plain.yaml", "--latency"][..], &["timed.yaml"], &["timed.yaml", "--latency"]] {
+        let report = bench.json(0, &[&measure[..], more].concat());
+        let [way] = &report["directions"].as_array().expect("directions")[..] else { panic!("one flow: {report}") };
+        assert_eq!((&way["from"], &way["to"]), (&json!("a"), &json!("b")));
+        is_that_of_four_samples(&way["latency_ns"]);
+    }
+    let text = bench.expect(0, &[&measure[..], &["timed.yaml"]].concat());
+    let line = text.lines().skip_while(|line| !line.contains("p99.9")).nth(1).unwrap_or_else(|| panic!("{text}"));
+    let cells: Vec<&str> = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+    assert_eq!(cells, ["a -> b", "20.0 us", "1.5 ms", "1.5 ms", "1.5 ms", "1.5 ms", "400"], "{text}");
+    let text = bench.expect(0, &[&measure[..], &["plain.yaml"]].concat());
+    assert!(!text.contains("p99.9"), "{text}");
+}
+
+#[test]
+fn a_campaign_stores_latency_with_its_experiments() {
+    let bench = bench();
+    bench.write("space.yaml", SMALL_SPACE);
+    for (pair, is_timed) in [("plain.yaml", false), ("timed.yaml", true)] {
+        let database = format!("{pair}.db");
+        let run = ["campaign", "run", "--subsystem", pair, "--space", "space.yaml", "--budget", "2", "--db", &database];
+        bench.expect(0, &run);
+        let shown = bench.json(0, &["campaign", "show", "--experiments", "--db", &database]);
+        let measurement = &shown["log"][0]["measurement"];
+        assert_eq!(measurement["samples"].as_array().map(Vec::len), Some(4), "{shown}");
+        assert_eq!(measurement.get("latency").is_some(), is_timed, "{measurement}");
+        if is_timed {
+            is_that_of_four_samples(&measurement["latency"][0]["latency_ns"]);
+        }
+    }
+}
+
+#[test]
+fn a_simulated_subsystem_has_no_latency_and_says_so() {
+    let bench = Bench::new();
+    bench.write("workload.yaml", HEALTHY);
+    let ran = bench.run(&["measure", "workload.yaml", "--subsystem", "sim:F", "--latency"]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+    assert!(ran.stderr.contains("sim:F simulates rates and knows no time of a single request"), "{ran:?}");
+}
