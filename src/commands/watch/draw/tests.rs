@@ -53,7 +53,7 @@ fn every_size_is_drawn_without_a_panic() {
         let mut view = View { help: true, ..View::default() };
         press(&mut view, KeyCode::End, course.findings.len());
         // The same view throughout, as when a terminal is resized.
-        for width in (0..=24).chain([79, 80, 99, 100, 101, 200]) {
+        for width in (0..=10).chain([20, 79, 80, 99, 100, 200]) {
             for height in 0..=40 {
                 let backend = drawn(&course, &mut view, width, height);
                 assert_eq!(backend.buffer().area, Rect::new(0, 0, width, height));
