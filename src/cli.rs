@@ -69,6 +69,18 @@ pub enum Command {
     /// Search for anomalies
     #[command(subcommand)]
     Campaign(CampaignCommand),
+    /// Watch a campaign as it goes: progress, signals, findings
+    #[command(
+        after_help = "It only reads the database: the campaign neither waits nor notices. Off a terminal, and with \
+        --json, it\nsays once how the campaign stands. Exit status: 0 it was shown, 2 it could not be.\n\n\
+        Keys: up, down, j, k choose a finding; PgUp, PgDn scroll it; left, right scroll the signals; ? shows the keys;\n\
+        q, Esc and Ctrl-C quit.\n\n\
+        Examples:\n  \
+        kelpie watch\n  \
+        kelpie watch 3 --db campaigns.db\n  \
+        kelpie watch --json | jq .seconds_left"
+    )]
+    Watch(WatchArgs),
     /// Look at spaces of workloads, of the catalog or of files
     #[command(subcommand)]
     Space(SpaceCommand),
@@ -239,6 +251,15 @@ pub struct ShowArgs {
     /// Add every experiment with its workload, samples and verdict
     #[arg(long)]
     pub experiments: bool,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// Campaign [default: the latest]
+    #[arg(value_name = "ID", value_parser = parse_id)]
+    pub id: Option<CampaignId>,
     #[command(flatten)]
     pub database: DatabaseArgs,
 }

@@ -13,6 +13,7 @@ mod report;
 mod space;
 mod subsystem;
 pub mod trace;
+mod watch;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Campaign(CampaignCommand::Resume(args)) => campaign::resume(args, common),
         Command::Campaign(CampaignCommand::List(args)) => campaign::list(args, common),
         Command::Campaign(CampaignCommand::Show(args)) => campaign::show(args, common),
+        Command::Watch(args) => watch::run(args, common),
         Command::Space(command) => space::run(command, common),
         Command::Subsystem(command) => subsystem::run(command, common),
         Command::Mfs(MfsCommand::List(args)) => mfs::list(args, common),

@@ -40,6 +40,7 @@ fn every_command_explains_itself_with_an_example() {
         "findings import",
         "doctor",
         "report",
+        "watch",
     ] {
         let words: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
         let help = bench.expect(0, &words);

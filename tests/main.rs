@@ -15,3 +15,4 @@ mod resume;
 mod search_on_f;
 mod stories;
 mod support;
+mod watch;

@@ -26,3 +26,4 @@ pub use records::{
     Campaign, CampaignId, CampaignState, Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome, unix_ms,
 };
 pub use store::Store;
+pub use store::follow::{self, Brief, Follower, News};

@@ -68,7 +68,8 @@ async fn connect(path: &Path, access: Access) -> Result<SqliteConnection, StoreE
         let options = options.create_if_missing(access == Access::Create).synchronous(SqliteSynchronous::Full);
         return options.connect().await.map_err(|error| classify(path, "opening", error));
     }
-    let options = options.read_only(true);
+    // A slow disk is no news to somebody who reads, and a line on stderr would tear what `watch` has drawn.
+    let options = options.read_only(true).disable_statement_logging();
     match read(&options).await {
         // A database in WAL mode needs a -shm file even to be read. Where none can be made and no writer left a
         // -wal behind, the file alone is the whole truth.

@@ -343,12 +343,6 @@ impl Store {
 
     fn read_campaign(&self, row: &SqliteRow) -> Result<Campaign, StoreError> {
         let id = CampaignId(self.get(row, "id")?);
-        let state: String = self.get(row, "state")?;
-        let state = match state.as_str() {
-            "finished" => CampaignState::Finished,
-            _ if CampaignLock::is_held(&self.path, id) => CampaignState::Running,
-            _ => CampaignState::Stopped,
-        };
         let budget: Option<i64> = self.get(row, "budget")?;
         Ok(Campaign {
             id,
@@ -365,10 +359,19 @@ impl Store {
                 config: self.get(row, "config")?,
                 budget: budget.map(i64::cast_unsigned),
             },
-            state,
+            state: self.state(row, id)?,
             experiments: self.count(row, "experiments")?,
             skipped: self.count(row, "skipped")?,
             findings: self.count(row, "findings")?,
+        })
+    }
+
+    fn state(&self, row: &SqliteRow, id: CampaignId) -> Result<CampaignState, StoreError> {
+        let state: String = self.get(row, "state")?;
+        Ok(match state.as_str() {
+            "finished" => CampaignState::Finished,
+            _ if CampaignLock::is_held(&self.path, id) => CampaignState::Running,
+            _ => CampaignState::Stopped,
         })
     }
 
@@ -434,6 +437,8 @@ const CAMPAIGNS: &str = "SELECT campaign.*, \
      skipped_at_end + (SELECT coalesce(sum(skipped_before), 0) FROM experiment WHERE campaign = id) AS skipped, \
      (SELECT count(*) FROM finding WHERE campaign = id) AS findings \
      FROM campaign WHERE ?1 IS NULL OR id = ?1 ORDER BY id";
+
+pub mod follow;
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,186 @@
+//! What a watcher reads of a campaign: only what is new since it last looked. Writes nothing.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use kelpie_monitor::{Assessment, Bounds};
+use kelpie_search::Observation;
+use sqlx::sqlite::SqliteRow;
+
+use crate::digest::Ended;
+use crate::error::StoreError;
+use crate::records::{Campaign, CampaignId, CampaignState, ExperimentClock, FindingRecord};
+use crate::store::Store;
+
+/// Experiments of which signals are read; of older ones only the verdict.
+///
+/// Source: our choice, because a terminal is seldom wider, and a measurement is a hundred times as long as its verdict.
+pub const RECENT: u64 = 256;
+
+/// Most experiments that are read at once.
+///
+/// Source: our choice, because they take some tens of milliseconds, within which a reader of the terminal answers.
+const MOST_AT_ONCE: u64 = 2000;
+
+/// A campaign that is looked at again and again.
+///
+/// Between two looks the database is closed, so that a campaign that ends meanwhile tidies its write-ahead log away.
+#[derive(Debug)]
+pub struct Follower {
+    path: PathBuf,
+    id: CampaignId,
+    bounds: Bounds,
+    seen: Seen,
+}
+
+/// The last rows that were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Seen {
+    experiment: u64,
+    finding: u64,
+}
+
+/// What is new of a campaign.
+#[derive(Debug, PartialEq)]
+pub struct News {
+    /// How far it is now.
+    pub state: CampaignState,
+    /// Experiments that it may make, which a resumption may change.
+    pub budget: Option<u64>,
+    /// Workloads skipped after the last experiment.
+    pub skipped_at_end: u64,
+    /// Experiments stored, read or not.
+    pub stored: u64,
+    /// Experiments after those read before, in order; not all, where there are many.
+    pub experiments: Vec<Brief>,
+    /// Findings after those read before.
+    pub findings: Vec<FindingRecord>,
+    /// Whether nothing was left to be read.
+    pub is_all: bool,
+}
+
+/// An experiment in brief.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Brief {
+    /// Its number in the campaign, from 1.
+    pub number: u64,
+    /// What the search wanted to know.
+    pub purpose: String,
+    /// Workloads skipped since the experiment before.
+    pub skipped_before: u64,
+    /// How it ended.
+    pub ended: Ended,
+    /// When it ran.
+    pub clock: Option<ExperimentClock>,
+    /// The signals that the search looks at; nothing where it was not among the latest [`RECENT`] when it was read.
+    pub signals: BTreeMap<String, f64>,
+}
+
+impl Follower {
+    /// Follows a stored campaign from its beginning; nothing is read yet.
+    pub fn new(path: &Path, campaign: &Campaign) -> Self {
+        Self { path: path.to_owned(), id: campaign.id, bounds: campaign.plan.bounds, seen: Seen::default() }
+    }
+
+    /// Reads what is new.
+    ///
+    /// # Errors
+    /// The database cannot be read, the campaign is gone, or a record does not make sense; the next read begins where
+    /// this one did.
+    pub fn read(&mut self) -> Result<News, StoreError> {
+        let mut store = Store::open_to_read(&self.path)?;
+        let news = store.news(self.id, &self.bounds, self.seen)?;
+        if let Some(last) = news.experiments.last() {
+            self.seen.experiment = last.number;
+        }
+        if let Some(last) = news.findings.last() {
+            self.seen.finding = last.number;
+        }
+        Ok(news)
+    }
+}
+
+impl Store {
+    fn news(&mut self, id: CampaignId, bounds: &Bounds, seen: Seen) -> Result<News, StoreError> {
+        // The state first: whatever was stored before a campaign ended is then read too.
+        let campaign = self.sql("reading the campaign", async |connection| {
+            sqlx::query(
+                "SELECT state, budget, skipped_at_end, \
+                 (SELECT coalesce(max(number), 0) FROM experiment WHERE campaign = id) AS stored \
+                 FROM campaign WHERE id = ?",
+            )
+            .bind(id.0)
+            .fetch_optional(connection)
+            .await
+        })?;
+        let campaign = campaign.ok_or_else(|| StoreError::NoCampaign { path: self.path.clone(), id })?;
+        let stored = self.count(&campaign, "stored")?;
+        let state = self.state(&campaign, id)?;
+        let findings = self.sql("reading the findings", async |connection| {
+            sqlx::query(
+                "SELECT number, symptom, found_at, experiments_for_mfs, confidence, mfs, workload, evidence \
+                 FROM finding WHERE campaign = ? AND number > ? ORDER BY number",
+            )
+            .bind(id.0)
+            .bind(seen.finding.cast_signed())
+            .fetch_all(connection)
+            .await
+        })?;
+        let experiments = self.sql("reading the experiments", async |connection| {
+            sqlx::query(
+                "SELECT number, purpose, skipped_before, assessment, unsupported, \
+                 CASE WHEN number > ?3 THEN measurement END AS measurement, started_unix_ms, duration_seconds \
+                 FROM experiment LEFT JOIN experiment_clock USING (campaign, number) \
+                 WHERE campaign = ?1 AND number > ?2 ORDER BY number LIMIT ?4",
+            )
+            .bind(id.0)
+            .bind(seen.experiment.cast_signed())
+            .bind(stored.saturating_sub(RECENT).cast_signed())
+            .bind(MOST_AT_ONCE.cast_signed())
+            .fetch_all(connection)
+            .await
+        })?;
+        let budget: Option<i64> = self.get(&campaign, "budget")?;
+        Ok(News {
+            state,
+            budget: budget.map(i64::cast_unsigned),
+            skipped_at_end: self.count(&campaign, "skipped_at_end")?,
+            stored,
+            is_all: (experiments.len() as u64) < MOST_AT_ONCE,
+            experiments: experiments.iter().map(|row| self.read_brief(row, bounds)).collect::<Result<_, _>>()?,
+            findings: findings.iter().map(|row| self.read_finding(row)).collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn read_brief(&self, row: &SqliteRow, bounds: &Bounds) -> Result<Brief, StoreError> {
+        let unsupported: Option<String> = self.get(row, "unsupported")?;
+        let measurement: Option<String> = self.get(row, "measurement")?;
+        let mut signals = BTreeMap::new();
+        let ended = if unsupported.is_some() {
+            Ended::Unsupported
+        } else {
+            let assessment: Assessment = self.json(row, "assessment")?;
+            let verdict = assessment.verdict;
+            if measurement.is_some() {
+                signals = Observation::new(&self.json(row, "measurement")?, assessment, bounds).signals;
+            }
+            Ended::Judged(verdict)
+        };
+        let started: Option<i64> = self.get(row, "started_unix_ms")?;
+        let duration: Option<f64> = self.get(row, "duration_seconds")?;
+        let clock = started
+            .zip(duration)
+            .map(|(started_unix_ms, duration_seconds)| ExperimentClock { started_unix_ms, duration_seconds });
+        Ok(Brief {
+            number: self.count(row, "number")?,
+            purpose: self.get(row, "purpose")?,
+            skipped_before: self.count(row, "skipped_before")?,
+            ended,
+            clock,
+            signals,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

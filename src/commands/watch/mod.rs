@@ -1,0 +1,66 @@
+//! `kelpie watch`: a campaign as it goes, on a terminal or said once. It reads the store and nothing else.
+
+mod course;
+mod details;
+mod draw;
+mod terminal;
+mod text;
+mod view;
+mod words;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use kelpie_reports::{Follower, Store, unix_ms};
+
+use crate::cli::{Common, WatchArgs};
+use crate::commands::campaign;
+use crate::exit;
+use crate::output::print;
+
+use course::Course;
+use words::clean;
+
+/// Shows a campaign until the user has seen enough, or says once how it stands.
+pub fn run(args: &WatchArgs, common: Common) -> anyhow::Result<ExitCode> {
+    // What an error quotes may come from the database as well.
+    watch(args, common).map_err(|error| anyhow!(clean(&format!("{error:#}"))))
+}
+
+fn watch(args: &WatchArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let path = args.database.path()?;
+    let mut store = Store::open_to_read(&path)?;
+    let id = campaign::chosen(&mut store, args.id)?;
+    let campaign = store.campaign(id)?;
+    drop(store);
+    let mut follower = Follower::new(&path, &campaign);
+    let mut course = Course::new(campaign);
+    if !common.json && is_terminal() {
+        terminal::watch(&mut follower, &mut course, is_coloured())?;
+        return Ok(exit::HEALTHY);
+    }
+    while !course.is_read() {
+        course.take(follower.read()?);
+    }
+    if common.json {
+        print(&text::json(&course, unix_ms())?)?;
+    } else {
+        print(&text::text(&course, unix_ms()))?;
+    }
+    Ok(exit::HEALTHY)
+}
+
+/// Whether there is a terminal to draw on and keys to read from.
+fn is_terminal() -> bool {
+    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    std::io::stdout().is_terminal() && std::io::stdin().is_terminal() && !is_dumb
+}
+
+/// Whether colours are welcome. Source: <https://no-color.org>.
+fn is_coloured() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,88 @@
+//! The loop of `kelpie watch`: read the store, draw, wait for keys; and the terminal as it was, whatever happens.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use kelpie_reports::{Follower, StoreError, unix_ms};
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+
+use super::course::Course;
+use super::draw::{Theme, draw};
+use super::view::{Asked, View};
+
+/// How long a picture stays. Source: our choice, because it is often enough to see a campaign move.
+const REFRESH: Duration = Duration::from_millis(500);
+
+/// How long a signal of the system may wait to be seen. Source: our choice.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// Gives the terminal back when it goes out of scope; ratatui's panic hook does the same before a panic is told.
+struct Restored;
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        // Where the terminal is gone there is nothing to restore, and nobody to tell.
+        let _ = ratatui::try_restore();
+    }
+}
+
+/// Follows a campaign until the user leaves.
+pub fn watch(follower: &mut Follower, course: &mut Course, is_coloured: bool) -> anyhow::Result<()> {
+    let is_over = over_on_signals()?;
+    // Before the terminal changes hands, so that an error is told on the screen that the user knows.
+    course.take(follower.read()?);
+    let _restored = Restored;
+    let mut terminal = ratatui::try_init().context("the terminal cannot be drawn on; add --json, or use a pipe")?;
+    let theme = Theme::new(is_coloured);
+    let mut view = View::default();
+    loop {
+        show(&mut terminal, course, &mut view, theme)?;
+        let wait = if course.is_read() { REFRESH } else { Duration::ZERO };
+        let next = Instant::now() + wait;
+        loop {
+            let left = next.saturating_duration_since(Instant::now());
+            if is_over.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            if event::poll(left.min(SLICE)).context("the terminal")? {
+                match event::read().context("the terminal")? {
+                    Event::Key(key) if key.kind != KeyEventKind::Release => {
+                        if view.press(key, course.findings.len()) == Asked::Quit {
+                            return Ok(());
+                        }
+                        show(&mut terminal, course, &mut view, theme)?;
+                    }
+                    Event::Resize(..) => show(&mut terminal, course, &mut view, theme)?,
+                    _ => {}
+                }
+            } else if left.is_zero() {
+                break;
+            }
+        }
+        view.note = match follower.read() {
+            Ok(news) => {
+                course.take(news);
+                None
+            }
+            // It will be free again; what is shown stays true until then.
+            Err(error @ StoreError::Busy { .. }) => Some(error.to_string()),
+            Err(error) => return Err(error.into()),
+        };
+    }
+}
+
+fn show(terminal: &mut DefaultTerminal, course: &Course, view: &mut View, theme: Theme) -> anyhow::Result<()> {
+    terminal.draw(|frame| draw(frame, course, view, theme, unix_ms())).context("the terminal")?;
+    Ok(())
+}
+
+/// A flag that termination and a lost terminal raise; on a terminal that is drawn on, Ctrl-C is a key.
+fn over_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let raised = Arc::clone(&is_over);
+    ctrlc::set_handler(move || raised.store(true, Ordering::Relaxed)).context("signal handler")?;
+    Ok(is_over)
+}

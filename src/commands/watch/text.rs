@@ -1,0 +1,148 @@
+//! A campaign said once, for scripts: plain text or one JSON document.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use kelpie_monitor::Verdict;
+use kelpie_reports::CampaignState;
+use kelpie_reports::digest::Ended;
+use serde_json::{Map, Value, json};
+
+use super::course::{Course, PURPOSES};
+use super::words::{clean, clean_json, duration, signal_name, signal_value};
+use crate::campaign::{FindingLine, name_of};
+use crate::commands::findings::FindingDocument;
+use crate::output::plural;
+
+/// The ways to end, with their words.
+pub const ENDS: [(Ended, &str); 4] = [
+    (Ended::Judged(Verdict::Healthy), "healthy"),
+    (Ended::Judged(Verdict::Anomalous), "anomalous"),
+    (Ended::Judged(Verdict::Inconclusive), "inconclusive"),
+    (Ended::Unsupported, "unsupported"),
+];
+
+/// Who searches what, and how.
+pub fn title(course: &Course) -> String {
+    let plan = &course.campaign.plan;
+    clean(&format!(
+        "{} over {}, {} by {} signals, seed {}",
+        plan.subsystem, plan.space, plan.algorithm, plan.signal, plan.seed
+    ))
+}
+
+/// How fast it goes, and how long it will.
+pub fn pace(course: &Course, now_unix_ms: i64) -> String {
+    let mut text = match course.per_minute(now_unix_ms) {
+        Some(rate) if rate < 10.0 => format!("{rate:.1} experiments per minute"),
+        Some(rate) => format!("{rate:.0} experiments per minute"),
+        None => "rate unknown".to_owned(),
+    };
+    if let Some(left) = course.seconds_left(now_unix_ms) {
+        let _ = write!(text, ", {} left", duration(left));
+    }
+    text
+}
+
+/// How many experiments ended how.
+pub fn ends(course: &Course) -> String {
+    let words: Vec<String> = ENDS.iter().map(|(ended, word)| format!("{} {word}", course.count(*ended))).collect();
+    words.join(", ")
+}
+
+/// What the campaign does, or did last, and how many experiments each purpose had.
+pub fn phase(course: &Course) -> String {
+    let words = course.phase().map(|index| PURPOSES[index].1);
+    let now = match (words, course.campaign.state) {
+        (None, _) => "nothing measured yet".to_owned(),
+        (Some(words), CampaignState::Running) => words.to_owned(),
+        (Some(words), CampaignState::Stopped | CampaignState::Finished) => format!("at last {words}"),
+    };
+    let counts = PURPOSES.iter().zip(course.purposes).filter(|(_, count)| *count > 0);
+    let counts: Vec<String> = counts.map(|((name, _), count)| format!("{count} {name}")).collect();
+    if counts.is_empty() { now } else { format!("{now} ({})", counts.join(", ")) }
+}
+
+/// The campaign as lines of text.
+pub fn text(course: &Course, now_unix_ms: i64) -> String {
+    let campaign = &course.campaign;
+    let of = campaign.plan.budget.map_or_else(String::new, |budget| format!(" of {budget}"));
+    let mut text = format!(
+        "campaign {} ({}): {}\n  {}{of} experiments, {} skipped, {}\n  {}\n  {}\n  {}\n",
+        campaign.id,
+        campaign.state,
+        title(course),
+        campaign.experiments,
+        campaign.skipped,
+        plural(campaign.findings, "finding"),
+        pace(course, now_unix_ms),
+        ends(course),
+        phase(course),
+    );
+    let (signals, _) = course.signals();
+    let latest = signals.iter().filter_map(|signal| Some((signal, signal.latest()?)));
+    let latest: Vec<String> = latest
+        .map(|(signal, value)| format!("{} {}", signal_name(&signal.name), signal_value(&signal.name, value)))
+        .collect();
+    if !latest.is_empty() {
+        let _ = writeln!(text, "  last signals: {}", latest.join(", "));
+    }
+    for finding in &course.findings {
+        let _ = writeln!(text, "{}", clean(&FindingLine(campaign.id, finding).to_string()));
+    }
+    text
+}
+
+/// The campaign as one JSON document.
+pub fn json(course: &Course, now_unix_ms: i64) -> anyhow::Result<String> {
+    let campaign = &course.campaign;
+    let plan = &campaign.plan;
+    let verdicts: Map<String, Value> =
+        ENDS.iter().map(|(ended, word)| ((*word).to_owned(), course.count(*ended).into())).collect();
+    let purposes: Map<String, Value> =
+        PURPOSES.iter().zip(course.purposes).map(|((name, _), count)| ((*name).to_owned(), count.into())).collect();
+    let (signals, _) = course.signals();
+    let signals: BTreeMap<&str, f64> =
+        signals.iter().filter_map(|signal| Some((signal.name.as_str(), signal.latest()?))).collect();
+    let findings: Vec<FindingDocument> = course.findings.iter().map(FindingDocument::from).collect();
+    let document = json!({
+        "campaign": campaign.id, "state": name_of(&campaign.state), "subsystem": plan.subsystem, "space": plan.space,
+        "algorithm": plan.algorithm, "signal": plan.signal, "seed": plan.seed, "budget": plan.budget,
+        "experiments": campaign.experiments, "skipped": campaign.skipped, "verdicts": verdicts,
+        "phase": course.phase().map(|index| PURPOSES[index].0), "purposes": purposes,
+        "experiments_per_minute": course.per_minute(now_unix_ms), "seconds_left": course.seconds_left(now_unix_ms),
+        "signals": signals, "findings": findings,
+    });
+    Ok(clean_json(&serde_json::to_string_pretty(&document)?) + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::watch::testing::{NOW, empty, hostile, running};
+
+    #[test]
+    fn a_campaign_is_said_in_a_few_lines() {
+        insta::assert_snapshot!(text(&running(), NOW));
+        insta::assert_snapshot!("nothing_yet", text(&empty(), NOW));
+    }
+
+    #[test]
+    fn the_document_is_whole() {
+        let document: Value = serde_json::from_str(&json(&running(), NOW).unwrap()).unwrap();
+        insta::assert_yaml_snapshot!(document);
+    }
+
+    #[test]
+    fn nothing_of_the_database_steers_a_terminal() {
+        let course = hostile();
+        let steers = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        let text = text(&course, NOW);
+        assert!(!text.contains(steers), "{text:?}");
+        assert_eq!(text.lines().count(), 7, "no line of its own for a line feed in a name: {text}");
+        let document = json(&course, NOW).unwrap();
+        assert!(!document.contains(steers), "{document:?}");
+        let read: Value = serde_json::from_str(&document).unwrap();
+        assert_eq!(read["subsystem"], course.campaign.plan.subsystem, "and is the same for a program");
+    }
+}

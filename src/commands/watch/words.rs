@@ -1,0 +1,170 @@
+//! Text that is safe on a terminal, and durations and signals for people. No layout.
+
+use std::fmt::Write as _;
+
+use kelpie_search::UTILISATION;
+use ratatui::text::Span;
+
+use crate::output::{percent, si};
+
+/// Longest text of the database that is shown in one place. Units: characters. Source: our choice, because names are
+/// shorter, and a screen holds less.
+const MOST_CHARACTERS: usize = 4000;
+
+/// Whether a character does something to a terminal but stand there.
+///
+/// Source: Unicode, `Bidi_Control`, and its line and paragraph separators, beside the control characters.
+fn steers(c: char) -> bool {
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || turns
+}
+
+/// Text of a database as text: what would steer a terminal, or turn the direction of writing, is spelled out.
+pub fn clean(text: &str) -> String {
+    let mut cleaned = String::with_capacity(text.len());
+    for c in text.chars().take(MOST_CHARACTERS) {
+        if steers(c) { cleaned.extend(c.escape_unicode()) } else { cleaned.push(c) }
+    }
+    if text.chars().nth(MOST_CHARACTERS).is_some() {
+        cleaned.push('…');
+    }
+    cleaned
+}
+
+/// A JSON document in which no character steers a terminal either; it reads back the same.
+pub fn clean_json(document: &str) -> String {
+    let mut cleaned = String::with_capacity(document.len());
+    for c in document.chars() {
+        // JSON escapes what is below 0x20 itself, and its line feeds between values are meant.
+        if c >= '\u{7f}' && steers(c) {
+            // Writing to a string cannot fail.
+            let _ = write!(cleaned, "\\u{:04x}", u32::from(c));
+        } else {
+            cleaned.push(c);
+        }
+    }
+    cleaned
+}
+
+/// Cuts a cleaned line into pieces that fit into `width` columns; the pieces after the first are indented as it is.
+pub fn wrapped(line: &str, width: usize) -> Vec<String> {
+    let indent: String = line.chars().take_while(|c| *c == ' ').take(width / 2).collect();
+    let mut pieces = Vec::new();
+    let mut piece = String::new();
+    let mut used = 0;
+    for c in line.chars() {
+        let columns = Span::raw(c.to_string()).width();
+        while used + columns > width && used > indent.len() {
+            // After a space, or where there is none, anywhere.
+            let cut = piece.rfind(' ').map_or(0, |space| space + 1);
+            let rest = if cut > indent.len() { piece.split_off(cut) } else { String::new() };
+            pieces.push(std::mem::replace(&mut piece, format!("{indent}{rest}")));
+            used = Span::raw(piece.as_str()).width();
+        }
+        piece.push(c);
+        used += columns;
+    }
+    pieces.push(piece);
+    pieces
+}
+
+/// A duration in its two largest units.
+pub fn duration(seconds: f64) -> String {
+    // Beyond a hundred years nobody counts on it.
+    let seconds = seconds.clamp(0.0, 3.2e9).round() as u64;
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{minutes} min {} s", seconds % 60),
+        3600..86_400 => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{days} d {} h", hours % 24),
+    }
+}
+
+/// The name of a signal without the family that only one has.
+pub fn signal_name(name: &str) -> String {
+    clean(if name == UTILISATION { "utilisation" } else { name })
+}
+
+/// The value of a signal with its unit.
+pub fn signal_value(name: &str, value: f64) -> String {
+    if name == UTILISATION || name.ends_with("_ratio") { percent(value) } else { format!("{}/s", si(value)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_steers_a_terminal_stays() {
+        for (text, expected) in [
+            ("sim:F", "sim:F"),
+            ("größer 雪 🦀", "größer 雪 🦀"),
+            ("\u{1b}[31mred\u{7}", "\\u{1b}[31mred\\u{7}"),
+            ("a\r\n\tb\u{0}", "a\\u{d}\\u{a}\\u{9}b\\u{0}"),
+            ("\u{9b}2J\u{7f}", "\\u{9b}2J\\u{7f}"),
+            ("\u{202e}txt.exe\u{2066}\u{200f}", "\\u{202e}txt.exe\\u{2066}\\u{200f}"),
+        ] {
+            assert_eq!(clean(text), expected);
+        }
+        let long = clean(&"x".repeat(1 << 20));
+        assert_eq!((long.chars().count(), long.ends_with("x…")), (MOST_CHARACTERS + 1, true));
+        assert!(!clean(&"x".repeat(MOST_CHARACTERS)).ends_with('…'));
+    }
+
+    #[test]
+    fn json_reads_back_the_same_without_what_steers_a_terminal() {
+        let hostile = "\u{1b}[2J\u{9b}2J\u{7f}\u{202e}\"\\雪";
+        let document = serde_json::to_string(hostile).unwrap();
+        let cleaned = clean_json(&document);
+        assert!(!cleaned.chars().any(char::is_control) && !cleaned.contains('\u{202e}'), "{cleaned}");
+        assert_eq!(serde_json::from_str::<String>(&cleaned).unwrap(), hostile);
+    }
+
+    #[test]
+    fn long_lines_are_cut_and_nothing_is_lost() {
+        for (line, width, expected) in [
+            ("", 5, vec![""]),
+            ("short", 5, vec!["short"]),
+            ("longer", 5, vec!["longe", "r"]),
+            ("one two three", 8, vec!["one two ", "three"]),
+            ("  - abcdef", 6, vec!["  - ", "  abcd", "  ef"]),
+            ("a 雪雪", 4, vec!["a ", "雪雪"]),
+            ("雪雪雪", 5, vec!["雪雪", "雪"]),
+            ("雪雪", 1, vec!["雪", "雪"]),
+            ("    ab", 2, vec!["  ", "  ab"]),
+        ] {
+            let pieces = wrapped(line, width);
+            let text: String = pieces.concat().chars().filter(|c| *c != ' ').collect();
+            assert_eq!(text, line.replace(' ', ""), "{line:?} at {width}: {pieces:?}");
+            if width > 2 {
+                assert_eq!(pieces, expected, "{line:?} at {width}");
+            }
+        }
+        assert_eq!(wrapped("any line at all", 0).concat().replace(' ', ""), "anylineatall");
+    }
+
+    #[test]
+    fn durations_and_signals_are_readable() {
+        for (seconds, expected) in [
+            (0.0, "0 s"),
+            (59.4, "59 s"),
+            (61.0, "1 min 1 s"),
+            (3_725.0, "1 h 2 min"),
+            (90_000.0, "1 d 1 h"),
+            (f64::INFINITY, "37037 d 0 h"),
+            (-5.0, "0 s"),
+        ] {
+            assert_eq!(duration(seconds), expected);
+        }
+        for (name, value, expected) in [
+            (UTILISATION, 0.612, "61.20 %"),
+            ("queue_full_ratio", 0.5, "50.00 %"),
+            ("cache_miss", 2_200_000.0, "2.2 M/s"),
+            ("cache_miss", 0.0, "0.0 /s"),
+        ] {
+            assert_eq!(signal_value(name, value), expected);
+        }
+        assert_eq!((signal_name(UTILISATION), signal_name("a\nb")), ("utilisation".to_owned(), "a\\u{a}b".to_owned()));
+    }
+}
