@@ -15,4 +15,5 @@ mod resume;
 mod search_on_f;
 mod stories;
 mod support;
+mod trace;
 mod watch;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 /// Lines after which a file is worth splitting.
 const LONG: usize = 500;
 
-/// The only crate that may hold unsafe code; in all others the workspace's lints forbid it.
+/// The only folder whose crates may hold unsafe code; in all others the workspace's lints forbid it.
 const UNSAFE_CRATE: &str = "engine/verbs";
 
 /// No member of the workspace, so without its lints; the fuzzer's macro exports a C function.

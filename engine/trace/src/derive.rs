@@ -146,6 +146,10 @@ fn notes(trace: &Trace) -> Vec<String> {
                 process.pid
             ));
         }
+        let rotating = process.qps.iter().filter(|qp| qp.keys_lost).count();
+        if rotating > 0 {
+            notes.push(format!("process {}: {rotating} QPs use more MRs than are counted", process.pid));
+        }
         let others: u64 = process
             .qps
             .iter()

@@ -4,6 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 
 use crate::record::{self, KEYS, MAGIC, MRS, QPS, RECENT, SHAPES, Table, head, mr, qp, shape};
 
+/// Places of a hash table that are looked at: a full one must not be walked on the data path.
+const STEPS: usize = 16;
+
 /// What a row of the table of QPs stands for: `enum ibv_qp_type`, or a shared receive queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -238,7 +241,7 @@ impl<'a> Recorder<'a> {
     /// Adds a key to a set of a QP.
     fn key(&self, row: Row, set: usize, key: u32) {
         let (wanted, start) = (u64::from(key) + 1, mix(0, key.into()) as usize);
-        for turn in 0..KEYS {
+        for turn in 0..STEPS {
             let word = set + (start + turn) % KEYS;
             match self.get(row, word) {
                 held if held == wanted => return,
@@ -270,8 +273,7 @@ impl<'a> Recorder<'a> {
 
     /// The row of a hash table that holds `wanted`, which is not zero, or takes it in now.
     fn place(&self, table: &Table, word: usize, wanted: u64, hash: u64) -> Option<usize> {
-        // Rows beyond this many steps are as good as taken: a full table must not be walked on the data path.
-        for turn in 0..16 {
+        for turn in 0..STEPS {
             let at = (hash as usize).wrapping_add(turn) % table.rows;
             let place = &self.words[table.at(at, word)];
             let mut held = place.load(Relaxed);

@@ -216,6 +216,21 @@ fn mrs_that_take_turns_are_counted_at_both_ends() {
 }
 
 #[test]
+fn more_mrs_than_are_counted_are_noted() {
+    let traced = Traced::new();
+    let recorder = traced.recorder();
+    let row = qp(recorder, RC, [1, 2]);
+    for key in 0..1000 {
+        recorder.mr(key, key, 4096, MrDevice::Dram(0));
+        post(recorder, row, 1, Op::Write, &[&[512]], (key, Some(9)));
+    }
+    let derived = derive(&traced.trace(), None).expect("a workload");
+    let mrs = derived.workload.flows[0].memory.from.mrs;
+    assert!((100..=128).contains(&mrs), "{mrs}");
+    assert!(derived.notes.iter().any(|note| note.contains("more MRs than are counted")), "{:?}", derived.notes);
+}
+
+#[test]
 fn what_a_workload_cannot_say_is_noted() {
     let traced = Traced::new();
     let recorder = traced.recorder();

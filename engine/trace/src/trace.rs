@@ -126,6 +126,9 @@ pub struct Qp {
     pub recv_keys: Vec<u32>,
     /// Keys of the peer's MRs.
     pub rkeys: Vec<u32>,
+    /// Whether it used more keys than found place.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keys_lost: bool,
 }
 
 /// Messages of one operation.
@@ -257,6 +260,7 @@ impl Words {
             lkeys: self.keys(row, qp::LKEYS),
             recv_keys: self.keys(queue, qp::RECV_KEYS),
             rkeys: self.keys(row, qp::RKEYS),
+            keys_lost: get(qp::KEYS_LOST) > 0 || received(qp::KEYS_LOST) > 0,
         })
     }
 
