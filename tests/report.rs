@@ -105,6 +105,8 @@ fn a_report_is_whole_and_needs_no_network() {
 #[test]
 fn a_workload_of_a_report_can_be_measured_and_its_finding_shows() {
     let reported = Reported::new();
+    let ran = reported.bench.run(&["recipe", "replay", "site/finding-1.tar.gz"]);
+    assert_eq!(ran.status, Some(1), "{ran:?}");
     let ran = reported.bench.run(&["measure", "site/finding-1.yaml", "--subsystem", "sim:F"]);
     assert_eq!(ran.status, Some(1), "{ran:?}");
 }

@@ -5,16 +5,24 @@ use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Says whether [`write`] may put a directory here: nothing is there, or an empty directory.
+use tempfile::TempDir;
+
+/// Says whether [`write`] may put a directory here: nothing is there, or an empty directory, and what it is in can be written.
 ///
 /// # Errors
-/// [`ErrorKind::AlreadyExists`] if something is.
+/// [`ErrorKind::AlreadyExists`] if something is there.
 pub fn check(path: &Path) -> io::Result<()> {
     let is_empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
     if fs::symlink_metadata(path).is_ok() && !is_empty() {
         return Err(taken());
     }
-    Ok(())
+    beside(path).map(drop)
+}
+
+/// A temporary directory where `path` is to be.
+fn beside(path: &Path) -> io::Result<TempDir> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    tempfile::Builder::new().prefix(".kelpie-").tempdir_in(parent)
 }
 
 /// Writes a directory with these files.
@@ -23,8 +31,7 @@ pub fn check(path: &Path) -> io::Result<()> {
 /// As [`check`], or where something cannot be written; then nothing is left behind.
 pub fn write(path: &Path, files: &[(&str, String)]) -> io::Result<()> {
     check(path)?;
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let new = tempfile::Builder::new().prefix(".kelpie-").tempdir_in(parent)?;
+    let new = beside(path)?;
     for (name, text) in files {
         let mut file = File::create_new(new.path().join(name))?;
         file.write_all(text.as_bytes()).and_then(|()| file.sync_all())?;

@@ -8,6 +8,7 @@ mod plot;
 mod publish;
 mod timeline;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use kelpie_spaces::workload_to_yaml;
@@ -57,11 +58,12 @@ pub enum SiteError {
     },
 }
 
-/// Makes every file of a campaign's site. Equal campaigns give equal bytes.
+/// Makes every file of a campaign's site, with the recipes of its findings by their number, as far as there are any. Equal
+/// campaigns give equal bytes.
 ///
 /// # Errors
 /// A plot or `junit.xml` cannot be made.
-pub fn render(digest: &Digest) -> Result<Vec<File>, SiteError> {
+pub fn render(digest: &Digest, mut recipes: BTreeMap<u64, Vec<u8>>) -> Result<Vec<File>, SiteError> {
     let coverage = digest.coverage();
     let timeline = timeline::timeline(digest);
     let mut files = vec![
@@ -72,9 +74,11 @@ pub fn render(digest: &Digest) -> Result<Vec<File>, SiteError> {
     let mut plots = timeline;
     for record in &digest.findings {
         let number = record.number;
-        let shown = finding::Shown::new(digest, record);
+        let recipe = recipes.remove(&number);
+        let shown = finding::Shown::new(digest, record, recipe.is_some());
         files.push(file(&format!("finding-{number}.html"), shown.page()?));
         files.push(file(&format!("finding-{number}.yaml"), workload_to_yaml(&record.workload)));
+        files.extend(recipe.map(|bytes| File { name: format!("finding-{number}.tar.gz"), bytes }));
         plots.extend(shown.into_plots());
     }
     for plot in plots {

@@ -128,13 +128,22 @@ fn text([a, b]: [&Measured; 2], all: &[Compared]) -> String {
         let Some(finding) = own.findings.iter().find(|finding| finding.number == compared.finding) else { continue };
         let counterpart = compared.counterpart.map(|number| format!(" ({})", name(other, number))).unwrap_or_default();
         table.row(vec![
-            compared.fate.to_string(),
+            fate(compared),
             format!("{}{counterpart}", name(own, finding.number)),
             name_of(&finding.symptom),
             conditions(finding, compared),
         ]);
     }
     text + &table.render("")
+}
+
+/// What became of it; where that is not known, why.
+fn fate(compared: &Compared) -> String {
+    match (compared.fate, compared.repeated) {
+        (Fate::Doubtful, Repeated::Unknown) => format!("{}, inconclusive there", compared.fate),
+        (Fate::Doubtful, _) => format!("{}, not measured there", compared.fate),
+        _ => compared.fate.to_string(),
+    }
 }
 
 /// The conditions; of a changed finding those that differ.

@@ -6,7 +6,7 @@ use kelpie_reports::{Digest, Store, site};
 use serde_json::json;
 
 use crate::cli::{Common, ReportArgs};
-use crate::commands::campaign;
+use crate::commands::{campaign, recipe};
 use crate::exit;
 use crate::output::{plural, print, print_json};
 
@@ -17,7 +17,8 @@ pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut store = Store::open_to_read(&args.database.path()?)?;
     let id = campaign::chosen(&mut store, args.id)?;
     let digest = Digest::read(&mut store, id)?;
-    let files = site::render(&digest)?;
+    let recipes = recipe::archives(&mut store, &digest.campaign)?;
+    let files = site::render(&digest, recipes)?;
     site::publish(&files, &args.out, args.force)?;
     let index = args.out.join("index.html");
     if common.json {

@@ -71,7 +71,7 @@ pub fn run(args: &TraceArgs, common: Common) -> anyhow::Result<ExitCode> {
                 print(&format!("{}\n", args.out.join(RECORD).display()))?;
             }
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(error).with_context(|| args.out.join(RECORD).display().to_string()),
     }
     Ok(exit::HEALTHY)
 }
@@ -83,6 +83,9 @@ fn read(folder: &Path) -> anyhow::Result<Trace> {
         serde_json::from_slice(&super::read_file_up_to(&path, MAX_TRACE).with_context(name)?).with_context(name)?;
     if trace.kelpie != Trace::FORMAT {
         bail!("{}: format `{}`; this program reads `{}`", path.display(), trace.kelpie.escape_debug(), Trace::FORMAT);
+    }
+    if !trace.is_bounded() {
+        bail!("{}: lists longer than any that `kelpie trace` writes", path.display());
     }
     Ok(trace)
 }

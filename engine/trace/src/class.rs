@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use kelpie_spaces::{Batch, Bytes, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, QpType, Request};
 
-use crate::ends::{End, Ends};
+use crate::ends::{End, Ends, most_at_once};
 use crate::pattern;
-use crate::trace::{Mr, Qp};
+use crate::trace::{Mr, OpCount, Process, Qp};
 
 /// What QPs of one flow have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +39,7 @@ pub fn classes<'e, 't>(own: &'e Ends<'t>, from: Host, peers: Option<&'e Ends<'t>
     let mut classes: BTreeMap<Key, Class<'e, 't>> = BTreeMap::new();
     for (end, qp) in own.iter().flat_map(|end| end.process.qps.iter().map(move |qp| (end, qp))) {
         let (Some(qp_type), Ok(mtu)) = (qp.qp_type, Mtu::try_from(qp.mtu)) else { continue };
-        let requests: Vec<Request> = end.process.recent(qp).filter_map(pattern::with_payload).collect();
+        let requests = requests(end.process, qp);
         if requests.is_empty() {
             continue;
         }
@@ -58,19 +58,33 @@ pub fn classes<'e, 't>(own: &'e Ends<'t>, from: Host, peers: Option<&'e Ends<'t>
     classes
 }
 
+/// The latest requests of a QP; where none of their shapes found place, one of the shortest and one of the longest messages.
+fn requests(process: &Process, qp: &Qp) -> Vec<Request> {
+    let recent: Vec<Request> = process.recent(qp).filter_map(pattern::with_payload).collect();
+    if !recent.is_empty() || qp.recent.len() as u64 == qp.requests {
+        return recent;
+    }
+    let bounds = |count: &OpCount| {
+        let op = count.op?;
+        Some([count.min, count.max].map(|size| Request { op, sge: vec![size] }))
+    };
+    qp.ops.iter().filter_map(bounds).flatten().filter_map(|request| pattern::with_payload(&request)).collect()
+}
+
 impl<'e, 't> Class<'e, 't> {
     /// The flow of these QPs.
     pub fn flow(&self, key: &Key) -> Flow {
         let pattern = key.pattern.clone().unwrap_or_else(|| {
-            let requests: Vec<Request> = self.recent().filter_map(pattern::with_payload).collect();
+            let requests: Vec<Request> =
+                self.members.iter().flat_map(|member| requests(member.end.process, member.qp)).collect();
             pattern::frequent(requests.iter())
         });
         let longest = pattern.iter().map(Request::message).max().unwrap_or(Bytes(1));
         let receives = pattern.iter().any(|request| request.op.consumes_receive());
         let recv_sge = if receives { self.receive_elements(key.qp_type, longest) } else { Vec::new() };
         let mean = |sum: u64, calls: u64, depth: u32| (sum / calls.max(1)).clamp(1, depth.into()) as u32;
-        let total = |of: fn(&Qp) -> u64| self.qps().map(of).sum::<u64>();
-        let of_receivers = |of: fn(&Qp) -> u64| self.receivers().map(of).sum::<u64>();
+        let total = |of: fn(&Qp) -> u64| self.qps().map(of).fold(0, u64::saturating_add);
+        let of_receivers = |of: fn(&Qp) -> u64| self.receivers().map(of).fold(0, u64::saturating_add);
         let lands_in_receives = pattern.iter().all(|request| request.op.is_send());
         let floor = Bytes(longest.0.max(recv_sge.iter().map(|size| size.0).max().unwrap_or(1)));
         Flow {
@@ -134,25 +148,11 @@ impl<'e, 't> Class<'e, 't> {
 
     /// Most QPs that lived at the same time, process by process.
     fn most_at_once(&self) -> u64 {
-        let mut of_process: BTreeMap<u64, Vec<(u64, bool)>> = BTreeMap::new();
+        let mut of_process: BTreeMap<u64, Vec<[u64; 2]>> = BTreeMap::new();
         for member in &self.members {
-            let [created, destroyed] = member.qp.lifetime;
-            let events = of_process.entry(member.end.process.pid).or_default();
-            events.push((created, true));
-            if destroyed > 0 {
-                events.push((destroyed, false));
-            }
+            of_process.entry(member.end.process.pid).or_default().push(member.qp.lifetime);
         }
-        let most = |mut events: Vec<(u64, bool)>| {
-            events.sort_unstable();
-            let (mut now, mut most) = (0u64, 0u64);
-            for (_, begins) in events {
-                now = if begins { now + 1 } else { now.saturating_sub(1) };
-                most = most.max(now);
-            }
-            most
-        };
-        of_process.into_values().map(most).sum()
+        of_process.into_values().map(most_at_once).sum()
     }
 
     /// The receive vector, where it is more than one element: that is what a workload has anyway.
@@ -165,7 +165,7 @@ impl<'e, 't> Class<'e, 't> {
             (element.0, header) = (element.0 - taken, header - taken);
         }
         elements.retain(|element| element.0 > 0);
-        let held: u64 = elements.iter().map(|element| element.0).sum();
+        let held = elements.iter().map(|element| element.0).fold(0, u64::saturating_add);
         if elements.len() > 1 && held >= longest.0 { elements } else { Vec::new() }
     }
 

@@ -46,6 +46,9 @@ pub enum Unsaid {
     /// The other end does the work.
     #[error("it posted no message{0}: trace the program at the other end, and give this one as its --peer")]
     OnlyAnswered(&'static str),
+    /// It posted, but nothing that a workload can say.
+    #[error("it posted requests, but none that a workload can say: {0}")]
+    Inexpressible(String),
     /// What was derived is no workload.
     #[error("what was recorded makes no workload")]
     Workload(#[from] Violation),
@@ -67,6 +70,11 @@ pub fn derive(own: &Trace, peer: Option<&Trace>) -> Result<Derived, Unsaid> {
         class::classes(&own_ends, Host::A, peer_ends.as_ref()).into_iter().collect();
     let mut notes = notes(own);
     if classes.is_empty() {
+        let posted = |qp: &Qp| qp.requests > 0 || !qp.ops.is_empty();
+        if own.processes.iter().flat_map(|process| &process.qps).any(posted) {
+            notes.push("requests without payload are nothing that a workload can say".to_owned());
+            return Err(Unsaid::Inexpressible(notes.join("; ")));
+        }
         let received = own.processes.iter().flat_map(|process| &process.qps).any(|qp| qp.receives > 0);
         return Err(Unsaid::OnlyAnswered(if received { ", only receives" } else { "" }));
     }
@@ -150,13 +158,13 @@ fn notes(trace: &Trace) -> Vec<String> {
         if rotating > 0 {
             notes.push(format!("process {}: {rotating} QPs use more MRs than are counted", process.pid));
         }
-        let others: u64 = process
+        let others = process
             .qps
             .iter()
             .flat_map(|qp| &qp.ops)
             .filter(|count| count.op.is_none())
             .map(|count| count.messages)
-            .sum();
+            .fold(0, u64::saturating_add);
         if others > 0 {
             notes.push(format!(
                 "process {}: {others} requests move no message (memory windows, invalidations) and are left out",
@@ -170,8 +178,8 @@ fn notes(trace: &Trace) -> Vec<String> {
 fn seen(class: &Class<'_, '_>) -> Seen {
     let counts = || class.qps().flat_map(|qp| &qp.ops).filter(|count| count.op.is_some());
     Seen {
-        messages: counts().map(|count| count.messages).sum(),
-        bytes: counts().map(|count| count.bytes.0).sum(),
+        messages: counts().map(|count| count.messages).fold(0, u64::saturating_add),
+        bytes: counts().map(|count| count.bytes.0).fold(0, u64::saturating_add),
         active_ns: class.qps().map(|qp| qp.active_ns).max().unwrap_or(0),
         is_guessed: false,
     }

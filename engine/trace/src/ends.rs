@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use kelpie_spaces::constraints::MAX_PINNED;
 use kelpie_spaces::{Bytes, QpType};
 
 use crate::trace::{Mr, Process, Qp, Trace};
 
-/// A process with the number of QPs that use each key.
+/// A process with the number of QPs that use each key at the same time.
 #[derive(Debug)]
 pub struct End<'t> {
     /// The process.
@@ -61,11 +62,13 @@ impl<'t> Ends<'t> {
 impl<'t> End<'t> {
     fn of(process: &'t Process) -> Self {
         let users = |keys: fn(&Qp) -> &Vec<u32>| {
-            let mut users = BTreeMap::new();
-            for key in process.qps.iter().flat_map(keys) {
-                *users.entry(*key).or_default() += 1;
+            let mut lifetimes: BTreeMap<u32, Vec<[u64; 2]>> = BTreeMap::new();
+            for qp in &process.qps {
+                for key in keys(qp) {
+                    lifetimes.entry(*key).or_default().push(qp.lifetime);
+                }
             }
-            users
+            lifetimes.into_iter().map(|(key, lifetimes)| (key, most_at_once(lifetimes))).collect()
         };
         Self {
             process,
@@ -87,13 +90,37 @@ impl<'t> End<'t> {
 
     /// This process's MRs that a QP of `requester` names.
     pub fn named_by(&self, requester: &End<'_>, qp: &Qp) -> Vec<Mr> {
-        let named = self.process.mrs.values().filter(|mr| qp.rkeys.binary_search(&mr.rkey).is_ok());
+        let named = self.process.mrs.values().filter(|mr| qp.rkeys.contains(&mr.rkey)).filter(is_bounded);
         named.map(|mr| share(mr, requester.named.get(&mr.rkey))).collect()
     }
 
     fn shares(&self, keys: &[u32], users: &BTreeMap<u32, u64>) -> Vec<Mr> {
-        keys.iter().filter_map(|key| Some(share(self.process.mrs.get(key)?, users.get(key)))).collect()
+        let registered = keys.iter().filter_map(|key| Some((key, self.process.mrs.get(key).filter(is_bounded)?)));
+        registered.map(|(key, mr)| share(mr, users.get(key))).collect()
     }
+}
+
+/// Whether it is memory rather than the whole address space, as on-demand paging may register.
+fn is_bounded(mr: &&Mr) -> bool {
+    mr.length <= MAX_PINNED
+}
+
+/// Most of these that lived at the same time; the end of a lifetime is 0 where there is none yet.
+pub fn most_at_once(lifetimes: impl IntoIterator<Item = [u64; 2]>) -> u64 {
+    let mut events = Vec::new();
+    for [created, destroyed] in lifetimes {
+        events.push((created, true));
+        if destroyed > 0 {
+            events.push((destroyed, false));
+        }
+    }
+    events.sort_unstable();
+    let (mut now, mut most) = (0u64, 0u64);
+    for (_, begins) in events {
+        now = if begins { now + 1 } else { now.saturating_sub(1) };
+        most = most.max(now);
+    }
+    most
 }
 
 fn share(mr: &Mr, users: Option<&u64>) -> Mr {

@@ -48,6 +48,7 @@ pub mod qp {
     pub const DESTROYED: usize = 3;
     /// Units: bytes; 0 before it is known.
     pub const MTU: usize = 4;
+    /// Connections to its own port, or datagrams.
     pub const LOOPBACK: usize = 5;
     pub const SEND_DEPTH: usize = 6;
     pub const RECV_DEPTH: usize = 7;

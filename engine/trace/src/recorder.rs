@@ -120,9 +120,9 @@ impl<'a> Recorder<'a> {
         self.put(row, qp::PEER, number.into());
     }
 
-    /// It talks to a QP of its own port.
+    /// It is connected to a QP of its own port, or sent a datagram to one.
     pub fn loopback(&self, row: Row) {
-        self.put(row, qp::LOOPBACK, 1);
+        self.put(row, qp::LOOPBACK, self.get(row, qp::LOOPBACK) + 1);
     }
 
     /// An MR; of a DRAM node, a GPU, or where it is not known.

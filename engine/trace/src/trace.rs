@@ -12,6 +12,11 @@ use serde::{Deserialize, Serialize};
 use crate::record::{self, MAGIC, MRS, QPS, SHAPES, head, mr, qp, shape};
 use crate::recorder::Kind;
 
+/// Source: `enum ibv_qp_type` in `infiniband/verbs.h`.
+const RC: u32 = 2;
+const UC: u32 = 3;
+const UD: u32 = 4;
+
 /// Everything that was recorded of a command, format `trace/1`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,6 +32,15 @@ pub struct Trace {
 impl Trace {
     /// The format tag of this version.
     pub const FORMAT: &'static str = "trace/1";
+
+    /// Whether its lists are as long as a record can make them: a file may come from anyone.
+    pub fn is_bounded(&self) -> bool {
+        let qps = || self.processes.iter().flat_map(|process| &process.qps);
+        let keys = |qp: &Qp| [&qp.lkeys, &qp.recv_keys, &qp.rkeys].iter().all(|keys| keys.len() <= record::KEYS);
+        let shapes = self.processes.iter().flat_map(|process| &process.shapes);
+        qps().all(|qp| qp.recent.len() <= record::RECENT && qp.recv_sge.len() <= record::ELEMENTS && keys(qp))
+            && shapes.into_iter().all(|shape| shape.sge.len() <= record::ELEMENTS)
+    }
 }
 
 /// What one process did.
@@ -92,7 +106,7 @@ pub struct Qp {
     pub lifetime: [u64; 2],
     /// Path MTU; of UD the port's. Units: bytes; 0 where the QP was never ready.
     pub mtu: u64,
-    /// Whether it talks to its own port.
+    /// Whether it talks to its own port, of datagrams with most.
     pub loopback: bool,
     /// As asked for; the receive queue may be a shared one.
     pub wq_depth: Depths,
@@ -233,17 +247,17 @@ impl Words {
         let received = |word| self.get(QPS.at(queue, word));
         Some(Qp {
             raw_type,
-            // Source: `enum ibv_qp_type` in `infiniband/verbs.h`.
             qp_type: match raw_type {
-                2 => Some(QpType::Rc),
-                3 => Some(QpType::Uc),
-                4 => Some(QpType::Ud),
+                RC => Some(QpType::Rc),
+                UC => Some(QpType::Uc),
+                UD => Some(QpType::Ud),
                 _ => None,
             },
             number: get(qp::NUMBER) as u32,
             lifetime: [get(qp::CREATED), get(qp::DESTROYED)],
             mtu: get(qp::MTU),
-            loopback: get(qp::LOOPBACK) != 0,
+            // A datagram QP may have one peer on its own port among many.
+            loopback: get(qp::LOOPBACK) > if raw_type == UD { get(qp::REQUESTS) / 2 } else { 0 },
             wq_depth: Depths { send: get(qp::SEND_DEPTH) as u32, recv: received(qp::RECV_DEPTH) as u32 },
             calls: get(qp::CALLS),
             requests: get(qp::REQUESTS),

@@ -14,7 +14,7 @@ pub use error::RecipeError;
 pub use format::{Background, Environment, Expected, Neighbour, Recipe, Seen};
 pub use readme::{perftest_text, readme};
 pub use scrub::scrub;
-pub use write::write;
+pub use write::{archive, write};
 
 /// JSON schema (draft 2020-12) of `recipe.json`; [`parse`] checks more, such as that the conditions hold for the workload.
 pub const SCHEMA: &str = include_str!("../../schemas/recipe-1.schema.json");

@@ -36,7 +36,10 @@ pub fn write(path: &Path, entries: &[(&str, String)]) -> Result<(), RecipeError>
 }
 
 /// The archive: no time, no owner, nothing of the machine.
-fn archive(entries: &[(&str, String)]) -> io::Result<Vec<u8>> {
+///
+/// # Errors
+/// A name or a size that no archive holds.
+pub fn archive(entries: &[(&str, String)]) -> io::Result<Vec<u8>> {
     let gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
     let mut builder = Builder::new(gzip);
     for (name, text) in entries {

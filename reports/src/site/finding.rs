@@ -29,6 +29,8 @@ pub(super) struct Shown<'d> {
     neighbour: Option<Neighbour<'d>>,
     plots: Vec<Titled>,
     edges: Vec<Titled>,
+    /// Whether a recipe lies beside the page.
+    has_recipe: bool,
 }
 
 /// Whether the region was pinned around the workload rather than found.
@@ -37,12 +39,12 @@ pub(super) fn is_pinned(record: &FindingRecord) -> bool {
 }
 
 impl<'d> Shown<'d> {
-    pub(super) fn new(digest: &'d Digest, record: &'d FindingRecord) -> Self {
+    pub(super) fn new(digest: &'d Digest, record: &'d FindingRecord, has_recipe: bool) -> Self {
         let witness = digest.witness(record);
         let neighbour = digest.healthy_neighbour(witness.map_or(&record.workload, |point| &point.workload));
         let evidence = serde_json::from_value(record.evidence.clone()).ok();
-        let mut shown =
-            Self { digest, record, evidence, witness, neighbour, plots: Vec::new(), edges: edges(digest, record) };
+        let edges = edges(digest, record);
+        let mut shown = Self { digest, record, evidence, witness, neighbour, plots: Vec::new(), edges, has_recipe };
         shown.plots = [shown.throughput(), shown.pause()].into_iter().flatten().collect();
         shown
     }
@@ -80,6 +82,7 @@ impl<'d> Shown<'d> {
                 }
             }
             section aria-labelledby="workload" { h2 #workload { "Workload" } (self.workload()) }
+            section aria-labelledby="recipe" { h2 #recipe { "Recipe" } (self.recipe()) }
         };
         let title = format!("Finding {}.{}: {}", digest.campaign.id, record.number, record.symptom.name());
         Ok(page(&title, &trail, &content))
@@ -241,6 +244,23 @@ impl<'d> Shown<'d> {
                 "As a file: " a href=(name) { (name) } ". " code { "kelpie measure " (name) " --subsystem …" } " runs it."
             }
             pre tabindex="0" role="region" aria-label="Workload as YAML" { code { (workload_to_yaml(&self.record.workload)) } }
+        }
+    }
+
+    fn recipe(&self) -> Markup {
+        let number = self.record.number;
+        let name = format!("finding-{number}.tar.gz");
+        html! {
+            @if self.has_recipe {
+                p {
+                    "For someone else's bench, without names of hosts: " a href=(name) download { (name) } ". "
+                    code { "kelpie recipe replay " (name) } " runs it there, and a README in it says the rest. "
+                    code { "kelpie recipe export " (self.digest.campaign.id) "." (number) } " adds what " code { "kelpie doctor" }
+                    " says of the hosts."
+                }
+            } @else {
+                p { "There is none, because no measurement of this workload that shows the symptom is stored." }
+            }
         }
     }
 

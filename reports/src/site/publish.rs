@@ -125,6 +125,7 @@ fn is_ours(name: &str) -> bool {
     matches!(name, "index.html" | "summary.md" | "junit.xml")
         || of_finding(".html")
         || of_finding(".yaml")
+        || of_finding(".tar.gz")
         || is_plot(name)
 }
 

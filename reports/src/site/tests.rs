@@ -5,6 +5,11 @@ use crate::digest::Point;
 use crate::testing::{HOSTILE, digest, finding, inconclusive, measured, one_finding, sample, unsupported, workload};
 use kelpie_monitor::Symptom;
 
+/// What is a recipe is not the site's affair.
+fn recipes() -> BTreeMap<u64, Vec<u8>> {
+    BTreeMap::from([(1, b"a recipe".to_vec())])
+}
+
 fn text(files: &[File], name: &str) -> String {
     let file = files.iter().find(|file| file.name == name).unwrap_or_else(|| panic!("no {name}"));
     String::from_utf8(file.bytes.clone()).unwrap()
@@ -12,7 +17,7 @@ fn text(files: &[File], name: &str) -> String {
 
 #[test]
 fn a_site_has_a_page_and_a_workload_for_each_finding() {
-    let files = render(&one_finding()).unwrap();
+    let files = render(&one_finding(), recipes()).unwrap();
     let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
     assert_eq!(
         names,
@@ -22,6 +27,7 @@ fn a_site_has_a_page_and_a_workload_for_each_finding() {
             "junit.xml",
             "finding-1.html",
             "finding-1.yaml",
+            "finding-1.tar.gz",
             "plots/timeline-utilisation.png",
             "plots/timeline-counter-1.png",
             "plots/finding-1-throughput.png",
@@ -55,7 +61,7 @@ fn a_site_has_a_page_and_a_workload_for_each_finding() {
 
 #[test]
 fn equal_campaigns_give_equal_bytes() {
-    assert_eq!(render(&one_finding()).unwrap(), render(&one_finding()).unwrap());
+    assert_eq!(render(&one_finding(), recipes()).unwrap(), render(&one_finding(), recipes()).unwrap());
 }
 
 #[test]
@@ -77,7 +83,7 @@ fn hostile_text_is_shown_as_text() {
         test: kelpie_spaces::Test::In(vec![HOSTILE.to_owned()]),
     });
     digest.findings[0].evidence = evidence;
-    let files = render(&digest).unwrap();
+    let files = render(&digest, recipes()).unwrap();
     for name in ["index.html", "finding-1.html"] {
         let page = text(&files, name);
         assert!(page.contains("&lt;script&gt;alert(1)"), "{name} shows it");
@@ -90,7 +96,7 @@ fn hostile_text_is_shown_as_text() {
 #[test]
 fn a_campaign_may_be_empty_or_say_nothing() {
     for experiments in [Vec::new(), vec![inconclusive(1), unsupported(2)]] {
-        let files = render(&digest(experiments, Vec::new())).unwrap();
+        let files = render(&digest(experiments, Vec::new()), recipes()).unwrap();
         let index = text(&files, "index.html");
         assert!(index.contains("No finding in") && index.contains("nothing to plot"), "{index}");
         assert_eq!(files.len(), 3);
@@ -104,7 +110,7 @@ fn bounds_of_nothing_are_no_endless_axis() {
     for point in &mut digest.points {
         point.signals.clear();
     }
-    assert!(text(&render(&digest).unwrap(), "finding-1.html").contains("none"));
+    assert!(text(&render(&digest, recipes()).unwrap(), "finding-1.html").contains("none"));
 }
 
 #[test]
@@ -114,7 +120,7 @@ fn a_finding_needs_neither_a_healthy_neighbour_nor_pause_counters_nor_known_evid
         digest(vec![measured(1, workload(4, 1024), sample(0.2, None), low)], vec![finding(1, 1, workload(4, 1024))]);
     digest.findings[0].evidence = serde_json::json!({"of": "another version"});
     digest.findings[0].mfs.conditions.clear();
-    let files = render(&digest).unwrap();
+    let files = render(&digest, recipes()).unwrap();
     let page = text(&files, "finding-1.html");
     for expected in [
         "No workload of this campaign was healthy",
@@ -125,4 +131,12 @@ fn a_finding_needs_neither_a_healthy_neighbour_nor_pause_counters_nor_known_evid
         assert!(page.contains(expected), "{expected}");
     }
     assert!(!files.iter().any(|file| file.name.ends_with("pause.png")));
+}
+
+#[test]
+fn a_page_links_to_the_recipe_or_says_that_there_is_none() {
+    let page = |recipes| text(&render(&one_finding(), recipes).unwrap(), "finding-1.html");
+    assert!(page(recipes()).contains("href=\"finding-1.tar.gz\""));
+    let without = page(BTreeMap::new());
+    assert!(!without.contains("tar.gz") && without.contains("no measurement of this workload"), "{without}");
 }

@@ -12,7 +12,6 @@ use kelpie_reports::NewCampaign;
 use kelpie_reports::recipe::Environment;
 use kelpie_sim::SimSubsystem;
 
-use super::ExportArgs;
 use crate::commands::import;
 use crate::commands::read_file;
 
@@ -23,8 +22,7 @@ pub struct Known {
 }
 
 /// The environment of a campaign, as far as the store and the examinations of `kelpie doctor` tell.
-pub fn of(plan: &NewCampaign, args: &ExportArgs) -> anyhow::Result<Known> {
-    let with_names = args.with_identities;
+pub fn of(plan: &NewCampaign, with_names: bool, examined: [Option<&Path>; 2]) -> anyhow::Result<Known> {
     if plan.subsystem.starts_with("sim:") {
         let subsystem = SimSubsystem::from_yaml(&plan.subsystem, &plan.subsystem_source)?;
         // The name of a model file is a path of the machine; the model's own name is not.
@@ -45,7 +43,7 @@ pub fn of(plan: &NewCampaign, args: &ExportArgs) -> anyhow::Result<Known> {
         }
         names.push(pair.name);
     }
-    for (facts, file) in [(&mut hosts.a, &args.doctor_a), (&mut hosts.b, &args.doctor_b)] {
+    for (facts, file) in [&mut hosts.a, &mut hosts.b].into_iter().zip(examined) {
         let Some(file) = file else { continue };
         let examined: Examination = serde_json::from_slice(&read_file(file)?)
             .with_context(|| format!("{}: not what `kelpie doctor DEVICE --json` prints", file.display()))?;

@@ -18,6 +18,8 @@ use crate::cli::{Common, DatabaseArgs};
 use crate::exit;
 use crate::output::{print, print_json};
 
+pub use export::archives;
+
 #[derive(Debug, Subcommand)]
 pub enum RecipeCommand {
     /// Write a finding as a directory or a .tar.gz that others can read and replay

@@ -41,20 +41,33 @@ pub fn kept(database: &DatabaseArgs, id: CampaignId, number: u64) -> anyhow::Res
     let mut store = Store::open_to_read(&database.path()?)?;
     let campaign = store.campaign(id)?;
     let finding = of_campaign(&mut store, id, number)?;
-    let (anomalous, healthy) = measurements(&mut store, &campaign, &finding)?;
-    let anomalous = anomalous.with_context(|| {
+    let recipe = of_findings(&mut store, &campaign, vec![finding])?.pop().with_context(|| {
         format!(
             "campaign {id} holds no measurement of finding {number}'s workload that shows it, so there is no evidence"
         )
     })?;
-    let expected = Expected {
-        verdict: Verdict::Anomalous,
-        symptoms: ordered(finding.symptom, &anomalous.symptoms),
-        bounds: campaign.plan.bounds,
-        confidence: finding.confidence,
+    Ok((recipe.1, campaign))
+}
+
+/// Recipes of these findings of a campaign with their numbers, without their environment; none of a finding without evidence.
+pub fn of_findings(
+    store: &mut Store,
+    campaign: &Campaign,
+    findings: Vec<FindingRecord>,
+) -> anyhow::Result<Vec<(u64, Recipe)>> {
+    let measured = measurements(store, campaign, &findings)?;
+    let of = |(finding, (anomalous, healthy)): (FindingRecord, Measured)| {
+        let anomalous = anomalous?;
+        let expected = Expected {
+            verdict: Verdict::Anomalous,
+            symptoms: ordered(finding.symptom, &anomalous.symptoms),
+            bounds: campaign.plan.bounds,
+            confidence: finding.confidence,
+        };
+        let (name, seed) = (format!("{}.{}", campaign.id, finding.number), Some(campaign.plan.seed));
+        Some((finding.number, recipe(name, seed, finding.workload, finding.mfs, expected, anomalous, healthy)))
     };
-    let seed = Some(campaign.plan.seed);
-    Ok((recipe(format!("{id}.{number}"), seed, finding.workload, finding.mfs, expected, anomalous, healthy), campaign))
+    Ok(findings.into_iter().zip(measured).filter_map(of).collect())
 }
 
 fn recipe(
@@ -87,28 +100,31 @@ fn ordered(own: Symptom, seen: &[Symptom]) -> Vec<Symptom> {
     std::iter::once(own).chain(others).collect()
 }
 
-/// The latest measurement of the finding's workload that shows it, and the healthy workload outside its region that differs
-/// in the fewest features.
-fn measurements(
-    store: &mut Store,
-    campaign: &Campaign,
-    finding: &FindingRecord,
-) -> anyhow::Result<(Option<Seen>, Option<Neighbour>)> {
-    let mut anomalous = None;
-    let mut healthy: Option<(usize, Neighbour)> = None;
+/// What shows a finding, and a healthy neighbour.
+type Measured = (Option<Seen>, Option<Neighbour>);
+
+/// For each finding the latest measurement of its workload that shows it, and the healthy workload outside its region that
+/// differs in the fewest features.
+fn measurements(store: &mut Store, campaign: &Campaign, findings: &[FindingRecord]) -> anyhow::Result<Vec<Measured>> {
+    let mut measured: Vec<Measured> = findings.iter().map(|_| (None, None)).collect();
+    let mut nearest = vec![usize::MAX; findings.len()];
     store.experiments(campaign.id, |experiment| {
         let Outcome::Measured { measurement, assessment, .. } = experiment.outcome else { return };
         let workload = experiment.workload;
-        if workload == finding.workload && assessment.symptoms.contains(&finding.symptom) {
-            anomalous = seen(&measurement, &assessment);
-        } else if assessment.verdict == Verdict::Healthy && !finding.mfs.contains(&workload) {
-            let distance = workload.differing(&finding.workload).len();
-            if healthy.as_ref().is_none_or(|(nearest, _)| distance < *nearest) {
-                healthy = seen(&measurement, &assessment).map(|seen| (distance, Neighbour { workload, seen }));
+        for ((finding, nearest), (anomalous, healthy)) in findings.iter().zip(&mut nearest).zip(&mut measured) {
+            if workload == finding.workload && assessment.symptoms.contains(&finding.symptom) {
+                *anomalous = seen(&measurement, &assessment);
+            } else if assessment.verdict == Verdict::Healthy && !finding.mfs.contains(&workload) {
+                let distance = workload.differing(&finding.workload).len();
+                if distance < *nearest {
+                    *nearest = distance;
+                    let neighbour = |seen| Neighbour { workload: workload.clone(), seen };
+                    *healthy = seen(&measurement, &assessment).map(neighbour);
+                }
             }
         }
     })?;
-    Ok((anomalous, healthy.map(|(_, neighbour)| neighbour)))
+    Ok(measured)
 }
 
 fn seen(measurement: &Measurement, assessment: &Assessment) -> Option<Seen> {

@@ -6,9 +6,13 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 
 use anyhow::{Context as _, bail};
 use kelpie_trace::{Process, Trace, process};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::output::note;
 
@@ -26,14 +30,28 @@ pub fn record(command: &[OsString], is_stdout_ours: bool) -> anyhow::Result<Trac
     let library = library()?;
     let records = tempfile::Builder::new().prefix("kelpie-trace-").tempdir().context("a directory for records")?;
     let (program, arguments) = command.split_first().context("no program to run")?;
-    // Ctrl-C is for the program; what it did until then is worth reading.
-    ctrlc::set_handler(|| ()).context("signal handler")?;
     let mut child = Command::new(program);
     child.args(arguments).env("LD_PRELOAD", preloads(&library)).env("KELPIE_TRACE_DIR", records.path());
     if is_stdout_ours {
         child.stdout(Stdio::from(io::stderr()));
     }
-    let status = child.status().with_context(|| format!("run {}", program.to_string_lossy()))?;
+    // Before it starts, so that no signal falls between.
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("signal handler")?;
+    let mut child = child.spawn().with_context(|| format!("run {}", program.to_string_lossy()))?;
+    let pid = Pid::from_child(&child);
+    let handle = signals.handle();
+    let forwarding = thread::spawn(move || {
+        for signal in signals.forever() {
+            // Ctrl-C has reached the program by itself. What it did until it ends is worth reading.
+            if let Some(signal) = Signal::from_named_raw(signal).filter(|signal| *signal != Signal::INT) {
+                let _ = kill_process(pid, signal);
+            }
+        }
+    });
+    let status = child.wait().context("wait for the program")?;
+    handle.close();
+    // It only passed signals on, and ends with the handle.
+    let _ = forwarding.join();
     if !status.success() {
         note(&format!("the program ended with {status}; what it did until then is kept"));
     }
@@ -51,11 +69,16 @@ fn processes(folder: &Path) -> anyhow::Result<Vec<Process>> {
         note(&format!("{} processes used RDMA; {MOST} are read", paths.len()));
         paths.truncate(MOST);
     }
-    let read = |path: &PathBuf| {
+    let mut processes = Vec::new();
+    for path in &paths {
         let name = || path.display().to_string();
-        process(&File::open(path).with_context(name)?).with_context(name)
-    };
-    paths.iter().map(read).collect()
+        match process(&File::open(path).with_context(name)?) {
+            Ok(process) => processes.push(process),
+            // It ended before it began to write, or could not; the others are worth reading.
+            Err(error) => note(&format!("{} is left out: {error}", name())),
+        }
+    }
+    Ok(processes)
 }
 
 /// The library before those that are preloaded anyway.

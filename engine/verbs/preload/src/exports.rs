@@ -172,11 +172,13 @@ unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, wanted: *mut ibv_qp_attr, ma
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     let Some(real) = real::ibv_destroy_qp() else { return libc::ENOSYS };
-    let known = state::of_qp(qp);
+    let known = state::remove_qp(qp);
     // SAFETY: with the caller's own argument.
     let status = unsafe { real(qp) };
-    if let Some((recorder, row)) = known.filter(|_| status == 0) {
-        recorder.ended(row);
+    match known {
+        Some((recorder, row)) if status == 0 => recorder.ended(row),
+        Some((_, row)) => state::restore_qp(qp, row),
+        None => {}
     }
     status
 }

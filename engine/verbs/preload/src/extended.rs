@@ -93,11 +93,16 @@ fn slot(qp: *mut ibv_qp_ex) -> &'static Slot {
     &SLOTS[INDEX.get(qp).expect("functions are exchanged only for a QP that has a slot")]
 }
 
-/// Exchanges the functions of a QP that the program got hold of.
+/// Exchanges the functions of a QP that the program got hold of, once.
 ///
 /// # Safety
-/// `qp` exists, and no other thread posts on it yet.
+/// `qp` exists; before the first call no other thread posts on it.
 pub unsafe fn exchange(qp: *mut ibv_qp_ex) {
+    // A program may ask for it as often as it likes, also between the steps of a post call.
+    // SAFETY: the QP exists, and what it posts with changes only here.
+    if unsafe { (*qp).wr_start }.is_some_and(|held| held as usize == start as *const () as usize) {
+        return;
+    }
     let index = INDEX.get(qp).unwrap_or_else(|| COUNT.fetch_add(1, Relaxed));
     if index >= MOST || !INDEX.put(qp, index) {
         return;

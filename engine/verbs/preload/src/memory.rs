@@ -18,8 +18,13 @@ pub fn device(address: *mut c_void) -> MrDevice {
 }
 
 fn gpu(address: *mut c_void) -> Option<MrDevice> {
-    // SAFETY: the name ends with a zero. What is found is the driver that the program itself has loaded.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"cuPointerGetAttribute".as_ptr()) };
+    // SAFETY: the name ends with a zero. What is found is the driver that the program itself has loaded, maybe for itself alone.
+    let driver = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    if driver.is_null() {
+        return None;
+    }
+    // SAFETY: the handle is that of a loaded library, the name ends with a zero.
+    let found = unsafe { libc::dlsym(driver, c"cuPointerGetAttribute".as_ptr()) };
     if found.is_null() {
         return None;
     }

@@ -30,7 +30,19 @@ impl Next {
             return known;
         }
         // SAFETY: both names end with a zero.
-        let found = unsafe { dlvsym_of_libc(libc::RTLD_NEXT, self.name.as_ptr(), self.version.as_ptr()) };
+        let mut found = unsafe { dlvsym_of_libc(libc::RTLD_NEXT, self.name.as_ptr(), self.version.as_ptr()) };
+        if found.is_null() {
+            // A plugin has brought the library along for itself alone. The handle is kept, so that the library stays.
+            // SAFETY: as above; nothing is loaded that was not there.
+            found = unsafe {
+                let library = libc::dlopen(c"libibverbs.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+                if library.is_null() {
+                    null_mut()
+                } else {
+                    dlvsym_of_libc(library, self.name.as_ptr(), self.version.as_ptr())
+                }
+            };
+        }
         self.real.store(found, Release);
         found
     }
@@ -65,6 +77,7 @@ pub unsafe extern "C" fn dlvsym(handle: *mut c_void, name: *const c_char, versio
     // SAFETY: it was found, so it is a name.
     let name = unsafe { CStr::from_ptr(name) };
     let Some(next) = crate::exports::ALL.iter().find(|next| next.name == name) else { return real };
-    let _ = next.real.compare_exchange(null_mut(), real, Release, Acquire);
+    // The library may have been closed and opened again at another place.
+    next.real.store(real, Release);
     next.ours.cast_mut()
 }

@@ -46,6 +46,13 @@ impl<const N: usize> Pointers<N> {
         None
     }
 
+    /// Forgets the number of a key.
+    pub fn remove<T>(&self, key: *const T) {
+        if let Some(place) = places::<N>(key as usize).find(|place| self.keys[*place].load(Relaxed) == key as usize) {
+            self.values[place].store(0, Release);
+        }
+    }
+
     /// Forgets every number.
     pub fn clear(&self) {
         for value in &self.values {
@@ -74,6 +81,11 @@ mod tests {
         }
         assert!(map.put(key(3), 99));
         assert_eq!((map.get(key(3)), map.get(key(19)), map.get(key(20))), (Some(99), Some(19), None));
+        map.remove(key(4));
+        map.remove(key(30));
+        assert_eq!((map.get(key(4)), map.get(key(5))), (None, Some(5)));
+        assert!(map.put(key(4), 7));
+        assert_eq!(map.get(key(4)), Some(7));
         map.clear();
         assert_eq!(map.get(key(3)), None);
     }

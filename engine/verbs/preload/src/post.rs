@@ -1,5 +1,7 @@
 //! Posting as `verbs.h` inlines it: chains of requests. The extended way is in `extended`.
 
+use std::ptr::null_mut;
+
 use kelpie_trace::{Op, Recorder, Row};
 use rdma_sys::{ibv_qp, ibv_qp_type, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_sge, ibv_srq, ibv_wr_opcode};
 
@@ -27,19 +29,31 @@ unsafe fn list<'a>(list: *const ibv_sge, count: i32) -> &'a [ibv_sge] {
 pub unsafe extern "C" fn post_send(qp: *mut ibv_qp, chain: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> i32 {
     // SAFETY: the caller has a QP.
     let Some(real) = contexts::post_send(unsafe { (*qp).context }) else { return libc::ENOSYS };
-    if let Some((recorder, row)) = state::of_qp(qp) {
-        // SAFETY: the caller has a QP, and a chain that lives through the call.
-        unsafe { record_chain(recorder, row, chain, (*qp).qp_type == ibv_qp_type::IBV_QPT_UD) };
-    }
     // SAFETY: with the caller's own arguments.
-    unsafe { real(qp, chain, bad) }
+    let status = unsafe { real(qp, chain, bad) };
+    if let Some((recorder, row)) = state::of_qp(qp) {
+        // SAFETY: the caller has a QP, and a chain that lives through our call, too.
+        unsafe {
+            let refused = if status == 0 { null_mut() } else { *bad };
+            record_chain(recorder, row, chain, refused, (*qp).qp_type == ibv_qp_type::IBV_QPT_UD);
+        }
+    }
+    status
 }
 
+/// Records the requests before `refused`, or all if that is null.
+///
 /// # Safety
 /// `chain` ends with a null `next`, and all it points to lives.
-unsafe fn record_chain(recorder: Recorder<'_>, row: Row, chain: *const ibv_send_wr, is_datagram: bool) {
+unsafe fn record_chain(
+    recorder: Recorder<'_>,
+    row: Row,
+    chain: *const ibv_send_wr,
+    refused: *const ibv_send_wr,
+    is_datagram: bool,
+) {
     let (mut next, mut count) = (chain, 0);
-    while !next.is_null() {
+    while !next.is_null() && next != refused {
         // SAFETY: as the caller promises; `wr` holds what belongs to the operation.
         unsafe {
             let request = &*next;
@@ -58,7 +72,9 @@ unsafe fn record_chain(recorder: Recorder<'_>, row: Row, chain: *const ibv_send_
         }
         count += 1;
     }
-    recorder.posted(row, count, state::now);
+    if count > 0 {
+        recorder.posted(row, count, state::now);
+    }
 }
 
 /// Source: `enum ibv_wr_opcode`. A SEND that invalidates a key moves what a SEND moves.
@@ -79,31 +95,35 @@ fn op(opcode: ibv_wr_opcode::Type) -> Op {
 pub unsafe extern "C" fn post_recv(qp: *mut ibv_qp, chain: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> i32 {
     // SAFETY: the caller has a QP.
     let Some(real) = contexts::post_recv(unsafe { (*qp).context }) else { return libc::ENOSYS };
-    if let Some((recorder, row)) = state::of_qp(qp) {
-        // SAFETY: the caller has a chain that lives through the call.
-        unsafe { record_receives(recorder, row, chain) };
-    }
     // SAFETY: with the caller's own arguments.
-    unsafe { real(qp, chain, bad) }
+    let status = unsafe { real(qp, chain, bad) };
+    if let Some((recorder, row)) = state::of_qp(qp) {
+        // SAFETY: the caller has a chain that lives through our call, too.
+        unsafe { record_receives(recorder, row, chain, if status == 0 { null_mut() } else { *bad }) };
+    }
+    status
 }
 
 /// Stands before `post_srq_recv` of a context.
 pub unsafe extern "C" fn post_srq_recv(srq: *mut ibv_srq, chain: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> i32 {
     // SAFETY: the caller has a shared receive queue.
     let Some(real) = contexts::post_srq_recv(unsafe { (*srq).context }) else { return libc::ENOSYS };
-    if let Some((recorder, row)) = state::of_srq(srq) {
-        // SAFETY: the caller has a chain that lives through the call.
-        unsafe { record_receives(recorder, row, chain) };
-    }
     // SAFETY: with the caller's own arguments.
-    unsafe { real(srq, chain, bad) }
+    let status = unsafe { real(srq, chain, bad) };
+    if let Some((recorder, row)) = state::of_srq(srq) {
+        // SAFETY: the caller has a chain that lives through our call, too.
+        unsafe { record_receives(recorder, row, chain, if status == 0 { null_mut() } else { *bad }) };
+    }
+    status
 }
 
+/// Records the receives before `refused`, or all if that is null.
+///
 /// # Safety
 /// `chain` ends with a null `next`, and all it points to lives.
-unsafe fn record_receives(recorder: Recorder<'_>, row: Row, chain: *const ibv_recv_wr) {
+unsafe fn record_receives(recorder: Recorder<'_>, row: Row, chain: *const ibv_recv_wr, refused: *const ibv_recv_wr) {
     let (mut next, mut count) = (chain, 0);
-    while !next.is_null() {
+    while !next.is_null() && next != refused {
         // SAFETY: as the caller promises.
         unsafe {
             let receive = &*next;
@@ -112,5 +132,7 @@ unsafe fn record_receives(recorder: Recorder<'_>, row: Row, chain: *const ibv_re
         }
         count += 1;
     }
-    recorder.posted_receives(row, count);
+    if count > 0 {
+        recorder.posted_receives(row, count);
+    }
 }

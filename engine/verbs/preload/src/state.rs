@@ -1,6 +1,7 @@
 //! The record of this process, and which of its rows stands for which object. Begins when the first device is opened; a child of a fork begins anew.
 
 use std::ffi::CString;
+use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::null_mut;
 use std::sync::Once;
@@ -43,7 +44,9 @@ pub fn begin() {
     path.extend_from_slice(format!("/{pid}.record").as_bytes());
     let words = CString::new(path).ok().and_then(|path| map(&path));
     let Some(words) = words else {
-        eprintln!("kelpie trace: process {pid} is not recorded: {}", std::io::Error::last_os_error());
+        let error = std::io::Error::last_os_error();
+        // Whatever is wrong with its stderr is not the program's affair.
+        let _ = writeln!(std::io::stderr(), "kelpie trace: process {pid} is not recorded: {error}");
         return;
     };
     // SAFETY: the mapping has this length and is zero; atomics may be shared.
@@ -77,6 +80,12 @@ fn map(path: &CString) -> Option<*const AtomicU64> {
         if libc::ftruncate(file, (WORDS * 8) as i64) == 0 {
             mapped = libc::mmap(null_mut(), WORDS * 8, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, file, 0);
         }
+        if mapped == libc::MAP_FAILED {
+            // Half a record would be in the reader's way.
+            let error = *libc::__errno_location();
+            libc::unlink(path.as_ptr());
+            *libc::__errno_location() = error;
+        }
         libc::close(file);
         (mapped != libc::MAP_FAILED).then_some(mapped.cast_const().cast())
     }
@@ -86,17 +95,32 @@ fn map(path: &CString) -> Option<*const AtomicU64> {
 pub fn add_qp(qp: *mut ibv_qp, raw_type: u32, number: u32, caps: Caps, srq: *const ibv_srq) {
     let Some(recorder) = recorder() else { return };
     let srq = SRQS.get(srq).map(Row);
-    if let Some(row) = recorder.add(Kind::Qp(raw_type), number, caps, srq) {
-        QPS.put(qp, row.0);
+    // Another QP may have been at this place.
+    match recorder.add(Kind::Qp(raw_type), number, caps, srq) {
+        Some(row) => _ = QPS.put(qp, row.0),
+        None => QPS.remove(qp),
     }
+}
+
+/// A QP is about to be destroyed: another may begin at its place before that returns.
+pub fn remove_qp(qp: *const ibv_qp) -> Option<(Recorder<'static>, Row)> {
+    let known = of_qp(qp);
+    QPS.remove(qp);
+    known
+}
+
+/// It was not destroyed.
+pub fn restore_qp(qp: *const ibv_qp, row: Row) {
+    QPS.put(qp, row.0);
 }
 
 /// Takes in a new shared receive queue.
 pub fn add_srq(srq: *mut ibv_srq, depth: u32) {
     let Some(recorder) = recorder() else { return };
     let caps = Caps { send_depth: 0, recv_depth: depth };
-    if let Some(row) = recorder.add(Kind::Srq, 0, caps, None) {
-        SRQS.put(srq, row.0);
+    match recorder.add(Kind::Srq, 0, caps, None) {
+        Some(row) => _ = SRQS.put(srq, row.0),
+        None => SRQS.remove(srq),
     }
 }
 

@@ -1,6 +1,5 @@
 //! Message rates against perftest, which runs in the same guests with the same settings, in turn with Kelpie.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -10,11 +9,8 @@ use super::{Kelpie, median};
 /// Path MTU of both. Units: bytes.
 const MTU: u32 = 4096;
 
-/// Kelpie's session: as long as perftest's, which leaves out a second at both ends.
-const SESSION: &str = "{warm_up_ms: 1000, sample_ms: 2000, samples: 1}";
-
-/// `--duration` and `--margin` of perftest. Units: seconds.
-const DURATION: [u32; 2] = [4, 1];
+/// What is left out of a run at both its ends, by perftest (`--margin`) and before Kelpie's sample. Units: seconds.
+const MARGIN: u32 = 1;
 
 /// `--qp-timeout` of perftest, as Kelpie has it: by its own, 67 ms, it sends again what is only waiting where a
 /// megabyte is on the way, which Soft-RoCE's responder answers with an error.
@@ -83,6 +79,17 @@ impl Cell {
         if self.message <= 4 << 10 { 128 } else { ((1 << 20) / (self.message * self.qps)).max(2) }
     }
 
+    /// How long is counted. Longer for large messages: they complete in bursts of some QPs, a few in a second.
+    /// Units: seconds.
+    fn seconds(self) -> u32 {
+        if self.message < 1 << 20 { 2 } else { 8 }
+    }
+
+    /// Kelpie's session.
+    fn session(self) -> String {
+        format!("{{warm_up_ms: {}, sample_ms: {}, samples: 1}}", MARGIN * 1000, self.seconds() * 1000)
+    }
+
     fn workload(self) -> String {
         let Self { qp_type, op, message, qps } = self;
         let (depth, recv) = (self.depth(), if op == "SEND" { 4 * self.depth() } else { 1 });
@@ -107,14 +114,14 @@ impl Cell {
 
     fn perftest(self) -> String {
         let Self { qp_type, op, message, qps } = self;
-        let (depth, [duration, margin]) = (self.depth(), DURATION);
+        let (depth, duration) = (self.depth(), self.seconds() + 2 * MARGIN);
         // By default it asks for a completion every 100 requests, which a short queue does not hold.
         let signal = if depth < 128 { " -Q 1" } else { "" };
         let timeout = if qp_type == "RC" { format!(" -u {TIMEOUT}") } else { String::new() };
         let recv = if op == "SEND" { format!(" -r {}", 4 * depth) } else { String::new() };
         format!(
             "ib_{}_bw -d rxe0 -x 1 -F -m {MTU} -c {qp_type} -s {message} -q {qps} -t {depth}{recv}{signal}{timeout} -D {duration} \
-             -f {margin} --output={}",
+             -f {MARGIN} --output={}",
             op.to_lowercase(),
             self.unit().0
         )
@@ -123,7 +130,6 @@ impl Cell {
 
 /// Prints the table.
 pub fn run(kelpie: &Kelpie, options: &Options) -> Result<()> {
-    let pair = kelpie.pair(SESSION)?;
     let wanted = |cell: &Cell| options.only.is_empty() || options.only.iter().any(|word| cell.name().contains(word));
     let cells: Vec<Cell> = Cell::all().filter(wanted).collect();
     println!(
@@ -137,7 +143,7 @@ pub fn run(kelpie: &Kelpie, options: &Options) -> Result<()> {
         for turn in 0..options.pairs {
             // Whoever comes second finds the other's noise, so they take turns at that, too.
             let first = if turn % 2 == 1 { Some(by_perftest(kelpie, cell)) } else { None };
-            let our = by_kelpie(kelpie, cell, &pair);
+            let our = by_kelpie(kelpie, cell);
             let their = first.unwrap_or_else(|| by_perftest(kelpie, cell));
             match (our, their) {
                 (Ok(our), Ok(their)) => {
@@ -170,8 +176,9 @@ pub fn run(kelpie: &Kelpie, options: &Options) -> Result<()> {
 }
 
 /// Messages per second: what SENDs' receiver saw, else what the requester completed.
-fn by_kelpie(kelpie: &Kelpie, cell: Cell, pair: &Path) -> Result<f64> {
-    let report = kelpie.measure(&kelpie.write("workload.yaml", &cell.workload())?, pair)?;
+fn by_kelpie(kelpie: &Kelpie, cell: Cell) -> Result<f64> {
+    let pair = kelpie.pair(&cell.session())?;
+    let report = kelpie.measure(&kelpie.write("workload.yaml", &cell.workload())?, &pair)?;
     let rate = report["directions"][0]["messages_per_sec"].as_f64().context("no rate in Kelpie's report")?;
     if rate > 0.0 { Ok(rate) } else { bail!("nothing arrived: {}", report["hardware_events"]) }
 }
