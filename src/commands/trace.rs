@@ -27,7 +27,7 @@ pub struct TraceArgs {
     #[arg(long, value_name = "DIR")]
     pub from: Option<PathBuf>,
     /// What was recorded of the program at the other end, in this directory
-    #[arg(long, value_name = "DIR", requires = "from")]
+    #[arg(long, value_name = "DIR")]
     pub peer: Option<PathBuf>,
     /// The program and its arguments
     #[arg(last = true, value_name = "COMMAND", required_unless_present = "from", conflicts_with = "from")]
@@ -44,11 +44,11 @@ const RECORD: &str = "trace.json";
 pub fn run(args: &TraceArgs, common: Common) -> anyhow::Result<ExitCode> {
     // Before the program runs, because that may take a day.
     folder::check(&args.out).with_context(|| args.out.display().to_string())?;
+    let peer = args.peer.as_deref().map(read).transpose()?;
     let trace = match &args.from {
         Some(folder) => read(folder)?,
         None => run::record(&args.command, common.json)?,
     };
-    let peer = args.peer.as_deref().map(read).transpose()?;
     let derived = derive(&trace, peer.as_ref());
     if matches!(derived, Err(Unsaid::NoDevice)) {
         bail!("{}", Unsaid::NoDevice);

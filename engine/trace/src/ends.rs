@@ -90,18 +90,19 @@ impl<'t> End<'t> {
 
     /// This process's MRs that a QP of `requester` names.
     pub fn named_by(&self, requester: &End<'_>, qp: &Qp) -> Vec<Mr> {
-        let named = self.process.mrs.values().filter(|mr| qp.rkeys.contains(&mr.rkey)).filter(is_bounded);
+        let named = self.process.mrs.values().filter(|mr| qp.rkeys.contains(&mr.rkey)).filter(|mr| is_bounded(mr));
         named.map(|mr| share(mr, requester.named.get(&mr.rkey))).collect()
     }
 
     fn shares(&self, keys: &[u32], users: &BTreeMap<u32, u64>) -> Vec<Mr> {
-        let registered = keys.iter().filter_map(|key| Some((key, self.process.mrs.get(key).filter(is_bounded)?)));
+        let registered =
+            keys.iter().filter_map(|key| Some((key, self.process.mrs.get(key).filter(|mr| is_bounded(mr))?)));
         registered.map(|(key, mr)| share(mr, users.get(key))).collect()
     }
 }
 
 /// Whether it is memory rather than the whole address space, as on-demand paging may register.
-fn is_bounded(mr: &&Mr) -> bool {
+fn is_bounded(mr: &Mr) -> bool {
     mr.length <= MAX_PINNED
 }
 

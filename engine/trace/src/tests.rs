@@ -359,3 +359,64 @@ fn no_file_makes_reading_fail_otherwise_than_with_a_reason() {
     traced.0[0].store(1, Relaxed);
     assert!(matches!(traced.read(), Err(ReadError::Magic)));
 }
+
+#[test]
+fn one_datagram_to_its_own_port_does_not_make_a_qp_loopback() {
+    let traced = Traced::new();
+    let recorder = traced.recorder();
+    recorder.mr(5, 6, 8192, MrDevice::Dram(0));
+    let row = qp(recorder, UD, [1, 0]);
+    recorder.loopback(row);
+    post(recorder, row, 10, Op::Send, &[&[1024]], (5, None));
+    let derived = derive(&traced.trace(), None).expect("a workload");
+    assert_eq!(derived.workload.flows[0].to, Host::B);
+    (0..9).for_each(|_| recorder.loopback(row));
+    assert_eq!(derive(&traced.trace(), None).expect("a workload").workload.flows[0].to, Host::A);
+}
+
+#[test]
+fn an_mr_is_shared_by_those_that_live_at_the_same_time() {
+    let traced = Traced::new();
+    let recorder = traced.recorder();
+    recorder.mr(5, 6, 1 << 20, MrDevice::Dram(0));
+    recorder.mr(7, 8, u64::MAX, MrDevice::Dram(0));
+    for number in 1..=10 {
+        let row = qp(recorder, RC, [number, 100]);
+        post(recorder, row, 2, Op::Write, &[&[4096]], (5, Some(9)));
+        recorder.request(row, Op::Write, std::iter::once((7, 4096)), Some(9), false);
+        recorder.ended(row);
+    }
+    let flow = "ab 1xRC mtu 1024 depth 128/256 batch 1/1 [WRITE 4KiB] 1x1MiB@dram:0 1x1MiB@dram:0";
+    check(&traced, None, &[flow], &[]);
+}
+
+#[test]
+fn shapes_that_found_no_place_leave_the_bounds_of_their_sizes() {
+    let traced = Traced::new();
+    let recorder = traced.recorder();
+    recorder.mr(5, 6, 1 << 20, MrDevice::Dram(0));
+    let row = qp(recorder, RC, [1, 2]);
+    for size in 1..=3000 {
+        post(recorder, row, 1, Op::Write, &[&[size]], (5, Some(9)));
+    }
+    let late = qp(recorder, RC, [3, 4]);
+    for size in 4001..=4300 {
+        post(recorder, late, 1, Op::Write, &[&[size]], (5, Some(9)));
+    }
+    let mut trace = traced.trace();
+    // Hashing decides which shapes find a place; here none of the second QP's.
+    trace.processes[0].qps[1].recent.clear();
+    let derived = derive(&trace, None).expect("a workload");
+    let sizes: Vec<u64> = derived.workload.flows[0].pattern.iter().map(|request| request.message().0).collect();
+    assert!(sizes.contains(&4001) && sizes.contains(&4300), "{sizes:?}");
+}
+
+#[test]
+fn who_posted_only_what_no_workload_says_is_told_why() {
+    let traced = Traced::new();
+    let recorder = traced.recorder();
+    let strange = qp(recorder, Kind::Qp(9), [3, 4]);
+    post(recorder, strange, 3, Op::Write, &[&[64]], (5, Some(9)));
+    let error = derive(&traced.trace(), None).expect_err("XRC is no transport of a workload").to_string();
+    assert!(error.contains("neither RC, UC nor UD"), "{error}");
+}
