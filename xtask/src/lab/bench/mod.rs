@@ -14,9 +14,9 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::{Lab, guest::Guest};
+use perftest::Options;
 
-const USAGE: &str =
-    "usage: cargo xtask lab bench perftest [--pairs N] [--only WORD]... | bench turnaround | bench trace [--pairs N]";
+const USAGE: &str = "usage: cargo xtask lab bench perftest [--pairs N] [--only WORD]... | bench turnaround | bench trace [--pairs N] [--only WORD]...";
 
 /// How long the agents may take to be back.
 const AGENT_LIMIT: Duration = Duration::from_mins(1);
@@ -26,12 +26,9 @@ impl Lab {
     pub fn bench(&self, args: &[&str]) -> Result<()> {
         let kelpie = || Kelpie::deploy(self);
         match args {
-            ["perftest", options @ ..] => perftest::run(&kelpie()?, &perftest::Options::parse(options, USAGE)?),
+            ["perftest", options @ ..] => perftest::run(&kelpie()?, &Options::parse(options, USAGE)?),
             ["turnaround"] => turnaround::run(&kelpie()?),
-            ["trace"] => trace::run(&kelpie()?, 5),
-            ["trace", "--pairs", pairs] => {
-                trace::run(&kelpie()?, pairs.parse().ok().filter(|pairs| *pairs > 0).context("--pairs")?)
-            }
+            ["trace", options @ ..] => trace::run(&kelpie()?, &Options::parse(options, USAGE)?),
             _ => bail!("{USAGE}"),
         }
     }

@@ -12,6 +12,9 @@ const MTU: u32 = 4096;
 /// What is left out of a run at both its ends, by perftest (`--margin`) and before Kelpie's sample. Units: seconds.
 const MARGIN: u32 = 1;
 
+/// Kelpie's sample. Units: seconds.
+const SAMPLE: u32 = 2;
+
 /// `--qp-timeout` of perftest, as Kelpie has it: by its own, 67 ms, it sends again what is only waiting where a
 /// megabyte is on the way, which Soft-RoCE's responder answers with an error.
 const TIMEOUT: u32 = 18;
@@ -24,8 +27,8 @@ pub const PORT: &str = ":4853 ";
 
 /// What is run.
 pub struct Options {
-    pairs: usize,
-    /// Cells whose name holds one of these words; all where there is none.
+    /// Alternating pairs of each row.
+    pub pairs: usize,
     only: Vec<String>,
 }
 
@@ -43,6 +46,13 @@ impl Options {
             }
         }
         Ok(options)
+    }
+}
+
+impl Options {
+    /// Whether a row's name holds one of the words that were given, if any were.
+    pub fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|word| name.contains(word))
     }
 }
 
@@ -82,12 +92,13 @@ impl Cell {
     /// How long is counted. Longer for large messages: they complete in bursts of some QPs, a few in a second.
     /// Units: seconds.
     fn seconds(self) -> u32 {
-        if self.message < 1 << 20 { 2 } else { 8 }
+        if self.message < 1 << 20 { SAMPLE } else { 4 * SAMPLE }
     }
 
     /// Kelpie's session.
     fn session(self) -> String {
-        format!("{{warm_up_ms: {}, sample_ms: {}, samples: 1}}", MARGIN * 1000, self.seconds() * 1000)
+        let samples = self.seconds() / SAMPLE;
+        format!("{{warm_up_ms: {}, sample_ms: {}, samples: {samples}}}", MARGIN * 1000, SAMPLE * 1000)
     }
 
     fn workload(self) -> String {
@@ -130,8 +141,7 @@ impl Cell {
 
 /// Prints the table.
 pub fn run(kelpie: &Kelpie, options: &Options) -> Result<()> {
-    let wanted = |cell: &Cell| options.only.is_empty() || options.only.iter().any(|word| cell.name().contains(word));
-    let cells: Vec<Cell> = Cell::all().filter(wanted).collect();
+    let cells: Vec<Cell> = Cell::all().filter(|cell| options.wants(&cell.name())).collect();
     println!(
         "messages/s, medians of {} alternating pairs\n{:<24} {:>9} {:>9} {:>6}",
         options.pairs, "", "Kelpie", "perftest", "ratio"

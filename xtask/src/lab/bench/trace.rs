@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::perftest::{LIMIT, PORT, number};
+use super::perftest::{LIMIT, Options, PORT, number};
 use super::{Kelpie, median};
 
 /// A program with what it prints its rate as.
@@ -39,7 +39,8 @@ const PROGRAMS: [Traced; 6] = [
 ];
 
 /// Prints the table. The client is traced, or not; the server never.
-pub fn run(kelpie: &Kelpie, pairs: usize) -> Result<()> {
+pub fn run(kelpie: &Kelpie, options: &Options) -> Result<()> {
+    let pairs = options.pairs;
     let copy = "mkdir -p /run/trace && cp -f /run/lab/kelpie /run/lab/libkelpie_preload.so /run/trace/";
     let (_, status) = kelpie.guests[0].execute(copy, LIMIT)?;
     if status != 0 {
@@ -47,7 +48,7 @@ pub fn run(kelpie: &Kelpie, pairs: usize) -> Result<()> {
     }
     println!("rates, medians of {pairs} alternating pairs\n{:>9} {:>9} {:>6}", "traced", "plain", "ratio");
     let mut worst = f64::INFINITY;
-    for program in PROGRAMS {
+    for program in PROGRAMS.iter().filter(|program| options.wants(program.line)) {
         let (mut traced, mut plain, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for turn in 0..pairs {
             let run = |is_traced| program.run(kelpie, is_traced).with_context(|| program.line);
