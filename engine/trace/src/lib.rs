@@ -9,9 +9,11 @@ mod recorder;
 mod space;
 mod trace;
 
+pub use kelpie_spaces::Opcode;
+
 pub use derive::{Derived, Seen, Unsaid, derive};
 pub use record::WORDS;
-pub use recorder::{Caps, Kind, MrDevice, Op, Recorder, Row};
+pub use recorder::{Caps, Kind, MrDevice, Recorder, Row};
 pub use trace::{Mr, OpCount, Process, Qp, ReadError, Trace, Unrecorded, process};
 
 #[cfg(test)]

@@ -109,8 +109,10 @@ pub mod shape {
     pub const WORDS: usize = SIZES + super::ELEMENTS;
 }
 
-/// Kinds of operations that are told apart: those of Kelpie and all others.
-pub const OPS: usize = 8;
+/// Place of what is no operation of Kelpie, behind those that are.
+pub const OTHER: usize = kelpie_spaces::Opcode::ALL.len();
+/// Kinds of operations that are told apart.
+pub const OPS: usize = OTHER + 1;
 /// Latest requests of a QP that are kept. Source: our choice, because it shows a request vector of 16 several times.
 pub const RECENT: usize = 128;
 /// Different keys of a QP that are kept. Source: our choice, because a QP that goes round more MRs is rare.

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 
+use kelpie_spaces::Opcode;
+
 use crate::record::{self, KEYS, MAGIC, MRS, QPS, RECENT, SHAPES, Table, head, mr, qp, shape};
 
 /// Places of a hash table that are looked at: a full one must not be walked on the data path.
@@ -29,21 +31,6 @@ impl Kind {
     pub(crate) fn from_code(code: u64) -> Self {
         u32::try_from(code).map_or(Kind::Srq, Kind::Qp)
     }
-}
-
-/// An operation, as far as Kelpie tells them apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "these are the names of verbs")]
-pub enum Op {
-    Send,
-    Write,
-    Read,
-    WriteWithImm,
-    SendWithImm,
-    FetchAdd,
-    CmpSwap,
-    /// What moves no message: a memory window, an invalidation.
-    Other,
 }
 
 /// Queue depths as the program asked for them. Units: work requests.
@@ -141,16 +128,18 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// One request is posted: its elements as local key and length, and the key of the memory that it names at the peer.
+    /// One request is posted: its operation, `None` for what moves no message (a memory window, an invalidation), its elements as
+    /// local key and length, and the key of the memory that it names at the peer.
     pub fn request(
         &self,
         row: Row,
-        op: Op,
+        op: Option<Opcode>,
         elements: impl Iterator<Item = (u32, u32)> + Clone,
         rkey: Option<u32>,
         is_inline: bool,
     ) {
-        let (mut hash, mut bytes) = (mix(0, op as u64), 0u64);
+        let kind = op.map_or(record::OTHER, |op| op as usize);
+        let (mut hash, mut bytes) = (mix(0, kind as u64), 0u64);
         for (lkey, length) in elements.clone() {
             hash = mix(hash, length.into());
             bytes += u64::from(length);
@@ -164,7 +153,7 @@ impl<'a> Recorder<'a> {
         if is_inline && bytes > self.get(row, qp::INLINE) {
             self.put(row, qp::INLINE, bytes);
         }
-        let of_op = qp::OPS + qp::OP_WORDS * op as usize;
+        let of_op = qp::OPS + qp::OP_WORDS * kind;
         let count = self.get(row, of_op);
         self.put(row, of_op, count + 1);
         self.put(row, of_op + 1, self.get(row, of_op + 1) + bytes);
@@ -174,12 +163,12 @@ impl<'a> Recorder<'a> {
         if bytes > self.get(row, of_op + 3) {
             self.put(row, of_op + 3, bytes);
         }
-        if op == Op::Other {
+        if op.is_none() {
             return;
         }
         if self.get(row, qp::LAST_HASH) != hash {
             let lengths = elements.map(|(_, length)| length);
-            self.put(row, qp::LAST_SHAPE, self.shape(hash, op as u64, lengths));
+            self.put(row, qp::LAST_SHAPE, self.shape(hash, kind as u64, lengths));
             self.put(row, qp::LAST_HASH, hash);
         }
         let number = self.get(row, qp::REQUESTS);

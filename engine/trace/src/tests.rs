@@ -7,7 +7,7 @@ use kelpie_spaces::{Bytes, Device, Host, Opcode, QpType, Workload};
 use rand::{RngExt as _, SeedableRng};
 use rand_pcg::Pcg64;
 
-use crate::{Caps, Kind, MrDevice, Op, Process, ReadError, Recorder, Row, Trace, Unsaid, WORDS, derive, process};
+use crate::{Caps, Kind, MrDevice, Process, ReadError, Recorder, Row, Trace, Unsaid, WORDS, derive, process};
 
 const RC: Kind = Kind::Qp(2);
 const UD: Kind = Kind::Qp(4);
@@ -49,7 +49,14 @@ fn qp(recorder: Recorder<'_>, kind: Kind, [number, peer]: [u32; 2]) -> Row {
 }
 
 /// Posts batches of these messages, all from the MR with this key and to that key.
-fn post(recorder: Recorder<'_>, row: Row, batches: usize, op: Op, batch: &[&[u32]], keys: (u32, Option<u32>)) {
+fn post(
+    recorder: Recorder<'_>,
+    row: Row,
+    batches: usize,
+    op: Option<Opcode>,
+    batch: &[&[u32]],
+    keys: (u32, Option<u32>),
+) {
     for turn in 0..batches {
         for elements in batch {
             recorder.request(row, op, elements.iter().map(|length| (keys.0, *length)), keys.1, false);
@@ -117,7 +124,7 @@ fn equal_qps_are_one_flow_and_share_their_mr() {
     recorder.mr(5, 6, 4 << 20, MrDevice::Dram(1));
     for number in 1..=4 {
         let row = qp(recorder, RC, [number, number + 100]);
-        post(recorder, row, 50, Op::Write, &[&[65536], &[65536]], (5, Some(77)));
+        post(recorder, row, 50, Some(Opcode::Write), &[&[65536], &[65536]], (5, Some(77)));
     }
     let flow = "ab 4xRC mtu 1024 depth 128/256 batch 2/1 [WRITE 64KiB] 1x1MiB@dram:1 1x1MiB@dram:1";
     check(&traced, None, &[flow], &["other end was not traced"]);
@@ -131,21 +138,21 @@ fn the_peers_side_is_the_peers_own() {
     there.mr(8, 9, 2 << 20, MrDevice::Gpu(3));
     there.mr(10, 11, 8 << 20, MrDevice::Dram(0));
     let (row, answer) = (qp(here, RC, [1, 2]), qp(there, RC, [2, 1]));
-    post(here, row, 8, Op::Write, &[&[4096]], (5, Some(9)));
+    post(here, row, 8, Some(Opcode::Write), &[&[4096]], (5, Some(9)));
     receive(there, answer, 4, 8, &[4096], 10);
     let flow = "ab 1xRC mtu 1024 depth 128/256 batch 1/8 [WRITE 4KiB] 1x1MiB@dram:0 1x2MiB@gpu:3";
     check(&own, Some(&peer), &[flow], &[]);
 
     let row = qp(here, RC, [3, 4]);
     let answer = qp(there, RC, [4, 3]);
-    post(here, row, 9, Op::Send, &[&[100], &[4000]], (5, None));
+    post(here, row, 9, Some(Opcode::Send), &[&[100], &[4000]], (5, None));
     receive(there, answer, 4, 8, &[2048, 2048], 10);
     let send = "ab 1xRC mtu 1024 depth 128/256 batch 2/8 [SEND 100B, SEND 4000B] 1x512KiB@dram:0 1x4MiB@dram:0";
     let workload = check(&own, Some(&peer), &[send, &flow.replace("1x1MiB@dram:0", "1x512KiB@dram:0")], &[]);
     assert_eq!(workload.flows[0].recv_sge, [Bytes(2048), Bytes(2048)]);
 
     // The other way round, the peer's program is a flow of its own.
-    post(there, answer, 8, Op::Send, &[&[64]], (10, None));
+    post(there, answer, 8, Some(Opcode::Send), &[&[64]], (10, None));
     let back = "ba 1xRC mtu 1024 depth 128/256 batch 1/1 [SEND 64B] 1x8MiB@dram:0 1x8MiB@dram:0";
     let flows = check(&own, Some(&peer), &[send, &flow.replace("1x1MiB@dram:0", "1x512KiB@dram:0"), back], &[]).flows;
     assert_eq!((flows[2].from, flows[2].to), (Host::B, Host::A));
@@ -159,7 +166,7 @@ fn datagrams_that_come_in_are_taken_to_be_like_those_sent() {
     let row = recorder.add(UD, 9, Caps { send_depth: 1, recv_depth: 500 }, None).expect("there is room");
     recorder.mtu(row, 4096);
     receive(recorder, row, 1, 500, &[1064], 5);
-    post(recorder, row, 1000, Op::Send, &[&[1024]], (5, None));
+    post(recorder, row, 1000, Some(Opcode::Send), &[&[1024]], (5, None));
     let flow = "1xUD mtu 4096 depth 1/500 batch 1/500 [SEND 1KiB] 1x8KiB@dram:0 1x8KiB@dram:0";
     check(&traced, None, &[&format!("ab {flow}")], &[]);
     receive(recorder, row, 1, 499, &[1064], 5);
@@ -177,7 +184,7 @@ fn a_shared_receive_queue_counts_for_its_qps() {
     receive(there, srq.expect("there is room"), 16, 64, &[4096], 8);
     for number in 1..=2 {
         let row = qp(here, RC, [number, number + 100]);
-        post(here, row, 4, Op::SendWithImm, &[&[512]], (5, None));
+        post(here, row, 4, Some(Opcode::SendWithImm), &[&[512]], (5, None));
         let answer = there.add(RC, number + 100, Caps { send_depth: 1, recv_depth: 0 }, srq).expect("there is room");
         there.peer(answer, number);
     }
@@ -192,7 +199,7 @@ fn only_what_lives_at_the_same_time_is_counted() {
     recorder.mr(5, 6, 1 << 16, MrDevice::Dram(0));
     for number in 1..=10 {
         let row = qp(recorder, RC, [number, 100]);
-        post(recorder, row, 2, Op::Read, &[&[4096]], (5, Some(9)));
+        post(recorder, row, 2, Some(Opcode::Read), &[&[4096]], (5, Some(9)));
         if number > 1 {
             recorder.ended(row);
         }
@@ -209,7 +216,7 @@ fn mrs_that_take_turns_are_counted_at_both_ends() {
     let row = qp(recorder, RC, [1, 2]);
     for key in 0..6 {
         recorder.mr(key, key + 50, 64 << 10, MrDevice::Dram(0));
-        post(recorder, row, 2, Op::Write, &[&[512]], (key, Some(1000 + key % 3)));
+        post(recorder, row, 2, Some(Opcode::Write), &[&[512]], (key, Some(1000 + key % 3)));
     }
     let flow = "ab 1xRC mtu 1024 depth 128/256 batch 1/1 [WRITE 512B] 6x64KiB@dram:0 3x64KiB@dram:0";
     check(&traced, None, &[flow], &[]);
@@ -222,7 +229,7 @@ fn more_mrs_than_are_counted_are_noted() {
     let row = qp(recorder, RC, [1, 2]);
     for key in 0..1000 {
         recorder.mr(key, key, 4096, MrDevice::Dram(0));
-        post(recorder, row, 1, Op::Write, &[&[512]], (key, Some(9)));
+        post(recorder, row, 1, Some(Opcode::Write), &[&[512]], (key, Some(9)));
     }
     let derived = derive(&traced.trace(), None).expect("a workload");
     let mrs = derived.workload.flows[0].memory.from.mrs;
@@ -236,14 +243,14 @@ fn what_a_workload_cannot_say_is_noted() {
     let recorder = traced.recorder();
     recorder.mr(5, 6, 1 << 16, MrDevice::Dram(0));
     let row = qp(recorder, RC, [1, 2]);
-    post(recorder, row, 4, Op::Other, &[&[]], (5, None));
-    post(recorder, row, 1, Op::WriteWithImm, &[&[]], (5, Some(9)));
-    recorder.request(row, Op::Write, std::iter::once((0, 40)), Some(9), true);
-    post(recorder, row, 200, Op::Write, &[&[64, 0]], (5, Some(9)));
+    post(recorder, row, 4, None, &[&[]], (5, None));
+    post(recorder, row, 1, Some(Opcode::WriteWithImm), &[&[]], (5, Some(9)));
+    recorder.request(row, Some(Opcode::Write), std::iter::once((0, 40)), Some(9), true);
+    post(recorder, row, 200, Some(Opcode::Write), &[&[64, 0]], (5, Some(9)));
     let strange = qp(recorder, Kind::Qp(9), [3, 4]);
-    post(recorder, strange, 3, Op::Write, &[&[64]], (5, Some(9)));
+    post(recorder, strange, 3, Some(Opcode::Write), &[&[64]], (5, Some(9)));
     let early = recorder.add(RC, 5, DEPTH, None).expect("there is room");
-    post(recorder, early, 3, Op::Write, &[&[64]], (5, Some(9)));
+    post(recorder, early, 3, Some(Opcode::Write), &[&[64]], (5, Some(9)));
     let flow = "ab 1xRC mtu 1024 depth 128/256 batch 1/1 [WRITE 64B] 1x21845B@dram:0 1x21845B@dram:0";
     let notes = ["move no message", "neither RC, UC nor UD", "connected before", "up to 40B are posted inline"];
     check(&traced, None, &[flow], &notes);
@@ -258,7 +265,7 @@ fn sizes_at_random_become_the_most_frequent_and_a_range() {
     let mut random = Pcg64::seed_from_u64(1);
     for _ in 0..5000 {
         let size: u32 = random.random_range(1..=100_000);
-        post(recorder, row, 1, Op::Write, &[&[size]], (5, Some(9)));
+        post(recorder, row, 1, Some(Opcode::Write), &[&[size]], (5, Some(9)));
     }
     let derived = derive(&traced.trace(), None).expect("a workload");
     assert_eq!(derived.workload.flows[0].pattern.len(), 16);
@@ -275,8 +282,8 @@ fn the_space_holds_the_workload_and_nothing_else_of_its_kind() {
     recorder.mr(5, 6, 1 << 20, MrDevice::Dram(0));
     for number in 1..=2 {
         let row = qp(recorder, RC, [number, 2]);
-        post(recorder, row, 20, Op::Read, &[&[4096], &[128, 128]], (5, Some(9)));
-        post(recorder, row, 64, Op::Read, &[&[4096]], (5, Some(9)));
+        post(recorder, row, 20, Some(Opcode::Read), &[&[4096], &[128, 128]], (5, Some(9)));
+        post(recorder, row, 64, Some(Opcode::Read), &[&[4096]], (5, Some(9)));
     }
     let derived = derive(&traced.trace(), None).expect("a workload");
     assert!(derived.space.contains(&derived.workload));
@@ -307,7 +314,7 @@ fn loopback_is_a_flow_of_its_own_host() {
     for row in [row, other] {
         recorder.loopback(row);
     }
-    post(recorder, row, 20, Op::Write, &[&[2048]], (5, Some(8)));
+    post(recorder, row, 20, Some(Opcode::Write), &[&[2048]], (5, Some(8)));
     let flow = "aa 1xRC mtu 1024 depth 128/256 batch 1/1 [WRITE 2KiB] 1x64KiB@dram:0 1x256KiB@dram:1";
     check(&traced, None, &[flow], &[]);
 }
@@ -331,7 +338,7 @@ fn a_trace_reads_back_as_it_was_written() {
     let recorder = traced.recorder();
     recorder.mr(5, 6, 1 << 20, MrDevice::Gpu(1));
     let row = qp(recorder, RC, [1, 2]);
-    post(recorder, row, 70, Op::FetchAdd, &[&[8]], (5, Some(9)));
+    post(recorder, row, 70, Some(Opcode::FetchAdd), &[&[8]], (5, Some(9)));
     let trace = traced.trace();
     let process = &trace.processes[0];
     let qp = &process.qps[0];
@@ -367,7 +374,7 @@ fn one_datagram_to_its_own_port_does_not_make_a_qp_loopback() {
     recorder.mr(5, 6, 8192, MrDevice::Dram(0));
     let row = qp(recorder, UD, [1, 0]);
     recorder.loopback(row);
-    post(recorder, row, 10, Op::Send, &[&[1024]], (5, None));
+    post(recorder, row, 10, Some(Opcode::Send), &[&[1024]], (5, None));
     let derived = derive(&traced.trace(), None).expect("a workload");
     assert_eq!(derived.workload.flows[0].to, Host::B);
     (0..9).for_each(|_| recorder.loopback(row));
@@ -382,8 +389,8 @@ fn an_mr_is_shared_by_those_that_live_at_the_same_time() {
     recorder.mr(7, 8, u64::MAX, MrDevice::Dram(0));
     for number in 1..=10 {
         let row = qp(recorder, RC, [number, 100]);
-        post(recorder, row, 2, Op::Write, &[&[4096]], (5, Some(9)));
-        recorder.request(row, Op::Write, std::iter::once((7, 4096)), Some(9), false);
+        post(recorder, row, 2, Some(Opcode::Write), &[&[4096]], (5, Some(9)));
+        recorder.request(row, Some(Opcode::Write), std::iter::once((7, 4096)), Some(9), false);
         recorder.ended(row);
     }
     let flow = "ab 1xRC mtu 1024 depth 128/256 batch 1/1 [WRITE 4KiB] 1x1MiB@dram:0 1x1MiB@dram:0";
@@ -397,11 +404,11 @@ fn shapes_that_found_no_place_leave_the_bounds_of_their_sizes() {
     recorder.mr(5, 6, 1 << 20, MrDevice::Dram(0));
     let row = qp(recorder, RC, [1, 2]);
     for size in 1..=3000 {
-        post(recorder, row, 1, Op::Write, &[&[size]], (5, Some(9)));
+        post(recorder, row, 1, Some(Opcode::Write), &[&[size]], (5, Some(9)));
     }
     let late = qp(recorder, RC, [3, 4]);
     for size in 4001..=4300 {
-        post(recorder, late, 1, Op::Write, &[&[size]], (5, Some(9)));
+        post(recorder, late, 1, Some(Opcode::Write), &[&[size]], (5, Some(9)));
     }
     let mut trace = traced.trace();
     // Hashing decides which shapes find a place; here none of the second QP's.
@@ -416,7 +423,7 @@ fn who_posted_only_what_no_workload_says_is_told_why() {
     let traced = Traced::new();
     let recorder = traced.recorder();
     let strange = qp(recorder, Kind::Qp(9), [3, 4]);
-    post(recorder, strange, 3, Op::Write, &[&[64]], (5, Some(9)));
+    post(recorder, strange, 3, Some(Opcode::Write), &[&[64]], (5, Some(9)));
     let error = derive(&traced.trace(), None).expect_err("XRC is no transport of a workload").to_string();
     assert!(error.contains("neither RC, UC nor UD"), "{error}");
 }

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed};
 
-use kelpie_trace::Op;
+use kelpie_trace::Opcode;
 use rdma_sys::{__be32, ibv_ah, ibv_data_buf, ibv_qp_ex, ibv_sge};
 
 use crate::contexts::swap;
@@ -14,9 +14,6 @@ use crate::state;
 
 /// Numbers from here on are no operation.
 const NO_OP: u32 = u32::MAX;
-
-const OPS: [Op; 8] =
-    [Op::Send, Op::Write, Op::Read, Op::WriteWithImm, Op::SendWithImm, Op::FetchAdd, Op::CmpSwap, Op::Other];
 
 /// A QP's own functions, by [`Step`], and the post call that is being made.
 struct Slot {
@@ -62,7 +59,7 @@ impl Slot {
     }
 
     /// A request begins.
-    fn begins(&self, qp: *mut ibv_qp_ex, op: Op, rkey: Option<u32>) {
+    fn begins(&self, qp: *mut ibv_qp_ex, op: Opcode, rkey: Option<u32>) {
         self.has_elements(qp, std::iter::empty(), false);
         self.op.store(op as u32, Relaxed);
         self.rkey.store(rkey.map_or(0, |rkey| u64::from(rkey) + 1), Relaxed);
@@ -70,12 +67,12 @@ impl Slot {
 
     /// The request that waits for them has these elements; one that never got any has none.
     fn has_elements(&self, qp: *mut ibv_qp_ex, elements: impl Iterator<Item = (u32, u32)> + Clone, is_inline: bool) {
-        let Some(op) = OPS.get(self.op.load(Relaxed) as usize) else { return };
+        let Some(op) = Opcode::ALL.get(self.op.load(Relaxed) as usize) else { return };
         self.op.store(NO_OP, Relaxed);
         self.batch.store(self.batch.load(Relaxed) + 1, Relaxed);
         if let Some((recorder, row)) = state::of_qp(qp.cast()) {
             let rkey = self.rkey.load(Relaxed).checked_sub(1).map(|rkey| rkey as u32);
-            recorder.request(row, *op, elements, rkey, is_inline);
+            recorder.request(row, Some(*op), elements, rkey, is_inline);
         }
     }
 }
@@ -170,7 +167,7 @@ macro_rules! beginnings {
         $(
             unsafe extern "C" fn $name(qp: *mut ibv_qp_ex $(, $argument: $type)*) {
                 let slot = slot(qp);
-                slot.begins(qp, Op::$op, $rkey);
+                slot.begins(qp, Opcode::$op, $rkey);
                 real!(slot, $name, fn(*mut ibv_qp_ex $(, $type)*), qp $(, $argument)*);
             }
         )*

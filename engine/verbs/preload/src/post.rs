@@ -2,7 +2,7 @@
 
 use std::ptr::null_mut;
 
-use kelpie_trace::{Op, Recorder, Row};
+use kelpie_trace::{Opcode, Recorder, Row};
 use rdma_sys::{ibv_qp, ibv_qp_type, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_sge, ibv_srq, ibv_wr_opcode};
 
 use crate::contexts;
@@ -59,8 +59,8 @@ unsafe fn record_chain(
             let request = &*next;
             let op = op(request.opcode);
             let rkey = match op {
-                Op::Write | Op::Read | Op::WriteWithImm => Some(request.wr.rdma.rkey),
-                Op::FetchAdd | Op::CmpSwap => Some(request.wr.atomic.rkey),
+                Some(Opcode::Write | Opcode::Read | Opcode::WriteWithImm) => Some(request.wr.rdma.rkey),
+                Some(Opcode::FetchAdd | Opcode::CmpSwap) => Some(request.wr.atomic.rkey),
                 _ => None,
             };
             if is_datagram && state::is_local(request.wr.ud.ah) {
@@ -78,17 +78,17 @@ unsafe fn record_chain(
 }
 
 /// Source: `enum ibv_wr_opcode`. A SEND that invalidates a key moves what a SEND moves.
-fn op(opcode: ibv_wr_opcode::Type) -> Op {
-    match opcode {
-        ibv_wr_opcode::IBV_WR_SEND | ibv_wr_opcode::IBV_WR_SEND_WITH_INV => Op::Send,
-        ibv_wr_opcode::IBV_WR_SEND_WITH_IMM => Op::SendWithImm,
-        ibv_wr_opcode::IBV_WR_RDMA_WRITE => Op::Write,
-        ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM => Op::WriteWithImm,
-        ibv_wr_opcode::IBV_WR_RDMA_READ => Op::Read,
-        ibv_wr_opcode::IBV_WR_ATOMIC_FETCH_AND_ADD => Op::FetchAdd,
-        ibv_wr_opcode::IBV_WR_ATOMIC_CMP_AND_SWP => Op::CmpSwap,
-        _ => Op::Other,
-    }
+fn op(opcode: ibv_wr_opcode::Type) -> Option<Opcode> {
+    Some(match opcode {
+        ibv_wr_opcode::IBV_WR_SEND | ibv_wr_opcode::IBV_WR_SEND_WITH_INV => Opcode::Send,
+        ibv_wr_opcode::IBV_WR_SEND_WITH_IMM => Opcode::SendWithImm,
+        ibv_wr_opcode::IBV_WR_RDMA_WRITE => Opcode::Write,
+        ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM => Opcode::WriteWithImm,
+        ibv_wr_opcode::IBV_WR_RDMA_READ => Opcode::Read,
+        ibv_wr_opcode::IBV_WR_ATOMIC_FETCH_AND_ADD => Opcode::FetchAdd,
+        ibv_wr_opcode::IBV_WR_ATOMIC_CMP_AND_SWP => Opcode::CmpSwap,
+        _ => return None,
+    })
 }
 
 /// Stands before `post_recv` of a context.
