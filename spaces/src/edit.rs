@@ -73,26 +73,18 @@ pub(crate) fn set_total_qps(workload: &mut Workload, total: u64) -> bool {
     total >= flows
 }
 
-/// The flow in the other direction; each host keeps its memory.
-fn mirrored(flow: &Flow) -> Flow {
-    let mut mirror = flow.clone();
-    (mirror.from, mirror.to) = (flow.to, flow.from);
-    (mirror.memory.from, mirror.memory.to) = (flow.memory.to, flow.memory.from);
-    mirror
-}
-
 /// Adds the mirror of the first flow on the wire, or removes the flows against it.
 pub(crate) fn set_bidirectional(workload: &mut Workload, on: bool) {
     if workload.is_bidirectional() == on {
         return;
     }
     match workload.flows.iter().find(|flow| !flow.is_loopback()).cloned() {
-        Some(first) if on => workload.flows.push(mirrored(&first)),
+        Some(first) if on => workload.flows.push(first.mirrored()),
         Some(first) => workload.flows.retain(|flow| flow.is_loopback() || flow.from == first.from),
         None => {
             let mut first = workload.flows[0].clone();
             first.to = first.from.peer();
-            workload.flows.extend([mirrored(&first), first]);
+            workload.flows.extend([first.mirrored(), first]);
         }
     }
 }

@@ -174,16 +174,9 @@ fn single_flow(workload: &Workload) -> Result<(&Flow, bool), Inexpressible> {
         flows if flows.iter().any(Flow::is_loopback) && !flows.iter().all(Flow::is_loopback) => {
             Err(Inexpressible::LoopbackBeside)
         }
-        [first, second] if !first.is_loopback() && *second == mirrored(first) => Ok((first, true)),
+        [first, second] if !first.is_loopback() && *second == first.mirrored() => Ok((first, true)),
         flows => Err(Inexpressible::Flows(flows.len())),
     }
-}
-
-/// The same flow in the other direction, each host with the memory that it has.
-fn mirrored(flow: &Flow) -> Flow {
-    let mut mirrored = Flow { from: flow.to, to: flow.from, ..flow.clone() };
-    std::mem::swap(&mut mirrored.memory.from, &mut mirrored.memory.to);
-    mirrored
 }
 
 fn single_request(flow: &Flow) -> Result<(Opcode, Bytes), Inexpressible> {

@@ -343,6 +343,15 @@ impl Flow {
         self.from == self.to
     }
 
+    /// The flow in the other direction; each host keeps its memory.
+    #[must_use]
+    pub fn mirrored(&self) -> Flow {
+        let mut mirror = self.clone();
+        (mirror.from, mirror.to) = (self.to, self.from);
+        (mirror.memory.from, mirror.memory.to) = (self.memory.to, self.memory.from);
+        mirror
+    }
+
     /// The receive vector with its default filled in; empty when nothing is sent two-sided.
     pub fn receive_elements(&self) -> Vec<Bytes> {
         if !self.recv_sge.is_empty() {

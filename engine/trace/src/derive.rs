@@ -192,10 +192,7 @@ fn guess_answers(classes: &[(Key, Class<'_, '_>)], flows: &mut Vec<(Flow, Seen)>
         if flow.is_loopback() || !flow.pattern.iter().any(|request| request.op.consumes_receive()) {
             continue;
         }
-        let mut back = flow.clone();
-        (back.from, back.to) = (flow.to, flow.from);
-        (back.memory.from, back.memory.to) = (flow.memory.to, flow.memory.from);
-        flows.push((back, Seen { is_guessed: true, ..seen(class) }));
+        flows.push((flow.mirrored(), Seen { is_guessed: true, ..seen(class) }));
         notes.push("messages came in on QPs that also send: they are taken to be like those sent".to_owned());
     }
 }
