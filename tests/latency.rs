@@ -30,7 +30,14 @@ impl VerbsHost for Steady {
 
     fn set_up(&mut self, _port: &Port, plan: &HostPlan) -> Result<Vec<GroupEndpoint>, HostError> {
         self.plan = Some(plan.clone());
-        let endpoint = |group: &GroupPlan| GroupEndpoint { id: group.id, gid: [0; 16], lid: 0, qps: Vec::new() };
+        let endpoint = |group: &GroupPlan| GroupEndpoint {
+            id: group.id,
+            gid: [0; 16],
+            lid: 0,
+            needs_grh: false,
+            reads: 16,
+            qps: Vec::new(),
+        };
         Ok(plan.groups.iter().map(endpoint).collect())
     }
 

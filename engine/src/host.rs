@@ -40,14 +40,26 @@ pub struct Tuning {
     /// UDP source port of all packets, 49152 to 65535; where it is absent, the device's choice for each QP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub udp_source_port: Option<u16>,
+    /// Local acknowledgement timeout: 4.096 us times 2 to this power, 1 to 31; the device may wait up to four times as long.
+    pub ack_timeout: u8,
     /// Whether MRs are made of huge pages, which the host has to have reserved.
     pub huge_pages: bool,
+    /// Whether MRs ask for relaxed ordering of PCIe writes, where libibverbs, kernel and device have it.
+    pub relaxed_ordering: bool,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
-        // Source of the hop limit: the default of perftest.
-        Self { traffic_class: 0, service_level: 0, hop_limit: 64, udp_source_port: None, huge_pages: false }
+        // Source of hop limit, timeout (67 ms) and relaxed ordering: the defaults of perftest.
+        Self {
+            traffic_class: 0,
+            service_level: 0,
+            hop_limit: 64,
+            udp_source_port: None,
+            ack_timeout: 14,
+            huge_pages: false,
+            relaxed_ordering: true,
+        }
     }
 }
 
@@ -59,6 +71,10 @@ impl Tuning {
         }
         if self.hop_limit == 0 {
             return Some(("hop_limit", "write 1 to 255"));
+        }
+        // Source: IBTA volume 1, section 9.9.2.1.1: five bits, and 0 is for ever, which no experiment is.
+        if !(1..=31).contains(&self.ack_timeout) {
+            return Some(("ack_timeout", "write 1 to 31"));
         }
         // Source: IBTA annex A17.9.2 leaves the choice; RFC 6335 has dynamic ports from 49152, as the kernel uses.
         if self.udp_source_port.is_some_and(|port| port < 49152) {
@@ -118,6 +134,10 @@ pub struct GroupEndpoint {
     pub gid: [u8; 16],
     /// LID of the port; 0 on Ethernet.
     pub lid: u16,
+    /// Whether packets to the port need a global route even within its subnet, as those to virtual ports of a card do.
+    pub needs_grh: bool,
+    /// READs and atomics that a QP can have outstanding at a requester, and can answer at a responder.
+    pub reads: u8,
     /// Its QPs, in order.
     pub qps: Vec<QpEndpoint>,
 }
@@ -160,6 +180,8 @@ pub struct HostReading {
     pub groups: Vec<GroupCount>,
     /// Part of that time in which the requesters' send queues were kept full. Units: nanoseconds.
     pub queue_full_nanos: u64,
+    /// Messages that arrived while the responders' receive queues were left to run low.
+    pub received_late: u64,
     /// Counters of the port, raw, by their public names.
     pub counters: BTreeMap<String, u64>,
     /// What went wrong in the hardware so far, once each.

@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use kelpie_monitor::pause::{HostPause, host_pause};
 use kelpie_monitor::rates::{Rates, rates};
 use kelpie_monitor::window::{Direction, PACKET_OVERHEAD, loaded_directions};
-use kelpie_monitor::{DirectionLatency, DirectionRates, Measurement, PauseRatios, PerHost, SEND_QUEUE_FULL, Sample};
+use kelpie_monitor::{
+    DirectionLatency, DirectionRates, Measurement, OUTSTANDING_READS, PauseRatios, PerHost, RECEIVE_QUEUE_FULL,
+    SEND_QUEUE_FULL, Sample,
+};
 use kelpie_spaces::{Flow, Host, Opcode, Workload};
 
-use crate::host::{Count, HostReading};
+use crate::host::{Count, GroupEndpoint, HostReading};
 use crate::latency::Latencies;
 use crate::plan::{GroupId, Role};
 
@@ -21,16 +24,34 @@ pub const RECEIVED: [&str; 3] = ["engine_received_messages", "engine_received_by
 /// 1 where the pause of a host was computed from frames and not from time, and so is the most it can be.
 pub const PAUSE_IS_UPPER_BOUND: &str = "engine_pause_is_upper_bound";
 
-/// What the readings at the ends of successive samples say about `workload`.
-pub fn measurement(workload: &Workload, readings: &[PerHost<HostReading>]) -> Measurement {
-    let samples = readings.windows(2).filter_map(|ends| sample(workload, &ends[0], &ends[1])).collect();
-    let mut hardware_events = Vec::new();
-    if let Some(last) = readings.last() {
-        for host in Host::BOTH {
-            hardware_events.extend(last.get(host).events.iter().map(|event| format!("host {host}: {event}")));
+/// What the readings at the ends of successive samples say about `workload`; `last` was taken after the end, when late
+/// errors had come.
+pub fn measurement(
+    workload: &Workload,
+    endpoints: &PerHost<Vec<GroupEndpoint>>,
+    readings: &[PerHost<HostReading>],
+    last: &PerHost<HostReading>,
+) -> Measurement {
+    let mut samples: Vec<Sample> =
+        readings.windows(2).filter_map(|ends| sample(workload, &ends[0], &ends[1])).collect();
+    let named = |host: Host| last.get(host).events.iter().map(move |event| format!("host {host}: {event}"));
+    let hardware_events = Host::BOTH.into_iter().flat_map(named).collect();
+    for host in Host::BOTH {
+        let Some(reads) = outstanding_reads(workload, host, endpoints) else { continue };
+        for sample in &mut samples {
+            sample.counters.get_mut(host).insert(OUTSTANDING_READS.to_owned(), reads.into());
         }
     }
     Measurement { samples, hardware_events, latency: latency(workload, readings) }
+}
+
+/// READs and atomics that a QP of the host's requesters can have outstanding; the fewest, where flows differ.
+fn outstanding_reads(workload: &Workload, host: Host, endpoints: &PerHost<Vec<GroupEndpoint>>) -> Option<u8> {
+    let reads = |flow: &Flow| flow.pattern.iter().any(|request| request.op.brings_back());
+    let requesters = endpoints.get(host).iter().filter(|end| end.id.role == Role::Requester);
+    let requesters = requesters.filter(|end| workload.flows.get(end.id.flow).is_some_and(reads));
+    let answered = |id| endpoints.a.iter().chain(&endpoints.b).find(|end| end.id == id).map(|end| end.reads);
+    requesters.map(|end| answered(end.id.peer()).map_or(end.reads, |answered| answered.min(end.reads))).min()
 }
 
 /// How long the requests took that completed within the samples, by the direction of their payload.
@@ -160,6 +181,11 @@ impl<'a> Slice<'a> {
             let full = self.after.queue_full_nanos.saturating_sub(self.before.queue_full_nanos) as f64 / 1e9;
             counters.insert(SEND_QUEUE_FULL.to_owned(), (full / self.seconds).min(1.0));
         }
+        if let Some(received) = self.total(Role::Responder).filter(|received| received.messages > 0) {
+            let late = self.after.received_late.saturating_sub(self.before.received_late);
+            let in_time = 1.0 - late as f64 / received.messages as f64;
+            counters.insert(RECEIVE_QUEUE_FULL.to_owned(), in_time.max(0.0));
+        }
         counters
     }
 }
@@ -185,12 +211,17 @@ mod tests {
     use crate::latency::Took;
     use crate::testing::{flow, workload};
 
+    fn measured(workload: &Workload, readings: &[PerHost<HostReading>]) -> Measurement {
+        measurement(workload, &PerHost::default(), readings, readings.last().expect("a reading"))
+    }
+
     fn reading(seconds: u64, role: Role, op: Opcode, messages: u64) -> HostReading {
         let count = Count { messages, bytes: messages * 1000, packets: messages * 2 };
         HostReading {
             at_nanos: seconds * 1_000_000_000,
             groups: vec![GroupCount { id: GroupId { flow: 0, role }, by_op: [(op, count)].into() }],
             queue_full_nanos: seconds * 750_000_000,
+            received_late: messages / 4,
             counters: [("sent_pkts".to_owned(), messages * 3)].into(),
             ..HostReading::default()
         }
@@ -208,7 +239,7 @@ mod tests {
     #[test]
     fn a_write_is_counted_by_its_requester_and_a_send_by_its_receiver() {
         for (op, text, messages_per_sec) in [(Opcode::Write, "WRITE", 50.0), (Opcode::Send, "SEND", 20.0)] {
-            let seen = measurement(&workload(vec![flow("a", "b", text)]), &readings(op));
+            let seen = measured(&workload(vec![flow("a", "b", text)]), &readings(op));
             let [sample] = &seen.samples[..] else { panic!("one sample: {seen:?}") };
             let [way] = &sample.directions[..] else { panic!("one direction: {sample:?}") };
             assert_eq!((way.from, way.to), (Host::A, Host::B), "{op}");
@@ -220,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_read_pays_into_the_other_direction() {
-        let seen = measurement(&workload(vec![flow("a", "b", "READ")]), &readings(Opcode::Read));
+        let seen = measured(&workload(vec![flow("a", "b", "READ")]), &readings(Opcode::Read));
         let way = &seen.samples[0].directions[0];
         assert_eq!((way.from, way.to), (Host::B, Host::A));
         assert!((way.messages_per_sec - 50.0).abs() < 1e-9);
@@ -228,13 +259,47 @@ mod tests {
 
     #[test]
     fn engine_counters_say_who_requested_and_who_kept_queues_full() {
-        let seen = measurement(&workload(vec![flow("a", "b", "SEND")]), &readings(Opcode::Send));
+        let seen = measured(&workload(vec![flow("a", "b", "SEND")]), &readings(Opcode::Send));
         let counters = &seen.samples[0].counters;
         assert!((counters.a[SEND_QUEUE_FULL] - 0.75).abs() < 1e-9);
         assert!((counters.a["engine_requested_messages"] - 50.0).abs() < 1e-9);
         assert!((counters.a["sent_pkts"] - 150.0).abs() < 1e-9);
         assert!((counters.b["engine_received_packets"] - 40.0).abs() < 1e-9);
         assert!(!counters.b.contains_key(SEND_QUEUE_FULL), "b has no requester");
+        assert!((counters.b[RECEIVE_QUEUE_FULL] - 0.75).abs() < 1e-9);
+        assert!(!counters.a.contains_key(RECEIVE_QUEUE_FULL), "a has no responder");
+    }
+
+    #[test]
+    fn reads_outstanding_are_what_both_devices_allow() {
+        let end = |flow, role, reads| GroupEndpoint {
+            id: GroupId { flow, role },
+            gid: [0; 16],
+            lid: 0,
+            needs_grh: false,
+            reads,
+            qps: Vec::new(),
+        };
+        let endpoints = PerHost {
+            a: vec![end(0, Role::Requester, 255), end(1, Role::Responder, 127), end(2, Role::Requester, 16)],
+            b: vec![end(0, Role::Responder, 127), end(1, Role::Requester, 16), end(2, Role::Responder, 127)],
+        };
+        let workload = workload(vec![flow("a", "b", "READ"), flow("b", "a", "READ"), flow("a", "b", "WRITE")]);
+        let readings = readings(Opcode::Read);
+        let seen = measurement(&workload, &endpoints, &readings, &readings[1]);
+        let counters = &seen.samples[0].counters;
+        let told = [&counters.a, &counters.b].map(|host| host[OUTSTANDING_READS].to_string());
+        assert_eq!(told, ["127", "16"]);
+        assert!(!measured(&workload, &readings).samples[0].counters.a.contains_key(OUTSTANDING_READS), "nobody says");
+    }
+
+    #[test]
+    fn what_fails_after_the_last_sample_is_told() {
+        let readings = readings(Opcode::Write);
+        let mut last = readings[1].clone();
+        last.a.events.push("flow 0 Requester: transport retry counter exceeded".to_owned());
+        let seen = measurement(&workload(vec![flow("a", "b", "WRITE")]), &PerHost::default(), &readings, &last);
+        assert_eq!(seen.hardware_events, ["host a: flow 0 Requester: transport retry counter exceeded"]);
     }
 
     #[test]
@@ -248,10 +313,10 @@ mod tests {
         count(&mut readings[0].a, 0, 5);
         count(&mut readings[1].a, 0, 500_005);
         let workload = workload(vec![flow("a", "b", "WRITE")]);
-        assert_eq!(measurement(&workload, &readings).samples[0].pause, None);
+        assert_eq!(measured(&workload, &readings).samples[0].pause, None);
         count(&mut readings[0].b, 7, 0);
         count(&mut readings[1].b, 1_000_007, 0);
-        let pause = measurement(&workload, &readings).samples[0].pause.expect("both count");
+        let pause = measured(&workload, &readings).samples[0].pause.expect("both count");
         assert!((pause.a.rx - 0.25).abs() < 1e-9, "half a second of two: {pause:?}");
         assert!((pause.b.tx - 0.25).abs() < 1e-9, "a second of four: {pause:?}");
         assert!(pause.a.tx == 0.0 && pause.b.rx == 0.0, "{pause:?}");
@@ -274,13 +339,13 @@ mod tests {
             vec![group(1, Opcode::Read, &[Took(900, 49)]), group(9, Opcode::Read, &[Took(5, 5)])],
         );
         let second = reading(Vec::new(), vec![group(1, Opcode::Read, &[Took(1_500, 1)])]);
-        let seen = measurement(&workload, &[warm_up.clone(), first, second]).latency;
+        let seen = measured(&workload, &[warm_up.clone(), first, second]).latency;
         let [way] = &seen[..] else { panic!("nothing completed on the loopback: {seen:?}") };
         assert_eq!((way.from, way.to), (Host::A, Host::B));
         let Latency { count, p50, p90, p99, p999, max } = way.latency_ns;
         assert_eq!((count, p50, p90, p99, p999, max), (100, 100, 900, 900, 1_500, 1_500));
-        assert_eq!(measurement(&workload, &[warm_up]).latency, [], "a warm-up alone");
-        assert_eq!(measurement(&workload, &readings(Opcode::Write)).latency, [], "nobody asked");
+        assert_eq!(measured(&workload, &[warm_up]).latency, [], "a warm-up alone");
+        assert_eq!(measured(&workload, &readings(Opcode::Write)).latency, [], "nobody asked");
     }
 
     #[test]
@@ -288,7 +353,7 @@ mod tests {
         let mut readings = readings(Opcode::Write);
         readings[1].b.events.push("flow 0: a QP failed".to_owned());
         readings[1].b.at_nanos = readings[0].b.at_nanos;
-        let seen = measurement(&workload(vec![flow("a", "b", "WRITE")]), &readings);
+        let seen = measured(&workload(vec![flow("a", "b", "WRITE")]), &readings);
         assert_eq!(seen.hardware_events, ["host b: flow 0: a QP failed"]);
         assert!(seen.samples.is_empty());
     }

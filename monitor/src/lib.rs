@@ -12,5 +12,8 @@ pub mod verdict;
 pub mod window;
 
 pub use latency::{DirectionLatency, Latency};
-pub use measurement::{Bounds, DirectionRates, Measurement, PauseRatios, PerHost, SEND_QUEUE_FULL, Sample};
+pub use measurement::{
+    Bounds, DirectionRates, Measurement, OUTSTANDING_READS, PauseRatios, PerHost, RECEIVE_QUEUE_FULL, SEND_QUEUE_FULL,
+    Sample,
+};
 pub use verdict::{ATTEMPTS, Assessment, Inconclusive, Judged, Symptom, Verdict, assess, measure_judged};

@@ -222,6 +222,14 @@ impl Bounds {
 /// low the application was the limit, not the subsystem.
 pub const SEND_QUEUE_FULL: &str = "engine_send_queue_full_ratio";
 
+/// Counter, from the engine itself: share (0 to 1) of the messages which arrived while the responders of a host kept their
+/// receive queues full. Where it is low the receiver was the limit: its NIC had to turn messages away.
+pub const RECEIVE_QUEUE_FULL: &str = "engine_receive_queue_full_ratio";
+
+/// Counter, from the engine itself: READs and atomics that a QP of a host's requesters can have outstanding, the smaller of
+/// what its device and its peer's allow (`max_qp_init_rd_atom`, `max_qp_rd_atom`).
+pub const OUTSTANDING_READS: &str = "engine_outstanding_reads";
+
 #[cfg(test)]
 mod tests {
     use super::*;

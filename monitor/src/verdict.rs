@@ -3,9 +3,9 @@
 use kelpie_spaces::{Host, Workload};
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::{Bounds, DirectionRates, Measurement, SEND_QUEUE_FULL, Sample};
+use crate::measurement::{Bounds, DirectionRates, Measurement, RECEIVE_QUEUE_FULL, SEND_QUEUE_FULL, Sample};
 use crate::pcie::needed_bps;
-use crate::window::{Direction, loaded_directions, requesters, window_rates};
+use crate::window::{Direction, loaded_directions, receiver, requesters, window_rates};
 
 /// Pause duration ratio above which there is a pause symptom. Source: Collie, section 5.2.
 pub const PAUSE_RATIO: f64 = 0.001;
@@ -175,16 +175,19 @@ fn is_low(workload: &Workload, bounds: &Bounds, way: Direction, sample: &Sample)
         return false;
     }
     bounds.base_rtt_seconds.is_none_or(|base_rtt| {
-        let window = window_rates(workload, way, bounds, base_rtt);
+        let window = window_rates(workload, way, bounds, base_rtt, sample);
         below(window.wire_bps, window.packets_per_sec)
     })
 }
 
-/// Whether every requester that pays into this direction is known not to have kept its queues full.
+/// Whether every requester that pays into this direction is known not to have kept its queues full, or who receives all
+/// of it not to have kept theirs.
 fn posting_limited(workload: &Workload, way: Direction, sample: &Sample) -> bool {
-    requesters(workload, way)
-        .iter()
-        .all(|host| sample.counters.get(*host).get(SEND_QUEUE_FULL).is_some_and(|ratio| *ratio < POSTING_LIMITED))
+    let is_low = |host: Host, counter: &str| {
+        sample.counters.get(host).get(counter).is_some_and(|ratio| *ratio < POSTING_LIMITED)
+    };
+    requesters(workload, way).into_iter().all(|host| is_low(host, SEND_QUEUE_FULL))
+        || receiver(workload, way).is_some_and(|host| is_low(host, RECEIVE_QUEUE_FULL))
 }
 
 /// Relative standard deviation (n - 1) of a direction's goodput over the samples; 0 where nothing moves at all.

@@ -6,7 +6,7 @@ use kelpie_spaces::{Batch, Bytes, Depths, Device, Flow, Memory, MemoryPair, Mtu,
 
 use super::*;
 use crate::latency::{DirectionLatency, Latency};
-use crate::measurement::{PauseRatios, PerHost};
+use crate::measurement::{OUTSTANDING_READS, PauseRatios, PerHost};
 
 const A_TO_B: (Host, Host) = (Host::A, Host::B);
 const B_TO_A: (Host, Host) = (Host::B, Host::A);
@@ -70,9 +70,13 @@ fn steady(sample: &Sample) -> Measurement {
     of(vec![sample.clone(); 4])
 }
 
-fn queue_full(mut sample: Sample, host: Host, ratio: f64) -> Sample {
-    sample.counters.get_mut(host).insert(SEND_QUEUE_FULL.to_owned(), ratio);
+fn counting(mut sample: Sample, host: Host, counter: &str, value: f64) -> Sample {
+    sample.counters.get_mut(host).insert(counter.to_owned(), value);
     sample
+}
+
+fn queue_full(sample: Sample, host: Host, ratio: f64) -> Sample {
+    counting(sample, host, SEND_QUEUE_FULL, ratio)
 }
 
 fn check(name: &str, workload: &Workload, bounds: &Bounds, measurement: &Measurement, expected: &[Symptom]) {
@@ -154,6 +158,9 @@ fn an_application_that_does_not_keep_injecting_is_no_anomaly() {
     let shared =
         Workload::new(vec![flow(A_TO_B, Opcode::Write, 8, 128, 65536), flow(B_TO_A, Opcode::Read, 8, 128, 65536)]);
     let one = write(A_TO_B);
+    let sends = Workload::new(vec![flow(A_TO_B, Opcode::Send, 8, 128, 65536)]);
+    let received = |ratio| counting(slow.clone(), Host::B, RECEIVE_QUEUE_FULL, ratio);
+    let mixed = Workload::new(vec![sends.flows[0].clone(), one.flows[0].clone()]);
     let table: &[(&str, &Workload, Sample, &[Symptom])] = &[
         ("no counter", &one, slow.clone(), LOW),
         ("full queues", &one, queue_full(slow.clone(), Host::A, 0.9), LOW),
@@ -161,6 +168,10 @@ fn an_application_that_does_not_keep_injecting_is_no_anomaly() {
         ("the responder's queues say nothing", &one, queue_full(slow.clone(), Host::B, 0.0), LOW),
         ("the requester of a READ", &read, queue_full(slow.clone(), Host::B, 0.1), &[]),
         ("one of two requesters injects", &shared, queue_full(slow.clone(), Host::A, 0.1), LOW),
+        ("receivers do not keep up", &sends, received(0.4), &[]),
+        ("receivers keep up", &sends, received(0.6), LOW),
+        ("nobody receives a WRITE", &one, received(0.0), LOW),
+        ("nor the WRITEs beside SENDs", &mixed, received(0.0), LOW),
         ("none of two injects", &shared, queue_full(queue_full(slow.clone(), Host::A, 0.1), Host::B, 0.2), &[]),
     ];
     for (name, workload, sample, expected) in table {
@@ -206,6 +217,7 @@ fn a_small_window_is_no_anomaly() {
     };
     let to_b = |gbps, mpps| sample(&[(A_TO_B, gbps, mpps)]);
     let to_a = |gbps, mpps| sample(&[(B_TO_A, gbps, mpps)]);
+    let reads = |host| counting(to_a(35.0, 7.4), host, OUTSTANDING_READS, 126.0);
     // One 512 B message at a time and 2 us for each: 2.35 Gbit/s, 0.49 million packets a second.
     let table: &[(&str, &Workload, Sample, &[Symptom])] = &[
         ("one outstanding", &of_flow(Opcode::Write, 1, 1, 512), to_b(2.2, 0.45), &[]),
@@ -220,6 +232,9 @@ fn a_small_window_is_no_anomaly() {
         // 16 READs of 512 B in 2 us: 38 Gbit/s, whatever the send queue holds.
         ("READs outstanding", &of_flow(Opcode::Read, 1, 128, 512), to_a(35.0, 7.4), &[]),
         ("READs outstanding, slower than that", &of_flow(Opcode::Read, 1, 128, 512), to_a(25.0, 5.5), LOW),
+        // Where 126 may be outstanding they fill the link.
+        ("as many READs as the device has", &of_flow(Opcode::Read, 1, 128, 512), reads(Host::A), LOW),
+        ("the other host's READs", &of_flow(Opcode::Read, 1, 128, 512), reads(Host::B), &[]),
         ("many QPs fill the link", &of_flow(Opcode::Read, 16, 128, 512), to_a(35.0, 7.4), LOW),
     ];
     for (name, workload, sample, expected) in table {

@@ -2,12 +2,12 @@
 
 use kelpie_spaces::{Flow, Host, Opcode, Workload};
 
-use crate::measurement::Bounds;
+use crate::measurement::{Bounds, OUTSTANDING_READS, Sample};
 
-/// READs and atomics that a QP keeps outstanding on the wire, whatever its send queue holds.
+/// READs and atomics that a QP keeps outstanding on the wire, whatever its send queue holds, where nobody says how many.
 ///
-/// Units: requests. Source: `max_rd_atomic`, 16 in the mlx5 and bnxt drivers (`ibv_device_attr.max_qp_rd_atom`).
-pub const OUTSTANDING_READS: f64 = 16.0;
+/// Units: requests. Source: `max_qp_rd_atom` of mlx5; `bnxt_re` has up to 126, Soft-RoCE 128.
+const USUAL_READS: f64 = 16.0;
 
 /// Bytes that every `RoCEv2` packet adds to its payload on the wire.
 ///
@@ -57,6 +57,15 @@ pub fn requesters(workload: &Workload, direction: Direction) -> Vec<Host> {
     hosts
 }
 
+/// The host whose receivers take everything that is paid into `direction`; `None` where some of it needs none.
+pub fn receiver(workload: &Workload, direction: Direction) -> Option<Host> {
+    let requests =
+        |flow: &Flow| flow.pattern.iter().map(|request| (Direction::of(flow, request.op), request.op)).collect();
+    let requests = workload.flows.iter().flat_map::<Vec<(Direction, Opcode)>, _>(requests);
+    let mut paid = requests.filter(|(way, _)| *way == direction).peekable();
+    (paid.peek().is_some() && paid.all(|(_, op)| op.consumes_receive())).then_some(direction.to)
+}
+
 /// The most that the outstanding requests of a workload can carry in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct WindowRates {
@@ -66,12 +75,20 @@ pub struct WindowRates {
     pub packets_per_sec: f64,
 }
 
-/// What the windows of all flows that pay into `direction` carry over a round trip of `base_rtt` seconds.
+/// What the windows of all flows that pay into `direction` carry over a round trip of `base_rtt` seconds, where `sample`
+/// says how many READs a QP can have outstanding.
 ///
 /// A queue of `d` requests that is refilled `b` at a time turns over once in a round trip and the time that
 /// `b` requests take on the wire: exact for stop-and-wait (`b = d`) and for a sliding window (`b = 1`).
-pub fn window_rates(workload: &Workload, direction: Direction, bounds: &Bounds, base_rtt: f64) -> WindowRates {
-    workload.flows.iter().map(|flow| flow_rates(flow, direction, bounds, base_rtt)).fold(
+pub fn window_rates(
+    workload: &Workload,
+    direction: Direction,
+    bounds: &Bounds,
+    base_rtt: f64,
+    sample: &Sample,
+) -> WindowRates {
+    let reads = |flow: &Flow| sample.counters.get(flow.from).get(OUTSTANDING_READS).copied().unwrap_or(USUAL_READS);
+    workload.flows.iter().map(|flow| flow_rates(flow, direction, bounds, base_rtt, reads(flow))).fold(
         WindowRates::default(),
         |sum, rates| WindowRates {
             wire_bps: sum.wire_bps + rates.wire_bps,
@@ -80,7 +97,13 @@ pub fn window_rates(workload: &Workload, direction: Direction, bounds: &Bounds, 
     )
 }
 
-fn flow_rates(flow: &Flow, direction: Direction, bounds: &Bounds, base_rtt: f64) -> WindowRates {
+fn flow_rates(
+    flow: &Flow,
+    direction: Direction,
+    bounds: &Bounds,
+    base_rtt: f64,
+    outstanding_reads: f64,
+) -> WindowRates {
     let requests = flow.pattern.len() as f64;
     if requests == 0.0 {
         return WindowRates::default();
@@ -100,7 +123,7 @@ fn flow_rates(flow: &Flow, direction: Direction, bounds: &Bounds, base_rtt: f64)
         per_qp = per_qp.min(turnover(window, flow.batch.recv));
     }
     if reads > 0.0 {
-        per_qp = per_qp.min(turnover(OUTSTANDING_READS * requests / reads, 1));
+        per_qp = per_qp.min(turnover(outstanding_reads * requests / reads, 1));
     }
     let vectors_per_sec = per_qp * f64::from(flow.qps) / requests;
 

@@ -125,7 +125,7 @@ pub const WORKLOADS: &[&[Shape]] = &[
 ];
 
 /// What the pair file says about marks of packets for [`MARKED`].
-pub const MARKS: &str = "{traffic_class: 104, udp_source_port: 50123}";
+pub const MARKS: &str = "traffic_class: 104, udp_source_port: 50123";
 
 /// Flows whose packets are marked, connected ones and datagrams.
 pub const MARKED: &[Shape] = &[Shape { pattern: "WRITE 2000", ..RC }, Shape { ends: ["b", "a"], ..UD }];

@@ -87,7 +87,7 @@ fn counters_and_a_capture_agree_with_what_every_workload_asks_for() {
         readings.push(Reading::of(&lab));
     }
     let marked = std::fs::read_to_string(lab.bench.path(pair)).expect("just written");
-    let marked = marked.replace("gid_index: 1}", &format!("gid_index: 1, tuning: {MARKS}}}"));
+    let marked = marked.replace("tuning: {", &format!("tuning: {{{MARKS}, "));
     lab.measure(&yaml(MARKED), lab.bench.write("marked.yaml", marked));
     lab.is_clean();
     let packets = capture.packets();

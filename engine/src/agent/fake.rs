@@ -110,6 +110,8 @@ impl VerbsHost for FakeHost {
             id: group.id,
             gid: [0; 16],
             lid: 0,
+            needs_grh: false,
+            reads: if group.id.role == Role::Requester { 8 } else { 4 },
             qps: (0..group.qps).map(|index| qp(index, group.id.role)).collect(),
         };
         Ok(plan.groups.iter().map(endpoint).collect())

@@ -224,6 +224,7 @@ mod tests {
             ("gid_index: 3", "port: 0", "hosts.a.port: ports count from 1"),
             ("gid_index: 3", "tuning: {service_level: 16}", "hosts.a.tuning.service_level: write 0 to 15"),
             ("gid_index: 3", "tuning: {hop_limit: 0}", "hosts.a.tuning.hop_limit: write 1 to 255"),
+            ("gid_index: 3", "tuning: {ack_timeout: 0}", "hosts.a.tuning.ack_timeout: write 1 to 31"),
             ("gid_index: 3", "tuning: {udp_source_port: 4791}", "hosts.a.tuning.udp_source_port: write 49152 to 65535"),
             ("gid_index: 3", "tuning: {tos: 1}", "unknown field `tos`"),
             ("max_bps: 1e11", "max_bps: 0", "bounds.max_bps: write a positive number"),

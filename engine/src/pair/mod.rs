@@ -165,7 +165,7 @@ impl Agents {
         }
         let last = self.both(Step::Stop, async |_, agent| agent.stop(timing.drain_ms).await).await?;
         let storm = session.storm().map(ToString::to_string);
-        let mut measured = measurement(workload, &session.into_readings());
+        let mut measured = measurement(workload, &endpoints, &session.into_readings(), &last);
         measured.hardware_events.extend(storm);
         for host in Host::BOTH {
             for group in &last.get(host).groups {

@@ -20,13 +20,31 @@ pub fn cpus_near(device_root: &Path, device: &str) -> Vec<usize> {
 
 /// Keeps the calling thread on this CPU.
 pub fn pin(cpu: usize) -> io::Result<()> {
+    restrict(&[cpu])
+}
+
+/// Does `work` on these CPUs, as do the threads that it starts; on those of before where they are not allowed.
+pub fn on<T>(cpus: &[usize], work: impl FnOnce() -> T) -> T {
+    let before = allowed();
+    if let Err(error) = restrict(cpus) {
+        tracing::warn!(%error, ?cpus, "objects are not created near the device");
+    }
+    let done = work();
+    if let Err(error) = restrict(&before) {
+        tracing::warn!(%error, "a thread stays near the device");
+    }
+    done
+}
+
+fn restrict(cpus: &[usize]) -> io::Result<()> {
     // SAFETY: a CPU set is an array of integers, for which zero is valid.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
-    // SAFETY: `CPU_SET` ignores a CPU beyond the set; the set lives through both calls.
-    let status = unsafe {
-        libc::CPU_SET(cpu, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
-    };
+    for cpu in cpus {
+        // SAFETY: `CPU_SET` ignores a CPU beyond the set.
+        unsafe { libc::CPU_SET(*cpu, &mut set) };
+    }
+    // SAFETY: the set lives through the call.
+    let status = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -70,6 +88,17 @@ mod tests {
             fs::write(root.path().join("nic0/device/numa_node"), node).expect("a file");
             assert_eq!(cpus_near(root.path(), "nic0"), allowed());
         }
+    }
+
+    #[test]
+    fn work_is_done_on_the_cpus_named_and_the_thread_comes_back() {
+        let seen = std::thread::spawn(|| {
+            let all = allowed();
+            let one = &all[all.len() - 1..];
+            let within = on(one, || std::thread::spawn(allowed).join().expect("no panic"));
+            (within == one, allowed() == all)
+        });
+        assert_eq!(seen.join().expect("no panic"), (true, true));
     }
 
     #[test]

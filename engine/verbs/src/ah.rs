@@ -40,11 +40,13 @@ pub struct RemotePort {
     pub gid: [u8; 16],
     /// LID; 0 on Ethernet.
     pub lid: u16,
+    /// Whether packets to it need a global route.
+    pub needs_grh: bool,
 }
 
-/// The address of `remote` as seen from `local`. Within an InfiniBand subnet the LID is enough; else the GID leads.
+/// The address of `remote` as seen from `local`. Within an InfiniBand subnet the LID is mostly enough; else the GID leads.
 pub fn address(local: &LocalPort, remote: &RemotePort) -> ibv_ah_attr {
-    let is_global = remote.lid == 0 || remote.gid[..SUBNET_PREFIX] != local.gid[..SUBNET_PREFIX];
+    let is_global = remote.lid == 0 || remote.needs_grh || remote.gid[..SUBNET_PREFIX] != local.gid[..SUBNET_PREFIX];
     ibv_ah_attr {
         grh: ibv_global_route {
             dgid: ibv_gid { raw: remote.gid },
@@ -138,8 +140,10 @@ mod tests {
         let gid = |subnet: u8| [0xfe, 0x80, 0, 0, 0, 0, 0, subnet, 0, 0, 0, 0, 0, 0, 0, 1];
         let local =
             LocalPort { port: 2, gid_index: 3, gid: gid(1), tuning: Tuning { service_level: 5, ..Tuning::default() } };
-        for (subnet, lid, is_global) in [(1, 0, 1), (1, 7, 0), (2, 7, 1)] {
-            let found = address(&local, &RemotePort { gid: gid(subnet), lid });
+        for (subnet, lid, needs_grh, is_global) in
+            [(1, 0, false, 1), (1, 7, false, 0), (2, 7, false, 1), (1, 7, true, 1)]
+        {
+            let found = address(&local, &RemotePort { gid: gid(subnet), lid, needs_grh });
             assert_eq!(
                 (found.is_global, found.dlid, found.sl, found.port_num),
                 (is_global, lid, 5, 2),

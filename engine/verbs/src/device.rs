@@ -35,6 +35,8 @@ pub struct PortState {
     pub lid: u16,
     /// Whether the link layer is Ethernet.
     pub is_ethernet: bool,
+    /// Whether packets to it need a global route even within its subnet.
+    pub needs_grh: bool,
 }
 
 impl Context {
@@ -109,6 +111,8 @@ impl Context {
             lid: attributes.lid,
             // Source: `infiniband/verbs.h`, IBV_LINK_LAYER_ETHERNET.
             is_ethernet: attributes.link_layer == 2,
+            // Source: `infiniband/verbs.h`, IBV_QPF_GRH_REQUIRED.
+            needs_grh: attributes.flags & 1 != 0,
         })
     }
 

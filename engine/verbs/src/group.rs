@@ -6,11 +6,13 @@ use kelpie_spaces::{Device, Opcode, QpType};
 use rdma_sys::ibv_atomic_cap;
 
 use crate::ah::LocalPort;
+use crate::cq::Completions;
 use crate::device::{Context, PortState};
 use crate::error::VerbsError;
 use crate::lane::Lane;
 use crate::mr::Mr;
 use crate::pool::{MrKind, Pool, QpKind};
+use crate::qp;
 use crate::rotation::{Region, Rotation};
 
 /// QPs that are worth a polling thread. Source: our choice, because a thread keeps about as many queues full.
@@ -46,8 +48,12 @@ impl Group {
             lanes.push(Lane::new(plan.id, pool.take_qps(kind, qps)?, first as usize, qps as usize, session));
             first += qps;
         }
-        let mr_kind =
-            MrKind { device: plan.memory.device, size: plan.memory.mr_size.0, huge_pages: port.tuning.huge_pages };
+        let mr_kind = MrKind {
+            device: plan.memory.device,
+            size: plan.memory.mr_size.0,
+            huge_pages: port.tuning.huge_pages,
+            is_relaxed: port.tuning.relaxed_ordering,
+        };
         let mrs = pool.take_mrs(mr_kind, plan.qps as usize * plan.memory.mrs as usize)?;
         Ok(Self { plan: plan.clone(), lanes, mrs, mr_kind })
     }
@@ -58,7 +64,8 @@ impl Group {
     }
 
     /// What its peer has to know.
-    pub fn endpoint(&self, port: &LocalPort, state: PortState) -> GroupEndpoint {
+    pub fn endpoint(&self, context: &Context, port: &LocalPort, state: PortState) -> GroupEndpoint {
+        let reads = qp::reads(context, self.plan.id.role);
         let per_qp = self.plan.memory.mrs as usize;
         let mut qps: Vec<_> = self.lanes.iter().flat_map(Lane::endpoints).collect();
         if self.plan.id.role == Role::Responder {
@@ -66,7 +73,14 @@ impl Group {
                 qp.mrs = mrs.iter().map(Mr::remote).map(|region| RemoteMr(region.address, region.key)).collect();
             }
         }
-        GroupEndpoint { id: self.plan.id, gid: port.gid, lid: if state.is_ethernet { 0 } else { state.lid }, qps }
+        GroupEndpoint {
+            id: self.plan.id,
+            gid: port.gid,
+            lid: if state.is_ethernet { 0 } else { state.lid },
+            needs_grh: state.needs_grh,
+            reads,
+            qps,
+        }
     }
 
     /// Connects every QP to its peer and posts the first receives.
@@ -113,11 +127,13 @@ impl Group {
         self.lanes.push(lane);
     }
 
-    /// Leaves its objects to those who come next.
-    pub fn recycle(self, pool: &mut Pool, room: &mut crate::cq::Completions) {
+    /// Leaves its objects to those who come next; QPs and CQs only after a session in which nothing went wrong.
+    pub fn recycle(self, pool: &mut Pool, port: u8, is_sound: bool, room: &mut Completions) {
         for lane in self.lanes {
             let (set, used, _requester) = lane.into_parts();
-            pool.put_qps(set, used, room);
+            if is_sound {
+                pool.put_qps(set, used, port, room);
+            }
         }
         pool.put_mrs(self.mr_kind, self.mrs);
     }

@@ -9,7 +9,7 @@ use kelpie_engine::plan::{GroupPlan, HostPlan, Role};
 use kelpie_monitor::sources::{CounterSource, PortSources};
 
 use crate::address::{self, SYSFS_ROOT};
-use crate::affinity::cpus_near;
+use crate::affinity::{self, cpus_near};
 use crate::ah::LocalPort;
 use crate::cq::Completions;
 use crate::device::{Context, PortState};
@@ -117,7 +117,8 @@ impl LibibverbsHost {
             Err(error) if error.is_exhausted() && port.pool.clear() => create(port, plan, session)?,
             created => created?,
         };
-        let endpoints = groups.iter().map(|group| group.endpoint(&port.local, port.state)).collect();
+        let endpoints =
+            groups.iter().map(|group| group.endpoint(port.pool.pd().context(), &port.local, port.state)).collect();
         let made = port.pool.made();
         tracing::info!(made.qps, made.mrs, milliseconds = started.elapsed().as_millis(), "session is set up");
         self.stage = Stage::Prepared { groups, connected: false };
@@ -162,6 +163,10 @@ impl LibibverbsHost {
         let (Stage::Running { traffic, .. }, Some(port)) = (&self.stage, &mut self.port) else {
             return Err(not_running());
         };
+        // What its lanes would have done is not the hardware's fault.
+        if traffic.has_lost_a_thread() {
+            return Err(VerbsError::Protocol("a traffic thread of this agent panicked: see its log".to_owned()));
+        }
         let share = traffic.share();
         share.catch_up();
         let at_nanos = u64::try_from(traffic.started().elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -172,6 +177,7 @@ impl LibibverbsHost {
             at_nanos,
             groups,
             queue_full_nanos: share.queue_full_nanos(),
+            received_late: share.received_late(),
             counters,
             events: share.events(),
             outstanding: share.outstanding(),
@@ -191,22 +197,23 @@ impl LibibverbsHost {
 
     /// Ends traffic and leaves the objects of the session to the next one.
     fn end_session(&mut self) {
-        let groups = match std::mem::replace(&mut self.stage, Stage::Idle) {
+        let (groups, is_sound) = match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Idle => return,
-            Stage::Prepared { groups, .. } => groups,
+            Stage::Prepared { groups, .. } => (groups, true),
             Stage::Running { traffic, mut groups } => {
+                let is_sound = traffic.share().events().is_empty();
                 for lane in traffic.finish() {
                     let group = groups.iter_mut().find(|group| group.plan().id == lane.id);
                     group.expect("lanes come from the groups of their session").give_back(lane);
                 }
-                groups
+                (groups, is_sound)
             }
         };
         let Some(port) = &mut self.port else { return };
         let mut room = Completions::new();
         // All QPs stop before any memory is given back.
         for group in groups {
-            group.recycle(&mut port.pool, &mut room);
+            group.recycle(&mut port.pool, port.local.port, is_sound, &mut room);
         }
         port.pool.trim();
     }
@@ -215,7 +222,8 @@ impl LibibverbsHost {
 /// Creates every group of the plan.
 fn create(port: &mut OpenPort, plan: &HostPlan, session: u32) -> Result<Vec<Group>, VerbsError> {
     let OpenPort { pool, local, cpus, .. } = port;
-    plan.groups.iter().map(|group| Group::new(pool, group, local, cpus.len(), session)).collect()
+    // Queues are memory of the library's: the kernel puts it near whoever touches it first.
+    affinity::on(cpus, || plan.groups.iter().map(|group| Group::new(pool, group, local, cpus.len(), session)).collect())
 }
 
 fn not_running() -> VerbsError {

@@ -1,5 +1,7 @@
 //! The QPs of one end of a flow that one thread polls, on a CQ of their own: connecting them, and their traffic.
 
+use std::io;
+
 use kelpie_engine::chain;
 use kelpie_engine::host::{Count, GroupEndpoint, QpEndpoint};
 use kelpie_engine::plan::{GroupId, GroupPlan};
@@ -7,7 +9,7 @@ use kelpie_spaces::QpType;
 use rdma_sys::{ibv_wc, ibv_wc_opcode, ibv_wc_status};
 
 use crate::ah::{Ah, LocalPort, RemotePort, Target};
-use crate::cq::Completions;
+use crate::cq::{Completions, POLL_BATCH};
 use crate::device::text;
 use crate::error::VerbsError;
 use crate::latency::ByOp;
@@ -88,9 +90,9 @@ impl Lane {
         memory: (&Rotation, Option<&Rotation>),
     ) -> Result<(), VerbsError> {
         let peers = &peer.qps[self.first..][..self.qps];
-        let remote_port = RemotePort { gid: peer.gid, lid: peer.lid };
+        let remote_port = RemotePort { gid: peer.gid, lid: peer.lid, needs_grh: peer.needs_grh };
         let (qps, session) = (&self.set.qps[..self.qps], self.session);
-        parallel::collect(qps.len(), |index| qps[index].init(port, qkey(first_psn(&qps[index], session))))?;
+        parallel::collect(qps.len(), |index| qps[index].init(port.port, qkey(first_psn(&qps[index], session))))?;
         let local = memory.0.part(self.first, self.qps);
         if let Some(recv) = &plan.recv {
             let depth = plan.caps.recv_wr;
@@ -105,9 +107,10 @@ impl Lane {
         }
         parallel::collect(qps.len(), |index| {
             let qp = &qps[index];
-            let remote = RemoteQp { port: remote_port, qpn: peers[index].qpn, psn: peers[index].psn };
+            let QpEndpoint { qpn, psn, .. } = peers[index];
+            let remote = RemoteQp { port: remote_port, qpn, psn, reads: peer.reads };
             qp.ready_to_receive(port, &remote, plan.mtu)?;
-            qp.ready_to_send(first_psn(qp, session))
+            qp.ready_to_send(port, &remote, first_psn(qp, session))
         })?;
         if let (Some(send), Some(remote)) = (&plan.send, memory.1) {
             let targets = if plan.qp_type == QpType::Ud {
@@ -121,7 +124,8 @@ impl Lane {
             };
             let memory = [local, remote.part(self.first, self.qps)];
             let depth = plan.caps.send_wr;
-            self.requester = Some(Requester::new(send, plan.mtu, self.qps as u32, depth, memory, targets));
+            let qps = self.first as u32..(self.first + self.qps) as u32;
+            self.requester = Some(Requester::new(send, plan.mtu, qps, depth, memory, targets));
         }
         Ok(())
     }
@@ -129,8 +133,8 @@ impl Lane {
     /// Posts for the first time.
     pub fn start(&mut self, mut event: impl FnMut(String)) {
         if let Some(requester) = &mut self.requester {
-            let failed =
-                |index: u32, error: &std::io::Error| event(post_failed("ibv_post_send", self.id, index, error));
+            let (id, first) = (self.id, self.first);
+            let failed = |index: u32, error: &io::Error| event(post_failed("ibv_post_send", id, first, index, error));
             requester.fill_all(&self.set.qps, failed);
         }
     }
@@ -151,7 +155,12 @@ impl Lane {
             requester.polled();
         }
         for completion in completions {
-            if completion.status != ibv_wc_status::IBV_WC_SUCCESS {
+            if index_of(completion.wr_id) as usize >= self.qps {
+                event(format!(
+                    "flow {}: a completion names no work request (wr_id {:#x})",
+                    self.id.flow, completion.wr_id
+                ));
+            } else if completion.status != ibv_wc_status::IBV_WC_SUCCESS {
                 self.failed(completion, &mut event);
             } else if completion.opcode & ibv_wc_opcode::IBV_WC_RECV != 0 {
                 if let Some(responder) = &mut self.responder {
@@ -161,14 +170,16 @@ impl Lane {
                 requester.completed(completion.wr_id);
             }
         }
-        let id = self.id;
+        let (id, first) = (self.id, self.first);
+        let is_behind = completions.len() == POLL_BATCH;
         let mut ran_low = 0;
         if let Some(requester) = &mut self.requester {
-            let failed = |index: u32, error: &std::io::Error| event(post_failed("ibv_post_send", id, index, error));
-            ran_low = requester.refill(&self.set.qps, post, failed);
+            let failed = |index: u32, error: &io::Error| event(post_failed("ibv_post_send", id, first, index, error));
+            ran_low = requester.refill(&self.set.qps, post, is_behind, failed);
         }
         if let Some(responder) = &mut self.responder {
-            responder.refill(&self.set.qps, |index, error| event(post_failed("ibv_post_recv", id, index, error)));
+            let failed = |index: u32, error: &io::Error| event(post_failed("ibv_post_recv", id, first, index, error));
+            responder.refill(&self.set.qps, is_behind, failed);
         }
         (completions.len(), ran_low)
     }
@@ -193,6 +204,11 @@ impl Lane {
             (None, Some(responder)) => *responder.counts(),
             (None, None) => [Count::default(); OPCODES],
         }
+    }
+
+    /// Messages that arrived while its receive queues were left to run low.
+    pub fn late(&self) -> u64 {
+        self.responder.as_ref().map_or(0, Responder::late)
     }
 
     /// Room for latencies, for `exchange_latencies`; none where its requests are not timed.
@@ -223,8 +239,8 @@ fn qkey(psn: u32) -> u32 {
     QKEY_BASE | psn
 }
 
-fn post_failed(verb: &str, id: GroupId, index: u32, error: &std::io::Error) -> String {
-    format!("flow {}: {verb} failed for QP {index}: {error}", id.flow)
+fn post_failed(verb: &str, id: GroupId, first: usize, index: u32, error: &io::Error) -> String {
+    format!("flow {}: {verb} failed for QP {}: {error}", id.flow, first + index as usize)
 }
 
 fn status(code: ibv_wc_status::Type) -> String {

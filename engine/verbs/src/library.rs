@@ -15,6 +15,8 @@ macro_rules! library {
         /// The functions, by their names without `ibv_`. Source: `infiniband/verbs.h`.
         pub struct Library {
             $(pub $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+            /// Since libibverbs 28; domain, start, length, address, access. It drops optional access that the kernel does not know.
+            pub reg_mr_iova2: Option<unsafe extern "C" fn(*mut ibv_pd, *mut c_void, usize, u64, c_uint) -> *mut ibv_mr>,
             /// Since libibverbs 34; domain, offset, length, address, descriptor, access.
             pub reg_dmabuf_mr: Option<unsafe extern "C" fn(*mut ibv_pd, u64, usize, u64, c_int, c_int) -> *mut ibv_mr>,
         }
@@ -29,10 +31,12 @@ macro_rules! library {
                         .map_err(|source| VerbsError::Symbol { symbol: $symbol, source })?;
                 )*
                 // SAFETY: as above.
+                let reg_mr_iova2 = unsafe { library.get(b"ibv_reg_mr_iova2") }.ok().map(|symbol| *symbol);
+                // SAFETY: as above.
                 let reg_dmabuf_mr = unsafe { library.get(b"ibv_reg_dmabuf_mr") }.ok().map(|symbol| *symbol);
                 // The functions stay valid for the life of the process.
                 std::mem::forget(library);
-                Ok(Self { $($name,)* reg_dmabuf_mr })
+                Ok(Self { $($name,)* reg_mr_iova2, reg_dmabuf_mr })
             }
         }
     };

@@ -13,6 +13,9 @@ use crate::pd::Pd;
 use crate::qp::remote_access;
 use crate::rotation::Region;
 
+/// `IBV_ACCESS_RELAXED_ORDERING`, which rdma-sys does not have. Source: `infiniband/verbs.h`, `IBV_ACCESS_OPTIONAL_FIRST`.
+const RELAXED_ORDERING: u32 = 1 << 20;
+
 /// `ibv_mr`.
 pub struct Mr {
     raw: NonNull<ibv_mr>,
@@ -27,21 +30,37 @@ unsafe impl Send for Mr {}
 
 impl Mr {
     /// Registers `length` bytes of `arena` from `offset` for every kind of access; they lie within it.
-    pub fn new(pd: &Arc<Pd>, arena: &Arc<Arena>, offset: usize, length: usize) -> Result<Self, VerbsError> {
+    ///
+    /// Relaxed ordering of the device's PCIe writes is a wish: a libibverbs, kernel or device without it keeps the order.
+    pub fn new(
+        pd: &Arc<Pd>,
+        arena: &Arc<Arena>,
+        offset: usize,
+        length: usize,
+        is_relaxed: bool,
+    ) -> Result<Self, VerbsError> {
         let access = ibv_access_flags::IBV_ACCESS_LOCAL_WRITE | remote_access(pd.context().limits().atomic_cap);
-        let (library, flags) = (pd.context().library(), access.0 as i32);
+        let library = pd.context().library();
+        let flags = access.0 | if is_relaxed { RELAXED_ORDERING } else { 0 };
         let address = arena.address() + offset as u64;
         let (verb, raw) = match &**arena {
             Arena::Host(_) => {
-                // SAFETY: the range lies in the arena, which outlives the region.
-                ("ibv_reg_mr", unsafe { (library.reg_mr)(pd.raw(), address as *mut c_void, length, flags) })
+                let start = address as *mut c_void;
+                if let Some(register) = library.reg_mr_iova2 {
+                    // SAFETY: the range lies in the arena, which outlives the region.
+                    ("ibv_reg_mr_iova2", unsafe { register(pd.raw(), start, length, address, flags) })
+                } else {
+                    // SAFETY: as above.
+                    ("ibv_reg_mr", unsafe { (library.reg_mr)(pd.raw(), start, length, access.0 as i32) })
+                }
             }
             Arena::Gpu(memory) => {
                 let register = library.reg_dmabuf_mr.ok_or_else(|| {
                     VerbsError::Unsupported("GPU memory needs libibverbs 34 or newer (ibv_reg_dmabuf_mr)".to_owned())
                 })?;
                 // SAFETY: as above; the descriptor is open as long as the arena lives.
-                let raw = unsafe { register(pd.raw(), offset as u64, length, address, memory.descriptor(), flags) };
+                let raw =
+                    unsafe { register(pd.raw(), offset as u64, length, address, memory.descriptor(), flags as i32) };
                 ("ibv_reg_dmabuf_mr", raw)
             }
         };

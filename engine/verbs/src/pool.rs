@@ -65,6 +65,8 @@ pub struct MrKind {
     pub size: u64,
     /// Whether it is made of huge pages.
     pub huge_pages: bool,
+    /// Whether the device may reorder its PCIe writes to it.
+    pub is_relaxed: bool,
 }
 
 /// What had to be made since it was last asked.
@@ -84,12 +86,14 @@ pub struct Pool {
     /// As above.
     mrs: Vec<(MrKind, Vec<Mr>)>,
     made: Made,
+    /// Whether the device's QPs work after a reset, once that was tried.
+    can_reuse: Option<bool>,
 }
 
 impl Pool {
     /// Nothing yet.
     pub fn new(pd: Arc<Pd>) -> Self {
-        Self { pd, sets: Vec::new(), mrs: Vec::new(), made: Made::default() }
+        Self { pd, sets: Vec::new(), mrs: Vec::new(), made: Made::default(), can_reuse: None }
     }
 
     /// The domain of all its objects.
@@ -102,10 +106,11 @@ impl Pool {
         std::mem::take(&mut self.made)
     }
 
-    /// At least `count` QPs, all in reset, on a CQ with room for all completions of that many.
+    /// At least `count` QPs, all in reset, on a CQ with room for all completions of that many, and for less than twice as
+    /// many: a device writes round the whole of a CQ, so that a much larger one is another thing to its caches.
     pub fn take_qps(&mut self, kind: QpKind, count: u32) -> Result<QpSet, VerbsError> {
         let wanted = kind.completions().saturating_mul(count);
-        let fits = |set: &QpSet| set.kind == kind && set.capacity >= wanted;
+        let fits = |set: &QpSet| set.kind == kind && (wanted..wanted.saturating_mul(2)).contains(&set.capacity);
         let mut set = match self.sets.iter().rposition(fits) {
             Some(index) => self.sets.remove(index),
             None => QpSet { kind, qps: Vec::new(), cq: Cq::new(self.pd.context(), wanted)?, capacity: wanted },
@@ -142,16 +147,31 @@ impl Pool {
         let length = stride.checked_mul(count).ok_or_else(too_much)?;
         let arena = Arc::new(Arena::new(kind.device, length, kind.huge_pages)?);
         let pd = &self.pd;
-        parallel::collect(count, |index| Mr::new(pd, &arena, index * stride, size))
+        parallel::collect(count, |index| Mr::new(pd, &arena, index * stride, size, kind.is_relaxed))
     }
 
-    /// Takes QPs back whatever state they are in; those that cannot be reset are destroyed.
-    pub fn put_qps(&mut self, set: QpSet, used: usize, room: &mut Completions) {
+    /// Takes QPs of `port` back whatever state they are in; those that cannot be reset are destroyed.
+    pub fn put_qps(&mut self, set: QpSet, used: usize, port: u8, room: &mut Completions) {
         let is_reset = parallel::collect(used.min(set.qps.len()), |index| set.qps[index].reset());
         match is_reset.and_then(|_| set.cq.drain(room)) {
-            Ok(()) => self.sets.push(set),
+            Ok(()) if self.can_reuse(&set, port) => self.sets.push(set),
+            Ok(()) => {}
             Err(error) => tracing::warn!(error = kelpie_engine::chain(&error), "QPs are not reused"),
         }
+    }
+
+    /// Whether the device's QPs can be used again, which the first of them is tried for.
+    fn can_reuse(&mut self, set: &QpSet, port: u8) -> bool {
+        *self.can_reuse.get_or_insert_with(|| {
+            let can = set.qps.first().is_some_and(|qp| qp.can_begin_anew(port));
+            if !can {
+                tracing::info!(
+                    device = self.pd.context().name(),
+                    "its QPs cannot be reused: each experiment makes its own"
+                );
+            }
+            can
+        })
     }
 
     /// Takes MRs back, which nothing posted names any more.

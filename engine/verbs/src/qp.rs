@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use kelpie_engine::plan::Caps;
+use kelpie_engine::plan::{Caps, Role};
 use kelpie_spaces::{Mtu, QpType};
 use rdma_sys::{
     ibv_access_flags, ibv_atomic_cap, ibv_post_recv, ibv_post_send, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_cap,
@@ -14,12 +14,9 @@ use rdma_sys::{
 
 use crate::ah::{LocalPort, RemotePort, address};
 use crate::cq::Cq;
+use crate::device::Context;
 use crate::error::VerbsError;
 use crate::pd::Pd;
-
-/// Local acknowledgement timeout, 4.096 us times 2 to this power: 1.07 s.
-/// Source: our choice, because a host that emulates its NIC is late by hundreds of milliseconds at times.
-const TIMEOUT: u8 = 18;
 
 /// Transport retries. Source: IBTA volume 1, section 11.2.5.2: 7 is the most.
 const RETRIES: u8 = 7;
@@ -40,6 +37,8 @@ pub struct RemoteQp {
     pub qpn: u32,
     /// First packet sequence number that it sends.
     pub psn: u32,
+    /// READs and atomics that it answers at a time.
+    pub reads: u8,
 }
 
 /// `ibv_qp`.
@@ -98,10 +97,10 @@ impl Qp {
     }
 
     /// From reset to init: it can take receives; datagrams only with this `qkey`.
-    pub fn init(&self, local: &LocalPort, qkey: u32) -> Result<(), VerbsError> {
+    pub fn init(&self, port: u8, qkey: u32) -> Result<(), VerbsError> {
         let mut attributes = zeroed();
         attributes.qp_state = ibv_qp_state::IBV_QPS_INIT;
-        attributes.port_num = local.port;
+        attributes.port_num = port;
         let mut mask =
             ibv_qp_attr_mask::IBV_QP_STATE | ibv_qp_attr_mask::IBV_QP_PKEY_INDEX | ibv_qp_attr_mask::IBV_QP_PORT;
         if self.kind == QpType::Ud {
@@ -124,6 +123,14 @@ impl Qp {
         self.modify(attributes, ibv_qp_attr_mask::IBV_QP_STATE, "to RESET")
     }
 
+    /// Whether it can begin anew after a reset, which leaves it in reset.
+    ///
+    /// Drivers differ: irdma of kernel 6 takes a reset for an error, says nothing, and refuses INIT from then on
+    /// (`irdma_modify_qp_roce`).
+    pub fn can_begin_anew(&self, port: u8) -> bool {
+        self.init(port, 0).and_then(|()| self.reset()).is_ok()
+    }
+
     /// From init to ready-to-receive: it answers `remote`, datagrams from anyone.
     pub fn ready_to_receive(&self, local: &LocalPort, remote: &RemoteQp, mtu: Mtu) -> Result<(), VerbsError> {
         let mut attributes = zeroed();
@@ -142,24 +149,25 @@ impl Qp {
             | ibv_qp_attr_mask::IBV_QP_DEST_QPN
             | ibv_qp_attr_mask::IBV_QP_RQ_PSN;
         if self.kind == QpType::Rc {
-            attributes.max_dest_rd_atomic = reads(self.pd.context().limits().max_qp_rd_atom);
+            attributes.max_dest_rd_atomic = reads(self.pd.context(), Role::Responder);
             attributes.min_rnr_timer = MIN_RNR_TIMER;
             mask = mask | ibv_qp_attr_mask::IBV_QP_MAX_DEST_RD_ATOMIC | ibv_qp_attr_mask::IBV_QP_MIN_RNR_TIMER;
         }
         self.modify(attributes, mask, "to RTR")
     }
 
-    /// From ready-to-receive to ready-to-send, with `psn` as its first packet sequence number.
-    pub fn ready_to_send(&self, psn: u32) -> Result<(), VerbsError> {
+    /// From ready-to-receive to ready-to-send towards `remote`, with `psn` as its first packet sequence number.
+    pub fn ready_to_send(&self, local: &LocalPort, remote: &RemoteQp, psn: u32) -> Result<(), VerbsError> {
         let mut attributes = zeroed();
         attributes.qp_state = ibv_qp_state::IBV_QPS_RTS;
         attributes.sq_psn = psn;
         let mut mask = ibv_qp_attr_mask::IBV_QP_STATE | ibv_qp_attr_mask::IBV_QP_SQ_PSN;
         if self.kind == QpType::Rc {
-            attributes.timeout = TIMEOUT;
+            attributes.timeout = local.tuning.ack_timeout;
             attributes.retry_cnt = RETRIES;
             attributes.rnr_retry = RNR_RETRIES;
-            attributes.max_rd_atomic = reads(self.pd.context().limits().max_qp_init_rd_atom);
+            // More than the peer answers would end the QP (IBTA volume 1, section 9.4.4).
+            attributes.max_rd_atomic = reads(self.pd.context(), Role::Requester).min(remote.reads);
             mask = mask
                 | ibv_qp_attr_mask::IBV_QP_TIMEOUT
                 | ibv_qp_attr_mask::IBV_QP_RETRY_CNT
@@ -222,8 +230,12 @@ fn zeroed() -> ibv_qp_attr {
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 
-/// As many outstanding READs and atomics as the device allows.
-fn reads(limit: i32) -> u8 {
+/// READs and atomics that a QP of the device can have outstanding at a requester, and can answer at a responder.
+pub fn reads(context: &Context, role: Role) -> u8 {
+    let limit = match role {
+        Role::Requester => context.limits().max_qp_init_rd_atom,
+        Role::Responder => context.limits().max_qp_rd_atom,
+    };
     limit.clamp(0, u8::MAX.into()) as u8
 }
 

@@ -1,6 +1,7 @@
 //! The posting side of a lane: chains of work requests from the request vector, and what their completions mean.
 
 use std::io;
+use std::ops::Range;
 use std::ptr::null_mut;
 use std::time::Instant;
 
@@ -61,6 +62,8 @@ struct Queue {
 
 /// Posting for all QPs of a lane.
 pub struct Requester {
+    /// First of its QPs in the flow.
+    first: u32,
     requests: Vec<Prepared>,
     batch: u32,
     depth: u32,
@@ -73,6 +76,8 @@ pub struct Requester {
     queues: Vec<Queue>,
     /// QPs with completions since the last refill.
     touched: Vec<u32>,
+    /// Completed since the CQ was last seen to hold less than a poll takes. Units: work requests.
+    backlog: u64,
     outstanding: u64,
     counts: [Count; OPCODES],
     chain: Vec<ibv_send_wr>,
@@ -89,8 +94,16 @@ pub struct Requester {
 unsafe impl Send for Requester {}
 
 impl Requester {
-    /// For `qps` QPs whose send queues have room for `depth`.
-    pub fn new(plan: &SendPlan, mtu: Mtu, qps: u32, depth: u32, memory: [Rotation; 2], targets: Vec<Target>) -> Self {
+    /// For these QPs of a flow, whose send queues have room for `depth`.
+    pub fn new(
+        plan: &SendPlan,
+        mtu: Mtu,
+        qps: Range<u32>,
+        depth: u32,
+        memory: [Rotation; 2],
+        targets: Vec<Target>,
+    ) -> Self {
+        let (first, qps) = (qps.start, qps.end - qps.start);
         let requests: Vec<Prepared> = plan.requests.iter().map(|request| prepared(request, mtu, plan.inline)).collect();
         let widest = requests.iter().map(|request| request.elements.len()).max().unwrap_or(1);
         let batch = plan.batch as usize;
@@ -101,6 +114,7 @@ impl Requester {
         let ops = plan.requests.iter().map(|request| request.op);
         let timer = plan.latency.then(|| Timer::new(ops, qps, depth / plan.batch, Instant::now()));
         let mut requester = Self {
+            first,
             requests,
             batch: plan.batch,
             depth,
@@ -110,6 +124,7 @@ impl Requester {
             targets,
             queues: vec![Queue::default(); qps as usize],
             touched: Vec::with_capacity(qps as usize),
+            backlog: 0,
             outstanding: 0,
             counts: [Count::default(); OPCODES],
             chain: (0..batch).map(|_| empty_request()).collect(),
@@ -150,8 +165,8 @@ impl Requester {
     /// Takes a completion, which its QP and the number of its batches are read from.
     pub fn completed(&mut self, wr_id: u64) {
         let (index, batches) = (index_of(wr_id), (wr_id >> INDEX_BITS) as u32);
-        let requests = self.batch * batches;
         let queue = &mut self.queues[index as usize];
+        let requests = self.batch.saturating_mul(batches).min(self.depth);
         if queue.harvested == 0 {
             self.touched.push(index);
         }
@@ -183,18 +198,28 @@ impl Requester {
         !std::mem::replace(&mut queue.is_dead, true)
     }
 
-    /// Fills the queues that had completions again; how many had been left to run low.
+    /// Fills the queues that had completions again; how many had been left to run low. `is_behind`: the CQ held as much as
+    /// a poll takes, so there may be more.
     ///
-    /// A queue ran low when more than half of it, and more than one batch, had completed unnoticed.
-    pub fn refill(&mut self, qps: &[Qp], post: bool, mut failed: impl FnMut(u32, &io::Error)) -> u32 {
+    /// A queue ran low when more than half of it, and more than one batch, had completed unnoticed. Of many QPs a poll sees
+    /// a few completions each; there all ran low when half of what they hold together has come without the CQ being empty
+    /// in between.
+    pub fn refill(&mut self, qps: &[Qp], post: bool, is_behind: bool, mut failed: impl FnMut(u32, &io::Error)) -> u32 {
         let mut ran_low = 0;
         while let Some(index) = self.touched.pop() {
             let queue = &mut self.queues[index as usize];
             ran_low += u32::from(queue.harvested > self.batch.max(self.depth / 2));
+            self.backlog += u64::from(queue.harvested);
             queue.harvested = 0;
             if post {
                 self.fill(index, &qps[index as usize], &mut failed);
             }
+        }
+        let all = self.queues.len() as u64;
+        if !is_behind {
+            self.backlog = 0;
+        } else if self.backlog > all * u64::from(self.depth) / 2 {
+            return all as u32;
         }
         ran_low
     }
@@ -293,7 +318,8 @@ impl Requester {
                 (element.addr, element.lkey) = self.local.next(qp, &mut queue.local);
             }
             request.wr_id = wr_id;
-            request.imm_data_invalidated_rkey_union = imm_data_invalidated_rkey_union_t { imm_data: index.to_be() };
+            request.imm_data_invalidated_rkey_union =
+                imm_data_invalidated_rkey_union_t { imm_data: (self.first + index).to_be() };
             if let Some(target) = target {
                 request.wr = wr_t { ud: target.named() };
             } else if !prepared.op.is_send() {

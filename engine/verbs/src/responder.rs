@@ -23,12 +23,19 @@ struct Queue {
 /// Receiving for all QPs of a lane.
 pub struct Responder {
     batch: u32,
+    depth: u32,
     mtu: Mtu,
     /// What arrives before the payload. Units: bytes.
     header: u32,
     memory: Rotation,
     queues: Vec<Queue>,
     touched: Vec<u32>,
+    /// Received since the last refill. Units: messages.
+    harvested: u64,
+    /// Received since the CQ was last seen to hold less than a poll takes. Units: messages.
+    backlog: u64,
+    /// Received while its queues were left to run low. Units: messages.
+    late: u64,
     counts: [Count; OPCODES],
     chain: Vec<ibv_recv_wr>,
     elements: Vec<ibv_sge>,
@@ -53,11 +60,15 @@ impl Responder {
         };
         Self {
             batch: plan.batch,
+            depth,
             mtu,
             header: if kind == QpType::Ud { GRH_SIZE as u32 } else { 0 },
             memory,
             queues: vec![Queue { free: depth, ..Queue::default() }; qps as usize],
             touched: Vec::with_capacity(qps as usize),
+            harvested: 0,
+            backlog: 0,
+            late: 0,
             counts: [Count::default(); OPCODES],
             chain: (0..batch).map(request).collect(),
             elements,
@@ -68,6 +79,12 @@ impl Responder {
     /// Received messages by operation, `Opcode as usize`.
     pub fn counts(&self) -> &[Count; OPCODES] {
         &self.counts
+    }
+
+    /// Messages that arrived while receive queues were left to run low: of each more than half had been used unnoticed, or
+    /// of all together.
+    pub fn late(&self) -> u64 {
+        self.late
     }
 
     /// Posts as much as the queues hold, the last chain shorter where the depth is no multiple of the batch.
@@ -88,6 +105,7 @@ impl Responder {
         count.messages += 1;
         count.bytes += bytes;
         count.packets += bytes.div_ceil(self.mtu.bytes()).max(1);
+        self.harvested += 1;
         let index = index_of(completion.wr_id);
         let queue = &mut self.queues[index as usize];
         queue.free += 1;
@@ -101,8 +119,10 @@ impl Responder {
         !std::mem::replace(&mut self.queues[index as usize].is_dead, true)
     }
 
-    /// Reposts on the queues that have room for a batch.
-    pub fn refill(&mut self, qps: &[Qp], mut failed: impl FnMut(u32, &std::io::Error)) {
+    /// Reposts on the queues that have room for a batch. `is_behind`: the CQ held as much as a poll takes, so there may be
+    /// more.
+    pub fn refill(&mut self, qps: &[Qp], is_behind: bool, mut failed: impl FnMut(u32, &std::io::Error)) {
+        self.notice_late(is_behind);
         while let Some(index) = self.touched.pop() {
             while !self.queues[index as usize].is_dead && self.queues[index as usize].free >= self.batch {
                 if let Err(error) = self.post(index, &qps[index as usize], self.batch) {
@@ -110,6 +130,21 @@ impl Responder {
                     failed(index, &error);
                 }
             }
+        }
+    }
+
+    fn notice_late(&mut self, is_behind: bool) {
+        let half = self.queues.len() as u64 * u64::from(self.depth) / 2;
+        let (before, harvested) = (self.backlog, std::mem::take(&mut self.harvested));
+        self.backlog += harvested;
+        if is_behind && self.backlog > half {
+            self.late += if before > half { harvested } else { self.backlog };
+        } else {
+            let used = self.touched.iter().map(|index| self.queues[*index as usize].free);
+            self.late += used.filter(|free| *free > self.batch.max(self.depth / 2)).map(u64::from).sum::<u64>();
+        }
+        if !is_behind {
+            self.backlog = 0;
         }
     }
 
@@ -218,5 +253,48 @@ mod tests {
             [(1, 1024, 1), (1, 64, 1), (1, 2048, 2)]
         );
         assert_eq!(responder.touched, [0], "a batch may be posted again");
+    }
+
+    fn receive(responder: &mut Responder, qps: u64, messages: u64) {
+        for message in 0..messages {
+            // SAFETY: all fields are integers and unions of them, for which zero is valid.
+            let mut completion: ibv_wc = unsafe { MaybeUninit::zeroed().assume_init() };
+            completion.wr_id = message % qps;
+            responder.completed(&completion);
+        }
+    }
+
+    #[test]
+    fn messages_are_late_when_more_than_half_of_the_receives_were_used_unnoticed() {
+        let plan = RecvPlan { batch: 1, elements: vec![64], ops: vec![Opcode::Send] };
+        let regions = || (0..1000).map(|index| Region { address: index * 4096, key: index as u32 }).collect();
+        let mtu = Mtu::try_from(1024).expect("an MTU");
+        let of = |qps, depth| {
+            let mut responder =
+                Responder::new(&plan, QpType::Rc, mtu, qps, depth, Rotation::new(regions(), 1, 4096, 64));
+            responder.queues.iter_mut().for_each(|queue| queue.free = 0);
+            responder
+        };
+        let mut one = of(1, 8);
+        for (messages, late) in [(4, 0), (5, 5), (1, 5)] {
+            receive(&mut one, 1, messages);
+            one.notice_late(false);
+            (one.queues[0].free, one.touched) = (0, Vec::new());
+            assert_eq!(one.late(), late, "{messages}");
+        }
+        let mut many = of(1000, 2);
+        for (polls, late) in [(31, 0), (1, 1024), (1, 1056)] {
+            for _ in 0..polls {
+                receive(&mut many, 1000, 32);
+                many.notice_late(true);
+                many.queues.iter_mut().for_each(|queue| queue.free = 0);
+                many.touched.clear();
+            }
+            assert_eq!(many.late(), late);
+        }
+        many.notice_late(false);
+        receive(&mut many, 1000, 32);
+        many.notice_late(true);
+        assert_eq!(many.late(), 1056, "it had caught up");
     }
 }

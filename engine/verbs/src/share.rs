@@ -29,6 +29,8 @@ struct LaneShare {
     /// Messages, bytes, packets, by operation.
     values: Vec<(Opcode, [AtomicU64; 3])>,
     outstanding: AtomicU64,
+    /// Messages that arrived while receive queues were left to run low.
+    late: AtomicU64,
     /// Latencies that its thread handed over and nobody has taken; emptied, they are room for the next ones.
     latencies: Mutex<ByOp>,
 }
@@ -50,7 +52,7 @@ impl ThreadShare {
             let ops = ops.get(&lane.id).into_iter().flatten();
             let values = ops.map(|op| (*op, [const { AtomicU64::new(0) }; 3])).collect();
             let latencies = Mutex::new(lane.room_for_latencies());
-            LaneShare { id: lane.id, values, outstanding: AtomicU64::new(0), latencies }
+            LaneShare { id: lane.id, values, outstanding: AtomicU64::new(0), late: AtomicU64::new(0), latencies }
         };
         let queues = lanes.iter().filter(|lane| lane.is_requester()).map(|lane| lane.len() as u64).sum();
         Self {
@@ -70,6 +72,7 @@ impl ThreadShare {
                 value.store(new, Ordering::Relaxed);
             }
         }
+        share.late.store(lane.late(), Ordering::Relaxed);
         share.outstanding.store(lane.outstanding(), Ordering::Release);
     }
 
@@ -188,6 +191,12 @@ impl Share {
         lanes.map(|lane| lane.outstanding.load(Ordering::Acquire)).sum()
     }
 
+    /// Messages that arrived while receive queues were left to run low.
+    pub fn received_late(&self) -> u64 {
+        let lanes = self.threads.iter().flat_map(|thread| &thread.lanes);
+        lanes.map(|lane| lane.late.load(Ordering::Relaxed)).sum()
+    }
+
     /// What went wrong so far.
     pub fn events(&self) -> Vec<String> {
         locked(&self.events).clone()
@@ -236,7 +245,7 @@ mod tests {
         };
         let latencies = Mutex::new(latencies.iter().map(of).collect());
         let id = GroupId { flow, role: Role::Requester };
-        LaneShare { id, values: Vec::new(), outstanding: AtomicU64::new(0), latencies }
+        LaneShare { id, values: Vec::new(), outstanding: AtomicU64::new(0), late: AtomicU64::new(0), latencies }
     }
 
     #[test]

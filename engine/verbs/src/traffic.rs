@@ -85,6 +85,11 @@ impl Traffic {
         self.started
     }
 
+    /// Whether a thread has ended though nobody asked it to.
+    pub fn has_lost_a_thread(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+
     /// Ends the threads; the lanes, unless a thread panicked and took its own with it.
     pub fn finish(mut self) -> Vec<Lane> {
         self.end()

@@ -65,7 +65,9 @@ fn port_facts(host: &HostSpec) -> BTreeMap<String, String> {
         ("traffic class".to_owned(), port.tuning.traffic_class.to_string()),
         ("service level".to_owned(), port.tuning.service_level.to_string()),
         ("hop limit".to_owned(), port.tuning.hop_limit.to_string()),
+        ("acknowledgement timeout".to_owned(), port.tuning.ack_timeout.to_string()),
         ("huge pages".to_owned(), port.tuning.huge_pages.to_string()),
+        ("relaxed ordering".to_owned(), port.tuning.relaxed_ordering.to_string()),
     ]);
     let known = [
         ("RDMA device", port.device.clone()),

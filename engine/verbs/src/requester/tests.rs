@@ -22,7 +22,7 @@ fn mtu() -> Mtu {
 fn requester(requests: Vec<Request>, inline: u64) -> Requester {
     let plan = SendPlan { batch: 4, requests, inline, latency: false };
     let memory = [rotation(0x100_0000, 10, 2, 4096), rotation(0x900_0000, 50, 1, 4196)];
-    Requester::new(&plan, mtu(), 2, 8, memory, Vec::new())
+    Requester::new(&plan, mtu(), 0..2, 8, memory, Vec::new())
 }
 
 /// A vector of a WRITE in two elements, a SEND and a READ.
@@ -80,7 +80,7 @@ fn one_sided_requests_rotate_over_the_peers_mrs() {
         latency: false,
     };
     let memory = [rotation(0x100_0000, 10, 1, 4096), rotation(0x900_0000, 50, 2, 4096)];
-    let mut requester = Requester::new(&plan, mtu(), 2, 32, memory, Vec::new());
+    let mut requester = Requester::new(&plan, mtu(), 0..2, 32, memory, Vec::new());
     let mut places = Vec::new();
     for _ in 0..3 {
         requester.prepare(1);
@@ -127,9 +127,9 @@ fn a_completion_stands_for_its_batch() {
     assert_eq!(requester.counts()[..3], [count(1, 64, 1), count(2, 2 * 4196, 2 * 5), count(1, 2048, 2)]);
     requester.completed(1 << INDEX_BITS);
     assert_eq!(requester.counts()[0], count(3, 3 * 64, 3), "the second batch begins with the SEND");
-    assert_eq!(requester.refill(&[], false, |_, _| ()), 1, "both batches of the depth were found at once");
+    assert_eq!(requester.refill(&[], false, false, |_, _| ()), 1, "both batches of the depth were found at once");
     requester.completed(1 << INDEX_BITS | 1);
-    assert_eq!(requester.refill(&[], false, |_, _| ()), 0);
+    assert_eq!(requester.refill(&[], false, false, |_, _| ()), 0);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn small_messages_share_a_completion_and_the_last_of_a_full_queue_has_one() {
         let requests = vec![request(Opcode::Write, &[message])];
         let plan = SendPlan { batch, requests, inline: 0, latency: false };
         let memory = [rotation(0, 1, 1, message), rotation(0, 1, 1, message)];
-        let mut requester = Requester::new(&plan, mtu(), 1, depth, memory, Vec::new());
+        let mut requester = Requester::new(&plan, mtu(), 0..1, depth, memory, Vec::new());
         let mut seen = Vec::new();
         while requester.queues[0].outstanding + batch <= depth {
             requester.prepare(0);
@@ -198,7 +198,7 @@ fn every_completion_is_timed_once_however_full_the_queue_was() {
     {
         let plan = SendPlan { batch, requests: vec![request(Opcode::Write, &[message])], inline: 0, latency: true };
         let memory = [rotation(0, 1, 1, message), rotation(0, 1, 1, message)];
-        let mut requester = Requester::new(&plan, mtu(), 1, depth, memory, Vec::new());
+        let mut requester = Requester::new(&plan, mtu(), 0..1, depth, memory, Vec::new());
         let mut under_way = std::collections::VecDeque::new();
         for round in 0..50 {
             under_way.extend(fill(&mut requester));
@@ -208,7 +208,7 @@ fn every_completion_is_timed_once_however_full_the_queue_was() {
             for wr_id in under_way.drain(..completions) {
                 requester.completed(wr_id);
             }
-            requester.refill(&[], false, |_, _| ());
+            requester.refill(&[], false, false, |_, _| ());
             let context = format!("round {round} of {message} bytes, depth {depth}, batch {batch}");
             assert_eq!(timed(&mut requester), [(Opcode::Write, completions as u64)], "{context}");
         }
@@ -219,7 +219,7 @@ fn every_completion_is_timed_once_however_full_the_queue_was() {
 fn what_fails_is_not_timed() {
     let plan = |latency| SendPlan { batch: 2, requests: vec![request(Opcode::Send, &[64 << 10])], inline: 0, latency };
     let memory = || [rotation(0, 1, 1, 64 << 10), rotation(0, 1, 1, 64 << 10)];
-    let mut requester = Requester::new(&plan(true), mtu(), 1, 8, memory(), Vec::new());
+    let mut requester = Requester::new(&plan(true), mtu(), 0..1, 8, memory(), Vec::new());
     let signalled = fill(&mut requester);
     assert_eq!(signalled.len(), 4);
     requester.polled();
@@ -233,7 +233,7 @@ fn what_fails_is_not_timed() {
     requester.completed(signalled[2]);
     assert_eq!(timed(&mut requester), [(Opcode::Send, 0)]);
 
-    let mut untimed = Requester::new(&plan(false), mtu(), 1, 8, memory(), Vec::new());
+    let mut untimed = Requester::new(&plan(false), mtu(), 0..1, 8, memory(), Vec::new());
     let signalled = fill(&mut untimed);
     untimed.polled();
     untimed.completed(signalled[0]);
@@ -245,10 +245,49 @@ fn a_latency_is_that_of_the_operation_which_asked_for_the_completion() {
     let requests = vec![request(Opcode::Write, &[8192]), request(Opcode::Send, &[64]), request(Opcode::Read, &[2048])];
     let plan = SendPlan { batch: 4, requests, inline: 0, latency: true };
     let memory = [rotation(0, 1, 1, 8192), rotation(0, 1, 1, 8192)];
-    let mut requester = Requester::new(&plan, mtu(), 1, 8, memory, Vec::new());
+    let mut requester = Requester::new(&plan, mtu(), 0..1, 8, memory, Vec::new());
     let signalled = fill(&mut requester);
     requester.completed(signalled[0]);
     assert_eq!(timed(&mut requester), [(Opcode::Write, 1), (Opcode::Send, 0), (Opcode::Read, 0)], "its fourth");
     requester.completed(signalled[1]);
     assert_eq!(timed(&mut requester), [(Opcode::Write, 0), (Opcode::Send, 1), (Opcode::Read, 0)], "its eighth");
+}
+
+#[test]
+fn of_many_queues_all_run_low_when_the_cq_is_not_emptied_for_half_of_them() {
+    let (qps, depth, poll) = (1000, 128, 32);
+    let plan = SendPlan { batch: 1, requests: vec![request(Opcode::Write, &[64 << 10])], inline: 0, latency: false };
+    let memory = || Rotation::new(vec![Region { address: 0, key: 1 }; qps as usize], 1, 64 << 10, 64 << 10);
+    let mut requester = Requester::new(&plan, mtu(), 0..qps, depth, [memory(), memory()], Vec::new());
+    let mut next = 0;
+    let mut poll_once = |is_behind| {
+        for _ in 0..poll {
+            requester.completed(1 << INDEX_BITS | next);
+            next = (next + 1) % u64::from(qps);
+        }
+        requester.refill(&[], false, is_behind, |_, _| ())
+    };
+    let half = qps * depth / 2 / poll;
+    for _ in 0..half {
+        assert_eq!(poll_once(true), 0, "less than half of what the queues hold");
+    }
+    assert_eq!((poll_once(true), poll_once(true)), (qps, qps));
+    assert_eq!((poll_once(false), poll_once(true)), (0, 0), "it has caught up");
+}
+
+#[test]
+fn immediates_count_qps_through_the_whole_flow() {
+    let plan = SendPlan { batch: 1, requests: vec![request(Opcode::SendWithImm, &[64])], inline: 0, latency: false };
+    let memory = [rotation(0, 1, 1, 64), rotation(0, 1, 1, 64)];
+    let mut requester = Requester::new(&plan, mtu(), 6..8, 8, memory, Vec::new());
+    requester.prepare(1);
+    // SAFETY: requests with an immediate use this member of the union.
+    assert_eq!(u32::from_be(unsafe { requester.chain[0].imm_data_invalidated_rkey_union.imm_data }), 7);
+}
+
+#[test]
+fn a_completion_that_no_request_explains_counts_at_most_a_queue() {
+    let mut requester = requester(vec![request(Opcode::Write, &[64])], 0);
+    requester.completed(u64::from(u32::MAX) << INDEX_BITS);
+    assert_eq!(requester.counts()[Opcode::Write as usize].messages, 8);
 }
