@@ -85,7 +85,7 @@ fn conditions(text: &mut String, recipe: &Recipe) {
         *text += "Always: no condition was found that cures it.\n";
         return;
     }
-    *text += "All of these hold; to break one of them is expected to cure it:\n\n";
+    *text += "Traffic that fulfils all of these shows it:\n\n";
     for condition in &recipe.mfs.conditions {
         let _ = writeln!(text, "- {condition}");
     }
