@@ -15,7 +15,7 @@ const MARGIN: u32 = 1;
 /// Kelpie's sample. Units: seconds.
 const SAMPLE: u32 = 2;
 
-/// `--qp-timeout` of perftest, as Kelpie has it: by its own, 67 ms, it sends again what is only waiting where a
+/// `--qp-timeout` of perftest, as `lab/pair.yaml` has it for Kelpie: by its own, 67 ms, it sends again what is only waiting where a
 /// megabyte is on the way, which Soft-RoCE's responder answers with an error.
 const TIMEOUT: u32 = 18;
 
