@@ -72,6 +72,8 @@ pub enum ClientError {
     Busy {
         /// Address as written.
         address: String,
+        /// Whether that one has left, and the host is being torn down.
+        leaving: bool,
         /// Its words.
         reason: String,
     },
@@ -261,7 +263,7 @@ fn accept(address: &str, welcome: Welcome) -> Result<(), ClientError> {
     let address = address.to_owned();
     match welcome.refused {
         _ if welcome.kelpie != PROTOCOL => Err(ClientError::Version { address, theirs: welcome.kelpie }),
-        Some(reason) if welcome.busy => Err(ClientError::Busy { address, reason }),
+        Some(reason) if welcome.busy => Err(ClientError::Busy { address, leaving: welcome.leaving, reason }),
         Some(reason) => Err(ClientError::Refused { address, reason }),
         None => Ok(()),
     }

@@ -17,13 +17,11 @@ use tokio_util::codec::Framed;
 use tracing::{info, warn};
 
 use super::security::{Pipe, Security, TlsError};
+use super::steps::LONGEST_RELEASE;
 use super::wire::{AgentCodec, HELLO_LIMIT, Hello, Messages, PROTOCOL, Welcome, WireError};
 use super::{Limits, session, tune};
 use crate::chain::chain;
 use crate::host::VerbsHost;
-
-/// How long the host may take to be free again: a step that still runs when its controller leaves, and the tear-down.
-const LONGEST_RELEASE: Duration = Duration::from_mins(4);
 
 /// How long a new connection may take to say who it is, TLS included.
 const HELLO_DEADLINE: Duration = Duration::from_secs(5);
@@ -83,14 +81,22 @@ pub struct AgentConfig {
 /// The machine, shared with the blocking threads that do its steps.
 type SharedHost = Arc<tokio::sync::Mutex<Box<dyn VerbsHost>>>;
 
+/// Who has the host.
+#[derive(Debug, Clone)]
+struct Holder {
+    /// In words for others.
+    name: String,
+    /// Whether it has left, and the host is being torn down.
+    leaving: bool,
+}
+
 /// What every connection shares.
 pub(super) struct Agent {
     name: String,
     pub(super) limits: Limits,
     tls: Option<TlsAcceptor>,
     host: SharedHost,
-    /// Who has the host, in words for others.
-    holder: Mutex<Option<String>>,
+    holder: Mutex<Option<Holder>>,
     strangers: Semaphore,
     stuck: Notify,
 }
@@ -176,9 +182,10 @@ impl Agent {
         };
         let controller: String = hello.controller.chars().take(NAME_LIMIT).collect();
         if let Err(holder) = self.lease(format!("{controller} ({})", peer.ip())) {
-            let welcome =
-                Welcome { busy: true, ..self.welcome(Some(format!("it serves another controller, {holder}"))) };
-            return part(opening, welcome).await;
+            let Holder { name, leaving } = holder;
+            let left = if leaving { ", which has left and is being torn down" } else { "" };
+            let refusal = self.welcome(Some(format!("it serves another controller, {name}{left}")));
+            return part(opening, Welcome { busy: true, leaving, ..refusal }).await;
         }
         info!(%controller, %peer, "controller connected");
         // On a task of its own: whatever becomes of it, the host is torn down.
@@ -229,7 +236,7 @@ impl Agent {
     }
 
     fn welcome(&self, refused: Option<String>) -> Welcome {
-        Welcome { kelpie: PROTOCOL.to_owned(), agent: self.name.clone(), busy: false, refused }
+        Welcome { kelpie: PROTOCOL.to_owned(), agent: self.name.clone(), busy: false, leaving: false, refused }
     }
 
     async fn refuse(&self, opening: Opening, reason: &str) -> Result<(), WireError> {
@@ -238,11 +245,11 @@ impl Agent {
     }
 
     /// Takes the host, or says who has it.
-    fn lease(&self, controller: String) -> Result<(), String> {
+    fn lease(&self, name: String) -> Result<(), Holder> {
         match &mut *locked(&self.holder) {
             Some(holder) => Err(holder.clone()),
             free => {
-                *free = Some(controller);
+                *free = Some(Holder { name, leaving: false });
                 Ok(())
             }
         }
@@ -251,7 +258,7 @@ impl Agent {
     /// Gives the host back, once nothing is left on it.
     async fn release(&self) {
         if let Some(holder) = &mut *locked(&self.holder) {
-            holder.push_str(", which has left and is being torn down");
+            holder.leaving = true;
         }
         match timeout(LONGEST_RELEASE, self.blocking(|host| host.tear_down())).await {
             Ok(torn_down) => {

@@ -33,6 +33,9 @@ pub const DRAIN_LIMIT_MS: u64 = 10_000;
 /// Longest time between two readings. Units: milliseconds.
 pub const SAMPLE_LIMIT_MS: u64 = 5_000;
 
+/// How long a host may take to be free again: a step that still runs when its controller leaves, and the tear-down.
+pub const LONGEST_RELEASE: Duration = Duration::from_mins(4);
+
 /// What a controller may be late by, beyond the other host's part of the same step and the wait for the next sample.
 const LATE: Duration = Duration::from_secs(5);
 

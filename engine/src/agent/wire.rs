@@ -1,8 +1,8 @@
 //! The messages between controller and agent and their framing. Who sends them when is in `client` and `session`.
 //!
 //! A frame is a 32-bit length in network order and that many bytes of JSON. The first exchange ([`Hello`],
-//! [`Welcome`]) never changes its form, so that two versions can tell each other that they differ. What follows are
-//! calls of [`Steps`](super::steps::Steps). They have a form of their own rather than that of the RPC library, whose
+//! [`Welcome`]) only gains keys that may be missing, so that two versions can tell each other that they differ. What
+//! follows are calls of [`Steps`](super::steps::Steps). They have a form of their own rather than that of the RPC library, whose
 //! types take any deadline and panic at a very late one.
 
 use std::marker::PhantomData;
@@ -17,7 +17,7 @@ use tokio_util::codec::{Decoder, Encoder, LengthDelimitedCodec};
 use super::steps::{StepsRequest, StepsResponse};
 
 /// Version of everything after the first exchange.
-pub const PROTOCOL: &str = "agent/3";
+pub const PROTOCOL: &str = "agent/4";
 
 /// Longest frame of the first exchange. Units: bytes.
 pub const HELLO_LIMIT: usize = 4 << 10;
@@ -47,6 +47,9 @@ pub struct Welcome {
     /// Whether another controller holds the agent; it may be free later.
     #[serde(default)]
     pub busy: bool,
+    /// Whether that controller has left, and the agent is free once its host is torn down.
+    #[serde(default)]
+    pub leaving: bool,
     /// Set when the agent will not serve this controller: why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
@@ -322,6 +325,12 @@ mod tests {
         let mut bytes = u32::try_from(text.len()).expect("short").to_be_bytes().to_vec();
         bytes.extend_from_slice(text.as_bytes());
         bytes
+    }
+
+    #[test]
+    fn a_welcome_of_before_is_understood() {
+        let welcome: Welcome = serde_json::from_str(r#"{"kelpie":"agent/3","agent":"a","busy":false}"#).expect("whole");
+        assert_eq!((welcome.kelpie.as_str(), welcome.leaving, welcome.refused), ("agent/3", false, None));
     }
 
     #[test]

@@ -13,13 +13,13 @@ pub use file::{HostSpec, PairFile, PairFileError};
 
 use crate::agent::Security;
 use crate::agent::client::{AgentClient, ClientError};
-use crate::agent::steps::Step;
+use crate::agent::steps::{LONGEST_RELEASE, Step};
 use crate::host::{GroupEndpoint, HostError, PortReport};
 use crate::readings::measurement;
 use crate::session::{Next, Session, Timing};
 use crate::subsystem::{MeasureError, Subsystem};
 
-/// How long a first connection waits for an agent that is about to be free.
+/// How long a first connection waits for an agent that another controller holds.
 const PATIENCE_AT_OPEN: Duration = Duration::from_secs(5);
 
 /// How long a lost agent may take to come back.
@@ -216,6 +216,7 @@ async fn ready(
     let started = Instant::now();
     // A connection may have died since its last use; that alone is no failure.
     let was_connected = client.is_some();
+    let mut waiting_since = started;
     loop {
         let error = match attempt(spec, security, client).await {
             Ok(port) => return Ok(port),
@@ -223,12 +224,21 @@ async fn ready(
             Err(error) => error,
         };
         *client = None;
-        let may_pass = match error {
-            ClientError::Busy { .. } => true,
-            ClientError::Connect { .. } | ClientError::Wire { .. } => was_connected || patience == PATIENCE_LATER,
-            _ => false,
+        let until = match error {
+            ClientError::Busy { leaving: true, .. } => {
+                if waiting_since == started {
+                    tracing::warn!(%host, "waiting until its agent has torn down what was set up before");
+                }
+                waiting_since = Instant::now();
+                started + LONGEST_RELEASE
+            }
+            ClientError::Busy { .. } => waiting_since + patience,
+            ClientError::Connect { .. } | ClientError::Wire { .. } if was_connected || patience == PATIENCE_LATER => {
+                waiting_since + patience
+            }
+            _ => started,
         };
-        if !may_pass || started.elapsed() >= patience {
+        if Instant::now() >= until {
             return Err(failure(host, "connect to the agent", error));
         }
         tokio::time::sleep(RETRY_PAUSE).await;

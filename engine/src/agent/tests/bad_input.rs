@@ -73,12 +73,13 @@ fn a_second_controller_is_told_who_has_the_agent() {
     let (first, _) = hello(&agent, PROTOCOL, "first");
     let (_second, answer) = hello(&agent, PROTOCOL, "second");
     let expected = "it serves another controller, first (127.0.0.1)";
-    assert!(answer.contains(expected) && answer.contains("\"busy\":true"), "{answer}");
+    assert!(answer.contains(expected) && answer.contains("\"busy\":true,\"leaving\":false"), "{answer}");
     agent.trouble("tear_down", Trouble::Takes(Duration::from_millis(300)));
     drop(first);
     agent.wait_for("tear_down", 1);
     let (_third, answer) = hello(&agent, PROTOCOL, "third");
-    assert!(answer.contains("first (127.0.0.1), which has left and is being torn down"), "{answer}");
+    let expected = "first (127.0.0.1), which has left and is being torn down";
+    assert!(answer.contains(expected) && answer.contains("\"busy\":true,\"leaving\":true"), "{answer}");
     hello_when_free(&agent, "fourth");
 }
 

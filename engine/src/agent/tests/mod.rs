@@ -190,6 +190,17 @@ fn an_agent_restarted_between_experiments_is_no_failure() {
 }
 
 #[test]
+fn a_tear_down_is_waited_for_and_another_controller_is_not() {
+    let (a, b) = (FakeAgent::anywhere(), FakeAgent::anywhere());
+    // Longer than a pair that is opened waits for anybody else.
+    a.trouble("tear_down", Trouble::Takes(Duration::from_secs(6)));
+    drop(pair(&a, &b));
+    let _holder = pair(&a, &b);
+    let Err(PairError::Host(error)) = PairSubsystem::of(pair_file(&a, &b)) else { panic!("both are held") };
+    assert!(chain(&error).contains("it serves another controller, kelpie "), "{}", chain(&error));
+}
+
+#[test]
 fn an_agent_that_is_not_there_is_named() {
     let (a, b) = (FakeAgent::anywhere(), FakeAgent::anywhere());
     let file = pair_file(&a, &b);
