@@ -8,6 +8,12 @@ use serde::{Deserialize, Serialize};
 /// Units: bytes. Source: `ibv_post_recv(3)`, "the first 40 bytes of the buffer(s)".
 pub const GRH_SIZE: u64 = 40;
 
+/// What WQEs of mlx5 are made of. Units: bytes. Source: `struct mlx5_wqe_data_seg`.
+const SEGMENT: u64 = 16;
+
+/// What WQEs of mlx5 are rounded up to, and the size of its CQEs. Units: bytes. Source: `MLX5_SEND_WQE_BB`.
+const BASIC_BLOCK: u64 = 64;
+
 /// Which end of a flow a group of QPs is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -118,6 +124,22 @@ impl GroupPlan {
     /// What they hold together. Units: bytes.
     pub fn registered_bytes(&self) -> u64 {
         self.mrs().saturating_mul(self.memory.mr_size.0)
+    }
+
+    /// What the queues of its QPs and their completions take of the host's memory: an estimate, since only the device's
+    /// library knows, with the WQEs of mlx5, whose headers have room for every kind of request, and CQEs of 64 bytes.
+    ///
+    /// Units: bytes. Source: rdma-core, `providers/mlx5/verbs.c`: `sq_overhead`, `mlx5_calc_send_wqe`,
+    /// `mlx5_calc_sq_size` and `mlx5_calc_rq_size`.
+    pub fn queue_bytes(&self) -> u64 {
+        let Caps { send_wr, recv_wr, send_sge, recv_sge, inline } = self.caps;
+        let header = if self.qp_type == QpType::Ud { 64 } else { 192 };
+        let payload = (SEGMENT * u64::from(send_sge)).max((4 + u64::from(inline)).next_multiple_of(SEGMENT));
+        let send_wqe = (header + payload).next_multiple_of(BASIC_BLOCK);
+        let send = (u64::from(send_wr) * send_wqe).next_power_of_two();
+        let recv = u64::from(recv_wr).next_power_of_two() * (SEGMENT * u64::from(recv_sge)).next_power_of_two();
+        let completions = BASIC_BLOCK * (u64::from(send_wr) + u64::from(recv_wr));
+        u64::from(self.qps) * (send + recv + completions)
     }
 
     /// The operations that this end counts: those it requests, or those that consume its receives.
@@ -273,6 +295,28 @@ mod tests {
         let group = &plan(&workload(vec![flow("a", "b", "WRITE_WITH_IMM")]), Host::B).groups[0];
         assert_eq!(group.recv.as_ref().map(|recv| recv.elements.clone()), Some(vec![]), "nothing lands in a receive");
         assert_eq!(group.caps.recv_sge, 1);
+    }
+
+    #[test]
+    fn queues_take_what_their_wqes_and_cqes_take() {
+        let queues = |qp_type, caps| {
+            let flow = flow("a", "b", "SEND");
+            GroupPlan { qp_type, qps: 3, caps, ..requester(0, &flow) }.queue_bytes() / 3
+        };
+        let one = Caps { send_wr: 1, recv_wr: 1, send_sge: 1, recv_sge: 1, inline: 0 };
+        for (qp_type, caps, expected) in [
+            (QpType::Rc, one, 256 + 16 + 128),
+            (QpType::Uc, one, 256 + 16 + 128),
+            (QpType::Ud, one, 128 + 16 + 128),
+            (QpType::Rc, Caps { send_sge: 4, ..one }, 256 + 16 + 128),
+            (QpType::Rc, Caps { send_sge: 5, ..one }, 512 + 16 + 128),
+            (QpType::Rc, Caps { inline: 60, ..one }, 256 + 16 + 128),
+            (QpType::Rc, Caps { inline: 61, ..one }, 512 + 16 + 128),
+            (QpType::Rc, Caps { recv_wr: 5, recv_sge: 3, ..one }, 256 + 8 * 64 + 6 * 64),
+            (QpType::Rc, Caps { send_wr: 4096, send_sge: 16, ..one }, 4096 * 512 + 16 + 4097 * 64),
+        ] {
+            assert_eq!(queues(qp_type, caps), expected, "{qp_type} {caps:?}");
+        }
     }
 
     #[test]

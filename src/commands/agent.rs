@@ -71,7 +71,7 @@ struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = Limits::MRS)]
     max_mrs: u64,
 
-    /// Most registered memory of an experiment, such as 16GiB [default: half of the machine's]
+    /// Most memory of an experiment, for memory regions and queues, such as 16GiB [default: half of the machine's]
     #[arg(long, value_name = "SIZE", value_parser = Bytes::from_str)]
     max_memory: Option<Bytes>,
 }

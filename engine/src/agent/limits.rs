@@ -2,7 +2,7 @@
 
 use crate::host::HostError;
 use crate::meminfo;
-use crate::plan::HostPlan;
+use crate::plan::{GroupPlan, HostPlan};
 
 /// Upper bounds of one experiment on one host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Limits {
     pub qps: u64,
     /// Memory regions of all flows.
     pub mrs: u64,
-    /// Registered memory of all flows. Units: bytes.
+    /// Registered memory and queues of all flows. Units: bytes.
     pub memory_bytes: u64,
 }
 
@@ -22,8 +22,8 @@ impl Limits {
     /// Default of [`Limits::mrs`]. Source: Collie, section 4 (200 K MRs), twice as well.
     pub const MRS: u64 = 400_000;
 
-    /// Default of [`Limits::memory_bytes`]: half of this machine's memory. Source: our choice, because registered
-    /// memory is pinned and the host has to live beside it.
+    /// Default of [`Limits::memory_bytes`]: half of this machine's memory. Source: our choice, because it is pinned and
+    /// the host has to live beside it.
     pub fn half_of_memory() -> u64 {
         meminfo::bytes("MemTotal").map_or(u64::MAX, |bytes| bytes / 2)
     }
@@ -33,16 +33,13 @@ impl Limits {
     /// # Errors
     /// [`HostError::Unsupported`] that names the limit and its flag.
     pub fn check(&self, plan: &HostPlan) -> Result<(), HostError> {
-        let (mut qps, mut mrs, mut bytes) = (0_u64, 0_u64, 0_u64);
-        for group in &plan.groups {
-            qps = qps.saturating_add(group.qps.into());
-            mrs = mrs.saturating_add(group.mrs());
-            bytes = bytes.saturating_add(group.registered_bytes());
-        }
+        let sum = |of: fn(&GroupPlan) -> u64| plan.groups.iter().map(of).fold(0, u64::saturating_add);
+        let (registered, queues) = (sum(GroupPlan::registered_bytes), sum(GroupPlan::queue_bytes));
+        let memory = format!("bytes of memory ({registered} registered, queues about {queues})");
         for (what, wanted, limit, flag) in [
-            ("QPs", qps, self.qps, "--max-qps"),
-            ("memory regions", mrs, self.mrs, "--max-mrs"),
-            ("bytes of registered memory", bytes, self.memory_bytes, "--max-memory"),
+            ("QPs", sum(|group| group.qps.into()), self.qps, "--max-qps"),
+            ("memory regions", sum(GroupPlan::mrs), self.mrs, "--max-mrs"),
+            (memory.as_str(), registered.saturating_add(queues), self.memory_bytes, "--max-memory"),
         ] {
             if wanted > limit {
                 let text = format!("{wanted} {what} are over the agent's limit of {limit} ({flag})");
@@ -69,16 +66,19 @@ mod tests {
 
     #[test]
     fn each_limit_is_named_with_its_flag() {
-        // Per flow 2 QPs; 2 MRs of 16 KiB each at the requester, 3 at the responder.
+        // Per flow 2 QPs; 2 MRs of 16 KiB each at the requester, 3 at the responder. Queues of the requester, of the
+        // responder of WRITEs, of that of SENDs.
+        let queues = 2 * (32 * 256 + 16 + 33 * 64) + 2 * (256 + 16 + 2 * 64) + 2 * (256 + 64 * 16 + 65 * 64);
         let plan = plan(&workload(vec![flow("a", "a", "WRITE"), flow("b", "a", "SEND")]), Host::A);
-        let exact = Limits { qps: 6, mrs: 4 + 6 + 6, memory_bytes: 16 * 16_384 };
+        let exact = Limits { qps: 6, mrs: 4 + 6 + 6, memory_bytes: 16 * 16_384 + queues };
         exact.check(&plan).expect("just fits");
         for (limits, expected) in [
             (Limits { qps: 5, ..exact }, "6 QPs are over the agent's limit of 5 (--max-qps)"),
             (Limits { mrs: 15, ..exact }, "16 memory regions are over the agent's limit of 15 (--max-mrs)"),
             (
-                Limits { memory_bytes: 262_143, ..exact },
-                "262144 bytes of registered memory are over the agent's limit of 262143 (--max-memory)",
+                Limits { memory_bytes: 262_144, ..exact },
+                "294464 bytes of memory (262144 registered, queues about 32320) are over the agent's limit of 262144 \
+                 (--max-memory)",
             ),
         ] {
             assert_eq!(limits.check(&plan), Err(HostError::Unsupported(expected.to_owned())));

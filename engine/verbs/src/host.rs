@@ -111,7 +111,8 @@ impl LibibverbsHost {
         }
         let counts = |group: &&GroupPlan| memory::is_of_the_host(group.memory.device, wanted.tuning.huge_pages);
         let pinned = plan.groups.iter().filter(counts).map(GroupPlan::registered_bytes);
-        port.pool.make_room(pinned.fold(0, u64::saturating_add))?;
+        let queues = plan.groups.iter().map(GroupPlan::queue_bytes).sum();
+        port.pool.make_room(pinned.fold(0, u64::saturating_add), queues)?;
         let groups = match create(port, plan, session) {
             // What is idle may be what is missing.
             Err(error) if error.is_exhausted() && port.pool.clear() => create(port, plan, session)?,

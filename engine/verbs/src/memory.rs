@@ -113,12 +113,12 @@ fn has_several_nodes() -> bool {
 }
 
 /// Refuses what would leave the host without memory.
-pub fn check_budget(bytes: u64, available: u64) -> Result<(), VerbsError> {
-    if bytes <= available / PINNED_SHARE {
+pub fn check_budget(mrs: u64, queues: u64, available: u64) -> Result<(), VerbsError> {
+    if mrs.saturating_add(queues) <= available / PINNED_SHARE {
         return Ok(());
     }
     Err(VerbsError::Unsupported(format!(
-        "{bytes} bytes of MRs are more than half of the {available} bytes of memory that are available"
+        "{mrs} bytes of MRs and about {queues} of queues are more than half of the {available} that are available"
     )))
 }
 
@@ -147,8 +147,12 @@ mod tests {
 
     #[test]
     fn the_budget_is_half_of_what_is_available() {
-        assert!(matches!(check_budget(4096, 8191), Err(VerbsError::Unsupported(_))));
-        check_budget(4096, 8192).expect("half");
+        for (mrs, queues) in [(4096, 0), (4000, 96), (0, 4096)] {
+            let Err(VerbsError::Unsupported(text)) = check_budget(mrs, queues, 8191) else { panic!("{mrs} {queues}") };
+            assert!(text.contains(&format!("{mrs} bytes of MRs and about {queues} of queues")), "{text}");
+            check_budget(mrs, queues, 8192).expect("half");
+        }
+        assert!(check_budget(u64::MAX, 1, 8192).is_err());
         assert!(available_bytes() > Some(4096), "a page is there");
     }
 

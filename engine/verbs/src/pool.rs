@@ -200,9 +200,9 @@ impl Pool {
         had_some
     }
 
-    /// Sees to it that MRs of `bytes` fit into memory beside everything else, at the cost of idle ones.
-    pub fn make_room(&mut self, bytes: u64) -> Result<(), VerbsError> {
-        let fits = || memory::available_bytes().map_or(Ok(()), |available| memory::check_budget(bytes, available));
+    /// Sees to it that MRs and queues of so many bytes fit into memory beside all else, at the cost of idle ones.
+    pub fn make_room(&mut self, mrs: u64, queues: u64) -> Result<(), VerbsError> {
+        let fits = || memory::available_bytes().map_or(Ok(()), |free| memory::check_budget(mrs, queues, free));
         fits().or_else(|_| {
             // A mapping stays for as long as one MR in it does, so nothing less is sure to help.
             self.clear();
