@@ -1,6 +1,8 @@
 //! Agents as processes of their own: what a pair without devices says, certificates from the command line.
 
+use std::fs::{self, Permissions};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -98,6 +100,25 @@ fn certificates_from_the_command_line_connect_both_sides_and_only_them() {
         assert!(ran.stderr.contains(reason), "{reason}: {ran:?}");
     }
     says_what_is_missing(&measure(&bench, "pki/pair.yaml"));
+}
+
+#[test]
+fn a_key_that_others_may_read_is_warned_of_once() {
+    let bench = Bench::new();
+    bench.expect(0, &["agent", "cert", "--out", "pki", "--agent", "127.0.0.1", "--controller", "me"]);
+    let secured = ["--ca", "pki/ca.pem", "--identity", "pki/127.0.0.1.pem"];
+    let (a, b) = (Agent::start(&bench, &secured), Agent::start(&bench, &secured));
+    bench.write("pair.yaml", pair(&a, &b, "tls: {ca: pki/ca.pem, identity: pki/me.pem}\n"));
+    let set_mode =
+        |name, mode| fs::set_permissions(bench.path(name), Permissions::from_mode(mode)).expect("it is ours");
+    for (mode, warnings) in [(0o600, 0), (0o640, 1), (0o604, 1)] {
+        set_mode("pki/me.pem", mode);
+        let ran = measure(&bench, "pair.yaml");
+        assert_eq!(ran.stderr.matches("pki/me.pem`").count(), warnings, "{mode:o}: {ran:?}");
+    }
+    set_mode("pki/ca.key", 0o644);
+    let ran = bench.run(&["agent", "cert", "--out", "pki", "--controller", "you"]);
+    assert!(ran.status == Some(0) && ran.stderr.contains("`chmod 600 pki/ca.key`"), "{ran:?}");
 }
 
 #[test]

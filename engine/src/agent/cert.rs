@@ -13,6 +13,8 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
+use super::security::warn_if_exposed;
+
 /// How long an authority lasts.
 const AUTHORITY_LIFE: Duration = Duration::from_hours(24 * 3650);
 
@@ -88,7 +90,10 @@ impl Authority {
         let (key_path, pem_path) = (dir.join("ca.key"), dir.join("ca.pem"));
         let made = |source| CertError::Make { what: format!("an authority from {}", key_path.display()), source };
         let key = match std::fs::read_to_string(&key_path) {
-            Ok(pem) => KeyPair::from_pem(&pem).map_err(made)?,
+            Ok(pem) => {
+                warn_if_exposed(&key_path);
+                KeyPair::from_pem(&pem).map_err(made)?
+            }
             Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
                 std::fs::create_dir_all(dir).map_err(|source| CertError::File {
                     operation: "write",

@@ -2,8 +2,9 @@
 
 use std::io::Read;
 use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
@@ -129,6 +130,7 @@ impl TlsFiles {
 
     fn identity(&self) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
         let pem = read(&self.identity)?;
+        warn_if_exposed(&self.identity);
         let chain = certificates(&self.identity, &pem)?;
         let key = PrivateKeyDer::from_pem_slice(&pem);
         let what = |error| format!("no private key ({error}); `kelpie agent cert` puts it beside the certificate");
@@ -141,6 +143,14 @@ pub(super) fn server_name(address: &str) -> Result<ServerName<'static>, TlsError
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
     ServerName::try_from(host.to_owned()).map_err(|_| TlsError::Name(host.to_owned()))
+}
+
+/// Warns, once in a process, of a private key that others may read.
+pub(super) fn warn_if_exposed(key: &Path) {
+    static WARNED: Once = Once::new();
+    if std::fs::metadata(key).is_ok_and(|found| found.permissions().mode() & 0o077 != 0) {
+        WARNED.call_once(|| tracing::warn!("others may read the private key: `chmod 600 {}`", key.display()));
+    }
 }
 
 fn provider() -> Arc<CryptoProvider> {
