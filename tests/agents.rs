@@ -3,7 +3,7 @@
 use std::fs::{self, Permissions};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::{Bench, HEALTHY, Ran};
@@ -119,6 +119,19 @@ fn a_key_that_others_may_read_is_warned_of_once() {
     set_mode("pki/ca.key", 0o644);
     let ran = bench.run(&["agent", "cert", "--out", "pki", "--controller", "you"]);
     assert!(ran.status == Some(0) && ran.stderr.contains("`chmod 600 pki/ca.key`"), "{ran:?}");
+}
+
+#[test]
+fn a_key_that_cannot_be_written_leaves_nothing_in_the_way() {
+    let bench = Bench::new();
+    let args = ["agent", "cert", "--out", "pki", "--controller", "me"];
+    let binary = bench.command(&[]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""]).arg(binary.get_program()).args(args);
+    let ran = Ran::of(limited.current_dir(bench.path("")).output().expect("a shell"));
+    assert!(ran.status == Some(2) && ran.stderr.contains("cannot write pki/ca.key"), "{ran:?}");
+    assert_eq!(fs::read_dir(bench.path("pki")).expect("a folder").count(), 0);
+    bench.expect(0, &args);
 }
 
 #[test]

@@ -2,9 +2,9 @@
 //!
 //! An authority is its key alone: its name follows from the key, so certificates can be added later without parsing.
 
-use std::fs::{File, OpenOptions};
+use std::fs::Permissions;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -160,17 +160,21 @@ fn authority(key: &KeyPair) -> Result<CertificateParams, rcgen::Error> {
     Ok(params)
 }
 
-/// Writes a file that is not there yet.
+/// Writes a file that is not there yet, all of it or nothing.
 fn write_new(path: &Path, mode: u32, text: &str) -> Result<(), CertError> {
-    let open = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
-    let written = open.and_then(|mut file: File| file.write_all(text.as_bytes()));
-    written.map_err(|source| CertError::File { operation: "write", path: path.to_owned(), source })
+    let write = || -> std::io::Result<()> {
+        let dir = path.parent().unwrap_or(Path::new("."));
+        let mut file = tempfile::Builder::new().permissions(Permissions::from_mode(mode)).tempfile_in(dir)?;
+        file.write_all(text.as_bytes())?;
+        file.as_file().sync_all()?;
+        file.persist_noclobber(path)?;
+        Ok(())
+    };
+    write().map_err(|source| CertError::File { operation: "write", path: path.to_owned(), source })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     fn year() -> Validity {
