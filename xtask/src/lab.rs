@@ -222,13 +222,13 @@ impl Lab {
     }
 
     fn down(&self) -> Result<()> {
-        for guest in self.guests() {
-            guest.end()?;
-        }
-        match fs::remove_file(self.state.join("pair.yaml")) {
+        // Whatever becomes of one, the others go.
+        let ended = self.guests().map(|guest| guest.end());
+        let removed = match fs::remove_file(self.state.join("pair.yaml")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).context("remove pair.yaml"),
             _ => Ok(()),
-        }
+        };
+        ended.into_iter().chain([removed]).collect()
     }
 }
 

@@ -22,6 +22,9 @@ const PORTS: [u16; 2] = [7471, 7472];
 /// MTU of the link between the guests: an RDMA path MTU of 4096 and all below it.
 const LINK_MTU: u32 = 4200;
 
+/// How long QEMU may take to end, each time that it is told to.
+const ENDING: Duration = Duration::from_secs(5);
+
 /// Answers to commands are cut here. Units: bytes.
 const ANSWER_LIMIT: usize = 16 << 20;
 
@@ -187,17 +190,28 @@ impl Guest {
 
     /// Ends the guest, if it runs.
     pub fn end(&self) -> Result<()> {
-        let Some(pid) = self.pid() else { return Ok(()) };
-        checked(Command::new("kill").arg(pid.to_string()), "kill")?;
+        let kill = |signal: &str, pid: u32| {
+            checked(Command::new("kill").args([signal, &pid.to_string()]), &format!("kill {signal} {pid}")).map(drop)
+        };
+        end(|| self.pid(), ENDING, kill).with_context(|| format!("guest {} was not ended", self.name))
+    }
+}
+
+/// Ends a process, which may also go by itself at any moment: asks, and insists after `limit`.
+fn end(pid: impl Fn() -> Option<u32>, limit: Duration, kill: impl Fn(&str, u32) -> Result<()>) -> Result<()> {
+    for signal in ["-TERM", "-KILL"] {
+        let Some(running) = pid() else { return Ok(()) };
+        let sent = kill(signal, running);
         let started = Instant::now();
-        while self.is_running() {
-            if started.elapsed() > Duration::from_secs(5) {
-                checked(Command::new("kill").args(["-9", &pid.to_string()]), "kill -9")?;
-            }
+        while sent.is_ok() && pid().is_some() && started.elapsed() < limit {
             thread::sleep(Duration::from_millis(50));
         }
-        Ok(())
+        if pid().is_none() {
+            return Ok(());
+        }
+        sent?;
     }
+    bail!("it still runs {} s after `kill -KILL`", limit.as_secs())
 }
 
 /// `wanted`, or any other port where something else listens there.
@@ -208,4 +222,37 @@ fn free_port(wanted: u16) -> Result<u16> {
         return Ok(listener.local_addr()?.port());
     }
     Ok(TcpListener::bind(("127.0.0.1", 0)).context("find a free port")?.local_addr()?.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use super::*;
+
+    /// Ends a process that goes with the signal `last`; what it was sent, and how that failed.
+    fn ended(last: &str, kill_fails: bool) -> (Vec<String>, String) {
+        let (runs, sent) = (Cell::new(true), RefCell::new(Vec::new()));
+        let kill = |signal: &str, _| {
+            sent.borrow_mut().push(signal.to_owned());
+            runs.set(signal != last);
+            if kill_fails { Err(anyhow::anyhow!("no such process")) } else { Ok(()) }
+        };
+        let done = end(|| runs.get().then_some(7), Duration::from_millis(1), kill);
+        (sent.into_inner(), done.err().map(|error| error.to_string()).unwrap_or_default())
+    }
+
+    #[test]
+    fn a_process_is_ended_or_the_reason_told() {
+        for (last, kill_fails, sent, error) in [
+            ("-TERM", false, &["-TERM"][..], ""),
+            ("-KILL", false, &["-TERM", "-KILL"], ""),
+            ("none", false, &["-TERM", "-KILL"], "it still runs 0 s after `kill -KILL`"),
+            ("-TERM", true, &["-TERM"], ""),
+            ("none", true, &["-TERM"], "no such process"),
+        ] {
+            let expected = (sent.iter().map(ToString::to_string).collect(), error.to_owned());
+            assert_eq!(ended(last, kill_fails), expected, "{last} {kill_fails}");
+        }
+    }
 }
