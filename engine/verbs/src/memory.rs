@@ -84,10 +84,23 @@ impl Mapping {
             });
         }
         let mapping = Self { start: NonNull::new(start).ok_or_else(|| failed("mmap"))?, length };
+        if !huge_pages {
+            let kept = mapping.keep_small_pages();
+            kept.map_err(|source| VerbsError::Memory { operation: "madvise", bytes: length, source })?;
+        }
         if has_several_nodes() {
             mapping.bind(node).map_err(|source| VerbsError::Memory { operation: "mbind", bytes: length, source })?;
         }
         Ok(mapping)
+    }
+
+    /// Keeps the kernel from making huge pages of it by itself, of which the device would see fewer.
+    fn keep_small_pages(&self) -> io::Result<()> {
+        // SAFETY: the mapping is ours, and the advice changes no byte of it.
+        let status = unsafe { libc::madvise(self.start.as_ptr(), self.length, libc::MADV_NOHUGEPAGE) };
+        let error = io::Error::last_os_error();
+        // A kernel that makes none does not know the advice.
+        if status == 0 || error.raw_os_error() == Some(libc::EINVAL) { Ok(()) } else { Err(error) }
     }
 
     fn bind(&self, node: u8) -> io::Result<()> {
@@ -154,6 +167,21 @@ mod tests {
         }
         assert!(check_budget(u64::MAX, 1, 8192).is_err());
         assert!(available_bytes() > Some(4096), "a page is there");
+    }
+
+    #[test]
+    fn pages_stay_small_unless_huge_ones_were_asked_for() {
+        let arena = Arena::new(Device::Dram(0), 4 << 20, false).expect("4 MiB");
+        let range = |line: &str| {
+            let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+            Some(u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?)
+        };
+        let smaps = std::fs::read_to_string("/proc/self/smaps").expect("of this process");
+        let is_arena = |line: &str| range(line).is_some_and(|range| range.contains(&arena.address()));
+        let mut lines = smaps.lines().skip_while(|line| !is_arena(line));
+        let flags = lines.find_map(|line| line.strip_prefix("VmFlags:")).expect("every mapping has flags");
+        let has_huge_pages = Path::new("/sys/kernel/mm/transparent_hugepage").exists();
+        assert_eq!(flags.split_whitespace().any(|flag| flag == "nh"), has_huge_pages, "{flags}");
     }
 
     #[test]
