@@ -62,7 +62,9 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     fn new(node: u8, length: usize, huge_pages: bool) -> Result<Self, VerbsError> {
-        if node > 0 && !Path::new(NODES).join(format!("node{node}")).exists() {
+        let nodes = nodes(Path::new(NODES));
+        // A kernel without NUMA lists no nodes.
+        if (node > 0 || nodes.len() > 1) && !nodes.contains(&node) {
             return Err(VerbsError::Unsupported(format!("dram:{node}: this host has no NUMA node {node}")));
         }
         let (access, mut flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -88,7 +90,7 @@ impl Mapping {
             let kept = mapping.keep_small_pages();
             kept.map_err(|source| VerbsError::Memory { operation: "madvise", bytes: length, source })?;
         }
-        if has_several_nodes() {
+        if nodes.len() > 1 {
             mapping.bind(node).map_err(|source| VerbsError::Memory { operation: "mbind", bytes: length, source })?;
         }
         Ok(mapping)
@@ -121,8 +123,10 @@ impl Drop for Mapping {
     }
 }
 
-fn has_several_nodes() -> bool {
-    Path::new(NODES).join("node1").exists()
+/// Numbers of the NUMA nodes, which need not follow one another. Those above 255 have no name in a workload.
+fn nodes(root: &Path) -> Vec<u8> {
+    let entries = root.read_dir().into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.strip_prefix("node")?.parse().ok()).collect()
 }
 
 /// Refuses what would leave the host without memory.
@@ -182,6 +186,18 @@ mod tests {
         let flags = lines.find_map(|line| line.strip_prefix("VmFlags:")).expect("every mapping has flags");
         let has_huge_pages = Path::new("/sys/kernel/mm/transparent_hugepage").exists();
         assert_eq!(flags.split_whitespace().any(|flag| flag == "nh"), has_huge_pages, "{flags}");
+    }
+
+    #[test]
+    fn nodes_are_found_whatever_their_numbers() {
+        let root = tempfile::tempdir().expect("a directory");
+        for (name, expected) in [("online", &[][..]), ("node0", &[0]), ("node8", &[0, 8]), ("node256", &[0, 8])] {
+            std::fs::create_dir(root.path().join(name)).expect("a directory");
+            let mut found = nodes(root.path());
+            found.sort_unstable();
+            assert_eq!(found, expected, "{name}");
+        }
+        assert!(nodes(&root.path().join("none")).is_empty());
     }
 
     #[test]
