@@ -127,7 +127,7 @@ mod tests {
 
     fn rates(counters: &[(&str, f64)]) -> Rates {
         let name = |name: &str| if name == LINK_SPEED { name.to_owned() } else { format!("ethtool.{name}") };
-        Rates { per_sec: counters.iter().map(|(n, value)| (name(n), *value)).collect(), ..Rates::default() }
+        Rates { per_sec: counters.iter().map(|(n, value)| (name(n), *value)).collect() }
     }
 
     #[test]

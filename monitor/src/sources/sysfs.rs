@@ -14,6 +14,29 @@ const NO_COUNTERS: [&str; 1] = ["lifespan"];
 /// Longest file that can hold a counter; the rest of a longer one is not read. Units: bytes.
 const LONGEST: u64 = 64;
 
+/// Bits of the counters of `PortCounters`, which stop at their end and do not wrap.
+///
+/// Source: IBTA volume 1, section 16.1.3.5; kernel `drivers/infiniband/core/sysfs.c` (`PORT_PMA_ATTR`).
+const BITS: [(&str, u32); 17] = [
+    ("local_link_integrity_errors", 4),
+    ("excessive_buffer_overrun_errors", 4),
+    ("link_error_recovery", 8),
+    ("link_downed", 8),
+    ("port_xmit_constraint_errors", 8),
+    ("port_rcv_constraint_errors", 8),
+    ("symbol_error", 16),
+    ("port_rcv_errors", 16),
+    ("port_rcv_remote_physical_errors", 16),
+    ("port_rcv_switch_relay_errors", 16),
+    ("port_xmit_discards", 16),
+    ("VL15_dropped", 16),
+    ("port_xmit_data", 32),
+    ("port_rcv_data", 32),
+    ("port_xmit_packets", 32),
+    ("port_rcv_packets", 32),
+    ("port_xmit_wait", 32),
+];
+
 /// `ROOT/DEVICE/ports/PORT/{counters,hw_counters}/*`.
 ///
 /// Values are as the kernel gives them; `port_xmit_data` and `port_rcv_data` count four octets each.
@@ -42,16 +65,20 @@ impl CounterSource for SysfsSource {
                 Err(source) => return Err(SourceError::List { path, source }),
             };
             found = true;
-            // A counter that the driver refuses to read (EINVAL, EOPNOTSUPP) is missing, not zero.
+            // A counter that the driver refuses to read (EINVAL, EOPNOTSUPP), or that is at its end, is missing.
             let counters = entries.flatten().filter_map(|entry| {
                 let name = entry.file_name().into_string().ok()?;
                 let value = read_counter(&entry.path())?;
-                (!NO_COUNTERS.contains(&name.as_str())).then_some((name, value))
+                (!NO_COUNTERS.contains(&name.as_str()) && !is_at_its_end(&name, value)).then_some((name, value))
             });
             reading.extend(counters);
         }
         if found { Ok(reading) } else { Err(SourceError::NoCounters { path: self.port.clone() }) }
     }
+}
+
+fn is_at_its_end(name: &str, value: u64) -> bool {
+    BITS.iter().any(|(counter, bits)| *counter == name && value == (1 << bits) - 1)
 }
 
 fn read_counter(path: &Path) -> Option<u64> {
@@ -89,6 +116,21 @@ mod tests {
             ("hw_counters/deeper/name", "1\n"),
         ]);
         let expected = [("port_xmit_data", u64::MAX), ("rcvd_pkts", 0), ("sent_pkts", 12)];
+        let expected: Reading = expected.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        assert_eq!(source.read().expect("a port"), expected);
+    }
+
+    #[test]
+    fn a_counter_that_stopped_at_its_end_is_missing() {
+        let (_root, mut source) = port_with(&[
+            ("counters/link_downed", "255\n"),
+            ("counters/symbol_error", "65535\n"),
+            ("counters/local_link_integrity_errors", "15\n"),
+            ("counters/port_xmit_packets", "4294967295\n"),
+            ("counters/port_rcv_errors", "255\n"),
+            ("counters/port_rcv_packets", "4294967296\n"),
+        ]);
+        let expected = [("port_rcv_errors", 255), ("port_rcv_packets", 1 << 32)];
         let expected: Reading = expected.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         assert_eq!(source.read().expect("a port"), expected);
     }
