@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kelpie_monitor::PerHost;
+use kelpie_monitor::pause::refresh_ms;
 use kelpie_spaces::Host;
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +25,7 @@ const STEADY_STEPS: usize = 3;
 pub struct Timing {
     /// Longest warm-up; it ends earlier when rates agree. Units: milliseconds.
     pub warm_up_ms: u64,
-    /// Length of a sample. Units: milliseconds.
+    /// Length of a sample, at least: it lasts whole refreshes of a driver that shows old counters. Units: milliseconds.
     pub sample_ms: u64,
     /// Samples. Source: four in the paper (Collie, section 6).
     pub samples: u32,
@@ -97,6 +98,8 @@ pub struct Session {
     /// The reading before the last one was made then.
     read_at: Duration,
     next: Duration,
+    /// Every window is a multiple of this, so that it holds what its counters counted. Units: milliseconds.
+    grain_ms: u64,
     watch: Watch,
     storm: Option<Storm>,
 }
@@ -110,7 +113,8 @@ impl Session {
             rates: Vec::new(),
             readings: Vec::new(),
             read_at: Duration::ZERO,
-            next: Self::warm_up_step(timing),
+            next: Duration::from_millis(warm_up_step_ms(timing)),
+            grain_ms: 1,
             watch: Watch::new(timing),
             storm: None,
         }
@@ -127,6 +131,7 @@ impl Session {
             self.storm = self.watch.see(self.read_at, now, &pause(last, &reading));
         }
         self.read_at = now;
+        self.grain_ms = self.grain_ms.max(refresh_ms(&reading.a.counters)).max(refresh_ms(&reading.b.counters));
         if self.storm.is_some() {
             // Whatever was measured, the storm is.
             self.readings.push(reading);
@@ -137,7 +142,7 @@ impl Session {
             State::WarmUp => self.warm_up(now, reading),
             State::Sampling => {
                 self.readings.push(reading);
-                self.next = now + self.sample();
+                self.next = now + self.window(self.timing.sample_ms);
                 if self.readings.len() > self.timing.samples as usize {
                     self.state = State::Over;
                 }
@@ -163,9 +168,9 @@ impl Session {
         self.readings = vec![reading];
         if self.is_steady() || now >= Duration::from_millis(self.timing.warm_up_ms) {
             self.state = State::Sampling;
-            self.next = now + self.sample();
+            self.next = now + self.window(self.timing.sample_ms);
         } else {
-            self.next = now + Self::warm_up_step(self.timing);
+            self.next = now + self.window(warm_up_step_ms(self.timing));
         }
     }
 
@@ -175,13 +180,13 @@ impl Session {
         self.rates.len() >= STEADY_STEPS && recent.into_iter().all(|rate| (rate - last).abs() <= STEADY * last)
     }
 
-    fn sample(&self) -> Duration {
-        Duration::from_millis(self.timing.sample_ms)
+    fn window(&self, wanted_ms: u64) -> Duration {
+        Duration::from_millis(wanted_ms.next_multiple_of(self.grain_ms))
     }
+}
 
-    fn warm_up_step(timing: Timing) -> Duration {
-        Duration::from_millis((timing.sample_ms / 2).clamp(5, 1_000))
-    }
+fn warm_up_step_ms(timing: Timing) -> u64 {
+    (timing.sample_ms / 2).clamp(5, 1_000)
 }
 
 /// Completed messages per second between two readings, over both hosts; `None` where a clock stood still.
@@ -277,6 +282,41 @@ mod tests {
         assert_eq!((storm.host, storm.sense, storm.lasted), (Host::B, Sense::Tx, Duration::from_millis(500)));
         assert!((storm.ratio - 0.9).abs() < 1e-3, "{storm}");
         assert_eq!(session.into_readings().len(), 2);
+    }
+
+    /// What bnxt shows of a port that is paused all the time: its counters as they were at the last tick of its timer.
+    fn refreshed_every(tick: u128, at: Duration) -> PerHost<HostReading> {
+        let mut readings = reading(at, 1);
+        let paused = u64::try_from(at.as_millis() / tick * tick * 1_000).expect("short");
+        readings.b.counters.insert("ethtool.pfc_pri3_tx_duration_us".to_owned(), paused);
+        readings.b.counters.insert("ethtool.pfc_pri3_rx_duration_us".to_owned(), 0);
+        readings
+    }
+
+    #[test]
+    fn a_storm_is_seen_in_counters_that_are_refreshed_once_a_second() {
+        for tick in [1_000, 1_064, 1_120] {
+            for sample_ms in [10, 1_000, 1_500] {
+                let mut session = Session::new(Timing { sample_ms, ..Timing::default() });
+                let mut times = Vec::new();
+                while let Next::ReadAt(at) = session.next_step() {
+                    times.push(at.as_millis());
+                    session.reading(at, refreshed_every(tick, at));
+                }
+                let first = times[0];
+                assert_eq!(times[1..], [first + 1_125, first + 2_250], "tick {tick}, samples of {sample_ms}");
+                assert!(session.storm().is_some_and(|storm| storm.ratio > 0.85), "{:?}", session.storm());
+            }
+        }
+    }
+
+    #[test]
+    fn samples_last_whole_refreshes() {
+        for (sample_ms, expected) in [(10, 1_125), (1_000, 1_125), (1_500, 2_250)] {
+            let mut session = Session::new(Timing { sample_ms, warm_up_ms: 0, ..Timing::default() });
+            session.reading(Duration::ZERO, refreshed_every(1_000, Duration::ZERO));
+            assert_eq!(session.next_step(), Next::ReadAt(Duration::from_millis(expected)));
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::measurement::PauseRatios;
 use crate::rates::Rates;
-use crate::sources::{ETHTOOL_PREFIX, LINK_SPEED};
+use crate::sources::{ETHTOOL_PREFIX, LINK_SPEED, Reading};
 
 /// Most time that one pause frame asks for. Units: bit times of the link.
 /// Source: IEEE 802.3, annex 31B.2: up to 65,535 quanta of 512 bit times.
@@ -12,6 +12,12 @@ const LONGEST_PAUSE: f64 = 65_535.0 * 512.0;
 
 /// Priorities of IEEE 802.1Q.
 const PRIORITIES: u8 = 8;
+
+/// Time in which bnxt reads its counters from the firmware at least once; in between it shows the old ones.
+///
+/// Units: ms. Source: kernel `drivers/net/ethernet/broadcom/bnxt/bnxt.h` (`BNXT_TIMER_INTERVAL`, a second), and
+/// `kernel/time/timer.c`: timers are late by up to an eighth.
+const BNXT_REFRESH_MS: u64 = 1_125;
 
 /// What a counter of pause counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,10 +43,21 @@ struct Names {
     scope: Scope,
     tx: &'static str,
     rx: &'static str,
+    /// Longest time that a counter may be old; 0 where each reading asks the NIC. Units: ms.
+    refresh_ms: u64,
 }
 
 const fn names(drivers: &'static str, unit: Unit, scope: Scope, tx: &'static str, rx: &'static str) -> Names {
-    Names { drivers, unit, scope, tx, rx }
+    Names { drivers, unit, scope, tx, rx, refresh_ms: 0 }
+}
+
+const fn bnxt(unit: Unit, tx: &'static str, rx: &'static str) -> Names {
+    Names { refresh_ms: BNXT_REFRESH_MS, ..names("bnxt_en", unit, Scope::Priority, tx, rx) }
+}
+
+/// The counter of a priority, or of the link, as readings call it.
+fn counter(name: &str, priority: u8) -> String {
+    format!("{ETHTOOL_PREFIX}{}", name.replace("{}", &priority.to_string()))
 }
 
 /// Of each scope the first row that an interface has counts: durations come before frames.
@@ -51,8 +68,9 @@ const fn names(drivers: &'static str, unit: Unit, scope: Scope, tx: &'static str
 const TABLE: [Names; 12] = [
     names("mlx5", Unit::Micros, Scope::Priority, "tx_prio{}_pause_duration", "rx_prio{}_pause_duration"),
     names("mlx5", Unit::Micros, Scope::Link, "tx_global_pause_duration", "rx_global_pause_duration"),
-    names("bnxt_en", Unit::Micros, Scope::Priority, "pfc_pri{}_tx_duration_us", "pfc_pri{}_rx_duration_us"),
-    names("bnxt_en", Unit::Frames, Scope::Priority, "tx_pfc_ena_frames_pri{}", "rx_pfc_ena_frames_pri{}"),
+    bnxt(Unit::Micros, "pfc_pri{}_tx_duration_us", "pfc_pri{}_rx_duration_us"),
+    bnxt(Unit::Frames, "tx_pfc_ena_frames_pri{}", "rx_pfc_ena_frames_pri{}"),
+    // Without a time to refresh: bnxt has a row above beside this one, and cxgb4 is asked by each reading.
     names("bnxt_en cxgb4", Unit::Frames, Scope::Link, "tx_pause_frames", "rx_pause_frames"),
     names("cxgb4", Unit::Frames, Scope::Priority, "tx_ppp{}_frames", "rx_ppp{}_frames"),
     names("ice", Unit::Frames, Scope::Priority, "tx_priority_{}_xoff.nic", "rx_priority_{}_xoff.nic"),
@@ -83,6 +101,14 @@ pub fn host_pause(rates: &Rates) -> Option<HostPause> {
     Some(HostPause { ratios: PauseRatios { tx, rx }, is_upper_bound: tx_bound || rx_bound })
 }
 
+/// Shortest window that says anything of a host's pause: the counters of a reading may be this old.
+///
+/// Units: ms; 0 where they are as old as the reading.
+pub fn refresh_ms(reading: &Reading) -> u64 {
+    let has = |row: &&Names| (0..PRIORITIES).any(|priority| reading.contains_key(&counter(row.tx, priority)));
+    TABLE.iter().filter(has).map(|row| row.refresh_ms).max().unwrap_or(0)
+}
+
 /// The ratio of one side, and whether it is an upper bound.
 fn side(rates: &Rates, name: fn(&Names) -> &'static str) -> Option<(f64, bool)> {
     let of_scope = |scope| TABLE.iter().filter(|row| row.scope == scope).find_map(|row| ratio(rates, row, name(row)));
@@ -91,13 +117,8 @@ fn side(rates: &Rates, name: fn(&Names) -> &'static str) -> Option<(f64, bool)> 
 }
 
 fn ratio(rates: &Rates, row: &Names, name: &str) -> Option<(f64, bool)> {
-    let value = |name: String| rates.per_sec.get(&format!("{ETHTOOL_PREFIX}{name}")).copied();
-    let per_sec = match row.scope {
-        Scope::Link => value(name.to_owned()),
-        Scope::Priority => {
-            (0..PRIORITIES).filter_map(|priority| value(name.replace("{}", &priority.to_string()))).reduce(f64::max)
-        }
-    }?;
+    let values = (0..PRIORITIES).filter_map(|priority| rates.per_sec.get(&counter(name, priority)).copied());
+    let per_sec = values.reduce(f64::max)?;
     let seconds_per_count = match row.unit {
         Unit::Micros => 1e-6,
         Unit::Frames => LONGEST_PAUSE / (rates.per_sec.get(LINK_SPEED).filter(|speed| **speed > 0.0)? * 1e6),
@@ -190,6 +211,20 @@ mod tests {
             let seen = seen.unwrap_or_else(|| panic!("{what}: no pause"));
             assert!((seen.ratios.tx - tx).abs() < 1e-9 && (seen.ratios.rx - rx).abs() < 1e-9, "{what}: {seen:?}");
             assert_eq!(seen.is_upper_bound, is_upper_bound, "{what}");
+        }
+    }
+
+    #[test]
+    fn only_bnxt_shows_old_counters() {
+        for (name, expected) in [
+            ("pfc_pri3_tx_duration_us", BNXT_REFRESH_MS),
+            ("tx_pfc_ena_frames_pri0", BNXT_REFRESH_MS),
+            ("tx_prio3_pause_duration", 0),
+            ("tx_ppp3_frames", 0),
+            ("tx_pause_frames", 0),
+            ("rx_packets", 0),
+        ] {
+            assert_eq!(refresh_ms(&Reading::from([(format!("ethtool.{name}"), 1)])), expected, "{name}");
         }
     }
 
