@@ -1,5 +1,6 @@
 //! From a driver's pause counters to the share of time that a port was paused. One table of names; no I/O.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::measurement::PauseRatios;
@@ -55,9 +56,14 @@ const fn bnxt(unit: Unit, tx: &'static str, rx: &'static str) -> Names {
     Names { refresh_ms: BNXT_REFRESH_MS, ..names("bnxt_en", unit, Scope::Priority, tx, rx) }
 }
 
-/// The counter of a priority, or of the link, as readings call it.
-fn counter(name: &str, priority: u8) -> String {
-    format!("{ETHTOOL_PREFIX}{}", name.replace("{}", &priority.to_string()))
+/// The counter of a priority, or of the link, of an interface as readings call it.
+fn counter(interface: &str, name: &str, priority: u8) -> String {
+    format!("{interface}{ETHTOOL_PREFIX}{}", name.replace("{}", &priority.to_string()))
+}
+
+/// What the names of each interface's counters begin with: nothing, or the slave of a bond.
+fn interfaces<'a>(names: impl Iterator<Item = &'a String>) -> BTreeSet<&'a str> {
+    names.filter_map(|name| Some(name.split_once(ETHTOOL_PREFIX)?.0)).collect()
 }
 
 /// Of each scope the first row that an interface has counts: durations come before frames.
@@ -94,7 +100,8 @@ pub struct HostPause {
 /// Pause of one host from its counters per second; `None` where a side has no counter, or where frames were counted
 /// and the speed of the link is unknown.
 ///
-/// Of several priorities the one that was paused longest counts, and of priority and link pause the longer.
+/// Of several interfaces (slaves of a bond) and priorities the one that was paused longest counts, and of priority and
+/// link pause the longer.
 pub fn host_pause(rates: &Rates) -> Option<HostPause> {
     let (tx, tx_bound) = side(rates, |names| names.tx)?;
     let (rx, rx_bound) = side(rates, |names| names.rx)?;
@@ -105,23 +112,35 @@ pub fn host_pause(rates: &Rates) -> Option<HostPause> {
 ///
 /// Units: ms; 0 where they are as old as the reading.
 pub fn refresh_ms(reading: &Reading) -> u64 {
-    let has = |row: &&Names| (0..PRIORITIES).any(|priority| reading.contains_key(&counter(row.tx, priority)));
-    TABLE.iter().filter(has).map(|row| row.refresh_ms).max().unwrap_or(0)
+    let of_interface = |interface: &str| {
+        let has = |row: &&Names| (0..PRIORITIES).any(|prio| reading.contains_key(&counter(interface, row.tx, prio)));
+        TABLE.iter().filter(has).map(|row| row.refresh_ms).max()
+    };
+    interfaces(reading.keys()).into_iter().filter_map(of_interface).max().unwrap_or(0)
 }
 
 /// The ratio of one side, and whether it is an upper bound.
 fn side(rates: &Rates, name: fn(&Names) -> &'static str) -> Option<(f64, bool)> {
-    let of_scope = |scope| TABLE.iter().filter(|row| row.scope == scope).find_map(|row| ratio(rates, row, name(row)));
+    let of_scope = |interface, scope| {
+        TABLE.iter().filter(|row| row.scope == scope).find_map(|row| ratio(rates, interface, row, name(row)))
+    };
     let longer = |a: (f64, bool), b: (f64, bool)| if b.0 > a.0 { b } else { a };
-    [Scope::Priority, Scope::Link].into_iter().filter_map(of_scope).reduce(longer)
+    interfaces(rates.per_sec.keys())
+        .into_iter()
+        .flat_map(|interface| [Scope::Priority, Scope::Link].map(|scope| of_scope(interface, scope)))
+        .flatten()
+        .reduce(longer)
 }
 
-fn ratio(rates: &Rates, row: &Names, name: &str) -> Option<(f64, bool)> {
-    let values = (0..PRIORITIES).filter_map(|priority| rates.per_sec.get(&counter(name, priority)).copied());
+fn ratio(rates: &Rates, interface: &str, row: &Names, name: &str) -> Option<(f64, bool)> {
+    let values = (0..PRIORITIES).filter_map(|priority| rates.per_sec.get(&counter(interface, name, priority)).copied());
     let per_sec = values.reduce(f64::max)?;
     let seconds_per_count = match row.unit {
         Unit::Micros => 1e-6,
-        Unit::Frames => LONGEST_PAUSE / (rates.per_sec.get(LINK_SPEED).filter(|speed| **speed > 0.0)? * 1e6),
+        Unit::Frames => {
+            let speed = rates.per_sec.get(&format!("{interface}{LINK_SPEED}")).filter(|speed| **speed > 0.0)?;
+            LONGEST_PAUSE / (speed * 1e6)
+        }
     };
     // Time is rounded up to microseconds and read a moment after the clock, so a share may come out above the whole.
     Some(((per_sec * seconds_per_count).min(1.0), row.unit == Unit::Frames))

@@ -9,10 +9,12 @@ use kelpie_monitor::machine::Machine;
 const PORT: &str = "sys/class/infiniband/mlx5_0/ports/1";
 const NIC: &str = "sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0";
 
-/// A recorded host, changed by `change`, examined.
-fn examined(host: &str, change: impl FnOnce(&dyn Fn(&str, &str))) -> Examination {
+/// A recorded host (or several, joined by `+`, written over each other), changed by `change`, examined.
+fn examined(hosts: &str, change: impl FnOnce(&dyn Fn(&str, &str))) -> Examination {
     let root = tempfile::tempdir().expect("a directory");
-    unpack::unpack(host, root.path());
+    for host in hosts.split('+') {
+        unpack::unpack(host, root.path());
+    }
     change(&|file, text| {
         std::fs::write(root.path().join(file), text).unwrap_or_else(|error| panic!("{file}: {error}"));
     });
@@ -137,6 +139,20 @@ fn a_forced_traffic_class_decides_the_priority() {
     let seen = examine(&Machine::recorded(root.path()), Some("mlx5_0"), Some(1));
     let class = finding(&seen, "traffic class");
     assert!(class.state == State::Ok && class.summary.contains("DSCP 26"), "{class:?}");
+}
+
+#[test]
+fn each_slave_of_a_bond_has_its_own_flow_control() {
+    let seen = examined("mlx5+bond", |_| ());
+    let pfc: Vec<(State, &str)> = seen
+        .findings
+        .iter()
+        .filter(|finding| finding.check == "pfc")
+        .map(|finding| (finding.state, finding.evidence[0].source.as_str()))
+        .collect();
+    assert_eq!(pfc, [(State::Ok, "dcb ens1f0np0"), (State::Warn, "dcb ens1f1np1")]);
+    assert_eq!(finding(&seen, "mtu").evidence[0].source, "/sys/class/net/bond0/mtu", "the bond has the address");
+    assert_eq!(finding(&seen, "counters").state, State::Ok);
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod unpack;
 
 use std::path::Path;
 
-use kelpie_monitor::machine::Machine;
+use kelpie_monitor::machine::{Machine, PortLink};
 use kelpie_monitor::pause::host_pause;
 use kelpie_monitor::rates::{Rates, rates};
 use kelpie_monitor::sources::{CounterSource, PortSources, Reading};
@@ -19,9 +19,12 @@ struct Host {
 }
 
 impl Host {
-    fn new(name: &str, device: &str) -> Self {
+    /// Recordings joined by `+` are written over each other.
+    fn new(names: &str, device: &str) -> Self {
         let root = tempfile::tempdir().expect("a directory");
-        unpack::unpack(name, root.path());
+        for name in names.split('+') {
+            unpack::unpack(name, root.path());
+        }
         let sources = PortSources::on(&Machine::recorded(root.path()), device, 1);
         Self { root, sources }
     }
@@ -109,6 +112,41 @@ fn mlx5_counts_the_time_of_pause() {
         Some(&3.0),
         "a share of the last second, not a count"
     );
+}
+
+#[test]
+fn each_slave_of_a_bond_counts_and_the_longest_pause_is_the_ports() {
+    let mut host = Host::new("mlx5+bond", "mlx5_0");
+    let reading = host.read();
+    for (name, value) in [
+        ("port_xmit_packets", 1_000),
+        ("slave0.ethtool.rx_prio3_discards", 5),
+        ("slave1.ethtool.rx_discards_phy", 7),
+        ("slave1.net.rx_dropped", 4),
+        ("pci.link_width", 16),
+    ] {
+        assert_eq!(reading.get(name), Some(&value), "{name}");
+    }
+    let strangers = |name: &&String| name.starts_with("ethtool.") || name.starts_with("slave2.");
+    assert_eq!(reading.keys().find(strangers), None, "neither the bond nor another card counts");
+    let seen = host.window(|host| {
+        host.change("ethtool/ens1f0np0", "rx_prio3_pause_duration: 20000", "rx_prio3_pause_duration: 70000");
+        host.change("ethtool/ens1f1np1", "tx_prio3_pause_duration: 0", "tx_prio3_pause_duration: 300000");
+    });
+    let ratios = host_pause(&seen).expect("both count").ratios;
+    assert!((ratios.rx - 0.05).abs() < 1e-9 && (ratios.tx - 0.3).abs() < 1e-9, "{ratios:?}");
+    assert_eq!(seen.per_sec.get("slave1.net.speed_megabits"), Some(&100_000.0), "a level, also of a slave");
+}
+
+#[test]
+fn a_slave_with_an_rdma_device_of_its_own_is_not_this_one_s() {
+    let host = Host::new("mlx5+bond", "mlx5_0");
+    let other = "sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.1/infiniband/mlx5_1";
+    std::fs::create_dir_all(host.root.path().join(other)).expect("a directory");
+    let machine = Machine::recorded(host.root.path());
+    assert_eq!(PortLink::of(&machine, "mlx5_0", 1).wires, ["ens1f0np0"]);
+    let reading = PortSources::on(&machine, "mlx5_0", 1).read().expect("a recorded port");
+    assert_eq!(reading.get("ethtool.rx_prio3_discards"), Some(&5), "alone, it needs no number");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kelpie_monitor::sources::without_slave;
 use kelpie_monitor::{Assessment, Bounds, Measurement, Sample, Verdict};
 use kelpie_spaces::Host;
 use serde::{Deserialize, Serialize};
@@ -59,7 +60,7 @@ pub fn is_diagnostic(name: &str) -> bool {
     // Settings, and how many objects there are, follow the workload and not the inside of the NIC.
     const SETTINGS: [&str; 4] = ["net.speed_", "pci.link_", "active_", "watermark_"];
     const TROUBLE: [&str; 4] = ["drop", "discard", "err", "nak"];
-    let name = name.to_ascii_lowercase();
+    let name = without_slave(name).to_ascii_lowercase();
     if SETTINGS.iter().any(|start| name.starts_with(start)) {
         return false;
     }
@@ -88,6 +89,7 @@ mod tests {
             "rx_vport_unicast_bytes",
             "engine_send_queue_full_ratio",
             "tx_packets",
+            "slave1.net.speed_megabits",
         ];
         assert!(diagnostic.iter().all(|name| is_diagnostic(name)));
         assert!(!plain.iter().any(|name| is_diagnostic(name)));

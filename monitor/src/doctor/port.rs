@@ -16,14 +16,11 @@ pub fn findings(machine: &Machine, link: &PortLink) -> Vec<Finding> {
     let ethernet = is_ethernet(machine, link);
     if ethernet {
         findings.extend(mtu(machine, link));
-    }
-    match &link.netdev {
-        Some(netdev) if ethernet => findings.extend(priorities(machine, link, netdev)),
-        None if ethernet => {
+        findings.extend(link.wires.iter().flat_map(|wire| priorities(machine, link, wire)));
+        if link.netdev.is_none() {
             let finding = Finding::new("interface", State::Unknown, "no network interface was found for this port");
             findings.push(finding.file(machine, &link.port_file("gid_attrs/ndevs/0")));
         }
-        _ => {}
     }
     findings.push(pause_counters(machine, link));
     findings
@@ -32,7 +29,7 @@ pub fn findings(machine: &Machine, link: &PortLink) -> Vec<Finding> {
 /// What both hosts of a pair should have in common.
 pub fn facts(machine: &Machine, link: &PortLink) -> Vec<(&'static str, Option<String>)> {
     let interface = |name| link.netdev_file(name).and_then(|file| machine.text(&file));
-    let pfc = link.netdev.as_ref().and_then(|netdev| Dcb::of(machine, netdev));
+    let pfc = link.wires.first().and_then(|netdev| Dcb::of(machine, netdev));
     vec![
         ("interface MTU", interface("mtu")),
         ("link speed", interface("speed").filter(|speed| !speed.starts_with('-'))),
@@ -144,7 +141,7 @@ fn trust(dcb: &Dcb) -> &'static str {
     if dcb.dscp.is_empty() { "the VLAN tag" } else { "DSCP" }
 }
 
-/// PFC, trust state, and whether the traffic class of our traffic is one of the lossless.
+/// PFC, trust state, and whether the traffic class of our traffic is one of the lossless, on one interface.
 fn priorities(machine: &Machine, link: &PortLink, netdev: &str) -> Vec<Finding> {
     let source = format!("dcb {netdev}");
     let Some(dcb) = Dcb::of(machine, netdev) else {

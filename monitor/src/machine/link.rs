@@ -14,15 +14,18 @@ pub struct PortLink {
     pub device: String,
     /// Port, from 1.
     pub port: u32,
-    /// Network interface, for Ethernet.
+    /// Network interface, for Ethernet: it has the addresses and the MTU.
     pub netdev: Option<String>,
+    /// Interfaces that count and pause, by PCI address: of a bond its slaves on this device, else `netdev`.
+    pub wires: Vec<String>,
 }
 
 impl PortLink {
     /// Looks for what `port` of `device` stands on.
     pub fn of(machine: &Machine, device: &str, port: u32) -> Self {
-        let mut link = Self { device: device.to_owned(), port, netdev: None };
+        let mut link = Self { device: device.to_owned(), port, netdev: None, wires: Vec::new() };
         link.netdev = link.find_netdev(machine);
+        link.wires = link.find_wires(machine);
         link
     }
 
@@ -67,5 +70,32 @@ impl PortLink {
         let parent = || machine.text(&format!("{}/parent", self.device_directory()));
         let netdev = of_gid.or_else(of_device).or_else(parent)?;
         machine.has(&format!("sys/class/net/{netdev}")).then_some(netdev)
+    }
+
+    /// A slave belongs to the device if its PCI function is of the same card and has no RDMA device of its own.
+    ///
+    /// Source: kernel `Documentation/networking/bonding.rst` (`bonding/slaves`), `drivers/net/ethernet/mellanox/mlx5/
+    /// core/lag/lag.c`: a bond of both ports of a card takes away their devices and makes one at the first function.
+    fn find_wires(&self, machine: &Machine) -> Vec<String> {
+        let Some(netdev) = &self.netdev else { return Vec::new() };
+        let path = self.pci(machine);
+        let is_ours = |function: &PciFunction<'_>| {
+            let devices = machine.names(&function.file("infiniband"));
+            path.last().is_some_and(|nic| nic.card() == function.card())
+                && (devices.is_empty() || devices.contains(&self.device))
+        };
+        let slaves = machine.text(&format!("sys/class/net/{netdev}/bonding/slaves")).unwrap_or_default();
+        let mut wires: Vec<(String, String)> = slaves
+            .split_whitespace()
+            .filter_map(|slave| {
+                let function = pci_path(machine, &format!("sys/class/net/{slave}/device")).pop().filter(is_ours)?;
+                Some((function.address().to_owned(), slave.to_owned()))
+            })
+            .collect();
+        wires.sort_unstable();
+        if wires.is_empty() {
+            return vec![netdev.clone()];
+        }
+        wires.into_iter().map(|(_, slave)| slave).collect()
     }
 }

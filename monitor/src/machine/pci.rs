@@ -67,6 +67,11 @@ impl PciFunction<'_> {
         self.directory.rsplit('/').next().unwrap_or(&self.directory)
     }
 
+    /// `domain:bus:device`, which the functions of one card have in common.
+    pub fn card(&self) -> &str {
+        self.address().rsplit_once('.').map_or(self.address(), |(card, _)| card)
+    }
+
     /// The name of one of its files.
     pub fn file(&self, name: &str) -> String {
         format!("{}/{name}", self.directory)

@@ -63,6 +63,15 @@ pub enum SourceError {
     Exhausted,
 }
 
+/// What the names of the counters of a bond's slaves begin with, before their number (from 0) and a dot.
+const SLAVE: &str = "slave";
+
+/// A counter's name without the slave of a bond that it is of.
+pub fn without_slave(name: &str) -> &str {
+    let is_slave = |start: &str| start.strip_prefix(SLAVE).is_some_and(|number| number.parse::<u32>().is_ok());
+    name.split_once('.').filter(|(start, _)| is_slave(start)).map_or(name, |(_, rest)| rest)
+}
+
 /// Something that has counters.
 pub trait CounterSource {
     /// Reads every counter once.
@@ -84,5 +93,5 @@ pub fn is_level(name: &str) -> bool {
         "ethtool.outbound_pci_stalled_rd",
         "ethtool.outbound_pci_stalled_wr",
     ];
-    LEVELS.contains(&name) || name.starts_with("active_") || name.starts_with("watermark_")
+    LEVELS.contains(&without_slave(name)) || name.starts_with("active_") || name.starts_with("watermark_")
 }

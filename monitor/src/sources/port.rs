@@ -1,13 +1,14 @@
 //! Everything that counts for one RDMA port, found when it is opened; one reading of all of it.
 
 use super::{
-    CounterSource, EthtoolSource, NetdevSource, PcieSource, RdmaNetlinkSource, Reading, SourceError, SysfsSource,
+    CounterSource, EthtoolSource, NetdevSource, PcieSource, RdmaNetlinkSource, Reading, SLAVE, SourceError, SysfsSource,
 };
 use crate::machine::{Machine, PortLink};
 
 /// The sources of a port. One that fails later leaves its counters out of that reading.
 pub struct PortSources {
-    sources: Vec<Box<dyn CounterSource + Send>>,
+    /// With what comes before their names: those of several interfaces have the same ones.
+    sources: Vec<(String, Box<dyn CounterSource + Send>)>,
 }
 
 impl PortSources {
@@ -19,23 +20,27 @@ impl PortSources {
     /// The same on another machine.
     pub fn on(machine: &Machine, device: &str, port: u32) -> Self {
         let link = PortLink::of(machine, device, port);
-        let mut sources: Vec<Box<dyn CounterSource + Send>> =
-            vec![Box::new(SysfsSource::at(&machine.path("sys/class/infiniband"), device, port))];
+        let mut sources = vec![of_port(SysfsSource::at(&machine.path("sys/class/infiniband"), device, port))];
         if machine.is_live() {
-            sources.extend(RdmaNetlinkSource::new(device, port).map(boxed));
+            sources.extend(RdmaNetlinkSource::new(device, port).map(of_port));
         }
-        if let Some(netdev) = &link.netdev {
-            sources.extend(EthtoolSource::new(machine, netdev).map(boxed));
-            sources.push(Box::new(NetdevSource::new(machine, netdev)));
+        for (index, netdev) in link.wires.iter().enumerate() {
+            let prefix = if link.wires.len() > 1 { format!("{SLAVE}{index}.") } else { String::new() };
+            sources.extend(EthtoolSource::new(machine, netdev).map(|source| (prefix.clone(), boxed(source))));
+            sources.push((prefix, boxed(NetdevSource::new(machine, netdev))));
         }
         if let Some(nic) = link.pci(machine).last() {
-            sources.push(Box::new(PcieSource::new(machine, &nic.directory)));
+            sources.push(of_port(PcieSource::new(machine, &nic.directory)));
         }
         Self { sources }
     }
 }
 
-fn boxed<S: CounterSource + Send + 'static>(source: S) -> Box<dyn CounterSource + Send> {
+fn of_port(source: impl CounterSource + Send + 'static) -> (String, Box<dyn CounterSource + Send>) {
+    (String::new(), boxed(source))
+}
+
+fn boxed(source: impl CounterSource + Send + 'static) -> Box<dyn CounterSource + Send> {
     Box::new(source)
 }
 
@@ -44,9 +49,9 @@ impl CounterSource for PortSources {
     fn read(&mut self) -> Result<Reading, SourceError> {
         let mut all = Reading::new();
         let mut failure = None;
-        for source in &mut self.sources {
+        for (prefix, source) in &mut self.sources {
             match source.read() {
-                Ok(reading) => all.extend(reading),
+                Ok(reading) => all.extend(reading.into_iter().map(|(name, value)| (format!("{prefix}{name}"), value))),
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
