@@ -99,6 +99,19 @@ fn a_change_of_one_file_changes_one_finding() {
 }
 
 #[test]
+fn the_narrowest_link_above_the_nic_counts_and_is_named() {
+    for (width, expected) in [("16", State::Ok), ("8", State::Warn), ("4", State::Bad)] {
+        let seen = examined("mlx5", |write| {
+            write("sys/devices/pci0000:3a/0000:3a:00.0/current_link_speed", "16.0 GT/s PCIe\n");
+            write("sys/devices/pci0000:3a/0000:3a:00.0/current_link_width", width);
+        });
+        let pcie = finding(&seen, "pcie");
+        assert_eq!(pcie.state, expected, "{pcie:?}");
+        assert_eq!(pcie.summary.contains("0000:3a:00.0"), expected != State::Ok, "{pcie:?}");
+    }
+}
+
+#[test]
 fn a_device_of_conventional_pci_has_neither_ordering_nor_access_control() {
     let whole = "\0".repeat(256);
     let seen = examined("mlx5", |write| {

@@ -1,7 +1,7 @@
 //! The NIC's place in the host: PCIe link, errors, ordering, access control, IOMMU, NUMA node.
 
 use super::{Finding, State};
-use crate::machine::{Machine, PciFunction, PortLink};
+use crate::machine::{Machine, PciFunction, PcieRate, PortLink};
 use crate::sources::{CounterSource, PcieSource};
 
 /// What PCIe must carry for each bit of the port: packet headers and completions. Source: our choice, because a TLP of
@@ -14,37 +14,50 @@ pub fn findings(machine: &Machine, link: &PortLink) -> Vec<Finding> {
         let finding = Finding::new("pcie", State::Unknown, "the device is not on PCIe, as far as sysfs tells");
         return vec![finding.seen(format!("/{}/device", link.device_directory()), "leads to no PCI function")];
     };
-    let mut findings = vec![rate(machine, link, nic), errors(machine, nic), ordering(nic), acs(bridges)];
+    let mut findings = vec![rate(machine, link, &path, nic), errors(machine, nic), ordering(nic), acs(bridges)];
     findings.extend([iommu(machine, nic), numa(machine, nic)]);
     findings
 }
 
-fn rate(machine: &Machine, link: &PortLink, nic: &PciFunction<'_>) -> Finding {
-    let files =
-        ["current_link_width", "current_link_speed", "max_link_width", "max_link_speed"].map(|name| nic.file(name));
-    let with_evidence = |finding: Finding| files.iter().fold(finding, |finding, file| finding.file(machine, file));
-    let (Some(now), Some(most)) = (nic.current_rate(), nic.max_rate()) else {
-        return with_evidence(Finding::new(
-            "pcie",
-            State::Unknown,
-            "the PCIe link is not told (usual in a virtual machine)",
-        ));
+/// The link that carries least of those from the root port to the NIC; of equal ones the first.
+///
+/// Source: kernel `drivers/pci/pci.c` (`pcie_bandwidth_available`).
+fn narrowest<'p, 'm>(path: &'p [PciFunction<'m>]) -> Option<(&'p PciFunction<'m>, PcieRate)> {
+    let links = path.iter().filter_map(|function| Some((function, function.current_rate()?)));
+    links.min_by(|(_, a), (_, b)| a.bits_per_sec().total_cmp(&b.bits_per_sec()))
+}
+
+fn rate(machine: &Machine, link: &PortLink, path: &[PciFunction<'_>], nic: &PciFunction<'_>) -> Finding {
+    let with_evidence = |finding: Finding, function: &PciFunction<'_>| {
+        let files = ["current_link_width", "current_link_speed", "max_link_width", "max_link_speed"];
+        files.iter().fold(finding, |finding, name| finding.file(machine, &function.file(name)))
+    };
+    let (Some(now), Some(most), Some((limiting, least))) = (nic.current_rate(), nic.max_rate(), narrowest(path)) else {
+        let summary = "the PCIe link is not told (usual in a virtual machine)";
+        return with_evidence(Finding::new("pcie", State::Unknown, summary), nic);
     };
     let port = link.netdev_file("speed").and_then(|file| machine.number::<f64>(&file)).filter(|speed| *speed > 0.0);
-    let gigabits = now.bits_per_sec() / 1e9;
-    let too_slow = port.is_some_and(|megabits| now.bits_per_sec() < megabits * 1e6 * PCIE_HEADROOM);
-    let below = now.width < most.width || now.gt_per_sec < most.gt_per_sec;
-    let fix =
-        "move the NIC to a slot of its width and generation; reseat it; check the BIOS's bifurcation and link speed";
-    with_evidence(if too_slow {
-        let summary = format!("{now} carries {gigabits:.0} Gbit/s, too little for the port; the NIC could have {most}");
-        Finding::new("pcie", State::Bad, summary).fix(fix)
-    } else if below {
-        let summary = format!("{now}, and the NIC could have {most}; enough for one direction of the port");
-        Finding::new("pcie", State::Warn, summary).fix(fix)
+    let carried = least.bits_per_sec();
+    let gigabits = carried / 1e9;
+    let (state, enough) = if port.is_some_and(|megabits| carried < megabits * 1e6 * PCIE_HEADROOM) {
+        (State::Bad, "too little for the port")
+    } else if carried < most.bits_per_sec() {
+        (State::Warn, "enough for one direction of the port")
     } else {
-        Finding::new("pcie", State::Ok, format!("{now} ({gigabits:.0} Gbit/s), all that the NIC can"))
-    })
+        let summary = format!("{now} ({gigabits:.0} Gbit/s), all that the NIC can");
+        return with_evidence(Finding::new("pcie", State::Ok, summary), nic);
+    };
+    let bios = "check the BIOS's bifurcation and link speed";
+    let could = format!("carries {gigabits:.0} Gbit/s, {enough}; the NIC could have {most}");
+    if carried < now.bits_per_sec() {
+        let address = limiting.address();
+        let finding = Finding::new("pcie", state, format!("{least} at {address}, above the NIC, {could}"))
+            .fix(format!("move the NIC to another slot; reseat the riser or cable at {address}; {bios}"));
+        return with_evidence(with_evidence(finding, nic), limiting);
+    }
+    let finding = Finding::new("pcie", state, format!("{least} {could}"))
+        .fix(format!("move the NIC to a slot of its width and generation; reseat it; {bios}"));
+    with_evidence(finding, nic)
 }
 
 fn errors(machine: &Machine, nic: &PciFunction<'_>) -> Finding {
