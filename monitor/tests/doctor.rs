@@ -124,6 +124,19 @@ fn a_device_of_conventional_pci_has_neither_ordering_nor_access_control() {
 }
 
 #[test]
+fn the_iommu_is_passed_through_by_what_the_architecture_knows() {
+    for (arch, expected) in [
+        ("x86_64", "add iommu=pt to the"),
+        ("aarch64", "add iommu.passthrough=1 to the"),
+        ("", "add iommu=pt (on arm64 iommu.passthrough=1) to the"),
+    ] {
+        let seen = examined("bnxt", |write| write("proc/sys/kernel/arch", arch));
+        let fix = finding(&seen, "iommu").fix.clone().unwrap_or_default();
+        assert!(fix.starts_with(expected), "{arch}: {fix}");
+    }
+}
+
+#[test]
 fn without_reports_of_errors_there_is_no_word_on_them() {
     let seen = examined("mlx5", |write| {
         for kind in ["correctable", "nonfatal", "fatal"] {

@@ -137,9 +137,22 @@ fn iommu(machine: &Machine, nic: &PciFunction<'_>) -> Finding {
                 "translates every address of the NIC ({kind}): misses of its cache look like misses of the NIC's"
             );
             let finding = Finding::new("iommu", State::Warn, summary).file(machine, &file);
-            finding.file(machine, "proc/cmdline").fix("add iommu=pt to the kernel's command line and boot")
+            let fix = format!("add {} to the kernel's command line and boot", passthrough(machine));
+            finding.file(machine, "proc/cmdline").fix(fix)
         }
         None => Finding::new("iommu", State::Ok, "none, or off").seen(format!("/{file}"), "not there"),
+    }
+}
+
+/// What the kernel calls an IOMMU that passes addresses through; arm64 knows no `iommu=pt`.
+///
+/// Source: kernel `Documentation/admin-guide/kernel-parameters.txt` (`iommu`, `iommu.passthrough`).
+fn passthrough(machine: &Machine) -> &'static str {
+    let told = machine.text("proc/sys/kernel/arch");
+    match told.as_deref().or(machine.is_live().then_some(std::env::consts::ARCH)) {
+        Some("x86_64") => "iommu=pt",
+        Some("aarch64") => "iommu.passthrough=1",
+        _ => "iommu=pt (on arm64 iommu.passthrough=1)",
     }
 }
 
