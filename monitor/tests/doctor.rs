@@ -43,6 +43,7 @@ fn a_good_host_is_good_and_every_statement_has_evidence() {
                     relaxed ordering, acs, iommu, numa";
     assert_eq!(checks.join(", "), expected);
     assert!(finding(&seen, "gid").summary.contains("index 3"));
+    assert!(finding(&seen, "relaxed ordering").summary.contains("each MR has to ask"), "allowed is not used");
     assert!(finding(&seen, "numa").summary.contains("distance 21"));
 }
 

@@ -89,7 +89,11 @@ fn ordering(nic: &PciFunction<'_>) -> Finding {
     let source = format!("/{} (Device Control, bit 4)", nic.file("config"));
     let address = nic.address();
     match nic.relaxed_ordering() {
-        Some(true) => Finding::new("relaxed ordering", State::Ok, "enabled").seen(source, "1"),
+        Some(true) => {
+            let summary = "the device may; each MR has to ask for it too, as Kelpie's do unless its host has \
+                           `tuning: {relaxed_ordering: false}`";
+            Finding::new("relaxed ordering", State::Ok, summary).seen(source, "1")
+        }
         Some(false) => {
             Finding::new("relaxed ordering", State::Warn, "disabled: writes wait for each other on their way to memory")
                 .seen(source, "0")
