@@ -129,6 +129,7 @@ pub enum Command {
         Examples:\n  \
         kelpie doctor\n  \
         kelpie doctor mlx5_0 --verbose\n  \
+        kelpie doctor mlx5_0 --traffic-class 104\n  \
         ssh other kelpie doctor --json | kelpie doctor --against -")]
     Doctor(DoctorArgs),
 }

@@ -70,6 +70,21 @@ fn json_has_everything_and_is_what_the_other_host_compares_with() {
 }
 
 #[test]
+fn the_traffic_class_of_the_pair_file_can_be_judged() {
+    let bench = bench();
+    let seen = |more: &[&str]| {
+        let seen = bench.json(0, &[&["doctor", "--root", "good"], more].concat());
+        find(&seen["findings"], "traffic class").clone()
+    };
+    assert_eq!(seen(&["--traffic-class", "104"])["state"], "ok");
+    let best_effort = seen(&[]);
+    assert_eq!(best_effort["state"], "warn");
+    let fix = best_effort["fix"].as_str().expect("what mends it");
+    assert!(fix.contains("tuning: {traffic_class: 104}"), "{fix}");
+    bench.expect(2, &["doctor", "--root", "good", "--traffic-class", "256"]);
+}
+
+#[test]
 fn a_comparison_is_of_one_port_on_each_host() {
     let bench = bench();
     for device in ["mlx5_0", "mlx5_1"] {

@@ -102,7 +102,9 @@ impl Examination {
 }
 
 /// Looks at a host and one port of one of its RDMA devices; at every port of every device where none is named.
-pub fn examine(machine: &Machine, device: Option<&str>, port: Option<u32>) -> Examination {
+///
+/// `traffic_class` is what the traffic has that is to be lossless: DSCP times four, and ECN.
+pub fn examine(machine: &Machine, device: Option<&str>, port: Option<u32>, traffic_class: u8) -> Examination {
     let mut seen =
         Examination { host: machine.text("proc/sys/kernel/hostname").unwrap_or_default(), ..Examination::default() };
     seen.add("host", host::findings(machine));
@@ -127,7 +129,7 @@ pub fn examine(machine: &Machine, device: Option<&str>, port: Option<u32>) -> Ex
         }
         for port in ports {
             let link = PortLink::of(machine, device, port);
-            seen.add(&about(port), port::findings(machine, &link));
+            seen.add(&about(port), port::findings(machine, &link, traffic_class));
             seen.add(&about(port), pcie::findings(machine, &link));
             links.push(link);
         }

@@ -18,7 +18,7 @@ fn examined(hosts: &str, change: impl FnOnce(&dyn Fn(&str, &str))) -> Examinatio
     change(&|file, text| {
         std::fs::write(root.path().join(file), text).unwrap_or_else(|error| panic!("{file}: {error}"));
     });
-    examine(&Machine::recorded(root.path()), None, None)
+    examine(&Machine::recorded(root.path()), None, None, 0)
 }
 
 fn finding<'e>(seen: &'e Examination, check: &str) -> &'e Finding {
@@ -154,18 +154,48 @@ fn a_process_that_may_lock_memory_is_not_limited() {
     assert_eq!(finding(&seen, "memlock").state, State::Ok);
 }
 
-#[test]
-fn a_forced_traffic_class_decides_the_priority() {
-    let seen = examined("mlx5", |_| ());
-    assert_eq!(finding(&seen, "traffic class").state, State::Warn, "DSCP 0 is not mapped");
+/// The word on traffic class `class` where the interface has these settings, and the driver forces a class or not.
+fn traffic_class(dcb: &str, forced: Option<&str>, class: u8) -> Finding {
     let root = tempfile::tempdir().expect("a directory");
     unpack::unpack("mlx5", root.path());
-    let forced = root.path().join("sys/class/infiniband/mlx5_0/tc/1");
-    std::fs::create_dir_all(&forced).expect("a directory");
-    std::fs::write(forced.join("traffic_class"), "Global tclass=106\n").expect("writable");
-    let seen = examine(&Machine::recorded(root.path()), Some("mlx5_0"), Some(1));
-    let class = finding(&seen, "traffic class");
-    assert!(class.state == State::Ok && class.summary.contains("DSCP 26"), "{class:?}");
+    std::fs::write(root.path().join("dcb/ens1f0np0"), dcb).expect("writable");
+    if let Some(forced) = forced {
+        let directory = root.path().join("sys/class/infiniband/mlx5_0/tc/1");
+        std::fs::create_dir_all(&directory).expect("a directory");
+        std::fs::write(directory.join("traffic_class"), forced).expect("writable");
+    }
+    finding(&examine(&Machine::recorded(root.path()), None, None, class), "traffic class").clone()
+}
+
+#[test]
+fn the_priority_of_the_given_or_forced_traffic_class_is_judged() {
+    let mapped = "pfc 3\ndscp 26 3\n";
+    for (forced, class, expected, dscp) in [
+        (None, 0, State::Warn, "DSCP 0 "),
+        (None, 104, State::Ok, "DSCP 26 "),
+        (None, 106, State::Ok, "DSCP 26 "),
+        (None, 32, State::Warn, "DSCP 8 "),
+        (Some("Global tclass=106\n"), 0, State::Ok, "DSCP 26 "),
+        (Some("Global tclass=0\n"), 106, State::Warn, "DSCP 0 "),
+    ] {
+        let seen = traffic_class(mapped, forced, class);
+        assert!(seen.state == expected && seen.summary.contains(dscp), "{forced:?} {class}: {seen:?}");
+    }
+}
+
+#[test]
+fn a_lossless_class_is_suggested_and_never_that_dscp_0_be_one() {
+    let (mapped, unmapped) = ("pfc 3\ndscp 8 0\ndscp 24 3\n", "pfc 4\n");
+    for (dcb, forced, class, expected) in [
+        (mapped, None, 0, "`tuning: {traffic_class: 96}` of the host"),
+        (mapped, None, 34, "`tuning: {traffic_class: 98}` of the host"),
+        (mapped, Some("Global tclass=0\n"), 0, "echo 96 > /sys/class/infiniband/mlx5_0/tc/1/traffic_class"),
+        (unmapped, None, 0, "dcb app replace dev ens1f0np0 dscp-prio 26:4, then `tuning: {traffic_class: 104}`"),
+        (unmapped, None, 40, "dcb app replace dev ens1f0np0 dscp-prio 10:4, then `tuning: {traffic_class: 40}`"),
+    ] {
+        let fix = traffic_class(dcb, forced, class).fix.unwrap_or_default();
+        assert!(fix.starts_with(expected) && !fix.contains("dscp-prio 0:"), "{dcb:?} {class}: {fix}");
+    }
 }
 
 #[test]
@@ -187,12 +217,12 @@ fn no_device_another_device_and_no_such_port_are_bad() {
     let root = tempfile::tempdir().expect("a directory");
     unpack::unpack("mlx5", root.path());
     let machine = Machine::recorded(root.path());
-    let other = examine(&machine, Some("mlx5_9"), None);
+    let other = examine(&machine, Some("mlx5_9"), None, 0);
     let device = finding(&other, "device");
     assert!(device.state == State::Bad && device.evidence[0].value == "mlx5_0", "{device:?}");
-    assert_eq!(finding(&examine(&machine, None, Some(2)), "port").state, State::Bad);
+    assert_eq!(finding(&examine(&machine, None, Some(2), 0), "port").state, State::Bad);
     let empty = tempfile::tempdir().expect("a directory");
-    let seen = examine(&Machine::recorded(empty.path()), None, None);
+    let seen = examine(&Machine::recorded(empty.path()), None, None, 0);
     assert_eq!(finding(&seen, "device").state, State::Bad);
     assert_eq!(finding(&seen, "memlock").state, State::Unknown, "what cannot be read is not fine");
 }

@@ -24,6 +24,9 @@ pub struct DoctorArgs {
     /// Port of the device, from 1 [default: every one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
     pub port: Option<u32>,
+    /// Traffic class that is to be lossless, as in the `tuning` of a pair file: DSCP times four, and ECN
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub traffic_class: u8,
     /// Compare with the other host of a pair: what its `kelpie doctor --json` printed, `-` for stdin
     #[arg(long, value_name = "FILE")]
     pub against: Option<PathBuf>,
@@ -61,7 +64,7 @@ pub fn run(args: &DoctorArgs, common: Common) -> anyhow::Result<ExitCode> {
         ),
         None => None,
     };
-    let seen = examine(&machine, args.device.as_deref(), args.port);
+    let seen = examine(&machine, args.device.as_deref(), args.port, args.traffic_class);
     if let (Some(other), Some(path)) = (&other, &args.against) {
         one_port(seen.ports, "this host has", "kelpie doctor DEVICE --port N --against FILE")?;
         one_port(other.ports, &format!("{} is of", path.display()), "kelpie doctor DEVICE --port N --json")?;

@@ -10,13 +10,17 @@ use crate::sources::{CounterSource, Dcb, PortSources};
 /// (`iboe_get_mtu`): GRH 40, UDP 8, BTH 12, XRC 4, atomic 28, ICRC 4.
 const ROCE_OVERHEAD: u64 = 96;
 
-pub fn findings(machine: &Machine, link: &PortLink) -> Vec<Finding> {
+/// What traffic of DSCP 0 is to have instead, where none is lossless: DSCP 0 is everybody's, and mapped to a lossless
+/// priority it would take all best-effort traffic there. Source: NVIDIA, "RoCE configuration" (DSCP 26, priority 3).
+const USUAL_DSCP: u16 = 26;
+
+pub fn findings(machine: &Machine, link: &PortLink, traffic_class: u8) -> Vec<Finding> {
     let mut findings = vec![state(machine, link), gid(machine, link), versions(machine, link)];
     // InfiniBand has path MTU and flow control of its own; what IPoIB has says nothing of them.
     let ethernet = is_ethernet(machine, link);
     if ethernet {
         findings.extend(mtu(machine, link));
-        findings.extend(link.wires.iter().flat_map(|wire| priorities(machine, link, wire)));
+        findings.extend(link.wires.iter().flat_map(|wire| priorities(machine, link, wire, traffic_class)));
         if link.netdev.is_none() {
             let finding = Finding::new("interface", State::Unknown, "no network interface was found for this port");
             findings.push(finding.file(machine, &link.port_file("gid_attrs/ndevs/0")));
@@ -141,8 +145,8 @@ fn trust(dcb: &Dcb) -> &'static str {
     if dcb.dscp.is_empty() { "the VLAN tag" } else { "DSCP" }
 }
 
-/// PFC, trust state, and whether the traffic class of our traffic is one of the lossless, on one interface.
-fn priorities(machine: &Machine, link: &PortLink, netdev: &str) -> Vec<Finding> {
+/// PFC, trust state, and whether the traffic class is one of the lossless, on one interface.
+fn priorities(machine: &Machine, link: &PortLink, netdev: &str, traffic_class: u8) -> Vec<Finding> {
     let source = format!("dcb {netdev}");
     let Some(dcb) = Dcb::of(machine, netdev) else {
         let summary =
@@ -161,23 +165,35 @@ fn priorities(machine: &Machine, link: &PortLink, netdev: &str) -> Vec<Finding> 
         ];
     }
     let pfc = Finding::new("pfc", State::Ok, format!("lossless: priority {list}")).seen(&source, &settings);
+    vec![pfc, class(machine, link, netdev, &dcb, traffic_class).seen(source, settings)]
+}
+
+/// Whether traffic of this class travels at a lossless priority, of which there is one.
+fn class(machine: &Machine, link: &PortLink, netdev: &str, dcb: &Dcb, traffic_class: u8) -> Finding {
     // NVIDIA's driver can give all traffic of a port one class; it reads `Global tclass=106`.
     let file = format!("{}/tc/{}/traffic_class", link.device_directory(), link.port);
-    let forced = machine.text(&file).and_then(|text| text.rsplit('=').next()?.trim().parse::<u16>().ok());
-    let dscp = forced.unwrap_or(0) >> 2;
-    let priority = dcb.priority_of(dscp);
-    let summary = format!("DSCP {dscp} travels at priority {priority} (the interface trusts {})", trust(&dcb));
-    let class = if enabled.contains(&priority) {
+    let forced = machine.text(&file).and_then(|text| text.rsplit('=').next()?.trim().parse::<u8>().ok());
+    let judged = forced.unwrap_or(traffic_class);
+    let dscp = u16::from(judged >> 2);
+    let (priority, lossless) = (dcb.priority_of(dscp), dcb.pfc_priorities());
+    let summary = format!("DSCP {dscp} travels at priority {priority} (the interface trusts {})", trust(dcb));
+    let finding = if lossless.contains(&priority) {
         Finding::new("traffic class", State::Ok, format!("{summary}, which is lossless"))
     } else {
-        let fix = format!(
-            "give the traffic a class of a lossless priority, or: dcb app add dev {netdev} dscp-prio {dscp}:{}",
-            enabled[0]
-        );
-        Finding::new("traffic class", State::Warn, format!("{summary}, which is not lossless")).fix(fix)
+        let mapped = dcb.dscp.iter().find(|(_, priority)| lossless.contains(priority)).map(|(dscp, _)| *dscp);
+        let dscp = mapped.unwrap_or(if dscp == 0 { USUAL_DSCP } else { dscp });
+        let map = match mapped {
+            Some(_) => String::new(),
+            None => format!("dcb app replace dev {netdev} dscp-prio {dscp}:{}, then ", lossless[0]),
+        };
+        let class = dscp << 2 | u16::from(judged & 0b11);
+        let send = match forced {
+            Some(_) => format!("echo {class} > /{file}"),
+            None => format!("`tuning: {{traffic_class: {class}}}` of the host in the pair file"),
+        };
+        Finding::new("traffic class", State::Warn, format!("{summary}, which is not lossless")).fix(map + &send)
     };
-    let class = class.seen(source, settings);
-    vec![pfc, if forced.is_some() { class.file(machine, &file) } else { class }]
+    if forced.is_some() { finding.file(machine, &file) } else { finding }
 }
 
 fn pause_counters(machine: &Machine, link: &PortLink) -> Finding {
