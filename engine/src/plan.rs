@@ -97,6 +97,8 @@ pub struct RecvPlan {
 pub struct GroupPlan {
     /// Which end of which flow.
     pub id: GroupId,
+    /// Whether the other end is on this host, too.
+    pub is_loopback: bool,
     /// Transport.
     pub qp_type: QpType,
     /// Number of QPs.
@@ -189,6 +191,7 @@ fn requester(index: usize, flow: &Flow) -> GroupPlan {
     let widest = flow.pattern.iter().map(|request| request.sge.len()).max().unwrap_or(1);
     GroupPlan {
         id: GroupId { flow: index, role: Role::Requester },
+        is_loopback: flow.is_loopback(),
         qp_type: flow.qp_type,
         qps: flow.qps,
         mtu: flow.mtu,
@@ -223,6 +226,7 @@ fn responder(index: usize, flow: &Flow) -> GroupPlan {
     let recv_wr = if recv.is_some() { flow.wq_depth.recv } else { 1 };
     GroupPlan {
         id: GroupId { flow: index, role: Role::Responder },
+        is_loopback: flow.is_loopback(),
         qp_type: flow.qp_type,
         qps: flow.qps,
         mtu: flow.mtu,

@@ -2,6 +2,9 @@
 
 use serde_json::Value;
 
+use kelpie_engine::{PairSubsystem, Subsystem};
+use kelpie_spaces::Host;
+
 use super::{Lab, moved, workload};
 
 /// Differences up to this between the engine's counts and those of the device are what is on the way meanwhile.
@@ -70,5 +73,23 @@ fn both_directions_and_a_loopback_run_at_once() {
         directions.iter().map(|way| (way["from"].as_str().expect("a"), way["to"].as_str().expect("b"))).collect();
     assert_eq!(ways, [("a", "a"), ("a", "b"), ("b", "a")], "{report}");
     assert!(directions.iter().all(|way| way["messages_per_sec"].as_f64() > Some(10.0)), "{directions:?}");
+    lab.is_clean();
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn qps_that_were_a_loopback_reach_the_other_host_next_time() {
+    let lab = Lab::up();
+    let one_way = workload("SEND");
+    let (head, flow) = one_way.split_once("  - ").expect("one flow");
+    let text = format!("{head}  - {flow}  - {}", flow.replacen("to: b", "to: a", 1));
+    let workload = kelpie_spaces::workload_from_yaml("a loopback beside it", &text).expect("a workload");
+    let mut pair = PairSubsystem::open(&lab.bench.path(lab.pair(250))).expect("the lab");
+    for round in 0..3 {
+        let mean = pair.measure(&workload).expect("a measurement").mean().expect("samples");
+        let across = mean.direction(Host::A, Host::B).expect("a direction").messages_per_sec;
+        assert!(across > 10.0, "round {round}: {across} messages/s");
+    }
+    drop(pair);
     lab.is_clean();
 }

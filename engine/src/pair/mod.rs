@@ -25,6 +25,9 @@ const PATIENCE_AT_OPEN: Duration = Duration::from_secs(5);
 /// How long a lost agent may take to come back.
 const PATIENCE_LATER: Duration = Duration::from_secs(20);
 
+/// A wait that somebody at a terminal wants to be told of.
+const WORTH_TELLING: Duration = Duration::from_secs(3);
+
 /// Pause between attempts to connect.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
@@ -216,7 +219,7 @@ async fn ready(
     let started = Instant::now();
     // A connection may have died since its last use; that alone is no failure.
     let was_connected = client.is_some();
-    let mut waiting_since = started;
+    let (mut waiting_since, mut told) = (started, false);
     loop {
         let error = match attempt(spec, security, client).await {
             Ok(port) => return Ok(port),
@@ -226,7 +229,8 @@ async fn ready(
         *client = None;
         let until = match error {
             ClientError::Busy { leaving: true, .. } => {
-                if waiting_since == started {
+                if !told && started.elapsed() >= WORTH_TELLING {
+                    told = true;
                     tracing::warn!(%host, "waiting until its agent has torn down what was set up before");
                 }
                 waiting_since = Instant::now();

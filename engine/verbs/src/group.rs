@@ -36,7 +36,7 @@ impl Group {
         session: u32,
     ) -> Result<Self, VerbsError> {
         check_limits(pool.pd().context(), plan)?;
-        let kind = QpKind { qp_type: plan.qp_type, caps: plan.caps };
+        let kind = QpKind { qp_type: plan.qp_type, caps: plan.caps, is_loopback: plan.is_loopback };
         let most = u32::try_from(pool.pd().context().limits().max_cqe).unwrap_or(0);
         let by_cq = plan.qps.div_ceil((most / kind.completions()).max(1));
         let by_threads = (threads as u32).min(plan.qps.div_ceil(QPS_PER_THREAD));

@@ -29,13 +29,16 @@ const IDLE_SHARE: u64 = 4;
 /// From one MR of a mapping to the next they are aligned to this. Units: bytes.
 const ALIGNMENT: usize = 64;
 
-/// What makes two QPs equal to a device.
+/// What makes two QPs equal to a device, and to a driver: Soft-RoCE keeps the route of an RC QP through a reset
+/// (`rxe_find_route`), so that one of a loopback would go on sending to its own host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QpKind {
     /// Transport.
     pub qp_type: QpType,
     /// Capabilities.
     pub caps: Caps,
+    /// Whether the other end is on this host, too.
+    pub is_loopback: bool,
 }
 
 impl QpKind {
