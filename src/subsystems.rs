@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use kelpie_engine::{PairFile, PairSubsystem, Subsystem};
+use kelpie_agent::{PairFile, PairSubsystem};
+use kelpie_engine::Subsystem;
 use kelpie_sim::SimSubsystem;
 
 use crate::cli::SubsystemArgs;
@@ -23,7 +24,7 @@ pub fn kind(name: &str) -> anyhow::Result<Kind<'_>> {
             bail!("`sim:` names no model; write sim:NAME or sim:path.yaml, `kelpie subsystem list` shows the names")
         }
         Some(model) => Ok(Kind::Simulated(model)),
-        None if name == "lab" => Ok(Kind::Pair(kelpie_engine::lab::pair_file()?)),
+        None if name == "lab" => Ok(Kind::Pair(kelpie_agent::lab::pair_file()?)),
         None if !name.contains(['.', '/']) && !Path::new(name).exists() => {
             bail!("no subsystem `{name}`; write sim:NAME, sim:path.yaml, lab, or the file of a pair")
         }

@@ -3,8 +3,8 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use kelpie_engine::agent::server::{AgentConfig, serve};
-use kelpie_engine::agent::{Limits, Security};
+use kelpie_agent::server::{AgentConfig, serve};
+use kelpie_agent::{Limits, Security};
 use kelpie_engine::host::{
     Count, GroupCount, GroupEndpoint, GroupLatency, HostError, HostReading, Port, PortReport, VerbsHost,
 };

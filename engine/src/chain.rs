@@ -17,12 +17,13 @@ pub fn chain(error: &dyn Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::wire::WireError;
+    use crate::subsystem::MeasureError;
 
     #[test]
     fn every_cause_is_said_once() {
-        let error = WireError::Io(std::io::Error::other("cable cut"));
-        assert_eq!(chain(&error), "the connection failed: cable cut");
-        assert_eq!(chain(&WireError::Closed), "the connection was closed by the other side");
+        let source = Box::new(std::io::Error::other("cable cut"));
+        let error = MeasureError::Host { host: kelpie_spaces::Host::A, operation: "connect QPs".to_owned(), source };
+        assert_eq!(chain(&error), "host a: connect QPs failed: cable cut");
+        assert_eq!(chain(&std::io::Error::other("cable cut")), "cable cut");
     }
 }

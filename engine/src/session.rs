@@ -7,7 +7,6 @@ use kelpie_monitor::pause::refresh_ms;
 use kelpie_spaces::Host;
 use serde::{Deserialize, Serialize};
 
-use crate::agent::steps::{DRAIN_LIMIT_MS, SAMPLE_LIMIT_MS};
 use crate::host::HostReading;
 use crate::readings::pause;
 use crate::storm::{Storm, Watch};
@@ -18,6 +17,13 @@ const STEADY: f64 = 0.05;
 
 /// Rates in a row that have to agree. Source: our choice, because two may agree by chance.
 const STEADY_STEPS: usize = 3;
+
+/// Longest drain. Units: milliseconds. Source: our choice, because a QP has failed for good after less, and a
+/// controller that died meanwhile is noticed no sooner.
+pub const DRAIN_LIMIT_MS: u64 = 10_000;
+
+/// Longest time between two readings. Units: milliseconds.
+pub const SAMPLE_LIMIT_MS: u64 = 5_000;
 
 /// How long the parts of a session take, and whether requests are timed meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 #![no_main]
 
 use bytes::BytesMut;
-use kelpie_engine::agent::wire::{AgentCodec, ControllerCodec, HELLO_LIMIT, Hello, Messages, Welcome, WireError};
+use kelpie_agent::wire::{AgentCodec, ControllerCodec, HELLO_LIMIT, Hello, Messages, Welcome, WireError};
 use libfuzzer_sys::fuzz_target;
 use tokio_util::codec::Decoder;
 

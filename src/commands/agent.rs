@@ -1,4 +1,4 @@
-//! `kelpie agent`: serves this host to a controller. The protocol is in the engine, the traffic in `kelpie-verbs`.
+//! `kelpie agent`: serves this host to a controller. The protocol is in `kelpie-agent`, the traffic in `kelpie-verbs`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::Duration;
 
-use kelpie_engine::agent::cert::{Authority, Purpose, Validity};
-use kelpie_engine::agent::server::{AgentConfig, serve};
-use kelpie_engine::agent::{Limits, Security, TlsFiles};
+use kelpie_agent::cert::{Authority, Purpose, Validity};
+use kelpie_agent::server::{AgentConfig, serve};
+use kelpie_agent::{Limits, Security, TlsFiles};
 use kelpie_engine::host::VerbsHost;
 use kelpie_spaces::Bytes;
 use serde_json::json;
@@ -133,7 +133,7 @@ impl ServeArgs {
 fn host(args: &ServeArgs) -> Box<dyn VerbsHost> {
     verbs_host(args).unwrap_or_else(|missing| {
         note(&format!("this agent cannot run traffic, and tells controllers so: {missing}"));
-        Box::new(kelpie_engine::agent::AbsentHost::new(missing))
+        Box::new(kelpie_agent::AbsentHost::new(missing))
     })
 }
 

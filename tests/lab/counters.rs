@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use kelpie_engine::{PairSubsystem, Subsystem};
+use kelpie_agent::PairSubsystem;
+use kelpie_engine::Subsystem;
 use kelpie_spaces::Host;
 
 use super::{Lab, moved, workload};

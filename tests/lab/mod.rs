@@ -46,7 +46,7 @@ impl Lab {
     /// As `measure`, and the log of what each end of each flow completed from start to drain.
     fn measure_in_all(&self, workload: &str, pair: &str) -> (Value, String) {
         let args = ["measure", self.bench.write("workload.yaml", workload), "--subsystem", pair, "--json"];
-        let output = self.bench.command(&args).env("KELPIE_LOG", "kelpie_engine=debug").output();
+        let output = self.bench.command(&args).env("KELPIE_LOG", "kelpie_agent=debug").output();
         let ran = Ran::of(output.expect("the binary starts"));
         // Goodput that varies too much for a verdict ends with 2 as an error does, but after the report.
         let is_inconclusive = ran.status == Some(2) && ran.stdout.contains("\"verdict\": \"inconclusive\"");

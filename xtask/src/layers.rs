@@ -6,10 +6,11 @@ use anyhow::{Context, Result, bail};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Each crate with those below it; the binary may use all of them.
-const LAYERS: [(&str, &[&str]); 10] = [
+const LAYERS: [(&str, &[&str]); 11] = [
     ("kelpie-spaces", &[]),
     ("kelpie-monitor", &["kelpie-spaces"]),
     ("kelpie-engine", &["kelpie-spaces", "kelpie-monitor"]),
+    ("kelpie-agent", &["kelpie-spaces", "kelpie-monitor", "kelpie-engine"]),
     ("kelpie-search", &["kelpie-spaces", "kelpie-monitor"]),
     ("kelpie-sim", &["kelpie-spaces", "kelpie-monitor", "kelpie-engine"]),
     ("kelpie-verbs", &["kelpie-spaces", "kelpie-monitor", "kelpie-engine"]),

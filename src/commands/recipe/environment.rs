@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context;
-use kelpie_engine::PairFile;
-use kelpie_engine::pair::HostSpec;
+use kelpie_agent::PairFile;
+use kelpie_agent::pair::HostSpec;
 use kelpie_monitor::PerHost;
 use kelpie_monitor::doctor::Examination;
 use kelpie_reports::NewCampaign;

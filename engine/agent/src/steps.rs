@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use kelpie_spaces::{Host, Workload};
 
-use crate::host::{GroupEndpoint, HostError, HostReading, Port, PortReport};
+use kelpie_engine::host::{GroupEndpoint, HostError, HostReading, Port, PortReport};
+use kelpie_engine::session::{DRAIN_LIMIT_MS, SAMPLE_LIMIT_MS};
 
 /// The steps of an experiment on one host, in this order.
 #[tarpc::service(derive = [Clone, PartialEq, serde::Serialize, serde::Deserialize])]
@@ -25,13 +26,6 @@ pub trait Steps {
     /// End the session.
     async fn tear_down() -> Result<(), HostError>;
 }
-
-/// Longest drain. Units: milliseconds. Source: our choice, because a QP has failed for good after less, and a
-/// controller that died meanwhile is noticed no sooner.
-pub const DRAIN_LIMIT_MS: u64 = 10_000;
-
-/// Longest time between two readings. Units: milliseconds.
-pub const SAMPLE_LIMIT_MS: u64 = 5_000;
 
 /// How long a host may take to be free again: a step that still runs when its controller leaves, and the tear-down.
 pub const LONGEST_RELEASE: Duration = Duration::from_mins(4);

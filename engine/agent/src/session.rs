@@ -12,13 +12,14 @@ use tarpc::{ChannelError, context::Context};
 use tokio::time::timeout;
 use tokio_util::codec::Framed;
 
-use super::security::Pipe;
-use super::server::{Agent, linger, locked};
-use super::steps::{DRAIN_LIMIT_MS, Step, Steps};
-use super::wire::{AgentCodec, Answer, WireError};
-use crate::chain::chain;
-use crate::host::{GroupEndpoint, HostError, HostReading, Port, PortReport, VerbsHost};
-use crate::plan::plan;
+use crate::security::Pipe;
+use crate::server::{Agent, linger, locked};
+use crate::steps::{Step, Steps};
+use crate::wire::{AgentCodec, Answer, WireError};
+use kelpie_engine::chain;
+use kelpie_engine::host::{GroupEndpoint, HostError, HostReading, Port, PortReport, VerbsHost};
+use kelpie_engine::plan::plan;
+use kelpie_engine::session::DRAIN_LIMIT_MS;
 
 /// How often silence is looked for.
 const TICK: Duration = Duration::from_millis(250);

@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-use super::super::fake::{FakeAgent, Trouble};
-use super::super::wire::{FRAME_LIMIT, HELLO_LIMIT, PROTOCOL};
+use crate::fake::{FakeAgent, Trouble};
+use crate::wire::{FRAME_LIMIT, HELLO_LIMIT, PROTOCOL};
 
 fn connect(agent: &FakeAgent) -> TcpStream {
     let stream = TcpStream::connect(agent.address).expect("the agent listens");

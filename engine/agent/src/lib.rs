@@ -1,9 +1,11 @@
-//! Controller and agents: protocol, the controller's end, the host's end. What is measured is decided in `pair`.
+//! Controller and agents: protocol, both ends, and the pair of real hosts behind the seam. No verbs, no model.
 
 mod absent;
 pub mod cert;
 pub mod client;
+pub mod lab;
 mod limits;
+pub mod pair;
 pub mod security;
 pub mod server;
 mod session;
@@ -12,6 +14,9 @@ pub mod wire;
 
 #[cfg(test)]
 mod fake;
+#[cfg(test)]
+#[path = "../../src/testing.rs"]
+mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +27,7 @@ use tokio::net::TcpStream;
 
 pub use absent::AbsentHost;
 pub use limits::Limits;
+pub use pair::{PairError, PairFile, PairFileError, PairSubsystem};
 pub use security::{Security, TlsFiles};
 
 /// A host that vanished without a word is noticed after this and three probes of a second.

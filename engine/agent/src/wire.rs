@@ -2,7 +2,7 @@
 //!
 //! A frame is a 32-bit length in network order and that many bytes of JSON. The first exchange ([`Hello`],
 //! [`Welcome`]) only gains keys that may be missing, so that two versions can tell each other that they differ. What
-//! follows are calls of [`Steps`](super::steps::Steps). They have a form of their own rather than that of the RPC library, whose
+//! follows are calls of [`Steps`](crate::steps::Steps). They have a form of their own rather than that of the RPC library, whose
 //! types take any deadline and panic at a very late one.
 
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tarpc::{ClientMessage, Request, Response, ServerError, context};
 use tokio_util::codec::{Decoder, Encoder, LengthDelimitedCodec};
 
-use super::steps::{StepsRequest, StepsResponse};
+use crate::steps::{StepsRequest, StepsResponse};
 
 /// Version of everything after the first exchange.
 pub const PROTOCOL: &str = "agent/4";
@@ -301,9 +301,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::host::{GroupLatency, HostReading};
-    use crate::latency::Took;
-    use crate::plan::{GroupId, Role};
+    use kelpie_engine::host::{GroupLatency, HostReading};
+    use kelpie_engine::latency::Took;
+    use kelpie_engine::plan::{GroupId, Role};
 
     /// Decodes all of `pieces` as they would arrive; how many messages there were, and why it ended.
     fn decode<D: Decoder<Error = WireError>>(mut codec: D, pieces: &[Vec<u8>]) -> (usize, Option<WireError>) {

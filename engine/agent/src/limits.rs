@@ -1,8 +1,8 @@
 //! What one controller may make an agent set up. What the device itself refuses is in `engine/verbs`.
 
-use crate::host::HostError;
-use crate::meminfo;
-use crate::plan::{GroupPlan, HostPlan};
+use kelpie_engine::host::HostError;
+use kelpie_engine::meminfo;
+use kelpie_engine::plan::{GroupPlan, HostPlan};
 
 /// Upper bounds of one experiment on one host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,8 +61,8 @@ mod tests {
     use kelpie_spaces::Host;
 
     use super::*;
-    use crate::plan::plan;
     use crate::testing::{flow, workload};
+    use kelpie_engine::plan::plan;
 
     #[test]
     fn each_limit_is_named_with_its_flag() {

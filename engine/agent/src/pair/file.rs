@@ -6,9 +6,9 @@ use kelpie_monitor::{Bounds, PerHost};
 use kelpie_spaces::Host;
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{Security, TlsFiles};
-use crate::host::Port;
-use crate::session::Timing;
+use crate::{Security, TlsFiles};
+use kelpie_engine::host::Port;
+use kelpie_engine::session::Timing;
 
 /// Longest pair file. Units: bytes.
 const FILE_LIMIT: u64 = 64 << 10;
@@ -241,14 +241,14 @@ mod tests {
         ];
         for (from, to, expected) in table {
             let error = PairFile::from_yaml(Path::new("pair.yaml"), &GOOD.replace(from, to)).expect_err(to);
-            let text = crate::chain(&error);
+            let text = kelpie_engine::chain(&error);
             assert!(text.starts_with("pair.yaml") && text.contains(expected), "{to}: {text}");
         }
     }
 
     #[test]
     fn the_shipped_pair_is_good() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/pair.yaml");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/pair.yaml");
         assert_eq!(PairFile::read(&path).expect("shipped with the lab").name, "lab");
     }
 }

@@ -11,12 +11,12 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::codec::Framed;
 
-use super::security::{Pipe, Security, TlsError, server_name};
-use super::steps::{Step, StepsRequest, StepsResponse};
-use super::tune;
-use super::wire::{ControllerCodec, HELLO_LIMIT, Hello, Messages, PROTOCOL, Welcome, WireError, within};
-use crate::chain::chain;
-use crate::host::{GroupEndpoint, HostError, HostReading, Port, PortReport};
+use crate::security::{Pipe, Security, TlsError, server_name};
+use crate::steps::{Step, StepsRequest, StepsResponse};
+use crate::tune;
+use crate::wire::{ControllerCodec, HELLO_LIMIT, Hello, Messages, PROTOCOL, Welcome, WireError, within};
+use kelpie_engine::chain;
+use kelpie_engine::host::{GroupEndpoint, HostError, HostReading, Port, PortReport};
 
 /// How long connecting and the first exchange may take, each.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);

@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 
-use super::super::cert::{Authority, Purpose, Validity};
-use super::super::client::{AgentClient, ClientError};
-use super::super::fake::FakeAgent;
-use super::super::{Security, TlsFiles};
-use crate::chain::chain;
-use crate::host::Port;
+use crate::cert::{Authority, Purpose, Validity};
+use crate::client::{AgentClient, ClientError};
+use crate::fake::FakeAgent;
+use crate::{Security, TlsFiles};
+use kelpie_engine::chain;
+use kelpie_engine::host::Port;
 
 const HOUR: Duration = Duration::from_hours(1);
 

@@ -16,12 +16,12 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::codec::Framed;
 use tracing::{info, warn};
 
-use super::security::{Pipe, Security, TlsError};
-use super::steps::LONGEST_RELEASE;
-use super::wire::{AgentCodec, HELLO_LIMIT, Hello, Messages, PROTOCOL, Welcome, WireError};
-use super::{Limits, session, tune};
-use crate::chain::chain;
-use crate::host::VerbsHost;
+use crate::security::{Pipe, Security, TlsError};
+use crate::steps::LONGEST_RELEASE;
+use crate::wire::{AgentCodec, HELLO_LIMIT, Hello, Messages, PROTOCOL, Welcome, WireError};
+use crate::{Limits, session, tune};
+use kelpie_engine::chain;
+use kelpie_engine::host::VerbsHost;
 
 /// How long a new connection may take to say who it is, TLS included.
 const HELLO_DEADLINE: Duration = Duration::from_secs(5);
@@ -283,7 +283,7 @@ impl Agent {
     }
 }
 
-fn opening(stream: impl super::security::Stream + 'static) -> Opening {
+fn opening(stream: impl crate::security::Stream + 'static) -> Opening {
     Framed::new(Box::new(stream), Messages::up_to(HELLO_LIMIT))
 }
 

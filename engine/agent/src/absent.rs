@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::host::{GroupEndpoint, HostError, HostReading, Port, PortReport, VerbsHost};
-use crate::plan::HostPlan;
+use kelpie_engine::host::{GroupEndpoint, HostError, HostReading, Port, PortReport, VerbsHost};
+use kelpie_engine::plan::HostPlan;
 
 /// A machine that lacks something that all traffic needs.
 #[derive(Debug, Clone)]

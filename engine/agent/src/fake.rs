@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
-use super::server::{AgentConfig, serve_on};
-use super::{Limits, Security};
-use crate::host::{
+use crate::server::{AgentConfig, serve_on};
+use crate::{Limits, Security};
+use kelpie_engine::host::{
     Count, GroupCount, GroupEndpoint, GroupLatency, HostError, HostReading, Port, PortReport, QpEndpoint, RemoteMr,
     VerbsHost,
 };
-use crate::latency::Took;
-use crate::plan::{HostPlan, Role};
+use kelpie_engine::latency::Took;
+use kelpie_engine::plan::{HostPlan, Role};
 
 /// Messages per second and group.
 pub const RATE: f64 = 50_000.0;
@@ -106,7 +106,7 @@ impl VerbsHost for FakeHost {
             psn: 0,
             mrs: if role == Role::Responder { vec![RemoteMr(4096, index)] } else { Vec::new() },
         };
-        let endpoint = |group: &crate::plan::GroupPlan| GroupEndpoint {
+        let endpoint = |group: &kelpie_engine::plan::GroupPlan| GroupEndpoint {
             id: group.id,
             gid: [0; 16],
             lid: 0,

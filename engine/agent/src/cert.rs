@@ -13,7 +13,7 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-use super::security::warn_if_exposed;
+use crate::security::warn_if_exposed;
 
 /// How long an authority lasts.
 const AUTHORITY_LIFE: Duration = Duration::from_hours(24 * 3650);

@@ -8,8 +8,8 @@ use kelpie_spaces::{
 };
 
 use super::{Agents, PairError};
-use crate::host::PortReport;
-use crate::session::Timing;
+use kelpie_engine::host::PortReport;
+use kelpie_engine::session::Timing;
 
 /// Simple traffic: RC WRITE, the kind every NIC is best at.
 #[derive(Debug, Clone, Copy)]

@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use kelpie_spaces::Host;
 
-use super::client::AgentClient;
-use super::fake::{FakeAgent, RATE, TOOK, Trouble};
-use super::steps::Step;
-use super::{AbsentHost, Security};
-use crate::chain::chain;
-use crate::host::{HostError, Port};
-use crate::session::Timing;
+use crate::client::AgentClient;
+use crate::fake::{FakeAgent, RATE, TOOK, Trouble};
+use crate::steps::Step;
 use crate::testing::{flow, workload};
-use crate::{MeasureError, PairError, PairFile, PairSubsystem, Subsystem};
+use crate::{AbsentHost, Security};
+use crate::{PairError, PairFile, PairSubsystem};
+use kelpie_engine::chain;
+use kelpie_engine::host::{HostError, Port};
+use kelpie_engine::session::Timing;
+use kelpie_engine::{MeasureError, Subsystem};
 
 fn pair_file(a: &FakeAgent, b: &FakeAgent) -> PairFile {
     let text = format!(
