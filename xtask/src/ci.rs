@@ -72,16 +72,11 @@ fn has_libclang(list: &[u8]) -> bool {
 }
 
 fn has_tool(root: &Path, tool: &str) -> bool {
-    Command::new("cargo")
-        .current_dir(root)
-        .args([tool, "--version"])
-        .stdin(Stdio::null())
-        .output()
-        .is_ok_and(|output| output.status.success())
+    crate::cargo::cargo(root).args([tool, "--version"]).output().is_ok_and(|output| output.status.success())
 }
 
 fn cargo(root: &Path, args: &[&str]) -> Result<()> {
-    let status = Command::new("cargo").current_dir(root).args(args).stdin(Stdio::null()).status().context("cargo")?;
+    let status = crate::cargo::cargo(root).args(args).status().context("cargo")?;
     if !status.success() {
         bail!("`cargo {}` failed", args.join(" "));
     }
@@ -97,11 +92,9 @@ fn tests(root: &Path) -> Result<()> {
 }
 
 fn documentation(root: &Path) -> Result<()> {
-    let status = Command::new("cargo")
-        .current_dir(root)
+    let status = crate::cargo::cargo(root)
         .env("RUSTDOCFLAGS", "-D warnings")
         .args(with_verbs(&["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items"]))
-        .stdin(Stdio::null())
         .status()
         .context("cargo")?;
     ensure!(status.success(), "`cargo doc` failed");
@@ -115,12 +108,8 @@ fn deny(root: &Path) -> Result<()> {
         return Ok(());
     }
     cargo(root, &["deny", "check", "licenses", "bans", "sources"])?;
-    let fetched = Command::new("cargo")
-        .current_dir(root)
-        .args(["deny", "fetch", "db"])
-        .stdin(Stdio::null())
-        .output()
-        .is_ok_and(|output| output.status.success());
+    let fetched =
+        crate::cargo::cargo(root).args(["deny", "fetch", "db"]).output().is_ok_and(|output| output.status.success());
     if !fetched {
         eprintln!("   the advisory database cannot be reached, so advisories are not checked");
         return Ok(());

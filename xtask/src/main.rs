@@ -1,5 +1,6 @@
 //! Developer tasks: one row per subcommand. The work of each is in its own file.
 
+mod cargo;
 mod ci;
 mod headers;
 mod lab;
