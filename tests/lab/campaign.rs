@@ -1,12 +1,12 @@
 //! Campaigns on the lab: unattended, stored, and going on after whatever was killed.
 
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::Lab;
+use super::{Lab, in_lab};
 use crate::support::Ran;
 
 /// Experiments of the campaign that is killed; more by `KELPIE_LAB_BUDGET`.
@@ -15,16 +15,18 @@ const BUDGET: u64 = 20;
 #[test]
 #[ignore = "needs the lab"]
 fn a_campaign_of_20_experiments_is_stored() {
-    let lab = Lab::up();
-    let args =
-        ["campaign", "run", "--subsystem", "lab", "--space", "lab", "--budget", "20", "--db", "lab.db", "--json"];
-    let ran = lab.bench.run(&args);
-    assert_eq!(ran.status, Some(0), "{ran:?}");
-    let shown: Value = serde_json::from_str(&lab.bench.expect(0, &["campaign", "show", "--db", "lab.db", "--json"]))
-        .expect("one document");
-    assert_eq!(shown["experiments"], 20, "{shown}");
-    assert_eq!(shown["subsystem"], "lab", "{shown}");
-    lab.is_clean();
+    in_lab(|lab| {
+        let args =
+            ["campaign", "run", "--subsystem", "lab", "--space", "lab", "--budget", "20", "--db", "lab.db", "--json"];
+        let ran = lab.bench.run(&args);
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+        let shown: Value =
+            serde_json::from_str(&lab.bench.expect(0, &["campaign", "show", "--db", "lab.db", "--json"]))
+                .expect("one document");
+        assert_eq!(shown["experiments"], 20, "{shown}");
+        assert_eq!(shown["subsystem"], "lab", "{shown}");
+        lab.is_clean();
+    });
 }
 
 /// A campaign that may be killed.
@@ -70,58 +72,52 @@ fn stored(lab: &Lab) -> Option<Vec<Value>> {
 #[test]
 #[ignore = "needs the lab"]
 fn a_campaign_survives_the_death_of_controller_agent_and_guest() {
-    let lab = Lab::up();
-    let budget = std::env::var("KELPIE_LAB_BUDGET").map_or(BUDGET, |text| text.parse().expect("a number"));
-    let pair = lab.pair_with("{warm_up_ms: 500, sample_ms: 100}");
-    let (words, budget_word) = (["campaign", "run", "--subsystem", pair, "--space", "lab"], budget.to_string());
-    let mut before = Vec::new();
-    let mut nothing_is_lost = |moment: &str| {
-        let now = stored(&lab).unwrap_or_else(|| panic!("the database is gone after {moment}"));
-        assert!(now.starts_with(&before), "stored experiments differ after {moment}");
-        before = now;
-    };
+    in_lab(|lab| {
+        let budget = std::env::var("KELPIE_LAB_BUDGET").map_or(BUDGET, |text| text.parse().expect("a number"));
+        let pair = lab.pair_with("{warm_up_ms: 500, sample_ms: 100}");
+        let (words, budget_word) = (["campaign", "run", "--subsystem", pair, "--space", "lab"], budget.to_string());
+        let mut before = Vec::new();
+        let mut nothing_is_lost = |moment: &str| {
+            let now = stored(lab).unwrap_or_else(|| panic!("the database is gone after {moment}"));
+            assert!(now.starts_with(&before), "stored experiments differ after {moment}");
+            before = now;
+        };
 
-    let mut run = Run::start(&lab, &[&words[..], &["--budget", &budget_word, "--db", "k.db"]].concat());
-    run.reaches(budget / 4);
-    run.child.kill().expect("it runs");
-    run.ends();
-    nothing_is_lost("the death of the controller");
-    lab.is_clean();
+        let mut run = Run::start(lab, &[&words[..], &["--budget", &budget_word, "--db", "k.db"]].concat());
+        run.reaches(budget / 4);
+        run.child.kill().expect("it runs");
+        run.ends();
+        nothing_is_lost("the death of the controller");
+        lab.is_clean();
 
-    // The agent is started again by its host: the campaign waits for it and goes on by itself.
-    let mut run = Run::resume(&lab);
-    run.reaches(budget / 2);
-    lab.in_guest("b", "kill -9 $(cat /run/agent.pid)");
-    run.reaches(budget / 2 + 3);
-    nothing_is_lost("the death of an agent");
+        // The agent is started again by its host: the campaign waits for it and goes on by itself.
+        let mut run = Run::resume(lab);
+        run.reaches(budget / 2);
+        lab.in_guest("b", "kill -9 $(cat /run/agent.pid)");
+        run.reaches(budget / 2 + 3);
+        nothing_is_lost("the death of an agent");
 
-    // A guest is not: the campaign ends and names it.
-    run.reaches(budget * 3 / 4);
-    let dir = lab.dir.join("a");
-    let file = |name: &str| std::fs::read_to_string(dir.join(name)).expect("the guest was started").trim().to_owned();
-    let killed = Command::new("kill").args(["-9", &file("pid")]).status().expect("kill is there");
-    assert!(killed.success());
-    let ran = run.ends();
-    assert_eq!(ran.status, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("host a"), "{ran:?}");
-    nothing_is_lost("the death of a guest");
-    lab.wait_for("b", "the survivor tears down", |qps, mrs| qps == 1 && mrs == 0);
-    bring_up(&lab, &file("kernel"));
+        // A guest is not: the campaign ends and names it.
+        run.reaches(budget * 3 / 4);
+        let dir = lab.dir.join("a");
+        let file =
+            |name: &str| std::fs::read_to_string(dir.join(name)).expect("the guest was started").trim().to_owned();
+        let killed = Command::new("kill").args(["-9", &file("pid")]).status().expect("kill is there");
+        assert!(killed.success());
+        lab.has_killed.store(true, Relaxed);
+        let ran = run.ends();
+        assert_eq!(ran.status, Some(2), "{ran:?}");
+        assert!(ran.stderr.contains("host a"), "{ran:?}");
+        nothing_is_lost("the death of a guest");
+        lab.wait_for("b", "the survivor tears down", |qps, mrs| qps == 1 && mrs == 0);
+        // As a user does; the guest that runs stays.
+        lab.xtask(&["up", "--kernel", &file("kernel")]);
+        lab.has_killed.store(false, Relaxed);
 
-    let ran = Run::resume(&lab).ends();
-    assert_eq!(ran.status, Some(0), "{ran:?}");
-    nothing_is_lost("the last resume");
-    assert_eq!(before.len() as u64, budget);
-    lab.is_clean();
-}
-
-/// As a user does; the guest that runs stays.
-fn bring_up(lab: &Lab, kernel: &str) {
-    let output = Command::new(env!("CARGO"))
-        .args(["xtask", "lab", "up", "--kernel", kernel])
-        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
-        .env("KELPIE_LAB_DIR", &lab.dir)
-        .output()
-        .expect("cargo is there");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let ran = Run::resume(lab).ends();
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+        nothing_is_lost("the last resume");
+        assert_eq!(before.len() as u64, budget);
+        lab.is_clean();
+    });
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::shapes::{RC, Shape, yaml};
-use super::{Lab, workload};
+use super::{Lab, in_lab, workload};
 
 /// What each guest delays its packets by. Units: milliseconds.
 const DELAY_MS: u64 = 20;
@@ -56,23 +56,25 @@ fn medians(lab: &Lab, op: &str) -> [u64; 2] {
 #[test]
 #[ignore = "needs the lab"]
 fn latency_holds_what_the_link_delays_requests_and_acknowledgements_by() {
-    let lab = Lab::up();
-    for op in ["SEND", "WRITE", "READ"] {
-        let [quick, _] = medians(&lab, op);
-        assert!(quick < DELAY, "{op} without delay: {quick} ns");
-        let delayed = Delayed::link(&lab);
-        for slow in medians(&lab, op) {
-            assert!(slow >= 2 * DELAY, "{op} with {DELAY_MS} ms each way: {slow} ns");
+    in_lab(|lab| {
+        for op in ["SEND", "WRITE", "READ"] {
+            let [quick, _] = medians(lab, op);
+            assert!(quick < DELAY, "{op} without delay: {quick} ns");
+            let delayed = Delayed::link(lab);
+            for slow in medians(lab, op) {
+                assert!(slow >= 2 * DELAY, "{op} with {DELAY_MS} ms each way: {slow} ns");
+            }
+            drop(delayed);
         }
-        drop(delayed);
-    }
-    lab.is_clean();
+        lab.is_clean();
+    });
 }
 
 #[test]
 #[ignore = "needs the lab"]
 fn without_the_option_there_is_no_latency() {
-    let lab = Lab::up();
-    let report = lab.measure(&workload("WRITE"), lab.pair(500));
-    assert_eq!(report["directions"][0].get("latency_ns"), None, "{report}");
+    in_lab(|lab| {
+        let report = lab.measure(&workload("WRITE"), lab.pair(500));
+        assert_eq!(report["directions"][0].get("latency_ns"), None, "{report}");
+    });
 }

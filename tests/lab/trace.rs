@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use kelpie_spaces::{Bytes, Opcode, Request, perftest, workload_from_yaml};
 use serde_json::Value;
 
-use super::Lab;
+use super::{Lab, in_lab};
 
 /// TCP port on which perftest's programs and libibverbs' examples meet, as `/proc/net/tcp` has it: 18515.
 const PORT: &str = ":4853 ";
@@ -77,99 +77,110 @@ fn perftest<'l>(lab: &'l Lab, name: &str, line: &str) -> Traced<'l> {
 #[test]
 #[ignore = "needs the lab"]
 fn one_sided_programs_are_seen_at_their_requester() {
-    let lab = Lab::up();
-    for (name, line, opcode, message, qps, depth) in [
-        ("write", "ib_write_bw -c RC -m 1024 -s 8192 -q 4 -t 64 -n 200", "WRITE", "8KiB", 4, 64),
-        ("write-uc", "ib_write_bw -c UC -m 512 -s 2048 -q 2 -t 32 -n 200", "WRITE", "2KiB", 2, 32),
-        ("read", "ib_read_bw -c RC -m 4096 -s 65536 -q 2 -t 16 -n 50", "READ", "64KiB", 2, 16),
-        ("batch", "ib_write_bw -c RC -m 1024 -s 512 -q 1 -t 64 -l 8 -n 400", "WRITE", "512B", 1, 64),
-    ] {
-        let traced = perftest(&lab, name, line);
-        let word = |option: &str| {
-            let mut words = line.split(' ').skip_while(|word| *word != option);
-            words.nth(1).unwrap_or_else(|| panic!("{line} has {option}"))
-        };
-        traced.has(
-            "a/space.yaml",
-            &[
-                &format!("qp_type: [{}]", word("-c")),
-                &format!("mtu: [{}]", word("-m")),
-                &format!("opcode: [{opcode}]"),
-                &format!("message: [{message}]"),
-                &format!("qps: [{qps}]"),
-                &format!("send_wq_depth: [{depth}]"),
-                &format!("send_batch: [{}]", if name == "batch" { 8 } else { 1 }),
-                "bidirectional: [false]",
-                "loopback: [false]",
-            ],
-        );
-        // The server answered, so its end has no workload of its own.
-        assert!(!traced.folders[1].join("b/workload.yaml").exists());
-        let both = traced.both();
-        assert_eq!(both["flows"].as_array().expect("flows").len(), 1, "{both}");
-        assert!(!both["notes"].to_string().contains("not traced"), "{both}");
-    }
+    in_lab(|lab| {
+        for (name, line, opcode, message, qps, depth) in [
+            ("write", "ib_write_bw -c RC -m 1024 -s 8192 -q 4 -t 64 -n 200", "WRITE", "8KiB", 4, 64),
+            ("write-uc", "ib_write_bw -c UC -m 512 -s 2048 -q 2 -t 32 -n 200", "WRITE", "2KiB", 2, 32),
+            ("read", "ib_read_bw -c RC -m 4096 -s 65536 -q 2 -t 16 -n 50", "READ", "64KiB", 2, 16),
+            ("batch", "ib_write_bw -c RC -m 1024 -s 512 -q 1 -t 64 -l 8 -n 400", "WRITE", "512B", 1, 64),
+        ] {
+            let traced = perftest(lab, name, line);
+            let word = |option: &str| {
+                let mut words = line.split(' ').skip_while(|word| *word != option);
+                words.nth(1).unwrap_or_else(|| panic!("{line} has {option}"))
+            };
+            traced.has(
+                "a/space.yaml",
+                &[
+                    &format!("qp_type: [{}]", word("-c")),
+                    &format!("mtu: [{}]", word("-m")),
+                    &format!("opcode: [{opcode}]"),
+                    &format!("message: [{message}]"),
+                    &format!("qps: [{qps}]"),
+                    &format!("send_wq_depth: [{depth}]"),
+                    &format!("send_batch: [{}]", if name == "batch" { 8 } else { 1 }),
+                    "bidirectional: [false]",
+                    "loopback: [false]",
+                ],
+            );
+            // The server answered, so its end has no workload of its own.
+            assert!(!traced.folders[1].join("b/workload.yaml").exists());
+            let both = traced.both();
+            assert_eq!(both["flows"].as_array().expect("flows").len(), 1, "{both}");
+            assert!(!both["notes"].to_string().contains("not traced"), "{both}");
+        }
+    });
 }
 
 #[test]
 #[ignore = "needs the lab"]
 fn two_sided_programs_are_seen_with_their_receives() {
-    let lab = Lab::up();
-    let traced = perftest(&lab, "send", "ib_send_bw -c RC -m 1024 -s 4096 -q 3 -t 32 -r 128 -n 200");
-    let space =
-        ["qp_type: [RC]", "mtu: [1024]", "opcode: [SEND]", "message: [4KiB]", "qps: [3]", "send_wq_depth: [32]"];
-    traced.has("a/space.yaml", &space);
-    traced.both();
-    traced.has("both/space.yaml", &space);
-    // What only the receiver knows.
-    traced.has("both/space.yaml", &["recv_wq_depth: [128]", "bidirectional: [false]"]);
-    // It is a workload like any other.
-    let workload = std::fs::canonicalize(traced.folders[1].join("both/workload.yaml")).expect("it is there");
-    let ran = lab.bench.run(&["measure", &workload.display().to_string(), "--subsystem", lab.pair(500), "--json"]);
-    assert!(matches!(ran.status, Some(0 | 1)), "{ran:?}");
-    assert!(ran.json()["directions"][0]["messages_per_sec"].as_f64().expect("a rate") > 10.0, "{ran:?}");
+    in_lab(|lab| {
+        let traced = perftest(lab, "send", "ib_send_bw -c RC -m 1024 -s 4096 -q 3 -t 32 -r 128 -n 200");
+        let space =
+            ["qp_type: [RC]", "mtu: [1024]", "opcode: [SEND]", "message: [4KiB]", "qps: [3]", "send_wq_depth: [32]"];
+        traced.has("a/space.yaml", &space);
+        traced.both();
+        traced.has("both/space.yaml", &space);
+        // What only the receiver knows.
+        traced.has("both/space.yaml", &["recv_wq_depth: [128]", "bidirectional: [false]"]);
+        // It is a workload like any other.
+        let workload = std::fs::canonicalize(traced.folders[1].join("both/workload.yaml")).expect("it is there");
+        let ran = lab.bench.run(&["measure", &workload.display().to_string(), "--subsystem", lab.pair(500), "--json"]);
+        assert!(matches!(ran.status, Some(0 | 1)), "{ran:?}");
+        assert!(ran.json()["directions"][0]["messages_per_sec"].as_f64().expect("a rate") > 10.0, "{ran:?}");
 
-    let pingpong = "ibv_ud_pingpong -d rxe0 -g 1 -s 1024 -r 300 -n 700";
-    let traced = Traced::run(&lab, "pingpong", pingpong, &format!("{pingpong} 10.77.0.2"));
-    traced.both();
-    for file in ["a/space.yaml", "both/space.yaml"] {
-        traced.has(
-            file,
-            &["qp_type: [UD]", "mtu: [4096]", "opcode: [SEND]", "message: [1KiB]", "qps: [1]", "send_wq_depth: [1]"],
-        );
-        traced.has(file, &["recv_wq_depth: [300]", "bidirectional: [true]"]);
-    }
+        let pingpong = "ibv_ud_pingpong -d rxe0 -g 1 -s 1024 -r 300 -n 700";
+        let traced = Traced::run(lab, "pingpong", pingpong, &format!("{pingpong} 10.77.0.2"));
+        traced.both();
+        for file in ["a/space.yaml", "both/space.yaml"] {
+            traced.has(
+                file,
+                &[
+                    "qp_type: [UD]",
+                    "mtu: [4096]",
+                    "opcode: [SEND]",
+                    "message: [1KiB]",
+                    "qps: [1]",
+                    "send_wq_depth: [1]",
+                ],
+            );
+            traced.has(file, &["recv_wq_depth: [300]", "bidirectional: [true]"]);
+        }
+    });
 }
 
 #[test]
 #[ignore = "needs the lab"]
 fn the_perftest_lines_of_recipes_do_what_their_workload_says() {
-    let lab = Lab::up();
-    let datagrams = ["qp_type: [UD]", "opcode: [SEND]", "bidirectional: [false]"];
-    let first = ["qps: [1]", "message: [2KiB]", "send_wq_depth: [256]", "send_batch: [64]", "recv_batch: [64]"];
-    let second = ["qps: [16]", "message: [1KiB]", "send_wq_depth: [1024]", "send_batch: [4]", "recv_batch: [4]"];
-    for (anomaly, rest) in [(1, first), (2, second)] {
-        let printed = lab.bench.expect(0, &["recipe", "perftest", &format!("anomaly:{anomaly}"), "--json"]);
-        let lines: Value = serde_json::from_str(&printed).expect("one document");
-        let line = |end: &str| filled_in(lines[end].as_str().expect("a line"));
-        let traced = Traced::run(&lab, &format!("anomaly-{anomaly}"), &line("server"), &line("client"));
+    in_lab(|lab| {
+        let datagrams = ["qp_type: [UD]", "opcode: [SEND]", "bidirectional: [false]"];
+        let first = ["qps: [1]", "message: [2KiB]", "send_wq_depth: [256]", "send_batch: [64]", "recv_batch: [64]"];
+        let second = ["qps: [16]", "message: [1KiB]", "send_wq_depth: [1024]", "send_batch: [4]", "recv_batch: [4]"];
+        for (anomaly, rest) in [(1, first), (2, second)] {
+            let printed = lab.bench.expect(0, &["recipe", "perftest", &format!("anomaly:{anomaly}"), "--json"]);
+            let lines: Value = serde_json::from_str(&printed).expect("one document");
+            let line = |end: &str| filled_in(lines[end].as_str().expect("a line"));
+            let traced = Traced::run(lab, &format!("anomaly-{anomaly}"), &line("server"), &line("client"));
+            traced.both();
+            traced.has("both/space.yaml", &datagrams);
+            traced.has("both/space.yaml", &rest);
+        }
+        // The connected ones of the paper have more QPs than Soft-RoCE brings up in the time of a run.
+        let (op, sge) = (Opcode::Send, vec![Bytes(1024)]);
+        let mut workload = workload_from_yaml("test", &super::workload("SEND")).expect("a workload");
+        workload.flows[0].pattern = vec![Request { op, sge }];
+        let lines = perftest::lines(&workload).expect_err("several MRs per QP");
+        assert!(lines.to_string().contains("MRs per QP"), "{lines}");
+        (workload.flows[0].memory.from.mrs, workload.flows[0].memory.to.mrs) = (1, 1);
+        let lines = perftest::lines(&workload).expect("lines");
+        let traced = Traced::run(lab, "connected", &filled_in(&lines.server), &filled_in(&lines.client));
         traced.both();
-        traced.has("both/space.yaml", &datagrams);
-        traced.has("both/space.yaml", &rest);
-    }
-    // The connected ones of the paper have more QPs than Soft-RoCE brings up in the time of a run.
-    let (op, sge) = (Opcode::Send, vec![Bytes(1024)]);
-    let mut workload = workload_from_yaml("test", &super::workload("SEND")).expect("a workload");
-    workload.flows[0].pattern = vec![Request { op, sge }];
-    let lines = perftest::lines(&workload).expect_err("several MRs per QP");
-    assert!(lines.to_string().contains("MRs per QP"), "{lines}");
-    (workload.flows[0].memory.from.mrs, workload.flows[0].memory.to.mrs) = (1, 1);
-    let lines = perftest::lines(&workload).expect("lines");
-    let traced = Traced::run(&lab, "connected", &filled_in(&lines.server), &filled_in(&lines.client));
-    traced.both();
-    let expected = ["qps: [4]", "mtu: [1024]", "message: [1KiB]", "send_batch: [8]", "recv_batch: [8]"];
-    traced.has("both/space.yaml", &expected);
-    traced.has("both/space.yaml", &["qp_type: [RC]", "opcode: [SEND]", "send_wq_depth: [16]", "recv_wq_depth: [64]"]);
+        let expected = ["qps: [4]", "mtu: [1024]", "message: [1KiB]", "send_batch: [8]", "recv_batch: [8]"];
+        traced.has("both/space.yaml", &expected);
+        traced
+            .has("both/space.yaml", &["qp_type: [RC]", "opcode: [SEND]", "send_wq_depth: [16]", "recv_wq_depth: [64]"]);
+    });
 }
 
 /// What a reader puts in; and a shorter run.
@@ -181,25 +192,27 @@ fn filled_in(line: &str) -> String {
 #[test]
 #[ignore = "needs the lab"]
 fn both_ways_of_posting_look_the_same() {
-    let lab = Lab::up();
-    let line = "ibv_rc_pingpong -d rxe0 -g 1 -m 1024 -s 4000 -r 100 -n 300";
-    let run = |name, line: &str| Traced::run(&lab, name, line, &format!("{line} 10.77.0.2"));
-    let (old, new) = (run("old", line), run("new", &format!("{line} --new_send")));
-    for traced in [&old, &new] {
-        traced.has("a/space.yaml", &["opcode: [SEND]", "mtu: [1024]", "message: [4000B]", "recv_wq_depth: [100]"]);
-        let trace: Value = serde_json::from_str(&traced.read("a/trace.json")).expect("JSON");
-        assert_eq!(trace["processes"][0]["qps"][0]["ops"][0]["messages"], 300, "{trace}");
-    }
-    assert_eq!(new.read("a/workload.yaml"), old.read("a/workload.yaml"));
+    in_lab(|lab| {
+        let line = "ibv_rc_pingpong -d rxe0 -g 1 -m 1024 -s 4000 -r 100 -n 300";
+        let run = |name, line: &str| Traced::run(lab, name, line, &format!("{line} 10.77.0.2"));
+        let (old, new) = (run("old", line), run("new", &format!("{line} --new_send")));
+        for traced in [&old, &new] {
+            traced.has("a/space.yaml", &["opcode: [SEND]", "mtu: [1024]", "message: [4000B]", "recv_wq_depth: [100]"]);
+            let trace: Value = serde_json::from_str(&traced.read("a/trace.json")).expect("JSON");
+            assert_eq!(trace["processes"][0]["qps"][0]["ops"][0]["messages"], 300, "{trace}");
+        }
+        assert_eq!(new.read("a/workload.yaml"), old.read("a/workload.yaml"));
+    });
 }
 
 #[test]
 #[ignore = "needs the lab"]
 fn whatever_ends_a_program_what_it_did_is_kept() {
-    let lab = Lab::up();
-    let line = "ib_write_bw -d rxe0 -x 1 -F -c RC -m 1024 -s 1024 -q 1 -t 16 -D 60";
-    let killed = format!("sh -c \"{line} 10.77.0.2 & sleep 4; kill -9 \\$!\"");
-    let server = format!("timeout -s KILL 8 {line}");
-    let traced = Traced::run(&lab, "killed", &server, &killed);
-    traced.has("a/space.yaml", &["opcode: [WRITE]", "message: [1KiB]", "send_wq_depth: [16]"]);
+    in_lab(|lab| {
+        let line = "ib_write_bw -d rxe0 -x 1 -F -c RC -m 1024 -s 1024 -q 1 -t 16 -D 60";
+        let killed = format!("sh -c \"{line} 10.77.0.2 & sleep 4; kill -9 \\$!\"");
+        let server = format!("timeout -s KILL 8 {line}");
+        let traced = Traced::run(lab, "killed", &server, &killed);
+        traced.has("a/space.yaml", &["opcode: [WRITE]", "message: [1KiB]", "send_wq_depth: [16]"]);
+    });
 }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
-use super::Lab;
 use super::capture::{Capture, Message, Packet, Stream, streams};
 use super::shapes::{MARKED, MARKS, Shape, WORKLOADS, requests, yaml};
+use super::{Lab, in_lab};
 
 /// Short, so that all of them take minutes; but however slow the machine is, what was posted completes.
 const SESSION: &str = "{warm_up_ms: 0, sample_ms: 500, samples: 1, drain_ms: 10000}";
@@ -77,46 +77,53 @@ impl Faults {
 #[test]
 #[ignore = "needs the lab"]
 fn counters_and_a_capture_agree_with_what_every_workload_asks_for() {
-    let lab = Lab::up();
-    let pair = lab.pair_with(SESSION);
-    let capture = Capture::start(&lab);
-    let mut readings = vec![Reading::of(&lab)];
-    let mut reports = Vec::new();
-    for flows in WORKLOADS {
-        reports.push(lab.measure_in_all(&yaml(flows), pair));
-        readings.push(Reading::of(&lab));
-    }
-    let marked = std::fs::read_to_string(lab.bench.path(pair)).expect("just written");
-    let marked = marked.replace("tuning: {", &format!("tuning: {{{MARKS}, "));
-    lab.measure(&yaml(MARKED), lab.bench.write("marked.yaml", marked));
-    lab.is_clean();
-    let packets = capture.packets();
-    let last = readings.last().map_or(0.0, |reading| reading.time);
-    let (unmarked, marked) = packets.split_at(packets.partition_point(|packet| packet.time < last));
-    let mut faults = Faults { about: format!("{MARKED:?} with {MARKS}"), ..Faults::default() };
-    marks(&mut faults, unmarked, marked);
-    for ((flows, (report, log)), ends) in WORKLOADS.iter().zip(&reports).zip(readings.windows(2)) {
-        faults.about = format!("{flows:?}");
-        let from = packets.partition_point(|packet| packet.time < ends[0].time);
-        let to = packets.partition_point(|packet| packet.time < ends[1].time);
-        let packets = &packets[from..to];
-        let events = &report["hardware_events"];
-        faults.check(events.is_null(), events);
-        let (counted, completed) = (Counted::between(ends), in_all(log));
-        counters_against_the_engine(&mut faults, flows, &counted, &completed);
-        if flows.iter().all(|flow| flow.ends[0] != flow.ends[1]) {
-            counters_against_the_capture(&mut faults, flows, &counted, packets);
+    in_lab(|lab| {
+        let pair = lab.pair_with(SESSION);
+        let capture = Capture::start(lab);
+        let mut readings = vec![Reading::of(lab)];
+        let mut reports = Vec::new();
+        for flows in WORKLOADS {
+            reports.push(lab.measure_in_all(&yaml(flows), pair));
+            readings.push(Reading::of(lab));
         }
-        for (index, flow) in flows.iter().enumerate().filter(|(_, flow)| flow.ends[0] != flow.ends[1]) {
-            let of = |role: &str| -> BTreeMap<String, Total> {
-                let ours = completed.iter().filter(|((flow, of, _), _)| *flow == index && of == role);
-                ours.map(|((.., op), total)| (op.clone(), *total)).collect()
-            };
-            against_the_capture(&mut faults, flow, packets, counted.has_retries(), [of("Requester"), of("Responder")]);
+        let marked = std::fs::read_to_string(lab.bench.path(pair)).expect("just written");
+        let marked = marked.replace("tuning: {", &format!("tuning: {{{MARKS}, "));
+        lab.measure(&yaml(MARKED), lab.bench.write("marked.yaml", marked));
+        lab.is_clean();
+        let packets = capture.packets();
+        let last = readings.last().map_or(0.0, |reading| reading.time);
+        let (unmarked, marked) = packets.split_at(packets.partition_point(|packet| packet.time < last));
+        let mut faults = Faults { about: format!("{MARKED:?} with {MARKS}"), ..Faults::default() };
+        marks(&mut faults, unmarked, marked);
+        for ((flows, (report, log)), ends) in WORKLOADS.iter().zip(&reports).zip(readings.windows(2)) {
+            faults.about = format!("{flows:?}");
+            let from = packets.partition_point(|packet| packet.time < ends[0].time);
+            let to = packets.partition_point(|packet| packet.time < ends[1].time);
+            let packets = &packets[from..to];
+            let events = &report["hardware_events"];
+            faults.check(events.is_null(), events);
+            let (counted, completed) = (Counted::between(ends), in_all(log));
+            counters_against_the_engine(&mut faults, flows, &counted, &completed);
+            if flows.iter().all(|flow| flow.ends[0] != flow.ends[1]) {
+                counters_against_the_capture(&mut faults, flows, &counted, packets);
+            }
+            for (index, flow) in flows.iter().enumerate().filter(|(_, flow)| flow.ends[0] != flow.ends[1]) {
+                let of = |role: &str| -> BTreeMap<String, Total> {
+                    let ours = completed.iter().filter(|((flow, of, _), _)| *flow == index && of == role);
+                    ours.map(|((.., op), total)| (op.clone(), *total)).collect()
+                };
+                against_the_capture(
+                    &mut faults,
+                    flow,
+                    packets,
+                    counted.has_retries(),
+                    [of("Requester"), of("Responder")],
+                );
+            }
         }
-    }
-    const { assert!(WORKLOADS.len() >= 40) };
-    assert!(faults.found.is_empty(), "{} faults:\n{}", faults.found.len(), faults.found.join("\n"));
+        const { assert!(WORKLOADS.len() >= 40) };
+        assert!(faults.found.is_empty(), "{} faults:\n{}", faults.found.len(), faults.found.join("\n"));
+    });
 }
 
 /// Traffic class and UDP source port as [`MARKS`] say, on requests and on what answers them.

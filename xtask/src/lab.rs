@@ -3,6 +3,7 @@
 
 mod bench;
 mod guest;
+mod health;
 mod initramfs;
 mod kernel;
 mod netem;
@@ -39,7 +40,7 @@ const PROGRAMS: [&str; 7] =
 /// Longest boot that is waited for; 9 s on an idle machine of two cores, minutes on one that builds meanwhile.
 const BOOT_LIMIT: Duration = Duration::from_mins(5);
 
-const USAGE: &str = "usage: cargo xtask lab install | up [--kernel 6.1|6.12] | status | run a|b -- COMMAND | \
+const USAGE: &str = "usage: cargo xtask lab install | up [--kernel 6.1|6.12] | mend | status | run a|b -- COMMAND | \
                      netem [--delay TIME] [--loss PERCENT] | netem clear | bench perftest|turnaround|trace | down";
 
 /// Runs one lab command.
@@ -54,6 +55,10 @@ pub fn run(args: &[String]) -> Result<()> {
         ["install"] => lab.install(),
         ["up"] => lab.up("6.1"),
         ["up", "--kernel", version @ ("6.1" | "6.12")] => lab.up(version),
+        ["mend"] => {
+            lab.mend()?.iter().for_each(|line| println!("{line}"));
+            Ok(())
+        }
         ["status"] => lab.status(),
         ["run", name, "--", command @ ..] if !command.is_empty() => lab.run_in(name, &command.join(" ")),
         ["netem", options @ ..] if !options.is_empty() => lab.netem(options),
@@ -120,8 +125,8 @@ impl Lab {
         if let Some(other) = running.iter().find(|guest| guest.kernel().is_some_and(|booted| booted != kernel)) {
             bail!("guest {} runs another kernel: `cargo xtask lab down` first", other.name);
         }
-        if fresh {
-            running.into_iter().try_for_each(Guest::restart_agent)?;
+        if running.is_empty() {
+            self.forget_stalls()?;
         }
         if !ended.is_empty() {
             let prepared = kernel::prepare(self, kernel)?;
@@ -133,6 +138,10 @@ impl Lab {
             }
         }
         self.write_pair(&guests)?;
+        self.mend()?.iter().for_each(|line| eprintln!("{line}"));
+        if fresh {
+            running.into_iter().try_for_each(Guest::restart_agent)?;
+        }
         for guest in &guests {
             guest.wait_agent(Duration::from_mins(1))?;
         }
@@ -149,10 +158,9 @@ impl Lab {
         // Of the whole workspace, and in `dev` with the tests, so that what the other checks built is not built again
         // with other features of the same crates.
         let targets: &[&str] = if profile == "dev" { &["--lib", "--bins", "--tests"] } else { &[] };
-        let status = Command::new(env::var("CARGO").unwrap_or_else(|_| "cargo".into()))
+        let status = crate::cargo::cargo(&self.root)
             .args(["build", "--quiet", "--workspace", "--features", "verbs", "--profile", profile])
             .args(targets)
-            .current_dir(&self.root)
             .status()
             .context("run cargo build")?;
         if !status.success() {
@@ -222,6 +230,9 @@ impl Lab {
     }
 
     fn down(&self) -> Result<()> {
+        if self.guests().iter().any(Guest::is_running) && self.stalls() > 0 {
+            println!("guests that stalled and were started again since the lab came up: {}", self.stalls());
+        }
         // Whatever becomes of one, the others go.
         let ended = self.guests().map(|guest| guest.end());
         let removed = match fs::remove_file(self.state.join("pair.yaml")) {
