@@ -7,9 +7,9 @@ use std::time::Instant;
 use anyhow::{Context, anyhow};
 use kelpie_engine::{MeasureError, Subsystem};
 use kelpie_monitor::{Assessment, Bounds, Inconclusive, Measurement, measure_judged};
-use kelpie_reports::{CampaignId, Experiment, ExperimentClock, FindingRecord, Outcome, Store, unix_ms};
 use kelpie_search::{Config, Finding, Observation, Oracle, Purpose};
 use kelpie_spaces::{Space, Workload};
+use kelpie_store::{CampaignId, Experiment, ExperimentClock, FindingRecord, Outcome, Store, unix_ms};
 use serde::Serialize;
 
 use crate::progress::Progress;

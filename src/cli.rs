@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use kelpie_reports::CampaignId;
 use kelpie_search::{Algorithm, SignalSet};
+use kelpie_store::CampaignId;
 
 use crate::commands::agent::AgentArgs;
 use crate::commands::doctor::DoctorArgs;

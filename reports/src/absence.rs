@@ -7,8 +7,9 @@ use kelpie_search::Config;
 use serde::Serialize;
 
 use crate::coverage::Coverage;
-use crate::digest::{Digest, Ended};
+use crate::digest::Digest;
 use crate::words::percent;
+use kelpie_store::Ended;
 
 /// How sure the bound is. Source: our choice, as of the confidence of findings.
 const CONFIDENCE: f64 = 0.95;

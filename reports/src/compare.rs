@@ -5,7 +5,7 @@ use std::fmt;
 use kelpie_spaces::{Condition, Workload};
 use serde::Serialize;
 
-use crate::records::FindingRecord;
+use kelpie_store::FindingRecord;
 
 /// Which of two campaigns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -5,11 +5,9 @@ use std::collections::BTreeMap;
 use kelpie_monitor::{Bounds, Sample, Verdict};
 use kelpie_search::Observation;
 use kelpie_spaces::{Feature, Space, SpaceError, Workload};
+use kelpie_store::{Campaign, CampaignId, Ended, Experiment, FindingRecord, Outcome, Store, StoreError};
 
 use crate::coverage::{Coverage, coverage};
-use crate::error::StoreError;
-use crate::records::{Campaign, CampaignId, Experiment, FindingRecord, Outcome};
-use crate::store::Store;
 
 /// What went wrong while a campaign was read for a report.
 #[derive(Debug, thiserror::Error)]
@@ -41,15 +39,6 @@ pub struct Digest {
     pub findings: Vec<FindingRecord>,
     /// Its experiments, in order.
     pub points: Vec<Point>,
-}
-
-/// How an experiment ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// Measured, with this verdict.
-    Judged(Verdict),
-    /// The subsystem cannot express the workload.
-    Unsupported,
 }
 
 /// One experiment, its samples averaged.

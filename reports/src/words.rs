@@ -3,7 +3,7 @@
 use kelpie_monitor::{Symptom, Verdict};
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Test, units};
 
-use crate::digest::Ended;
+use kelpie_store::Ended;
 
 /// Conditions of one finding in a list of findings. Source: our choice, because findings of regions have up to eight,
 /// and those that are pinned name every feature.

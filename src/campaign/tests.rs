@@ -6,9 +6,9 @@ use std::path::Path;
 
 use kelpie_monitor::window::loaded_directions;
 use kelpie_monitor::{DirectionRates, PerHost, Sample};
-use kelpie_reports::{CampaignState, NewCampaign};
 use kelpie_search::{Algorithm, SignalSet};
 use kelpie_spaces::Host;
+use kelpie_store::{CampaignState, NewCampaign};
 
 use super::*;
 use crate::commands::findings;

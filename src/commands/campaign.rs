@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use kelpie_monitor::Bounds;
-use kelpie_reports::{Campaign, CampaignId, CampaignLock, CampaignState, NewCampaign, Store};
 use kelpie_search::Config;
 use kelpie_spaces::{Region, Space};
+use kelpie_store::{Campaign, CampaignId, CampaignLock, CampaignState, NewCampaign, Store};
 use serde_json::json;
 
 use crate::campaign::{End, Limits, Parts};

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use kelpie_engine::MeasureError;
 use kelpie_monitor::{Verdict, measure_judged};
 use kelpie_reports::compare::{Compared, Fate, Repeated, Side, compare};
-use kelpie_reports::{Campaign, CampaignId, FindingRecord, Store};
 use kelpie_spaces::Condition;
+use kelpie_store::{Campaign, CampaignId, FindingRecord, Store};
 use serde_json::{Value, json};
 
 use crate::campaign::name_of;

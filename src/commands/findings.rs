@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use kelpie_monitor::Symptom;
+use kelpie_reports::Digest;
 use kelpie_reports::absence::{Absence, absence};
-use kelpie_reports::{Campaign, CampaignId, Digest, Experiment, FindingRecord, Outcome, Store};
 use kelpie_spaces::{Condition, Workload};
+use kelpie_store::{Campaign, CampaignId, Experiment, FindingRecord, Outcome, Store};
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -8,10 +8,10 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use kelpie_monitor::{Assessment, Measurement, Symptom};
 use kelpie_reports::recipe::{self, Recipe, Seen};
-use kelpie_reports::{
+use kelpie_spaces::{Space, Workload};
+use kelpie_store::{
     CampaignId, CampaignState, Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome, Store, unix_ms,
 };
-use kelpie_spaces::{Space, Workload};
 use serde_json::json;
 
 use crate::cli::{Common, DatabaseArgs};

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use kelpie_reports::{CampaignId, FindingRecord, Store};
 use kelpie_spaces::advice::{Missed, WayOut, missed, ways_out};
 use kelpie_spaces::{Feature, FeatureValue, Space, Workload};
+use kelpie_store::{CampaignId, FindingRecord, Store};
 use serde_json::{Value, json};
 
 use crate::campaign::name_of;

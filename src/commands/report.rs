@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use kelpie_reports::{Digest, Store, site};
+use kelpie_reports::{Digest, site};
+use kelpie_store::Store;
 use serde_json::json;
 
 use crate::cli::{Common, ReportArgs};

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use kelpie_monitor::{Assessment, Bounds, Measurement, PerHost, Sample, Symptom};
-use kelpie_reports::{Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome, Store};
 use kelpie_search::{Algorithm, Config, SignalSet};
 use kelpie_spaces::{Space, known};
+use kelpie_store::{Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome, Store};
 use serde_json::{Value, json};
 
 use super::{complaints, everything, export, schema};

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Each crate with those below it; the binary may use all of them.
-const LAYERS: [(&str, &[&str]); 11] = [
+const LAYERS: [(&str, &[&str]); 12] = [
     ("kelpie-spaces", &[]),
     ("kelpie-monitor", &["kelpie-spaces"]),
     ("kelpie-engine", &["kelpie-spaces", "kelpie-monitor"]),
@@ -16,7 +16,8 @@ const LAYERS: [(&str, &[&str]); 11] = [
     ("kelpie-verbs", &["kelpie-spaces", "kelpie-monitor", "kelpie-engine"]),
     ("kelpie-trace", &["kelpie-spaces"]),
     ("kelpie-preload", &["kelpie-trace"]),
-    ("kelpie-reports", &["kelpie-spaces", "kelpie-monitor", "kelpie-search"]),
+    ("kelpie-store", &["kelpie-spaces", "kelpie-monitor", "kelpie-search"]),
+    ("kelpie-reports", &["kelpie-spaces", "kelpie-monitor", "kelpie-search", "kelpie-store"]),
     ("xtask", &[]),
 ];
 

@@ -7,9 +7,10 @@ use kelpie_spaces::{Condition, Host, Test};
 
 use super::plot::{Edge, Plot};
 use super::timeline::Titled;
-use crate::digest::{Digest, Ended, Point};
-use crate::records::FindingRecord;
+use crate::digest::{Digest, Point};
 use crate::words;
+use kelpie_store::Ended;
+use kelpie_store::FindingRecord;
 
 /// Conditions of one finding that are plotted. Source: our choice, because regions rarely have more with an order.
 const MOST_EDGES: usize = 4;

@@ -15,8 +15,8 @@ use super::page::{figure, page, wide};
 use super::plot::{Bars, Group, Plot};
 use super::timeline::Titled;
 use crate::digest::{Digest, Neighbour, Point};
-use crate::records::FindingRecord;
 use crate::words;
+use kelpie_store::FindingRecord;
 
 /// A finding with what its page shows.
 #[derive(Debug)]

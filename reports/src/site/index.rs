@@ -10,8 +10,9 @@ use super::finding::is_pinned;
 use super::page::{self, figure, wide};
 use super::timeline::Titled;
 use crate::coverage::{Coverage, FeatureCoverage};
-use crate::digest::{Digest, Ended};
+use crate::digest::Digest;
 use crate::words;
+use kelpie_store::Ended;
 
 /// Values named of those that were not measured. Source: our choice, because more make a row higher than a phone.
 const NAMED: usize = 8;

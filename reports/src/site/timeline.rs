@@ -85,8 +85,9 @@ fn signal(digest: &Digest, name: &str) -> Option<Vec<(u64, f64)>> {
 /// Finding, experiment and value where each finding was first seen.
 fn marks(digest: &Digest, values: &[(u64, f64)]) -> Vec<(u64, u64, f64)> {
     let values: BTreeMap<u64, f64> = values.iter().copied().collect();
-    let mark =
-        |finding: &crate::FindingRecord| Some((finding.number, finding.found_at, *values.get(&finding.found_at)?));
+    let mark = |finding: &kelpie_store::FindingRecord| {
+        Some((finding.number, finding.found_at, *values.get(&finding.found_at)?))
+    };
     digest.findings.iter().filter_map(mark).collect()
 }
 

@@ -8,9 +8,9 @@ use kelpie_agent::PairFile;
 use kelpie_agent::pair::HostSpec;
 use kelpie_monitor::PerHost;
 use kelpie_monitor::doctor::Examination;
-use kelpie_reports::NewCampaign;
 use kelpie_reports::recipe::Environment;
 use kelpie_sim::SimSubsystem;
+use kelpie_store::NewCampaign;
 
 use crate::commands::import;
 use crate::commands::read_file;

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use kelpie_reports::recipe::{self, Recipe};
-use kelpie_reports::{Campaign, Store};
 use kelpie_spaces::perftest::{self, Inexpressible, Lines};
+use kelpie_store::{Campaign, Store};
 use serde_json::json;
 
 use super::{ExportArgs, FindingName, environment, source};

@@ -10,8 +10,9 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
-use kelpie_reports::{CampaignId, recipe};
+use kelpie_reports::recipe;
 use kelpie_spaces::{Workload, perftest};
+use kelpie_store::CampaignId;
 use serde_json::json;
 
 use crate::cli::{Common, DatabaseArgs};

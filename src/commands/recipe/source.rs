@@ -4,10 +4,10 @@ use anyhow::{Context, bail};
 use kelpie_engine::Subsystem as _;
 use kelpie_monitor::{Assessment, Measurement, Symptom, Verdict, measure_judged};
 use kelpie_reports::recipe::{Background, Environment, Expected, Neighbour, Recipe, Seen};
-use kelpie_reports::{Campaign, CampaignId, FindingRecord, Outcome, Store};
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::known::{self, Anomaly, Sign};
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Space, Test, Workload};
+use kelpie_store::{Campaign, CampaignId, FindingRecord, Outcome, Store};
 
 use crate::cli::DatabaseArgs;
 use crate::commands::findings::claims;

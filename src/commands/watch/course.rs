@@ -3,10 +3,10 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use kelpie_monitor::Verdict;
-use kelpie_reports::digest::Ended;
-use kelpie_reports::follow::RECENT;
-use kelpie_reports::{Brief, Campaign, CampaignState, ExperimentClock, FindingRecord, News};
 use kelpie_search::UTILISATION;
+use kelpie_store::Ended;
+use kelpie_store::follow::RECENT;
+use kelpie_store::{Brief, Campaign, CampaignState, ExperimentClock, FindingRecord, News};
 
 /// What experiments are for, with words for people. Source: `kelpie_search::Purpose`.
 pub const PURPOSES: [(&str, &str); 4] = [

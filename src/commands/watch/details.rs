@@ -1,7 +1,7 @@
 //! The lines that tell all of one finding: where it was seen, its conditions, its workload. No layout.
 
-use kelpie_reports::FindingRecord;
 use kelpie_spaces::workload_to_yaml;
+use kelpie_store::FindingRecord;
 
 use super::words::{clean, wrapped};
 use crate::output::plural;

@@ -1,6 +1,6 @@
 //! The picture of a campaign: a head, signals, findings and one finding's details, in whatever room there is. No I/O.
 
-use kelpie_reports::CampaignState;
+use kelpie_store::CampaignState;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Margin, Rect};
 use ratatui::style::{Color, Modifier, Style};

@@ -12,7 +12,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use kelpie_reports::{Follower, Store, unix_ms};
+use kelpie_store::{Follower, Store, unix_ms};
 
 use crate::cli::{Common, WatchArgs};
 use crate::commands::campaign;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use kelpie_monitor::{Bounds, Symptom, Verdict};
-use kelpie_reports::digest::Ended;
-use kelpie_reports::{Brief, Campaign, CampaignId, CampaignState, ExperimentClock, FindingRecord, NewCampaign, News};
 use kelpie_search::UTILISATION;
 use kelpie_spaces::{Condition, Feature, Region, Test, Workload, workload_from_yaml};
+use kelpie_store::Ended;
+use kelpie_store::{Brief, Campaign, CampaignId, CampaignState, ExperimentClock, FindingRecord, NewCampaign, News};
 
 use super::course::Course;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use kelpie_monitor::Verdict;
-use kelpie_reports::CampaignState;
-use kelpie_reports::digest::Ended;
+use kelpie_store::CampaignState;
+use kelpie_store::Ended;
 use serde_json::{Map, Value, json};
 
 use super::course::{Course, PURPOSES};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use kelpie_monitor::{Assessment, Bounds, Measurement, Symptom};
+use kelpie_monitor::{Assessment, Bounds, Measurement, Symptom, Verdict};
 use kelpie_spaces::{Region, Space, SpaceError, Workload};
 use serde::{Deserialize, Serialize};
 
@@ -134,6 +134,15 @@ pub struct Experiment {
     pub workload: Workload,
     /// What came of it.
     pub outcome: Outcome,
+}
+
+/// How an experiment ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Measured, with this verdict.
+    Judged(Verdict),
+    /// The subsystem cannot express the workload.
+    Unsupported,
 }
 
 /// When an experiment ran.

@@ -8,14 +8,10 @@ use sqlx::Connection;
 
 use super::*;
 use crate::lock::CampaignLock;
-use crate::records::{Experiment, NewCampaign};
-use crate::testing::{HOSTILE, digest, finding, inconclusive, measured, sample, unsupported, workload};
+use crate::records::Experiment;
+use crate::testing::{HOSTILE, finding, inconclusive, measured, plan, sample, unsupported, workload};
 
 const CLOCK: ExperimentClock = ExperimentClock { started_unix_ms: 1_700_000_000_000, duration_seconds: 0.25 };
-
-fn plan() -> NewCampaign {
-    digest(Vec::new(), Vec::new()).campaign.plan
-}
 
 fn healthy(number: u64) -> Experiment {
     let mut experiment = measured(number, workload(1, 1024), sample(0.95, None), Vec::new());

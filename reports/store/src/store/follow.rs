@@ -7,9 +7,8 @@ use kelpie_monitor::{Assessment, Bounds};
 use kelpie_search::Observation;
 use sqlx::sqlite::SqliteRow;
 
-use crate::digest::Ended;
 use crate::error::StoreError;
-use crate::records::{Campaign, CampaignId, CampaignState, ExperimentClock, FindingRecord};
+use crate::records::{Campaign, CampaignId, CampaignState, Ended, ExperimentClock, FindingRecord};
 use crate::store::Store;
 
 /// Experiments of which signals are read; of older ones only the verdict.

@@ -1,0 +1,23 @@
+//! The experiment store: campaigns, experiments and findings in SQLite. All SQL is here; no reports, no searching.
+
+mod error;
+mod json;
+mod lock;
+mod open;
+mod records;
+mod store;
+#[cfg(test)]
+mod testing;
+
+// What tests of reports share with tests of the store names this crate as they do.
+#[cfg(test)]
+extern crate self as kelpie_store;
+
+pub use error::StoreError;
+pub use lock::CampaignLock;
+pub use records::{
+    Campaign, CampaignId, CampaignState, Ended, Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome,
+    unix_ms,
+};
+pub use store::Store;
+pub use store::follow::{self, Brief, Follower, News};
