@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
-use cargo_metadata::{DependencyKind, MetadataCommand};
+use anyhow::{Result, bail};
+
+use crate::workspace;
 
 /// Each crate with those below it; the binary may use all of them.
 const LAYERS: [(&str, &[&str]); 12] = [
@@ -23,15 +24,10 @@ const LAYERS: [(&str, &[&str]); 12] = [
 
 /// Checks every dependency between our crates that goes into a build; tests may look up.
 pub fn check(root: &Path) -> Result<()> {
-    let metadata = MetadataCommand::new().current_dir(root).no_deps().exec().context("cargo metadata")?;
     let mut wrong = Vec::new();
-    for package in metadata.workspace_packages() {
-        let used = package
-            .dependencies
-            .iter()
-            .filter(|dependency| dependency.kind != DependencyKind::Development)
-            .map(|dependency| dependency.name.as_str());
-        wrong.extend(faults(package.name.as_str(), used));
+    for package in workspace::packages(root)? {
+        let used = package.dependencies.iter().filter(|used| !used.of_tests).map(|used| used.name.as_str());
+        wrong.extend(faults(&package.name, used));
     }
     if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("\n")) }
 }

@@ -5,6 +5,7 @@ mod ci;
 mod headers;
 mod lab;
 mod layers;
+mod workspace;
 
 use std::env;
 use std::path::PathBuf;
