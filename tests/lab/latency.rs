@@ -45,23 +45,24 @@ fn median(report: &Value) -> u64 {
     percentiles[0]
 }
 
-/// The median of one request at a time on each of two QPs, and that of full queues.
-fn medians(lab: &Lab, op: &str) -> [u64; 2] {
-    let pair = lab.pair_with("{warm_up_ms: 2000, sample_ms: 500, latency: true}");
+/// One request at a time on each of two QPs.
+fn single(op: &str) -> String {
     let pattern = ["SEND 64", "WRITE 64", "READ 64"].into_iter().find(|pattern| pattern.starts_with(op));
-    let single = Shape { pattern: pattern.expect("one of the three"), depth: [1, 8], ..RC };
-    [yaml(&[single]), workload(op)].map(|workload| median(&lab.measure(&workload, pair)))
+    yaml(&[Shape { pattern: pattern.expect("one of the three"), depth: [1, 8], ..RC }])
 }
 
 #[test]
 #[ignore = "needs the lab"]
 fn latency_holds_what_the_link_delays_requests_and_acknowledgements_by() {
     in_lab(|lab| {
+        let pair = lab.pair_with("{warm_up_ms: 500, sample_ms: 500, latency: true}");
         for op in ["SEND", "WRITE", "READ"] {
-            let [quick, _] = medians(lab, op);
+            let quick = median(&lab.measure(&single(op), pair));
             assert!(quick < DELAY, "{op} without delay: {quick} ns");
             let delayed = Delayed::link(lab);
-            for slow in medians(lab, op) {
+            // Full queues as well.
+            for workload in [single(op), workload(op)] {
+                let slow = median(&lab.measure(&workload, pair));
                 assert!(slow >= 2 * DELAY, "{op} with {DELAY_MS} ms each way: {slow} ns");
             }
             drop(delayed);
