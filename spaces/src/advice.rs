@@ -1,6 +1,6 @@
 //! How far a workload is from a region, and which single change takes it out. The regions come from findings.
 
-use crate::features::{Feature, FeatureValue};
+use crate::features::{Advice, Feature, FeatureValue};
 use crate::region::{Condition, Region, Test};
 use crate::space::Space;
 use crate::workload::Workload;
@@ -122,44 +122,14 @@ fn steps_between(space: &Space, feature: Feature, now: u64, then: u64) -> usize 
 
 /// What a change asks of a programmer.
 fn words(feature: Feature, now: &FeatureValue, value: &FeatureValue) -> String {
-    let (FeatureValue::Number(before), FeatureValue::Number(after)) = (now, value) else {
-        return word_change(feature, now, value);
-    };
-    let bound = if after < before { "at most" } else { "at least" };
-    let size = feature.written(*after);
-    match feature {
-        Feature::Mtu => format!("use a path MTU of {bound} {size}"),
-        Feature::Qps => format!("use {bound} {size} QPs in a flow"),
-        Feature::TotalQps => format!("use {bound} {size} QPs in all"),
-        Feature::SendBatch => format!("post {bound} {size} requests per call"),
-        Feature::RecvBatch => format!("post {bound} {size} receives per call"),
-        Feature::SendWqDepth => format!("keep {bound} {size} requests in a send queue"),
-        Feature::RecvWqDepth => format!("keep {bound} {size} receives in a receive queue"),
-        Feature::SgeCount => format!("use {bound} {size} elements in a request"),
-        Feature::MessageMin => format!("make the shortest message {bound} {size}"),
-        Feature::MessageMax => format!("make the longest message {bound} {size}"),
-        Feature::SgeMin => format!("make the shortest element {bound} {size}"),
-        Feature::Mrs => format!("use {bound} {size} MRs for a QP"),
-        Feature::TotalMrs => format!("use {bound} {size} MRs in all"),
-        Feature::MrSize => format!("make an MR {bound} {size}"),
-        other => format!("set {other} to {size}"),
-    }
-}
-
-fn word_change(feature: Feature, now: &FeatureValue, value: &FeatureValue) -> String {
-    let is_on = *value == FeatureValue::Category("true".to_owned());
-    match feature {
-        Feature::QpType | Feature::Opcode => format!("use {value} instead of {now}"),
-        Feature::MessageMix if is_on => "mix short and long elements".to_owned(),
-        Feature::MessageMix => "do not mix short and long elements".to_owned(),
-        Feature::Bidirectional if is_on => "send in both directions".to_owned(),
-        Feature::Bidirectional => "send in one direction only".to_owned(),
-        Feature::Loopback if is_on => "send to the same host as well".to_owned(),
-        Feature::Loopback => "keep traffic within a host off the NIC".to_owned(),
-        Feature::MemoryRequester => format!("keep the requester's buffers in {value}"),
-        Feature::MemoryResponder => format!("keep the responder's buffers in {value}"),
-        Feature::MemoryWritten => format!("let data arrive in {value}"),
-        other => format!("set {other} to {value}"),
+    match feature.described().advice {
+        Advice::Bound(words) => {
+            let bound = if value.number() < now.number() { "at most" } else { "at least" };
+            let number = value.number().map_or_else(|| value.to_string(), |number| feature.written(number));
+            words.replace("{}", &format!("{bound} {number}"))
+        }
+        Advice::Word(words) => words.replace("{}", &value.to_string()).replace("{now}", &now.to_string()),
+        Advice::Truth { on, off } => if value.to_string() == "true" { on } else { off }.to_owned(),
     }
 }
 

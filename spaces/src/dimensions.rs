@@ -1,43 +1,17 @@
 //! The one table of dimensions: space files, the space itself and the reference page all come from it. Its rows live in `table`.
 
 mod reference;
+mod scope;
 mod table;
 
-use crate::constraints::{MAX_DEPTH, MAX_MESSAGE, MAX_MRS, MAX_PATTERN, MAX_PINNED, MAX_QPS, MAX_SGE};
 use crate::domain::Domain;
-use crate::features::Feature;
 use crate::units::Bytes;
 use crate::workload::{Device, Mtu, Opcode, QpType};
 
 pub use reference::reference;
-pub use table::TABLE;
-
-/// A dimension of the space of workloads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "each is documented by its row of the table")]
-pub enum Dimension {
-    MemoryRequester,
-    MemoryResponder,
-    Mrs,
-    TotalMrs,
-    MrSize,
-    PinnedPerHost,
-    QpType,
-    Opcode,
-    MixedOpcodes,
-    Mtu,
-    Qps,
-    TotalQps,
-    SendWqDepth,
-    RecvWqDepth,
-    SendBatch,
-    RecvBatch,
-    SgeCount,
-    Requests,
-    Message,
-    Bidirectional,
-    Loopback,
-}
+pub use scope::{Scope, Special};
+pub(crate) use table::DESCRIBED;
+pub use table::{Dimension, Feature, TABLE};
 
 /// What the values of a dimension are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +41,9 @@ pub enum Values {
     Range(u64, u64),
 }
 
+/// No limit: the words of a kind are all that there is.
+const ANY: (u64, u64) = (0, u64::MAX);
+
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
@@ -80,10 +57,20 @@ pub struct Row {
     pub kind: Kind,
     /// What a value counts.
     pub unit: &'static str,
+    /// The keys of a flow in a workload file that hold its values.
+    pub place: &'static str,
+    /// Where its values stand in a workload, and how they are read and set.
+    pub scope: Scope,
     /// Its domain in `catalog/full.yaml`, and wherever a space file leaves it out.
     pub full: Values,
+    /// Values beyond which no space file may go, both inclusive: what a workload may hold at all.
+    pub limit: (u64, u64),
+    /// The other side of a queue, which usually has the same value.
+    pub twin: Option<Dimension>,
     /// The features that show it.
     pub features: &'static [Feature],
+    /// The feature of another dimension that it has a part in.
+    pub also: Option<Feature>,
     /// Why it matters.
     pub why: &'static str,
     /// Where the bound comes from.
@@ -111,27 +98,7 @@ impl Dimension {
 
     /// The dimension that a feature shows.
     pub fn of(feature: Feature) -> Dimension {
-        TABLE
-            .iter()
-            .find(|row| row.features.contains(&feature))
-            .map(|row| row.dimension)
-            .expect("every feature stands in a row of the table, which a test checks")
-    }
-
-    /// Values beyond which no space file may go: what a workload may hold at all.
-    pub(crate) fn limit(self) -> (u64, u64) {
-        match self {
-            Dimension::Qps | Dimension::TotalQps => (1, MAX_QPS),
-            Dimension::Mrs | Dimension::TotalMrs => (1, MAX_MRS),
-            Dimension::MrSize | Dimension::PinnedPerHost => (1, MAX_PINNED.0),
-            Dimension::SendWqDepth | Dimension::RecvWqDepth | Dimension::SendBatch | Dimension::RecvBatch => {
-                (1, MAX_DEPTH.into())
-            }
-            Dimension::SgeCount => (1, MAX_SGE as u64),
-            Dimension::Requests => (1, MAX_PATTERN as u64),
-            Dimension::Message => (1, MAX_MESSAGE.0),
-            _ => (0, u64::MAX),
-        }
+        feature.described().dimension
     }
 
     /// The domain that stands in the table.
@@ -176,7 +143,7 @@ impl Dimension {
             Kind::Count => word.parse().map_err(|_| "write a whole number".to_owned())?,
             Kind::Size => word.parse::<Bytes>().map_err(|error| error.to_string())?.0,
         };
-        let (min, max) = self.limit();
+        let (min, max) = self.row().limit;
         if (min..=max).contains(&value) {
             Ok(value)
         } else {

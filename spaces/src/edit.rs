@@ -1,48 +1,52 @@
 //! Setting one dimension of a workload, everything else untouched and no rule checked. Repair of what then breaks lives in `repair`.
 
-use crate::dimensions::{Dimension, device, device_code};
+use crate::dimensions::{Dimension, Scope, Special, device, device_code};
 use crate::features::{MIX_LONG, MIX_SHORT};
 use crate::space::{Space, side_of};
 use crate::units::Bytes;
-use crate::workload::{Device, Flow, Memory, Mtu, Opcode, QpType, Request, Workload};
+use crate::workload::{Device, Flow, Memory, Request, Workload};
 
 /// Puts a dimension of all flows at the value; totals and messages have functions of their own.
 pub(crate) fn set(workload: &mut Workload, dimension: Dimension, code: u64) {
-    let count = code as u32;
-    let primary = workload.flows[0].clone();
-    match dimension {
-        Dimension::Bidirectional => return set_bidirectional(workload, code == 1),
-        Dimension::Loopback => return set_loopback(workload, code == 1),
-        _ => {}
+    let flows = &mut workload.flows;
+    match dimension.row().scope {
+        Scope::Flow { set, .. } => flows.iter_mut().for_each(|flow| set(flow, code)),
+        Scope::Memory { set, .. } => flows.iter_mut().flat_map(memories).for_each(|memory| set(memory, code)),
+        Scope::Request { set, .. } => {
+            flows.iter_mut().flat_map(|flow| &mut flow.pattern).for_each(|request| set(request, code));
+        }
+        Scope::Whole { set, .. } => set(workload, code),
+        Scope::Special(Special::MemoryRequester | Special::MemoryResponder) => set_device(workload, dimension, code),
+        Scope::Special(Special::SgeCount) => flows.iter_mut().for_each(|flow| set_sge_count(flow, code as usize)),
+        Scope::Special(Special::Requests) => flows.iter_mut().for_each(|flow| set_requests(flow, code as usize)),
+        Scope::Special(
+            Special::Message | Special::MixedOpcodes | Special::TotalQps | Special::TotalMrs | Special::PinnedPerHost,
+        ) => {}
     }
+}
+
+/// The memory of both sides.
+pub(crate) fn memories(flow: &mut Flow) -> [&mut Memory; 2] {
+    [&mut flow.memory.from, &mut flow.memory.to]
+}
+
+/// Each host keeps its device in every flow.
+fn set_device(workload: &mut Workload, side: Dimension, code: u64) {
+    let primary = workload.flows[0].clone();
     for flow in &mut workload.flows {
-        match dimension {
-            Dimension::QpType => flow.qp_type = QpType::ALL[code as usize],
-            Dimension::Opcode => flow.pattern.iter_mut().for_each(|request| request.op = Opcode::ALL[code as usize]),
-            Dimension::Mtu => flow.mtu = Mtu::try_from(code).expect("a domain of MTUs holds only MTUs"),
-            Dimension::Qps => flow.qps = count,
-            Dimension::SendWqDepth => flow.wq_depth.send = count,
-            Dimension::RecvWqDepth => flow.wq_depth.recv = count,
-            Dimension::SendBatch => flow.batch.send = count,
-            Dimension::RecvBatch => flow.batch.recv = count,
-            Dimension::SgeCount => set_sge_count(flow, code as usize),
-            Dimension::Requests => {
-                let old = flow.pattern.clone();
-                flow.pattern = old.into_iter().cycle().take(code as usize).collect();
+        let hosts = [(flow.from, true), (flow.to, false)];
+        for ((host, is_from), memory) in hosts.into_iter().zip(memories(flow)) {
+            if side_of(&primary, host, is_from) == side {
+                memory.device = device(code);
             }
-            Dimension::Mrs => each_side(flow, |memory| memory.mrs = count),
-            Dimension::MrSize => each_side(flow, |memory| memory.mr_size = Bytes(code)),
-            Dimension::MemoryRequester | Dimension::MemoryResponder => {
-                for (host, is_from) in [(flow.from, true), (flow.to, false)] {
-                    if side_of(&primary, host, is_from) == dimension {
-                        let memory = if is_from { &mut flow.memory.from } else { &mut flow.memory.to };
-                        memory.device = device(code);
-                    }
-                }
-            }
-            _ => {}
         }
     }
+}
+
+/// Shortens a vector, or begins it again until it is long enough.
+pub(crate) fn set_requests(flow: &mut Flow, len: usize) {
+    let old = std::mem::take(&mut flow.pattern);
+    flow.pattern = old.into_iter().cycle().take(len).collect();
 }
 
 /// Puts the last of the devices that data are written to at `device`, and all that come after that.
@@ -57,11 +61,6 @@ pub(crate) fn set_memory_written(workload: &mut Workload, device: Device) {
             set(workload, dimension, device_code(device));
         }
     }
-}
-
-fn each_side(flow: &mut Flow, change: impl Fn(&mut Memory)) {
-    change(&mut flow.memory.from);
-    change(&mut flow.memory.to);
 }
 
 /// Shares `total` QPs among the flows, the first ones taking what does not divide; `false` with too few.

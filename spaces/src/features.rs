@@ -1,12 +1,16 @@
-//! Features: the words in which conditions speak about a workload, and how each is read from one. Regions live in `region`.
+//! Features: the words in which conditions speak about a workload. What is known of each stands in the row of its dimension,
+//! in `dimensions::table`; regions live in `region`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::dimensions::{DESCRIBED, Dimension, Kind};
 use crate::units::Bytes;
 use crate::workload::{Flow, Host, Memory, Workload};
+
+pub use crate::dimensions::Feature;
 
 /// A message (or scatter-gather element) of at most this size is short in a mix.
 ///
@@ -17,56 +21,6 @@ pub const MIX_SHORT: Bytes = Bytes(1 << 10);
 ///
 /// Units: bytes. Source: our choice, because every mix in Collie's appendix A (9, 10, 12) has one of 64 KiB.
 pub const MIX_LONG: Bytes = Bytes(64 << 10);
-
-/// One observable property of a workload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Feature {
-    /// Transports of all flows, sorted and joined by `+`.
-    QpType,
-    /// Opcodes of all requests, sorted and joined by `+`.
-    Opcode,
-    /// Largest path MTU. Units: bytes.
-    Mtu,
-    /// Most QPs of one flow.
-    Qps,
-    /// QPs of all flows together.
-    TotalQps,
-    /// Most send work requests in one post call.
-    SendBatch,
-    /// Most receive work requests in one post call.
-    RecvBatch,
-    /// Deepest send queue.
-    SendWqDepth,
-    /// Deepest receive queue.
-    RecvWqDepth,
-    /// Longest scatter-gather list.
-    SgeCount,
-    /// Smallest message of any request. Units: bytes.
-    MessageMin,
-    /// Largest message of any request. Units: bytes.
-    MessageMax,
-    /// Smallest scatter-gather element of any request. Units: bytes.
-    SgeMin,
-    /// Whether one request vector holds a short and a long element or message.
-    MessageMix,
-    /// Most MRs per QP, of either side.
-    Mrs,
-    /// MRs of the requesters of all flows together.
-    TotalMrs,
-    /// Largest MR, of either side. Units: bytes.
-    MrSize,
-    /// Memory device of the first flow's requester.
-    MemoryRequester,
-    /// Memory device of the first flow's responder.
-    MemoryResponder,
-    /// Memory device that received data are written to; of several the last, in the order DRAM, GPU and of their numbers.
-    MemoryWritten,
-    /// Whether traffic runs from `a` to `b` and from `b` to `a`.
-    Bidirectional,
-    /// Whether some flow stays on its host.
-    Loopback,
-}
 
 /// The value of a feature: a word, or a number where values have an order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -110,74 +64,121 @@ impl fmt::Display for FeatureValue {
 #[error("`{0}` is not a feature of a workload")]
 pub struct UnknownFeature(pub String);
 
-impl Feature {
-    /// Every feature, in the order in which reports show them.
-    pub const ALL: [Feature; 22] = [
-        Feature::QpType,
-        Feature::Opcode,
-        Feature::Mtu,
-        Feature::Qps,
-        Feature::TotalQps,
-        Feature::SendBatch,
-        Feature::RecvBatch,
-        Feature::SendWqDepth,
-        Feature::RecvWqDepth,
-        Feature::SgeCount,
-        Feature::MessageMin,
-        Feature::MessageMax,
-        Feature::SgeMin,
-        Feature::MessageMix,
-        Feature::Mrs,
-        Feature::TotalMrs,
-        Feature::MrSize,
-        Feature::MemoryRequester,
-        Feature::MemoryResponder,
-        Feature::MemoryWritten,
-        Feature::Bidirectional,
-        Feature::Loopback,
-    ];
+/// What the table says of a feature, in the row of the dimension that it shows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Described {
+    pub(crate) feature: Feature,
+    pub(crate) dimension: Dimension,
+    /// Its name in every file, on every screen.
+    pub(crate) name: &'static str,
+    pub(crate) reading: Reading,
+    /// A noun phrase for people.
+    pub(crate) phrase: &'static str,
+    pub(crate) advice: Advice,
+    /// When a walk from one workload to another changes it: the lowest first.
+    pub(crate) walk: u16,
+    /// What a plain workload has, as a space file writes it.
+    pub(crate) plain: Option<&'static str>,
+}
 
-    /// The name in YAML, JSON and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Feature::QpType => "qp_type",
-            Feature::Opcode => "opcode",
-            Feature::Mtu => "mtu",
-            Feature::Qps => "qps",
-            Feature::TotalQps => "total_qps",
-            Feature::SendBatch => "send_batch",
-            Feature::RecvBatch => "recv_batch",
-            Feature::SendWqDepth => "send_wq_depth",
-            Feature::RecvWqDepth => "recv_wq_depth",
-            Feature::SgeCount => "sge_count",
-            Feature::MessageMin => "message_min",
-            Feature::MessageMax => "message_max",
-            Feature::SgeMin => "sge_min",
-            Feature::MessageMix => "message_mix",
-            Feature::Mrs => "mrs",
-            Feature::TotalMrs => "total_mrs",
-            Feature::MrSize => "mr_size",
-            Feature::MemoryRequester => "memory_requester",
-            Feature::MemoryResponder => "memory_responder",
-            Feature::MemoryWritten => "memory_written",
-            Feature::Bidirectional => "bidirectional",
-            Feature::Loopback => "loopback",
+/// How a feature is read from a workload.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Reading {
+    /// The largest value of its dimension; nothing is 0.
+    Largest,
+    /// The smallest.
+    Smallest,
+    /// The words of all values of its dimension, sorted and joined by `+`.
+    Words,
+    /// A number of its own.
+    Number(fn(&Workload) -> u64),
+    /// A word of its own.
+    Word(fn(&Workload) -> String),
+}
+
+/// What a changed value asks of a programmer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Advice {
+    /// `{}` stands for a bound such as `at most 8`.
+    Bound(&'static str),
+    /// `{}` stands for the new word, `{now}` for the present one.
+    Word(&'static str),
+    /// Whether it is to be or not.
+    Truth { on: &'static str, off: &'static str },
+}
+
+/// What the table says of every feature, in their order.
+static DESCRIPTIONS: [Described; Feature::COUNT] = {
+    let mut ordered = [DESCRIBED[0]; Feature::COUNT];
+    let mut index = 0;
+    while index < Feature::COUNT {
+        ordered[DESCRIBED[index].feature as usize] = DESCRIBED[index];
+        index += 1;
+    }
+    ordered
+};
+
+impl Feature {
+    /// How many there are.
+    pub const COUNT: usize = DESCRIBED.len();
+
+    /// Every feature, in the order in which reports show them.
+    pub const ALL: [Feature; Feature::COUNT] = {
+        let mut all = [DESCRIBED[0].feature; Feature::COUNT];
+        let mut index = 0;
+        while index < Feature::COUNT {
+            all[index] = DESCRIPTIONS[index].feature;
+            index += 1;
         }
+        all
+    };
+
+    /// The order in which a walk from one workload to another changes features: first what depends on others, transports
+    /// last, so that a rule (UD holds a message to one packet) moves as few other features as possible.
+    pub const WALK: [Feature; Feature::COUNT] = {
+        let mut walk = Feature::ALL;
+        let mut sorted = 1;
+        while sorted < walk.len() {
+            let mut place = sorted;
+            while place > 0 && walk[place - 1].described().walk > walk[place].described().walk {
+                walk.swap(place - 1, place);
+                place -= 1;
+            }
+            sorted += 1;
+        }
+        walk
+    };
+
+    pub(crate) const fn described(self) -> &'static Described {
+        &DESCRIPTIONS[self as usize]
+    }
+
+    /// The name in YAML, JSON, reports and on the terminal.
+    pub fn name(self) -> &'static str {
+        self.described().name
+    }
+
+    /// A noun phrase that says to people what the name means.
+    pub fn phrase(self) -> &'static str {
+        self.described().phrase
+    }
+
+    /// What a plain workload has: traffic as perftest makes it, healthy on every NIC. None for what others decide.
+    pub fn plain(self) -> Option<FeatureValue> {
+        let Described { dimension, plain, .. } = self.described();
+        let word = (*plain)?;
+        if !self.is_ordered() {
+            return Some(FeatureValue::Category(word.to_owned()));
+        }
+        Some(FeatureValue::Number(dimension.code(word).expect("a test reads every plain value of the table")))
     }
 
     /// Whether its values are numbers with an order, so that a condition is a range.
     pub fn is_ordered(self) -> bool {
-        !matches!(
-            self,
-            Feature::QpType
-                | Feature::Opcode
-                | Feature::MessageMix
-                | Feature::MemoryRequester
-                | Feature::MemoryResponder
-                | Feature::MemoryWritten
-                | Feature::Bidirectional
-                | Feature::Loopback
-        )
+        match self.described().reading {
+            Reading::Largest | Reading::Smallest | Reading::Number(_) => true,
+            Reading::Words | Reading::Word(_) => false,
+        }
     }
 
     /// A number of its unit as people write it: sizes with their suffix.
@@ -187,7 +188,7 @@ impl Feature {
 
     /// Whether its values are sizes in bytes.
     pub fn is_size(self) -> bool {
-        matches!(self, Feature::Mtu | Feature::MessageMin | Feature::MessageMax | Feature::SgeMin | Feature::MrSize)
+        self.is_ordered() && matches!(self.described().dimension.row().kind, Kind::Size | Kind::Mtu)
     }
 }
 
@@ -213,9 +214,22 @@ impl Workload {
     ///
     /// Where flows differ, counts, depths and sizes are those of the largest.
     pub fn feature(&self, feature: Feature) -> FeatureValue {
-        match self.number(feature) {
-            Some(number) => FeatureValue::Number(number),
-            None => FeatureValue::Category(self.category(feature)),
+        let Described { reading, dimension, .. } = feature.described();
+        let scope = dimension.row().scope;
+        match reading {
+            Reading::Largest => {
+                let mut largest = 0;
+                scope.each(self, &mut |value| largest = largest.max(value));
+                FeatureValue::Number(largest)
+            }
+            Reading::Smallest => {
+                let mut smallest = None;
+                scope.each(self, &mut |value| smallest = Some(smallest.map_or(value, |least: u64| least.min(value))));
+                FeatureValue::Number(smallest.unwrap_or(0))
+            }
+            Reading::Words => FeatureValue::Category(self.words(*dimension)),
+            Reading::Number(read) => FeatureValue::Number(read(self)),
+            Reading::Word(read) => FeatureValue::Category(read(self)),
         }
     }
 
@@ -224,57 +238,12 @@ impl Workload {
         Feature::ALL.into_iter().filter(|feature| self.feature(*feature) != other.feature(*feature)).collect()
     }
 
-    fn number(&self, feature: Feature) -> Option<u64> {
-        let largest = |value: fn(&Flow) -> u64| self.flows.iter().map(value).max().unwrap_or(0);
-        let messages = || self.flows.iter().flat_map(|flow| &flow.pattern).map(|request| request.message().0);
-        Some(match feature {
-            Feature::Mtu => largest(|flow| flow.mtu.bytes()),
-            Feature::Qps => largest(|flow| flow.qps.into()),
-            Feature::TotalQps => self.flows.iter().map(|flow| u64::from(flow.qps)).sum(),
-            Feature::SendBatch => largest(|flow| flow.batch.send.into()),
-            Feature::RecvBatch => largest(|flow| flow.batch.recv.into()),
-            Feature::SendWqDepth => largest(|flow| flow.wq_depth.send.into()),
-            Feature::RecvWqDepth => largest(|flow| flow.wq_depth.recv.into()),
-            Feature::SgeCount => {
-                largest(|flow| flow.pattern.iter().map(|request| request.sge.len() as u64).max().unwrap_or(0))
-            }
-            Feature::MessageMin => messages().min().unwrap_or(0),
-            Feature::MessageMax => messages().max().unwrap_or(0),
-            Feature::SgeMin => {
-                let requests = self.flows.iter().flat_map(|flow| &flow.pattern);
-                requests.flat_map(|request| &request.sge).map(|size| size.0).min().unwrap_or(0)
-            }
-            Feature::Mrs => largest(|flow| flow.memory.from.mrs.max(flow.memory.to.mrs).into()),
-            Feature::TotalMrs => {
-                let mrs = |flow: &Flow| u64::from(flow.qps) * u64::from(flow.memory.from.mrs);
-                self.flows.iter().map(mrs).fold(0, u64::saturating_add)
-            }
-            Feature::MrSize => largest(|flow| flow.memory.from.mr_size.max(flow.memory.to.mr_size).0),
-            _ => return None,
-        })
-    }
-
-    fn category(&self, feature: Feature) -> String {
-        match feature {
-            Feature::QpType => joined(self.flows.iter().map(|flow| flow.qp_type.to_string())),
-            Feature::Opcode => {
-                joined(self.flows.iter().flat_map(|flow| &flow.pattern).map(|request| request.op.to_string()))
-            }
-            Feature::MessageMix => self.flows.iter().any(Flow::is_mixed).to_string(),
-            Feature::MemoryRequester => {
-                self.flows.first().map(|flow| flow.memory.from.device.to_string()).unwrap_or_default()
-            }
-            Feature::MemoryResponder => {
-                self.flows.first().map(|flow| flow.memory.to.device.to_string()).unwrap_or_default()
-            }
-            Feature::MemoryWritten => {
-                let written = self.flows.iter().flat_map(Flow::written).map(|(.., memory)| memory.device);
-                written.max().map(|device| device.to_string()).unwrap_or_default()
-            }
-            Feature::Bidirectional => self.is_bidirectional().to_string(),
-            Feature::Loopback => self.flows.iter().any(Flow::is_loopback).to_string(),
-            ordered => unreachable!("{ordered} is ordered and was read as a number"),
-        }
+    fn words(&self, dimension: Dimension) -> String {
+        let mut words = Vec::new();
+        dimension.row().scope.each(self, &mut |code| words.push(dimension.word(code)));
+        words.sort_unstable();
+        words.dedup();
+        words.join("+")
     }
 
     /// Whether traffic crosses the wire in both directions.
@@ -303,12 +272,4 @@ impl Flow {
             }
         })
     }
-}
-
-/// The distinct words, sorted and joined by `+`.
-fn joined(words: impl Iterator<Item = String>) -> String {
-    let mut words: Vec<String> = words.collect();
-    words.sort_unstable();
-    words.dedup();
-    words.join("+")
 }

@@ -2,7 +2,7 @@
 
 use rand::{Rng, RngExt};
 
-use crate::dimensions::{Dimension, TABLE};
+use crate::dimensions::{Dimension, Scope, Special, TABLE};
 use crate::domain::Domain;
 use crate::draw::pick;
 use crate::edit::{
@@ -58,39 +58,49 @@ impl Space {
     /// Changes one dimension, unrepaired.
     fn perturb<R: Rng + ?Sized>(&self, w: &mut Workload, dimension: Dimension, rng: &mut R) -> Option<Keep> {
         let keep = Keep::NOTHING.with(dimension);
-        let transport = transport_of(&w.flows[0]);
-        match dimension {
-            Dimension::TotalQps | Dimension::TotalMrs | Dimension::PinnedPerHost => return None,
-            Dimension::MixedOpcodes => {
+        match dimension.row().scope {
+            Scope::Special(Special::TotalQps | Special::TotalMrs | Special::PinnedPerHost) => None,
+            Scope::Special(Special::MixedOpcodes) => {
                 if !self.admits(dimension, true) {
                     return None;
                 }
                 let index = rng.random_range(0..w.flows[0].pattern.len() as u64) as usize;
                 let op = pick(self.transports(), rng).op;
                 repattern(w, |pattern| pattern[index].op = op);
-                return Some(keep.with(Dimension::QpType));
+                Some(keep.with(Dimension::QpType))
             }
-            Dimension::Message => {
-                self.perturb_messages(w, transport, rng);
-                return Some(keep);
+            Scope::Special(Special::Message) => {
+                self.perturb_messages(w, rng);
+                Some(keep)
             }
-            Dimension::Requests => {
+            Scope::Special(Special::Requests) => {
                 let len = self.other_step(dimension, w.flows[0].pattern.len() as u64, rng)? as usize;
                 let elements = w.flows[0].pattern[0].sge.len();
-                let fresh = self.requests(transport, len, elements, rng);
+                let fresh = self.requests(transport_of(&w.flows[0]), len, elements, rng);
                 repattern(w, |pattern| {
                     pattern.truncate(len);
                     pattern.extend_from_slice(&fresh[pattern.len()..]);
                 });
-                return Some(keep);
+                Some(keep)
             }
-            _ => {}
+            Scope::Flow { .. }
+            | Scope::Memory { .. }
+            | Scope::Request { .. }
+            | Scope::Whole { .. }
+            | Scope::Special(Special::MemoryRequester | Special::MemoryResponder | Special::SgeCount) => {
+                self.perturb_value(w, dimension, rng)
+            }
         }
-        let now = current(w, dimension);
+    }
+
+    /// Another value of one dimension, often with the other side of its queue.
+    fn perturb_value<R: Rng + ?Sized>(&self, w: &mut Workload, dimension: Dimension, rng: &mut R) -> Option<Keep> {
+        let keep = Keep::NOTHING.with(dimension);
+        let now = current(w, dimension)?;
         let value = self.other_step(dimension, now, rng)?;
         set(w, dimension, value);
-        if let Some(twin) = twin(dimension)
-            && now == current(w, twin)
+        if let Some(twin) = dimension.row().twin
+            && current(w, twin) == Some(now)
             && self.domain(twin).contains(value)
             && rng.random_bool(FOLLOW)
         {
@@ -113,7 +123,8 @@ impl Space {
     }
 
     /// All sizes anew, one size by a step or anew, or one request's elements cut differently.
-    fn perturb_messages<R: Rng + ?Sized>(&self, w: &mut Workload, transport: Transport, rng: &mut R) {
+    fn perturb_messages<R: Rng + ?Sized>(&self, w: &mut Workload, rng: &mut R) {
+        let transport = transport_of(&w.flows[0]);
         let domain = self.domain(Dimension::Message);
         let style = rng.random_range(0..4u32);
         let len = w.flows[0].pattern.len();
@@ -373,24 +384,12 @@ fn has_substance(w: &Workload) -> bool {
     !w.flows.is_empty() && w.flows.iter().all(is_whole)
 }
 
-/// The side of a queue that usually has the same value.
-fn twin(dimension: Dimension) -> Option<Dimension> {
-    Some(match dimension {
-        Dimension::SendWqDepth => Dimension::RecvWqDepth,
-        Dimension::RecvWqDepth => Dimension::SendWqDepth,
-        Dimension::SendBatch => Dimension::RecvBatch,
-        Dimension::RecvBatch => Dimension::SendBatch,
-        _ => return None,
-    })
-}
-
-/// The value of a dimension that a single feature shows.
-fn current(w: &Workload, dimension: Dimension) -> u64 {
-    let Some(feature) = dimension.row().features.first() else { return 0 };
-    match w.feature(*feature) {
+/// The value of a dimension that its first feature shows.
+fn current(w: &Workload, dimension: Dimension) -> Option<u64> {
+    Some(match w.feature(*dimension.row().features.first()?) {
         FeatureValue::Number(number) => number,
         FeatureValue::Category(word) => dimension.code(&word).unwrap_or(u64::MAX),
-    }
+    })
 }
 
 fn transport_of(flow: &Flow) -> Transport {

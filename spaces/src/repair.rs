@@ -1,8 +1,9 @@
 //! Repair of dependent limits: bringing a workload back into its space after one dimension was set. The rules themselves live in `constraints`.
 
 use crate::constraints::Footprint;
-use crate::dimensions::{Dimension, device_code};
-use crate::edit::{recut, resize, set, set_bidirectional, set_loopback, set_total_qps};
+use crate::dimensions::{Dimension, Scope, Special, TABLE, device, device_code};
+use crate::domain::Domain;
+use crate::edit::{memories, recut, resize, set, set_requests, set_total_qps};
 use crate::features::Feature;
 use crate::space::{Space, Transport, side_of};
 use crate::units::Bytes;
@@ -44,12 +45,14 @@ pub(crate) fn fit_amounts(space: &Space, workload: &mut Workload, keep: Keep) ->
 }
 
 fn fit_directions(space: &Space, workload: &mut Workload) {
-    if !space.admits(Dimension::Bidirectional, workload.is_bidirectional()) {
-        set_bidirectional(workload, !workload.is_bidirectional());
-    }
-    let loops = workload.flows.iter().any(Flow::is_loopback);
-    if !space.admits(Dimension::Loopback, loops) {
-        set_loopback(workload, !loops);
+    for row in TABLE {
+        if let Scope::Whole { get, set } = row.scope {
+            let now = get(workload);
+            let fitting = space.domain(row.dimension).nearest(now);
+            if fitting != now {
+                set(workload, fitting);
+            }
+        }
     }
 }
 
@@ -107,35 +110,62 @@ fn nearest_transport(space: &Space, wanted: Transport, keep: Keep) -> Option<Tra
     (!broken).then_some(best)
 }
 
-/// Brings plain values into their domains.
+/// Brings plain values into their domains, and those that can be changed like them.
 fn fit_values(space: &Space, workload: &mut Workload, keep: Keep) {
+    for row in TABLE {
+        let domain = space.domain(row.dimension);
+        let flows = workload.flows.iter_mut();
+        match row.scope {
+            Scope::Flow { get, set } => flows.for_each(|flow| pull(domain, flow, get, set)),
+            Scope::Memory { get, set } => flows.flat_map(memories).for_each(|memory| pull(domain, memory, get, set)),
+            Scope::Request { get, set } => {
+                flows.flat_map(|flow| &mut flow.pattern).for_each(|request| pull(domain, request, get, set));
+            }
+            Scope::Special(Special::MemoryRequester | Special::MemoryResponder) => {
+                if !keep.has(row.dimension) {
+                    fit_devices(workload, row.dimension, domain);
+                }
+            }
+            Scope::Special(Special::SgeCount) => flows.flat_map(|flow| &mut flow.pattern).for_each(|request| {
+                pull(
+                    domain,
+                    request,
+                    |request| request.sge.len() as u64,
+                    |request, count| recut(request, count as usize),
+                );
+            }),
+            Scope::Special(Special::Requests) => flows.for_each(|flow| {
+                pull(domain, flow, |flow| flow.pattern.len() as u64, |flow, len| set_requests(flow, len as usize));
+            }),
+            // Directions and transports are fitted before, messages and totals after.
+            Scope::Whole { .. }
+            | Scope::Special(
+                Special::Message
+                | Special::MixedOpcodes
+                | Special::TotalQps
+                | Special::TotalMrs
+                | Special::PinnedPerHost,
+            ) => {}
+        }
+    }
+}
+
+/// Brings one value into its domain.
+fn pull<T>(domain: &Domain, place: &mut T, get: fn(&T) -> u64, set: fn(&mut T, u64)) {
+    let value = get(place);
+    let fitting = domain.nearest(value);
+    if fitting != value {
+        set(place, fitting);
+    }
+}
+
+fn fit_devices(workload: &mut Workload, side: Dimension, domain: &Domain) {
     let primary = workload.flows[0].clone();
     for flow in &mut workload.flows {
-        let pull = |dimension: Dimension, value: u32| space.domain(dimension).nearest(value.into()) as u32;
-        flow.qps = pull(Dimension::Qps, flow.qps);
-        flow.wq_depth.send = pull(Dimension::SendWqDepth, flow.wq_depth.send);
-        flow.wq_depth.recv = pull(Dimension::RecvWqDepth, flow.wq_depth.recv);
-        flow.batch.send = pull(Dimension::SendBatch, flow.batch.send);
-        flow.batch.recv = pull(Dimension::RecvBatch, flow.batch.recv);
-        let requests = pull(Dimension::Requests, flow.pattern.len() as u32) as usize;
-        if requests != flow.pattern.len() {
-            let old = std::mem::take(&mut flow.pattern);
-            flow.pattern = old.into_iter().cycle().take(requests).collect();
-        }
-        let sides = [(flow.from, true, &mut flow.memory.from), (flow.to, false, &mut flow.memory.to)];
-        for (host, is_from, memory) in sides {
-            memory.mrs = pull(Dimension::Mrs, memory.mrs);
-            memory.mr_size = Bytes(space.domain(Dimension::MrSize).nearest(memory.mr_size.0));
-            let side = side_of(&primary, host, is_from);
-            if !keep.has(side) {
-                let code = space.domain(side).nearest(device_code(memory.device));
-                memory.device = crate::dimensions::device(code);
-            }
-        }
-        for request in &mut flow.pattern {
-            let count = pull(Dimension::SgeCount, request.sge.len() as u32) as usize;
-            if count != request.sge.len() {
-                recut(request, count);
+        let hosts = [(flow.from, true), (flow.to, false)];
+        for ((host, is_from), memory) in hosts.into_iter().zip(memories(flow)) {
+            if side_of(&primary, host, is_from) == side {
+                memory.device = device(domain.nearest(device_code(memory.device)));
             }
         }
     }

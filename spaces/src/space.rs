@@ -1,7 +1,7 @@
 //! A space of workloads: a domain per dimension, and which points belong. Drawing and moving live in `draw` and `moves`, the file format in `space_yaml`.
 
 use crate::constraints::{self, Footprint};
-use crate::dimensions::{Dimension, device, device_code};
+use crate::dimensions::{Dimension, Row, Scope, Special, TABLE, device};
 use crate::document::DocumentError;
 use crate::domain::Domain;
 use crate::features::Feature;
@@ -177,46 +177,16 @@ impl Space {
     }
 
     fn bounds(&self, workload: &Workload) -> bool {
-        let within = |dimension, value: u64| self.domain(dimension).contains(value);
-        let number = |feature| workload.feature(feature).number().unwrap_or(0);
-        let hosts = Host::BOTH.map(|host| Footprint::of(workload, host));
-        workload.flows.iter().all(|flow| self.flow_within(flow, &workload.flows[0]))
-            && within(Dimension::Bidirectional, workload.is_bidirectional().into())
-            && within(Dimension::Loopback, workload.flows.iter().any(Flow::is_loopback).into())
-            && within(Dimension::TotalQps, number(Feature::TotalQps))
-            && within(Dimension::TotalMrs, number(Feature::TotalMrs))
-            && hosts.iter().all(|host| {
-                host.mrs <= self.domain(Dimension::TotalMrs).max()
-                    && host.pinned <= self.domain(Dimension::PinnedPerHost).max()
-            })
-    }
-
-    fn flow_within(&self, flow: &Flow, primary: &Flow) -> bool {
-        let within = |dimension, value: u64| self.domain(dimension).contains(value);
-        let ops_differ = flow.pattern.iter().any(|request| request.op != flow.pattern[0].op);
-        let memory = |host: Host, is_from: bool, memory: &Memory| {
-            within(side_of(primary, host, is_from), device_code(memory.device))
-                && within(Dimension::Mrs, memory.mrs.into())
-                && within(Dimension::MrSize, memory.mr_size.0)
+        let within = |row: &Row| {
+            let (domain, mut inside) = (self.domain(row.dimension), true);
+            row.scope.each(workload, &mut |value| inside &= domain.contains(value));
+            inside
         };
+        let most_mrs = self.domain(Dimension::TotalMrs).max();
         // No dimension speaks of inline data.
-        flow.inline.0 == 0
-            && within(Dimension::QpType, flow.qp_type as u64)
-            && within(Dimension::Mtu, flow.mtu.bytes())
-            && within(Dimension::Qps, flow.qps.into())
-            && within(Dimension::SendWqDepth, flow.wq_depth.send.into())
-            && within(Dimension::RecvWqDepth, flow.wq_depth.recv.into())
-            && within(Dimension::SendBatch, flow.batch.send.into())
-            && within(Dimension::RecvBatch, flow.batch.recv.into())
-            && within(Dimension::Requests, flow.pattern.len() as u64)
-            && (!ops_differ || self.admits(Dimension::MixedOpcodes, true))
-            && flow.pattern.iter().all(|request| {
-                within(Dimension::Opcode, request.op as u64)
-                    && within(Dimension::SgeCount, request.sge.len() as u64)
-                    && within(Dimension::Message, request.message().0)
-            })
-            && memory(flow.from, true, &flow.memory.from)
-            && memory(flow.to, false, &flow.memory.to)
+        workload.flows.iter().all(|flow| flow.inline.0 == 0)
+            && TABLE.iter().all(within)
+            && Host::BOTH.iter().all(|host| Footprint::of(workload, *host).mrs <= most_mrs)
     }
 
     /// What both spaces admit.
@@ -254,24 +224,28 @@ impl Space {
         // log10 of a sum of powers of ten, about its largest term so that nothing overflows.
         let longest = shapes * self.domain(Dimension::Requests).max() as f64;
         let patterns: f64 = vectors.iter().map(|len| 10f64.powf(shapes * *len as f64 - longest)).sum();
-        let others = Dimension::all().filter(|dimension| {
-            !matches!(
-                dimension,
-                Dimension::QpType
-                    | Dimension::Opcode
-                    | Dimension::Mtu
-                    | Dimension::TotalQps
-                    | Dimension::TotalMrs
-                    | Dimension::PinnedPerHost
-                    | Dimension::SgeCount
-                    | Dimension::Requests
-                    | Dimension::Message
-            )
-        });
-        (self.transports.len() as f64).log10()
-            + longest
-            + patterns.log10()
-            + others.map(|dimension| steps(dimension).log10()).sum::<f64>()
+        let others = TABLE.iter().filter(|row| counts_alone(row)).map(|row| steps(row.dimension).log10());
+        (self.transports.len() as f64).log10() + longest + patterns.log10() + others.sum::<f64>()
+    }
+}
+
+/// Whether the values of a dimension combine freely with those of others; those of transports and requests are counted
+/// together, and totals only exclude.
+fn counts_alone(row: &Row) -> bool {
+    match row.scope {
+        Scope::Flow { .. } => !matches!(row.dimension, Dimension::QpType | Dimension::Mtu),
+        Scope::Memory { .. }
+        | Scope::Whole { .. }
+        | Scope::Special(Special::MemoryRequester | Special::MemoryResponder | Special::MixedOpcodes) => true,
+        Scope::Request { .. }
+        | Scope::Special(
+            Special::SgeCount
+            | Special::Requests
+            | Special::Message
+            | Special::TotalQps
+            | Special::TotalMrs
+            | Special::PinnedPerHost,
+        ) => false,
     }
 }
 

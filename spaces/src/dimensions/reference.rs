@@ -12,7 +12,8 @@ pub fn reference() -> String {
          A space file (`kelpie: space/1`) restricts any of these keys to a set `[a, b]` or, for counts and sizes, a range `{min: a, max: b}`; a key or an end that is left out has the value of `catalog/full.yaml`, shown here.\n",
     );
     for row in TABLE {
-        let features: Vec<String> = row.features.iter().map(|feature| format!("`{feature}`")).collect();
+        let features = row.features.iter().chain(&row.also).map(|feature| format!("`{feature}`"));
+        let features: Vec<String> = features.collect();
         let features = if features.is_empty() { "none".to_owned() } else { features.join(", ") };
         let full = row.dimension.written(&row.dimension.full());
         let _ = write!(
