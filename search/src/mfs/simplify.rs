@@ -3,49 +3,14 @@
 use kelpie_monitor::Symptom;
 use kelpie_spaces::{Feature, FeatureValue, Region, Space, Workload};
 
-use super::path::WALK;
 use crate::history::Outcome;
 use crate::oracle::{Oracle, Purpose};
 use crate::session::Session;
 use crate::signals::UTILISATION;
 
-/// What a plain workload has, where the space admits it: traffic as perftest makes it, healthy on every NIC.
-const PLAIN_WORDS: [(Feature, &str); 7] = [
-    (Feature::QpType, "RC"),
-    (Feature::Opcode, "WRITE"),
-    (Feature::Loopback, "false"),
-    (Feature::Bidirectional, "false"),
-    (Feature::MessageMix, "false"),
-    (Feature::MemoryRequester, "dram:0"),
-    (Feature::MemoryResponder, "dram:0"),
-];
-
-/// The nearest value of the space is taken. Units: those of the features.
-const PLAIN_NUMBERS: [(Feature, u64); 12] = [
-    (Feature::Mtu, 4096),
-    (Feature::SgeCount, 1),
-    (Feature::MessageMin, 64 << 10),
-    (Feature::MessageMax, 64 << 10),
-    (Feature::SgeMin, 64 << 10),
-    (Feature::Mrs, 1),
-    (Feature::MrSize, 4 << 20),
-    (Feature::Qps, 8),
-    (Feature::SendWqDepth, 128),
-    (Feature::RecvWqDepth, 128),
-    (Feature::SendBatch, 1),
-    (Feature::RecvBatch, 1),
-];
-
-/// The plain workload of a space, from any workload of it.
+/// The plain workload of a space, from any workload of it: each feature as near to its plain value as the space admits.
 pub(super) fn plain_from(space: &Space, mut workload: Workload) -> Workload {
-    let words = PLAIN_WORDS.iter().map(|(feature, word)| (*feature, FeatureValue::Category((*word).to_owned())));
-    let nearest = |feature: Feature, wanted: u64| {
-        let values = space.feature_values(feature).into_iter().filter_map(|value| value.number());
-        values.min_by_key(|value| value.abs_diff(wanted)).unwrap_or(wanted)
-    };
-    let numbers =
-        PLAIN_NUMBERS.iter().map(|(feature, wanted)| (*feature, FeatureValue::Number(nearest(*feature, *wanted))));
-    let wanted: Vec<(Feature, FeatureValue)> = words.chain(numbers).collect();
+    let wanted: Vec<(Feature, FeatureValue)> = plain_values(space).collect();
     // Who sends datagrams is not helped by what a connection shows.
     let datagrams = workload.feature(Feature::QpType) == FeatureValue::Category("UD".to_owned());
     // Twice, because rules that tie features together may hold the first ones back.
@@ -55,6 +20,16 @@ pub(super) fn plain_from(space: &Space, mut workload: Workload) -> Workload {
         workload = space.with_feature(&workload, *feature, value).unwrap_or(workload);
     }
     workload
+}
+
+/// Against the walk, so that what others depend on comes first.
+fn plain_values(space: &Space) -> impl Iterator<Item = (Feature, FeatureValue)> {
+    Feature::WALK.into_iter().rev().filter_map(|feature| {
+        let plain = feature.plain()?;
+        let Some(wanted) = plain.number() else { return Some((feature, plain)) };
+        let values = space.feature_values(feature).into_iter().filter_map(|value| value.number());
+        Some((feature, FeatureValue::Number(values.min_by_key(|value| value.abs_diff(wanted))?)))
+    })
 }
 
 /// A healthy workload to simplify towards: the plain one, else the healthy point that was seen nearest to it.
@@ -76,7 +51,7 @@ pub(super) fn simplify<O: Oracle>(
     let mut here = anchor.clone();
     // Half of what the anomaly costs has to stay, or its border would be the anchor.
     let weakest = f64::midpoint(1.0, utilisation(session, anchor));
-    for feature in WALK {
+    for feature in Feature::WALK {
         let Some(simpler) = towards(session.space, &here, &plain, feature) else { continue };
         let outcome = session.outcome(&simpler, Purpose::Mfs)?;
         if outcome == Outcome::Anomalous(symptom) && utilisation(session, &simpler) <= weakest {

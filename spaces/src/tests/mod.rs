@@ -5,6 +5,7 @@ mod catalog;
 mod files;
 mod moves;
 mod regions;
+mod table;
 
 use crate::{Space, Workload, workload_from_yaml};
 use rand_pcg::Pcg64;
