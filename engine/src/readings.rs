@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use kelpie_monitor::pause::{HostPause, host_pause};
 use kelpie_monitor::rates::{Rates, rates};
-use kelpie_monitor::window::{Direction, PACKET_OVERHEAD, loaded_directions};
 use kelpie_monitor::{
     DirectionLatency, DirectionRates, Measurement, OUTSTANDING_READS, PauseRatios, PerHost, RECEIVE_QUEUE_FULL,
     SEND_QUEUE_FULL, Sample,
 };
-use kelpie_spaces::{Flow, Host, Opcode, Workload};
+use kelpie_spaces::headers::PACKET_OVERHEAD;
+use kelpie_spaces::{Direction, Flow, Host, Opcode, Workload, loaded_directions};
 
 use crate::host::{Count, GroupEndpoint, HostReading};
 use crate::latency::Latencies;
@@ -116,7 +116,7 @@ fn direction(workload: &Workload, way: Direction, slices: &PerHost<Slice<'_>>) -
             let count = slice.count(GroupId { flow: index, role }, op);
             let per_sec = |amount: u64| amount as f64 / slice.seconds;
             sum.goodput_bps += per_sec(count.bytes) * 8.0;
-            sum.wire_bps += (per_sec(count.bytes) + per_sec(count.packets) * PACKET_OVERHEAD) * 8.0;
+            sum.wire_bps += (per_sec(count.bytes) + per_sec(count.packets) * PACKET_OVERHEAD as f64) * 8.0;
             sum.packets_per_sec += per_sec(count.packets);
             sum.messages_per_sec += per_sec(count.messages);
         }

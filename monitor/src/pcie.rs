@@ -1,9 +1,8 @@
 //! What a workload's scatter-gather lists need of the PCIe link of its hosts at the rates that were seen.
 
-use kelpie_spaces::{Flow, Host, Request, Workload};
+use kelpie_spaces::{Direction, Flow, Host, Request, Workload};
 
 use crate::measurement::Sample;
-use crate::window::Direction;
 
 /// Least that a packet of the link adds to its payload.
 ///

@@ -1,11 +1,11 @@
 //! From a measurement to a verdict: symptoms, stability, what is inconclusive. Thresholds are the paper's.
 
-use kelpie_spaces::{Host, Workload};
+use kelpie_spaces::{Direction, Host, Workload, loaded_directions, receiver, requesters};
 use serde::{Deserialize, Serialize};
 
 use crate::measurement::{Bounds, DirectionRates, Measurement, RECEIVE_QUEUE_FULL, SEND_QUEUE_FULL, Sample};
 use crate::pcie::needed_bps;
-use crate::window::{Direction, loaded_directions, receiver, requesters, window_rates};
+use crate::window::window_rates;
 
 /// Pause duration ratio above which there is a pause symptom. Source: Collie, section 5.2.
 pub const PAUSE_RATIO: f64 = 0.001;

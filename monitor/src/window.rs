@@ -1,6 +1,7 @@
-//! What a workload itself allows: the directions it loads and the rate its outstanding window can carry.
+//! What a workload itself allows: the rate that its outstanding window can carry.
 
-use kelpie_spaces::{Flow, Host, Opcode, Workload};
+use kelpie_spaces::headers::PACKET_OVERHEAD;
+use kelpie_spaces::{Direction, Flow, Opcode, Workload};
 
 use crate::measurement::{Bounds, OUTSTANDING_READS, Sample};
 
@@ -8,63 +9,6 @@ use crate::measurement::{Bounds, OUTSTANDING_READS, Sample};
 ///
 /// Units: requests. Source: `max_qp_rd_atom` of mlx5; `bnxt_re` has up to 126, Soft-RoCE 128.
 const USUAL_READS: f64 = 16.0;
-
-/// Bytes that every `RoCEv2` packet adds to its payload on the wire.
-///
-/// Units: bytes. Source: preamble 8, gap 12, Ethernet 14 and 4, IPv4 20, UDP 8, BTH 12, ICRC 4. Extension
-/// headers (AETH 4, DETH 8, RETH 16) are left out, so the window's rate is not overestimated.
-pub const PACKET_OVERHEAD: f64 = 82.0;
-
-/// One direction that payload takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Direction {
-    /// Host that sends the payload.
-    pub from: Host,
-    /// Host that receives the payload.
-    pub to: Host,
-}
-
-impl Direction {
-    /// Where the payload of `op` on `flow` goes: READs and atomics bring it back to the requester.
-    pub fn of(flow: &Flow, op: Opcode) -> Self {
-        if op.brings_back() { Self { from: flow.to, to: flow.from } } else { Self { from: flow.from, to: flow.to } }
-    }
-
-    /// Whether the payload stays on its host and does not cross a port.
-    pub fn is_loopback(self) -> bool {
-        self.from == self.to
-    }
-}
-
-/// Every direction that `workload` loads, in order and once each.
-pub fn loaded_directions(workload: &Workload) -> Vec<Direction> {
-    let mut directions: Vec<Direction> = workload
-        .flows
-        .iter()
-        .flat_map(|flow| flow.pattern.iter().map(|request| Direction::of(flow, request.op)))
-        .collect();
-    directions.sort_unstable();
-    directions.dedup();
-    directions
-}
-
-/// The hosts whose requesters pay into `direction`, in order and once each.
-pub fn requesters(workload: &Workload, direction: Direction) -> Vec<Host> {
-    let pays = |flow: &&Flow| flow.pattern.iter().any(|request| Direction::of(flow, request.op) == direction);
-    let mut hosts: Vec<Host> = workload.flows.iter().filter(pays).map(|flow| flow.from).collect();
-    hosts.sort_unstable();
-    hosts.dedup();
-    hosts
-}
-
-/// The host whose receivers take everything that is paid into `direction`; `None` where some of it needs none.
-pub fn receiver(workload: &Workload, direction: Direction) -> Option<Host> {
-    let requests =
-        |flow: &Flow| flow.pattern.iter().map(|request| (Direction::of(flow, request.op), request.op)).collect();
-    let requests = workload.flows.iter().flat_map::<Vec<(Direction, Opcode)>, _>(requests);
-    let mut paid = requests.filter(|(way, _)| *way == direction).peekable();
-    (paid.peek().is_some() && paid.all(|(_, op)| op.consumes_receive())).then_some(direction.to)
-}
 
 /// The most that the outstanding requests of a workload can carry in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -111,7 +55,8 @@ fn flow_rates(
     let count = |of: fn(Opcode) -> bool| flow.pattern.iter().filter(|request| of(request.op)).count() as f64;
     let (receives, reads) = (count(Opcode::consumes_receive), count(Opcode::brings_back));
     let packets = |size: u64| size.div_ceil(flow.mtu.bytes()).max(1) as f64;
-    let wire_bits = |size: u64| (size as f64 + PACKET_OVERHEAD * packets(size)) * 8.0;
+    // Extension headers are left out, so that the rate of the window is not overestimated.
+    let wire_bits = |size: u64| (size as f64 + PACKET_OVERHEAD as f64 * packets(size)) * 8.0;
     let mean_seconds =
         flow.pattern.iter().map(|request| wire_bits(request.message().0)).sum::<f64>() / requests / bounds.max_bps;
     let turnover = |window: f64, refill: u32| window / (base_rtt + f64::from(refill.max(1)) * mean_seconds);

@@ -4,10 +4,9 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use kelpie_monitor::window::loaded_directions;
 use kelpie_monitor::{DirectionRates, PerHost, Sample};
 use kelpie_search::{Algorithm, SignalSet};
-use kelpie_spaces::Host;
+use kelpie_spaces::{Direction, Host, loaded_directions};
 use kelpie_store::{CampaignState, NewCampaign};
 
 use super::*;
@@ -37,7 +36,7 @@ impl Subsystem for Scripted<'_> {
         }
         let flow = &workload.flows[0];
         let wire_bps = if flow.qps >= 64 && flow.batch.send >= 8 { 5e10 } else { 9.9e10 };
-        let rates = |way: kelpie_monitor::window::Direction| DirectionRates {
+        let rates = |way: Direction| DirectionRates {
             from: way.from,
             to: way.to,
             goodput_bps: wire_bps / 1.1,

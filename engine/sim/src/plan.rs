@@ -5,15 +5,6 @@ use kelpie_spaces::{Device, Flow, Host, Opcode, QpType, Request, Workload};
 
 use crate::model::Model;
 
-/// Bytes of a packet on the wire beyond its payload: preamble and gap 20, Ethernet 14 with FCS 4, IPv4 20, UDP 8,
-/// BTH 12, ICRC 4. Source: IEEE 802.3, IBTA volume 1, annex A17 (RoCEv2).
-pub const PACKET_OVERHEAD: u64 = 82;
-/// RETH of a WRITE's first packet and of a READ request. Source: IBTA volume 1, 9.3.
-pub const RETH: u64 = 16;
-/// AETH of an acknowledgement or READ response. Source: IBTA volume 1, 9.3.
-pub const AETH: u64 = 4;
-/// DETH of a datagram. Source: IBTA volume 1, 9.3.
-pub const DETH: u64 = 8;
 /// A cell of the transmit scheduler. Units: bytes. Source: our choice, the payload at the default Ethernet MTU.
 pub const CELL: u64 = 1024;
 

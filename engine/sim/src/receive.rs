@@ -1,10 +1,11 @@
 //! The receive engine: packets in order, lookups, delivery by DMA, acknowledgements. Receive WQEs are in `receive_wqe`.
 
+use kelpie_spaces::headers::{AETH, PACKET_OVERHEAD};
 use kelpie_spaces::{Host, Opcode, QpType};
 
 use crate::explain::Cause;
 use crate::model::ReloadAt;
-use crate::plan::{AETH, PACKET_OVERHEAD, Path, RequestPlan};
+use crate::plan::{Path, RequestPlan};
 use crate::receive_wqe::Supply;
 use crate::servers::pressure;
 use crate::time::{Event, Ps};

@@ -2,7 +2,7 @@
 
 use kelpie_engine::MeasureError;
 use kelpie_monitor::{DirectionRates, Measurement, PauseRatios, PerHost, SEND_QUEUE_FULL, Sample};
-use kelpie_spaces::{Host, Opcode, Workload};
+use kelpie_spaces::{Direction, Host, Workload, loaded_directions};
 use rand::SeedableRng;
 use rand_distr::{Distribution, Normal};
 use rand_pcg::Pcg64Mcg;
@@ -90,10 +90,11 @@ pub fn run(model: &Model, workload: &Workload) -> Result<Run, MeasureError> {
     let since = Host::BOTH.map(|host| Snapshot::of(&world, host));
     let mut samples = Vec::with_capacity(sampling.samples as usize);
     let mut noise = Noise::new(model, workload);
+    let loaded = loaded_directions(workload);
     for _ in 0..sampling.samples {
         world.run_until(world.now + slice, sampling.max_events);
         let after = Totals::of(&world);
-        samples.push(sample(&world, &before, &after, &mut noise));
+        samples.push(sample(&world, &loaded, &before, &after, &mut noise));
         before = after;
     }
     Ok(Run {
@@ -103,35 +104,24 @@ pub fn run(model: &Model, workload: &Workload) -> Result<Run, MeasureError> {
     })
 }
 
-fn sample(world: &World, before: &Totals, after: &Totals, noise: &mut Noise) -> Sample {
+fn sample(world: &World, loaded: &[Direction], before: &Totals, after: &Totals, noise: &mut Noise) -> Sample {
     let span = (after.time - before.time).max(1);
     let seconds = span as f64 / 1e12;
-    let mut loaded = [[false; 2]; 2];
-    for flow in &world.plan.flows {
-        for request in &flow.pattern {
-            let (from, to) = if request.op == Opcode::Read { (flow.to, flow.from) } else { (flow.from, flow.to) };
-            loaded[from.index()][to.index()] = true;
+    let mut rates = |Direction { from, to }: Direction| {
+        let now = after.traffic[from.index()][to.index()];
+        let then = before.traffic[from.index()][to.index()];
+        let factor = noise.factor();
+        let rate = |now: u64, then: u64| (now - then) as f64 / seconds * factor;
+        DirectionRates {
+            from,
+            to,
+            goodput_bps: 8.0 * rate(now.payload_bytes, then.payload_bytes),
+            wire_bps: 8.0 * rate(now.wire_bytes, then.wire_bytes),
+            packets_per_sec: rate(now.packets, then.packets),
+            messages_per_sec: rate(now.messages, then.messages),
         }
-    }
-    let mut directions = Vec::new();
-    for from in Host::BOTH {
-        for to in Host::BOTH {
-            if loaded[from.index()][to.index()] {
-                let now = after.traffic[from.index()][to.index()];
-                let then = before.traffic[from.index()][to.index()];
-                let factor = noise.factor();
-                let rate = |now: u64, then: u64| (now - then) as f64 / seconds * factor;
-                directions.push(DirectionRates {
-                    from,
-                    to,
-                    goodput_bps: 8.0 * rate(now.payload_bytes, then.payload_bytes),
-                    wire_bps: 8.0 * rate(now.wire_bytes, then.wire_bytes),
-                    packets_per_sec: rate(now.packets, then.packets),
-                    messages_per_sec: rate(now.messages, then.messages),
-                });
-            }
-        }
-    }
+    };
+    let directions = loaded.iter().copied().map(&mut rates).collect();
     let share = |now: Ps, then: Ps| (now - then) as f64 / span as f64;
     let per_host = |host: Host| {
         let index = host.index();

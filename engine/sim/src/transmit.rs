@@ -1,8 +1,9 @@
 //! The transmit side: turns of QPs, context and translation lookups, WQE fetch, gather. The wire itself is in `wire`.
 
+use kelpie_spaces::headers::{AETH, DETH, PACKET_OVERHEAD, RETH};
 use kelpie_spaces::{Host, Opcode, QpType};
 
-use crate::plan::{AETH, CELL, DETH, PACKET_OVERHEAD, Path, RETH};
+use crate::plan::{CELL, Path};
 use crate::time::Ps;
 use crate::world::{Burst, Carries, World};
 

@@ -1,5 +1,7 @@
 //! An RDMA port and its network interface: state, address, MTU, priorities, what can be counted, versions.
 
+use kelpie_spaces::headers;
+
 use super::{Finding, State};
 use crate::machine::{Machine, PortLink};
 use crate::pause::host_pause;
@@ -7,8 +9,8 @@ use crate::rates::rates;
 use crate::sources::{CounterSource, Dcb, PortSources};
 
 /// What `RoCE` needs beside the payload of a packet. Units: bytes. Source: kernel `include/rdma/ib_addr.h`
-/// (`iboe_get_mtu`): GRH 40, UDP 8, BTH 12, XRC 4, atomic 28, ICRC 4.
-const ROCE_OVERHEAD: u64 = 96;
+/// (`iboe_get_mtu`): GRH 40, UDP, BTH, XRC 4, atomic 28, ICRC.
+const ROCE_OVERHEAD: u64 = 40 + headers::UDP + headers::BTH + 4 + 28 + headers::ICRC;
 
 /// What traffic of DSCP 0 is to have instead, where none is lossless: DSCP 0 is everybody's, and mapped to a lossless
 /// priority it would take all best-effort traffic there. Source: NVIDIA, "RoCE configuration" (DSCP 26, priority 3).
