@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Acquire, Ordering::Rel
 
 use rdma_sys::{ibv_context, ibv_qp, ibv_qp_init_attr_ex, ibv_srq, ibv_srq_init_attr_ex, verbs_context};
 
-use crate::exports;
 use crate::pointers::Pointers;
-use crate::post;
 
 /// Most contexts at a time. Source: our choice, because a program opens each device of a host once or twice.
 const MOST: usize = 256;
@@ -53,6 +51,15 @@ pub type CreateQpEx = unsafe extern "C" fn(*mut ibv_context, *mut ibv_qp_init_at
 /// As above.
 pub type CreateSrqEx = unsafe extern "C" fn(*mut ibv_context, *mut ibv_srq_init_attr_ex) -> *mut ibv_srq;
 
+/// What a context's functions are exchanged for.
+pub struct Functions {
+    pub post_send: PostSend,
+    pub post_recv: PostRecv,
+    pub post_srq_recv: PostSrqRecv,
+    pub create_qp_ex: CreateQpEx,
+    pub create_srq_ex: CreateSrqEx,
+}
+
 macro_rules! original {
     ($($name:ident: $type:ty;)*) => {
         $(
@@ -74,11 +81,11 @@ original! {
     create_srq_ex: CreateSrqEx;
 }
 
-/// Exchanges the functions of a context that was just opened.
+/// Exchanges the functions of a context that was just opened for `ours`.
 ///
 /// # Safety
 /// `context` is open, and no other thread has it yet.
-pub unsafe fn exchange(context: *mut ibv_context) {
+pub unsafe fn exchange(context: *mut ibv_context, ours: &Functions) {
     let index = INDEX.get(context).unwrap_or_else(|| COUNT.fetch_add(1, Relaxed));
     if index >= MOST || !INDEX.put(context, index) {
         return;
@@ -87,14 +94,14 @@ pub unsafe fn exchange(context: *mut ibv_context) {
     // SAFETY: as the caller promises; the extended context lies around the plain one.
     unsafe {
         let ops = &raw mut (*context).ops;
-        swap(&raw mut (*ops).post_send, &kept.post_send, post::post_send as *mut c_void);
-        swap(&raw mut (*ops).post_recv, &kept.post_recv, post::post_recv as *mut c_void);
-        swap(&raw mut (*ops).post_srq_recv, &kept.post_srq_recv, post::post_srq_recv as *mut c_void);
+        swap(&raw mut (*ops).post_send, &kept.post_send, ours.post_send as *mut c_void);
+        swap(&raw mut (*ops).post_recv, &kept.post_recv, ours.post_recv as *mut c_void);
+        swap(&raw mut (*ops).post_srq_recv, &kept.post_srq_recv, ours.post_srq_recv as *mut c_void);
         // Source: `verbs_get_ctx` in `infiniband/verbs.h`.
         if (*context).abi_compat as usize == usize::MAX {
             let extended: *mut verbs_context = context.byte_sub(offset_of!(verbs_context, context)).cast();
-            swap(&raw mut (*extended).create_qp_ex, &kept.create_qp_ex, exports::create_qp_ex as *mut c_void);
-            swap(&raw mut (*extended).create_srq_ex, &kept.create_srq_ex, exports::create_srq_ex as *mut c_void);
+            swap(&raw mut (*extended).create_qp_ex, &kept.create_qp_ex, ours.create_qp_ex as *mut c_void);
+            swap(&raw mut (*extended).create_srq_ex, &kept.create_srq_ex, ours.create_srq_ex as *mut c_void);
         }
     }
 }

@@ -1,22 +1,22 @@
 //! The functions that stand before libibverbs' own: each does what its name says by the real one, and notes it.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
 use kelpie_trace::Caps;
 use rdma_sys::{
-    ibv_ah, ibv_ah_attr, ibv_context, ibv_device, ibv_gid, ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr,
-    ibv_qp_attr_mask, ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_qp_type, ibv_srq,
-    ibv_srq_init_attr, ibv_srq_init_attr_ex,
+    ibv_ah, ibv_ah_attr, ibv_context, ibv_device, ibv_mr, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_cap,
+    ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_qp_type, ibv_srq, ibv_srq_init_attr, ibv_srq_init_attr_ex,
 };
 
-use crate::next::Next;
-use crate::{addresses, contexts, extended, memory, state};
+use crate::contexts::{self, Functions};
+use crate::next::{Next, dlvsym_of_libc};
+use crate::{addresses, extended, memory, post, state};
 
 macro_rules! exports {
     ($($name:ident $symbol:literal $version:literal: $type:ty;)*) => {
         /// Every function that ours stand before.
-        pub static ALL: [Next; [$($symbol),*].len()] = [$(Next::new($symbol, $version, $name as *const c_void)),*];
+        static ALL: [Next; [$($symbol),*].len()] = [$(Next::new($symbol, $version, $name as *const c_void)),*];
 
         /// The real functions.
         #[allow(non_camel_case_types, reason = "each is named like the function that it is an index of")]
@@ -52,32 +52,33 @@ exports! {
     ibv_reg_dmabuf_mr c"ibv_reg_dmabuf_mr" c"IBVERBS_1.12": unsafe extern "C" fn(*mut ibv_pd, u64, usize, u64, c_int, c_int) -> *mut ibv_mr;
 }
 
-/// `ibv_query_port` and `ibv_query_gid` are only used, never stood before.
-static QUERY_PORT: Next = Next::new(c"ibv_query_port", c"IBVERBS_1.1", std::ptr::null());
-static QUERY_GID: Next = Next::new(c"ibv_query_gid", c"IBVERBS_1.1", std::ptr::null());
-
-type QueryPort = unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr) -> c_int;
-type QueryGid = unsafe extern "C" fn(*mut ibv_context, u8, c_int, *mut ibv_gid) -> c_int;
-
-/// The library's own function.
-pub fn query_port() -> Option<QueryPort> {
-    let real = QUERY_PORT.real();
-    // SAFETY: this is its type in `infiniband/verbs.h`, but for the length of what it fills.
-    (!real.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, QueryPort>(real) })
-}
-
-/// The library's own function.
-pub fn query_gid() -> Option<QueryGid> {
-    let real = QUERY_GID.real();
-    // SAFETY: this is its type in `infiniband/verbs.h`.
-    (!real.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, QueryGid>(real) })
-}
+/// What the functions of each context are exchanged for.
+const OF_CONTEXTS: Functions = Functions {
+    post_send: post::post_send,
+    post_recv: post::post_recv,
+    post_srq_recv: post::post_srq_recv,
+    create_qp_ex,
+    create_srq_ex,
+};
 
 /// Sets `errno` to "not supported by this library" and returns the null that verbs return then.
 fn missing<T>() -> *mut T {
     // SAFETY: the thread's own.
     unsafe { *libc::__errno_location() = libc::ENOSYS };
     null_mut()
+}
+
+/// Stands before `dlvsym(3)`: a program that opens libibverbs by itself, as NCCL does, asks here for its functions.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void {
+    // SAFETY: as the caller promises.
+    let real = unsafe { dlvsym_of_libc(handle, name, version) };
+    if real.is_null() || name.is_null() {
+        return real;
+    }
+    // SAFETY: it was found, so it is a name.
+    let name = unsafe { CStr::from_ptr(name) };
+    ALL.iter().find(|next| next.is_named(name)).map_or(real, |next| next.instead_of(real))
 }
 
 #[unsafe(no_mangle)]
@@ -88,7 +89,7 @@ unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_contex
     if !context.is_null() {
         state::begin();
         // SAFETY: nobody else has it yet.
-        unsafe { contexts::exchange(context) };
+        unsafe { contexts::exchange(context, &OF_CONTEXTS) };
     }
     context
 }
@@ -113,7 +114,7 @@ unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, wanted: *mut ibv_qp_init_att
 }
 
 /// Stands before `create_qp_ex` of a context.
-pub unsafe extern "C" fn create_qp_ex(context: *mut ibv_context, wanted: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp {
+unsafe extern "C" fn create_qp_ex(context: *mut ibv_context, wanted: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp {
     let Some(real) = contexts::create_qp_ex(context) else { return missing() };
     // SAFETY: the caller has attributes, and they live through the call.
     let (raw_type, caps, srq) = unsafe { ((*wanted).qp_type, caps(&(*wanted).cap), (*wanted).srq) };
@@ -197,7 +198,7 @@ unsafe extern "C" fn ibv_create_srq(pd: *mut ibv_pd, wanted: *mut ibv_srq_init_a
 }
 
 /// Stands before `create_srq_ex` of a context.
-pub unsafe extern "C" fn create_srq_ex(context: *mut ibv_context, wanted: *mut ibv_srq_init_attr_ex) -> *mut ibv_srq {
+unsafe extern "C" fn create_srq_ex(context: *mut ibv_context, wanted: *mut ibv_srq_init_attr_ex) -> *mut ibv_srq {
     let Some(real) = contexts::create_srq_ex(context) else { return missing() };
     // SAFETY: the caller has attributes.
     let depth = unsafe { (*wanted).attr.max_wr };

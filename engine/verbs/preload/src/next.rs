@@ -46,10 +46,25 @@ impl Next {
         self.real.store(found, Release);
         found
     }
+
+    /// Whether this is the function of that name.
+    pub fn is_named(&self, name: &CStr) -> bool {
+        self.name == name
+    }
+
+    /// Ours, for a program that has found the real one by itself.
+    pub fn instead_of(&self, real: *mut c_void) -> *mut c_void {
+        // The library may have been closed and opened again at another place.
+        self.real.store(real, Release);
+        self.ours.cast_mut()
+    }
 }
 
 /// As `dlvsym(3)`.
-unsafe fn dlvsym_of_libc(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void {
+///
+/// # Safety
+/// Both names end with a zero, and the handle is one that `dlvsym(3)` takes.
+pub unsafe fn dlvsym_of_libc(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void {
     static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
     let mut real = REAL.load(Acquire);
     if real.is_null() {
@@ -64,20 +79,4 @@ unsafe fn dlvsym_of_libc(handle: *mut c_void, name: *const c_char, version: *con
     let real: Dlvsym = unsafe { std::mem::transmute(real) };
     // SAFETY: as the caller promises.
     unsafe { real(handle, name, version) }
-}
-
-/// Stands before `dlvsym(3)`: a program that opens libibverbs by itself, as NCCL does, asks here for its functions.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void {
-    // SAFETY: as the caller promises.
-    let real = unsafe { dlvsym_of_libc(handle, name, version) };
-    if real.is_null() || name.is_null() {
-        return real;
-    }
-    // SAFETY: it was found, so it is a name.
-    let name = unsafe { CStr::from_ptr(name) };
-    let Some(next) = crate::exports::ALL.iter().find(|next| next.name == name) else { return real };
-    // The library may have been closed and opened again at another place.
-    next.real.store(real, Release);
-    next.ours.cast_mut()
 }
