@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use anyhow::Context as _;
 use serde::Serialize;
 
-pub use kelpie_spaces::units::si;
+pub use kelpie_spaces::units::{percent, si};
 
 /// Writes a document to stdout. A reader that went away early (`| head`) is no failure.
 pub fn print(text: &str) -> anyhow::Result<()> {
@@ -77,11 +77,6 @@ impl Table {
         }
         text
     }
-}
-
-/// A share as a percentage.
-pub fn percent(ratio: f64) -> String {
-    format!("{:.2} %", ratio * 100.0)
 }
 
 /// A time in four figures, such as `12.3 us`.

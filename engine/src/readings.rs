@@ -2,27 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use kelpie_monitor::counters::{
+    OUTSTANDING_READS, PAUSE_IS_UPPER_BOUND, RECEIVE_QUEUE_FULL, RECEIVED, REQUESTED, SEND_QUEUE_FULL,
+};
 use kelpie_monitor::pause::{HostPause, host_pause};
 use kelpie_monitor::rates::{Rates, rates};
-use kelpie_monitor::{
-    DirectionLatency, DirectionRates, Measurement, OUTSTANDING_READS, PauseRatios, PerHost, RECEIVE_QUEUE_FULL,
-    SEND_QUEUE_FULL, Sample,
-};
+use kelpie_monitor::{DirectionLatency, DirectionRates, Measurement, PauseRatios, PerHost, Sample};
 use kelpie_spaces::headers::PACKET_OVERHEAD;
 use kelpie_spaces::{Direction, Flow, Host, Opcode, Workload, loaded_directions};
 
 use crate::host::{Count, GroupEndpoint, HostReading};
 use crate::latency::Latencies;
 use crate::plan::{GroupId, Role};
-
-/// Counters of the engine itself: messages, payload bytes and payload packets that requesters of a host completed.
-pub const REQUESTED: [&str; 3] = ["engine_requested_messages", "engine_requested_bytes", "engine_requested_packets"];
-
-/// The same for what consumed receives of its responders.
-pub const RECEIVED: [&str; 3] = ["engine_received_messages", "engine_received_bytes", "engine_received_packets"];
-
-/// 1 where the pause of a host was computed from frames and not from time, and so is the most it can be.
-pub const PAUSE_IS_UPPER_BOUND: &str = "engine_pause_is_upper_bound";
 
 /// What the readings at the ends of successive samples say about `workload`; `last` was taken after the end, when late
 /// errors had come.

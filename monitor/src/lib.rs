@@ -1,5 +1,6 @@
 //! What was measured and what it means: measurements, bounds, symptoms, verdicts. No traffic, no I/O but counter sources.
 
+pub mod counters;
 pub mod doctor;
 pub mod latency;
 pub mod machine;
@@ -12,8 +13,5 @@ pub mod verdict;
 pub mod window;
 
 pub use latency::{DirectionLatency, Latency};
-pub use measurement::{
-    Bounds, DirectionRates, Measurement, OUTSTANDING_READS, PauseRatios, PerHost, RECEIVE_QUEUE_FULL, SEND_QUEUE_FULL,
-    Sample,
-};
+pub use measurement::{Bounds, DirectionRates, Measurement, PauseRatios, PerHost, Sample};
 pub use verdict::{ATTEMPTS, Assessment, Inconclusive, Judged, Symptom, Verdict, assess, measure_judged};

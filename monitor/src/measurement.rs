@@ -77,7 +77,7 @@ pub struct Sample {
     pub directions: Vec<DirectionRates>,
     /// Pause of both ports; `None` where the subsystem has no such counter.
     pub pause: Option<PerHost<PauseRatios>>,
-    /// Other counters by their public names, per second; a missing counter is missing.
+    /// Other counters by their public names, each as [`crate::counters`] says; a missing counter is missing.
     pub counters: PerHost<BTreeMap<String, f64>>,
 }
 
@@ -216,19 +216,6 @@ impl Bounds {
         Self { base_rtt_seconds: Some(seconds), ..self }
     }
 }
-
-/// Counter, from the engine itself: share of the window (0 to 1) in which the requesters of a host kept
-/// their send queues full, the paper's premise that "applications keep injecting" (section 3). Where it is
-/// low the application was the limit, not the subsystem.
-pub const SEND_QUEUE_FULL: &str = "engine_send_queue_full_ratio";
-
-/// Counter, from the engine itself: share (0 to 1) of the messages which arrived while the responders of a host kept their
-/// receive queues full. Where it is low the receiver was the limit: its NIC had to turn messages away.
-pub const RECEIVE_QUEUE_FULL: &str = "engine_receive_queue_full_ratio";
-
-/// Counter, from the engine itself: READs and atomics that a QP of a host's requesters can have outstanding, the smaller of
-/// what its device and its peer's allow (`max_qp_init_rd_atom`, `max_qp_rd_atom`).
-pub const OUTSTANDING_READS: &str = "engine_outstanding_reads";
 
 #[cfg(test)]
 mod tests {

@@ -161,6 +161,7 @@ pub fn table() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counters;
 
     /// What it is, the counters per second, and the ratios (tx, rx) with whether they are an upper bound.
     type Case<'a> = (&'a str, &'a [(&'a str, f64)], Option<(f64, f64, bool)>);
@@ -244,6 +245,17 @@ mod tests {
             ("rx_packets", 0),
         ] {
             assert_eq!(refresh_ms(&Reading::from([(format!("ethtool.{name}"), 1)])), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn paused_time_is_counted_in_microseconds() {
+        for row in &TABLE {
+            for name in [row.tx, row.rx] {
+                let known = counters::known(&counter("", name, 3)).map(|row| row.unit);
+                let expected = (row.unit == Unit::Micros).then_some(counters::Unit::Micros);
+                assert_eq!(known, expected, "{name}");
+            }
         }
     }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::sources::{Reading, is_level};
+use crate::counters::is_level;
+use crate::sources::Reading;
 
 /// Rates over one window.
 #[derive(Debug, Clone, PartialEq, Default)]

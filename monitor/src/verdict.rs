@@ -3,7 +3,8 @@
 use kelpie_spaces::{Direction, Host, Workload, loaded_directions, receiver, requesters};
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::{Bounds, DirectionRates, Measurement, RECEIVE_QUEUE_FULL, SEND_QUEUE_FULL, Sample};
+use crate::counters::{RECEIVE_QUEUE_FULL, SEND_QUEUE_FULL};
+use crate::measurement::{Bounds, DirectionRates, Measurement, Sample};
 use crate::pcie::needed_bps;
 use crate::window::window_rates;
 

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use kelpie_spaces::{Batch, Bytes, Depths, Device, Flow, Memory, MemoryPair, Mtu, Opcode, QpType, Request};
 
 use super::*;
+use crate::counters::OUTSTANDING_READS;
 use crate::latency::{DirectionLatency, Latency};
-use crate::measurement::{OUTSTANDING_READS, PauseRatios, PerHost};
+use crate::measurement::{PauseRatios, PerHost};
 
 const A_TO_B: (Host, Host) = (Host::A, Host::B);
 const B_TO_A: (Host, Host) = (Host::B, Host::A);

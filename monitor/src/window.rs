@@ -3,7 +3,8 @@
 use kelpie_spaces::headers::PACKET_OVERHEAD;
 use kelpie_spaces::{Direction, Flow, Opcode, Workload};
 
-use crate::measurement::{Bounds, OUTSTANDING_READS, Sample};
+use crate::counters::OUTSTANDING_READS;
+use crate::measurement::{Bounds, Sample};
 
 /// READs and atomics that a QP keeps outstanding on the wire, whatever its send queue holds, where nobody says how many.
 ///

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kelpie_monitor::counters::{self, Quantity};
 use kelpie_monitor::sources::without_slave;
 use kelpie_monitor::{Assessment, Bounds, Measurement, Sample, Verdict};
 use kelpie_spaces::Host;
@@ -20,7 +21,7 @@ pub const UTILISATION: &str = "perf/utilisation";
 pub struct Observation {
     /// The verdict and its symptoms.
     pub assessment: Assessment,
-    /// Signals by name: [`UTILISATION`] and every diagnostic counter. Units: counters per second.
+    /// Signals by name: [`UTILISATION`] and every diagnostic counter. Units: those of the counters.
     pub signals: BTreeMap<String, f64>,
 }
 
@@ -57,13 +58,11 @@ fn utilisation(mean: &Sample, bounds: &Bounds) -> Option<f64> {
 pub fn is_diagnostic(name: &str) -> bool {
     const PLAIN_ENDS: [&str; 7] = ["bytes", "octets", "packets", "pkts", "frames", "_data", "_phy"];
     const PAUSE: [&str; 3] = ["pause", "pfc", "xoff"];
-    // Settings, and how many objects there are, follow the workload and not the inside of the NIC.
-    const SETTINGS: [&str; 4] = ["net.speed_", "pci.link_", "active_", "watermark_"];
     const TROUBLE: [&str; 4] = ["drop", "discard", "err", "nak"];
-    let name = without_slave(name).to_ascii_lowercase();
-    if SETTINGS.iter().any(|start| name.starts_with(start)) {
+    if counters::quantity(name) == Quantity::Setting {
         return false;
     }
+    let name = without_slave(name).to_ascii_lowercase();
     if name.starts_with("engine_") || name.starts_with("perf/") || PAUSE.iter().any(|word| name.contains(word)) {
         return false;
     }

@@ -28,6 +28,13 @@ pub fn si(value: f64) -> String {
     }
 }
 
+/// A share as a percentage.
+///
+/// Units: 0 to 1.
+pub fn percent(share: f64) -> String {
+    format!("{:.2} %", share * 100.0)
+}
+
 impl FromStr for Bytes {
     type Err = ParseBytesError;
 

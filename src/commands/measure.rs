@@ -5,9 +5,8 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use kelpie_monitor::sources::is_level;
 use kelpie_monitor::{
-    Bounds, DirectionRates, Inconclusive, Judged, Latency, PauseRatios, PerHost, Sample, Symptom, Verdict,
+    Bounds, DirectionRates, Inconclusive, Judged, Latency, PauseRatios, PerHost, Sample, Symptom, Verdict, counters,
     measure_judged,
 };
 use kelpie_spaces::Host;
@@ -150,8 +149,8 @@ fn text(report: &Report<'_>, subsystem: &str) -> String {
     let PerHost { a, b } = &report.counters;
     if !(a.is_empty() && b.is_empty()) {
         let mut table = Table::new(&["counter", "a", "b"], &[1, 2]);
-        let shown = |counters: &BTreeMap<String, f64>, name: &str| {
-            counters.get(name).map_or_else(|| "-".to_owned(), |value| counter(name, *value))
+        let shown = |host: &BTreeMap<String, f64>, name: &str| {
+            host.get(name).map_or_else(|| "-".to_owned(), |value| counters::shown(name, *value))
         };
         // A real host has hundreds, most of which do not move; JSON has them all.
         let is_still =
@@ -174,17 +173,6 @@ fn text(report: &Report<'_>, subsystem: &str) -> String {
         let _ = writeln!(text, "  limited by {limiting}");
     }
     text
-}
-
-/// A counter's value with its unit.
-fn counter(name: &str, value: f64) -> String {
-    match name {
-        _ if name.ends_with("_ratio") => percent(value),
-        _ if is_level(name) => si(value).trim_end().to_owned(),
-        // Of four bytes. Source: IBTA volume 1, section 16.1.3.5 (`PortCounters`).
-        "port_xmit_data" | "port_rcv_data" => format!("{}words/s", si(value)),
-        _ => format!("{}/s", si(value)),
-    }
 }
 
 /// A line for each direction whose requests were timed.
@@ -213,20 +201,5 @@ fn headline(report: &Report<'_>) -> String {
             };
             console::style(why).yellow().to_string()
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counters_are_shown_with_their_units() {
-        for (name, expected) in
-            [("port_xmit_data", "3.0 Gwords/s"), ("port_xmit_packets", "3.0 G/s"), ("net.speed_megabits", "3.0 G")]
-        {
-            assert_eq!(counter(name, 3e9), expected);
-        }
-        assert_eq!(counter("engine_send_queue_full_ratio", 0.5), percent(0.5));
     }
 }

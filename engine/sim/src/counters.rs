@@ -91,3 +91,17 @@ impl Spell {
         self.total + self.since.map_or(0, |since| now.saturating_sub(since))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kelpie_monitor::counters;
+
+    use super::*;
+
+    #[test]
+    fn every_counter_has_a_meaning() {
+        for (name, _) in Diagnostics::default().rows() {
+            assert!(counters::known(name).is_some(), "{name} has no row in the table of counters");
+        }
+    }
+}

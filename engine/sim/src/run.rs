@@ -1,7 +1,8 @@
 //! One experiment: warm-up until rates are steady, then the samples.
 
 use kelpie_engine::MeasureError;
-use kelpie_monitor::{DirectionRates, Measurement, PauseRatios, PerHost, SEND_QUEUE_FULL, Sample};
+use kelpie_monitor::counters::SEND_QUEUE_FULL;
+use kelpie_monitor::{DirectionRates, Measurement, PauseRatios, PerHost, Sample};
 use kelpie_spaces::{Direction, Host, Workload, loaded_directions};
 use rand::SeedableRng;
 use rand_distr::{Distribution, Normal};

@@ -22,8 +22,6 @@ pub use rdma_netlink::RdmaNetlinkSource;
 pub use scripted::ScriptedSource;
 pub use sysfs::SysfsSource;
 
-use crate::measurement::OUTSTANDING_READS;
-
 /// One reading: counters by their public names, raw. A counter that could not be read is missing.
 pub type Reading = BTreeMap<String, u64>;
 
@@ -81,20 +79,4 @@ pub trait CounterSource {
     /// # Errors
     /// Only when nothing can be read; a single missing counter is missing in the reading.
     fn read(&mut self) -> Result<Reading, SourceError>;
-}
-
-/// Whether a value is a level, such as a speed or a share of the last second, and not a count that only grows.
-///
-/// Source: kernel `Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst`
-/// (`outbound_pci_stalled_*`), `drivers/infiniband/hw/bnxt_re/hw_counters.c` (`active_*`, `watermark_*`).
-pub fn is_level(name: &str) -> bool {
-    const LEVELS: [&str; 6] = [
-        LINK_SPEED,
-        LINK_WIDTH,
-        LINK_MEGATRANSFERS,
-        "ethtool.outbound_pci_stalled_rd",
-        "ethtool.outbound_pci_stalled_wr",
-        OUTSTANDING_READS,
-    ];
-    LEVELS.contains(&without_slave(name)) || name.starts_with("active_") || name.starts_with("watermark_")
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use kelpie_monitor::counters::{MOVED, shown};
 use kelpie_monitor::{Sample, Symptom};
 use kelpie_spaces::perftest::{Inexpressible, Lines};
 use kelpie_spaces::{Feature, Host, Workload};
@@ -148,7 +149,7 @@ fn measured(text: &mut String, recipe: &Recipe) {
         bounds.max_bps / 1e9,
         bounds.max_pps / 1e6
     );
-    *text += "| counters are per second | this traffic | healthy traffic nearby |\n|---|---:|---:|\n";
+    *text += "| | this traffic | healthy traffic nearby |\n|---|---:|---:|\n";
     let healthy = recipe.healthy.as_ref().map(|neighbour| &neighbour.seen);
     for (name, anomalous, other) in rows(&recipe.anomalous, healthy) {
         let _ = writeln!(text, "| {name} | {anomalous} | {other} |");
@@ -167,20 +168,6 @@ fn measured(text: &mut String, recipe: &Recipe) {
     }
     for event in &recipe.anomalous.hardware_events {
         let _ = writeln!(text, "\nThe hardware said: {event}");
-    }
-}
-
-/// Counters below it did not move. Source: our choice, because a steady model's rounding is smaller and events are not.
-const MOVED: f64 = 1e-6;
-
-/// A figure of a table: whole where it is large.
-fn short(value: f64) -> String {
-    if value.abs() < MOVED {
-        "0".to_owned()
-    } else if value.abs() >= 100.0 {
-        format!("{value:.0}")
-    } else {
-        format!("{value:.3}")
     }
 }
 
@@ -216,7 +203,9 @@ fn rows(anomalous: &Seen, healthy: Option<&Seen>) -> Vec<(String, String, String
         names.sort_unstable();
         names.dedup();
         for name in names {
-            row(format!("`{name}` of {host}"), &|mean| mean.counters.get(host).get(name).map(|value| short(*value)));
+            row(format!("`{name}` of {host}"), &|mean| {
+                mean.counters.get(host).get(name).map(|value| shown(name, *value))
+            });
         }
     }
     rows

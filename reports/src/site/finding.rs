@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kelpie_monitor::verdict::{LOW_SHARE, PAUSE_RATIO};
-use kelpie_monitor::{Bounds, Sample};
+use kelpie_monitor::{Bounds, Sample, counters};
 use kelpie_search::{Cure, Evidence};
 use kelpie_spaces::{Host, workload_to_yaml};
 use maud::{Markup, html};
@@ -211,14 +211,14 @@ impl<'d> Shown<'d> {
         if rows.is_empty() {
             return html! { p { "No counter is other than 0." } };
         }
-        let cell = |value: Option<f64>| {
+        let cell = |name: &str, value: Option<f64>| {
             html! {
-                td.figure data-value=(value.unwrap_or(-1.0)) { @if let Some(value) = value { (words::si(value).trim_end()) } @else { "–" } }
+                td.figure data-value=(value.unwrap_or(-1.0)) { @if let Some(value) = value { (counters::shown(name, value)) } @else { "–" } }
             }
         };
         let table = html! {
             table.sortable {
-                caption #counters-caption { "Counters per second, the mean of the samples; those at 0 in both are left out." }
+                caption #counters-caption { "Counters, the mean of the samples; those at 0 in both are left out." }
                 thead {
                     tr {
                         th scope="col" { "Counter" }
@@ -229,7 +229,7 @@ impl<'d> Shown<'d> {
                 }
                 tbody {
                     @for (name, host, healthy, anomalous) in rows {
-                        tr { th scope="row" { code { (name) } } td { (host) } (cell(healthy)) (cell(anomalous)) }
+                        tr { th scope="row" { code { (name) } } td { (host) } (cell(name, healthy)) (cell(name, anomalous)) }
                     }
                 }
             }

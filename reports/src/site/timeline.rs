@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kelpie_monitor::counters::shown;
 use kelpie_monitor::verdict::LOW_SHARE;
 use kelpie_search::UTILISATION;
 
@@ -56,9 +57,9 @@ pub(super) fn timeline(digest: &Digest) -> Vec<Titled> {
             slug: format!("timeline-counter-{}", index + 1),
             caption: format!(
                 "The counter {name} of each experiment, the larger of both hosts, as a share of its highest value \
-                 ({} per second). Experiments that reduce a finding are faint dots. Crosses are findings, at what \
+                 ({}). Experiments that reduce a finding are faint dots. Crosses are findings, at what \
                  the counter was where each was first seen.",
-                crate::words::si(highest).trim_end()
+                shown(&name, highest)
             ),
             title: name,
             plot: Plot::Series(Series {

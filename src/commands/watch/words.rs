@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use kelpie_monitor::counters;
 use kelpie_search::UTILISATION;
 use ratatui::text::Span;
 
-use crate::output::{percent, si};
+use crate::output::percent;
 
 /// Longest text of the database that is shown in one place. Units: characters. Source: our choice, because names are
 /// shorter, and a screen holds less.
@@ -88,7 +89,7 @@ pub fn signal_name(name: &str) -> String {
 
 /// The value of a signal with its unit.
 pub fn signal_value(name: &str, value: f64) -> String {
-    if name == UTILISATION || name.ends_with("_ratio") { percent(value) } else { format!("{}/s", si(value)) }
+    if name == UTILISATION { percent(value) } else { counters::shown(name, value) }
 }
 
 #[cfg(test)]

@@ -1,0 +1,307 @@
+//! What counters mean: one table with the unit of each, and whether it is a rate, a level or a share. How they are read
+//! is in `sources`.
+
+use std::fmt::Write as _;
+
+use kelpie_spaces::units::{percent, si};
+
+use crate::sources::{LINK_MEGATRANSFERS, LINK_SPEED, LINK_WIDTH, without_slave};
+
+/// Counter, from the engine itself: share of the window (0 to 1) in which the requesters of a host kept
+/// their send queues full, the paper's premise that "applications keep injecting" (section 3). Where it is
+/// low the application was the limit, not the subsystem.
+pub const SEND_QUEUE_FULL: &str = "engine_send_queue_full_ratio";
+
+/// Counter, from the engine itself: share (0 to 1) of the messages which arrived while the responders of a host kept their
+/// receive queues full. Where it is low the receiver was the limit: its NIC had to turn messages away.
+pub const RECEIVE_QUEUE_FULL: &str = "engine_receive_queue_full_ratio";
+
+/// Counter, from the engine itself: READs and atomics that a QP of a host's requesters can have outstanding, the smaller of
+/// what its device and its peer's allow (`max_qp_init_rd_atom`, `max_qp_rd_atom`).
+pub const OUTSTANDING_READS: &str = "engine_outstanding_reads";
+
+/// Counters of the engine itself: messages, payload bytes and payload packets that requesters of a host completed.
+pub const REQUESTED: [&str; 3] = ["engine_requested_messages", "engine_requested_bytes", "engine_requested_packets"];
+
+/// The same for what consumed receives of its responders.
+pub const RECEIVED: [&str; 3] = ["engine_received_messages", "engine_received_bytes", "engine_received_packets"];
+
+/// Counter, from the engine itself: 1 where the pause of a host was computed from frames and not from time, and so is the
+/// most it can be.
+pub const PAUSE_IS_UPPER_BOUND: &str = "engine_pause_is_upper_bound";
+
+/// What the value of a counter in a sample is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quantity {
+    /// What was counted, per second.
+    Rate,
+    /// A level that the traffic moves, as it was at the end of the sample.
+    Level,
+    /// A level that follows the configuration or the workload and says nothing about the inside of the NIC.
+    Setting,
+    /// A share. Units: 0 to 1.
+    Share,
+}
+
+/// What one of a counter's counts is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Things of this name; events where it is empty.
+    Things(&'static str),
+    /// Microseconds.
+    Micros,
+    /// Percent.
+    Percent,
+}
+
+/// A counter, or a family of counters.
+#[derive(Debug)]
+pub struct Counter {
+    /// Its name, without the slave of a bond; each `*` stands for any text.
+    pub name: &'static str,
+    /// What its values are.
+    pub quantity: Quantity,
+    /// What it counts in.
+    pub unit: Unit,
+    /// What it tells.
+    pub meaning: &'static str,
+    /// Who says so.
+    pub source: &'static str,
+}
+
+const fn row(
+    name: &'static str,
+    quantity: Quantity,
+    unit: Unit,
+    meaning: &'static str,
+    source: &'static str,
+) -> Counter {
+    Counter { name, quantity, unit, meaning, source }
+}
+
+/// Counts of a simulated subsystem, under the names of mlx5.
+const fn simulated(name: &'static str, unit: Unit, meaning: &'static str) -> Counter {
+    row(name, Quantity::Rate, unit, meaning, "NVIDIA WinOF-2 manual, device diagnostics; mlx5, `ethtool -S`")
+}
+
+const ENGINE: &str = "the engine's completions";
+const PORT: &str = "IBTA volume 1, section 16.1.3.5 (`PortCounters`)";
+const BNXT_RE: &str = "kernel `drivers/infiniband/hw/bnxt_re/hw_counters.c`";
+const MLX5: &str = "kernel `Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst`";
+const BNXT_EN: &str = "kernel `drivers/net/ethernet/broadcom/bnxt/bnxt_ethtool.c`";
+const AER: &str = "kernel `Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats`";
+const LINK: &str = "kernel `Documentation/ABI/testing/sysfs-class-net` (`speed`)";
+const PCI: &str = "kernel `Documentation/ABI/testing/sysfs-bus-pci` (`current_link_*`)";
+const NETDEV: &str = "kernel `Documentation/ABI/testing/sysfs-class-net-statistics`";
+
+const EVENTS: Unit = Unit::Things("");
+
+/// The counters of which more is known than their names; every other one counts events. The first row that fits holds.
+pub const TABLE: [Counter; 35] = {
+    use Quantity::{Level, Rate, Setting, Share};
+    use Unit::{Micros, Percent, Things};
+    [
+        row(REQUESTED[0], Rate, Things("messages"), "Messages that the host's requesters completed", ENGINE),
+        row(REQUESTED[1], Rate, Things("bytes"), "Their payload", ENGINE),
+        row(REQUESTED[2], Rate, Things("packets"), "Packets with their payload", ENGINE),
+        row(RECEIVED[0], Rate, Things("messages"), "Messages that consumed receives of the host's responders", ENGINE),
+        row(RECEIVED[1], Rate, Things("bytes"), "Their payload", ENGINE),
+        row(RECEIVED[2], Rate, Things("packets"), "Packets with their payload", ENGINE),
+        row(SEND_QUEUE_FULL, Share, EVENTS, "Time in which the host's requesters kept their send queues full", ENGINE),
+        row(
+            RECEIVE_QUEUE_FULL,
+            Share,
+            EVENTS,
+            "Messages that arrived while the host's receive queues were full",
+            ENGINE,
+        ),
+        row(OUTSTANDING_READS, Setting, Things("requests"), "READs and atomics that a QP can have outstanding", ENGINE),
+        row(PAUSE_IS_UPPER_BOUND, Setting, EVENTS, "1 where pause frames were counted and not time", ENGINE),
+        row("*_ratio", Share, EVENTS, "A share of the time or of events", ENGINE),
+        row("port_xmit_data", Rate, Things("words"), "Data that the port sent, in words of four bytes", PORT),
+        row("port_rcv_data", Rate, Things("words"), "Data that the port received, in words of four bytes", PORT),
+        row("port_xmit_wait", Rate, Things("ticks"), "Ticks in which the port had data and could not send", PORT),
+        row("active_*", Setting, Things("objects"), "Objects of this kind that exist", BNXT_RE),
+        row("watermark_*", Setting, Things("objects"), "The most of them that ever existed at once", BNXT_RE),
+        row(
+            "ethtool.outbound_pci_stalled_rd",
+            Level,
+            Percent,
+            "Share of the last second without PCIe read credits",
+            MLX5,
+        ),
+        row("ethtool.outbound_pci_stalled_wr", Level, Percent, "The same for writes", MLX5),
+        row("ethtool.*_pause_duration", Rate, Micros, "Time in which pause frames held the port or its peer", MLX5),
+        row("ethtool.pfc_pri*_duration_us", Rate, Micros, "Time in which pause frames held a priority", BNXT_EN),
+        row(LINK_SPEED, Setting, Things("Mbit/s"), "Speed of the Ethernet link", LINK),
+        row("net.*", Rate, Things("packets"), "Packets that the interface lost, by cause", NETDEV),
+        row(LINK_WIDTH, Setting, Things("lanes"), "Lanes of the NIC's PCIe link", PCI),
+        row(LINK_MEGATRANSFERS, Setting, Things("MT/s"), "Transfers of each of these lanes", PCI),
+        row("pci.aer_*", Rate, Things("errors"), "PCIe errors that the NIC reported, by kind", AER),
+        simulated("receive_wqe_cache_miss", EVENTS, "Receive WQEs that were not on the NIC when a message needed them"),
+        simulated("icm_cache_miss", EVENTS, "QP contexts that were fetched from host memory"),
+        simulated("l0_mtt_miss", EVENTS, "Translations that were fetched from host memory"),
+        simulated("wqe_refetch", EVENTS, "Scatter lists and request contexts that were fetched again"),
+        simulated("pcie_internal_back_pressure", Micros, "Time of the receive engine without PCIe write credits"),
+        simulated("outbound_stalled_reads", Micros, "Time that reads waited for the path to memory"),
+        simulated("outbound_stalled_writes", Micros, "Time that writes waited behind ordered requests"),
+        simulated("rxs_no_slow_path_credits", Micros, "Time that the receive engine waited for packet processing"),
+        simulated("tx_staging_miss", EVENTS, "Transmit turns whose gathered data had been given up"),
+        simulated("rx_discards_phy", Things("packets"), "Datagrams without a receive WQE in time"),
+    ]
+};
+
+/// What is known of a counter beyond its name.
+pub fn known(name: &str) -> Option<&'static Counter> {
+    let name = without_slave(name);
+    TABLE.iter().find(|counter| fits(counter.name, name))
+}
+
+/// Whether a name is one of the pattern's, each `*` of which stands for any text.
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((start, rest)) => name.strip_prefix(start).is_some_and(|name| {
+            name.char_indices().map(|(at, _)| at).chain([name.len()]).any(|at| fits(rest, &name[at..]))
+        }),
+    }
+}
+
+/// What the values of a counter are; of one that nothing is known of, a rate.
+pub fn quantity(name: &str) -> Quantity {
+    known(name).map_or(Quantity::Rate, |counter| counter.quantity)
+}
+
+/// Whether a value is a level, such as a speed or a share of the last second, and not a count that only grows.
+pub fn is_level(name: &str) -> bool {
+    matches!(quantity(name), Quantity::Level | Quantity::Setting)
+}
+
+/// Values below it did not move. Units: those of the counter. Source: our choice, because a steady model's rounding is smaller
+/// and events are not.
+pub const MOVED: f64 = 1e-6;
+
+/// A counter's value with its unit, such as `2.2 M/s`.
+pub fn shown(name: &str, value: f64) -> String {
+    let unit = known(name).map_or(EVENTS, |counter| counter.unit);
+    match (quantity(name), unit) {
+        (Quantity::Share, _) => percent(value),
+        (Quantity::Rate, Unit::Micros) => format!("{}/s", time(value)),
+        (Quantity::Rate, Unit::Percent) => format!("{value:.1} %/s"),
+        (Quantity::Rate, Unit::Things(things)) if name.ends_with(things) => format!("{}/s", figure(value)),
+        (Quantity::Rate, Unit::Things(things)) => format!("{}{things}/s", figure(value)),
+        (_, Unit::Micros) => time(value),
+        (_, Unit::Percent) => format!("{value:.1} %"),
+        // Of what a level counts its name tells.
+        (_, Unit::Things(_)) => si(value).trim_end().to_owned(),
+    }
+}
+
+/// With an SI prefix; what moved and would round to 0 with its power of ten.
+fn figure(value: f64) -> String {
+    if (MOVED..0.05).contains(&value.abs()) { format!("{value:.1e} ") } else { si(value) }
+}
+
+/// A time in the largest unit that it fills. Units: µs.
+fn time(micros: f64) -> String {
+    match micros {
+        1e6.. => format!("{:.1} s", micros / 1e6),
+        1e3.. => format!("{:.1} ms", micros / 1e3),
+        _ => format!("{micros:.1} us"),
+    }
+}
+
+/// The table as Markdown, for `docs/counters.md`.
+pub fn table() -> String {
+    let mut text = "| counter | value | in | what it tells | source |\n| --- | --- | --- | --- | --- |\n".to_owned();
+    for Counter { name, quantity, unit, meaning, source } in &TABLE {
+        let quantity = match quantity {
+            Quantity::Rate => "rate",
+            Quantity::Level => "level",
+            Quantity::Setting => "setting",
+            Quantity::Share => "share",
+        };
+        let unit = match unit {
+            Unit::Things("") => "–",
+            Unit::Things(things) => things,
+            Unit::Micros => "µs",
+            Unit::Percent => "%",
+        };
+        let _ = writeln!(text, "| `{name}` | {quantity} | {unit} | {meaning} | {source} |");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_fit_whole_names() {
+        for (pattern, name, expected) in [
+            ("a", "a", true),
+            ("a", "ab", false),
+            ("a*", "a", true),
+            ("a*", "abc", true),
+            ("a*", "ba", false),
+            ("*_ratio", "queue_full_ratio", true),
+            ("*_ratio", "ratio", false),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "a-c", false),
+        ] {
+            assert_eq!(fits(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn no_row_hides_another() {
+        for (index, counter) in TABLE.iter().enumerate() {
+            let first = TABLE.iter().position(|row| fits(row.name, counter.name));
+            assert_eq!(first, Some(index), "{}", counter.name);
+        }
+    }
+
+    #[test]
+    fn values_have_their_units() {
+        for (name, value, expected) in [
+            ("cache_miss", 2.2e6, "2.2 M/s"),
+            ("cache_miss", 1.2e-5, "1.2e-5 /s"),
+            ("cache_miss", 1e-9, "0.0 /s"),
+            ("port_xmit_data", 3e9, "3.0 Gwords/s"),
+            (REQUESTED[0], 3e6, "3.0 M/s"),
+            (SEND_QUEUE_FULL, 0.5, "50.00 %"),
+            (OUTSTANDING_READS, 16.0, "16.0"),
+            (PAUSE_IS_UPPER_BOUND, 1.0, "1.0"),
+            ("slave1.net.speed_megabits", 100_000.0, "100.0 k"),
+            ("slave0.net.rx_dropped", 12.0, "12.0 packets/s"),
+            ("ethtool.outbound_pci_stalled_rd", 7.0, "7.0 %"),
+            ("ethtool.rx_prio3_pause_duration", 250_000.0, "250.0 ms/s"),
+            ("ethtool.pfc_pri3_rx_duration_us", 2e6, "2.0 s/s"),
+            ("outbound_stalled_reads", 0.0, "0.0 us/s"),
+        ] {
+            assert_eq!(shown(name, value), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn levels_are_told_from_counts() {
+        for (name, expected) in [
+            ("active_qps", true),
+            ("watermark_mrs", true),
+            ("slave1.net.speed_megabits", true),
+            ("pci.link_width", true),
+            ("pci.aer_fatal.total", false),
+            ("ethtool.outbound_pci_stalled_wr", true),
+            ("port_xmit_data", false),
+            ("engine_send_queue_full_ratio", false),
+        ] {
+            assert_eq!(is_level(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_reference_page_has_this_table() {
+        let page = include_str!("../../docs/counters.md");
+        assert!(page.contains(&table()), "renew the table of docs/counters.md:\n{}", table());
+    }
+}
