@@ -3,6 +3,8 @@
 mod campaign;
 mod cli;
 mod commands;
+mod exit;
+mod inputs;
 mod output;
 mod progress;
 mod subsystems;
@@ -11,22 +13,6 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-
-/// Exit statuses. Scripts depend on them.
-mod exit {
-    use std::process::ExitCode;
-
-    /// It ran, and all is well.
-    pub const HEALTHY: ExitCode = ExitCode::SUCCESS;
-    /// It ran, and something is anomalous.
-    pub fn anomalous() -> ExitCode {
-        ExitCode::from(1)
-    }
-    /// It could not run, or not to its end.
-    pub fn failed() -> ExitCode {
-        ExitCode::from(2)
-    }
-}
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();

@@ -1,6 +1,6 @@
-//! From `sim:F`, `sim:path.yaml`, `lab` or a pair file to something that can be measured.
+//! From what a subsystem's name stands for to something that can be measured.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, bail};
 use kelpie_agent::{PairFile, PairSubsystem};
@@ -8,35 +8,7 @@ use kelpie_engine::Subsystem;
 use kelpie_sim::SimSubsystem;
 
 use crate::cli::SubsystemArgs;
-
-/// What the name of a subsystem stands for.
-pub enum Kind<'a> {
-    /// A simulated one: a model's name or file.
-    Simulated(&'a str),
-    /// A real pair, described by this file.
-    Pair(PathBuf),
-}
-
-/// Sorts a subsystem's name.
-pub fn kind(name: &str) -> anyhow::Result<Kind<'_>> {
-    match name.strip_prefix("sim:") {
-        Some("") => {
-            bail!("`sim:` names no model; write sim:NAME or sim:path.yaml, `kelpie subsystem list` shows the names")
-        }
-        Some(model) => Ok(Kind::Simulated(model)),
-        None if name == "lab" => Ok(Kind::Pair(kelpie_agent::lab::pair_file()?)),
-        None if !name.contains(['.', '/']) && !Path::new(name).exists() => {
-            bail!("no subsystem `{name}`; write sim:NAME, sim:path.yaml, lab, or the file of a pair")
-        }
-        None => Ok(Kind::Pair(PathBuf::from(name))),
-    }
-}
-
-/// The text of a pair file that is known to be right.
-pub fn pair_source(path: &Path) -> anyhow::Result<String> {
-    PairFile::read(path)?;
-    std::fs::read_to_string(path).with_context(|| path.display().to_string())
-}
+use crate::inputs::{Kind, kind};
 
 /// A subsystem that can be measured, with its whole description.
 pub enum Opened {

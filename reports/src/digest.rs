@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_monitor::{Bounds, Sample, Verdict};
+use kelpie_monitor::{Bounds, Sample, Symptom, Verdict};
 use kelpie_search::Observation;
-use kelpie_spaces::{Feature, Space, SpaceError, Workload};
+use kelpie_spaces::{Space, SpaceError, Workload, nearest_outside};
 use kelpie_store::{Campaign, CampaignId, Ended, Experiment, FindingRecord, Outcome, Store, StoreError};
 
 use crate::coverage::{Coverage, coverage};
@@ -52,6 +52,8 @@ pub struct Point {
     pub workload: Workload,
     /// How it ended.
     pub ended: Ended,
+    /// What was seen; nothing where it is not anomalous.
+    pub symptoms: Vec<Symptom>,
     /// The mean of its samples, where it has any.
     pub mean: Option<Sample>,
     /// The signals that the search looks at.
@@ -64,15 +66,16 @@ impl Point {
     /// An experiment on a subsystem with these bounds.
     pub fn new(experiment: Experiment, bounds: &Bounds) -> Self {
         let Experiment { number, purpose, workload, outcome, .. } = experiment;
-        let (ended, mean, signals, events) = match outcome {
+        let (ended, symptoms, mean, signals, events) = match outcome {
             Outcome::Measured { measurement, assessment, .. } => {
                 let observation = Observation::new(&measurement, assessment, bounds);
                 let ended = Ended::Judged(observation.assessment.verdict);
-                (ended, measurement.mean(), observation.signals, measurement.hardware_events)
+                let symptoms = observation.assessment.symptoms;
+                (ended, symptoms, measurement.mean(), observation.signals, measurement.hardware_events)
             }
-            Outcome::Unsupported { .. } => (Ended::Unsupported, None, BTreeMap::new(), Vec::new()),
+            Outcome::Unsupported { .. } => (Ended::Unsupported, Vec::new(), None, BTreeMap::new(), Vec::new()),
         };
-        Self { number, purpose, workload, ended, mean, signals, events }
+        Self { number, purpose, workload, ended, symptoms, mean, signals, events }
     }
 
     /// Whether it says something about its workload.
@@ -81,13 +84,13 @@ impl Point {
     }
 }
 
-/// The healthy experiment that a finding is compared with.
-#[derive(Debug)]
-pub struct Neighbour<'d> {
-    /// The experiment.
-    pub point: &'d Point,
-    /// The features in which its workload differs.
-    pub differs: Vec<Feature>,
+/// The space that a campaign searched.
+pub(crate) fn space_of(campaign: &Campaign) -> Result<Space, DigestError> {
+    campaign.plan.space().map_err(|source| DigestError::Space {
+        id: campaign.id,
+        version: campaign.plan.kelpie_version.clone(),
+        source: Box::new(source),
+    })
 }
 
 impl Digest {
@@ -99,14 +102,9 @@ impl Digest {
         let campaign = store.campaign(id)?;
         // Before the experiments: a campaign that is running may add to both, and a finding names its experiment.
         let findings = store.findings(id)?;
-        let plan = &campaign.plan;
-        let space = plan.space().map_err(|source| DigestError::Space {
-            id,
-            version: plan.kelpie_version.clone(),
-            source: Box::new(source),
-        })?;
+        let space = space_of(&campaign)?;
         let mut points = Vec::new();
-        store.experiments(id, |experiment| points.push(Point::new(experiment, &plan.bounds)))?;
+        store.experiments(id, |experiment| points.push(Point::new(experiment, &campaign.plan.bounds)))?;
         Ok(Self { campaign, space, findings, points })
     }
 
@@ -127,18 +125,17 @@ impl Digest {
         self.points.iter().filter(|point| point.ended == ended).count()
     }
 
-    /// The experiment that shows a finding: the one of its own, simplified workload, else the one that found it.
-    pub fn witness(&self, finding: &FindingRecord) -> Option<&Point> {
-        let anomalous = |point: &&Point| point.ended == Ended::Judged(Verdict::Anomalous);
-        let own = self.points.iter().filter(anomalous).find(|point| point.workload == finding.workload);
-        own.or_else(|| self.point(finding.found_at))
+    /// The experiment that shows a finding: the first of its own, simplified workload that shows its symptom.
+    pub fn proof(&self, finding: &FindingRecord) -> Option<&Point> {
+        let shows = |point: &&Point| point.symptoms.contains(&finding.symptom) && point.workload == finding.workload;
+        self.points.iter().find(shows)
     }
 
-    /// The healthy experiment whose workload differs from this one in the fewest features; of several the first.
-    pub fn healthy_neighbour(&self, workload: &Workload) -> Option<Neighbour<'_>> {
+    /// The healthy experiment that a finding is compared with: outside its region, unlike its workload in the fewest features,
+    /// of several the first.
+    pub fn healthy_neighbour(&self, finding: &FindingRecord) -> Option<&Point> {
         let healthy = self.points.iter().filter(|point| point.ended == Ended::Judged(Verdict::Healthy));
-        let with_differences = healthy.map(|point| Neighbour { point, differs: workload.differing(&point.workload) });
-        with_differences.min_by_key(|neighbour| neighbour.differs.len())
+        nearest_outside(&finding.workload, &finding.mfs, healthy, |point| &point.workload).into_iter().next()
     }
 }
 
@@ -147,13 +144,15 @@ mod tests {
     use super::*;
     use crate::testing::{digest, finding, inconclusive, measured, one_finding, sample, unsupported, workload};
     use kelpie_monitor::Symptom;
+    use kelpie_spaces::Feature;
 
     #[test]
     fn the_neighbour_is_healthy_and_differs_least() {
         let digest = one_finding();
-        let neighbour = digest.healthy_neighbour(&digest.findings[0].workload).unwrap();
-        assert_eq!(neighbour.point.number, 5, "experiment 1 differs in the MTU too");
-        assert!(neighbour.differs.contains(&Feature::Qps) && !neighbour.differs.contains(&Feature::Mtu));
+        let neighbour = digest.healthy_neighbour(&digest.findings[0]).unwrap();
+        assert_eq!(neighbour.number, 5, "experiment 1 differs in the MTU too");
+        let differs = digest.findings[0].workload.differing(&neighbour.workload);
+        assert!(differs.contains(&Feature::Qps) && !differs.contains(&Feature::Mtu));
     }
 
     #[test]
@@ -163,18 +162,38 @@ mod tests {
             vec![measured(1, workload(4, 1024), sample(0.2, None), low), inconclusive(2), unsupported(3)],
             vec![finding(1, 1, workload(4, 1024))],
         );
-        assert!(digest.healthy_neighbour(&digest.findings[0].workload).is_none());
+        assert!(digest.healthy_neighbour(&digest.findings[0]).is_none());
         assert_eq!(digest.count(Ended::Unsupported), 1);
         assert_eq!(digest.count(Ended::Judged(Verdict::Inconclusive)), 1);
         assert!(!digest.points[1].is_conclusive() && !digest.points[2].is_conclusive());
     }
 
     #[test]
-    fn a_simplified_workload_is_its_own_witness_where_it_was_measured() {
+    fn a_healthy_workload_inside_the_region_is_no_neighbour() {
+        // It differs in one feature only, the one outside in more.
+        let inside = measured(6, workload(4, 1024), sample(0.9, None), Vec::new());
         let mut digest = one_finding();
-        assert_eq!(digest.witness(&digest.findings[0]).unwrap().number, 2);
+        digest.points.push(Point::new(inside, &digest.campaign.plan.bounds));
+        assert_eq!(digest.healthy_neighbour(&digest.findings[0]).unwrap().number, 5);
+    }
+
+    #[test]
+    fn of_equal_neighbours_the_first_counts() {
+        let again = measured(6, workload(2, 4096), sample(0.99, None), Vec::new());
+        let mut digest = one_finding();
+        digest.points.push(Point::new(again, &digest.campaign.plan.bounds));
+        assert_eq!(digest.healthy_neighbour(&digest.findings[0]).unwrap().number, 5);
+    }
+
+    #[test]
+    fn only_the_findings_own_workload_with_its_symptom_is_a_proof() {
+        let mut digest = one_finding();
+        assert_eq!(digest.proof(&digest.findings[0]).unwrap().number, 2);
+        digest.findings[0].symptom = Symptom::Pause;
+        assert!(digest.proof(&digest.findings[0]).is_none(), "another symptom");
+        digest.findings[0].symptom = Symptom::LowThroughput;
         digest.findings[0].workload = workload(4, 1024);
-        assert_eq!(digest.witness(&digest.findings[0]).unwrap().number, 2, "the one that found it");
+        assert!(digest.proof(&digest.findings[0]).is_none(), "another workload");
         assert!(digest.point(0).is_none() && digest.point(6).is_none());
     }
 }

@@ -6,6 +6,7 @@ pub mod coverage;
 pub mod digest;
 pub mod folder;
 mod junit;
+pub mod lookup;
 pub mod recipe;
 pub mod site;
 mod summary;

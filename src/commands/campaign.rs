@@ -8,22 +8,25 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use kelpie_monitor::Bounds;
+use kelpie_reports::lookup::known_regions;
+use kelpie_reports::recipe::IMPORT;
 use kelpie_search::Config;
-use kelpie_spaces::{Region, Space};
+use kelpie_spaces::Space;
 use kelpie_store::{Campaign, CampaignId, CampaignLock, CampaignState, NewCampaign, Store};
 use serde_json::json;
 
 use crate::campaign::{End, Limits, Parts};
 use crate::cli::{self, Common, DEFAULT_BUDGET, DatabaseArgs, ResumeArgs, RunArgs, ShowArgs};
-use crate::commands::{findings, import};
+use crate::commands::findings;
 use crate::exit;
+use crate::inputs;
 use crate::output::{Table, note, plural, print, print_json};
 use crate::progress::Progress;
 use crate::subsystems::Opened;
 
 /// Begins a campaign.
 pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
-    let space = super::read_space(&args.space)?;
+    let space = inputs::read_space(&args.space)?;
     let mut opened = Opened::open(&args.subsystem)?;
     let seed = common.seed_or_default();
     let budget = match args.limits {
@@ -33,7 +36,7 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
     let bounds = opened.subsystem().bounds();
     let path = args.database.path()?;
     let mut store = Store::create(&path)?;
-    let known = if args.seed_findings { regions(&mut store)? } else { Vec::new() };
+    let known = if args.seed_findings { known_regions(&mut store)? } else { Vec::new() };
     let config = Config { budget, known, ..Config::new(args.algorithm, args.signal, seed) };
     let plan = NewCampaign {
         kelpie_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -79,7 +82,7 @@ pub fn resume(args: &ResumeArgs, common: Common) -> anyhow::Result<ExitCode> {
     let lock = store.lock_campaign(id)?;
     // Read again: whoever held the lock may have gone on meanwhile.
     let campaign = store.campaign(id)?;
-    if campaign.plan.algorithm == import::ALGORITHM {
+    if campaign.plan.algorithm == IMPORT {
         bail!("campaign {id} holds an imported finding; there is no search to go on with");
     }
     let budget = budget_to_resume(&campaign, args.limits)?;
@@ -132,16 +135,6 @@ struct Session {
     bounds: Bounds,
     budget: Option<u64>,
     time: Option<Duration>,
-}
-
-/// Regions of every finding in the database, whatever subsystem it was made on; one without a condition would be all.
-fn regions(store: &mut Store) -> anyhow::Result<Vec<Region>> {
-    let mut regions = Vec::new();
-    for campaign in store.campaigns()? {
-        let claims = findings::claims(store, &campaign)?;
-        regions.extend(claims.into_iter().map(|finding| finding.mfs).filter(|mfs| !mfs.conditions.is_empty()));
-    }
-    Ok(regions)
 }
 
 impl Session {
@@ -225,7 +218,7 @@ fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let raised = Arc::clone(&stop);
     ctrlc::set_handler(move || {
         if raised.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
+            std::process::exit(exit::INTERRUPTED);
         }
         note("stopping after this experiment; once more to stop now");
     })

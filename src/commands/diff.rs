@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 
 use crate::campaign::name_of;
 use crate::cli::{Common, DiffArgs};
-use crate::commands::findings::claims;
 use crate::exit;
 use crate::output::{Table, note, plural, print, print_json};
 use crate::subsystems::Opened;
@@ -29,7 +28,7 @@ impl Measured {
     fn read(path: &Path, id: CampaignId, measure: bool) -> anyhow::Result<Self> {
         let mut store = Store::open_to_read(path)?;
         let campaign = store.campaign(id)?;
-        let findings = claims(&mut store, &campaign)?;
+        let findings = campaign.plan.claims(store.findings(id)?)?;
         let plan = &campaign.plan;
         let open = || Opened::reopen(&plan.subsystem, &plan.subsystem_source);
         let subsystem = match measure.then(open) {

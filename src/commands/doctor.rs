@@ -10,9 +10,9 @@ use kelpie_monitor::doctor::{Examination, Finding, State, compare, examine};
 use kelpie_monitor::machine::Machine;
 use serde::Serialize;
 
-use super::read_file;
 use crate::cli::Common;
 use crate::exit;
+use crate::inputs::read_file;
 use crate::output::{plural, print, print_json};
 
 /// Arguments of the doctor.

@@ -107,13 +107,6 @@ fn entry(experiment: &Experiment) -> Value {
     entry
 }
 
-/// A campaign's findings as they hold for every workload: with the bounds of the space that was searched.
-pub fn claims(store: &mut Store, campaign: &Campaign) -> anyhow::Result<Vec<FindingRecord>> {
-    let space = campaign.plan.space()?;
-    let claim = |finding: FindingRecord| FindingRecord { mfs: space.claim(&finding.mfs), ..finding };
-    Ok(store.findings(campaign.id)?.into_iter().map(claim).collect())
-}
-
 /// What it means that nothing was found, where nothing was.
 fn none_found(store: &mut Store, id: CampaignId, findings: &[FindingRecord]) -> anyhow::Result<Option<Absence>> {
     if !findings.is_empty() {

@@ -6,20 +6,13 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use kelpie_monitor::{Assessment, Measurement, Symptom};
-use kelpie_reports::recipe::{self, Recipe, Seen};
-use kelpie_spaces::{Space, Workload};
-use kelpie_store::{
-    CampaignId, CampaignState, Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome, Store, unix_ms,
-};
+use kelpie_reports::recipe;
+use kelpie_store::Store;
 use serde_json::json;
 
 use crate::cli::{Common, DatabaseArgs};
 use crate::exit;
 use crate::output::{note, plural, print, print_json};
-
-/// In the place of an algorithm: the campaign of an imported finding.
-pub const ALGORITHM: &str = "import";
 
 #[derive(Debug, Subcommand)]
 pub enum FindingsCommand {
@@ -50,7 +43,7 @@ pub fn run(args: &ImportArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut rows = Vec::new();
     let mut text = String::new();
     for (path, recipe) in &recipes {
-        let (id, new) = import(&mut store, recipe).with_context(|| path.display().to_string())?;
+        let (id, new) = recipe::import(&mut store, recipe).with_context(|| path.display().to_string())?;
         let what = if new { "is now" } else { "was there already as" };
         let _ = writeln!(text, "{}: {} {what} finding {id}.1", path.display(), recipe.finding);
         rows.push(json!({"recipe": path, "campaign": id, "id": 1, "new": new}));
@@ -62,93 +55,4 @@ pub fn run(args: &ImportArgs, common: Common) -> anyhow::Result<ExitCode> {
         note(&format!("{}, database {}", plural(recipes.len() as u64, "recipe"), database.display()));
     }
     Ok(exit::HEALTHY)
-}
-
-/// The campaign of a recipe's finding, and whether it had to be made.
-fn import(store: &mut Store, recipe: &Recipe) -> anyhow::Result<(CampaignId, bool)> {
-    let plan = plan(recipe);
-    let finding = finding(recipe);
-    let mut begun = None;
-    for campaign in store.campaigns()?.into_iter().filter(|campaign| campaign.plan == plan) {
-        let findings = store.findings(campaign.id)?;
-        if findings.first() == Some(&finding) && campaign.state == CampaignState::Finished {
-            return Ok((campaign.id, false));
-        }
-        // An import that was killed left what it had got to; its rest is stored now.
-        if findings.first().is_none_or(|first| *first == finding) && campaign.state == CampaignState::Stopped {
-            begun = Some(campaign);
-        }
-    }
-    let (id, lock) = match &begun {
-        Some(campaign) => (campaign.id, store.lock_campaign(campaign.id)?),
-        None => store.begin_campaign(&plan)?,
-    };
-    let (experiments_done, findings_done) = begun.map_or((0, 0), |campaign| (campaign.experiments, campaign.findings));
-    for experiment in experiments(recipe).into_iter().filter(|experiment| experiment.number > experiments_done) {
-        store.append_experiment(id, &experiment, clock())?;
-    }
-    if findings_done == 0 {
-        store.append_finding(id, &finding)?;
-    }
-    store.finish_campaign(id, 0)?;
-    lock.remove();
-    Ok((id, true))
-}
-
-fn plan(recipe: &Recipe) -> NewCampaign {
-    let space = Space::catalog("full").expect("the catalog has the full space");
-    NewCampaign {
-        kelpie_version: recipe.kelpie_version.clone(),
-        subsystem: recipe.environment.subsystem.clone(),
-        subsystem_source: recipe.environment.model.clone().unwrap_or_default(),
-        bounds: recipe.expected.bounds,
-        space: space.name().to_owned(),
-        space_source: space.to_yaml(),
-        algorithm: ALGORITHM.to_owned(),
-        signal: "none".to_owned(),
-        seed: recipe.seed.unwrap_or(0),
-        config: json!({"recipe": recipe.finding}).to_string(),
-        budget: None,
-    }
-}
-
-fn finding(recipe: &Recipe) -> FindingRecord {
-    let symptoms = &recipe.expected.symptoms;
-    FindingRecord {
-        number: 1,
-        symptom: symptoms.first().copied().unwrap_or(Symptom::Pause),
-        found_at: 1,
-        experiments_for_mfs: 0,
-        confidence: recipe.expected.confidence,
-        mfs: recipe.mfs.clone(),
-        workload: recipe.workload.clone(),
-        evidence: json!({"imported": recipe.finding, "symptoms": symptoms, "hosts": recipe.environment.hosts}),
-    }
-}
-
-/// The measurements that came with the recipe: the anomalous one, then the healthy one.
-fn experiments(recipe: &Recipe) -> Vec<Experiment> {
-    let experiment = |number, workload: &Workload, seen: &Seen| Experiment {
-        number,
-        purpose: ALGORITHM.to_owned(),
-        skipped_before: 0,
-        workload: workload.clone(),
-        outcome: Outcome::Measured {
-            measurement: Measurement {
-                samples: vec![seen.mean.clone()],
-                hardware_events: seen.hardware_events.clone(),
-                ..Measurement::default()
-            },
-            assessment: Assessment::of_symptoms(seen.symptoms.clone()),
-            attempts: 1,
-        },
-    };
-    let anomalous = experiment(1, &recipe.workload, &recipe.anomalous);
-    let healthy = recipe.healthy.as_ref().map(|healthy| experiment(2, &healthy.workload, &healthy.seen));
-    std::iter::once(anomalous).chain(healthy).collect()
-}
-
-/// When it was imported; when it was measured is not known.
-fn clock() -> ExperimentClock {
-    ExperimentClock { started_unix_ms: unix_ms(), duration_seconds: 0.0 }
 }

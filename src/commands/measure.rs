@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::campaign::name_of;
 use crate::cli::{Common, MeasureArgs};
 use crate::exit;
+use crate::inputs;
 use crate::output::{Table, note, percent, plural, print, print_json, si, time};
 use crate::subsystems::Opened;
 
@@ -93,7 +94,7 @@ impl<'a> Report<'a> {
 
 /// Runs the command.
 pub fn run(args: &MeasureArgs, common: Common) -> anyhow::Result<ExitCode> {
-    let workload = super::read_workload(&args.workload)?;
+    let workload = inputs::read_workload(&args.workload)?;
     let mut opened = Opened::open(&args.subsystem)?;
     if args.explain && opened.simulated().is_none() {
         bail!("--explain looks into a simulated subsystem; `{}` is real", args.subsystem.subsystem);

@@ -18,7 +18,7 @@ pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut store = Store::open_to_read(&args.database.path()?)?;
     let id = campaign::chosen(&mut store, args.id)?;
     let digest = Digest::read(&mut store, id)?;
-    let recipes = recipe::archives(&mut store, &digest.campaign)?;
+    let recipes = recipe::archives(&digest)?;
     let files = site::render(&digest, recipes)?;
     site::publish(&files, &args.out, args.force)?;
     let index = args.out.join("index.html");

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::cli::{Common, RestrictArgs, SampleArgs, SpaceCommand};
 use crate::exit;
+use crate::inputs;
 use crate::output::{Table, print, print_json};
 
 /// Runs the command.
@@ -17,10 +18,10 @@ pub fn run(command: &SpaceCommand, common: Common) -> anyhow::Result<ExitCode> {
     match command {
         SpaceCommand::List => list(common)?,
         SpaceCommand::Show(args) => {
-            print_yaml(&args.space, &super::read_space(&args.space)?, common)?;
+            print_yaml(&args.space, &inputs::read_space(&args.space)?, common)?;
         }
         SpaceCommand::Check(args) => {
-            let space = super::read_space(&args.space)?;
+            let space = inputs::read_space(&args.space)?;
             let size = space.log10_size();
             if common.json {
                 print_json(&json!({"space": args.space, "valid": true, "log10_size": size}))?;
@@ -29,7 +30,7 @@ pub fn run(command: &SpaceCommand, common: Common) -> anyhow::Result<ExitCode> {
             }
         }
         SpaceCommand::Count(args) => {
-            let size = super::read_space(&args.space)?.log10_size();
+            let size = inputs::read_space(&args.space)?.log10_size();
             if common.json {
                 print_json(&json!({"space": args.space, "log10_size": size}))?;
             } else {
@@ -68,7 +69,7 @@ fn restrict(args: &RestrictArgs, common: Common) -> anyhow::Result<()> {
     });
     let min = args.min.iter().map(|(key, word)| ("--min", key, Narrowing::Min(word.clone())));
     let max = args.max.iter().map(|(key, word)| ("--max", key, Narrowing::Max(word.clone())));
-    let mut space = super::read_space(&args.space.space)?;
+    let mut space = inputs::read_space(&args.space.space)?;
     for (option, key, to) in only.chain(min).chain(max) {
         space = space.narrow(key, &to).context(option)?;
     }
@@ -76,7 +77,7 @@ fn restrict(args: &RestrictArgs, common: Common) -> anyhow::Result<()> {
 }
 
 fn sample(args: &SampleArgs, common: Common) -> anyhow::Result<()> {
-    let space = super::read_space(&args.space.space)?;
+    let space = inputs::read_space(&args.space.space)?;
     let seed = common.seed_or_default();
     let mut rng = Pcg64::seed_from_u64(seed);
     let workloads: Vec<_> = (0..args.number).map(|_| space.sample(&mut rng)).collect();

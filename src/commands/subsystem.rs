@@ -7,8 +7,9 @@ use serde_json::json;
 
 use crate::cli::{Common, NamedSubsystem, SubsystemArgs, SubsystemCommand};
 use crate::exit;
+use crate::inputs::{Kind, kind, pair_source};
 use crate::output::{Table, print, print_json, si};
-use crate::subsystems::{Kind, Opened, kind, pair_source};
+use crate::subsystems::Opened;
 
 /// Runs the command.
 pub fn run(command: &SubsystemCommand, common: Common) -> anyhow::Result<ExitCode> {

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::cli::Common;
 use crate::exit;
+use crate::inputs;
 use crate::output::{note, plural, print, print_json, si};
 
 #[derive(Debug, Args)]
@@ -80,7 +81,7 @@ fn read(folder: &Path) -> anyhow::Result<Trace> {
     let path = folder.join(RECORD);
     let name = || format!("{}: a directory that `kelpie trace` wrote is wanted", path.display());
     let trace: Trace =
-        serde_json::from_slice(&super::read_file_up_to(&path, MAX_TRACE).with_context(name)?).with_context(name)?;
+        serde_json::from_slice(&inputs::read_file_up_to(&path, MAX_TRACE).with_context(name)?).with_context(name)?;
     if trace.kelpie != Trace::FORMAT {
         bail!("{}: format `{}`; this program reads `{}`", path.display(), trace.kelpie.escape_debug(), Trace::FORMAT);
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::archive::{MAX_ARCHIVE, MAX_ENTRIES, MAX_UNPACKED};
+use super::limits::{MAX_ARCHIVE, MAX_ENTRIES, MAX_UNPACKED};
 
 /// A failure of reading or writing a recipe.
 #[derive(Debug, thiserror::Error)]

@@ -1,10 +1,21 @@
-//! The types of `recipe.json`. What is accepted of a stranger's is in `check`.
+//! The types of `recipe.json`, and the names of a recipe's files. What is accepted of a stranger's is in `check`.
 
 use std::collections::BTreeMap;
 
 use kelpie_monitor::{Bounds, PerHost, Sample, Symptom, Verdict};
 use kelpie_spaces::{Region, Workload};
 use serde::{Deserialize, Serialize};
+
+/// The machine-readable entry.
+pub const RECIPE: &str = "recipe.json";
+/// The entry for people.
+pub const README: &str = "README.md";
+/// The perftest command lines, where there are any.
+pub const PERFTEST: &str = "perftest.txt";
+
+/// Every entry of a recipe with the most bytes that it may have. Source: our choice, because a recipe of 400 counters and two
+/// hundred conditions is a tenth of it.
+pub const ENTRIES: [(&str, u64); 3] = [(RECIPE, 1 << 20), (README, 256 << 10), (PERFTEST, 64 << 10)];
 
 /// A finding made portable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use kelpie_spaces::{Bytes, known};
 use proptest::prelude::*;
 use tar::{EntryType, Header};
 
-use super::archive::{MAX_ARCHIVE, MAX_UNPACKED};
+use super::limits::{MAX_ARCHIVE, MAX_UNPACKED};
 use super::*;
 
 fn recipe() -> Recipe {

@@ -14,7 +14,7 @@ use super::index::page_title;
 use super::page::{figure, page, wide};
 use super::plot::{Bars, Group, Plot};
 use super::timeline::Titled;
-use crate::digest::{Digest, Neighbour, Point};
+use crate::digest::{Digest, Point};
 use crate::words;
 use kelpie_store::FindingRecord;
 
@@ -25,8 +25,9 @@ pub(super) struct Shown<'d> {
     record: &'d FindingRecord,
     /// `None` where it was stored by a version of Kelpie that kept something else.
     evidence: Option<Evidence>,
+    /// What shows it: of its own workload where that was measured, else the experiment that found it.
     witness: Option<&'d Point>,
-    neighbour: Option<Neighbour<'d>>,
+    neighbour: Option<&'d Point>,
     plots: Vec<Titled>,
     edges: Vec<Titled>,
     /// Whether a recipe lies beside the page.
@@ -40,8 +41,8 @@ pub(super) fn is_pinned(record: &FindingRecord) -> bool {
 
 impl<'d> Shown<'d> {
     pub(super) fn new(digest: &'d Digest, record: &'d FindingRecord, has_recipe: bool) -> Self {
-        let witness = digest.witness(record);
-        let neighbour = digest.healthy_neighbour(witness.map_or(&record.workload, |point| &point.workload));
+        let witness = digest.proof(record).or_else(|| digest.point(record.found_at));
+        let neighbour = digest.healthy_neighbour(record);
         let evidence = serde_json::from_value(record.evidence.clone()).ok();
         let edges = edges(digest, record);
         let mut shown = Self { digest, record, evidence, witness, neighbour, plots: Vec::new(), edges, has_recipe };
@@ -176,18 +177,19 @@ impl<'d> Shown<'d> {
         let Some(witness) = self.witness else {
             return html! { p { "The experiment of this finding is not in the database." } };
         };
-        let Some(neighbour) = &self.neighbour else {
-            return html! { p { "No workload of this campaign was healthy, so there is none to compare with." } };
+        let Some(neighbour) = self.neighbour else {
+            return html! { p { "No workload of this campaign was healthy outside the conditions, so there is none to compare with." } };
         };
+        let differing = witness.workload.differing(&neighbour.workload);
         let table = html! {
             table {
                 caption #features-caption { "The features in which the two workloads differ." }
                 thead { tr { th scope="col" { "Feature" } th scope="col" { "Healthy" } th scope="col" { "Anomalous" } } }
                 tbody {
-                    @for feature in &neighbour.differs {
+                    @for feature in &differing {
                         tr {
                             th scope="row" { (words::feature(*feature)) }
-                            td { (words::value(*feature, &neighbour.point.workload.feature(*feature))) }
+                            td { (words::value(*feature, &neighbour.workload.feature(*feature))) }
                             td { (words::value(*feature, &witness.workload.feature(*feature))) }
                         }
                     }
@@ -196,16 +198,16 @@ impl<'d> Shown<'d> {
         };
         html! {
             p {
-                "Anomalous is experiment " (witness.number) ". Of the healthy ones experiment " (neighbour.point.number)
-                " is nearest: its workload differs in " (neighbour.differs.len())
-                @if neighbour.differs.len() == 1 { " feature." } @else { " features." }
+                "Anomalous is experiment " (witness.number) ". Of the healthy ones experiment " (neighbour.number)
+                " is nearest: its workload differs in " (differing.len())
+                @if differing.len() == 1 { " feature." } @else { " features." }
             }
-            @if !neighbour.differs.is_empty() { (wide("features-caption", &table)) }
+            @if !differing.is_empty() { (wide("features-caption", &table)) }
         }
     }
 
     fn counters(&self) -> Markup {
-        let healthy = self.neighbour.as_ref().and_then(|neighbour| neighbour.point.mean.as_ref());
+        let healthy = self.neighbour.and_then(|neighbour| neighbour.mean.as_ref());
         let anomalous = self.witness.and_then(|point| point.mean.as_ref());
         let rows = counter_rows(healthy, anomalous);
         if rows.is_empty() {
@@ -275,7 +277,7 @@ impl<'d> Shown<'d> {
 
     /// The mean of the anomalous experiment, and of the healthy one where there is one.
     fn means(&self) -> Option<(Option<&Sample>, &Sample)> {
-        let healthy = self.neighbour.as_ref().and_then(|neighbour| neighbour.point.mean.as_ref());
+        let healthy = self.neighbour.and_then(|neighbour| neighbour.mean.as_ref());
         Some((healthy, self.witness?.mean.as_ref()?))
     }
 

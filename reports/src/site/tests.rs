@@ -2,8 +2,12 @@
 
 use super::*;
 use crate::digest::Point;
-use crate::testing::{HOSTILE, digest, finding, inconclusive, measured, one_finding, sample, unsupported, workload};
+use crate::recipe::of_finding;
+use crate::testing::{
+    HOSTILE, digest, finding, inconclusive, measured, one_finding, plan, sample, unsupported, workload,
+};
 use kelpie_monitor::Symptom;
+use kelpie_store::{ExperimentClock, Store};
 
 /// What is a recipe is not the site's affair.
 fn recipes() -> BTreeMap<u64, Vec<u8>> {
@@ -139,4 +143,41 @@ fn a_page_links_to_the_recipe_or_says_that_there_is_none() {
     assert!(page(recipes()).contains("href=\"finding-1.tar.gz\""));
     let without = page(BTreeMap::new());
     assert!(!without.contains("tar.gz") && without.contains("no measurement of this workload"), "{without}");
+}
+
+/// A stored campaign of `one_finding` and an experiment that is healthy inside the finding's region: of all healthy ones it
+/// differs from the finding's workload in the fewest features.
+fn stored() -> Digest {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = Store::create(&directory.path().join("campaigns.db")).unwrap();
+    let (id, _lock) = store.begin_campaign(&plan()).unwrap();
+    let low = vec![Symptom::LowThroughput];
+    let experiments = [
+        measured(1, workload(1, 1024), sample(0.95, Some(0.0)), Vec::new()),
+        measured(2, workload(4, 4096), sample(0.3, Some(0.2)), low),
+        measured(3, workload(4, 1024), sample(0.9, Some(0.0)), Vec::new()),
+        measured(4, workload(2, 4096), sample(0.97, Some(0.0)), Vec::new()),
+        measured(5, workload(1, 4096), sample(0.98, Some(0.0)), Vec::new()),
+    ];
+    for experiment in &experiments {
+        store.append_experiment(id, experiment, ExperimentClock { started_unix_ms: 0, duration_seconds: 0.1 }).unwrap();
+    }
+    store.append_finding(id, &finding(1, 2, workload(4, 4096))).unwrap();
+    Digest::read(&mut store, id).unwrap()
+}
+
+#[test]
+fn a_page_and_its_recipe_name_the_same_neighbour() {
+    let digest = stored();
+    let record = &digest.findings[0];
+    let inside = digest.point(3).unwrap();
+    let nearest = digest.healthy_neighbour(record).unwrap();
+    let differing = |point: &Point| record.workload.differing(&point.workload).len();
+    assert!(differing(inside) < differing(nearest), "without the region the other one would be the neighbour");
+    assert_eq!(nearest.number, 4, "of equals the first");
+
+    let page = text(&render(&digest, recipes()).unwrap(), "finding-1.html");
+    assert!(page.contains("Of the healthy ones experiment 4 is nearest"), "{page}");
+    let recipe = of_finding(&digest, record).unwrap();
+    assert_eq!(recipe.healthy.unwrap().workload, nearest.workload);
 }

@@ -61,6 +61,16 @@ impl NewCampaign {
     pub fn space(&self) -> Result<Space, SpaceError> {
         Space::from_yaml(&self.space, &self.space_source)
     }
+
+    /// Findings of this campaign as they hold for every workload: with the bounds of the space that was searched.
+    ///
+    /// # Errors
+    /// As [`NewCampaign::space`].
+    pub fn claims(&self, findings: Vec<FindingRecord>) -> Result<Vec<FindingRecord>, SpaceError> {
+        let space = self.space()?;
+        let claim = |finding: FindingRecord| FindingRecord { mfs: space.claim(&finding.mfs), ..finding };
+        Ok(findings.into_iter().map(claim).collect())
+    }
 }
 
 /// How far a campaign is.

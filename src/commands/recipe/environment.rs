@@ -8,12 +8,11 @@ use kelpie_agent::PairFile;
 use kelpie_agent::pair::HostSpec;
 use kelpie_monitor::PerHost;
 use kelpie_monitor::doctor::Examination;
-use kelpie_reports::recipe::Environment;
+use kelpie_reports::recipe::{Environment, IMPORT};
 use kelpie_sim::SimSubsystem;
 use kelpie_store::NewCampaign;
 
-use crate::commands::import;
-use crate::commands::read_file;
+use crate::inputs::read_file;
 
 /// An environment, and the names that other texts must not hold.
 pub struct Known {
@@ -32,7 +31,7 @@ pub fn of(plan: &NewCampaign, with_names: bool, examined: [Option<&Path>; 2]) ->
     }
     let mut hosts = PerHost::<BTreeMap<String, String>>::default();
     let mut names = vec![plan.subsystem.clone()];
-    if plan.algorithm != import::ALGORITHM {
+    if plan.algorithm != IMPORT {
         let pair = PairFile::from_yaml(Path::new(&plan.subsystem), &plan.subsystem_source)?;
         hosts = PerHost { a: port_facts(&pair.hosts.a), b: port_facts(&pair.hosts.b) };
         for (facts, host) in [(&mut hosts.a, &pair.hosts.a), (&mut hosts.b, &pair.hosts.b)] {

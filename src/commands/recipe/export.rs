@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::bail;
+use kelpie_reports::Digest;
 use kelpie_reports::recipe::{self, Recipe};
-use kelpie_spaces::perftest::{self, Inexpressible, Lines};
-use kelpie_store::{Campaign, Store};
+use kelpie_spaces::perftest;
 use serde_json::json;
 
 use super::{ExportArgs, FindingName, environment, source};
 use crate::cli::Common;
-use crate::commands::findings::claims;
 use crate::exit;
 use crate::output::{print, print_json};
 
@@ -29,11 +28,11 @@ pub fn run(args: &ExportArgs, common: Common) -> anyhow::Result<ExitCode> {
             let examined = [&args.doctor_a, &args.doctor_b].map(Option::as_deref);
             let known = environment::of(&campaign.plan, args.with_identities, examined)?;
             let recipe = Recipe { environment: known.environment, ..recipe };
-            if args.with_identities { recipe } else { without_names(recipe, &known.names) }
+            if args.with_identities { recipe } else { recipe::without_names(recipe, &known.names) }
         }
     };
     let lines = perftest::lines(&recipe.workload);
-    recipe::write(&args.out, &entries(&recipe, &lines)?)?;
+    recipe::write(&args.out, &recipe::entries(&recipe, &lines)?)?;
     let reason = lines.err().map(|reason| reason.to_string());
     if common.json {
         print_json(&json!({
@@ -48,37 +47,16 @@ pub fn run(args: &ExportArgs, common: Common) -> anyhow::Result<ExitCode> {
     Ok(exit::HEALTHY)
 }
 
-/// The files of a recipe.
-fn entries(recipe: &Recipe, lines: &Result<Lines, Inexpressible>) -> anyhow::Result<Vec<(&'static str, String)>> {
-    let mut json_text = serde_json::to_string_pretty(recipe)?;
-    json_text.push('\n');
-    // Whoever gets it must be able to read it.
-    recipe::parse(&json_text)?;
-    let mut entries = vec![(recipe::RECIPE, json_text), (recipe::README, recipe::readme(recipe, lines))];
-    if let Ok(lines) = lines {
-        entries.push((recipe::PERFTEST, recipe::perftest_text(lines)));
-    }
-    Ok(entries)
-}
-
 /// The recipes of a campaign's findings as archives, by the findings' numbers; none where a finding has no evidence.
-pub fn archives(store: &mut Store, campaign: &Campaign) -> anyhow::Result<BTreeMap<u64, Vec<u8>>> {
-    let findings = claims(store, campaign)?;
-    let known = environment::of(&campaign.plan, false, [None; 2])?;
+pub fn archives(digest: &Digest) -> anyhow::Result<BTreeMap<u64, Vec<u8>>> {
+    let known = environment::of(&digest.campaign.plan, false, [None; 2])?;
     let mut archives = BTreeMap::new();
-    for (number, recipe) in source::of_findings(store, campaign, findings)? {
-        let recipe = without_names(Recipe { environment: known.environment.clone(), ..recipe }, &known.names);
+    for finding in &digest.findings {
+        let Some(recipe) = recipe::of_finding(digest, finding) else { continue };
+        let recipe = Recipe { environment: known.environment.clone(), ..recipe };
+        let recipe = recipe::without_names(recipe, &known.names);
         let lines = perftest::lines(&recipe.workload);
-        archives.insert(number, recipe::archive(&entries(&recipe, &lines)?)?);
+        archives.insert(finding.number, recipe::archive(&recipe::entries(&recipe, &lines)?)?);
     }
     Ok(archives)
-}
-
-/// Takes names and addresses out of the only free text that a measurement has.
-fn without_names(mut recipe: Recipe, names: &[String]) -> Recipe {
-    let seen = std::iter::once(&mut recipe.anomalous).chain(recipe.healthy.as_mut().map(|healthy| &mut healthy.seen));
-    for event in seen.flat_map(|seen| &mut seen.hardware_events) {
-        *event = recipe::scrub(event, names);
-    }
-    recipe
 }

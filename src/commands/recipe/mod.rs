@@ -17,6 +17,7 @@ use serde_json::json;
 
 use crate::cli::{Common, DatabaseArgs};
 use crate::exit;
+use crate::inputs;
 use crate::output::{print, print_json};
 
 pub use export::archives;
@@ -132,7 +133,7 @@ fn show_perftest(args: &PerftestArgs, common: Common) -> anyhow::Result<ExitCode
     let workload: Workload = match args.what.parse() {
         Ok(FindingName::Kept(campaign, number)) => source::finding(&args.database, campaign, number)?.workload,
         Ok(FindingName::Known(id)) => source::known(id)?.trigger.workload(),
-        Err(_) => super::read_workload(args.what.as_ref())?,
+        Err(_) => inputs::read_workload(args.what.as_ref())?,
     };
     let lines = perftest::lines(&workload);
     if common.json {

@@ -5,9 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use kelpie_monitor::{Bounds, Judged, Sample, Symptom, Verdict, measure_judged};
-use kelpie_reports::recipe::{self, Recipe};
+use kelpie_reports::recipe::{self, Recipe, Replayed};
 use kelpie_sim::SimSubsystem;
-use serde::Serialize;
 use serde_json::json;
 
 use super::ReplayArgs;
@@ -21,28 +20,6 @@ use crate::subsystems::Opened;
 /// take, which is a minute.
 const MOST_EVENTS: u64 = 112_000_000;
 
-/// What came of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Outcome {
-    /// Anomalous with one of the expected symptoms.
-    Reproduced,
-    /// Healthy, or anomalous with other symptoms.
-    NotReproduced,
-    /// No verdict.
-    Inconclusive,
-}
-
-impl Outcome {
-    fn of(verdict: Verdict, symptoms: &[Symptom], expected: &[Symptom]) -> Self {
-        match verdict {
-            Verdict::Inconclusive => Self::Inconclusive,
-            Verdict::Anomalous if symptoms.iter().any(|symptom| expected.contains(symptom)) => Self::Reproduced,
-            Verdict::Anomalous | Verdict::Healthy => Self::NotReproduced,
-        }
-    }
-}
-
 /// Runs the command.
 pub fn run(args: &ReplayArgs, common: Common) -> anyhow::Result<ExitCode> {
     let recipe = recipe::read(&args.path).with_context(|| args.path.display().to_string())?;
@@ -53,7 +30,7 @@ pub fn run(args: &ReplayArgs, common: Common) -> anyhow::Result<ExitCode> {
     let bounds = opened.subsystem().bounds();
     let judged = measure_judged(&recipe.workload, &bounds, |workload| opened.subsystem().measure(workload))?;
     let verdict = judged.assessment.verdict;
-    let outcome = Outcome::of(verdict, &judged.assessment.symptoms, &recipe.expected.symptoms);
+    let outcome = Replayed::of(verdict, &judged.assessment.symptoms, &recipe.expected.symptoms);
     if common.json {
         print_json(&json!({
             "finding": recipe.finding, "subsystem": name, "outcome": outcome,
@@ -100,16 +77,16 @@ fn open(args: &ReplayArgs, recipe: &Recipe) -> anyhow::Result<(String, Opened)> 
     Ok((environment.subsystem.clone(), Opened::Simulated(Box::new(subsystem))))
 }
 
-fn text(recipe: &Recipe, name: &str, outcome: Outcome, judged: &Judged, bounds: Bounds) -> String {
+fn text(recipe: &Recipe, name: &str, outcome: Replayed, judged: &Judged, bounds: Bounds) -> String {
     let words = |symptoms: &[Symptom]| symptoms.iter().map(name_of).collect::<Vec<_>>().join(", ");
     let symptoms = &judged.assessment.symptoms;
     let headline = match outcome {
-        Outcome::Reproduced => console::style("reproduced".to_owned()).red().bold(),
-        Outcome::NotReproduced if symptoms.is_empty() => console::style("not reproduced".to_owned()).green(),
-        Outcome::NotReproduced => {
+        Replayed::Reproduced => console::style("reproduced".to_owned()).red().bold(),
+        Replayed::NotReproduced if symptoms.is_empty() => console::style("not reproduced".to_owned()).green(),
+        Replayed::NotReproduced => {
             console::style(format!("not reproduced, but anomalous otherwise: {}", words(symptoms))).red().bold()
         }
-        Outcome::Inconclusive => console::style("inconclusive".to_owned()).yellow(),
+        Replayed::Inconclusive => console::style("inconclusive".to_owned()).yellow(),
     };
     let mut text = format!("{} on {name}: {headline}\n", recipe.finding);
     let mut table = Table::new(&["", "expected", "measured"], &[1, 2]);
@@ -151,25 +128,4 @@ fn rows() -> Vec<Row> {
         rows.push((format!("{host} was paused"), Box::new(held)));
     }
     rows
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_outcome_needs_the_symptom_that_is_expected() {
-        use Symptom::{LowThroughput, Pause};
-        let table: [(Verdict, &[Symptom], &[Symptom], Outcome); 6] = [
-            (Verdict::Anomalous, &[Pause], &[Pause], Outcome::Reproduced),
-            (Verdict::Anomalous, &[Pause, LowThroughput], &[LowThroughput], Outcome::Reproduced),
-            (Verdict::Anomalous, &[LowThroughput], &[Pause, LowThroughput], Outcome::Reproduced),
-            (Verdict::Anomalous, &[LowThroughput], &[Pause], Outcome::NotReproduced),
-            (Verdict::Healthy, &[], &[Pause], Outcome::NotReproduced),
-            (Verdict::Inconclusive, &[], &[Pause], Outcome::Inconclusive),
-        ];
-        for (verdict, symptoms, expected, outcome) in table {
-            assert_eq!(Outcome::of(verdict, symptoms, expected), outcome);
-        }
-    }
 }

@@ -1,0 +1,174 @@
+//! From a finding, stored or of the paper, to its recipe and the files of that. Nothing is measured.
+
+use kelpie_monitor::{Assessment, Bounds, Measurement, Symptom, Verdict};
+use kelpie_spaces::known::{Anomaly, Sign};
+use kelpie_spaces::perftest::{Inexpressible, Lines};
+use kelpie_store::FindingRecord;
+
+use super::check::parse;
+use super::error::RecipeError;
+use super::format::{Background, Environment, Expected, Neighbour, PERFTEST, README, RECIPE, Recipe, Seen};
+use super::readme::{perftest_text, readme};
+use super::scrub::scrub;
+use crate::digest::{Digest, Point};
+
+/// The recipe of a campaign's finding, without its environment; `None` where no measurement of its workload shows it.
+pub fn of_finding(digest: &Digest, finding: &FindingRecord) -> Option<Recipe> {
+    let anomalous = seen_at(digest.proof(finding)?)?;
+    let plan = &digest.campaign.plan;
+    let expected = Expected {
+        verdict: Verdict::Anomalous,
+        symptoms: ordered(finding.symptom, &anomalous.symptoms),
+        bounds: plan.bounds,
+        confidence: finding.confidence,
+    };
+    let neighbour = |point: &Point| Some(Neighbour { workload: point.workload.clone(), seen: seen_at(point)? });
+    Some(Recipe {
+        kelpie: Recipe::FORMAT.to_owned(),
+        kelpie_version: env!("CARGO_PKG_VERSION").to_owned(),
+        finding: format!("{}.{}", digest.campaign.id, finding.number),
+        seed: Some(plan.seed),
+        workload: finding.workload.clone(),
+        mfs: digest.space.claim(&finding.mfs),
+        expected,
+        anomalous,
+        healthy: digest.healthy_neighbour(finding).and_then(neighbour),
+        environment: Environment::default(),
+        background: None,
+    })
+}
+
+/// An anomaly of the paper as it was measured just now on the simulated subsystem that is to show it.
+#[derive(Debug)]
+pub struct MeasuredAnomaly {
+    /// The anomaly.
+    pub anomaly: Anomaly,
+    /// What the subsystem does at best.
+    pub bounds: Bounds,
+    /// Its whole model as YAML.
+    pub model: String,
+    /// What the anomaly's workload shows.
+    pub anomalous: Seen,
+    /// A healthy workload outside the anomaly's conditions.
+    pub healthy: Option<Neighbour>,
+}
+
+/// The recipe of an anomaly of the paper; `None` where what was measured does not show its symptom.
+pub fn of_anomaly(measured: MeasuredAnomaly) -> Option<Recipe> {
+    let MeasuredAnomaly { anomaly, bounds, model, anomalous, healthy } = measured;
+    let symptom = match anomaly.symptom {
+        Sign::Pause => Symptom::Pause,
+        Sign::Low => Symptom::LowThroughput,
+    };
+    if !anomalous.symptoms.contains(&symptom) {
+        return None;
+    }
+    // No workload inside the paper's conditions was measured but this one.
+    let confidence = 0.0;
+    let symptoms = ordered(symptom, &anomalous.symptoms);
+    Some(Recipe {
+        kelpie: Recipe::FORMAT.to_owned(),
+        kelpie_version: env!("CARGO_PKG_VERSION").to_owned(),
+        finding: format!("anomaly:{}", anomaly.id),
+        seed: None,
+        workload: anomaly.trigger.workload(),
+        mfs: anomaly.conditions,
+        expected: Expected { verdict: Verdict::Anomalous, symptoms, bounds, confidence },
+        anomalous,
+        healthy,
+        environment: Environment { subsystem: format!("sim:{}", anomaly.subsystem), model: Some(model), hosts: None },
+        background: Some(Background {
+            source: format!("Collie (Kong et al., NSDI 2022), table 2 and appendix A, anomaly {}", anomaly.id),
+            premise: anomaly.premise,
+            cause: anomaly.cause,
+            fix: anomaly.fix,
+            note: anomaly.note,
+        }),
+    })
+}
+
+impl Seen {
+    /// What a measurement showed; `None` where it has no samples.
+    pub fn new(measurement: &Measurement, assessment: &Assessment) -> Option<Self> {
+        Some(Self {
+            symptoms: assessment.symptoms.clone(),
+            mean: measurement.mean()?,
+            hardware_events: measurement.hardware_events.clone(),
+        })
+    }
+}
+
+fn seen_at(point: &Point) -> Option<Seen> {
+    let (symptoms, hardware_events) = (point.symptoms.clone(), point.events.clone());
+    Some(Seen { symptoms, mean: point.mean.clone()?, hardware_events })
+}
+
+/// The finding's own symptom first, then whatever else was seen.
+fn ordered(own: Symptom, seen: &[Symptom]) -> Vec<Symptom> {
+    let others = seen.iter().copied().filter(|symptom| *symptom != own);
+    std::iter::once(own).chain(others).collect()
+}
+
+/// Takes names and addresses out of the only free text that a recipe's measurements have.
+#[must_use]
+pub fn without_names(mut recipe: Recipe, names: &[String]) -> Recipe {
+    let seen = std::iter::once(&mut recipe.anomalous).chain(recipe.healthy.as_mut().map(|healthy| &mut healthy.seen));
+    for event in seen.flat_map(|seen| &mut seen.hardware_events) {
+        *event = scrub(event, names);
+    }
+    recipe
+}
+
+/// The files of a recipe; without those of perftest where that cannot send its workload.
+///
+/// # Errors
+/// The recipe breaks a rule, so that whoever gets it could not read it.
+pub fn entries(
+    recipe: &Recipe,
+    lines: &Result<Lines, Inexpressible>,
+) -> Result<Vec<(&'static str, String)>, RecipeError> {
+    let json = serde_json::to_string_pretty(recipe);
+    let refused =
+        |problem: serde_json::Error| RecipeError::Json { key: "the whole".to_owned(), problem: problem.to_string() };
+    let mut text = json.map_err(refused)?;
+    text.push('\n');
+    parse(&text)?;
+    let mut entries = vec![(RECIPE, text), (README, readme(recipe, lines))];
+    if let Ok(lines) = lines {
+        entries.push((PERFTEST, perftest_text(lines)));
+    }
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{measured, one_finding, sample, workload};
+
+    #[test]
+    fn a_recipe_shows_the_finding_and_the_neighbour_of_its_page() {
+        let digest = one_finding();
+        let recipe = of_finding(&digest, &digest.findings[0]).expect("it was measured");
+        assert_eq!((recipe.finding.as_str(), recipe.seed), ("1.1", Some(7)));
+        assert_eq!(recipe.expected.symptoms, [Symptom::LowThroughput]);
+        assert_eq!(recipe.healthy.expect("one is healthy").workload, workload(2, 4096));
+    }
+
+    #[test]
+    fn without_a_measurement_there_is_no_recipe() {
+        let mut digest = one_finding();
+        digest.points[1].symptoms.clear();
+        assert!(of_finding(&digest, &digest.findings[0]).is_none());
+    }
+
+    #[test]
+    fn the_findings_own_symptom_comes_first() {
+        let mut digest = one_finding();
+        let both = vec![Symptom::Pause, Symptom::LowThroughput];
+        let anomalous = measured(2, workload(4, 4096), sample(0.3, Some(0.2)), both);
+        digest.points[1] = Point::new(anomalous, &digest.campaign.plan.bounds);
+        let recipe = of_finding(&digest, &digest.findings[0]).expect("it was measured");
+        assert_eq!(recipe.expected.symptoms, [Symptom::LowThroughput, Symptom::Pause]);
+        assert_eq!(recipe.anomalous.symptoms, [Symptom::Pause, Symptom::LowThroughput]);
+    }
+}
