@@ -10,7 +10,6 @@ use kelpie_monitor::{Assessment, Bounds, Inconclusive, Measurement, measure_judg
 use kelpie_search::{Config, Finding, Observation, Oracle, Purpose};
 use kelpie_spaces::{Space, Workload};
 use kelpie_store::{CampaignId, Experiment, ExperimentClock, FindingRecord, Outcome, Store, unix_ms};
-use serde::Serialize;
 
 use crate::progress::Progress;
 
@@ -105,14 +104,14 @@ impl<'a> Recorder<'a> {
     }
 
     /// The stored answer to the experiment that is asked for now.
-    fn replay(&mut self, workload: &Workload, purpose: &str) -> anyhow::Result<Outcome> {
+    fn replay(&mut self, workload: &Workload, purpose: Purpose) -> anyhow::Result<Outcome> {
         let experiment = self
             .parts
             .store
             .experiment(self.id, self.number)?
             .with_context(|| format!("experiment {} of campaign {} is missing", self.number, self.id))?;
-        let asked = (workload, purpose, self.skipped);
-        if (&experiment.workload, experiment.purpose.as_str(), experiment.skipped_before) != asked {
+        let asked = (workload, &purpose.into(), self.skipped);
+        if (&experiment.workload, &experiment.purpose, experiment.skipped_before) != asked {
             return Err(self.diverged("asks for something else"));
         }
         self.parts.progress.replayed(self.number);
@@ -120,7 +119,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Measures and stores the experiment that is asked for now.
-    fn experiment(&mut self, workload: &Workload, purpose: String) -> anyhow::Result<Outcome> {
+    fn experiment(&mut self, workload: &Workload, purpose: Purpose) -> anyhow::Result<Outcome> {
         let started_unix_ms = unix_ms();
         let start = Instant::now();
         let outcome = match self.attempt(workload) {
@@ -137,7 +136,7 @@ impl<'a> Recorder<'a> {
         let clock = ExperimentClock { started_unix_ms, duration_seconds: start.elapsed().as_secs_f64() };
         let experiment = Experiment {
             number: self.number,
-            purpose,
+            purpose: purpose.into(),
             skipped_before: self.skipped,
             workload: workload.clone(),
             outcome,
@@ -180,9 +179,8 @@ impl Oracle for Recorder<'_> {
     fn measure(&mut self, workload: &Workload, purpose: Purpose) -> Result<Observation, End> {
         self.check_limits()?;
         self.number += 1;
-        let purpose = name_of(&purpose);
         let outcome = if self.number <= self.stored {
-            self.replay(workload, &purpose)
+            self.replay(workload, purpose)
         } else {
             self.experiment(workload, purpose)
         };
@@ -222,7 +220,7 @@ pub struct FindingLine<'a>(pub CampaignId, pub &'a FindingRecord);
 impl fmt::Display for FindingLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let FindingLine(id, finding) = self;
-        write!(f, "finding {id}.{}: {} where {}", finding.number, name_of(&finding.symptom), finding.mfs)
+        write!(f, "finding {id}.{}: {} where {}", finding.number, finding.symptom.name(), finding.mfs)
     }
 }
 
@@ -237,14 +235,6 @@ fn record(number: u64, finding: &Finding) -> anyhow::Result<FindingRecord> {
         workload: finding.workload.clone(),
         evidence: serde_json::to_value(&finding.evidence)?,
     })
-}
-
-/// The name that serde gives to a plain variant: the word of files, columns and JSON.
-pub fn name_of<T: Serialize>(value: &T) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(name)) => name,
-        other => unreachable!("only enums of plain variants are named, not {other:?}"),
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kelpie_monitor::{Bounds, Sample, Symptom, Verdict};
 use kelpie_search::Observation;
 use kelpie_spaces::{Space, SpaceError, Workload, nearest_outside};
-use kelpie_store::{Campaign, CampaignId, Ended, Experiment, FindingRecord, Outcome, Store, StoreError};
+use kelpie_store::{Campaign, CampaignId, Ended, Experiment, FindingRecord, Outcome, Purpose, Store, StoreError};
 
 use crate::coverage::{Coverage, coverage};
 
@@ -46,8 +46,8 @@ pub struct Digest {
 pub struct Point {
     /// Its number in the campaign, from 1.
     pub number: u64,
-    /// What the search wanted to know.
-    pub purpose: String,
+    /// What it was for.
+    pub purpose: Purpose,
     /// What was run.
     pub workload: Workload,
     /// How it ended.

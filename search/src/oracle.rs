@@ -20,6 +20,26 @@ pub enum Purpose {
     Validate,
 }
 
+impl Purpose {
+    /// Every purpose.
+    pub const ALL: [Purpose; 4] = [Purpose::Search, Purpose::Rank, Purpose::Mfs, Purpose::Validate];
+
+    /// Its name in JSON and the store.
+    pub fn name(self) -> &'static str {
+        match self {
+            Purpose::Search => "search",
+            Purpose::Rank => "rank",
+            Purpose::Mfs => "mfs",
+            Purpose::Validate => "validate",
+        }
+    }
+
+    /// Whether it serves to reduce an anomaly to its conditions.
+    pub fn is_reducing(self) -> bool {
+        matches!(self, Purpose::Mfs | Purpose::Validate)
+    }
+}
+
 /// The world as the search sees it.
 pub trait Oracle {
     /// Why the search must stop: budget spent, someone asked, or measuring failed.

@@ -11,7 +11,6 @@ use kelpie_spaces::Condition;
 use kelpie_store::{Campaign, CampaignId, FindingRecord, Store};
 use serde_json::{Value, json};
 
-use crate::campaign::name_of;
 use crate::cli::{Common, DiffArgs};
 use crate::exit;
 use crate::output::{Table, note, plural, print, print_json};
@@ -129,7 +128,7 @@ fn text([a, b]: [&Measured; 2], all: &[Compared]) -> String {
         table.row(vec![
             fate(compared),
             format!("{}{counterpart}", name(own, finding.number)),
-            name_of(&finding.symptom),
+            finding.symptom.name().to_owned(),
             conditions(finding, compared),
         ]);
     }

@@ -10,7 +10,6 @@ use kelpie_store::{Campaign, CampaignId, Experiment, FindingRecord, Outcome, Sto
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::campaign::name_of;
 use crate::output::plural;
 
 /// The document of `campaign run|resume|show --json`. Equal seeds give equal bytes, but for `campaign`.
@@ -142,9 +141,8 @@ pub fn text(store: &mut Store, id: CampaignId) -> anyhow::Result<String> {
 /// A finding as a few lines of text.
 pub fn finding_text(id: CampaignId, finding: &FindingRecord) -> String {
     let mut text = String::new();
-    let title = format!("{id}.{} {}", finding.number, name_of(&finding.symptom));
-    let pinned =
-        if finding.evidence["narrowed"] == true { "; pinned, for no wider region held or was looked for" } else { "" };
+    let title = format!("{id}.{} {}", finding.number, finding.symptom.name());
+    let pinned = if finding.is_pinned() { "; pinned, for no wider region held or was looked for" } else { "" };
     let _ = writeln!(
         text,
         "\n{}  found at experiment {}, reduced in {}, confidence {:.2}{pinned}",

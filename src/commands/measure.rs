@@ -12,7 +12,6 @@ use kelpie_monitor::{
 use kelpie_spaces::Host;
 use serde::Serialize;
 
-use crate::campaign::name_of;
 use crate::cli::{Common, MeasureArgs};
 use crate::exit;
 use crate::inputs;
@@ -189,7 +188,7 @@ fn latencies(directions: &[Direction]) -> String {
 }
 
 fn headline(report: &Report<'_>) -> String {
-    let symptoms: Vec<String> = report.symptoms.iter().map(name_of).collect();
+    let symptoms: Vec<&str> = report.symptoms.iter().map(|symptom| symptom.name()).collect();
     match report.verdict {
         Verdict::Healthy => console::style("healthy").green().to_string(),
         Verdict::Anomalous => console::style(format!("anomalous: {}", symptoms.join(", "))).red().bold().to_string(),

@@ -9,7 +9,6 @@ use kelpie_spaces::{Feature, FeatureValue, Workload};
 use kelpie_store::Store;
 use serde_json::{Value, json};
 
-use crate::campaign::name_of;
 use crate::cli::{Common, MfsCheckArgs, MfsListArgs};
 use crate::commands::findings::{FindingDocument, finding_text};
 use crate::exit;
@@ -98,7 +97,7 @@ fn text(lookup: &Lookup<'_>) -> String {
     };
     for Placed { kept, ways, .. } in inside {
         let Kept { campaign, subsystem, finding, .. } = kept;
-        let _ = writeln!(text, "\n{campaign}.{} {} on {subsystem}", finding.number, name_of(&finding.symptom));
+        let _ = writeln!(text, "\n{campaign}.{} {} on {subsystem}", finding.number, finding.symptom.name());
         for condition in &finding.mfs.conditions {
             let _ = writeln!(text, "    {condition}");
         }
@@ -119,7 +118,7 @@ fn text(lookup: &Lookup<'_>) -> String {
             "\nnearest of those outside: {}.{} {} on {}; not met: {}",
             kept.campaign,
             kept.finding.number,
-            name_of(&kept.finding.symptom),
+            kept.finding.symptom.name(),
             kept.subsystem,
             missed.join(", ")
         );

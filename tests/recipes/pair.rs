@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use kelpie_monitor::{Assessment, Bounds, Measurement, PerHost, Sample, Symptom};
-use kelpie_search::{Algorithm, Config, SignalSet};
+use kelpie_search::{Algorithm, Config, Purpose, SignalSet};
 use kelpie_spaces::{Space, known};
 use kelpie_store::{Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome, Store};
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ fn database_of_a_pair(path: &Path) {
     let mean = Sample { seconds: 1.0, directions: Vec::new(), pause: None, counters: PerHost::default() };
     let experiment = Experiment {
         number: 1,
-        purpose: "search".to_owned(),
+        purpose: Purpose::Search.into(),
         skipped_before: 0,
         workload: anomaly.trigger.workload(),
         outcome: Outcome::Measured {

@@ -3,8 +3,8 @@
 use kelpie_monitor::{Assessment, Measurement, Symptom};
 use kelpie_spaces::{Space, Workload};
 use kelpie_store::{
-    CampaignId, CampaignState, Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome, Store, StoreError,
-    unix_ms,
+    CampaignId, CampaignState, Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome, Purpose, Store,
+    StoreError, unix_ms,
 };
 use serde_json::json;
 
@@ -82,7 +82,7 @@ fn finding(recipe: &Recipe) -> FindingRecord {
 fn experiments(recipe: &Recipe) -> Vec<Experiment> {
     let experiment = |number, workload: &Workload, seen: &Seen| Experiment {
         number,
-        purpose: IMPORT.to_owned(),
+        purpose: Purpose::Import,
         skipped_before: 0,
         workload: workload.clone(),
         outcome: Outcome::Measured {

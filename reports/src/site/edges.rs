@@ -5,8 +5,7 @@ use kelpie_monitor::{Symptom, Verdict};
 use kelpie_search::UTILISATION;
 use kelpie_spaces::{Condition, Host, Test};
 
-use super::plot::{Edge, Plot};
-use super::timeline::Titled;
+use super::plot::{Edge, Plot, Titled};
 use crate::digest::{Digest, Point};
 use crate::words;
 use kelpie_store::Ended;

@@ -8,12 +8,10 @@ use kelpie_search::{Cure, Evidence};
 use kelpie_spaces::{Host, workload_to_yaml};
 use maud::{Markup, html};
 
-use super::SiteError;
 use super::edges::edges;
-use super::index::page_title;
-use super::page::{figure, page, wide};
-use super::plot::{Bars, Group, Plot};
-use super::timeline::Titled;
+use super::error::SiteError;
+use super::page::{campaign_title, figure, page, wide};
+use super::plot::{Bars, Group, Plot, Titled};
 use crate::digest::{Digest, Point};
 use crate::words;
 use kelpie_store::FindingRecord;
@@ -34,16 +32,11 @@ pub(super) struct Shown<'d> {
     has_recipe: bool,
 }
 
-/// Whether the region was pinned around the workload rather than found.
-pub(super) fn is_pinned(record: &FindingRecord) -> bool {
-    record.evidence["narrowed"] == true
-}
-
 impl<'d> Shown<'d> {
     pub(super) fn new(digest: &'d Digest, record: &'d FindingRecord, has_recipe: bool) -> Self {
         let witness = digest.proof(record).or_else(|| digest.point(record.found_at));
         let neighbour = digest.healthy_neighbour(record);
-        let evidence = serde_json::from_value(record.evidence.clone()).ok();
+        let evidence = record.evidence();
         let edges = edges(digest, record);
         let mut shown = Self { digest, record, evidence, witness, neighbour, plots: Vec::new(), edges, has_recipe };
         shown.plots = [shown.throughput(), shown.pause()].into_iter().flatten().collect();
@@ -58,7 +51,8 @@ impl<'d> Shown<'d> {
         let Self { digest, record, .. } = self;
         let figures = self.plots.iter().map(figure).collect::<Result<Vec<_>, _>>()?;
         let edges = self.edges.iter().map(figure).collect::<Result<Vec<_>, _>>()?;
-        let trail = html! { nav aria-label="Report" { a href="index.html" { (page_title(digest)) } (self.beside()) } };
+        let trail =
+            html! { nav aria-label="Report" { a href="index.html" { (campaign_title(digest)) } (self.beside()) } };
         let content = html! {
             p {
                 span.badge.alarm { (record.symptom.name()) }
@@ -110,7 +104,7 @@ impl<'d> Shown<'d> {
             p {
                 "Confidence " (format!("{:.2}", self.record.confidence))
                 ": with 95 % certainty at least this share of such workloads shows it."
-                @if is_pinned(self.record) {
+                @if self.record.is_pinned() {
                     " " span.badge { "pinned" } " The conditions are held close to the workload, because the limit of experiments for \
                     one finding was reached or the budget nearly spent: a wider region may show it too."
                 }
@@ -146,7 +140,7 @@ impl<'d> Shown<'d> {
 
     fn how(&self) -> Markup {
         let Self { record, digest, evidence, .. } = self;
-        let purpose = digest.point(record.found_at).map(|point| point.purpose.as_str());
+        let purpose = digest.point(record.found_at).map(|point| &point.purpose);
         html! {
             dl.facts {
                 dt { "Found at" }

@@ -5,10 +5,9 @@ use std::fmt::Write as _;
 use kelpie_monitor::{Bounds, Verdict};
 use maud::{Markup, html};
 
-use super::SiteError;
-use super::finding::is_pinned;
-use super::page::{self, figure, wide};
-use super::timeline::Titled;
+use super::error::SiteError;
+use super::page::{self, campaign_title, figure, wide};
+use super::plot::Titled;
 use crate::coverage::{Coverage, FeatureCoverage};
 use crate::digest::Digest;
 use crate::words;
@@ -16,11 +15,6 @@ use kelpie_store::Ended;
 
 /// Values named of those that were not measured. Source: our choice, because more make a row higher than a phone.
 const NAMED: usize = 8;
-
-pub(super) fn page_title(digest: &Digest) -> String {
-    let plan = &digest.campaign.plan;
-    format!("Campaign {}: {} over {}", digest.campaign.id, plan.subsystem, plan.space)
-}
 
 pub(super) fn page(digest: &Digest, coverage: &Coverage, timeline: &[Titled]) -> Result<String, SiteError> {
     let figures = timeline.iter().map(figure).collect::<Result<Vec<_>, _>>()?;
@@ -47,7 +41,7 @@ pub(super) fn page(digest: &Digest, coverage: &Coverage, timeline: &[Titled]) ->
             (coverage_table(coverage))
         }
     };
-    Ok(page::page(&page_title(digest), &html! { p.soft { "Kelpie report" } }, &content))
+    Ok(page::page(&campaign_title(digest), &html! { p.soft { "Kelpie report" } }, &content))
 }
 
 fn summary(digest: &Digest, coverage: &Coverage) -> Markup {
@@ -115,7 +109,7 @@ fn findings(digest: &Digest) -> Markup {
                             ul.cell {
                                 @for words in words::conditions(&finding.mfs, words::MOST_CONDITIONS) { li { (words) } }
                             }
-                            @if is_pinned(finding) { span.badge { "pinned" } }
+                            @if finding.is_pinned() { span.badge { "pinned" } }
                         }
                         td.figure data-value=(finding.confidence) { (format!("{:.2}", finding.confidence)) }
                         td.figure data-value=(finding.found_at) { (finding.found_at) }

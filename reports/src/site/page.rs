@@ -5,11 +5,18 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest as _, Sha256};
 
-use super::SiteError;
-use super::timeline::Titled;
+use super::error::SiteError;
+use super::plot::Titled;
+use crate::digest::Digest;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("sort.js");
+
+/// The title of a campaign's first page.
+pub(super) fn campaign_title(digest: &Digest) -> String {
+    let plan = &digest.campaign.plan;
+    format!("Campaign {}: {} over {}", digest.campaign.id, plan.subsystem, plan.space)
+}
 
 /// A page with this title; `trail` stands above it.
 pub(super) fn page(title: &str, trail: &Markup, content: &Markup) -> String {

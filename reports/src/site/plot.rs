@@ -3,17 +3,16 @@
 mod bars;
 mod edge;
 mod series;
+mod style;
 
 use std::sync::Once;
 
-use plotters::chart::MeshStyle;
 use plotters::coord::Shift;
-use plotters::coord::ranged1d::Ranged;
 use plotters::prelude::*;
 use plotters::style::register_font;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::SiteError;
+use super::error::SiteError;
+use style::{FAMILY, detail};
 
 pub(super) use bars::{Bars, Group};
 pub(super) use edge::Edge;
@@ -22,25 +21,18 @@ pub(super) use series::Series;
 /// Roboto, reduced to Latin letters. Source: Debian's fonts-roboto-unhinted 20170802; see assets/README.md.
 const FONT: &[u8] = include_bytes!("../../assets/roboto-latin.ttf");
 
-/// The family that plots ask for: the registered one in a PNG, the reader's own in an SVG.
-const FAMILY: &str = "sans-serif";
-
 /// Units: pixels. Source: our choice, because it fills a page and its text is still read at half the size.
 const SIZE: (u32, u32) = (880, 320);
 
-/// Highest share that is drawn. Source: our choice, because what a port does at most is about 1.
-const MOST_SHARE: f64 = 1e6;
-
-/// Each colour below is a name too: the page's style sheet gives it another shade where the page is dark.
-pub(super) mod colour {
-    use plotters::style::RGBColor;
-
-    pub const INK: RGBColor = RGBColor(0x1F, 0x23, 0x28);
-    pub const GRID: RGBColor = RGBColor(0xD8, 0xDC, 0xE2);
-    pub const CALM: RGBColor = RGBColor(0x1A, 0x62, 0xB0);
-    pub const FAINT: RGBColor = RGBColor(0x8B, 0x94, 0x9E);
-    pub const ALARM: RGBColor = RGBColor(0xC6, 0x22, 0x1E);
-    pub const LIMIT: RGBColor = RGBColor(0x8A, 0x5A, 0x00);
+/// A plot with what to call it.
+#[derive(Debug)]
+pub(super) struct Titled {
+    /// For a file name: letters, digits and dashes.
+    pub slug: String,
+    pub title: String,
+    /// What it shows, for those who cannot see it too.
+    pub caption: String,
+    pub plot: Plot,
 }
 
 /// Something to draw.
@@ -52,11 +44,6 @@ pub(super) enum Plot {
     Bars(Bars),
     /// A symptom over one feature.
     Edge(Edge),
-}
-
-/// Whether a share can be drawn: a database may hold anything, and an axis without end has no ticks.
-fn is_drawable(share: f64) -> bool {
-    (0.0..=MOST_SHARE).contains(&share)
 }
 
 impl Plot {
@@ -102,38 +89,9 @@ fn encode(pixels: &[u8]) -> Result<Vec<u8>, png::EncodingError> {
     Ok(bytes)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` is given")]
-fn detail<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) -> String {
-    error.to_string()
-}
-
-fn text(size: u32, colour: RGBColor) -> TextStyle<'static> {
-    (FAMILY, size).into_font().color(&colour)
-}
-
-/// Colours and letters that plots with two axes share.
-fn in_style<'s, 'a, 'b, X, Y, B>(mesh: &'s mut MeshStyle<'a, 'b, X, Y, B>) -> &'s mut MeshStyle<'a, 'b, X, Y, B>
-where
-    X: Ranged,
-    Y: Ranged,
-    B: DrawingBackend,
-{
-    mesh.disable_x_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(colour::GRID)
-        .axis_style(colour::INK)
-        .label_style(text(15, colour::INK))
-        .axis_desc_style(text(16, colour::INK))
-}
-
-/// The name of a limit, right of the end of its line.
-fn draw_limit_name<B: DrawingBackend>(area: &DrawingArea<B, Shift>, name: &str, end: (i32, i32)) -> Result<(), String> {
-    let style = text(15, colour::LIMIT).pos(Pos::new(HPos::Left, VPos::Center));
-    area.draw(&Text::new(name.to_owned(), (end.0 + 6, end.1), style)).map_err(detail)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::style::colour;
     use super::*;
     use crate::testing::HOSTILE;
 

@@ -4,7 +4,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::{File, SiteError};
+use super::error::SiteError;
+use super::file::File;
 
 /// Says whether a site may be put at `out`; with `replace`, also where one is already.
 ///

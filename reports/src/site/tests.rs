@@ -79,7 +79,7 @@ fn hostile_text_is_shown_as_text() {
     let evidence = digest.findings[0].evidence.clone();
     let point: &mut Point = &mut digest.points[1];
     point.events.push(HOSTILE.to_owned());
-    HOSTILE.clone_into(&mut point.purpose);
+    point.purpose = HOSTILE.to_owned().into();
     point.signals.insert(HOSTILE.to_owned(), 1.0);
     point.mean.as_mut().unwrap().counters.a.insert(HOSTILE.to_owned(), 1.0);
     digest.findings[0].mfs.conditions.push(kelpie_spaces::Condition {

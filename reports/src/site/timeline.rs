@@ -4,27 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kelpie_monitor::counters::shown;
 use kelpie_monitor::verdict::LOW_SHARE;
-use kelpie_search::UTILISATION;
+use kelpie_search::{Purpose as Asked, UTILISATION};
 
-use super::plot::{Plot, Series};
+use super::plot::{Plot, Series, Titled};
 use crate::digest::Digest;
 
 /// Diagnostic counters that are plotted. Source: our choice, because more of them fill a screen and say little.
 const COUNTERS: usize = 4;
-
-/// The purposes of experiments that reduce a finding. Source: `kelpie_search::Purpose`.
-const REDUCING: [&str; 2] = ["mfs", "validate"];
-
-/// A plot with what to call it.
-#[derive(Debug)]
-pub(super) struct Titled {
-    /// For a file name: letters, digits and dashes.
-    pub slug: String,
-    pub title: String,
-    /// What it shows, for those who cannot see it too.
-    pub caption: String,
-    pub plot: Plot,
-}
 
 /// The plots of a campaign: utilisation first, then the counters that were highest where findings were made.
 pub(super) fn timeline(digest: &Digest) -> Vec<Titled> {
@@ -95,7 +81,7 @@ fn marks(digest: &Digest, values: &[(u64, f64)]) -> Vec<(u64, u64, f64)> {
 /// The values of experiments that reduce a finding, or of all others.
 fn of_purpose(digest: &Digest, values: &[(u64, f64)], reducing: bool) -> Vec<(u64, f64)> {
     let is_reducing =
-        |number: u64| digest.point(number).is_some_and(|point| REDUCING.contains(&point.purpose.as_str()));
+        |number: u64| digest.point(number).and_then(|point| point.purpose.asked()).is_some_and(Asked::is_reducing);
     values.iter().copied().filter(|(number, _)| is_reducing(*number) == reducing).collect()
 }
 
@@ -135,7 +121,7 @@ mod tests {
     #[test]
     fn experiments_that_reduce_are_told_from_those_that_search() {
         let mut digest = one_finding();
-        digest.points[4].purpose = "mfs".to_owned();
+        digest.points[4].purpose = Asked::Mfs.into();
         let values = [(1, 0.1), (2, 1.0), (5, 0.4)];
         assert_eq!(of_purpose(&digest, &values, true), [(5, 0.4)]);
         assert_eq!(of_purpose(&digest, &values, false), [(1, 0.1), (2, 1.0)]);

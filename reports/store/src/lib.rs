@@ -4,6 +4,7 @@ mod error;
 mod json;
 mod lock;
 mod open;
+mod purpose;
 mod records;
 mod store;
 #[cfg(test)]
@@ -15,6 +16,7 @@ extern crate self as kelpie_store;
 
 pub use error::StoreError;
 pub use lock::CampaignLock;
+pub use purpose::Purpose;
 pub use records::{
     Campaign, CampaignId, CampaignState, Ended, Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome,
     unix_ms,

@@ -5,8 +5,11 @@ use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kelpie_monitor::{Assessment, Bounds, Measurement, Symptom, Verdict};
+use kelpie_search::Evidence;
 use kelpie_spaces::{Region, Space, SpaceError, Workload};
 use serde::{Deserialize, Serialize};
+
+use crate::purpose::Purpose;
 
 /// A campaign's number in its database, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -136,8 +139,8 @@ pub enum Outcome {
 pub struct Experiment {
     /// 1, 2, 3, … within the campaign.
     pub number: u64,
-    /// What the search wanted to know.
-    pub purpose: String,
+    /// What it was for.
+    pub purpose: Purpose,
     /// Workloads skipped since the experiment before.
     pub skipped_before: u64,
     /// What was run.
@@ -188,4 +191,16 @@ pub struct FindingRecord {
     pub workload: Workload,
     /// What the search kept of how it came to know, JSON.
     pub evidence: serde_json::Value,
+}
+
+impl FindingRecord {
+    /// What its region rests on; `None` where another version of Kelpie, or a recipe, kept something else.
+    pub fn evidence(&self) -> Option<Evidence> {
+        serde_json::from_value(self.evidence.clone()).ok()
+    }
+
+    /// Whether its region was pinned around its workload rather than found, whatever else was kept.
+    pub fn is_pinned(&self) -> bool {
+        self.evidence["narrowed"] == true
+    }
 }

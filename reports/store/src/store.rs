@@ -196,7 +196,7 @@ impl Store {
             )
             .bind(id.0)
             .bind(number)
-            .bind(&experiment.purpose)
+            .bind(experiment.purpose.name())
             .bind(experiment.skipped_before.cast_signed())
             .bind(workload)
             .bind(measurement)
@@ -387,7 +387,7 @@ impl Store {
         };
         Ok(Experiment {
             number,
-            purpose: self.get(row, "purpose")?,
+            purpose: self.get::<String>(row, "purpose")?.into(),
             skipped_before: self.count(row, "skipped_before")?,
             workload: self.json(row, "workload")?,
             outcome,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kelpie_monitor::{
     Assessment, Bounds, DirectionRates, Inconclusive, Measurement, PauseRatios, PerHost, Sample, Symptom, Verdict,
 };
+use kelpie_search::Purpose as Asked;
 use kelpie_spaces::{Condition, Feature, Host, Region, Test, Workload, workload_from_yaml};
 use kelpie_store::{Experiment, FindingRecord, NewCampaign, Outcome};
 
@@ -62,7 +63,7 @@ pub fn measured(number: u64, workload: Workload, sample: Sample, symptoms: Vec<S
         assessment: Assessment::of_symptoms(symptoms),
         attempts: 1,
     };
-    Experiment { number, purpose: "search".to_owned(), skipped_before: 0, workload, outcome }
+    Experiment { number, purpose: Asked::Search.into(), skipped_before: 0, workload, outcome }
 }
 
 /// An experiment without a verdict and without samples.
@@ -76,13 +77,13 @@ pub fn inconclusive(number: u64) -> Experiment {
         },
         attempts: 3,
     };
-    Experiment { number, purpose: "search".to_owned(), skipped_before: 0, workload: workload(2, 1024), outcome }
+    Experiment { number, purpose: Asked::Search.into(), skipped_before: 0, workload: workload(2, 1024), outcome }
 }
 
 /// An experiment that the subsystem cannot express.
 pub fn unsupported(number: u64) -> Experiment {
     let outcome = Outcome::Unsupported { reason: HOSTILE.to_owned() };
-    Experiment { number, purpose: "search".to_owned(), skipped_before: 0, workload: workload(3, 1024), outcome }
+    Experiment { number, purpose: Asked::Search.into(), skipped_before: 0, workload: workload(3, 1024), outcome }
 }
 
 /// A finding at many QPs.

@@ -10,7 +10,6 @@ use kelpie_sim::SimSubsystem;
 use serde_json::json;
 
 use super::ReplayArgs;
-use crate::campaign::name_of;
 use crate::cli::{Common, SubsystemArgs};
 use crate::exit;
 use crate::output::{Table, note, percent, print, print_json, si};
@@ -78,7 +77,7 @@ fn open(args: &ReplayArgs, recipe: &Recipe) -> anyhow::Result<(String, Opened)> 
 }
 
 fn text(recipe: &Recipe, name: &str, outcome: Replayed, judged: &Judged, bounds: Bounds) -> String {
-    let words = |symptoms: &[Symptom]| symptoms.iter().map(name_of).collect::<Vec<_>>().join(", ");
+    let words = |symptoms: &[Symptom]| symptoms.iter().map(|symptom| symptom.name()).collect::<Vec<_>>().join(", ");
     let symptoms = &judged.assessment.symptoms;
     let headline = match outcome {
         Replayed::Reproduced => console::style("reproduced".to_owned()).red().bold(),

@@ -3,18 +3,22 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use kelpie_monitor::Verdict;
-use kelpie_search::UTILISATION;
-use kelpie_store::Ended;
+use kelpie_search::{Purpose as Asked, UTILISATION};
 use kelpie_store::follow::RECENT;
-use kelpie_store::{Brief, Campaign, CampaignState, ExperimentClock, FindingRecord, News};
+use kelpie_store::{Brief, Campaign, CampaignState, Ended, ExperimentClock, FindingRecord, News, Purpose};
 
 /// What experiments are for, with words for people. Source: `kelpie_search::Purpose`.
-pub const PURPOSES: [(&str, &str); 4] = [
-    ("rank", "measuring random points, to rank the counters"),
-    ("search", "searching"),
-    ("mfs", "reducing an anomaly to its conditions"),
-    ("validate", "validating the conditions of an anomaly"),
+pub const PURPOSES: [(Asked, &str); 4] = [
+    (Asked::Rank, "measuring random points, to rank the counters"),
+    (Asked::Search, "searching"),
+    (Asked::Mfs, "reducing an anomaly to its conditions"),
+    (Asked::Validate, "validating the conditions of an anomaly"),
 ];
+
+/// The row of [`PURPOSES`]; `None` of what was no question of a search, or of another version of Kelpie.
+fn index_of(purpose: &Purpose) -> Option<usize> {
+    PURPOSES.iter().position(|(asked, _)| purpose.asked() == Some(*asked))
+}
 
 /// A time without experiments after which the ones before say nothing about the rate: the campaign was stopped.
 ///
@@ -88,7 +92,7 @@ impl Course {
             self.campaign.experiments += 1;
             self.skipped_before += brief.skipped_before;
             self.ended[slot(brief.ended)] += 1;
-            if let Some(index) = PURPOSES.iter().position(|(name, _)| *name == brief.purpose) {
+            if let Some(index) = index_of(&brief.purpose) {
                 self.purposes[index] += 1;
             }
             self.recent.push_back(brief);
@@ -114,7 +118,7 @@ impl Course {
     /// What the last experiment was for, as an index of [`PURPOSES`].
     pub fn phase(&self) -> Option<usize> {
         let last = self.recent.back()?;
-        PURPOSES.iter().position(|(name, _)| *name == last.purpose)
+        index_of(&last.purpose)
     }
 
     /// How much of its budget is used, 0 to 1; `None` without one.

@@ -14,7 +14,7 @@ pub fn lines(finding: &FindingRecord, width: usize) -> Vec<String> {
         plural(finding.experiments_for_mfs, "experiment"),
         finding.confidence
     )];
-    if finding.evidence["narrowed"] == true {
+    if finding.is_pinned() {
         lines.push("pinned: no wider region held or was looked for".to_owned());
     }
     lines.push(String::new());

@@ -13,7 +13,6 @@ use super::course::{Course, Signal};
 use super::view::View;
 use super::words::{clean, signal_name, signal_value};
 use super::{details, text};
-use crate::campaign::name_of;
 use crate::output::plural;
 
 /// Columns from which details stand beside the findings. Source: our choice, because a condition is 40 columns wide.
@@ -218,7 +217,7 @@ fn draw_findings(frame: &mut Frame<'_>, area: Rect, course: &Course, view: &mut 
     let rows = course.findings.iter().map(|finding| {
         Row::new([
             format!("{id}.{}", finding.number),
-            name_of(&finding.symptom),
+            finding.symptom.name().to_owned(),
             finding.found_at.to_string(),
             clean(&finding.mfs.to_string()),
         ])
@@ -247,7 +246,7 @@ fn draw_details(frame: &mut Frame<'_>, area: Rect, course: &Course, view: &mut V
     let lines = details::lines(finding, usize::from(inner.width));
     let beyond = lines.len().saturating_sub(usize::from(inner.height));
     view.details = view.details.min(beyond);
-    let title = format!(" {}.{} {} ", course.campaign.id, finding.number, name_of(&finding.symptom));
+    let title = format!(" {}.{} {} ", course.campaign.id, finding.number, finding.symptom.name());
     let shown: Vec<Line<'_>> = lines.into_iter().skip(view.details).map(Line::raw).collect();
     frame.render_widget(Paragraph::new(shown).block(block.title(Span::styled(title, theme.bad))), area);
     draw_scrollbar(frame, area, beyond, view.details);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kelpie_monitor::{Bounds, Symptom, Verdict};
-use kelpie_search::UTILISATION;
+use kelpie_search::{Purpose as Asked, UTILISATION};
 use kelpie_spaces::{Condition, Feature, Region, Test, Workload, workload_from_yaml};
 use kelpie_store::Ended;
 use kelpie_store::{Brief, Campaign, CampaignId, CampaignState, ExperimentClock, FindingRecord, NewCampaign, News};
@@ -54,13 +54,13 @@ pub fn brief(number: u64) -> Brief {
     Brief {
         number,
         purpose: if number <= 10 {
-            "rank"
+            Asked::Rank
         } else if number <= 40 {
-            "search"
+            Asked::Search
         } else {
-            "mfs"
+            Asked::Mfs
         }
-        .to_owned(),
+        .into(),
         skipped_before: number % 2,
         ended,
         clock: Some(ExperimentClock { started_unix_ms, duration_seconds: 0.5 }),
@@ -131,7 +131,7 @@ pub fn hostile() -> Course {
     HOSTILE.clone_into(&mut campaign.plan.signal);
     let mut course = Course::new(campaign);
     let mut experiment = brief(1);
-    HOSTILE.clone_into(&mut experiment.purpose);
+    experiment.purpose = HOSTILE.to_owned().into();
     experiment.signals.insert(HOSTILE.to_owned(), 5.0);
     course.take(news(vec![experiment], vec![finding(1, HOSTILE)]));
     course

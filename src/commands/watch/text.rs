@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::course::{Course, PURPOSES};
 use super::words::{clean, clean_json, duration, signal_name, signal_value};
-use crate::campaign::{FindingLine, name_of};
+use crate::campaign::FindingLine;
 use crate::commands::findings::FindingDocument;
 use crate::output::plural;
 
@@ -59,7 +59,7 @@ pub fn phase(course: &Course) -> String {
         (Some(words), CampaignState::Stopped | CampaignState::Finished) => format!("at last {words}"),
     };
     let counts = PURPOSES.iter().zip(course.purposes).filter(|(_, count)| *count > 0);
-    let counts: Vec<String> = counts.map(|((name, _), count)| format!("{count} {name}")).collect();
+    let counts: Vec<String> = counts.map(|((asked, _), count)| format!("{count} {}", asked.name())).collect();
     if counts.is_empty() { now } else { format!("{now} ({})", counts.join(", ")) }
 }
 
@@ -99,17 +99,20 @@ pub fn json(course: &Course, now_unix_ms: i64) -> anyhow::Result<String> {
     let plan = &campaign.plan;
     let verdicts: Map<String, Value> =
         ENDS.iter().map(|(ended, word)| ((*word).to_owned(), course.count(*ended).into())).collect();
-    let purposes: Map<String, Value> =
-        PURPOSES.iter().zip(course.purposes).map(|((name, _), count)| ((*name).to_owned(), count.into())).collect();
+    let purposes: Map<String, Value> = PURPOSES
+        .iter()
+        .zip(course.purposes)
+        .map(|((asked, _), count)| (asked.name().to_owned(), count.into()))
+        .collect();
     let (signals, _) = course.signals();
     let signals: BTreeMap<&str, f64> =
         signals.iter().filter_map(|signal| Some((signal.name.as_str(), signal.latest()?))).collect();
     let findings: Vec<FindingDocument> = course.findings.iter().map(FindingDocument::from).collect();
     let document = json!({
-        "campaign": campaign.id, "state": name_of(&campaign.state), "subsystem": plan.subsystem, "space": plan.space,
+        "campaign": campaign.id, "state": campaign.state.to_string(), "subsystem": plan.subsystem, "space": plan.space,
         "algorithm": plan.algorithm, "signal": plan.signal, "seed": plan.seed, "budget": plan.budget,
         "experiments": campaign.experiments, "skipped": campaign.skipped, "verdicts": verdicts,
-        "phase": course.phase().map(|index| PURPOSES[index].0), "purposes": purposes,
+        "phase": course.phase().map(|index| PURPOSES[index].0.name()), "purposes": purposes,
         "experiments_per_minute": course.per_minute(now_unix_ms), "seconds_left": course.seconds_left(now_unix_ms),
         "signals": signals, "findings": findings,
     });

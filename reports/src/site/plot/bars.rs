@@ -4,7 +4,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{colour, detail, draw_limit_name, in_style, is_drawable, text};
+use super::style::{colour, detail, draw_limit_name, in_style, is_drawable, text};
 
 /// Values side by side: a healthy and an anomalous one in each group.
 #[derive(Debug)]

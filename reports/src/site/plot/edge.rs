@@ -6,7 +6,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use kelpie_spaces::{Feature, FeatureValue};
 
-use super::{colour, detail, draw_limit_name, in_style, is_drawable, text};
+use super::style::{colour, detail, draw_limit_name, in_style, is_drawable, text};
 use crate::words;
 
 /// What a symptom goes by over the values of an ordered feature, on a scale of doublings.

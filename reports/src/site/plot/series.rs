@@ -6,7 +6,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{colour, detail, draw_limit_name, in_style, is_drawable, text};
+use super::style::{colour, detail, draw_limit_name, in_style, is_drawable, text};
 
 /// Most points of one series. Source: our choice, because there is not more than one for each pixel.
 const MOST_POINTS: usize = 1600;

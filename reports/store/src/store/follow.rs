@@ -8,6 +8,7 @@ use kelpie_search::Observation;
 use sqlx::sqlite::SqliteRow;
 
 use crate::error::StoreError;
+use crate::purpose::Purpose;
 use crate::records::{Campaign, CampaignId, CampaignState, Ended, ExperimentClock, FindingRecord};
 use crate::store::Store;
 
@@ -63,8 +64,8 @@ pub struct News {
 pub struct Brief {
     /// Its number in the campaign, from 1.
     pub number: u64,
-    /// What the search wanted to know.
-    pub purpose: String,
+    /// What it was for.
+    pub purpose: Purpose,
     /// Workloads skipped since the experiment before.
     pub skipped_before: u64,
     /// How it ended.
@@ -172,7 +173,7 @@ impl Store {
             .map(|(started_unix_ms, duration_seconds)| ExperimentClock { started_unix_ms, duration_seconds });
         Ok(Brief {
             number: self.count(row, "number")?,
-            purpose: self.get(row, "purpose")?,
+            purpose: self.get::<String>(row, "purpose")?.into(),
             skipped_before: self.count(row, "skipped_before")?,
             ended,
             clock,

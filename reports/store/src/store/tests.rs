@@ -6,6 +6,7 @@ use std::path::Path;
 use kelpie_monitor::{
     Assessment, Bounds, DirectionLatency, DirectionRates, Latency, Measurement, PerHost, Sample, Symptom, Verdict,
 };
+use kelpie_search::Purpose as Asked;
 use kelpie_spaces::{Condition, Feature, Host, Region, Test, Workload};
 
 use super::*;
@@ -41,7 +42,7 @@ fn experiment(number: u64, value: f64) -> Experiment {
     let latency_ns = Latency { count: number, p50: 1_999, p90: 2_100, p99: 30_000, p999: 40_000, max: 60_000_000_000 };
     Experiment {
         number,
-        purpose: "search".to_owned(),
+        purpose: Asked::Search.into(),
         skipped_before: number % 2,
         workload: Workload::new(Vec::new()),
         outcome: Outcome::Measured {

@@ -55,7 +55,7 @@ fn a_running_campaign_is_followed() {
         [judged(Verdict::Healthy), judged(Verdict::Anomalous), judged(Verdict::Inconclusive), Ended::Unsupported]
     );
     let brief = &second.experiments[0];
-    assert_eq!((brief.purpose.as_str(), brief.skipped_before, brief.clock), ("search", 1, Some(CLOCK)));
+    assert_eq!((brief.purpose.name(), brief.skipped_before, brief.clock), ("search", 1, Some(CLOCK)));
     assert_eq!(brief.signals.get(kelpie_search::UTILISATION), Some(&0.95));
     assert!(brief.signals.contains_key("cache_miss"), "{:?}", brief.signals);
     assert!(second.experiments[3].signals.is_empty());
@@ -177,7 +177,11 @@ fn a_campaign_that_goes_away_or_makes_no_sense_is_an_error() {
     assert!(matches!(follower.read(), Err(StoreError::Damaged { .. })));
     spoil("UPDATE experiment SET assessment = '{\"verdict\":\"healthy\",\"symptoms\":[]}'");
     let news = follower.read().unwrap();
-    assert_eq!(news.experiments[0].purpose, "\u{1b}[2J", "read again, and as it is: it is cleaned where it is shown");
+    assert_eq!(
+        news.experiments[0].purpose.name(),
+        "\u{1b}[2J",
+        "read again, and as it is: it is cleaned where it is shown"
+    );
     spoil("PRAGMA foreign_keys = OFF");
     spoil("DELETE FROM campaign");
     assert!(matches!(follower.read(), Err(StoreError::NoCampaign { .. })));
