@@ -8,6 +8,7 @@ use kelpie_search::{Algorithm, SignalSet};
 use kelpie_store::CampaignId;
 
 use crate::commands::agent::AgentArgs;
+use crate::commands::bench::BenchCommand;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::import::FindingsCommand;
 use crate::commands::recipe::RecipeCommand;
@@ -122,6 +123,9 @@ pub enum Command {
         kelpie mfs check app/workload.yaml\n  \
         kelpie trace --from app --peer of-the-server --out both")]
     Trace(TraceArgs),
+    /// Say how good searches are
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// Serve this host to a controller
     Agent(AgentArgs),
     /// Say what on this host spoils measurements, with the evidence and what mends it

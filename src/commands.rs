@@ -1,6 +1,7 @@
 //! One module per command; this one picks.
 
 pub mod agent;
+pub mod bench;
 mod campaign;
 mod diff;
 pub mod doctor;
@@ -18,6 +19,7 @@ mod watch;
 use std::process::ExitCode;
 
 use crate::cli::{CampaignCommand, Cli, Command, MfsCommand};
+use crate::commands::bench::BenchCommand;
 use crate::commands::import::FindingsCommand;
 
 /// Runs the command that the arguments name.
@@ -39,6 +41,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Findings(FindingsCommand::Import(args)) => import::run(args, common),
         Command::Recipe(command) => recipe::run(command, common),
         Command::Trace(args) => trace::run(args, common),
+        Command::Bench(BenchCommand::Search(args)) => bench::run(args, common),
         Command::Agent(args) => agent::run(args, common),
         Command::Doctor(args) => doctor::run(args, common),
     }

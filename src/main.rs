@@ -1,5 +1,6 @@
 //! The `kelpie` command: reads arguments, runs one command, turns its outcome into an exit status.
 
+mod bench;
 mod campaign;
 mod cli;
 mod commands;
@@ -7,6 +8,7 @@ mod exit;
 mod inputs;
 mod output;
 mod progress;
+mod stop;
 mod subsystems;
 
 use std::io::{IsTerminal, Write};

@@ -46,6 +46,11 @@ impl Progress {
         self.bar.set_position(number);
     }
 
+    /// One more experiment was measured, by any of several searches.
+    pub fn step(&self) {
+        self.bar.inc(1);
+    }
+
     /// A finding came up, now or in an earlier run.
     pub fn found(&mut self, line: &str, replayed: bool) {
         self.findings += 1;

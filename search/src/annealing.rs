@@ -45,7 +45,7 @@ fn rank<O: Oracle>(session: &mut Session<'_, O>) -> Result<Vec<Target>, O::Error
         return Ok(targets(SignalSet::Perf, &[]));
     }
     let mut points = Vec::new();
-    for _ in 0..session.config.schedule.ranking_points {
+    for _ in 0..session.config.tuning.schedule.ranking_points {
         let workload = session.space.sample(&mut session.rng);
         let seen = session.measure(&workload, Purpose::Rank)?;
         points.push(seen);
@@ -60,7 +60,7 @@ fn anneal<O: Oracle>(
     skipping: Skipping,
     target: &Target,
 ) -> Result<Option<()>, O::Error> {
-    let schedule = session.config.schedule;
+    let schedule = session.config.tuning.schedule;
     let Some(mut old) = random_point(session)? else { return Ok(None) };
     let mut temperature = schedule.initial;
     while temperature > schedule.lowest {

@@ -1,10 +1,12 @@
-//! What a search can be told: algorithm, signals, seed, schedule and limits. One row per algorithm and signal set.
+//! What a search can be told: algorithm, signals, seed, budget, constants. One row per algorithm and signal set.
 
 use std::fmt;
 use std::str::FromStr;
 
 use kelpie_spaces::Region;
 use serde::{Deserialize, Serialize};
+
+use crate::tuning::Tuning;
 
 /// How points are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -113,59 +115,6 @@ impl fmt::Display for SignalSet {
     }
 }
 
-/// The annealing schedule. Temperatures are in relative change of a signal.
-///
-/// Source: the symbols are those of Collie, Algorithm 1; it gives no values, only that they are relaxed.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Schedule {
-    /// `T_0`.
-    pub initial: f64,
-    /// `T_min`.
-    pub lowest: f64,
-    /// Decay factor alpha, between 0 and 1.
-    pub decay: f64,
-    /// `n`, steps at each temperature.
-    pub steps: u32,
-    /// Random points that are measured first, to rank diagnostic counters.
-    pub ranking_points: u32,
-}
-
-impl Default for Schedule {
-    /// Seven temperatures of four steps. Source: our choice, because one run over ten signals then fits a
-    /// budget of 1,500 beside the experiments for regions.
-    fn default() -> Self {
-        Self { initial: 1.0, lowest: 0.1, decay: 0.7, steps: 4, ranking_points: 10 }
-    }
-}
-
-/// Part of its budget that a search spends on random points before its first region.
-///
-/// Source: our choice, because known healthy points halve the cost of a region, and anomalies can be compared.
-const WARM_UP: u64 = 5;
-
-/// Random points after which more before the first region would help little, whatever the budget.
-///
-/// Source: our choice, because on subsystem F the first 400 random points show 11 of the 13 weaknesses, and because a
-/// campaign may be stopped long before its budget is spent.
-const MOST_WARM_UP: u64 = 400;
-
-/// How much is spent on the region of one anomaly.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MfsLimits {
-    /// Experiments after which the next healthy point inside has a region narrowed around its anomaly.
-    pub experiments: u32,
-    /// Random points inside that must be anomalous in a row before a region is stored.
-    pub validation_run: u32,
-}
-
-impl Default for MfsLimits {
-    /// Source: our choice, because a region with 5 % healthy points passes 36 in a row once in six times, and every other
-    /// point is drawn where healthy ones mostly are.
-    fn default() -> Self {
-        Self { experiments: 80, validation_run: 36 }
-    }
-}
-
 /// A search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Config {
@@ -178,32 +127,28 @@ pub struct Config {
     /// Experiments that the search may plan with; it does not end there. `None`: no end is known.
     #[serde(default)]
     pub budget: Option<u64>,
-    /// The annealing schedule.
-    #[serde(default)]
-    pub schedule: Schedule,
-    /// Limits of a region's cost.
-    #[serde(default)]
-    pub mfs: MfsLimits,
+    /// The constants of the search.
+    #[serde(flatten)]
+    pub tuning: Tuning,
     /// Regions that are known beforehand: they are skipped, and not found again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<Region>,
 }
 
 impl Config {
-    /// A search with the default schedule and limits.
+    /// A search with the default constants.
     pub fn new(algorithm: Algorithm, signal: SignalSet, seed: u64) -> Self {
-        let (schedule, mfs) = (Schedule::default(), MfsLimits::default());
-        Self { algorithm, signal, seed, budget: None, schedule, mfs, known: Vec::new() }
+        Self { algorithm, signal, seed, budget: None, tuning: Tuning::default(), known: Vec::new() }
     }
 
     /// Random points that the search begins with; none where no budget is known.
     pub(crate) fn warm_up(&self) -> u64 {
-        (self.budget.unwrap_or(0) / WARM_UP).min(MOST_WARM_UP)
+        (self.budget.unwrap_or(0) / self.tuning.pace.warm_up_part).min(self.tuning.pace.most_warm_up)
     }
 
     /// How many of its first experiments are independent random points, as long as it finds nothing.
     pub fn random_points(&self) -> u64 {
-        let ranked = if self.signal == SignalSet::Perf { 0 } else { u64::from(self.schedule.ranking_points) };
+        let ranked = if self.signal == SignalSet::Perf { 0 } else { u64::from(self.tuning.schedule.ranking_points) };
         match self.algorithm {
             Algorithm::Random => u64::MAX,
             Algorithm::Collie | Algorithm::Anneal => self.warm_up().max(ranked),

@@ -5,11 +5,6 @@ use std::collections::HashMap;
 use kelpie_monitor::{Assessment, Symptom, Verdict};
 use kelpie_spaces::{Region, Workload};
 
-/// Points that are remembered; the oldest half is forgotten beyond that.
-///
-/// Source: our choice, because it holds a day of simulated experiments in some tens of megabytes.
-const CAPACITY: usize = 1 << 16;
-
 /// What an experiment showed, as far as regions care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -32,13 +27,20 @@ impl From<&Assessment> for Outcome {
 }
 
 /// Conclusive outcomes by workload, in the order in which they were seen.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct History {
+    /// Points that are remembered; the oldest half is forgotten beyond that.
+    capacity: usize,
     order: Vec<Workload>,
     outcomes: HashMap<Workload, Outcome>,
 }
 
 impl History {
+    /// Nothing yet, and room for this many.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self { capacity, order: Vec::new(), outcomes: HashMap::new() }
+    }
+
     /// Remembers a conclusive outcome; a later one replaces an earlier one.
     pub(crate) fn remember(&mut self, workload: &Workload, outcome: Outcome) {
         if outcome == Outcome::Inconclusive {
@@ -47,8 +49,8 @@ impl History {
         if self.outcomes.insert(workload.clone(), outcome).is_none() {
             self.order.push(workload.clone());
         }
-        if self.order.len() > CAPACITY {
-            for old in self.order.drain(..CAPACITY / 2) {
+        if self.order.len() > self.capacity {
+            for old in self.order.drain(..self.capacity / 2) {
                 self.outcomes.remove(&old);
             }
         }

@@ -12,11 +12,13 @@ mod session;
 mod sightings;
 mod signals;
 mod triage;
+mod tuning;
 
-pub use config::{Algorithm, Config, MfsLimits, Schedule, SignalSet, UnknownName};
+pub use config::{Algorithm, Config, SignalSet, UnknownName};
 pub use finding::{Cure, Evidence, Finding};
 pub use oracle::{Oracle, Purpose};
 pub use signals::{Observation, UTILISATION, is_diagnostic};
+pub use tuning::{Likeness, Memory, MfsLimits, Pace, Reduction, Schedule, Tuning, TuningError};
 
 use kelpie_spaces::Space;
 

@@ -12,16 +12,6 @@ use crate::oracle::{Oracle, Purpose};
 use crate::sightings::{Candidate, Sighting, Sightings};
 use crate::signals::Observation;
 
-/// Random points in a row that may lie in known regions before the space counts as covered.
-///
-/// Source: our choice, because then at most 0.3 % of the space is left, with 95 % confidence.
-const COVERED_AFTER: u32 = 1000;
-
-/// Part of its budget in which a search stores what it has seen without looking for its region.
-///
-/// Source: our choice, because a region takes about 100 experiments, and the last one would not be finished.
-const CLOSING: u64 = 8;
-
 /// What later search needs of a finding.
 struct Found {
     symptom: Symptom,
@@ -50,8 +40,8 @@ impl<'a, O: Oracle> Session<'a, O> {
             space,
             config,
             rng: Pcg64::seed_from_u64(config.seed),
-            history: History::default(),
-            sightings: Sightings::default(),
+            history: History::new(config.tuning.memory.outcomes),
+            sightings: Sightings::new(config.tuning.likeness, config.tuning.memory.sightings),
             oracle,
             experiments: 0,
             spent_on_regions: 0,
@@ -108,7 +98,8 @@ impl<'a, O: Oracle> Session<'a, O> {
 
     /// Whether so little of a known budget is left that no region is looked for any more.
     pub(crate) fn is_closing(&self) -> bool {
-        let is_most_spent = |budget: u64| budget.saturating_sub(self.experiments).saturating_mul(CLOSING) < budget;
+        let part = self.config.tuning.pace.closing_part;
+        let is_most_spent = |budget: u64| budget.saturating_sub(self.experiments).saturating_mul(part) < budget;
         self.config.budget.is_some_and(is_most_spent)
     }
 
@@ -124,7 +115,7 @@ impl<'a, O: Oracle> Session<'a, O> {
 
     /// A random point outside the known regions; `None` when they cover the space.
     pub(crate) fn unknown_point(&mut self) -> Option<Workload> {
-        for _ in 0..COVERED_AFTER {
+        for _ in 0..self.config.tuning.pace.covered_after {
             let workload = self.space.sample(&mut self.rng);
             if !self.is_known(&workload) {
                 return Some(workload);

@@ -6,32 +6,7 @@ use kelpie_spaces::{Feature, Region, Workload};
 
 use crate::history::Outcome;
 use crate::signals::{Observation, is_diagnostic};
-
-/// Sightings that are remembered; every other one is forgotten beyond that, so that every weakness keeps some.
-///
-/// Source: our choice, because choosing compares all with all.
-const CAPACITY: usize = 1024;
-
-/// Decades below the largest value of a counter that was ever seen, over which its values count as different.
-///
-/// Source: our choice, because counters of one weakness spread over about a decade in random workloads of subsystem F.
-const DECADES: f64 = 3.0;
-
-/// Squared distance that a word adds which says how packets are processed: transport, operation, loopback.
-///
-/// Source: our choice, because weaknesses of one part for two transports show equal counters.
-const PATH_WORD: f64 = 1.0;
-
-/// Squared distance that any other word adds. Source: our choice.
-const WORD: f64 = 0.25;
-
-/// Squared distance below which two sightings are taken for the same weakness.
-///
-/// Source: our choice. Of 547 anomalies of random workloads on subsystem F the nearest other one had the same cause in about 85 % of cases.
-const ALIKE: f64 = 0.8;
-
-/// Sightings like it beyond which more say nothing new about whether an anomaly is worth a region.
-const WITNESSES: usize = 3;
+use crate::tuning::Likeness;
 
 /// An anomalous experiment.
 #[derive(Debug, Clone)]
@@ -45,8 +20,11 @@ pub(crate) struct Sighting {
 }
 
 /// Every anomalous experiment, whatever it was for.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Sightings {
+    likeness: Likeness,
+    /// Sightings that are remembered; every other one is forgotten beyond that.
+    capacity: usize,
     all: Vec<Sighting>,
     /// The largest value of each diagnostic counter.
     largest: BTreeMap<String, f64>,
@@ -61,6 +39,11 @@ pub(crate) struct Candidate {
 }
 
 impl Sightings {
+    /// Nothing yet, and room for this many.
+    pub(crate) fn new(likeness: Likeness, capacity: usize) -> Self {
+        Self { likeness, capacity, all: Vec::new(), largest: BTreeMap::new() }
+    }
+
     /// Takes note of what an experiment showed.
     pub(crate) fn remember(&mut self, workload: &Workload, seen: &Observation, number: u64) {
         for (name, value) in seen.signals.iter().filter(|(name, _)| is_diagnostic(name)) {
@@ -71,7 +54,7 @@ impl Sightings {
             return;
         }
         self.all.push(Sighting { workload: workload.clone(), seen: seen.clone(), number, is_explained: false });
-        if self.all.len() > CAPACITY {
+        if self.all.len() > self.capacity {
             let mut number = 0_usize;
             self.all.retain(|_| {
                 number += 1;
@@ -92,11 +75,12 @@ impl Sightings {
             self.all.iter().partition(|sighting| sighting.is_explained || is_known(&sighting.workload));
         let known: Vec<Signature> = known.into_iter().map(|sighting| self.signature(sighting)).collect();
         let signatures: Vec<Signature> = unknown.iter().map(|sighting| self.signature(sighting)).collect();
+        let Likeness { alike: limit, witnesses, .. } = self.likeness;
         let rank = |(signature, sighting): (&Signature, &&Sighting)| {
             let nearest = known.iter().map(|other| signature.distance(other)).fold(f64::INFINITY, f64::min);
-            let alike = signatures.iter().filter(|other| signature.distance(other) < ALIKE).count();
+            let alike = signatures.iter().filter(|other| signature.distance(other) < limit).count();
             // Every sighting is like itself.
-            (nearest >= ALIKE && !is_beside_known(sighting), alike.saturating_sub(1).min(WITNESSES), nearest)
+            (nearest >= limit && !is_beside_known(sighting), alike.saturating_sub(1).min(witnesses), nearest)
         };
         let ranks = signatures.iter().zip(&unknown).map(rank).enumerate();
         // Of equals the oldest.
@@ -119,8 +103,11 @@ impl Sightings {
         else {
             return;
         };
-        let alike: Vec<bool> =
-            self.all.iter().map(|sighting| self.signature(sighting).distance(&hopeless) < ALIKE).collect();
+        let alike: Vec<bool> = self
+            .all
+            .iter()
+            .map(|sighting| self.signature(sighting).distance(&hopeless) < self.likeness.alike)
+            .collect();
         for (sighting, is_alike) in self.all.iter_mut().zip(alike) {
             sighting.is_explained |= is_alike;
         }
@@ -145,21 +132,22 @@ impl Sightings {
     pub(crate) fn are_alike(&self, left: &Workload, right: &Workload) -> bool {
         let (Some(left), Some(right)) = (self.find(left), self.find(right)) else { return false };
         let symptom = |sighting: &Sighting| Outcome::from(&sighting.seen.assessment);
-        symptom(left) == symptom(right) && self.signature(left).distance(&self.signature(right)) < ALIKE
+        symptom(left) == symptom(right) && self.signature(left).distance(&self.signature(right)) < self.likeness.alike
     }
 
     fn signature(&self, sighting: &Sighting) -> Signature {
+        let Likeness { decades, path_word, word: other_word, .. } = self.likeness;
         let level = |(name, largest): (&String, &f64)| {
             let value = sighting.seen.signals.get(name).copied().unwrap_or(0.0);
-            if value > 0.0 && *largest > 0.0 { (1.0 + (value / largest).log10() / DECADES).max(0.0) } else { 0.0 }
+            if value > 0.0 && *largest > 0.0 { (1.0 + (value / largest).log10() / decades).max(0.0) } else { 0.0 }
         };
         let word = |feature: &Feature| {
             let path = matches!(feature, Feature::QpType | Feature::Opcode | Feature::Loopback);
-            (sighting.workload.feature(*feature).to_string(), if path { PATH_WORD } else { WORD })
+            (sighting.workload.feature(*feature).to_string(), if path { path_word } else { other_word })
         };
         let mut words: Vec<(String, f64)> =
             Feature::ALL.iter().filter(|feature| !feature.is_ordered()).map(word).collect();
-        words.push((format!("{:?}", sighting.seen.assessment.symptoms), WORD));
+        words.push((format!("{:?}", sighting.seen.assessment.symptoms), other_word));
         Signature { levels: self.largest.iter().map(level).collect(), words }
     }
 }

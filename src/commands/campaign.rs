@@ -2,8 +2,6 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -22,6 +20,7 @@ use crate::exit;
 use crate::inputs;
 use crate::output::{Table, note, plural, print, print_json};
 use crate::progress::Progress;
+use crate::stop;
 use crate::subsystems::Opened;
 
 /// Begins a campaign.
@@ -159,7 +158,7 @@ impl Session {
         shown: &Shown,
     ) -> anyhow::Result<ExitCode> {
         let start = Instant::now();
-        let stop = stop_on_signals()?;
+        let stop = stop::on_signals("stopping after this experiment; once more to stop now")?;
         let mut progress = Progress::new(self.budget);
         let limits = Limits { budget: self.budget, deadline: self.time.map(|time| start + time), stop: &stop };
         let parts = Parts {
@@ -210,20 +209,6 @@ fn resume_command(database: &Path, id: CampaignId, time: Option<Duration>) -> St
         if database.chars().all(plain) { database } else { format!("'{}'", database.replace('\'', r"'\''")) };
     let time = time.map_or_else(String::new, |time| format!(" --time {}s", time.as_secs()));
     format!("kelpie campaign resume {id} --db {database}{time}")
-}
-
-/// A flag that Ctrl-C and termination raise; a second signal ends the process at once, which loses nothing.
-fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let raised = Arc::clone(&stop);
-    ctrlc::set_handler(move || {
-        if raised.swap(true, Ordering::Relaxed) {
-            std::process::exit(exit::INTERRUPTED);
-        }
-        note("stopping after this experiment; once more to stop now");
-    })
-    .context("signal handler")?;
-    Ok(stop)
 }
 
 fn latest(store: &mut Store, wanted: impl Fn(&Campaign) -> bool) -> anyhow::Result<Option<CampaignId>> {

@@ -5,11 +5,6 @@ use kelpie_spaces::{Feature, FeatureValue, Workload};
 use super::Builder;
 use crate::oracle::Oracle;
 
-/// Values beyond which substitution is not tried and a condition admits only what is known anomalous.
-///
-/// Source: our choice, because each costs an experiment.
-const MANY_VALUES: usize = 8;
-
 impl<O: Oracle> Builder<'_, '_, O> {
     /// Tightens a feature whose value `lost` does not show the symptom where `shown` does.
     ///
@@ -25,7 +20,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
         let mut words: Vec<FeatureValue> = self.session.space.feature_values(feature);
         if self.conditions.get(feature).is_none() {
             let mut kept = vec![own.clone()];
-            if words.len() > MANY_VALUES {
+            if words.len() > self.tuning().most_words {
                 words.clear();
             }
             words.retain(|word| *word != own && word != lost);

@@ -9,9 +9,6 @@ use crate::finding::Cure;
 use crate::history::Outcome;
 use crate::oracle::{Oracle, Purpose};
 
-/// Broken points that are measured for one condition.
-const BREAKS: usize = 3;
-
 impl<O: Oracle> Builder<'_, '_, O> {
     /// Breaks each condition on its own; most of it is remembered from finding the condition.
     pub(super) fn cures(&mut self) -> Result<Vec<Cure>, O::Error> {
@@ -40,7 +37,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
         // Points that break nothing else come first; where rules tie features together there may be none.
         broken.sort_by_key(|workload| !keeps_others(workload));
         let mut cured = None;
-        for workload in broken.iter().take(BREAKS) {
+        for workload in broken.iter().take(self.tuning().breaks) {
             match self.ask(workload, Purpose::Mfs)? {
                 Outcome::Healthy => return Ok(Some(true)),
                 Outcome::Anomalous(_) => cured = Some(false),

@@ -7,10 +7,6 @@ use super::conditions::End;
 use super::refine::Reach;
 use crate::oracle::Oracle;
 
-/// Conditions that a point of the neighbourhood may break. Source: our choice, because products of two features
-/// (QPs and MRs of each) bound many weaknesses, and a conjunction cuts their corners.
-const BROKEN_BY_NEIGHBOURS: usize = 2;
-
 impl<O: Oracle> Builder<'_, '_, O> {
     /// Shuts a healthy point out by the one feature that costs the fewest known anomalous points inside.
     ///
@@ -82,7 +78,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
         let mut conditions = self.wide.as_ref().unwrap_or(&self.conditions).clone();
         let region = conditions.region();
         for (workload, symptom) in &self.met {
-            let most = if *symptom == self.symptom { BROKEN_BY_NEIGHBOURS } else { 1 };
+            let most = if *symptom == self.symptom { self.tuning().broken_by_neighbours } else { 1 };
             for condition in region.missed_bounds(workload, most).unwrap_or_default() {
                 conditions.admit(condition.feature, workload);
             }

@@ -22,14 +22,10 @@ use crate::oracle::{Oracle, Purpose};
 use crate::session::Session;
 use crate::sightings::Sighting;
 use crate::signals::Observation;
+use crate::tuning::Reduction;
 
 use conditions::Conditions;
 use refine::Reach;
-
-/// Confidence below which a region is not stored: no conjunction of features tells its healthy points apart.
-///
-/// Source: our choice, because a region that was validated reaches 0.91 and one whose healthy points no feature tells apart does not.
-const LEAST_CONFIDENCE: f64 = 0.85;
 
 /// `ConstructMFS`: simplifies an anomaly, finds its region, validates it and stores the finding.
 ///
@@ -54,7 +50,7 @@ pub(crate) fn construct<O: Oracle>(session: &mut Session<'_, O>, sighting: &Sigh
         builder.refine()?;
         let finding = builder.finding(&seen, sighting.number)?;
         let neighbourhood = builder.neighbourhood();
-        if finding.confidence < LEAST_CONFIDENCE {
+        if finding.confidence < session.config.tuning.reduction.least_confidence {
             if !finding.mfs.conditions.is_empty() {
                 session.avoid(finding.mfs);
             }
@@ -148,6 +144,10 @@ impl<'s, 'a, O: Oracle> Builder<'s, 'a, O> {
     /// Whether the workload shows the anchor's symptom; another symptom is another weakness.
     fn shows(&mut self, workload: &Workload) -> Result<bool, O::Error> {
         Ok(self.ask(workload, Purpose::Mfs)? == Outcome::Anomalous(self.symptom))
+    }
+
+    fn tuning(&self) -> &'a Reduction {
+        &self.session.config.tuning.reduction
     }
 
     /// What the workload shows; an anomaly is remembered for the neighbourhood.

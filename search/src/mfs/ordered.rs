@@ -6,11 +6,6 @@ use super::Builder;
 use super::conditions::End;
 use crate::oracle::Oracle;
 
-/// Steps of the ladder that a healthy point may lie outside of where the symptom begins, for a bound to move over it.
-///
-/// Source: our choice, because four steps of a range are a factor of four.
-const NUDGE: usize = 4;
-
 /// How many steps keep the anomaly, provided that keeping is monotone along the steps.
 ///
 /// Asks at most log2 (steps) + 1 times.
@@ -87,7 +82,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
                 continue;
             }
             let mut steps = steps(self.session.space, healthy, feature, far, own);
-            steps.truncate(NUDGE);
+            steps.truncate(self.tuning().nudge);
             steps.retain(|(_, moved)| region.contains(moved));
             let Some((value, moved)) = steps.pop() else { continue };
             if self.shows(&moved)? {

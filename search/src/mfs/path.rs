@@ -5,9 +5,6 @@ use kelpie_spaces::{Feature, FeatureValue, Region, Space, Workload};
 use super::Builder;
 use crate::oracle::Oracle;
 
-/// Restorations that are measured before a candidate is blamed without.
-const RESTORATIONS: usize = 4;
-
 /// Workloads from `anchor` to `healthy`, each a feature nearer to it and all inside `region`.
 ///
 /// A step that leaves the region on the way (total QPs follow QPs) is one with the next.
@@ -73,7 +70,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
             let Some(restored) = restored(self.session.space, shown, lost, *feature) else { continue };
             if restored == *shown {
                 whole = Some(*feature);
-            } else if tried < RESTORATIONS && restored != *lost {
+            } else if tried < self.tuning().restorations && restored != *lost {
                 tried += 1;
                 if self.shows(&restored)? {
                     return Ok(Some(*feature));

@@ -7,14 +7,6 @@ use super::Builder;
 use crate::history::Outcome;
 use crate::oracle::{Oracle, Purpose};
 
-/// Steps of the random walk from the anchor that stands in where the space has no sample inside a region.
-const WALK_STEPS: u32 = 40;
-
-/// Part of the validation run that is added for each healthy point that validation has found.
-///
-/// Source: our choice, because a run that may be tried again after each of them passes more often than one that may not.
-const DOUBT: usize = 6;
-
 /// How far a region reaches. One that cannot be validated is narrowed to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reach {
@@ -26,24 +18,12 @@ pub(super) enum Reach {
     Exact,
 }
 
-impl Reach {
-    /// Healthy points that validation may find before the region is narrowed, or in the end given up.
-    ///
-    /// Source: our choice, because wide regions of subsystem F that could be validated had 0 to 3, few of them more.
-    fn most_failures(self) -> u32 {
-        match self {
-            Self::Wide => 3,
-            Self::Pinned | Self::Exact => 1,
-        }
-    }
-}
-
 impl<O: Oracle> Builder<'_, '_, O> {
     /// Tightens the region until it is validated, or as narrow as it gets.
     pub(super) fn refine(&mut self) -> Result<(), O::Error> {
         loop {
             let region = self.conditions.region();
-            if self.asked() >= 3 * u64::from(self.session.config.mfs.experiments) {
+            if self.asked() >= u64::from(self.tuning().most_limits) * self.limit() {
                 // Most answers are inconclusive.
                 self.fresh = 0;
                 return Ok(());
@@ -67,24 +47,30 @@ impl<O: Oracle> Builder<'_, '_, O> {
         }
     }
 
-    /// Whether a healthy point inside is one too many. What is pinned may ask for half as much again.
+    /// Whether a healthy point inside is one too many. What is pinned may ask for more.
     fn is_over_limit(&self) -> bool {
-        let experiments = u64::from(self.session.config.mfs.experiments);
-        let most = match self.reach {
-            Reach::Wide => experiments,
-            Reach::Pinned => experiments * 3 / 2,
-            Reach::Exact => u64::MAX,
+        let tuning = self.tuning();
+        let (most, failures) = match self.reach {
+            Reach::Wide => (self.limit(), tuning.wide_failures),
+            Reach::Pinned => (self.limit() + self.limit() / u64::from(tuning.pinned_part), tuning.pinned_failures),
+            Reach::Exact => (u64::MAX, tuning.pinned_failures),
         };
-        self.asked() >= most || self.failures > self.reach.most_failures()
+        self.asked() >= most || self.failures > failures
     }
 
-    /// Enough points since the last change, more where validation has found healthy ones before; or two thirds where four
-    /// thirds as many random ones were seen inside a wide region, because then what was shut out last was rare.
+    /// Experiments that a wide region may take.
+    fn limit(&self) -> u64 {
+        self.session.config.tuning.mfs.experiments.into()
+    }
+
+    /// Enough points since the last change, more where validation has found healthy ones before; or by a part fewer if by that
+    /// part more random ones were seen inside a wide region, because then what was shut out last was rare.
     fn is_validated(&self) -> bool {
-        let run = self.session.config.mfs.validation_run as usize;
-        let run = run + run / DOUBT * self.failures as usize;
-        let is_known_well = self.reach == Reach::Wide && self.seen_inside() >= run * 4 / 3;
-        self.fresh as usize >= if is_known_well { run * 2 / 3 } else { run }
+        let (tuning, run) = (self.tuning(), self.session.config.tuning.mfs.validation_run);
+        let run = run.saturating_add((run / tuning.doubt_part).saturating_mul(self.failures));
+        let part = run / tuning.well_known_part;
+        let is_known_well = self.reach == Reach::Wide && self.seen_inside() >= run.saturating_add(part) as usize;
+        self.fresh >= if is_known_well { run - run.div_ceil(tuning.well_known_part) } else { run }
     }
 
     /// Anomalies inside: random points of this validation, and of the search's beginning.
@@ -158,7 +144,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
     fn wander(&mut self) -> Workload {
         let region = self.conditions.region();
         let mut here = self.anchor.clone();
-        for _ in 0..WALK_STEPS {
+        for _ in 0..self.tuning().walk_steps {
             let next = self.session.space.mutate(&here, &mut self.session.rng);
             if region.contains(&next) {
                 here = next;

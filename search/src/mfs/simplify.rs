@@ -49,8 +49,9 @@ pub(super) fn simplify<O: Oracle>(
 ) -> Result<Workload, O::Error> {
     let Some(plain) = plain(session, anchor)? else { return Ok(anchor.clone()) };
     let mut here = anchor.clone();
-    // Half of what the anomaly costs has to stay, or its border would be the anchor.
-    let weakest = f64::midpoint(1.0, utilisation(session, anchor));
+    // Some of what the anomaly costs has to stay, or its border would be the anchor.
+    let loss = session.config.tuning.reduction.loss;
+    let weakest = loss + (1.0 - loss) * utilisation(session, anchor);
     for feature in Feature::WALK {
         let Some(simpler) = towards(session.space, &here, &plain, feature) else { continue };
         let outcome = session.outcome(&simpler, Purpose::Mfs)?;
