@@ -1,4 +1,4 @@
-//! Searches side by side on simulated subsystems, in memory and on all cores: which weaknesses each touches and finds.
+//! Campaigns side by side on simulated subsystems, in memory and on all cores: which weaknesses each touches and finds.
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
@@ -14,14 +14,14 @@ use kelpie_sim::SimSubsystem;
 use kelpie_spaces::{Space, Workload};
 use serde::Serialize;
 
-/// One search on one subsystem.
+/// One campaign on one subsystem.
 #[derive(Debug, Clone)]
 pub struct Job {
     pub subsystem: SimSubsystem,
     pub config: Config,
 }
 
-/// What one search came to.
+/// What one campaign came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Outcome {
     pub seed: u64,
@@ -53,7 +53,9 @@ pub fn run(
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(index) else { return Ok(()) };
-            let outcome = job.run(space, budget, stop, measured)?;
+            // After a failure no other job begins.
+            let outcome =
+                job.run(space, budget, stop, measured).inspect_err(|_| next.store(jobs.len(), Ordering::Relaxed))?;
             outcomes.lock().expect("no thread panics while it holds the lock")[index] = outcome;
         }
     };

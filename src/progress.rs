@@ -46,7 +46,14 @@ impl Progress {
         self.bar.set_position(number);
     }
 
-    /// One more experiment was measured, by any of several searches.
+    /// Progress of several campaigns towards `total` experiments.
+    pub fn of_campaigns(campaigns: u64, total: u64) -> Self {
+        let progress = Self::new(Some(total));
+        progress.bar.set_message(plural(campaigns, "campaign"));
+        progress
+    }
+
+    /// One more experiment was measured, by any of several campaigns.
     pub fn step(&self) {
         self.bar.inc(1);
     }

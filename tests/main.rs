@@ -2,6 +2,7 @@
 
 mod agents;
 mod bad_input;
+mod bench;
 mod cli;
 mod determinism;
 mod diff;

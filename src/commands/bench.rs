@@ -24,7 +24,7 @@ pub enum BenchCommand {
     #[command(
         after_help = "A weakness is a symptom with the part of the subsystem that limits the traffic, which no search sees. \
         It is\ntouched by an experiment that shows it, and found by a finding whose workload does. Nothing is stored.\n\n\
-        Exit status: 0 every search ended, 2 one could not, or was stopped.\n\n\
+        Exit status: 0 every campaign ended, 2 one could not run, or was stopped.\n\n\
         Examples:\n  \
         kelpie bench search --subsystem sim:F sim:H --seeds 4\n  \
         kelpie bench search --subsystem sim:F --algorithms collie random --seeds 8 --budget 500 --json\n  \
@@ -50,7 +50,7 @@ pub struct SearchArgs {
     /// How many seeds, counted up from --seed
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub seeds: u64,
-    /// Experiments of each search
+    /// Experiments of each campaign
     #[arg(long, value_name = "B", default_value_t = DEFAULT_BUDGET, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub budget: u64,
     /// Constants of the search that differ from their defaults (YAML), `-` for stdin
@@ -86,7 +86,8 @@ pub fn run(args: &SearchArgs, common: Common) -> anyhow::Result<ExitCode> {
         }
     }
     let stop = stop::on_signals("stopping; once more to stop now")?;
-    let progress = Progress::new(Some(args.budget * jobs.len() as u64));
+    note(&format!("{} of {}", plural(jobs.len() as u64, "campaign"), plural(args.budget, "experiment")));
+    let progress = Progress::of_campaigns(jobs.len() as u64, args.budget * jobs.len() as u64);
     let outcomes = bench::run(&space, args.budget, &jobs, &stop, &|| progress.step());
     progress.close();
     let outcomes = outcomes?;
@@ -99,7 +100,7 @@ pub fn run(args: &SearchArgs, common: Common) -> anyhow::Result<ExitCode> {
         .collect();
     if common.json { print_json(&document(args, &scores)) } else { print(&table(&scores)) }?;
     if missing > 0 {
-        note(&format!("stopped: {} of {} did not end", plural(missing, "search"), jobs.len()));
+        note(&format!("stopped: {} of {} did not end", plural(missing, "campaign"), jobs.len()));
         return Ok(exit::failed());
     }
     Ok(exit::HEALTHY)
@@ -136,7 +137,7 @@ fn document(args: &SearchArgs, scores: &[Score]) -> Value {
     let row = |score: &Score| {
         json!({
             "subsystem": score.subsystem, "algorithm": score.algorithm, "touched": score.touched(),
-            "found": score.found(), "findings": score.findings(), "searches": score.outcomes,
+            "found": score.found(), "findings": score.findings(), "campaigns": score.outcomes,
         })
     };
     json!({
@@ -151,7 +152,7 @@ fn table(scores: &[Score]) -> String {
         Some(Spread { mean, deviation: None }) => format!("{mean:.1}"),
         None => "-".to_owned(),
     };
-    let heading = ["subsystem", "algorithm", "searches", "touched", "found", "findings"];
+    let heading = ["subsystem", "algorithm", "campaigns", "touched", "found", "findings"];
     let mut table = Table::new(&heading, &[2, 3, 4, 5]);
     for score in scores {
         table.row(vec![
