@@ -1,5 +1,6 @@
 //! A host as files: sysfs and procfs below a root, this machine's own or a recorded one. What they mean lives elsewhere.
 
+mod gid;
 mod link;
 mod pci;
 
@@ -7,6 +8,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+pub use gid::{Gid, GidRank, gids};
 pub use link::{PortLink, rdma_devices};
 pub use pci::{PciFunction, PcieRate, pci_path};
 

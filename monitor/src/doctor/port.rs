@@ -3,7 +3,7 @@
 use kelpie_spaces::headers;
 
 use super::{Finding, State};
-use crate::machine::{Machine, PortLink};
+use crate::machine::{Gid, GidRank, Machine, PortLink, gids};
 use crate::pause::host_pause;
 use crate::rates::rates;
 use crate::sources::{CounterSource, Dcb, PortSources};
@@ -71,51 +71,30 @@ fn state(machine: &Machine, link: &PortLink) -> Finding {
 }
 
 fn gid(machine: &Machine, link: &PortLink) -> Finding {
+    let chosen = Gid::best(gids(None, |name| machine.text(&link.port_file(name))));
     let directory = link.port_file("gids");
-    let mut gids: Vec<(u32, String, String)> = Vec::new();
-    for name in machine.names(&directory) {
-        let Ok(index) = name.parse() else { continue };
-        let gid = machine.text(&format!("{directory}/{name}")).unwrap_or_default();
-        if gid.chars().any(|character| !matches!(character, '0' | ':')) {
-            gids.push((
-                index,
-                gid,
-                machine.text(&link.port_file(&format!("gid_attrs/types/{name}"))).unwrap_or_default(),
-            ));
-        }
-    }
-    gids.sort_unstable();
-    let is_v2 = |(_, _, kind): &&(u32, String, String)| kind == "RoCE v2";
-    let is_ipv4 = |(_, gid, _): &&(u32, String, String)| gid.starts_with("0000:0000:0000:0000:0000:ffff:");
-    let of = |state, summary: String, gid: Option<&(u32, String, String)>| {
+    let of = |state, summary: String| {
         let finding = Finding::new("gid", state, summary);
-        match gid {
-            Some((index, gid, kind)) => {
-                finding.seen(format!("/{directory}/{index}"), format!("{gid} {kind}").trim_end())
+        match &chosen {
+            Some(Gid { index, text, kind, .. }) => {
+                finding.seen(format!("/{directory}/{index}"), format!("{text} {kind}").trim_end())
             }
             None => finding.seen(format!("/{directory}"), "no entry that is not zero"),
         }
     };
     let netdev = link.netdev.as_deref().unwrap_or("NETDEV");
     let address = format!("ip address add 10.0.0.1/24 dev {netdev}");
-    if !is_ethernet(machine, link) {
-        return match gids.first() {
-            Some(gid) => of(State::Ok, format!("index {}, InfiniBand", gid.0), Some(gid)),
-            None => of(State::Bad, "the port has no address".to_owned(), None).fix("start a subnet manager (opensm)"),
-        };
-    }
-    if let Some(gid) = gids.iter().filter(is_v2).find(is_ipv4) {
-        return of(State::Ok, format!("index {}, RoCEv2 over IPv4", gid.0), Some(gid));
-    }
-    match gids.iter().find(is_v2) {
-        Some(gid) => of(
-            State::Warn,
-            format!("RoCEv2 only over IPv6 (index {}): both hosts must reach each other so", gid.0),
-            Some(gid),
-        )
-        .fix(address),
-        None => of(State::Bad, "no RoCEv2 address: RoCEv1 is not routed and not measured".to_owned(), gids.first())
-            .fix(address),
+    match (&chosen, is_ethernet(machine, link)) {
+        (None, false) => of(State::Bad, "the port has no address".to_owned()).fix("start a subnet manager (opensm)"),
+        (Some(Gid { index, .. }), false) => of(State::Ok, format!("index {index}, InfiniBand")),
+        (Some(gid), true) if gid.rank() == GidRank::V2OverIpv4 => {
+            of(State::Ok, format!("index {}, RoCEv2 over IPv4", gid.index))
+        }
+        (Some(gid), true) if gid.rank() == GidRank::V2OverIpv6 => {
+            let summary = format!("RoCEv2 only over IPv6 (index {}): both hosts must reach each other so", gid.index);
+            of(State::Warn, summary).fix(address)
+        }
+        (_, true) => of(State::Bad, "no RoCEv2 address: RoCEv1 is not routed and not measured".to_owned()).fix(address),
     }
 }
 
