@@ -7,20 +7,13 @@ use clap::{Args, Parser, Subcommand};
 use kelpie_search::{Algorithm, SignalSet};
 use kelpie_store::CampaignId;
 
+use crate::args::{Common, DatabaseArgs, SubsystemArgs, parse_setting};
 use crate::commands::agent::AgentArgs;
 use crate::commands::bench::BenchCommand;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::import::FindingsCommand;
 use crate::commands::recipe::RecipeCommand;
 use crate::commands::trace::TraceArgs;
-
-/// Seed of every random decision where `--seed` is not given. Source: our choice, because it is the first day of
-/// the conference of Collie (NSDI 2022).
-pub const DEFAULT_SEED: u64 = 20_220_404;
-
-/// Experiments of a campaign that is given neither `--budget` nor `--time`. Source: our choice, because a finding
-/// costs about a hundred, and it is what the paper's ten hours allow at 24 s each.
-pub const DEFAULT_BUDGET: u64 = 1500;
 
 /// Finds the workloads that break an RDMA subsystem, before an application does.
 #[derive(Debug, Parser)]
@@ -38,24 +31,6 @@ pub struct Cli {
     pub common: Common,
     #[command(subcommand)]
     pub command: Command,
-}
-
-/// What every command takes.
-#[derive(Debug, Clone, Copy, Args)]
-pub struct Common {
-    /// Print one JSON document on stdout instead of text
-    #[arg(long, global = true)]
-    pub json: bool,
-    /// Seed of every random decision [default: 20220404]; in `measure`, of a simulated subsystem's noise
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
-    pub seed: Option<u64>,
-}
-
-impl Common {
-    /// The seed, or the constant that stands for none.
-    pub fn seed_or_default(self) -> u64 {
-        self.seed.unwrap_or(DEFAULT_SEED)
-    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -151,28 +126,6 @@ pub struct MeasureArgs {
     /// Add percentiles of how long requests took (real pairs), from post to completion
     #[arg(long)]
     pub latency: bool,
-}
-
-/// Which subsystem, and what is changed in its model.
-#[derive(Debug, Args)]
-pub struct SubsystemArgs {
-    /// `sim:F`, `sim:path.yaml`, `lab`, or a file that names two agents
-    #[arg(long, short = 's', value_name = "S")]
-    pub subsystem: String,
-    /// Override a parameter of the model (simulated subsystems); may be repeated
-    #[arg(long, value_name = "path.to.key=value", value_parser = parse_setting)]
-    pub set: Vec<(String, String)>,
-    /// Apply the model's fix for anomaly N (simulated subsystems); may be repeated
-    #[arg(long, value_name = "N")]
-    pub fix: Vec<u32>,
-}
-
-/// Where campaigns are kept.
-#[derive(Debug, Clone, Args)]
-pub struct DatabaseArgs {
-    /// Database file [default: kelpie/kelpie.db in `$XDG_DATA_HOME` or `~/.local/share`]
-    #[arg(long, value_name = "F")]
-    pub db: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -407,13 +360,6 @@ pub struct DiffArgs {
     pub no_measure: bool,
 }
 
-fn parse_setting(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((path, value)) if !path.is_empty() && !value.is_empty() => Ok((path.to_owned(), value.to_owned())),
-        _ => Err("write it as key=value".to_owned()),
-    }
-}
-
 fn parse_id(text: &str) -> Result<CampaignId, String> {
     match text.parse() {
         Ok(id @ CampaignId(1..)) => Ok(id),
@@ -457,20 +403,6 @@ mod tests {
             ("5µ", None),
         ] {
             assert_eq!(parse_time(text).ok(), expected.map(Duration::from_secs), "{text}");
-        }
-    }
-
-    #[test]
-    fn settings() {
-        for (text, expected) in [
-            ("nic.cache=4", Some(("nic.cache", "4"))),
-            ("a=b=c", Some(("a", "b=c"))),
-            ("=4", None),
-            ("nic", None),
-            ("nic=", None),
-        ] {
-            let got = parse_setting(text).ok();
-            assert_eq!(got.as_ref().map(|(path, value)| (path.as_str(), value.as_str())), expected, "{text}");
         }
     }
 }

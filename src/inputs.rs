@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use kelpie_agent::PairFile;
 use kelpie_spaces::{Space, Workload};
 
-use crate::cli::DatabaseArgs;
+use crate::args::DatabaseArgs;
 
 /// Longest file that is read as YAML. Units: bytes. Source: our choice, because a workload of 1,000 flows is a
 /// tenth of it.

@@ -7,7 +7,7 @@ use kelpie_agent::{PairFile, PairSubsystem};
 use kelpie_engine::Subsystem;
 use kelpie_sim::SimSubsystem;
 
-use crate::cli::SubsystemArgs;
+use crate::args::SubsystemArgs;
 use crate::inputs::{Kind, kind};
 
 /// A subsystem that can be measured, with its whole description.

@@ -29,7 +29,7 @@ fn equal_seeds_give_equal_scores_of_each_algorithm_and_subsystem() {
         let seeds: Vec<&serde_json::Value> = campaigns.iter().map(|campaign| &campaign["seed"]).collect();
         assert_eq!(seeds, [3, 4]);
         let touched: Vec<f64> = campaigns.iter().filter_map(|campaign| campaign["touched"].as_f64()).collect();
-        assert_eq!(score["touched"]["mean"], (touched[0] + touched[1]) / 2.0, "{score}");
+        assert_eq!(score["touched"]["mean"], f64::midpoint(touched[0], touched[1]), "{score}");
         assert!(score["touched"]["deviation"].is_number(), "{score}");
     }
     let found = |index: usize| scores[index]["found"]["mean"].as_f64().expect("a mean");

@@ -13,7 +13,7 @@ use kelpie_engine::host::VerbsHost;
 use kelpie_spaces::Bytes;
 use serde_json::json;
 
-use crate::cli::Common;
+use crate::args::Common;
 use crate::exit;
 use crate::output::{note, print, print_json};
 

@@ -10,8 +10,8 @@ use kelpie_sim::SimSubsystem;
 use kelpie_spaces::document::utf8;
 use serde_json::{Value, json};
 
+use crate::args::{Common, DEFAULT_BUDGET};
 use crate::bench::{self, Job, Outcome, Spread};
-use crate::cli::{Common, DEFAULT_BUDGET};
 use crate::exit;
 use crate::inputs::{self, Kind};
 use crate::output::{Table, note, plural, print, print_json};

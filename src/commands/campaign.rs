@@ -13,8 +13,9 @@ use kelpie_spaces::Space;
 use kelpie_store::{Campaign, CampaignId, CampaignLock, CampaignState, NewCampaign, Store};
 use serde_json::json;
 
+use crate::args::{Common, DEFAULT_BUDGET, DatabaseArgs};
 use crate::campaign::{End, Limits, Parts};
-use crate::cli::{self, Common, DEFAULT_BUDGET, DatabaseArgs, ResumeArgs, RunArgs, ShowArgs};
+use crate::cli::{self, ResumeArgs, RunArgs, ShowArgs};
 use crate::commands::findings;
 use crate::exit;
 use crate::inputs;

@@ -11,7 +11,8 @@ use kelpie_spaces::Condition;
 use kelpie_store::{Campaign, CampaignId, FindingRecord, Store};
 use serde_json::{Value, json};
 
-use crate::cli::{Common, DiffArgs};
+use crate::args::Common;
+use crate::cli::DiffArgs;
 use crate::exit;
 use crate::output::{Table, note, plural, print, print_json};
 use crate::subsystems::Opened;

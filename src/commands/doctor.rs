@@ -10,7 +10,7 @@ use kelpie_monitor::doctor::{Examination, Finding, State, compare, examine};
 use kelpie_monitor::machine::Machine;
 use serde::Serialize;
 
-use crate::cli::Common;
+use crate::args::Common;
 use crate::exit;
 use crate::inputs::read_file;
 use crate::output::{plural, print, print_json};

@@ -10,7 +10,7 @@ use kelpie_reports::recipe;
 use kelpie_store::Store;
 use serde_json::json;
 
-use crate::cli::{Common, DatabaseArgs};
+use crate::args::{Common, DatabaseArgs};
 use crate::exit;
 use crate::output::{note, plural, print, print_json};
 

@@ -12,7 +12,8 @@ use kelpie_monitor::{
 use kelpie_spaces::Host;
 use serde::Serialize;
 
-use crate::cli::{Common, MeasureArgs};
+use crate::args::Common;
+use crate::cli::MeasureArgs;
 use crate::exit;
 use crate::inputs;
 use crate::output::{Table, note, percent, plural, print, print_json, si, time};

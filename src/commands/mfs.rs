@@ -9,7 +9,8 @@ use kelpie_spaces::{Feature, FeatureValue, Workload};
 use kelpie_store::Store;
 use serde_json::{Value, json};
 
-use crate::cli::{Common, MfsCheckArgs, MfsListArgs};
+use crate::args::Common;
+use crate::cli::{MfsCheckArgs, MfsListArgs};
 use crate::commands::findings::{FindingDocument, finding_text};
 use crate::exit;
 use crate::inputs;

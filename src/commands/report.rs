@@ -6,7 +6,8 @@ use kelpie_reports::{Digest, site};
 use kelpie_store::Store;
 use serde_json::json;
 
-use crate::cli::{Common, ReportArgs};
+use crate::args::Common;
+use crate::cli::ReportArgs;
 use crate::commands::{campaign, recipe};
 use crate::exit;
 use crate::output::{plural, print, print_json};

@@ -8,7 +8,8 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64;
 use serde_json::json;
 
-use crate::cli::{Common, RestrictArgs, SampleArgs, SpaceCommand};
+use crate::args::Common;
+use crate::cli::{RestrictArgs, SampleArgs, SpaceCommand};
 use crate::exit;
 use crate::inputs;
 use crate::output::{Table, print, print_json};

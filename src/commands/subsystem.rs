@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use kelpie_sim::SimSubsystem;
 use serde_json::json;
 
-use crate::cli::{Common, NamedSubsystem, SubsystemArgs, SubsystemCommand};
+use crate::args::{Common, SubsystemArgs};
+use crate::cli::{NamedSubsystem, SubsystemCommand};
 use crate::exit;
 use crate::inputs::{Kind, kind, pair_source};
 use crate::output::{Table, print, print_json, si};

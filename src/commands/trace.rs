@@ -14,7 +14,7 @@ use kelpie_spaces::{Flow, workload_to_yaml};
 use kelpie_trace::{Derived, Seen, Trace, Unsaid, derive};
 use serde_json::{Value, json};
 
-use crate::cli::Common;
+use crate::args::Common;
 use crate::exit;
 use crate::inputs;
 use crate::output::{note, plural, print, print_json, si};

@@ -9,8 +9,9 @@ use kelpie_reports::recipe::{self, Recipe};
 use kelpie_spaces::perftest;
 use serde_json::json;
 
-use super::{ExportArgs, FindingName, environment, source};
-use crate::cli::Common;
+use super::args::{ExportArgs, FindingName};
+use super::{environment, source};
+use crate::args::Common;
 use crate::exit;
 use crate::output::{print, print_json};
 

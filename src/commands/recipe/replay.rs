@@ -9,8 +9,8 @@ use kelpie_reports::recipe::{self, Recipe, Replayed};
 use kelpie_sim::SimSubsystem;
 use serde_json::json;
 
-use super::ReplayArgs;
-use crate::cli::{Common, SubsystemArgs};
+use super::args::ReplayArgs;
+use crate::args::{Common, SubsystemArgs};
 use crate::exit;
 use crate::output::{Table, note, percent, print, print_json, si};
 use crate::subsystems::Opened;

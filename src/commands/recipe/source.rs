@@ -10,7 +10,7 @@ use kelpie_spaces::known::{self, Anomaly};
 use kelpie_spaces::{Region, Space, Workload};
 use kelpie_store::{Campaign, CampaignId, FindingRecord, Store};
 
-use crate::cli::DatabaseArgs;
+use crate::args::DatabaseArgs;
 
 /// One finding of the database.
 pub fn finding(database: &DatabaseArgs, id: CampaignId, number: u64) -> anyhow::Result<FindingRecord> {

@@ -14,7 +14,8 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use kelpie_store::{Follower, Store, unix_ms};
 
-use crate::cli::{Common, WatchArgs};
+use crate::args::Common;
+use crate::cli::WatchArgs;
 use crate::commands::campaign;
 use crate::exit;
 use crate::output::print;
