@@ -199,7 +199,7 @@ impl Oracle for Recorder<'_> {
 
     fn found(&mut self, finding: &Finding) -> Result<(), End> {
         self.findings += 1;
-        let record = record(self.findings, finding).map_err(End::Failed)?;
+        let record = FindingRecord::new(self.findings, finding);
         let before = usize::try_from(self.findings - 1).ok().and_then(|index| self.stored_findings.get(index));
         let replayed = before.is_some();
         match before {
@@ -222,19 +222,6 @@ impl fmt::Display for FindingLine<'_> {
         let FindingLine(id, finding) = self;
         write!(f, "finding {id}.{}: {} where {}", finding.number, finding.symptom.name(), finding.mfs)
     }
-}
-
-fn record(number: u64, finding: &Finding) -> anyhow::Result<FindingRecord> {
-    Ok(FindingRecord {
-        number,
-        symptom: finding.symptom,
-        found_at: finding.found_at,
-        experiments_for_mfs: finding.experiments_for_mfs,
-        confidence: finding.confidence,
-        mfs: finding.mfs.clone(),
-        workload: finding.workload.clone(),
-        evidence: serde_json::to_value(&finding.evidence)?,
-    })
 }
 
 #[cfg(test)]

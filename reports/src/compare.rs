@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use kelpie_monitor::{Assessment, Symptom, Verdict};
 use kelpie_spaces::{Condition, Workload};
 use serde::Serialize;
 
@@ -29,6 +30,17 @@ pub enum Repeated {
     Unknown,
     /// It was not tried.
     NotMeasured,
+}
+
+impl Repeated {
+    /// Compares what was measured with the symptom of a finding.
+    pub fn of(assessment: &Assessment, symptom: Symptom) -> Self {
+        match assessment.verdict {
+            _ if assessment.symptoms.contains(&symptom) => Self::Anomalous,
+            Verdict::Inconclusive => Self::Unknown,
+            Verdict::Healthy | Verdict::Anomalous => Self::Healthy,
+        }
+    }
 }
 
 /// What became of a finding between two campaigns.
@@ -160,7 +172,7 @@ fn judge(side: Side, finding: &FindingRecord, counterpart: Option<&FindingRecord
 mod tests {
     use std::convert::Infallible;
 
-    use kelpie_monitor::Symptom;
+    use kelpie_monitor::Inconclusive;
     use kelpie_spaces::{Feature, Region, Space, Test};
     use rand::SeedableRng;
 
@@ -185,6 +197,18 @@ mod tests {
     fn fates(a: &[FindingRecord], b: &[FindingRecord], repeated: Repeated) -> Vec<(Fate, Side, u64, Option<u64>)> {
         let compared = compare(a, b, |_, _| Ok::<_, Infallible>(repeated)).expect("it cannot fail");
         compared.into_iter().map(|one| (one.fate, one.side, one.finding, one.counterpart)).collect()
+    }
+
+    #[test]
+    fn a_repetition_goes_by_the_findings_own_symptom() {
+        for (assessment, expected) in [
+            (Assessment::of_symptoms(vec![Symptom::Pause, Symptom::LowThroughput]), Repeated::Anomalous),
+            (Assessment::of_symptoms(vec![Symptom::LowThroughput]), Repeated::Healthy),
+            (Assessment::of_symptoms(Vec::new()), Repeated::Healthy),
+            (Assessment::of_nothing(Inconclusive::NoSamples), Repeated::Unknown),
+        ] {
+            assert_eq!(Repeated::of(&assessment, Symptom::Pause), expected, "{assessment:?}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use kelpie_engine::MeasureError;
-use kelpie_monitor::{Verdict, measure_judged};
+use kelpie_monitor::measure_judged;
 use kelpie_reports::compare::{Compared, Fate, Repeated, Side, compare};
 use kelpie_spaces::Condition;
 use kelpie_store::{Campaign, CampaignId, FindingRecord, Store};
@@ -48,9 +48,7 @@ impl Measured {
         let bounds = self.campaign.plan.bounds;
         let judged = measure_judged(&finding.workload, &bounds, |workload| opened.subsystem().measure(workload));
         match judged {
-            Ok(judged) if judged.assessment.symptoms.contains(&finding.symptom) => Repeated::Anomalous,
-            Ok(judged) if judged.assessment.verdict == Verdict::Inconclusive => Repeated::Unknown,
-            Ok(_) => Repeated::Healthy,
+            Ok(judged) => Repeated::of(&judged.assessment, finding.symptom),
             Err(error) => {
                 let name = &self.campaign.plan.subsystem;
                 note(&format!("finding {} is not measured on {name}: {error}", finding.number));

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kelpie_monitor::{Assessment, Bounds, Measurement, Symptom, Verdict};
-use kelpie_search::Evidence;
+use kelpie_search::{Evidence, Finding};
 use kelpie_spaces::{Region, Space, SpaceError, Workload};
 use serde::{Deserialize, Serialize};
 
@@ -194,6 +194,20 @@ pub struct FindingRecord {
 }
 
 impl FindingRecord {
+    /// A finding of a search, as the store keeps it.
+    pub fn new(number: u64, finding: &Finding) -> Self {
+        Self {
+            number,
+            symptom: finding.symptom,
+            found_at: finding.found_at,
+            experiments_for_mfs: finding.experiments_for_mfs,
+            confidence: finding.confidence,
+            mfs: finding.mfs.clone(),
+            workload: finding.workload.clone(),
+            evidence: serde_json::to_value(&finding.evidence).expect("maps of evidence have text as keys"),
+        }
+    }
+
     /// What its region rests on; `None` where another version of Kelpie, or a recipe, kept something else.
     pub fn evidence(&self) -> Option<Evidence> {
         serde_json::from_value(self.evidence.clone()).ok()
