@@ -147,7 +147,7 @@ pub const TABLE: [Counter; 35] = {
         simulated("outbound_stalled_writes", Micros, "Time that writes waited behind ordered requests"),
         simulated("rxs_no_slow_path_credits", Micros, "Time that the receive engine waited for packet processing"),
         simulated("tx_staging_miss", EVENTS, "Transmit turns whose gathered data had been given up"),
-        simulated("rx_discards_phy", Things("packets"), "Datagrams without a receive WQE in time"),
+        simulated("rx_discards_phy", EVENTS, "Datagrams without a receive WQE in time"),
     ]
 };
 
@@ -186,29 +186,18 @@ pub fn shown(name: &str, value: f64) -> String {
     let unit = known(name).map_or(EVENTS, |counter| counter.unit);
     match (quantity(name), unit) {
         (Quantity::Share, _) => percent(value),
-        (Quantity::Rate, Unit::Micros) => format!("{}/s", time(value)),
-        (Quantity::Rate, Unit::Percent) => format!("{value:.1} %/s"),
+        (Quantity::Rate, Unit::Micros | Unit::Percent) => format!("{}/s", figure(value)),
         (Quantity::Rate, Unit::Things(things)) if name.ends_with(things) => format!("{}/s", figure(value)),
         (Quantity::Rate, Unit::Things(things)) => format!("{}{things}/s", figure(value)),
-        (_, Unit::Micros) => time(value),
         (_, Unit::Percent) => format!("{value:.1} %"),
         // Of what a level counts its name tells.
-        (_, Unit::Things(_)) => si(value).trim_end().to_owned(),
+        (_, Unit::Things(_) | Unit::Micros) => si(value).trim_end().to_owned(),
     }
 }
 
 /// With an SI prefix; what moved and would round to 0 with its power of ten.
 fn figure(value: f64) -> String {
     if (MOVED..0.05).contains(&value.abs()) { format!("{value:.1e} ") } else { si(value) }
-}
-
-/// A time in the largest unit that it fills. Units: µs.
-fn time(micros: f64) -> String {
-    match micros {
-        1e6.. => format!("{:.1} s", micros / 1e6),
-        1e3.. => format!("{:.1} ms", micros / 1e3),
-        _ => format!("{micros:.1} us"),
-    }
 }
 
 /// The table as Markdown, for `docs/counters.md`.
@@ -275,9 +264,9 @@ mod tests {
             ("slave1.net.speed_megabits", 100_000.0, "100.0 k"),
             ("slave0.net.rx_dropped", 12.0, "12.0 packets/s"),
             ("ethtool.outbound_pci_stalled_rd", 7.0, "7.0 %"),
-            ("ethtool.rx_prio3_pause_duration", 250_000.0, "250.0 ms/s"),
-            ("ethtool.pfc_pri3_rx_duration_us", 2e6, "2.0 s/s"),
-            ("outbound_stalled_reads", 0.0, "0.0 us/s"),
+            ("ethtool.rx_prio3_pause_duration", 250_000.0, "250.0 k/s"),
+            ("ethtool.pfc_pri3_rx_duration_us", 2e6, "2.0 M/s"),
+            ("outbound_stalled_reads", 0.0, "0.0 /s"),
         ] {
             assert_eq!(shown(name, value), expected, "{name}");
         }

@@ -74,18 +74,15 @@ mod tests {
         let with = |workload: &Workload, feature, value| {
             space.with_feature(workload, feature, &FeatureValue::Number(value)).expect("the space has it")
         };
-        let one = with(&workload, Feature::Mtu, 4096);
-        let other = with(&workload, Feature::Mtu, 256);
+        let one = with(&workload, Feature::RecvBatch, 32);
+        let other = with(&workload, Feature::RecvBatch, 16);
         let two = with(&one, Feature::TotalQps, 3);
-        let region = Region {
-            conditions: vec![Condition {
-                feature: Feature::Mtu,
-                test: Test::Range { min: Some(1024), max: Some(2048) },
-            }],
-        };
+        let many = Condition { feature: Feature::RecvBatch, test: Test::Range { min: Some(64), max: None } };
+        let region = Region { conditions: vec![many] };
         let candidates = [&two, &workload, &one, &other];
         let nearest = nearest_outside(&workload, &region, candidates, |candidate| candidate);
-        assert!(workload.differing(&two).len() > workload.differing(&one).len());
+        let differing = |other: &Workload| workload.differing(other).len();
+        assert!(differing(&one) == differing(&other) && differing(&two) > differing(&one));
         assert_eq!(nearest, [&one, &other, &two], "without the one inside");
     }
 
