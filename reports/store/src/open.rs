@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(files, known);
         for (version, checksum) in RELEASED {
             let migration = MIGRATOR.iter().find(|migration| migration.version == version).unwrap();
-            let found: String = migration.checksum.iter().map(|byte| format!("{byte:02x}")).collect();
+            let found = migration.checksum.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
             assert_eq!(found, checksum, "migration {version}");
         }
     }
