@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what building Kelpie (`build`), its lab (`lab`) or the tests of its reports (`browser`) needs; does nothing where
-# it is all there.
+# Installs what building Kelpie (`build`), its lab (`lab`), the tests of its reports (`browser`) or the check of its
+# dependencies (`deny`) needs; does nothing where it is all there.
 set -euo pipefail
 
 # The Rust that Kelpie asks for; rust-version in Cargo.toml.
@@ -9,14 +9,17 @@ rust_needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 build_packages=(build-essential pkg-config cmake python3-minimal libclang-dev libibverbs-dev librdmacm-dev)
 lab_packages=(qemu-system-x86 busybox-static kmod xz-utils binutils iproute2 libibverbs1 ibverbs-providers rdma-core tshark
-    perftest)
+    perftest ibverbs-utils)
 browser_packages=(chromium)
+# Of cargo-deny; built from the registry once, unless some version of it is there.
+deny_version=0.20.2
 
 case "${1:-}" in
 build) packages=("${build_packages[@]}") ;;
 lab) packages=("${lab_packages[@]}") ;;
 browser) packages=("${browser_packages[@]}") ;;
-*) echo "usage: scripts/setup.sh build|lab|browser" >&2; exit 2 ;;
+deny) packages=() ;;
+*) echo "usage: scripts/setup.sh build|lab|browser|deny" >&2; exit 2 ;;
 esac
 
 fail() { echo "error: $*" >&2; exit 2; }
@@ -52,6 +55,8 @@ else
         command -v cc >/dev/null || fail "no C compiler (cc), and no apt-get to install one; install what your system calls ${packages[*]}"
         pkg-config --exists libibverbs librdmacm 2>/dev/null ||
             echo "note: no libibverbs and librdmacm headers, so real devices are left out; install what your system calls ${packages[*]}"
+    elif [ "$1" = deny ]; then
+        : # needs Rust alone
     elif [ "$1" = browser ]; then
         command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
             fail "the tests of reports need Chromium; install what your system calls ${packages[*]}"
@@ -67,3 +72,10 @@ command -v cargo >/dev/null || fail "cargo is missing; Kelpie needs Rust $rust_n
 rust_found=$(rustc --version | cut -d' ' -f2)
 oldest=$(printf '%s\n%s\n' "$rust_needed" "$rust_found" | sort -V | head -n 1)
 [ "$oldest" = "$rust_needed" ] || fail "rustc $rust_found is too old; Kelpie needs $rust_needed or newer: $how"
+
+# --- cargo-deny
+if [ "$1" = deny ] && ! cargo deny --version >/dev/null 2>&1; then
+    echo "building cargo-deny $deny_version, which takes minutes, once"
+    cargo install --quiet --locked cargo-deny --version "$deny_version" ||
+        fail "cargo-deny could not be built; without it, licences and advisories are not checked"
+fi

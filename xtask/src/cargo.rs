@@ -4,6 +4,8 @@ use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use anyhow::{Context, Result, bail};
+
 /// Prefixes of what cargo and nextest tell the programs that they run.
 const TOLD: [&str; 7] =
     ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_", "NEXTEST_", "OUT_DIR"];
@@ -21,6 +23,52 @@ pub fn cargo(root: &Path) -> Command {
         }
     }
     cargo
+}
+
+/// `--features verbs` where this machine can build it, before the arguments of the tool behind cargo.
+pub fn with_verbs<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    let mut all = args.to_vec();
+    if verbs_can_be_built() {
+        let end = args.iter().position(|arg| *arg == "--").unwrap_or(args.len());
+        all.splice(end..end, ["--features", "verbs"]);
+    }
+    all
+}
+
+/// Whether the headers of libibverbs and librdmacm are there, and libclang to read them.
+pub fn verbs_can_be_built() -> bool {
+    let answers = |program: &str, args: &[&str]| {
+        Command::new(program)
+            .args(args)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output()
+            .is_ok_and(|output| output.status.success() && (program != "ldconfig" || has_libclang(&output.stdout)))
+    };
+    let clang = answers("ldconfig", &["-p"])
+        || answers("/sbin/ldconfig", &["-p"])
+        || std::fs::read_dir("/usr/lib").is_ok_and(|mut entries| {
+            entries.any(|entry| entry.is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with("llvm-")))
+        });
+    clang && answers("pkg-config", &["--exists", "libibverbs", "librdmacm"])
+}
+
+fn has_libclang(list: &[u8]) -> bool {
+    String::from_utf8_lossy(list).contains("libclang")
+}
+
+/// Whether `cargo TOOL` is installed.
+pub fn has_tool(root: &Path, tool: &str) -> bool {
+    cargo(root).args([tool, "--version"]).output().is_ok_and(|output| output.status.success())
+}
+
+/// Runs cargo in this folder and shows what it says.
+pub fn run(root: &Path, args: &[&str]) -> Result<()> {
+    let status = cargo(root).args(args).status().context("cargo")?;
+    if !status.success() {
+        bail!("`cargo {}` failed", args.join(" "));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

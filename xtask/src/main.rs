@@ -1,10 +1,14 @@
 //! Developer tasks: one row per subcommand. The work of each is in its own file.
 
+mod builds;
 mod cargo;
 mod ci;
 mod headers;
 mod lab;
 mod layers;
+mod quick;
+mod steps;
+mod test;
 mod workspace;
 
 use std::env;
@@ -14,8 +18,10 @@ use std::process::ExitCode;
 /// Name, what it does, and the function that does it.
 type Task = (&'static str, &'static str, fn(&[String]) -> anyhow::Result<()>);
 
-const TASKS: [Task; 4] = [
+const TASKS: [Task; 6] = [
+    ("quick", "what fails most often, of what changed, in less than a minute", quick::run),
     ("ci", "everything that has to hold before a change goes in", ci::run),
+    ("test", "what CI runs: `ci`, and the tests of the lab", test::run),
     ("headers", "what each source file must have", |_| headers::check(&workspace_root())),
     ("layers", "dependencies between our crates point down only", |_| layers::check(&workspace_root())),
     ("lab", "two guests with Soft-RoCE: install, up, status, run, down", lab::run),

@@ -1,6 +1,6 @@
-//! What cargo knows of the workspace: its crates and what they depend on.
+//! What cargo knows of the workspace: its crates, where they are, and what they depend on.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -10,6 +10,10 @@ use crate::cargo::cargo;
 /// One of our crates.
 pub struct Package {
     pub name: String,
+    /// Where its manifest is, relative to the workspace.
+    pub folder: PathBuf,
+    /// Whether it has a library, which `--lib` builds the tests of; otherwise it is a binary of its own name.
+    pub is_library: bool,
     pub dependencies: Vec<Dependency>,
 }
 
@@ -26,17 +30,26 @@ pub fn packages(root: &Path) -> Result<Vec<Package>> {
         cargo(root).args(["metadata", "--no-deps", "--format-version", "1"]).output().context("run cargo metadata")?;
     ensure!(output.status.success(), "`cargo metadata` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
     let metadata: Value = serde_json::from_slice(&output.stdout).context("read what cargo metadata printed")?;
-    entries(&metadata, "packages")?.iter().map(package).collect()
+    let workspace = Path::new(text(&metadata, "workspace_root")?);
+    entries(&metadata, "packages")?.iter().map(|entry| package(entry, workspace)).collect()
 }
 
-fn package(entry: &Value) -> Result<Package> {
+fn package(entry: &Value, workspace: &Path) -> Result<Package> {
+    let manifest = Path::new(text(entry, "manifest_path")?);
+    let folder = manifest.parent().context("a manifest is in a folder")?;
     let dependency = |entry: &Value| {
         Ok(Dependency { name: text(entry, "name")?.to_owned(), of_tests: entry["kind"].as_str() == Some("dev") })
     };
     Ok(Package {
         name: text(entry, "name")?.to_owned(),
+        folder: folder.strip_prefix(workspace).context("a member is below the workspace")?.to_owned(),
+        is_library: entries(entry, "targets")?.iter().any(is_library),
         dependencies: entries(entry, "dependencies")?.iter().map(dependency).collect::<Result<_>>()?,
     })
+}
+
+fn is_library(target: &Value) -> bool {
+    target["kind"].as_array().into_iter().flatten().any(|kind| kind == "lib" || kind == "cdylib")
 }
 
 fn entries<'a>(value: &'a Value, key: &str) -> Result<&'a Vec<Value>> {
