@@ -5,15 +5,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/cargo-env.sh
 
-cargo xtask lab install
+scripts/setup.sh lab
 trap 'cargo xtask lab down' EXIT
 for kernel in "${@:-6.1}"; do
-    cargo xtask lab down
-    cargo xtask lab up --kernel "$kernel"
+    # Guests that run already are kept, if they run this kernel.
+    cargo xtask lab up --kernel "$kernel" || { cargo xtask lab down && cargo xtask lab up --kernel "$kernel"; }
     # Of the whole workspace and with the feature, as `lab up` and the other checks build it, so that nothing is built again.
     if cargo nextest --version >/dev/null 2>&1; then
-        cargo nextest run --workspace --features verbs --no-tests=fail --no-fail-fast --test-threads 1 \
-            --run-ignored only lab::
+        cargo nextest run --workspace --features verbs --profile lab --run-ignored only lab::
     else
         cargo test --workspace --features verbs --tests -- --ignored --test-threads=1 lab::
     fi
