@@ -7,13 +7,14 @@ use anyhow::{Result, bail};
 use crate::workspace;
 
 /// Each crate with those below it; the binary may use all of them.
-const LAYERS: [(&str, &[&str]); 12] = [
+const LAYERS: [(&str, &[&str]); 13] = [
     ("kelpie-spaces", &[]),
     ("kelpie-monitor", &["kelpie-spaces"]),
     ("kelpie-engine", &["kelpie-spaces", "kelpie-monitor"]),
     ("kelpie-agent", &["kelpie-spaces", "kelpie-monitor", "kelpie-engine"]),
     ("kelpie-search", &["kelpie-spaces", "kelpie-monitor"]),
-    ("kelpie-sim", &["kelpie-spaces", "kelpie-monitor", "kelpie-engine"]),
+    ("kelpie-events", &[]),
+    ("kelpie-sim", &["kelpie-spaces", "kelpie-monitor", "kelpie-engine", "kelpie-events"]),
     ("kelpie-verbs", &["kelpie-spaces", "kelpie-monitor", "kelpie-engine"]),
     ("kelpie-trace", &["kelpie-spaces"]),
     ("kelpie-preload", &["kelpie-trace"]),

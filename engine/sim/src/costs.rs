@@ -1,7 +1,7 @@
 //! Model constants in the simulation's units. Their values and sources are in the model files.
 
 use crate::model::{Model, Ordering};
-use crate::time::{Ps, Rate, ns};
+use kelpie_events::{Ps, Rate, ns};
 
 /// What each step costs on a model, and the sizes that bound it. Units: bytes and picoseconds.
 #[derive(Debug)]

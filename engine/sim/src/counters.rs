@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::time::Ps;
+use kelpie_events::Ps;
 
 /// Diagnostic counters of one host, since the start.
 ///

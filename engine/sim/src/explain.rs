@@ -4,9 +4,9 @@ use kelpie_monitor::verdict::PAUSE_RATIO;
 use kelpie_spaces::{Host, QpType};
 
 use crate::plan::FlowPlan;
-use crate::servers::Pool;
-use crate::time::Ps;
 use crate::world::World;
+use kelpie_events::Pool;
+use kelpie_events::Ps;
 
 /// A part that can hold the receive engine up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

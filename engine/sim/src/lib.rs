@@ -3,6 +3,7 @@
 mod check;
 mod costs;
 mod counters;
+mod event;
 mod explain;
 mod load;
 mod memory;
@@ -12,9 +13,7 @@ mod posting;
 mod receive;
 mod receive_wqe;
 mod run;
-mod servers;
 mod subsystem;
-mod time;
 mod transmit;
 mod wire;
 mod world;

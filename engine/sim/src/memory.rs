@@ -7,8 +7,8 @@ use kelpie_spaces::Host;
 
 use crate::explain::Cause;
 use crate::plan::Path;
-use crate::time::Ps;
 use crate::world::World;
+use kelpie_events::Ps;
 
 /// Ordered reads that can be under way. Source: our choice, PCIe tags left to small reads.
 const MAX_BARRIERS: u64 = 8;

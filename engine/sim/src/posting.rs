@@ -2,9 +2,10 @@
 
 use kelpie_spaces::{Host, Opcode};
 
-use crate::servers::pressure;
-use crate::time::{Event, Ps};
+use crate::event::Event;
 use crate::world::World;
+use kelpie_events::Ps;
+use kelpie_events::pressure;
 
 impl World<'_> {
     /// Lets a QP begin with what one requested completion covers on the NIC; the application posts the rest at once.

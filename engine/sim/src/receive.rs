@@ -3,14 +3,15 @@
 use kelpie_spaces::headers::{AETH, PACKET_OVERHEAD};
 use kelpie_spaces::{Host, Opcode, QpType};
 
+use crate::event::Event;
 use crate::explain::Cause;
 use crate::model::ReloadAt;
 use crate::plan::{Path, RequestPlan};
 use crate::receive_wqe::Supply;
-use crate::servers::pressure;
-use crate::time::{Event, Ps};
 use crate::transmit::credits;
 use crate::world::{Burst, Carries, Outcome, Qp, World};
+use kelpie_events::Ps;
+use kelpie_events::pressure;
 
 /// A page of host memory as translations see it. Units: bytes.
 const PAGE: u64 = 4096;

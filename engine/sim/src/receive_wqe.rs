@@ -3,9 +3,9 @@
 use kelpie_spaces::{Host, QpType};
 
 use crate::model::Overload;
-use crate::servers::pressure;
-use crate::time::Ps;
 use crate::world::World;
+use kelpie_events::Ps;
+use kelpie_events::pressure;
 
 /// What the receive engine gets for a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

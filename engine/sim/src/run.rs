@@ -12,8 +12,8 @@ use crate::counters::{Diagnostics, Traffic};
 use crate::explain::{Snapshot, limiting};
 use crate::model::Model;
 use crate::plan::Plan;
-use crate::time::{Ps, ns};
 use crate::world::World;
+use kelpie_events::{Ps, ns};
 
 /// Rates of two warm-up slices that differ by less are steady, and so is a backlog of READs that grows by less of what is
 /// delivered. Source: our choice.

@@ -7,7 +7,7 @@ use kelpie_spaces::Workload;
 use crate::load::ModelError;
 use crate::model::Model;
 use crate::run::run;
-use crate::time::ns;
+use kelpie_events::ns;
 
 /// A simulated subsystem.
 #[derive(Debug, Clone)]

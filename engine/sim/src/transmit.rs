@@ -4,8 +4,8 @@ use kelpie_spaces::headers::{AETH, DETH, PACKET_OVERHEAD, RETH};
 use kelpie_spaces::{Host, Opcode, QpType};
 
 use crate::plan::{CELL, Path};
-use crate::time::Ps;
 use crate::world::{Burst, Carries, World};
+use kelpie_events::Ps;
 
 /// Elements of a list lie next to each other, and those in one cache line come with one read. Units: bytes.
 const LINE: u64 = 64;

@@ -2,8 +2,9 @@
 
 use kelpie_spaces::{Host, QpType};
 
-use crate::time::{Event, Ps};
+use crate::event::Event;
 use crate::world::{Burst, Carries, World};
+use kelpie_events::Ps;
 
 /// Time for which the packet rate may exceed the specified one, as long as its mean does not.
 ///

@@ -7,11 +7,12 @@ use kelpie_spaces::Host;
 
 use crate::costs::Costs;
 use crate::counters::{Diagnostics, Spell, Traffic};
+use crate::event::Event;
 use crate::explain::Blame;
 use crate::model::Model;
 use crate::plan::{FlowPlan, Plan};
-use crate::servers::{FifoCache, Pool, Server};
-use crate::time::{Event, Events, Ps};
+use kelpie_events::{Events, Ps};
+use kelpie_events::{FifoCache, Pool, Server};
 
 /// What a burst carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,7 +188,7 @@ pub struct World<'m> {
     pub plan: Plan,
     pub costs: Costs,
     pub now: Ps,
-    pub events: Events,
+    pub events: Events<Event>,
     pub qps: Vec<Qp>,
     pub hosts: PerHost<HostState>,
     pub ports: PerHost<SwitchPort>,
