@@ -4,12 +4,12 @@ use std::fmt;
 
 use kelpie_monitor::Verdict;
 use kelpie_search::Config;
+use kelpie_store::Ended;
 use serde::Serialize;
 
 use crate::coverage::Coverage;
 use crate::digest::Digest;
 use crate::words::percent;
-use kelpie_store::Ended;
 
 /// How sure the bound is. Source: our choice, as of the confidence of findings.
 const CONFIDENCE: f64 = 0.95;

@@ -4,6 +4,8 @@ use std::error::Error;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
+use kelpie_engine::chain;
+use kelpie_engine::host::{GroupEndpoint, HostError, HostReading, Port, PortReport};
 use kelpie_spaces::{Host, Workload};
 use tarpc::client::{Channel, Config, RpcError};
 use tokio::net::TcpStream;
@@ -15,8 +17,6 @@ use crate::security::{Pipe, Security, TlsError, server_name};
 use crate::steps::{Step, StepsRequest, StepsResponse};
 use crate::tune;
 use crate::wire::{ControllerCodec, HELLO_LIMIT, Hello, Messages, PROTOCOL, Welcome, WireError, within};
-use kelpie_engine::chain;
-use kelpie_engine::host::{GroupEndpoint, HostError, HostReading, Port, PortReport};
 
 /// How long connecting and the first exchange may take, each.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);

@@ -4,17 +4,17 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tokio::net::TcpListener;
-use tokio::runtime::{Builder, Runtime};
-
-use crate::server::{AgentConfig, serve_on};
-use crate::{Limits, Security};
 use kelpie_engine::host::{
     Count, GroupCount, GroupEndpoint, GroupLatency, HostError, HostReading, Port, PortReport, QpEndpoint, RemoteMr,
     VerbsHost,
 };
 use kelpie_engine::latency::Took;
 use kelpie_engine::plan::{HostPlan, Role};
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::server::{AgentConfig, serve_on};
+use crate::{Limits, Security};
 
 /// Messages per second and group.
 pub const RATE: f64 = 50_000.0;

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
+use kelpie_engine::chain;
+use kelpie_engine::host::VerbsHost;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
@@ -20,8 +22,6 @@ use crate::security::{Pipe, Security, TlsError};
 use crate::steps::LONGEST_RELEASE;
 use crate::wire::{AgentCodec, HELLO_LIMIT, Hello, Messages, PROTOCOL, Welcome, WireError};
 use crate::{Limits, session, tune};
-use kelpie_engine::chain;
-use kelpie_engine::host::VerbsHost;
 
 /// How long a new connection may take to say who it is, TLS included.
 const HELLO_DEADLINE: Duration = Duration::from_secs(5);

@@ -6,6 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
+use kelpie_engine::chain;
+use kelpie_engine::host::{GroupEndpoint, HostError, HostReading, Port, PortReport, VerbsHost};
+use kelpie_engine::plan::plan;
+use kelpie_engine::session::DRAIN_LIMIT_MS;
 use kelpie_spaces::{Host, Workload};
 use tarpc::server::{BaseChannel, Channel, Config};
 use tarpc::{ChannelError, context::Context};
@@ -16,10 +20,6 @@ use crate::security::Pipe;
 use crate::server::{Agent, linger, locked};
 use crate::steps::{Step, Steps};
 use crate::wire::{AgentCodec, Answer, WireError};
-use kelpie_engine::chain;
-use kelpie_engine::host::{GroupEndpoint, HostError, HostReading, Port, PortReport, VerbsHost};
-use kelpie_engine::plan::plan;
-use kelpie_engine::session::DRAIN_LIMIT_MS;
 
 /// How often silence is looked for.
 const TICK: Duration = Duration::from_millis(250);

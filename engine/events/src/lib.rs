@@ -1,7 +1,9 @@
-//! What simulations by discrete events are made of: time, the event queue, servers. No clock, no randomness.
+//! What simulations by discrete events are made of: time, the event queue, servers. No clock, no randomness, no NIC.
 
+mod queue;
 mod servers;
 mod time;
 
-pub use servers::{FifoCache, Pool, Server, pressure};
-pub use time::{Events, Ps, Rate, ns};
+pub use queue::Events;
+pub use servers::{Pool, Server};
+pub use time::{Picos, Rate};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_events::Ps;
+use kelpie_events::Picos;
 
 /// Diagnostic counters of one host, since the start.
 ///
@@ -67,8 +67,8 @@ pub struct Traffic {
 /// Time spent in a state that goes on and off.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Spell {
-    since: Option<Ps>,
-    total: Ps,
+    since: Option<Picos>,
+    total: Picos,
 }
 
 impl Spell {
@@ -76,19 +76,19 @@ impl Spell {
         self.since.is_some()
     }
 
-    pub fn on(&mut self, now: Ps) {
+    pub fn on(&mut self, now: Picos) {
         self.since.get_or_insert(now);
     }
 
-    pub fn off(&mut self, now: Ps) {
+    pub fn off(&mut self, now: Picos) {
         if let Some(since) = self.since.take() {
             self.total += now.saturating_sub(since);
         }
     }
 
     /// Time in the state until `now`.
-    pub fn total(&self, now: Ps) -> Ps {
-        self.total + self.since.map_or(0, |since| now.saturating_sub(since))
+    pub fn total(&self, now: Picos) -> Picos {
+        self.total + self.since.map_or(Picos::ZERO, |since| now.saturating_sub(since))
     }
 }
 

@@ -1,12 +1,11 @@
 //! Which part limits a run, and whose traffic: shares of time, compared the same way for every workload.
 
+use kelpie_events::{Picos, Pool};
 use kelpie_monitor::verdict::PAUSE_RATIO;
 use kelpie_spaces::{Host, QpType};
 
 use crate::plan::FlowPlan;
 use crate::world::World;
-use kelpie_events::Pool;
-use kelpie_events::Ps;
 
 /// A part that can hold the receive engine up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,15 +48,15 @@ const SATURATED: f64 = 0.93;
 /// Time of the receive engine of one host by cause and flow.
 #[derive(Debug, Clone, Default)]
 pub struct Blame {
-    spent: Vec<[Ps; CAUSES.len()]>,
+    spent: Vec<[Picos; CAUSES.len()]>,
 }
 
 impl Blame {
     pub fn new(flows: usize) -> Self {
-        Self { spent: vec![[0; CAUSES.len()]; flows] }
+        Self { spent: vec![[Picos::ZERO; CAUSES.len()]; flows] }
     }
 
-    pub fn add(&mut self, flow: u32, cause: Cause, span: Ps) {
+    pub fn add(&mut self, flow: u32, cause: Cause, span: Picos) {
         self.spent[flow as usize][cause as usize] += span;
     }
 }
@@ -65,20 +64,20 @@ impl Blame {
 /// Busy times of one host, to be compared over a window.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    time: Ps,
+    time: Picos,
     blame: Blame,
-    receive_busy: Ps,
-    holding: Ps,
-    barriers: Ps,
-    restaged: Ps,
-    fetches: [Ps; 3],
-    icm: Ps,
-    icm_contexts: Ps,
-    interconnect: Ps,
-    redirect: Ps,
-    pcie_read: Ps,
-    wire: Ps,
-    core_wait: Ps,
+    receive_busy: Picos,
+    holding: Picos,
+    barriers: Picos,
+    restaged: Picos,
+    fetches: [Picos; 3],
+    icm: Picos,
+    icm_contexts: Picos,
+    interconnect: Picos,
+    redirect: Picos,
+    pcie_read: Picos,
+    wire: Picos,
+    core_wait: Picos,
 }
 
 impl Snapshot {
@@ -94,7 +93,7 @@ impl Snapshot {
             restaged: state.restaged,
             fetches: state.fetches.each_ref().map(Pool::mean_busy),
             icm: state.icm.mean_busy(),
-            icm_contexts: state.icm_contexts / state.icm.len() as u64,
+            icm_contexts: state.icm_contexts / state.icm.servers(),
             interconnect: state.interconnect.busy,
             redirect: state.redirect_read.busy,
             pcie_read: state.pcie_read.busy,
@@ -123,10 +122,10 @@ pub fn limiting(world: &World, since: &[Snapshot; 2]) -> String {
 
 fn receive_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f64, String)>) {
     let state = world.hosts.get(host);
-    let window = (world.now - before.time).max(1) as f64;
+    let window = (world.now - before.time).max(Picos::new(1));
     let spent = |flow: usize, cause: usize| state.blame.spent[flow][cause] - before.blame.spent[flow][cause];
     let flows = world.plan.flows.len();
-    let total = |cause: usize| (0..flows).map(|flow| spent(flow, cause)).sum::<Ps>() as f64 / window;
+    let total = |cause: usize| (0..flows).map(|flow| spent(flow, cause)).sum::<Picos>().share_of(window);
     let base = [Cause::PacketProcessing as usize, Cause::PcieWrite as usize];
     let largest = |stalls: bool| {
         (0..CAUSES.len())
@@ -138,7 +137,7 @@ fn receive_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f
     if total(cause) < STALL_SHARE {
         cause = largest(false);
     }
-    let barriers = (state.barriers - before.barriers) as f64 / window;
+    let barriers = (state.barriers - before.barriers).share_of(window);
     let name =
         if CAUSES[cause].0 == Cause::PcieWrite && barriers >= STALL_SHARE { "pcie_ordering" } else { CAUSES[cause].1 };
     let flow = (0..flows).max_by_key(|flow| (spent(*flow, cause), std::cmp::Reverse(*flow))).unwrap_or(0);
@@ -148,17 +147,17 @@ fn receive_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f
         Cause::SocketInterconnect | Cause::PeerToPeerRedirect => DMA,
         _ => &world.plan.flows[flow].traffic,
     };
-    let busy = (state.receive_busy - before.receive_busy) as f64 / window;
+    let busy = (state.receive_busy - before.receive_busy).share_of(window);
     // A receiver that holds its port is behind by definition, however its busy time is spread.
-    let holding = (state.holding.total(world.now) - before.holding) as f64 / window;
+    let holding = (state.holding.total(world.now) - before.holding).share_of(window);
     let share = if holding > PAUSE_RATIO { 1.0 } else { busy };
     parts.push((share, format!("{name}:{traffic}")));
 }
 
 fn other_parts(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f64, String)>) {
     let after = Snapshot::of(world, host);
-    let window = (after.time - before.time).max(1) as f64;
-    let share = |now: Ps, then: Ps| (now - then) as f64 / window;
+    let window = (after.time - before.time).max(Picos::new(1));
+    let share = |now: Picos, then: Picos| (now - then).share_of(window);
     let from_here = world.plan.flows.iter().find(|flow| flow.from == host);
     let to_here = world.plan.flows.iter().find(|flow| flow.to == host);
     let mut part = |share: f64, name: &str, flow: Option<&FlowPlan>| {
@@ -191,9 +190,9 @@ fn other_parts(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f6
 }
 
 fn wire_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f64, String)>) {
-    let window = (world.now - before.time).max(1) as f64;
+    let window = (world.now - before.time).max(Picos::new(1));
     if let Some(flow) = world.plan.flows.iter().find(|flow| flow.from == host || flow.to == host) {
-        let busy = (world.hosts.get(host).wire.busy - before.wire) as f64 / window;
+        let busy = (world.hosts.get(host).wire.busy - before.wire).share_of(window);
         parts.push((busy, format!("wire:{}", flow.traffic)));
     }
 }

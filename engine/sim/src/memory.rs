@@ -3,19 +3,19 @@
 //! Work is always claimed at the time of the current event, never ahead of it, so that no server idles for a claim
 //! that lies in the future.
 
+use kelpie_events::Picos;
 use kelpie_spaces::Host;
 
 use crate::explain::Cause;
 use crate::plan::Path;
 use crate::world::World;
-use kelpie_events::Ps;
 
 /// Ordered reads that can be under way. Source: our choice, PCIe tags left to small reads.
 const MAX_BARRIERS: u64 = 8;
 
 impl World<'_> {
     /// Reads `bytes` in `requests` pieces over `path`; says when the data are on the NIC.
-    pub fn dma_read(&mut self, at: Host, path: Path, bytes: u64, requests: u64) -> Ps {
+    pub fn dma_read(&mut self, at: Host, path: Path, bytes: u64, requests: u64) -> Picos {
         let pcie = &self.model.pcie;
         let completions = bytes.div_ceil(pcie.max_completion_bytes).max(requests);
         let on_link = bytes + completions * pcie.tlp_overhead_bytes;
@@ -35,13 +35,13 @@ impl World<'_> {
                 latency += costs.interconnect_latency;
             }
         }
-        host.counts.outbound_stalled_reads += (done - idle) as f64 / 1e6;
+        host.counts.outbound_stalled_reads += (done - idle).as_micros();
         done + latency
     }
 
     /// Posts a write of `bytes` over `path`, `train` bytes long with what follows it; says when the receive engine may
     /// go on, and what held it up.
-    pub fn dma_write(&mut self, at: Host, path: Path, bytes: u64, train: u64) -> (Ps, Cause) {
+    pub fn dma_write(&mut self, at: Host, path: Path, bytes: u64, train: u64) -> (Picos, Cause) {
         let pcie = &self.model.pcie;
         let on_link = bytes + bytes.div_ceil(pcie.max_payload_bytes) * pcie.tlp_overhead_bytes;
         let (costs, now) = (&self.costs, self.now);
@@ -50,7 +50,7 @@ impl World<'_> {
             host.barriers_pending -= 1;
             host.pcie_write.serve(now, costs.barrier);
             host.barriers += costs.barrier;
-            host.counts.outbound_stalled_writes += costs.barrier as f64 / 1e6;
+            host.counts.outbound_stalled_writes += costs.barrier.as_micros();
         }
         let mut done = host.pcie_write.serve(now, costs.pcie.time(on_link));
         let mut cause = Cause::PcieWrite;

@@ -1,11 +1,11 @@
 //! The applications: they post a batch whenever it fits and see completions; what a doorbell looks up. Turns are in `transmit`.
 
+use kelpie_events::Picos;
 use kelpie_spaces::{Host, Opcode};
 
+use crate::caches::{fetch, pressure};
 use crate::event::Event;
 use crate::world::World;
-use kelpie_events::Ps;
-use kelpie_events::pressure;
 
 impl World<'_> {
     /// Lets a QP begin with what one requested completion covers on the NIC; the application posts the rest at once.
@@ -17,7 +17,7 @@ impl World<'_> {
         state.available = state.posted;
         self.lock_sends(qp);
         self.queue_requester(qp);
-        self.post_when_room(qp, 0);
+        self.post_when_room(qp, Picos::ZERO);
     }
 
     /// Whether the applications have caught up with the first filling of their queues.
@@ -26,7 +26,7 @@ impl World<'_> {
     }
 
     /// Lets the application of `qp` post all batches for which there is room from `since` on, one after the other.
-    pub fn post_when_room(&mut self, qp: u32, since: Ps) {
+    pub fn post_when_room(&mut self, qp: u32, since: Picos) {
         let flow = &self.plan.flows[self.qps[qp as usize].flow as usize];
         let state = &mut self.qps[qp as usize];
         let batches = (flow.depth - (state.posted - state.seen)) / flow.batch;
@@ -78,7 +78,7 @@ impl World<'_> {
 
     /// The doorbell needs the QP's context, which then stays with the QP's work, and for RC WRITE what is kept for
     /// retransmission; says when both are on the NIC.
-    fn doorbell_context(&mut self, qp: u32) -> Ps {
+    fn doorbell_context(&mut self, qp: u32) -> Picos {
         let flow = &self.plan.flows[self.qps[qp as usize].flow as usize];
         let remote = flow.keeps_remote_state;
         let (read, icm) = (self.costs.pcie_read, &self.model.icm);
@@ -92,12 +92,12 @@ impl World<'_> {
             (false, 1) => icm.doorbell_reads,
             (false, _) => icm.chain_reads,
         };
-        host.icm_contexts += read * Ps::from(reads);
-        host.icm.fetch(self.now, read, reads, &mut host.counts.icm_cache_miss)
+        host.icm_contexts += read * u64::from(reads);
+        fetch(&mut host.icm, self.now, read, reads, &mut host.counts.icm_cache_miss)
     }
 
     /// Looks up the translations of the batch being posted, a group at a time; says when all are on the NIC.
-    fn doorbell_translations(&mut self, qp: u32) -> Ps {
+    fn doorbell_translations(&mut self, qp: u32) -> Picos {
         let state = self.qps[qp as usize];
         let flow = &self.plan.flows[state.flow as usize];
         let (icm, now, read, index) = (&self.model.icm, self.now, self.costs.pcie_read, qp - flow.first_qp);
@@ -115,7 +115,7 @@ impl World<'_> {
                 }
             }
             let reads = u32::from(local_missing) + u32::from(remote_missing) * icm.key_reads;
-            done = done.max(host.icm.fetch(now, read, reads, &mut host.counts.l0_mtt_miss));
+            done = done.max(fetch(&mut host.icm, now, read, reads, &mut host.counts.l0_mtt_miss));
             wr = last;
         }
         let remote = flow.keeps_remote_key(flow.request(state.posted).op);

@@ -1,8 +1,10 @@
 //! The receive engine: packets in order, lookups, delivery by DMA, acknowledgements. Receive WQEs are in `receive_wqe`.
 
+use kelpie_events::Picos;
 use kelpie_spaces::headers::{AETH, PACKET_OVERHEAD};
 use kelpie_spaces::{Host, Opcode, QpType};
 
+use crate::caches::{fetch, pressure};
 use crate::event::Event;
 use crate::explain::Cause;
 use crate::model::ReloadAt;
@@ -10,8 +12,6 @@ use crate::plan::{Path, RequestPlan};
 use crate::receive_wqe::Supply;
 use crate::transmit::credits;
 use crate::world::{Burst, Carries, Outcome, Qp, World};
-use kelpie_events::Ps;
-use kelpie_events::pressure;
 
 /// A page of host memory as translations see it. Units: bytes.
 const PAGE: u64 = 4096;
@@ -80,18 +80,18 @@ impl World<'_> {
     }
 
     /// One pass of a packet through the shared pipeline, longer by `extra` for `cause`.
-    fn pass(&mut self, at: Host, flow: u32, now: Ps, extra: Ps, cause: Cause) -> Ps {
+    fn pass(&mut self, at: Host, flow: u32, now: Picos, extra: Picos, cause: Cause) -> Picos {
         let span = self.costs.packet + extra;
         let host = self.hosts.get_mut(at);
         let done = host.shared.serve(self.now, span).max(now + span);
         host.blame.add(flow, Cause::PacketProcessing, done - now - extra);
         host.blame.add(flow, cause, extra);
-        host.counts.rxs_no_slow_path_credits += (done - now - extra - self.costs.packet) as f64 / 1e6;
+        host.counts.rxs_no_slow_path_credits += (done - now - extra - self.costs.packet).as_micros();
         host.receive_busy += done - now;
         done
     }
 
-    fn stall(&mut self, at: Host, flow: u32, now: Ps, until: Ps, cause: Cause) -> Ps {
+    fn stall(&mut self, at: Host, flow: u32, now: Picos, until: Picos, cause: Cause) -> Picos {
         if until > now {
             let host = self.hosts.get_mut(at);
             host.blame.add(flow, cause, until - now);
@@ -101,17 +101,17 @@ impl World<'_> {
     }
 
     /// Packets without payload.
-    fn process_packets(&mut self, at: Host, burst: &Burst) -> Ps {
+    fn process_packets(&mut self, at: Host, burst: &Burst) -> Picos {
         let flow = self.qps[burst.qp as usize].flow;
         let mut now = self.stall(at, flow, self.now, burst.context, Cause::ContextCache);
         for _ in 0..burst.packets {
-            now = self.pass(at, flow, now, 0, Cause::PacketProcessing);
+            now = self.pass(at, flow, now, Picos::ZERO, Cause::PacketProcessing);
         }
         now
     }
 
     /// Looks the responder's context up as a burst arrives that begins a request; says when it is on the NIC.
-    pub fn arriving_context(&mut self, at: Host, burst: &Burst) -> Ps {
+    pub fn arriving_context(&mut self, at: Host, burst: &Burst) -> Picos {
         let begins = burst.offset == 0 && matches!(burst.carries, Carries::Request | Carries::ReadRequest);
         if !begins {
             return self.now;
@@ -120,11 +120,11 @@ impl World<'_> {
         let host = self.hosts.get_mut(at);
         host.counts.icm_cache_miss += pressure(qps, self.model.icm.context_lines);
         let held = host.contexts.touch(2 * burst.qp as usize + 1, 1);
-        host.receive_lookups.fetch(now, self.costs.pcie_read, u32::from(!held), &mut host.counts.icm_cache_miss)
+        fetch(&mut host.receive_lookups, now, self.costs.pcie_read, u32::from(!held), &mut host.counts.icm_cache_miss)
     }
 
     /// Messages, or pieces of them, one by one.
-    fn process_data(&mut self, at: Host, burst: &Burst, outcome: &mut Outcome) -> Ps {
+    fn process_data(&mut self, at: Host, burst: &Burst, outcome: &mut Outcome) -> Picos {
         let flow_index = self.qps[burst.qp as usize].flow;
         let flow = &self.plan.flows[flow_index as usize];
         let response = burst.carries == Carries::ReadResponse;
@@ -133,7 +133,7 @@ impl World<'_> {
         }
         let mut now = self.stall(at, flow_index, self.now, burst.context, Cause::ContextCache);
         let (mut wr, mut offset, mut left) = (burst.wr, burst.offset, burst.payload);
-        let (mut arrived, mut parked) = (burst.ready, 0);
+        let (mut arrived, mut parked) = (burst.ready, Picos::ZERO);
         while left > 0 {
             let request = *self.plan.flows[flow_index as usize].request(wr);
             let piece = Piece { wr, request, offset, bytes: (request.bytes - offset).min(left) };
@@ -152,7 +152,14 @@ impl World<'_> {
     }
 
     /// Looks up what a piece of a message needs, waiting or parking where it must; says what its first packet costs more.
-    fn look_up(&mut self, at: Host, burst: &Burst, piece: &Piece, now: &mut Ps, parked: &mut Ps) -> (Ps, Cause) {
+    fn look_up(
+        &mut self,
+        at: Host,
+        burst: &Burst,
+        piece: &Piece,
+        now: &mut Picos,
+        parked: &mut Picos,
+    ) -> (Picos, Cause) {
         let flow_index = self.qps[burst.qp as usize].flow;
         let flow = &self.plan.flows[flow_index as usize];
         let (first, several) = (piece.offset == 0, piece.request.bytes > flow.mtu);
@@ -175,7 +182,7 @@ impl World<'_> {
             // The plan admits no other operation.
             _ => {}
         }
-        (0, Cause::PacketProcessing)
+        (Picos::ZERO, Cause::PacketProcessing)
     }
 
     /// Takes the packets of a piece of a message through the pipeline to memory, the first at an `extra` cost.
@@ -184,10 +191,10 @@ impl World<'_> {
         at: Host,
         burst: &Burst,
         piece: &Piece,
-        mut extra: (Ps, Cause),
-        mut now: Ps,
-        arrived: &mut Ps,
-    ) -> Ps {
+        mut extra: (Picos, Cause),
+        mut now: Picos,
+        arrived: &mut Picos,
+    ) -> Picos {
         let Qp { flow: flow_index, dropping, .. } = self.qps[burst.qp as usize];
         let flow = &self.plan.flows[flow_index as usize];
         let response = burst.carries == Carries::ReadResponse;
@@ -200,7 +207,7 @@ impl World<'_> {
             now = now.max(*arrived);
             *arrived += per_packet;
             now = self.pass(at, flow_index, now, extra.0, extra.1);
-            extra.0 = 0;
+            extra.0 = Picos::ZERO;
             if streams && from > 0 {
                 now = self.stall(at, flow_index, now, now + self.stream(from, bytes), Cause::ReadResponse);
             }
@@ -210,7 +217,7 @@ impl World<'_> {
                 let (until, cause) = self.dma_write(at, path, bytes, piece.request.bytes);
                 let held = until.saturating_sub(now);
                 now = self.stall(at, flow_index, now, until, cause);
-                self.hosts.get_mut(at).counts.pcie_internal_back_pressure += held as f64 / 1e6;
+                self.hosts.get_mut(at).counts.pcie_internal_back_pressure += held.as_micros();
             }
             from += bytes;
         }
@@ -218,7 +225,7 @@ impl World<'_> {
     }
 
     /// What a packet in the midst of a long READ response costs more, `from` bytes into its message.
-    fn stream(&self, from: u64, bytes: u64) -> Ps {
+    fn stream(&self, from: u64, bytes: u64) -> Picos {
         let pages = if from >= self.model.receive.read_pages_ahead * PAGE {
             (from + bytes).div_ceil(PAGE) - from.div_ceil(PAGE)
         } else {
@@ -245,7 +252,7 @@ impl World<'_> {
     }
 
     /// Sends one acknowledgement for all messages that ended in a burst.
-    fn acknowledge(&mut self, burst: &Burst, messages: u64, at: Ps) {
+    fn acknowledge(&mut self, burst: &Burst, messages: u64, at: Picos) {
         let (from, to) = (burst.to, burst.from);
         let ack = Burst {
             carries: Carries::Ack,
@@ -271,19 +278,19 @@ impl World<'_> {
     }
 
     /// Cost of finding the scatter list for a READ response when posted READs overflow its cache.
-    fn scatter_lookup(&mut self, at: Host) -> Ps {
+    fn scatter_lookup(&mut self, at: Host) -> Picos {
         let capacity = self.model.receive.read_scatter_blocks;
         let host = self.hosts.get_mut(at);
         host.counts.wqe_refetch += pressure(host.locked_reads, capacity);
         if host.locked_reads <= capacity {
-            return 0;
+            return Picos::ZERO;
         }
         host.counts.wqe_refetch += 1.0;
         self.costs.read_refetch
     }
 
     /// Cost of the request context that an RC WRITE needs, when send WQEs of the other direction leave no room for it.
-    fn request_context(&mut self, at: Host, first: bool, several: bool) -> Ps {
+    fn request_context(&mut self, at: Host, first: bool, several: bool) -> Picos {
         let shared = &self.model.shared_pipeline;
         let host = self.hosts.get_mut(at);
         let needed = match shared.reload_at {
@@ -292,18 +299,18 @@ impl World<'_> {
         };
         host.streaming = several;
         if !needed || shared.request_context_partitioned {
-            return 0;
+            return Picos::ZERO;
         }
         host.counts.wqe_refetch += pressure(host.locked, shared.request_context_blocks);
         if host.locked <= shared.request_context_blocks {
-            return 0;
+            return Picos::ZERO;
         }
         host.counts.wqe_refetch += 1.0;
         self.costs.reload
     }
 
     /// The translation of a WRITE's target.
-    fn translate_target(&mut self, at: Host, qp: u32, wr: u64, now: Ps) -> Ps {
+    fn translate_target(&mut self, at: Host, qp: u32, wr: u64, now: Picos) -> Picos {
         let flow_index = self.qps[qp as usize].flow;
         let flow = &self.plan.flows[flow_index as usize];
         let entry = flow.target(qp - flow.first_qp, wr);
@@ -311,7 +318,7 @@ impl World<'_> {
         host.counts.l0_mtt_miss += pressure(u64::from(flow.qps) * flow.mrs_to, self.model.icm.translations);
         let (held, read) = (host.translations.touch(entry, 1), self.costs.pcie_read);
         // The lookup begins when the burst arrives and overlaps with what the engine does for packets before it.
-        let ready = host.receive_lookups.fetch(self.now, read, u32::from(!held), &mut host.counts.l0_mtt_miss);
+        let ready = fetch(&mut host.receive_lookups, self.now, read, u32::from(!held), &mut host.counts.l0_mtt_miss);
         self.stall(at, flow_index, now, ready, Cause::TranslationCache)
     }
 

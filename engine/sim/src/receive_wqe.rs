@@ -1,19 +1,19 @@
 //! Receive WQEs: which are on the NIC when a message needs one, and what a missing one costs.
 
+use kelpie_events::Picos;
 use kelpie_spaces::{Host, QpType};
 
+use crate::caches::pressure;
 use crate::model::Overload;
 use crate::world::World;
-use kelpie_events::Ps;
-use kelpie_events::pressure;
 
 /// What the receive engine gets for a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Supply {
     /// A WQE, at this time; the engine waits for it.
-    At(Ps),
+    At(Picos),
     /// A WQE at this time; the packet waits aside.
-    Aside(Ps),
+    Aside(Picos),
     /// None in time, and no way to wait.
     Dropped,
 }
@@ -33,7 +33,7 @@ impl World<'_> {
     }
 
     /// Takes the next receive WQE of `qp` for a message of one or `several` packets.
-    pub fn take_receive(&mut self, at: Host, qp: u32, now: Ps, several: bool) -> Supply {
+    pub fn take_receive(&mut self, at: Host, qp: u32, now: Picos, several: bool) -> Supply {
         let flow = &self.plan.flows[self.qps[qp as usize].flow as usize];
         let (at_doorbell, blocks, batch, depth) =
             (flow.recv_ahead.is_none(), flow.recv_blocks, flow.recv_batch, flow.recv_depth);
@@ -61,10 +61,10 @@ impl World<'_> {
     }
 
     /// The chains prefetched at doorbells overwrote this WQE: it is fetched behind them.
-    fn behind_doorbells(&mut self, at: Host, qp: u32, index: u64, now: Ps, several: bool) -> Supply {
+    fn behind_doorbells(&mut self, at: Host, qp: u32, index: u64, now: Picos, several: bool) -> Supply {
         let qp_type = self.flow_of(qp).qp_type;
         let supply = &self.model.receive_wqe;
-        let reads = Ps::from(supply.blocking_reads.of(qp_type));
+        let reads = u64::from(supply.blocking_reads.of(qp_type));
         if reads == 0 || !(several || supply.blocking_single_packet.of(qp_type) > 0) {
             // A lone packet waits aside while a sequential fetch streams the queue in: never the limit.
             return Supply::At(now);
@@ -79,14 +79,14 @@ impl World<'_> {
     }
 
     /// Other QPs' receives pushed this one out before use: it is fetched alone, beside other fetches.
-    fn on_demand(&mut self, at: Host, qp: u32, index: u64, now: Ps) -> Supply {
+    fn on_demand(&mut self, at: Host, qp: u32, index: u64, now: Picos) -> Supply {
         let qp_type = self.flow_of(qp).qp_type;
         let supply = &self.model.receive_wqe;
         let span = self.costs.pcie_read;
         let state = &mut self.qps[qp as usize];
         let host = self.hosts.get_mut(at);
         let fetches = &mut host.fetches[qp_type as usize];
-        let in_flight = fetches.len() as u64;
+        let in_flight = fetches.servers();
         let when = |ready| match supply.overload {
             Overload::Park => Supply::Aside(ready),
             Overload::Stall => Supply::At(ready),
@@ -102,7 +102,7 @@ impl World<'_> {
                 fetches.busy += span;
                 now + span / in_flight
             }
-            (Overload::Park, QpType::Uc | QpType::Ud) if !fetches.idle(now) => {
+            (Overload::Park, QpType::Uc | QpType::Ud) if !fetches.is_idle(now) => {
                 host.counts.rx_discards += 1.0;
                 // A dropped datagram uses no receive.
                 state.recv_used = index;

@@ -1,6 +1,7 @@
 //! One experiment: warm-up until rates are steady, then the samples.
 
 use kelpie_engine::MeasureError;
+use kelpie_events::Picos;
 use kelpie_monitor::counters::SEND_QUEUE_FULL;
 use kelpie_monitor::{DirectionRates, Measurement, PauseRatios, PerHost, Sample};
 use kelpie_spaces::{Direction, Host, Workload, loaded_directions};
@@ -13,7 +14,6 @@ use crate::explain::{Snapshot, limiting};
 use crate::model::Model;
 use crate::plan::Plan;
 use crate::world::World;
-use kelpie_events::{Ps, ns};
 
 /// Rates of two warm-up slices that differ by less are steady, and so is a backlog of READs that grows by less of what is
 /// delivered. Source: our choice.
@@ -32,17 +32,17 @@ pub struct Run {
 
 /// Everything that is counted, at one moment.
 struct Totals {
-    time: Ps,
+    time: Picos,
     traffic: [[Traffic; 2]; 2],
     counts: [Diagnostics; 2],
-    holding: [Ps; 2],
-    held: [Ps; 2],
-    core_wait: [Ps; 2],
+    holding: [Picos; 2],
+    held: [Picos; 2],
+    core_wait: [Picos; 2],
 }
 
 impl Totals {
     fn of(world: &World) -> Self {
-        let each = |f: &dyn Fn(Host) -> Ps| Host::BOTH.map(f);
+        let each = |f: &dyn Fn(Host) -> Picos| Host::BOTH.map(f);
         Self {
             time: world.now,
             traffic: world.traffic,
@@ -69,7 +69,7 @@ impl Totals {
 pub fn run(model: &Model, workload: &Workload) -> Result<Run, MeasureError> {
     let mut world = World::new(model, Plan::new(model, workload)?);
     let sampling = &model.sampling;
-    let slice = ns(sampling.sample_us * 1e3);
+    let slice = Picos::from_nanos(sampling.sample_us * 1e3);
     let mut before = Totals::of(&world);
     let mut last_rate = f64::NAN;
     let mut last_reads = 0;
@@ -77,7 +77,8 @@ pub fn run(model: &Model, workload: &Workload) -> Result<Run, MeasureError> {
     for warm_up in 0..sampling.warm_up_max {
         world.run_until(world.now + slice, sampling.max_events);
         let after = Totals::of(&world);
-        let rate = (after.delivered() - before.delivered()) as f64 / (after.time - before.time).max(1) as f64;
+        let rate = (after.delivered() - before.delivered()) as f64
+            / (after.time - before.time).max(Picos::new(1)).count() as f64;
         let reads = world.reads_in_flight();
         // Requests that pile up take a share of the wire that answers will have later.
         let is_balanced = reads.abs_diff(last_reads) as f64 <= STEADY * (after.messages() - before.messages()) as f64;
@@ -106,8 +107,8 @@ pub fn run(model: &Model, workload: &Workload) -> Result<Run, MeasureError> {
 }
 
 fn sample(world: &World, loaded: &[Direction], before: &Totals, after: &Totals, noise: &mut Noise) -> Sample {
-    let span = (after.time - before.time).max(1);
-    let seconds = span as f64 / 1e12;
+    let span = (after.time - before.time).max(Picos::new(1));
+    let seconds = span.as_seconds();
     let mut rates = |Direction { from, to }: Direction| {
         let now = after.traffic[from.index()][to.index()];
         let then = before.traffic[from.index()][to.index()];
@@ -123,7 +124,7 @@ fn sample(world: &World, loaded: &[Direction], before: &Totals, after: &Totals, 
         }
     };
     let directions = loaded.iter().copied().map(&mut rates).collect();
-    let share = |now: Ps, then: Ps| (now - then) as f64 / span as f64;
+    let share = |now: Picos, then: Picos| (now - then).share_of(span);
     let per_host = |host: Host| {
         let index = host.index();
         let mut counters = after.counts[index].rates_since(&before.counts[index], seconds);

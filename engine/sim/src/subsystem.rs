@@ -1,13 +1,13 @@
 //! The simulated subsystem behind the common seam.
 
 use kelpie_engine::{MeasureError, Subsystem};
+use kelpie_events::Picos;
 use kelpie_monitor::{Bounds, Measurement};
 use kelpie_spaces::Workload;
 
 use crate::load::ModelError;
 use crate::model::Model;
 use crate::run::run;
-use kelpie_events::ns;
 
 /// A simulated subsystem.
 #[derive(Debug, Clone)]
@@ -100,7 +100,7 @@ impl Subsystem for SimSubsystem {
         Bounds {
             max_bps: model.port.line_rate_gbps * 1e9,
             max_pps: model.port.max_mpps * 1e6,
-            base_rtt_seconds: Some(ns(rtt) as f64 / 1e12),
+            base_rtt_seconds: Some(Picos::from_nanos(rtt).as_seconds()),
             max_pcie_bps: Some(model.pcie.gbps * 1e9),
         }
     }

@@ -1,11 +1,11 @@
 //! The transmit side: turns of QPs, context and translation lookups, WQE fetch, gather. The wire itself is in `wire`.
 
+use kelpie_events::Picos;
 use kelpie_spaces::headers::{AETH, DETH, PACKET_OVERHEAD, RETH};
 use kelpie_spaces::{Host, Opcode, QpType};
 
 use crate::plan::{CELL, Path};
 use crate::world::{Burst, Carries, World};
-use kelpie_events::Ps;
 
 /// Elements of a list lie next to each other, and those in one cache line come with one read. Units: bytes.
 const LINE: u64 = 64;
@@ -211,13 +211,13 @@ impl World<'_> {
     }
 
     /// Gathers the payload of a turn; a QP whose half-gathered list was given up has to gather again.
-    fn gather(&mut self, burst: &Burst, elements: u64, spilled: bool) -> Ps {
+    fn gather(&mut self, burst: &Burst, elements: u64, spilled: bool) -> Picos {
         let flow = self.flow_of(burst.qp);
         let (path, mtu, reliable) = (flow.from_path, flow.mtu, flow.qp_type == QpType::Rc);
         if spilled && reliable {
             let (restage, now) = (self.costs.restage, self.now);
             let host = self.hosts.get_mut(burst.from);
-            if !host.retained.touch(2 * burst.qp as usize, mtu) && restage > 0 {
+            if !host.retained.touch(2 * burst.qp as usize, mtu) && restage > Picos::ZERO {
                 host.pcie_read.serve(now, restage);
                 host.restaged += restage;
                 host.counts.tx_staging_miss += 1.0;
@@ -227,7 +227,7 @@ impl World<'_> {
     }
 
     /// Hands a turn's packets to the wire, or to the internal loopback path, in the order in which turns began.
-    fn stage(&mut self, mut burst: Burst, ready: Ps) {
+    fn stage(&mut self, mut burst: Burst, ready: Picos) {
         let host = self.hosts.get_mut(burst.from);
         host.turns += 1;
         host.staged += burst.payload;

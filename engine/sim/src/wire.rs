@@ -1,15 +1,15 @@
 //! The wire, the switch and the internal loopback path, with priority flow control (PFC). What is sent is decided in `transmit`.
 
+use kelpie_events::Picos;
 use kelpie_spaces::{Host, QpType};
 
 use crate::event::Event;
 use crate::world::{Burst, Carries, World};
-use kelpie_events::Ps;
 
 /// Time for which the packet rate may exceed the specified one, as long as its mean does not.
 ///
 /// Source: our choice, a queue of some dozens of descriptors before the packet scheduler.
-const PACKET_RATE_SLACK: Ps = 2_000_000;
+const PACKET_RATE_SLACK: Picos = Picos::new(2_000_000);
 
 impl World<'_> {
     /// Schedules the next burst of a host when it may go.
@@ -35,7 +35,7 @@ impl World<'_> {
         if host.egress_at > now {
             return;
         }
-        host.egress_at = Ps::MAX;
+        host.egress_at = Picos::MAX;
         if host.held.is_on() {
             return;
         }
@@ -86,7 +86,7 @@ impl World<'_> {
         if host.loopback_at > now {
             return;
         }
-        host.loopback_at = Ps::MAX;
+        host.loopback_at = Picos::MAX;
         let room = |burst: &Burst| burst.ready <= now && host.looped + burst.wire <= self.costs.loopback_fill;
         if host.loopback.free() <= now
             && host.out_loop.front().is_some_and(room)

@@ -2,17 +2,17 @@
 
 use std::collections::VecDeque;
 
+use kelpie_events::{Events, Picos, Pool, Server};
 use kelpie_monitor::PerHost;
 use kelpie_spaces::Host;
 
+use crate::caches::FifoCache;
 use crate::costs::Costs;
 use crate::counters::{Diagnostics, Spell, Traffic};
 use crate::event::Event;
 use crate::explain::Blame;
 use crate::model::Model;
 use crate::plan::{FlowPlan, Plan};
-use kelpie_events::{Events, Ps};
-use kelpie_events::{FifoCache, Pool, Server};
 
 /// What a burst carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,15 +46,28 @@ pub struct Burst {
     /// Messages that end in it; for an acknowledgement those acknowledged; for READ requests the requests.
     pub messages: u64,
     /// When its data are at the NIC; then, in the receive buffer, when its first packet arrives.
-    pub ready: Ps,
+    pub ready: Picos,
     /// When the responder's context is on the NIC.
-    pub context: Ps,
+    pub context: Picos,
 }
 
 impl Burst {
     /// An empty burst of a turn, which begins at this work request and offset.
     pub fn of_turn(carries: Carries, qp: u32, [from, to]: [Host; 2], wr: u64, offset: u64) -> Self {
-        Self { carries, qp, from, to, wr, offset, payload: 0, packets: 0, wire: 0, messages: 0, ready: 0, context: 0 }
+        Self {
+            carries,
+            qp,
+            from,
+            to,
+            wr,
+            offset,
+            payload: 0,
+            packets: 0,
+            wire: 0,
+            messages: 0,
+            ready: Picos::ZERO,
+            context: Picos::ZERO,
+        }
     }
 }
 
@@ -74,7 +87,7 @@ pub struct Qp {
     pub posts_left: u64,
     /// Work requests that the NIC may start, and when the rest is there at the earliest.
     pub available: u64,
-    pub fetched: Ps,
+    pub fetched: Picos,
     /// Whether it waits for a turn as requester, and as responder of READs.
     pub queued: bool,
     pub answering: bool,
@@ -89,7 +102,7 @@ pub struct Qp {
     pub recv_posted: u64,
     pub recv_used: u64,
     pub fetched_to: u64,
-    pub fetched_at: Ps,
+    pub fetched_at: Picos,
     pub fetch_number: u64,
     /// Receives locked in the run-ahead room. Units: 16-byte blocks.
     pub recv_locked: u64,
@@ -101,7 +114,7 @@ pub struct Qp {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Outcome {
     pub acknowledge: u64,
-    pub acknowledge_at: Ps,
+    pub acknowledge_at: Picos,
     pub complete: u64,
     pub reads: u32,
 }
@@ -109,8 +122,8 @@ pub struct Outcome {
 /// The parts of one host.
 #[derive(Debug, Default)]
 pub struct HostState {
-    pub cores: Vec<Ps>,
-    pub core_wait: Ps,
+    pub cores: Vec<Picos>,
+    pub core_wait: Picos,
     /// QPs that wait for a turn as requester, and as responder of READs; the two alternate.
     pub requesters: VecDeque<u32>,
     pub responders: VecDeque<u32>,
@@ -120,12 +133,12 @@ pub struct HostState {
     pub out_wire: VecDeque<Burst>,
     pub out_loop: VecDeque<Burst>,
     pub out_acks: VecDeque<Burst>,
-    pub last_ready: Ps,
+    pub last_ready: Picos,
     pub wire: Server,
     pub packet_rate: Server,
-    pub egress_at: Ps,
+    pub egress_at: Picos,
     pub loopback: Server,
-    pub loopback_at: Ps,
+    pub loopback_at: Picos,
     /// Held by the switch.
     pub held: Spell,
     pub to_switch: VecDeque<Burst>,
@@ -136,7 +149,7 @@ pub struct HostState {
     pub filled: u64,
     pub looped: u64,
     pub receiving: Option<(Burst, Outcome)>,
-    pub receive_busy: Ps,
+    pub receive_busy: Picos,
     /// This NIC holds its switch port.
     pub holding: Spell,
     pub shared: Server,
@@ -155,14 +168,14 @@ pub struct HostState {
     pub translations: FifoCache,
     pub retransmit_keys: FifoCache,
     pub icm: Pool,
-    pub icm_contexts: Ps,
+    pub icm_contexts: Picos,
     pub receive_lookups: Pool,
     pub retained: FifoCache,
     pub pcie_read: Server,
-    pub restaged: Ps,
+    pub restaged: Picos,
     pub pcie_write: Server,
     pub barriers_pending: u64,
-    pub barriers: Ps,
+    pub barriers: Picos,
     pub interconnect: Server,
     pub redirect_read: Server,
     pub redirect_write: Server,
@@ -187,7 +200,7 @@ pub struct World<'m> {
     pub model: &'m Model,
     pub plan: Plan,
     pub costs: Costs,
-    pub now: Ps,
+    pub now: Picos,
     pub events: Events<Event>,
     pub qps: Vec<Qp>,
     pub hosts: PerHost<HostState>,
@@ -223,7 +236,7 @@ impl<'m> World<'m> {
         let mut world = Self {
             model,
             costs: Costs::new(model),
-            now: 0,
+            now: Picos::ZERO,
             events: Events::default(),
             hosts: PerHost { a: HostState::new(model, &plan), b: HostState::new(model, &plan) },
             ports: PerHost::default(),
@@ -280,7 +293,7 @@ impl<'m> World<'m> {
     }
 
     /// Runs until `end`, or for `max_events`.
-    pub fn run_until(&mut self, end: Ps, max_events: u64) {
+    pub fn run_until(&mut self, end: Picos, max_events: u64) {
         for _ in 0..max_events {
             let Some((time, event)) = self.events.next_before(end) else {
                 self.now = end;
@@ -326,9 +339,9 @@ impl HostState {
         // Each QP has an entry as requester and one as responder.
         let ends = 2 * plan.qps as usize;
         Self {
-            cores: vec![0; model.posting.cores as usize],
-            egress_at: Ps::MAX,
-            loopback_at: Ps::MAX,
+            cores: vec![Picos::ZERO; model.posting.cores as usize],
+            egress_at: Picos::MAX,
+            loopback_at: Picos::MAX,
             fetches: [Pool::new(fetches.rc), Pool::new(fetches.uc), Pool::new(fetches.ud)],
             contexts: FifoCache::new(model.icm.context_lines, ends),
             retransmit_states: FifoCache::new(model.icm.retransmit_states, plan.qps as usize),

@@ -4,12 +4,12 @@ use kelpie_monitor::verdict::{LOW_SHARE, PAUSE_RATIO};
 use kelpie_monitor::{Symptom, Verdict};
 use kelpie_search::UTILISATION;
 use kelpie_spaces::{Condition, Host, Test};
+use kelpie_store::Ended;
+use kelpie_store::FindingRecord;
 
 use super::plot::{Edge, Plot, Titled};
 use crate::digest::{Digest, Point};
 use crate::words;
-use kelpie_store::Ended;
-use kelpie_store::FindingRecord;
 
 /// Conditions of one finding that are plotted. Source: our choice, because regions rarely have more with an order.
 const MOST_EDGES: usize = 4;

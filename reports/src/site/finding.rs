@@ -6,6 +6,7 @@ use kelpie_monitor::verdict::{LOW_SHARE, PAUSE_RATIO};
 use kelpie_monitor::{Bounds, Sample, counters};
 use kelpie_search::{Cure, Evidence};
 use kelpie_spaces::{Host, workload_to_yaml};
+use kelpie_store::FindingRecord;
 use maud::{Markup, html};
 
 use super::edges::edges;
@@ -14,7 +15,6 @@ use super::page::{campaign_title, figure, page, wide};
 use super::plot::{Bars, Group, Plot, Titled};
 use crate::digest::{Digest, Point};
 use crate::words;
-use kelpie_store::FindingRecord;
 
 /// A finding with what its page shows.
 #[derive(Debug)]

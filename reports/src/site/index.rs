@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use kelpie_monitor::{Bounds, Verdict};
+use kelpie_store::Ended;
 use maud::{Markup, html};
 
 use super::error::SiteError;
@@ -11,7 +12,6 @@ use super::plot::Titled;
 use crate::coverage::{Coverage, FeatureCoverage};
 use crate::digest::Digest;
 use crate::words;
-use kelpie_store::Ended;
 
 /// Values named of those that were not measured. Source: our choice, because more make a row higher than a phone.
 const NAMED: usize = 8;

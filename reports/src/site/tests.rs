@@ -1,13 +1,14 @@
 //! Tests of whole sites: hostile text, and campaigns in which something is missing.
 
+use kelpie_monitor::Symptom;
+use kelpie_store::{ExperimentClock, Store};
+
 use super::*;
 use crate::digest::Point;
 use crate::recipe::of_finding;
 use crate::testing::{
     HOSTILE, digest, finding, inconclusive, measured, one_finding, plan, sample, unsupported, workload,
 };
-use kelpie_monitor::Symptom;
-use kelpie_store::{ExperimentClock, Store};
 
 /// What is a recipe is not the site's affair.
 fn recipes() -> BTreeMap<u64, Vec<u8>> {

@@ -2,14 +2,14 @@
 
 use std::str::FromStr;
 
+use kelpie_engine::host::PortReport;
+use kelpie_engine::session::Timing;
 use kelpie_monitor::{Bounds, DirectionRates, Measurement, PerHost};
 use kelpie_spaces::{
     Batch, Bytes, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, Opcode, QpType, Request, Workload,
 };
 
 use super::{Agents, PairError};
-use kelpie_engine::host::PortReport;
-use kelpie_engine::session::Timing;
 
 /// Simple traffic: RC WRITE, the kind every NIC is best at.
 #[derive(Debug, Clone, Copy)]

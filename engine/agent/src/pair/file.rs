@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use kelpie_engine::host::Port;
+use kelpie_engine::session::Timing;
 use kelpie_monitor::{Bounds, PerHost};
 use kelpie_spaces::Host;
 use serde::{Deserialize, Serialize};
 
 use crate::{Security, TlsFiles};
-use kelpie_engine::host::Port;
-use kelpie_engine::session::Timing;
 
 /// Longest pair file. Units: bytes.
 const FILE_LIMIT: u64 = 64 << 10;

@@ -11,13 +11,14 @@ use kelpie_spaces::{Host, Workload};
 
 pub use file::{HostSpec, PairFile, PairFileError};
 
-use crate::Security;
-use crate::client::{AgentClient, ClientError};
-use crate::steps::{LONGEST_RELEASE, Step};
 use kelpie_engine::host::{GroupEndpoint, HostError, PortReport};
 use kelpie_engine::readings::measurement;
 use kelpie_engine::session::{Next, Session, Timing};
 use kelpie_engine::{MeasureError, Subsystem};
+
+use crate::Security;
+use crate::client::{AgentClient, ClientError};
+use crate::steps::{LONGEST_RELEASE, Step};
 
 /// How long a first connection waits for an agent that another controller holds.
 const PATIENCE_AT_OPEN: Duration = Duration::from_secs(5);

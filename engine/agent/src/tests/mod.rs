@@ -6,6 +6,10 @@ mod trust;
 use std::path::Path;
 use std::time::Duration;
 
+use kelpie_engine::chain;
+use kelpie_engine::host::{HostError, Port};
+use kelpie_engine::session::Timing;
+use kelpie_engine::{MeasureError, Subsystem};
 use kelpie_spaces::Host;
 
 use crate::client::AgentClient;
@@ -14,10 +18,6 @@ use crate::steps::Step;
 use crate::testing::{flow, workload};
 use crate::{AbsentHost, Security};
 use crate::{PairError, PairFile, PairSubsystem};
-use kelpie_engine::chain;
-use kelpie_engine::host::{HostError, Port};
-use kelpie_engine::session::Timing;
-use kelpie_engine::{MeasureError, Subsystem};
 
 fn pair_file(a: &FakeAgent, b: &FakeAgent) -> PairFile {
     let text = format!(

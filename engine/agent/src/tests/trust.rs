@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use kelpie_engine::chain;
+use kelpie_engine::host::Port;
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 
@@ -10,8 +12,6 @@ use crate::cert::{Authority, Purpose, Validity};
 use crate::client::{AgentClient, ClientError};
 use crate::fake::FakeAgent;
 use crate::{Security, TlsFiles};
-use kelpie_engine::chain;
-use kelpie_engine::host::Port;
 
 const HOUR: Duration = Duration::from_hours(1);
 
