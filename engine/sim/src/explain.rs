@@ -4,36 +4,9 @@ use kelpie_events::{Picos, Pool};
 use kelpie_monitor::verdict::PAUSE_RATIO;
 use kelpie_spaces::{Host, QpType};
 
+use crate::blame::{Blame, CAUSES, Cause};
 use crate::plan::FlowPlan;
 use crate::world::World;
-
-/// A part that can hold the receive engine up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
-    PacketProcessing,
-    PcieWrite,
-    ReadResponse,
-    ReadScatterCache,
-    RequestContextCache,
-    ReceiveWqeCache,
-    ContextCache,
-    TranslationCache,
-    SocketInterconnect,
-    PeerToPeerRedirect,
-}
-
-const CAUSES: [(Cause, &str); 10] = [
-    (Cause::PacketProcessing, "packet_processing"),
-    (Cause::PcieWrite, "pcie_write"),
-    (Cause::ReadResponse, "read_response_processing"),
-    (Cause::ReadScatterCache, "read_scatter_cache"),
-    (Cause::RequestContextCache, "request_context_cache"),
-    (Cause::ReceiveWqeCache, "receive_wqe_cache"),
-    (Cause::ContextCache, "qp_context_cache"),
-    (Cause::TranslationCache, "translation_cache"),
-    (Cause::SocketInterconnect, "socket_interconnect"),
-    (Cause::PeerToPeerRedirect, "peer_to_peer_redirect"),
-];
 
 /// Traffic on the ways between NIC and memory, as seen from the NIC.
 const DMA_WRITE: &str = "DMA_WRITE";
@@ -44,22 +17,6 @@ const DMA: &str = "DMA";
 const STALL_SHARE: f64 = 0.1;
 /// A part that is busy for this share of the time is the limit.
 const SATURATED: f64 = 0.93;
-
-/// Time of the receive engine of one host by cause and flow.
-#[derive(Debug, Clone, Default)]
-pub struct Blame {
-    spent: Vec<[Picos; CAUSES.len()]>,
-}
-
-impl Blame {
-    pub fn new(flows: usize) -> Self {
-        Self { spent: vec![[Picos::ZERO; CAUSES.len()]; flows] }
-    }
-
-    pub fn add(&mut self, flow: u32, cause: Cause, span: Picos) {
-        self.spent[flow as usize][cause as usize] += span;
-    }
-}
 
 /// Busy times of one host, to be compared over a window.
 #[derive(Debug, Clone)]
@@ -123,7 +80,7 @@ pub fn limiting(world: &World, since: &[Snapshot; 2]) -> String {
 fn receive_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f64, String)>) {
     let state = world.hosts.get(host);
     let window = (world.now - before.time).max(Picos::new(1));
-    let spent = |flow: usize, cause: usize| state.blame.spent[flow][cause] - before.blame.spent[flow][cause];
+    let spent = |flow: usize, cause: usize| state.blame.spent(flow, cause) - before.blame.spent(flow, cause);
     let flows = world.plan.flows.len();
     let total = |cause: usize| (0..flows).map(|flow| spent(flow, cause)).sum::<Picos>().share_of(window);
     let base = [Cause::PacketProcessing as usize, Cause::PcieWrite as usize];

@@ -1,5 +1,6 @@
 //! The simulated subsystem: a mechanistic discrete-event model of two hosts and a lossless switch. No clock, no threads.
 
+mod blame;
 mod caches;
 mod check;
 mod costs;

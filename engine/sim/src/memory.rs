@@ -6,7 +6,7 @@
 use kelpie_events::Picos;
 use kelpie_spaces::Host;
 
-use crate::explain::Cause;
+use crate::blame::Cause;
 use crate::plan::Path;
 use crate::world::World;
 

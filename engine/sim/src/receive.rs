@@ -4,9 +4,9 @@ use kelpie_events::Picos;
 use kelpie_spaces::headers::{AETH, PACKET_OVERHEAD};
 use kelpie_spaces::{Host, Opcode, QpType};
 
+use crate::blame::Cause;
 use crate::caches::{fetch, pressure};
 use crate::event::Event;
-use crate::explain::Cause;
 use crate::model::ReloadAt;
 use crate::plan::{Path, RequestPlan};
 use crate::receive_wqe::Supply;

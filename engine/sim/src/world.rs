@@ -6,11 +6,11 @@ use kelpie_events::{Events, Picos, Pool, Server};
 use kelpie_monitor::PerHost;
 use kelpie_spaces::Host;
 
+use crate::blame::Blame;
 use crate::caches::FifoCache;
 use crate::costs::Costs;
 use crate::counters::{Diagnostics, Spell, Traffic};
 use crate::event::Event;
-use crate::explain::Blame;
 use crate::model::Model;
 use crate::plan::{FlowPlan, Plan};
 
