@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
+use crate::circles;
 use crate::workspace;
 
 /// Each crate with those below it; the binary may use all of them.
@@ -25,12 +26,13 @@ const LAYERS: [(&str, &[&str]); 13] = [
 
 /// Checks every dependency between our crates that goes into a build; tests may look up.
 pub fn check(root: &Path) -> Result<()> {
+    let packages = workspace::packages(root)?;
     let mut wrong = Vec::new();
-    for package in workspace::packages(root)? {
+    for package in &packages {
         let used = package.dependencies.iter().filter(|used| !used.of_tests).map(|used| used.name.as_str());
         wrong.extend(faults(&package.name, used));
     }
-    if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("\n")) }
+    if wrong.is_empty() { circles::check(root, &packages) } else { bail!("{}", wrong.join("\n")) }
 }
 
 fn faults<'a>(package: &str, used: impl Iterator<Item = &'a str>) -> Vec<String> {

@@ -3,6 +3,7 @@
 mod builds;
 mod cargo;
 mod ci;
+mod circles;
 mod headers;
 mod lab;
 mod layers;
@@ -18,14 +19,17 @@ use std::process::ExitCode;
 /// Name, what it does, and the function that does it.
 type Task = (&'static str, &'static str, fn(&[String]) -> anyhow::Result<()>);
 
-const TASKS: [Task; 6] = [
-    ("quick", "what fails most often, of what changed, in less than a minute", quick::run),
-    ("ci", "everything that has to hold before a change goes in", ci::run),
-    ("test", "what CI runs: `ci`, and the tests of the lab", test::run),
-    ("headers", "what each source file must have", |_| headers::check(&workspace_root())),
-    ("layers", "dependencies between our crates point down only", |_| layers::check(&workspace_root())),
-    ("lab", "two guests with Soft-RoCE: install, up, status, run, down", lab::run),
-];
+const TASKS: [Task; 6] =
+    [
+        ("quick", "what fails most often, of what changed, in less than a minute", quick::run),
+        ("ci", "everything that has to hold before a change goes in", ci::run),
+        ("test", "what CI runs: `ci`, and the tests of the lab", test::run),
+        ("headers", "what each source file must have", |_| headers::check(&workspace_root())),
+        ("layers", "dependencies point down only, between our crates and within them", |_| {
+            layers::check(&workspace_root())
+        }),
+        ("lab", "two guests with Soft-RoCE: install, up, status, run, down", lab::run),
+    ];
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();

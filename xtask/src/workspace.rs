@@ -1,4 +1,4 @@
-//! What cargo knows of the workspace: its crates, where they are, and what they depend on.
+//! What cargo knows of the workspace: its crates, where they are, what they depend on, and where their text begins.
 
 use std::path::{Path, PathBuf};
 
@@ -15,6 +15,8 @@ pub struct Package {
     /// Whether it has a library, which `--lib` builds the tests of; otherwise it is a binary of its own name.
     pub is_library: bool,
     pub dependencies: Vec<Dependency>,
+    /// First files of what is built of it: its library, its programs.
+    pub roots: Vec<PathBuf>,
 }
 
 /// A crate that one of ours depends on.
@@ -40,10 +42,16 @@ fn package(entry: &Value, workspace: &Path) -> Result<Package> {
     let dependency = |entry: &Value| {
         Ok(Dependency { name: text(entry, "name")?.to_owned(), of_tests: entry["kind"].as_str() == Some("dev") })
     };
+    let is_built = |target: &&Value| {
+        let is_named = |kind: &Value| ["lib", "bin", "cdylib", "proc-macro"].iter().any(|known| kind == known);
+        target["kind"].as_array().is_some_and(|kinds| kinds.iter().any(is_named))
+    };
+    let built = entries(entry, "targets")?.iter().filter(is_built);
     Ok(Package {
         name: text(entry, "name")?.to_owned(),
         folder: folder.strip_prefix(workspace).context("a member is below the workspace")?.to_owned(),
         is_library: entries(entry, "targets")?.iter().any(is_library),
+        roots: built.map(|target| text(target, "src_path").map(PathBuf::from)).collect::<Result<_>>()?,
         dependencies: entries(entry, "dependencies")?.iter().map(dependency).collect::<Result<_>>()?,
     })
 }
