@@ -1,5 +1,6 @@
 //! What was measured and what it means: measurements, bounds, symptoms, verdicts. No traffic, no I/O but counter sources.
 
+pub mod check;
 pub mod counters;
 pub mod doctor;
 pub mod latency;
@@ -12,6 +13,7 @@ pub mod sources;
 pub mod verdict;
 pub mod window;
 
+pub use check::{Check, State};
 pub use latency::{DirectionLatency, Latency};
 pub use measurement::{Bounds, DirectionRates, Measurement, PauseRatios, PerHost, Sample};
 pub use verdict::{ATTEMPTS, Assessment, Inconclusive, Judged, Symptom, Verdict, assess, measure_judged};

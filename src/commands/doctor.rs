@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use console::{Style, Term, style};
-use kelpie_monitor::doctor::{Examination, Finding, State, compare, examine};
+use kelpie_monitor::check::{Check, State};
+use kelpie_monitor::doctor::{Examination, compare, examine};
 use kelpie_monitor::machine::Machine;
 use serde::Serialize;
 
@@ -45,7 +46,7 @@ struct Report<'a> {
     #[serde(flatten)]
     seen: &'a Examination,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pair: Option<&'a [Finding]>,
+    pair: Option<&'a [Check]>,
 }
 
 /// Runs the command.
@@ -70,8 +71,8 @@ pub fn run(args: &DoctorArgs, common: Common) -> anyhow::Result<ExitCode> {
         one_port(other.ports, &format!("{} is of", path.display()), "kelpie doctor DEVICE --port N --json")?;
     }
     let pair = other.as_ref().map(|other| compare(&seen, other));
-    let all = seen.findings.iter().chain(pair.iter().flatten());
-    let state = all.map(|finding| finding.state).max().unwrap_or(State::Unknown);
+    let all = seen.checks.iter().chain(pair.iter().flatten());
+    let state = all.map(|check| check.state).max().unwrap_or(State::Unknown);
     if common.json {
         print_json(&Report { state, seen: &seen, pair: pair.as_deref() })?;
     } else {
@@ -79,7 +80,7 @@ pub fn run(args: &DoctorArgs, common: Common) -> anyhow::Result<ExitCode> {
         let width = terminal.is_term().then(|| usize::from(terminal.size().1));
         print(&text(&seen, pair.as_deref().unwrap_or_default(), args.verbose, width))?;
     }
-    Ok(if state == State::Bad { exit::anomalous() } else { exit::HEALTHY })
+    Ok(if state == State::Fail { exit::anomalous() } else { exit::HEALTHY })
 }
 
 /// A pair is one port on each host.
@@ -96,46 +97,52 @@ fn one_port(ports: usize, whose: &str, command: &str) -> anyhow::Result<()> {
 /// Columns before a summary: two spaces, the state, the check.
 const INDENT: usize = 28;
 
-fn text(seen: &Examination, pair: &[Finding], verbose: bool, width: Option<usize>) -> String {
+fn text(seen: &Examination, pair: &[Check], verbose: bool, width: Option<usize>) -> String {
     let mut text = String::new();
     let mut about = "";
-    let findings: Vec<&Finding> = seen.findings.iter().chain(pair).collect();
-    for finding in &findings {
-        if finding.about != about {
-            about = &finding.about;
+    let checks: Vec<&Check> = seen.checks.iter().chain(pair).collect();
+    for check in &checks {
+        if check.about != about {
+            about = &check.about;
             let gap = if text.is_empty() { "" } else { "\n" };
             let name = if about == "host" { format!("host {}", seen.host) } else { about.to_owned() };
             let _ = writeln!(text, "{gap}{}", style(name.trim()).bold());
         }
-        show(&mut text, finding, verbose, width);
+        show(&mut text, check, verbose, width);
     }
-    let count = |state| findings.iter().filter(|finding| finding.state == state).count() as u64;
-    let bad = style(format!("{} bad", count(State::Bad)));
-    let bad = if count(State::Bad) > 0 { bad.red().bold() } else { bad };
-    let (warnings, ok, unknown) = (plural(count(State::Warn), "warning"), count(State::Ok), count(State::Unknown));
-    let _ = writeln!(text, "\n{bad}, {warnings}, {ok} ok, {unknown} unknown");
+    let count = |state| checks.iter().filter(|check| check.state == state).count() as u64;
+    let failed = style(format!("{} fail", count(State::Fail)));
+    let failed = if count(State::Fail) > 0 { failed.red().bold() } else { failed };
+    let (warnings, passed, unknown) =
+        (plural(count(State::Warn), "warning"), count(State::Pass), count(State::Unknown));
+    let absent = match count(State::NotApplicable) {
+        0 => String::new(),
+        absent => format!(", {absent} not applicable"),
+    };
+    let _ = writeln!(text, "\n{failed}, {warnings}, {passed} pass, {unknown} unknown{absent}");
     text
 }
 
-fn show(text: &mut String, finding: &Finding, verbose: bool, width: Option<usize>) {
-    let (word, look) = match finding.state {
-        State::Ok => ("ok", Style::new().green()),
+fn show(text: &mut String, check: &Check, verbose: bool, width: Option<usize>) {
+    let (word, look) = match check.state {
+        State::NotApplicable => ("n/a", Style::new().dim()),
+        State::Pass => ("pass", Style::new().green()),
         State::Unknown => ("?", Style::new().cyan()),
         State::Warn => ("warn", Style::new().yellow().bold()),
-        State::Bad => ("bad", Style::new().red().bold()),
+        State::Fail => ("fail", Style::new().red().bold()),
     };
     // Padded before it is coloured: what colours is no part of the width.
-    let start = format!("  {}  {:<18}  ", look.apply_to(format!("{word:<4}")), finding.check);
-    lines(text, &start, INDENT, &finding.summary, width, &Style::new());
-    if finding.state == State::Ok && !verbose {
+    let start = format!("  {}  {:<18}  ", look.apply_to(format!("{word:<4}")), check.name);
+    lines(text, &start, INDENT, &check.summary, width, &Style::new());
+    if matches!(check.state, State::Pass | State::NotApplicable) && !verbose {
         return;
     }
     let inset = " ".repeat(INDENT);
     let dim = Style::new().dim();
-    for seen in &finding.evidence {
+    for seen in &check.evidence {
         lines(text, &inset, INDENT + 2, &format!("{}: {}", seen.source, seen.value), width, &dim);
     }
-    if let Some(fix) = &finding.fix {
+    if let Some(fix) = &check.fix {
         lines(text, &format!("{inset}{} ", style("->").bold()), INDENT + 3, fix, width, &Style::new());
     }
 }

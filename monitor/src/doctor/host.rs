@@ -1,6 +1,6 @@
 //! What is the whole host's: pinned memory and processor clocks. Devices are in `port` and `pcie`.
 
-use super::{Finding, State};
+use crate::check::{Check, State};
 use crate::machine::Machine;
 
 /// Memory below which many workloads cannot pin what they need. Units: bytes. Source: our choice, because 256 QPs with
@@ -10,11 +10,11 @@ const LITTLE_MEMORY: u64 = 1 << 30;
 /// `CAP_IPC_LOCK`, which lifts the limit. Source: capabilities(7).
 const CAP_IPC_LOCK: u64 = 1 << 14;
 
-pub fn findings(machine: &Machine) -> Vec<Finding> {
+pub fn checks(machine: &Machine) -> Vec<Check> {
     vec![memlock(machine), governor(machine)]
 }
 
-fn memlock(machine: &Machine) -> Finding {
+fn memlock(machine: &Machine) -> Check {
     const LIMITS: &str = "proc/self/limits";
     const STATUS: &str = "proc/self/status";
     let line = |file: &str, start: &str| {
@@ -22,31 +22,30 @@ fn memlock(machine: &Machine) -> Finding {
         text.lines().find_map(|line| line.strip_prefix(start)).map(|rest| rest.trim().to_owned())
     };
     let Some(limits) = line(LIMITS, "Max locked memory") else {
-        return Finding::new("memlock", State::Unknown, "the limit of locked memory is not told").file(machine, LIMITS);
+        return Check::new("memlock", State::Unknown, "the limit of locked memory is not told").file(machine, LIMITS);
     };
     let soft = limits.split_whitespace().next().unwrap_or_default().to_owned();
     let capabilities = line(STATUS, "CapEff:").unwrap_or_default();
     let may_lock = u64::from_str_radix(&capabilities, 16).is_ok_and(|bits| bits & CAP_IPC_LOCK != 0);
     let (state, summary) = match soft.parse::<u64>() {
-        _ if soft == "unlimited" => (State::Ok, "locked memory is not limited".to_owned()),
-        _ if may_lock => (State::Ok, "locked memory is limited, but not for a process with CAP_IPC_LOCK".to_owned()),
+        _ if soft == "unlimited" => (State::Pass, "locked memory is not limited".to_owned()),
+        _ if may_lock => (State::Pass, "locked memory is limited, but not for a process with CAP_IPC_LOCK".to_owned()),
         Ok(bytes) => {
-            let state = if bytes < LITTLE_MEMORY { State::Bad } else { State::Warn };
+            let state = if bytes < LITTLE_MEMORY { State::Fail } else { State::Warn };
             (state, format!("only {} MiB may be locked, and memory regions are locked memory", bytes >> 20))
         }
         Err(_) => (State::Unknown, format!("the limit of locked memory reads `{soft}`")),
     };
-    let finding =
-        Finding::new("memlock", state, summary).seen(format!("/{LIMITS}"), format!("Max locked memory: {limits}"));
-    let finding =
-        if may_lock { finding.seen(format!("/{STATUS}"), format!("CapEff: {capabilities}")) } else { finding };
-    if state == State::Ok {
-        return finding;
+    let check =
+        Check::new("memlock", state, summary).seen(format!("/{LIMITS}"), format!("Max locked memory: {limits}"));
+    let check = if may_lock { check.seen(format!("/{STATUS}"), format!("CapEff: {capabilities}")) } else { check };
+    if state == State::Pass {
+        return check;
     }
-    finding.fix("ulimit -l unlimited before `kelpie agent` (in a service: LimitMEMLOCK=infinity)")
+    check.fix("ulimit -l unlimited before `kelpie agent` (in a service: LimitMEMLOCK=infinity)")
 }
 
-fn governor(machine: &Machine) -> Finding {
+fn governor(machine: &Machine) -> Check {
     const CPUS: &str = "sys/devices/system/cpu";
     let is_cpu = |name: &String| name.strip_prefix("cpu").is_some_and(|rest| rest.parse::<u32>().is_ok());
     let governors: Vec<(String, String)> = machine
@@ -60,21 +59,20 @@ fn governor(machine: &Machine) -> Finding {
         .collect();
     let Some((first, _)) = governors.first() else {
         let summary = "how processor clocks are governed is not told (usual in a virtual machine)";
-        return Finding::new("cpu governor", State::Unknown, summary)
-            .seen(format!("/{CPUS}/cpu*/cpufreq"), "not there");
+        return Check::new("cpu governor", State::Unknown, summary).seen(format!("/{CPUS}/cpu*/cpufreq"), "not there");
     };
     let others: Vec<&(String, String)> = governors.iter().filter(|(_, governor)| governor != "performance").collect();
     match others.first() {
         None => {
             let summary = format!("performance on all {} CPUs", governors.len());
-            Finding::new("cpu governor", State::Ok, summary).file(machine, first)
+            Check::new("cpu governor", State::Pass, summary).file(machine, first)
         }
         Some((file, governor)) => {
             let (count, all) = (others.len(), governors.len());
             let summary =
                 format!("{count} of {all} CPUs are not at `performance`: posting slows down when they clock down");
-            let finding = Finding::new("cpu governor", State::Warn, summary).seen(format!("/{file}"), governor);
-            finding.fix("cpupower frequency-set -g performance")
+            let check = Check::new("cpu governor", State::Warn, summary).seen(format!("/{file}"), governor);
+            check.fix("cpupower frequency-set -g performance")
         }
     }
 }

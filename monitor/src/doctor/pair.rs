@@ -1,6 +1,7 @@
 //! Two hosts side by side: what should be the same on both. Each host by itself is elsewhere.
 
-use super::{Examination, Finding, State};
+use super::Examination;
+use crate::check::{Check, State};
 
 /// What is mended where it differs.
 const FIXES: [(&str, &str); 5] = [
@@ -14,18 +15,18 @@ const FIXES: [(&str, &str); 5] = [
     ("firmware", "flash the same firmware, unless the difference is what you test"),
 ];
 
-/// A finding for every fact that both hosts told: the same, or different.
-pub fn compare(a: &Examination, b: &Examination) -> Vec<Finding> {
+/// A check for every fact that both hosts told: the same, or different.
+pub fn compare(a: &Examination, b: &Examination) -> Vec<Check> {
     let both = a.facts.iter().filter_map(|(name, of_a)| Some((name, of_a, b.facts.get(name)?)));
     both.map(|(name, of_a, of_b)| {
-        let finding = if of_a == of_b {
-            Finding::new(name, State::Ok, format!("{of_a} on both"))
+        let check = if of_a == of_b {
+            Check::new(name, State::Pass, format!("{of_a} on both"))
         } else {
             let fix = FIXES.iter().find(|(fact, _)| fact == name).map(|(_, fix)| *fix);
-            let finding = Finding::new(name, State::Warn, format!("a has {of_a}, b has {of_b}"));
-            finding.fix(fix.unwrap_or("use two hosts of one kind, unless the difference is what you test"))
+            let check = Check::new(name, State::Warn, format!("a has {of_a}, b has {of_b}"));
+            check.fix(fix.unwrap_or("use two hosts of one kind, unless the difference is what you test"))
         };
-        Finding { about: "pair".to_owned(), ..finding.seen("host a", of_a).seen("host b", of_b) }
+        check.about("pair").seen("host a", of_a).seen("host b", of_b)
     })
     .collect()
 }

@@ -1,6 +1,6 @@
 //! The NIC's place in the host: PCIe link, errors, ordering, access control, IOMMU, NUMA node.
 
-use super::{Finding, State};
+use crate::check::{Check, State};
 use crate::machine::{Machine, PciFunction, PcieRate, PortLink};
 use crate::sources::{CounterSource, PcieSource};
 
@@ -8,15 +8,15 @@ use crate::sources::{CounterSource, PcieSource};
 /// 256 bytes has 24 to 28 bytes around it.
 const PCIE_HEADROOM: f64 = 1.1;
 
-pub fn findings(machine: &Machine, link: &PortLink) -> Vec<Finding> {
+pub fn checks(machine: &Machine, link: &PortLink) -> Vec<Check> {
     let path = link.pci(machine);
     let Some((nic, bridges)) = path.split_last() else {
-        let finding = Finding::new("pcie", State::Unknown, "the device is not on PCIe, as far as sysfs tells");
-        return vec![finding.seen(format!("/{}/device", link.device_directory()), "leads to no PCI function")];
+        let check = Check::new("pcie", State::Unknown, "the device is not on PCIe, as far as sysfs tells");
+        return vec![check.seen(format!("/{}/device", link.device_directory()), "leads to no PCI function")];
     };
-    let mut findings = vec![rate(machine, link, &path, nic), errors(machine, nic), ordering(nic), acs(bridges)];
-    findings.extend([iommu(machine, nic), numa(machine, nic)]);
-    findings
+    let mut checks = vec![rate(machine, link, &path, nic), errors(machine, nic), ordering(nic), acs(bridges)];
+    checks.extend([iommu(machine, nic), numa(machine, nic)]);
+    checks
 }
 
 /// The link that carries least of those from the root port to the NIC; of equal ones the first.
@@ -27,124 +27,124 @@ fn narrowest<'p, 'm>(path: &'p [PciFunction<'m>]) -> Option<(&'p PciFunction<'m>
     links.min_by(|(_, a), (_, b)| a.bits_per_sec().total_cmp(&b.bits_per_sec()))
 }
 
-fn rate(machine: &Machine, link: &PortLink, path: &[PciFunction<'_>], nic: &PciFunction<'_>) -> Finding {
-    let with_evidence = |finding: Finding, function: &PciFunction<'_>| {
+fn rate(machine: &Machine, link: &PortLink, path: &[PciFunction<'_>], nic: &PciFunction<'_>) -> Check {
+    let with_evidence = |check: Check, function: &PciFunction<'_>| {
         let files = ["current_link_width", "current_link_speed", "max_link_width", "max_link_speed"];
-        files.iter().fold(finding, |finding, name| finding.file(machine, &function.file(name)))
+        files.iter().fold(check, |check, name| check.file(machine, &function.file(name)))
     };
     let (Some(now), Some(most), Some((limiting, least))) = (nic.current_rate(), nic.max_rate(), narrowest(path)) else {
         let summary = "the PCIe link is not told (usual in a virtual machine)";
-        return with_evidence(Finding::new("pcie", State::Unknown, summary), nic);
+        return with_evidence(Check::new("pcie", State::Unknown, summary), nic);
     };
     let port = link.netdev_file("speed").and_then(|file| machine.number::<f64>(&file)).filter(|speed| *speed > 0.0);
     let carried = least.bits_per_sec();
     let gigabits = carried / 1e9;
     let (state, enough) = if port.is_some_and(|megabits| carried < megabits * 1e6 * PCIE_HEADROOM) {
-        (State::Bad, "too little for the port")
+        (State::Fail, "too little for the port")
     } else if carried < most.bits_per_sec() {
         (State::Warn, "enough for one direction of the port")
     } else {
         let summary = format!("{now} ({gigabits:.0} Gbit/s), all that the NIC can");
-        return with_evidence(Finding::new("pcie", State::Ok, summary), nic);
+        return with_evidence(Check::new("pcie", State::Pass, summary), nic);
     };
     let bios = "check the BIOS's bifurcation and link speed";
     let could = format!("carries {gigabits:.0} Gbit/s, {enough}; the NIC could have {most}");
     if carried < now.bits_per_sec() {
         let address = limiting.address();
-        let finding = Finding::new("pcie", state, format!("{least} at {address}, above the NIC, {could}"))
+        let check = Check::new("pcie", state, format!("{least} at {address}, above the NIC, {could}"))
             .fix(format!("move the NIC to another slot; reseat the riser or cable at {address}; {bios}"));
-        return with_evidence(with_evidence(finding, nic), limiting);
+        return with_evidence(with_evidence(check, nic), limiting);
     }
-    let finding = Finding::new("pcie", state, format!("{least} {could}"))
+    let check = Check::new("pcie", state, format!("{least} {could}"))
         .fix(format!("move the NIC to a slot of its width and generation; reseat it; {bios}"));
-    with_evidence(finding, nic)
+    with_evidence(check, nic)
 }
 
-fn errors(machine: &Machine, nic: &PciFunction<'_>) -> Finding {
+fn errors(machine: &Machine, nic: &PciFunction<'_>) -> Check {
     let reading = PcieSource::new(machine, &nic.directory).read().unwrap_or_default();
     let totals: Vec<(&str, u64)> = ["correctable", "nonfatal", "fatal"]
         .into_iter()
         .filter_map(|kind| Some((kind, *reading.get(&format!("pci.aer_{kind}.total"))?)))
         .collect();
-    let finding = match &totals[..] {
-        [] => Finding::new("pcie errors", State::Unknown, "errors of PCIe are not reported (no AER)")
+    let check = match &totals[..] {
+        [] => Check::new("pcie errors", State::Unknown, "errors of PCIe are not reported (no AER)")
             .seen(format!("/{}", nic.file("aer_dev_correctable")), "not there"),
         totals if totals.iter().all(|(_, count)| *count == 0) => {
-            Finding::new("pcie errors", State::Ok, "none since boot")
+            Check::new("pcie errors", State::Pass, "none since boot")
         }
         totals => {
             let list: Vec<String> =
                 totals.iter().filter(|(_, count)| *count > 0).map(|(kind, count)| format!("{count} {kind}")).collect();
             let summary =
                 format!("{} since boot: packets are sent again, and the link may be marginal", list.join(", "));
-            Finding::new("pcie errors", State::Warn, summary)
+            Check::new("pcie errors", State::Warn, summary)
                 .fix("reseat the NIC or change the slot; see `dmesg | grep AER`")
         }
     };
     let evidence = totals.iter().map(|(kind, count)| (nic.file(&format!("aer_dev_{kind}")), format!("total {count}")));
-    evidence.fold(finding, |finding, (file, value)| finding.seen(format!("/{file}"), value))
+    evidence.fold(check, |check, (file, value)| check.seen(format!("/{file}"), value))
 }
 
-fn ordering(nic: &PciFunction<'_>) -> Finding {
+fn ordering(nic: &PciFunction<'_>) -> Check {
     let source = format!("/{} (Device Control, bit 4)", nic.file("config"));
     let address = nic.address();
     match nic.relaxed_ordering() {
         Some(true) => {
             let summary = "the device may; each MR has to ask for it too, as Kelpie's do unless its host has \
                            `tuning: {relaxed_ordering: false}`";
-            Finding::new("relaxed ordering", State::Ok, summary).seen(source, "1")
+            Check::new("relaxed ordering", State::Pass, summary).seen(source, "1")
         }
         Some(false) => {
-            Finding::new("relaxed ordering", State::Warn, "disabled: writes wait for each other on their way to memory")
+            Check::new("relaxed ordering", State::Warn, "disabled: writes wait for each other on their way to memory")
                 .seen(source, "0")
                 .fix(format!("setpci -s {address} CAP_EXP+8.w=0010:0010, or the BIOS's PCIe relaxed ordering"))
         }
         None if nic.config_is_readable() => {
-            Finding::new("relaxed ordering", State::Unknown, "the device has no capability of PCI Express")
+            Check::new("relaxed ordering", State::Unknown, "the device has no capability of PCI Express")
                 .seen(source, "not there")
         }
-        None => Finding::new("relaxed ordering", State::Unknown, "the configuration space is not readable")
+        None => Check::new("relaxed ordering", State::Unknown, "the configuration space is not readable")
             .seen(source, "cannot be read")
             .fix("run kelpie doctor as root"),
     }
 }
 
-fn acs(bridges: &[PciFunction<'_>]) -> Finding {
+fn acs(bridges: &[PciFunction<'_>]) -> Check {
     let redirecting: Vec<&PciFunction<'_>> =
         bridges.iter().filter(|bridge| bridge.acs_redirects() == Some(true)).collect();
     let source = |bridge: &PciFunction<'_>| format!("/{} (ACS Control, bits 2 and 3)", bridge.file("config"));
     if let Some(first) = redirecting.first() {
         let summary = "requests between devices are sent up to the root: a GPU's memory is reached the long way";
         let fix = format!("setpci -s {} ECAP_ACS+6.w=0000:000c, or ACS in the BIOS", first.address());
-        let finding = Finding::new("acs", State::Warn, summary).fix(fix);
-        return redirecting.iter().fold(finding, |finding, bridge| finding.seen(source(bridge), "redirects"));
+        let check = Check::new("acs", State::Warn, summary).fix(fix);
+        return redirecting.iter().fold(check, |check, bridge| check.seen(source(bridge), "redirects"));
     }
     let unknown = bridges.iter().find(|bridge| bridge.acs_redirects().is_none());
     match (unknown, bridges.first()) {
-        (Some(bridge), _) => Finding::new("acs", State::Unknown, "the configuration space of a bridge is not readable")
+        (Some(bridge), _) => Check::new("acs", State::Unknown, "the configuration space of a bridge is not readable")
             .seen(source(bridge), "cannot be read")
             .fix("run kelpie doctor as root"),
-        (None, Some(bridge)) => Finding::new("acs", State::Ok, "no bridge above the NIC redirects")
+        (None, Some(bridge)) => Check::new("acs", State::Pass, "no bridge above the NIC redirects")
             .seen(source(bridge), "does not redirect"),
         (None, None) => {
-            Finding::new("acs", State::Ok, "no bridge above the NIC").seen("/sys/devices", "the NIC is at the root")
+            Check::new("acs", State::Pass, "no bridge above the NIC").seen("/sys/devices", "the NIC is at the root")
         }
     }
 }
 
-fn iommu(machine: &Machine, nic: &PciFunction<'_>) -> Finding {
+fn iommu(machine: &Machine, nic: &PciFunction<'_>) -> Check {
     let file = nic.file("iommu_group/type");
     match machine.text(&file).as_deref() {
-        Some("identity") => Finding::new("iommu", State::Ok, "passes the NIC's addresses through").file(machine, &file),
+        Some("identity") => Check::new("iommu", State::Pass, "passes the NIC's addresses through").file(machine, &file),
         Some(kind) => {
             let summary = format!(
                 "translates every address of the NIC ({kind}): misses of its cache look like misses of the NIC's"
             );
-            let finding = Finding::new("iommu", State::Warn, summary).file(machine, &file);
+            let check = Check::new("iommu", State::Warn, summary).file(machine, &file);
             let fix = format!("add {} to the kernel's command line and boot", passthrough(machine));
-            finding.file(machine, "proc/cmdline").fix(fix)
+            check.file(machine, "proc/cmdline").fix(fix)
         }
-        None => Finding::new("iommu", State::Ok, "none, or off").seen(format!("/{file}"), "not there"),
+        None => Check::new("iommu", State::Pass, "none, or off").seen(format!("/{file}"), "not there"),
     }
 }
 
@@ -160,22 +160,22 @@ fn passthrough(machine: &Machine) -> &'static str {
     }
 }
 
-fn numa(machine: &Machine, nic: &PciFunction<'_>) -> Finding {
+fn numa(machine: &Machine, nic: &PciFunction<'_>) -> Check {
     const NODES: &str = "sys/devices/system/node";
     let file = nic.file("numa_node");
     let is_node = |name: &String| name.strip_prefix("node").is_some_and(|rest| rest.parse::<u32>().is_ok());
     let nodes: Vec<String> = machine.names(NODES).into_iter().filter(is_node).collect();
     let node = machine.number::<i64>(&file);
     if nodes.len() < 2 {
-        return Finding::new("numa", State::Ok, "one node").seen(format!("/{NODES}"), nodes.join(" "));
+        return Check::new("numa", State::NotApplicable, "one node").seen(format!("/{NODES}"), nodes.join(" "));
     }
     let Some(node) = node.filter(|node| *node >= 0) else {
         let summary = format!(
             "the firmware does not say which of {} nodes the NIC is at: threads may run far from it",
             nodes.len()
         );
-        let finding = Finding::new("numa", State::Warn, summary).file(machine, &file);
-        return finding.fix("update the BIOS, or enable NUMA there; else give `dram:N` of the near node in workloads");
+        let check = Check::new("numa", State::Warn, summary).file(machine, &file);
+        return check.fix("update the BIOS, or enable NUMA there; else give `dram:N` of the near node in workloads");
     };
     let distance = format!("{NODES}/node{node}/distance");
     let farthest = machine
@@ -184,5 +184,5 @@ fn numa(machine: &Machine, nic: &PciFunction<'_>) -> Finding {
     let farthest = farthest
         .map_or_else(String::new, |farthest| format!(", the farthest node at distance {farthest} (near is 10)"));
     let summary = format!("the NIC is at node {node} of {}: `dram:{node}` is near{farthest}", nodes.len());
-    Finding::new("numa", State::Ok, summary).file(machine, &file).file(machine, &distance)
+    Check::new("numa", State::Pass, summary).file(machine, &file).file(machine, &distance)
 }

@@ -2,7 +2,7 @@
 
 use kelpie_spaces::headers;
 
-use super::{Finding, State};
+use crate::check::{Check, State};
 use crate::machine::{Gid, GidRank, Machine, PortLink, gids};
 use crate::pause::host_pause;
 use crate::rates::rates;
@@ -16,20 +16,20 @@ const ROCE_OVERHEAD: u64 = 40 + headers::UDP + headers::BTH + 4 + 28 + headers::
 /// priority it would take all best-effort traffic there. Source: NVIDIA, "RoCE configuration" (DSCP 26, priority 3).
 const USUAL_DSCP: u16 = 26;
 
-pub fn findings(machine: &Machine, link: &PortLink, traffic_class: u8) -> Vec<Finding> {
-    let mut findings = vec![state(machine, link), gid(machine, link), versions(machine, link)];
+pub fn checks(machine: &Machine, link: &PortLink, traffic_class: u8) -> Vec<Check> {
+    let mut checks = vec![state(machine, link), gid(machine, link), versions(machine, link)];
     // InfiniBand has path MTU and flow control of its own; what IPoIB has says nothing of them.
     let ethernet = is_ethernet(machine, link);
     if ethernet {
-        findings.extend(mtu(machine, link));
-        findings.extend(link.wires.iter().flat_map(|wire| priorities(machine, link, wire, traffic_class)));
+        checks.extend(mtu(machine, link));
+        checks.extend(link.wires.iter().flat_map(|wire| priorities(machine, link, wire, traffic_class)));
         if link.netdev.is_none() {
-            let finding = Finding::new("interface", State::Unknown, "no network interface was found for this port");
-            findings.push(finding.file(machine, &link.port_file("gid_attrs/ndevs/0")));
+            let check = Check::new("interface", State::Unknown, "no network interface was found for this port");
+            checks.push(check.file(machine, &link.port_file("gid_attrs/ndevs/0")));
         }
     }
-    findings.push(pause_counters(machine, link));
-    findings
+    checks.push(pause_counters(machine, link));
+    checks
 }
 
 /// What both hosts of a pair should have in common.
@@ -51,50 +51,52 @@ fn is_ethernet(machine: &Machine, link: &PortLink) -> bool {
     machine.text(&link.port_file("link_layer")).is_some_and(|layer| layer == "Ethernet")
 }
 
-fn state(machine: &Machine, link: &PortLink) -> Finding {
+fn state(machine: &Machine, link: &PortLink) -> Check {
     let (state, physical) = (link.port_file("state"), link.port_file("phys_state"));
     let text = machine.text(&state).unwrap_or_default();
     let rate = machine.text(&link.port_file("rate")).unwrap_or_default();
-    let finding = match text.as_str() {
-        text if text.ends_with("ACTIVE") => Finding::new("port", State::Ok, format!("active, {rate}")),
-        "" => Finding::new("port", State::Unknown, "the state of the port is not told"),
-        text => Finding::new("port", State::Bad, format!("not active ({text}): no QP can be connected")),
+    let check = match text.as_str() {
+        text if text.ends_with("ACTIVE") => Check::new("port", State::Pass, format!("active, {rate}")),
+        "" => Check::new("port", State::Unknown, "the state of the port is not told"),
+        text => Check::new("port", State::Fail, format!("not active ({text}): no QP can be connected")),
     };
-    let finding = finding.file(machine, &state).file(machine, &physical);
+    let check = check.file(machine, &state).file(machine, &physical);
     match &link.netdev {
-        Some(netdev) if finding.state == State::Bad => {
-            finding.fix(format!("ip link set dev {netdev} up, then check the cable"))
+        Some(netdev) if check.state == State::Fail => {
+            check.fix(format!("ip link set dev {netdev} up, then check the cable"))
         }
-        None if finding.state == State::Bad => finding.fix("check the cable and the subnet manager (`sminfo`)"),
-        _ => finding,
+        None if check.state == State::Fail => check.fix("check the cable and the subnet manager (`sminfo`)"),
+        _ => check,
     }
 }
 
-fn gid(machine: &Machine, link: &PortLink) -> Finding {
+fn gid(machine: &Machine, link: &PortLink) -> Check {
     let chosen = Gid::best(gids(None, |name| machine.text(&link.port_file(name))));
     let directory = link.port_file("gids");
     let of = |state, summary: String| {
-        let finding = Finding::new("gid", state, summary);
+        let check = Check::new("gid", state, summary);
         match &chosen {
             Some(Gid { index, text, kind, .. }) => {
-                finding.seen(format!("/{directory}/{index}"), format!("{text} {kind}").trim_end())
+                check.seen(format!("/{directory}/{index}"), format!("{text} {kind}").trim_end())
             }
-            None => finding.seen(format!("/{directory}"), "no entry that is not zero"),
+            None => check.seen(format!("/{directory}"), "no entry that is not zero"),
         }
     };
     let netdev = link.netdev.as_deref().unwrap_or("NETDEV");
     let address = format!("ip address add 10.0.0.1/24 dev {netdev}");
     match (&chosen, is_ethernet(machine, link)) {
-        (None, false) => of(State::Bad, "the port has no address".to_owned()).fix("start a subnet manager (opensm)"),
-        (Some(Gid { index, .. }), false) => of(State::Ok, format!("index {index}, InfiniBand")),
+        (None, false) => of(State::Fail, "the port has no address".to_owned()).fix("start a subnet manager (opensm)"),
+        (Some(Gid { index, .. }), false) => of(State::Pass, format!("index {index}, InfiniBand")),
         (Some(gid), true) if gid.rank() == GidRank::V2OverIpv4 => {
-            of(State::Ok, format!("index {}, RoCEv2 over IPv4", gid.index))
+            of(State::Pass, format!("index {}, RoCEv2 over IPv4", gid.index))
         }
         (Some(gid), true) if gid.rank() == GidRank::V2OverIpv6 => {
             let summary = format!("RoCEv2 only over IPv6 (index {}): both hosts must reach each other so", gid.index);
             of(State::Warn, summary).fix(address)
         }
-        (_, true) => of(State::Bad, "no RoCEv2 address: RoCEv1 is not routed and not measured".to_owned()).fix(address),
+        (_, true) => {
+            of(State::Fail, "no RoCEv2 address: RoCEv1 is not routed and not measured".to_owned()).fix(address)
+        }
     }
 }
 
@@ -103,23 +105,23 @@ fn path_mtu(interface: u64) -> Option<u64> {
     [4096, 2048, 1024, 512, 256].into_iter().find(|mtu| mtu + ROCE_OVERHEAD <= interface)
 }
 
-fn mtu(machine: &Machine, link: &PortLink) -> Option<Finding> {
+fn mtu(machine: &Machine, link: &PortLink) -> Option<Check> {
     let netdev = link.netdev.as_ref()?;
     let file = link.netdev_file("mtu")?;
     let Some(interface) = machine.number::<u64>(&file) else {
-        return Some(Finding::new("mtu", State::Unknown, "the MTU is not told").file(machine, &file));
+        return Some(Check::new("mtu", State::Unknown, "the MTU is not told").file(machine, &file));
     };
-    let finding = match path_mtu(interface) {
-        Some(4096) => Finding::new("mtu", State::Ok, format!("{interface} on the interface, so path MTUs up to 4096")),
+    let check = match path_mtu(interface) {
+        Some(4096) => Check::new("mtu", State::Pass, format!("{interface} on the interface, so path MTUs up to 4096")),
         Some(path) => {
             let summary = format!("{interface} on the interface, so path MTUs only up to {path}");
-            Finding::new("mtu", State::Warn, summary)
+            Check::new("mtu", State::Warn, summary)
                 .fix(format!("ip link set dev {netdev} mtu 4200, on both hosts and the switch"))
         }
-        None => Finding::new("mtu", State::Bad, format!("{interface} on the interface, too small for any path MTU"))
+        None => Check::new("mtu", State::Fail, format!("{interface} on the interface, too small for any path MTU"))
             .fix(format!("ip link set dev {netdev} mtu 4200")),
     };
-    Some(finding.file(machine, &file))
+    Some(check.file(machine, &file))
 }
 
 fn trust(dcb: &Dcb) -> &'static str {
@@ -127,30 +129,30 @@ fn trust(dcb: &Dcb) -> &'static str {
 }
 
 /// PFC, trust state, and whether the traffic class is one of the lossless, on one interface.
-fn priorities(machine: &Machine, link: &PortLink, netdev: &str, traffic_class: u8) -> Vec<Finding> {
+fn priorities(machine: &Machine, link: &PortLink, netdev: &str, traffic_class: u8) -> Vec<Check> {
     let source = format!("dcb {netdev}");
     let Some(dcb) = Dcb::of(machine, netdev) else {
         let summary =
             "the driver does not tell its flow control over netlink: lost packets cannot be told from a slow NIC";
-        let finding = Finding::new("pfc", State::Unknown, summary).seen(source, "no answer");
-        return vec![finding.fix(format!("dcb pfc show dev {netdev}, or the NIC's own tool (mlnx_qos -i {netdev})"))];
+        let check = Check::new("pfc", State::Unknown, summary).seen(source, "no answer");
+        return vec![check.fix(format!("dcb pfc show dev {netdev}, or the NIC's own tool (mlnx_qos -i {netdev})"))];
     };
     let enabled = dcb.pfc_priorities();
     let list = enabled.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
     let settings = format!("pfc priorities [{list}], trust {}", trust(&dcb));
     if enabled.is_empty() {
         let summary = "no priority is lossless: packets are dropped, unless the whole link is paused (ethtool -a)";
-        let finding = Finding::new("pfc", State::Warn, summary).seen(source, settings);
+        let check = Check::new("pfc", State::Warn, summary).seen(source, settings);
         return vec![
-            finding.fix(format!("dcb pfc set dev {netdev} prio-pfc all:off 3:on, on both hosts and the switch")),
+            check.fix(format!("dcb pfc set dev {netdev} prio-pfc all:off 3:on, on both hosts and the switch")),
         ];
     }
-    let pfc = Finding::new("pfc", State::Ok, format!("lossless: priority {list}")).seen(&source, &settings);
+    let pfc = Check::new("pfc", State::Pass, format!("lossless: priority {list}")).seen(&source, &settings);
     vec![pfc, class(machine, link, netdev, &dcb, traffic_class).seen(source, settings)]
 }
 
 /// Whether traffic of this class travels at a lossless priority, of which there is one.
-fn class(machine: &Machine, link: &PortLink, netdev: &str, dcb: &Dcb, traffic_class: u8) -> Finding {
+fn class(machine: &Machine, link: &PortLink, netdev: &str, dcb: &Dcb, traffic_class: u8) -> Check {
     // NVIDIA's driver can give all traffic of a port one class; it reads `Global tclass=106`.
     let file = format!("{}/tc/{}/traffic_class", link.device_directory(), link.port);
     let forced = machine.text(&file).and_then(|text| text.rsplit('=').next()?.trim().parse::<u8>().ok());
@@ -158,8 +160,8 @@ fn class(machine: &Machine, link: &PortLink, netdev: &str, dcb: &Dcb, traffic_cl
     let dscp = u16::from(judged >> 2);
     let (priority, lossless) = (dcb.priority_of(dscp), dcb.pfc_priorities());
     let summary = format!("DSCP {dscp} travels at priority {priority} (the interface trusts {})", trust(dcb));
-    let finding = if lossless.contains(&priority) {
-        Finding::new("traffic class", State::Ok, format!("{summary}, which is lossless"))
+    let check = if lossless.contains(&priority) {
+        Check::new("traffic class", State::Pass, format!("{summary}, which is lossless"))
     } else {
         let mapped = dcb.dscp.iter().find(|(_, priority)| lossless.contains(priority)).map(|(dscp, _)| *dscp);
         let dscp = mapped.unwrap_or(if dscp == 0 { USUAL_DSCP } else { dscp });
@@ -172,36 +174,36 @@ fn class(machine: &Machine, link: &PortLink, netdev: &str, dcb: &Dcb, traffic_cl
             Some(_) => format!("echo {class} > /{file}"),
             None => format!("`tuning: {{traffic_class: {class}}}` of the host in the pair file"),
         };
-        Finding::new("traffic class", State::Warn, format!("{summary}, which is not lossless")).fix(map + &send)
+        Check::new("traffic class", State::Warn, format!("{summary}, which is not lossless")).fix(map + &send)
     };
-    if forced.is_some() { finding.file(machine, &file) } else { finding }
+    if forced.is_some() { check.file(machine, &file) } else { check }
 }
 
-fn pause_counters(machine: &Machine, link: &PortLink) -> Finding {
+fn pause_counters(machine: &Machine, link: &PortLink) -> Check {
     let source = "all counters of the port";
     let reading = match PortSources::on(machine, &link.device, link.port).read() {
         Ok(reading) => reading,
         Err(error) => {
-            return Finding::new("counters", State::Warn, "the port has no counters").seen(source, error.to_string());
+            return Check::new("counters", State::Warn, "the port has no counters").seen(source, error.to_string());
         }
     };
     let count = format!("{} counters", reading.len());
     match host_pause(&rates(&reading, &reading, 1.0)) {
         Some(pause) if pause.is_upper_bound => {
             let summary = "pause is counted in frames only: its ratio is the most it can be";
-            Finding::new("counters", State::Warn, summary).seen(source, count)
+            Check::new("counters", State::Warn, summary).seen(source, count)
         }
         Some(_) => {
-            Finding::new("counters", State::Ok, format!("{count}, the time of pause among them")).seen(source, count)
+            Check::new("counters", State::Pass, format!("{count}, the time of pause among them")).seen(source, count)
         }
         None => {
             let summary = "no counter of pause: the symptom `pause` cannot be seen here";
-            Finding::new("counters", State::Warn, summary).seen(source, count)
+            Check::new("counters", State::Warn, summary).seen(source, count)
         }
     }
 }
 
-fn versions(machine: &Machine, link: &PortLink) -> Finding {
+fn versions(machine: &Machine, link: &PortLink) -> Check {
     let file = format!("{}/fw_ver", link.device_directory());
     let firmware = machine.text(&file).filter(|text| !text.is_empty() && text != "0.0.0");
     let driver = driver(machine, link).unwrap_or_else(|| "no PCI driver (a software device)".to_owned());
@@ -209,8 +211,8 @@ fn versions(machine: &Machine, link: &PortLink) -> Finding {
         Some(firmware) => format!("firmware {firmware}, {driver}"),
         None => driver,
     };
-    let finding = Finding::new("versions", State::Ok, summary).file(machine, &file);
-    finding.file(machine, "proc/sys/kernel/osrelease")
+    let check = Check::new("versions", State::Pass, summary).file(machine, &file);
+    check.file(machine, "proc/sys/kernel/osrelease")
 }
 
 /// The driver's name, and its version where it is not the kernel's own.

@@ -1,0 +1,118 @@
+//! A check: one thing that was looked at, how well it is, what it was seen from, what mends it. Who looks is elsewhere.
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+
+/// How well a thing is; the later, the worse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// There is nothing of the kind to be looked at.
+    NotApplicable,
+    /// As it should be.
+    #[serde(alias = "ok")]
+    Pass,
+    /// It could not be found out.
+    Unknown,
+    /// Measurements run, but may say less, or something about the setting instead of the NIC.
+    Warn,
+    /// Measurements fail, or say what the setting does and not what the NIC does.
+    #[serde(alias = "bad")]
+    Fail,
+}
+
+impl State {
+    /// All of them, the best first.
+    pub const ALL: [Self; 5] = [Self::NotApplicable, Self::Pass, Self::Unknown, Self::Warn, Self::Fail];
+
+    /// The word for it in files, which is that of JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotApplicable => "not_applicable",
+            Self::Pass => "pass",
+            Self::Unknown => "unknown",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// Where a statement comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// A file, or what else was asked.
+    pub source: String,
+    /// What it said.
+    pub value: String,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// What it is about: `host`, `mlx5_0 port 1` or `pair`.
+    pub about: String,
+    /// A word for it, the same on every host.
+    #[serde(rename = "check")]
+    pub name: String,
+    /// How well it is.
+    pub state: State,
+    /// What it is, and what follows from it.
+    pub summary: String,
+    /// What it was seen from.
+    pub evidence: Vec<Evidence>,
+    /// The command or setting that mends it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+impl Check {
+    /// A check without evidence yet, about nothing in particular.
+    pub fn new(name: &str, state: State, summary: impl Into<String>) -> Self {
+        let (name, summary) = (name.to_owned(), summary.into());
+        Self { about: String::new(), name, state, summary, evidence: Vec::new(), fix: None }
+    }
+
+    /// Says what it is about.
+    #[must_use]
+    pub fn about(self, about: impl Into<String>) -> Self {
+        Self { about: about.into(), ..self }
+    }
+
+    /// Adds a file as evidence; one that could not be read says so.
+    #[must_use]
+    pub fn file(self, machine: &Machine, name: &str) -> Self {
+        let value = machine.text(name).unwrap_or_else(|| "cannot be read".to_owned());
+        self.seen(format!("/{name}"), value.lines().collect::<Vec<_>>().join("; "))
+    }
+
+    /// Adds evidence.
+    #[must_use]
+    pub fn seen(mut self, source: impl Into<String>, value: impl Into<String>) -> Self {
+        self.evidence.push(Evidence { source: source.into(), value: value.into() });
+        self
+    }
+
+    /// Says what mends it.
+    #[must_use]
+    pub fn fix(mut self, command: impl Into<String>) -> Self {
+        self.fix = Some(command.into());
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_have_one_word_each_and_older_ones_are_understood() {
+        for state in State::ALL {
+            assert_eq!(serde_json::to_value(state).expect("plain data"), state.name());
+        }
+        for (word, expected) in [("\"ok\"", State::Pass), ("\"bad\"", State::Fail)] {
+            assert_eq!(serde_json::from_str::<State>(word).expect("what Kelpie 0.1 began with"), expected);
+        }
+        assert!(State::ALL.is_sorted(), "the worst is the last");
+    }
+}
