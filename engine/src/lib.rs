@@ -9,6 +9,7 @@ pub mod readings;
 pub mod session;
 pub mod storm;
 pub mod subsystem;
+pub mod timing;
 
 #[cfg(test)]
 mod testing;

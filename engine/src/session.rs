@@ -5,11 +5,11 @@ use std::time::Duration;
 use kelpie_monitor::PerHost;
 use kelpie_monitor::pause::refresh_ms;
 use kelpie_spaces::Host;
-use serde::{Deserialize, Serialize};
 
 use crate::host::HostReading;
 use crate::readings::pause;
 use crate::storm::{Storm, Watch};
+use crate::timing::Timing;
 
 /// Relative difference of two successive rates below which traffic is steady.
 /// Source: our choice, because it is half of what the monitor accepts between samples.
@@ -17,64 +17,6 @@ const STEADY: f64 = 0.05;
 
 /// Rates in a row that have to agree. Source: our choice, because two may agree by chance.
 const STEADY_STEPS: usize = 3;
-
-/// Longest drain. Units: milliseconds. Source: our choice, because a QP has failed for good after less, and a
-/// controller that died meanwhile is noticed no sooner.
-pub const DRAIN_LIMIT_MS: u64 = 10_000;
-
-/// Longest time between two readings. Units: milliseconds.
-pub const SAMPLE_LIMIT_MS: u64 = 5_000;
-
-/// How long the parts of a session take, and whether requests are timed meanwhile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Timing {
-    /// Longest warm-up; it ends earlier when rates agree. Units: milliseconds.
-    pub warm_up_ms: u64,
-    /// Length of a sample, at least: it lasts whole refreshes of a driver that shows old counters. Units: milliseconds.
-    pub sample_ms: u64,
-    /// Samples. Source: four in the paper (Collie, section 6).
-    pub samples: u32,
-    /// Longest wait for outstanding work at the end. Units: milliseconds.
-    pub drain_ms: u64,
-    /// Pause ratio of a port from which there is a pause storm. Units: percent.
-    pub storm_pause_percent: u32,
-    /// How long such a ratio may last before the experiment is stopped. Units: milliseconds.
-    pub storm_ms: u64,
-    /// Whether the latency of requests is measured. It costs two readings of the clock for each that is signalled.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub latency: bool,
-}
-
-impl Default for Timing {
-    fn default() -> Self {
-        // A storm by our choice: anomalies of the paper pause for some percent, and a NIC that paused for 2 s without
-        // end has stopped every queue behind it.
-        Self {
-            warm_up_ms: 5_000,
-            sample_ms: 1_000,
-            samples: 4,
-            drain_ms: 2_000,
-            storm_pause_percent: 80,
-            storm_ms: 2_000,
-            latency: false,
-        }
-    }
-}
-
-impl Timing {
-    /// Each number with its bounds, for checks of input.
-    pub fn bounds(&self) -> [(&'static str, u64, u64, u64); 6] {
-        [
-            ("warm_up_ms", self.warm_up_ms, 0, 600_000),
-            ("sample_ms", self.sample_ms, 10, SAMPLE_LIMIT_MS),
-            ("samples", self.samples.into(), 1, 1_000),
-            ("drain_ms", self.drain_ms, 0, DRAIN_LIMIT_MS),
-            ("storm_pause_percent", self.storm_pause_percent.into(), 1, 100),
-            ("storm_ms", self.storm_ms, 100, 600_000),
-        ]
-    }
-}
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kelpie_monitor::{PauseRatios, PerHost};
 use kelpie_spaces::Host;
 
-use crate::session::Timing;
+use crate::timing::Timing;
 
 /// Which side of a port is paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,8 +14,8 @@ use tokio::time::timeout;
 use tokio_util::codec::Framed;
 
 use crate::security::{Pipe, Security, TlsError, server_name};
+use crate::socket::tune;
 use crate::steps::{Step, StepsRequest, StepsResponse};
-use crate::tune;
 use crate::wire::{ControllerCodec, HELLO_LIMIT, Hello, Messages, PROTOCOL, Welcome, WireError, within};
 
 /// How long connecting and the first exchange may take, each.

@@ -3,34 +3,32 @@
 //! The connection is the lease: while it stands the controller has the host, when it ends the host is free again.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use kelpie_engine::chain;
 use kelpie_engine::host::VerbsHost;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, Semaphore};
-use tokio::task::JoinError;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::codec::Framed;
 use tracing::{info, warn};
 
+use crate::lease::{Holder, LeasedHost};
+use crate::limits::Limits;
 use crate::security::{Pipe, Security, TlsError};
+use crate::session;
+use crate::socket::{PARTING, linger, tune};
 use crate::steps::LONGEST_RELEASE;
 use crate::wire::{AgentCodec, HELLO_LIMIT, Hello, Messages, PROTOCOL, Welcome, WireError};
-use crate::{Limits, session, tune};
 
 /// How long a new connection may take to say who it is, TLS included.
 const HELLO_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Connections that have not yet said who they are; further ones are refused at once.
 const MAX_STRANGERS: usize = 256;
-
-/// How long a refused side may take to hear why.
-const PARTING: Duration = Duration::from_secs(1);
 
 /// Longest name of a controller that is kept. Units: characters.
 const NAME_LIMIT: usize = 80;
@@ -78,27 +76,13 @@ pub struct AgentConfig {
     pub limits: Limits,
 }
 
-/// The machine, shared with the blocking threads that do its steps.
-type SharedHost = Arc<tokio::sync::Mutex<Box<dyn VerbsHost>>>;
-
-/// Who has the host.
-#[derive(Debug, Clone)]
-struct Holder {
-    /// In words for others.
-    name: String,
-    /// Whether it has left, and the host is being torn down.
-    leaving: bool,
-}
-
 /// What every connection shares.
-pub(super) struct Agent {
+struct Agent {
     name: String,
-    pub(super) limits: Limits,
+    limits: Limits,
     tls: Option<TlsAcceptor>,
-    host: SharedHost,
-    holder: Mutex<Option<Holder>>,
+    host: Arc<LeasedHost>,
     strangers: Semaphore,
-    stuck: Notify,
 }
 
 /// Serves controllers on `listen`; comes back only with an error.
@@ -138,15 +122,13 @@ pub async fn serve_on(listener: TcpListener, config: AgentConfig, host: Box<dyn 
         name: config.name,
         limits: config.limits,
         tls,
-        host: Arc::new(tokio::sync::Mutex::new(host)),
-        holder: Mutex::new(None),
+        host: Arc::new(LeasedHost::new(host)),
         strangers: Semaphore::new(MAX_STRANGERS),
-        stuck: Notify::new(),
     });
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = agent.stuck.notified() => return Err(AgentError::Stuck(LONGEST_RELEASE)),
+            () = agent.host.stuck() => return Err(AgentError::Stuck(LONGEST_RELEASE)),
         };
         match accepted {
             Ok((stream, peer)) => {
@@ -181,7 +163,7 @@ impl Agent {
             return Ok(());
         };
         let controller: String = hello.controller.chars().take(NAME_LIMIT).collect();
-        if let Err(holder) = self.lease(format!("{controller} ({})", peer.ip())) {
+        if let Err(holder) = self.host.lease(format!("{controller} ({})", peer.ip())) {
             let Holder { name, leaving } = holder;
             let left = if leaving { ", which has left and is being torn down" } else { "" };
             let refusal = self.welcome(Some(format!("it serves another controller, {name}{left}")));
@@ -193,11 +175,12 @@ impl Agent {
             let agent = Arc::clone(&self);
             async move {
                 opening.send(agent.welcome(None)).await?;
-                session::serve(agent, opening.map_codec(|_| AgentCodec::default())).await
+                session::serve(Arc::clone(&agent.host), agent.limits, opening.map_codec(|_| AgentCodec::default()))
+                    .await
             }
         });
         let ended = serving.await;
-        self.release().await;
+        self.host.release().await;
         info!(%controller, "controller left, host is free");
         match ended {
             Ok(ended) => ended,
@@ -243,44 +226,6 @@ impl Agent {
         warn!(reason, "connection refused");
         part(opening, self.welcome(Some(reason.to_owned()))).await
     }
-
-    /// Takes the host, or says who has it.
-    fn lease(&self, name: String) -> Result<(), Holder> {
-        match &mut *locked(&self.holder) {
-            Some(holder) => Err(holder.clone()),
-            free => {
-                *free = Some(Holder { name, leaving: false });
-                Ok(())
-            }
-        }
-    }
-
-    /// Gives the host back, once nothing is left on it.
-    async fn release(&self) {
-        if let Some(holder) = &mut *locked(&self.holder) {
-            holder.leaving = true;
-        }
-        match timeout(LONGEST_RELEASE, self.blocking(|host| host.tear_down())).await {
-            Ok(torn_down) => {
-                if torn_down.is_err() {
-                    warn!("tearing down panicked");
-                }
-                *locked(&self.holder) = None;
-            }
-            Err(_) => self.stuck.notify_one(),
-        }
-    }
-
-    /// Does something with the host on a thread that may block.
-    ///
-    /// Whoever asks first is served first, so that no step overtakes the tear-down after it.
-    pub(super) async fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut dyn VerbsHost) -> T + Send + 'static,
-    ) -> Result<T, JoinError> {
-        let mut host = Arc::clone(&self.host).lock_owned().await;
-        tokio::task::spawn_blocking(move || work(&mut **host)).await
-    }
 }
 
 fn opening(stream: impl crate::security::Stream + 'static) -> Opening {
@@ -292,20 +237,4 @@ async fn part(mut opening: Opening, welcome: Welcome) -> Result<(), WireError> {
     let sent = timeout(PARTING, opening.send(welcome)).await;
     linger(opening.get_mut()).await;
     sent.unwrap_or(Err(WireError::Deadline(PARTING)))
-}
-
-/// Closes without losing what was said: data that nobody read would reset the connection.
-pub(super) async fn linger(pipe: &mut Pipe) {
-    let mut rest = [0; 4096];
-    let read = async {
-        pipe.shutdown().await?;
-        while pipe.read(&mut rest).await? > 0 {}
-        Ok::<(), std::io::Error>(())
-    };
-    let _ = timeout(PARTING, read).await;
-}
-
-/// A step that panicked leaves a host that can still be torn down.
-pub(super) fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,15 +9,17 @@ use futures_util::{SinkExt, StreamExt};
 use kelpie_engine::chain;
 use kelpie_engine::host::{GroupEndpoint, HostError, HostReading, Port, PortReport, VerbsHost};
 use kelpie_engine::plan::plan;
-use kelpie_engine::session::DRAIN_LIMIT_MS;
+use kelpie_engine::timing::DRAIN_LIMIT_MS;
 use kelpie_spaces::{Host, Workload};
 use tarpc::server::{BaseChannel, Channel, Config};
 use tarpc::{ChannelError, context::Context};
 use tokio::time::timeout;
 use tokio_util::codec::Framed;
 
+use crate::lease::{LeasedHost, locked};
+use crate::limits::Limits;
 use crate::security::Pipe;
-use crate::server::{Agent, linger, locked};
+use crate::socket::linger;
 use crate::steps::{Step, Steps};
 use crate::wire::{AgentCodec, Answer, WireError};
 
@@ -28,8 +30,8 @@ const TICK: Duration = Duration::from_millis(250);
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Serves the controller behind `pipe` until it leaves or has to go.
-pub(super) async fn serve(agent: Arc<Agent>, pipe: Framed<Pipe, AgentCodec>) -> Result<(), WireError> {
-    let session = Session { agent, patience: Arc::default() };
+pub async fn serve(host: Arc<LeasedHost>, limits: Limits, pipe: Framed<Pipe, AgentCodec>) -> Result<(), WireError> {
+    let session = Session { host, limits, patience: Arc::default() };
     let mut calls = pin!(BaseChannel::new(Config::default(), pipe).requests());
     let mut tick = tokio::time::interval(TICK);
     let ended = loop {
@@ -74,7 +76,8 @@ type Patience = Option<(Duration, Instant)>;
 
 #[derive(Clone)]
 struct Session {
-    agent: Arc<Agent>,
+    host: Arc<LeasedHost>,
+    limits: Limits,
     patience: Arc<Mutex<Patience>>,
 }
 
@@ -92,7 +95,7 @@ impl Session {
         // While the host works, the step's own deadline holds; a call that is given up leaves a limit behind.
         let before = locked(&self.patience).replace((step.deadline() + step.patience(), Instant::now()));
         let limit = step.deadline();
-        let done = timeout(limit, self.agent.blocking(work)).await;
+        let done = timeout(limit, self.host.blocking(work)).await;
         let patience = match step {
             Step::Inspect => before,
             Step::TearDown => None,
@@ -123,7 +126,7 @@ impl Steps for Session {
         kelpie_spaces::check(&workload).map_err(|violation| HostError::Unsupported(violation.to_string()))?;
         let plan = plan(&workload, host);
         let plan = if latency { plan.with_latency() } else { plan };
-        self.agent.limits.check(&plan)?;
+        self.limits.check(&plan)?;
         self.step(Step::SetUp, move |host| host.set_up(&port, &plan)).await
     }
 

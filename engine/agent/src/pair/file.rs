@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use kelpie_engine::host::Port;
-use kelpie_engine::session::Timing;
+use kelpie_engine::timing::Timing;
 use kelpie_monitor::{Bounds, PerHost};
 use kelpie_spaces::Host;
 use serde::{Deserialize, Serialize};
 
-use crate::{Security, TlsFiles};
+use crate::security::{Security, TlsFiles};
 
 /// Longest pair file. Units: bytes.
 const FILE_LIMIT: u64 = 64 << 10;

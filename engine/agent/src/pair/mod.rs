@@ -6,18 +6,18 @@ mod file;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use kelpie_engine::host::{GroupEndpoint, HostError, PortReport};
+use kelpie_engine::readings::measurement;
+use kelpie_engine::session::{Next, Session};
+use kelpie_engine::timing::Timing;
+use kelpie_engine::{MeasureError, Subsystem};
 use kelpie_monitor::{Bounds, Measurement, PerHost};
 use kelpie_spaces::{Host, Workload};
 
 pub use file::{HostSpec, PairFile, PairFileError};
 
-use kelpie_engine::host::{GroupEndpoint, HostError, PortReport};
-use kelpie_engine::readings::measurement;
-use kelpie_engine::session::{Next, Session, Timing};
-use kelpie_engine::{MeasureError, Subsystem};
-
-use crate::Security;
 use crate::client::{AgentClient, ClientError};
+use crate::security::Security;
 use crate::steps::{LONGEST_RELEASE, Step};
 
 /// How long a first connection waits for an agent that another controller holds.
