@@ -1,8 +1,7 @@
 //! Everything that counts for one RDMA port, found when it is opened; one reading of all of it.
 
-use super::{
-    CounterSource, EthtoolSource, NetdevSource, PcieSource, RdmaNetlinkSource, Reading, SLAVE, SourceError, SysfsSource,
-};
+use super::source::{CounterSource, Reading, SLAVE, SourceError};
+use super::{EthtoolSource, NetdevSource, PcieSource, RdmaNetlinkSource, SysfsSource};
 use crate::machine::{Machine, PortLink};
 
 /// The sources of a port. One that fails later leaves its counters out of that reading.
