@@ -79,7 +79,7 @@ fn begin(path: &Path) -> (Store, CampaignId) {
         config: String::new(),
         budget: Some(BUDGET),
     };
-    let (id, _lock) = store.begin_campaign(&plan).unwrap();
+    let (id, _lock) = store.begin_campaign(&plan, &[]).unwrap();
     (store, id)
 }
 

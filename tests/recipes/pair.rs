@@ -41,7 +41,7 @@ fn database_of_a_pair(path: &Path) {
     };
     let anomaly = known::anomaly(3).expect("18 anomalies");
     let mut store = Store::create(path).expect("a new database");
-    let (id, _lock) = store.begin_campaign(&plan).expect("stored");
+    let (id, _lock) = store.begin_campaign(&plan, &[]).expect("stored");
     let events = ["QP 3 to secret-a.example failed", "no route to 192.0.2.77", "gid fe80::ba3f:d2ff:fe00:1122"];
     let mean = Sample { seconds: 1.0, directions: Vec::new(), pause: None, counters: PerHost::default() };
     let experiment = Experiment {

@@ -33,7 +33,7 @@ pub fn import(store: &mut Store, recipe: &Recipe) -> Result<(CampaignId, bool), 
     }
     let (id, lock) = match &begun {
         Some(campaign) => (campaign.id, store.lock_campaign(campaign.id)?),
-        None => store.begin_campaign(&plan)?,
+        None => store.begin_campaign(&plan, &[])?,
     };
     let (experiments_done, findings_done) = begun.map_or((0, 0), |campaign| (campaign.experiments, campaign.findings));
     for experiment in experiments(recipe).into_iter().filter(|experiment| experiment.number > experiments_done) {

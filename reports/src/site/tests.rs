@@ -151,7 +151,7 @@ fn a_page_links_to_the_recipe_or_says_that_there_is_none() {
 fn stored() -> Digest {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::create(&directory.path().join("campaigns.db")).unwrap();
-    let (id, _lock) = store.begin_campaign(&plan()).unwrap();
+    let (id, _lock) = store.begin_campaign(&plan(), &[]).unwrap();
     let low = vec![Symptom::LowThroughput];
     let experiments = [
         measured(1, workload(1, 1024), sample(0.95, Some(0.0)), Vec::new()),

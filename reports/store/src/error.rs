@@ -49,12 +49,6 @@ pub enum StoreError {
         /// Latest version that this program knows.
         known: i64,
     },
-    /// Written by an older Kelpie, and opened only for reading.
-    #[error("{}: written by an older Kelpie; `kelpie campaign run --db` on it upgrades it", path.display())]
-    Older {
-        /// The database.
-        path: PathBuf,
-    },
     /// Cannot be written.
     #[error("{}: read-only; make it writable or name another file with --db", path.display())]
     ReadOnly {

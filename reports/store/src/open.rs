@@ -12,7 +12,10 @@ use crate::error::{StoreError, classify};
 
 /// Version, description and text of each migration. `sqlx::migrate!` would read the folder by itself, and have sqlx and
 /// SQLite built a second time for a macro.
-const MIGRATIONS: [(i64, &str, &str); 1] = [(1, "campaigns", include_str!("../migrations/0001_campaigns.sql"))];
+const MIGRATIONS: [(i64, &str, &str); 2] = [
+    (1, "campaigns", include_str!("../migrations/0001_campaigns.sql")),
+    (2, "checks", include_str!("../migrations/0002_checks.sql")),
+];
 
 static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {
     Migrator::with_migrations(
@@ -41,17 +44,19 @@ pub(crate) enum Access {
     Read,
 }
 
-/// Opens `path`, refuses what is no Kelpie database of a known version, and upgrades an older one when writing.
-pub(crate) async fn open(path: &Path, access: Access) -> Result<SqliteConnection, StoreError> {
+/// Opens `path` and says its version; refuses what is no Kelpie database of a known version, and upgrades an older one when
+/// writing.
+pub(crate) async fn open(path: &Path, access: Access) -> Result<(SqliteConnection, i64), StoreError> {
     inspect(path, access)?;
     let mut connection = connect(path, access).await?;
-    let checked = check(path, access, &mut connection).await;
-    if let Err(error) = checked {
-        // The first error is the one to tell.
-        let _ = connection.close().await;
-        return Err(error);
+    match check(path, access, &mut connection).await {
+        Ok(version) => Ok((connection, version)),
+        Err(error) => {
+            // The first error is the one to tell.
+            let _ = connection.close().await;
+            Err(error)
+        }
     }
-    Ok(connection)
 }
 
 fn inspect(path: &Path, access: Access) -> Result<(), StoreError> {
@@ -105,7 +110,7 @@ fn beside(path: &Path, suffix: &str) -> std::path::PathBuf {
     name.into()
 }
 
-async fn check(path: &Path, access: Access, connection: &mut SqliteConnection) -> Result<(), StoreError> {
+async fn check(path: &Path, access: Access, connection: &mut SqliteConnection) -> Result<i64, StoreError> {
     let sql = |error| classify(path, "reading its version", error);
     // A process that was killed while it created the file may have left nothing but the migrator's own table.
     let tables: i64 = sqlx::query_scalar("SELECT count(*) FROM sqlite_schema WHERE tbl_name <> '_sqlx_migrations'")
@@ -123,10 +128,9 @@ async fn check(path: &Path, access: Access, connection: &mut SqliteConnection) -
         return Err(StoreError::Newer { path: path.to_owned(), found, known });
     }
     match access {
-        Access::Create | Access::Write => migrate(path, connection).await,
-        Access::Read if tables == 0 => Err(StoreError::Missing { path: path.to_owned() }),
-        Access::Read if found < known => Err(StoreError::Older { path: path.to_owned() }),
-        Access::Read => Ok(()),
+        Access::Create | Access::Write => migrate(path, connection).await.map(|()| known),
+        Access::Read if found == 0 => Err(StoreError::Missing { path: path.to_owned() }),
+        Access::Read => Ok(found),
     }
 }
 
@@ -150,6 +154,16 @@ async fn migrate(path: &Path, connection: &mut SqliteConnection) -> Result<(), S
         }
         other => StoreError::Damaged { path: path.to_owned(), detail: other.to_string() },
     })
+}
+
+/// Creates a database as the Kelpie of this version did.
+#[cfg(test)]
+pub(crate) async fn create_as_of(path: &Path, version: i64) {
+    let older = MIGRATOR.iter().filter(|migration| migration.version <= version).cloned().collect::<Vec<_>>();
+    let mut connection = connect(path, Access::Create).await.unwrap();
+    sqlx::query("PRAGMA journal_mode = WAL").execute(&mut connection).await.unwrap();
+    Migrator::with_migrations(older).run(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use futures_util::TryStreamExt;
+use kelpie_monitor::Check;
 use serde::de::DeserializeOwned;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Connection, Row, SqliteConnection};
@@ -20,6 +21,8 @@ use crate::records::{
 /// A Kelpie database. Each method that writes has committed durably when it returns.
 pub struct Store {
     path: PathBuf,
+    /// Its latest migration; that of an older Kelpie where it is only read.
+    version: i64,
     runtime: Runtime,
     /// `None` only while it is being dropped.
     connection: Option<SqliteConnection>,
@@ -60,7 +63,7 @@ impl Store {
     /// Opens an existing database only to read; a read-only file or directory will do.
     ///
     /// # Errors
-    /// As [`Store::create`]; also where there is none, or one of an older version.
+    /// As [`Store::create`]; also where there is none.
     pub fn open_to_read(path: &Path) -> Result<Self, StoreError> {
         Self::open(path, Access::Read)
     }
@@ -70,8 +73,8 @@ impl Store {
             .enable_time()
             .build()
             .map_err(|error| StoreError::CannotOpen { path: path.to_owned(), detail: error.to_string() })?;
-        let connection = runtime.block_on(open(path, access))?;
-        Ok(Self { path: path.to_owned(), runtime, connection: Some(connection) })
+        let (connection, version) = runtime.block_on(open(path, access))?;
+        Ok(Self { path: path.to_owned(), version, runtime, connection: Some(connection) })
     }
 
     /// Where the database is.
@@ -89,11 +92,16 @@ impl Store {
         self.runtime.block_on(work(connection)).map_err(|error| classify(&self.path, operation, error))
     }
 
-    /// Stores a campaign that is about to begin and takes its lock.
+    /// Stores a campaign that is about to begin, with what was looked at on its hosts, and takes its lock.
     ///
     /// # Errors
     /// The database cannot be written.
-    pub fn begin_campaign(&mut self, plan: &NewCampaign) -> Result<(CampaignId, CampaignLock), StoreError> {
+    pub fn begin_campaign(
+        &mut self,
+        plan: &NewCampaign,
+        checks: &[Check],
+    ) -> Result<(CampaignId, CampaignLock), StoreError> {
+        let checks = checks::rows(checks)?;
         let bounds = exact("bound", &plan.bounds)?;
         let seed = i64::try_from(plan.seed)
             .map_err(|_| StoreError::NotExact { what: "seed", detail: "above 2^63 - 1".to_owned() })?;
@@ -122,6 +130,7 @@ impl Store {
                 .bind(unix_ms())
                 .execute(&mut *transaction)
                 .await?;
+            checks::insert(&mut transaction, id, &checks).await?;
             transaction.commit().await?;
             Ok(CampaignId(id))
         })?;
@@ -395,12 +404,9 @@ impl Store {
     }
 
     fn read_finding(&self, row: &SqliteRow) -> Result<FindingRecord, StoreError> {
-        let symptom: String = self.get(row, "symptom")?;
-        let symptom = serde_json::from_value(serde_json::Value::String(symptom))
-            .map_err(|error| self.damaged("symptom", &error))?;
         Ok(FindingRecord {
             number: self.count(row, "number")?,
-            symptom,
+            symptom: self.word(row, "symptom")?,
             found_at: self.count(row, "found_at")?,
             experiments_for_mfs: self.count(row, "experiments_for_mfs")?,
             confidence: self.get(row, "confidence")?,
@@ -426,6 +432,12 @@ impl Store {
         serde_json::from_str(&text).map_err(|error| self.damaged(column, &error))
     }
 
+    /// A word that stands for a value.
+    fn word<T: DeserializeOwned>(&self, row: &SqliteRow, column: &'static str) -> Result<T, StoreError> {
+        let word = serde_json::Value::String(self.get(row, column)?);
+        serde_json::from_value(word).map_err(|error| self.damaged(column, &error))
+    }
+
     fn damaged(&self, column: &'static str, error: &serde_json::Error) -> StoreError {
         StoreError::Damaged { path: self.path.clone(), detail: format!("column `{column}`: {error}") }
     }
@@ -438,6 +450,7 @@ const CAMPAIGNS: &str = "SELECT campaign.*, \
      (SELECT count(*) FROM finding WHERE campaign = id) AS findings \
      FROM campaign WHERE ?1 IS NULL OR id = ?1 ORDER BY id";
 
+mod checks;
 pub mod follow;
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ fn what_was_stored_reads_back_equal() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new/deep/kelpie.db");
     let mut store = Store::create(&path).unwrap();
-    let (id, lock) = store.begin_campaign(&plan()).unwrap();
+    let (id, lock) = store.begin_campaign(&plan(), &[]).unwrap();
     let unsupported =
         Experiment { outcome: Outcome::Unsupported { reason: "no GPU".to_owned() }, ..experiment(2, 0.0) };
     let experiments = [experiment(1, 187_654_321_012.345_67), unsupported, experiment(3, 5e-324)];
@@ -136,7 +136,7 @@ fn each_commit_is_durable_in_the_log() {
 fn records_must_follow_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::create(&folder.path().join("kelpie.db")).unwrap();
-    let (id, _lock) = store.begin_campaign(&plan()).unwrap();
+    let (id, _lock) = store.begin_campaign(&plan(), &[]).unwrap();
     store.append_experiment(id, &experiment(1, 1.0), CLOCK).unwrap();
     for number in [1, 3] {
         let refused = store.append_experiment(id, &experiment(number, 1.0), CLOCK).unwrap_err();
@@ -154,10 +154,10 @@ fn a_campaign_has_one_writer_and_others_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kelpie.db");
     let mut first = Store::create(&path).unwrap();
-    let (id, lock) = first.begin_campaign(&plan()).unwrap();
+    let (id, lock) = first.begin_campaign(&plan(), &[]).unwrap();
     let mut second = Store::open_to_write(&path).unwrap();
     assert!(matches!(second.lock_campaign(id), Err(StoreError::Locked { .. })));
-    let (other, _other_lock) = second.begin_campaign(&plan()).unwrap();
+    let (other, _other_lock) = second.begin_campaign(&plan(), &[]).unwrap();
     second.append_experiment(other, &experiment(1, 1.0), CLOCK).unwrap();
     first.append_experiment(id, &experiment(1, 1.0), CLOCK).unwrap();
     drop(lock);
@@ -170,7 +170,7 @@ fn a_full_database_loses_nothing_that_was_stored() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kelpie.db");
     let mut store = Store::create(&path).unwrap();
-    let (id, lock) = store.begin_campaign(&plan()).unwrap();
+    let (id, lock) = store.begin_campaign(&plan(), &[]).unwrap();
     store
         .sql("limiting", async |connection| sqlx::query("PRAGMA max_page_count = 40").execute(connection).await)
         .unwrap();
@@ -195,7 +195,7 @@ fn refusal(spoil: impl FnOnce(&Path)) -> StoreError {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kelpie.db");
     let mut store = Store::create(&path).unwrap();
-    let (id, _lock) = store.begin_campaign(&plan()).unwrap();
+    let (id, _lock) = store.begin_campaign(&plan(), &[]).unwrap();
     for number in 1..50 {
         store.append_experiment(id, &experiment(number, 1.0), CLOCK).unwrap();
     }

@@ -22,7 +22,7 @@ fn healthy(number: u64) -> Experiment {
 /// A writer with a campaign, and a follower of it.
 fn begun(path: &Path) -> (Store, CampaignId, CampaignLock, Follower) {
     let mut store = Store::create(path).unwrap();
-    let (id, lock) = store.begin_campaign(&plan()).unwrap();
+    let (id, lock) = store.begin_campaign(&plan(), &[]).unwrap();
     let follower = Follower::new(path, &store.campaign(id).unwrap());
     (store, id, lock, follower)
 }

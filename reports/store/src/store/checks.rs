@@ -1,0 +1,135 @@
+//! The checks that are stored with a campaign: what was looked at on its hosts before it began.
+
+use kelpie_monitor::Check;
+use sqlx::{SqliteConnection, sqlite::SqliteRow};
+
+use super::Store;
+use crate::error::StoreError;
+use crate::json::exact;
+use crate::records::CampaignId;
+
+/// The first version of the database that holds checks.
+const SINCE: i64 = 2;
+
+/// A check with its evidence as text.
+pub(super) type Row<'c> = (&'c Check, String);
+
+/// What of these checks cannot be bound to a statement as it is.
+pub(super) fn rows(checks: &[Check]) -> Result<Vec<Row<'_>>, StoreError> {
+    checks.iter().map(|check| Ok((check, exact("evidence of a check", &check.evidence)?))).collect()
+}
+
+/// Stores the checks of a campaign, in order.
+pub(super) async fn insert(connection: &mut SqliteConnection, id: i64, rows: &[Row<'_>]) -> Result<(), sqlx::Error> {
+    for (number, (check, evidence)) in (1_i64..).zip(rows) {
+        sqlx::query(
+            "INSERT INTO campaign_check (campaign, number, about, name, state, summary, evidence, fix) \
+             VALUES (?,?,?,?,?,?,?,?)",
+        )
+        .bind(id)
+        .bind(number)
+        .bind(&check.about)
+        .bind(&check.name)
+        .bind(check.state.name())
+        .bind(&check.summary)
+        .bind(evidence)
+        .bind(&check.fix)
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}
+
+impl Store {
+    /// What was looked at on the hosts of a campaign before it began; nothing for a simulated subsystem, and in a database
+    /// of a version that held none.
+    ///
+    /// # Errors
+    /// The database cannot be read, or a record does not make sense.
+    pub fn checks(&mut self, id: CampaignId) -> Result<Vec<Check>, StoreError> {
+        if self.version < SINCE {
+            return Ok(Vec::new());
+        }
+        let rows = self.sql("reading the checks", async |connection| {
+            sqlx::query(
+                "SELECT about, name, state, summary, evidence, fix FROM campaign_check WHERE campaign = ? ORDER BY number",
+            )
+            .bind(id.0)
+            .fetch_all(connection)
+            .await
+        })?;
+        rows.iter().map(|row| self.read_check(row)).collect()
+    }
+
+    fn read_check(&self, row: &SqliteRow) -> Result<Check, StoreError> {
+        Ok(Check {
+            about: self.get(row, "about")?,
+            name: self.get(row, "name")?,
+            state: self.word(row, "state")?,
+            summary: self.get(row, "summary")?,
+            evidence: self.json(row, "evidence")?,
+            fix: self.get(row, "fix")?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kelpie_monitor::State;
+    use sqlx::{ConnectOptions, Connection};
+
+    use super::*;
+    use crate::open::create_as_of;
+    use crate::testing::plan;
+
+    fn check(about: &str, state: State) -> Check {
+        let check = Check::new("mtu", state, "1500 on the interface").about(about).seen("/sys/x", "1500");
+        if state == State::Warn { check.fix("ip link set dev eth0 mtu 4200") } else { check }
+    }
+
+    #[test]
+    fn checks_come_back_as_they_were_and_each_campaign_has_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::create(&folder.path().join("kelpie.db")).unwrap();
+        let checks: Vec<Check> = State::ALL.iter().map(|state| check("host a, eth0 port 1", *state)).collect();
+        let (first, _lock) = store.begin_campaign(&plan(), &checks).unwrap();
+        let (second, _lock) = store.begin_campaign(&plan(), &[]).unwrap();
+        assert_eq!(store.checks(first).unwrap(), checks);
+        assert_eq!(store.checks(second).unwrap(), []);
+    }
+
+    #[test]
+    fn a_database_from_before_checks_is_read_as_it_is_and_upgraded_when_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kelpie.db");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            create_as_of(&path, 1).await;
+            let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
+            let mut connection = options.connect().await.unwrap();
+            sqlx::query(
+                "INSERT INTO campaign (kelpie_version, subsystem, subsystem_source, bounds, space, space_source, \
+                 algorithm, signal, seed, config, budget, state) VALUES ('0.1.0', 'sim:F', '', \
+                 '{\"max_bps\":1.0,\"max_pps\":1.0}', 'full', '', 'collie', 'both', 7, '{}', 10, 'finished')",
+            )
+            .execute(&mut connection)
+            .await
+            .unwrap();
+            connection.close().await.unwrap();
+        });
+        let before = std::fs::read(&path).unwrap();
+        let mut store = Store::open_to_read(&path).unwrap();
+        let campaigns = store.campaigns().unwrap();
+        assert_eq!((campaigns.len(), campaigns[0].plan.seed), (1, 7));
+        assert_eq!(store.checks(campaigns[0].id).unwrap(), []);
+        drop(store);
+        assert_eq!(std::fs::read(&path).unwrap(), before, "reading changes nothing");
+
+        let mut store = Store::open_to_write(&path).unwrap();
+        assert_eq!(store.campaigns().unwrap(), campaigns);
+        let checks = [check("host b", State::Fail)];
+        let (second, _lock) = store.begin_campaign(&plan(), &checks).unwrap();
+        assert_eq!(store.checks(second).unwrap(), checks);
+        assert_eq!(store.checks(campaigns[0].id).unwrap(), []);
+    }
+}
