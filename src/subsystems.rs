@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use kelpie_agent::{PairFile, PairSubsystem};
 use kelpie_engine::Subsystem;
+use kelpie_monitor::Check;
 use kelpie_sim::SimSubsystem;
 
 use crate::args::SubsystemArgs;
@@ -59,6 +60,14 @@ impl Opened {
         match self {
             Self::Simulated(subsystem) => subsystem.as_mut(),
             Self::Pair { subsystem, .. } => subsystem.as_mut(),
+        }
+    }
+
+    /// What the doctor says of the hosts of a pair; nothing of a simulated subsystem, which has none.
+    pub fn checks(&mut self) -> Vec<Check> {
+        match self {
+            Self::Simulated(_) => Vec::new(),
+            Self::Pair { subsystem, .. } => subsystem.checks(),
         }
     }
 

@@ -170,6 +170,31 @@ fn a_campaign_stores_latency_with_its_experiments() {
 }
 
 #[test]
+fn a_campaign_stores_what_the_agents_said_of_their_hosts() {
+    let bench = bench();
+    bench.write("space.yaml", SMALL_SPACE);
+    for (subsystem, is_real) in [("plain.yaml", true), ("sim:F", false)] {
+        let database = format!("{is_real}.db");
+        let run =
+            ["campaign", "run", "--subsystem", subsystem, "--space", "space.yaml", "--budget", "2", "--db", &database];
+        let ran = bench.json(0, &run);
+        let checks = ran["checks"].as_array().unwrap_or_else(|| panic!("no list: {ran}"));
+        assert_eq!(!checks.is_empty(), is_real, "{ran}");
+        assert_eq!(bench.json(0, &["campaign", "show", "--db", &database])["checks"], ran["checks"]);
+        let out = format!("{is_real}-report");
+        bench.expect(0, &["report", "--db", &database, "--out", &out]);
+        let index = std::fs::read_to_string(bench.path(&out).join("index.html")).expect("a page");
+        assert_eq!(index.contains("checks of the hosts"), is_real);
+        for host in ["host a", "host b"].iter().filter(|_| is_real) {
+            let find = |name: &str| checks.iter().find(|check| check["about"] == *host && check["check"] == name);
+            // No agent of this test has a device, and that keeps nobody from measuring.
+            assert_eq!(find("device").map(|check| &check["state"]), Some(&json!("fail")), "{ran}");
+            assert!(find("memlock").is_some(), "{ran}");
+        }
+    }
+}
+
+#[test]
 fn a_simulated_subsystem_has_no_latency_and_says_so() {
     let bench = Bench::new();
     bench.write("workload.yaml", HEALTHY);

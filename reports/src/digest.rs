@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_monitor::{Bounds, Sample, Symptom, Verdict};
+use kelpie_monitor::{Bounds, Check, Sample, Symptom, Verdict};
 use kelpie_search::Observation;
 use kelpie_spaces::{Space, SpaceError, Workload, nearest_outside};
 use kelpie_store::{Campaign, CampaignId, Ended, Experiment, FindingRecord, Outcome, Purpose, Store, StoreError};
@@ -39,6 +39,8 @@ pub struct Digest {
     pub findings: Vec<FindingRecord>,
     /// Its experiments, in order.
     pub points: Vec<Point>,
+    /// What was looked at on its hosts before it began.
+    pub checks: Vec<Check>,
 }
 
 /// One experiment, its samples averaged.
@@ -105,7 +107,8 @@ impl Digest {
         let space = space_of(&campaign)?;
         let mut points = Vec::new();
         store.experiments(id, |experiment| points.push(Point::new(experiment, &campaign.plan.bounds)))?;
-        Ok(Self { campaign, space, findings, points })
+        let checks = store.checks(id)?;
+        Ok(Self { campaign, space, findings, points, checks })
     }
 
     /// An experiment by its number.

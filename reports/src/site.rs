@@ -4,6 +4,7 @@ mod edges;
 mod error;
 mod file;
 mod finding;
+mod hosts;
 mod index;
 mod page;
 mod plot;

@@ -28,6 +28,7 @@ pub fn digest(experiments: Vec<Experiment>, findings: Vec<FindingRecord>) -> Dig
         },
         points,
         findings,
+        checks: Vec::new(),
     }
 }
 

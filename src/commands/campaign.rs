@@ -51,7 +51,7 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
         config: serde_json::to_string(&config)?,
         budget,
     };
-    let (id, lock) = store.begin_campaign(&plan, &[])?;
+    let (id, lock) = store.begin_campaign(&plan, &opened.checks())?;
     let session = Session { id, space, config, bounds: plan.bounds, budget, time: args.limits.time };
     note(&format!(
         "campaign {id}: {} over {}, {} by {} signals, seed {seed}, {}{}\ndatabase {}",

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use kelpie_monitor::Symptom;
+use kelpie_monitor::{Check, Symptom};
 use kelpie_reports::Digest;
 use kelpie_reports::absence::{Absence, absence};
 use kelpie_spaces::{Condition, Workload};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::output::plural;
 
-/// The document of `campaign run|resume|show --json`. Equal seeds give equal bytes, but for `campaign`.
+/// The document of `campaign run|resume|show --json`. Equal seeds give equal bytes, but for `campaign` and `checks`.
 #[derive(Serialize)]
 pub struct CampaignDocument {
     campaign: CampaignId,
@@ -23,6 +23,8 @@ pub struct CampaignDocument {
     seed: u64,
     experiments: u64,
     skipped: u64,
+    /// What was looked at on both hosts before it began; empty for a simulated subsystem.
+    checks: Vec<Check>,
     findings: Vec<FindingDocument>,
     /// Only where there are no findings.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,6 +75,7 @@ pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow:
         seed: campaign.plan.seed,
         experiments: campaign.experiments,
         skipped: campaign.skipped,
+        checks: store.checks(id)?,
         findings: findings.iter().map(FindingDocument::from).collect(),
         none_found,
         log,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::{SinkExt, StreamExt};
 use kelpie_engine::chain;
 use kelpie_engine::host::{GroupEndpoint, HostError, HostReading, Port, PortReport};
+use kelpie_monitor::doctor::Examination;
 use kelpie_spaces::{Host, Workload};
 use tarpc::client::{Channel, Config, RpcError};
 use tokio::net::TcpStream;
@@ -136,6 +137,17 @@ impl AgentClient {
     pub async fn inspect(&self, port: Port) -> Result<PortReport, ClientError> {
         match self.call(Step::Inspect, StepsRequest::Inspect { port }).await? {
             StepsResponse::Inspect(answer) => Ok(answer?),
+            other => self.unexpected(&other),
+        }
+    }
+
+    /// Asks what on its host spoils measurements.
+    ///
+    /// # Errors
+    /// As [`AgentClient::inspect`].
+    pub async fn examine(&self, port: Port) -> Result<Examination, ClientError> {
+        match self.call(Step::Examine, StepsRequest::Examine { port }).await? {
+            StepsResponse::Examine(answer) => Ok(answer?),
             other => self.unexpected(&other),
         }
     }

@@ -10,6 +10,8 @@ use kelpie_engine::chain;
 use kelpie_engine::host::{GroupEndpoint, HostError, HostReading, Port, PortReport, VerbsHost};
 use kelpie_engine::plan::plan;
 use kelpie_engine::timing::DRAIN_LIMIT_MS;
+use kelpie_monitor::doctor::{Examination, examine};
+use kelpie_monitor::machine::Machine;
 use kelpie_spaces::{Host, Workload};
 use tarpc::server::{BaseChannel, Channel, Config};
 use tarpc::{ChannelError, context::Context};
@@ -97,7 +99,7 @@ impl Session {
         let limit = step.deadline();
         let done = timeout(limit, self.host.blocking(work)).await;
         let patience = match step {
-            Step::Inspect => before,
+            Step::Inspect | Step::Examine => before,
             Step::TearDown => None,
             _ => Some((if done.is_ok() { step.patience() } else { Duration::ZERO }, Instant::now())),
         };
@@ -113,6 +115,13 @@ impl Session {
 impl Steps for Session {
     async fn inspect(self, _: Context, port: Port) -> Result<PortReport, HostError> {
         self.step(Step::Inspect, move |host| host.inspect(&port)).await
+    }
+
+    async fn examine(self, _: Context, port: Port) -> Result<Examination, HostError> {
+        let look = move || {
+            examine(&Machine::live(), port.device.as_deref(), Some(port.port.into()), port.tuning.traffic_class)
+        };
+        self.step(Step::Examine, move |_| Ok(look())).await
     }
 
     async fn set_up(

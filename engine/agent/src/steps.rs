@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kelpie_monitor::doctor::Examination;
 use kelpie_spaces::{Host, Workload};
 
 use kelpie_engine::host::{GroupEndpoint, HostError, HostReading, Port, PortReport};
@@ -12,6 +13,8 @@ use kelpie_engine::timing::{DRAIN_LIMIT_MS, SAMPLE_LIMIT_MS};
 pub trait Steps {
     /// What is this port?
     async fn inspect(port: Port) -> Result<PortReport, HostError>;
+    /// Is your host, with this port, fit to be measured?
+    async fn examine(port: Port) -> Result<Examination, HostError>;
     /// Set up your part of the workload, whose host `host` you are; time its requests where `latency` says so.
     async fn set_up(host: Host, port: Port, workload: Workload, latency: bool)
     -> Result<Vec<GroupEndpoint>, HostError>;
@@ -38,6 +41,8 @@ const LATE: Duration = Duration::from_secs(5);
 pub enum Step {
     /// [`Steps::inspect`].
     Inspect,
+    /// [`Steps::examine`].
+    Examine,
     /// [`Steps::set_up`].
     SetUp,
     /// [`Steps::connect`].
@@ -57,6 +62,7 @@ impl Step {
     pub fn name(self) -> &'static str {
         match self {
             Step::Inspect => "inspect the device",
+            Step::Examine => "examine the host",
             Step::SetUp => "set up",
             Step::Connect => "connect QPs",
             Step::Start => "start traffic",
@@ -73,7 +79,7 @@ impl Step {
         match self {
             Step::SetUp | Step::Connect | Step::TearDown => Duration::from_mins(2),
             Step::Stop => Duration::from_millis(DRAIN_LIMIT_MS) + Duration::from_secs(5),
-            Step::Inspect | Step::Start | Step::Sample => Duration::from_secs(5),
+            Step::Inspect | Step::Examine | Step::Start | Step::Sample => Duration::from_secs(5),
         }
     }
 

@@ -7,6 +7,7 @@ use kelpie_store::Ended;
 use maud::{Markup, html};
 
 use super::error::SiteError;
+use super::hosts;
 use super::page::{self, campaign_title, figure, wide};
 use super::plot::Titled;
 use crate::coverage::{Coverage, FeatureCoverage};
@@ -40,6 +41,7 @@ pub(super) fn page(digest: &Digest, coverage: &Coverage, timeline: &[Titled]) ->
             h2 #coverage { "Coverage of the space" }
             (coverage_table(coverage))
         }
+        (hosts::section(&digest.checks))
     };
     Ok(page::page(&campaign_title(digest), &html! { p.soft { "Kelpie report" } }, &content))
 }

@@ -1,6 +1,6 @@
 //! Tests of whole sites: hostile text, and campaigns in which something is missing.
 
-use kelpie_monitor::Symptom;
+use kelpie_monitor::{Check, State, Symptom};
 use kelpie_store::{ExperimentClock, Store};
 
 use super::*;
@@ -181,4 +181,21 @@ fn a_page_and_its_recipe_name_the_same_neighbour() {
     assert!(page.contains("Of the healthy ones experiment 4 is nearest"), "{page}");
     let recipe = of_finding(&digest, record).unwrap();
     assert_eq!(recipe.healthy.unwrap().workload, nearest.workload);
+}
+
+#[test]
+fn checks_of_the_hosts_are_shown_where_there_are_any() {
+    let mut digest = one_finding();
+    assert!(!text(&render(&digest, recipes()).unwrap(), "index.html").contains("Hosts"));
+    digest.checks = vec![
+        Check::new("mtu", State::Pass, "9000 on the interface").about("host a, mlx5_0 port 1").seen("/sys/mtu", "9000"),
+        Check::new("pfc", State::Warn, HOSTILE).about("host b").seen(HOSTILE, HOSTILE).fix(HOSTILE),
+    ];
+    let index = text(&render(&digest, recipes()).unwrap(), "index.html");
+    for expected in
+        ["2 checks of the hosts: 0 failed, 1 warned", "host a, mlx5_0 port 1", "<code>/sys/mtu</code>: 9000"]
+    {
+        assert!(index.contains(expected), "{expected}");
+    }
+    assert!(!index.contains("<script>alert"), "{index}");
 }

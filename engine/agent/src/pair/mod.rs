@@ -1,6 +1,7 @@
 //! A pair of real hosts as a subsystem: two agents, driven through a session. What traffic does is up to them.
 
 mod calibration;
+mod checks;
 mod file;
 
 use std::path::Path;
@@ -11,7 +12,7 @@ use kelpie_engine::readings::measurement;
 use kelpie_engine::session::{Next, Session};
 use kelpie_engine::timing::Timing;
 use kelpie_engine::{MeasureError, Subsystem};
-use kelpie_monitor::{Bounds, Measurement, PerHost};
+use kelpie_monitor::{Bounds, Check, Measurement, PerHost};
 use kelpie_spaces::{Host, Workload};
 
 pub use file::{HostSpec, PairFile, PairFileError};
@@ -90,6 +91,11 @@ impl PairSubsystem {
             None => runtime.block_on(calibration::calibrate(&mut agents, &ports))?,
         };
         Ok(Self { runtime, agents, bounds })
+    }
+
+    /// What the doctor says of both hosts, asked through their agents. Nothing that fails here keeps a pair from being measured.
+    pub fn checks(&mut self) -> Vec<Check> {
+        self.runtime.block_on(checks::checks(&mut self.agents))
     }
 
     /// Measures the latency of requests from now on, whether or not the pair's file says so.
@@ -189,14 +195,17 @@ impl Agents {
         Ok(measured)
     }
 
+    fn client(&self, host: Host) -> &AgentClient {
+        self.clients.get(host).as_ref().expect("`ready` connected both before any step")
+    }
+
     /// Asks both hosts for a step at once; an error names its host.
     async fn both<T>(
         &self,
         step: Step,
         ask: impl AsyncFn(Host, &AgentClient) -> Result<T, ClientError>,
     ) -> Result<PerHost<T>, MeasureError> {
-        let agent = |host| self.clients.get(host).as_ref().expect("`ready` connected both before any step");
-        let (a, b) = tokio::join!(ask(Host::A, agent(Host::A)), ask(Host::B, agent(Host::B)));
+        let (a, b) = tokio::join!(ask(Host::A, self.client(Host::A)), ask(Host::B, self.client(Host::B)));
         let named = |host, answer: Result<T, ClientError>| answer.map_err(|error| failure(host, step.name(), error));
         Ok(PerHost { a: named(Host::A, a)?, b: named(Host::B, b)? })
     }

@@ -10,6 +10,7 @@ use kelpie_engine::chain;
 use kelpie_engine::host::{HostError, Port};
 use kelpie_engine::timing::Timing;
 use kelpie_engine::{MeasureError, Subsystem};
+use kelpie_monitor::State;
 use kelpie_spaces::Host;
 
 use crate::client::AgentClient;
@@ -73,6 +74,30 @@ fn latency_is_measured_where_the_session_says_so() {
     assert_eq!((to_b.count, to_b.p50, to_b.p90), (4 * 2 * of_one, 1_500, 1_500), "{to_b:?}");
     assert!(to_b.p999 == to_b.max && to_b.max.abs_diff(1_000_000) <= 1_000, "{to_b:?}");
     assert_eq!(seen.latency(Host::B, Host::A).map(|way| way.count), Some(4 * of_one));
+}
+
+#[test]
+fn both_hosts_are_examined_by_their_agents_and_one_that_is_gone_stops_nothing() {
+    let (a, b) = (FakeAgent::anywhere(), FakeAgent::anywhere());
+    let workload = workload(vec![flow("a", "b", "WRITE")]);
+    let mut pair = pair(&a, &b);
+    let checks = pair.checks();
+    let find = |about: &str, name: &str| checks.iter().find(|check| check.about == about && check.name == name);
+    for host in ["host a", "host b"] {
+        assert!(find(host, "memlock").is_some(), "{checks:?}");
+        let device = find(host, "device").expect("the agent's choice of a device is looked at");
+        assert!(device.state == State::Fail && device.summary.contains("fake0"), "{device:?}");
+    }
+    assert_eq!(find("pair", "kernel").map(|check| check.state), Some(State::Pass), "{checks:?}");
+    pair.measure(&workload).expect("runs");
+
+    let address = b.address;
+    drop(b);
+    let [gone] = &pair.checks()[..] else { panic!("nothing else can be said") };
+    assert_eq!((gone.name.as_str(), gone.state), ("doctor", State::Unknown), "{gone:?}");
+    assert!(gone.evidence[0].value.contains("host b"), "{gone:?}");
+    let _reborn = FakeAgent::start(address);
+    pair.measure(&workload).expect("runs once the agent is back");
 }
 
 #[test]

@@ -1,0 +1,61 @@
+//! The hosts of a campaign in its report: what was looked at on them before it began. Simulated hosts have nothing to show.
+
+use kelpie_monitor::{Check, State};
+use maud::{Markup, html};
+
+use super::page::wide;
+
+/// The section about the hosts; nothing where nothing was looked at.
+pub(super) fn section(checks: &[Check]) -> Markup {
+    if checks.is_empty() {
+        return html! {};
+    }
+    let table = html! {
+        table.sortable {
+            caption #hosts-caption { "What was looked at on the hosts before the campaign began, with what it was seen from." }
+            thead {
+                tr {
+                    th scope="col" { "About" }
+                    th scope="col" { "Check" }
+                    th scope="col" data-number { "State" }
+                    th scope="col" { "What it is" }
+                    th scope="col" { "What mends it" }
+                }
+            }
+            tbody { @for check in checks { (row(check)) } }
+        }
+    };
+    let count = |state| checks.iter().filter(|check| check.state == state).count();
+    html! {
+        section aria-labelledby="hosts" {
+            h2 #hosts { "Hosts" }
+            p {
+                (checks.len()) " checks of the hosts: " (count(State::Fail)) " failed, " (count(State::Warn)) " warned, "
+                (count(State::Unknown)) " could not be made."
+            }
+            (wide("hosts-caption", &table))
+        }
+    }
+}
+
+fn row(check: &Check) -> Markup {
+    let (class, word) = match check.state {
+        State::Pass => ("badge calm", "pass"),
+        State::Warn => ("badge", "warn"),
+        State::Fail => ("badge alarm", "fail"),
+        State::Unknown => ("badge", "unknown"),
+        State::NotApplicable => ("badge", "not applicable"),
+    };
+    html! {
+        tr {
+            th scope="row" { (check.about) }
+            td { (check.name) }
+            td data-value=(check.state as u8) { span class=(class) { (word) } }
+            td {
+                (check.summary)
+                ul.cell { @for seen in &check.evidence { li { code { (seen.source) } ": " (seen.value) } } }
+            }
+            td { (check.fix.as_deref().unwrap_or("–")) }
+        }
+    }
+}
