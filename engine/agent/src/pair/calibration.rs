@@ -9,7 +9,8 @@ use kelpie_spaces::{
     Batch, Bytes, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, Opcode, QpType, Request, Workload,
 };
 
-use super::{Agents, PairError};
+use super::PairError;
+use super::agents::Agents;
 
 /// Simple traffic: RC WRITE, the kind every NIC is best at.
 #[derive(Debug, Clone, Copy)]

@@ -6,7 +6,7 @@ use kelpie_monitor::doctor::{Examination, compare};
 use kelpie_monitor::{Check, PerHost, State};
 use kelpie_spaces::Host;
 
-use super::{Agents, PATIENCE_AT_OPEN};
+use super::agents::{Agents, PATIENCE_AT_OPEN};
 use crate::client::{AgentClient, ClientError};
 
 /// Asks both hosts, and compares what both said.
