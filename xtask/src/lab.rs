@@ -7,6 +7,7 @@ mod health;
 mod initramfs;
 mod kernel;
 mod netem;
+mod place;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,6 +17,7 @@ use std::{env, fs, io};
 use anyhow::{Context, Result, bail};
 
 use guest::{Guest, NAMES};
+use place::Lab;
 
 /// What the guests, the preparation, the tests and the benchmarks need, as Debian packages.
 const PACKAGES: [&str; 12] = [
@@ -68,23 +70,9 @@ pub fn run(args: &[String]) -> Result<()> {
     }
 }
 
-/// Where the lab keeps its state, and how it finds programs.
-struct Lab {
-    root: PathBuf,
-    /// `KELPIE_LAB_DIR`, or `target/lab`.
-    state: PathBuf,
-    path: String,
-}
-
 impl Lab {
     fn guests(&self) -> [Guest; 2] {
         NAMES.map(|name| Guest::new(&self.state, name))
-    }
-
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command.env("PATH", &self.path);
-        command
     }
 
     fn missing_programs(&self) -> Vec<&'static str> {
@@ -246,18 +234,4 @@ impl Lab {
 fn is_root() -> Result<bool> {
     let output = Command::new("id").arg("-u").output().context("run id")?;
     Ok(output.stdout.trim_ascii() == b"0")
-}
-
-/// Runs a prepared command and says which one failed.
-fn checked(command: &mut Command, what: &str) -> Result<String> {
-    let output = command.output().with_context(|| format!("run {what}"))?;
-    if !output.status.success() {
-        bail!("{what} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    String::from_utf8(output.stdout).with_context(|| format!("{what} printed no UTF-8"))
-}
-
-/// The whole of a file, with its name in the error.
-fn read(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).with_context(|| format!("read {}", path.display()))
 }

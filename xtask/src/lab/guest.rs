@@ -11,7 +11,7 @@ use std::{fs, thread};
 use anyhow::{Context, Result, bail};
 
 use super::kernel::Kernel;
-use super::{Lab, checked};
+use super::place::{Lab, checked};
 
 /// The hosts of a pair, in order.
 pub const NAMES: [&str; 2] = ["a", "b"];

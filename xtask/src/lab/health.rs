@@ -10,7 +10,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::guest::Guest;
-use super::{BOOT_LIMIT, Lab, kernel};
+use super::place::Lab;
+use super::{BOOT_LIMIT, kernel};
 
 /// How long a guest may take to answer all questions. Source: our choice, because an idle guest answers in under 1 s
 /// and one beside a build of this project in under 10 s.

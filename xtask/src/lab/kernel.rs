@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::initramfs::Archive;
-use super::{Lab, checked, read};
+use super::place::{Lab, checked, read};
 
 /// Modules of a guest, in the order of loading; their dependencies come first.
 /// `crc32_generic` is a crypto dependency of `rdma_rxe` that modprobe does not list.

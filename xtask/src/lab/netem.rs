@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use super::Lab;
+use super::place::Lab;
 
 const USAGE: &str = "usage: cargo xtask lab netem [--delay TIME] [--loss PERCENT] | netem clear; \
                      for example --delay 1ms --loss 0.1%";

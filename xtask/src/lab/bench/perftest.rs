@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::{Kelpie, median};
+use super::kelpie::{Kelpie, median};
 
 /// Path MTU of both. Units: bytes.
 const MTU: u32 = 4096;

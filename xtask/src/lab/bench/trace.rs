@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, bail};
 
+use super::kelpie::{Kelpie, median};
 use super::perftest::{LIMIT, Options, PORT, number};
-use super::{Kelpie, median};
 
 /// A program with what it prints its rate as.
 struct Traced {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::{Kelpie, median};
+use super::kelpie::{Kelpie, median};
 
 /// Experiments of the campaign.
 const EXPERIMENTS: &str = "30";
