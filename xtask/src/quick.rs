@@ -103,6 +103,7 @@ mod tests {
                 folder: folder.into(),
                 is_library: true,
                 dependencies: Vec::new(),
+                roots: Vec::new(),
             });
         for (files, expected) in [
             (&["engine/sim/models/f.yaml", "engine/sim/src/lib.rs"][..], &["kelpie-sim"][..]),
