@@ -13,8 +13,9 @@ mod test;
 mod workspace;
 
 use std::env;
-use std::path::PathBuf;
 use std::process::ExitCode;
+
+use workspace::workspace_root;
 
 /// Name, what it does, and the function that does it.
 type Task = (&'static str, &'static str, fn(&[String]) -> anyhow::Result<()>);
@@ -48,9 +49,4 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-/// The root of the workspace.
-pub(crate) fn workspace_root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the workspace that built this exists")
 }

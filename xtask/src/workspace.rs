@@ -26,6 +26,11 @@ pub struct Dependency {
     pub of_tests: bool,
 }
 
+/// The root of the workspace.
+pub fn workspace_root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the workspace that built this exists")
+}
+
 /// The crates of the workspace, as `cargo metadata` lists them.
 pub fn packages(root: &Path) -> Result<Vec<Package>> {
     let output =
