@@ -1,4 +1,4 @@
-//! The hosts of a campaign in its report: what was looked at on them before it began. Simulated hosts have nothing to show.
+//! The hosts of a campaign in its report: what was looked at on them before it began. Simulated hosts show nothing.
 
 use kelpie_monitor::{Check, State};
 use maud::{Markup, html};
@@ -12,7 +12,7 @@ pub(super) fn section(checks: &[Check]) -> Markup {
     }
     let table = html! {
         table.sortable {
-            caption #hosts-caption { "What was looked at on the hosts before the campaign began, with what it was seen from." }
+            caption #hosts-caption { "What was looked at on the hosts before the campaign began, with the evidence." }
             thead {
                 tr {
                     th scope="col" { "About" }
@@ -30,8 +30,8 @@ pub(super) fn section(checks: &[Check]) -> Markup {
         section aria-labelledby="hosts" {
             h2 #hosts { "Hosts" }
             p {
-                (checks.len()) " checks of the hosts: " (count(State::Fail)) " failed, " (count(State::Warn)) " warned, "
-                (count(State::Unknown)) " could not be made."
+                (checks.len()) " checks of the hosts: " (count(State::Fail)) " failed, "
+                (count(State::Warn)) " warned, " (count(State::Unknown)) " could not be made."
             }
             (wide("hosts-caption", &table))
         }

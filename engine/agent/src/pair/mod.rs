@@ -75,7 +75,7 @@ impl PairSubsystem {
         Ok(Self { runtime, agents, bounds })
     }
 
-    /// What the doctor says of both hosts, asked through their agents. Nothing that fails here keeps a pair from being measured.
+    /// What the doctor says of both hosts, asked through their agents. A pair can be measured whatever comes of it.
     pub fn checks(&mut self) -> Vec<Check> {
         self.runtime.block_on(checks::checks(&mut self.agents))
     }

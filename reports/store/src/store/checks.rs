@@ -41,8 +41,8 @@ pub(super) async fn insert(connection: &mut SqliteConnection, id: i64, rows: &[R
 }
 
 impl Store {
-    /// What was looked at on the hosts of a campaign before it began; nothing for a simulated subsystem, and in a database
-    /// of a version that held none.
+    /// What was looked at on the hosts of a campaign before it began. There is nothing for a simulated subsystem, and in a
+    /// database of a version that held none.
     ///
     /// # Errors
     /// The database cannot be read, or a record does not make sense.
@@ -52,7 +52,8 @@ impl Store {
         }
         let rows = self.sql("reading the checks", async |connection| {
             sqlx::query(
-                "SELECT about, name, state, summary, evidence, fix FROM campaign_check WHERE campaign = ? ORDER BY number",
+                "SELECT about, name, state, summary, evidence, fix \
+                 FROM campaign_check WHERE campaign = ? ORDER BY number",
             )
             .bind(id.0)
             .fetch_all(connection)
