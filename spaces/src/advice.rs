@@ -1,6 +1,7 @@
 //! How far a workload is from a region, and which single change takes it out. The regions come from findings.
 
-use crate::features::{Advice, Feature, FeatureValue};
+use crate::dimensions::Advice;
+use crate::features::{Feature, FeatureValue};
 use crate::region::{Condition, Region, Test};
 use crate::space::Space;
 use crate::workload::Workload;

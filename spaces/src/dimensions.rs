@@ -8,74 +8,14 @@ use crate::domain::Domain;
 use crate::units::Bytes;
 use crate::workload::{Device, Mtu, Opcode, QpType};
 
+pub use crate::sides::Side;
 pub use reference::reference;
 pub use scope::{Scope, Special};
+pub(crate) use scope::{device, device_code};
 pub(crate) use table::DESCRIBED;
+pub(crate) use table::row::{Advice, Described, Reading};
+pub use table::row::{Kind, Row, Values};
 pub use table::{Dimension, Feature, TABLE};
-
-/// What the values of a dimension are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A transport.
-    QpType,
-    /// An operation.
-    Opcode,
-    /// A path MTU in bytes.
-    Mtu,
-    /// `dram:N` or `gpu:N`.
-    Device,
-    /// `true` or `false`.
-    Truth,
-    /// A count.
-    Count,
-    /// A size in bytes.
-    Size,
-}
-
-/// Values written in the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Values {
-    /// Words, as in a space file.
-    Set(&'static [&'static str]),
-    /// Both ends inclusive.
-    Range(u64, u64),
-}
-
-/// No limit: the words of a kind are all that there is.
-const ANY: (u64, u64) = (0, u64::MAX);
-
-/// One row of the table.
-#[derive(Debug, Clone, Copy)]
-pub struct Row {
-    /// The dimension.
-    pub dimension: Dimension,
-    /// Its key in a space file.
-    pub name: &'static str,
-    /// Which of the paper's dimensions it belongs to.
-    pub group: &'static str,
-    /// What its values are.
-    pub kind: Kind,
-    /// What a value counts.
-    pub unit: &'static str,
-    /// The keys of a flow in a workload file that hold its values.
-    pub place: &'static str,
-    /// Where its values stand in a workload, and how they are read and set.
-    pub scope: Scope,
-    /// Its domain in `catalog/full.yaml`, and wherever a space file leaves it out.
-    pub full: Values,
-    /// Values beyond which no space file may go, both inclusive: what a workload may hold at all.
-    pub limit: (u64, u64),
-    /// The other side of a queue, which usually has the same value.
-    pub twin: Option<Dimension>,
-    /// The features that show it.
-    pub features: &'static [Feature],
-    /// The feature of another dimension that it has a part in.
-    pub also: Option<Feature>,
-    /// Why it matters.
-    pub why: &'static str,
-    /// Where the bound comes from.
-    pub source: &'static str,
-}
 
 impl Dimension {
     /// How many there are.
@@ -96,11 +36,6 @@ impl Dimension {
         self.row().name
     }
 
-    /// The dimension that a feature shows.
-    pub fn of(feature: Feature) -> Dimension {
-        feature.described().dimension
-    }
-
     /// The domain that stands in the table.
     pub(crate) fn full(self) -> Domain {
         let domain = match self.row().full {
@@ -109,19 +44,6 @@ impl Dimension {
         };
         domain.expect("no row of the table is empty, which a test checks")
     }
-}
-
-const GPU: u64 = 1 << 8;
-
-pub(crate) fn device_code(device: Device) -> u64 {
-    match device {
-        Device::Dram(index) => index.into(),
-        Device::Gpu(index) => GPU + u64::from(index),
-    }
-}
-
-pub(crate) fn device(code: u64) -> Device {
-    if code < GPU { Device::Dram(code as u8) } else { Device::Gpu((code - GPU) as u8) }
 }
 
 impl Dimension {

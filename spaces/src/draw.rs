@@ -3,9 +3,11 @@
 use rand::{Rng, RngExt};
 
 use crate::dimensions::{Dimension, device};
-use crate::edit::{recut, set_bidirectional, set_loopback, split_evenly};
+use crate::domains::Transport;
+use crate::edit::{recut, split_evenly};
 use crate::repair::{Keep, fit};
-use crate::space::{Space, Transport};
+use crate::sides::{set_bidirectional, set_loopback};
+use crate::space::Space;
 use crate::units::Bytes;
 use crate::workload::{Batch, Depths, Flow, Host, Memory, MemoryPair, Opcode, QpType, Request, Workload};
 
@@ -34,7 +36,7 @@ impl Space {
     pub fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Workload {
         for _ in 0..TRIES {
             let mut workload = self.draw(rng);
-            if fit(self, &mut workload, Keep::NOTHING).is_some() && self.contains(&workload) {
+            if fit(self.domains(), &mut workload, Keep::NOTHING).is_some() && self.contains(&workload) {
                 return workload;
             }
         }

@@ -1,8 +1,9 @@
 //! Setting one dimension of a workload, everything else untouched and no rule checked. Repair of what then breaks lives in `repair`.
 
 use crate::dimensions::{Dimension, Scope, Special, device, device_code};
-use crate::features::{MIX_LONG, MIX_SHORT};
-use crate::space::{Space, side_of};
+use crate::domains::Domains;
+use crate::mix::{MIX_LONG, MIX_SHORT};
+use crate::sides::{Side, side_of};
 use crate::units::Bytes;
 use crate::workload::{Device, Flow, Memory, Request, Workload};
 
@@ -16,7 +17,7 @@ pub(crate) fn set(workload: &mut Workload, dimension: Dimension, code: u64) {
             flows.iter_mut().flat_map(|flow| &mut flow.pattern).for_each(|request| set(request, code));
         }
         Scope::Whole { set, .. } => set(workload, code),
-        Scope::Special(Special::MemoryRequester | Special::MemoryResponder) => set_device(workload, dimension, code),
+        Scope::Special(Special::Memory(side)) => set_device(workload, side, code),
         Scope::Special(Special::SgeCount) => flows.iter_mut().for_each(|flow| set_sge_count(flow, code as usize)),
         Scope::Special(Special::Requests) => flows.iter_mut().for_each(|flow| set_requests(flow, code as usize)),
         Scope::Special(
@@ -31,7 +32,7 @@ pub(crate) fn memories(flow: &mut Flow) -> [&mut Memory; 2] {
 }
 
 /// Each host keeps its device in every flow.
-fn set_device(workload: &mut Workload, side: Dimension, code: u64) {
+pub(crate) fn set_device(workload: &mut Workload, side: Side, code: u64) {
     let primary = workload.flows[0].clone();
     for flow in &mut workload.flows {
         let hosts = [(flow.from, true), (flow.to, false)];
@@ -53,12 +54,12 @@ pub(crate) fn set_requests(flow: &mut Flow, len: usize) {
 pub(crate) fn set_memory_written(workload: &mut Workload, device: Device) {
     let primary = workload.flows[0].clone();
     let ends = workload.flows.iter().flat_map(Flow::written);
-    let written: Vec<(Dimension, Device)> =
+    let written: Vec<(Side, Device)> =
         ends.map(|(host, is_from, memory)| (side_of(&primary, host, is_from), memory.device)).collect();
     let last = written.iter().map(|(_, device)| *device).max();
-    for (dimension, now) in written {
+    for (side, now) in written {
         if Some(now) == last || now > device {
-            set(workload, dimension, device_code(device));
+            set_device(workload, side, device_code(device));
         }
     }
 }
@@ -70,41 +71,6 @@ pub(crate) fn set_total_qps(workload: &mut Workload, total: u64) -> bool {
         flow.qps = (total / flows + u64::from(index < total % flows)) as u32;
     }
     total >= flows
-}
-
-/// Adds the mirror of the first flow on the wire, or removes the flows against it.
-pub(crate) fn set_bidirectional(workload: &mut Workload, on: bool) {
-    if workload.is_bidirectional() == on {
-        return;
-    }
-    match workload.flows.iter().find(|flow| !flow.is_loopback()).cloned() {
-        Some(first) if on => workload.flows.push(first.mirrored()),
-        Some(first) => workload.flows.retain(|flow| flow.is_loopback() || flow.from == first.from),
-        None => {
-            let mut first = workload.flows[0].clone();
-            first.to = first.from.peer();
-            workload.flows.extend([first.mirrored(), first]);
-        }
-    }
-}
-
-/// Adds a loopback flow at the responder, or removes all (a lone one goes over the wire instead).
-pub(crate) fn set_loopback(workload: &mut Workload, on: bool) {
-    if workload.flows.iter().any(Flow::is_loopback) == on {
-        return;
-    }
-    if on {
-        let mut flow = workload.flows[0].clone();
-        flow.from = flow.to;
-        flow.memory.from = flow.memory.to;
-        workload.flows.push(flow);
-    } else if workload.flows.iter().all(Flow::is_loopback) {
-        workload.flows.truncate(1);
-        let flow = &mut workload.flows[0];
-        flow.to = flow.from.peer();
-    } else {
-        workload.flows.retain(|flow| !flow.is_loopback());
-    }
 }
 
 /// Makes the elements of a request as even as they go, their number unchanged.
@@ -237,13 +203,13 @@ fn lower_element(request: &mut Request, old: u64, min: u64) {
 }
 
 /// Makes every request vector a mix, or none; `false` where the space has no room for one.
-pub(crate) fn set_mix(space: &Space, workload: &mut Workload, on: bool) -> bool {
+pub(crate) fn set_mix(domains: &Domains, workload: &mut Workload, on: bool) -> bool {
     workload.flows.iter_mut().all(|flow| {
         if flow.is_mixed() == on {
             return true;
         }
         if on {
-            mix(space, flow);
+            mix(domains, flow);
         } else {
             unmix(flow);
         }
@@ -268,8 +234,8 @@ fn unmix(flow: &mut Flow) {
 }
 
 /// A long request and a short one; where the vector has no room for two, a long element and a short one.
-fn mix(space: &Space, flow: &mut Flow) {
-    let domain = |dimension| space.domain(dimension);
+fn mix(domains: &Domains, flow: &mut Flow) {
+    let domain = |dimension| domains.domain(dimension);
     let sizes = domain(Dimension::Message);
     let room = domain(Dimension::Requests).ceil(2).map(|len| flow.pattern.len().max(len as usize));
     if let (Some(short), Some(long), Some(room)) = (sizes.floor(MIX_SHORT.0), sizes.ceil(MIX_LONG.0), room) {

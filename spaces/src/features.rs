@@ -6,21 +6,12 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dimensions::{DESCRIBED, Dimension, Kind};
+use crate::dimensions::{DESCRIBED, Described, Dimension, Kind, Reading};
 use crate::units::Bytes;
-use crate::workload::{Flow, Host, Memory, Workload};
+use crate::workload::Workload;
 
 pub use crate::dimensions::Feature;
-
-/// A message (or scatter-gather element) of at most this size is short in a mix.
-///
-/// Units: bytes. Source: our choice, because every mix in Collie's appendix A (9, 10, 12) has one of 1 KiB or less.
-pub const MIX_SHORT: Bytes = Bytes(1 << 10);
-
-/// A message (or scatter-gather element) of at least this size is long in a mix.
-///
-/// Units: bytes. Source: our choice, because every mix in Collie's appendix A (9, 10, 12) has one of 64 KiB.
-pub const MIX_LONG: Bytes = Bytes(64 << 10);
+pub use crate::mix::{MIX_LONG, MIX_SHORT};
 
 /// The value of a feature: a word, or a number where values have an order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -63,49 +54,6 @@ impl fmt::Display for FeatureValue {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a feature of a workload")]
 pub struct UnknownFeature(pub String);
-
-/// What the table says of a feature, in the row of the dimension that it shows.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Described {
-    pub(crate) feature: Feature,
-    pub(crate) dimension: Dimension,
-    /// Its name in every file, on every screen.
-    pub(crate) name: &'static str,
-    pub(crate) reading: Reading,
-    /// A noun phrase for people.
-    pub(crate) phrase: &'static str,
-    pub(crate) advice: Advice,
-    /// When a walk from one workload to another changes it: the lowest first.
-    pub(crate) walk: u16,
-    /// What a plain workload has, as a space file writes it.
-    pub(crate) plain: Option<&'static str>,
-}
-
-/// How a feature is read from a workload.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Reading {
-    /// The largest value of its dimension; nothing is 0.
-    Largest,
-    /// The smallest.
-    Smallest,
-    /// The words of all values of its dimension, sorted and joined by `+`.
-    Words,
-    /// A number of its own.
-    Number(fn(&Workload) -> u64),
-    /// A word of its own.
-    Word(fn(&Workload) -> String),
-}
-
-/// What a changed value asks of a programmer.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Advice {
-    /// `{}` stands for a bound such as `at most 8`.
-    Bound(&'static str),
-    /// `{}` stands for the new word, `{now}` for the present one.
-    Word(&'static str),
-    /// Whether it is to be or not.
-    Truth { on: &'static str, off: &'static str },
-}
 
 /// What the table says of every feature, in their order.
 static DESCRIPTIONS: [Described; Feature::COUNT] = {
@@ -245,31 +193,11 @@ impl Workload {
         words.dedup();
         words.join("+")
     }
-
-    /// Whether traffic crosses the wire in both directions.
-    pub fn is_bidirectional(&self) -> bool {
-        let crosses = |from| self.flows.iter().any(|flow| flow.from == from && flow.to != from);
-        crosses(crate::Host::A) && crosses(crate::Host::B)
-    }
 }
 
-impl Flow {
-    /// Whether the request vector holds a short and a long element or message ([`MIX_SHORT`], [`MIX_LONG`]).
-    pub fn is_mixed(&self) -> bool {
-        let mut sizes = self.pattern.iter().flat_map(|request| &request.sge).copied();
-        let short = sizes.any(|size| size <= MIX_SHORT);
-        short && self.pattern.iter().any(|request| request.sge.iter().any(|size| *size >= MIX_LONG))
-    }
-
-    /// The memory that each of its requests writes to, its host, and whether that is the requester: it is where data
-    /// come back.
-    pub(crate) fn written(&self) -> impl Iterator<Item = (Host, bool, &Memory)> {
-        self.pattern.iter().map(|request| {
-            if request.op.brings_back() {
-                (self.from, true, &self.memory.from)
-            } else {
-                (self.to, false, &self.memory.to)
-            }
-        })
+impl Dimension {
+    /// The dimension that a feature shows.
+    pub fn of(feature: Feature) -> Dimension {
+        feature.described().dimension
     }
 }

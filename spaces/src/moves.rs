@@ -4,6 +4,7 @@ use rand::{Rng, RngExt};
 
 use crate::dimensions::{Dimension, Scope, Special, TABLE};
 use crate::domain::Domain;
+use crate::domains::Transport;
 use crate::draw::pick;
 use crate::edit::{
     recut, resize, set, set_memory_written, set_message_max, set_message_min, set_mix, set_sge_min, set_total_qps,
@@ -12,7 +13,7 @@ use crate::edit::{
 use crate::features::{Feature, FeatureValue};
 use crate::region::{Condition, Region, Test};
 use crate::repair::{Keep, fit};
-use crate::space::{Space, Transport};
+use crate::space::Space;
 use crate::workload::{Flow, Request, Workload};
 
 /// How often a mutation steps to a neighbouring value instead of any. Source: our choice, because annealing needs both.
@@ -39,7 +40,7 @@ impl Space {
             let dimension = pick(TABLE, rng).dimension;
             let mut moved = w.clone();
             if let Some(keep) = self.perturb(&mut moved, dimension, rng)
-                && fit(self, &mut moved, keep).is_some()
+                && fit(self.domains(), &mut moved, keep).is_some()
                 && moved != *w
                 && self.contains(&moved)
             {
@@ -87,9 +88,7 @@ impl Space {
             | Scope::Memory { .. }
             | Scope::Request { .. }
             | Scope::Whole { .. }
-            | Scope::Special(Special::MemoryRequester | Special::MemoryResponder | Special::SgeCount) => {
-                self.perturb_value(w, dimension, rng)
-            }
+            | Scope::Special(Special::Memory(_) | Special::SgeCount) => self.perturb_value(w, dimension, rng),
         }
     }
 
@@ -186,7 +185,7 @@ impl Space {
         let lengths = lengths.filter(move |_| has_substance(w)).filter_map(move |len| {
             let mut moved = w.clone();
             set(&mut moved, Dimension::Requests, len);
-            fit(self, &mut moved, Keep::NOTHING.with(Dimension::Requests))?;
+            fit(self.domains(), &mut moved, Keep::NOTHING.with(Dimension::Requests))?;
             self.contains(&moved).then_some((moved, Dimension::Requests))
         });
         features.chain(lengths).filter(move |(workload, _)| workload != w)
@@ -260,7 +259,7 @@ impl Space {
         let mut keep = Keep::NOTHING.with(dimension);
         match (feature, value) {
             (Feature::MessageMix, FeatureValue::Category(word)) => {
-                if !set_mix(self, &mut moved, word.parse().ok()?) {
+                if !set_mix(self.domains(), &mut moved, word.parse().ok()?) {
                     return None;
                 }
             }
@@ -291,7 +290,7 @@ impl Space {
                 }
             }
         }
-        fit(self, &mut moved, keep)?;
+        fit(self.domains(), &mut moved, keep)?;
         let reached = feature == Feature::TotalMrs || moved.feature(feature) == *value;
         (reached && self.contains(&moved)).then_some(moved)
     }
@@ -343,7 +342,7 @@ impl Space {
 
     /// The space with the conditions of a region made part of its domains, as far as domains can say them.
     fn narrowed(&self, region: &Region) -> Option<Space> {
-        let mut domains: Vec<Domain> = self.domains().to_vec();
+        let mut domains: Vec<Domain> = self.domains().each.clone();
         for condition in &region.conditions {
             let dimension = Dimension::of(condition.feature);
             let own = &mut domains[dimension as usize];

@@ -3,11 +3,12 @@
 use crate::constraints::Footprint;
 use crate::dimensions::{Dimension, Scope, Special, TABLE, device, device_code};
 use crate::domain::Domain;
-use crate::edit::{memories, recut, resize, set, set_requests, set_total_qps};
+use crate::domains::{Domains, Transport};
+use crate::edit::{memories, recut, resize, set, set_requests, set_total_qps, split_evenly};
 use crate::features::Feature;
-use crate::space::{Space, Transport, side_of};
+use crate::sides::{Side, side_of};
 use crate::units::Bytes;
-use crate::workload::{ATOMIC_SIZE, Flow, Host, Opcode, Request, Workload};
+use crate::workload::{ATOMIC_SIZE, Flow, Host, Opcode, QpType, Request, Workload};
 
 /// Dimensions that a repair must leave as they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,28 +28,28 @@ impl Keep {
 
 /// Changes as little as the rules and bounds allow; `None` where a kept dimension stands in the way.
 ///
-/// The result still has to be checked with [`Space::contains`].
-pub(crate) fn fit(space: &Space, workload: &mut Workload, keep: Keep) -> Option<()> {
-    fit_directions(space, workload);
-    fit_transport(space, workload, keep)?;
-    fit_amounts(space, workload, keep)
+/// The result still has to be checked with `Space::contains`.
+pub(crate) fn fit(domains: &Domains, workload: &mut Workload, keep: Keep) -> Option<()> {
+    fit_directions(domains, workload);
+    fit_transport(domains, workload, keep)?;
+    fit_amounts(domains, workload, keep)
 }
 
 /// As [`fit`], transport and directions taken as they are.
-pub(crate) fn fit_amounts(space: &Space, workload: &mut Workload, keep: Keep) -> Option<()> {
-    fit_values(space, workload, keep);
+pub(crate) fn fit_amounts(domains: &Domains, workload: &mut Workload, keep: Keep) -> Option<()> {
+    fit_values(domains, workload, keep);
     for flow in &mut workload.flows {
-        fit_messages(space, flow, keep)?;
+        fit_messages(domains, flow, keep)?;
     }
-    fit_batches(space, workload, keep)?;
-    fit_totals(space, workload, keep)
+    fit_batches(domains, workload, keep)?;
+    fit_totals(domains, workload, keep)
 }
 
-fn fit_directions(space: &Space, workload: &mut Workload) {
+fn fit_directions(domains: &Domains, workload: &mut Workload) {
     for row in TABLE {
         if let Scope::Whole { get, set } = row.scope {
             let now = get(workload);
-            let fitting = space.domain(row.dimension).nearest(now);
+            let fitting = domains.domain(row.dimension).nearest(now);
             if fitting != now {
                 set(workload, fitting);
             }
@@ -56,10 +57,10 @@ fn fit_directions(space: &Space, workload: &mut Workload) {
     }
 }
 
-fn fit_transport(space: &Space, workload: &mut Workload, keep: Keep) -> Option<()> {
+fn fit_transport(domains: &Domains, workload: &mut Workload, keep: Keep) -> Option<()> {
     let allowed =
-        |op: Opcode, flow: &Flow| space.transports().contains(&Transport { qp_type: flow.qp_type, op, mtu: flow.mtu });
-    let mixes = space.admits(Dimension::MixedOpcodes, true);
+        |op: Opcode, flow: &Flow| domains.transports.contains(&Transport { qp_type: flow.qp_type, op, mtu: flow.mtu });
+    let mixes = domains.admits(Dimension::MixedOpcodes, true);
     for flow in &mut workload.flows {
         let fits = |request: &Request| allowed(request.op, flow);
         let first = flow.pattern[0].op;
@@ -68,10 +69,10 @@ fn fit_transport(space: &Space, workload: &mut Workload, keep: Keep) -> Option<(
             continue;
         }
         let wanted = Transport { qp_type: flow.qp_type, op: first, mtu: flow.mtu };
-        let best = nearest_transport(space, wanted, keep)?;
+        let best = nearest_transport(domains, wanted, keep)?;
         (flow.qp_type, flow.mtu) = (best.qp_type, best.mtu);
         for request in &mut flow.pattern {
-            let legal = space.transports().contains(&Transport { op: request.op, ..best });
+            let legal = domains.transports.contains(&Transport { op: request.op, ..best });
             if !legal || !mixes {
                 request.op = best.op;
             }
@@ -81,7 +82,7 @@ fn fit_transport(space: &Space, workload: &mut Workload, keep: Keep) -> Option<(
 }
 
 /// The transport of the space that shares most with the wanted one: its QP type before its operation before its MTU.
-fn nearest_transport(space: &Space, wanted: Transport, keep: Keep) -> Option<Transport> {
+fn nearest_transport(domains: &Domains, wanted: Transport, keep: Keep) -> Option<Transport> {
     let score = |other: &Transport| {
         [
             (Dimension::QpType, other.qp_type == wanted.qp_type, 8),
@@ -102,8 +103,8 @@ fn nearest_transport(space: &Space, wanted: Transport, keep: Keep) -> Option<Tra
         })
         .sum::<i32>()
     };
-    // The first of equals, so that the choice depends on nothing but the space.
-    let best = space.transports().iter().rev().max_by_key(|other| score(other)).copied()?;
+    // The first of equals, so that the choice depends on nothing but the domains.
+    let best = domains.transports.iter().rev().max_by_key(|other| score(other)).copied()?;
     let broken = keep.has(Dimension::QpType) && best.qp_type != wanted.qp_type
         || keep.has(Dimension::Opcode) && best.op != wanted.op
         || keep.has(Dimension::Mtu) && best.mtu != wanted.mtu;
@@ -111,9 +112,9 @@ fn nearest_transport(space: &Space, wanted: Transport, keep: Keep) -> Option<Tra
 }
 
 /// Brings plain values into their domains, and those that can be changed like them.
-fn fit_values(space: &Space, workload: &mut Workload, keep: Keep) {
+fn fit_values(domains: &Domains, workload: &mut Workload, keep: Keep) {
     for row in TABLE {
-        let domain = space.domain(row.dimension);
+        let domain = domains.domain(row.dimension);
         let flows = workload.flows.iter_mut();
         match row.scope {
             Scope::Flow { get, set } => flows.for_each(|flow| pull(domain, flow, get, set)),
@@ -121,9 +122,9 @@ fn fit_values(space: &Space, workload: &mut Workload, keep: Keep) {
             Scope::Request { get, set } => {
                 flows.flat_map(|flow| &mut flow.pattern).for_each(|request| pull(domain, request, get, set));
             }
-            Scope::Special(Special::MemoryRequester | Special::MemoryResponder) => {
+            Scope::Special(Special::Memory(side)) => {
                 if !keep.has(row.dimension) {
-                    fit_devices(workload, row.dimension, domain);
+                    fit_devices(workload, side, domain);
                 }
             }
             Scope::Special(Special::SgeCount) => flows.flat_map(|flow| &mut flow.pattern).for_each(|request| {
@@ -159,7 +160,7 @@ fn pull<T>(domain: &Domain, place: &mut T, get: fn(&T) -> u64, set: fn(&mut T, u
     }
 }
 
-fn fit_devices(workload: &mut Workload, side: Dimension, domain: &Domain) {
+fn fit_devices(workload: &mut Workload, side: Side, domain: &Domain) {
     let primary = workload.flows[0].clone();
     for flow in &mut workload.flows {
         let hosts = [(flow.from, true), (flow.to, false)];
@@ -172,17 +173,17 @@ fn fit_devices(workload: &mut Workload, side: Dimension, domain: &Domain) {
 }
 
 /// Elements into messages, messages into the MTU (UD) and into MRs.
-fn fit_messages(space: &Space, flow: &mut Flow, keep: Keep) -> Option<()> {
-    let sizes = space.domain(Dimension::Message);
-    let packet = if flow.qp_type == crate::QpType::Ud { flow.mtu.bytes() } else { u64::MAX };
+fn fit_messages(domains: &Domains, flow: &mut Flow, keep: Keep) -> Option<()> {
+    let sizes = domains.domain(Dimension::Message);
+    let packet = if flow.qp_type == QpType::Ud { flow.mtu.bytes() } else { u64::MAX };
     let largest_mr = if keep.has(Dimension::MrSize) {
         flow.memory.from.mr_size.min(flow.memory.to.mr_size).0
     } else {
-        space.domain(Dimension::MrSize).max()
+        domains.domain(Dimension::MrSize).max()
     };
     for request in &mut flow.pattern {
         if request.op.is_atomic() {
-            let fits = sizes.contains(ATOMIC_SIZE.0) && space.domain(Dimension::SgeCount).contains(1);
+            let fits = sizes.contains(ATOMIC_SIZE.0) && domains.domain(Dimension::SgeCount).contains(1);
             let kept = keep.has(Dimension::Message) || keep.has(Dimension::SgeCount);
             if !fits || kept && request.sge != [ATOMIC_SIZE] {
                 return None;
@@ -199,13 +200,13 @@ fn fit_messages(space: &Space, flow: &mut Flow, keep: Keep) -> Option<()> {
         }
         resize(request, fitting);
         if request.sge.contains(&Bytes(0)) {
-            crate::edit::split_evenly(request, fitting);
+            split_evenly(request, fitting);
         }
     }
     let needed = flow.pattern.iter().map(Request::message).max()?;
     for memory in [&mut flow.memory.from, &mut flow.memory.to] {
         if memory.mr_size < needed {
-            memory.mr_size = Bytes(space.domain(Dimension::MrSize).ceil(needed.0)?);
+            memory.mr_size = Bytes(domains.domain(Dimension::MrSize).ceil(needed.0)?);
         }
     }
     let sends = flow.pattern.iter().filter(|request| request.op.is_send()).map(Request::message).max();
@@ -219,7 +220,7 @@ fn fit_messages(space: &Space, flow: &mut Flow, keep: Keep) -> Option<()> {
 }
 
 /// A batch fits its queue: the queue gives way where the batch is kept, else the batch.
-fn fit_batches(space: &Space, workload: &mut Workload, keep: Keep) -> Option<()> {
+fn fit_batches(domains: &Domains, workload: &mut Workload, keep: Keep) -> Option<()> {
     for flow in &mut workload.flows {
         for (batch, depth, batch_dimension, depth_dimension) in [
             (&mut flow.batch.send, &mut flow.wq_depth.send, Dimension::SendBatch, Dimension::SendWqDepth),
@@ -228,14 +229,14 @@ fn fit_batches(space: &Space, workload: &mut Workload, keep: Keep) -> Option<()>
             if *batch <= *depth {
                 continue;
             }
-            let smaller = space.domain(batch_dimension).floor((*depth).into());
-            let deeper = space.domain(depth_dimension).ceil((*batch).into());
+            let smaller = domains.domain(batch_dimension).floor((*depth).into());
+            let deeper = domains.domain(depth_dimension).ceil((*batch).into());
             match (smaller, deeper) {
                 (Some(smaller), _) if !keep.has(batch_dimension) => *batch = smaller as u32,
                 (_, Some(deeper)) if !keep.has(depth_dimension) => *depth = deeper as u32,
                 (None, None) if !keep.has(batch_dimension) && !keep.has(depth_dimension) => {
-                    *batch = space.domain(batch_dimension).min() as u32;
-                    *depth = space.domain(depth_dimension).ceil((*batch).into())? as u32;
+                    *batch = domains.domain(batch_dimension).min() as u32;
+                    *depth = domains.domain(depth_dimension).ceil((*batch).into())? as u32;
                 }
                 _ => return None,
             }
@@ -245,24 +246,24 @@ fn fit_batches(space: &Space, workload: &mut Workload, keep: Keep) -> Option<()>
 }
 
 /// Totals into their bounds, step by step: MRs give way first, then their size, then QPs.
-fn fit_totals(space: &Space, workload: &mut Workload, keep: Keep) -> Option<()> {
+fn fit_totals(domains: &Domains, workload: &mut Workload, keep: Keep) -> Option<()> {
     let total = |workload: &Workload, feature| workload.feature(feature).number().unwrap_or(0);
-    let most = |dimension| space.domain(dimension).max();
+    let most = |dimension| domains.domain(dimension).max();
     let qps = total(workload, Feature::TotalQps);
-    let fitting = space.domain(Dimension::TotalQps).nearest(qps);
+    let fitting = domains.domain(Dimension::TotalQps).nearest(qps);
     if fitting != qps {
         if keep.has(Dimension::Qps) || keep.has(Dimension::TotalQps) || !set_total_qps(workload, fitting) {
             return None;
         }
-        let inside = workload.flows.iter().all(|flow| space.domain(Dimension::Qps).contains(flow.qps.into()));
+        let inside = workload.flows.iter().all(|flow| domains.domain(Dimension::Qps).contains(flow.qps.into()));
         if !inside {
-            let share = space.domain(Dimension::Qps).nearest(fitting / workload.flows.len() as u64);
+            let share = domains.domain(Dimension::Qps).nearest(fitting / workload.flows.len() as u64);
             set(workload, Dimension::Qps, share);
         }
     }
-    while total(workload, Feature::TotalMrs) < space.domain(Dimension::TotalMrs).min() {
+    while total(workload, Feature::TotalMrs) < domains.domain(Dimension::TotalMrs).min() {
         let gives_way = [Dimension::Mrs, Dimension::Qps].into_iter().filter(|dimension| !keep.has(*dimension));
-        step(space, workload, gives_way, Step::Up)?;
+        step(domains, workload, gives_way, Step::Up)?;
     }
     let mrs = |workload: &Workload| {
         let hosts = Host::BOTH.map(|host| Footprint::of(workload, host).mrs);
@@ -270,7 +271,7 @@ fn fit_totals(space: &Space, workload: &mut Workload, keep: Keep) -> Option<()> 
     };
     while mrs(workload) > most(Dimension::TotalMrs) {
         let gives_way = [Dimension::Mrs, Dimension::Qps].into_iter().filter(|dimension| !keep.has(*dimension));
-        step(space, workload, gives_way, Step::Down)?;
+        step(domains, workload, gives_way, Step::Down)?;
     }
     let pinned = |workload: &Workload| {
         Host::BOTH.map(|host| Footprint::of(workload, host).pinned).into_iter().max().unwrap_or(0)
@@ -278,7 +279,7 @@ fn fit_totals(space: &Space, workload: &mut Workload, keep: Keep) -> Option<()> 
     while pinned(workload) > most(Dimension::PinnedPerHost) {
         let gives_way =
             [Dimension::Mrs, Dimension::MrSize, Dimension::Qps].into_iter().filter(|dimension| !keep.has(*dimension));
-        step(space, workload, gives_way, Step::Down)?;
+        step(domains, workload, gives_way, Step::Down)?;
     }
     Some(())
 }
@@ -291,7 +292,7 @@ enum Step {
 
 /// Moves the first of the dimensions that has room by one step of its domain.
 fn step(
-    space: &Space,
+    domains: &Domains,
     workload: &mut Workload,
     dimensions: impl Iterator<Item = Dimension>,
     direction: Step,
@@ -303,7 +304,7 @@ fn step(
             _ => Feature::Qps,
         };
         let now = workload.feature(feature).number()?;
-        let domain = space.domain(dimension);
+        let domain = domains.domain(dimension);
         let next = match direction {
             Step::Up => domain.ceil(now + 1),
             Step::Down => domain.floor(now.saturating_sub(1)),

@@ -4,10 +4,13 @@ use crate::constraints::{self, Footprint};
 use crate::dimensions::{Dimension, Row, Scope, Special, TABLE, device};
 use crate::document::DocumentError;
 use crate::domain::Domain;
+use crate::domains::{Domains, Transport};
+use crate::edit::split_evenly;
 use crate::features::Feature;
 use crate::repair::{Keep, fit_amounts};
+use crate::sides::{set_bidirectional, set_loopback};
 use crate::units::Bytes;
-use crate::workload::{Batch, Depths, Flow, Host, Memory, MemoryPair, Mtu, Opcode, QpType, Request, Workload};
+use crate::workload::{Batch, Depths, Flow, Host, Memory, MemoryPair, Request, Workload};
 
 /// Why there is no such space.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,30 +46,21 @@ pub enum SpaceError {
     },
 }
 
-/// A transport, an operation and a path MTU that go together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Transport {
-    pub(crate) qp_type: QpType,
-    pub(crate) op: Opcode,
-    pub(crate) mtu: Mtu,
-}
-
 /// A set of workloads, described by a range or a set of values per dimension.
 #[derive(Debug, Clone)]
 pub struct Space {
     name: String,
     about: String,
-    domains: Vec<Domain>,
+    /// With at least one transport.
+    domains: Domains,
     /// Sizes of one scatter-gather element.
     elements: Domain,
-    /// What can be sent at all within the domains; never empty.
-    transports: Vec<Transport>,
 }
 
 /// Spaces are equal if they admit the same values, whatever they are called.
 impl PartialEq for Space {
     fn eq(&self, other: &Self) -> bool {
-        self.domains == other.domains
+        self.domains.each == other.domains.each
     }
 }
 
@@ -78,13 +72,14 @@ impl Space {
         debug_assert_eq!(domains.len(), Dimension::COUNT, "one domain per dimension");
         let longest = domains[Dimension::Message as usize].max();
         let elements = Domain::range(1, longest).expect("no message is empty");
-        let mut space = Self { name: name.to_owned(), about, domains, elements, transports: Vec::new() };
-        for transport in space.combinations() {
+        let domains = Domains { each: domains, transports: Vec::new() };
+        let mut space = Self { name: name.to_owned(), about, domains, elements };
+        for transport in space.domains.combinations() {
             if space.contains(&space.least(transport)) {
-                space.transports.push(transport);
+                space.domains.transports.push(transport);
             }
         }
-        if space.transports.is_empty() {
+        if space.domains.transports.is_empty() {
             return Err(SpaceError::Empty { name: space.name });
         }
         Ok(space)
@@ -101,7 +96,7 @@ impl Space {
     }
 
     pub(crate) fn domain(&self, dimension: Dimension) -> &Domain {
-        &self.domains[dimension as usize]
+        self.domains.domain(dimension)
     }
 
     /// The values of an ordered feature.
@@ -109,31 +104,16 @@ impl Space {
         if feature == Feature::SgeMin { &self.elements } else { self.domain(Dimension::of(feature)) }
     }
 
-    pub(crate) fn domains(&self) -> &[Domain] {
+    pub(crate) fn domains(&self) -> &Domains {
         &self.domains
     }
 
     pub(crate) fn transports(&self) -> &[Transport] {
-        &self.transports
+        &self.domains.transports
     }
 
     pub(crate) fn admits(&self, dimension: Dimension, truth: bool) -> bool {
-        self.domain(dimension).contains(truth.into())
-    }
-
-    /// Every legal combination of transport, operation and MTU in the domains.
-    fn combinations(&self) -> Vec<Transport> {
-        let mut all = Vec::new();
-        for qp_type in self.domain(Dimension::QpType).steps().iter().map(|code| QpType::ALL[*code as usize]) {
-            for op in self.domain(Dimension::Opcode).steps().iter().map(|code| Opcode::ALL[*code as usize]) {
-                for mtu in self.domain(Dimension::Mtu).steps().iter().filter_map(|mtu| Mtu::try_from(*mtu).ok()) {
-                    if qp_type.supports(op) {
-                        all.push(Transport { qp_type, op, mtu });
-                    }
-                }
-            }
-        }
-        all
+        self.domains.admits(dimension, truth)
     }
 
     /// The least demanding point of a transport: if it breaks a bound, so does every point of this transport.
@@ -161,13 +141,13 @@ impl Space {
             memory: MemoryPair { from: memory(Dimension::MemoryRequester), to: memory(Dimension::MemoryResponder) },
         };
         for request in &mut flow.pattern {
-            crate::edit::split_evenly(request, message);
+            split_evenly(request, message);
         }
         let mut workload = Workload::new(vec![flow]);
-        crate::edit::set_bidirectional(&mut workload, min(Dimension::Bidirectional) == 1);
-        crate::edit::set_loopback(&mut workload, min(Dimension::Loopback) == 1);
+        set_bidirectional(&mut workload, min(Dimension::Bidirectional) == 1);
+        set_loopback(&mut workload, min(Dimension::Loopback) == 1);
         // The totals may have a lower bound; whether it can be reached does not depend on the rest.
-        let _ = fit_amounts(self, &mut workload, Keep::NOTHING);
+        let _ = fit_amounts(&self.domains, &mut workload, Keep::NOTHING);
         workload
     }
 
@@ -208,7 +188,7 @@ impl Space {
 
     /// Whether every value of this space is a value of the other.
     pub fn is_within(&self, other: &Space) -> bool {
-        self.domains.iter().zip(&other.domains).all(|(own, outer)| own.within(outer))
+        self.domains.each.iter().zip(&other.domains.each).all(|(own, outer)| own.within(outer))
     }
 
     /// The decimal logarithm of the number of points that the search distinguishes.
@@ -225,7 +205,7 @@ impl Space {
         let longest = shapes * self.domain(Dimension::Requests).max() as f64;
         let patterns: f64 = vectors.iter().map(|len| 10f64.powf(shapes * *len as f64 - longest)).sum();
         let others = TABLE.iter().filter(|row| counts_alone(row)).map(|row| steps(row.dimension).log10());
-        (self.transports.len() as f64).log10() + longest + patterns.log10() + others.sum::<f64>()
+        (self.transports().len() as f64).log10() + longest + patterns.log10() + others.sum::<f64>()
     }
 }
 
@@ -234,9 +214,7 @@ impl Space {
 fn counts_alone(row: &Row) -> bool {
     match row.scope {
         Scope::Flow { .. } => !matches!(row.dimension, Dimension::QpType | Dimension::Mtu),
-        Scope::Memory { .. }
-        | Scope::Whole { .. }
-        | Scope::Special(Special::MemoryRequester | Special::MemoryResponder | Special::MixedOpcodes) => true,
+        Scope::Memory { .. } | Scope::Whole { .. } | Scope::Special(Special::Memory(_) | Special::MixedOpcodes) => true,
         Scope::Request { .. }
         | Scope::Special(
             Special::SgeCount
@@ -247,10 +225,4 @@ fn counts_alone(row: &Row) -> bool {
             | Special::PinnedPerHost,
         ) => false,
     }
-}
-
-/// The dimension of a memory device: each host keeps its device in every flow, seen from the first flow.
-pub(crate) fn side_of(primary: &Flow, host: Host, is_from: bool) -> Dimension {
-    let requester = if primary.is_loopback() { host == primary.from && is_from } else { host == primary.from };
-    if requester { Dimension::MemoryRequester } else { Dimension::MemoryResponder }
 }

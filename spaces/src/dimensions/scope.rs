@@ -1,9 +1,8 @@
 //! Where the values of a dimension stand in a workload, and how they are read there. Setting them lives in `edit`.
 
 use crate::constraints::Footprint;
-use crate::dimensions::{Dimension, device_code};
-use crate::space::side_of;
-use crate::workload::{Flow, Host, Memory, Request, Workload};
+use crate::sides::{Side, side_of};
+use crate::workload::{Device, Flow, Host, Memory, Request, Workload};
 
 /// Where the values of a dimension stand. A plain dimension says how one of them is read and set.
 #[derive(Debug, Clone, Copy)]
@@ -43,10 +42,8 @@ pub enum Scope {
 /// A dimension that is more than a value in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Special {
-    /// Where memory lives at the first flow's requester, in every flow.
-    MemoryRequester,
-    /// Where memory lives at the first flow's responder, in every flow.
-    MemoryResponder,
+    /// Where memory lives at this side of the first flow, in every flow.
+    Memory(Side),
     /// Elements of requests, whose sizes follow.
     SgeCount,
     /// Requests of a vector.
@@ -74,8 +71,7 @@ impl Scope {
             }
             Scope::Request { get, .. } => requests().map(get).for_each(see),
             Scope::Whole { get, .. } => see(get(workload)),
-            Scope::Special(Special::MemoryRequester) => devices(workload, Dimension::MemoryRequester, see),
-            Scope::Special(Special::MemoryResponder) => devices(workload, Dimension::MemoryResponder, see),
+            Scope::Special(Special::Memory(side)) => devices(workload, side, see),
             Scope::Special(Special::SgeCount) => requests().map(|request| request.sge.len() as u64).for_each(see),
             Scope::Special(Special::Requests) => {
                 workload.flows.iter().map(|flow| flow.pattern.len() as u64).for_each(see);
@@ -100,7 +96,7 @@ impl Scope {
 }
 
 /// The devices of one side in all flows.
-fn devices(workload: &Workload, side: Dimension, see: &mut impl FnMut(u64)) {
+fn devices(workload: &Workload, side: Side, see: &mut impl FnMut(u64)) {
     let Some(primary) = workload.flows.first() else { return };
     for flow in &workload.flows {
         for (host, is_from, memory) in [(flow.from, true, &flow.memory.from), (flow.to, false, &flow.memory.to)] {
@@ -109,4 +105,17 @@ fn devices(workload: &Workload, side: Dimension, see: &mut impl FnMut(u64)) {
             }
         }
     }
+}
+
+const GPU: u64 = 1 << 8;
+
+pub(crate) fn device_code(device: Device) -> u64 {
+    match device {
+        Device::Dram(index) => index.into(),
+        Device::Gpu(index) => GPU + u64::from(index),
+    }
+}
+
+pub(crate) fn device(code: u64) -> Device {
+    if code < GPU { Device::Dram(code as u8) } else { Device::Gpu((code - GPU) as u8) }
 }

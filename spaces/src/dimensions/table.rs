@@ -1,11 +1,13 @@
 //! The rows of the table: all that Kelpie knows of a dimension and of the features that show it. What a row may hold is
-//! said in `dimensions` and `features`.
+//! said in `row`.
+
+pub(super) mod row;
+
+use row::{ANY, Advice, Described, Kind, Reading, Row, Values};
 
 use super::scope::{Scope, Special};
-use super::{ANY, Kind, Row, Values};
 use crate::constraints::{MAX_DEPTH, MAX_MESSAGE, MAX_MRS, MAX_PATTERN, MAX_PINNED, MAX_QPS, MAX_SGE};
-use crate::edit::{set_bidirectional, set_loopback};
-use crate::features::{Advice, Described, Reading};
+use crate::sides::{Side, set_bidirectional, set_loopback};
 use crate::units::Bytes;
 use crate::workload::{Flow, Mtu, Opcode, QpType};
 
@@ -77,7 +79,7 @@ macro_rules! rows {
 rows! {
     MemoryRequester "memory_requester" TOPOLOGY Device {
         unit: "device of the first flow's requester host", place: "memory.from.device",
-        scope: Scope::Special(Special::MemoryRequester),
+        scope: Scope::Special(Special::Memory(Side::Requester)),
         full: DEVICES, limit: ANY,
         why: "A path across sockets or PCIe switches has more latency and less bandwidth, which shows as back \
             pressure on the NIC.",
@@ -96,7 +98,7 @@ rows! {
     }
     MemoryResponder "memory_responder" TOPOLOGY Device {
         unit: "device of the first flow's responder host", place: "memory.to.device",
-        scope: Scope::Special(Special::MemoryResponder),
+        scope: Scope::Special(Special::Memory(Side::Responder)),
         full: DEVICES, limit: ANY,
         why: "As memory_requester; received data is written there.",
         source: "as memory_requester",
