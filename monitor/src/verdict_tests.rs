@@ -21,19 +21,12 @@ fn bounds() -> Bounds {
 }
 
 fn flow((from, to): (Host, Host), op: Opcode, qps: u32, depth: u32, message: u64) -> Flow {
-    let memory = Memory { device: Device::Dram(0), mrs: 1, mr_size: Bytes(4 << 20) };
     Flow {
-        from,
-        to,
-        qp_type: QpType::Rc,
         qps,
         mtu: Mtu::ALL[2],
         wq_depth: Depths { send: depth, recv: depth },
-        batch: Batch { send: 1, recv: 1 },
         pattern: vec![Request { op, sge: vec![Bytes(message)] }],
-        recv_sge: Vec::new(),
-        inline: Bytes(0),
-        memory: MemoryPair { from: memory, to: memory },
+        ..Flow::plain(from, to)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use rand::{Rng, RngExt};
 
-use crate::dimensions::{Dimension, device};
+use crate::dimensions::{Dimension, TABLE, device};
 use crate::domains::Transport;
-use crate::edit::{recut, split_evenly};
+use crate::edit::{recut, set, split_evenly};
 use crate::repair::{Keep, fit};
 use crate::sides::{set_bidirectional, set_loopback};
 use crate::space::Space;
@@ -13,7 +13,8 @@ use crate::workload::{Batch, Depths, Flow, Host, Memory, MemoryPair, Opcode, QpT
 
 /// How often send and receive side of a queue are drawn equal. Source: our choice, because applications mostly size both alike.
 const EQUAL_SIDES: f64 = 0.75;
-/// How often a vector has its fewest requests, and a request its fewest elements. Source: our choice, because simple traffic is common.
+/// How often a vector has its fewest requests, a request its fewest elements, and an optional dimension its least value.
+/// Source: our choice, because simple traffic is common.
 const FEWEST: f64 = 0.5;
 /// How often the responder also sends to itself. Source: our choice, because traffic within a host is the exception,
 /// and its anomaly (Collie, 13) would hide the others behind every second point.
@@ -59,22 +60,25 @@ impl Space {
         };
         let memory = MemoryPair { from: memory(Dimension::MemoryRequester), to: memory(Dimension::MemoryResponder) };
         let flow = Flow {
-            from: Host::A,
-            to: Host::B,
             qp_type: transport.qp_type,
             qps,
             mtu: transport.mtu,
             wq_depth,
             batch,
             pattern: self.pattern(transport, rng),
-            recv_sge: Vec::new(),
-            inline: Bytes(0),
             memory,
+            ..Flow::plain(Host::A, Host::B)
         };
         let mut workload = Workload::new(vec![flow]);
         set_bidirectional(&mut workload, self.one(Dimension::Bidirectional, rng) == 1);
         let wanted = rng.random_bool(LOOPBACK);
         set_loopback(&mut workload, self.domain(Dimension::Loopback).nearest(wanted.into()) == 1);
+        for row in TABLE.iter().filter(|row| row.optional().is_some()) {
+            // No random number for what has no choice, so that a new optional dimension changes no other space.
+            let has_choice = self.domain(row.dimension).steps().len() > 1;
+            let value = if has_choice { self.few(row.dimension, rng) as u64 } else { self.domain(row.dimension).min() };
+            set(&mut workload, row.dimension, value);
+        }
         workload
     }
 

@@ -130,17 +130,14 @@ impl Trigger {
         };
         let request = |sge: &Vec<u64>| Request { op: self.op, sge: sge.iter().map(|size| Bytes(*size)).collect() };
         Flow {
-            from,
-            to,
             qp_type: self.qp_type,
             qps: self.qps,
             mtu: Mtu::try_from(self.mtu).expect("a trigger has one of the path MTUs"),
             wq_depth: Depths { send: self.depth, recv: self.depth },
             batch: Batch { send: self.batch, recv: self.batch },
             pattern: self.pattern.iter().map(request).collect(),
-            recv_sge: Vec::new(),
-            inline: Bytes(0),
             memory: MemoryPair { from: memory(from), to: memory(to) },
+            ..Flow::plain(from, to)
         }
     }
 }

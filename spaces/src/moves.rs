@@ -2,7 +2,7 @@
 
 use rand::{Rng, RngExt};
 
-use crate::dimensions::{Dimension, Scope, Special, TABLE};
+use crate::dimensions::{Dimension, Scope, Special};
 use crate::domain::Domain;
 use crate::domains::Transport;
 use crate::draw::pick;
@@ -37,7 +37,7 @@ impl Space {
             return None;
         }
         for _ in 0..MUTATIONS {
-            let dimension = pick(TABLE, rng).dimension;
+            let dimension = pick(self.mutable(), rng);
             let mut moved = w.clone();
             if let Some(keep) = self.perturb(&mut moved, dimension, rng)
                 && fit(self.domains(), &mut moved, keep).is_some()

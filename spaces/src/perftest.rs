@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::constraints;
+use crate::dimensions::{Row, TABLE};
 use crate::units::Bytes;
 use crate::workload::{Device, Flow, Opcode, Workload};
 
@@ -91,6 +92,9 @@ pub enum Inexpressible {
         /// Receives per post call.
         batch: u32,
     },
+    /// An optional dimension that perftest lacks.
+    #[error("`{0}`; perftest has no such option")]
+    Optional(&'static str),
     /// Beyond a range of an option.
     #[error("{what} of {value}; perftest takes at most {max}")]
     Beyond {
@@ -118,6 +122,7 @@ pub fn lines(workload: &Workload) -> Result<Lines, Inexpressible> {
     let (op, message) = single_request(flow)?;
     check_receive(flow, op, message)?;
     check_memory(flow)?;
+    check_optional(flow)?;
     check_ranges(flow, op, message)?;
     let program = match op {
         Opcode::Send => "ib_send_bw",
@@ -225,6 +230,15 @@ fn check_memory(flow: &Flow) -> Result<(), Inexpressible> {
         }
     }
     Ok(())
+}
+
+/// Optional values that no option of perftest stands for; it has `-I` for inline data.
+fn check_optional(flow: &Flow) -> Result<(), Inexpressible> {
+    let is_set = |row: &&Row| row.name != "inline" && row.optional().is_some_and(|(get, _)| get(flow) != row.limit.0);
+    match TABLE.iter().find(is_set) {
+        Some(row) => Err(Inexpressible::Optional(row.name)),
+        None => Ok(()),
+    }
 }
 
 fn check_ranges(flow: &Flow, op: Opcode, message: Bytes) -> Result<(), Inexpressible> {

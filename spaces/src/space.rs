@@ -5,7 +5,7 @@ use crate::dimensions::{Dimension, Row, Scope, Special, TABLE, device};
 use crate::document::DocumentError;
 use crate::domain::Domain;
 use crate::domains::{Domains, Transport};
-use crate::edit::split_evenly;
+use crate::edit::{set, split_evenly};
 use crate::features::Feature;
 use crate::repair::{Keep, fit_amounts};
 use crate::sides::{set_bidirectional, set_loopback};
@@ -55,6 +55,8 @@ pub struct Space {
     domains: Domains,
     /// Sizes of one scatter-gather element.
     elements: Domain,
+    /// Dimensions that a mutation may try: all but optional ones that are off.
+    mutable: Vec<Dimension>,
 }
 
 /// Spaces are equal if they admit the same values, whatever they are called.
@@ -73,7 +75,9 @@ impl Space {
         let longest = domains[Dimension::Message as usize].max();
         let elements = Domain::range(1, longest).expect("no message is empty");
         let domains = Domains { each: domains, transports: Vec::new() };
-        let mut space = Self { name: name.to_owned(), about, domains, elements };
+        let is_off = |row: &&Row| row.optional().is_some() && domains.domain(row.dimension).steps().len() == 1;
+        let mutable = TABLE.iter().filter(|row| !is_off(row)).map(|row| row.dimension).collect();
+        let mut space = Self { name: name.to_owned(), about, domains, elements, mutable };
         for transport in space.domains.combinations() {
             if space.contains(&space.least(transport)) {
                 space.domains.transports.push(transport);
@@ -104,6 +108,10 @@ impl Space {
         if feature == Feature::SgeMin { &self.elements } else { self.domain(Dimension::of(feature)) }
     }
 
+    pub(crate) fn mutable(&self) -> &[Dimension] {
+        &self.mutable
+    }
+
     pub(crate) fn domains(&self) -> &Domains {
         &self.domains
     }
@@ -128,22 +136,22 @@ impl Space {
         let memory =
             |dimension| Memory { device: device(min(dimension)), mrs: min32(Dimension::Mrs), mr_size: Bytes(mr_size) };
         let mut flow = Flow {
-            from: Host::A,
-            to: Host::B,
             qp_type: transport.qp_type,
             qps: min32(Dimension::Qps),
             mtu: transport.mtu,
             wq_depth: Depths { send: max32(Dimension::SendWqDepth), recv: max32(Dimension::RecvWqDepth) },
             batch: Batch { send: min32(Dimension::SendBatch), recv: min32(Dimension::RecvBatch) },
             pattern: vec![request; min(Dimension::Requests) as usize],
-            recv_sge: Vec::new(),
-            inline: Bytes(0),
             memory: MemoryPair { from: memory(Dimension::MemoryRequester), to: memory(Dimension::MemoryResponder) },
+            ..Flow::plain(Host::A, Host::B)
         };
         for request in &mut flow.pattern {
             split_evenly(request, message);
         }
         let mut workload = Workload::new(vec![flow]);
+        for row in TABLE.iter().filter(|row| row.optional().is_some()) {
+            set(&mut workload, row.dimension, min(row.dimension));
+        }
         set_bidirectional(&mut workload, min(Dimension::Bidirectional) == 1);
         set_loopback(&mut workload, min(Dimension::Loopback) == 1);
         // The totals may have a lower bound; whether it can be reached does not depend on the rest.

@@ -121,7 +121,11 @@ fn any_domain(dimension: Dimension, place: &Reader<'_>) -> Result<Domain, SpaceE
         return Err(place.refuse(&"write a list of the values to admit, such as [a, b]").into());
     }
     let fields = place.clone().map(&["min", "max"])?;
-    let full = dimension.full();
+    let full = match dimension.row().optional() {
+        // Whoever gives one end of what is off elsewhere wants it on.
+        Some(_) => Domain::range(dimension.row().limit.0, dimension.row().limit.1).unwrap_or_else(|| dimension.full()),
+        None => dimension.full(),
+    };
     let end = |key, missing| fields.get(key).map_or(Ok(missing), |place| code(&place));
     let (min, max) = (end("min", full.min())?, end("max", full.max())?);
     Domain::range(min, max).ok_or_else(|| {

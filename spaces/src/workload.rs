@@ -338,6 +338,24 @@ fn is_zero(size: &Bytes) -> bool {
 }
 
 impl Flow {
+    /// Traffic as perftest makes it, healthy on every NIC: what others are made from.
+    pub fn plain(from: Host, to: Host) -> Flow {
+        let memory = Memory { device: Device::Dram(0), mrs: 1, mr_size: Bytes(4 << 20) };
+        Flow {
+            from,
+            to,
+            qp_type: QpType::Rc,
+            qps: 8,
+            mtu: Mtu(4096),
+            wq_depth: Depths { send: 128, recv: 128 },
+            batch: Batch { send: 1, recv: 1 },
+            pattern: vec![Request { op: Opcode::Write, sge: vec![Bytes(64 << 10)] }],
+            recv_sge: Vec::new(),
+            inline: Bytes(0),
+            memory: MemoryPair { from: memory, to: memory },
+        }
+    }
+
     /// Whether requester and responder are the same host.
     pub fn is_loopback(&self) -> bool {
         self.from == self.to

@@ -1,6 +1,7 @@
 //! Workloads as YAML, format `workload/1`: reading with the line of every mistake, and writing. Spaces are in `space_yaml`.
 
 use crate::constraints::{self, MAX_FLOWS, MAX_PATTERN, MAX_SGE};
+use crate::dimensions::{Row, TABLE};
 use crate::document::{Document, DocumentError, Reader, utf8};
 use crate::units::Bytes;
 use crate::workload::{Batch, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, Opcode, QpType, Request, Workload};
@@ -46,18 +47,18 @@ pub fn workload_to_yaml(workload: &Workload) -> String {
 }
 
 fn flow(place: Reader<'_>) -> Result<Flow, WorkloadError> {
-    let fields = place.map(&[
-        "from", "to", "qp_type", "qps", "mtu", "wq_depth", "batch", "pattern", "recv_sge", "inline", "memory",
-    ])?;
+    let mut keys =
+        vec!["from", "to", "qp_type", "qps", "mtu", "wq_depth", "batch", "pattern", "recv_sge", "inline", "memory"];
+    keys.extend(optional().map(|(row, _)| row.name).filter(|name| *name != "inline"));
+    let fields = place.map(&keys)?;
     let [send, recv] = pair(fields.need("wq_depth")?, ["send", "recv"])?;
     let wq_depth = Depths { send: send.whole()?, recv: recv.whole()? };
     let [send, recv] = pair(fields.need("batch")?, ["send", "recv"])?;
     let batch = Batch { send: send.whole()?, recv: recv.whole()? };
     let [from, to] = pair(fields.need("memory")?, ["from", "to"])?;
     let mtu = fields.need("mtu")?;
-    Ok(Flow {
-        from: fields.need("from")?.word(&Host::BOTH)?,
-        to: fields.need("to")?.word(&Host::BOTH)?,
+    let ends = [fields.need("from")?.word(&Host::BOTH)?, fields.need("to")?.word(&Host::BOTH)?];
+    let mut flow = Flow {
         qp_type: fields.need("qp_type")?.word(&QpType::ALL)?,
         qps: fields.need("qps")?.whole()?,
         mtu: Mtu::try_from(mtu.whole::<u64>()?).map_err(|error| mtu.refuse(&error))?,
@@ -70,7 +71,20 @@ fn flow(place: Reader<'_>) -> Result<Flow, WorkloadError> {
         },
         inline: fields.get("inline").map_or(Ok(Bytes(0)), |place| place.parse::<Bytes>())?,
         memory: MemoryPair { from: memory(from)?, to: memory(to)? },
-    })
+        ..Flow::plain(ends[0], ends[1])
+    };
+    for (row, set) in optional() {
+        if let Some(place) = fields.get(row.name) {
+            let code = row.dimension.code(place.text()?).map_err(|rule| place.refuse(&rule))?;
+            set(&mut flow, code);
+        }
+    }
+    Ok(flow)
+}
+
+/// The keys that a flow may leave out.
+fn optional() -> impl Iterator<Item = (&'static Row, fn(&mut Flow, u64))> {
+    TABLE.iter().filter_map(|row| row.optional().map(|(_, set)| (row, set)))
 }
 
 fn request(place: Reader<'_>) -> Result<Request, WorkloadError> {

@@ -88,8 +88,6 @@ impl<'e, 't> Class<'e, 't> {
         let lands_in_receives = pattern.iter().all(|request| request.op.is_send());
         let floor = Bytes(longest.0.max(recv_sge.iter().map(|size| size.0).max().unwrap_or(1)));
         Flow {
-            from: key.from,
-            to: key.to,
             qp_type: key.qp_type,
             qps: self.most_at_once().clamp(1, u32::MAX.into()) as u32,
             mtu: key.mtu,
@@ -105,6 +103,7 @@ impl<'e, 't> Class<'e, 't> {
             },
             pattern,
             recv_sge,
+            ..Flow::plain(key.from, key.to)
         }
     }
 

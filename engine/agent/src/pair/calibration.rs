@@ -71,17 +71,13 @@ fn workload(simple: Simple, mtu: Mtu, from: Host) -> Workload {
         mr_size: Bytes(simple.message.max(4096)),
     };
     Workload::new(vec![Flow {
-        from,
-        to: from.peer(),
-        qp_type: QpType::Rc,
         qps: simple.qps,
         mtu,
         wq_depth: Depths { send: simple.depth, recv: 1 },
         batch: Batch { send: simple.batch, recv: 1 },
         pattern: vec![Request { op: Opcode::Write, sge: vec![Bytes(simple.message)] }],
-        recv_sge: Vec::new(),
-        inline: Bytes(0),
         memory: MemoryPair { from: memory, to: memory },
+        ..Flow::plain(from, from.peer())
     }])
 }
 

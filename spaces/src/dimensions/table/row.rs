@@ -2,7 +2,7 @@
 
 use super::{Dimension, Feature};
 use crate::dimensions::scope::Scope;
-use crate::workload::Workload;
+use crate::workload::{Flow, Workload};
 
 /// What the values of a dimension are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +66,20 @@ pub struct Row {
     pub why: &'static str,
     /// Where the bound comes from.
     pub source: &'static str,
+}
+
+/// How a value of each flow is read and set.
+type Access = (fn(&Flow) -> u64, fn(&mut Flow, u64));
+
+impl Row {
+    /// How its value is read and set, if it is optional: off in the full space, so that only a space that asks for it has
+    /// others, and left out of a workload file if it is off.
+    pub fn optional(&self) -> Option<Access> {
+        match (self.scope, self.full) {
+            (Scope::Flow { get, set }, Values::Set([_])) => Some((get, set)),
+            _ => None,
+        }
+    }
 }
 
 /// What the table says of a feature, in the row of the dimension that it shows.
