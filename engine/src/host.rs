@@ -40,7 +40,8 @@ pub struct Tuning {
     /// UDP source port of all packets, 49152 to 65535; where it is absent, the device's choice for each QP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub udp_source_port: Option<u16>,
-    /// Local acknowledgement timeout: 4.096 us times 2 to this power, 1 to 31; the device may wait up to four times as long.
+    /// Local acknowledgement timeout: 4.096 us times 2 to this power, 1 to 31; the device may wait up to four times as
+    /// long.
     pub ack_timeout: u8,
     /// Whether MRs are made of huge pages, which the host has to have reserved.
     pub huge_pages: bool,

@@ -1,4 +1,5 @@
-//! How fast the simulated subsystem F is on a core: experiments/s over the full space, and packets/s. `cargo bench -p kelpie-sim`.
+//! How fast the simulated subsystem F is on a core: experiments/s over the full space, and packets/s.
+//! `cargo bench -p kelpie-sim` runs it.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,5 @@
-//! The simulated subsystem: a mechanistic discrete-event model of two hosts and a lossless switch. No clock, no threads.
+//! The simulated subsystem: a mechanistic discrete-event model of two hosts and a lossless switch. No clock, no
+//! threads.
 
 mod blame;
 mod caches;

@@ -10,7 +10,8 @@ use serde_yaml::{Mapping, Value};
 use crate::check::check;
 use crate::model::Model;
 
-/// The embedded models, by name. They alone can be bases, so that a loop could only be among them, and a test loads each.
+/// The embedded models, by name. They alone can be bases, so that a loop could only be among them, and a test loads
+/// each.
 const EMBEDDED: [(&str, &str); 8] = [
     ("A", include_str!("../models/A.yaml")),
     ("B", include_str!("../models/B.yaml")),

@@ -1,4 +1,5 @@
-//! The parameters of a simulated subsystem, as read from `models/*.yaml`, where each constant has its source. No behaviour.
+//! The parameters of a simulated subsystem, as read from `models/*.yaml`, where each constant has its source. No
+//! behaviour.
 
 use std::collections::BTreeMap;
 
@@ -206,7 +207,8 @@ pub struct ReceiveWqe {
     pub ring_blocks: u64,
     /// Room of all QPs for WQEs prefetched just ahead of use. Units: 16-byte blocks.
     pub shared_blocks: u64,
-    /// Queue depth from which WQEs are prefetched just ahead of use; those of shallower queues stay with the QP's context.
+    /// Queue depth from which WQEs are prefetched just ahead of use; those of shallower queues stay with the QP's
+    /// context.
     pub deep_queue: PerTransport,
     /// WQEs of a deep queue that are kept ahead of use.
     pub run_ahead: PerTransport,
@@ -228,7 +230,8 @@ pub struct ReceiveWqe {
 pub struct Icm {
     /// Cached lines of QP context.
     pub context_lines: u64,
-    /// RC requesters that WRITE whose retransmission state is cached: remote address and key of what is not acknowledged.
+    /// RC requesters that WRITE whose retransmission state is cached: remote address and key of what is not
+    /// acknowledged.
     pub retransmit_states: u64,
     /// Reads that a lost context costs at a doorbell of a single WQE, whose WQE is held back level by level.
     pub doorbell_reads: u32,

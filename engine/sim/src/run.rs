@@ -15,8 +15,8 @@ use crate::model::Model;
 use crate::plan::Plan;
 use crate::world::World;
 
-/// Rates of two warm-up slices that differ by less are steady, and so is a backlog of READs that grows by less of what is
-/// delivered. Source: our choice.
+/// Rates of two warm-up slices that differ by less are steady, and so is a backlog of READs that grows by less of what
+/// is delivered. Source: our choice.
 const STEADY: f64 = 0.02;
 
 /// What a run gives.

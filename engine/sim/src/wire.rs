@@ -1,4 +1,5 @@
-//! The wire, the switch and the internal loopback path, with priority flow control (PFC). What is sent is decided in `transmit`.
+//! The wire, the switch and the internal loopback path, with priority flow control (PFC). What is sent is decided in
+//! `transmit`.
 
 use kelpie_events::Picos;
 use kelpie_spaces::{Host, QpType};

@@ -1,4 +1,5 @@
-//! The state of a run: QPs, the parts of both hosts, the switch. How it changes is in the modules named after the parts.
+//! The state of a run: QPs, the parts of both hosts, the switch. How it changes is in the modules named after the
+//! parts.
 
 use std::collections::VecDeque;
 

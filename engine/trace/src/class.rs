@@ -58,7 +58,8 @@ pub fn classes<'e, 't>(own: &'e Ends<'t>, from: Host, peers: Option<&'e Ends<'t>
     classes
 }
 
-/// The latest requests of a QP; where none of their shapes found place, one of the shortest and one of the longest messages.
+/// The latest requests of a QP; where none of their shapes found place, one of the shortest and one of the longest
+/// messages.
 fn requests(process: &Process, qp: &Qp) -> Vec<Request> {
     let recent: Vec<Request> = process.recent(qp).filter_map(pattern::with_payload).collect();
     if !recent.is_empty() || qp.recent.len() as u64 == qp.requests {

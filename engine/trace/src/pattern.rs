@@ -13,8 +13,8 @@ pub fn with_payload(request: &Request) -> Option<Request> {
     (!sge.is_empty()).then_some(Request { op: request.op, sge })
 }
 
-/// The shortest vector that these requests repeat in order, beginning with its least rotation, so that two QPs that were
-/// seen at different places of it have the same; `None` where there is none.
+/// The shortest vector that these requests repeat in order, beginning with its least rotation, so that two QPs that
+/// were seen at different places of it have the same; `None` where there is none.
 pub fn repeated(requests: &[Request]) -> Option<Vec<Request>> {
     // Half of what was seen must be the repetition.
     let period = (1..=LONGEST)

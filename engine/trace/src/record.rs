@@ -1,4 +1,5 @@
-//! Where things stand in a record: 64-bit words of a file that the traced process maps, so that nothing is lost whatever ends it.
+//! Where things stand in a record: 64-bit words of a file that the traced process maps, so that nothing is lost
+//! whatever ends it.
 
 /// First word of a record that is complete enough to be read. Its last byte is the version of this layout.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"kelpieT1");
@@ -117,7 +118,8 @@ pub const OPS: usize = OTHER + 1;
 pub const RECENT: usize = 128;
 /// Different keys of a QP that are kept. Source: our choice, because a QP that goes round more MRs is rare.
 pub const KEYS: usize = 128;
-/// Elements of a scatter-gather list that are kept. Source: our choice, above the `max_sge` of 30 that mlx5 devices report.
+/// Elements of a scatter-gather list that are kept. Source: our choice, above the `max_sge` of 30 that mlx5 devices
+/// report.
 pub const ELEMENTS: usize = 32;
 
 /// Source: our choice, because the paper's most is 20,000 and a row is rarely touched as a whole.

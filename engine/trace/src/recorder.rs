@@ -1,4 +1,5 @@
-//! Writes what happens into a record. Called on the data path of the traced program: no allocation, no lock, no system call.
+//! Writes what happens into a record. Called on the data path of the traced program: no allocation, no lock, no system
+//! call.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 
@@ -128,8 +129,8 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// One request is posted: its operation, `None` for what moves no message (a memory window, an invalidation), its elements as
-    /// local key and length, and the key of the memory that it names at the peer.
+    /// One request is posted: its operation, `None` for what moves no message (a memory window, an invalidation), its
+    /// elements as local key and length, and the key of the memory that it names at the peer.
     pub fn request(
         &self,
         row: Row,

@@ -8,7 +8,8 @@ use kelpie_spaces::{Bytes, Flow, Host, Space, SpaceError, Workload};
 
 use crate::trace::Qp;
 
-/// The space that holds the workload and whatever else its QPs did; `receivers` are those at the other end, as far as known.
+/// The space that holds the workload and whatever else its QPs did; `receivers` are those at the other end, as far as
+/// known.
 ///
 /// # Errors
 /// If the bounds exclude each other, which says that the workload is none.
