@@ -44,7 +44,8 @@ pub struct RemotePort {
     pub needs_grh: bool,
 }
 
-/// The address of `remote` as seen from `local`. Within an InfiniBand subnet the LID is mostly enough; else the GID leads.
+/// The address of `remote` as seen from `local`. Within an InfiniBand subnet the LID is mostly enough; else the GID
+/// leads.
 pub fn address(local: &LocalPort, remote: &RemotePort) -> ibv_ah_attr {
     let is_global = remote.lid == 0 || remote.needs_grh || remote.gid[..SUBNET_PREFIX] != local.gid[..SUBNET_PREFIX];
     ibv_ah_attr {

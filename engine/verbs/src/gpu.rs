@@ -12,7 +12,8 @@ use crate::error::VerbsError;
 /// `CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD`. Source: `cuda.h`.
 const DMA_BUF_FD: c_int = 1;
 
-/// Sizes that a dma-buf comes in: a page of the GPU. Units: bytes. Source: the CUDA toolkit's guide to RDMA for GPUs, section on page sizes.
+/// Sizes that a dma-buf comes in: a page of the GPU. Units: bytes. Source: the CUDA toolkit's guide to RDMA for GPUs,
+/// section on page sizes.
 const GPU_PAGE: usize = 64 << 10;
 
 macro_rules! driver {

@@ -15,7 +15,8 @@ macro_rules! library {
         /// The functions, by their names without `ibv_`. Source: `infiniband/verbs.h`.
         pub struct Library {
             $(pub $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
-            /// Since libibverbs 28; domain, start, length, address, access. It drops optional access that the kernel does not know.
+            /// Since libibverbs 28; domain, start, length, address, access. It drops optional access that the kernel
+            /// does not know.
             pub reg_mr_iova2: Option<unsafe extern "C" fn(*mut ibv_pd, *mut c_void, usize, u64, c_uint) -> *mut ibv_mr>,
             /// Since libibverbs 34; domain, offset, length, address, descriptor, access.
             pub reg_dmabuf_mr: Option<unsafe extern "C" fn(*mut ibv_pd, u64, usize, u64, c_int, c_int) -> *mut ibv_mr>,

@@ -13,7 +13,8 @@ use crate::pd::Pd;
 use crate::qp::remote_access;
 use crate::rotation::Region;
 
-/// `IBV_ACCESS_RELAXED_ORDERING`, which rdma-sys does not have. Source: `infiniband/verbs.h`, `IBV_ACCESS_OPTIONAL_FIRST`.
+/// `IBV_ACCESS_RELAXED_ORDERING`, which rdma-sys does not have. Source: `infiniband/verbs.h`,
+/// `IBV_ACCESS_OPTIONAL_FIRST`.
 const RELAXED_ORDERING: u32 = 1 << 20;
 
 /// `ibv_mr`.
@@ -31,7 +32,8 @@ unsafe impl Send for Mr {}
 impl Mr {
     /// Registers `length` bytes of `arena` from `offset` for every kind of access; they lie within it.
     ///
-    /// Relaxed ordering of the device's PCIe writes is a wish: a libibverbs, kernel or device without it keeps the order.
+    /// Relaxed ordering of the device's PCIe writes is a wish: a libibverbs, kernel or device without it keeps the
+    /// order.
     pub fn new(
         pd: &Arc<Pd>,
         arena: &Arc<Arena>,

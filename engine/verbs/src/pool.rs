@@ -1,7 +1,7 @@
 //! Objects that outlive an experiment, so that the next one need not create them: QPs with their CQ, and MRs.
 //!
-//! What is taken is as good as new: QPs are in reset, and a CQ is empty. Only QPs of equal type and capabilities and MRs
-//! of equal size and place are the same to a device; everything else about a workload is set anew each time.
+//! What is taken is as good as new: QPs are in reset, and a CQ is empty. Only QPs of equal type and capabilities and
+//! MRs of equal size and place are the same to a device; everything else about a workload is set anew each time.
 
 use std::sync::Arc;
 
@@ -109,8 +109,8 @@ impl Pool {
         std::mem::take(&mut self.made)
     }
 
-    /// At least `count` QPs, all in reset, on a CQ with room for all completions of that many, and for less than twice as
-    /// many: a device writes round the whole of a CQ, so that a much larger one is another thing to its caches.
+    /// At least `count` QPs, all in reset, on a CQ with room for all completions of that many, and for less than twice
+    /// as many: a device writes round the whole of a CQ, so that a much larger one is another thing to its caches.
     pub fn take_qps(&mut self, kind: QpKind, count: u32) -> Result<QpSet, VerbsError> {
         let wanted = kind.completions().saturating_mul(count);
         let fits = |set: &QpSet| set.kind == kind && (wanted..wanted.saturating_mul(2)).contains(&set.capacity);

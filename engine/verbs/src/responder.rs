@@ -81,8 +81,8 @@ impl Responder {
         &self.counts
     }
 
-    /// Messages that arrived while receive queues were left to run low: of each more than half had been used unnoticed, or
-    /// of all together.
+    /// Messages that arrived while receive queues were left to run low: of each more than half had been used unnoticed,
+    /// or of all together.
     pub fn late(&self) -> u64 {
         self.late
     }
@@ -119,8 +119,8 @@ impl Responder {
         !std::mem::replace(&mut self.queues[index as usize].is_dead, true)
     }
 
-    /// Reposts on the queues that have room for a batch. `is_behind`: the CQ held as much as a poll takes, so there may be
-    /// more.
+    /// Reposts on the queues that have room for a batch. `is_behind`: the CQ held as much as a poll takes, so there may
+    /// be more.
     pub fn refill(&mut self, qps: &[Qp], is_behind: bool, mut failed: impl FnMut(u32, &std::io::Error)) {
         self.notice_late(is_behind);
         while let Some(index) = self.touched.pop() {
@@ -150,7 +150,8 @@ impl Responder {
 
     fn post(&mut self, index: u32, qp: &Qp, length: u32) -> Result<(), std::io::Error> {
         self.prepare(index, length);
-        // SAFETY: `prepare` ended the chain, whose requests point at elements of this responder, which outlive the call.
+        // SAFETY: `prepare` ended the chain, whose requests point at elements of this responder, which outlive the
+        // call.
         unsafe { qp.post_recv(self.chain.as_mut_ptr()) }?;
         self.queues[index as usize].free -= length;
         Ok(())

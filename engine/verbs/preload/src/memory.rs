@@ -18,7 +18,8 @@ pub fn device(address: *mut c_void) -> MrDevice {
 }
 
 fn gpu(address: *mut c_void) -> Option<MrDevice> {
-    // SAFETY: the name ends with a zero. What is found is the driver that the program itself has loaded, maybe for itself alone.
+    // SAFETY: the name ends with a zero. What is found is the driver that the program itself has loaded, maybe for
+    // itself alone.
     let driver = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
     if driver.is_null() {
         return None;

@@ -1,4 +1,5 @@
-//! The functions of libibverbs that ours stand before: found by the dynamic linker, or handed over by a program that opened the library itself.
+//! The functions of libibverbs that ours stand before: found by the dynamic linker, or handed over by a program that
+//! opened the library itself.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null_mut;
