@@ -12,12 +12,12 @@ use crate::sources::{LINK_MEGATRANSFERS, LINK_SPEED, LINK_WIDTH, without_slave};
 /// low the application was the limit, not the subsystem.
 pub const SEND_QUEUE_FULL: &str = "engine_send_queue_full_ratio";
 
-/// Counter, from the engine itself: share (0 to 1) of the messages which arrived while the responders of a host kept their
-/// receive queues full. Where it is low the receiver was the limit: its NIC had to turn messages away.
+/// Counter, from the engine itself: share (0 to 1) of the messages which arrived while the responders of a host kept
+/// their receive queues full. Where it is low the receiver was the limit: its NIC had to turn messages away.
 pub const RECEIVE_QUEUE_FULL: &str = "engine_receive_queue_full_ratio";
 
-/// Counter, from the engine itself: READs and atomics that a QP of a host's requesters can have outstanding, the smaller of
-/// what its device and its peer's allow (`max_qp_init_rd_atom`, `max_qp_rd_atom`).
+/// Counter, from the engine itself: READs and atomics that a QP of a host's requesters can have outstanding, the
+/// smaller of what its device and its peer's allow (`max_qp_init_rd_atom`, `max_qp_rd_atom`).
 pub const OUTSTANDING_READS: &str = "engine_outstanding_reads";
 
 /// Counters of the engine itself: messages, payload bytes and payload packets that requesters of a host completed.
@@ -26,8 +26,8 @@ pub const REQUESTED: [&str; 3] = ["engine_requested_messages", "engine_requested
 /// The same for what consumed receives of its responders.
 pub const RECEIVED: [&str; 3] = ["engine_received_messages", "engine_received_bytes", "engine_received_packets"];
 
-/// Counter, from the engine itself: 1 where the pause of a host was computed from frames and not from time, and so is the
-/// most it can be.
+/// Counter, from the engine itself: 1 where the pause of a host was computed from frames and not from time, and so is
+/// the most it can be.
 pub const PAUSE_IS_UPPER_BOUND: &str = "engine_pause_is_upper_bound";
 
 /// What the value of a counter in a sample is.
@@ -177,8 +177,8 @@ pub fn is_level(name: &str) -> bool {
     matches!(quantity(name), Quantity::Level | Quantity::Setting)
 }
 
-/// Values below it did not move. Units: those of the counter. Source: our choice, because a steady model's rounding is smaller
-/// and events are not.
+/// Values below it did not move. Units: those of the counter. Source: our choice, because a steady model's rounding is
+/// smaller and events are not.
 pub const MOVED: f64 = 1e-6;
 
 /// A counter's value with its unit, such as `2.2 M/s`.

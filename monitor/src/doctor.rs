@@ -1,4 +1,5 @@
-//! Whether a host is fit to be measured: what spoils a measurement, each with its evidence and the command that mends it.
+//! Whether a host is fit to be measured: what spoils a measurement, each with its evidence and the command that mends
+//! it.
 
 mod host;
 mod pair;

@@ -1,4 +1,5 @@
-//! What was measured and what it means: measurements, bounds, symptoms, verdicts. No traffic, no I/O but counter sources.
+//! What was measured and what it means: measurements, bounds, symptoms, verdicts. No traffic, no I/O but counter
+//! sources.
 
 pub mod check;
 pub mod counters;

@@ -1,4 +1,5 @@
-//! A host as files: sysfs and procfs below a root, this machine's own or a recorded one. What they mean lives elsewhere.
+//! A host as files: sysfs and procfs below a root, this machine's own or a recorded one. What they mean lives
+//! elsewhere.
 
 mod files;
 mod gid;

@@ -201,7 +201,8 @@ impl Bounds {
         Self { max_bps, max_pps, base_rtt_seconds: None, max_pcie_bps: None }
     }
 
-    /// How near a direction is to what a port does: the larger of its shares of the two bounds, as the symptom looks at it.
+    /// How near a direction is to what a port does: the larger of its shares of the two bounds, as the symptom looks at
+    /// it.
     ///
     /// Units: 0 to about 1. Source: Collie, section 5.2.
     pub fn utilisation(&self, rates: &DirectionRates) -> f64 {

@@ -12,8 +12,8 @@ pub struct Rates {
     pub per_sec: BTreeMap<String, f64>,
 }
 
-/// Longest way across the end of 32 bits that is taken for a wrap. Source: our choice, a quarter of the range: what drivers
-/// count in 32 bits takes seconds for it, and a reset rarely happens to a value that near the end.
+/// Longest way across the end of 32 bits that is taken for a wrap. Source: our choice, a quarter of the range: what
+/// drivers count in 32 bits takes seconds for it, and a reset rarely happens to a value that near the end.
 const LONGEST_WRAP: u32 = u32::MAX / 4;
 
 /// How much a counter advanced from `before` to `after`; `None` where it was reset.

@@ -1,4 +1,5 @@
-//! Whole searches on subsystems in closed form: regions against the truth, their cost, determinism, the end of the budget.
+//! Whole searches on subsystems in closed form: regions against the truth, their cost, determinism, the end of the
+//! budget.
 
 use kelpie_monitor::Symptom;
 use kelpie_spaces::{Condition, Feature, Region, Space, Workload};
@@ -69,8 +70,8 @@ fn regions_are_exactly_the_weakness_at_a_bounded_cost() {
             truth.sort();
             let mut found = finding.mfs.conditions.clone();
             found.sort();
-            // Few MRs on very many QPs are a region of their own inside a product, and the space draws other requesters'
-            // memory so rarely that a region may leave it open.
+            // Few MRs on very many QPs are a region of their own inside a product, and the space draws other
+            // requesters' memory so rarely that a region may leave it open.
             let exact = name != "a product" && name != "two devices";
             assert!(!exact || found == truth, "{name}, seed {seed}: {}", finding.mfs);
             assert!(found.len() <= truth.len() || name == "a product", "{name}, seed {seed}: {}", finding.mfs);

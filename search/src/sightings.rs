@@ -1,4 +1,5 @@
-//! Anomalies seen so far, and which of those outside every region is least like the ones inside. How regions are built lives in `mfs`.
+//! Anomalies seen so far, and which of those outside every region is least like the ones inside. How regions are built
+//! lives in `mfs`.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +64,8 @@ impl Sightings {
         }
     }
 
-    /// The sighting that deserves the next region: not in a known one, unlike all that are, and seen more than once if possible.
+    /// The sighting that deserves the next region: not in a known one, unlike all that are, and seen more than once if
+    /// possible.
     ///
     /// What is beside a known region counts as like it.
     pub(crate) fn choose(

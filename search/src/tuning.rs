@@ -1,6 +1,7 @@
 //! Every constant of the search that can be tuned, with its default, its unit and where it comes from.
 //!
-//! Defaults are what a campaign is made with; they are not stored with it, but for the schedule and the limits of regions.
+//! Defaults are what a campaign is made with; they are not stored with it, but for the schedule and the limits of
+//! regions.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,9 +35,9 @@ fn is_default<T: Default + PartialEq>(group: &T) -> bool {
 
 /// The annealing schedule. Temperatures are in relative change of a signal.
 ///
-/// Source: the symbols are those of Collie, Algorithm 1; it gives no values, only that they are relaxed. The defaults, seven
-/// temperatures of four steps, are our choice, because one run over ten signals then fits a budget of 1,500 beside the
-/// experiments for regions.
+/// Source: the symbols are those of Collie, Algorithm 1; it gives no values, only that they are relaxed. The defaults,
+/// seven temperatures of four steps, are our choice, because one run over ten signals then fits a budget of 1,500
+/// beside the experiments for regions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Schedule {
@@ -87,8 +88,8 @@ pub struct Pace {
     pub warm_up_part: u64,
     /// Random points after which more before the first region would help little, whatever the budget.
     ///
-    /// Source: our choice, because on subsystem F the first 400 random points show 11 of the 13 weaknesses, and because a
-    /// campaign may be stopped long before its budget is spent.
+    /// Source: our choice, because on subsystem F the first 400 random points show 11 of the 13 weaknesses, and because
+    /// a campaign may be stopped long before its budget is spent.
     pub most_warm_up: u64,
     /// Share of all experiments that regions of new weaknesses may take. Units: 0 to 1.
     ///
@@ -127,7 +128,8 @@ impl Default for Pace {
 pub struct Likeness {
     /// Decades below the largest value of a counter that was ever seen, over which its values count as different.
     ///
-    /// Source: our choice, because counters of one weakness spread over about a decade in random workloads of subsystem F.
+    /// Source: our choice, because counters of one weakness spread over about a decade in random workloads of subsystem
+    /// F.
     pub decades: f64,
     /// Squared distance that a word adds which says how packets are processed: transport, operation, loopback.
     ///
@@ -137,8 +139,8 @@ pub struct Likeness {
     pub word: f64,
     /// Squared distance below which two anomalies are taken for the same weakness.
     ///
-    /// Source: our choice, because of 547 anomalies of random workloads on subsystem F the nearest other one had the same
-    /// cause in about 85 % of cases.
+    /// Source: our choice, because of 547 anomalies of random workloads on subsystem F the nearest other one had the
+    /// same cause in about 85 % of cases.
     pub alike: f64,
     /// Anomalies like it beyond which more say nothing new about whether one is worth a region.
     ///
@@ -168,7 +170,8 @@ pub struct Reduction {
     ///
     /// Source: our choice, because each costs an experiment.
     pub most_words: usize,
-    /// Steps of the ladder that a healthy point may lie outside of where the symptom begins, for a bound to move over it.
+    /// Steps of the ladder that a healthy point may lie outside of where the symptom begins, for a bound to move over
+    /// it.
     ///
     /// Source: our choice, because four steps of a range are a factor of four.
     pub nudge: usize,
@@ -178,7 +181,8 @@ pub struct Reduction {
     pub walk_steps: u32,
     /// Part of the validation run that is added for each healthy point that validation has found.
     ///
-    /// Source: our choice, because a run that may be tried again after each of them passes more often than one that may not.
+    /// Source: our choice, because a run that may be tried again after each of them passes more often than one that may
+    /// not.
     pub doubt_part: u32,
     /// Part of the validation run that is left out of a wide region once as many more random points were seen inside.
     ///
@@ -194,19 +198,21 @@ pub struct Reduction {
     pub pinned_failures: u32,
     /// Part of the limit of experiments by which that of a narrowed region is higher. Source: our choice.
     pub pinned_part: u32,
-    /// Limits of experiments after which a region is given up, because most answers are inconclusive. Source: our choice.
+    /// Limits of experiments after which a region is given up, because most answers are inconclusive. Source: our
+    /// choice.
     pub most_limits: u32,
     /// Broken points that are measured for one condition, to see whether breaking it cures. Source: our choice.
     pub breaks: usize,
     /// Conditions that a point of the neighbourhood may break.
     ///
-    /// Source: our choice, because products of two features (QPs and MRs of each) bound many weaknesses, and a conjunction
-    /// cuts their corners.
+    /// Source: our choice, because products of two features (QPs and MRs of each) bound many weaknesses, and a
+    /// conjunction cuts their corners.
     pub broken_by_neighbours: usize,
-    /// Confidence below which a region is not stored: no conjunction of features tells its healthy points apart. Units: 0 to 1.
+    /// Confidence below which a region is not stored: no conjunction of features tells its healthy points apart. Units:
+    /// 0 to 1.
     ///
-    /// Source: our choice, because a region that was validated reaches 0.91 and one whose healthy points no feature tells
-    /// apart does not.
+    /// Source: our choice, because a region that was validated reaches 0.91 and one whose healthy points no feature
+    /// tells apart does not.
     pub least_confidence: f64,
 }
 

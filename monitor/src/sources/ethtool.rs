@@ -63,7 +63,8 @@ fn parse(text: &str) -> Vec<(String, u64)> {
 /// Whether a counter is of one queue, ring or channel.
 ///
 /// Source: kernel drivers; mlx5 `rx3_packets`, `ch3_poll`, `ptp_tx0_packets`, `qos_tx1_bytes`; bnxt `[3]: rx_drops`;
-/// ice and virtio `rx_queue_3_bytes`; i40e `rx-3.rx_packets`; hns3 `txq3_bytes`. Not `rx_64_bytes_phy`, `rx_prio3_pause`.
+/// ice and virtio `rx_queue_3_bytes`; i40e `rx-3.rx_packets`; hns3 `txq3_bytes`. Not `rx_64_bytes_phy`,
+/// `rx_prio3_pause`.
 fn is_of_one_queue(name: &str) -> bool {
     const BEFORE_NUMBER: [&str; 18] = [
         "[",

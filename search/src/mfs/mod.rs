@@ -1,4 +1,5 @@
-//! From an anomalous workload to its region: the conditions that trigger it, validated. The method is in `docs/search.md`.
+//! From an anomalous workload to its region: the conditions that trigger it, validated. The method is in
+//! `docs/search.md`.
 
 mod categorical;
 mod conditions;

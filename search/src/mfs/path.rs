@@ -56,7 +56,8 @@ impl<O: Oracle> Builder<'_, '_, O> {
         Ok((stops[shown].clone(), stops[lost].clone()))
     }
 
-    /// Of the features that differ between the neighbours, one that brings the symptom back on its own, else the first of the walk.
+    /// Of the features that differ between the neighbours, one that brings the symptom back on its own, else the first
+    /// of the walk.
     pub(super) fn blame(&mut self, shown: &Workload, lost: &Workload) -> Result<Option<Feature>, O::Error> {
         let differing = shown.differing(lost);
         let candidates: Vec<Feature> =

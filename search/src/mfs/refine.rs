@@ -63,8 +63,8 @@ impl<O: Oracle> Builder<'_, '_, O> {
         self.session.config.tuning.mfs.experiments.into()
     }
 
-    /// Enough points since the last change, more where validation has found healthy ones before; or by a part fewer if by that
-    /// part more random ones were seen inside a wide region, because then what was shut out last was rare.
+    /// Enough points since the last change, more where validation has found healthy ones before; or by a part fewer if
+    /// by that part more random ones were seen inside a wide region, because then what was shut out last was rare.
     fn is_validated(&self) -> bool {
         let (tuning, run) = (self.tuning(), self.session.config.tuning.mfs.validation_run);
         let run = run.saturating_add((run / tuning.doubt_part).saturating_mul(self.failures));
@@ -85,7 +85,8 @@ impl<O: Oracle> Builder<'_, '_, O> {
         self.session.experiments() - self.started + u64::from(self.remembered)
     }
 
-    /// The point where every condition holds only just: if the symptom grows with each of them, it is the first to lose it.
+    /// The point where every condition holds only just: if the symptom grows with each of them, it is the first to lose
+    /// it.
     fn probe_corner(&mut self) -> Result<(), O::Error> {
         self.cornered = true;
         let region = self.conditions.region();
@@ -122,7 +123,8 @@ impl<O: Oracle> Builder<'_, '_, O> {
         Ok(())
     }
 
-    /// Every other time a part of the region where some conditions hold only just: what is healthy inside is mostly there.
+    /// Every other time a part of the region where some conditions hold only just: what is healthy inside is mostly
+    /// there.
     fn edge(&mut self, region: &Region) -> Region {
         let mut edge = region.clone();
         if self.fresh.is_multiple_of(2) {

@@ -1,4 +1,5 @@
-//! From an anomaly to a simpler one: every feature that the symptom does not need goes back to a plain, healthy workload.
+//! From an anomaly to a simpler one: every feature that the symptom does not need goes back to a plain, healthy
+//! workload.
 
 use kelpie_monitor::Symptom;
 use kelpie_spaces::{Feature, FeatureValue, Region, Space, Workload};
