@@ -23,8 +23,8 @@ pub struct Absence {
     pub anomalous: u64,
     /// Independent random points of the space with a verdict.
     pub random_points: u64,
-    /// Share of random workloads of the space below which the anomalous ones are, with 95 % confidence; absent where one
-    /// of the random points was anomalous, or there were none. Units: 0 to 1.
+    /// Share of random workloads of the space below which the anomalous ones are, with 95 % confidence; absent where
+    /// one of the random points was anomalous, or there were none. Units: 0 to 1.
     pub anomalous_below: Option<f64>,
 }
 

@@ -1,4 +1,5 @@
-//! Two campaigns side by side: what is fixed, what remains, what has other bounds, what is new. Measuring is the caller's.
+//! Two campaigns side by side: what is fixed, what remains, what has other bounds, what is new. Measuring is the
+//! caller's.
 
 use std::fmt;
 

@@ -134,8 +134,8 @@ impl Digest {
         self.points.iter().find(shows)
     }
 
-    /// The healthy experiment that a finding is compared with: outside its region, unlike its workload in the fewest features,
-    /// of several the first.
+    /// The healthy experiment that a finding is compared with: outside its region, unlike its workload in the fewest
+    /// features, of several the first.
     pub fn healthy_neighbour(&self, finding: &FindingRecord) -> Option<&Point> {
         let healthy = self.points.iter().filter(|point| point.ended == Ended::Judged(Verdict::Healthy));
         nearest_outside(&finding.workload, &finding.mfs, healthy, |point| &point.workload).into_iter().next()

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-/// Says whether [`write()`] may put a directory here: nothing is there, or an empty directory, and what it is in can be written.
+/// Says whether [`write()`] may put a directory here: nothing is there, or an empty directory, and what it is in can be
+/// written.
 ///
 /// # Errors
 /// [`ErrorKind::AlreadyExists`] if something is there.

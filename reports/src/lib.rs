@@ -1,4 +1,5 @@
-//! How what is kept of campaigns leaves Kelpie again: reports, recipes, comparisons. No SQL, no measuring, no searching.
+//! How what is kept of campaigns leaves Kelpie again: reports, recipes, comparisons. No SQL, no measuring, no
+//! searching.
 
 pub mod absence;
 pub mod compare;

@@ -1,4 +1,5 @@
-//! What a database knows of a workload: the findings that it falls into, how it leaves them, and which is nearest. No words.
+//! What a database knows of a workload: the findings that it falls into, how it leaves them, and which is nearest. No
+//! words.
 
 use std::rc::Rc;
 
@@ -118,7 +119,8 @@ impl<'k> Lookup<'k> {
     }
 }
 
-/// The regions of every finding in the database, whatever subsystem it was made on; one without a condition would be all.
+/// The regions of every finding in the database, whatever subsystem it was made on; one without a condition would be
+/// all.
 ///
 /// # Errors
 /// As [`kept`].

@@ -23,8 +23,8 @@ pub use error::SiteError;
 pub use file::File;
 pub use publish::{check_target, publish};
 
-/// Makes every file of a campaign's site, with the recipes of its findings by their number, as far as there are any. Equal
-/// campaigns give equal bytes.
+/// Makes every file of a campaign's site, with the recipes of its findings by their number, as far as there are any.
+/// Equal campaigns give equal bytes.
 ///
 /// # Errors
 /// A plot or `junit.xml` cannot be made.

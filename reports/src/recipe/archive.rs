@@ -1,5 +1,5 @@
-//! Reading recipes of strangers, archives and directories: sizes, names and kinds are checked before anything is read, and
-//! nothing is written anywhere.
+//! Reading recipes of strangers, archives and directories: sizes, names and kinds are checked before anything is read,
+//! and nothing is written anywhere.
 
 use std::fs::File;
 use std::io::Read;

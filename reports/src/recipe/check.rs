@@ -1,5 +1,5 @@
-//! From the text of `recipe.json` to a recipe that keeps every rule: lengths, plain text, finite numbers, valid workloads, and
-//! conditions that hold.
+//! From the text of `recipe.json` to a recipe that keeps every rule: lengths, plain text, finite numbers, valid
+//! workloads, and conditions that hold.
 
 use std::collections::BTreeMap;
 
@@ -60,8 +60,8 @@ pub fn shown(text: &str) -> String {
     shown
 }
 
-/// Whether a character only shows itself: no control, no change of direction, nothing invisible. Source: Unicode standard
-/// annex 9, table of explicit formatting characters, and annex 31 on what is ignored.
+/// Whether a character only shows itself: no control, no change of direction, nothing invisible. Source: Unicode
+/// standard annex 9, table of explicit formatting characters, and annex 31 on what is ignored.
 fn is_plain(c: char) -> bool {
     let is_hidden = matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

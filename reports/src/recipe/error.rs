@@ -1,4 +1,5 @@
-//! Why a recipe was refused or could not be written; what a stranger wrote is repeated only as far as a terminal can bear.
+//! Why a recipe was refused or could not be written; what a stranger wrote is repeated only as far as a terminal can
+//! bear.
 
 use std::path::PathBuf;
 

@@ -13,8 +13,8 @@ pub const README: &str = "README.md";
 /// The perftest command lines, where there are any.
 pub const PERFTEST: &str = "perftest.txt";
 
-/// Every entry of a recipe with the most bytes that it may have. Source: our choice, because a recipe of 400 counters and two
-/// hundred conditions is a tenth of it.
+/// Every entry of a recipe with the most bytes that it may have. Source: our choice, because a recipe of 400 counters
+/// and two hundred conditions is a tenth of it.
 pub const ENTRIES: [(&str, u64); 3] = [(RECIPE, 1 << 20), (README, 256 << 10), (PERFTEST, 64 << 10)];
 
 /// A finding made portable.

@@ -1,6 +1,7 @@
 //! How long the archive of a recipe may be.
 
-/// Longest archive. Units: bytes. Source: our choice, because the three entries at their largest do not get longer packed.
+/// Longest archive. Units: bytes. Source: our choice, because the three entries at their largest do not get longer
+/// packed.
 pub(super) const MAX_ARCHIVE: u64 = 2 << 20;
 /// Most that an archive may unpack to. Units: bytes. Source: our choice, because it holds the three entries at their
 /// largest and tar's padding.

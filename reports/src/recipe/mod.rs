@@ -1,4 +1,5 @@
-//! Recipes: findings made portable, format `recipe/1`. What they hold, how they are read, written and told; no measuring.
+//! Recipes: findings made portable, format `recipe/1`. What they hold, how they are read, written and told; no
+//! measuring.
 
 mod archive;
 mod check;
@@ -23,7 +24,8 @@ pub use replay::Replayed;
 pub use scrub::scrub;
 pub use write::{archive, write};
 
-/// JSON schema (draft 2020-12) of `recipe.json`; [`parse`] checks more, such as that the conditions hold for the workload.
+/// JSON schema (draft 2020-12) of `recipe.json`; [`parse`] checks more, such as that the conditions hold for the
+/// workload.
 pub const SCHEMA: &str = include_str!("../../schemas/recipe-1.schema.json");
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Recipes read back, broken ones are refused with the key, hostile archives with the entry, and no bytes make the reader panic.
+//! Recipes read back, broken ones are refused with the key, hostile archives with the entry, and no bytes make the
+//! reader panic.
 
 use std::io::Write;
 use std::path::Path;

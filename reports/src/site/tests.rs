@@ -146,8 +146,8 @@ fn a_page_links_to_the_recipe_or_says_that_there_is_none() {
     assert!(!without.contains("tar.gz") && without.contains("no measurement of this workload"), "{without}");
 }
 
-/// A stored campaign of `one_finding` and an experiment that is healthy inside the finding's region: of all healthy ones it
-/// differs from the finding's workload in the fewest features.
+/// A stored campaign of `one_finding` and an experiment that is healthy inside the finding's region: of all healthy
+/// ones it differs from the finding's workload in the fewest features.
 fn stored() -> Digest {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::create(&directory.path().join("campaigns.db")).unwrap();

@@ -44,8 +44,8 @@ pub(crate) enum Access {
     Read,
 }
 
-/// Opens `path` and says its version. What is no Kelpie database of a known version is refused; an older one is upgraded
-/// if it is to be written.
+/// Opens `path` and says its version. What is no Kelpie database of a known version is refused; an older one is
+/// upgraded if it is to be written.
 pub(crate) async fn open(path: &Path, access: Access) -> Result<(SqliteConnection, i64), StoreError> {
     inspect(path, access)?;
     let mut connection = connect(path, access).await?;

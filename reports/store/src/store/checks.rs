@@ -41,8 +41,8 @@ pub(super) async fn insert(connection: &mut SqliteConnection, id: i64, rows: &[R
 }
 
 impl Store {
-    /// What was looked at on the hosts of a campaign before it began. There is nothing for a simulated subsystem, and in a
-    /// database of a version that held none.
+    /// What was looked at on the hosts of a campaign before it began. There is nothing for a simulated subsystem, and
+    /// in a database of a version that held none.
     ///
     /// # Errors
     /// The database cannot be read, or a record does not make sense.
