@@ -1,4 +1,5 @@
-//! The report of a real small campaign: whole, without the network, and in a browser. What its pages say is tested in reports.
+//! The report of a real small campaign: whole, without the network, and in a browser. What its pages say is tested in
+//! reports.
 
 mod browser;
 

@@ -1,5 +1,5 @@
-//! A whole search on subsystem F: how many of the 13 weaknesses it finds, and whether its regions hold. `docs/search.md` says what
-//! other seeds find.
+//! A whole search on subsystem F: how many of the 13 weaknesses it finds, and whether its regions hold.
+//! `docs/search.md` says what other seeds find.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,5 @@
-//! `kelpie trace` without RDMA: what it refuses, and from a record to a workload that can be measured. Real programs are traced in `lab`.
+//! `kelpie trace` without RDMA: what it refuses, and from a record to a workload that can be measured. Real programs
+//! are traced in `lab`.
 
 use std::path::PathBuf;
 use std::process::Command;

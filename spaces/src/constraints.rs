@@ -1,13 +1,16 @@
-//! The rules between the fields of a workload that verbs impose, and the sizes beyond which none is accepted. Bounds of a space live in `space`.
+//! The rules between the fields of a workload that verbs impose, and the sizes beyond which none is accepted. Bounds of
+//! a space live in `space`.
 
 use crate::units::Bytes;
 use crate::workload::{ATOMIC_SIZE, Flow, Host, Memory, Opcode, QpType, Request, Workload};
 
 /// Most flows of a workload. Source: our choice, because the coexistence cases of the paper need two.
 pub const MAX_FLOWS: usize = 64;
-/// Most requests of a vector. Source: our choice, because the paper's n (processing units times stages) stays far below.
+/// Most requests of a vector. Source: our choice, because the paper's n (processing units times stages) stays far
+/// below.
 pub const MAX_PATTERN: usize = 1024;
-/// Most elements of a scatter-gather list. Source: our choice, because it is twice the `max_sge` of 30 that mlx5 devices report.
+/// Most elements of a scatter-gather list. Source: our choice, because it is twice the `max_sge` of 30 that mlx5
+/// devices report.
 pub const MAX_SGE: usize = 64;
 /// Most QPs of a NIC. Source: our choice, three times the 20 K of Collie section 4, dimension 3.
 pub const MAX_QPS: u64 = 1 << 16;

@@ -1,15 +1,17 @@
-//! The workloads beside a region: which of them a finding is compared with, and where to look for one. Nothing is measured.
+//! The workloads beside a region: which of them a finding is compared with, and where to look for one. Nothing is
+//! measured.
 
 use crate::features::{Feature, FeatureValue};
 use crate::region::{Condition, Region, Test};
 use crate::space::Space;
 use crate::workload::Workload;
 
-/// Workloads that are proposed of each kind. Source: our choice, because of the nearest few one nearly always is healthy.
+/// Workloads that are proposed of each kind. Source: our choice, because of the nearest few one nearly always is
+/// healthy.
 const MOST_PROPOSED: usize = 64;
 
-/// What lies outside `region`, the nearest to `workload` first: those that differ from it in the fewest features, of equals
-/// those that came first.
+/// What lies outside `region`, the nearest to `workload` first: those that differ from it in the fewest features, of
+/// equals those that came first.
 ///
 /// This is the rule by which a finding's healthy neighbour is chosen, wherever there is one: the first that is healthy.
 pub fn nearest_outside<T>(
@@ -25,8 +27,8 @@ pub fn nearest_outside<T>(
 }
 
 impl Space {
-    /// Workloads outside `region` that may be healthy: with one of its conditions broken, then with one more feature changed,
-    /// each the nearest to `workload` first.
+    /// Workloads outside `region` that may be healthy: with one of its conditions broken, then with one more feature
+    /// changed, each the nearest to `workload` first.
     pub fn outside(&self, region: &Region, workload: &Workload) -> Vec<Workload> {
         let nearest = |candidates: Vec<Workload>| {
             let mut nearest = nearest_outside(workload, region, candidates, |candidate| candidate);

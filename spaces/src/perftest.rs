@@ -22,17 +22,18 @@ const MAX_MESSAGE: u64 = (1 << 31) - 1;
 const EACH_COMPLETES: u64 = 8192;
 /// Most requests of which the last alone completes (`-Q`). Source: perftest 4.5, `MAX_CQ_MOD`.
 const MAX_SHARED: u32 = 1024;
-/// Parts of the send queue after which a completion is asked for. Source: our choice, because a queue that is filled again
-/// only when all of it is done runs empty.
+/// Parts of the send queue after which a completion is asked for. Source: our choice, because a queue that is filled
+/// again only when all of it is done runs empty.
 const SHARED_DEPTH: u32 = 4;
-/// The piece of a buffer through which short messages go round. Units: bytes. Source: perftest 4.5, `cycle_buffer`, a page.
+/// The piece of a buffer through which short messages go round. Units: bytes. Source: perftest 4.5, `cycle_buffer`, a
+/// page.
 const CYCLE: u64 = 4096;
 
 /// How long the lines run (`-D`). Units: seconds. Source: our choice, because perftest leaves out two at both ends.
 const DURATION: u32 = 10;
 
-/// The two command lines of a workload, with what remains different. The reader puts in `SERVER`, the address of the server's
-/// host, and each host's `DEVICE` and `GID_INDEX`.
+/// The two command lines of a workload, with what remains different. The reader puts in `SERVER`, the address of the
+/// server's host, and each host's `DEVICE` and `GID_INDEX`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lines {
     /// On the responder's host, started first.

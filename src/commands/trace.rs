@@ -1,4 +1,5 @@
-//! `kelpie trace`: a verbs program, recorded by a preloaded library, in Kelpie's words. What follows from a record is in `kelpie_trace`.
+//! `kelpie trace`: a verbs program, recorded by a preloaded library, in Kelpie's words. What follows from a record is
+//! in `kelpie_trace`.
 
 mod run;
 

@@ -1,4 +1,5 @@
-//! The embedded models against the paper's Table 1: what they describe, what shows on them, that every constant has a source.
+//! The embedded models against the paper's Table 1: what they describe, what shows on them, that every constant has a
+//! source.
 
 use kelpie_engine::Subsystem as _;
 use kelpie_monitor::{Verdict, assess};

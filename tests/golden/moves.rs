@@ -1,4 +1,5 @@
-//! Changing a part moves the anomaly that comes out of it, the way the part's arithmetic says; and what must hold always.
+//! Changing a part moves the anomaly that comes out of it, the way the part's arithmetic says; and what must hold
+//! always.
 
 use kelpie_engine::Subsystem as _;
 use kelpie_monitor::Measurement;

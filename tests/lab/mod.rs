@@ -36,8 +36,8 @@ struct Lab {
     _alone: File,
 }
 
-/// Runs a test in the lab, whose guests work when it begins. If it fails and a guest turns out to have stalled meanwhile,
-/// which is the emulator's fault, the test is repeated, once.
+/// Runs a test in the lab, whose guests work when it begins. If it fails and a guest turns out to have stalled
+/// meanwhile, which is the emulator's fault, the test is repeated, once.
 fn in_lab(test: impl Fn(&Lab)) {
     let lab = Lab::up();
     lab.mend();

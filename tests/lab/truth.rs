@@ -295,7 +295,8 @@ fn sequence(faults: &mut Faults, stream: &Stream, vector: &[(&str, u64)]) {
     }
 }
 
-/// One port for each QP, in the range that routers balance by. Source: RoCEv2 annex A17.9.2; Linux `rdma_get_udp_sport`.
+/// One port for each QP, in the range that routers balance by. Source: RoCEv2 annex A17.9.2; Linux
+/// `rdma_get_udp_sport`.
 fn ports(faults: &mut Faults, stream: &Stream) {
     let [port] = stream.ports[..] else {
         faults.check(false, format_args!("source ports {:?} on one QP", stream.ports));

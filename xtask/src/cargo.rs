@@ -12,8 +12,8 @@ const TOLD: [&str; 7] =
 
 /// Cargo in this folder, without input.
 ///
-/// Without what cargo told this program: build scripts that depend on such a variable (ring's, and so all that uses TLS)
-/// would run again each time that a build comes from here and not from a shell.
+/// Without what cargo told this program: build scripts that depend on such a variable (ring's, and so all that uses
+/// TLS) would run again each time that a build comes from here and not from a shell.
 pub fn cargo(root: &Path) -> Command {
     let mut cargo = Command::new(env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
     cargo.current_dir(root).stdin(Stdio::null());

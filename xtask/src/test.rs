@@ -1,4 +1,5 @@
-//! `cargo xtask test`: what CI runs. Every check, and the lab, which boots beside them and has the machine for itself later.
+//! `cargo xtask test`: what CI runs. Every check, and the lab, which boots beside them and has the machine for itself
+//! later.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

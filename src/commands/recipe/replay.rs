@@ -15,8 +15,8 @@ use crate::exit;
 use crate::output::{Table, note, percent, print, print_json, si};
 use crate::subsystems::Opened;
 
-/// Most events that a stranger's model may take for one measurement. Source: our choice, ten times what the embedded models
-/// take, which is a minute.
+/// Most events that a stranger's model may take for one measurement. Source: our choice, ten times what the embedded
+/// models take, which is a minute.
 const MOST_EVENTS: u64 = 112_000_000;
 
 /// Runs the command.

@@ -15,8 +15,8 @@ const MARGIN: u32 = 1;
 /// Kelpie's sample. Units: seconds.
 const SAMPLE: u32 = 2;
 
-/// `--qp-timeout` of perftest, as `lab/pair.yaml` has it for Kelpie: by its own, 67 ms, it sends again what is only waiting where a
-/// megabyte is on the way, which Soft-RoCE's responder answers with an error.
+/// `--qp-timeout` of perftest, as `lab/pair.yaml` has it for Kelpie: by its own, 67 ms, it sends again what is only
+/// waiting where a megabyte is on the way, which Soft-RoCE's responder answers with an error.
 const TIMEOUT: u32 = 18;
 
 /// Longest wait for a run of perftest: it may hang where datagrams are lost.
@@ -83,8 +83,8 @@ impl Cell {
         format!("{qp_type} {op:<5} {size:>8} {qps} QP")
     }
 
-    /// perftest's default. Less where that many large messages would take longer than the run, or where so much is under way
-    /// that Soft-RoCE loses packets and perftest ends with an error. Units: work requests.
+    /// perftest's default. Less where that many large messages would take longer than the run, or where so much is
+    /// under way that Soft-RoCE loses packets and perftest ends with an error. Units: work requests.
     fn depth(self) -> u32 {
         if self.message <= 4 << 10 { 128 } else { ((1 << 20) / (self.message * self.qps)).max(2) }
     }
