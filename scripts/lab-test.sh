@@ -10,7 +10,7 @@ trap 'cargo xtask lab down' EXIT
 for kernel in "${@:-6.1}"; do
     # Guests that run already are kept, if they run this kernel.
     cargo xtask lab up --kernel "$kernel" || { cargo xtask lab down && cargo xtask lab up --kernel "$kernel"; }
-    # Of the whole workspace and with the feature, as `lab up` and the other checks build it, so that nothing is built again.
+    # `lab up` and the other checks build the whole workspace with the feature, so these options build nothing again.
     if cargo nextest --version >/dev/null 2>&1; then
         cargo nextest run --workspace --features verbs --profile lab --run-ignored only lab::
     else

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what building Kelpie (`build`), its lab (`lab`), the tests of its reports (`browser`) or the check of its
-# dependencies (`deny`) needs; does nothing where it is all there.
+# dependencies (`deny`) needs; does nothing if all of it is there.
 set -euo pipefail
 
 # The Rust that Kelpie asks for; rust-version in Cargo.toml.
@@ -8,8 +8,8 @@ cd "$(dirname "$0")/.."
 rust_needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 build_packages=(build-essential pkg-config cmake python3-minimal libclang-dev libibverbs-dev librdmacm-dev)
-lab_packages=(qemu-system-x86 busybox-static kmod xz-utils binutils iproute2 libibverbs1 ibverbs-providers rdma-core tshark
-    perftest ibverbs-utils)
+lab_packages=(qemu-system-x86 busybox-static kmod xz-utils binutils iproute2 libibverbs1 ibverbs-providers rdma-core
+    tshark perftest ibverbs-utils)
 browser_packages=(chromium)
 # Of cargo-deny; built from the registry once, unless some version of it is there.
 deny_version=0.20.2
@@ -46,29 +46,34 @@ if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
         echo "installing ${missing[*]}"
         as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq ||
             fail "apt-get update failed; check the network and /etc/apt/sources.list"
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
+        as_root env DEBIAN_FRONTEND=noninteractive \
+            apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
             fail "apt-get could not install: ${missing[*]}"
     fi
 else
     # Elsewhere: the simulated subsystem needs a C compiler only; the rest is up to the user.
+    install="install what your system calls ${packages[*]}"
     if [ "$1" = build ]; then
-        command -v cc >/dev/null || fail "no C compiler (cc), and no apt-get to install one; install what your system calls ${packages[*]}"
+        command -v cc >/dev/null || fail "no C compiler (cc), and no apt-get to install one; $install"
         pkg-config --exists libibverbs librdmacm 2>/dev/null ||
-            echo "note: no libibverbs and librdmacm headers, so real devices are left out; install what your system calls ${packages[*]}"
+            echo "note: no libibverbs and librdmacm headers, so real devices are left out; $install"
     elif [ "$1" = deny ]; then
         : # needs Rust alone
     elif [ "$1" = browser ]; then
-        command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
-            fail "the tests of reports need Chromium; install what your system calls ${packages[*]}"
+        command -v chromium >/dev/null || command -v chromium-browser >/dev/null ||
+            command -v google-chrome >/dev/null ||
+            fail "the tests of reports need Chromium; $install"
     else
-        command -v qemu-system-x86_64 >/dev/null || fail "the lab needs Debian with apt-get; elsewhere install what your system calls ${packages[*]}"
+        command -v qemu-system-x86_64 >/dev/null || fail "the lab needs Debian with apt-get; elsewhere $install"
     fi
 fi
 
 # --- Rust
 . scripts/cargo-env.sh
-how="install it from https://rustup.rs: curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile default"
-command -v cargo >/dev/null || fail "cargo is missing; Kelpie needs Rust $rust_needed or newer (Debian 12's 1.63 is too old): $how"
+how="install it from https://rustup.rs: curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs |
+    sh -s -- -y --profile default"
+command -v cargo >/dev/null ||
+    fail "cargo is missing; Kelpie needs Rust $rust_needed or newer (Debian 12's 1.63 is too old): $how"
 rust_found=$(rustc --version | cut -d' ' -f2)
 oldest=$(printf '%s\n%s\n' "$rust_needed" "$rust_found" | sort -V | head -n 1)
 [ "$oldest" = "$rust_needed" ] || fail "rustc $rust_found is too old; Kelpie needs $rust_needed or newer: $how"
