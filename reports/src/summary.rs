@@ -12,8 +12,8 @@ pub(crate) fn summary(digest: &Digest, coverage: &Coverage) -> String {
     let campaign = &digest.campaign;
     let plan = &campaign.plan;
     let mut text = format!(
-        "# Kelpie campaign {}: {} over {}\n\n{} experiments, {} skipped, {} findings; {} of the pairs of feature values \
-         measured. Algorithm {}, signals {}, seed {}, {}, begun by Kelpie {}.\n",
+        "# Kelpie campaign {}: {} over {}\n\n{} experiments, {} skipped, {} findings; {} of the pairs of feature \
+         values measured. Algorithm {}, signals {}, seed {}, {}, begun by Kelpie {}.\n",
         campaign.id,
         escaped(&plan.subsystem),
         escaped(&plan.space),

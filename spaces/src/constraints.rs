@@ -60,7 +60,8 @@ pub enum Rule {
     },
     /// Not in the transport's set of operations. Source: `ibv_post_send(3)`, table of operations.
     #[error(
-        "{qp_type} cannot {op}: RC does SEND, WRITE and READ, UC does SEND and WRITE, UD does SEND, these also with immediate data, and RC does atomics"
+        "{qp_type} cannot {op}: RC does SEND, WRITE, READ and atomics, UC does SEND and WRITE, UD does SEND; SEND and \
+         WRITE also with immediate data"
     )]
     Operation {
         /// The transport.

@@ -51,7 +51,8 @@ pub struct Lines {
 pub enum Inexpressible {
     /// Flows beyond one, or two that mirror each other.
     #[error(
-        "{0} flows that are not each other's mirror image; perftest runs one kind of traffic, with -b in both directions"
+        "{0} flows that are not each other's mirror image; perftest runs one kind of traffic, with -b in both \
+         directions"
     )]
     Flows(usize),
     /// Loopback and other traffic.
@@ -80,7 +81,7 @@ pub enum Inexpressible {
     Node(u8),
     /// Memory of a GPU.
     #[error(
-        "memory of GPU {0}; --use_cuda exists only where perftest was built with CUDA, and counts GPUs in another order"
+        "memory of GPU {0}; --use_cuda exists only if perftest was built with CUDA, and counts GPUs in another order"
     )]
     Gpu(u8),
     /// A receive queue that whole lists do not fill.
@@ -268,19 +269,19 @@ fn differences(flow: &Flow, message: Bytes, both_ways: bool) -> Vec<String> {
     if sizes.iter().any(|size| *size != buffer) {
         let [from, to] = sizes;
         differences.push(format!(
-            "perftest's MR has {buffer} for each QP, half of it for sending; the workload has {from} at the requester and \
-             {to} at the responder"
+            "perftest's MR has {buffer} for each QP, half of it for sending; the workload has {from} at the requester \
+             and {to} at the responder"
         ));
     }
     if both_ways {
         differences.push(format!(
-            "with -b both directions share {qps} QPs, the workload has {qps} for each direction; for those, run the lines \
-             without -b twice at the same time, once in each direction, the second pair with -p 18516",
+            "with -b both directions share {qps} QPs, but the workload has {qps} for each direction. To have those, \
+             run the lines without -b twice at the same time, once in each direction, the second pair with -p 18516",
             qps = flow.qps
         ));
     }
     differences.push(
-        "where a host has several NUMA nodes, start perftest under `numactl --cpunodebind=0 --membind=0`".to_owned(),
+        "if a host has several NUMA nodes, start perftest under `numactl --cpunodebind=0 --membind=0`".to_owned(),
     );
     differences
 }

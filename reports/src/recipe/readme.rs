@@ -12,9 +12,9 @@ use super::format::{Background, Recipe, Seen};
 /// The text of `README.md`.
 pub fn readme(recipe: &Recipe, perftest: &Result<Lines, Inexpressible>) -> String {
     let mut text = format!("# Recipe of an RDMA anomaly: {}\n\n", symptoms(&recipe.expected.symptoms));
-    text += "This directory describes traffic between two hosts that makes an RDMA subsystem (NIC, PCIe, memory, CPU and \
-             GPU together) misbehave, and what was measured. It was written by Kelpie, a program that searches for such \
-             traffic. `recipe.json` holds all of it for programs; nothing in here needs to be run to be understood.\n\n";
+    text += "This directory describes traffic between two hosts that makes an RDMA subsystem (NIC, PCIe, memory, CPU \
+             and GPU together) misbehave, and what was measured. Kelpie, a program that searches for such traffic, \
+             wrote it. `recipe.json` holds all of it for programs. Nobody needs to run anything to understand it.\n\n";
     text += "## What happens\n\n";
     for symptom in &recipe.expected.symptoms {
         text += match symptom {
@@ -52,8 +52,8 @@ pub fn readme(recipe: &Recipe, perftest: &Result<Lines, Inexpressible>) -> Strin
     text += match &recipe.environment.hosts {
         None => "Everything was simulated, so there are no hosts.\n",
         Some(_) => {
-            "Whatever is not listed under \"Where it was seen\" was not known to the program that wrote this (the \
-             BIOS, for one). Unless they stand there, host names, addresses, serial numbers and GIDs were left out.\n"
+            "The program that wrote this did not know what is not listed under \"Where it was seen\" (such as the \
+             BIOS). Host names, addresses, serial numbers and GIDs were left out, unless they stand there.\n"
         }
     };
     text
@@ -63,8 +63,8 @@ pub fn readme(recipe: &Recipe, perftest: &Result<Lines, Inexpressible>) -> Strin
 pub fn perftest_text(lines: &Lines) -> String {
     let mut text = format!(
         "# perftest 4.5 or later. {}; the server's first.\n\
-         # Put in: DEVICE and GID_INDEX of each host (`ibv_devices`, `show_gids`), SERVER, the address of the server's host.\n\
-         {}\n{}\n",
+         # Put in: DEVICE and GID_INDEX of each host (`ibv_devices`, `show_gids`), and SERVER, the address of the \
+         server's host.\n{}\n{}\n",
         lines.hosts, lines.server, lines.client
     );
     for difference in &lines.differences {
@@ -119,8 +119,9 @@ fn flows(text: &mut String, workload: &Workload) {
             .collect();
         let _ = writeln!(
             text,
-            "- from {} to {}: {} {} QPs, path MTU {}, each QP repeats {}; send queue {} deep posted {} at a time, receive \
-             queue {} deep posted {} at a time; MRs of each QP: {} x {} on {} at the requester, {} x {} on {} at the responder",
+            "- from {} to {}: {} {} QPs, path MTU {}, each QP repeats {}; send queue {} deep posted {} at a time, \
+             receive queue {} deep posted {} at a time; MRs of each QP: {} x {} on {} at the requester, {} x {} on {} \
+             at the responder",
             flow.from,
             flow.to,
             flow.qps,
@@ -235,12 +236,12 @@ fn replay(text: &mut String, recipe: &Recipe) {
     let subsystem = if recipe.environment.model.is_some() { "" } else { " --subsystem pair.yaml" };
     let _ = write!(
         text,
-        "```\nkelpie recipe replay PATH{subsystem}\n```\n\nwhere PATH is this directory or the archive. It measures the \
-         traffic and says whether the symptom is reproduced: exit status 1 where it is, 0 where it is not, 2 where no \
-         verdict was reached."
+        "```\nkelpie recipe replay PATH{subsystem}\n```\n\nPATH is this directory or the archive. The command measures \
+         the traffic and says whether the symptom is reproduced: the exit status is 1 if it is, 0 if it is not, and 2 \
+         if no verdict was reached."
     );
     *text += if recipe.environment.model.is_some() {
-        " `--subsystem pair.yaml` runs it on two real hosts instead of the simulated subsystem it was found on.\n"
+        " `--subsystem pair.yaml` runs it on two real hosts instead of the simulated subsystem where it was found.\n"
     } else {
         " `pair.yaml` names your two hosts, each with an agent of Kelpie.\n"
     };

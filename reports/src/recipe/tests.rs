@@ -231,7 +231,9 @@ proptest! {
 
     /// Some bytes of a good recipe changed: it is read or refused, and what is read is right.
     #[test]
-    fn changed_bytes_do_not_panic(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), inside: bool) {
+    fn changed_bytes_do_not_panic(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), inside: bool
+    ) {
         let mut bytes = if inside { json().into_bytes() } else { good() };
         for (index, byte) in changes {
             let place = index.index(bytes.len());

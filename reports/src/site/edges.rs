@@ -47,8 +47,8 @@ fn edge(digest: &Digest, record: &FindingRecord, condition: &Condition) -> Optio
         slug: format!("finding-{}-{}", record.number, condition.feature.name().replace('_', "-")),
         title: words::condition(condition),
         caption: format!(
-            "The {} measured workloads that fulfil the other conditions, and {shown}. Crosses were anomalous, of whatever \
-             symptom, circles healthy; the upright lines are the condition.",
+            "The {} measured workloads that fulfil the other conditions, and {shown}. Crosses were anomalous, of \
+             whatever symptom, circles healthy; the upright lines are the condition.",
             points.len()
         ),
         plot: Plot::Edge(Edge { feature: condition.feature, y_label: y_label.to_owned(), points, bounds, limit }),

@@ -99,14 +99,19 @@ impl<'d> Shown<'d> {
                 p { "Any workload of the space shows it." }
             } @else {
                 p { "A workload that fulfils all of these shows the symptom:" }
-                ul.plain { @for condition in conditions { li { (words::condition(condition)) " " code.soft { (condition.feature) } } } }
+                ul.plain {
+                    @for condition in conditions {
+                        li { (words::condition(condition)) " " code.soft { (condition.feature) } }
+                    }
+                }
             }
             p {
                 "Confidence " (format!("{:.2}", self.record.confidence))
                 ": with 95 % certainty at least this share of such workloads shows it."
                 @if self.record.is_pinned() {
-                    " " span.badge { "pinned" } " The conditions are held close to the workload, because the limit of experiments for \
-                    one finding was reached or the budget nearly spent: a wider region may show it too."
+                    " " span.badge { "pinned" } " The conditions are held close to the workload, because the limit of \
+                    experiments for one finding was reached or the budget was nearly spent. A wider region may show it \
+                    too."
                 }
             }
         }
@@ -128,8 +133,8 @@ impl<'d> Shown<'d> {
         html! {
             @if evidence.cures.is_empty() {
                 p {
-                    "No condition was broken on its own. " code { "kelpie mfs check" } " names the nearest workload outside \
-                    every finding."
+                    "No condition was broken on its own. " code { "kelpie mfs check" } " names the nearest workload \
+                    outside every finding."
                 }
             } @else {
                 p { "Each was tried on the workload below, with nothing else changed:" }
@@ -172,13 +177,17 @@ impl<'d> Shown<'d> {
             return html! { p { "The experiment of this finding is not in the database." } };
         };
         let Some(neighbour) = self.neighbour else {
-            return html! { p { "No workload of this campaign was healthy outside the conditions, so there is none to compare with." } };
+            let why =
+                "This campaign measured no healthy workload outside the conditions, so there is none to compare with.";
+            return html! { p { (why) } };
         };
         let differing = witness.workload.differing(&neighbour.workload);
         let table = html! {
             table {
                 caption #features-caption { "The features in which the two workloads differ." }
-                thead { tr { th scope="col" { "Feature" } th scope="col" { "Healthy" } th scope="col" { "Anomalous" } } }
+                thead {
+                    tr { th scope="col" { "Feature" } th scope="col" { "Healthy" } th scope="col" { "Anomalous" } }
+                }
                 tbody {
                     @for feature in &differing {
                         tr {
@@ -209,7 +218,9 @@ impl<'d> Shown<'d> {
         }
         let cell = |name: &str, value: Option<f64>| {
             html! {
-                td.figure data-value=(value.unwrap_or(-1.0)) { @if let Some(value) = value { (counters::shown(name, value)) } @else { "–" } }
+                td.figure data-value=(value.unwrap_or(-1.0)) {
+                    @if let Some(value) = value { (counters::shown(name, value)) } @else { "–" }
+                }
             }
         };
         let table = html! {
@@ -225,7 +236,10 @@ impl<'d> Shown<'d> {
                 }
                 tbody {
                     @for (name, host, healthy, anomalous) in rows {
-                        tr { th scope="row" { code { (name) } } td { (host) } (cell(name, healthy)) (cell(name, anomalous)) }
+                        tr {
+                            th scope="row" { code { (name) } }
+                            td { (host) } (cell(name, healthy)) (cell(name, anomalous))
+                        }
                     }
                 }
             }
@@ -237,9 +251,12 @@ impl<'d> Shown<'d> {
         let name = format!("finding-{}.yaml", self.record.number);
         html! {
             p {
-                "As a file: " a href=(name) { (name) } ". " code { "kelpie measure " (name) " --subsystem …" } " runs it."
+                "As a file: " a href=(name) { (name) } ". "
+                code { "kelpie measure " (name) " --subsystem …" } " runs it."
             }
-            pre tabindex="0" role="region" aria-label="Workload as YAML" { code { (workload_to_yaml(&self.record.workload)) } }
+            pre tabindex="0" role="region" aria-label="Workload as YAML" {
+                code { (workload_to_yaml(&self.record.workload)) }
+            }
         }
     }
 
@@ -251,8 +268,8 @@ impl<'d> Shown<'d> {
                 p {
                     "For someone else's bench, without names of hosts: " a href=(name) download { (name) } ". "
                     code { "kelpie recipe replay " (name) } " runs it there, and a README in it says the rest. "
-                    code { "kelpie recipe export " (self.digest.campaign.id) "." (number) } " adds what " code { "kelpie doctor" }
-                    " says of the hosts."
+                    code { "kelpie recipe export " (self.digest.campaign.id) "." (number) } " adds what "
+                    code { "kelpie doctor" } " says of the hosts."
                 }
             } @else {
                 p { "There is none, because no measurement of this workload that shows the symptom is stored." }
@@ -269,7 +286,7 @@ impl<'d> Shown<'d> {
         }
     }
 
-    /// The mean of the anomalous experiment, and of the healthy one where there is one.
+    /// The mean of the anomalous experiment, and of the healthy one if there is one.
     fn means(&self) -> Option<(Option<&Sample>, &Sample)> {
         let healthy = self.neighbour.and_then(|neighbour| neighbour.mean.as_ref());
         Some((healthy, self.witness?.mean.as_ref()?))
@@ -299,8 +316,9 @@ impl<'d> Shown<'d> {
             groups: ways.into_iter().map(group).collect(),
             limit: (LOW_SHARE, format!("{:.0} %", LOW_SHARE * 100.0)),
         };
-        let caption = "How near each direction came to what the port does, the larger of its shares of bits/s and packets/s. \
-                       Below the line throughput is low, but for traffic within a host, which crosses no port.";
+        let caption = "How near each direction came to what the port does, the larger of its shares of bits/s and \
+                       packets/s. Below the line throughput is low, but for traffic within a host, which crosses no \
+                       port.";
         (!bars.groups.is_empty()).then(|| self.titled("throughput", "Throughput", caption, bars))
     }
 
@@ -324,8 +342,8 @@ impl<'d> Shown<'d> {
             groups: groups.collect(),
             limit: (PAUSE_RATIO, words::percent(PAUSE_RATIO)),
         };
-        let caption = "Share of the time in which pause frames held a port, by the frames that each host sent and received. \
-                       Above the line there is a pause symptom.";
+        let caption = "Share of the time in which pause frames held a port, by the frames that each host sent and \
+                       received. Above the line there is a pause symptom.";
         Some(self.titled("pause", "Pause", caption, bars))
     }
 }

@@ -157,8 +157,8 @@ fn coverage_table(coverage: &Coverage) -> Markup {
     html! {
         p {
             (coverage.pairs_seen) " of " (coverage.pairs) " pairs of feature values were measured in one workload ("
-            (words::percent(coverage.pair_share())) "). The rules of verbs forbid some pairs, such as UD with WRITE, so no \
-            campaign reaches 100 %: the figure is for comparing campaigns over one space."
+            (words::percent(coverage.pair_share())) "). The rules of verbs forbid some pairs, such as UD with WRITE, \
+            so no campaign reaches 100 %. The figure compares campaigns over one space."
         }
         (wide("coverage-caption", &table))
     }

@@ -20,9 +20,10 @@ pub(super) fn timeline(digest: &Digest) -> Vec<Titled> {
             slug: "timeline-utilisation".to_owned(),
             title: "Utilisation".to_owned(),
             caption: format!(
-                "Each dot is an experiment: how near its slowest direction came to what the port does, the larger of its \
-                 shares of bits/s and packets/s; those that reduce a finding are faint. Crosses are the {} findings, where each was first seen. Throughput is \
-                 low below the line, but for workloads that cannot fill the port.",
+                "Each dot is an experiment: how near its slowest direction came to what the port does, the larger of \
+                 its shares of bits/s and packets/s; those that reduce a finding are faint. Crosses are the {} \
+                 findings, where each was first seen. Throughput is low below the line, but for workloads that cannot \
+                 fill the port.",
                 digest.findings.len()
             ),
             plot: Plot::Series(Series {

@@ -40,7 +40,11 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// Written by a later Kelpie.
-    #[error("{}: written by a newer Kelpie (database version {found}, this one knows {known}); upgrade Kelpie or name another file with --db", path.display())]
+    #[error(
+        "{}: written by a newer Kelpie (database version {found}, this one knows {known}); upgrade Kelpie or name \
+         another file with --db",
+        path.display()
+    )]
     Newer {
         /// The database.
         path: PathBuf,
@@ -56,13 +60,20 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// No room.
-    #[error("{}: the disk is full; everything up to the experiment before is stored. Make room, then resume", path.display())]
+    #[error(
+        "{}: the disk is full; all earlier experiments are stored. Make room, then resume",
+        path.display()
+    )]
     Full {
         /// The database.
         path: PathBuf,
     },
     /// The system failed to read or write.
-    #[error("{}: reading or writing failed ({detail}); everything up to the experiment before is stored. Check the disk, its quota and the file size limit, then resume", path.display())]
+    #[error(
+        "{}: reading or writing failed ({detail}); all earlier experiments are stored. Check the disk, its quota and \
+         the file size limit, then resume",
+        path.display()
+    )]
     Io {
         /// The database.
         path: PathBuf,
@@ -70,7 +81,10 @@ pub enum StoreError {
         detail: String,
     },
     /// The file is damaged.
-    #[error("{}: the database is damaged ({detail}); restore a copy, or save what is left with `sqlite3 FILE .recover`", path.display())]
+    #[error(
+        "{}: the database is damaged ({detail}); restore a copy, or save what is left with `sqlite3 FILE .recover`",
+        path.display()
+    )]
     Damaged {
         /// The database.
         path: PathBuf,

@@ -48,7 +48,9 @@ fn all_anomalies_of_the_paper() {
         (17, "ib_send_bw -c RC -q 80 -m 1024 -s 1024 -t 128 -Q 32 -r 128 --mr_per_qp"),
         (18, "ib_write_bw -c RC -q 16 -m 1024 -s 65536 -t 64 -l 16 --mr_per_qp -b"),
     ];
-    let got: Vec<(u32, String)> = anomalies().iter().map(|anomaly| (anomaly.id, shown(&anomaly.trigger.workload()))).collect();
+    let got: Vec<(u32, String)> = anomalies().iter()
+        .map(|anomaly| (anomaly.id, shown(&anomaly.trigger.workload())))
+        .collect();
     assert_eq!(got.len(), table.len());
     for ((id, got), (expected_id, expected)) in got.iter().zip(table) {
         assert_eq!((*id, got.as_str()), (expected_id, expected));
@@ -63,22 +65,69 @@ fn each_option_and_each_reason() {
         (|_| {}, "ib_write_bw -c RC -q 8 -m 1024 -s 2048 -t 128 -Q 32 --mr_per_qp"),
         (|w| w.flows[0].qps = 1, "ib_write_bw -c RC -q 1 -m 1024 -s 2048 -t 128 -Q 32"),
         (|w| w.flows[0].inline = Bytes(2048), "inline data of 2048; perftest takes at most 912"),
-        (|w| (w.flows[0].inline, w.flows[0].pattern[0].sge) = (Bytes(512), vec![Bytes(256)]), "ib_write_bw -c RC -q 8 -m 1024 -s 256 -t 128 -Q 32 -I 256 --mr_per_qp"),
+        (
+            |w| (w.flows[0].inline, w.flows[0].pattern[0].sge) = (Bytes(512), vec![Bytes(256)]),
+            "ib_write_bw -c RC -q 8 -m 1024 -s 256 -t 128 -Q 32 -I 256 --mr_per_qp",
+        ),
         (|w| w.flows[0].inline = Bytes(512), "ib_write_bw -c RC -q 8 -m 1024 -s 2048 -t 128 -Q 32 --mr_per_qp"),
-        (|w| w.flows[0].pattern[0].op = Opcode::Send, "ib_send_bw -c RC -q 8 -m 1024 -s 2048 -t 128 -Q 32 -r 256 --mr_per_qp"),
-        (|w| (w.flows[0].pattern[0].op, w.flows[0].recv_sge) = (Opcode::Send, vec![Bytes(1024); 2]), "a receive vector of 1KiB + 1KiB; perftest posts one element of the message's size"),
-        (|w| (w.flows[0].pattern[0].op, w.flows[0].batch) = (Opcode::Send, Batch { send: 4, recv: 100 }), "a receive queue of 256 filled 100 at a time; perftest posts whole lists, and 256 is no multiple"),
-        (|w| (w.flows[0].pattern[0].op, w.flows[0].pattern[0].sge) = (Opcode::FetchAdd, vec![Bytes(8)]), "ib_atomic_bw -A FETCH_AND_ADD -c RC -q 8 -m 1024 -t 128 -Q 32 --mr_per_qp"),
+        (
+            |w| w.flows[0].pattern[0].op = Opcode::Send,
+            "ib_send_bw -c RC -q 8 -m 1024 -s 2048 -t 128 -Q 32 -r 256 --mr_per_qp",
+        ),
+        (
+            |w| (w.flows[0].pattern[0].op, w.flows[0].recv_sge) = (Opcode::Send, vec![Bytes(1024); 2]),
+            "a receive vector of 1KiB + 1KiB; perftest posts one element of the message's size",
+        ),
+        (
+            |w| (w.flows[0].pattern[0].op, w.flows[0].batch) = (Opcode::Send, Batch { send: 4, recv: 100 }),
+            "a receive queue of 256 filled 100 at a time; perftest posts whole lists, and 256 is no multiple",
+        ),
+        (
+            |w| (w.flows[0].pattern[0].op, w.flows[0].pattern[0].sge) = (Opcode::FetchAdd, vec![Bytes(8)]),
+            "ib_atomic_bw -A FETCH_AND_ADD -c RC -q 8 -m 1024 -t 128 -Q 32 --mr_per_qp",
+        ),
         (|w| w.flows[0].pattern[0].op = Opcode::WriteWithImm, "WRITE_WITH_IMM; perftest 4.5 has no such test"),
         (|w| w.flows[0].to = Host::A, "ib_write_bw -c RC -q 8 -m 1024 -s 2048 -t 128 -Q 32 --mr_per_qp"),
-        (|w| { let flow = w.flows[0].clone(); w.flows.push(flow) }, "2 flows that are not each other's mirror image; perftest runs one kind of traffic, with -b in both directions"),
-        (|w| { let mut flow = w.flows[0].clone(); (flow.from, flow.to) = (Host::B, Host::A); w.flows.push(flow) }, "ib_write_bw -c RC -q 8 -m 1024 -s 2048 -t 128 -Q 32 --mr_per_qp -b"),
-        (|w| { let mut flow = w.flows[0].clone(); (flow.from, flow.to, flow.qps) = (Host::B, Host::A, 4); w.flows.push(flow) }, "2 flows that are not each other's mirror image; perftest runs one kind of traffic, with -b in both directions"),
-        (|w| { let mut request = w.flows[0].pattern[0].clone(); request.op = Opcode::Read; w.flows[0].pattern.push(request) }, "WRITE and READ in one request vector; perftest repeats one operation"),
-        (|w| w.flows[0].memory.to.device = Device::Dram(1), "memory on NUMA node 1; perftest takes memory of the node that it runs on"),
-        (|w| w.flows[0].memory.to.device = Device::Gpu(2), "memory of GPU 2; --use_cuda exists only where perftest was built with CUDA, and counts GPUs in another order"),
+        (
+            |w| { let flow = w.flows[0].clone(); w.flows.push(flow) },
+            "2 flows that are not each other's mirror image; perftest runs one kind of traffic, with -b in both \
+             directions",
+        ),
+        (
+            |w| { let mut flow = w.flows[0].clone(); (flow.from, flow.to) = (Host::B, Host::A); w.flows.push(flow) },
+            "ib_write_bw -c RC -q 8 -m 1024 -s 2048 -t 128 -Q 32 --mr_per_qp -b",
+        ),
+        (
+            |w| {
+                let mut flow = w.flows[0].clone();
+                (flow.from, flow.to, flow.qps) = (Host::B, Host::A, 4);
+                w.flows.push(flow);
+            },
+            "2 flows that are not each other's mirror image; perftest runs one kind of traffic, with -b in both \
+             directions",
+        ),
+        (
+            |w| {
+                let mut request = w.flows[0].pattern[0].clone();
+                request.op = Opcode::Read;
+                w.flows[0].pattern.push(request);
+            },
+            "WRITE and READ in one request vector; perftest repeats one operation",
+        ),
+        (
+            |w| w.flows[0].memory.to.device = Device::Dram(1),
+            "memory on NUMA node 1; perftest takes memory of the node that it runs on",
+        ),
+        (
+            |w| w.flows[0].memory.to.device = Device::Gpu(2),
+            "memory of GPU 2; --use_cuda exists only if perftest was built with CUDA, and counts GPUs in another \
+             order",
+        ),
         (|w| w.flows[0].qps = 20_000, "QPs of 20000; perftest takes at most 16384"),
-        (|w| w.flows[0].wq_depth = Depths { send: 16_000, recv: 1 }, "a send queue of 16000; perftest takes at most 15000"),
+        (
+            |w| w.flows[0].wq_depth = Depths { send: 16_000, recv: 1 },
+            "a send queue of 16000; perftest takes at most 15000",
+        ),
         (|w| w.flows[0].wq_depth.recv = 20_000, "ib_write_bw -c RC -q 8 -m 1024 -s 2048 -t 128 -Q 32 --mr_per_qp"),
         (|w| w.flows[0].qps = 0, "flows[0].qps: 0 is outside 1 to 65536"),
     ];
