@@ -82,8 +82,9 @@ mod tests {
 
     fn flow(op: &str, ends: [&str; 2]) -> String {
         format!(
-            "  - {{from: {}, to: {}, qp_type: RC, qps: 4, mtu: 256, wq_depth: {{send: 16, recv: 16}}, batch: {{send: 1, recv: 1}}, \
-             pattern: [{{op: {op}, sge: [8B, 8B, 1024B]}}], memory: {{from: {{device: \"dram:0\", mrs: 1, mr_size: 4KiB}}, \
+            "  - {{from: {}, to: {}, qp_type: RC, qps: 4, mtu: 256, wq_depth: {{send: 16, recv: 16}}, \
+             batch: {{send: 1, recv: 1}}, pattern: [{{op: {op}, sge: [8B, 8B, 1024B]}}], \
+             memory: {{from: {{device: \"dram:0\", mrs: 1, mr_size: 4KiB}}, \
              to: {{device: \"dram:0\", mrs: 1, mr_size: 4KiB}}}}}}\n",
             ends[0], ends[1]
         )

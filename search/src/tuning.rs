@@ -339,9 +339,9 @@ mod tests {
     #[test]
     fn what_is_not_tuned_is_not_stored() {
         let config = Config::new(Algorithm::Collie, SignalSet::Both, 7);
-        let stored = "{\"algorithm\":\"collie\",\"signal\":\"both\",\"seed\":7,\"budget\":null,\"schedule\":{\"initial\":1.0,\
-             \"lowest\":0.1,\"decay\":0.7,\"steps\":4,\"ranking_points\":10},\"mfs\":{\"experiments\":80,\
-             \"validation_run\":36}}";
+        let stored = "{\"algorithm\":\"collie\",\"signal\":\"both\",\"seed\":7,\"budget\":null,\
+             \"schedule\":{\"initial\":1.0,\"lowest\":0.1,\"decay\":0.7,\"steps\":4,\"ranking_points\":10},\
+             \"mfs\":{\"experiments\":80,\"validation_run\":36}}";
         assert_eq!(serde_json::to_string(&config).expect("plain data"), stored);
         assert_eq!(serde_json::from_str::<Config>(stored).expect("as it was always stored"), config);
     }

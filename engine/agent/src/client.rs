@@ -39,8 +39,8 @@ pub enum ClientError {
     },
     /// Plain TCP beyond this machine, and nobody asked for that.
     #[error(
-        "{address} is another machine: name certificates under `tls` in the pair file (`kelpie agent cert` makes them), \
-         or write `plain: true` where the network between is trusted"
+        "{address} is another machine: name certificates under `tls` in the pair file (`kelpie agent cert` makes \
+         them), or write `plain: true` where the network between is trusted"
     )]
     Insecure {
         /// Address as written.

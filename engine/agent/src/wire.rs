@@ -367,7 +367,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_in_any_pieces_are_messages_or_an_error(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..64), 0..8)) {
+        fn any_bytes_in_any_pieces_are_messages_or_an_error(
+            pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..64), 0..8)
+        ) {
             let _ = decode(AgentCodec::default(), &pieces);
             let _ = decode(ControllerCodec::default(), &pieces);
             let _ = decode(Messages::<Hello>::up_to(HELLO_LIMIT), &pieces);

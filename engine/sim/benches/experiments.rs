@@ -62,7 +62,8 @@ fn main() {
     let packets_per_second = packets as f64 / seconds.iter().sum::<f64>();
     seconds.sort_by(f64::total_cmp);
     println!(
-        "sim:F, {POINTS} points of full: {:.0} experiments/s in the median, {:.0} at the 90th percentile, {:.2} million packets/s",
+        "sim:F, {POINTS} points of full: {:.0} experiments/s in the median, {:.0} at the 90th percentile, {:.2} \
+         million packets/s",
         1.0 / seconds[POINTS / 2],
         1.0 / seconds[POINTS * 9 / 10],
         packets_per_second / 1e6

@@ -127,7 +127,8 @@ impl<'e, 't> Class<'e, 't> {
     pub fn note(&self, key: &Key) -> Option<String> {
         if key.pattern.is_none() {
             return Some(format!(
-                "requests of {} QPs do not repeat in order: the vector holds the most frequent of the latest, by their share",
+                "requests of {} QPs do not repeat in order: the vector holds the most frequent of the latest, by their \
+                 share",
                 self.members.len()
             ));
         }

@@ -29,8 +29,10 @@ macro_rules! driver {
                 let library = unsafe { libloading::Library::new("libcuda.so.1") }.map_err(|error| error.to_string())?;
                 $(
                     // SAFETY: the type is that of the function in `cuda.h`.
-                    let $name = *unsafe { library.get::<unsafe extern "C" fn($($argument),*) -> c_int>($symbol.as_bytes()) }
-                        .map_err(|error| error.to_string())?;
+                    let $name = *unsafe {
+                        library.get::<unsafe extern "C" fn($($argument),*) -> c_int>($symbol.as_bytes())
+                    }
+                    .map_err(|error| error.to_string())?;
                 )*
                 // The functions stay valid for the life of the process.
                 std::mem::forget(library);

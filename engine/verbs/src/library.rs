@@ -28,8 +28,10 @@ macro_rules! library {
                 let library = unsafe { libloading::Library::new("libibverbs.so.1") }.map_err(VerbsError::Library)?;
                 $(
                     // SAFETY: the type is that of the function's default version in `infiniband/verbs.h`.
-                    let $name = *unsafe { library.get::<unsafe extern "C" fn($($argument),*) $(-> $result)?>($symbol.as_bytes()) }
-                        .map_err(|source| VerbsError::Symbol { symbol: $symbol, source })?;
+                    let $name = *unsafe {
+                        library.get::<unsafe extern "C" fn($($argument),*) $(-> $result)?>($symbol.as_bytes())
+                    }
+                    .map_err(|source| VerbsError::Symbol { symbol: $symbol, source })?;
                 )*
                 // SAFETY: as above.
                 let reg_mr_iova2 = unsafe { library.get(b"ibv_reg_mr_iova2") }.ok().map(|symbol| *symbol);

@@ -118,7 +118,8 @@ mod tests {
 
     #[test]
     fn what_ethtool_prints_is_read_and_what_is_no_number_is_missing() {
-        let text = "NIC statistics:\n     rx_packets: 12\n     [0]: rx_drops: 4\n     tx_ppp0_frames         : 7\n     odd: x\n     minus: -1\n";
+        let text = "NIC statistics:\n     rx_packets: 12\n     [0]: rx_drops: 4\n     tx_ppp0_frames         : 7\n     \
+                    odd: x\n     minus: -1\n";
         let read: Vec<(String, u64)> = parse(text);
         let expected = [("rx_packets", 12), ("[0]: rx_drops", 4), ("tx_ppp0_frames", 7)];
         assert_eq!(read, expected.map(|(name, value)| (name.to_owned(), value)));

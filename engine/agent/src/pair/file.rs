@@ -184,7 +184,9 @@ impl PairFile {
 mod tests {
     use super::*;
 
-    const GOOD: &str = "kelpie: pair/1\nname: rack 7\nhosts:\n  a: {agent: \"10.0.0.1:7471\", device: mlx5_0, gid_index: 3}\n  b: {agent: \"node-b:7471\"}\nbounds: {max_bps: 1e11, max_pps: 1.5e8}\nsession: {sample_ms: 500}\n";
+    const GOOD: &str = "kelpie: pair/1\nname: rack 7\nhosts:\n  \
+        a: {agent: \"10.0.0.1:7471\", device: mlx5_0, gid_index: 3}\n  b: {agent: \"node-b:7471\"}\n\
+        bounds: {max_bps: 1e11, max_pps: 1.5e8}\nsession: {sample_ms: 500}\n";
 
     #[test]
     fn defaults_are_filled_in() {

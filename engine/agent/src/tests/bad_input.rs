@@ -133,8 +133,10 @@ fn bad_frames_in_a_session_end_it_with_a_reason() {
 fn a_step_out_of_order_or_an_invalid_workload_fails_and_the_session_goes_on() {
     let agent = FakeAgent::anywhere();
     let mut stream = hello_when_free(&agent, "odd");
-    let set_up = r#"{"call":{"id":1,"deadline_ms":5000,"step":{"SetUp":{"host":"a","port":{},"workload":{"kelpie":"workload/1","flows":[]},"latency":false}}}}"#;
-    stream.write_all(&frame(set_up)).expect("sends");
+    let workload = r#"{"kelpie":"workload/1","flows":[]}"#;
+    let step = format!(r#"{{"SetUp":{{"host":"a","port":{{}},"workload":{workload},"latency":false}}}}"#);
+    let set_up = format!(r#"{{"call":{{"id":1,"deadline_ms":5000,"step":{step}}}}}"#);
+    stream.write_all(&frame(&set_up)).expect("sends");
     let refused = answer(&mut stream);
     assert!(refused.contains("\"Err\":{\"unsupported\""), "{refused}");
     stream.write_all(&frame(SAMPLE)).expect("sends");

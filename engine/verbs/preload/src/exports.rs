@@ -40,16 +40,22 @@ macro_rules! exports {
 
 exports! {
     ibv_open_device c"ibv_open_device" c"IBVERBS_1.1": unsafe extern "C" fn(*mut ibv_device) -> *mut ibv_context;
-    ibv_create_qp c"ibv_create_qp" c"IBVERBS_1.1": unsafe extern "C" fn(*mut ibv_pd, *mut ibv_qp_init_attr) -> *mut ibv_qp;
+    ibv_create_qp c"ibv_create_qp" c"IBVERBS_1.1":
+        unsafe extern "C" fn(*mut ibv_pd, *mut ibv_qp_init_attr) -> *mut ibv_qp;
     ibv_qp_to_qp_ex c"ibv_qp_to_qp_ex" c"IBVERBS_1.6": unsafe extern "C" fn(*mut ibv_qp) -> *mut ibv_qp_ex;
     ibv_modify_qp c"ibv_modify_qp" c"IBVERBS_1.1": unsafe extern "C" fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int;
     ibv_destroy_qp c"ibv_destroy_qp" c"IBVERBS_1.1": unsafe extern "C" fn(*mut ibv_qp) -> c_int;
-    ibv_create_srq c"ibv_create_srq" c"IBVERBS_1.1": unsafe extern "C" fn(*mut ibv_pd, *mut ibv_srq_init_attr) -> *mut ibv_srq;
+    ibv_create_srq c"ibv_create_srq" c"IBVERBS_1.1":
+        unsafe extern "C" fn(*mut ibv_pd, *mut ibv_srq_init_attr) -> *mut ibv_srq;
     ibv_create_ah c"ibv_create_ah" c"IBVERBS_1.1": unsafe extern "C" fn(*mut ibv_pd, *mut ibv_ah_attr) -> *mut ibv_ah;
-    ibv_reg_mr c"ibv_reg_mr" c"IBVERBS_1.1": unsafe extern "C" fn(*mut ibv_pd, *mut c_void, usize, c_int) -> *mut ibv_mr;
-    ibv_reg_mr_iova c"ibv_reg_mr_iova" c"IBVERBS_1.7": unsafe extern "C" fn(*mut ibv_pd, *mut c_void, usize, u64, c_int) -> *mut ibv_mr;
-    ibv_reg_mr_iova2 c"ibv_reg_mr_iova2" c"IBVERBS_1.8": unsafe extern "C" fn(*mut ibv_pd, *mut c_void, usize, u64, c_uint) -> *mut ibv_mr;
-    ibv_reg_dmabuf_mr c"ibv_reg_dmabuf_mr" c"IBVERBS_1.12": unsafe extern "C" fn(*mut ibv_pd, u64, usize, u64, c_int, c_int) -> *mut ibv_mr;
+    ibv_reg_mr c"ibv_reg_mr" c"IBVERBS_1.1":
+        unsafe extern "C" fn(*mut ibv_pd, *mut c_void, usize, c_int) -> *mut ibv_mr;
+    ibv_reg_mr_iova c"ibv_reg_mr_iova" c"IBVERBS_1.7":
+        unsafe extern "C" fn(*mut ibv_pd, *mut c_void, usize, u64, c_int) -> *mut ibv_mr;
+    ibv_reg_mr_iova2 c"ibv_reg_mr_iova2" c"IBVERBS_1.8":
+        unsafe extern "C" fn(*mut ibv_pd, *mut c_void, usize, u64, c_uint) -> *mut ibv_mr;
+    ibv_reg_dmabuf_mr c"ibv_reg_dmabuf_mr" c"IBVERBS_1.12":
+        unsafe extern "C" fn(*mut ibv_pd, u64, usize, u64, c_int, c_int) -> *mut ibv_mr;
 }
 
 /// What the functions of each context are exchanged for.
