@@ -47,10 +47,10 @@ pub enum Command {
     Campaign(CampaignCommand),
     /// Watch a campaign as it goes: progress, signals, findings
     #[command(
-        after_help = "It only reads the database: the campaign neither waits nor notices. Off a terminal, and with \
-        --json, it\nsays once how the campaign stands. Exit status: 0 it was shown, 2 it could not be.\n\n\
-        Keys: up, down, j, k choose a finding; PgUp, PgDn scroll it; left, right scroll the signals; ? shows the keys;\n\
-        q, Esc and Ctrl-C quit.\n\n\
+        after_help = "It only reads the database, so the campaign does not wait for it. If its output is no terminal, \
+        and\nwith --json, it shows once how the campaign stands. Exit status: 0 it was shown, 2 it could not be.\n\n\
+        Keys: up, down, j, k choose a finding; PgUp, PgDn scroll it; left, right scroll the signals; ? shows the \
+        keys;\nq, Esc and Ctrl-C quit.\n\n\
         Examples:\n  \
         kelpie watch\n  \
         kelpie watch 3 --db campaigns.db\n  \
@@ -67,13 +67,12 @@ pub enum Command {
     #[command(subcommand)]
     Mfs(MfsCommand),
     /// Say what became of findings between two campaigns: fixed, remains, changed, new
-    #[command(
-        after_help = "Every finding's workload is measured on the subsystem of the other campaign, as that was stored.\n\
+    #[command(after_help = "Every finding's workload is measured on the subsystem of the other campaign, as that was \
+        stored.\n\
         Exit status: 0 nothing is new or doubtful, 1 something is, 2 could not run.\n\n\
         Examples:\n  \
         kelpie diff 3 7\n  \
-        kelpie diff 1 1 --db old-firmware.db --against new-firmware.db --json"
-    )]
+        kelpie diff 1 1 --db old-firmware.db --against new-firmware.db --json")]
     Diff(DiffArgs),
     /// Write a campaign as a site to open in a browser, with summaries for CI systems
     #[command(after_help = "The site needs no network and no server: open DIR/index.html.\n\n\
@@ -290,7 +289,8 @@ pub struct SampleArgs {
     #[command(flatten)]
     pub space: SpaceArgs,
     /// How many workloads
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub number: u32,
 }
 

@@ -9,9 +9,10 @@ fn app(ways: &[&str], qps: u32, depth: u32, batch: u32, mtu: u32, pattern: &str)
     let flow = |way: &&str| {
         let (from, to) = way.split_once("->").expect("two hosts");
         format!(
-            "  - {{from: {from}, to: {to}, qp_type: RC, qps: {qps}, mtu: {mtu}, wq_depth: {{send: {depth}, recv: {depth}}}, \
-             batch: {{send: {batch}, recv: {batch}}}, pattern: [{pattern}], memory: \
-             {{from: {{device: \"dram:0\", mrs: 1, mr_size: 4MiB}}, to: {{device: \"dram:0\", mrs: 1, mr_size: 4MiB}}}}}}\n"
+            "  - {{from: {from}, to: {to}, qp_type: RC, qps: {qps}, mtu: {mtu}, \
+             wq_depth: {{send: {depth}, recv: {depth}}}, batch: {{send: {batch}, recv: {batch}}}, \
+             pattern: [{pattern}], memory: {{from: {{device: \"dram:0\", mrs: 1, mr_size: 4MiB}}, \
+             to: {{device: \"dram:0\", mrs: 1, mr_size: 4MiB}}}}}}\n"
         )
     };
     format!("kelpie: workload/1\nflows:\n{}", ways.iter().map(flow).collect::<String>())

@@ -22,8 +22,9 @@ use crate::stop;
 pub enum BenchCommand {
     /// Score algorithms side by side on simulated subsystems
     #[command(
-        after_help = "A weakness is a symptom with the part of the subsystem that limits the traffic, which no search sees. \
-        It is\ntouched by an experiment that shows it, and found by a finding whose workload does. Nothing is stored.\n\n\
+        after_help = "A weakness is a symptom with the part of the subsystem that limits the traffic; the search \
+        does not see\nthat part. An experiment that shows a weakness touches it. A finding whose workload shows it \
+        finds it.\nNothing is stored.\n\n\
         Exit status: 0 every campaign ended, 2 one could not run, or was stopped.\n\n\
         Examples:\n  \
         kelpie bench search --subsystem sim:F sim:H --seeds 4\n  \
@@ -51,7 +52,8 @@ pub struct SearchArgs {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub seeds: u64,
     /// Experiments of each campaign
-    #[arg(long, value_name = "B", default_value_t = DEFAULT_BUDGET, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "B", default_value_t = DEFAULT_BUDGET,
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub budget: u64,
     /// Constants of the search that differ from their defaults (YAML), `-` for stdin
     #[arg(long, value_name = "FILE.yaml")]

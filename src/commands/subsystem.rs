@@ -34,7 +34,10 @@ fn list(common: Common) -> anyhow::Result<()> {
         rows.push((name, bounds));
     }
     if common.json {
-        let row = |(name, bounds): &(String, kelpie_monitor::Bounds)| json!({"subsystem": name, "bounds": {"max_bps": bounds.max_bps, "max_pps": bounds.max_pps}});
+        let row = |(name, bounds): &(String, kelpie_monitor::Bounds)| {
+            let bounds = json!({"max_bps": bounds.max_bps, "max_pps": bounds.max_pps});
+            json!({"subsystem": name, "bounds": bounds})
+        };
         return print_json(&json!({"subsystems": rows.iter().map(row).collect::<Vec<_>>()}));
     }
     let mut table = Table::new(&["subsystem", "line rate", "packets"], &[1, 2]);

@@ -172,7 +172,8 @@ fn workload(op: &str) -> String {
         "kelpie: workload/1\nflows:\n  - from: a\n    to: b\n    qp_type: RC\n    qps: 4\n    mtu: 1024\n    \
          wq_depth: {{send: 16, recv: 64}}\n    batch: {{send: 8, recv: 8}}\n    \
          pattern: [{{op: {op}, sge: [1KiB, 3KiB]}}, {{op: {op}, sge: [256B]}}]\n    memory:\n      \
-         from: {{device: \"dram:0\", mrs: 3, mr_size: 16KiB}}\n      to: {{device: \"dram:0\", mrs: 2, mr_size: 16KiB}}\n"
+         from: {{device: \"dram:0\", mrs: 3, mr_size: 16KiB}}\n      \
+         to: {{device: \"dram:0\", mrs: 2, mr_size: 16KiB}}\n"
     )
 }
 

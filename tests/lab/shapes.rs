@@ -151,10 +151,17 @@ pub fn yaml(flows: &[Shape]) -> String {
         write!(
             text,
             "  - from: {from}\n    to: {to}\n    qp_type: {qp_type}\n    qps: {qps}\n    mtu: {mtu}\n    \
-             wq_depth: {{send: {}, recv: {}}}\n    batch: {{send: {}, recv: {}}}\n    pattern: [{}]\n{recv}    memory:\n      \
+             wq_depth: {{send: {}, recv: {}}}\n    batch: {{send: {}, recv: {}}}\n    \
+             pattern: [{}]\n{recv}    memory:\n      \
              from: {{device: \"dram:0\", mrs: {}, mr_size: {mr_size}}}\n      \
              to: {{device: \"dram:0\", mrs: {}, mr_size: {mr_size}}}\n",
-            depth[0], depth[1], batch[0], batch[1], requests.join(", "), mrs[0], mrs[1]
+            depth[0],
+            depth[1],
+            batch[0],
+            batch[1],
+            requests.join(", "),
+            mrs[0],
+            mrs[1]
         )
         .expect("text grows");
     }

@@ -78,7 +78,10 @@ fn database_of_a_pair(path: &Path) {
 fn names_and_addresses_of_a_pair_stay_at_home() {
     let (bench, schema) = (Bench::new(), schema());
     database_of_a_pair(&bench.path("pair.db"));
-    let doctor = |host: &str, kernel: &str| json!({"host": host, "findings": [], "facts": {"kernel": kernel, "firmware": "22.38.1002"}});
+    let doctor = |host: &str, kernel: &str| {
+        let facts = json!({"kernel": kernel, "firmware": "22.38.1002"});
+        json!({"host": host, "findings": [], "facts": facts})
+    };
     bench.write("a.json", doctor("secret-a", "6.1.0").to_string());
     bench.write("b.json", doctor("secret-b", "6.12.0").to_string());
     let more = ["--db", "pair.db", "--doctor-a", "a.json", "--doctor-b", "b.json"];

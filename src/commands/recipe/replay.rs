@@ -69,8 +69,8 @@ fn open(args: &ReplayArgs, recipe: &Recipe) -> anyhow::Result<(String, Opened)> 
     let events = subsystem.most_events();
     if events > MOST_EVENTS {
         bail!(
-            "recipe.json: environment.model: a measurement may take {events} events, and at most {MOST_EVENTS} are accepted; \
-             lower sampling.max_events, or name a subsystem with --subsystem"
+            "recipe.json: environment.model: a measurement may take {events} events, and at most {MOST_EVENTS} are \
+             accepted; lower sampling.max_events, or name a subsystem with --subsystem"
         );
     }
     Ok((environment.subsystem.clone(), Opened::Simulated(Box::new(subsystem))))

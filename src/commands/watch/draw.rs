@@ -263,10 +263,13 @@ fn draw_scrollbar(frame: &mut Frame<'_>, area: Rect, beyond: usize, at: usize) {
     }
 }
 
+/// The keys, as the foot of the picture names them.
+const KEYS: &str = "↑ ↓ j k g G finding   PgUp PgDn details   ← → signals   q Esc quit   ? less";
+
 fn draw_foot(frame: &mut Frame<'_>, area: Rect, view: &View, theme: Theme) {
     let line = match (&view.note, view.help) {
         (Some(note), _) => Line::styled(clean(note), theme.bad),
-        (None, true) => Line::raw("↑ ↓ j k g G finding   PgUp PgDn details   ← → signals   q Esc quit   ? less"),
+        (None, true) => Line::raw(KEYS),
         (None, false) => Line::styled("q quit   ? keys", theme.faint),
     };
     frame.render_widget(line, area);

@@ -12,7 +12,8 @@ use super::place::Lab;
 use kelpie::Kelpie;
 use perftest::Options;
 
-const USAGE: &str = "usage: cargo xtask lab bench perftest [--pairs N] [--only WORD]... | bench turnaround | bench trace [--pairs N] [--only WORD]...";
+const USAGE: &str = "usage: cargo xtask lab bench perftest [--pairs N] [--only WORD]... | bench turnaround | \
+                     bench trace [--pairs N] [--only WORD]...";
 
 impl Lab {
     /// Runs one benchmark in the running lab.

@@ -105,10 +105,11 @@ impl Cell {
         let Self { qp_type, op, message, qps } = self;
         let (depth, recv) = (self.depth(), if op == "SEND" { 4 * self.depth() } else { 1 });
         format!(
-            "kelpie: workload/1\nflows:\n  - from: a\n    to: b\n    qp_type: {qp_type}\n    qps: {qps}\n    mtu: {MTU}\n    \
-             wq_depth: {{send: {depth}, recv: {recv}}}\n    batch: {{send: 1, recv: 1}}\n    \
+            "kelpie: workload/1\nflows:\n  - from: a\n    to: b\n    qp_type: {qp_type}\n    qps: {qps}\n    \
+             mtu: {MTU}\n    wq_depth: {{send: {depth}, recv: {recv}}}\n    batch: {{send: 1, recv: 1}}\n    \
              pattern: [{{op: {op}, sge: [{message}]}}]\n    memory:\n      \
-             from: {{device: \"dram:0\", mrs: 1, mr_size: {mr}}}\n      to: {{device: \"dram:0\", mrs: 1, mr_size: {mr}}}\n",
+             from: {{device: \"dram:0\", mrs: 1, mr_size: {mr}}}\n      \
+             to: {{device: \"dram:0\", mrs: 1, mr_size: {mr}}}\n",
             // perftest's buffer of a QP holds two messages, and a page at least.
             mr = (2 * message).max(4096)
         )
@@ -131,8 +132,8 @@ impl Cell {
         let timeout = if qp_type == "RC" { format!(" -u {TIMEOUT}") } else { String::new() };
         let recv = if op == "SEND" { format!(" -r {}", 4 * depth) } else { String::new() };
         format!(
-            "ib_{}_bw -d rxe0 -x 1 -F -m {MTU} -c {qp_type} -s {message} -q {qps} -t {depth}{recv}{signal}{timeout} -D {duration} \
-             -f {MARGIN} --output={}",
+            "ib_{}_bw -d rxe0 -x 1 -F -m {MTU} -c {qp_type} -s {message} -q {qps} -t {depth}{recv}{signal}{timeout} \
+             -D {duration} -f {MARGIN} --output={}",
             op.to_lowercase(),
             self.unit().0
         )

@@ -45,7 +45,8 @@ pub fn run(kelpie: &Kelpie) -> Result<()> {
     let pair = kelpie.pair(SESSION)?;
     let (of_campaign, workloads) = campaign(kelpie, &pair)?;
     println!(
-        "seconds per experiment, {} workloads of up to 64 QPs and 256 MRs:\n  within one campaign          {of_campaign:.3}",
+        "seconds per experiment, {} workloads of up to 64 QPs and 256 MRs:\n  \
+         within one campaign          {of_campaign:.3}",
         workloads.len()
     );
     let mut fresh = Vec::new();
