@@ -8,12 +8,12 @@ use kelpie_spaces::units::{percent, si};
 use crate::sources::{LINK_MEGATRANSFERS, LINK_SPEED, LINK_WIDTH, without_slave};
 
 /// Counter, from the engine itself: share of the window (0 to 1) in which the requesters of a host kept
-/// their send queues full, the paper's premise that "applications keep injecting" (section 3). Where it is
-/// low the application was the limit, not the subsystem.
+/// their send queues full, the paper's premise that "applications keep injecting" (section 3). If it is
+/// low, the application was the limit, not the subsystem.
 pub const SEND_QUEUE_FULL: &str = "engine_send_queue_full_ratio";
 
 /// Counter, from the engine itself: share (0 to 1) of the messages which arrived while the responders of a host kept
-/// their receive queues full. Where it is low the receiver was the limit: its NIC had to turn messages away.
+/// their receive queues full. If it is low, the receiver was the limit: its NIC had to turn messages away.
 pub const RECEIVE_QUEUE_FULL: &str = "engine_receive_queue_full_ratio";
 
 /// Counter, from the engine itself: READs and atomics that a QP of a host's requesters can have outstanding, the
@@ -26,7 +26,7 @@ pub const REQUESTED: [&str; 3] = ["engine_requested_messages", "engine_requested
 /// The same for what consumed receives of its responders.
 pub const RECEIVED: [&str; 3] = ["engine_received_messages", "engine_received_bytes", "engine_received_packets"];
 
-/// Counter, from the engine itself: 1 where the pause of a host was computed from frames and not from time, and so is
+/// Counter, from the engine itself: 1 if the pause of a host was computed from frames and not from time, and so is
 /// the most it can be.
 pub const PAUSE_IS_UPPER_BOUND: &str = "engine_pause_is_upper_bound";
 
@@ -46,7 +46,7 @@ pub enum Quantity {
 /// What one of a counter's counts is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Things of this name; events where it is empty.
+    /// Things of this name; events if it is empty.
     Things(&'static str),
     /// Microseconds.
     Micros,
@@ -65,7 +65,7 @@ pub struct Counter {
     pub unit: Unit,
     /// What it tells.
     pub meaning: &'static str,
-    /// Who says so.
+    /// The document that says so.
     pub source: &'static str,
 }
 
@@ -116,7 +116,7 @@ pub const TABLE: [Counter; 35] = {
             ENGINE,
         ),
         row(OUTSTANDING_READS, Setting, Things("requests"), "READs and atomics that a QP can have outstanding", ENGINE),
-        row(PAUSE_IS_UPPER_BOUND, Setting, EVENTS, "1 where pause frames were counted and not time", ENGINE),
+        row(PAUSE_IS_UPPER_BOUND, Setting, EVENTS, "1 if pause frames were counted and not time", ENGINE),
         row("*_ratio", Share, EVENTS, "A share of the time or of events", ENGINE),
         row("port_xmit_data", Rate, Things("words"), "Data that the port sent, in words of four bytes", PORT),
         row("port_rcv_data", Rate, Things("words"), "Data that the port received, in words of four bytes", PORT),
@@ -167,7 +167,7 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// What the values of a counter are; of one that nothing is known of, a rate.
+/// What the values of a counter are; a rate if nothing is known of it.
 pub fn quantity(name: &str) -> Quantity {
     known(name).map_or(Quantity::Rate, |counter| counter.quantity)
 }
@@ -190,12 +190,12 @@ pub fn shown(name: &str, value: f64) -> String {
         (Quantity::Rate, Unit::Things(things)) if name.ends_with(things) => format!("{}/s", figure(value)),
         (Quantity::Rate, Unit::Things(things)) => format!("{}{things}/s", figure(value)),
         (_, Unit::Percent) => format!("{value:.1} %"),
-        // Of what a level counts its name tells.
+        // The name of a level says what it counts.
         (_, Unit::Things(_) | Unit::Micros) => si(value).trim_end().to_owned(),
     }
 }
 
-/// With an SI prefix; what moved and would round to 0 with its power of ten.
+/// With an SI prefix; a value that moved and would round to 0 has its power of ten instead.
 fn figure(value: f64) -> String {
     if (MOVED..0.05).contains(&value.abs()) { format!("{value:.1e} ") } else { si(value) }
 }
