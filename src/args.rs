@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Seed of every random decision where `--seed` is not given. Source: our choice, because it is the first day of
+/// Seed of every random decision if `--seed` is not given. Source: our choice, because it is the first day of
 /// the conference of Collie (NSDI 2022).
 pub const DEFAULT_SEED: u64 = 20_220_404;
 
-/// Experiments of a campaign that is given neither `--budget` nor `--time`. Source: our choice, because a finding
+/// Experiments of a campaign without `--budget` and `--time`. Source: our choice, because a finding
 /// costs about a hundred, and it is what the paper's ten hours allow at 24 s each.
 pub const DEFAULT_BUDGET: u64 = 1500;
 

@@ -96,8 +96,8 @@ impl<'a> Recorder<'a> {
 
     fn diverged(&self, what: &str) -> anyhow::Error {
         anyhow!(
-            "campaign {} cannot be continued: at experiment {} the search {what}, unlike when it was stored. It was \
-             written by another version of Kelpie, or the database was changed; what it holds can still be shown",
+            "campaign {} cannot be continued: at experiment {} the search {what}, unlike the stored campaign. \
+             Another version of Kelpie wrote it, or the database was changed; `kelpie campaign show` still shows it",
             self.id,
             self.number
         )

@@ -81,29 +81,29 @@ pub enum Command {
         kelpie report 3 --out report --force --db campaigns.db\n  \
         kelpie report --out report --json && cat report/summary.md >> \"$GITHUB_STEP_SUMMARY\"")]
     Report(ReportArgs),
-    /// Findings made portable: write, replay, look
+    /// Write and replay recipes: findings made portable
     #[command(subcommand)]
     Recipe(RecipeCommand),
-    /// Take in findings of others
+    /// Import findings of others
     #[command(subcommand)]
     Findings(FindingsCommand),
     /// Run a verbs program and write what it does as a workload and a space
-    #[command(after_help = "What the program prints is left alone; with --json it goes to stderr. DIR then holds:\n  \
-        workload.yaml  what it does all the time, host a being this one\n  \
+    #[command(after_help = "The program prints as usual; with --json its output goes to stderr. DIR then holds:\n  \
+        workload.yaml  what it does all the time; host a is this host\n  \
         space.yaml     everything it did, from least to most\n  \
-        trace.json     what was recorded; --from and --peer read it\n\n\
+        trace.json     the record, which --from and --peer read\n\n\
         Examples:\n  \
         kelpie trace --out app -- ib_write_bw -d mlx5_0 -q 4 server\n  \
         kelpie mfs check app/workload.yaml\n  \
         kelpie trace --from app --peer of-the-server --out both")]
     Trace(TraceArgs),
-    /// Say how good searches are
+    /// Score search algorithms
     #[command(subcommand)]
     Bench(BenchCommand),
     /// Serve this host to a controller
     Agent(AgentArgs),
-    /// Say what on this host spoils measurements, with the evidence and what mends it
-    #[command(after_help = "Exit status: 0 nothing is bad, 1 something is, 2 could not look.\n\n\
+    /// Check this host for what spoils measurements, with the evidence and the repair
+    #[command(after_help = "Exit status: 0 no check fails, 1 a check fails, 2 the doctor could not look.\n\n\
         Examples:\n  \
         kelpie doctor\n  \
         kelpie doctor mlx5_0 --verbose\n  \
@@ -122,7 +122,7 @@ pub struct MeasureArgs {
     /// Add the part that limits the traffic (simulated subsystems)
     #[arg(long)]
     pub explain: bool,
-    /// Add percentiles of how long requests took (real pairs), from post to completion
+    /// Add percentiles of the time from post to completion (real pairs)
     #[arg(long)]
     pub latency: bool,
 }
@@ -167,10 +167,10 @@ pub struct RunArgs {
     pub limits: Limits,
     #[command(flatten)]
     pub database: DatabaseArgs,
-    /// Exit with 1 where there are findings
+    /// Exit with 1 if there are findings
     #[arg(long)]
     pub gate: bool,
-    /// Take the database's findings, imported ones too, as known: they are skipped and not found again
+    /// Skip the regions of the database's findings, imported ones too, so that they are not found again
     #[arg(long)]
     pub seed_findings: bool,
 }
@@ -178,7 +178,7 @@ pub struct RunArgs {
 /// When a campaign ends.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Limits {
-    /// Experiments in all [default: 1500, or no limit where --time is given]
+    /// Experiments in all [default: 1500, or no limit if --time is given]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
     pub budget: Option<u64>,
     /// Stop after this long, such as 30s, 5m or 2h; the campaign can be resumed
@@ -195,7 +195,7 @@ pub struct ResumeArgs {
     pub limits: Limits,
     #[command(flatten)]
     pub database: DatabaseArgs,
-    /// Exit with 1 where there are findings
+    /// Exit with 1 if there are findings
     #[arg(long)]
     pub gate: bool,
 }
@@ -226,7 +226,7 @@ pub struct ReportArgs {
     /// Campaign [default: the latest]
     #[arg(value_name = "ID", value_parser = parse_id)]
     pub id: Option<CampaignId>,
-    /// Directory to write; created where it is missing
+    /// Directory to write; created if it is missing
     #[arg(long, short = 'o', value_name = "DIR")]
     pub out: PathBuf,
     /// Replace the report that is in DIR
@@ -319,14 +319,14 @@ pub enum MfsCommand {
     /// List the findings' minimal feature sets
     #[command(after_help = "Example:\n  kelpie mfs list --campaign 3")]
     List(MfsListArgs),
-    /// Say whether a workload is in one, how to leave it, and which is nearest
+    /// Check whether a workload is in one, how to leave it, and which is nearest
     #[command(after_help = "Example:\n  kelpie mfs check workload.yaml && echo safe")]
     Check(MfsCheckArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct MfsListArgs {
-    /// Only this campaign's
+    /// Only the findings of this campaign
     #[arg(long, value_name = "ID", value_parser = parse_id)]
     pub campaign: Option<CampaignId>,
     #[command(flatten)]
@@ -355,7 +355,7 @@ pub struct DiffArgs {
     /// Database of the newer campaign [default: that of the older]
     #[arg(long, value_name = "F")]
     pub against: Option<PathBuf>,
-    /// Compare only what is stored; what one campaign alone found is then doubtful
+    /// Compare only what is stored; a finding of one campaign alone is then doubtful
     #[arg(long)]
     pub no_measure: bool,
 }
@@ -363,7 +363,7 @@ pub struct DiffArgs {
 fn parse_id(text: &str) -> Result<CampaignId, String> {
     match text.parse() {
         Ok(id @ CampaignId(1..)) => Ok(id),
-        _ => Err("a campaign is named by its number; `kelpie campaign list` shows them".to_owned()),
+        _ => Err("write the number of a campaign; `kelpie campaign list` shows all".to_owned()),
     }
 }
 

@@ -29,7 +29,7 @@ pub fn read_file_up_to(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
         file.take(limit + 1).read_to_end(&mut bytes).with_context(name)?;
     }
     if bytes.len() as u64 > limit {
-        bail!("{}: longer than {} MiB, which no file of Kelpie is", path.display(), limit >> 20);
+        bail!("{}: longer than {} MiB, the most that Kelpie reads", path.display(), limit >> 20);
     }
     Ok(bytes)
 }
@@ -62,7 +62,7 @@ impl DatabaseArgs {
         // Source: XDG Base Directory Specification, XDG_DATA_HOME; a relative path there is to be ignored.
         let data = set("XDG_DATA_HOME").filter(|path| path.is_absolute());
         let data = data.or_else(|| set("HOME").map(|home| home.join(".local/share")));
-        let data = data.context("neither XDG_DATA_HOME nor HOME is set; say where the database is with --db F")?;
+        let data = data.context("neither XDG_DATA_HOME nor HOME is set; name the database with --db F")?;
         Ok(data.join("kelpie/kelpie.db"))
     }
 }

@@ -93,7 +93,7 @@ impl Opened {
         }
     }
 
-    /// The simulated subsystem, where it is one.
+    /// The simulated subsystem, if it is one.
     pub fn simulated(&mut self) -> Option<&mut SimSubsystem> {
         match self {
             Self::Simulated(subsystem) => Some(subsystem),

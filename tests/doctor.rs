@@ -85,7 +85,7 @@ fn the_traffic_class_of_the_pair_file_can_be_judged() {
     assert_eq!(seen(&["--traffic-class", "104"])["state"], "pass");
     let best_effort = seen(&[]);
     assert_eq!(best_effort["state"], "warn");
-    let fix = best_effort["fix"].as_str().expect("what mends it");
+    let fix = best_effort["fix"].as_str().expect("the step that repairs it");
     assert!(fix.contains("tuning: {traffic_class: 104}"), "{fix}");
     bench.expect(2, &["doctor", "--root", "good", "--traffic-class", "256"]);
 }

@@ -88,7 +88,7 @@ fn a_record_that_is_none_is_refused() {
     let mut huge = record();
     huge["processes"][0]["shapes"][0]["sge"] = json!(["3GiB"]);
     for (record, part) in [
-        (json!({}), "a directory that `kelpie trace` wrote is wanted"),
+        (json!({}), "no record; name a directory that `kelpie trace` wrote"),
         (later, "format `trace/2`"),
         (unknown, "unknown field `colour`"),
         (json!({"kelpie": "trace/1", "program": "", "processes": []}), "no process opened an RDMA device"),

@@ -14,7 +14,7 @@ use crate::commands::findings;
 
 const BUDGET: u64 = 175;
 
-/// Slow where there are many QPs and large batches; what else happens is scripted by the measurement's number.
+/// Slow if there are many QPs and large batches; what else happens is scripted by the measurement's number.
 struct Scripted<'a> {
     script: &'a dyn Fn(u64) -> Option<MeasureError>,
     measured: u64,

@@ -43,15 +43,15 @@ struct ServeArgs {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7471")]
     listen: SocketAddr,
 
-    /// RDMA device for controllers that name none; may be left out where there is only one
+    /// RDMA device for controllers that name none; may be left out if there is only one
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
 
-    /// GID index for controllers that name none; `RoCEv2` over IPv4 first where it is left out
+    /// GID index for controllers that name none; if it is left out, `RoCEv2` over IPv4 comes first
     #[arg(long, value_name = "N")]
     gid_index: Option<u8>,
 
-    /// Certificate of the authority that controllers have to show one of
+    /// Certificate of the authority that has to have signed the certificate of a controller
     #[arg(long, value_name = "FILE", requires = "identity")]
     ca: Option<PathBuf>,
 
@@ -80,7 +80,7 @@ struct ServeArgs {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = true, args = ["agent", "controller"])]
 struct CertArgs {
-    /// Folder of the authority and its certificates; made where it is not there
+    /// Folder of the authority and its certificates; made if it is missing
     #[arg(long, value_name = "DIR", default_value = "certs")]
     out: PathBuf,
 
@@ -129,10 +129,10 @@ impl ServeArgs {
     }
 }
 
-/// This machine; one that tells controllers what is missing where it cannot drive a device.
+/// This machine; if it cannot drive a device, it reports to controllers what is missing.
 fn host(args: &ServeArgs) -> Box<dyn VerbsHost> {
     verbs_host(args).unwrap_or_else(|missing| {
-        note(&format!("this agent cannot run traffic, and tells controllers so: {missing}"));
+        note(&format!("this agent cannot run traffic, and reports that to controllers: {missing}"));
         Box::new(kelpie_agent::AbsentHost::new(missing))
     })
 }

@@ -87,7 +87,7 @@ pub fn run(args: &SearchArgs, common: Common) -> anyhow::Result<ExitCode> {
             }));
         }
     }
-    let stop = stop::on_signals("stopping; once more to stop now")?;
+    let stop = stop::on_signals("stopping; interrupt again to stop now")?;
     note(&format!("{} of {}", plural(jobs.len() as u64, "campaign"), plural(args.budget, "experiment")));
     let progress = Progress::of_campaigns(jobs.len() as u64, args.budget * jobs.len() as u64);
     let outcomes = bench::run(&space, args.budget, &jobs, &stop, &|| progress.step());

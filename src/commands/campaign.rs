@@ -76,14 +76,14 @@ pub fn resume(args: &ResumeArgs, common: Common) -> anyhow::Result<ExitCode> {
     let id = match args.id {
         Some(id) => id,
         None => latest(&mut store, |campaign| campaign.state == CampaignState::Stopped)?.context(
-            "no campaign waits to be resumed; `kelpie campaign list` shows them, a finished one needs its number",
+            "no campaign was stopped; `kelpie campaign list` shows all, and a finished one is resumed by its number",
         )?,
     };
     let lock = store.lock_campaign(id)?;
     // Read again: whoever held the lock may have gone on meanwhile.
     let campaign = store.campaign(id)?;
     if campaign.plan.algorithm == IMPORT {
-        bail!("campaign {id} holds an imported finding; there is no search to go on with");
+        bail!("campaign {id} holds an imported finding, and no search to go on with");
     }
     let budget = budget_to_resume(&campaign, args.limits)?;
     store.reopen_campaign(id, budget)?;
@@ -115,7 +115,7 @@ fn budget_to_resume(campaign: &Campaign, limits: cli::Limits) -> anyhow::Result<
             bail!("campaign {id} is finished with {done} experiments; --budget N above that extends it")
         }
         (None, None) if limits.time.is_none() => {
-            bail!("campaign {id} has no budget; say with --time T or --budget N how far it is to go on")
+            bail!("campaign {id} has no budget; limit it with --time T or --budget N")
         }
         (None, budget) => Ok(budget),
     }
@@ -159,7 +159,7 @@ impl Session {
         shown: &Shown,
     ) -> anyhow::Result<ExitCode> {
         let start = Instant::now();
-        let stop = stop::on_signals("stopping after this experiment; once more to stop now")?;
+        let stop = stop::on_signals("stopping after this experiment; interrupt again to stop now")?;
         let mut progress = Progress::new(self.budget);
         let limits = Limits { budget: self.budget, deadline: self.time.map(|time| start + time), stop: &stop };
         let parts = Parts {

@@ -17,7 +17,7 @@ use crate::exit;
 use crate::output::{Table, note, plural, print, print_json};
 use crate::subsystems::Opened;
 
-/// One of the two campaigns, and its subsystem where that can be measured.
+/// One of the two campaigns, and its subsystem if that can be measured.
 struct Measured {
     campaign: Campaign,
     findings: Vec<FindingRecord>,
@@ -134,7 +134,7 @@ fn text([a, b]: [&Measured; 2], all: &[Compared]) -> String {
     text + &table.render("")
 }
 
-/// What became of it; where that is not known, why.
+/// What became of it; if that is not known, why.
 fn fate(compared: &Compared) -> String {
     match (compared.fate, compared.repeated) {
         (Fate::Doubtful, Repeated::Unknown) => format!("{}, inconclusive there", compared.fate),

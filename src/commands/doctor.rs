@@ -1,4 +1,4 @@
-//! `kelpie doctor`: shows what on a host spoils a measurement. What is looked at lives in the monitor.
+//! `kelpie doctor`: shows what on a host spoils a measurement. The checks live in the monitor.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -25,13 +25,13 @@ pub struct DoctorArgs {
     /// Port of the device, from 1 [default: every one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
     pub port: Option<u32>,
-    /// Traffic class that is to be lossless, as in the `tuning` of a pair file: DSCP times four, and ECN
+    /// Traffic class that has to be lossless, as in the `tuning` of a pair file: DSCP times four, and ECN
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub traffic_class: u8,
     /// Compare with the other host of a pair: what its `kelpie doctor --json` printed, `-` for stdin
     #[arg(long, value_name = "FILE")]
     pub against: Option<PathBuf>,
-    /// Show evidence also of what is well
+    /// Also show the evidence of checks that pass
     #[arg(long, short)]
     pub verbose: bool,
     /// Look at the files of a host below this directory, instead of at this machine
@@ -39,7 +39,7 @@ pub struct DoctorArgs {
     pub root: Option<PathBuf>,
 }
 
-/// What `--json` prints: an examination with the worst of it, and the comparison.
+/// The document of `--json`: an examination with its worst state, and the comparison.
 #[derive(Serialize)]
 struct Report<'a> {
     state: State,
@@ -56,7 +56,7 @@ pub fn run(args: &DoctorArgs, common: Common) -> anyhow::Result<ExitCode> {
         None => Machine::live(),
     };
     if !machine.has("sys") && !machine.has("proc") {
-        bail!("{}: neither sys nor proc is there, so there is no host to look at", machine.root().display());
+        bail!("{}: neither sys nor proc is there, so there is no host to examine", machine.root().display());
     }
     let other: Option<Examination> = match &args.against {
         Some(path) => Some(

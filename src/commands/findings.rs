@@ -26,7 +26,7 @@ pub struct CampaignDocument {
     /// What was looked at on both hosts before it began; empty for a simulated subsystem.
     checks: Vec<Check>,
     findings: Vec<FindingDocument>,
-    /// Only where there are no findings.
+    /// Only if there are no findings.
     #[serde(skip_serializing_if = "Option::is_none")]
     none_found: Option<Absence>,
     /// Only with `--experiments`.
@@ -109,7 +109,7 @@ fn entry(experiment: &Experiment) -> Value {
     entry
 }
 
-/// What it means that nothing was found, where nothing was.
+/// What it means that nothing was found; `None` if something was.
 fn none_found(store: &mut Store, id: CampaignId, findings: &[FindingRecord]) -> anyhow::Result<Option<Absence>> {
     if !findings.is_empty() {
         return Ok(None);
@@ -145,7 +145,7 @@ pub fn text(store: &mut Store, id: CampaignId) -> anyhow::Result<String> {
 pub fn finding_text(id: CampaignId, finding: &FindingRecord) -> String {
     let mut text = String::new();
     let title = format!("{id}.{} {}", finding.number, finding.symptom.name());
-    let pinned = if finding.is_pinned() { "; pinned, for no wider region held or was looked for" } else { "" };
+    let pinned = if finding.is_pinned() { "; pinned, because no wider region held or was searched" } else { "" };
     let _ = writeln!(
         text,
         "\n{}  found at experiment {}, reduced in {}, confidence {:.2}{pinned}",

@@ -24,16 +24,16 @@ use crate::subsystems::Opened;
 struct Report<'a> {
     verdict: Verdict,
     symptoms: &'a [Symptom],
-    /// Only where the verdict is `inconclusive`.
+    /// Only if the verdict is `inconclusive`.
     #[serde(skip_serializing_if = "Option::is_none")]
     inconclusive: Option<&'a Inconclusive>,
     directions: Vec<Direction>,
-    /// `null` where the subsystem has no such counter.
+    /// `null` if the subsystem has no such counter.
     pause_ratio: Option<PerHost<PauseRatios>>,
     counters: PerHost<BTreeMap<String, f64>>,
     bounds: Limits,
     samples: &'a [Sample],
-    /// Only where the hardware failed.
+    /// Only if the hardware failed.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     hardware_events: &'a [String],
     /// Only with `--explain`.
@@ -48,7 +48,7 @@ struct Direction {
     goodput_bps: f64,
     packets_per_sec: f64,
     messages_per_sec: f64,
-    /// Only where requests were timed.
+    /// Only if requests were timed.
     #[serde(skip_serializing_if = "Option::is_none")]
     latency_ns: Option<Latency>,
 }

@@ -89,7 +89,7 @@ fn text(lookup: &Lookup<'_>) -> String {
     let (inside, outside) = (lookup.inside(), lookup.outside());
     let advised = match lookup.advice() {
         Some(way) => format!("advice: {}{}", way.words, also(way)),
-        None => "advice: none, for no single change leaves all findings".to_owned(),
+        None => "advice: none, because no single change leaves all findings".to_owned(),
     };
     let mut text = if inside.is_empty() {
         format!("outside {checked}\n")

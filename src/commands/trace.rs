@@ -25,10 +25,10 @@ pub struct TraceArgs {
     /// Where to write; a new or an empty directory
     #[arg(long, short = 'o', value_name = "DIR", default_value = "trace")]
     pub out: PathBuf,
-    /// Run nothing: take what was recorded in this directory
+    /// Run nothing, and read the record in this directory
     #[arg(long, value_name = "DIR")]
     pub from: Option<PathBuf>,
-    /// What was recorded of the program at the other end, in this directory
+    /// Directory with the record of the program at the other end
     #[arg(long, value_name = "DIR")]
     pub peer: Option<PathBuf>,
     /// The program and its arguments
@@ -80,7 +80,7 @@ pub fn run(args: &TraceArgs, common: Common) -> anyhow::Result<ExitCode> {
 
 fn read(folder: &Path) -> anyhow::Result<Trace> {
     let path = folder.join(RECORD);
-    let name = || format!("{}: a directory that `kelpie trace` wrote is wanted", path.display());
+    let name = || format!("{}: no record; name a directory that `kelpie trace` wrote", path.display());
     let trace: Trace =
         serde_json::from_slice(&inputs::read_file_up_to(&path, MAX_TRACE).with_context(name)?).with_context(name)?;
     if trace.kelpie != Trace::FORMAT {

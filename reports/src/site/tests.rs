@@ -128,7 +128,7 @@ fn a_finding_needs_neither_a_healthy_neighbour_nor_pause_counters_nor_known_evid
     let files = render(&digest, recipes()).unwrap();
     let page = text(&files, "finding-1.html");
     for expected in [
-        "No workload of this campaign was healthy",
+        "This campaign measured no healthy workload outside the conditions",
         "no pause counters",
         "was not stored",
         "Any workload of the space shows it",

@@ -40,7 +40,7 @@ pub struct ExportArgs {
     /// Which finding: CAMPAIGN.NUMBER or anomaly:N
     #[arg(value_name = "FINDING")]
     pub finding: FindingName,
-    /// Where to: an archive where it ends in .tar.gz, else a directory; must not exist, or be an empty directory
+    /// File or directory to write: an archive if the name ends in .tar.gz, else a new or an empty directory
     #[arg(long, value_name = "PATH")]
     pub out: PathBuf,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub struct ExportArgs {
     /// The same of host b
     #[arg(long, value_name = "FILE")]
     pub doctor_b: Option<PathBuf>,
-    /// Keep host names, addresses and the like, which are left out otherwise
+    /// Keep host names, addresses and the like; otherwise they are left out
     #[arg(long)]
     pub with_identities: bool,
 }

@@ -48,7 +48,7 @@ pub fn run(args: &ExportArgs, common: Common) -> anyhow::Result<ExitCode> {
     Ok(exit::HEALTHY)
 }
 
-/// The recipes of a campaign's findings as archives, by the findings' numbers; none where a finding has no evidence.
+/// The recipes of a campaign's findings as archives, by the findings' numbers; none if a finding has no evidence.
 pub fn archives(digest: &Digest) -> anyhow::Result<BTreeMap<u64, Vec<u8>>> {
     let known = environment::of(&digest.campaign.plan, false, [None; 2])?;
     let mut archives = BTreeMap::new();

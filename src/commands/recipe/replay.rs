@@ -49,7 +49,7 @@ pub fn run(args: &ReplayArgs, common: Common) -> anyhow::Result<ExitCode> {
         Verdict::Healthy => exit::HEALTHY,
         Verdict::Anomalous => exit::anomalous(),
         Verdict::Inconclusive => {
-            note("error: inconclusive, so neither reproduced nor not; replay again, or look at --json");
+            note("error: inconclusive, so the anomaly may be reproduced or not; replay again, or look at --json");
             exit::failed()
         }
     })
@@ -62,7 +62,7 @@ fn open(args: &ReplayArgs, recipe: &Recipe) -> anyhow::Result<(String, Opened)> 
     }
     let environment = &recipe.environment;
     let Some(model) = &environment.model else {
-        bail!("this recipe was made on a real pair; say where to replay it with --subsystem S");
+        bail!("this recipe was made on a real pair; name the pair that replays it with --subsystem S");
     };
     let subsystem = SimSubsystem::from_yaml(&environment.subsystem, model)
         .map_err(|error| anyhow::anyhow!("recipe.json: environment.model: {}", recipe::shown(&error.to_string())))?;
@@ -109,7 +109,7 @@ fn text(recipe: &Recipe, name: &str, outcome: Replayed, judged: &Judged, bounds:
     text
 }
 
-/// A line of the comparison: its name, and its value where a measurement has it.
+/// A line of the comparison: its name, and its value if a measurement has it.
 type Row = (String, Box<dyn Fn(&Sample) -> Option<String>>);
 
 fn rows() -> Vec<Row> {

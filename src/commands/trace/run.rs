@@ -53,7 +53,7 @@ pub fn record(command: &[OsString], is_stdout_ours: bool) -> anyhow::Result<Trac
     // It only passed signals on, and ends with the handle.
     let _ = forwarding.join();
     if !status.success() {
-        note(&format!("the program ended with {status}; what it did until then is kept"));
+        note(&format!("the program ended with {status}; the record until then is kept"));
     }
     let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
     Ok(Trace { kelpie: Trace::FORMAT.to_owned(), program: name, processes: processes(records.path())? })

@@ -54,7 +54,7 @@ pub struct Course {
 #[derive(Debug, PartialEq)]
 pub struct Signal {
     pub name: String,
-    /// One value per experiment, oldest first; `None` where it was not measured.
+    /// One value per experiment, oldest first; `None` if it was not measured.
     pub values: Vec<Option<f64>>,
 }
 
@@ -110,7 +110,7 @@ impl Course {
         self.is_read
     }
 
-    /// How many experiments ended so.
+    /// How many experiments ended in this way.
     pub fn count(&self, ended: Ended) -> u64 {
         self.ended[slot(ended)]
     }
@@ -127,7 +127,7 @@ impl Course {
         Some(if budget == 0 { 1.0 } else { (self.campaign.experiments as f64 / budget as f64).min(1.0) })
     }
 
-    /// Experiments per minute, lately; `None` where nothing says. While it runs, waiting counts.
+    /// Experiments per minute, lately; `None` if nothing says. While it runs, waiting counts.
     pub fn per_minute(&self, now_unix_ms: i64) -> Option<f64> {
         let mut clocks = self.recent.iter().rev().map_while(|brief| brief.clock);
         let newest = clocks.next()?;

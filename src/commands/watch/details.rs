@@ -1,4 +1,4 @@
-//! The lines that tell all of one finding: where it was seen, its conditions, its workload. No layout.
+//! The lines with all of one finding: where it was seen, its conditions, its workload. No layout.
 
 use kelpie_spaces::workload_to_yaml;
 use kelpie_store::FindingRecord;
@@ -15,7 +15,7 @@ pub fn lines(finding: &FindingRecord, width: usize) -> Vec<String> {
         finding.confidence
     )];
     if finding.is_pinned() {
-        lines.push("pinned: no wider region held or was looked for".to_owned());
+        lines.push("pinned: no wider region held or was searched".to_owned());
     }
     lines.push(String::new());
     if finding.mfs.conditions.is_empty() {

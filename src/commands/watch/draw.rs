@@ -66,7 +66,7 @@ struct Panes {
 /// Lines of the head: title, gauge, pace, verdicts, phase.
 const HEAD: u16 = 5;
 
-/// Places for so many signals and findings; findings come first where there is little room, then details, then signals.
+/// Places for so many signals and findings; findings come first if there is little room, then details, then signals.
 fn panes(area: Rect, signals: usize, findings: usize) -> Panes {
     let foot = u16::from(area.height > HEAD);
     let [head, body, foot] =
@@ -252,7 +252,7 @@ fn draw_details(frame: &mut Frame<'_>, area: Rect, course: &Course, view: &mut V
     draw_scrollbar(frame, area, beyond, view.details);
 }
 
-/// A scrollbar on the right border, where `beyond` lines do not fit.
+/// A scrollbar on the right border, if `beyond` lines do not fit.
 fn draw_scrollbar(frame: &mut Frame<'_>, area: Rect, beyond: usize, at: usize) {
     let track = area.inner(Margin::new(0, 1));
     if beyond > 0 && !track.is_empty() {

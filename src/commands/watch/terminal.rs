@@ -19,7 +19,7 @@ const REFRESH: Duration = Duration::from_millis(500);
 /// How long a signal of the system may wait to be seen. Source: our choice.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// Gives the terminal back when it goes out of scope; ratatui's panic hook does the same before a panic is told.
+/// Gives the terminal back when it goes out of scope; ratatui's panic hook does the same before it reports a panic.
 struct Restored;
 
 impl Drop for Restored {
@@ -32,7 +32,7 @@ impl Drop for Restored {
 /// Follows a campaign until the user leaves.
 pub fn watch(follower: &mut Follower, course: &mut Course, is_coloured: bool) -> anyhow::Result<()> {
     let is_over = over_on_signals()?;
-    // Before the terminal changes hands, so that an error is told on the screen that the user knows.
+    // Before the terminal changes hands, so that an error appears on the screen that the user knows.
     course.take(follower.read()?);
     let _restored = Restored;
     let mut terminal = ratatui::try_init().context("the terminal cannot be drawn on; add --json, or use a pipe")?;

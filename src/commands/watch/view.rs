@@ -17,7 +17,7 @@ pub struct View {
     pub signals: usize,
     /// Whether the last line names all keys.
     pub help: bool,
-    /// What is to be told instead of keys.
+    /// A message that stands instead of the keys.
     pub note: Option<String>,
 }
 

@@ -56,7 +56,7 @@ pub fn wrapped(line: &str, width: usize) -> Vec<String> {
     for c in line.chars() {
         let columns = Span::raw(c.to_string()).width();
         while used + columns > width && used > indent.len() {
-            // After a space, or where there is none, anywhere.
+            // After a space; anywhere if there is none.
             let cut = piece.rfind(' ').map_or(0, |space| space + 1);
             let rest = if cut > indent.len() { piece.split_off(cut) } else { String::new() };
             pieces.push(std::mem::replace(&mut piece, format!("{indent}{rest}")));
