@@ -1,32 +1,32 @@
-//! A check: one thing that was looked at, how well it is, what it was seen from, what mends it. Who looks is elsewhere.
+//! A check: one thing that was examined, its state, the evidence, and the step that repairs it. Who looks is elsewhere.
 
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 
-/// How well a thing is; the later, the worse.
+/// The state of a thing; the later, the worse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// There is nothing of the kind to be looked at.
+    /// The host has nothing of the kind.
     NotApplicable,
-    /// As it should be.
+    /// The setting is as it should be.
     #[serde(alias = "ok")]
     Pass,
-    /// It could not be found out.
+    /// The state could not be determined.
     Unknown,
-    /// Measurements run, but may say less, or something about the setting instead of the NIC.
+    /// Measurements run, but may show less, or show the setting instead of the NIC.
     Warn,
-    /// Measurements fail, or say what the setting does and not what the NIC does.
+    /// Measurements fail, or show the setting instead of the NIC.
     #[serde(alias = "bad")]
     Fail,
 }
 
 impl State {
-    /// All of them, the best first.
+    /// All states, the best first.
     pub const ALL: [Self; 5] = [Self::NotApplicable, Self::Pass, Self::Unknown, Self::Warn, Self::Fail];
 
-    /// The word for it in files, which is that of JSON.
+    /// The word for it in files, as in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotApplicable => "not_applicable",
@@ -38,16 +38,16 @@ impl State {
     }
 }
 
-/// Where a statement comes from.
+/// The source of a statement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// A file, or what else was asked.
+    /// A file, or whatever else was asked.
     pub source: String,
-    /// What it said.
+    /// What the source said.
     pub value: String,
 }
 
-/// One thing that was looked at.
+/// One thing that was examined.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
     /// What it is about: `host`, `mlx5_0 port 1` or `pair`.
@@ -55,13 +55,13 @@ pub struct Check {
     /// A word for it, the same on every host.
     #[serde(rename = "check")]
     pub name: String,
-    /// How well it is.
+    /// Its state.
     pub state: State,
     /// What it is, and what follows from it.
     pub summary: String,
-    /// What it was seen from.
+    /// The files and values behind the state.
     pub evidence: Vec<Evidence>,
-    /// The command or setting that mends it.
+    /// The command or setting that repairs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
@@ -93,7 +93,7 @@ impl Check {
         self
     }
 
-    /// Says what mends it.
+    /// Says what repairs it.
     #[must_use]
     pub fn fix(mut self, command: impl Into<String>) -> Self {
         self.fix = Some(command.into());

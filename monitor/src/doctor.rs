@@ -1,4 +1,4 @@
-//! Whether a host is fit to be measured: what spoils a measurement, each with its evidence and the command that mends
+//! Whether a host is fit to be measured: what spoils a measurement, each with its evidence and the step that repairs
 //! it.
 
 mod host;
@@ -20,13 +20,13 @@ use crate::machine::{Machine, PortLink, rdma_devices};
 pub struct Examination {
     /// Its name.
     pub host: String,
-    /// Ports that were looked at.
+    /// Ports that were examined.
     #[serde(default)]
     pub ports: usize,
-    /// Everything that was looked at.
+    /// Everything that was examined.
     #[serde(rename = "findings")]
     pub checks: Vec<Check>,
-    /// What two hosts should have in common, by what it is called; of a port, where one port was looked at.
+    /// What two hosts should have in common, by name; facts of a port only if one port was examined.
     pub facts: BTreeMap<String, String>,
 }
 
@@ -40,9 +40,9 @@ impl Examination {
     }
 }
 
-/// Looks at a host and one port of one of its RDMA devices; at every port of every device where none is named.
+/// Examines a host and one port of one of its RDMA devices; every port of every device if none is named.
 ///
-/// `traffic_class` is what the traffic has that is to be lossless: DSCP times four, and ECN.
+/// `traffic_class` is the class of the traffic that has to be lossless: DSCP times four, and ECN.
 pub fn examine(machine: &Machine, device: Option<&str>, port: Option<u32>, traffic_class: u8) -> Examination {
     let mut seen =
         Examination { host: machine.text("proc/sys/kernel/hostname").unwrap_or_default(), ..Examination::default() };

@@ -233,7 +233,7 @@ fn a_pair_is_compared_by_what_both_tell() {
     let (a, b) = (examined("mlx5", |_| ()), examined("bnxt", |_| ()));
     let found = compare(&a, &b);
     let of = |name: &str| found.iter().find(|check| check.name == name);
-    let mtu = of("interface MTU").expect("both tell");
+    let mtu = of("interface MTU").expect("both report it");
     assert!(mtu.state == State::Warn && mtu.summary == "a has 9000, b has 1500", "{mtu:?}");
     assert_eq!(of("link speed").map(|check| check.state), Some(State::Pass));
     assert!(compare(&a, &a).iter().all(|check| check.state == State::Pass));

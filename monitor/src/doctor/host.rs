@@ -1,4 +1,4 @@
-//! What is the whole host's: pinned memory and processor clocks. Devices are in `port` and `pcie`.
+//! Checks of the whole host: pinned memory and processor clocks. Devices are in `port` and `pcie`.
 
 use crate::check::{Check, State};
 use crate::machine::Machine;
@@ -22,7 +22,8 @@ fn memlock(machine: &Machine) -> Check {
         text.lines().find_map(|line| line.strip_prefix(start)).map(|rest| rest.trim().to_owned())
     };
     let Some(limits) = line(LIMITS, "Max locked memory") else {
-        return Check::new("memlock", State::Unknown, "the limit of locked memory is not told").file(machine, LIMITS);
+        return Check::new("memlock", State::Unknown, "the limit of locked memory is not reported")
+            .file(machine, LIMITS);
     };
     let soft = limits.split_whitespace().next().unwrap_or_default().to_owned();
     let capabilities = line(STATUS, "CapEff:").unwrap_or_default();
@@ -58,7 +59,7 @@ fn governor(machine: &Machine) -> Check {
         })
         .collect();
     let Some((first, _)) = governors.first() else {
-        let summary = "how processor clocks are governed is not told (usual in a virtual machine)";
+        let summary = "the governor of processor clocks is not reported (usual in a virtual machine)";
         return Check::new("cpu governor", State::Unknown, summary).seen(format!("/{CPUS}/cpu*/cpufreq"), "not there");
     };
     let others: Vec<&(String, String)> = governors.iter().filter(|(_, governor)| governor != "performance").collect();

@@ -3,7 +3,7 @@
 use super::Examination;
 use crate::check::{Check, State};
 
-/// What is mended where it differs.
+/// The step that repairs a difference, for each fact.
 const FIXES: [(&str, &str); 5] = [
     (
         "interface MTU",
@@ -15,7 +15,7 @@ const FIXES: [(&str, &str); 5] = [
     ("firmware", "flash the same firmware, unless the difference is what you test"),
 ];
 
-/// A check for every fact that both hosts told: the same, or different.
+/// A check for every fact that both hosts reported: the same, or different.
 pub fn compare(a: &Examination, b: &Examination) -> Vec<Check> {
     let both = a.facts.iter().filter_map(|(name, of_a)| Some((name, of_a, b.facts.get(name)?)));
     both.map(|(name, of_a, of_b)| {

@@ -11,7 +11,7 @@ const PCIE_HEADROOM: f64 = 1.1;
 pub fn checks(machine: &Machine, link: &PortLink) -> Vec<Check> {
     let path = link.pci(machine);
     let Some((nic, bridges)) = path.split_last() else {
-        let check = Check::new("pcie", State::Unknown, "the device is not on PCIe, as far as sysfs tells");
+        let check = Check::new("pcie", State::Unknown, "sysfs shows no PCIe device behind the RDMA device");
         return vec![check.seen(format!("/{}/device", link.device_directory()), "leads to no PCI function")];
     };
     let mut checks = vec![rate(machine, link, &path, nic), errors(machine, nic), ordering(nic), acs(bridges)];
@@ -19,7 +19,7 @@ pub fn checks(machine: &Machine, link: &PortLink) -> Vec<Check> {
     checks
 }
 
-/// The link that carries least of those from the root port to the NIC; of equal ones the first.
+/// The link between the root port and the NIC that carries least; the first of equal ones.
 ///
 /// Source: kernel `drivers/pci/pci.c` (`pcie_bandwidth_available`).
 fn narrowest<'p, 'm>(path: &'p [PciFunction<'m>]) -> Option<(&'p PciFunction<'m>, PcieRate)> {
@@ -33,7 +33,7 @@ fn rate(machine: &Machine, link: &PortLink, path: &[PciFunction<'_>], nic: &PciF
         files.iter().fold(check, |check, name| check.file(machine, &function.file(name)))
     };
     let (Some(now), Some(most), Some((limiting, least))) = (nic.current_rate(), nic.max_rate(), narrowest(path)) else {
-        let summary = "the PCIe link is not told (usual in a virtual machine)";
+        let summary = "the PCIe link is not reported (usual in a virtual machine)";
         return with_evidence(Check::new("pcie", State::Unknown, summary), nic);
     };
     let port = link.netdev_file("speed").and_then(|file| machine.number::<f64>(&file)).filter(|speed| *speed > 0.0);
@@ -67,7 +67,7 @@ fn errors(machine: &Machine, nic: &PciFunction<'_>) -> Check {
         .filter_map(|kind| Some((kind, *reading.get(&format!("pci.aer_{kind}.total"))?)))
         .collect();
     let check = match &totals[..] {
-        [] => Check::new("pcie errors", State::Unknown, "errors of PCIe are not reported (no AER)")
+        [] => Check::new("pcie errors", State::Unknown, "PCIe errors are not reported (no AER)")
             .seen(format!("/{}", nic.file("aer_dev_correctable")), "not there"),
         totals if totals.iter().all(|(_, count)| *count == 0) => {
             Check::new("pcie errors", State::Pass, "none since boot")
@@ -114,7 +114,7 @@ fn acs(bridges: &[PciFunction<'_>]) -> Check {
         bridges.iter().filter(|bridge| bridge.acs_redirects() == Some(true)).collect();
     let source = |bridge: &PciFunction<'_>| format!("/{} (ACS Control, bits 2 and 3)", bridge.file("config"));
     if let Some(first) = redirecting.first() {
-        let summary = "requests between devices are sent up to the root: a GPU's memory is reached the long way";
+        let summary = "the bridge sends requests between devices up to the root: the way to a GPU's memory is long";
         let fix = format!("setpci -s {} ECAP_ACS+6.w=0000:000c, or ACS in the BIOS", first.address());
         let check = Check::new("acs", State::Warn, summary).fix(fix);
         return redirecting.iter().fold(check, |check, bridge| check.seen(source(bridge), "redirects"));
@@ -148,12 +148,12 @@ fn iommu(machine: &Machine, nic: &PciFunction<'_>) -> Check {
     }
 }
 
-/// What the kernel calls an IOMMU that passes addresses through; arm64 knows no `iommu=pt`.
+/// What the kernel calls an IOMMU that passes addresses through; arm64 has no `iommu=pt`.
 ///
 /// Source: kernel `Documentation/admin-guide/kernel-parameters.txt` (`iommu`, `iommu.passthrough`).
 fn passthrough(machine: &Machine) -> &'static str {
-    let told = machine.text("proc/sys/kernel/arch");
-    match told.as_deref().or(machine.is_live().then_some(std::env::consts::ARCH)) {
+    let reported = machine.text("proc/sys/kernel/arch");
+    match reported.as_deref().or(machine.is_live().then_some(std::env::consts::ARCH)) {
         Some("x86_64") => "iommu=pt",
         Some("aarch64") => "iommu.passthrough=1",
         _ => "iommu=pt (on arm64 iommu.passthrough=1)",
@@ -171,7 +171,7 @@ fn numa(machine: &Machine, nic: &PciFunction<'_>) -> Check {
     }
     let Some(node) = node.filter(|node| *node >= 0) else {
         let summary = format!(
-            "the firmware does not say which of {} nodes the NIC is at: threads may run far from it",
+            "the firmware does not report which of {} nodes the NIC is at: threads may run far from it",
             nodes.len()
         );
         let check = Check::new("numa", State::Warn, summary).file(machine, &file);

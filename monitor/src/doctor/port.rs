@@ -8,11 +8,11 @@ use crate::pause::host_pause;
 use crate::rates::rates;
 use crate::sources::{CounterSource, Dcb, PortSources};
 
-/// What `RoCE` needs beside the payload of a packet. Units: bytes. Source: kernel `include/rdma/ib_addr.h`
+/// Bytes that `RoCE` adds to the payload of a packet. Units: bytes. Source: kernel `include/rdma/ib_addr.h`
 /// (`iboe_get_mtu`): GRH 40, UDP, BTH, XRC 4, atomic 28, ICRC.
 const ROCE_OVERHEAD: u64 = 40 + headers::UDP + headers::BTH + 4 + 28 + headers::ICRC;
 
-/// What traffic of DSCP 0 is to have instead, where none is lossless: DSCP 0 is everybody's, and mapped to a lossless
+/// What traffic of DSCP 0 is to have instead if no DSCP is lossless: everybody uses DSCP 0, and mapped to a lossless
 /// priority it would take all best-effort traffic there. Source: NVIDIA, "RoCE configuration" (DSCP 26, priority 3).
 const USUAL_DSCP: u16 = 26;
 
@@ -57,7 +57,7 @@ fn state(machine: &Machine, link: &PortLink) -> Check {
     let rate = machine.text(&link.port_file("rate")).unwrap_or_default();
     let check = match text.as_str() {
         text if text.ends_with("ACTIVE") => Check::new("port", State::Pass, format!("active, {rate}")),
-        "" => Check::new("port", State::Unknown, "the state of the port is not told"),
+        "" => Check::new("port", State::Unknown, "the state of the port is not reported"),
         text => Check::new("port", State::Fail, format!("not active ({text}): no QP can be connected")),
     };
     let check = check.file(machine, &state).file(machine, &physical);
@@ -91,7 +91,8 @@ fn gid(machine: &Machine, link: &PortLink) -> Check {
             of(State::Pass, format!("index {}, RoCEv2 over IPv4", gid.index))
         }
         (Some(gid), true) if gid.rank() == GidRank::V2OverIpv6 => {
-            let summary = format!("RoCEv2 only over IPv6 (index {}): both hosts must reach each other so", gid.index);
+            let summary =
+                format!("RoCEv2 only over IPv6 (index {}): both hosts must reach each other over it", gid.index);
             of(State::Warn, summary).fix(address)
         }
         (_, true) => {
@@ -109,7 +110,7 @@ fn mtu(machine: &Machine, link: &PortLink) -> Option<Check> {
     let netdev = link.netdev.as_ref()?;
     let file = link.netdev_file("mtu")?;
     let Some(interface) = machine.number::<u64>(&file) else {
-        return Some(Check::new("mtu", State::Unknown, "the MTU is not told").file(machine, &file));
+        return Some(Check::new("mtu", State::Unknown, "the MTU is not reported").file(machine, &file));
     };
     let check = match path_mtu(interface) {
         Some(4096) => Check::new("mtu", State::Pass, format!("{interface} on the interface, so path MTUs up to 4096")),
@@ -132,8 +133,7 @@ fn trust(dcb: &Dcb) -> &'static str {
 fn priorities(machine: &Machine, link: &PortLink, netdev: &str, traffic_class: u8) -> Vec<Check> {
     let source = format!("dcb {netdev}");
     let Some(dcb) = Dcb::of(machine, netdev) else {
-        let summary =
-            "the driver does not tell its flow control over netlink: lost packets cannot be told from a slow NIC";
+        let summary = "the driver does not report its flow control over netlink: lost packets look like a slow NIC";
         let check = Check::new("pfc", State::Unknown, summary).seen(source, "no answer");
         return vec![check.fix(format!("dcb pfc show dev {netdev}, or the NIC's own tool (mlnx_qos -i {netdev})"))];
     };
@@ -151,7 +151,7 @@ fn priorities(machine: &Machine, link: &PortLink, netdev: &str, traffic_class: u
     vec![pfc, class(machine, link, netdev, &dcb, traffic_class).seen(source, settings)]
 }
 
-/// Whether traffic of this class travels at a lossless priority, of which there is one.
+/// Whether traffic of this class travels at a lossless priority; there is at least one.
 fn class(machine: &Machine, link: &PortLink, netdev: &str, dcb: &Dcb, traffic_class: u8) -> Check {
     // NVIDIA's driver can give all traffic of a port one class; it reads `Global tclass=106`.
     let file = format!("{}/tc/{}/traffic_class", link.device_directory(), link.port);
@@ -215,7 +215,7 @@ fn versions(machine: &Machine, link: &PortLink) -> Check {
     check.file(machine, "proc/sys/kernel/osrelease")
 }
 
-/// The driver's name, and its version where it is not the kernel's own.
+/// The driver's name, and its version if it is not the kernel's own.
 fn driver(machine: &Machine, link: &PortLink) -> Option<String> {
     let name = machine.link_name(&format!("{}/device/driver", link.device_directory()))?;
     let version = machine.text(&format!("sys/module/{name}/version"));
