@@ -102,5 +102,5 @@ fn an_application_without_anomalies_is_told_how_sure_that_is() {
     let below = none["anomalous_below"].as_f64().expect("all were healthy");
     assert!((below - 0.095).abs() < 0.001, "{none}");
     assert!(none["pair_share"].as_f64() > Some(0.1), "{none}");
-    assert!(bench.expect(0, &["campaign", "show", "1"]).contains("random workloads of the space less than 9.5 %"));
+    assert!(bench.expect(0, &["campaign", "show", "1"]).contains("less than 9.5 % of random workloads of the space"));
 }

@@ -23,8 +23,8 @@ pub struct Absence {
     pub anomalous: u64,
     /// Independent random points of the space with a verdict.
     pub random_points: u64,
-    /// Share of random workloads of the space below which the anomalous ones are, with 95 % confidence; absent where
-    /// one of the random points was anomalous, or there were none. Units: 0 to 1.
+    /// Upper bound on the share of anomalous workloads of the space, with 95 % confidence; absent if one of the random
+    /// points was anomalous, or there were none. Units: 0 to 1.
     pub anomalous_below: Option<f64>,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for Absence {
         match self.anomalous_below {
             Some(share) => write!(
                 f,
-                "; of random workloads of the space less than {} are anomalous (95 % confidence, {} random points)",
+                "; less than {} of random workloads of the space are anomalous (95 % confidence, {} random points)",
                 percent(share),
                 self.random_points
             ),

@@ -40,7 +40,7 @@ pub enum ClientError {
     /// Plain TCP beyond this machine, and nobody asked for that.
     #[error(
         "{address} is another machine: name certificates under `tls` in the pair file (`kelpie agent cert` makes \
-         them), or write `plain: true` where the network between is trusted"
+         them), or write `plain: true` if the network between is trusted"
     )]
     Insecure {
         /// Address as written.
@@ -125,7 +125,7 @@ impl AgentClient {
         accept(address, welcome.map_err(|source| ClientError::Wire { address: address.to_owned(), source })?)?;
         let session = opening.map_codec(|_| ControllerCodec::default());
         let rpc = tarpc::client::new(Config::default(), session);
-        // How it ends is told to whoever waits for an answer.
+        // Whoever waits for an answer learns how it ended.
         let dispatch = tokio::spawn(async { drop(rpc.dispatch.await) });
         Ok(Self { address: address.to_owned(), calls: rpc.client, dispatch })
     }

@@ -13,7 +13,7 @@ pub enum LabError {
         looked_for: PathBuf,
     },
     /// The working directory is unknown.
-    #[error("cannot tell the working directory")]
+    #[error("cannot determine the working directory")]
     WorkingDirectory(#[source] std::io::Error),
 }
 

@@ -86,7 +86,7 @@ pub enum TlsError {
         source: rustls::Error,
     },
     /// The address of an agent is no name that a certificate can be for.
-    #[error("`{0}` is no host name that a certificate can be for")]
+    #[error("`{0}` is not a host name that a certificate can be for")]
     Name(String),
 }
 

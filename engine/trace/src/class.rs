@@ -134,7 +134,7 @@ impl<'e, 't> Class<'e, 't> {
         }
         self.recent()
             .any(|request| request.message().0 == 0)
-            .then(|| "requests without payload are left out: a workload cannot say them".to_owned())
+            .then(|| "requests without payload are left out: a workload cannot express them".to_owned())
     }
 
     /// Whether some QP's peer was not traced.

@@ -22,7 +22,7 @@ pub enum VerbsError {
         source: libloading::Error,
     },
     /// The kernel has no RDMA core, or none that user space may reach.
-    #[error("no RDMA device: the kernel has no driver for one loaded (the NIC's own, or `modprobe ib_uverbs`)")]
+    #[error("no RDMA device: no driver for one is loaded (the NIC's own, or `modprobe ib_uverbs`)")]
     NoDriver(#[source] io::Error),
     /// The device is not there.
     #[error("no RDMA device {wanted}; this host has: {found}")]
@@ -53,7 +53,7 @@ pub enum VerbsError {
         source: io::Error,
     },
     /// The port has no usable GID.
-    #[error("{object} has no GID {wanted}: has its interface an address?")]
+    #[error("{object} has no GID {wanted}: does its interface have an address?")]
     NoGid {
         /// Device and port.
         object: String,

@@ -109,7 +109,7 @@ impl Group {
     fn remote_memory(&self, peer: &GroupEndpoint) -> Result<Rotation, VerbsError> {
         let (flow, per_qp) = (self.plan.id.flow, self.plan.remote.mrs as usize);
         if peer.qps.iter().any(|qp| qp.mrs.len() != per_qp) {
-            return Err(VerbsError::Protocol(format!("flow {flow}: the peer names other than {per_qp} MRs per QP")));
+            return Err(VerbsError::Protocol(format!("flow {flow}: the peer does not name {per_qp} MRs per QP")));
         }
         let regions = peer.qps.iter().flat_map(|qp| &qp.mrs).map(|mr| Region { address: mr.0, key: mr.1 });
         let requests = self.plan.send.iter().flat_map(|send| &send.requests);

@@ -185,7 +185,7 @@ fn seen(key: &str, seen: &Seen) -> Result<(), Broken> {
 fn sample(key: &str, sample: &Sample) -> Result<(), Broken> {
     let number = |name: &str, value: f64| {
         let is_right = value.is_finite() && value >= 0.0;
-        if is_right { Ok(()) } else { broken(&format!("{key}.{name}"), format!("{value} is no rate")) }
+        if is_right { Ok(()) } else { broken(&format!("{key}.{name}"), format!("{value} is not a rate")) }
     };
     number("seconds", sample.seconds)?;
     most(&format!("{key}.directions"), sample.directions.len(), MAX_DIRECTIONS)?;
@@ -203,7 +203,7 @@ fn sample(key: &str, sample: &Sample) -> Result<(), Broken> {
         for (counter, value) in counters {
             name(&key, counter)?;
             if !value.is_finite() {
-                return broken(&key, format!("{counter} is {value}, no number"));
+                return broken(&key, format!("{counter} is {value}, which is not a number"));
             }
         }
     }

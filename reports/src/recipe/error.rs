@@ -15,10 +15,10 @@ pub enum RecipeError {
     #[error("neither a directory nor a file, so no recipe")]
     NotARecipe,
     /// Longer than any archive of a recipe.
-    #[error("the archive is longer than {MAX_ARCHIVE} bytes, which no recipe is")]
+    #[error("the archive is longer than {MAX_ARCHIVE} bytes, the most for a recipe")]
     ArchiveTooLong,
     /// Unpacks to more than any recipe.
-    #[error("the archive unpacks to more than {MAX_UNPACKED} bytes, which no recipe does")]
+    #[error("the archive unpacks to more than {MAX_UNPACKED} bytes, the most for a recipe")]
     Bomb,
     /// No gzip, or damaged.
     #[error("not a complete gzip archive; a recipe is a directory or a .tar.gz")]
@@ -41,7 +41,7 @@ pub enum RecipeError {
         entry: String,
     },
     /// An entry that is no plain file.
-    #[error("entry `{entry}` is {kind}; a recipe has plain files only (tar --format=ustar packs such)")]
+    #[error("entry `{entry}` is {kind}; a recipe has plain files only (`tar --format=ustar` packs them)")]
     Kind {
         /// Its name.
         entry: String,

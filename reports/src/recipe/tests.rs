@@ -84,7 +84,7 @@ fn each_broken_rule_names_its_key() {
         ("\"confidence\":0.9", "\"confidence\":NaN", &["recipe.json: ", "expected value"]),
         ("\"confidence\":0.9", "\"confidence\":1e999", &["out of range"]),
         ("\"max_bps\":200000000000.0", "\"max_bps\":0", &["expected.bounds.max_bps: write a positive number"]),
-        ("\"seconds\":0.001", "\"seconds\":-1", &["anomalous.mean.seconds: -1 is no rate"]),
+        ("\"seconds\":0.001", "\"seconds\":-1", &["anomalous.mean.seconds: -1 is not a rate"]),
         ("\"seconds\":0.001", "\"seconds\":1,\"minutes\":1", &["anomalous.mean.minutes: unknown field"]),
         (
             "\"subsystem\":\"pair\"",

@@ -39,7 +39,7 @@ fn edge(digest: &Digest, record: &FindingRecord, condition: &Condition) -> Optio
     };
     let shown = match record.symptom {
         Symptom::Pause => "the largest of their pause ratios",
-        Symptom::LowThroughput => "how near their slowest direction came to what the port does",
+        Symptom::LowThroughput => "the use of the port by their slowest direction",
     };
     let mut bounds: Vec<u64> = [min, max].into_iter().flatten().copied().collect();
     bounds.dedup();
@@ -47,8 +47,8 @@ fn edge(digest: &Digest, record: &FindingRecord, condition: &Condition) -> Optio
         slug: format!("finding-{}-{}", record.number, condition.feature.name().replace('_', "-")),
         title: words::condition(condition),
         caption: format!(
-            "The {} measured workloads that fulfil the other conditions, and {shown}. Crosses were anomalous, of \
-             whatever symptom, circles healthy; the upright lines are the condition.",
+            "The {} measured workloads that fulfil the other conditions, and {shown}. Crosses were \
+             anomalous, with any symptom; circles were healthy. The upright lines are the condition.",
             points.len()
         ),
         plot: Plot::Edge(Edge { feature: condition.feature, y_label: y_label.to_owned(), points, bounds, limit }),

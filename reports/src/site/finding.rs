@@ -119,7 +119,7 @@ impl<'d> Shown<'d> {
 
     fn cures(&self) -> Markup {
         let Some(evidence) = &self.evidence else {
-            return html! { p { "What breaking a condition does was not stored." } };
+            return html! { p { "The effect of breaking a condition was not stored." } };
         };
         let row = |cure: &Cure| {
             let advice = words::cure(&cure.condition).unwrap_or_else(|| words::condition(&cure.condition));
@@ -214,7 +214,7 @@ impl<'d> Shown<'d> {
         let anomalous = self.witness.and_then(|point| point.mean.as_ref());
         let rows = counter_rows(healthy, anomalous);
         if rows.is_empty() {
-            return html! { p { "No counter is other than 0." } };
+            return html! { p { "All counters are 0." } };
         }
         let cell = |name: &str, value: Option<f64>| {
             html! {
@@ -316,9 +316,8 @@ impl<'d> Shown<'d> {
             groups: ways.into_iter().map(group).collect(),
             limit: (LOW_SHARE, format!("{:.0} %", LOW_SHARE * 100.0)),
         };
-        let caption = "How near each direction came to what the port does, the larger of its shares of bits/s and \
-                       packets/s. Below the line throughput is low, but for traffic within a host, which crosses no \
-                       port.";
+        let caption = "The use of the port by each direction: the larger of its shares of bits/s and packets/s. Below \
+                       the line throughput is low, except for traffic within a host, which crosses no port.";
         (!bars.groups.is_empty()).then(|| self.titled("throughput", "Throughput", caption, bars))
     }
 

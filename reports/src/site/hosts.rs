@@ -12,7 +12,7 @@ pub(super) fn section(checks: &[Check]) -> Markup {
     }
     let table = html! {
         table.sortable {
-            caption #hosts-caption { "What was looked at on the hosts before the campaign began, with the evidence." }
+            caption #hosts-caption { "The checks of the hosts before the campaign began, with the evidence." }
             thead {
                 tr {
                     th scope="col" { "About" }

@@ -128,7 +128,7 @@ fn coverage_table(coverage: &Coverage) -> Markup {
     let share = |row: &FeatureCoverage| row.seen as f64 / row.values().max(1) as f64;
     let table = html! {
         table.sortable {
-            caption #coverage-caption { "Of each feature, the values that were measured with a verdict." }
+            caption #coverage-caption { "The values of each feature that were measured with a verdict." }
             thead {
                 tr {
                     th scope="col" { "Feature" }

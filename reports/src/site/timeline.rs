@@ -20,10 +20,10 @@ pub(super) fn timeline(digest: &Digest) -> Vec<Titled> {
             slug: "timeline-utilisation".to_owned(),
             title: "Utilisation".to_owned(),
             caption: format!(
-                "Each dot is an experiment: how near its slowest direction came to what the port does, the larger of \
-                 its shares of bits/s and packets/s; those that reduce a finding are faint. Crosses are the {} \
-                 findings, where each was first seen. Throughput is low below the line, but for workloads that cannot \
-                 fill the port.",
+                "Each dot is an experiment. Its height is the use of the port by the slowest direction: the larger of \
+                 its shares of bits/s and packets/s. Dots of experiments that reduce a finding are faint. Crosses show \
+                 where the {} findings were first seen. Below the line throughput is low, except for workloads that \
+                 cannot fill the port.",
                 digest.findings.len()
             ),
             plot: Plot::Series(Series {

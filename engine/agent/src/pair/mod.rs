@@ -25,7 +25,7 @@ pub enum PairError {
     #[error("cannot start the runtime")]
     Runtime(#[source] std::io::Error),
     /// Simple traffic could not be measured.
-    #[error("cannot calibrate the bounds of the pair: write `bounds` in its file, or mend this")]
+    #[error("cannot calibrate the bounds of the pair: write `bounds` in its file, or repair this")]
     Calibration(#[source] MeasureError),
     /// Simple traffic moved nothing.
     #[error("no traffic passed while calibrating the bounds of the pair ({events}): check cabling, addresses and MTU")]
