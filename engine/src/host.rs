@@ -13,13 +13,13 @@ use crate::plan::{GroupId, HostPlan};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Port {
-    /// Device name, such as `mlx5_0`; the agent's own choice where it is absent.
+    /// Device name, such as `mlx5_0`; the agent's own choice if it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     /// Port number, from 1.
     #[serde(default = "first_port")]
     pub port: u8,
-    /// GID index; `RoCEv2` over IPv4 first where it is absent.
+    /// GID index; if it is absent, `RoCEv2` over IPv4 comes first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gid_index: Option<u8>,
     /// Marks of its packets, and the like.
@@ -37,7 +37,7 @@ pub struct Tuning {
     pub service_level: u8,
     /// Routers that a packet may pass.
     pub hop_limit: u8,
-    /// UDP source port of all packets, 49152 to 65535; where it is absent, the device's choice for each QP.
+    /// UDP source port of all packets, 49152 to 65535; if it is absent, the device's choice for each QP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub udp_source_port: Option<u16>,
     /// Local acknowledgement timeout: 4.096 us times 2 to this power, 1 to 31; the device may wait up to four times as
@@ -45,7 +45,7 @@ pub struct Tuning {
     pub ack_timeout: u8,
     /// Whether MRs are made of huge pages, which the host has to have reserved.
     pub huge_pages: bool,
-    /// Whether MRs ask for relaxed ordering of PCIe writes, where libibverbs, kernel and device have it.
+    /// Whether MRs ask for relaxed ordering of PCIe writes, if libibverbs, kernel and device have it.
     pub relaxed_ordering: bool,
 }
 
@@ -189,7 +189,7 @@ pub struct HostReading {
     pub events: Vec<String>,
     /// Work requests posted by requesters and not completed.
     pub outstanding: u64,
-    /// How long requests took; empty where nobody asked for it.
+    /// How long requests took; empty if nobody asked for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latency: Vec<GroupLatency>,
 }

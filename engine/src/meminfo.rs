@@ -1,6 +1,6 @@
 //! What the kernel tells of this machine's memory.
 
-/// Memory that the kernel gives under `name`, such as `MemTotal`; `None` where it gives none. Units: bytes.
+/// Memory that the kernel gives under `name`, such as `MemTotal`; `None` if it gives none. Units: bytes.
 ///
 /// Source: `proc_meminfo(5)`.
 pub fn bytes(name: &str) -> Option<u64> {

@@ -36,7 +36,7 @@ pub fn measurement(
     Measurement { samples, hardware_events, latency: latency(workload, readings) }
 }
 
-/// READs and atomics that a QP of the host's requesters can have outstanding; the fewest, where flows differ.
+/// READs and atomics that a QP of the host's requesters can have outstanding; the fewest if flows differ.
 fn outstanding_reads(workload: &Workload, host: Host, endpoints: &PerHost<Vec<GroupEndpoint>>) -> Option<u8> {
     let reads = |flow: &Flow| flow.pattern.iter().any(|request| request.op.brings_back());
     let requesters = endpoints.get(host).iter().filter(|end| end.id.role == Role::Requester);
@@ -66,7 +66,7 @@ fn latency(workload: &Workload, readings: &[PerHost<HostReading>]) -> Vec<Direct
     ways.into_iter().filter_map(known).collect()
 }
 
-/// Pause of both ports between two readings; missing where a host counts none, or frames instead of time.
+/// Pause of both ports between two readings; missing if a host counts none, or frames instead of time.
 pub fn pause(before: &PerHost<HostReading>, after: &PerHost<HostReading>) -> PerHost<Option<PauseRatios>> {
     let of = |host: Host| {
         let slice = Slice::between(before.get(host), after.get(host))?;
@@ -75,7 +75,7 @@ pub fn pause(before: &PerHost<HostReading>, after: &PerHost<HostReading>) -> Per
     PerHost { a: of(Host::A), b: of(Host::B) }
 }
 
-/// One slice; `None` where a host's clock did not advance.
+/// One slice; `None` if a host's clock did not advance.
 fn sample(workload: &Workload, before: &PerHost<HostReading>, after: &PerHost<HostReading>) -> Option<Sample> {
     let slice = |host: Host| Slice::between(before.get(host), after.get(host));
     let slices = PerHost { a: slice(Host::A)?, b: slice(Host::B)? };
@@ -115,7 +115,7 @@ fn direction(workload: &Workload, way: Direction, slices: &PerHost<Slice<'_>>) -
     sum
 }
 
-/// Who knows that a message was delivered: its receiver where it has a completion, else its requester.
+/// Who knows that a message was delivered: its receiver if it has a completion, else its requester.
 fn observer(flow: &Flow, op: Opcode) -> (Host, Role) {
     if op.consumes_receive() { (flow.to, Role::Responder) } else { (flow.from, Role::Requester) }
 }

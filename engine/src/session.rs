@@ -137,7 +137,7 @@ fn warm_up_step_ms(timing: Timing) -> u64 {
     (timing.sample_ms / 2).clamp(5, 1_000)
 }
 
-/// Completed messages per second between two readings, over both hosts; `None` where a clock stood still.
+/// Completed messages per second between two readings, over both hosts; `None` if a clock stood still.
 fn rate(before: &PerHost<HostReading>, after: &PerHost<HostReading>) -> Option<f64> {
     let of = |host: Host| {
         let (before, after) = (before.get(host), after.get(host));

@@ -133,7 +133,7 @@ impl AgentClient {
     /// Asks what a port is.
     ///
     /// # Errors
-    /// [`ClientError::Host`] where the host failed, and the connection goes on; with any other error it is lost.
+    /// [`ClientError::Host`] if the host failed, and the connection goes on; with any other error it is lost.
     pub async fn inspect(&self, port: Port) -> Result<PortReport, ClientError> {
         match self.call(Step::Inspect, StepsRequest::Inspect { port }).await? {
             StepsResponse::Inspect(answer) => Ok(answer?),
@@ -152,7 +152,7 @@ impl AgentClient {
         }
     }
 
-    /// Lets it set up its part, that of `host`, of a workload, and time its requests where `latency` says so.
+    /// Lets it set up its part, that of `host`, of a workload, and time its requests if `latency` says so.
     ///
     /// # Errors
     /// As [`AgentClient::inspect`].

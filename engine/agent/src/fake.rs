@@ -19,7 +19,7 @@ use crate::{Limits, Security};
 /// Messages per second and group.
 pub const RATE: f64 = 50_000.0;
 
-/// What the requests of each requester took that completed since the reading before, where they are timed.
+/// What the requests of each requester took that completed since the reading before, if they are timed.
 pub const TOOK: [Took; 2] = [Took(1_500, 98), Took(1_000_000, 2)];
 
 const ANYWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);

@@ -1,4 +1,4 @@
-//! Who may speak to whom: mutual TLS from files, or plain TCP where that is allowed. Certificates are made in `cert`.
+//! Who may speak to whom: mutual TLS from files, or plain TCP if that is allowed. Certificates are made in `cert`.
 
 use std::io::Read;
 use std::net::IpAddr;

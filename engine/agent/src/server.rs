@@ -188,7 +188,7 @@ impl Agent {
         }
     }
 
-    /// Learns who is there; `None` where that was answered already.
+    /// Learns who is there; `None` if that was answered already.
     async fn meet(&self, stream: TcpStream) -> Result<Option<(Opening, Hello)>, WireError> {
         let mut opening = match &self.tls {
             None => opening(stream),

@@ -73,7 +73,7 @@ fn cause(error: ChannelError<WireError>) -> WireError {
     Arc::try_unwrap(cause).unwrap_or(WireError::Closed)
 }
 
-/// How long the controller may be silent, where the host holds something; and since when.
+/// How long the controller may be silent, if the host holds something; and since when.
 type Patience = Option<(Duration, Instant)>;
 
 #[derive(Clone)]

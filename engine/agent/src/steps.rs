@@ -15,7 +15,7 @@ pub trait Steps {
     async fn inspect(port: Port) -> Result<PortReport, HostError>;
     /// Is your host, with this port, fit to be measured?
     async fn examine(port: Port) -> Result<Examination, HostError>;
-    /// Set up your part of the workload, whose host `host` you are; time its requests where `latency` says so.
+    /// Set up your part of the workload, whose host `host` you are; time its requests if `latency` says so.
     async fn set_up(host: Host, port: Port, workload: Workload, latency: bool)
     -> Result<Vec<GroupEndpoint>, HostError>;
     /// Connect to these: every group whose peer you have.

@@ -50,7 +50,7 @@ impl Picos {
         self.0 as f64 / whole.0 as f64
     }
 
-    /// The time between, or none where `earlier` is later.
+    /// The time between, or none if `earlier` is later.
     #[inline]
     #[must_use]
     pub const fn saturating_sub(self, earlier: Self) -> Self {

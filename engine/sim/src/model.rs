@@ -235,7 +235,7 @@ pub struct Icm {
     pub retransmit_states: u64,
     /// Reads that a lost context costs at a doorbell of a single WQE, whose WQE is held back level by level.
     pub doorbell_reads: u32,
-    /// Reads that it costs at the doorbell of a chain, where they overlap with the fetch of the chain.
+    /// Reads that it costs at the doorbell of a chain, if they overlap with the fetch of the chain.
     pub chain_reads: u32,
     /// Cached translations, one per MR.
     pub translations: u64,

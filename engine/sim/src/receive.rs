@@ -151,7 +151,7 @@ impl World<'_> {
         now
     }
 
-    /// Looks up what a piece of a message needs, waiting or parking where it must; says what its first packet costs
+    /// Looks up what a piece of a message needs, waiting or parking if it must; says what its first packet costs
     /// more.
     fn look_up(
         &mut self,

@@ -21,7 +21,7 @@ pub const PATIENCE_AT_OPEN: Duration = Duration::from_secs(5);
 /// How long a lost agent may take to come back.
 pub const PATIENCE_LATER: Duration = Duration::from_secs(20);
 
-/// A wait that somebody at a terminal wants to be told of.
+/// A wait that somebody at a terminal wants to know of.
 const WORTH_TELLING: Duration = Duration::from_secs(3);
 
 /// Pause between attempts to connect.
@@ -116,14 +116,14 @@ impl Agents {
     }
 }
 
-/// The endpoints whose peers are on `host`: those of the other host, and its own where a flow is a loopback.
+/// The endpoints whose peers are on `host`: those of the other host, and its own if a flow is a loopback.
 fn peers_of(host: Host, endpoints: &PerHost<Vec<GroupEndpoint>>) -> Vec<GroupEndpoint> {
     let own = endpoints.get(host);
     let is_peer = |group: &&GroupEndpoint| own.iter().any(|mine| mine.id == group.id.peer());
     endpoints.a.iter().chain(&endpoints.b).filter(is_peer).cloned().collect()
 }
 
-/// Makes sure that the agent of `host` answers, reconnecting where needed.
+/// Makes sure that the agent of `host` answers, reconnecting if needed.
 async fn ready(
     host: Host,
     spec: &HostSpec,

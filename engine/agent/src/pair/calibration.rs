@@ -1,4 +1,4 @@
-//! The bounds of a pair by simple traffic, where its file has none: large messages, small messages, one at a time.
+//! The bounds of a pair by simple traffic, if its file has none: large messages, small messages, one at a time.
 
 use std::str::FromStr;
 

@@ -79,7 +79,7 @@ pub struct PairFile {
     /// Plain TCP to other machines, because the network between is trusted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub plain: bool,
-    /// What the pair can do at best; calibrated by simple traffic where it is absent.
+    /// What the pair can do at best; calibrated by simple traffic if it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bounds: Option<Bounds>,
     /// How long warm-up, samples and drain take, and whether latency is measured.

@@ -23,7 +23,7 @@ fn length(bytes: usize) -> Vec<u8> {
     u32::try_from(bytes).expect("below 4 GiB").to_be_bytes().to_vec()
 }
 
-/// The next frame; nothing where the connection ends.
+/// The next frame; nothing if the connection ends.
 fn answer(stream: &mut TcpStream) -> String {
     let mut length = [0; 4];
     if stream.read_exact(&mut length).is_err() {

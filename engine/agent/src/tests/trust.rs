@@ -1,4 +1,4 @@
-//! Certificates that are missing, wrong or over: who is let in and what the others are told.
+//! Certificates that are missing, wrong or over: who is let in, and what the others learn.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
