@@ -16,7 +16,7 @@ pub struct Key {
     qp_type: QpType,
     mtu: Mtu,
     wq_depth: Depths,
-    /// `None` where its requests do not come in order.
+    /// `None` if its requests do not come in order.
     pattern: Option<Vec<Request>>,
 }
 
@@ -26,7 +26,7 @@ pub struct Class<'e, 't> {
     members: Vec<Member<'e, 't>>,
 }
 
-/// A QP with its process and, where that was traced, its peer.
+/// A QP with its process and, if that was traced, its peer.
 #[derive(Debug, Clone, Copy)]
 struct Member<'e, 't> {
     end: &'e End<'t>,
@@ -58,7 +58,7 @@ pub fn classes<'e, 't>(own: &'e Ends<'t>, from: Host, peers: Option<&'e Ends<'t>
     classes
 }
 
-/// The latest requests of a QP; where none of their shapes found place, one of the shortest and one of the longest
+/// The latest requests of a QP; if there was no room for their shapes, one of the shortest and one of the longest
 /// messages.
 fn requests(process: &Process, qp: &Qp) -> Vec<Request> {
     let recent: Vec<Request> = process.recent(qp).filter_map(pattern::with_payload).collect();
@@ -156,7 +156,7 @@ impl<'e, 't> Class<'e, 't> {
         of_process.into_values().map(most_at_once).sum()
     }
 
-    /// The receive vector, where it is more than one element: that is what a workload has anyway.
+    /// The receive vector if it has more than one element; a workload has one element anyway.
     fn receive_elements(&self, qp_type: QpType, longest: Bytes) -> Vec<Bytes> {
         let mut elements = self.receivers().map(|qp| qp.recv_sge.clone()).max_by_key(Vec::len).unwrap_or_default();
         // A datagram's first 40 bytes are its global routing header. Source: `ibv_post_recv(3)`.

@@ -106,7 +106,7 @@ fn is_bounded(mr: &Mr) -> bool {
     mr.length <= MAX_PINNED
 }
 
-/// Most of these that lived at the same time; the end of a lifetime is 0 where there is none yet.
+/// Most of these that lived at the same time; the end of a lifetime is 0 if there is none yet.
 pub fn most_at_once(lifetimes: impl IntoIterator<Item = [u64; 2]>) -> u64 {
     let mut events = Vec::new();
     for [created, destroyed] in lifetimes {

@@ -7,14 +7,14 @@ use kelpie_spaces::{Bytes, Request};
 /// Longest vector that is looked for. Source: `requests` of the paper's space (docs/dimensions.md).
 const LONGEST: usize = 16;
 
-/// A request without its empty elements; `None` where nothing is left, which a workload cannot say.
+/// A request without its empty elements; `None` if nothing is left, because a workload has no such request.
 pub fn with_payload(request: &Request) -> Option<Request> {
     let sge: Vec<Bytes> = request.sge.iter().copied().filter(|size| size.0 > 0).collect();
     (!sge.is_empty()).then_some(Request { op: request.op, sge })
 }
 
 /// The shortest vector that these requests repeat in order, beginning with its least rotation, so that two QPs that
-/// were seen at different places of it have the same; `None` where there is none.
+/// were seen at different places of it have the same; `None` if there is none.
 pub fn repeated(requests: &[Request]) -> Option<Vec<Request>> {
     // Half of what was seen must be the repetition.
     let period = (1..=LONGEST)

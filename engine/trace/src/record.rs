@@ -31,7 +31,7 @@ impl Table {
 pub mod head {
     pub const MAGIC: usize = 0;
     pub const PID: usize = 1;
-    /// Counts creations and ends, so that it can be told what lived at the same time.
+    /// Counts creations and ends; their order shows what lived at the same time.
     pub const EVENTS: usize = 2;
     /// Rows of the table of QPs that were asked for; may be more than there are.
     pub const QPS: usize = 3;
@@ -94,7 +94,7 @@ pub mod mr {
     pub const RKEY: usize = 1;
     /// Units: bytes.
     pub const LENGTH: usize = 2;
-    /// A NUMA node plus one, [`GPU`] plus a GPU's number, 0 where it could not be told.
+    /// A NUMA node plus one, [`GPU`] plus a GPU's number, 0 if it is unknown.
     pub const DEVICE: usize = 3;
     pub const WORDS: usize = 4;
     pub const GPU: u64 = 1 << 8;
@@ -110,9 +110,9 @@ pub mod shape {
     pub const WORDS: usize = SIZES + super::ELEMENTS;
 }
 
-/// Place of what is no operation of Kelpie, behind those that are.
+/// Place of operations that Kelpie does not have, behind those that it has.
 pub const OTHER: usize = kelpie_spaces::Opcode::ALL.len();
-/// Kinds of operations that are told apart.
+/// Kinds of operations that are counted apart.
 pub const OPS: usize = OTHER + 1;
 /// Latest requests of a QP that are kept. Source: our choice, because it shows a request vector of 16 several times.
 pub const RECENT: usize = 128;

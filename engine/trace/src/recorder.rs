@@ -73,7 +73,7 @@ impl<'a> Recorder<'a> {
         Self { words }
     }
 
-    /// A new QP or shared receive queue; `None` where the table is full.
+    /// A new QP or shared receive queue; `None` if the table is full.
     pub fn add(&self, kind: Kind, number: u32, caps: Caps, srq: Option<Row>) -> Option<Row> {
         let row = self.words[head::QPS].fetch_add(1, Relaxed) as usize;
         if row >= QPS.rows {
@@ -113,7 +113,7 @@ impl<'a> Recorder<'a> {
         self.put(row, qp::LOOPBACK, self.get(row, qp::LOOPBACK) + 1);
     }
 
-    /// An MR; of a DRAM node, a GPU, or where it is not known.
+    /// An MR; `device` is a DRAM node, a GPU or unknown.
     pub fn mr(&self, lkey: u32, rkey: u32, length: u64, device: MrDevice) {
         let Some(at) = self.place(&MRS, mr::LKEY, u64::from(lkey) + 1, mix(0, lkey.into())) else {
             self.words[head::MRS_LOST].fetch_add(1, Relaxed);
@@ -242,7 +242,7 @@ impl<'a> Recorder<'a> {
         self.put(row, qp::KEYS_LOST, 1);
     }
 
-    /// The number of a shape, plus one; 0 where there is no room for a new one.
+    /// The number of a shape, plus one; 0 if there is no room for a new one.
     fn shape(&self, hash: u64, op: u64, lengths: impl Iterator<Item = u32>) -> u64 {
         let Some(at) = self.place(&SHAPES, shape::HASH, hash, hash) else {
             self.words[head::SHAPES_LOST].fetch_add(1, Relaxed);
@@ -285,7 +285,7 @@ pub enum MrDevice {
     Dram(u8),
     /// Memory of this GPU.
     Gpu(u8),
-    /// Neither could be told.
+    /// It could not be determined.
     Unknown,
 }
 

@@ -86,7 +86,7 @@ pub struct Mr {
     pub rkey: u32,
     /// Length.
     pub length: Bytes,
-    /// Where it lies; absent where that could not be told.
+    /// Where it lies; absent if that is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Device>,
 }
@@ -104,7 +104,7 @@ pub struct Qp {
     pub number: u32,
     /// When it was created and destroyed, on a clock that ticks at each such event; 0 is never.
     pub lifetime: [u64; 2],
-    /// Path MTU; of UD the port's. Units: bytes; 0 where the QP was never ready.
+    /// Path MTU; of UD the port's. Units: bytes; 0 if the QP was never ready.
     pub mtu: u64,
     /// Whether it talks to its own port, of datagrams with most.
     pub loopback: bool,

@@ -6,7 +6,7 @@ use std::{fs, io, mem};
 /// Where the kernel lists NUMA nodes.
 const NODES: &str = "/sys/devices/system/node";
 
-/// CPUs that this process may use and that share the NUMA node of an RDMA device; all that it may use where the
+/// CPUs that this process may use and that share the NUMA node of an RDMA device; all that it may use if the
 /// device names no node.
 pub fn cpus_near(device_root: &Path, device: &str) -> Vec<usize> {
     let allowed = allowed();
@@ -23,7 +23,7 @@ pub fn pin(cpu: usize) -> io::Result<()> {
     restrict(&[cpu])
 }
 
-/// Does `work` on these CPUs, as do the threads that it starts; on those of before where they are not allowed.
+/// Does `work` on these CPUs, as do the threads that it starts; on the CPUs of before if these are not allowed.
 pub fn on<T>(cpus: &[usize], work: impl FnOnce() -> T) -> T {
     let before = allowed();
     if let Err(error) = restrict(cpus) {

@@ -53,7 +53,7 @@ struct OpenPort {
 
 /// This machine, through libibverbs.
 pub struct LibibverbsHost {
-    /// Device and GID index where a controller names none.
+    /// Device and GID index if a controller names none.
     default: (Option<String>, Option<u8>),
     stage: Stage,
     port: Option<OpenPort>,
@@ -62,7 +62,7 @@ pub struct LibibverbsHost {
 }
 
 impl LibibverbsHost {
-    /// This machine; `device` and `gid_index` are used where a controller names none.
+    /// This machine; `device` and `gid_index` are used if a controller names none.
     ///
     /// # Errors
     /// Where libibverbs is not installed.
@@ -72,7 +72,7 @@ impl LibibverbsHost {
         Ok(Self { default: (device, gid_index), stage: Stage::Idle, port: None, session: since_epoch.subsec_nanos() })
     }
 
-    /// Opens the port, or looks at it again where it is open.
+    /// Opens the port; if it is open, reads its state again.
     fn open(&mut self, wanted: &Port) -> Result<&mut OpenPort, VerbsError> {
         let root = Path::new(SYSFS_ROOT);
         let kept = self.port.take().filter(|open| open.wanted == *wanted);

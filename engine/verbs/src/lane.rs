@@ -211,7 +211,7 @@ impl Lane {
         self.responder.as_ref().map_or(0, Responder::late)
     }
 
-    /// Room for latencies, for `exchange_latencies`; none where its requests are not timed.
+    /// Room for latencies, for `exchange_latencies`; none if its requests are not timed.
     pub fn room_for_latencies(&self) -> ByOp {
         self.requester.as_ref().map(Requester::room_for_latencies).unwrap_or_default()
     }

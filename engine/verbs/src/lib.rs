@@ -1,7 +1,7 @@
 //! The host side of real traffic, on libibverbs: the only crate with unsafe. What to measure is decided in the engine.
 //!
-//! Without its feature `rdma` the crate is empty, so that the workspace builds where no verbs headers are installed.
-//! With it a binary still starts where libibverbs.so.1 is absent: the library is opened at run time.
+//! Without its feature `rdma` the crate is empty, so that the workspace builds if no verbs headers are installed.
+//! With it a binary still starts if libibverbs.so.1 is absent: the library is opened at run time.
 
 #[cfg(feature = "rdma")]
 mod address;

@@ -32,7 +32,7 @@ pub enum Arena {
 }
 
 impl Arena {
-    /// `length` bytes on `device`, of DRAM in huge pages where asked for.
+    /// `length` bytes on `device`, of DRAM in huge pages if asked for.
     pub fn new(device: Device, length: usize, huge_pages: bool) -> Result<Self, VerbsError> {
         match device {
             Device::Dram(node) => Mapping::new(node, length, huge_pages).map(Self::Host),
@@ -144,7 +144,7 @@ pub fn is_of_the_host(device: Device, huge_pages: bool) -> bool {
     !huge_pages && matches!(device, Device::Dram(_))
 }
 
-/// Memory that can still be had, where the kernel tells. Units: bytes.
+/// Memory that is still available, if the kernel reports it. Units: bytes.
 pub fn available_bytes() -> Option<u64> {
     kelpie_engine::meminfo::bytes("MemAvailable")
 }

@@ -87,7 +87,7 @@ impl Responder {
         self.late
     }
 
-    /// Posts as much as the queues hold, the last chain shorter where the depth is no multiple of the batch.
+    /// Posts as much as the queues hold, the last chain shorter if the depth is no multiple of the batch.
     pub fn fill_all(&mut self, qps: &[Qp]) -> Result<(), (u32, std::io::Error)> {
         for index in 0..self.queues.len() as u32 {
             while self.queues[index as usize].free > 0 {

@@ -24,7 +24,7 @@ const SPINS: u32 = 64;
 /// Source: our choice; in the lab neither 16 yields before it nor sleeps up to eight times as long moved more messages.
 const NAP: Duration = Duration::from_micros(50);
 
-/// Sleep where nothing can complete. Source: our choice, because whoever reads counts waits for it.
+/// Sleep if nothing can complete. Source: our choice, because whoever reads counts waits for it.
 const SLEEP: Duration = Duration::from_millis(1);
 
 /// How often asynchronous events are looked for.
@@ -44,7 +44,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Starts a thread on each of `cpus` for these connected lanes, or fewer where there are fewer lanes.
+    /// Starts a thread on each of `cpus` for these connected lanes, or fewer if there are fewer lanes.
     pub fn start(
         context: &Arc<Context>,
         lanes: Vec<Lane>,

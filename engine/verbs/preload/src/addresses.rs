@@ -28,7 +28,7 @@ fn query_gid() -> Option<QueryGid> {
     (!real.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, QueryGid>(real) })
 }
 
-/// What the port says; `None` where it does not.
+/// What the port says; `None` if it does not.
 pub fn port(context: *mut ibv_context, number: u8) -> Option<ibv_port_attr> {
     let query = query_port()?;
     // SAFETY: all fields are integers, for which zero is valid.

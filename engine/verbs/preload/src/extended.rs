@@ -20,7 +20,7 @@ struct Slot {
     real: [AtomicPtr<c_void>; STEPS],
     /// The request that waits for its elements.
     op: AtomicU32,
-    /// Plus one; 0 where it names no remote memory.
+    /// Plus one; 0 if it names no remote memory.
     rkey: AtomicU64,
     batch: AtomicU64,
 }

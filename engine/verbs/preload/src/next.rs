@@ -24,7 +24,7 @@ impl Next {
         Self { name, version, ours, real: AtomicPtr::new(null_mut()) }
     }
 
-    /// The real function; null where this libibverbs is too old to have it.
+    /// The real function; null if this libibverbs is too old to have it.
     pub fn real(&self) -> *mut c_void {
         let known = self.real.load(Acquire);
         if !known.is_null() {

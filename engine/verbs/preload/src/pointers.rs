@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Order
 /// Steps after which a pointer counts as absent, so that a full table is not walked.
 const STEPS: usize = 32;
 
-/// A map from pointers to numbers. A key stays for ever: where an object ends and another begins at its place, the
+/// A map from pointers to numbers. A key stays for ever: if an object ends and another begins at its place, the
 /// number is replaced.
 pub struct Pointers<const N: usize> {
     keys: [AtomicUsize; N],
@@ -19,7 +19,7 @@ impl<const N: usize> Pointers<N> {
         Self { keys: [const { AtomicUsize::new(0) }; N], values: [const { AtomicUsize::new(0) }; N] }
     }
 
-    /// Puts a number; `false` where there is no room.
+    /// Puts a number; `false` if there is no room.
     pub fn put<T>(&self, key: *const T, value: usize) -> bool {
         for place in places::<N>(key as usize) {
             let held = match self.keys[place].compare_exchange(0, key as usize, Relaxed, Relaxed) {
