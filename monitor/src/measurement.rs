@@ -75,7 +75,7 @@ pub struct Sample {
     pub seconds: f64,
     /// Every direction that the workload loads.
     pub directions: Vec<DirectionRates>,
-    /// Pause of both ports; `None` where the subsystem has no such counter.
+    /// Pause of both ports; `None` if the subsystem has no such counter.
     pub pause: Option<PerHost<PauseRatios>>,
     /// Other counters by their public names, each as [`crate::counters`] says; a missing counter is missing.
     pub counters: PerHost<BTreeMap<String, f64>>,
@@ -96,7 +96,7 @@ pub struct Measurement {
     /// What went wrong on the hardware's side (completion errors, a hang): data, not our failure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hardware_events: Vec<String>,
-    /// How long requests took over the whole window; empty where nobody asked for it.
+    /// How long requests took over the whole window; empty if nobody asked for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latency: Vec<DirectionLatency>,
 }
@@ -181,15 +181,15 @@ pub struct Bounds {
     pub max_bps: f64,
     /// Most packets a port moves in one direction. Units: packets/s.
     pub max_pps: f64,
-    /// Round trip of a small message through the idle subsystem, where it was calibrated. Units: seconds.
+    /// Round trip of a small message through the idle subsystem, if it was calibrated. Units: seconds.
     ///
-    /// With it a workload whose outstanding window cannot fill the link is told from a slow subsystem.
+    /// With it a workload whose outstanding window cannot fill the link does not pass for a slow subsystem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_rtt_seconds: Option<f64>,
-    /// What the PCIe link of a host carries in one direction, its packets' headers included, where it is known.
+    /// What the PCIe link of a host carries in one direction, its packets' headers included, if it is known.
     /// Units: bits/s.
     ///
-    /// With it a workload whose scatter-gather lists fill that link is told from a slow subsystem.
+    /// With it a workload whose scatter-gather lists fill that link does not pass for a slow subsystem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_pcie_bps: Option<f64>,
 }

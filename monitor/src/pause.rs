@@ -25,7 +25,7 @@ const BNXT_REFRESH_MS: u64 = 1_125;
 enum Unit {
     /// Paused time. Units: µs.
     Micros,
-    /// Frames, those that end a pause included where the driver does not tell them apart.
+    /// Frames, those that end a pause included if the driver does not tell them apart.
     Frames,
 }
 
@@ -44,7 +44,7 @@ struct Names {
     scope: Scope,
     tx: &'static str,
     rx: &'static str,
-    /// Longest time that a counter may be old; 0 where each reading asks the NIC. Units: ms.
+    /// Longest time that a counter may be old; 0 if each reading asks the NIC. Units: ms.
     refresh_ms: u64,
 }
 
@@ -97,7 +97,7 @@ pub struct HostPause {
     pub is_upper_bound: bool,
 }
 
-/// Pause of one host from its counters per second; `None` where a side has no counter, or where frames were counted
+/// Pause of one host from its counters per second; `None` if a side has no counter, or if frames were counted
 /// and the speed of the link is unknown.
 ///
 /// Of several interfaces (slaves of a bond) and priorities the one that was paused longest counts, and of priority and
@@ -110,7 +110,7 @@ pub fn host_pause(rates: &Rates) -> Option<HostPause> {
 
 /// Shortest window that says anything of a host's pause: the counters of a reading may be this old.
 ///
-/// Units: ms; 0 where they are as old as the reading.
+/// Units: ms; 0 if they are as old as the reading.
 pub fn refresh_ms(reading: &Reading) -> u64 {
     let of_interface = |interface: &str| {
         let has = |row: &&Names| (0..PRIORITIES).any(|prio| reading.contains_key(&counter(interface, row.tx, prio)));

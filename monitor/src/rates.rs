@@ -16,7 +16,7 @@ pub struct Rates {
 /// drivers count in 32 bits takes seconds for it, and a reset rarely happens to a value that near the end.
 const LONGEST_WRAP: u32 = u32::MAX / 4;
 
-/// How much a counter advanced from `before` to `after`; `None` where it was reset.
+/// How much a counter advanced from `before` to `after`; `None` if it was reset.
 ///
 /// Nothing says how wide a counter is: one that went back has passed the end of 64 bits, or of 32 (as those of mlx5's
 /// `hw_counters` do) if the way across it is short, or else was reset.

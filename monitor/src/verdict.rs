@@ -191,7 +191,7 @@ fn posting_limited(workload: &Workload, way: Direction, sample: &Sample) -> bool
         || receiver(workload, way).is_some_and(|host| is_low(host, RECEIVE_QUEUE_FULL))
 }
 
-/// Relative standard deviation (n - 1) of a direction's goodput over the samples; 0 where nothing moves at all.
+/// Relative standard deviation (n - 1) of a direction's goodput over the samples; 0 if nothing moves at all.
 fn goodput_deviation(measurement: &Measurement, way: Direction) -> f64 {
     let goodput = |rates: &DirectionRates| rates.goodput_bps;
     let values: Vec<f64> =

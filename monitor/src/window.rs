@@ -6,7 +6,7 @@ use kelpie_spaces::{Direction, Flow, Opcode, Workload};
 use crate::counters::OUTSTANDING_READS;
 use crate::measurement::{Bounds, Sample};
 
-/// READs and atomics that a QP keeps outstanding on the wire, whatever its send queue holds, where nobody says how
+/// READs and atomics that a QP keeps outstanding on the wire, whatever its send queue holds, if no counter says how
 /// many.
 ///
 /// Units: requests. Source: `max_qp_rd_atom` of mlx5; `bnxt_re` has up to 126, Soft-RoCE 128.
@@ -21,7 +21,7 @@ pub struct WindowRates {
     pub packets_per_sec: f64,
 }
 
-/// What the windows of all flows that pay into `direction` carry over a round trip of `base_rtt` seconds, where
+/// What the windows of all flows that pay into `direction` carry over a round trip of `base_rtt` seconds.
 /// `sample` says how many READs a QP can have outstanding.
 ///
 /// A queue of `d` requests that is refilled `b` at a time turns over once in a round trip and the time that

@@ -155,7 +155,7 @@ fn a_process_that_may_lock_memory_is_not_limited() {
     assert_eq!(check(&seen, "memlock").state, State::Pass);
 }
 
-/// The word on traffic class `class` where the interface has these settings, and the driver forces a class or not.
+/// The word on traffic class `class` if the interface has these settings, and the driver forces a class or not.
 fn traffic_class(dcb: &str, forced: Option<&str>, class: u8) -> Check {
     let root = tempfile::tempdir().expect("a directory");
     unpack::unpack("mlx5", root.path());

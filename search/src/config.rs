@@ -1,4 +1,4 @@
-//! What a search can be told: algorithm, signals, seed, budget, constants. One row per algorithm and signal set.
+//! The configuration of a search: algorithm, signals, seed, budget, constants. One row per algorithm and signal set.
 
 use std::fmt;
 use std::str::FromStr;
@@ -141,7 +141,7 @@ impl Config {
         Self { algorithm, signal, seed, budget: None, tuning: Tuning::default(), known: Vec::new() }
     }
 
-    /// Random points that the search begins with; none where no budget is known.
+    /// Random points that the search begins with; none if no budget is known.
     pub(crate) fn warm_up(&self) -> u64 {
         (self.budget.unwrap_or(0) / self.tuning.pace.warm_up_part).min(self.tuning.pace.most_warm_up)
     }

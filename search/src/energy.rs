@@ -21,7 +21,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Change of energy from `old` to `new`; below 0 is better. `None` where `new` lacks the signal.
+    /// Change of energy from `old` to `new`; below 0 is better. `None` if `new` lacks the signal.
     ///
     /// Source: Collie, section 5.1: (B - A) / A for performance counters, (A - B) / B for diagnostic counters.
     pub fn delta(&self, old: &Observation, new: &Observation) -> Option<f64> {

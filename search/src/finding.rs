@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// An anomaly with the conditions that trigger it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// The symptom; pause where both were seen.
+    /// The symptom; pause if both were seen.
     pub symptom: Symptom,
     /// The first workload that showed it, simplified: what the symptom does not need is as in plain traffic.
     pub workload: Workload,
@@ -50,7 +50,7 @@ pub struct Evidence {
 pub struct Cure {
     /// The condition.
     pub condition: Condition,
-    /// Whether it does; `None` where it cannot be broken alone.
+    /// Whether it does; `None` if it cannot be broken alone.
     pub cured: Option<bool>,
 }
 

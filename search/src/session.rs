@@ -64,7 +64,7 @@ impl<'a, O: Oracle> Session<'a, O> {
         Ok(seen)
     }
 
-    /// What the workload shows, from memory where it was measured before.
+    /// What the workload shows, from memory if it was measured before.
     pub(crate) fn outcome(&mut self, workload: &Workload, purpose: Purpose) -> Result<Outcome, O::Error> {
         match self.history.recall(workload) {
             Some(outcome) => Ok(outcome),

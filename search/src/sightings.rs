@@ -99,7 +99,7 @@ impl Sightings {
         }
     }
 
-    /// The anomalies like the one of this number cannot be told from healthy workloads either.
+    /// Nothing distinguishes anomalies like the one of this number from healthy workloads either.
     pub(crate) fn explain_alike(&mut self, number: u64) {
         let Some(hopeless) = self.all.iter().find(|sighting| sighting.number == number).map(|one| self.signature(one))
         else {

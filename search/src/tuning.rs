@@ -175,7 +175,7 @@ pub struct Reduction {
     ///
     /// Source: our choice, because four steps of a range are a factor of four.
     pub nudge: usize,
-    /// Steps of the random walk from the anomaly that stands in where the space has no sample inside a region.
+    /// Steps of the random walk from the anomaly that stands in if the space has no sample inside a region.
     ///
     /// Source: our choice, because there are about twenty features.
     pub walk_steps: u32,

@@ -40,7 +40,7 @@ impl Machine {
         self.root.join(name)
     }
 
-    /// The text of a file without surrounding white space; `None` where it cannot be read or is no text.
+    /// The text of a file without surrounding white space; `None` if it cannot be read or is no text.
     pub fn text(&self, name: &str) -> Option<String> {
         let text = String::from_utf8(self.bytes(name)?).ok()?;
         Some(text.trim().to_owned())
@@ -58,7 +58,7 @@ impl Machine {
         Some(bytes)
     }
 
-    /// The entries of a directory, sorted; none where it is not there.
+    /// The entries of a directory, sorted; none if it is not there.
     pub fn names(&self, name: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(name)).into_iter().flatten().take(MOST_ENTRIES);
         let mut names: Vec<String> =
@@ -72,7 +72,7 @@ impl Machine {
         self.path(name).exists()
     }
 
-    /// The name with every link followed; `None` where it is not there or leads out of the root.
+    /// The name with every link followed; `None` if it is not there or leads out of the root.
     pub fn real(&self, name: &str) -> Option<String> {
         let root = self.root.canonicalize().ok()?;
         let path = self.path(name).canonicalize().ok()?;

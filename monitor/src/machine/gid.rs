@@ -1,4 +1,4 @@
-//! GIDs of a port, and the rule by which one is chosen for traffic where nobody names one.
+//! GIDs of a port, and the rule by which one is chosen for traffic if nobody names one.
 //!
 //! Source: kernel `Documentation/ABI/testing/sysfs-class-infiniband`, `gids` and `gid_attrs/types`.
 
@@ -11,7 +11,7 @@ pub struct Gid {
     pub raw: [u8; 16],
     /// The address as the kernel writes it.
     pub text: String,
-    /// What the kernel says it is for, such as `RoCE v2`; empty where it does not.
+    /// What the kernel says it is for, such as `RoCE v2`; empty if it does not.
     pub kind: String,
 }
 
@@ -75,7 +75,7 @@ mod tests {
     const IPV4: &str = "0000:0000:0000:0000:0000:ffff:0a4d:0001";
     const EMPTY: &str = "0000:0000:0000:0000:0000:0000:0000:0000";
 
-    /// The table of a port with these addresses and types; a gap where the address is empty.
+    /// The table of a port with these addresses and types; a gap if the address is empty.
     fn table(entries: &[(&str, &str)], only: Option<u8>) -> Vec<Gid> {
         gids(only, |name| {
             let (directory, index) = name.rsplit_once('/').expect("a name in a directory");

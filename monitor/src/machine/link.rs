@@ -44,7 +44,7 @@ impl PortLink {
         self.netdev.as_ref().map(|netdev| format!("sys/class/net/{netdev}/{name}"))
     }
 
-    /// The functions from the root port to the NIC; the last is the NIC. Empty where there is no PCI.
+    /// The functions from the root port to the NIC; the last is the NIC. Empty if there is no PCI.
     pub fn pci<'a>(&self, machine: &'a Machine) -> Vec<PciFunction<'a>> {
         let of_device = pci_path(machine, &format!("{}/device", self.device_directory()));
         match self.netdev_file("device") {

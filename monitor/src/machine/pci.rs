@@ -104,7 +104,7 @@ impl PciFunction<'_> {
         self.config().is_some()
     }
 
-    /// Whether relaxed ordering is enabled in the Device Control register; `None` where it cannot be read or the
+    /// Whether relaxed ordering is enabled in the Device Control register; `None` if it cannot be read or the
     /// function is not of PCI Express.
     ///
     /// Source: PCI Express Base Specification, section 7.5.3.4 (capability 0x10, Device Control at 8, bit 4).
@@ -115,7 +115,7 @@ impl PciFunction<'_> {
     }
 
     /// Whether Access Control Services send requests between peers up to the root: request redirect or completion
-    /// redirect. `None` where the configuration space cannot be read; `Some(false)` also without the capability, as
+    /// redirect. `None` if the configuration space cannot be read; `Some(false)` also without the capability, as
     /// conventional PCI is.
     ///
     /// Source: PCI Express Base Specification, section 7.7.11.3 (extended capability 0x0d, control at 6, bits 2, 3).

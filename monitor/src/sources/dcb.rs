@@ -27,7 +27,7 @@ pub struct Dcb {
 }
 
 impl Dcb {
-    /// Asks for the settings of `netdev`; `None` where the driver has none or the kernel cannot be asked. In a recorded
+    /// Asks for the settings of `netdev`; `None` if the driver has none or the kernel cannot be asked. In a recorded
     /// machine they are the lines `pfc N…` (priorities) and `dscp D P` of the file `dcb/NETDEV`.
     pub fn of(machine: &Machine, netdev: &str) -> Option<Self> {
         if !machine.is_live() {

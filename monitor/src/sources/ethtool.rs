@@ -25,7 +25,7 @@ enum Origin {
 }
 
 impl EthtoolSource {
-    /// The counters of `netdev`; `None` where the kernel cannot be asked.
+    /// The counters of `netdev`; `None` if the kernel cannot be asked.
     pub fn new(machine: &Machine, netdev: &str) -> Option<Self> {
         let origin = if machine.is_live() {
             Origin::Kernel(Ethtool::new(netdev).ok()?)

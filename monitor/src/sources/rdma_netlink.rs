@@ -27,7 +27,7 @@ pub struct RdmaNetlinkSource {
 }
 
 impl RdmaNetlinkSource {
-    /// The counters of a port; `None` where the kernel has no such device or no RDMA netlink.
+    /// The counters of a port; `None` if the kernel has no such device or no RDMA netlink.
     pub fn new(device: &str, port: u32) -> Option<Self> {
         let devices = Request::new(GET, DUMP, &[]).ask(PROTOCOL).ok()?;
         let found = devices.iter().find(|answer| attribute(answer, DEVICE_NAME).and_then(text) == Some(device))?;

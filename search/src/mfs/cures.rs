@@ -34,7 +34,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
             .filter_map(|value| self.session.space.with_feature(self.anchor, condition.feature, value))
             .filter(|workload| !condition.holds(workload))
             .collect();
-        // Points that break nothing else come first; where rules tie features together there may be none.
+        // Points that break nothing else come first; if rules tie features together there may be none.
         broken.sort_by_key(|workload| !keeps_others(workload));
         let mut cured = None;
         for workload in broken.iter().take(self.tuning().breaks) {

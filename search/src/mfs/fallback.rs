@@ -1,4 +1,4 @@
-//! What is done where the search for a condition fails: cuts from known points alone, and narrowing at the limit.
+//! What is done if the search for a condition fails: cuts from known points alone, and narrowing at the limit.
 
 use kelpie_spaces::{Feature, FeatureValue, Region, Workload};
 
@@ -63,7 +63,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
         self.changed();
     }
 
-    /// Pins what has a condition to the value of the anchor, or every feature where the region is to be exact.
+    /// Pins what has a condition to the value of the anchor, or every feature if the region is to be exact.
     pub(super) fn pin(&mut self, reach: Reach) {
         self.reach = reach;
         let matters = |feature: &Feature| reach == Reach::Exact || self.conditions.get(*feature).is_some();

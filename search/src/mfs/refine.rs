@@ -63,8 +63,9 @@ impl<O: Oracle> Builder<'_, '_, O> {
         self.session.config.tuning.mfs.experiments.into()
     }
 
-    /// Enough points since the last change, more where validation has found healthy ones before; or by a part fewer if
-    /// by that part more random ones were seen inside a wide region, because then what was shut out last was rare.
+    /// Whether there were enough points since the last change; more are needed if validation has found healthy ones.
+    /// Fewer by a part are enough if more by that part were seen inside a wide region, because then whatever was shut
+    /// out last was rare.
     fn is_validated(&self) -> bool {
         let (tuning, run) = (self.tuning(), self.session.config.tuning.mfs.validation_run);
         let run = run.saturating_add((run / tuning.doubt_part).saturating_mul(self.failures));

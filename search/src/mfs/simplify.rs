@@ -63,7 +63,7 @@ pub(super) fn simplify<O: Oracle>(
     Ok(here)
 }
 
-/// The performance signal of an anomaly; 1 where it is not known.
+/// The performance signal of an anomaly; 1 if it is not known.
 fn utilisation<O: Oracle>(session: &Session<'_, O>, workload: &Workload) -> f64 {
     session.sightings.of(workload).and_then(|seen| seen.signals.get(UTILISATION)).copied().unwrap_or(1.0)
 }

@@ -82,7 +82,7 @@ fn a_bound_moves_only_inside_the_region() {
     for (most, expected) in [(4096, true), (32, false)] {
         let (nudged, _) = with_builder(&weakness, &anchor, |builder| {
             builder.conditions.bound(Feature::Qps, End::Min, 16);
-            // The total follows the QPs of the one flow, out of the region where it may not grow.
+            // The total follows the QPs of the one flow, out of the region if it may not grow.
             builder.conditions.bound(Feature::TotalQps, End::Max, most);
             builder.is_nudged(&healthy).expect("an ample budget")
         });
