@@ -46,7 +46,7 @@ impl fmt::Display for Absence {
     }
 }
 
-/// What the campaign with this coverage says; `None` where it has findings or was no search.
+/// What the campaign with this coverage says; `None` if it has findings or was no search.
 pub fn absence(digest: &Digest, coverage: &Coverage) -> Option<Absence> {
     let config: Config = serde_json::from_str(&digest.campaign.plan.config).ok()?;
     if !digest.findings.is_empty() {

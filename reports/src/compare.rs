@@ -95,7 +95,7 @@ pub struct Compared {
 ///
 /// Two findings are the same weakness if they have the same symptom and either region holds the other's workload. What
 /// only one campaign found is decided by `repeat`, which measures a finding's workload on the subsystem of that side;
-/// where it is healthy there although the other finding's workload lies in its region, the bounds have changed.
+/// if it is healthy there although the other finding's workload lies in its region, the bounds have changed.
 ///
 /// # Errors
 /// What `repeat` returns.

@@ -42,7 +42,7 @@ pub struct Coverage {
 impl Coverage {
     /// Share of the pairs that were measured.
     ///
-    /// Units: 0 to 1; 0 where there are none.
+    /// Units: 0 to 1; 0 if there are none.
     pub fn pair_share(&self) -> f64 {
         if self.pairs == 0 { 0.0 } else { self.pairs_seen as f64 / self.pairs as f64 }
     }

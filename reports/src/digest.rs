@@ -54,9 +54,9 @@ pub struct Point {
     pub workload: Workload,
     /// How it ended.
     pub ended: Ended,
-    /// What was seen; nothing where it is not anomalous.
+    /// What was seen; nothing if it is not anomalous.
     pub symptoms: Vec<Symptom>,
-    /// The mean of its samples, where it has any.
+    /// The mean of its samples, if it has any.
     pub mean: Option<Sample>,
     /// The signals that the search looks at.
     pub signals: BTreeMap<String, f64>,

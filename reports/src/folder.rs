@@ -29,7 +29,7 @@ fn beside(path: &Path) -> io::Result<TempDir> {
 /// Writes a directory with these files.
 ///
 /// # Errors
-/// As [`check`], or where something cannot be written; then nothing is left behind.
+/// As [`check`], or if something cannot be written; then nothing is left behind.
 pub fn write(path: &Path, files: &[(&str, String)]) -> io::Result<()> {
     check(path)?;
     let new = beside(path)?;

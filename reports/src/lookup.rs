@@ -56,9 +56,9 @@ pub fn kept(store: &mut Store, campaign: Option<CampaignId>) -> Result<Vec<Kept>
 pub struct Placed<'k> {
     /// The finding.
     pub kept: &'k Kept,
-    /// The conditions that the workload does not meet; none where it is inside.
+    /// The conditions that the workload does not meet; none if it is inside.
     pub missed: Vec<Missed<'k>>,
-    /// The changes that lead out of the region; none where the workload is outside.
+    /// The changes that lead out of the region; none if the workload is outside.
     pub ways: Vec<WayOut>,
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn conditions(region: &Region, most: usize) -> Vec<String> {
     words
 }
 
-/// How a condition is broken, as an advice without its full stop; `None` where every value fulfils it.
+/// How a condition is broken, as an advice without its full stop; `None` if every value fulfils it.
 pub(crate) fn cure(condition: &Condition) -> Option<String> {
     let noun = feature(condition.feature);
     let show = |end: &u64| condition.feature.written(*end);
@@ -120,7 +120,7 @@ pub(crate) fn ended(ended: Ended) -> &'static str {
     }
 }
 
-/// A share as a percentage with one decimal, or with two figures where that would show nothing.
+/// A share as a percentage with one decimal, or with two figures if that would show nothing.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent != 0.0 && percent.abs() < 0.1 { format!("{percent:.2} %") } else { format!("{percent:.1} %") }

@@ -12,7 +12,7 @@ use super::readme::{perftest_text, readme};
 use super::scrub::scrub;
 use crate::digest::{Digest, Point};
 
-/// The recipe of a campaign's finding, without its environment; `None` where no measurement of its workload shows it.
+/// The recipe of a campaign's finding, without its environment; `None` if no measurement of its workload shows it.
 pub fn of_finding(digest: &Digest, finding: &FindingRecord) -> Option<Recipe> {
     let anomalous = seen_at(digest.proof(finding)?)?;
     let plan = &digest.campaign.plan;
@@ -53,7 +53,7 @@ pub struct MeasuredAnomaly {
     pub healthy: Option<Neighbour>,
 }
 
-/// The recipe of an anomaly of the paper; `None` where what was measured does not show its symptom.
+/// The recipe of an anomaly of the paper; `None` if what was measured does not show its symptom.
 pub fn of_anomaly(measured: MeasuredAnomaly) -> Option<Recipe> {
     let MeasuredAnomaly { anomaly, bounds, model, anomalous, healthy } = measured;
     let symptom = match anomaly.symptom {
@@ -88,7 +88,7 @@ pub fn of_anomaly(measured: MeasuredAnomaly) -> Option<Recipe> {
 }
 
 impl Seen {
-    /// What a measurement showed; `None` where it has no samples.
+    /// What a measurement showed; `None` if it has no samples.
     pub fn new(measurement: &Measurement, assessment: &Assessment) -> Option<Self> {
         Some(Self {
             symptoms: assessment.symptoms.clone(),
@@ -119,7 +119,7 @@ pub fn without_names(mut recipe: Recipe, names: &[String]) -> Recipe {
     recipe
 }
 
-/// The files of a recipe; without those of perftest where that cannot send its workload.
+/// The files of a recipe; without those of perftest if that cannot send its workload.
 ///
 /// # Errors
 /// The recipe breaks a rule, so that whoever gets it could not read it.

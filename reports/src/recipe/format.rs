@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub const RECIPE: &str = "recipe.json";
 /// The entry for people.
 pub const README: &str = "README.md";
-/// The perftest command lines, where there are any.
+/// The perftest command lines, if there are any.
 pub const PERFTEST: &str = "perftest.txt";
 
 /// Every entry of a recipe with the most bytes that it may have. Source: our choice, because a recipe of 400 counters
@@ -27,7 +27,7 @@ pub struct Recipe {
     pub kelpie_version: String,
     /// The finding's name where it was made, `CAMPAIGN.NUMBER` or `anomaly:N`.
     pub finding: String,
-    /// Seed of the campaign; absent where none was run.
+    /// Seed of the campaign; absent if none was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// What shows the anomaly.
@@ -38,7 +38,7 @@ pub struct Recipe {
     pub expected: Expected,
     /// What was seen.
     pub anomalous: Seen,
-    /// A workload nearby that is healthy; absent where none was measured.
+    /// A workload nearby that is healthy; absent if none was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthy: Option<Neighbour>,
     /// Where it was seen.
@@ -63,7 +63,7 @@ pub struct Expected {
     pub symptoms: Vec<Symptom>,
     /// What the subsystem can do at best.
     pub bounds: Bounds,
-    /// Share of the MFS that is anomalous, at least, with 95 % confidence; 0 where nothing was validated.
+    /// Share of the MFS that is anomalous, at least, with 95 % confidence; 0 if nothing was validated.
     pub confidence: f64,
 }
 
@@ -71,7 +71,7 @@ pub struct Expected {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seen {
-    /// Symptoms; none where it was healthy.
+    /// Symptoms; none if it was healthy.
     pub symptoms: Vec<Symptom>,
     /// Rates, pause and counters.
     pub mean: Sample,

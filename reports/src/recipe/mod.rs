@@ -1,5 +1,5 @@
-//! Recipes: findings made portable, format `recipe/1`. What they hold, how they are read, written and told; no
-//! measuring.
+//! Recipes: findings made portable, format `recipe/1`. What they hold, and how they are read, written and
+//! described; no measuring.
 
 mod archive;
 mod check;

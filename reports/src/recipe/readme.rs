@@ -1,4 +1,4 @@
-//! A recipe told to a person who has never seen Kelpie: the README, and the page of perftest lines.
+//! A recipe for a person who has never seen Kelpie: the README, and the page of perftest lines.
 
 use std::fmt::Write as _;
 

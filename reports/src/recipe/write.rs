@@ -10,7 +10,7 @@ use tar::{Builder, EntryType, Header};
 use super::error::RecipeError;
 use crate::folder;
 
-/// Writes the entries of a recipe: an archive where `path` ends in `.tar.gz`, else a directory.
+/// Writes the entries of a recipe: an archive if `path` ends in `.tar.gz`, else a directory.
 ///
 /// # Errors
 /// Something is there already, or it cannot be written; then nothing is left behind.

@@ -21,9 +21,9 @@ use crate::words;
 pub(super) struct Shown<'d> {
     digest: &'d Digest,
     record: &'d FindingRecord,
-    /// `None` where it was stored by a version of Kelpie that kept something else.
+    /// `None` if it was stored by a version of Kelpie that kept something else.
     evidence: Option<Evidence>,
-    /// What shows it: of its own workload where that was measured, else the experiment that found it.
+    /// What shows it: of its own workload if that was measured, else the experiment that found it.
     witness: Option<&'d Point>,
     neighbour: Option<&'d Point>,
     plots: Vec<Titled>,

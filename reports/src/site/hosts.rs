@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::page::wide;
 
-/// The section about the hosts; nothing where nothing was looked at.
+/// The section about the hosts; nothing if there are no checks.
 pub(super) fn section(checks: &[Check]) -> Markup {
     if checks.is_empty() {
         return html! {};

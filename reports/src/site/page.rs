@@ -71,7 +71,7 @@ pub(super) fn figure(plot: &Titled) -> Result<Markup, SiteError> {
     })
 }
 
-/// A table that scrolls in a box of its own where it is too wide; `id` names its caption.
+/// A table that scrolls in a box of its own if it is too wide; `id` names its caption.
 pub(super) fn wide(id: &str, table: &Markup) -> Markup {
     html! { div.scroll tabindex="0" role="region" aria-labelledby=(id) { (table) } }
 }

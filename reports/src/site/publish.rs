@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::error::SiteError;
 use super::file::File;
 
-/// Says whether a site may be put at `out`; with `replace`, also where one is already.
+/// Says whether a site may be put at `out`; with `replace`, also if one is already.
 ///
 /// # Errors
 /// There is something other than a directory, or a directory that is not empty, or, with `replace`, one that holds
@@ -39,7 +39,7 @@ pub fn check_target(out: &Path, replace: bool) -> Result<(), SiteError> {
 /// Writes a site to `out`. It is built beside it and moved there when it is whole.
 ///
 /// # Errors
-/// As [`check_target`]; also where something cannot be written.
+/// As [`check_target`]; also if something cannot be written.
 pub fn publish(files: &[File], out: &Path, replace: bool) -> Result<(), SiteError> {
     check_target(out, replace)?;
     let exists = out.exists();

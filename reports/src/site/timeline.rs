@@ -63,7 +63,7 @@ pub(super) fn timeline(digest: &Digest) -> Vec<Titled> {
     plots
 }
 
-/// A signal of every experiment that has it; `None` where none has.
+/// A signal of every experiment that has it; `None` if none has.
 fn signal(digest: &Digest, name: &str) -> Option<Vec<(u64, f64)>> {
     let values = digest.points.iter().filter_map(|point| Some((point.number, *point.signals.get(name)?)));
     let values: Vec<(u64, f64)> = values.collect();

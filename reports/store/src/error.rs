@@ -157,7 +157,7 @@ mod code {
     pub const NOTADB: i32 = 26;
 }
 
-/// SQLite's primary result code, where the error is SQLite's.
+/// SQLite's primary result code, if the error is SQLite's.
 fn primary_code(error: &sqlx::Error) -> Option<i32> {
     let extended: i32 = error.as_database_error()?.code()?.parse().ok()?;
     Some(extended & 0xff)

@@ -36,7 +36,7 @@ const BUSY_SECONDS: u64 = 10;
 /// What to do with the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Write, and create it where it is missing.
+    /// Write, and create it if it is missing.
     Create,
     /// Write what exists.
     Write,

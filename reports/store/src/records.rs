@@ -208,7 +208,7 @@ impl FindingRecord {
         }
     }
 
-    /// What its region rests on; `None` where another version of Kelpie, or a recipe, kept something else.
+    /// What its region rests on; `None` if another version of Kelpie, or a recipe, kept something else.
     pub fn evidence(&self) -> Option<Evidence> {
         serde_json::from_value(self.evidence.clone()).ok()
     }

@@ -21,7 +21,7 @@ use crate::records::{
 /// A Kelpie database. Each method that writes has committed durably when it returns.
 pub struct Store {
     path: PathBuf,
-    /// Its latest migration; that of an older Kelpie where it is only read.
+    /// Its latest migration; that of an older Kelpie if it is only read.
     version: i64,
     runtime: Runtime,
     /// `None` only while it is being dropped.
@@ -44,7 +44,7 @@ impl Drop for Store {
 }
 
 impl Store {
-    /// Opens a database to write, creating the file and its directory where they are missing.
+    /// Opens a database to write, creating the file and its directory if they are missing.
     ///
     /// # Errors
     /// The file cannot be opened, written, or is not a Kelpie database of a known version.
@@ -55,7 +55,7 @@ impl Store {
     /// Opens an existing database to write.
     ///
     /// # Errors
-    /// As [`Store::create`]; also where there is none.
+    /// As [`Store::create`]; also if there is none.
     pub fn open_to_write(path: &Path) -> Result<Self, StoreError> {
         Self::open(path, Access::Write)
     }
@@ -63,7 +63,7 @@ impl Store {
     /// Opens an existing database only to read; a read-only file or directory will do.
     ///
     /// # Errors
-    /// As [`Store::create`]; also where there is none.
+    /// As [`Store::create`]; also if there is none.
     pub fn open_to_read(path: &Path) -> Result<Self, StoreError> {
         Self::open(path, Access::Read)
     }
@@ -292,7 +292,7 @@ impl Store {
         self.read_campaign(&row)
     }
 
-    /// One experiment of a campaign; `None` where it has not been run.
+    /// One experiment of a campaign; `None` if it has not been run.
     ///
     /// # Errors
     /// The database cannot be read, or the record does not make sense.

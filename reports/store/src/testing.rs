@@ -40,7 +40,7 @@ pub fn workload(qps: u32, mtu: u64) -> Workload {
     workload_from_yaml("test", &text).expect("a workload")
 }
 
-/// A sample with one direction at `share` of 200 Gbit/s and, where asked for, `a` pausing its peer.
+/// A sample with one direction at `share` of 200 Gbit/s and, if asked for, `a` pausing its peer.
 pub fn sample(share: f64, pause: Option<f64>) -> Sample {
     let rates = DirectionRates {
         from: Host::A,

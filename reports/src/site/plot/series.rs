@@ -79,7 +79,7 @@ impl Series {
 fn free_place(wanted: (i32, i32), labels: &[(i32, i32)]) -> (i32, i32) {
     let mut place = wanted;
     while labels.iter().any(|label| (label.0 - place.0).abs() < 20 && (label.1 - place.1).abs() < 14) {
-        // To the side where there is no room above.
+        // To the side if there is no room above.
         place = if place.1 > 28 { (place.0, place.1 - 2) } else { (place.0 + 4, place.1) };
     }
     place

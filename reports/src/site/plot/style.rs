@@ -12,7 +12,7 @@ pub(super) const FAMILY: &str = "sans-serif";
 /// Highest share that is drawn. Source: our choice, because what a port does at most is about 1.
 const MOST_SHARE: f64 = 1e6;
 
-/// Each colour below is a name too: the page's style sheet gives it another shade where the page is dark.
+/// Each colour below is a name too: the page's style sheet gives it another shade if the page is dark.
 pub(in crate::site) mod colour {
     use plotters::style::RGBColor;
 

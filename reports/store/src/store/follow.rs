@@ -51,7 +51,7 @@ pub struct News {
     pub skipped_at_end: u64,
     /// Experiments stored, read or not.
     pub stored: u64,
-    /// Experiments after those read before, in order; not all, where there are many.
+    /// Experiments after those read before, in order; not all, if there are many.
     pub experiments: Vec<Brief>,
     /// Findings after those read before.
     pub findings: Vec<FindingRecord>,
@@ -72,7 +72,7 @@ pub struct Brief {
     pub ended: Ended,
     /// When it ran.
     pub clock: Option<ExperimentClock>,
-    /// The signals that the search looks at; nothing where it was not among the latest [`RECENT`] when it was read.
+    /// The signals that the search looks at; nothing if it was not among the latest [`RECENT`] when it was read.
     pub signals: BTreeMap<String, f64>,
 }
 
