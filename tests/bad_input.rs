@@ -286,7 +286,7 @@ fn is_root() -> bool {
 #[test]
 fn a_disk_that_fills_up_stops_a_campaign_that_can_be_resumed() {
     let bench = Bench::new();
-    // A file size limit stands in for a full disk; that SQLITE_FULL is told apart is tested with the store.
+    // A file size limit stands in for a full disk; the store tests that SQLITE_FULL has an error of its own.
     let mut command = Command::new("sh");
     command
         .args(["-c", "trap '' XFSZ; ulimit -f 400; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_kelpie")])

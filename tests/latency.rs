@@ -17,7 +17,7 @@ use crate::support::{Bench, HEALTHY, SMALL_SPACE};
 /// What the requests of each requester took between two readings: three in four took 20 us.
 const TOOK: [Took; 2] = [Took(20_000, 75), Took(1_500_000, 25)];
 
-/// Traffic at a steady rate, which takes what [`TOOK`] says where it is timed.
+/// Traffic at a steady rate, which takes what [`TOOK`] says if it is timed.
 struct Steady {
     plan: Option<HostPlan>,
     started: Instant,

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::support::{Bench, SMALL_SPACE};
 
-/// The name of a space file that would be markup where it is not escaped, and is wider than a phone.
+/// The name of a space file that would be markup if it is not escaped, and is wider than a phone.
 const HOSTILE_NAME: &str =
     "<img src=x onerror=alert(1)>wider-than-a-phone-0123456789012345678901234567890123456789012345678901234567890.yaml";
 

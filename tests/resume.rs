@@ -16,14 +16,14 @@ fn start(bench: &Bench, args: &[&str]) -> Child {
     bench.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts")
 }
 
-/// Experiments stored so far; `None` where there is not even a campaign.
+/// Experiments stored so far; `None` if there is not even a campaign.
 fn experiments(bench: &Bench, database: &str) -> Option<u64> {
     let ran = bench.run(&["campaign", "list", "--db", database, "--json"]);
     let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap_or_default();
     document["campaigns"][0]["experiments"].as_u64()
 }
 
-/// Lets a campaign run until it is time to kill it; `Some` where it ended before.
+/// Lets a campaign run until it is time to kill it; `Some` if it ended before.
 fn run_until(bench: &Bench, command: &[&str], is_time: impl Fn() -> bool) -> Option<Ran> {
     let mut child = start(bench, command);
     while child.try_wait().expect("it is our child").is_none() {

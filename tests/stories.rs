@@ -26,7 +26,7 @@ fn search(bench: &Bench, subsystem: &str, space: &[&str], seed: &str) {
     bench.expect(0, &[&run[..], &["--subsystem", subsystem, "--seed", seed]].concat());
 }
 
-/// Checks an anomalous application: the conditions that it is told of, after its advice was followed with success.
+/// Checks an anomalous application: the conditions that it reports, after its advice was followed with success.
 fn conditions_and_cure(bench: &Bench, subsystem: &str, app: &str) -> Vec<String> {
     bench.write("app.yaml", app);
     bench.expect(1, &["measure", "app.yaml", "--subsystem", subsystem]);

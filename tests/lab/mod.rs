@@ -1,5 +1,6 @@
-//! Real verbs between the lab's two guests: the lab as the tests use it. All of them are ignored where nobody asks for
-//! them; `scripts/lab-test.sh`, a part of `make test`, brings the lab up and runs them, and then they fail without it.
+//! Real verbs between the lab's two guests: the lab as the tests use it. All of them are ignored unless
+//! somebody asks for them. `scripts/lab-test.sh`, a part of `make test`, brings the lab up and runs them; then they
+//! fail if the lab is missing.
 
 mod agents;
 mod campaign;

@@ -17,7 +17,7 @@ pub struct Shape {
     pub batch: [u32; 2],
     /// Requests as `OPERATION BYTES+BYTES`, separated by commas.
     pub pattern: &'static str,
-    /// Receive vector as `BYTES+BYTES`; the default where it is empty.
+    /// Receive vector as `BYTES+BYTES`; the default if it is empty.
     pub recv: &'static str,
     /// MRs per QP at requester and responder.
     pub mrs: [u32; 2],

@@ -137,7 +137,7 @@ impl Seen {
 
 impl Drop for Seen {
     fn drop(&mut self) {
-        // Only where a test failed on the way is it still there.
+        // Only if a test failed on the way is it still there.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

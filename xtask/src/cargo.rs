@@ -25,7 +25,7 @@ pub fn cargo(root: &Path) -> Command {
     cargo
 }
 
-/// `--features verbs` where this machine can build it, before the arguments of the tool behind cargo.
+/// `--features verbs` if this machine can build it, before the arguments of the tool behind cargo.
 pub fn with_verbs<'a>(args: &[&'a str]) -> Vec<&'a str> {
     let mut all = args.to_vec();
     if verbs_can_be_built() {

@@ -68,7 +68,7 @@ fn documentation(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Licences, bans and sources always; advisories where their database can be reached.
+/// Licences, bans and sources always; advisories if their database can be reached.
 fn deny(root: &Path) -> Result<()> {
     if !has_tool(root, "deny") {
         eprintln!("   cargo-deny is not installed, so licences and advisories are not checked here");

@@ -16,13 +16,13 @@ use super::place::{Lab, checked};
 /// The hosts of a pair, in order.
 pub const NAMES: [&str; 2] = ["a", "b"];
 
-/// Ports of the agents on 127.0.0.1, where they are free.
+/// Ports of the agents on 127.0.0.1, if they are free.
 const PORTS: [u16; 2] = [7471, 7472];
 
 /// MTU of the link between the guests: an RDMA path MTU of 4096 and all below it.
 const LINK_MTU: u32 = 4200;
 
-/// How long QEMU may take to end, each time that it is told to.
+/// How long QEMU may take to end after each request.
 const ENDING: Duration = Duration::from_secs(5);
 
 /// Answers to commands are cut here. Units: bytes.
@@ -226,7 +226,7 @@ fn end(pid: impl Fn() -> Option<u32>, limit: Duration, kill: impl Fn(&str, u32) 
     bail!("it still runs {} s after `kill -KILL`", limit.as_secs())
 }
 
-/// `wanted`, or any other port where something else listens there.
+/// `wanted`, or any other port if something else listens there.
 fn free_port(wanted: u16) -> Result<u16> {
     if TcpStream::connect(("127.0.0.1", wanted)).is_err()
         && let Ok(listener) = TcpListener::bind(("127.0.0.1", wanted))

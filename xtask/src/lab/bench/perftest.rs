@@ -15,11 +15,11 @@ const MARGIN: u32 = 1;
 /// Kelpie's sample. Units: seconds.
 const SAMPLE: u32 = 2;
 
-/// `--qp-timeout` of perftest, as `lab/pair.yaml` has it for Kelpie: by its own, 67 ms, it sends again what is only
-/// waiting where a megabyte is on the way, which Soft-RoCE's responder answers with an error.
+/// `--qp-timeout` of perftest, as `lab/pair.yaml` has it for Kelpie. After perftest's own timeout of 67 ms it sends
+/// again what only waits behind a megabyte on the way, and Soft-RoCE's responder answers that with an error.
 const TIMEOUT: u32 = 18;
 
-/// Longest wait for a run of perftest: it may hang where datagrams are lost.
+/// Longest wait for a run of perftest: it may hang if datagrams are lost.
 pub const LIMIT: Duration = Duration::from_mins(1);
 
 /// perftest's TCP port as `/proc/net/tcp` has it: 18515.
@@ -83,7 +83,7 @@ impl Cell {
         format!("{qp_type} {op:<5} {size:>8} {qps} QP")
     }
 
-    /// perftest's default. Less where that many large messages would take longer than the run, or where so much is
+    /// perftest's default. Less if that many large messages would take longer than the run, or if so much is
     /// under way that Soft-RoCE loses packets and perftest ends with an error. Units: work requests.
     fn depth(self) -> u32 {
         if self.message <= 4 << 10 { 128 } else { ((1 << 20) / (self.message * self.qps)).max(2) }
