@@ -1,4 +1,4 @@
-//! What the kernel tells of this machine's memory.
+//! What the kernel reports of this machine's memory.
 
 /// Memory that the kernel gives under `name`, such as `MemTotal`; `None` if it gives none. Units: bytes.
 ///

@@ -1,5 +1,5 @@
-//! The reader of recipes over arbitrary bytes: as an archive, as what an archive unpacks to, and as `recipe.json` in a
-//! good archive. A recipe or an error, and errors that a terminal can bear.
+//! The reader of recipes over arbitrary bytes: an archive, the content of an archive, `recipe.json` in a good archive.
+//! It returns a recipe, or an error that a terminal can show.
 
 #![no_main]
 

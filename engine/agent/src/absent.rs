@@ -1,4 +1,4 @@
-//! A host that cannot drive RDMA: it tells every controller what is missing. No device is looked for here.
+//! A host that cannot drive RDMA: it reports to every controller what is missing. It looks for no device.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The messages between controller and agent and their framing. Who sends them when is in `client` and `session`.
 //!
 //! A frame is a 32-bit length in network order and that many bytes of JSON. The first exchange ([`Hello`],
-//! [`Welcome`]) only gains keys that may be missing, so that two versions can tell each other that they differ. What
+//! [`Welcome`]) only gains keys that may be missing, so that two versions can report that they differ. What
 //! follows are calls of [`Steps`](crate::steps::Steps). They have a form of their own rather than that of the RPC
 //! library, whose types take any deadline and panic at a very late one.
 

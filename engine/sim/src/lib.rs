@@ -1,5 +1,4 @@
-//! The simulated subsystem: a mechanistic discrete-event model of two hosts and a lossless switch. No clock, no
-//! threads.
+//! The simulated subsystem: a discrete-event model of two hosts and a lossless switch. No clock, no threads.
 
 mod blame;
 mod caches;

@@ -1,5 +1,4 @@
-//! The parameters of a simulated subsystem, as read from `models/*.yaml`, where each constant has its source. No
-//! behaviour.
+//! The parameters of a simulated subsystem. `models/*.yaml` has their values, each with its source. No behaviour.
 
 use std::collections::BTreeMap;
 

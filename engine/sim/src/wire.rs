@@ -1,5 +1,5 @@
-//! The wire, the switch and the internal loopback path, with priority flow control (PFC). What is sent is decided in
-//! `transmit`.
+//! The wire, the switch and the internal loopback path, with priority flow control (PFC). `transmit` decides what is
+//! sent.
 
 use kelpie_events::Picos;
 use kelpie_spaces::{Host, QpType};

@@ -1,5 +1,4 @@
-//! The state of a run: QPs, the parts of both hosts, the switch. How it changes is in the modules named after the
-//! parts.
+//! The state of a run: QPs, the parts of both hosts, the switch. The modules named after the parts change it.
 
 use std::collections::VecDeque;
 

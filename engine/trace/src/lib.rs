@@ -1,5 +1,5 @@
-//! What a verbs program did: how it is recorded, read, and said as a workload and a space. The library that listens to
-//! the program is `engine/verbs/preload`.
+//! What a verbs program did: recording, reading, and the workload and space that follow from it.
+//! The library that listens to the program is `engine/verbs/preload`.
 
 mod class;
 mod derive;

@@ -1,5 +1,4 @@
-//! Where things stand in a record: 64-bit words of a file that the traced process maps, so that nothing is lost
-//! whatever ends it.
+//! The layout of a record: 64-bit words of a file that the traced process maps, so its end loses none.
 
 /// First word of a record that is complete enough to be read. Its last byte is the version of this layout.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"kelpieT1");

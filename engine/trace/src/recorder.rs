@@ -1,5 +1,4 @@
-//! Writes what happens into a record. Called on the data path of the traced program: no allocation, no lock, no system
-//! call.
+//! Writes what happens into a record, on the data path of the traced program: no allocation, no lock, no system call.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 

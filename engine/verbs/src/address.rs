@@ -1,5 +1,5 @@
-//! Which GID of a port to use, from sysfs: libibverbs tells no `RoCE` version through its older calls. The rule is in
-//! `kelpie_monitor::machine`.
+//! Which GID of a port to use, from sysfs, because older calls of libibverbs do not report the `RoCE` version.
+//! The rule is in `kelpie_monitor::machine`.
 
 use std::fs;
 use std::path::Path;

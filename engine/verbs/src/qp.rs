@@ -78,7 +78,7 @@ impl Qp {
         let object = || format!("an {kind} QP with {caps:?} on {}", pd.context().name());
         let raw = raw.ok_or_else(|| {
             let error = io::Error::last_os_error();
-            // No attribute of a device says how much it takes inline, so that only trying tells.
+            // No attribute of a device says how much it takes inline, so the only way is to try.
             if caps.inline > 0 && error.raw_os_error() == Some(libc::EINVAL) {
                 let (name, inline) = (pd.context().name(), caps.inline);
                 return VerbsError::Unsupported(format!(

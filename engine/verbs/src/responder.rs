@@ -172,7 +172,7 @@ impl Responder {
     }
 }
 
-/// Which operation a receive completion tells of.
+/// The operation that a receive completion belongs to.
 fn op_of(completion: &ibv_wc) -> Opcode {
     if completion.opcode == ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM {
         Opcode::WriteWithImm

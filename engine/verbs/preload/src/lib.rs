@@ -1,5 +1,5 @@
-//! `libkelpie_preload.so`: preloaded into a verbs program by `kelpie trace`, it takes the place of some functions of
-//! libibverbs and writes down what passes. What is written is decided in `kelpie-trace`.
+//! `libkelpie_preload.so`: `kelpie trace` preloads it into a verbs program, where it replaces some functions of
+//! libibverbs and records their calls. `kelpie-trace` decides what is recorded.
 //!
 //! Posting is inlined into the program from `verbs.h`, through function pointers of a context or a QP; so these
 //! pointers are exchanged when the program gets hold of the object (`contexts`, `extended`). Everything else is a

@@ -1,5 +1,4 @@
-//! The functions of libibverbs that ours stand before: found by the dynamic linker, or handed over by a program that
-//! opened the library itself.
+//! The functions of libibverbs that ours replace: from the dynamic linker, or from a program that opened it itself.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null_mut;

@@ -1,5 +1,5 @@
-//! The record of this process, and which of its rows stands for which object. Begins when the first device is opened; a
-//! child of a fork begins anew.
+//! The record of this process, and which of its rows stands for which object.
+//! It begins when the first device is opened; a child of a fork begins a new one.
 
 use std::ffi::CString;
 use std::io::Write as _;
