@@ -1,5 +1,5 @@
-//! What counters mean: one table with the unit of each, and whether it is a rate, a level or a share. How they are read
-//! is in `sources`.
+//! What counters mean: one table with the unit of each, and whether it is a rate, a level or a share.
+//! How they are read is in `sources`.
 
 use std::fmt::Write as _;
 
@@ -63,7 +63,7 @@ pub struct Counter {
     pub quantity: Quantity,
     /// What it counts in.
     pub unit: Unit,
-    /// What it tells.
+    /// What it counts or shows.
     pub meaning: &'static str,
     /// The document that says so.
     pub source: &'static str,

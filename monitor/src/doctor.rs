@@ -1,5 +1,4 @@
-//! Whether a host is fit to be measured: what spoils a measurement, each with its evidence and the step that repairs
-//! it.
+//! Whether a host is fit to be measured: what spoils a measurement, with the evidence and the step that repairs it.
 
 mod host;
 mod pair;

@@ -1,5 +1,4 @@
-//! What was measured and what it means: measurements, bounds, symptoms, verdicts. No traffic, no I/O but counter
-//! sources.
+//! What was measured and what it means: measurements, bounds, symptoms, verdicts. Only counter sources do I/O.
 
 pub mod check;
 pub mod counters;

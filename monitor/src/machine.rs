@@ -1,5 +1,4 @@
-//! A host as files: sysfs and procfs below a root, this machine's own or a recorded one. What they mean lives
-//! elsewhere.
+//! A host as files: sysfs and procfs below a root, of this machine or recorded. Their meaning is elsewhere.
 
 mod files;
 mod gid;

@@ -25,7 +25,7 @@ const BNXT_REFRESH_MS: u64 = 1_125;
 enum Unit {
     /// Paused time. Units: µs.
     Micros,
-    /// Frames, those that end a pause included if the driver does not tell them apart.
+    /// Frames, those that end a pause included if the driver does not count them apart.
     Frames,
 }
 

@@ -159,7 +159,7 @@ fn bnxt_without_durations_counts_frames() {
     let pause = host_pause(&seen).expect("both sides count");
     assert!((pause.ratios.tx - 10.0 * 65_535.0 * 512.0 / 1e11).abs() < 1e-9, "{pause:?}");
     assert!(pause.is_upper_bound && pause.ratios.rx == 0.0, "{pause:?}");
-    // A link without a speed to tell.
+    // A link that reports no speed.
     let speed = "sys/class/net/enp96s0/speed";
     host.change(speed, "100000", "-1");
     assert_eq!(host_pause(&host.window(|_| ())), None);

@@ -37,7 +37,7 @@ pub struct Evidence {
     /// Random points inside the final region since it last changed, every other one near its bounds; all were anomalous
     /// but `healthy_inside`.
     pub validated: u64,
-    /// Points inside that are healthy and that no condition can tell from the workload.
+    /// Healthy points inside that no condition can separate from the workload.
     pub healthy_inside: u64,
     /// Whether the region was pinned around the workload because its limit was reached, or the budget nearly spent.
     pub narrowed: bool,

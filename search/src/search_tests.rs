@@ -1,5 +1,4 @@
-//! Whole searches on subsystems in closed form: regions against the truth, their cost, determinism, the end of the
-//! budget.
+//! Whole searches on subsystems in closed form: regions, their cost, determinism, the end of the budget.
 
 use kelpie_monitor::Symptom;
 use kelpie_spaces::{Condition, Feature, Region, Space, Workload};

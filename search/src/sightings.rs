@@ -1,5 +1,4 @@
-//! Anomalies seen so far, and which of those outside every region is least like the ones inside. How regions are built
-//! lives in `mfs`.
+//! Anomalies seen so far, and which of those outside all regions is least like the ones inside. `mfs` builds regions.
 
 use std::collections::BTreeMap;
 
@@ -154,7 +153,7 @@ impl Sightings {
     }
 }
 
-/// What tells weaknesses apart without knowing what any counter means: how high each counter is, and the words.
+/// What separates weaknesses without knowing what any counter means: how high each counter is, and the words.
 #[derive(Debug)]
 struct Signature {
     /// Each diagnostic counter, from 0 (a thousandth of its largest value or less) to 1.

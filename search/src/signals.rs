@@ -51,7 +51,7 @@ fn utilisation(mean: &Sample, bounds: &Bounds) -> Option<f64> {
     crossing.map(|rates| bounds.utilisation(rates)).filter(|share| share.is_finite()).min_by(f64::total_cmp)
 }
 
-/// Whether a counter tells about the inside of the subsystem: anything but plain bytes, packets and pause,
+/// Whether a counter shows the inside of the subsystem: anything but plain bytes, packets and pause,
 /// which are the performance counters again, and but what our own engine reports.
 ///
 /// The meaning of a diagnostic counter is not looked at. Source: Collie, section 7.2.

@@ -208,11 +208,11 @@ pub struct Reduction {
     /// Source: our choice, because products of two features (QPs and MRs of each) bound many weaknesses, and a
     /// conjunction cuts their corners.
     pub broken_by_neighbours: usize,
-    /// Confidence below which a region is not stored: no conjunction of features tells its healthy points apart. Units:
-    /// 0 to 1.
+    /// Confidence below which a region is not stored, because no conjunction of features separates its healthy points.
+    /// Units: 0 to 1.
     ///
-    /// Source: our choice, because a region that was validated reaches 0.91 and one whose healthy points no feature
-    /// tells apart does not.
+    /// Source: our choice, because a validated region reaches 0.91, and one whose healthy points no feature separates
+    /// does not.
     pub least_confidence: f64,
 }
 

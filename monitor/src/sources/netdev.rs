@@ -31,7 +31,7 @@ impl CounterSource for NetdevSource {
             let value = self.machine.number(&format!("{}/statistics/{name}", self.directory));
             reading.extend(value.map(|value| (format!("net.{name}"), value)));
         }
-        // A link that is down, or has no speed to tell, says -1 or nothing.
+        // A link that is down, or reports no speed, has -1 or nothing.
         let speed = self.machine.number::<u64>(&format!("{}/speed", self.directory)).filter(|speed| *speed > 0);
         reading.extend(speed.map(|speed| (SPEED.to_owned(), speed)));
         Ok(reading)

@@ -1,5 +1,4 @@
-//! From an anomalous workload to its region: the conditions that trigger it, validated. The method is in
-//! `docs/search.md`.
+//! From an anomalous workload to its region, the conditions that trigger it. `docs/search.md` has the method.
 
 mod categorical;
 mod conditions;
@@ -75,7 +74,7 @@ struct Builder<'s, 'a, O: Oracle> {
     inside: Vec<Workload>,
     /// How many of them since the region last changed.
     fresh: u32,
-    /// Healthy points that no feature tells from the anchor.
+    /// Healthy points that no feature separates from the anchor.
     inseparable: Vec<Workload>,
     /// Random points that had been measured before.
     remembered: u32,

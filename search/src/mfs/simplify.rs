@@ -1,5 +1,4 @@
-//! From an anomaly to a simpler one: every feature that the symptom does not need goes back to a plain, healthy
-//! workload.
+//! From an anomaly to a simpler one: every feature that the symptom does not need takes its plain value.
 
 use kelpie_monitor::Symptom;
 use kelpie_spaces::{Feature, FeatureValue, Region, Space, Workload};
