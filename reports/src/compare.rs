@@ -1,5 +1,4 @@
-//! Two campaigns side by side: what is fixed, what remains, what has other bounds, what is new. Measuring is the
-//! caller's.
+//! Two campaigns side by side: what is fixed, remains, has other bounds, or is new. The caller measures.
 
 use std::fmt;
 

@@ -1,5 +1,4 @@
-//! How what is kept of campaigns leaves Kelpie again: reports, recipes, comparisons. No SQL, no measuring, no
-//! searching.
+//! Reports, recipes and comparisons: how stored campaigns leave Kelpie. No SQL, no measuring, no searching.
 
 pub mod absence;
 pub mod compare;

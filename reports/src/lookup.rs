@@ -1,5 +1,4 @@
-//! What a database knows of a workload: the findings that it falls into, how it leaves them, and which is nearest. No
-//! words.
+//! What a database knows of a workload: the findings that hold it, how it leaves them, and the nearest. No words.
 
 use std::rc::Rc;
 

@@ -1,5 +1,4 @@
-//! Reading recipes of strangers, archives and directories: sizes, names and kinds are checked before anything is read,
-//! and nothing is written anywhere.
+//! Reading strangers' recipes, archives and directories: sizes, names and kinds are checked first. Nothing is written.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,5 +1,4 @@
-//! Why a recipe was refused or could not be written; what a stranger wrote is repeated only as far as a terminal can
-//! bear.
+//! Why a recipe was refused or could not be written. Errors show a stranger's text in a safe form.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,4 @@
-//! Recipes: findings made portable, format `recipe/1`. What they hold, and how they are read, written and
-//! described; no measuring.
+//! Recipes: findings made portable, format `recipe/1`. Content, reading, writing and description; no measuring.
 
 mod archive;
 mod check;

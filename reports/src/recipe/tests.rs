@@ -1,5 +1,4 @@
-//! Recipes read back, broken ones are refused with the key, hostile archives with the entry, and no bytes make the
-//! reader panic.
+//! Recipes read back, refusals name the key or the entry, and no bytes make the reader panic.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The hosts of a campaign in its report: what was looked at on them before it began. Simulated hosts show nothing.
+//! The hosts of a campaign in its report: the checks from before it began. Simulated hosts show nothing.
 
 use kelpie_monitor::{Check, State};
 use maud::{Markup, html};

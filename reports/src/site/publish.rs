@@ -67,7 +67,7 @@ pub fn publish(files: &[File], out: &Path, replace: bool) -> Result<(), SiteErro
     }
     if let Err(source) = fs::rename(&site, &out) {
         if exists {
-            // The first error is the one to tell.
+            // The first error is the one to report.
             let _ = fs::rename(&old, &out);
         }
         return Err(not_moved(&out, "moving the report there", source));

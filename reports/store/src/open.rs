@@ -52,7 +52,7 @@ pub(crate) async fn open(path: &Path, access: Access) -> Result<(SqliteConnectio
     match check(path, access, &mut connection).await {
         Ok(version) => Ok((connection, version)),
         Err(error) => {
-            // The first error is the one to tell.
+            // The first error is the one to report.
             let _ = connection.close().await;
             Err(error)
         }

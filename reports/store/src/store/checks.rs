@@ -1,4 +1,4 @@
-//! The checks that are stored with a campaign: what was looked at on its hosts before it began.
+//! The checks that are stored with a campaign, of its hosts before it began.
 
 use kelpie_monitor::Check;
 use sqlx::{SqliteConnection, sqlite::SqliteRow};
