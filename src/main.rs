@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         .with_ansi(std::io::stderr().is_terminal())
         .init();
     commands::run(&cli).unwrap_or_else(|error| {
-        // Nobody is left to tell when stderr is gone.
+        // If stderr is gone, nobody can read an error.
         let _ = writeln!(std::io::stderr(), "error: {error:#}");
         exit::failed()
     })

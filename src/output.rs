@@ -24,7 +24,7 @@ pub fn print_json<T: Serialize>(document: &T) -> anyhow::Result<()> {
     print(&text)
 }
 
-/// Writes a line to stderr; nobody is left to tell when that fails.
+/// Writes a line to stderr; if that fails, nobody can read an error either.
 pub fn note(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -1,5 +1,4 @@
-//! The report of a real small campaign: whole, without the network, and in a browser. What its pages say is tested in
-//! reports.
+//! The report of a real small campaign: whole, without the network, and in a browser. Tests of its text are in reports.
 
 mod browser;
 

@@ -1,5 +1,5 @@
-//! `kelpie trace` without RDMA: what it refuses, and from a record to a workload that can be measured. Real programs
-//! are traced in `lab`.
+//! `kelpie trace` without RDMA: what it refuses, and from a record to a workload that can be measured.
+//! Tests with real programs are in `lab`.
 
 use std::path::PathBuf;
 use std::process::Command;

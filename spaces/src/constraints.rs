@@ -1,5 +1,4 @@
-//! The rules between the fields of a workload that verbs impose, and the sizes beyond which none is accepted. Bounds of
-//! a space live in `space`.
+//! The rules of verbs between the fields of a workload, and the largest accepted sizes. `space` has bounds of spaces.
 
 use crate::units::Bytes;
 use crate::workload::{ATOMIC_SIZE, Flow, Host, Memory, Opcode, QpType, Request, Workload};

@@ -1,5 +1,4 @@
-//! The workloads beside a region: which of them a finding is compared with, and where to look for one. Nothing is
-//! measured.
+//! The workloads beside a region: which to compare with a finding, and where to look for one. Nothing is measured.
 
 use crate::features::{Feature, FeatureValue};
 use crate::region::{Condition, Region, Test};

@@ -1,5 +1,4 @@
-//! `kelpie trace`: a verbs program, recorded by a preloaded library, in Kelpie's words. What follows from a record is
-//! in `kelpie_trace`.
+//! `kelpie trace`: runs a verbs program with a recording library. `kelpie_trace` concludes from the record.
 
 mod run;
 

@@ -1,5 +1,4 @@
-//! The embedded models against the paper's Table 1: what they describe, what shows on them, that every constant has a
-//! source.
+//! The embedded models against the paper's Table 1: their descriptions, what shows on them, and sources of constants.
 
 use kelpie_engine::Subsystem as _;
 use kelpie_monitor::{Verdict, assess};

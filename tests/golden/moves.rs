@@ -1,5 +1,4 @@
-//! Changing a part moves the anomaly that comes out of it, the way the part's arithmetic says; and what must hold
-//! always.
+//! A changed part moves its anomaly as the part's arithmetic says; and what must hold always.
 
 use kelpie_engine::Subsystem as _;
 use kelpie_monitor::Measurement;

@@ -1,6 +1,5 @@
-//! Real verbs between the lab's two guests: the lab as the tests use it. All of them are ignored unless
-//! somebody asks for them. `scripts/lab-test.sh`, a part of `make test`, brings the lab up and runs them; then they
-//! fail if the lab is missing.
+//! Real verbs between the lab's two guests. All tests here are ignored unless somebody asks for them.
+//! `scripts/lab-test.sh`, a part of `make test`, brings the lab up and runs them; then they fail if the lab is missing.
 
 mod agents;
 mod campaign;

@@ -1,5 +1,4 @@
-//! `cargo xtask test`: what CI runs. Every check, and the lab, which boots beside them and has the machine for itself
-//! later.
+//! `cargo xtask test`: what CI runs. The lab boots beside the checks; its tests have the machine for themselves later.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -20,7 +20,7 @@ pub struct Known {
     pub names: Vec<String>,
 }
 
-/// The environment of a campaign, as far as the store and the examinations of `kelpie doctor` tell.
+/// The environment of a campaign, as far as the store and the examinations of `kelpie doctor` have it.
 pub fn of(plan: &NewCampaign, with_names: bool, examined: [Option<&Path>; 2]) -> anyhow::Result<Known> {
     if plan.subsystem.starts_with("sim:") {
         let subsystem = SimSubsystem::from_yaml(&plan.subsystem, &plan.subsystem_source)?;

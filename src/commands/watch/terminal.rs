@@ -24,7 +24,7 @@ struct Restored;
 
 impl Drop for Restored {
     fn drop(&mut self) {
-        // Where the terminal is gone there is nothing to restore, and nobody to tell.
+        // If the terminal is gone, there is nothing to restore, and nobody to read an error.
         let _ = ratatui::try_restore();
     }
 }

@@ -1,5 +1,5 @@
-//! Whether a guest still works. The emulator can lose a notification between a guest and its link, after which nothing
-//! moves for ever; such a guest is found, ended, started again and counted here.
+//! Whether a guest still works. The emulator can lose a notification between a guest and its link, and then nothing
+//! moves any more. Such a guest is found, ended, started again and counted here.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;

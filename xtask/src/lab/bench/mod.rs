@@ -1,5 +1,5 @@
 //! Benchmarks in the lab: Kelpie's own controller and agents, built for release, against something else in the same
-//! guests. What is compared is in one file each.
+//! guests. Each comparison has its own file.
 
 mod kelpie;
 mod perftest;
