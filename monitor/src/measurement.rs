@@ -261,7 +261,7 @@ mod tests {
         let old = r#"{"samples":[]}"#;
         let plain: Measurement = serde_json::from_str(old).expect("as it was stored before there was latency");
         assert_eq!((plain.latency(Host::A, Host::B), &plain), (None, &Measurement::default()));
-        assert_eq!(serde_json::to_string(&plain).expect("JSON"), old, "absent where it was not measured");
+        assert_eq!(serde_json::to_string(&plain).expect("JSON"), old, "absent if it was not measured");
         let latency_ns = Latency { count: 7, p50: 1, p90: 2, p99: 3, p999: 4, max: 5 };
         let timed = DirectionLatency { from: Host::B, to: Host::A, latency_ns };
         let timed = Measurement { latency: vec![timed], ..plain };

@@ -42,7 +42,7 @@ pub enum AgentError {
     /// Plain TCP beyond this machine, and nobody asked for that.
     #[error(
         "{0} can be reached from other hosts: give certificates (--ca and --identity; `kelpie agent cert` makes them), \
-         or say --plain where only a trusted network reaches it"
+         or add --plain if only a trusted network reaches it"
     )]
     Insecure(SocketAddr),
     /// The certificates cannot be used.

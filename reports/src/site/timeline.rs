@@ -44,8 +44,8 @@ pub(super) fn timeline(digest: &Digest) -> Vec<Titled> {
             slug: format!("timeline-counter-{}", index + 1),
             caption: format!(
                 "The counter {name} of each experiment, the larger of both hosts, as a share of its highest value \
-                 ({}). Experiments that reduce a finding are faint dots. Crosses are findings, at what \
-                 the counter was where each was first seen.",
+                 ({}). Experiments that reduce a finding are faint dots. Crosses are findings, at the \
+                 value that the counter had when each was first seen.",
                 shown(&name, highest)
             ),
             title: name,
