@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_spaces::{Batch, Bytes, Depths, Device, Flow, Memory, MemoryPair, Mtu, Opcode, QpType, Request};
+use kelpie_spaces::{Bytes, Depths, Flow, Mtu, Opcode, Request};
 
 use super::*;
 use crate::counters::OUTSTANDING_READS;

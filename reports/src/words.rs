@@ -1,4 +1,4 @@
-//! Features, conditions, cures and rates in words for people. No markup.
+//! Conditions, cures and rates in words for people. No markup; the words for features are in their table.
 
 use kelpie_monitor::{Symptom, Verdict};
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Test, units};
@@ -8,34 +8,6 @@ use kelpie_store::Ended;
 /// Conditions of one finding in a list of findings. Source: our choice, because findings of regions have up to eight,
 /// and those that are pinned name every feature.
 pub(crate) const MOST_CONDITIONS: usize = 8;
-
-/// A feature as a noun phrase.
-pub(crate) fn feature(feature: Feature) -> &'static str {
-    match feature {
-        Feature::QpType => "transport",
-        Feature::Opcode => "operation",
-        Feature::Mtu => "path MTU",
-        Feature::Qps => "QPs of one flow",
-        Feature::TotalQps => "QPs of all flows",
-        Feature::SendBatch => "send requests in one post call",
-        Feature::RecvBatch => "receive requests in one post call",
-        Feature::SendWqDepth => "depth of the send queue",
-        Feature::RecvWqDepth => "depth of the receive queue",
-        Feature::SgeCount => "elements of one scatter-gather list",
-        Feature::MessageMin => "smallest message",
-        Feature::MessageMax => "largest message",
-        Feature::SgeMin => "smallest scatter-gather element",
-        Feature::MessageMix => "short and long messages or elements mixed",
-        Feature::Mrs => "MRs of one QP",
-        Feature::TotalMrs => "MRs of all flows",
-        Feature::MrSize => "size of an MR",
-        Feature::MemoryRequester => "memory of the requester",
-        Feature::MemoryResponder => "memory of the responder",
-        Feature::MemoryWritten => "memory that is written to",
-        Feature::Bidirectional => "traffic in both directions",
-        Feature::Loopback => "loopback traffic",
-    }
-}
 
 /// A value of a feature with its unit.
 pub(crate) fn value(feature: Feature, value: &FeatureValue) -> String {
@@ -55,7 +27,7 @@ fn truth(word: &str) -> Option<&'static str> {
 
 /// A condition as a sentence without its full stop.
 pub(crate) fn condition(condition: &Condition) -> String {
-    let noun = feature(condition.feature);
+    let noun = condition.feature.phrase();
     let show = |end: &u64| condition.feature.written(*end);
     match &condition.test {
         Test::In(words) => match words.as_slice() {
@@ -84,7 +56,7 @@ pub(crate) fn conditions(region: &Region, most: usize) -> Vec<String> {
 
 /// How a condition is broken, as an advice without its full stop; `None` if every value fulfils it.
 pub(crate) fn cure(condition: &Condition) -> Option<String> {
-    let noun = feature(condition.feature);
+    let noun = condition.feature.phrase();
     let show = |end: &u64| condition.feature.written(*end);
     Some(match &condition.test {
         Test::In(words) => match words.as_slice() {

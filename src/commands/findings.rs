@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use kelpie_monitor::{Check, Symptom};
 use kelpie_reports::Digest;
 use kelpie_reports::absence::{Absence, absence};
-use kelpie_spaces::{Condition, Workload};
+use kelpie_spaces::{Condition, Region, Workload};
 use kelpie_store::{Campaign, CampaignId, Experiment, FindingRecord, Outcome, Store};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -154,11 +154,38 @@ pub fn finding_text(id: CampaignId, finding: &FindingRecord) -> String {
         plural(finding.experiments_for_mfs, "experiment"),
         finding.confidence
     );
-    for condition in &finding.mfs.conditions {
-        let _ = writeln!(text, "    {condition}");
+    text += &condition_lines(&finding.mfs);
+    text
+}
+
+/// Each condition on a line, with the phrase that says what its feature means.
+pub fn condition_lines(region: &Region) -> String {
+    if region.conditions.is_empty() {
+        return format!("    {region}\n");
     }
-    if finding.mfs.conditions.is_empty() {
-        let _ = writeln!(text, "    {}", finding.mfs);
+    let lines = region.conditions.iter().map(|condition| (condition.to_string(), condition.feature.phrase()));
+    let width = lines.clone().map(|(condition, _)| condition.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (condition, phrase) in lines {
+        let _ = writeln!(text, "    {condition:width$}   {phrase}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use kelpie_spaces::{Feature, Test};
+
+    use super::*;
+
+    #[test]
+    fn the_terminal_names_every_feature_as_the_table_does() {
+        for feature in Feature::ALL {
+            let word = || Test::In(vec!["true".to_owned()]);
+            let test = if feature.is_ordered() { Test::Range { min: Some(3), max: None } } else { word() };
+            let lines = condition_lines(&Region { conditions: vec![Condition { feature, test }] });
+            assert!(lines.trim_start().starts_with(&format!("{feature} ")), "{lines}");
+            assert!(lines.trim_end().ends_with(&format!("   {}", feature.phrase())), "{lines}");
+        }
+    }
 }

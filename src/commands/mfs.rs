@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::args::Common;
 use crate::cli::{MfsCheckArgs, MfsListArgs};
-use crate::commands::findings::{FindingDocument, finding_text};
+use crate::commands::findings::{FindingDocument, condition_lines, finding_text};
 use crate::exit;
 use crate::inputs;
 use crate::output::{plural, print, print_json};
@@ -99,9 +99,7 @@ fn text(lookup: &Lookup<'_>) -> String {
     for Placed { kept, ways, .. } in inside {
         let Kept { campaign, subsystem, finding, .. } = kept;
         let _ = writeln!(text, "\n{campaign}.{} {} on {subsystem}", finding.number, finding.symptom.name());
-        for condition in &finding.mfs.conditions {
-            let _ = writeln!(text, "    {condition}");
-        }
+        text += &condition_lines(&finding.mfs);
         text += if ways.is_empty() {
             "  no single condition can be broken within the rules of verbs\n"
         } else {

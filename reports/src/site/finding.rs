@@ -11,7 +11,7 @@ use maud::{Markup, html};
 
 use super::edges::edges;
 use super::error::SiteError;
-use super::page::{campaign_title, figure, page, wide};
+use super::page::{campaign_title, figure, named, page, wide};
 use super::plot::{Bars, Group, Plot, Titled};
 use crate::digest::{Digest, Point};
 use crate::words;
@@ -191,7 +191,7 @@ impl<'d> Shown<'d> {
                 tbody {
                     @for feature in &differing {
                         tr {
-                            th scope="row" { (words::feature(*feature)) }
+                            th scope="row" { (named(*feature)) }
                             td { (words::value(*feature, &neighbour.workload.feature(*feature))) }
                             td { (words::value(*feature, &witness.workload.feature(*feature))) }
                         }

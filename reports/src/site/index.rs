@@ -8,7 +8,7 @@ use maud::{Markup, html};
 
 use super::error::SiteError;
 use super::hosts;
-use super::page::{self, campaign_title, figure, wide};
+use super::page::{self, campaign_title, figure, named, wide};
 use super::plot::Titled;
 use crate::coverage::{Coverage, FeatureCoverage};
 use crate::digest::Digest;
@@ -140,7 +140,7 @@ fn coverage_table(coverage: &Coverage) -> Markup {
             tbody {
                 @for row in &coverage.features {
                     tr {
-                        th scope="row" { (words::feature(row.feature)) }
+                        th scope="row" { (named(row.feature)) }
                         td.figure data-value=(row.values()) { (row.values()) }
                         td.figure data-value=(share(row)) {
                             span.share aria-hidden="true" {

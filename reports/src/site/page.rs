@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kelpie_spaces::Feature;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest as _, Sha256};
 
@@ -69,6 +70,11 @@ pub(super) fn figure(plot: &Titled) -> Result<Markup, SiteError> {
             }
         }
     })
+}
+
+/// A feature: its phrase, and the name that every file, command and JSON document has for it.
+pub(super) fn named(feature: Feature) -> Markup {
+    html! { (feature.phrase()) " " code.soft { (feature) } }
 }
 
 /// A table that scrolls in a box of its own if it is too wide; `id` names its caption.

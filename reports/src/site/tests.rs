@@ -199,3 +199,12 @@ fn checks_of_the_hosts_are_shown_where_there_are_any() {
     }
     assert!(!index.contains("<script>alert"), "{index}");
 }
+
+#[test]
+fn the_report_names_every_feature_as_the_table_does() {
+    let index = text(&render(&one_finding(), recipes()).unwrap(), "index.html");
+    for feature in kelpie_spaces::Feature::ALL {
+        let named = format!("{} <code class=\"soft\">{feature}</code>", feature.phrase());
+        assert!(index.contains(&named), "{named}");
+    }
+}

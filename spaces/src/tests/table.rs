@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::writes;
 use crate::dimensions::{Scope, TABLE};
 use crate::edit::set;
-use crate::{Feature, Workload};
+use crate::{Condition, Feature, Test, Workload};
 
 /// A workload in which no two values are equal by chance.
 fn sample() -> Workload {
@@ -89,5 +89,27 @@ fn plain_values_are_values_of_their_features() {
         let Some(plain) = feature.plain() else { continue };
         assert_eq!(plain.number().is_some(), feature.is_ordered(), "{feature}");
         assert!(full.feature_values(feature).contains(&plain), "{feature}: {plain}");
+    }
+}
+
+#[test]
+fn every_feature_has_one_name_in_json_in_yaml_and_in_words_and_one_phrase() {
+    let mut said = BTreeSet::new();
+    for feature in Feature::ALL {
+        let name = feature.name();
+        assert_eq!(serde_json::to_value(feature).expect("a word"), name);
+        assert_eq!(name.parse::<Feature>().as_ref(), Ok(&feature));
+        assert_eq!(feature.to_string(), name);
+        let test = Test::Range { min: Some(3), max: None };
+        let condition = Condition { feature, test };
+        assert_eq!(serde_json::to_value(&condition).expect("plain data")["feature"], name);
+        assert!(condition.to_string().starts_with(&format!("{name} ")), "{condition}");
+        assert!(said.insert(name) && said.insert(feature.phrase()), "{name}: a second feature of this name or phrase");
+    }
+    // A feature that stands for its dimension alone has the key that a space file and a command line have for it.
+    for row in TABLE {
+        if let [feature] = row.features {
+            assert_eq!(feature.name(), row.name);
+        }
     }
 }

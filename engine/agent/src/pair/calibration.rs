@@ -5,9 +5,7 @@ use std::str::FromStr;
 use kelpie_engine::host::PortReport;
 use kelpie_engine::timing::Timing;
 use kelpie_monitor::{Bounds, DirectionRates, Measurement, PerHost};
-use kelpie_spaces::{
-    Batch, Bytes, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, Opcode, QpType, Request, Workload,
-};
+use kelpie_spaces::{Batch, Bytes, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, Opcode, Request, Workload};
 
 use super::PairError;
 use super::agents::Agents;

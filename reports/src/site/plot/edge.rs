@@ -47,7 +47,7 @@ impl Edge {
             if is_whole { value() } else { String::new() }
         };
         in_style(&mut chart.configure_mesh())
-            .x_desc(words::feature(self.feature))
+            .x_desc(self.feature.phrase())
             .y_desc(self.y_label.as_str())
             .x_labels(12)
             .x_label_formatter(&x_label)
