@@ -74,7 +74,7 @@ impl Dimension {
     }
 
     /// The word of a space file for a number.
-    pub(crate) fn word(self, code: u64) -> String {
+    pub fn word(self, code: u64) -> String {
         match self.row().kind {
             Kind::QpType => QpType::ALL[code as usize].to_string(),
             Kind::Opcode => Opcode::ALL[code as usize].to_string(),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::{Display, Write as _};
 
 use kelpie_spaces::constraints::Footprint;
+use kelpie_spaces::dimensions::TABLE;
 use kelpie_spaces::{Bytes, Flow, Host, Space, SpaceError, Workload};
 
 use crate::trace::Qp;
@@ -76,6 +77,11 @@ pub fn space(program: &str, workload: &Workload, qps: &[&Qp], receivers: &[&Qp])
     line("bidirectional", set([workload.is_bidirectional()]));
     // A space knows loopback only beside traffic between the hosts.
     line("loopback", set([flows.iter().any(Flow::is_loopback) && !flows.iter().all(Flow::is_loopback)]));
+    for (row, get) in TABLE.iter().filter_map(|row| row.optional().map(|(get, _)| (row, get))) {
+        let values = || flows.iter().map(get);
+        let word = |value: Option<u64>| row.dimension.word(value.unwrap_or(0));
+        line(row.name, bounds(&word(values().min()), &word(values().max())));
+    }
     Space::from_yaml(&format!("the space of {program}"), &yaml)
 }
 
