@@ -171,10 +171,7 @@ impl Space {
             inside
         };
         let most_mrs = self.domain(Dimension::TotalMrs).max();
-        // No dimension speaks of inline data.
-        workload.flows.iter().all(|flow| flow.inline.0 == 0)
-            && TABLE.iter().all(within)
-            && Host::BOTH.iter().all(|host| Footprint::of(workload, *host).mrs <= most_mrs)
+        TABLE.iter().all(within) && Host::BOTH.iter().all(|host| Footprint::of(workload, *host).mrs <= most_mrs)
     }
 
     /// What both spaces admit.

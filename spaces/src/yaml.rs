@@ -47,9 +47,8 @@ pub fn workload_to_yaml(workload: &Workload) -> String {
 }
 
 fn flow(place: Reader<'_>) -> Result<Flow, WorkloadError> {
-    let mut keys =
-        vec!["from", "to", "qp_type", "qps", "mtu", "wq_depth", "batch", "pattern", "recv_sge", "inline", "memory"];
-    keys.extend(optional().map(|(row, _)| row.name).filter(|name| *name != "inline"));
+    let mut keys = vec!["from", "to", "qp_type", "qps", "mtu", "wq_depth", "batch", "pattern", "recv_sge", "memory"];
+    keys.extend(optional().map(|(row, _)| row.name));
     let fields = place.map(&keys)?;
     let [send, recv] = pair(fields.need("wq_depth")?, ["send", "recv"])?;
     let wq_depth = Depths { send: send.whole()?, recv: recv.whole()? };
@@ -69,7 +68,6 @@ fn flow(place: Reader<'_>) -> Result<Flow, WorkloadError> {
             Some(place) => sizes(&place)?,
             None => Vec::new(),
         },
-        inline: fields.get("inline").map_or(Ok(Bytes(0)), |place| place.parse::<Bytes>())?,
         memory: MemoryPair { from: memory(from)?, to: memory(to)? },
         ..Flow::plain(ends[0], ends[1])
     };

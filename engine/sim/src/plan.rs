@@ -1,12 +1,18 @@
 //! A workload as the simulation needs it: sizes, costs and places worked out once per flow. No state.
 
 use kelpie_engine::MeasureError;
-use kelpie_spaces::{Device, Flow, Host, Opcode, QpType, Request, Workload};
+use kelpie_spaces::{Bytes, Device, Flow, Host, Opcode, QpType, Request, Workload};
 
 use crate::model::Model;
 
 /// A cell of the transmit scheduler. Units: bytes. Source: our choice, the payload at the default Ethernet MTU.
 pub const CELL: u64 = 1024;
+
+/// What WQEs are made of. Units: bytes. Source: `struct mlx5_wqe_data_seg`.
+const SEGMENT: u64 = 16;
+
+/// What stands before inline data in a WQE. Units: bytes. Source: `struct mlx5_wqe_inl_data_seg`.
+const INLINE_HEADER: u64 = 4;
 
 /// How DMA reaches a memory device from the NIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,15 +41,23 @@ pub struct RequestPlan {
     pub spilled: bool,
     /// Scheduler cells.
     pub cells: u64,
+    /// Whether its payload is in the WQE.
+    pub is_inline: bool,
 }
 
 impl RequestPlan {
-    fn new(model: &Model, request: &Request) -> Self {
-        let elements = request.sge.len() as u64;
+    fn new(model: &Model, request: &Request, inline: Bytes) -> Self {
+        let is_inline = is_inline(request, inline);
+        let elements = if is_inline { 0 } else { request.sge.len() as u64 };
         let spilled = elements > u64::from(model.transmit.inline_elements);
         let ordered = |size: u64| spilled && size <= model.pcie.barrier_element_bytes;
-        // 16 B of control, 16 B of remote address for one-sided operations, 16 B for each element.
-        let wqe = 16 + 16 * elements + if request.op == Opcode::Send { 0 } else { 16 };
+        let data = if is_inline {
+            (INLINE_HEADER + request.message().0).next_multiple_of(SEGMENT)
+        } else {
+            SEGMENT * elements
+        };
+        // A segment of control, one of remote address for one-sided operations, then the data.
+        let wqe = SEGMENT + data + if request.op == Opcode::Send { 0 } else { SEGMENT };
         Self {
             op: request.op,
             bytes: request.message().0.max(1),
@@ -52,6 +66,7 @@ impl RequestPlan {
             blocks: wqe.div_ceil(64),
             spilled,
             cells: request.sge.iter().map(|size| size.0.div_ceil(CELL).max(1)).sum(),
+            is_inline,
         }
     }
 }
@@ -177,14 +192,16 @@ impl Plan {
             let reason = format!("the simulated subsystem models SEND, WRITE and READ, not {}", other.op);
             return Err(MeasureError::Unsupported { reason });
         }
-        if flow.inline.0 > 0 {
-            let reason = "the simulated subsystem does not model inline data".to_owned();
+        let from_gpu = matches!(flow.memory.from.device, Device::Gpu(_));
+        if from_gpu && flow.pattern.iter().any(|request| is_inline(request, flow.inline)) {
+            let reason = "inline data is copied by the CPU, which cannot read a GPU".to_owned();
             return Err(MeasureError::Unsupported { reason });
         }
         let mtu = model.port.force_mtu.unwrap_or(flow.mtu.bytes());
         let (depth, batch) = (u64::from(flow.wq_depth.send), u64::from(flow.batch.send));
         let (recv_depth, recv_batch) = (u64::from(flow.wq_depth.recv), u64::from(flow.batch.recv));
-        let pattern: Vec<RequestPlan> = flow.pattern.iter().map(|request| RequestPlan::new(model, request)).collect();
+        let pattern: Vec<RequestPlan> =
+            flow.pattern.iter().map(|request| RequestPlan::new(model, request, flow.inline)).collect();
         let any = |test: fn(&RequestPlan) -> bool| pattern.iter().any(test);
         let reliable = flow.qp_type == QpType::Rc;
         let signal = (depth / u64::from(model.posting.signal_divisor)).clamp(batch, depth.max(batch));
@@ -234,6 +251,11 @@ impl Plan {
             pattern,
         })
     }
+}
+
+/// Whether the payload of a request is posted with its WQE.
+fn is_inline(request: &Request, inline: Bytes) -> bool {
+    !request.op.brings_back() && request.message() <= inline
 }
 
 fn path(model: &Model, device: Device) -> Result<Path, MeasureError> {

@@ -127,7 +127,7 @@ impl World<'_> {
         let (qp_type, path) = (flow.qp_type, flow.from_path);
         let mut burst = Burst::of_turn(Carries::Request, qp, [flow.from, flow.to], state.next, state.offset);
         let (mut next, mut offset, mut cells_left) = (state.next, state.offset, flow.turn);
-        let (mut elements, mut ordered, mut wqe_blocks, mut spilled) = (0, 0, 0, false);
+        let (mut gathered, mut elements, mut ordered, mut wqe_blocks, mut spilled) = (0, 0, 0, 0, false);
         while next < state.available && cells_left > 0 {
             let request = flow.request(next);
             if request.op == Opcode::Read {
@@ -145,7 +145,10 @@ impl World<'_> {
                 ordered += request.ordered_elements;
             }
             spilled |= request.spilled;
-            elements += (request.elements * taken).div_ceil(request.bytes);
+            if !request.is_inline {
+                gathered += taken;
+                elements += (request.elements * taken).div_ceil(request.bytes);
+            }
             burst.payload += taken;
             burst.packets += taken.div_ceil(flow.mtu);
             burst.wire += wire_bytes(op, qp_type, taken, flow.mtu, offset == 0);
@@ -158,7 +161,7 @@ impl World<'_> {
             (next, offset) = (next + 1, 0);
         }
         self.read_wqes(burst.from, wqe_blocks);
-        let ready = self.gather(&burst, elements, spilled);
+        let ready = self.gather(&burst, gathered, elements, spilled);
         self.ordered_reads(burst.from, path, ordered);
         let state = &mut self.qps[qp as usize];
         (state.next, state.offset) = (next, offset);
@@ -210,8 +213,11 @@ impl World<'_> {
         }
     }
 
-    /// Gathers the payload of a turn; a QP whose half-gathered list was given up has to gather again.
-    fn gather(&mut self, burst: &Burst, elements: u64, spilled: bool) -> Picos {
+    /// Gathers what a turn does not have in its WQEs; a QP whose half-gathered list was given up has to gather again.
+    fn gather(&mut self, burst: &Burst, bytes: u64, elements: u64, spilled: bool) -> Picos {
+        if bytes == 0 {
+            return self.now;
+        }
         let flow = self.flow_of(burst.qp);
         let (path, mtu, reliable) = (flow.from_path, flow.mtu, flow.qp_type == QpType::Rc);
         if spilled && reliable {
@@ -223,7 +229,7 @@ impl World<'_> {
                 host.counts.tx_staging_miss += 1.0;
             }
         }
-        self.dma_read(burst.from, path, burst.payload, elements.clamp(1, burst.payload.div_ceil(LINE)))
+        self.dma_read(burst.from, path, bytes, elements.clamp(1, bytes.div_ceil(LINE)))
     }
 
     /// Hands a turn's packets to the wire, or to the internal loopback path, in the order in which turns began.

@@ -1,7 +1,7 @@
 //! From what a program did to the workload and the space that say the same, and what they do not say.
 
 use kelpie_spaces::constraints::{self, MAX_FLOWS, MAX_INLINE};
-use kelpie_spaces::{Bytes, Flow, Host, Space, SpaceError, Violation, Workload};
+use kelpie_spaces::{Flow, Host, Space, SpaceError, Violation, Workload};
 
 use crate::class::{self, Class, Key};
 use crate::ends::Ends;
@@ -106,7 +106,8 @@ pub fn derive(own: &Trace, peer: Option<&Trace>) -> Result<Derived, Unsaid> {
     }
     if let Some(inline) = flows.iter().map(|flow| flow.inline).max().filter(|inline| inline.0 > 0) {
         notes.push(format!(
-            "messages up to {inline} are posted inline, which no space and no finding speaks of yet; remove `inline` to check the rest"
+            "messages up to {inline} are posted inline, which is off in the spaces of the catalog: search the space \
+             of this trace, or remove `inline` to compare with findings of theirs"
         ));
     }
     let workload = Workload::new(flows);
@@ -114,14 +115,12 @@ pub fn derive(own: &Trace, peer: Option<&Trace>) -> Result<Derived, Unsaid> {
     let qps: Vec<&Qp> = classes.iter().flat_map(|(_, class)| class.qps()).collect();
     let receivers: Vec<&Qp> = classes.iter().flat_map(|(_, class)| class.receivers()).collect();
     let space = space::space(&own.program, &workload, &qps, &receivers)?;
-    let mut without_inline = workload.clone();
-    without_inline.flows.iter_mut().for_each(|flow| flow.inline = Bytes(0));
     if workload.flows.iter().all(Flow::is_loopback) {
         notes.push(
             "all traffic is loopback, which a space knows only beside other traffic: it has the same between two hosts"
                 .to_owned(),
         );
-    } else if !space.contains(&without_inline) {
+    } else if !space.contains(&workload) {
         notes.push(
             "flows differ in more than a space can say: its workloads are like each of them, not like all at once"
                 .to_owned(),

@@ -6,7 +6,7 @@ pub(super) mod row;
 use row::{ANY, Advice, Described, Kind, Reading, Row, Values};
 
 use super::scope::{Scope, Special};
-use crate::constraints::{MAX_DEPTH, MAX_MESSAGE, MAX_MRS, MAX_PATTERN, MAX_PINNED, MAX_QPS, MAX_SGE};
+use crate::constraints::{MAX_DEPTH, MAX_INLINE, MAX_MESSAGE, MAX_MRS, MAX_PATTERN, MAX_PINNED, MAX_QPS, MAX_SGE};
 use crate::sides::{Side, set_bidirectional, set_loopback};
 use crate::units::Bytes;
 use crate::workload::{Flow, Mtu, Opcode, QpType};
@@ -337,6 +337,21 @@ rows! {
             reading: Reading::Largest, walk: 80, plain: Some("1"),
             phrase: "elements of one scatter-gather list",
             advice: Advice::Bound("use {} elements in a request"),
+        }
+    }
+    Inline "inline" TRANSPORT Size {
+        unit: "bytes of a message", place: "inline",
+        scope: Scope::Flow { get: |flow| flow.inline.0, set: |flow, size| flow.inline = Bytes(size) },
+        full: Values::Set(&["0B"]), limit: (0, MAX_INLINE.0),
+        why: "The NIC finds the payload of a SEND or WRITE up to this size in its WQE and does not read memory, but the \
+            WQE is longer.",
+        source: "ibv_post_send(3), IBV_SEND_INLINE; off, because Collie, section 4, does not have it",
+    } shown by {
+        /// Longest message that is posted inline. Units: bytes.
+        Inline "inline" = 22 {
+            reading: Reading::Largest, walk: 75, plain: Some("0B"),
+            phrase: "longest inline message",
+            advice: Advice::Bound("post messages of {} inline"),
         }
     }
     Requests "requests" PATTERN Count {

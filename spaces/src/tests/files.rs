@@ -64,7 +64,7 @@ fn broken_rules_name_their_line() {
         8,
         "[{op: WRITE_WITH_IMM, sge: [1KiB]}]\n    recv_sge: [512B]\n    inline: 8KiB",
         "4MiB",
-        "w.yaml:12: flows[0].inline: 8KiB is more than 4KiB",
+        "w.yaml:12: flows[0].inline: outside 0B to 4KiB",
     );
     check("UC", 8, "[{op: CMP_SWAP, sge: [8B]}]", "4MiB", "w.yaml:10: flows[0].pattern[0].op: UC cannot CMP_SWAP");
     check(

@@ -7,6 +7,7 @@ mod moves;
 mod regions;
 mod table;
 
+use crate::dimensions::TABLE;
 use crate::{Space, Workload, workload_from_yaml};
 use rand_pcg::Pcg64;
 
@@ -17,6 +18,15 @@ fn rng(seed: u64) -> Pcg64 {
 
 fn full() -> Space {
     Space::catalog("full").expect("the catalog has the full space")
+}
+
+/// The full space with mixed operations, and with all values of what is optional.
+fn widest() -> Space {
+    let mut yaml = String::from("kelpie: space/1\nmixed_opcodes: [false, true]\n");
+    for row in TABLE.iter().filter(|row| row.optional().is_some()) {
+        yaml += &format!("{}: {{min: 0}}\n", row.name);
+    }
+    Space::from_yaml("widest", &yaml).expect("a wide space")
 }
 
 /// One flow with these parts; the rest is plain.

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 use rand::RngExt;
 
-use super::{full, rng, writes};
+use super::{full, rng, widest, writes};
 use crate::dimensions::{Dimension, TABLE};
 use crate::{Feature, Host, Space, Workload, check};
 
@@ -245,7 +245,7 @@ fn the_prior_reaches_every_corner() {
 
 #[test]
 fn every_dimension_is_moved() {
-    let space = Space::from_yaml("mixed", "kelpie: space/1\nmixed_opcodes: [false, true]\n").expect("a wide space");
+    let space = widest();
     let mut rng = rng(4);
     let mut seen = std::collections::BTreeSet::new();
     let mut workload = space.sample(&mut rng);
