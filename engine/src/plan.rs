@@ -1,5 +1,7 @@
 //! From a workload to what each host has to set up, in the terms of verbs. Pure: no device, no clock, no I/O.
 
+use std::time::Duration;
+
 use kelpie_spaces::{Bytes, Flow, Host, Memory, Mtu, Opcode, QpType, Request, Workload};
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +78,8 @@ pub struct SendPlan {
     pub requests: Vec<Request>,
     /// Messages up to this size are posted inline. Units: bytes.
     pub inline: u64,
+    /// How long each QP pauses from one post to the next.
+    pub pause: Duration,
     /// Whether requests that ask for a completion are timed.
     pub latency: bool,
 }
@@ -202,7 +206,13 @@ fn requester(index: usize, flow: &Flow) -> GroupPlan {
             recv_sge: 1,
             inline: inline as u32,
         },
-        send: Some(SendPlan { batch: flow.batch.send, requests: flow.pattern.clone(), inline, latency: false }),
+        send: Some(SendPlan {
+            batch: flow.batch.send,
+            requests: flow.pattern.clone(),
+            inline,
+            pause: Duration::ZERO,
+            latency: false,
+        }),
         recv: None,
         memory: flow.memory.from,
         remote: flow.memory.to,

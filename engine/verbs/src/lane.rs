@@ -141,6 +141,11 @@ impl Lane {
 
     /// Takes what has completed and posts again; how much that was, and how many queues had run low.
     pub fn progress(&mut self, room: &mut Completions, post: bool, mut event: impl FnMut(String)) -> (usize, u32) {
+        let (id, first) = (self.id, self.first);
+        if let (Some(requester), true) = (&mut self.requester, post) {
+            let failed = |index: u32, error: &io::Error| event(post_failed("ibv_post_send", id, first, index, error));
+            requester.post_due(&self.set.qps, failed);
+        }
         let completions = match self.set.cq.poll(room) {
             Ok(completions) => completions,
             Err(error) => {
@@ -170,7 +175,6 @@ impl Lane {
                 requester.completed(completion.wr_id);
             }
         }
-        let (id, first) = (self.id, self.first);
         let is_behind = completions.len() == POLL_BATCH;
         let mut ran_low = 0;
         if let Some(requester) = &mut self.requester {

@@ -32,6 +32,8 @@ mod memory;
 #[cfg(feature = "rdma")]
 mod mr;
 #[cfg(feature = "rdma")]
+mod pace;
+#[cfg(feature = "rdma")]
 mod parallel;
 #[cfg(feature = "rdma")]
 mod pd;

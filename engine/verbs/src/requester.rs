@@ -15,6 +15,7 @@ use rdma_sys::{
 
 use crate::ah::Target;
 use crate::latency::{ByOp, Timer};
+use crate::pace::Pace;
 use crate::qp::Qp;
 use crate::rotation::{Place, Rotation};
 
@@ -86,8 +87,10 @@ pub struct Requester {
     widest: usize,
     /// Place in the vector that the chain's form was last written for; addresses are written each time.
     formed_for: usize,
-    /// Where requests are timed.
+    /// If requests are timed.
     timer: Option<Timer>,
+    /// If QPs pause between their posts.
+    pace: Option<Pace>,
 }
 
 // SAFETY: the raw pointers are those of the chain into its own vectors, and of address handles; they move with it.
@@ -112,13 +115,15 @@ impl Requester {
         let by_depth = u64::from(depth / SHARED_DEPTH / plan.batch);
         let [local, remote] = memory;
         let ops = plan.requests.iter().map(|request| request.op);
+        // A pause holds back what a shared completion waits for, and traffic may end meanwhile.
+        let shared = if plan.pause.is_zero() { by_bytes.min(by_depth).max(1) as u32 } else { 1 };
         let timer = plan.latency.then(|| Timer::new(ops, qps, depth / plan.batch, Instant::now()));
         let mut requester = Self {
             first,
             requests,
             batch: plan.batch,
             depth,
-            shared: by_bytes.min(by_depth).max(1) as u32,
+            shared,
             local,
             remote,
             targets,
@@ -132,6 +137,7 @@ impl Requester {
             widest,
             formed_for: 0,
             timer,
+            pace: (!plan.pause.is_zero()).then(|| Pace::new(plan.pause, qps)),
         };
         requester.link();
         requester.form(0);
@@ -151,6 +157,17 @@ impl Requester {
     /// Fills every send queue. An error is the hardware's and ends its QP.
     pub fn fill_all(&mut self, qps: &[Qp], mut failed: impl FnMut(u32, &io::Error)) {
         for index in 0..self.queues.len() as u32 {
+            self.fill(index, &qps[index as usize], &mut failed);
+        }
+    }
+
+    /// Posts for the QPs whose pause is over. An error is the hardware's and ends its QP.
+    pub fn post_due(&mut self, qps: &[Qp], mut failed: impl FnMut(u32, &io::Error)) {
+        if self.pace.is_none() {
+            return;
+        }
+        let now = Instant::now();
+        while let Some(index) = self.pace.as_mut().and_then(|pace| pace.due(now)) {
             self.fill(index, &qps[index as usize], &mut failed);
         }
     }
@@ -203,7 +220,7 @@ impl Requester {
     ///
     /// A queue ran low when more than half of it, and more than one batch, had completed unnoticed. Of many QPs a poll sees
     /// a few completions each; there all ran low when half of what they hold together has come without the CQ being empty
-    /// in between.
+    /// in between. Of QPs that pause between posts all that wait have run low.
     pub fn refill(&mut self, qps: &[Qp], post: bool, is_behind: bool, mut failed: impl FnMut(u32, &io::Error)) -> u32 {
         let mut ran_low = 0;
         while let Some(index) = self.touched.pop() {
@@ -214,6 +231,9 @@ impl Requester {
             if post {
                 self.fill(index, &qps[index as usize], &mut failed);
             }
+        }
+        if let Some(pace) = &self.pace {
+            return pace.waiting();
         }
         let all = self.queues.len() as u64;
         if !is_behind {
@@ -250,8 +270,7 @@ impl Requester {
         mut post: impl FnMut(*mut ibv_send_wr) -> io::Result<()>,
         failed: &mut impl FnMut(u32, &io::Error),
     ) {
-        while !self.queues[index as usize].is_dead && self.queues[index as usize].outstanding + self.batch <= self.depth
-        {
+        while self.may_post(index) {
             let unseen = self.queues[index as usize].unsignalled * self.batch;
             let signal = self.prepare(index);
             // A clock costs as much as a post: only who asked for latency pays.
@@ -270,7 +289,17 @@ impl Requester {
             if let (Some(timer), Some(posted)) = (&mut self.timer, posted) {
                 timer.posted(index, posted);
             }
+            if let Some(pace) = &mut self.pace {
+                pace.posted(index, Instant::now());
+            }
         }
+    }
+
+    /// Whether a QP lives, has room for a batch and does not pause.
+    fn may_post(&self, index: u32) -> bool {
+        let queue = &self.queues[index as usize];
+        let has_room = !queue.is_dead && queue.outstanding + self.batch <= self.depth;
+        has_room && self.pace.as_ref().is_none_or(|pace| !pace.waits(index))
     }
 
     /// Strings the requests together and gives each its elements.

@@ -1,5 +1,7 @@
 //! Tests of the posting side, without a device: chains as a device reads them, completions as it gives them.
 
+use std::time::Duration;
+
 use kelpie_spaces::{Bytes, Request};
 
 use super::*;
@@ -20,7 +22,7 @@ fn mtu() -> Mtu {
 
 /// Two QPs; batches of four at depth eight.
 fn requester(requests: Vec<Request>, inline: u64) -> Requester {
-    let plan = SendPlan { batch: 4, requests, inline, latency: false };
+    let plan = SendPlan { batch: 4, requests, inline, pause: Duration::ZERO, latency: false };
     let memory = [rotation(0x100_0000, 10, 2, 4096), rotation(0x900_0000, 50, 1, 4196)];
     Requester::new(&plan, mtu(), 0..2, 8, memory, Vec::new())
 }
@@ -77,6 +79,7 @@ fn one_sided_requests_rotate_over_the_peers_mrs() {
         batch: 4,
         requests: vec![request(Opcode::Write, &[4096]), request(Opcode::Send, &[64])],
         inline: 0,
+        pause: Duration::ZERO,
         latency: false,
     };
     let memory = [rotation(0x100_0000, 10, 1, 4096), rotation(0x900_0000, 50, 2, 4096)];
@@ -144,7 +147,7 @@ fn small_messages_share_a_completion_and_the_last_of_a_full_queue_has_one() {
     ];
     for (message, depth, batch, expected) in table {
         let requests = vec![request(Opcode::Write, &[message])];
-        let plan = SendPlan { batch, requests, inline: 0, latency: false };
+        let plan = SendPlan { batch, requests, inline: 0, pause: Duration::ZERO, latency: false };
         let memory = [rotation(0, 1, 1, message), rotation(0, 1, 1, message)];
         let mut requester = Requester::new(&plan, mtu(), 0..1, depth, memory, Vec::new());
         let mut seen = Vec::new();
@@ -196,7 +199,13 @@ fn every_completion_is_timed_once_however_full_the_queue_was() {
     for (message, depth, batch) in
         [(64, 1, 1), (64, 2, 1), (64, 11, 1), (64, 16, 1), (64, 32, 8), (64 << 10, 4, 1), (4096, 4096, 2)]
     {
-        let plan = SendPlan { batch, requests: vec![request(Opcode::Write, &[message])], inline: 0, latency: true };
+        let plan = SendPlan {
+            batch,
+            requests: vec![request(Opcode::Write, &[message])],
+            inline: 0,
+            pause: Duration::ZERO,
+            latency: true,
+        };
         let memory = [rotation(0, 1, 1, message), rotation(0, 1, 1, message)];
         let mut requester = Requester::new(&plan, mtu(), 0..1, depth, memory, Vec::new());
         let mut under_way = std::collections::VecDeque::new();
@@ -217,7 +226,13 @@ fn every_completion_is_timed_once_however_full_the_queue_was() {
 
 #[test]
 fn what_fails_is_not_timed() {
-    let plan = |latency| SendPlan { batch: 2, requests: vec![request(Opcode::Send, &[64 << 10])], inline: 0, latency };
+    let plan = |latency| SendPlan {
+        batch: 2,
+        requests: vec![request(Opcode::Send, &[64 << 10])],
+        inline: 0,
+        pause: Duration::ZERO,
+        latency,
+    };
     let memory = || [rotation(0, 1, 1, 64 << 10), rotation(0, 1, 1, 64 << 10)];
     let mut requester = Requester::new(&plan(true), mtu(), 0..1, 8, memory(), Vec::new());
     let signalled = fill(&mut requester);
@@ -243,7 +258,7 @@ fn what_fails_is_not_timed() {
 #[test]
 fn a_latency_is_that_of_the_operation_which_asked_for_the_completion() {
     let requests = vec![request(Opcode::Write, &[8192]), request(Opcode::Send, &[64]), request(Opcode::Read, &[2048])];
-    let plan = SendPlan { batch: 4, requests, inline: 0, latency: true };
+    let plan = SendPlan { batch: 4, requests, inline: 0, pause: Duration::ZERO, latency: true };
     let memory = [rotation(0, 1, 1, 8192), rotation(0, 1, 1, 8192)];
     let mut requester = Requester::new(&plan, mtu(), 0..1, 8, memory, Vec::new());
     let signalled = fill(&mut requester);
@@ -256,7 +271,13 @@ fn a_latency_is_that_of_the_operation_which_asked_for_the_completion() {
 #[test]
 fn of_many_queues_all_run_low_when_the_cq_is_not_emptied_for_half_of_them() {
     let (qps, depth, poll) = (1000, 128, 32);
-    let plan = SendPlan { batch: 1, requests: vec![request(Opcode::Write, &[64 << 10])], inline: 0, latency: false };
+    let plan = SendPlan {
+        batch: 1,
+        requests: vec![request(Opcode::Write, &[64 << 10])],
+        inline: 0,
+        pause: Duration::ZERO,
+        latency: false,
+    };
     let memory = || Rotation::new(vec![Region { address: 0, key: 1 }; qps as usize], 1, 64 << 10, 64 << 10);
     let mut requester = Requester::new(&plan, mtu(), 0..qps, depth, [memory(), memory()], Vec::new());
     let mut next = 0;
@@ -277,7 +298,13 @@ fn of_many_queues_all_run_low_when_the_cq_is_not_emptied_for_half_of_them() {
 
 #[test]
 fn immediates_count_qps_through_the_whole_flow() {
-    let plan = SendPlan { batch: 1, requests: vec![request(Opcode::SendWithImm, &[64])], inline: 0, latency: false };
+    let plan = SendPlan {
+        batch: 1,
+        requests: vec![request(Opcode::SendWithImm, &[64])],
+        inline: 0,
+        pause: Duration::ZERO,
+        latency: false,
+    };
     let memory = [rotation(0, 1, 1, 64), rotation(0, 1, 1, 64)];
     let mut requester = Requester::new(&plan, mtu(), 6..8, 8, memory, Vec::new());
     requester.prepare(1);
@@ -290,4 +317,22 @@ fn a_completion_that_no_request_explains_counts_at_most_a_queue() {
     let mut requester = requester(vec![request(Opcode::Write, &[64])], 0);
     requester.completed(u64::from(u32::MAX) << INDEX_BITS);
     assert_eq!(requester.counts()[Opcode::Write as usize].messages, 8);
+}
+
+#[test]
+fn a_qp_that_pauses_posts_one_batch_whose_completion_is_asked_for() {
+    let plan = SendPlan {
+        batch: 1,
+        requests: vec![request(Opcode::Write, &[64])],
+        inline: 0,
+        pause: Duration::from_secs(3600),
+        latency: false,
+    };
+    let memory = [rotation(0, 1, 1, 64), rotation(0, 1, 1, 64)];
+    let mut requester = Requester::new(&plan, mtu(), 0..1, 16, memory, Vec::new());
+    let signalled = fill(&mut requester);
+    assert_eq!((signalled.len(), requester.outstanding()), (1, 1));
+    requester.completed(signalled[0]);
+    assert_eq!(fill(&mut requester), [], "the pause is not over");
+    assert_eq!(requester.refill(&[], false, false, |_, _| ()), 1, "its queue is not kept full");
 }
