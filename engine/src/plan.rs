@@ -210,7 +210,7 @@ fn requester(index: usize, flow: &Flow) -> GroupPlan {
             batch: flow.batch.send,
             requests: flow.pattern.clone(),
             inline,
-            pause: Duration::ZERO,
+            pause: Duration::from_nanos(flow.interarrival_ns.into()),
             latency: false,
         }),
         recv: None,

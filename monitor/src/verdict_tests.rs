@@ -311,3 +311,14 @@ fn assessments_have_a_stable_json_shape() {
     let text = serde_json::to_string(&PerHost { a: counters.clone(), b: counters }).expect("plain data");
     assert_eq!(text, r#"{"a":{},"b":{}}"#);
 }
+
+#[test]
+fn an_application_that_pauses_is_no_anomaly() {
+    let mut workload = write(A_TO_B);
+    // 8 QPs with a message of 64 KiB every 50 us: 84 Gbit/s.
+    workload.flows[0].interarrival_ns = 50_000;
+    for (gbps, expected) in [(84.0, &[][..]), (60.0, LOW)] {
+        let seen = steady(&sample(&[(A_TO_B, gbps, gbps * 0.122)]));
+        check("a pause", &workload, &bounds().with_base_rtt(2e-6), &seen, expected);
+    }
+}

@@ -25,7 +25,8 @@ pub struct WindowRates {
 /// `sample` says how many READs a QP can have outstanding.
 ///
 /// A queue of `d` requests that is refilled `b` at a time turns over once in a round trip and the time that
-/// `b` requests take on the wire: exact for stop-and-wait (`b = d`) and for a sliding window (`b = 1`).
+/// `b` requests take on the wire: exact for stop-and-wait (`b = d`) and for a sliding window (`b = 1`). It is never faster
+/// than the application, which may pause between its posts.
 pub fn window_rates(
     workload: &Workload,
     direction: Direction,
@@ -71,6 +72,9 @@ fn flow_rates(
     }
     if reads > 0.0 {
         per_qp = per_qp.min(turnover(outstanding_reads * requests / reads, 1));
+    }
+    if flow.interarrival_ns > 0 {
+        per_qp = per_qp.min(f64::from(flow.batch.send) * 1e9 / f64::from(flow.interarrival_ns));
     }
     let vectors_per_sec = per_qp * f64::from(flow.qps) / requests;
 

@@ -328,13 +328,15 @@ pub struct Flow {
     /// SENDs and WRITEs up to this size are posted inline: the NIC finds their payload in the WQE. 0 is never.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub inline: Bytes,
+    /// How long each QP pauses from one post call to the next, at least. Units: ns; 0 is not at all.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub interarrival_ns: u32,
     /// Memory of both sides.
     pub memory: MemoryPair,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(size: &Bytes) -> bool {
-    size.0 == 0
+fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Flow {
@@ -352,6 +354,7 @@ impl Flow {
             pattern: vec![Request { op: Opcode::Write, sge: vec![Bytes(64 << 10)] }],
             recv_sge: Vec::new(),
             inline: Bytes(0),
+            interarrival_ns: 0,
             memory: MemoryPair { from: memory, to: memory },
         }
     }

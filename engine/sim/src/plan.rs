@@ -1,6 +1,7 @@
 //! A workload as the simulation needs it: sizes, costs and places worked out once per flow. No state.
 
 use kelpie_engine::MeasureError;
+use kelpie_events::Picos;
 use kelpie_spaces::{Bytes, Device, Flow, Host, Opcode, QpType, Request, Workload};
 
 use crate::model::Model;
@@ -89,6 +90,8 @@ pub struct FlowPlan {
     pub recv_ahead: Option<u64>,
     /// Work requests per requested completion.
     pub signal: u64,
+    /// From one post call of a QP to its next, at least.
+    pub interarrival: Picos,
     /// Scheduler cells of a turn.
     pub turn: u64,
     /// Scheduler cells of a turn that answers READs.
@@ -233,6 +236,7 @@ impl Plan {
             recv_blocks: u64::from(supply.blocks.of(flow.qp_type)),
             recv_ahead: (!at_doorbell).then_some(ahead),
             signal: signal / batch * batch,
+            interarrival: Picos::from_nanos(f64::from(flow.interarrival_ns)),
             turn: turn.max(batch / u64::from(model.transmit.chain_divisor)),
             answer_turn: turn,
             blocks: pattern.iter().map(|request| request.blocks).sum::<u64>().div_ceil(pattern.len() as u64),

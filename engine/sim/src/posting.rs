@@ -41,15 +41,16 @@ impl World<'_> {
         let begin = (*core).max(since);
         *core = begin + span * batches;
         host.core_wait += *core - since;
-        self.events.at(begin + span, Event::Doorbell(qp));
+        self.events.at((begin + span).max(state.posts_from), Event::Doorbell(qp));
     }
 
     /// A batch is posted.
     pub fn doorbell(&mut self, qp: u32) {
         let ready = self.doorbell_context(qp).max(self.doorbell_translations(qp));
         let flow = self.flow_of(qp);
-        let (from, batch) = (flow.from, flow.batch);
+        let (from, batch, interarrival) = (flow.from, flow.batch, flow.interarrival);
         let state = &mut self.qps[qp as usize];
+        state.posts_from = self.now + interarrival;
         state.posts_left -= 1;
         state.posted += batch;
         if ready > self.now || state.available + batch < state.posted {
@@ -59,7 +60,7 @@ impl World<'_> {
             state.available = state.posted;
         }
         if state.posts_left > 0 {
-            self.events.at(self.now + self.costs.post(batch), Event::Doorbell(qp));
+            self.events.at(self.now + self.costs.post(batch).max(interarrival), Event::Doorbell(qp));
         }
         self.lock_sends(qp);
         self.queue_requester(qp);

@@ -62,6 +62,12 @@ impl Totals {
     }
 }
 
+/// A sample of about `length` that holds whole pauses of the applications, so that all samples hold equally many posts.
+fn whole_pauses(plan: &Plan, length: Picos) -> Picos {
+    let pause = plan.flows.iter().map(|flow| flow.interarrival).max().unwrap_or(Picos::ZERO);
+    if pause == Picos::ZERO { length } else { pause * (length.as_micros() / pause.as_micros()).ceil() as u64 }
+}
+
 /// Runs `workload` on `model`.
 ///
 /// # Errors
@@ -69,7 +75,7 @@ impl Totals {
 pub fn run(model: &Model, workload: &Workload) -> Result<Run, MeasureError> {
     let mut world = World::new(model, Plan::new(model, workload)?);
     let sampling = &model.sampling;
-    let slice = Picos::from_nanos(sampling.sample_us * 1e3);
+    let slice = whole_pauses(&world.plan, Picos::from_nanos(sampling.sample_us * 1e3));
     let mut before = Totals::of(&world);
     let mut last_rate = f64::NAN;
     let mut last_reads = 0;

@@ -83,8 +83,9 @@ pub struct Qp {
     pub offset: u64,
     pub done: u64,
     pub seen: u64,
-    /// Batches that the application is about to post.
+    /// Batches that the application is about to post, and when the next may be at the earliest.
     pub posts_left: u64,
+    pub posts_from: Picos,
     /// Work requests that the NIC may start, and when the rest is there at the earliest.
     pub available: u64,
     pub fetched: Picos,

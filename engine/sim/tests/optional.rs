@@ -1,7 +1,7 @@
-//! Optional dimensions: what inline data change in the simulated subsystem, and what they leave alone.
+//! Optional dimensions: what inline data and pauses change in the simulated subsystem, and what they leave alone.
 
 use kelpie_engine::{MeasureError, Subsystem as _};
-use kelpie_monitor::Measurement;
+use kelpie_monitor::{Measurement, Verdict, assess};
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::{Bytes, Device, Flow, Host, Opcode, Request, Workload};
 
@@ -50,4 +50,26 @@ fn the_memory_of_a_gpu_cannot_be_copied_into_a_wqe() {
     assert!(measured(&flow).is_ok());
     flow.inline = Bytes(64);
     assert!(matches!(measured(&flow), Err(MeasureError::Unsupported { .. })));
+}
+
+#[test]
+fn a_pause_bounds_the_rate_of_each_qp_and_is_no_anomaly() {
+    let mut subsystem = SimSubsystem::load("F").expect("an embedded model");
+    for (qps, batch, interarrival_ns, expected) in [(1, 1, 10_000, 0.1), (16, 1, 10_000, 1.6), (16, 8, 40_000, 3.2)] {
+        let mut flow = Flow { qps, interarrival_ns, ..one_by_one(Opcode::Write, 4096) };
+        (flow.wq_depth.send, flow.batch.send) = (64, batch);
+        let workload = Workload::new(vec![flow]);
+        let measurement = subsystem.measure(&workload).expect("F has this memory");
+        let millions = measurement.mean().expect("there are samples").directions[0].packets_per_sec / 1e6;
+        assert!((millions / expected - 1.0).abs() < 0.05, "{qps} QPs, batches of {batch}: {millions} M/s");
+        let assessment = assess(&workload, &subsystem.bounds(), &measurement);
+        assert_eq!(assessment.verdict, Verdict::Healthy, "{assessment:?}");
+    }
+}
+
+#[test]
+fn a_pause_shorter_than_posting_changes_nothing() {
+    let plain = Flow { qps: 4, ..one_by_one(Opcode::Write, 64) };
+    let paced = Flow { interarrival_ns: 1, ..plain.clone() };
+    assert_eq!(measured(&plain).expect("F has it"), measured(&paced).expect("F has it"));
 }

@@ -354,6 +354,24 @@ rows! {
             advice: Advice::Bound("post messages of {} inline"),
         }
     }
+    Interarrival "interarrival_ns" PATTERN Count {
+        unit: "ns between post calls of a QP", place: "interarrival_ns",
+        scope: Scope::Flow {
+            get: |flow| flow.interarrival_ns.into(),
+            set: |flow, pause| flow.interarrival_ns = pause as u32,
+        },
+        full: Values::Set(&["0"]), limit: (0, u32::MAX as u64),
+        why: "Applications post in bursts; after a pause the NIC finds idle queues and cold caches, and the pauses of \
+            many QPs can fall together.",
+        source: "off, because Collie, section 4, only has applications that keep their queues full",
+    } shown by {
+        /// Longest pause between post calls. Units: ns.
+        InterarrivalNs "interarrival_ns" = 23 {
+            reading: Reading::Largest, walk: 15, plain: Some("0"),
+            phrase: "pause between post calls in ns",
+            advice: Advice::Bound("pause for {} ns between post calls"),
+        }
+    }
     Requests "requests" PATTERN Count {
         unit: "requests of the vector", place: "pattern",
         scope: Scope::Special(Special::Requests),
