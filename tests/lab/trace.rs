@@ -40,7 +40,7 @@ impl<'l> Traced<'l> {
         panic!("{name} did not end in any of {ATTEMPTS} attempts");
     }
 
-    /// As `run`; nothing if the client had to be ended.
+    /// As `run`; nothing if an end had to be ended.
     fn run_once(lab: &'l Lab, name: &str, server: &str, client: &str) -> Option<Self> {
         let below = format!("traces/{}-{name}", std::process::id());
         let folders = [PathBuf::from("/run/lab").join(&below), lab.dir.join("share").join(&below)];
@@ -54,16 +54,17 @@ impl<'l> Traced<'l> {
             format!("timeout -s KILL {limit} sh -c '{trace}'")
         };
         // A server that its client never reaches must not keep the port from the next one.
-        let server = format!("{} >/run/server-{name}.log 2>&1 & echo $!", traced("b", SERVER_LIMIT, server));
+        let server = traced("b", SERVER_LIMIT, server);
+        let server = format!("({server}; echo ended with $?) >/run/server-{name}.log 2>&1 & echo $!");
         let pid = lab.in_guest("b", &server);
         let listens = format!("for turn in $(seq 100); do grep -q '{PORT}' /proc/net/tcp* && break; sleep 0.1; done");
         lab.in_guest("b", &listens);
         let output = lab.in_guest("a", &format!("{} 2>&1; echo ended with $?", traced("a", CLIENT_LIMIT, client)));
         lab.in_guest("b", &format!("for turn in $(seq 500); do kill -0 {} || break; sleep 0.1; done", pid.trim()));
-        if output.trim_end().ends_with("ended with 137") {
+        let log = lab.in_guest("b", &format!("cat /run/server-{name}.log"));
+        if [&output, &log].into_iter().any(|said| said.trim_end().ends_with("ended with 137")) {
             return None;
         }
-        let log = lab.in_guest("b", &format!("cat /run/server-{name}.log"));
         assert!(run.folders[1].join("a/trace.json").is_file(), "{output}\n{log}");
         assert!(run.folders[1].join("b/trace.json").is_file(), "{log}");
         Some(run)
@@ -155,7 +156,8 @@ fn two_sided_programs_are_seen_with_their_receives() {
         // It is a workload like any other.
         let workload = std::fs::canonicalize(traced.folders[1].join("both/workload.yaml")).expect("it is there");
         let ran = lab.bench.run(&["measure", &workload.display().to_string(), "--subsystem", lab.pair(500), "--json"]);
-        assert!(matches!(ran.status, Some(0 | 1)), "{ran:?}");
+        let is_unsteady = ran.status == Some(2) && ran.json()["inconclusive"]["why"] == "unstable";
+        assert!(matches!(ran.status, Some(0 | 1)) || is_unsteady, "{ran:?}");
         assert!(ran.json()["directions"][0]["messages_per_sec"].as_f64().expect("a rate") > 10.0, "{ran:?}");
 
         let pingpong = "ibv_ud_pingpong -d rxe0 -g 1 -s 1024 -r 300 -n 700";
