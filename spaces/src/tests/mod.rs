@@ -7,6 +7,8 @@ mod moves;
 mod regions;
 mod table;
 
+use std::fmt::Write as _;
+
 use crate::dimensions::TABLE;
 use crate::{Space, Workload, workload_from_yaml};
 use rand_pcg::Pcg64;
@@ -24,7 +26,7 @@ fn full() -> Space {
 fn widest() -> Space {
     let mut yaml = String::from("kelpie: space/1\nmixed_opcodes: [false, true]\n");
     for row in TABLE.iter().filter(|row| row.optional().is_some()) {
-        yaml += &format!("{}: {{min: 0}}\n", row.name);
+        let _ = writeln!(yaml, "{}: {{min: 0}}", row.name);
     }
     Space::from_yaml("widest", &yaml).expect("a wide space")
 }

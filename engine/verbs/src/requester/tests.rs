@@ -325,7 +325,7 @@ fn a_qp_that_pauses_posts_one_batch_whose_completion_is_asked_for() {
         batch: 1,
         requests: vec![request(Opcode::Write, &[64])],
         inline: 0,
-        pause: Duration::from_secs(3600),
+        pause: Duration::from_hours(1),
         latency: false,
     };
     let memory = [rotation(0, 1, 1, 64), rotation(0, 1, 1, 64)];
