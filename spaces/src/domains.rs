@@ -30,6 +30,10 @@ impl Domains {
         self.domain(dimension).contains(truth.into())
     }
 
+    pub(crate) fn is_off(&self, dimension: Dimension) -> bool {
+        dimension.row().optional().is_some() && self.domain(dimension).steps().len() == 1
+    }
+
     /// Every combination of transport, operation and MTU in the domains that verbs allow.
     pub(crate) fn combinations(&self) -> Vec<Transport> {
         let mut all = Vec::new();

@@ -75,8 +75,7 @@ impl Space {
         let longest = domains[Dimension::Message as usize].max();
         let elements = Domain::range(1, longest).expect("no message is empty");
         let domains = Domains { each: domains, transports: Vec::new() };
-        let is_off = |row: &&Row| row.optional().is_some() && domains.domain(row.dimension).steps().len() == 1;
-        let mutable = TABLE.iter().filter(|row| !is_off(row)).map(|row| row.dimension).collect();
+        let mutable = Dimension::all().filter(|dimension| !domains.is_off(*dimension)).collect();
         let mut space = Self { name: name.to_owned(), about, domains, elements, mutable };
         for transport in space.domains.combinations() {
             if space.contains(&space.least(transport)) {
@@ -106,6 +105,11 @@ impl Space {
     /// The values of an ordered feature.
     pub(crate) fn domain_of(&self, feature: Feature) -> &Domain {
         if feature == Feature::SgeMin { &self.elements } else { self.domain(Dimension::of(feature)) }
+    }
+
+    /// Whether a dimension is optional and has one value here: no workload of this space speaks of it.
+    pub fn is_off(&self, dimension: Dimension) -> bool {
+        self.domains.is_off(dimension)
     }
 
     pub(crate) fn mutable(&self) -> &[Dimension] {

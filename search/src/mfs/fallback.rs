@@ -1,6 +1,6 @@
 //! What is done if the search for a condition fails: cuts from known points alone, and narrowing at the limit.
 
-use kelpie_spaces::{Feature, FeatureValue, Region, Workload};
+use kelpie_spaces::{Dimension, Feature, FeatureValue, Region, Workload};
 
 use super::Builder;
 use super::conditions::End;
@@ -63,10 +63,15 @@ impl<O: Oracle> Builder<'_, '_, O> {
         self.changed();
     }
 
-    /// Pins what has a condition to the value of the anchor, or every feature if the region is to be exact.
+    /// Pins what has a condition to the value of the anchor, or every feature that the space has if the region is to be
+    /// exact.
     pub(super) fn pin(&mut self, reach: Reach) {
         self.reach = reach;
-        let matters = |feature: &Feature| reach == Reach::Exact || self.conditions.get(*feature).is_some();
+        let space = self.session.space;
+        let matters = |feature: &Feature| match reach {
+            Reach::Exact => !space.is_off(Dimension::of(*feature)),
+            Reach::Wide | Reach::Pinned => self.conditions.get(*feature).is_some(),
+        };
         let features: Vec<Feature> = Feature::ALL.into_iter().filter(matters).collect();
         self.conditions.pin(self.anchor, &features);
     }
