@@ -16,7 +16,7 @@ use crate::golden::cases::trigger;
 const BUDGET: u64 = 1500;
 /// Of the 13, the fewest that each of these seeds may find.
 const LEAST_FOUND: usize = 10;
-const SAMPLES: u32 = 100;
+const SAMPLES: u32 = 50;
 /// Samples of one region that may be healthy.
 const MOST_HEALTHY: f64 = 0.05;
 /// Samples of all regions together that may be.
