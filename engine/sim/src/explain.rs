@@ -5,7 +5,7 @@ use kelpie_monitor::verdict::PAUSE_RATIO;
 use kelpie_spaces::{Host, QpType};
 
 use crate::blame::{Blame, CAUSES, Cause};
-use crate::plan::FlowPlan;
+use crate::resolved::ResolvedFlow;
 use crate::world::World;
 
 /// Traffic on the ways between NIC and memory, as seen from the NIC.
@@ -81,7 +81,7 @@ fn receive_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f
     let state = world.hosts.get(host);
     let window = (world.now - before.time).max(Picos::new(1));
     let spent = |flow: usize, cause: usize| state.blame.spent(flow, cause) - before.blame.spent(flow, cause);
-    let flows = world.plan.flows.len();
+    let flows = world.workload.flows.len();
     let total = |cause: usize| (0..flows).map(|flow| spent(flow, cause)).sum::<Picos>().share_of(window);
     let base = [Cause::PacketProcessing as usize, Cause::PcieWrite as usize];
     let largest = |stalls: bool| {
@@ -102,7 +102,7 @@ fn receive_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f
     let traffic = match CAUSES[cause].0 {
         Cause::PcieWrite => DMA_WRITE,
         Cause::SocketInterconnect | Cause::PeerToPeerRedirect => DMA,
-        _ => &world.plan.flows[flow].traffic,
+        _ => &world.workload.flows[flow].traffic,
     };
     let busy = (state.receive_busy - before.receive_busy).share_of(window);
     // A receiver that holds its port is behind by definition, however its busy time is spread.
@@ -115,15 +115,15 @@ fn other_parts(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f6
     let after = Snapshot::of(world, host);
     let window = (after.time - before.time).max(Picos::new(1));
     let share = |now: Picos, then: Picos| (now - then).share_of(window);
-    let from_here = world.plan.flows.iter().find(|flow| flow.from == host);
-    let to_here = world.plan.flows.iter().find(|flow| flow.to == host);
-    let mut part = |share: f64, name: &str, flow: Option<&FlowPlan>| {
+    let from_here = world.workload.flows.iter().find(|flow| flow.from == host);
+    let to_here = world.workload.flows.iter().find(|flow| flow.to == host);
+    let mut part = |share: f64, name: &str, flow: Option<&ResolvedFlow>| {
         if let Some(flow) = flow {
             parts.push((share, format!("{name}:{}", flow.traffic)));
         }
     };
     for qp_type in QpType::ALL {
-        let flow = world.plan.flows.iter().find(|flow| flow.to == host && flow.qp_type == qp_type);
+        let flow = world.workload.flows.iter().find(|flow| flow.to == host && flow.qp_type == qp_type);
         let index = qp_type as usize;
         part(share(after.fetches[index], before.fetches[index]), "receive_wqe_fetch", flow);
     }
@@ -135,7 +135,7 @@ fn other_parts(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f6
         part(share(after.pcie_read, before.pcie_read), "transmit_staging", from_here);
     }
     if let Some(flow) = from_here {
-        let qps: u32 = world.plan.flows.iter().filter(|flow| flow.from == host).map(|flow| flow.qps).sum();
+        let qps: u32 = world.workload.flows.iter().filter(|flow| flow.from == host).map(|flow| flow.qps).sum();
         part(share(after.core_wait, before.core_wait) / f64::from(qps), "posting", Some(flow));
     }
     let ways = [
@@ -148,7 +148,7 @@ fn other_parts(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f6
 
 fn wire_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f64, String)>) {
     let window = (world.now - before.time).max(Picos::new(1));
-    if let Some(flow) = world.plan.flows.iter().find(|flow| flow.from == host || flow.to == host) {
+    if let Some(flow) = world.workload.flows.iter().find(|flow| flow.from == host || flow.to == host) {
         let busy = (world.hosts.get(host).wire.busy - before.wire).share_of(window);
         parts.push((busy, format!("wire:{}", flow.traffic)));
     }

@@ -7,7 +7,7 @@ use kelpie_events::Picos;
 use kelpie_spaces::Host;
 
 use crate::blame::Cause;
-use crate::plan::Path;
+use crate::resolved::Path;
 use crate::world::World;
 
 /// Ordered reads that can be under way. Source: our choice, PCIe tags left to small reads.

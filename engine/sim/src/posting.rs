@@ -27,7 +27,7 @@ impl World<'_> {
 
     /// Lets the application of `qp` post all batches for which there is room from `since` on, one after the other.
     pub fn post_when_room(&mut self, qp: u32, since: Picos) {
-        let flow = &self.plan.flows[self.qps[qp as usize].flow as usize];
+        let flow = &self.workload.flows[self.qps[qp as usize].flow as usize];
         let state = &mut self.qps[qp as usize];
         let batches = (flow.depth - (state.posted - state.seen)) / flow.batch;
         if state.posts_left > 0 || batches == 0 {
@@ -80,7 +80,7 @@ impl World<'_> {
     /// The doorbell needs the QP's context, which then stays with the QP's work, and for RC WRITE what is kept for
     /// retransmission; says when both are on the NIC.
     fn doorbell_context(&mut self, qp: u32) -> Picos {
-        let flow = &self.plan.flows[self.qps[qp as usize].flow as usize];
+        let flow = &self.workload.flows[self.qps[qp as usize].flow as usize];
         let remote = flow.keeps_remote_state;
         let (read, icm) = (self.costs.pcie_read, &self.model.icm);
         let host = self.hosts.get_mut(flow.from);
@@ -100,7 +100,7 @@ impl World<'_> {
     /// Looks up the translations of the batch being posted, a group at a time; says when all are on the NIC.
     fn doorbell_translations(&mut self, qp: u32) -> Picos {
         let state = self.qps[qp as usize];
-        let flow = &self.plan.flows[state.flow as usize];
+        let flow = &self.workload.flows[state.flow as usize];
         let (icm, now, read, index) = (&self.model.icm, self.now, self.costs.pcie_read, qp - flow.first_qp);
         let host = self.hosts.get_mut(flow.from);
         let group = u64::from(self.model.transmit.lookup_group);
@@ -137,7 +137,7 @@ impl World<'_> {
 
     /// Keeps account of the WQEs that prefetching locks in the NIC's caches: the next batch of each QP.
     pub fn lock_sends(&mut self, qp: u32) {
-        let flow = &self.plan.flows[self.qps[qp as usize].flow as usize];
+        let flow = &self.workload.flows[self.qps[qp as usize].flow as usize];
         let state = &mut self.qps[qp as usize];
         let reads = flow.pattern[0].op == Opcode::Read;
         // A READ needs its WQE until the response is scattered, other requests until they are sent.

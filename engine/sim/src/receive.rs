@@ -8,8 +8,8 @@ use crate::blame::Cause;
 use crate::caches::{fetch, pressure};
 use crate::event::Event;
 use crate::model::ReloadAt;
-use crate::plan::{Path, RequestPlan};
 use crate::receive_wqe::Supply;
+use crate::resolved::{Path, ResolvedRequest};
 use crate::transmit::credits;
 use crate::world::{Burst, Carries, Outcome, Qp, World};
 
@@ -21,7 +21,7 @@ const CQE: u64 = 64;
 /// What a burst holds of one message.
 struct Piece {
     wr: u64,
-    request: RequestPlan,
+    request: ResolvedRequest,
     offset: u64,
     bytes: u64,
 }
@@ -126,7 +126,7 @@ impl World<'_> {
     /// Messages, or pieces of them, one by one.
     fn process_data(&mut self, at: Host, burst: &Burst, outcome: &mut Outcome) -> Picos {
         let flow_index = self.qps[burst.qp as usize].flow;
-        let flow = &self.plan.flows[flow_index as usize];
+        let flow = &self.workload.flows[flow_index as usize];
         let response = burst.carries == Carries::ReadResponse;
         if flow.retains_message && !response {
             self.hosts.get_mut(at).retained.touch(2 * burst.qp as usize + 1, flow.mtu);
@@ -135,7 +135,7 @@ impl World<'_> {
         let (mut wr, mut offset, mut left) = (burst.wr, burst.offset, burst.payload);
         let (mut arrived, mut parked) = (burst.ready, Picos::ZERO);
         while left > 0 {
-            let request = *self.plan.flows[flow_index as usize].request(wr);
+            let request = *self.workload.flows[flow_index as usize].request(wr);
             let piece = Piece { wr, request, offset, bytes: (request.bytes - offset).min(left) };
             let extra = self.look_up(at, burst, &piece, &mut now, &mut parked);
             now = self.deliver(at, burst, &piece, extra, now, &mut arrived);
@@ -162,7 +162,7 @@ impl World<'_> {
         parked: &mut Picos,
     ) -> (Picos, Cause) {
         let flow_index = self.qps[burst.qp as usize].flow;
-        let flow = &self.plan.flows[flow_index as usize];
+        let flow = &self.workload.flows[flow_index as usize];
         let (first, several) = (piece.offset == 0, piece.request.bytes > flow.mtu);
         let reliable = flow.qp_type == QpType::Rc;
         match piece.request.op {
@@ -180,7 +180,7 @@ impl World<'_> {
                 Supply::Aside(ready) => *parked = ready.max(*parked),
                 Supply::Dropped => self.qps[burst.qp as usize].dropping = true,
             },
-            // The plan admits no other operation.
+            // A resolved workload has no other operation.
             _ => {}
         }
         (Picos::ZERO, Cause::PacketProcessing)
@@ -197,7 +197,7 @@ impl World<'_> {
         arrived: &mut Picos,
     ) -> Picos {
         let Qp { flow: flow_index, dropping, .. } = self.qps[burst.qp as usize];
-        let flow = &self.plan.flows[flow_index as usize];
+        let flow = &self.workload.flows[flow_index as usize];
         let response = burst.carries == Carries::ReadResponse;
         let (mtu, path) = (flow.mtu, if response { flow.from_path } else { flow.to_path });
         let streams = response && piece.request.bytes > mtu;
@@ -313,7 +313,7 @@ impl World<'_> {
     /// The translation of a WRITE's target.
     fn translate_target(&mut self, at: Host, qp: u32, wr: u64, now: Picos) -> Picos {
         let flow_index = self.qps[qp as usize].flow;
-        let flow = &self.plan.flows[flow_index as usize];
+        let flow = &self.workload.flows[flow_index as usize];
         let entry = flow.target(qp - flow.first_qp, wr);
         let host = self.hosts.get_mut(at);
         host.counts.l0_mtt_miss += pressure(u64::from(flow.qps) * flow.mrs_to, self.model.icm.translations);

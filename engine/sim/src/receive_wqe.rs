@@ -24,7 +24,7 @@ const SEQUENTIAL_WQES: u32 = 8;
 impl World<'_> {
     /// Keeps account of the receives of `qp` that are kept on the NIC ahead of use.
     pub fn lock_receives(&mut self, qp: u32) {
-        let flow = &self.plan.flows[self.qps[qp as usize].flow as usize];
+        let flow = &self.workload.flows[self.qps[qp as usize].flow as usize];
         let state = &mut self.qps[qp as usize];
         let locked = (state.recv_posted - state.recv_used).min(flow.recv_ahead.unwrap_or(0)) * flow.recv_blocks;
         let host = self.hosts.get_mut(flow.to);
@@ -34,7 +34,7 @@ impl World<'_> {
 
     /// Takes the next receive WQE of `qp` for a message of one or `several` packets.
     pub fn take_receive(&mut self, at: Host, qp: u32, now: Picos, several: bool) -> Supply {
-        let flow = &self.plan.flows[self.qps[qp as usize].flow as usize];
+        let flow = &self.workload.flows[self.qps[qp as usize].flow as usize];
         let (at_doorbell, blocks, batch, depth) =
             (flow.recv_ahead.is_none(), flow.recv_blocks, flow.recv_batch, flow.recv_depth);
         let state = &mut self.qps[qp as usize];

@@ -12,7 +12,7 @@ use rand_pcg::Pcg64Mcg;
 use crate::counters::{Diagnostics, Traffic};
 use crate::explain::{Snapshot, limiting};
 use crate::model::Model;
-use crate::plan::Plan;
+use crate::resolved::ResolvedWorkload;
 use crate::world::World;
 
 /// Rates of two warm-up slices that differ by less are steady, and so is a backlog of READs that grows by less of what
@@ -63,8 +63,8 @@ impl Totals {
 }
 
 /// A sample of about `length` that holds whole pauses of the applications, so that all samples hold equally many posts.
-fn whole_pauses(plan: &Plan, length: Picos) -> Picos {
-    let pause = plan.flows.iter().map(|flow| flow.interarrival).max().unwrap_or(Picos::ZERO);
+fn whole_pauses(workload: &ResolvedWorkload, length: Picos) -> Picos {
+    let pause = workload.flows.iter().map(|flow| flow.interarrival).max().unwrap_or(Picos::ZERO);
     if pause == Picos::ZERO { length } else { pause * (length.as_micros() / pause.as_micros()).ceil() as u64 }
 }
 
@@ -73,9 +73,9 @@ fn whole_pauses(plan: &Plan, length: Picos) -> Picos {
 /// # Errors
 /// When the model's hosts cannot run it.
 pub fn run(model: &Model, workload: &Workload) -> Result<Run, MeasureError> {
-    let mut world = World::new(model, Plan::new(model, workload)?);
+    let mut world = World::new(model, ResolvedWorkload::new(model, workload)?);
     let sampling = &model.sampling;
-    let slice = whole_pauses(&world.plan, Picos::from_nanos(sampling.sample_us * 1e3));
+    let slice = whole_pauses(&world.workload, Picos::from_nanos(sampling.sample_us * 1e3));
     let mut before = Totals::of(&world);
     let mut last_rate = f64::NAN;
     let mut last_reads = 0;
@@ -134,7 +134,7 @@ fn sample(world: &World, loaded: &[Direction], before: &Totals, after: &Totals, 
     let per_host = |host: Host| {
         let index = host.index();
         let mut counters = after.counts[index].rates_since(&before.counts[index], seconds);
-        let qps: u32 = world.plan.flows.iter().filter(|flow| flow.from == host).map(|flow| flow.qps).sum();
+        let qps: u32 = world.workload.flows.iter().filter(|flow| flow.from == host).map(|flow| flow.qps).sum();
         if qps > 0 {
             let waiting = share(after.core_wait[index], before.core_wait[index]) / f64::from(qps);
             counters.insert(SEND_QUEUE_FULL.to_owned(), (1.0 - waiting).clamp(0.0, 1.0));

@@ -4,7 +4,7 @@ use kelpie_events::Picos;
 use kelpie_spaces::headers::{AETH, DETH, PACKET_OVERHEAD, RETH};
 use kelpie_spaces::{Host, Opcode, QpType};
 
-use crate::plan::{CELL, Path};
+use crate::resolved::{CELL, Path};
 use crate::world::{Burst, Carries, World};
 
 /// Elements of a list lie next to each other, and those in one cache line come with one read. Units: bytes.
@@ -123,7 +123,7 @@ impl World<'_> {
     /// A turn that SENDs or WRITEs: as many cells as it has.
     fn send_turn(&mut self, qp: u32, op: Opcode) {
         let state = self.qps[qp as usize];
-        let flow = &self.plan.flows[state.flow as usize];
+        let flow = &self.workload.flows[state.flow as usize];
         let (qp_type, path) = (flow.qp_type, flow.from_path);
         let mut burst = Burst::of_turn(Carries::Request, qp, [flow.from, flow.to], state.next, state.offset);
         let (mut next, mut offset, mut cells_left) = (state.next, state.offset, flow.turn);
@@ -173,7 +173,7 @@ impl World<'_> {
     /// A turn of a responder that answers READs.
     fn answer_turn(&mut self, qp: u32) {
         let mut state = self.qps[qp as usize];
-        let flow = &self.plan.flows[state.flow as usize];
+        let flow = &self.workload.flows[state.flow as usize];
         let path = flow.to_path;
         while flow.request(state.answer).op != Opcode::Read {
             state.answer += 1;

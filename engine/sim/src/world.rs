@@ -12,7 +12,7 @@ use crate::costs::Costs;
 use crate::counters::{Diagnostics, Spell, Traffic};
 use crate::event::Event;
 use crate::model::Model;
-use crate::plan::{FlowPlan, Plan};
+use crate::resolved::{ResolvedFlow, ResolvedWorkload};
 
 /// What a burst carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,7 +199,7 @@ pub struct SwitchPort {
 #[derive(Debug)]
 pub struct World<'m> {
     pub model: &'m Model,
-    pub plan: Plan,
+    pub workload: ResolvedWorkload,
     pub costs: Costs,
     pub now: Picos,
     pub events: Events<Event>,
@@ -214,9 +214,9 @@ pub struct World<'m> {
 
 impl<'m> World<'m> {
     /// Hosts at rest, with all applications about to post.
-    pub fn new(model: &'m Model, plan: Plan) -> Self {
-        let mut qps = Vec::with_capacity(plan.qps as usize);
-        for (index, flow) in plan.flows.iter().enumerate() {
+    pub fn new(model: &'m Model, workload: ResolvedWorkload) -> Self {
+        let mut qps = Vec::with_capacity(workload.qps as usize);
+        for (index, flow) in workload.flows.iter().enumerate() {
             qps.extend((0..flow.qps).map(|qp| {
                 let (wr, offset) = flow.start_of(qp);
                 Qp {
@@ -239,15 +239,15 @@ impl<'m> World<'m> {
             costs: Costs::new(model),
             now: Picos::ZERO,
             events: Events::default(),
-            hosts: PerHost { a: HostState::new(model, &plan), b: HostState::new(model, &plan) },
+            hosts: PerHost { a: HostState::new(model, &workload), b: HostState::new(model, &workload) },
             ports: PerHost::default(),
             traffic: Default::default(),
             packets: 0,
             qps,
-            plan,
+            workload,
         };
         world.warm_caches();
-        for qp in world.plan.in_turn() {
+        for qp in world.workload.in_turn() {
             world.lock_receives(qp);
             world.fill_send_queue(qp);
         }
@@ -259,7 +259,7 @@ impl<'m> World<'m> {
 
     /// Brings the caches to where long-running applications leave them: everything was used once, in order.
     fn warm_caches(&mut self) {
-        for flow in &self.plan.flows {
+        for flow in &self.workload.flows {
             for qp in (flow.first_qp..flow.first_qp + flow.qps).map(|qp| qp as usize) {
                 let from = self.hosts.get_mut(flow.from);
                 from.contexts.touch(2 * qp, 1);
@@ -328,30 +328,30 @@ impl<'m> World<'m> {
         }
     }
 
-    pub fn flow_of(&self, qp: u32) -> &FlowPlan {
-        &self.plan.flows[self.qps[qp as usize].flow as usize]
+    pub fn flow_of(&self, qp: u32) -> &ResolvedFlow {
+        &self.workload.flows[self.qps[qp as usize].flow as usize]
     }
 }
 
 impl HostState {
-    fn new(model: &Model, plan: &Plan) -> Self {
+    fn new(model: &Model, workload: &ResolvedWorkload) -> Self {
         let fetches = &model.receive_wqe.fetches;
         let retained = (model.transmit.retained_kib * 1024.0) as u64;
         // Each QP has an entry as requester and one as responder.
-        let ends = 2 * plan.qps as usize;
+        let ends = 2 * workload.qps as usize;
         Self {
             cores: vec![Picos::ZERO; model.posting.cores as usize],
             egress_at: Picos::MAX,
             loopback_at: Picos::MAX,
             fetches: [Pool::new(fetches.rc), Pool::new(fetches.uc), Pool::new(fetches.ud)],
             contexts: FifoCache::new(model.icm.context_lines, ends),
-            retransmit_states: FifoCache::new(model.icm.retransmit_states, plan.qps as usize),
-            translations: FifoCache::new(model.icm.translations, plan.mrs),
-            retransmit_keys: FifoCache::new(model.icm.retransmit_keys, plan.mrs),
+            retransmit_states: FifoCache::new(model.icm.retransmit_states, workload.qps as usize),
+            translations: FifoCache::new(model.icm.translations, workload.mrs),
+            retransmit_keys: FifoCache::new(model.icm.retransmit_keys, workload.mrs),
             icm: Pool::new(model.icm.misses),
             receive_lookups: Pool::new(model.icm.receive_misses),
             retained: FifoCache::new(retained, ends),
-            blame: Blame::new(plan.flows.len()),
+            blame: Blame::new(workload.flows.len()),
             ..Self::default()
         }
     }

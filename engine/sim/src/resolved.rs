@@ -1,4 +1,4 @@
-//! A workload as the simulation needs it: sizes, costs and places worked out once per flow. No state.
+//! A workload resolved against a model: sizes, costs and places worked out once per flow. No state.
 
 use kelpie_engine::MeasureError;
 use kelpie_events::Picos;
@@ -28,9 +28,9 @@ pub enum Path {
     Redirected,
 }
 
-/// A request of the vector.
+/// A request of the vector, with what it costs.
 #[derive(Debug, Clone, Copy)]
-pub struct RequestPlan {
+pub struct ResolvedRequest {
     pub op: Opcode,
     pub bytes: u64,
     pub elements: u64,
@@ -46,7 +46,7 @@ pub struct RequestPlan {
     pub is_inline: bool,
 }
 
-impl RequestPlan {
+impl ResolvedRequest {
     fn new(model: &Model, request: &Request, inline: Bytes) -> Self {
         let is_inline = is_inline(request, inline);
         let elements = if is_inline { 0 } else { request.sge.len() as u64 };
@@ -74,7 +74,7 @@ impl RequestPlan {
 
 /// A flow.
 #[derive(Debug)]
-pub struct FlowPlan {
+pub struct ResolvedFlow {
     pub from: Host,
     pub to: Host,
     pub qp_type: QpType,
@@ -96,7 +96,7 @@ pub struct FlowPlan {
     pub turn: u64,
     /// Scheduler cells of a turn that answers READs.
     pub answer_turn: u64,
-    pub pattern: Vec<RequestPlan>,
+    pub pattern: Vec<ResolvedRequest>,
     /// Mean WQE of the vector, rounded up. Units: 64-byte blocks.
     pub blocks: u64,
     pub from_path: Path,
@@ -118,9 +118,9 @@ pub struct FlowPlan {
     pub traffic: String,
 }
 
-impl FlowPlan {
+impl ResolvedFlow {
     /// The request that a work request of this flow carries.
-    pub fn request(&self, wr: u64) -> &RequestPlan {
+    pub fn request(&self, wr: u64) -> &ResolvedRequest {
         &self.pattern[(wr % self.pattern.len() as u64) as usize]
     }
 
@@ -155,41 +155,41 @@ impl FlowPlan {
     }
 }
 
-/// A workload with all its flows.
+/// A workload as the simulation needs it, with all its flows.
 #[derive(Debug)]
-pub struct Plan {
-    pub flows: Vec<FlowPlan>,
+pub struct ResolvedWorkload {
+    pub flows: Vec<ResolvedFlow>,
     pub qps: u32,
     /// MRs of all flows, both sides.
     pub mrs: usize,
 }
 
-impl Plan {
+impl ResolvedWorkload {
     /// Works a valid workload out for this model.
     ///
     /// # Errors
     /// When the hosts lack a memory device that the workload names.
     pub fn new(model: &Model, workload: &Workload) -> Result<Self, MeasureError> {
-        let mut plan = Plan { flows: Vec::with_capacity(workload.flows.len()), qps: 0, mrs: 0 };
+        let mut resolved = ResolvedWorkload { flows: Vec::with_capacity(workload.flows.len()), qps: 0, mrs: 0 };
         for flow in &workload.flows {
-            let flow = plan.flow(model, flow)?;
-            plan.qps += flow.qps;
-            plan.flows.push(flow);
+            let flow = resolved.flow(model, flow)?;
+            resolved.qps += flow.qps;
+            resolved.flows.push(flow);
         }
-        Ok(plan)
+        Ok(resolved)
     }
 
     /// All QPs, as their applications start together: the first of each flow, then the second of each.
     pub fn in_turn(&self) -> Vec<u32> {
         let longest = self.flows.iter().map(|flow| flow.qps).max().unwrap_or(0);
         let turn = |index: u32| {
-            let has_more = move |flow: &&FlowPlan| index < flow.qps;
+            let has_more = move |flow: &&ResolvedFlow| index < flow.qps;
             self.flows.iter().filter(has_more).map(move |flow| flow.first_qp + index)
         };
         (0..longest).flat_map(turn).collect()
     }
 
-    fn flow(&mut self, model: &Model, flow: &Flow) -> Result<FlowPlan, MeasureError> {
+    fn flow(&mut self, model: &Model, flow: &Flow) -> Result<ResolvedFlow, MeasureError> {
         let modelled = [Opcode::Send, Opcode::Write, Opcode::Read];
         if let Some(other) = flow.pattern.iter().find(|request| !modelled.contains(&request.op)) {
             let reason = format!("the simulated subsystem models SEND, WRITE and READ, not {}", other.op);
@@ -203,9 +203,9 @@ impl Plan {
         let mtu = model.port.force_mtu.unwrap_or(flow.mtu.bytes());
         let (depth, batch) = (u64::from(flow.wq_depth.send), u64::from(flow.batch.send));
         let (recv_depth, recv_batch) = (u64::from(flow.wq_depth.recv), u64::from(flow.batch.recv));
-        let pattern: Vec<RequestPlan> =
-            flow.pattern.iter().map(|request| RequestPlan::new(model, request, flow.inline)).collect();
-        let any = |test: fn(&RequestPlan) -> bool| pattern.iter().any(test);
+        let pattern: Vec<ResolvedRequest> =
+            flow.pattern.iter().map(|request| ResolvedRequest::new(model, request, flow.inline)).collect();
+        let any = |test: fn(&ResolvedRequest) -> bool| pattern.iter().any(test);
         let reliable = flow.qp_type == QpType::Rc;
         let signal = (depth / u64::from(model.posting.signal_divisor)).clamp(batch, depth.max(batch));
         let turn = (u64::from(model.transmit.turn_mtus) * mtu / CELL).max(1);
@@ -223,7 +223,7 @@ impl Plan {
             first
         };
         let (mrs_from, mrs_to) = (u64::from(flow.memory.from.mrs), u64::from(flow.memory.to.mrs));
-        Ok(FlowPlan {
+        Ok(ResolvedFlow {
             from: flow.from,
             to: flow.to,
             qp_type: flow.qp_type,
@@ -300,7 +300,8 @@ mod tests {
         };
         let flows = [flow("a", "b", 1), flow("b", "a", 4), flow("b", "b", 2)].concat();
         let workload = workload_from_yaml("test", &format!("kelpie: workload/1\nflows:\n{flows}")).expect("valid");
-        let plan = Plan::new(&Model::load("F").expect("embedded"), &workload).expect("F has the memory");
-        assert_eq!(plan.in_turn(), [0, 1, 5, 2, 6, 3, 4]);
+        let resolved =
+            ResolvedWorkload::new(&Model::load("F").expect("embedded"), &workload).expect("F has the memory");
+        assert_eq!(resolved.in_turn(), [0, 1, 5, 2, 6, 3, 4]);
     }
 }
