@@ -48,7 +48,7 @@ impl fmt::Display for Absence {
 
 /// What the campaign with this coverage says; `None` if it has findings or was no search.
 pub fn absence(digest: &Digest, coverage: &Coverage) -> Option<Absence> {
-    let config: Config = serde_json::from_str(&digest.campaign.plan.config).ok()?;
+    let config: Config = serde_json::from_str(&digest.campaign.definition.config).ok()?;
     if !digest.findings.is_empty() {
         return None;
     }
@@ -95,7 +95,7 @@ mod tests {
         };
         let mut digest = testing::digest((1..).zip(ended).map(experiment).collect(), Vec::new());
         let config = Config { budget: Some(20), ..Config::new(algorithm, SignalSet::Perf, 1) };
-        digest.campaign.plan.config = serde_json::to_string(&config).expect("plain data");
+        digest.campaign.definition.config = serde_json::to_string(&config).expect("plain data");
         digest
     }
 

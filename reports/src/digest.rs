@@ -88,9 +88,9 @@ impl Point {
 
 /// The space that a campaign searched.
 pub(crate) fn space_of(campaign: &Campaign) -> Result<Space, DigestError> {
-    campaign.plan.space().map_err(|source| DigestError::Space {
+    campaign.definition.space().map_err(|source| DigestError::Space {
         id: campaign.id,
-        version: campaign.plan.kelpie_version.clone(),
+        version: campaign.definition.kelpie_version.clone(),
         source: Box::new(source),
     })
 }
@@ -106,7 +106,7 @@ impl Digest {
         let findings = store.findings(id)?;
         let space = space_of(&campaign)?;
         let mut points = Vec::new();
-        store.experiments(id, |experiment| points.push(Point::new(experiment, &campaign.plan.bounds)))?;
+        store.experiments(id, |experiment| points.push(Point::new(experiment, &campaign.definition.bounds)))?;
         let checks = store.checks(id)?;
         Ok(Self { campaign, space, findings, points, checks })
     }
@@ -176,7 +176,7 @@ mod tests {
         // It differs in one feature only, the one outside in more.
         let inside = measured(6, workload(4, 1024), sample(0.9, None), Vec::new());
         let mut digest = one_finding();
-        digest.points.push(Point::new(inside, &digest.campaign.plan.bounds));
+        digest.points.push(Point::new(inside, &digest.campaign.definition.bounds));
         assert_eq!(digest.healthy_neighbour(&digest.findings[0]).unwrap().number, 5);
     }
 
@@ -184,7 +184,7 @@ mod tests {
     fn of_equal_neighbours_the_first_counts() {
         let again = measured(6, workload(2, 4096), sample(0.99, None), Vec::new());
         let mut digest = one_finding();
-        digest.points.push(Point::new(again, &digest.campaign.plan.bounds));
+        digest.points.push(Point::new(again, &digest.campaign.definition.bounds));
         assert_eq!(digest.healthy_neighbour(&digest.findings[0]).unwrap().number, 5);
     }
 

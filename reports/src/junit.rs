@@ -8,8 +8,8 @@ use crate::words;
 /// The document; a campaign without findings is one case that passed.
 pub(crate) fn junit(digest: &Digest) -> Result<String, SerializeError> {
     let campaign = &digest.campaign;
-    let plan = &campaign.plan;
-    let mut suite = TestSuite::new(format!("{} over {}", plan.subsystem, plan.space));
+    let definition = &campaign.definition;
+    let mut suite = TestSuite::new(format!("{} over {}", definition.subsystem, definition.space));
     let class = format!("kelpie.campaign-{}", campaign.id);
     for finding in &digest.findings {
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn each_finding_is_a_failed_case() {
         let mut digest = one_finding();
-        digest.campaign.plan.subsystem = HOSTILE.to_owned();
+        digest.campaign.definition.subsystem = HOSTILE.to_owned();
         let text = junit(&digest).unwrap();
         let report = Report::deserialize_from_str(&text).expect("JUnit reads back");
         let cases = &report.test_suites[0].test_cases;

@@ -41,7 +41,7 @@ pub fn kept(store: &mut Store, campaign: Option<CampaignId>) -> Result<Vec<Kept>
         let space = Rc::new(space_of(&campaign)?);
         let with_campaign = |finding| Kept {
             campaign: campaign.id,
-            subsystem: campaign.plan.subsystem.clone(),
+            subsystem: campaign.definition.subsystem.clone(),
             space: Rc::clone(&space),
             finding,
         };

@@ -10,22 +10,22 @@ use crate::words;
 /// The page.
 pub(crate) fn summary(digest: &Digest, coverage: &Coverage) -> String {
     let campaign = &digest.campaign;
-    let plan = &campaign.plan;
+    let definition = &campaign.definition;
     let mut text = format!(
         "# Kelpie campaign {}: {} over {}\n\n{} experiments, {} skipped, {} findings; {} of the pairs of feature \
          values measured. Algorithm {}, signals {}, seed {}, {}, begun by Kelpie {}.\n",
         campaign.id,
-        escaped(&plan.subsystem),
-        escaped(&plan.space),
+        escaped(&definition.subsystem),
+        escaped(&definition.space),
         campaign.experiments,
         campaign.skipped,
         digest.findings.len(),
         words::percent(coverage.pair_share()),
-        escaped(&plan.algorithm),
-        escaped(&plan.signal),
-        plan.seed,
+        escaped(&definition.algorithm),
+        escaped(&definition.signal),
+        definition.seed,
         campaign.state,
-        escaped(&plan.kelpie_version),
+        escaped(&definition.kelpie_version),
     );
     if digest.findings.is_empty() {
         let evidence = absence(digest, coverage).map(|absence| format!(" {absence}.")).unwrap_or_default();
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn findings_are_rows_and_names_stay_text() {
         let mut digest = one_finding();
-        digest.campaign.plan.subsystem = format!("{HOSTILE}\n# heading");
+        digest.campaign.definition.subsystem = format!("{HOSTILE}\n# heading");
         let text = summary(&digest, &coverage(&digest.space, []));
         assert!(text.contains("| 1.1 | low\\_throughput | QPs of one flow: at least 3 | 0.93 | 2 |"), "{text}");
         assert!(!text.contains("<script") || text.contains("\\<script\\>"), "{text}");

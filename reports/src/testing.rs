@@ -13,14 +13,14 @@ pub use records::*;
 
 /// A campaign over the tiny space.
 pub fn digest(experiments: Vec<Experiment>, findings: Vec<FindingRecord>) -> Digest {
-    let plan = plan();
+    let definition = definition();
     let count = experiments.len() as u64;
-    let points = experiments.into_iter().map(|experiment| Point::new(experiment, &plan.bounds)).collect();
+    let points = experiments.into_iter().map(|experiment| Point::new(experiment, &definition.bounds)).collect();
     Digest {
         space: Space::from_yaml("tiny", TINY_SPACE).expect("a space"),
         campaign: Campaign {
             id: CampaignId(1),
-            plan,
+            definition,
             state: CampaignState::Finished,
             experiments: count,
             skipped: 0,

@@ -7,7 +7,7 @@ use std::path::Path;
 use kelpie_monitor::{DirectionRates, PerHost, Sample};
 use kelpie_search::{Algorithm, SignalSet};
 use kelpie_spaces::{Direction, Host, loaded_directions};
-use kelpie_store::{CampaignState, NewCampaign};
+use kelpie_store::{CampaignDefinition, CampaignState};
 
 use super::*;
 use crate::commands::findings;
@@ -66,7 +66,7 @@ fn config() -> Config {
 
 fn begin(path: &Path) -> (Store, CampaignId) {
     let mut store = Store::create(path).unwrap();
-    let plan = NewCampaign {
+    let definition = CampaignDefinition {
         kelpie_version: "test".to_owned(),
         subsystem: "scripted".to_owned(),
         subsystem_source: String::new(),
@@ -79,7 +79,7 @@ fn begin(path: &Path) -> (Store, CampaignId) {
         config: String::new(),
         budget: Some(BUDGET),
     };
-    let (id, _lock) = store.begin_campaign(&plan, &[]).unwrap();
+    let (id, _lock) = store.begin_campaign(&definition, &[]).unwrap();
     (store, id)
 }
 

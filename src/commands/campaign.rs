@@ -10,7 +10,7 @@ use kelpie_reports::lookup::known_regions;
 use kelpie_reports::recipe::IMPORT;
 use kelpie_search::Config;
 use kelpie_spaces::Space;
-use kelpie_store::{Campaign, CampaignId, CampaignLock, CampaignState, NewCampaign, Store};
+use kelpie_store::{Campaign, CampaignDefinition, CampaignId, CampaignLock, CampaignState, Store};
 use serde_json::json;
 
 use crate::args::{Common, DEFAULT_BUDGET, DatabaseArgs};
@@ -38,7 +38,7 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut store = Store::create(&path)?;
     let known = if args.seed_findings { known_regions(&mut store)? } else { Vec::new() };
     let config = Config { budget, known, ..Config::new(args.algorithm, args.signal, seed) };
-    let plan = NewCampaign {
+    let definition = CampaignDefinition {
         kelpie_version: env!("CARGO_PKG_VERSION").to_owned(),
         subsystem: args.subsystem.subsystem.clone(),
         subsystem_source: opened.source(),
@@ -51,14 +51,14 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
         config: serde_json::to_string(&config)?,
         budget,
     };
-    let (id, lock) = store.begin_campaign(&plan, &opened.checks())?;
-    let session = Session { id, space, config, bounds: plan.bounds, budget, time: args.limits.time };
+    let (id, lock) = store.begin_campaign(&definition, &opened.checks())?;
+    let session = Session { id, space, config, bounds: definition.bounds, budget, time: args.limits.time };
     note(&format!(
         "campaign {id}: {} over {}, {} by {} signals, seed {seed}, {}{}\ndatabase {}",
-        plan.subsystem,
-        plan.space,
-        plan.algorithm,
-        plan.signal,
+        definition.subsystem,
+        definition.space,
+        definition.algorithm,
+        definition.signal,
         session.end_in_words(),
         session.known_in_words(),
         path.display()
@@ -82,22 +82,22 @@ pub fn resume(args: &ResumeArgs, common: Common) -> anyhow::Result<ExitCode> {
     let lock = store.lock_campaign(id)?;
     // Read again: whoever held the lock may have gone on meanwhile.
     let campaign = store.campaign(id)?;
-    if campaign.plan.algorithm == IMPORT {
+    if campaign.definition.algorithm == IMPORT {
         bail!("campaign {id} holds an imported finding, and no search to go on with");
     }
     let budget = budget_to_resume(&campaign, args.limits)?;
     store.reopen_campaign(id, budget)?;
-    let plan = campaign.plan;
-    let space = plan.space()?;
-    let config = serde_json::from_str(&plan.config)
-        .with_context(|| format!("campaign {id} was begun by Kelpie {}; its settings", plan.kelpie_version))?;
-    let mut opened = Opened::reopen(&plan.subsystem, &plan.subsystem_source)?;
-    let session = Session { id, space, config, bounds: plan.bounds, budget, time: args.limits.time };
+    let definition = campaign.definition;
+    let space = definition.space()?;
+    let config = serde_json::from_str(&definition.config)
+        .with_context(|| format!("campaign {id} was begun by Kelpie {}; its settings", definition.kelpie_version))?;
+    let mut opened = Opened::reopen(&definition.subsystem, &definition.subsystem_source)?;
+    let session = Session { id, space, config, bounds: definition.bounds, budget, time: args.limits.time };
     note(&format!(
         "campaign {id}: {} goes on after {}, seed {}, {}\ndatabase {}",
-        plan.subsystem,
+        definition.subsystem,
         plural(campaign.experiments, "experiment"),
-        plan.seed,
+        definition.seed,
         session.end_in_words(),
         path.display()
     ));
@@ -106,7 +106,7 @@ pub fn resume(args: &ResumeArgs, common: Common) -> anyhow::Result<ExitCode> {
 
 fn budget_to_resume(campaign: &Campaign, limits: cli::Limits) -> anyhow::Result<Option<u64>> {
     let (id, done) = (campaign.id, campaign.experiments);
-    match (limits.budget, campaign.plan.budget) {
+    match (limits.budget, campaign.definition.budget) {
         (Some(budget), _) if budget < done => {
             bail!("campaign {id} already has {done} experiments, and --budget counts those too")
         }
@@ -252,10 +252,11 @@ pub fn list(args: &DatabaseArgs, common: Common) -> anyhow::Result<ExitCode> {
     let campaigns = store.campaigns()?;
     if common.json {
         let row = |campaign: &Campaign| {
+            let definition = &campaign.definition;
             json!({
-                "campaign": campaign.id, "state": campaign.state, "subsystem": campaign.plan.subsystem,
-                "space": campaign.plan.space, "algorithm": campaign.plan.algorithm, "signal": campaign.plan.signal,
-                "seed": campaign.plan.seed, "budget": campaign.plan.budget, "experiments": campaign.experiments,
+                "campaign": campaign.id, "state": campaign.state, "subsystem": definition.subsystem,
+                "space": definition.space, "algorithm": definition.algorithm, "signal": definition.signal,
+                "seed": definition.seed, "budget": definition.budget, "experiments": campaign.experiments,
                 "skipped": campaign.skipped, "findings": campaign.findings,
             })
         };
@@ -267,15 +268,15 @@ pub fn list(args: &DatabaseArgs, common: Common) -> anyhow::Result<ExitCode> {
         ["id", "state", "subsystem", "space", "algorithm", "signal", "seed", "experiments", "skipped", "findings"];
     let mut table = Table::new(&heading, &[0, 6, 7, 8, 9]);
     for campaign in campaigns {
-        let plan = campaign.plan;
+        let definition = campaign.definition;
         table.row(vec![
             campaign.id.to_string(),
             campaign.state.to_string(),
-            plan.subsystem,
-            plan.space,
-            plan.algorithm,
-            plan.signal,
-            plan.seed.to_string(),
+            definition.subsystem,
+            definition.space,
+            definition.algorithm,
+            definition.signal,
+            definition.seed.to_string(),
             campaign.experiments.to_string(),
             campaign.skipped.to_string(),
             campaign.findings.to_string(),

@@ -28,12 +28,12 @@ impl Measured {
     fn read(path: &Path, id: CampaignId, measure: bool) -> anyhow::Result<Self> {
         let mut store = Store::open_to_read(path)?;
         let campaign = store.campaign(id)?;
-        let findings = campaign.plan.claims(store.findings(id)?)?;
-        let plan = &campaign.plan;
-        let open = || Opened::reopen(&plan.subsystem, &plan.subsystem_source);
+        let findings = campaign.definition.claims(store.findings(id)?)?;
+        let definition = &campaign.definition;
+        let open = || Opened::reopen(&definition.subsystem, &definition.subsystem_source);
         let subsystem = match measure.then(open) {
             Some(Err(error)) => {
-                note(&format!("campaign {id}: {} is not at hand: {error:#}", plan.subsystem));
+                note(&format!("campaign {id}: {} is not at hand: {error:#}", definition.subsystem));
                 None
             }
             Some(Ok(opened)) => Some(opened),
@@ -45,12 +45,12 @@ impl Measured {
     /// What the workload of the other campaign's finding shows here.
     fn repeat(&mut self, finding: &FindingRecord) -> Repeated {
         let Some(opened) = &mut self.subsystem else { return Repeated::NotMeasured };
-        let bounds = self.campaign.plan.bounds;
+        let bounds = self.campaign.definition.bounds;
         let judged = measure_judged(&finding.workload, &bounds, |workload| opened.subsystem().measure(workload));
         match judged {
             Ok(judged) => Repeated::of(&judged.assessment, finding.symptom),
             Err(error) => {
-                let name = &self.campaign.plan.subsystem;
+                let name = &self.campaign.definition.subsystem;
                 note(&format!("finding {} is not measured on {name}: {error}", finding.number));
                 if !matches!(error, MeasureError::Unsupported { .. }) {
                     self.subsystem = None;
@@ -88,9 +88,9 @@ const FATES: [Fate; 5] = [Fate::New, Fate::Changed, Fate::Remains, Fate::Fixed, 
 
 fn document([a, b]: [&Measured; 2], all: &[Compared]) -> Value {
     let campaign = |side: &Measured| {
-        let plan = &side.campaign.plan;
+        let definition = &side.campaign.definition;
         json!({
-            "campaign": side.campaign.id, "subsystem": plan.subsystem, "space": plan.space,
+            "campaign": side.campaign.id, "subsystem": definition.subsystem, "space": definition.space,
             "experiments": side.campaign.experiments, "findings": side.findings.len(),
         })
     };
@@ -102,13 +102,13 @@ fn document([a, b]: [&Measured; 2], all: &[Compared]) -> Value {
 fn text([a, b]: [&Measured; 2], all: &[Compared]) -> String {
     let mut text = String::new();
     for (name, side) in [("older", a), ("newer", b)] {
-        let (campaign, plan) = (&side.campaign, &side.campaign.plan);
+        let (campaign, definition) = (&side.campaign, &side.campaign.definition);
         let _ = writeln!(
             text,
             "{name}: campaign {}, {} over {}, {}, {}",
             campaign.id,
-            plan.subsystem,
-            plan.space,
+            definition.subsystem,
+            definition.space,
             plural(campaign.experiments, "experiment"),
             plural(side.findings.len() as u64, "finding")
         );

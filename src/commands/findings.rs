@@ -68,11 +68,11 @@ pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow:
     let log = if experiments { Some(log(store, &campaign)?) } else { None };
     Ok(CampaignDocument {
         campaign: id,
-        subsystem: campaign.plan.subsystem,
-        space: campaign.plan.space,
-        algorithm: campaign.plan.algorithm,
-        signal: campaign.plan.signal,
-        seed: campaign.plan.seed,
+        subsystem: campaign.definition.subsystem,
+        space: campaign.definition.space,
+        algorithm: campaign.definition.algorithm,
+        signal: campaign.definition.signal,
+        seed: campaign.definition.seed,
         experiments: campaign.experiments,
         skipped: campaign.skipped,
         checks: store.checks(id)?,
@@ -121,10 +121,15 @@ fn none_found(store: &mut Store, id: CampaignId, findings: &[FindingRecord]) -> 
 /// A campaign with its findings, as text.
 pub fn text(store: &mut Store, id: CampaignId) -> anyhow::Result<String> {
     let campaign = store.campaign(id)?;
-    let plan = &campaign.plan;
+    let definition = &campaign.definition;
     let mut text = format!(
         "campaign {id} ({}): {} over {}, {} by {} signals, seed {}\n",
-        campaign.state, plan.subsystem, plan.space, plan.algorithm, plan.signal, plan.seed
+        campaign.state,
+        definition.subsystem,
+        definition.space,
+        definition.algorithm,
+        definition.signal,
+        definition.seed
     );
     let _ = writeln!(
         text,

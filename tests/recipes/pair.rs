@@ -5,7 +5,7 @@ use std::path::Path;
 use kelpie_monitor::{Assessment, Bounds, Measurement, PerHost, Sample, Symptom};
 use kelpie_search::{Algorithm, Config, Purpose, SignalSet};
 use kelpie_spaces::{Space, known};
-use kelpie_store::{Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome, Store};
+use kelpie_store::{CampaignDefinition, Experiment, ExperimentClock, FindingRecord, Outcome, Store};
 use serde_json::{Value, json};
 
 use super::{complaints, everything, export, schema};
@@ -26,7 +26,7 @@ bounds: {max_bps: 1.0e+11, max_pps: 1.5e+8}
 fn database_of_a_pair(path: &Path) {
     let bounds = Bounds::new(1e11, 1.5e8);
     let text = Config::new(Algorithm::Collie, SignalSet::Both, 7);
-    let plan = NewCampaign {
+    let definition = CampaignDefinition {
         kelpie_version: "0.1.0".to_owned(),
         subsystem: "/home/secret/pair.yaml".to_owned(),
         subsystem_source: PAIR.to_owned(),
@@ -41,7 +41,7 @@ fn database_of_a_pair(path: &Path) {
     };
     let anomaly = known::anomaly(3).expect("18 anomalies");
     let mut store = Store::create(path).expect("a new database");
-    let (id, _lock) = store.begin_campaign(&plan, &[]).expect("stored");
+    let (id, _lock) = store.begin_campaign(&definition, &[]).expect("stored");
     let events = ["QP 3 to secret-a.example failed", "no route to 192.0.2.77", "gid fe80::ba3f:d2ff:fe00:1122"];
     let mean = Sample { seconds: 1.0, directions: Vec::new(), pause: None, counters: PerHost::default() };
     let experiment = Experiment {

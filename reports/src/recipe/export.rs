@@ -15,11 +15,11 @@ use crate::digest::{Digest, Point};
 /// The recipe of a campaign's finding, without its environment; `None` if no measurement of its workload shows it.
 pub fn of_finding(digest: &Digest, finding: &FindingRecord) -> Option<Recipe> {
     let anomalous = seen_at(digest.proof(finding)?)?;
-    let plan = &digest.campaign.plan;
+    let definition = &digest.campaign.definition;
     let expected = Expected {
         verdict: Verdict::Anomalous,
         symptoms: ordered(finding.symptom, &anomalous.symptoms),
-        bounds: plan.bounds,
+        bounds: definition.bounds,
         confidence: finding.confidence,
     };
     let neighbour = |point: &Point| Some(Neighbour { workload: point.workload.clone(), seen: seen_at(point)? });
@@ -27,7 +27,7 @@ pub fn of_finding(digest: &Digest, finding: &FindingRecord) -> Option<Recipe> {
         kelpie: Recipe::FORMAT.to_owned(),
         kelpie_version: env!("CARGO_PKG_VERSION").to_owned(),
         finding: format!("{}.{}", digest.campaign.id, finding.number),
-        seed: Some(plan.seed),
+        seed: Some(definition.seed),
         workload: finding.workload.clone(),
         mfs: digest.space.claim(&finding.mfs),
         expected,
@@ -166,7 +166,7 @@ mod tests {
         let mut digest = one_finding();
         let both = vec![Symptom::Pause, Symptom::LowThroughput];
         let anomalous = measured(2, workload(4, 4096), sample(0.3, Some(0.2)), both);
-        digest.points[1] = Point::new(anomalous, &digest.campaign.plan.bounds);
+        digest.points[1] = Point::new(anomalous, &digest.campaign.definition.bounds);
         let recipe = of_finding(&digest, &digest.findings[0]).expect("it was measured");
         assert_eq!(recipe.expected.symptoms, [Symptom::LowThroughput, Symptom::Pause]);
         assert_eq!(recipe.anomalous.symptoms, [Symptom::Pause, Symptom::LowThroughput]);

@@ -3,7 +3,7 @@
 use kelpie_monitor::{Assessment, Measurement, Symptom};
 use kelpie_spaces::{Space, Workload};
 use kelpie_store::{
-    CampaignId, CampaignState, Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome, Purpose, Store,
+    CampaignDefinition, CampaignId, CampaignState, Experiment, ExperimentClock, FindingRecord, Outcome, Purpose, Store,
     StoreError, unix_ms,
 };
 use serde_json::json;
@@ -18,10 +18,10 @@ pub const IMPORT: &str = "import";
 /// # Errors
 /// The database cannot be read or written, or somebody else is importing the same recipe.
 pub fn import(store: &mut Store, recipe: &Recipe) -> Result<(CampaignId, bool), StoreError> {
-    let plan = plan(recipe);
+    let definition = definition(recipe);
     let finding = finding(recipe);
     let mut begun = None;
-    for campaign in store.campaigns()?.into_iter().filter(|campaign| campaign.plan == plan) {
+    for campaign in store.campaigns()?.into_iter().filter(|campaign| campaign.definition == definition) {
         let findings = store.findings(campaign.id)?;
         if findings.first() == Some(&finding) && campaign.state == CampaignState::Finished {
             return Ok((campaign.id, false));
@@ -33,7 +33,7 @@ pub fn import(store: &mut Store, recipe: &Recipe) -> Result<(CampaignId, bool), 
     }
     let (id, lock) = match &begun {
         Some(campaign) => (campaign.id, store.lock_campaign(campaign.id)?),
-        None => store.begin_campaign(&plan, &[])?,
+        None => store.begin_campaign(&definition, &[])?,
     };
     let (experiments_done, findings_done) = begun.map_or((0, 0), |campaign| (campaign.experiments, campaign.findings));
     for experiment in experiments(recipe).into_iter().filter(|experiment| experiment.number > experiments_done) {
@@ -47,9 +47,9 @@ pub fn import(store: &mut Store, recipe: &Recipe) -> Result<(CampaignId, bool), 
     Ok((id, true))
 }
 
-fn plan(recipe: &Recipe) -> NewCampaign {
+fn definition(recipe: &Recipe) -> CampaignDefinition {
     let space = Space::catalog("full").expect("the catalog has the full space");
-    NewCampaign {
+    CampaignDefinition {
         kelpie_version: recipe.kelpie_version.clone(),
         subsystem: recipe.environment.subsystem.clone(),
         subsystem_source: recipe.environment.model.clone().unwrap_or_default(),

@@ -294,7 +294,7 @@ impl<'d> Shown<'d> {
 
     fn throughput(&self) -> Option<Titled> {
         let (healthy, anomalous) = self.means()?;
-        let bounds: &Bounds = &self.digest.campaign.plan.bounds;
+        let bounds: &Bounds = &self.digest.campaign.definition.bounds;
         let mut ways: Vec<(Host, Host)> = Vec::new();
         for rates in [Some(anomalous), healthy].into_iter().flatten().flat_map(|mean| &mean.directions) {
             if !ways.contains(&(rates.from, rates.to)) {

@@ -48,7 +48,7 @@ pub(super) fn page(digest: &Digest, coverage: &Coverage, timeline: &[Titled]) ->
 
 fn summary(digest: &Digest, coverage: &Coverage) -> Markup {
     let campaign = &digest.campaign;
-    let plan = &campaign.plan;
+    let definition = &campaign.definition;
     let counts = [Verdict::Healthy, Verdict::Anomalous, Verdict::Inconclusive].map(Ended::Judged);
     let counts: Vec<String> = counts
         .into_iter()
@@ -57,17 +57,17 @@ fn summary(digest: &Digest, coverage: &Coverage) -> Markup {
         .collect();
     html! {
         dl.facts {
-            dt { "Subsystem" } dd { (plan.subsystem) }
-            dt { "Space" } dd { (plan.space) }
-            dt { "Search" } dd { (plan.algorithm) " by " (plan.signal) " signals, seed " (plan.seed) }
+            dt { "Subsystem" } dd { (definition.subsystem) }
+            dt { "Space" } dd { (definition.space) }
+            dt { "Search" } dd { (definition.algorithm) " by " (definition.signal) " signals, seed " (definition.seed) }
             dt { "Experiments" } dd { (digest.points.len()) ": " (counts.join(", ")) }
-            dt { "Budget" } dd { @if let Some(budget) = plan.budget { (budget) } @else { "none" } }
+            dt { "Budget" } dd { @if let Some(budget) = definition.budget { (budget) } @else { "none" } }
             dt { "Skipped" } dd { (campaign.skipped) " workloads that a finding explains" }
             dt { "Findings" } dd { (digest.findings.len()) }
             dt { "State" } dd { (campaign.state) }
             dt { "Coverage" } dd { (words::percent(coverage.pair_share())) " of the pairs of feature values" }
-            dt { "Bounds" } dd { (bounds(&plan.bounds)) }
-            dt { "Begun by" } dd { "Kelpie " (plan.kelpie_version) }
+            dt { "Bounds" } dd { (bounds(&definition.bounds)) }
+            dt { "Begun by" } dd { "Kelpie " (definition.kelpie_version) }
         }
     }
 }

@@ -15,8 +15,8 @@ const SCRIPT: &str = include_str!("sort.js");
 
 /// The title of a campaign's first page.
 pub(super) fn campaign_title(digest: &Digest) -> String {
-    let plan = &digest.campaign.plan;
-    format!("Campaign {}: {} over {}", digest.campaign.id, plan.subsystem, plan.space)
+    let definition = &digest.campaign.definition;
+    format!("Campaign {}: {} over {}", digest.campaign.id, definition.subsystem, definition.space)
 }
 
 /// A page with this title; `trail` stands above it.

@@ -7,7 +7,7 @@ use super::*;
 use crate::digest::Point;
 use crate::recipe::of_finding;
 use crate::testing::{
-    HOSTILE, digest, finding, inconclusive, measured, one_finding, plan, sample, unsupported, workload,
+    HOSTILE, definition, digest, finding, inconclusive, measured, one_finding, sample, unsupported, workload,
 };
 
 /// What is a recipe is not the site's affair.
@@ -72,9 +72,14 @@ fn equal_campaigns_give_equal_bytes() {
 #[test]
 fn hostile_text_is_shown_as_text() {
     let mut digest = one_finding();
-    let plan = &mut digest.campaign.plan;
-    for name in [&mut plan.subsystem, &mut plan.space, &mut plan.algorithm, &mut plan.signal, &mut plan.kelpie_version]
-    {
+    let definition = &mut digest.campaign.definition;
+    for name in [
+        &mut definition.subsystem,
+        &mut definition.space,
+        &mut definition.algorithm,
+        &mut definition.signal,
+        &mut definition.kelpie_version,
+    ] {
         HOSTILE.clone_into(name);
     }
     let evidence = digest.findings[0].evidence.clone();
@@ -111,7 +116,7 @@ fn a_campaign_may_be_empty_or_say_nothing() {
 #[test]
 fn bounds_of_nothing_are_no_endless_axis() {
     let mut digest = one_finding();
-    digest.campaign.plan.bounds = kelpie_monitor::Bounds::new(0.0, 0.0);
+    digest.campaign.definition.bounds = kelpie_monitor::Bounds::new(0.0, 0.0);
     for point in &mut digest.points {
         point.signals.clear();
     }
@@ -151,7 +156,7 @@ fn a_page_links_to_the_recipe_or_says_that_there_is_none() {
 fn stored() -> Digest {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::create(&directory.path().join("campaigns.db")).unwrap();
-    let (id, _lock) = store.begin_campaign(&plan(), &[]).unwrap();
+    let (id, _lock) = store.begin_campaign(&definition(), &[]).unwrap();
     let low = vec![Symptom::LowThroughput];
     let experiments = [
         measured(1, workload(1, 1024), sample(0.95, Some(0.0)), Vec::new()),

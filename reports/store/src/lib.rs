@@ -18,8 +18,8 @@ pub use error::StoreError;
 pub use lock::CampaignLock;
 pub use purpose::Purpose;
 pub use records::{
-    Campaign, CampaignId, CampaignState, Ended, Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome,
-    unix_ms,
+    Campaign, CampaignDefinition, CampaignId, CampaignState, Ended, Experiment, ExperimentClock, FindingRecord,
+    Outcome, unix_ms,
 };
 pub use store::Store;
 pub use store::follow::{self, Brief, Follower, News};

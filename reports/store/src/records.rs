@@ -31,7 +31,7 @@ impl FromStr for CampaignId {
 
 /// All that decides a campaign.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NewCampaign {
+pub struct CampaignDefinition {
     /// The program that started it.
     pub kelpie_version: String,
     /// Name of the subsystem, such as `sim:F`.
@@ -56,7 +56,7 @@ pub struct NewCampaign {
     pub budget: Option<u64>,
 }
 
-impl NewCampaign {
+impl CampaignDefinition {
     /// The space that is searched.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl NewCampaign {
     /// Findings of this campaign as they hold for every workload: with the bounds of the space that was searched.
     ///
     /// # Errors
-    /// As [`NewCampaign::space`].
+    /// As [`CampaignDefinition::space`].
     pub fn claims(&self, findings: Vec<FindingRecord>) -> Result<Vec<FindingRecord>, SpaceError> {
         let space = self.space()?;
         let claim = |finding: FindingRecord| FindingRecord { mfs: space.claim(&finding.mfs), ..finding };
@@ -104,7 +104,7 @@ pub struct Campaign {
     /// Its number.
     pub id: CampaignId,
     /// What decides it.
-    pub plan: NewCampaign,
+    pub definition: CampaignDefinition,
     /// How far it is.
     pub state: CampaignState,
     /// Experiments stored.

@@ -15,7 +15,8 @@ use crate::json::exact;
 use crate::lock::CampaignLock;
 use crate::open::{Access, open};
 use crate::records::{
-    Campaign, CampaignId, CampaignState, Experiment, ExperimentClock, FindingRecord, NewCampaign, Outcome, unix_ms,
+    Campaign, CampaignDefinition, CampaignId, CampaignState, Experiment, ExperimentClock, FindingRecord, Outcome,
+    unix_ms,
 };
 
 /// A Kelpie database. Each method that writes has committed durably when it returns.
@@ -98,30 +99,30 @@ impl Store {
     /// The database cannot be written.
     pub fn begin_campaign(
         &mut self,
-        plan: &NewCampaign,
+        definition: &CampaignDefinition,
         checks: &[Check],
     ) -> Result<(CampaignId, CampaignLock), StoreError> {
         let checks = checks::rows(checks)?;
-        let bounds = exact("bound", &plan.bounds)?;
-        let seed = i64::try_from(plan.seed)
+        let bounds = exact("bound", &definition.bounds)?;
+        let seed = i64::try_from(definition.seed)
             .map_err(|_| StoreError::NotExact { what: "seed", detail: "above 2^63 - 1".to_owned() })?;
-        let budget = plan.budget.map(|budget| i64::try_from(budget).unwrap_or(i64::MAX));
+        let budget = definition.budget.map(|budget| i64::try_from(budget).unwrap_or(i64::MAX));
         let id = self.sql("storing the campaign", async |connection| {
             let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
             let id: i64 = sqlx::query_scalar(
                 "INSERT INTO campaign (kelpie_version, subsystem, subsystem_source, bounds, space, space_source, \
                  algorithm, signal, seed, config, budget, state) VALUES (?,?,?,?,?,?,?,?,?,?,?,'open') RETURNING id",
             )
-            .bind(&plan.kelpie_version)
-            .bind(&plan.subsystem)
-            .bind(&plan.subsystem_source)
+            .bind(&definition.kelpie_version)
+            .bind(&definition.subsystem)
+            .bind(&definition.subsystem_source)
             .bind(bounds)
-            .bind(&plan.space)
-            .bind(&plan.space_source)
-            .bind(&plan.algorithm)
-            .bind(&plan.signal)
+            .bind(&definition.space)
+            .bind(&definition.space_source)
+            .bind(&definition.algorithm)
+            .bind(&definition.signal)
             .bind(seed)
-            .bind(&plan.config)
+            .bind(&definition.config)
             .bind(budget)
             .fetch_one(&mut *transaction)
             .await?;
@@ -355,7 +356,7 @@ impl Store {
         let budget: Option<i64> = self.get(row, "budget")?;
         Ok(Campaign {
             id,
-            plan: NewCampaign {
+            definition: CampaignDefinition {
                 kelpie_version: self.get(row, "kelpie_version")?,
                 subsystem: self.get(row, "subsystem")?,
                 subsystem_source: self.get(row, "subsystem_source")?,

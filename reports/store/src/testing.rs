@@ -7,7 +7,7 @@ use kelpie_monitor::{
 };
 use kelpie_search::Purpose as Asked;
 use kelpie_spaces::{Condition, Feature, Host, Region, Test, Workload, workload_from_yaml};
-use kelpie_store::{Experiment, FindingRecord, NewCampaign, Outcome};
+use kelpie_store::{CampaignDefinition, Experiment, FindingRecord, Outcome};
 
 /// Two MTUs, four counts of QPs, two operations.
 pub const TINY_SPACE: &str = "\
@@ -105,8 +105,8 @@ pub fn finding(number: u64, found_at: u64, workload: Workload) -> FindingRecord 
 }
 
 /// A campaign over the tiny space.
-pub fn plan() -> NewCampaign {
-    NewCampaign {
+pub fn definition() -> CampaignDefinition {
+    CampaignDefinition {
         kelpie_version: "0.0.0".to_owned(),
         subsystem: "sim:F".to_owned(),
         subsystem_source: String::new(),

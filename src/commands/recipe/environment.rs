@@ -10,7 +10,7 @@ use kelpie_monitor::PerHost;
 use kelpie_monitor::doctor::Examination;
 use kelpie_reports::recipe::{Environment, IMPORT};
 use kelpie_sim::SimSubsystem;
-use kelpie_store::NewCampaign;
+use kelpie_store::CampaignDefinition;
 
 use crate::inputs::read_file;
 
@@ -21,18 +21,18 @@ pub struct Known {
 }
 
 /// The environment of a campaign, as far as the store and the examinations of `kelpie doctor` have it.
-pub fn of(plan: &NewCampaign, with_names: bool, examined: [Option<&Path>; 2]) -> anyhow::Result<Known> {
-    if plan.subsystem.starts_with("sim:") {
-        let subsystem = SimSubsystem::from_yaml(&plan.subsystem, &plan.subsystem_source)?;
+pub fn of(definition: &CampaignDefinition, with_names: bool, examined: [Option<&Path>; 2]) -> anyhow::Result<Known> {
+    if definition.subsystem.starts_with("sim:") {
+        let subsystem = SimSubsystem::from_yaml(&definition.subsystem, &definition.subsystem_source)?;
         // The name of a model file is a path of the machine; the model's own name is not.
-        let name = if with_names { plan.subsystem.clone() } else { format!("sim:{}", subsystem.model_name()) };
+        let name = if with_names { definition.subsystem.clone() } else { format!("sim:{}", subsystem.model_name()) };
         let environment = Environment { subsystem: name, model: Some(subsystem.yaml()), hosts: None };
         return Ok(Known { environment, names: Vec::new() });
     }
     let mut hosts = PerHost::<BTreeMap<String, String>>::default();
-    let mut names = vec![plan.subsystem.clone()];
-    if plan.algorithm != IMPORT {
-        let pair = PairFile::from_yaml(Path::new(&plan.subsystem), &plan.subsystem_source)?;
+    let mut names = vec![definition.subsystem.clone()];
+    if definition.algorithm != IMPORT {
+        let pair = PairFile::from_yaml(Path::new(&definition.subsystem), &definition.subsystem_source)?;
         hosts = PerHost { a: port_facts(&pair.hosts.a), b: port_facts(&pair.hosts.b) };
         for (facts, host) in [(&mut hosts.a, &pair.hosts.a), (&mut hosts.b, &pair.hosts.b)] {
             if with_names {
@@ -52,7 +52,7 @@ pub fn of(plan: &NewCampaign, with_names: bool, examined: [Option<&Path>; 2]) ->
         }
         names.push(examined.host);
     }
-    let subsystem = if with_names { plan.subsystem.clone() } else { "pair".to_owned() };
+    let subsystem = if with_names { definition.subsystem.clone() } else { "pair".to_owned() };
     Ok(Known { environment: Environment { subsystem, model: None, hosts: Some(hosts) }, names })
 }
 

@@ -27,7 +27,7 @@ pub fn run(args: &ExportArgs, common: Common) -> anyhow::Result<ExitCode> {
         FindingName::Kept(id, number) => {
             let (recipe, campaign) = source::kept(&args.database, id, number)?;
             let examined = [&args.doctor_a, &args.doctor_b].map(Option::as_deref);
-            let known = environment::of(&campaign.plan, args.with_identities, examined)?;
+            let known = environment::of(&campaign.definition, args.with_identities, examined)?;
             let recipe = Recipe { environment: known.environment, ..recipe };
             if args.with_identities { recipe } else { recipe::without_names(recipe, &known.names) }
         }
@@ -50,7 +50,7 @@ pub fn run(args: &ExportArgs, common: Common) -> anyhow::Result<ExitCode> {
 
 /// The recipes of a campaign's findings as archives, by the findings' numbers; none if a finding has no evidence.
 pub fn archives(digest: &Digest) -> anyhow::Result<BTreeMap<u64, Vec<u8>>> {
-    let known = environment::of(&digest.campaign.plan, false, [None; 2])?;
+    let known = environment::of(&digest.campaign.definition, false, [None; 2])?;
     let mut archives = BTreeMap::new();
     for finding in &digest.findings {
         let Some(recipe) = recipe::of_finding(digest, finding) else { continue };

@@ -84,7 +84,7 @@ impl Course {
     /// Takes what is new.
     pub fn take(&mut self, news: News) {
         self.campaign.state = news.state;
-        self.campaign.plan.budget = news.budget;
+        self.campaign.definition.budget = news.budget;
         self.stored = news.stored;
         self.skipped_at_end = news.skipped_at_end;
         self.is_read = news.is_all;
@@ -123,7 +123,7 @@ impl Course {
 
     /// How much of its budget is used, 0 to 1; `None` without one.
     pub fn share(&self) -> Option<f64> {
-        let budget = self.campaign.plan.budget?;
+        let budget = self.campaign.definition.budget?;
         Some(if budget == 0 { 1.0 } else { (self.campaign.experiments as f64 / budget as f64).min(1.0) })
     }
 
@@ -154,7 +154,7 @@ impl Course {
         if self.campaign.state != CampaignState::Running {
             return None;
         }
-        let left = self.campaign.plan.budget?.saturating_sub(self.campaign.experiments);
+        let left = self.campaign.definition.budget?.saturating_sub(self.campaign.experiments);
         Some(left as f64 / self.per_minute(now_unix_ms)? * 60.0)
     }
 

@@ -143,7 +143,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, course: &Course, theme: Theme, n
 
 fn draw_gauge(frame: &mut Frame<'_>, area: Rect, course: &Course, theme: Theme) {
     let done = course.campaign.experiments;
-    match course.campaign.plan.budget.zip(course.share()) {
+    match course.campaign.definition.budget.zip(course.share()) {
         Some((budget, share)) => {
             let label = format!("{done} of {budget} experiments");
             let gauge = Gauge::default().ratio(share).label(label).gauge_style(theme.accent).use_unicode(true);

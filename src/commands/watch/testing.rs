@@ -6,7 +6,9 @@ use kelpie_monitor::{Bounds, Symptom, Verdict};
 use kelpie_search::{Purpose as Asked, UTILISATION};
 use kelpie_spaces::{Condition, Feature, Region, Test, Workload, workload_from_yaml};
 use kelpie_store::Ended;
-use kelpie_store::{Brief, Campaign, CampaignId, CampaignState, ExperimentClock, FindingRecord, NewCampaign, News};
+use kelpie_store::{
+    Brief, Campaign, CampaignDefinition, CampaignId, CampaignState, ExperimentClock, FindingRecord, News,
+};
 
 use super::course::Course;
 
@@ -18,7 +20,7 @@ pub const HOSTILE: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\r\n\u{9b}31m\u{202e}\u{0
 
 /// A campaign of which nothing was read.
 pub fn campaign(budget: Option<u64>) -> Campaign {
-    let plan = NewCampaign {
+    let definition = CampaignDefinition {
         kelpie_version: "0.0.0".to_owned(),
         subsystem: "sim:F".to_owned(),
         subsystem_source: String::new(),
@@ -31,7 +33,7 @@ pub fn campaign(budget: Option<u64>) -> Campaign {
         config: "{}".to_owned(),
         budget,
     };
-    Campaign { id: CampaignId(3), plan, state: CampaignState::Running, experiments: 0, skipped: 0, findings: 0 }
+    Campaign { id: CampaignId(3), definition, state: CampaignState::Running, experiments: 0, skipped: 0, findings: 0 }
 }
 
 /// An experiment of half a second that ended at `NOW` less a second for each one after it up to 60.
@@ -125,10 +127,11 @@ pub fn running() -> Course {
 /// One whose every text would steer a terminal.
 pub fn hostile() -> Course {
     let mut campaign = campaign(Some(150));
-    for text in [&mut campaign.plan.subsystem, &mut campaign.plan.space, &mut campaign.plan.algorithm] {
+    for text in [&mut campaign.definition.subsystem, &mut campaign.definition.space, &mut campaign.definition.algorithm]
+    {
         HOSTILE.clone_into(text);
     }
-    HOSTILE.clone_into(&mut campaign.plan.signal);
+    HOSTILE.clone_into(&mut campaign.definition.signal);
     let mut course = Course::new(campaign);
     let mut experiment = brief(1);
     experiment.purpose = HOSTILE.to_owned().into();

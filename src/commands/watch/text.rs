@@ -24,10 +24,10 @@ pub const ENDS: [(Ended, &str); 4] = [
 
 /// Who searches what, and how.
 pub fn title(course: &Course) -> String {
-    let plan = &course.campaign.plan;
+    let definition = &course.campaign.definition;
     clean(&format!(
         "{} over {}, {} by {} signals, seed {}",
-        plan.subsystem, plan.space, plan.algorithm, plan.signal, plan.seed
+        definition.subsystem, definition.space, definition.algorithm, definition.signal, definition.seed
     ))
 }
 
@@ -66,7 +66,7 @@ pub fn phase(course: &Course) -> String {
 /// The campaign as lines of text.
 pub fn text(course: &Course, now_unix_ms: i64) -> String {
     let campaign = &course.campaign;
-    let of = campaign.plan.budget.map_or_else(String::new, |budget| format!(" of {budget}"));
+    let of = campaign.definition.budget.map_or_else(String::new, |budget| format!(" of {budget}"));
     let mut text = format!(
         "campaign {} ({}): {}\n  {}{of} experiments, {} skipped, {}\n  {}\n  {}\n  {}\n",
         campaign.id,
@@ -96,7 +96,7 @@ pub fn text(course: &Course, now_unix_ms: i64) -> String {
 /// The campaign as one JSON document.
 pub fn json(course: &Course, now_unix_ms: i64) -> anyhow::Result<String> {
     let campaign = &course.campaign;
-    let plan = &campaign.plan;
+    let definition = &campaign.definition;
     let verdicts: Map<String, Value> =
         ENDS.iter().map(|(ended, word)| ((*word).to_owned(), course.count(*ended).into())).collect();
     let purposes: Map<String, Value> = PURPOSES
@@ -109,8 +109,9 @@ pub fn json(course: &Course, now_unix_ms: i64) -> anyhow::Result<String> {
         signals.iter().filter_map(|signal| Some((signal.name.as_str(), signal.latest()?))).collect();
     let findings: Vec<FindingDocument> = course.findings.iter().map(FindingDocument::from).collect();
     let document = json!({
-        "campaign": campaign.id, "state": campaign.state.to_string(), "subsystem": plan.subsystem, "space": plan.space,
-        "algorithm": plan.algorithm, "signal": plan.signal, "seed": plan.seed, "budget": plan.budget,
+        "campaign": campaign.id, "state": campaign.state.to_string(), "subsystem": definition.subsystem,
+        "space": definition.space, "algorithm": definition.algorithm, "signal": definition.signal,
+        "seed": definition.seed, "budget": definition.budget,
         "experiments": campaign.experiments, "skipped": campaign.skipped, "verdicts": verdicts,
         "phase": course.phase().map(|index| PURPOSES[index].0.name()), "purposes": purposes,
         "experiments_per_minute": course.per_minute(now_unix_ms), "seconds_left": course.seconds_left(now_unix_ms),
@@ -146,6 +147,6 @@ mod tests {
         let document = json(&course, NOW).unwrap();
         assert!(!document.contains(steers), "{document:?}");
         let read: Value = serde_json::from_str(&document).unwrap();
-        assert_eq!(read["subsystem"], course.campaign.plan.subsystem, "and is the same for a program");
+        assert_eq!(read["subsystem"], course.campaign.definition.subsystem, "and is the same for a program");
     }
 }

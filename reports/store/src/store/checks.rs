@@ -81,7 +81,7 @@ mod tests {
 
     use super::*;
     use crate::open::create_as_of;
-    use crate::testing::plan;
+    use crate::testing::definition;
 
     fn check(about: &str, state: State) -> Check {
         let check = Check::new("mtu", state, "1500 on the interface").about(about).seen("/sys/x", "1500");
@@ -93,8 +93,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::create(&folder.path().join("kelpie.db")).unwrap();
         let checks: Vec<Check> = State::ALL.iter().map(|state| check("host a, eth0 port 1", *state)).collect();
-        let (first, _lock) = store.begin_campaign(&plan(), &checks).unwrap();
-        let (second, _lock) = store.begin_campaign(&plan(), &[]).unwrap();
+        let (first, _lock) = store.begin_campaign(&definition(), &checks).unwrap();
+        let (second, _lock) = store.begin_campaign(&definition(), &[]).unwrap();
         assert_eq!(store.checks(first).unwrap(), checks);
         assert_eq!(store.checks(second).unwrap(), []);
     }
@@ -121,7 +121,7 @@ mod tests {
         let before = std::fs::read(&path).unwrap();
         let mut store = Store::open_to_read(&path).unwrap();
         let campaigns = store.campaigns().unwrap();
-        assert_eq!((campaigns.len(), campaigns[0].plan.seed), (1, 7));
+        assert_eq!((campaigns.len(), campaigns[0].definition.seed), (1, 7));
         assert_eq!(store.checks(campaigns[0].id).unwrap(), []);
         drop(store);
         assert_eq!(std::fs::read(&path).unwrap(), before, "reading changes nothing");
@@ -129,7 +129,7 @@ mod tests {
         let mut store = Store::open_to_write(&path).unwrap();
         assert_eq!(store.campaigns().unwrap(), campaigns);
         let checks = [check("host b", State::Fail)];
-        let (second, _lock) = store.begin_campaign(&plan(), &checks).unwrap();
+        let (second, _lock) = store.begin_campaign(&definition(), &checks).unwrap();
         assert_eq!(store.checks(second).unwrap(), checks);
         assert_eq!(store.checks(campaigns[0].id).unwrap(), []);
     }

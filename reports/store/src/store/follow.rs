@@ -79,7 +79,7 @@ pub struct Brief {
 impl Follower {
     /// Follows a stored campaign from its beginning; nothing is read yet.
     pub fn new(path: &Path, campaign: &Campaign) -> Self {
-        Self { path: path.to_owned(), id: campaign.id, bounds: campaign.plan.bounds, seen: Seen::default() }
+        Self { path: path.to_owned(), id: campaign.id, bounds: campaign.definition.bounds, seen: Seen::default() }
     }
 
     /// Reads what is new.

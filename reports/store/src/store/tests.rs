@@ -11,8 +11,8 @@ use kelpie_spaces::{Condition, Feature, Host, Region, Test, Workload};
 
 use super::*;
 
-fn plan() -> NewCampaign {
-    NewCampaign {
+fn definition() -> CampaignDefinition {
+    CampaignDefinition {
         kelpie_version: "0.0.0".to_owned(),
         subsystem: "sim:F".to_owned(),
         subsystem_source: "kelpie: model/1\n".to_owned(),
@@ -79,7 +79,7 @@ fn what_was_stored_reads_back_equal() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new/deep/kelpie.db");
     let mut store = Store::create(&path).unwrap();
-    let (id, lock) = store.begin_campaign(&plan(), &[]).unwrap();
+    let (id, lock) = store.begin_campaign(&definition(), &[]).unwrap();
     let unsupported =
         Experiment { outcome: Outcome::Unsupported { reason: "no GPU".to_owned() }, ..experiment(2, 0.0) };
     let experiments = [experiment(1, 187_654_321_012.345_67), unsupported, experiment(3, 5e-324)];
@@ -93,7 +93,7 @@ fn what_was_stored_reads_back_equal() {
 
     let mut store = Store::open_to_read(&path).unwrap();
     let campaign = store.campaign(id).unwrap();
-    assert_eq!(campaign.plan, plan());
+    assert_eq!(campaign.definition, definition());
     assert_eq!(
         (campaign.state, campaign.experiments, campaign.skipped, campaign.findings),
         (CampaignState::Stopped, 3, 2, 1)
@@ -114,7 +114,7 @@ fn what_was_stored_reads_back_equal() {
     assert_eq!((campaign.state, campaign.skipped), (CampaignState::Finished, 7));
     store.reopen_campaign(id, None).unwrap();
     let campaign = store.campaign(id).unwrap();
-    assert_eq!((campaign.state, campaign.skipped, campaign.plan.budget), (CampaignState::Stopped, 2, None));
+    assert_eq!((campaign.state, campaign.skipped, campaign.definition.budget), (CampaignState::Stopped, 2, None));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn each_commit_is_durable_in_the_log() {
 fn records_must_follow_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::create(&folder.path().join("kelpie.db")).unwrap();
-    let (id, _lock) = store.begin_campaign(&plan(), &[]).unwrap();
+    let (id, _lock) = store.begin_campaign(&definition(), &[]).unwrap();
     store.append_experiment(id, &experiment(1, 1.0), CLOCK).unwrap();
     for number in [1, 3] {
         let refused = store.append_experiment(id, &experiment(number, 1.0), CLOCK).unwrap_err();
@@ -154,10 +154,10 @@ fn a_campaign_has_one_writer_and_others_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kelpie.db");
     let mut first = Store::create(&path).unwrap();
-    let (id, lock) = first.begin_campaign(&plan(), &[]).unwrap();
+    let (id, lock) = first.begin_campaign(&definition(), &[]).unwrap();
     let mut second = Store::open_to_write(&path).unwrap();
     assert!(matches!(second.lock_campaign(id), Err(StoreError::Locked { .. })));
-    let (other, _other_lock) = second.begin_campaign(&plan(), &[]).unwrap();
+    let (other, _other_lock) = second.begin_campaign(&definition(), &[]).unwrap();
     second.append_experiment(other, &experiment(1, 1.0), CLOCK).unwrap();
     first.append_experiment(id, &experiment(1, 1.0), CLOCK).unwrap();
     drop(lock);
@@ -170,7 +170,7 @@ fn a_full_database_loses_nothing_that_was_stored() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kelpie.db");
     let mut store = Store::create(&path).unwrap();
-    let (id, lock) = store.begin_campaign(&plan(), &[]).unwrap();
+    let (id, lock) = store.begin_campaign(&definition(), &[]).unwrap();
     store
         .sql("limiting", async |connection| sqlx::query("PRAGMA max_page_count = 40").execute(connection).await)
         .unwrap();
@@ -195,7 +195,7 @@ fn refusal(spoil: impl FnOnce(&Path)) -> StoreError {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kelpie.db");
     let mut store = Store::create(&path).unwrap();
-    let (id, _lock) = store.begin_campaign(&plan(), &[]).unwrap();
+    let (id, _lock) = store.begin_campaign(&definition(), &[]).unwrap();
     for number in 1..50 {
         store.append_experiment(id, &experiment(number, 1.0), CLOCK).unwrap();
     }

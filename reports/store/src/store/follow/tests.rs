@@ -9,7 +9,7 @@ use sqlx::Connection;
 use super::*;
 use crate::lock::CampaignLock;
 use crate::records::Experiment;
-use crate::testing::{HOSTILE, finding, inconclusive, measured, plan, sample, unsupported, workload};
+use crate::testing::{HOSTILE, definition, finding, inconclusive, measured, sample, unsupported, workload};
 
 const CLOCK: ExperimentClock = ExperimentClock { started_unix_ms: 1_700_000_000_000, duration_seconds: 0.25 };
 
@@ -22,7 +22,7 @@ fn healthy(number: u64) -> Experiment {
 /// A writer with a campaign, and a follower of it.
 fn begun(path: &Path) -> (Store, CampaignId, CampaignLock, Follower) {
     let mut store = Store::create(path).unwrap();
-    let (id, lock) = store.begin_campaign(&plan(), &[]).unwrap();
+    let (id, lock) = store.begin_campaign(&definition(), &[]).unwrap();
     let follower = Follower::new(path, &store.campaign(id).unwrap());
     (store, id, lock, follower)
 }
@@ -129,7 +129,7 @@ fn following_changes_nothing_and_never_blocks_the_writer() {
         let read = std::thread::spawn(move || {
             let mut store = Store::open_to_read(&path).unwrap();
             let campaign = store.campaigns().unwrap().remove(0);
-            (campaign.plan.seed, Follower::new(&path, &campaign).read().unwrap().stored)
+            (campaign.definition.seed, Follower::new(&path, &campaign).read().unwrap().stored)
         });
         let read = read.join().expect("reading does not wait for the writer");
         transaction.commit().await?;
