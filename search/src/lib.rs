@@ -8,7 +8,7 @@ mod finding;
 mod history;
 mod mfs;
 mod oracle;
-mod session;
+mod search_state;
 mod sightings;
 mod signals;
 mod triage;
@@ -22,7 +22,7 @@ pub use tuning::{Likeness, Memory, MfsLimits, Pace, Reduction, Schedule, Tuning,
 
 use kelpie_spaces::Space;
 
-use session::Session;
+use search_state::SearchState;
 
 /// Searches `space` for anomalies until `oracle` stops it, or until the regions found cover the space.
 ///
@@ -31,11 +31,11 @@ use session::Session;
 /// # Errors
 /// The oracle's first error, unchanged: its budget is spent, someone asked to stop, or measuring failed.
 pub fn run<O: Oracle>(space: &Space, config: &Config, oracle: &mut O) -> Result<(), O::Error> {
-    let mut session = Session::new(space, config, oracle);
+    let mut search = SearchState::new(space, config, oracle);
     match config.algorithm {
-        Algorithm::Collie => annealing::run(&mut session, annealing::Skipping::Known),
-        Algorithm::Anneal => annealing::run(&mut session, annealing::Skipping::Nothing),
-        Algorithm::Random => baselines::random(&mut session),
+        Algorithm::Collie => annealing::run(&mut search, annealing::Skipping::Known),
+        Algorithm::Anneal => annealing::run(&mut search, annealing::Skipping::Nothing),
+        Algorithm::Random => baselines::random(&mut search),
     }
 }
 

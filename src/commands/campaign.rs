@@ -52,18 +52,18 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
         budget,
     };
     let (id, lock) = store.begin_campaign(&definition, &opened.checks())?;
-    let session = Session { id, space, config, bounds: definition.bounds, budget, time: args.limits.time };
+    let campaign_run = CampaignRun { id, space, config, bounds: definition.bounds, budget, time: args.limits.time };
     note(&format!(
         "campaign {id}: {} over {}, {} by {} signals, seed {seed}, {}{}\ndatabase {}",
         definition.subsystem,
         definition.space,
         definition.algorithm,
         definition.signal,
-        session.end_in_words(),
-        session.known_in_words(),
+        campaign_run.end_in_words(),
+        campaign_run.known_in_words(),
         path.display()
     ));
-    session.run(lock, &mut store, &mut opened, &Shown { json: common.json, gate: args.gate })
+    campaign_run.run(lock, &mut store, &mut opened, &Shown { json: common.json, gate: args.gate })
 }
 
 /// Goes on with a campaign.
@@ -92,16 +92,16 @@ pub fn resume(args: &ResumeArgs, common: Common) -> anyhow::Result<ExitCode> {
     let config = serde_json::from_str(&definition.config)
         .with_context(|| format!("campaign {id} was begun by Kelpie {}; its settings", definition.kelpie_version))?;
     let mut opened = Opened::reopen(&definition.subsystem, &definition.subsystem_source)?;
-    let session = Session { id, space, config, bounds: definition.bounds, budget, time: args.limits.time };
+    let campaign_run = CampaignRun { id, space, config, bounds: definition.bounds, budget, time: args.limits.time };
     note(&format!(
         "campaign {id}: {} goes on after {}, seed {}, {}\ndatabase {}",
         definition.subsystem,
         plural(campaign.experiments, "experiment"),
         definition.seed,
-        session.end_in_words(),
+        campaign_run.end_in_words(),
         path.display()
     ));
-    session.run(lock, &mut store, &mut opened, &Shown { json: common.json, gate: args.gate })
+    campaign_run.run(lock, &mut store, &mut opened, &Shown { json: common.json, gate: args.gate })
 }
 
 fn budget_to_resume(campaign: &Campaign, limits: cli::Limits) -> anyhow::Result<Option<u64>> {
@@ -128,7 +128,7 @@ struct Shown {
 }
 
 /// A campaign that this process runs.
-struct Session {
+struct CampaignRun {
     id: CampaignId,
     space: Space,
     config: Config,
@@ -137,7 +137,7 @@ struct Session {
     time: Option<Duration>,
 }
 
-impl Session {
+impl CampaignRun {
     fn known_in_words(&self) -> String {
         match self.config.known.len() as u64 {
             0 => String::new(),

@@ -17,7 +17,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
         lost: &FeatureValue,
     ) -> Result<(), O::Error> {
         let own = self.anchor.feature(feature);
-        let mut words: Vec<FeatureValue> = self.session.space.feature_values(feature);
+        let mut words: Vec<FeatureValue> = self.search.space.feature_values(feature);
         if self.conditions.get(feature).is_none() {
             let mut kept = vec![own.clone()];
             if words.len() > self.tuning().most_words {
@@ -43,7 +43,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
     }
 
     fn keeps(&mut self, feature: Feature, word: &FeatureValue) -> Result<bool, O::Error> {
-        match self.session.space.with_feature(self.anchor, feature, word) {
+        match self.search.space.with_feature(self.anchor, feature, word) {
             Some(workload) if workload.feature(feature) == *word => self.shows(&workload),
             _ => Ok(false),
         }

@@ -31,7 +31,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
         let mut broken: Vec<Workload> = self
             .broken_values(condition)
             .iter()
-            .filter_map(|value| self.session.space.with_feature(self.anchor, condition.feature, value))
+            .filter_map(|value| self.search.space.with_feature(self.anchor, condition.feature, value))
             .filter(|workload| !condition.holds(workload))
             .collect();
         // Points that break nothing else come first; if rules tie features together there may be none.
@@ -50,10 +50,10 @@ impl<O: Oracle> Builder<'_, '_, O> {
     /// Values that break the condition, the most telling first: next to a bound, then the extremes.
     fn broken_values(&self, condition: &Condition) -> Vec<FeatureValue> {
         let Test::Range { min, max } = &condition.test else {
-            let values = self.session.space.feature_values(condition.feature);
+            let values = self.search.space.feature_values(condition.feature);
             return values.into_iter().filter(|value| !condition.admits(value)).collect();
         };
-        let ladder = ladder(self.session.space, condition.feature);
+        let ladder = ladder(self.search.space, condition.feature);
         let below = || ladder.iter().filter(|value| min.is_some_and(|min| **value < min));
         let above = || ladder.iter().filter(|value| max.is_some_and(|max| **value > max));
         let chosen = [below().next_back(), above().next(), below().next(), above().next_back()];

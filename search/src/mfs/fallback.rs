@@ -14,7 +14,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
     /// there was such a feature.
     pub(super) fn cut(&mut self, healthy: &Workload) -> bool {
         let region = self.conditions.region();
-        let seen = self.session.sightings.within(&region, self.started);
+        let seen = self.search.sightings.within(&region, self.started);
         let known: Vec<&Workload> = self.inside.iter().chain(seen).collect();
         let best = Feature::ALL
             .into_iter()
@@ -67,7 +67,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
     /// exact.
     pub(super) fn pin(&mut self, reach: Reach) {
         self.reach = reach;
-        let space = self.session.space;
+        let space = self.search.space;
         let matters = |feature: &Feature| match reach {
             Reach::Exact => !space.is_off(Dimension::of(*feature)),
             Reach::Wide | Reach::Pinned => self.conditions.get(*feature).is_some(),

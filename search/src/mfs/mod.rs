@@ -19,7 +19,7 @@ use kelpie_spaces::{Feature, FeatureValue, Workload};
 use crate::finding::{Evidence, Finding, wilson_lower_bound};
 use crate::history::Outcome;
 use crate::oracle::{Oracle, Purpose};
-use crate::session::Session;
+use crate::search_state::SearchState;
 use crate::sightings::Sighting;
 use crate::signals::Observation;
 use crate::tuning::Reduction;
@@ -33,40 +33,40 @@ use refine::Reach;
 /// validated even when pinned around it is no finding, and what looks like it is left alone from then on. When the
 /// budget is nearly spent, what is unlike every finding is stored with every feature pinned. When the oracle stops in
 /// the middle, nothing is stored.
-pub(crate) fn construct<O: Oracle>(session: &mut Session<'_, O>, sighting: &Sighting) -> Result<(), O::Error> {
-    session.sightings.explain(&sighting.workload);
+pub(crate) fn construct<O: Oracle>(search: &mut SearchState<'_, O>, sighting: &Sighting) -> Result<(), O::Error> {
+    search.sightings.explain(&sighting.workload);
     let Outcome::Anomalous(symptom) = Outcome::from(&sighting.seen.assessment) else { return Ok(()) };
-    let started = session.experiments();
-    let anchor = simplify::simplify(session, &sighting.workload, symptom)?;
-    let is_closing = session.is_closing();
-    if is_closing && session.is_like_known(&anchor) {
-        session.sightings.explain(&anchor);
-    } else if !session.is_known(&anchor) {
-        let seen = session.sightings.of(&anchor).unwrap_or(&sighting.seen).clone();
-        let mut builder = Builder::new(session, &anchor, symptom, started);
+    let started = search.experiments();
+    let anchor = simplify::simplify(search, &sighting.workload, symptom)?;
+    let is_closing = search.is_closing();
+    if is_closing && search.is_like_known(&anchor) {
+        search.sightings.explain(&anchor);
+    } else if !search.is_known(&anchor) {
+        let seen = search.sightings.of(&anchor).unwrap_or(&sighting.seen).clone();
+        let mut builder = Builder::new(search, &anchor, symptom, started);
         if is_closing {
             builder.pin(Reach::Exact);
         }
         builder.refine()?;
         let finding = builder.finding(&seen, sighting.number)?;
         let neighbourhood = builder.neighbourhood();
-        if finding.confidence < session.config.tuning.reduction.least_confidence {
+        if finding.confidence < search.config.tuning.reduction.least_confidence {
             if !finding.mfs.conditions.is_empty() {
-                session.avoid(finding.mfs);
+                search.avoid(finding.mfs);
             }
-            session.sightings.explain_alike(sighting.number);
+            search.sightings.explain_alike(sighting.number);
         } else {
-            session.found(&finding)?;
-            session.avoid(neighbourhood);
+            search.found(&finding)?;
+            search.avoid(neighbourhood);
         }
     }
-    session.spent_on_regions += session.experiments() - started;
+    search.spent_on_regions += search.experiments() - started;
     Ok(())
 }
 
 /// A region under construction around one anomalous workload, the anchor.
 struct Builder<'s, 'a, O: Oracle> {
-    session: &'s mut Session<'a, O>,
+    search: &'s mut SearchState<'a, O>,
     anchor: &'s Workload,
     symptom: Symptom,
     conditions: Conditions,
@@ -97,9 +97,9 @@ struct Builder<'s, 'a, O: Oracle> {
 }
 
 impl<'s, 'a, O: Oracle> Builder<'s, 'a, O> {
-    fn new(session: &'s mut Session<'a, O>, anchor: &'s Workload, symptom: Symptom, started: u64) -> Self {
+    fn new(search: &'s mut SearchState<'a, O>, anchor: &'s Workload, symptom: Symptom, started: u64) -> Self {
         Self {
-            session,
+            search,
             anchor,
             symptom,
             conditions: Conditions::default(),
@@ -128,7 +128,7 @@ impl<'s, 'a, O: Oracle> Builder<'s, 'a, O> {
             workload: self.anchor.clone(),
             mfs: self.conditions.region(),
             found_at,
-            experiments_for_mfs: self.session.experiments() - self.started,
+            experiments_for_mfs: self.search.experiments() - self.started,
             confidence: wilson_lower_bound(validated, validated + healthy_inside),
             evidence: Evidence {
                 symptoms: seen.assessment.symptoms.clone(),
@@ -147,12 +147,12 @@ impl<'s, 'a, O: Oracle> Builder<'s, 'a, O> {
     }
 
     fn tuning(&self) -> &'a Reduction {
-        &self.session.config.tuning.reduction
+        &self.search.config.tuning.reduction
     }
 
     /// What the workload shows; an anomaly is remembered for the neighbourhood.
     fn ask(&mut self, workload: &Workload, purpose: Purpose) -> Result<Outcome, O::Error> {
-        let outcome = self.session.outcome(workload, purpose)?;
+        let outcome = self.search.outcome(workload, purpose)?;
         if let Outcome::Anomalous(symptom) = outcome {
             self.met.push((workload.clone(), symptom));
         }

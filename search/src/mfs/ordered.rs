@@ -59,7 +59,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
         far: u64,
     ) -> Result<(), O::Error> {
         let first_time = self.conditions.get(feature).is_none();
-        let mut steps = steps(self.session.space, shown, feature, near, far);
+        let mut steps = steps(self.search.space, shown, feature, near, far);
         steps.retain(|(value, _)| *value != far);
         self.bisect(feature, near, far, &steps)?;
         if first_time { self.other_end(feature, End::towards(near, far)) } else { Ok(()) }
@@ -81,7 +81,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
             if bound.is_none() {
                 continue;
             }
-            let mut steps = steps(self.session.space, healthy, feature, far, own);
+            let mut steps = steps(self.search.space, healthy, feature, far, own);
             steps.truncate(self.tuning().nudge);
             steps.retain(|(_, moved)| region.contains(moved));
             let Some((value, moved)) = steps.pop() else { continue };
@@ -102,7 +102,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
         let kept = kept(steps, |workload| self.shows(workload))?;
         let last_kept = kept.checked_sub(1).map_or(near, |last| steps[last].0);
         let first_lost = steps.get(kept).map_or(far, |(value, _)| *value);
-        let ladder = ladder(self.session.space, feature);
+        let ladder = ladder(self.search.space, feature);
         let end = End::towards(near, far);
         let bound = match end {
             End::Min => {
@@ -121,14 +121,14 @@ impl<O: Oracle> Builder<'_, '_, O> {
 
     /// A feature that matters on one side may matter on the other: looks there from the anchor.
     fn other_end(&mut self, feature: Feature, done: End) -> Result<(), O::Error> {
-        let ladder = ladder(self.session.space, feature);
+        let ladder = ladder(self.search.space, feature);
         let (Some(own), Some(lowest), Some(highest)) =
             (self.anchor.feature(feature).number(), ladder.first(), ladder.last())
         else {
             return Ok(());
         };
         let far = if done == End::Max { *lowest } else { *highest };
-        let steps = steps(self.session.space, self.anchor, feature, own, far);
+        let steps = steps(self.search.space, self.anchor, feature, own, far);
         let Some(((value, extreme), between)) = steps.split_last() else { return Ok(()) };
         if self.shows(extreme)? { Ok(()) } else { self.bisect(feature, own, *value, between) }
     }

@@ -43,7 +43,7 @@ fn restored(space: &Space, shown: &Workload, lost: &Workload, feature: Feature) 
 impl<O: Oracle> Builder<'_, '_, O> {
     /// Two neighbours on the way from the anchor to `healthy`: the symptom is there, and it is not.
     pub(super) fn border(&mut self, healthy: &Workload) -> Result<(Workload, Workload), O::Error> {
-        let stops = path(self.session.space, &self.conditions.region(), self.anchor, healthy);
+        let stops = path(self.search.space, &self.conditions.region(), self.anchor, healthy);
         let (mut shown, mut lost) = (0, stops.len() - 1);
         while lost - shown > 1 {
             let middle = usize::midpoint(shown, lost);
@@ -68,7 +68,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
         let mut whole = None;
         let mut tried = 0;
         for feature in &candidates {
-            let Some(restored) = restored(self.session.space, shown, lost, *feature) else { continue };
+            let Some(restored) = restored(self.search.space, shown, lost, *feature) else { continue };
             if restored == *shown {
                 whole = Some(*feature);
             } else if tried < self.tuning().restorations && restored != *lost {

@@ -28,7 +28,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
                 self.fresh = 0;
                 return Ok(());
             }
-            if let Some(healthy) = self.session.history.nearest_healthy(&region, self.anchor, &self.inseparable) {
+            if let Some(healthy) = self.search.history.nearest_healthy(&region, self.anchor, &self.inseparable) {
                 if !self.is_over_limit() {
                     self.exclude(&healthy)?;
                 } else if self.reach < Reach::Exact {
@@ -60,14 +60,14 @@ impl<O: Oracle> Builder<'_, '_, O> {
 
     /// Experiments that a wide region may take.
     fn limit(&self) -> u64 {
-        self.session.config.tuning.mfs.experiments.into()
+        self.search.config.tuning.mfs.experiments.into()
     }
 
     /// Whether there were enough points since the last change; more are needed if validation has found healthy ones.
     /// Fewer by a part are enough if more by that part were seen inside a wide region, because then whatever was shut
     /// out last was rare.
     fn is_validated(&self) -> bool {
-        let (tuning, run) = (self.tuning(), self.session.config.tuning.mfs.validation_run);
+        let (tuning, run) = (self.tuning(), self.search.config.tuning.mfs.validation_run);
         let run = run.saturating_add((run / tuning.doubt_part).saturating_mul(self.failures));
         let part = run / tuning.well_known_part;
         let is_known_well = self.reach == Reach::Wide && self.seen_inside() >= run.saturating_add(part) as usize;
@@ -77,13 +77,13 @@ impl<O: Oracle> Builder<'_, '_, O> {
     /// Anomalies inside: random points of this validation, and of the search's beginning.
     fn seen_inside(&self) -> usize {
         let region = self.conditions.region();
-        let random = self.session.config.warm_up().min(self.started);
-        self.inside.len() + self.session.sightings.within(&region, random).count()
+        let random = self.search.config.warm_up().min(self.started);
+        self.inside.len() + self.search.sightings.within(&region, random).count()
     }
 
     /// Questions about this region so far, answered from memory or not.
     fn asked(&self) -> u64 {
-        self.session.experiments() - self.started + u64::from(self.remembered)
+        self.search.experiments() - self.started + u64::from(self.remembered)
     }
 
     /// The point where every condition holds only just: if the symptom grows with each of them, it is the first to lose
@@ -94,25 +94,25 @@ impl<O: Oracle> Builder<'_, '_, O> {
         let mut corner = self.anchor.clone();
         for condition in &region.conditions {
             if let Test::Range { min: Some(bound), .. } | Test::Range { max: Some(bound), .. } = condition.test {
-                let moved = self.session.space.with_feature(&corner, condition.feature, &FeatureValue::Number(bound));
+                let moved = self.search.space.with_feature(&corner, condition.feature, &FeatureValue::Number(bound));
                 corner = moved.filter(|moved| region.contains(moved)).unwrap_or(corner);
             }
         }
-        self.session.outcome(&corner, Purpose::Mfs).map(|_| ())
+        self.search.outcome(&corner, Purpose::Mfs).map(|_| ())
     }
 
     /// One random point inside; a healthy one is in the history then, and an inconclusive one shows nothing.
     fn sample(&mut self) -> Result<(), O::Error> {
         let region = self.conditions.region();
         let edge = self.edge(&region);
-        let mut drawn = self.session.space.sample_in(&edge, &mut self.session.rng);
+        let mut drawn = self.search.space.sample_in(&edge, &mut self.search.rng);
         if drawn.is_none() {
-            drawn = self.session.space.sample_in(&region, &mut self.session.rng);
+            drawn = self.search.space.sample_in(&region, &mut self.search.rng);
         }
         let workload = drawn.unwrap_or_else(|| self.wander());
-        let before = self.session.experiments();
+        let before = self.search.experiments();
         let outcome = self.ask(&workload, Purpose::Validate)?;
-        if self.session.experiments() == before {
+        if self.search.experiments() == before {
             self.remembered += 1;
         }
         if let Outcome::Anomalous(_) = outcome {
@@ -133,10 +133,10 @@ impl<O: Oracle> Builder<'_, '_, O> {
         }
         for condition in &mut edge.conditions {
             if let Test::Range { min, max } = &mut condition.test
-                && self.session.rng.random_bool(0.5)
+                && self.search.rng.random_bool(0.5)
             {
                 let bound =
-                    if max.is_none() || (min.is_some() && self.session.rng.random_bool(0.5)) { *min } else { *max };
+                    if max.is_none() || (min.is_some() && self.search.rng.random_bool(0.5)) { *min } else { *max };
                 (*min, *max) = (bound, bound);
             }
         }
@@ -148,7 +148,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
         let region = self.conditions.region();
         let mut here = self.anchor.clone();
         for _ in 0..self.tuning().walk_steps {
-            let next = self.session.space.mutate(&here, &mut self.session.rng);
+            let next = self.search.space.mutate(&here, &mut self.search.rng);
             if region.contains(&next) {
                 here = next;
             }
@@ -194,7 +194,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
         if self.conditions.get(feature).is_some() || !self.forgiven.insert((feature, word.clone())) {
             return Ok(false);
         }
-        match self.session.space.with_feature(self.anchor, feature, word) {
+        match self.search.space.with_feature(self.anchor, feature, word) {
             Some(workload) => self.shows(&workload),
             None => Ok(false),
         }
@@ -205,7 +205,7 @@ impl<O: Oracle> Builder<'_, '_, O> {
         if self.reach != Reach::Wide {
             return;
         }
-        let (history, inseparable) = (&self.session.history, &self.inseparable);
+        let (history, inseparable) = (&self.search.history, &self.inseparable);
         let nothing_needs = |region: &Region| history.healthy_in(region).all(|healthy| inseparable.contains(healthy));
         self.pruned.extend(self.conditions.prune(&self.needed, nothing_needs));
     }

@@ -5,7 +5,7 @@ use kelpie_spaces::{Feature, FeatureValue, Region, Space, Workload};
 
 use crate::history::Outcome;
 use crate::oracle::{Oracle, Purpose};
-use crate::session::Session;
+use crate::search_state::SearchState;
 use crate::signals::UTILISATION;
 
 /// The plain workload of a space, from any workload of it: each feature as near to its plain value as the space admits.
@@ -33,29 +33,29 @@ fn plain_values(space: &Space) -> impl Iterator<Item = (Feature, FeatureValue)> 
 }
 
 /// A healthy workload to simplify towards: the plain one, else the healthy point that was seen nearest to it.
-fn plain<O: Oracle>(session: &mut Session<'_, O>, anchor: &Workload) -> Result<Option<Workload>, O::Error> {
-    let plain = plain_from(session.space, anchor.clone());
-    if session.outcome(&plain, Purpose::Mfs)? == Outcome::Healthy {
+fn plain<O: Oracle>(search: &mut SearchState<'_, O>, anchor: &Workload) -> Result<Option<Workload>, O::Error> {
+    let plain = plain_from(search.space, anchor.clone());
+    if search.outcome(&plain, Purpose::Mfs)? == Outcome::Healthy {
         return Ok(Some(plain));
     }
-    Ok(session.history.nearest_healthy(&Region::default(), &plain, &[]))
+    Ok(search.history.nearest_healthy(&Region::default(), &plain, &[]))
 }
 
 /// The anomaly with as many features as in a plain workload as keep `symptom`.
 pub(super) fn simplify<O: Oracle>(
-    session: &mut Session<'_, O>,
+    search: &mut SearchState<'_, O>,
     anchor: &Workload,
     symptom: Symptom,
 ) -> Result<Workload, O::Error> {
-    let Some(plain) = plain(session, anchor)? else { return Ok(anchor.clone()) };
+    let Some(plain) = plain(search, anchor)? else { return Ok(anchor.clone()) };
     let mut here = anchor.clone();
     // Some of what the anomaly costs has to stay, or its border would be the anchor.
-    let loss = session.config.tuning.reduction.loss;
-    let weakest = loss + (1.0 - loss) * utilisation(session, anchor);
+    let loss = search.config.tuning.reduction.loss;
+    let weakest = loss + (1.0 - loss) * utilisation(search, anchor);
     for feature in Feature::WALK {
-        let Some(simpler) = towards(session.space, &here, &plain, feature) else { continue };
-        let outcome = session.outcome(&simpler, Purpose::Mfs)?;
-        if outcome == Outcome::Anomalous(symptom) && utilisation(session, &simpler) <= weakest {
+        let Some(simpler) = towards(search.space, &here, &plain, feature) else { continue };
+        let outcome = search.outcome(&simpler, Purpose::Mfs)?;
+        if outcome == Outcome::Anomalous(symptom) && utilisation(search, &simpler) <= weakest {
             here = simpler;
         }
     }
@@ -63,8 +63,8 @@ pub(super) fn simplify<O: Oracle>(
 }
 
 /// The performance signal of an anomaly; 1 if it is not known.
-fn utilisation<O: Oracle>(session: &Session<'_, O>, workload: &Workload) -> f64 {
-    session.sightings.of(workload).and_then(|seen| seen.signals.get(UTILISATION)).copied().unwrap_or(1.0)
+fn utilisation<O: Oracle>(search: &SearchState<'_, O>, workload: &Workload) -> f64 {
+    search.sightings.of(workload).and_then(|seen| seen.signals.get(UTILISATION)).copied().unwrap_or(1.0)
 }
 
 /// `here` with this feature as in `plain`, unless that would move others away from it.

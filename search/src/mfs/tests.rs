@@ -9,7 +9,7 @@ use super::Builder;
 use super::conditions::End;
 use super::simplify::plain_from;
 use crate::closed_form::{ClosedForm, Weakness, at_least, one_of, within};
-use crate::session::Session;
+use crate::search_state::SearchState;
 use crate::{Algorithm, Config, SignalSet};
 
 fn full() -> Space {
@@ -34,8 +34,8 @@ fn with_builder<T>(
 ) -> (T, usize) {
     let (space, config) = (full(), Config::new(Algorithm::Random, SignalSet::Perf, 0));
     let mut oracle = ClosedForm::new(weaknesses, 1000);
-    let mut session = Session::new(&space, &config, &mut oracle);
-    let result = test(&mut Builder::new(&mut session, anchor, Symptom::Pause, 0));
+    let mut search = SearchState::new(&space, &config, &mut oracle);
+    let result = test(&mut Builder::new(&mut search, anchor, Symptom::Pause, 0));
     (result, oracle.asked.len())
 }
 

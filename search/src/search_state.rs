@@ -19,7 +19,7 @@ struct Found {
     workload: Workload,
 }
 
-pub(crate) struct Session<'a, O: Oracle> {
+pub(crate) struct SearchState<'a, O: Oracle> {
     pub(crate) space: &'a Space,
     pub(crate) config: &'a Config,
     pub(crate) rng: Pcg64,
@@ -34,7 +34,7 @@ pub(crate) struct Session<'a, O: Oracle> {
     avoided: Vec<Region>,
 }
 
-impl<'a, O: Oracle> Session<'a, O> {
+impl<'a, O: Oracle> SearchState<'a, O> {
     pub(crate) fn new(space: &'a Space, config: &'a Config, oracle: &'a mut O) -> Self {
         Self {
             space,
