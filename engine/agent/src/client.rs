@@ -123,8 +123,8 @@ impl AgentClient {
         let late = |_| Err(WireError::Deadline(CONNECT_LIMIT));
         let welcome = timeout(CONNECT_LIMIT, exchange).await.unwrap_or_else(late);
         accept(address, welcome.map_err(|source| ClientError::Wire { address: address.to_owned(), source })?)?;
-        let session = opening.map_codec(|_| ControllerCodec::default());
-        let rpc = tarpc::client::new(Config::default(), session);
+        let transport = opening.map_codec(|_| ControllerCodec::default());
+        let rpc = tarpc::client::new(Config::default(), transport);
         // Whoever waits for an answer learns how it ended.
         let dispatch = tokio::spawn(async { drop(rpc.dispatch.await) });
         Ok(Self { address: address.to_owned(), calls: rpc.client, dispatch })

@@ -9,7 +9,7 @@ mod limits;
 pub mod pair;
 pub mod security;
 pub mod server;
-mod session;
+mod service;
 mod socket;
 pub mod steps;
 pub mod wire;

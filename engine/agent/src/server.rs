@@ -19,7 +19,7 @@ use tracing::{info, warn};
 use crate::lease::{Holder, LeasedHost};
 use crate::limits::Limits;
 use crate::security::{Pipe, Security, TlsError};
-use crate::session;
+use crate::service;
 use crate::socket::{PARTING, linger, tune};
 use crate::steps::LONGEST_RELEASE;
 use crate::wire::{AgentCodec, HELLO_LIMIT, Hello, Messages, PROTOCOL, Welcome, WireError};
@@ -175,7 +175,7 @@ impl Agent {
             let agent = Arc::clone(&self);
             async move {
                 opening.send(agent.welcome(None)).await?;
-                session::serve(Arc::clone(&agent.host), agent.limits, opening.map_codec(|_| AgentCodec::default()))
+                service::serve(Arc::clone(&agent.host), agent.limits, opening.map_codec(|_| AgentCodec::default()))
                     .await
             }
         });

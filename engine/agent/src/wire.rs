@@ -1,4 +1,4 @@
-//! The messages between controller and agent and their framing. Who sends them when is in `client` and `session`.
+//! The messages between controller and agent and their framing. Who sends them when is in `client` and `service`.
 //!
 //! A frame is a 32-bit length in network order and that many bytes of JSON. The first exchange ([`Hello`],
 //! [`Welcome`]) only gains keys that may be missing, so that two versions can report that they differ. What
@@ -185,7 +185,7 @@ impl<In, Out: Serialize> Encoder<Out> for Messages<In> {
     }
 }
 
-/// The agent's end of a session, for the RPC library.
+/// The agent's end of a connection, for the RPC library.
 #[derive(Debug)]
 pub struct AgentCodec(Messages<Ask>);
 
@@ -239,7 +239,7 @@ impl Encoder<Answer> for AgentCodec {
     }
 }
 
-/// The controller's end of a session, for the RPC library.
+/// The controller's end of a connection, for the RPC library.
 #[derive(Debug)]
 pub struct ControllerCodec(Messages<Answer>);
 

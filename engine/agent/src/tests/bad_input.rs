@@ -84,7 +84,7 @@ fn a_second_controller_is_told_who_has_the_agent() {
 }
 
 #[test]
-fn bad_frames_before_a_session_are_answered() {
+fn bad_frames_before_the_welcome_are_answered() {
     let agent = FakeAgent::anywhere();
     for (bytes, reason) in [
         (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "a message is longer than 4096 bytes"),
@@ -106,7 +106,7 @@ fn bad_frames_before_a_session_are_answered() {
 }
 
 #[test]
-fn bad_frames_in_a_session_end_it_with_a_reason() {
+fn bad_frames_after_the_welcome_end_the_connection_with_a_reason() {
     let agent = FakeAgent::anywhere();
     let deep = "[".repeat(100_000);
     for (bytes, reason) in [
@@ -130,7 +130,7 @@ fn bad_frames_in_a_session_end_it_with_a_reason() {
 }
 
 #[test]
-fn a_step_out_of_order_or_an_invalid_workload_fails_and_the_session_goes_on() {
+fn a_step_out_of_order_or_an_invalid_workload_fails_and_the_connection_goes_on() {
     let agent = FakeAgent::anywhere();
     let mut stream = hello_when_free(&agent, "odd");
     let workload = r#"{"kelpie":"workload/1","flows":[]}"#;

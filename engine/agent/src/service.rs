@@ -1,4 +1,4 @@
-//! One controller's session at the agent: calls become steps of the host, one at a time, each within its deadline.
+//! The agent's service for one controller: calls become steps of the host, one at a time, each within its deadline.
 
 use std::io::ErrorKind;
 use std::pin::pin;
@@ -33,7 +33,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Serves the controller behind `pipe` until it leaves or has to go.
 pub async fn serve(host: Arc<LeasedHost>, limits: Limits, pipe: Framed<Pipe, AgentCodec>) -> Result<(), WireError> {
-    let session = Session { host, limits, patience: Arc::default() };
+    let service = StepsService { host, limits, patience: Arc::default() };
     let mut calls = pin!(BaseChannel::new(Config::default(), pipe).requests());
     let mut tick = tokio::time::interval(TICK);
     let ended = loop {
@@ -48,9 +48,9 @@ pub async fn serve(host: Arc<LeasedHost>, limits: Limits, pipe: Framed<Pipe, Age
                 Some(Ok(_)) if calls.channel().in_flight_requests() > 1 => {
                     break WireError::Unexpected("a call before the answer to the one before".to_owned());
                 }
-                Some(Ok(call)) => drop(tokio::spawn(call.execute(session.clone().serve()))),
+                Some(Ok(call)) => drop(tokio::spawn(call.execute(service.clone().serve()))),
             },
-            _ = tick.tick() => if let Some(limit) = session.exhausted() {
+            _ = tick.tick() => if let Some(limit) = service.exhausted() {
                 break WireError::Deadline(limit);
             },
         }
@@ -77,13 +77,13 @@ fn cause(error: ChannelError<WireError>) -> WireError {
 type Patience = Option<(Duration, Instant)>;
 
 #[derive(Clone)]
-struct Session {
+struct StepsService {
     host: Arc<LeasedHost>,
     limits: Limits,
     patience: Arc<Mutex<Patience>>,
 }
 
-impl Session {
+impl StepsService {
     /// The limit that the controller's silence has exceeded.
     fn exhausted(&self) -> Option<Duration> {
         locked(&self.patience).filter(|(limit, since)| since.elapsed() > *limit).map(|(limit, _)| limit)
@@ -112,7 +112,7 @@ impl Session {
     }
 }
 
-impl Steps for Session {
+impl Steps for StepsService {
     async fn inspect(self, _: Context, port: Port) -> Result<PortReport, HostError> {
         self.step(Step::Inspect, move |host| host.inspect(&port)).await
     }
