@@ -46,7 +46,7 @@ pub struct Session {
     /// The reading before the last one was made then.
     read_at: Duration,
     next: Duration,
-    /// Every window is a multiple of this, so that it holds what its counters counted. Units: milliseconds.
+    /// Every interval is a multiple of this, so that it holds what its counters counted. Units: milliseconds.
     grain_ms: u64,
     watch: Watch,
     storm: Option<Storm>,
@@ -90,7 +90,7 @@ impl Session {
             State::WarmUp => self.warm_up(now, reading),
             State::Sampling => {
                 self.readings.push(reading);
-                self.next = now + self.window(self.timing.sample_ms);
+                self.next = now + self.interval(self.timing.sample_ms);
                 if self.readings.len() > self.timing.samples as usize {
                     self.state = State::Over;
                 }
@@ -116,9 +116,9 @@ impl Session {
         self.readings = vec![reading];
         if self.is_steady() || now >= Duration::from_millis(self.timing.warm_up_ms) {
             self.state = State::Sampling;
-            self.next = now + self.window(self.timing.sample_ms);
+            self.next = now + self.interval(self.timing.sample_ms);
         } else {
-            self.next = now + self.window(warm_up_step_ms(self.timing));
+            self.next = now + self.interval(warm_up_step_ms(self.timing));
         }
     }
 
@@ -128,7 +128,7 @@ impl Session {
         self.rates.len() >= STEADY_STEPS && recent.into_iter().all(|rate| (rate - last).abs() <= STEADY * last)
     }
 
-    fn window(&self, wanted_ms: u64) -> Duration {
+    fn interval(&self, wanted_ms: u64) -> Duration {
         Duration::from_millis(wanted_ms.next_multiple_of(self.grain_ms))
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod counters;
+pub mod depth_limit;
 pub mod doctor;
 pub mod latency;
 pub mod machine;
@@ -11,7 +12,6 @@ mod pcie;
 pub mod rates;
 pub mod sources;
 pub mod verdict;
-pub mod window;
 
 pub use check::{Check, State};
 pub use latency::{DirectionLatency, Latency};

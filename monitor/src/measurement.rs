@@ -183,7 +183,7 @@ pub struct Bounds {
     pub max_pps: f64,
     /// Round trip of a small message through the idle subsystem, if it was calibrated. Units: seconds.
     ///
-    /// With it a workload whose outstanding window cannot fill the link does not pass for a slow subsystem.
+    /// With it a workload whose outstanding requests cannot fill the link does not pass for a slow subsystem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_rtt_seconds: Option<f64>,
     /// What the PCIe link of a host carries in one direction, its packets' headers included, if it is known.

@@ -108,7 +108,7 @@ pub fn host_pause(rates: &Rates) -> Option<HostPause> {
     Some(HostPause { ratios: PauseRatios { tx, rx }, is_upper_bound: tx_bound || rx_bound })
 }
 
-/// Shortest window that says anything of a host's pause: the counters of a reading may be this old.
+/// Shortest interval that says anything of a host's pause: the counters of a reading may be this old.
 ///
 /// Units: ms; 0 if they are as old as the reading.
 pub fn refresh_ms(reading: &Reading) -> u64 {

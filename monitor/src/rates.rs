@@ -1,11 +1,11 @@
-//! From two readings of raw counters to rates over the window between them; safe against wrap and reset.
+//! From two readings of raw counters to rates over the interval between them; safe against wrap and reset.
 
 use std::collections::BTreeMap;
 
 use crate::counters::is_level;
 use crate::sources::Reading;
 
-/// Rates over one window.
+/// Rates over one interval.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rates {
     /// By name, per second; a level (see [`is_level`]) as it was at the end.
@@ -31,7 +31,7 @@ pub fn advance(before: u64, after: u64) -> Option<u64> {
 
 /// Rates between two readings that are `seconds` apart; a counter missing in either is missing.
 ///
-/// A window without length has no rates.
+/// An interval without length has no rates.
 pub fn rates(before: &Reading, after: &Reading, seconds: f64) -> Rates {
     if seconds <= 0.0 || !seconds.is_finite() {
         return Rates::default();

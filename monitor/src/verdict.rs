@@ -4,9 +4,9 @@ use kelpie_spaces::{Direction, Host, Workload, loaded_directions, receiver, requ
 use serde::{Deserialize, Serialize};
 
 use crate::counters::{RECEIVE_QUEUE_FULL, SEND_QUEUE_FULL};
+use crate::depth_limit::depth_limit;
 use crate::measurement::{Bounds, DirectionRates, Measurement, Sample};
 use crate::pcie::needed_bps;
-use crate::window::window_rates;
 
 /// Pause duration ratio above which there is a pause symptom. Source: Collie, section 5.2.
 pub const PAUSE_RATIO: f64 = 0.001;
@@ -176,8 +176,8 @@ fn is_low(workload: &Workload, bounds: &Bounds, way: Direction, sample: &Sample)
         return false;
     }
     bounds.base_rtt_seconds.is_none_or(|base_rtt| {
-        let window = window_rates(workload, way, bounds, base_rtt, sample);
-        below(window.wire_bps, window.packets_per_sec)
+        let limit = depth_limit(workload, way, bounds, base_rtt, sample);
+        below(limit.wire_bps, limit.packets_per_sec)
     })
 }
 

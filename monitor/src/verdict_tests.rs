@@ -201,7 +201,7 @@ fn lists_that_fill_the_pcie_link_are_no_anomaly() {
 }
 
 #[test]
-fn a_small_window_is_no_anomaly() {
+fn a_shallow_queue_is_no_anomaly() {
     let rtt = bounds().with_base_rtt(2e-6);
     let of_flow = |op, qps, depth, message| Workload::new(vec![flow(A_TO_B, op, qps, depth, message)]);
     let stop_and_wait = {

@@ -1,4 +1,4 @@
-//! Recorded hosts read as live ones are: what is found, what a window of it says, what wraps and what is missing.
+//! Recorded hosts read as live ones are: what is found, what an interval of it says, what wraps and what is missing.
 
 #[path = "../fixtures/unpack.rs"]
 mod unpack;
@@ -42,7 +42,7 @@ impl Host {
     }
 
     /// Rates over a second between now and after `change`.
-    fn window(&mut self, change: impl FnOnce(&Self)) -> Rates {
+    fn interval(&mut self, change: impl FnOnce(&Self)) -> Rates {
         let before = self.read();
         change(self);
         rates(&before, &self.read(), 1.0)
@@ -80,9 +80,9 @@ fn counters_of_one_name_are_kept_apart() {
 }
 
 #[test]
-fn a_window_crosses_the_ends_of_counters_and_leaves_out_what_was_reset_or_went_away() {
+fn an_interval_crosses_the_ends_of_counters_and_leaves_out_what_was_reset_or_went_away() {
     let mut host = Host::new("mlx5", "mlx5_0");
-    let seen = host.window(|host| {
+    let seen = host.interval(|host| {
         host.change(&format!("{MLX5}/counters/port_xmit_data"), "4294967000", "704");
         host.change(&format!("{MLX5}/counters/port_rcv_data"), "18446744073709551000", "384");
         host.change(&format!("{MLX5}/hw_counters/rx_write_requests"), "4000000", "10");
@@ -100,7 +100,7 @@ fn a_window_crosses_the_ends_of_counters_and_leaves_out_what_was_reset_or_went_a
 #[test]
 fn mlx5_counts_the_time_of_pause() {
     let mut host = Host::new("mlx5", "mlx5_0");
-    let seen = host.window(|host| {
+    let seen = host.interval(|host| {
         host.change("ethtool/ens1f0np0", "rx_prio3_pause_duration: 20000", "rx_prio3_pause_duration: 70000");
         host.change("ethtool/ens1f0np0", "18446744073709551516", "1900");
         host.change("ethtool/ens1f0np0", "outbound_pci_stalled_wr: 7", "outbound_pci_stalled_wr: 3");
@@ -131,7 +131,7 @@ fn each_slave_of_a_bond_counts_and_the_longest_pause_is_the_ports() {
     }
     let strangers = |name: &&String| name.starts_with("ethtool.") || name.starts_with("slave2.");
     assert_eq!(reading.keys().find(strangers), None, "neither the bond nor another card counts");
-    let seen = host.window(|host| {
+    let seen = host.interval(|host| {
         host.change("ethtool/ens1f0np0", "rx_prio3_pause_duration: 20000", "rx_prio3_pause_duration: 70000");
         host.change("ethtool/ens1f1np1", "tx_prio3_pause_duration: 0", "tx_prio3_pause_duration: 300000");
     });
@@ -154,15 +154,16 @@ fn a_slave_with_an_rdma_device_of_its_own_is_not_this_one_s() {
 #[test]
 fn bnxt_without_durations_counts_frames() {
     let mut host = Host::new("bnxt", "bnxt_re0");
-    let seen = host
-        .window(|host| host.change("ethtool/enp96s0", "tx_pfc_ena_frames_pri3: 1000", "tx_pfc_ena_frames_pri3: 1010"));
+    let seen = host.interval(|host| {
+        host.change("ethtool/enp96s0", "tx_pfc_ena_frames_pri3: 1000", "tx_pfc_ena_frames_pri3: 1010")
+    });
     let pause = host_pause(&seen).expect("both sides count");
     assert!((pause.ratios.tx - 10.0 * 65_535.0 * 512.0 / 1e11).abs() < 1e-9, "{pause:?}");
     assert!(pause.is_upper_bound && pause.ratios.rx == 0.0, "{pause:?}");
     // A link that reports no speed.
     let speed = "sys/class/net/enp96s0/speed";
     host.change(speed, "100000", "-1");
-    assert_eq!(host_pause(&host.window(|_| ())), None);
+    assert_eq!(host_pause(&host.interval(|_| ())), None);
 }
 
 #[test]

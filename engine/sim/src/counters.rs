@@ -1,4 +1,4 @@
-//! What the simulated NIC counts, under the vendors' public names, and how a window of it becomes a sample.
+//! What the simulated NIC counts, under the vendors' public names, and how an interval of it becomes a sample.
 
 use std::collections::BTreeMap;
 

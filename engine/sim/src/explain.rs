@@ -18,7 +18,7 @@ const STALL_SHARE: f64 = 0.1;
 /// A part that is busy for this share of the time is the limit.
 const SATURATED: f64 = 0.93;
 
-/// Busy times of one host, to be compared over a window.
+/// Busy times of one host, to be compared over an interval.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     time: Picos,
@@ -79,10 +79,10 @@ pub fn limiting(world: &World, since: &[Snapshot; 2]) -> String {
 
 fn receive_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f64, String)>) {
     let state = world.hosts.get(host);
-    let window = (world.now - before.time).max(Picos::new(1));
+    let interval = (world.now - before.time).max(Picos::new(1));
     let spent = |flow: usize, cause: usize| state.blame.spent(flow, cause) - before.blame.spent(flow, cause);
     let flows = world.workload.flows.len();
-    let total = |cause: usize| (0..flows).map(|flow| spent(flow, cause)).sum::<Picos>().share_of(window);
+    let total = |cause: usize| (0..flows).map(|flow| spent(flow, cause)).sum::<Picos>().share_of(interval);
     let base = [Cause::PacketProcessing as usize, Cause::PcieWrite as usize];
     let largest = |stalls: bool| {
         (0..CAUSES.len())
@@ -94,7 +94,7 @@ fn receive_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f
     if total(cause) < STALL_SHARE {
         cause = largest(false);
     }
-    let barriers = (state.barriers - before.barriers).share_of(window);
+    let barriers = (state.barriers - before.barriers).share_of(interval);
     let name =
         if CAUSES[cause].0 == Cause::PcieWrite && barriers >= STALL_SHARE { "pcie_ordering" } else { CAUSES[cause].1 };
     let flow = (0..flows).max_by_key(|flow| (spent(*flow, cause), std::cmp::Reverse(*flow))).unwrap_or(0);
@@ -104,17 +104,17 @@ fn receive_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f
         Cause::SocketInterconnect | Cause::PeerToPeerRedirect => DMA,
         _ => &world.workload.flows[flow].traffic,
     };
-    let busy = (state.receive_busy - before.receive_busy).share_of(window);
+    let busy = (state.receive_busy - before.receive_busy).share_of(interval);
     // A receiver that holds its port is behind by definition, however its busy time is spread.
-    let holding = (state.holding.total(world.now) - before.holding).share_of(window);
+    let holding = (state.holding.total(world.now) - before.holding).share_of(interval);
     let share = if holding > PAUSE_RATIO { 1.0 } else { busy };
     parts.push((share, format!("{name}:{traffic}")));
 }
 
 fn other_parts(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f64, String)>) {
     let after = Snapshot::of(world, host);
-    let window = (after.time - before.time).max(Picos::new(1));
-    let share = |now: Picos, then: Picos| (now - then).share_of(window);
+    let interval = (after.time - before.time).max(Picos::new(1));
+    let share = |now: Picos, then: Picos| (now - then).share_of(interval);
     let from_here = world.workload.flows.iter().find(|flow| flow.from == host);
     let to_here = world.workload.flows.iter().find(|flow| flow.to == host);
     let mut part = |share: f64, name: &str, flow: Option<&ResolvedFlow>| {
@@ -147,9 +147,9 @@ fn other_parts(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f6
 }
 
 fn wire_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f64, String)>) {
-    let window = (world.now - before.time).max(Picos::new(1));
+    let interval = (world.now - before.time).max(Picos::new(1));
     if let Some(flow) = world.workload.flows.iter().find(|flow| flow.from == host || flow.to == host) {
-        let busy = (world.hosts.get(host).wire.busy - before.wire).share_of(window);
+        let busy = (world.hosts.get(host).wire.busy - before.wire).share_of(interval);
         parts.push((busy, format!("wire:{}", flow.traffic)));
     }
 }

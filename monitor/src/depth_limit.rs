@@ -1,4 +1,4 @@
-//! What a workload itself allows: the rate that its outstanding window can carry.
+//! What a workload itself allows: the rate that its outstanding requests can carry.
 
 use kelpie_spaces::headers::PACKET_OVERHEAD;
 use kelpie_spaces::{Direction, Flow, Opcode, Workload};
@@ -14,61 +14,55 @@ const USUAL_READS: f64 = 16.0;
 
 /// The most that the outstanding requests of a workload can carry in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct WindowRates {
+pub struct DepthLimit {
     /// Units: bits/s on the wire.
     pub wire_bps: f64,
     /// Units: packets/s.
     pub packets_per_sec: f64,
 }
 
-/// What the windows of all flows that pay into `direction` carry over a round trip of `base_rtt` seconds.
+/// What the outstanding requests of all flows that pay into `direction` carry over a round trip of `base_rtt` seconds.
 /// `sample` says how many READs a QP can have outstanding.
 ///
-/// A queue of `d` requests that is refilled `b` at a time turns over once in a round trip and the time that
-/// `b` requests take on the wire: exact for stop-and-wait (`b = d`) and for a sliding window (`b = 1`). It is never faster
-/// than the application, which may pause between its posts.
-pub fn window_rates(
+/// A queue of `d` requests that is refilled `b` at a time turns over once in a round trip and the time that `b`
+/// requests take on the wire: exact for stop-and-wait (`b = d`) and for a queue that is refilled one by one (`b = 1`).
+/// It is never faster than the application, which may pause between its posts.
+pub fn depth_limit(
     workload: &Workload,
     direction: Direction,
     bounds: &Bounds,
     base_rtt: f64,
     sample: &Sample,
-) -> WindowRates {
+) -> DepthLimit {
     let reads = |flow: &Flow| sample.counters.get(flow.from).get(OUTSTANDING_READS).copied().unwrap_or(USUAL_READS);
     workload.flows.iter().map(|flow| flow_rates(flow, direction, bounds, base_rtt, reads(flow))).fold(
-        WindowRates::default(),
-        |sum, rates| WindowRates {
+        DepthLimit::default(),
+        |sum, rates| DepthLimit {
             wire_bps: sum.wire_bps + rates.wire_bps,
             packets_per_sec: sum.packets_per_sec + rates.packets_per_sec,
         },
     )
 }
 
-fn flow_rates(
-    flow: &Flow,
-    direction: Direction,
-    bounds: &Bounds,
-    base_rtt: f64,
-    outstanding_reads: f64,
-) -> WindowRates {
+fn flow_rates(flow: &Flow, direction: Direction, bounds: &Bounds, base_rtt: f64, outstanding_reads: f64) -> DepthLimit {
     let requests = flow.pattern.len() as f64;
     if requests == 0.0 {
-        return WindowRates::default();
+        return DepthLimit::default();
     }
     let count = |of: fn(Opcode) -> bool| flow.pattern.iter().filter(|request| of(request.op)).count() as f64;
     let (receives, reads) = (count(Opcode::consumes_receive), count(Opcode::brings_back));
     let packets = |size: u64| size.div_ceil(flow.mtu.bytes()).max(1) as f64;
-    // Extension headers are left out, so that the rate of the window is not overestimated.
+    // Extension headers are left out, so that the rate is not overestimated.
     let wire_bits = |size: u64| (size as f64 + PACKET_OVERHEAD as f64 * packets(size)) * 8.0;
     let mean_seconds =
         flow.pattern.iter().map(|request| wire_bits(request.message().0)).sum::<f64>() / requests / bounds.max_bps;
-    let turnover = |window: f64, refill: u32| window / (base_rtt + f64::from(refill.max(1)) * mean_seconds);
+    let turnover = |depth: f64, refill: u32| depth / (base_rtt + f64::from(refill.max(1)) * mean_seconds);
 
     let mut per_qp = turnover(f64::from(flow.wq_depth.send), flow.batch.send);
     // Of a mixed vector only some requests use a limit, so the limit holds for proportionally more of them.
     if receives > 0.0 {
-        let window = f64::from(flow.wq_depth.recv) * requests / receives;
-        per_qp = per_qp.min(turnover(window, flow.batch.recv));
+        let depth = f64::from(flow.wq_depth.recv) * requests / receives;
+        per_qp = per_qp.min(turnover(depth, flow.batch.recv));
     }
     if reads > 0.0 {
         per_qp = per_qp.min(turnover(outstanding_reads * requests / reads, 1));
@@ -79,7 +73,7 @@ fn flow_rates(
     let vectors_per_sec = per_qp * f64::from(flow.qps) / requests;
 
     let paying = flow.pattern.iter().filter(|request| Direction::of(flow, request.op) == direction);
-    paying.map(|request| request.message().0).fold(WindowRates::default(), |sum, size| WindowRates {
+    paying.map(|request| request.message().0).fold(DepthLimit::default(), |sum, size| DepthLimit {
         wire_bps: sum.wire_bps + wire_bits(size) * vectors_per_sec,
         packets_per_sec: sum.packets_per_sec + packets(size) * vectors_per_sec,
     })
