@@ -1,8 +1,8 @@
 //! Whether a host is fit to be measured: what spoils a measurement, with the evidence and the step that repairs it.
 
 mod host;
+mod nic_placement;
 mod pair;
-mod pcie;
 mod port;
 
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ pub fn examine(machine: &Machine, device: Option<&str>, port: Option<u32>, traff
         for port in ports {
             let link = PortLink::of(machine, device, port);
             seen.add(&about(port), port::checks(machine, &link, traffic_class));
-            seen.add(&about(port), pcie::checks(machine, &link));
+            seen.add(&about(port), nic_placement::checks(machine, &link));
             links.push(link);
         }
     }

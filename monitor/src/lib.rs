@@ -8,7 +8,7 @@ pub mod latency;
 pub mod machine;
 pub mod measurement;
 pub mod pause;
-mod pcie;
+mod pcie_need;
 pub mod rates;
 pub mod sources;
 pub mod verdict;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::counters::{RECEIVE_QUEUE_FULL, SEND_QUEUE_FULL};
 use crate::depth_limit::depth_limit;
 use crate::measurement::{Bounds, DirectionRates, Measurement, Sample};
-use crate::pcie::needed_bps;
+use crate::pcie_need::needed_bps;
 
 /// Pause duration ratio above which there is a pause symptom. Source: Collie, section 5.2.
 pub const PAUSE_RATIO: f64 = 0.001;

@@ -1,4 +1,4 @@
-//! Checks of the whole host: pinned memory and processor clocks. Devices are in `port` and `pcie`.
+//! Checks of the whole host: pinned memory and processor clocks. Devices are in `port` and `nic_placement`.
 
 use crate::check::{Check, State};
 use crate::machine::Machine;
