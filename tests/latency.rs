@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use kelpie_agent::server::{AgentConfig, serve};
 use kelpie_agent::{Limits, Security};
-use kelpie_engine::host::{
-    Count, GroupCount, GroupEndpoint, GroupLatency, HostError, HostReading, Port, PortReport, VerbsHost,
-};
 use kelpie_engine::latency::Took;
 use kelpie_engine::plan::{GroupPlan, HostPlan};
+use kelpie_engine::verbs_host::{
+    Count, GroupCount, GroupEndpoint, GroupLatency, HostError, HostReading, Port, PortReport, VerbsHost,
+};
 use serde_json::{Value, json};
 
 use crate::support::{Bench, HEALTHY, SMALL_SPACE};

@@ -1,7 +1,6 @@
 //! The seam between search and subsystems: one trait, and what both sides of a real pair share. No verbs, no model.
 
 mod chain;
-pub mod host;
 pub mod latency;
 pub mod meminfo;
 pub mod plan;
@@ -10,6 +9,7 @@ pub mod session;
 pub mod storm;
 pub mod subsystem;
 pub mod timing;
+pub mod verbs_host;
 
 #[cfg(test)]
 mod testing;

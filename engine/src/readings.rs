@@ -11,9 +11,9 @@ use kelpie_monitor::{DirectionLatency, DirectionRates, Measurement, PauseRatios,
 use kelpie_spaces::headers::PACKET_OVERHEAD;
 use kelpie_spaces::{Direction, Flow, Host, Opcode, Workload, loaded_directions};
 
-use crate::host::{Count, GroupEndpoint, HostReading};
 use crate::latency::Latencies;
 use crate::plan::{GroupId, Role};
+use crate::verbs_host::{Count, GroupEndpoint, HostReading};
 
 /// What the readings at the ends of successive samples say about `workload`; `last` was taken after the end, when late
 /// errors had come.
@@ -198,9 +198,9 @@ mod tests {
     use kelpie_monitor::Latency;
 
     use super::*;
-    use crate::host::{GroupCount, GroupLatency};
     use crate::latency::Took;
     use crate::testing::{flow, workload};
+    use crate::verbs_host::{GroupCount, GroupLatency};
 
     fn measured(workload: &Workload, readings: &[PerHost<HostReading>]) -> Measurement {
         measurement(workload, &PerHost::default(), readings, readings.last().expect("a reading"))

@@ -6,10 +6,10 @@ use kelpie_monitor::PerHost;
 use kelpie_monitor::pause::refresh_ms;
 use kelpie_spaces::Host;
 
-use crate::host::HostReading;
 use crate::readings::pause;
 use crate::storm::{Storm, Watch};
 use crate::timing::Timing;
+use crate::verbs_host::HostReading;
 
 /// Relative difference of two successive rates below which traffic is steady.
 /// Source: our choice, because it is half of what the monitor accepts between samples.
@@ -155,9 +155,9 @@ fn messages(reading: &HostReading) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{Count, GroupCount};
     use crate::plan::{GroupId, Role};
     use crate::storm::Sense;
+    use crate::verbs_host::{Count, GroupCount};
     use kelpie_spaces::Opcode;
 
     fn reading(now: Duration, messages: u64) -> PerHost<HostReading> {

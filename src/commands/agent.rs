@@ -9,7 +9,7 @@ use std::time::Duration;
 use kelpie_agent::cert::{Authority, Purpose, Validity};
 use kelpie_agent::server::{AgentConfig, serve};
 use kelpie_agent::{Limits, Security, TlsFiles};
-use kelpie_engine::host::VerbsHost;
+use kelpie_engine::verbs_host::VerbsHost;
 use kelpie_spaces::Bytes;
 use serde_json::json;
 

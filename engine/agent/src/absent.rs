@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use kelpie_engine::host::{GroupEndpoint, HostError, HostReading, Port, PortReport, VerbsHost};
 use kelpie_engine::plan::HostPlan;
+use kelpie_engine::verbs_host::{GroupEndpoint, HostError, HostReading, Port, PortReport, VerbsHost};
 
 /// A machine that lacks something that all traffic needs.
 #[derive(Debug, Clone)]

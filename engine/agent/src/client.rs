@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use kelpie_engine::chain;
-use kelpie_engine::host::{GroupEndpoint, HostError, HostReading, Port, PortReport};
+use kelpie_engine::verbs_host::{GroupEndpoint, HostError, HostReading, Port, PortReport};
 use kelpie_monitor::doctor::Examination;
 use kelpie_spaces::{Host, Workload};
 use tarpc::client::{Channel, Config, RpcError};

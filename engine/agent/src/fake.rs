@@ -4,12 +4,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use kelpie_engine::host::{
+use kelpie_engine::latency::Took;
+use kelpie_engine::plan::{HostPlan, Role};
+use kelpie_engine::verbs_host::{
     Count, GroupCount, GroupEndpoint, GroupLatency, HostError, HostReading, Port, PortReport, QpEndpoint, RemoteMr,
     VerbsHost,
 };
-use kelpie_engine::latency::Took;
-use kelpie_engine::plan::{HostPlan, Role};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 

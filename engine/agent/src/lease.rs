@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kelpie_engine::host::VerbsHost;
+use kelpie_engine::verbs_host::VerbsHost;
 use tokio::sync::Notify;
 use tokio::task::JoinError;
 use tokio::time::timeout;

@@ -1,8 +1,8 @@
 //! What one controller may make an agent set up. What the device itself refuses is in `engine/verbs`.
 
-use kelpie_engine::host::HostError;
 use kelpie_engine::meminfo;
 use kelpie_engine::plan::{GroupPlan, HostPlan};
+use kelpie_engine::verbs_host::HostError;
 
 /// Upper bounds of one experiment on one host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use kelpie_engine::chain;
-use kelpie_engine::host::VerbsHost;
+use kelpie_engine::verbs_host::VerbsHost;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
 use kelpie_engine::chain;
-use kelpie_engine::host::{GroupEndpoint, HostError, HostReading, Port, PortReport, VerbsHost};
 use kelpie_engine::plan::plan;
 use kelpie_engine::timing::DRAIN_LIMIT_MS;
+use kelpie_engine::verbs_host::{GroupEndpoint, HostError, HostReading, Port, PortReport, VerbsHost};
 use kelpie_monitor::doctor::{Examination, examine};
 use kelpie_monitor::machine::Machine;
 use kelpie_spaces::{Host, Workload};

@@ -5,8 +5,8 @@ use std::time::Duration;
 use kelpie_monitor::doctor::Examination;
 use kelpie_spaces::{Host, Workload};
 
-use kelpie_engine::host::{GroupEndpoint, HostError, HostReading, Port, PortReport};
 use kelpie_engine::timing::{DRAIN_LIMIT_MS, SAMPLE_LIMIT_MS};
+use kelpie_engine::verbs_host::{GroupEndpoint, HostError, HostReading, Port, PortReport};
 
 /// The steps of an experiment on one host, in this order.
 #[tarpc::service(derive = [Clone, PartialEq, serde::Serialize, serde::Deserialize])]

@@ -301,9 +301,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use kelpie_engine::host::{GroupLatency, HostReading};
     use kelpie_engine::latency::Took;
     use kelpie_engine::plan::{GroupId, Role};
+    use kelpie_engine::verbs_host::{GroupLatency, HostReading};
 
     /// Decodes all of `pieces` as they would arrive; how many messages there were, and why it ended.
     fn decode<D: Decoder<Error = WireError>>(mut codec: D, pieces: &[Vec<u8>]) -> (usize, Option<WireError>) {

@@ -4,7 +4,7 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use kelpie_engine::host::Tuning;
+use kelpie_engine::verbs_host::Tuning;
 use rdma_sys::{ibv_ah, ibv_ah_attr, ibv_gid, ibv_global_route, ud_t};
 
 use crate::error::VerbsError;

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use kelpie_engine::chain;
-use kelpie_engine::host::HostError;
+use kelpie_engine::verbs_host::HostError;
 
 /// A failure at the edge to libibverbs.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! One end of one flow on this host: its memory and its lanes, from creation to being connected.
 
-use kelpie_engine::host::{GroupEndpoint, RemoteMr};
 use kelpie_engine::plan::{Caps, GroupPlan, Role};
+use kelpie_engine::verbs_host::{GroupEndpoint, RemoteMr};
 use kelpie_spaces::{Device, Opcode, QpType};
 use rdma_sys::ibv_atomic_cap;
 

@@ -3,8 +3,8 @@
 use std::io;
 
 use kelpie_engine::chain;
-use kelpie_engine::host::{Count, GroupEndpoint, QpEndpoint};
 use kelpie_engine::plan::{GroupId, GroupPlan};
+use kelpie_engine::verbs_host::{Count, GroupEndpoint, QpEndpoint};
 use kelpie_spaces::QpType;
 use rdma_sys::{ibv_wc, ibv_wc_opcode, ibv_wc_status};
 

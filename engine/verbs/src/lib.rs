@@ -20,11 +20,11 @@ mod gpu;
 #[cfg(feature = "rdma")]
 mod group;
 #[cfg(feature = "rdma")]
-mod host;
-#[cfg(feature = "rdma")]
 mod lane;
 #[cfg(feature = "rdma")]
 mod latency;
+#[cfg(feature = "rdma")]
+mod libibverbs_host;
 #[cfg(feature = "rdma")]
 mod library;
 #[cfg(feature = "rdma")]
@@ -55,4 +55,4 @@ mod traffic;
 #[cfg(feature = "rdma")]
 pub use error::VerbsError;
 #[cfg(feature = "rdma")]
-pub use host::LibibverbsHost;
+pub use libibverbs_host::LibibverbsHost;

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::ptr::null_mut;
 use std::time::Instant;
 
-use kelpie_engine::host::Count;
 use kelpie_engine::plan::SendPlan;
+use kelpie_engine::verbs_host::Count;
 use kelpie_spaces::{Mtu, Opcode};
 use rdma_sys::{
     atomic_t, bind_mw_t, bind_mw_tso_union_t, ibv_mw_bind_info, ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wr_opcode,

@@ -2,8 +2,8 @@
 
 use std::ptr::null_mut;
 
-use kelpie_engine::host::Count;
 use kelpie_engine::plan::{GRH_SIZE, RecvPlan};
+use kelpie_engine::verbs_host::Count;
 use kelpie_spaces::{Mtu, Opcode, QpType};
 use rdma_sys::{ibv_recv_wr, ibv_sge, ibv_wc, ibv_wc_flags, ibv_wc_opcode};
 

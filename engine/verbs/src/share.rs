@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kelpie_engine::host::{Count, GroupCount, GroupLatency};
 use kelpie_engine::latency::Latencies;
 use kelpie_engine::plan::GroupId;
+use kelpie_engine::verbs_host::{Count, GroupCount, GroupLatency};
 use kelpie_spaces::Opcode;
 
 use crate::lane::Lane;

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use kelpie_engine::MeasureError;
-use kelpie_engine::host::{GroupEndpoint, HostError, PortReport};
 use kelpie_engine::readings::measurement;
 use kelpie_engine::session::{Next, Session};
 use kelpie_engine::timing::Timing;
+use kelpie_engine::verbs_host::{GroupEndpoint, HostError, PortReport};
 use kelpie_monitor::{Measurement, PerHost};
 use kelpie_spaces::{Host, Workload};
 

@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use kelpie_engine::host::PortReport;
 use kelpie_engine::timing::Timing;
+use kelpie_engine::verbs_host::PortReport;
 use kelpie_monitor::{Bounds, DirectionRates, Measurement, PerHost};
 use kelpie_spaces::{Batch, Bytes, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, Opcode, Request, Workload};
 

@@ -1,7 +1,7 @@
 //! What the doctor says of both hosts of a pair, through their agents. A host that cannot be asked is a check itself.
 
 use kelpie_engine::chain;
-use kelpie_engine::host::{Port, PortReport};
+use kelpie_engine::verbs_host::{Port, PortReport};
 use kelpie_monitor::doctor::{Examination, compare};
 use kelpie_monitor::{Check, PerHost, State};
 use kelpie_spaces::Host;

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use kelpie_engine::host::Port;
 use kelpie_engine::timing::Timing;
+use kelpie_engine::verbs_host::Port;
 use kelpie_monitor::{Bounds, PerHost};
 use kelpie_spaces::Host;
 use serde::{Deserialize, Serialize};

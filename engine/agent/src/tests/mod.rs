@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use kelpie_engine::chain;
-use kelpie_engine::host::{HostError, Port};
 use kelpie_engine::timing::Timing;
+use kelpie_engine::verbs_host::{HostError, Port};
 use kelpie_engine::{MeasureError, Subsystem};
 use kelpie_monitor::State;
 use kelpie_spaces::Host;

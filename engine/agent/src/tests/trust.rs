@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use kelpie_engine::chain;
-use kelpie_engine::host::Port;
+use kelpie_engine::verbs_host::Port;
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 

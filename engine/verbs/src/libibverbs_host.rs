@@ -4,8 +4,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use kelpie_engine::host::{GroupEndpoint, HostError, HostReading, Port, PortReport, VerbsHost};
 use kelpie_engine::plan::{GroupPlan, HostPlan, Role};
+use kelpie_engine::verbs_host::{GroupEndpoint, HostError, HostReading, Port, PortReport, VerbsHost};
 use kelpie_monitor::sources::{CounterSource, PortSources};
 
 use crate::address::{self, SYSFS_ROOT};
