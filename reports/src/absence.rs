@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::coverage::Coverage;
 use crate::digest::Digest;
-use crate::words::percent;
+use crate::wording::percent;
 
 /// How sure the bound is. Source: our choice, as of the confidence of findings.
 const CONFIDENCE: f64 = 0.95;

@@ -3,7 +3,7 @@
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
 
 use crate::digest::Digest;
-use crate::words;
+use crate::wording;
 
 /// The document; a campaign without findings is one case that passed.
 pub(crate) fn junit(digest: &Digest) -> Result<String, SerializeError> {
@@ -13,9 +13,9 @@ pub(crate) fn junit(digest: &Digest) -> Result<String, SerializeError> {
     let class = format!("kelpie.campaign-{}", campaign.id);
     for finding in &digest.findings {
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-        let conditions = words::conditions(&finding.mfs, usize::MAX);
+        let conditions = wording::conditions(&finding.mfs, usize::MAX);
         status.set_type(finding.symptom.name());
-        status.set_message(format!("{}; {}", words::symptom(finding.symptom), conditions.join("; ")));
+        status.set_message(format!("{}; {}", wording::symptom(finding.symptom), conditions.join("; ")));
         status.set_description(format!(
             "found at experiment {}, confidence {:.2}\n{}\n",
             finding.found_at,

@@ -12,6 +12,6 @@ pub mod site;
 mod summary;
 #[cfg(test)]
 mod testing;
-mod words;
+mod wording;
 
 pub use digest::Digest;

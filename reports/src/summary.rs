@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::absence::absence;
 use crate::coverage::Coverage;
 use crate::digest::Digest;
-use crate::words;
+use crate::wording;
 
 /// The page.
 pub(crate) fn summary(digest: &Digest, coverage: &Coverage) -> String {
@@ -20,7 +20,7 @@ pub(crate) fn summary(digest: &Digest, coverage: &Coverage) -> String {
         campaign.experiments,
         campaign.skipped,
         digest.findings.len(),
-        words::percent(coverage.pair_share()),
+        wording::percent(coverage.pair_share()),
         escaped(&definition.algorithm),
         escaped(&definition.signal),
         definition.seed,
@@ -34,7 +34,7 @@ pub(crate) fn summary(digest: &Digest, coverage: &Coverage) -> String {
     }
     text += "\n| finding | symptom | conditions | confidence | found at |\n|---|---|---|---:|---:|\n";
     for finding in &digest.findings {
-        let conditions = words::conditions(&finding.mfs, words::MOST_CONDITIONS).join("; ");
+        let conditions = wording::conditions(&finding.mfs, wording::MOST_CONDITIONS).join("; ");
         let _ = writeln!(
             text,
             "| {}.{} | {} | {} | {:.2} | {} |",

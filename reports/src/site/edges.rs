@@ -9,7 +9,7 @@ use kelpie_store::FindingRecord;
 
 use super::plot::{Edge, Plot, Titled};
 use crate::digest::{Digest, Point};
-use crate::words;
+use crate::wording;
 
 /// Conditions of one finding that are plotted. Source: our choice, because regions rarely have more with an order.
 const MOST_EDGES: usize = 4;
@@ -34,7 +34,7 @@ fn edge(digest: &Digest, record: &FindingRecord, condition: &Condition) -> Optio
         return None;
     }
     let (y_label, limit) = match record.symptom {
-        Symptom::Pause => ("share of the time", (PAUSE_RATIO, words::percent(PAUSE_RATIO))),
+        Symptom::Pause => ("share of the time", (PAUSE_RATIO, wording::percent(PAUSE_RATIO))),
         Symptom::LowThroughput => ("share of the port", (LOW_SHARE, format!("{:.0} %", LOW_SHARE * 100.0))),
     };
     let shown = match record.symptom {
@@ -45,7 +45,7 @@ fn edge(digest: &Digest, record: &FindingRecord, condition: &Condition) -> Optio
     bounds.dedup();
     Some(Titled {
         slug: format!("finding-{}-{}", record.number, condition.feature.name().replace('_', "-")),
-        title: words::condition(condition),
+        title: wording::condition(condition),
         caption: format!(
             "The {} measured workloads that fulfil the other conditions, and {shown}. Crosses were \
              anomalous, with any symptom; circles were healthy. The upright lines are the condition.",

@@ -14,7 +14,7 @@ use super::error::SiteError;
 use super::page::{campaign_title, figure, named, page, wide};
 use super::plot::{Bars, Group, Plot, Titled};
 use crate::digest::{Digest, Point};
-use crate::words;
+use crate::wording;
 
 /// A finding with what its page shows.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl<'d> Shown<'d> {
         let content = html! {
             p {
                 span.badge.alarm { (record.symptom.name()) }
-                " This is " (words::symptom(record.symptom)) "."
+                " This is " (wording::symptom(record.symptom)) "."
             }
             section aria-labelledby="conditions" { h2 #conditions { "Conditions" } (self.conditions()) }
             section aria-labelledby="cures" { h2 #cures { "How to avoid it" } (self.cures()) }
@@ -101,7 +101,7 @@ impl<'d> Shown<'d> {
                 p { "A workload that fulfils all of these shows the symptom:" }
                 ul.plain {
                     @for condition in conditions {
-                        li { (words::condition(condition)) " " code.soft { (condition.feature) } }
+                        li { (wording::condition(condition)) " " code.soft { (condition.feature) } }
                     }
                 }
             }
@@ -122,7 +122,7 @@ impl<'d> Shown<'d> {
             return html! { p { "The effect of breaking a condition was not stored." } };
         };
         let row = |cure: &Cure| {
-            let advice = words::cure(&cure.condition).unwrap_or_else(|| words::condition(&cure.condition));
+            let advice = wording::cure(&cure.condition).unwrap_or_else(|| wording::condition(&cure.condition));
             let (class, outcome) = match cure.cured {
                 Some(true) => ("badge calm", "cures it"),
                 Some(false) => ("badge alarm", "does not cure it alone"),
@@ -192,8 +192,8 @@ impl<'d> Shown<'d> {
                     @for feature in &differing {
                         tr {
                             th scope="row" { (named(*feature)) }
-                            td { (words::value(*feature, &neighbour.workload.feature(*feature))) }
-                            td { (words::value(*feature, &witness.workload.feature(*feature))) }
+                            td { (wording::value(*feature, &neighbour.workload.feature(*feature))) }
+                            td { (wording::value(*feature, &witness.workload.feature(*feature))) }
                         }
                     }
                 }
@@ -339,7 +339,7 @@ impl<'d> Shown<'d> {
         let bars = Bars {
             y_label: "share of the time".to_owned(),
             groups: groups.collect(),
-            limit: (PAUSE_RATIO, words::percent(PAUSE_RATIO)),
+            limit: (PAUSE_RATIO, wording::percent(PAUSE_RATIO)),
         };
         let caption = "Share of the time in which pause frames held a port, by the frames that each host sent and \
                        received. Above the line there is a pause symptom.";

@@ -12,7 +12,7 @@ use super::page::{self, campaign_title, figure, named, wide};
 use super::plot::Titled;
 use crate::coverage::{Coverage, FeatureCoverage};
 use crate::digest::Digest;
-use crate::words;
+use crate::wording;
 
 /// Values named of those that were not measured. Source: our choice, because more make a row higher than a phone.
 const NAMED: usize = 8;
@@ -53,7 +53,7 @@ fn summary(digest: &Digest, coverage: &Coverage) -> Markup {
     let counts: Vec<String> = counts
         .into_iter()
         .chain([Ended::Unsupported])
-        .map(|ended| format!("{} {}", digest.count(ended), words::ended(ended)))
+        .map(|ended| format!("{} {}", digest.count(ended), wording::ended(ended)))
         .collect();
     html! {
         dl.facts {
@@ -65,7 +65,7 @@ fn summary(digest: &Digest, coverage: &Coverage) -> Markup {
             dt { "Skipped" } dd { (campaign.skipped) " workloads that a finding explains" }
             dt { "Findings" } dd { (digest.findings.len()) }
             dt { "State" } dd { (campaign.state) }
-            dt { "Coverage" } dd { (words::percent(coverage.pair_share())) " of the pairs of feature values" }
+            dt { "Coverage" } dd { (wording::percent(coverage.pair_share())) " of the pairs of feature values" }
             dt { "Bounds" } dd { (bounds(&definition.bounds)) }
             dt { "Begun by" } dd { "Kelpie " (definition.kelpie_version) }
         }
@@ -73,12 +73,13 @@ fn summary(digest: &Digest, coverage: &Coverage) -> Markup {
 }
 
 fn bounds(bounds: &Bounds) -> String {
-    let mut text = format!("{}bit/s and {}packets/s of a port", words::si(bounds.max_bps), words::si(bounds.max_pps));
+    let mut text =
+        format!("{}bit/s and {}packets/s of a port", wording::si(bounds.max_bps), wording::si(bounds.max_pps));
     if let Some(seconds) = bounds.base_rtt_seconds {
         let _ = write!(text, "; round trip {:.2} µs", seconds * 1e6);
     }
     if let Some(max_bps) = bounds.max_pcie_bps {
-        let _ = write!(text, "; {}bit/s of the PCIe link", words::si(max_bps));
+        let _ = write!(text, "; {}bit/s of the PCIe link", wording::si(max_bps));
     }
     text
 }
@@ -109,7 +110,7 @@ fn findings(digest: &Digest) -> Markup {
                         td { (finding.symptom.name()) }
                         td {
                             ul.cell {
-                                @for words in words::conditions(&finding.mfs, words::MOST_CONDITIONS) { li { (words) } }
+                                @for words in wording::conditions(&finding.mfs, wording::MOST_CONDITIONS) { li { (words) } }
                             }
                             @if finding.is_pinned() { span.badge { "pinned" } }
                         }
@@ -146,7 +147,7 @@ fn coverage_table(coverage: &Coverage) -> Markup {
                             span.share aria-hidden="true" {
                                 span style={ "width:" (format!("{:.1}", share(row) * 100.0)) "%" } {}
                             }
-                            (words::percent(share(row)))
+                            (wording::percent(share(row)))
                         }
                         td { (missing(row)) }
                     }
@@ -157,7 +158,7 @@ fn coverage_table(coverage: &Coverage) -> Markup {
     html! {
         p {
             (coverage.pairs_seen) " of " (coverage.pairs) " pairs of feature values were measured in one workload ("
-            (words::percent(coverage.pair_share())) "). The rules of verbs forbid some pairs, such as UD with WRITE, \
+            (wording::percent(coverage.pair_share())) "). The rules of verbs forbid some pairs, such as UD with WRITE, \
             so no campaign reaches 100 %. The figure compares campaigns over one space."
         }
         (wide("coverage-caption", &table))
@@ -165,7 +166,8 @@ fn coverage_table(coverage: &Coverage) -> Markup {
 }
 
 fn missing(row: &FeatureCoverage) -> String {
-    let mut named: Vec<String> = row.missing.iter().take(NAMED).map(|value| words::value(row.feature, value)).collect();
+    let mut named: Vec<String> =
+        row.missing.iter().take(NAMED).map(|value| wording::value(row.feature, value)).collect();
     if row.missing.len() > NAMED {
         named.push(format!("{} more", row.missing.len() - NAMED));
     }

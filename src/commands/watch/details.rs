@@ -3,7 +3,7 @@
 use kelpie_spaces::workload_to_yaml;
 use kelpie_store::FindingRecord;
 
-use super::words::{clean, wrapped};
+use super::safe_text::{clean, wrapped};
 use crate::output::plural;
 
 /// Everything of a finding, in lines of at most `width` columns.

@@ -10,8 +10,8 @@ use ratatui::widgets::{
 };
 
 use super::course::{Course, Signal};
+use super::safe_text::{clean, signal_name, signal_value};
 use super::view::View;
-use super::words::{clean, signal_name, signal_value};
 use super::{details, text};
 use crate::output::plural;
 

@@ -3,10 +3,10 @@
 mod course;
 mod details;
 mod draw;
+mod safe_text;
 mod terminal;
 mod text;
 mod view;
-mod words;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ use crate::exit;
 use crate::output::print;
 
 use course::Course;
-use words::clean;
+use safe_text::clean;
 
 /// Shows a campaign until the user has seen enough, or says once how it stands.
 pub fn run(args: &WatchArgs, common: Common) -> anyhow::Result<ExitCode> {

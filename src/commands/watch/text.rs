@@ -9,7 +9,7 @@ use kelpie_store::Ended;
 use serde_json::{Map, Value, json};
 
 use super::course::{Course, PURPOSES};
-use super::words::{clean, clean_json, duration, signal_name, signal_value};
+use super::safe_text::{clean, clean_json, duration, signal_name, signal_value};
 use crate::campaign::FindingLine;
 use crate::commands::findings::FindingDocument;
 use crate::output::plural;

@@ -40,7 +40,7 @@ impl Bars {
             .x_labels(0)
             .y_desc(self.y_label.as_str())
             .y_labels(6)
-            .y_label_formatter(&|share| crate::words::percent(*share))
+            .y_label_formatter(&|share| crate::wording::percent(*share))
             .draw()
             .map_err(detail)?;
         let centred = |size, colour| text(size, colour).pos(Pos::new(HPos::Center, VPos::Top));
@@ -54,7 +54,7 @@ impl Bars {
             for (from, to, value, name, colour) in bars {
                 let foot = chart.backend_coord(&(start + f64::midpoint(from, to), 0.0));
                 area.draw(&Text::new(name, (foot.0, foot.1 + 6), centred(15, colour::INK))).map_err(detail)?;
-                let value_text = value.map_or_else(|| "none".to_owned(), crate::words::percent);
+                let value_text = value.map_or_else(|| "none".to_owned(), crate::wording::percent);
                 let height = value.filter(|share| is_drawable(*share)).unwrap_or(0.0);
                 let bar = Rectangle::new([(start + from, 0.0), (start + to, height)], colour.filled());
                 chart.draw_series([bar]).map_err(detail)?;

@@ -7,7 +7,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use kelpie_spaces::{Feature, FeatureValue};
 
 use super::style::{colour, detail, draw_limit_name, in_style, is_drawable, text};
-use crate::words;
+use crate::wording;
 
 /// What a symptom goes by over the values of an ordered feature, on a scale of doublings.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Edge {
             .map_err(detail)?;
         let x_label = |place: &f64| {
             let is_whole = (place - place.round()).abs() < 1e-6 && *place > -1e-6;
-            let value = || words::value(self.feature, &FeatureValue::Number(place.round().exp2() as u64));
+            let value = || wording::value(self.feature, &FeatureValue::Number(place.round().exp2() as u64));
             if is_whole { value() } else { String::new() }
         };
         in_style(&mut chart.configure_mesh())
@@ -52,7 +52,7 @@ impl Edge {
             .x_labels(12)
             .x_label_formatter(&x_label)
             .y_labels(6)
-            .y_label_formatter(&|share| words::percent(*share))
+            .y_label_formatter(&|share| wording::percent(*share))
             .draw()
             .map_err(detail)?;
         for bound in &self.bounds {
@@ -60,7 +60,7 @@ impl Edge {
             let line = PathElement::new([(place, 0.0), (place, highest)], colour::INK.stroke_width(1));
             chart.draw_series([line]).map_err(detail)?;
             let at = chart.backend_coord(&(place, highest));
-            let name = words::value(self.feature, &FeatureValue::Number(*bound));
+            let name = wording::value(self.feature, &FeatureValue::Number(*bound));
             let style = text(15, colour::INK).pos(Pos::new(HPos::Left, VPos::Top));
             area.draw(&Text::new(name, (at.0 + 4, at.1), style)).map_err(detail)?;
         }
