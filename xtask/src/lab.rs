@@ -161,13 +161,13 @@ impl Lab {
         let folder = folder.context("this program lies in the target folder")?;
         let built = folder.join(if profile == "dev" { "debug" } else { profile });
         let binary = built.join("kelpie");
-        let changed = self.share(&binary)?;
-        self.share(&built.join("libkelpie_preload.so"))?;
+        let changed = self.copy_for_guests(&binary)?;
+        self.copy_for_guests(&built.join("libkelpie_preload.so"))?;
         Ok((binary, changed))
     }
 
     /// Puts a built file where the guests read it; whether it changed.
-    fn share(&self, built: &Path) -> Result<bool> {
+    fn copy_for_guests(&self, built: &Path) -> Result<bool> {
         let name = built.file_name().context("a file has a name")?;
         let shared = self.state.join("share").join(name);
         let new = shared.with_extension("new");

@@ -46,7 +46,7 @@ impl Picos {
 
     /// How large a part of `whole` this is; `whole` must not be zero. Units: 1 is all of it.
     #[inline]
-    pub fn share_of(self, whole: Self) -> f64 {
+    pub fn ratio_to(self, whole: Self) -> f64 {
         self.0 as f64 / whole.0 as f64
     }
 
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(Picos::from_nanos(1.0004), Picos::new(1_000));
         assert_eq!(Picos::from_nanos(0.0006), Picos::new(1));
         let span = Picos::new(2_500_000);
-        for (seen, expected) in [(span.as_micros(), 2.5), (span.as_seconds(), 2.5e-6), (span.share_of(span * 4), 0.25)]
+        for (seen, expected) in [(span.as_micros(), 2.5), (span.as_seconds(), 2.5e-6), (span.ratio_to(span * 4), 0.25)]
         {
             assert!((seen - expected).abs() < 1e-15, "{seen}");
         }

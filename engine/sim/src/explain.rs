@@ -82,7 +82,7 @@ fn receive_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f
     let interval = (world.now - before.time).max(Picos::new(1));
     let spent = |flow: usize, cause: usize| state.blame.spent(flow, cause) - before.blame.spent(flow, cause);
     let flows = world.workload.flows.len();
-    let total = |cause: usize| (0..flows).map(|flow| spent(flow, cause)).sum::<Picos>().share_of(interval);
+    let total = |cause: usize| (0..flows).map(|flow| spent(flow, cause)).sum::<Picos>().ratio_to(interval);
     let base = [Cause::PacketProcessing as usize, Cause::PcieWrite as usize];
     let largest = |stalls: bool| {
         (0..CAUSES.len())
@@ -94,7 +94,7 @@ fn receive_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f
     if total(cause) < STALL_SHARE {
         cause = largest(false);
     }
-    let barriers = (state.barriers - before.barriers).share_of(interval);
+    let barriers = (state.barriers - before.barriers).ratio_to(interval);
     let name =
         if CAUSES[cause].0 == Cause::PcieWrite && barriers >= STALL_SHARE { "pcie_ordering" } else { CAUSES[cause].1 };
     let flow = (0..flows).max_by_key(|flow| (spent(*flow, cause), std::cmp::Reverse(*flow))).unwrap_or(0);
@@ -104,9 +104,9 @@ fn receive_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f
         Cause::SocketInterconnect | Cause::PeerToPeerRedirect => DMA,
         _ => &world.workload.flows[flow].traffic,
     };
-    let busy = (state.receive_busy - before.receive_busy).share_of(interval);
+    let busy = (state.receive_busy - before.receive_busy).ratio_to(interval);
     // A receiver that holds its port is behind by definition, however its busy time is spread.
-    let holding = (state.holding.total(world.now) - before.holding).share_of(interval);
+    let holding = (state.holding.total(world.now) - before.holding).ratio_to(interval);
     let share = if holding > PAUSE_RATIO { 1.0 } else { busy };
     parts.push((share, format!("{name}:{traffic}")));
 }
@@ -114,7 +114,7 @@ fn receive_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f
 fn other_parts(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f64, String)>) {
     let after = Snapshot::of(world, host);
     let interval = (after.time - before.time).max(Picos::new(1));
-    let share = |now: Picos, then: Picos| (now - then).share_of(interval);
+    let share = |now: Picos, then: Picos| (now - then).ratio_to(interval);
     let from_here = world.workload.flows.iter().find(|flow| flow.from == host);
     let to_here = world.workload.flows.iter().find(|flow| flow.to == host);
     let mut part = |share: f64, name: &str, flow: Option<&ResolvedFlow>| {
@@ -149,7 +149,7 @@ fn other_parts(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f6
 fn wire_part(world: &World, host: Host, before: &Snapshot, parts: &mut Vec<(f64, String)>) {
     let interval = (world.now - before.time).max(Picos::new(1));
     if let Some(flow) = world.workload.flows.iter().find(|flow| flow.from == host || flow.to == host) {
-        let busy = (world.hosts.get(host).wire.busy - before.wire).share_of(interval);
+        let busy = (world.hosts.get(host).wire.busy - before.wire).ratio_to(interval);
         parts.push((busy, format!("wire:{}", flow.traffic)));
     }
 }

@@ -130,7 +130,7 @@ fn sample(world: &World, loaded: &[Direction], before: &Totals, after: &Totals, 
         }
     };
     let directions = loaded.iter().copied().map(&mut rates).collect();
-    let share = |now: Picos, then: Picos| (now - then).share_of(span);
+    let share = |now: Picos, then: Picos| (now - then).ratio_to(span);
     let per_host = |host: Host| {
         let index = host.index();
         let mut counters = after.counts[index].rates_since(&before.counts[index], seconds);

@@ -80,24 +80,24 @@ impl<'t> End<'t> {
 
     /// The MRs that the QP sends from, each with the part of it that is the QP's.
     pub fn sent_from(&self, qp: &Qp) -> Vec<Mr> {
-        self.shares(&qp.lkeys, &self.sent_from)
+        self.parts(&qp.lkeys, &self.sent_from)
     }
 
     /// The MRs that the QP receives into.
     pub fn received_into(&self, qp: &Qp) -> Vec<Mr> {
-        self.shares(&qp.recv_keys, &self.received_into)
+        self.parts(&qp.recv_keys, &self.received_into)
     }
 
     /// This process's MRs that a QP of `requester` names.
     pub fn named_by(&self, requester: &End<'_>, qp: &Qp) -> Vec<Mr> {
         let named = self.process.mrs.values().filter(|mr| qp.rkeys.contains(&mr.rkey)).filter(|mr| is_bounded(mr));
-        named.map(|mr| share(mr, requester.named.get(&mr.rkey))).collect()
+        named.map(|mr| part_per_user(mr, requester.named.get(&mr.rkey))).collect()
     }
 
-    fn shares(&self, keys: &[u32], users: &BTreeMap<u32, u64>) -> Vec<Mr> {
+    fn parts(&self, keys: &[u32], users: &BTreeMap<u32, u64>) -> Vec<Mr> {
         let registered =
             keys.iter().filter_map(|key| Some((key, self.process.mrs.get(key).filter(|mr| is_bounded(mr))?)));
-        registered.map(|(key, mr)| share(mr, users.get(key))).collect()
+        registered.map(|(key, mr)| part_per_user(mr, users.get(key))).collect()
     }
 }
 
@@ -124,6 +124,6 @@ pub fn most_at_once(lifetimes: impl IntoIterator<Item = [u64; 2]>) -> u64 {
     most
 }
 
-fn share(mr: &Mr, users: Option<&u64>) -> Mr {
+fn part_per_user(mr: &Mr, users: Option<&u64>) -> Mr {
     Mr { length: Bytes(mr.length.0 / users.copied().unwrap_or(1).max(1)), ..*mr }
 }

@@ -48,9 +48,9 @@ mod responder;
 #[cfg(feature = "rdma")]
 mod rotation;
 #[cfg(feature = "rdma")]
-mod share;
-#[cfg(feature = "rdma")]
 mod traffic;
+#[cfg(feature = "rdma")]
+mod traffic_state;
 
 #[cfg(feature = "rdma")]
 pub use error::VerbsError;

@@ -168,29 +168,29 @@ impl LibibverbsHost {
         if traffic.has_lost_a_thread() {
             return Err(VerbsError::Protocol("a traffic thread of this agent panicked: see its log".to_owned()));
         }
-        let share = traffic.share();
-        share.catch_up();
+        let state = traffic.state();
+        state.catch_up();
         let at_nanos = u64::try_from(traffic.started().elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let groups = share.counts();
+        let groups = state.counts();
         // Without counters of the port there is still the engine's count: a missing counter is missing.
         let counters = port.counters.read().unwrap_or_default();
         Ok(HostReading {
             at_nanos,
             groups,
-            queue_full_nanos: share.queue_full_nanos(),
-            received_late: share.received_late(),
+            queue_full_nanos: state.queue_full_nanos(),
+            received_late: state.received_late(),
             counters,
-            events: share.events(),
-            outstanding: share.outstanding(),
-            latency: share.take_latencies(),
+            events: state.events(),
+            outstanding: state.outstanding(),
+            latency: state.take_latencies(),
         })
     }
 
     fn drain(&mut self, limit: Duration) -> Result<HostReading, VerbsError> {
         let Stage::Running { traffic, .. } = &self.stage else { return Err(not_running()) };
-        traffic.share().stop_posting();
+        traffic.state().stop_posting();
         let started = Instant::now();
-        while traffic.share().outstanding() > 0 && started.elapsed() < limit {
+        while traffic.state().outstanding() > 0 && started.elapsed() < limit {
             thread::sleep(DRAIN_STEP);
         }
         self.read()
@@ -202,7 +202,7 @@ impl LibibverbsHost {
             Stage::Idle => return,
             Stage::Prepared { groups, .. } => (groups, true),
             Stage::Running { traffic, mut groups } => {
-                let is_sound = traffic.share().events().is_empty();
+                let is_sound = traffic.state().events().is_empty();
                 for lane in traffic.finish() {
                     let group = groups.iter_mut().find(|group| group.plan().id == lane.id);
                     group.expect("lanes come from the groups of their session").give_back(lane);

@@ -15,8 +15,8 @@ pub fn collect<T: Send, E: Send>(count: usize, work: impl Fn(usize) -> Result<T,
     if threads < 2 {
         return (0..count).map(work).collect();
     }
-    let share = count.div_ceil(threads);
-    let run = |thread: usize| (thread * share..count.min((thread + 1) * share)).map(&work).collect();
+    let chunk = count.div_ceil(threads);
+    let run = |thread: usize| (thread * chunk..count.min((thread + 1) * chunk)).map(&work).collect();
     let run = &run;
     thread::scope(|scope| {
         let handles: Vec<_> = (0..threads).map(|thread| scope.spawn(move || run(thread))).collect();

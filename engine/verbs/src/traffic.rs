@@ -14,7 +14,7 @@ use crate::cq::Completions;
 use crate::device::Context;
 use crate::error::VerbsError;
 use crate::lane::Lane;
-use crate::share::{Share, ThreadShare};
+use crate::traffic_state::{ThreadState, TrafficState};
 
 /// Passes without a completion after which a polling thread lets others run.
 /// Source: our choice, because a NIC completes within microseconds.
@@ -38,7 +38,7 @@ const MOST_EVENTS: usize = 32;
 
 /// Running traffic. Dropping it ends the threads and destroys what they had.
 pub struct Traffic {
-    share: Arc<Share>,
+    state: Arc<TrafficState>,
     threads: Vec<JoinHandle<Vec<Lane>>>,
     started: Instant,
 }
@@ -52,21 +52,21 @@ impl Traffic {
         cpus: &[usize],
     ) -> Result<Self, VerbsError> {
         let count = cpus.len().min(lanes.len()).max(1);
-        let mut shares: Vec<Vec<Lane>> = iter::repeat_with(Vec::new).take(count).collect();
+        let mut by_thread: Vec<Vec<Lane>> = iter::repeat_with(Vec::new).take(count).collect();
         for (index, lane) in lanes.into_iter().enumerate() {
-            shares[index % count].push(lane);
+            by_thread[index % count].push(lane);
         }
-        let share = Arc::new(Share::new(shares.iter().map(|lanes| ThreadShare::new(lanes, ops)).collect()));
-        let mut traffic = Self { share, threads: Vec::with_capacity(count), started: Instant::now() };
-        for (index, lanes) in shares.into_iter().enumerate() {
-            let (share, cpu) = (Arc::clone(&traffic.share), cpus.get(index).copied());
+        let state = Arc::new(TrafficState::new(by_thread.iter().map(|lanes| ThreadState::new(lanes, ops)).collect()));
+        let mut traffic = Self { state, threads: Vec::with_capacity(count), started: Instant::now() };
+        for (index, lanes) in by_thread.into_iter().enumerate() {
+            let (state, cpu) = (Arc::clone(&traffic.state), cpus.get(index).copied());
             // One of them looks after the device.
             let context = (index == 0).then(|| Arc::clone(context));
             let run = move || {
                 if let Some(Err(error)) = cpu.map(pin) {
                     tracing::warn!(%error, "a traffic thread is not pinned");
                 }
-                Poller { share: &share, own: &share.threads[index], lanes, context }.run()
+                Poller { state: &state, own: &state.threads[index], lanes, context }.run()
             };
             let thread = thread::Builder::new().name(format!("traffic-{index}")).spawn(run);
             // On an error what has started ends with `traffic`.
@@ -76,8 +76,8 @@ impl Traffic {
     }
 
     /// What the threads share.
-    pub fn share(&self) -> &Share {
-        &self.share
+    pub fn state(&self) -> &TrafficState {
+        &self.state
     }
 
     /// Since when it runs.
@@ -96,7 +96,7 @@ impl Traffic {
     }
 
     fn end(&mut self) -> Vec<Lane> {
-        self.share.quit();
+        self.state.quit();
         let mut lanes = Vec::new();
         for thread in self.threads.drain(..) {
             if let Ok(own) = thread.join() {
@@ -117,8 +117,8 @@ impl Drop for Traffic {
 
 /// One thread's work.
 struct Poller<'a> {
-    share: &'a Share,
-    own: &'a ThreadShare,
+    state: &'a TrafficState,
+    own: &'a ThreadState,
     lanes: Vec<Lane>,
     context: Option<Arc<Context>>,
 }
@@ -127,20 +127,20 @@ impl Poller<'_> {
     fn run(mut self) -> Vec<Lane> {
         let mut room = Completions::new();
         let idling = Idling::of(&self.lanes);
-        let share = self.share;
+        let state = self.state;
         for (index, lane) in self.lanes.iter_mut().enumerate() {
-            lane.start(|text| share.event(text));
+            lane.start(|text| state.event(text));
             self.own.publish(index, lane);
         }
         let queues = self.own.queues().max(1) as f64;
         let (mut last_done, mut last_events, mut full_nanos) = (Instant::now(), Instant::now(), 0.0);
         let (mut passes, mut idle) = (0_u32, 0_u32);
-        while share.goes_on() {
-            let ticket = share.ticket();
-            let post = share.may_post();
+        while state.goes_on() {
+            let ticket = state.ticket();
+            let post = state.may_post();
             let (mut done, mut ran_low) = (0, 0);
             for (index, lane) in self.lanes.iter_mut().enumerate() {
-                let (of_lane, low) = lane.progress(&mut room, post, |text| share.event(text));
+                let (of_lane, low) = lane.progress(&mut room, post, |text| state.event(text));
                 if of_lane > 0 {
                     self.own.publish(index, lane);
                 }
@@ -178,7 +178,7 @@ impl Poller<'_> {
 
     fn take_events(&self) {
         if let Some(context) = &self.context {
-            iter::from_fn(|| context.event()).take(MOST_EVENTS).for_each(|text| self.share.event(text));
+            iter::from_fn(|| context.event()).take(MOST_EVENTS).for_each(|text| self.state.event(text));
         }
     }
 }

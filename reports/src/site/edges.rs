@@ -25,7 +25,7 @@ fn edge(digest: &Digest, record: &FindingRecord, condition: &Condition) -> Optio
     let alike = digest.points.iter().filter(|point| others.iter().all(|other| other.holds(&point.workload)));
     let placed = |point: &Point| {
         let value = point.workload.feature(condition.feature).number()?;
-        Some((value, share(point, record.symptom)?, point.ended == Ended::Judged(Verdict::Anomalous)))
+        Some((value, symptom_ratio(point, record.symptom)?, point.ended == Ended::Judged(Verdict::Anomalous)))
     };
     let points: Vec<(u64, f64, bool)> = alike.filter(|point| point.is_conclusive()).filter_map(placed).collect();
     let inside = |value: &u64| min.is_none_or(|min| *value >= min) && max.is_none_or(|max| *value <= max);
@@ -56,7 +56,7 @@ fn edge(digest: &Digest, record: &FindingRecord, condition: &Condition) -> Optio
 }
 
 /// What the symptom goes by.
-fn share(point: &Point, symptom: Symptom) -> Option<f64> {
+fn symptom_ratio(point: &Point, symptom: Symptom) -> Option<f64> {
     match symptom {
         Symptom::LowThroughput => point.signals.get(UTILISATION).copied(),
         Symptom::Pause => {
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn a_pause_goes_by_the_largest_ratio() {
         let digest = one_finding();
-        assert_eq!(share(&digest.points[1], Symptom::Pause), Some(0.2));
-        assert_eq!(share(&digest.points[2], Symptom::Pause), None);
+        assert_eq!(symptom_ratio(&digest.points[1], Symptom::Pause), Some(0.2));
+        assert_eq!(symptom_ratio(&digest.points[2], Symptom::Pause), None);
     }
 }

@@ -110,7 +110,9 @@ fn findings(digest: &Digest) -> Markup {
                         td { (finding.symptom.name()) }
                         td {
                             ul.cell {
-                                @for words in wording::conditions(&finding.mfs, wording::MOST_CONDITIONS) { li { (words) } }
+                                @for words in wording::conditions(&finding.mfs, wording::MOST_CONDITIONS) {
+                                    li { (words) }
+                                }
                             }
                             @if finding.is_pinned() { span.badge { "pinned" } }
                         }

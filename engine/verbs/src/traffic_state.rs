@@ -24,7 +24,7 @@ const STEP: Duration = Duration::from_micros(50);
 const CATCH_UP_LIMIT: Duration = Duration::from_millis(200);
 
 /// Completed work of one lane, written by its thread.
-struct LaneShare {
+struct LaneState {
     id: GroupId,
     /// Messages, bytes, packets, by operation.
     values: Vec<(Opcode, [AtomicU64; 3])>,
@@ -36,8 +36,8 @@ struct LaneShare {
 }
 
 /// What one thread writes.
-pub struct ThreadShare {
-    lanes: Vec<LaneShare>,
+pub struct ThreadState {
+    lanes: Vec<LaneState>,
     /// Send queues of its lanes.
     queues: u64,
     queue_full_nanos: AtomicU64,
@@ -45,14 +45,14 @@ pub struct ThreadShare {
     answered: AtomicU64,
 }
 
-impl ThreadShare {
+impl ThreadState {
     /// For these lanes, each with the operations that it counts.
     pub fn new(lanes: &[Lane], ops: &BTreeMap<GroupId, Vec<Opcode>>) -> Self {
         let of = |lane: &Lane| {
             let ops = ops.get(&lane.id).into_iter().flatten();
             let values = ops.map(|op| (*op, [const { AtomicU64::new(0) }; 3])).collect();
             let latencies = Mutex::new(lane.room_for_latencies());
-            LaneShare { id: lane.id, values, outstanding: AtomicU64::new(0), late: AtomicU64::new(0), latencies }
+            LaneState { id: lane.id, values, outstanding: AtomicU64::new(0), late: AtomicU64::new(0), latencies }
         };
         let queues = lanes.iter().filter(|lane| lane.is_requester()).map(|lane| lane.len() as u64).sum();
         Self {
@@ -65,15 +65,15 @@ impl ThreadShare {
 
     /// Shows what lane number `index` has done.
     pub fn publish(&self, index: usize, lane: &Lane) {
-        let (share, counts) = (&self.lanes[index], lane.counts());
-        for (op, values) in &share.values {
+        let (state, counts) = (&self.lanes[index], lane.counts());
+        for (op, values) in &state.values {
             let Count { messages, bytes, packets } = counts[*op as usize];
             for (value, new) in values.iter().zip([messages, bytes, packets]) {
                 value.store(new, Ordering::Relaxed);
             }
         }
-        share.late.store(lane.late(), Ordering::Relaxed);
-        share.outstanding.store(lane.outstanding(), Ordering::Release);
+        state.late.store(lane.late(), Ordering::Relaxed);
+        state.outstanding.store(lane.outstanding(), Ordering::Release);
     }
 
     /// Hands over the latencies of lane number `index`; for somebody who waits, since it takes a lock.
@@ -103,9 +103,9 @@ impl ThreadShare {
 }
 
 /// What all threads share.
-pub struct Share {
+pub struct TrafficState {
     /// One for each thread.
-    pub threads: Vec<ThreadShare>,
+    pub threads: Vec<ThreadState>,
     stop_posting: AtomicBool,
     quit: AtomicBool,
     /// The last ticket that a reader took.
@@ -113,9 +113,9 @@ pub struct Share {
     events: Mutex<Vec<String>>,
 }
 
-impl Share {
+impl TrafficState {
     /// Of these threads.
-    pub fn new(threads: Vec<ThreadShare>) -> Self {
+    pub fn new(threads: Vec<ThreadState>) -> Self {
         Self {
             threads,
             stop_posting: AtomicBool::new(false),
@@ -143,7 +143,7 @@ impl Share {
     pub fn catch_up(&self) {
         let ticket = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
         let started = Instant::now();
-        let is_behind = |thread: &ThreadShare| thread.answered.load(Ordering::Acquire) < ticket;
+        let is_behind = |thread: &ThreadState| thread.answered.load(Ordering::Acquire) < ticket;
         while self.threads.iter().any(is_behind) && started.elapsed() < CATCH_UP_LIMIT {
             thread::sleep(STEP);
         }
@@ -165,7 +165,7 @@ impl Share {
         groups.into_iter().map(|(id, by_op)| GroupCount { id, by_op }).collect()
     }
 
-    /// How long the requests took that completed up to the last [`Share::catch_up`] and since the one before.
+    /// How long the requests took that completed up to the last [`TrafficState::catch_up`] and since the one before.
     pub fn take_latencies(&self) -> Vec<GroupLatency> {
         let mut groups: BTreeMap<GroupId, BTreeMap<Opcode, Latencies>> = BTreeMap::new();
         for lane in self.threads.iter().flat_map(|thread| &thread.lanes) {
@@ -181,7 +181,7 @@ impl Share {
     /// Time in which the requesters' send queues were kept full, in the mean of all queues. Units: nanoseconds.
     pub fn queue_full_nanos(&self) -> u64 {
         let queues: u64 = self.threads.iter().map(|thread| thread.queues).sum();
-        let of = |thread: &ThreadShare| thread.queue_full_nanos.load(Ordering::Relaxed) as f64 * thread.queues as f64;
+        let of = |thread: &ThreadState| thread.queue_full_nanos.load(Ordering::Relaxed) as f64 * thread.queues as f64;
         (self.threads.iter().map(of).sum::<f64>() / queues.max(1) as f64) as u64
     }
 
@@ -237,7 +237,7 @@ mod tests {
 
     type ListByOp = Vec<(Opcode, Vec<Took>)>;
 
-    fn lane(flow: usize, latencies: &[(Opcode, &[u64])]) -> LaneShare {
+    fn lane(flow: usize, latencies: &[(Opcode, &[u64])]) -> LaneState {
         let of = |(op, nanos): &(Opcode, &[u64])| {
             let mut took = Latencies::default();
             nanos.iter().for_each(|nanos| took.record(*nanos));
@@ -245,7 +245,7 @@ mod tests {
         };
         let latencies = Mutex::new(latencies.iter().map(of).collect());
         let id = GroupId { flow, role: Role::Requester };
-        LaneShare { id, values: Vec::new(), outstanding: AtomicU64::new(0), late: AtomicU64::new(0), latencies }
+        LaneState { id, values: Vec::new(), outstanding: AtomicU64::new(0), late: AtomicU64::new(0), latencies }
     }
 
     #[test]
@@ -256,10 +256,10 @@ mod tests {
             vec![lane(0, &[(write, &[9, 3]), (read, &[])]), lane(2, &[])],
         ];
         let thread =
-            |lanes| ThreadShare { lanes, queues: 1, queue_full_nanos: AtomicU64::new(0), answered: AtomicU64::new(0) };
-        let share = Share::new(lanes.map(thread).into());
+            |lanes| ThreadState { lanes, queues: 1, queue_full_nanos: AtomicU64::new(0), answered: AtomicU64::new(0) };
+        let state = TrafficState::new(lanes.map(thread).into());
         let taken = || -> Vec<(usize, ListByOp)> {
-            let groups = share.take_latencies().into_iter();
+            let groups = state.take_latencies().into_iter();
             groups.map(|group| (group.id.flow, group.by_op.into_iter().collect())).collect()
         };
         let first = vec![(write, vec![Took(3, 1), Took(5, 1), Took(9, 2)]), (read, vec![Took(7, 1)])];
