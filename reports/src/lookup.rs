@@ -124,8 +124,8 @@ impl<'k> Lookup<'k> {
 /// # Errors
 /// As [`kept`].
 pub fn known_regions(store: &mut Store) -> Result<Vec<Region>, DigestError> {
-    let claims = kept(store, None)?.into_iter().map(|kept| kept.space.claim(&kept.finding.mfs));
-    Ok(claims.filter(|mfs| !mfs.conditions.is_empty()).collect())
+    let regions = kept(store, None)?.into_iter().map(|kept| kept.space.in_whole_space(&kept.finding.mfs));
+    Ok(regions.filter(|mfs| !mfs.conditions.is_empty()).collect())
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The vocabulary of Kelpie: workloads, the space they live in, features and regions. No clock, no I/O.
 
 pub mod advice;
-mod claim;
 pub mod constraints;
 pub mod dimensions;
 mod directions;
@@ -24,6 +23,7 @@ mod sides;
 pub mod space;
 mod space_yaml;
 pub mod units;
+mod whole_space;
 pub mod workload;
 pub mod yaml;
 

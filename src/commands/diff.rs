@@ -28,7 +28,7 @@ impl Measured {
     fn read(path: &Path, id: CampaignId, measure: bool) -> anyhow::Result<Self> {
         let mut store = Store::open_to_read(path)?;
         let campaign = store.campaign(id)?;
-        let findings = campaign.definition.claims(store.findings(id)?)?;
+        let findings = campaign.definition.in_whole_space(store.findings(id)?)?;
         let definition = &campaign.definition;
         let open = || Opened::reopen(&definition.subsystem, &definition.subsystem_source);
         let subsystem = match measure.then(open) {

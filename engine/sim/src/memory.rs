@@ -1,7 +1,7 @@
 //! DMA between NIC and memory: PCIe, the socket interconnect, the root complex. Who asks for it is elsewhere.
 //!
-//! Work is always claimed at the time of the current event, never ahead of it, so that no server idles for a claim
-//! that lies in the future.
+//! A server always takes work at the time of the current event, never ahead of it, so that none idles before work of
+//! the future.
 
 use kelpie_events::Picos;
 use kelpie_spaces::Host;

@@ -29,7 +29,7 @@ pub fn of_finding(digest: &Digest, finding: &FindingRecord) -> Option<Recipe> {
         finding: format!("{}.{}", digest.campaign.id, finding.number),
         seed: Some(definition.seed),
         workload: finding.workload.clone(),
-        mfs: digest.space.claim(&finding.mfs),
+        mfs: digest.space.in_whole_space(&finding.mfs),
         expected,
         anomalous,
         healthy: digest.healthy_neighbour(finding).and_then(neighbour),

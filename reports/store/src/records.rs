@@ -69,10 +69,10 @@ impl CampaignDefinition {
     ///
     /// # Errors
     /// As [`CampaignDefinition::space`].
-    pub fn claims(&self, findings: Vec<FindingRecord>) -> Result<Vec<FindingRecord>, SpaceError> {
+    pub fn in_whole_space(&self, findings: Vec<FindingRecord>) -> Result<Vec<FindingRecord>, SpaceError> {
         let space = self.space()?;
-        let claim = |finding: FindingRecord| FindingRecord { mfs: space.claim(&finding.mfs), ..finding };
-        Ok(findings.into_iter().map(claim).collect())
+        let whole = |finding: FindingRecord| FindingRecord { mfs: space.in_whole_space(&finding.mfs), ..finding };
+        Ok(findings.into_iter().map(whole).collect())
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a finding claims outside the space that was searched: its conditions, and the bounds of that space.
+//! A region in the whole space: the conditions found in a narrower one, and the bounds of that narrower space.
 
 use crate::dimensions::{Dimension, Kind};
 use crate::features::Feature;
@@ -6,24 +6,24 @@ use crate::region::{Condition, Region, Test};
 use crate::space::Space;
 
 impl Space {
-    /// The region as the whole space has to say it: with the bounds of this space that the whole one does not have.
+    /// The region as it holds in the whole space: with the bounds of this space, which the whole one does not have.
     ///
     /// A search over READs alone never learns that READ is a condition. Dimensions that no feature shows (`requests`,
     /// `pinned_per_host`) are lost, as are gaps in a set of numbers.
-    pub fn claim(&self, region: &Region) -> Region {
-        let mut claimed = region.clone();
+    pub fn in_whole_space(&self, region: &Region) -> Region {
+        let mut whole = region.clone();
         for dimension in Dimension::all().filter(|dimension| *self.domain(*dimension) != dimension.full()) {
             for feature in dimension.row().features {
                 if let Some(test) = self.bound(dimension, *feature) {
-                    match claimed.conditions.iter_mut().find(|condition| condition.feature == *feature) {
+                    match whole.conditions.iter_mut().find(|condition| condition.feature == *feature) {
                         Some(condition) => fill(&mut condition.test, &test),
-                        None => claimed.conditions.push(Condition { feature: *feature, test }),
+                        None => whole.conditions.push(Condition { feature: *feature, test }),
                     }
                 }
             }
         }
-        claimed.conditions.sort_by_key(|condition| condition.feature);
-        claimed
+        whole.conditions.sort_by_key(|condition| condition.feature);
+        whole
     }
 
     /// What the domain says of a feature, where it is less than the whole.
@@ -100,8 +100,8 @@ mod tests {
         ] {
             let mut expected = [expected, vec![batches.clone()]].concat();
             expected.sort_by_key(|condition| condition.feature);
-            let claimed = space(text).claim(&Region { conditions: vec![batches.clone()] });
-            assert_eq!(claimed.conditions, expected, "{text}");
+            let whole = space(text).in_whole_space(&Region { conditions: vec![batches.clone()] });
+            assert_eq!(whole.conditions, expected, "{text}");
         }
     }
 
@@ -109,22 +109,22 @@ mod tests {
     fn open_ends_are_closed_and_closed_ones_stay() {
         let space = space("send_batch: {min: 4, max: 64}\nqps: {max: 100}\n");
         let found = [range(Feature::SendBatch, Some(32), None), range(Feature::Qps, Some(2), Some(8))];
-        let claimed = space.claim(&Region { conditions: found.to_vec() });
+        let whole = space.in_whole_space(&Region { conditions: found.to_vec() });
         assert_eq!(
-            claimed.conditions,
+            whole.conditions,
             [range(Feature::Qps, Some(2), Some(8)), range(Feature::SendBatch, Some(32), Some(64))]
         );
     }
 
     #[test]
-    fn a_claim_holds_for_what_the_region_holds_in_the_space() {
+    fn what_the_whole_space_says_holds_for_every_workload_of_the_space() {
         let mut rng: rand_pcg::Pcg64 = rand::SeedableRng::seed_from_u64(1);
         for name in Space::catalog_names() {
             let space = Space::catalog(name).expect("in the catalog");
-            let claimed = space.claim(&Region::default());
+            let whole = space.in_whole_space(&Region::default());
             for _ in 0..300 {
                 let workload = space.sample(&mut rng);
-                assert!(claimed.contains(&workload), "{name}: {claimed}: {workload:?}");
+                assert!(whole.contains(&workload), "{name}: {whole}: {workload:?}");
             }
         }
     }
