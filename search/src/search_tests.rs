@@ -69,7 +69,7 @@ fn regions_are_exactly_the_weakness_at_a_bounded_cost() {
             truth.sort();
             let mut found = finding.mfs.conditions.clone();
             found.sort();
-            // Few MRs on very many QPs are a region of their own inside a product, and the space draws other
+            // Few MRs on very many QPs are a region of their own inside a product, and the space samples other
             // requesters' memory so rarely that a region may leave it open.
             let exact = name != "a product" && name != "two devices";
             assert!(!exact || found == truth, "{name}, seed {seed}: {}", finding.mfs);

@@ -62,7 +62,7 @@ impl Default for Schedule {
 /// How much is spent on the region of one anomaly.
 ///
 /// Source: our choice, because a region with 5 % healthy points passes 36 in a row once in six times, and every other
-/// point is drawn where healthy ones mostly are.
+/// point is sampled where healthy ones mostly are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MfsLimits {

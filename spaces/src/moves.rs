@@ -1,11 +1,10 @@
-//! Moving about a space: mutation, neighbours, setting one feature, and points inside a region. First draws live in `draw`.
+//! Moving about a space: mutation, one feature set, points inside a region. First points live in `sampling`.
 
 use rand::{Rng, RngExt};
 
 use crate::dimensions::{Dimension, Scope, Special};
 use crate::domain::Domain;
 use crate::domains::Transport;
-use crate::draw::pick;
 use crate::edit::{
     recut, resize, set, set_memory_written, set_message_max, set_message_min, set_mix, set_sge_min, set_total_qps,
     split_evenly,
@@ -13,6 +12,7 @@ use crate::edit::{
 use crate::features::{Feature, FeatureValue};
 use crate::region::{Condition, Region, Test};
 use crate::repair::{Keep, fit};
+use crate::sampling::pick;
 use crate::space::Space;
 use crate::workload::{Flow, Request, Workload};
 
@@ -308,7 +308,8 @@ impl Space {
         Some(())
     }
 
-    /// A random point of the space inside `region`, all that the region leaves free drawn afresh; `None` if none was found.
+    /// A random point of the space inside `region`, all that the region leaves free sampled afresh; `None` if none was
+    /// found.
     pub fn sample_in<R: Rng + ?Sized>(&self, region: &Region, rng: &mut R) -> Option<Workload> {
         let narrow = self.narrowed(region)?;
         (0..DRAWS).find_map(|_| {
@@ -348,7 +349,7 @@ impl Space {
             let own = &mut domains[dimension as usize];
             let (low, high) = (own.min(), own.max());
             let bounds = match (&condition.test, condition.feature) {
-                // What several dimensions decide is no domain; it is set on the point that was drawn.
+                // What several dimensions decide is no domain; it is set on the point that was sampled.
                 (
                     _,
                     Feature::MessageMix

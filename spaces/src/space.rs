@@ -1,4 +1,4 @@
-//! A space of workloads: a domain per dimension, and which points belong. Drawing and moving live in `draw` and `moves`, the file format in `space_yaml`.
+//! A space of workloads: a domain per dimension, and which points belong. Random points live in `sampling`.
 
 use crate::constraints::{self, Footprint};
 use crate::dimensions::{Dimension, Row, Scope, Special, TABLE, device};

@@ -171,7 +171,7 @@ fn the_pause_ratio_is_the_share_that_cannot_be_drained() {
 }
 
 /// Workloads of the whole space, the same each time.
-fn drawn(count: usize) -> Vec<Workload> {
+fn sampled(count: usize) -> Vec<Workload> {
     let space = Space::catalog("full").expect("a space of the catalogue");
     let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(11);
     (0..count).map(|_| space.sample(&mut random)).collect()
@@ -182,7 +182,7 @@ fn no_more_arrives_than_the_wire_carries() {
     let mut subsystem = load("F");
     let bounds = subsystem.bounds();
     let mut seen = 0;
-    for workload in drawn(150) {
+    for workload in sampled(150) {
         // A workload may name a device that the hosts lack.
         let Ok(measurement) = subsystem.measure(&workload) else { continue };
         let sample = measurement.mean().expect("samples");

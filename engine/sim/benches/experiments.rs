@@ -21,8 +21,8 @@ fn points(subsystem: &mut SimSubsystem) -> Vec<Workload> {
     let space = Space::catalog("full").expect("a space of the catalogue");
     let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(SEED);
     // A point may name a device that the hosts of F lack; it would cost nothing.
-    let drawn = std::iter::repeat_with(|| space.sample(&mut random));
-    drawn.filter(|point| subsystem.measure(point).is_ok()).take(POINTS).collect()
+    let sampled = std::iter::repeat_with(|| space.sample(&mut random));
+    sampled.filter(|point| subsystem.measure(point).is_ok()).take(POINTS).collect()
 }
 
 fn subsystem() -> SimSubsystem {

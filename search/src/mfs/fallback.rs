@@ -10,8 +10,8 @@ use crate::oracle::Oracle;
 impl<O: Oracle> Builder<'_, '_, O> {
     /// Shuts a healthy point out by the one feature that costs the fewest known anomalous points inside.
     ///
-    /// The cut lies at the nearest known anomalous value, so the region reaches no further than what was seen. Says whether
-    /// there was such a feature.
+    /// The cut lies at the nearest known anomalous value, so the region reaches no further than what was seen. Says
+    /// whether there was such a feature.
     pub(super) fn cut(&mut self, healthy: &Workload) -> bool {
         let region = self.conditions.region();
         let seen = self.search.sightings.within(&region, self.started);

@@ -105,11 +105,11 @@ impl<O: Oracle> Builder<'_, '_, O> {
     fn sample(&mut self) -> Result<(), O::Error> {
         let region = self.conditions.region();
         let edge = self.edge(&region);
-        let mut drawn = self.search.space.sample_in(&edge, &mut self.search.rng);
-        if drawn.is_none() {
-            drawn = self.search.space.sample_in(&region, &mut self.search.rng);
+        let mut sampled = self.search.space.sample_in(&edge, &mut self.search.rng);
+        if sampled.is_none() {
+            sampled = self.search.space.sample_in(&region, &mut self.search.rng);
         }
-        let workload = drawn.unwrap_or_else(|| self.wander());
+        let workload = sampled.unwrap_or_else(|| self.wander());
         let before = self.search.experiments();
         let outcome = self.ask(&workload, Purpose::Validate)?;
         if self.search.experiments() == before {

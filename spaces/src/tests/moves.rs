@@ -1,4 +1,4 @@
-//! Properties of drawing and moving, over the catalog and over narrow spaces.
+//! Properties of sampling and moving, over the catalog and over narrow spaces.
 
 use std::sync::LazyLock;
 
@@ -129,7 +129,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_seed_draws_the_same(seed: u64) {
+    fn the_same_seed_samples_the_same(seed: u64) {
         let full = full();
         let walk = || {
             let mut rng = rng(seed);

@@ -1,4 +1,4 @@
-//! Features and regions: tables of what is read from a workload, and points drawn from regions.
+//! Features and regions: tables of what is read from a workload, and points sampled from regions.
 
 use proptest::prelude::*;
 
@@ -111,7 +111,7 @@ proptest! {
 }
 
 #[test]
-fn the_dimensions_that_a_region_leaves_free_are_drawn_afresh() {
+fn the_dimensions_that_a_region_leaves_free_are_sampled_afresh() {
     let (space, mut rng) = (widest(), rng(7));
     let region = region(REGIONS[3]);
     let mut samples = (0..200).map(|_| space.sample_in(&region, &mut rng).expect("a wide region"));

@@ -1,4 +1,4 @@
-//! Drawing a random point of a space: the prior of every dimension. Moving from a point lives in `moves`.
+//! Sampling a random point of a space: the prior of every dimension. Moving from a point lives in `moves`.
 
 use rand::{Rng, RngExt};
 
@@ -11,7 +11,8 @@ use crate::space::Space;
 use crate::units::Bytes;
 use crate::workload::{Batch, Depths, Flow, Host, Memory, MemoryPair, Opcode, QpType, Request, Workload};
 
-/// How often send and receive side of a queue are drawn equal. Source: our choice, because applications mostly size both alike.
+/// How often send and receive side of a queue are sampled equal. Source: our choice, because applications mostly size
+/// both alike.
 const EQUAL_SIDES: f64 = 0.75;
 /// How often a vector has its fewest requests, a request its fewest elements, and an optional dimension its least value.
 /// Source: our choice, because simple traffic is common.
@@ -19,10 +20,10 @@ const FEWEST: f64 = 0.5;
 /// How often the responder also sends to itself. Source: our choice, because traffic within a host is the exception,
 /// and its anomaly (Collie, 13) would hide the others behind every second point.
 const LOOPBACK: f64 = 0.12;
-/// How often memory is drawn near: on the first device of its side, which is the NIC's own NUMA node. Source: our choice,
+/// How often memory is near: on the first device of its side, which is the NIC's own NUMA node. Source: our choice,
 /// because applications place buffers near, and far memory alone limits nearly all traffic (Collie, 11 and 12).
 const NEAR_MEMORY: f64 = 0.95;
-/// Draws before the least demanding point is taken. Source: our choice, because one draw fits nearly always.
+/// Tries before the least demanding point is taken. Source: our choice, because one try fits nearly always.
 const TRIES: usize = 16;
 
 /// One of a non-empty slice.
@@ -36,7 +37,7 @@ impl Space {
     /// Counts, depths and sizes are uniform over the steps of their domain, hence about log-uniform.
     pub fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Workload {
         for _ in 0..TRIES {
-            let mut workload = self.draw(rng);
+            let mut workload = self.try_sample(rng);
             if fit(self.domains(), &mut workload, Keep::NOTHING).is_some() && self.contains(&workload) {
                 return workload;
             }
@@ -44,7 +45,7 @@ impl Space {
         self.least(pick(self.transports(), rng))
     }
 
-    fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> Workload {
+    fn try_sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Workload {
         let transport = pick(self.transports(), rng);
         let (send, recv) = self.pair(Dimension::SendWqDepth, Dimension::RecvWqDepth, rng);
         let wq_depth = Depths { send, recv };
