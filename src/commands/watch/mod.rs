@@ -2,8 +2,8 @@
 
 mod course;
 mod details;
-mod draw;
 mod safe_text;
+mod screen;
 mod terminal;
 mod text;
 mod view;

@@ -10,7 +10,7 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use super::course::Course;
-use super::draw::{Theme, draw};
+use super::screen::{Theme, draw};
 use super::view::{Asked, View};
 
 /// How long a picture stays. Source: our choice, because it is often enough to see a campaign move.
