@@ -1,6 +1,6 @@
 //! `kelpie watch`: a campaign as it goes, on a terminal or said once. It reads the store and nothing else.
 
-mod course;
+mod campaign_progress;
 mod details;
 mod safe_text;
 mod screen;
@@ -20,7 +20,7 @@ use crate::commands::campaign;
 use crate::exit;
 use crate::output::print;
 
-use course::Course;
+use campaign_progress::CampaignProgress;
 use safe_text::clean;
 
 /// Shows a campaign until the user has seen enough, or says once how it stands.
@@ -36,18 +36,18 @@ fn watch(args: &WatchArgs, common: Common) -> anyhow::Result<ExitCode> {
     let campaign = store.campaign(id)?;
     drop(store);
     let mut follower = Follower::new(&path, &campaign);
-    let mut course = Course::new(campaign);
+    let mut progress = CampaignProgress::new(campaign);
     if !common.json && is_terminal() {
-        terminal::watch(&mut follower, &mut course, is_coloured())?;
+        terminal::watch(&mut follower, &mut progress, is_coloured())?;
         return Ok(exit::HEALTHY);
     }
-    while !course.is_read() {
-        course.take(follower.read()?);
+    while !progress.is_read() {
+        progress.take(follower.read()?);
     }
     if common.json {
-        print(&text::json(&course, unix_ms())?)?;
+        print(&text::json(&progress, unix_ms())?)?;
     } else {
-        print(&text::text(&course, unix_ms()))?;
+        print(&text::text(&progress, unix_ms()))?;
     }
     Ok(exit::HEALTHY)
 }

@@ -9,7 +9,7 @@ use ratatui::widgets::{
     Block, Gauge, Paragraph, Row, Scrollbar, ScrollbarOrientation, ScrollbarState, Sparkline, Table,
 };
 
-use super::course::{Course, Signal};
+use super::campaign_progress::{CampaignProgress, Signal};
 use super::safe_text::{clean, signal_name, signal_value};
 use super::view::View;
 use super::{details, text};
@@ -100,19 +100,19 @@ fn panes(area: Rect, signals: usize, findings: usize) -> Panes {
 }
 
 /// Draws everything, and puts right what was scrolled too far.
-pub fn draw(frame: &mut Frame<'_>, course: &Course, view: &mut View, theme: Theme, now_unix_ms: i64) {
-    let (signals, silent) = course.signals();
-    let panes = panes(frame.area(), signals.len(), course.findings.len());
-    draw_head(frame, panes.head, course, theme, now_unix_ms);
+pub fn draw(frame: &mut Frame<'_>, progress: &CampaignProgress, view: &mut View, theme: Theme, now_unix_ms: i64) {
+    let (signals, silent) = progress.signals();
+    let panes = panes(frame.area(), signals.len(), progress.findings.len());
+    draw_head(frame, panes.head, progress, theme, now_unix_ms);
     draw_signals(frame, panes.signals, (&signals, silent), view, theme);
-    draw_findings(frame, panes.findings, course, view, theme);
-    draw_details(frame, panes.details, course, view, theme);
+    draw_findings(frame, panes.findings, progress, view, theme);
+    draw_details(frame, panes.details, progress, view, theme);
     draw_foot(frame, panes.foot, view, theme);
 }
 
-fn draw_head(frame: &mut Frame<'_>, area: Rect, course: &Course, theme: Theme, now_unix_ms: i64) {
+fn draw_head(frame: &mut Frame<'_>, area: Rect, progress: &CampaignProgress, theme: Theme, now_unix_ms: i64) {
     let lines: [Rect; HEAD as usize] = Layout::vertical([Constraint::Length(1); HEAD as usize]).areas(area);
-    let campaign = &course.campaign;
+    let campaign = &progress.campaign;
     let state = match campaign.state {
         CampaignState::Running => theme.good,
         CampaignState::Stopped => theme.bad,
@@ -121,12 +121,12 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, course: &Course, theme: Theme, n
     let title = Line::from_iter([
         Span::styled(format!("campaign {} ", campaign.id), theme.strong),
         Span::styled(campaign.state.to_string(), state.patch(theme.strong)),
-        Span::raw(format!("  {}", text::title(course))),
+        Span::raw(format!("  {}", text::title(progress))),
     ]);
     frame.render_widget(title, lines[0]);
-    draw_gauge(frame, lines[1], course, theme);
-    let reading = if course.is_read() { String::new() } else { format!(", reading on to {}", course.stored) };
-    let pace = text::pace(course, now_unix_ms);
+    draw_gauge(frame, lines[1], progress, theme);
+    let reading = if progress.is_read() { String::new() } else { format!(", reading on to {}", progress.stored) };
+    let pace = text::pace(progress, now_unix_ms);
     frame.render_widget(Line::raw(format!("{pace}, {} skipped{reading}", campaign.skipped)), lines[2]);
     let mut ends = Vec::new();
     for (ended, word) in text::ENDS {
@@ -135,15 +135,15 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, course: &Course, theme: Theme, n
             "anomalous" => theme.bad,
             _ => Style::new(),
         };
-        ends.push(Span::styled(format!("{} {word}  ", course.count(ended)), style));
+        ends.push(Span::styled(format!("{} {word}  ", progress.count(ended)), style));
     }
     frame.render_widget(Line::from(ends), lines[3]);
-    frame.render_widget(Line::styled(text::phase(course), theme.accent), lines[4]);
+    frame.render_widget(Line::styled(text::phase(progress), theme.accent), lines[4]);
 }
 
-fn draw_gauge(frame: &mut Frame<'_>, area: Rect, course: &Course, theme: Theme) {
-    let done = course.campaign.experiments;
-    match course.campaign.definition.budget.zip(course.share()) {
+fn draw_gauge(frame: &mut Frame<'_>, area: Rect, progress: &CampaignProgress, theme: Theme) {
+    let done = progress.campaign.experiments;
+    match progress.campaign.definition.budget.zip(progress.budget_ratio()) {
         Some((budget, share)) => {
             let label = format!("{done} of {budget} experiments");
             let gauge = Gauge::default().ratio(share).label(label).gauge_style(theme.accent).use_unicode(true);
@@ -202,19 +202,19 @@ fn heights(signal: &Signal, shown: usize) -> Vec<Option<u64>> {
     values.iter().map(|value| value.map(height)).collect()
 }
 
-fn draw_findings(frame: &mut Frame<'_>, area: Rect, course: &Course, view: &mut View, theme: Theme) {
+fn draw_findings(frame: &mut Frame<'_>, area: Rect, progress: &CampaignProgress, view: &mut View, theme: Theme) {
     if area.is_empty() {
         return;
     }
-    let id = course.campaign.id;
-    let selected = view.selected(course.findings.len());
+    let id = progress.campaign.id;
+    let selected = view.selected(progress.findings.len());
     view.table.select(selected);
     let title = match selected {
-        Some(index) => format!(" finding {} of {} ", index + 1, course.findings.len()),
+        Some(index) => format!(" finding {} of {} ", index + 1, progress.findings.len()),
         None => " no finding yet ".to_owned(),
     };
     let has_header = area.height >= 5;
-    let rows = course.findings.iter().map(|finding| {
+    let rows = progress.findings.iter().map(|finding| {
         Row::new([
             format!("{id}.{}", finding.number),
             finding.symptom.name().to_owned(),
@@ -230,15 +230,15 @@ fn draw_findings(frame: &mut Frame<'_>, area: Rect, course: &Course, view: &mut 
         .block(Block::bordered().border_style(theme.faint).title(Span::raw(title)));
     frame.render_stateful_widget(table, area, &mut view.table);
     let rows = usize::from(area.height.saturating_sub(2 + u16::from(has_header)));
-    draw_scrollbar(frame, area, course.findings.len().saturating_sub(rows), view.table.offset());
+    draw_scrollbar(frame, area, progress.findings.len().saturating_sub(rows), view.table.offset());
 }
 
-fn draw_details(frame: &mut Frame<'_>, area: Rect, course: &Course, view: &mut View, theme: Theme) {
+fn draw_details(frame: &mut Frame<'_>, area: Rect, progress: &CampaignProgress, view: &mut View, theme: Theme) {
     if area.is_empty() {
         return;
     }
     let block = Block::bordered().border_style(theme.faint);
-    let Some(finding) = view.selected(course.findings.len()).and_then(|index| course.findings.get(index)) else {
+    let Some(finding) = view.selected(progress.findings.len()).and_then(|index| progress.findings.get(index)) else {
         frame.render_widget(block, area);
         return;
     };
@@ -246,7 +246,7 @@ fn draw_details(frame: &mut Frame<'_>, area: Rect, course: &Course, view: &mut V
     let lines = details::lines(finding, usize::from(inner.width));
     let beyond = lines.len().saturating_sub(usize::from(inner.height));
     view.details = view.details.min(beyond);
-    let title = format!(" {}.{} {} ", course.campaign.id, finding.number, finding.symptom.name());
+    let title = format!(" {}.{} {} ", progress.campaign.id, finding.number, finding.symptom.name());
     let shown: Vec<Line<'_>> = lines.into_iter().skip(view.details).map(Line::raw).collect();
     frame.render_widget(Paragraph::new(shown).block(block.title(Span::styled(title, theme.bad))), area);
     draw_scrollbar(frame, area, beyond, view.details);

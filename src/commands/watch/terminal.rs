@@ -9,7 +9,7 @@ use kelpie_store::{Follower, StoreError, unix_ms};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
-use super::course::Course;
+use super::campaign_progress::CampaignProgress;
 use super::screen::{Theme, draw};
 use super::view::{Asked, View};
 
@@ -30,17 +30,17 @@ impl Drop for Restored {
 }
 
 /// Follows a campaign until the user leaves.
-pub fn watch(follower: &mut Follower, course: &mut Course, is_coloured: bool) -> anyhow::Result<()> {
+pub fn watch(follower: &mut Follower, progress: &mut CampaignProgress, is_coloured: bool) -> anyhow::Result<()> {
     let is_over = over_on_signals()?;
     // Before the terminal changes hands, so that an error appears on the screen that the user knows.
-    course.take(follower.read()?);
+    progress.take(follower.read()?);
     let _restored = Restored;
     let mut terminal = ratatui::try_init().context("the terminal cannot be drawn on; add --json, or use a pipe")?;
     let theme = Theme::new(is_coloured);
     let mut view = View::default();
     loop {
-        show(&mut terminal, course, &mut view, theme)?;
-        let wait = if course.is_read() { REFRESH } else { Duration::ZERO };
+        show(&mut terminal, progress, &mut view, theme)?;
+        let wait = if progress.is_read() { REFRESH } else { Duration::ZERO };
         let next = Instant::now() + wait;
         loop {
             let left = next.saturating_duration_since(Instant::now());
@@ -50,12 +50,12 @@ pub fn watch(follower: &mut Follower, course: &mut Course, is_coloured: bool) ->
             if event::poll(left.min(SLICE)).context("the terminal")? {
                 match event::read().context("the terminal")? {
                     Event::Key(key) if key.kind != KeyEventKind::Release => {
-                        if view.press(key, course.findings.len()) == Asked::Quit {
+                        if view.press(key, progress.findings.len()) == Asked::Quit {
                             return Ok(());
                         }
-                        show(&mut terminal, course, &mut view, theme)?;
+                        show(&mut terminal, progress, &mut view, theme)?;
                     }
-                    Event::Resize(..) => show(&mut terminal, course, &mut view, theme)?,
+                    Event::Resize(..) => show(&mut terminal, progress, &mut view, theme)?,
                     _ => {}
                 }
             } else if left.is_zero() {
@@ -64,7 +64,7 @@ pub fn watch(follower: &mut Follower, course: &mut Course, is_coloured: bool) ->
         }
         view.note = match follower.read() {
             Ok(news) => {
-                course.take(news);
+                progress.take(news);
                 None
             }
             // It will be free again; what is shown stays true until then.
@@ -74,8 +74,13 @@ pub fn watch(follower: &mut Follower, course: &mut Course, is_coloured: bool) ->
     }
 }
 
-fn show(terminal: &mut DefaultTerminal, course: &Course, view: &mut View, theme: Theme) -> anyhow::Result<()> {
-    terminal.draw(|frame| draw(frame, course, view, theme, unix_ms())).context("the terminal")?;
+fn show(
+    terminal: &mut DefaultTerminal,
+    progress: &CampaignProgress,
+    view: &mut View,
+    theme: Theme,
+) -> anyhow::Result<()> {
+    terminal.draw(|frame| draw(frame, progress, view, theme, unix_ms())).context("the terminal")?;
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use kelpie_store::{
     Brief, Campaign, CampaignDefinition, CampaignId, CampaignState, ExperimentClock, FindingRecord, News,
 };
 
-use super::course::Course;
+use super::campaign_progress::CampaignProgress;
 
 /// When tests look. Units: milliseconds since 1970.
 pub const NOW: i64 = 1_700_000_060_000;
@@ -111,31 +111,31 @@ pub fn finding(number: u64, word: &str) -> FindingRecord {
 }
 
 /// Begun, and nothing stored yet.
-pub fn empty() -> Course {
-    let mut course = Course::new(campaign(Some(150)));
-    course.take(news(Vec::new(), Vec::new()));
-    course
+pub fn empty() -> CampaignProgress {
+    let mut progress = CampaignProgress::new(campaign(Some(150)));
+    progress.take(news(Vec::new(), Vec::new()));
+    progress
 }
 
 /// In the middle: 60 of 150 experiments, three findings, 60 experiments a minute.
-pub fn running() -> Course {
-    let mut course = Course::new(campaign(Some(150)));
-    course.take(news((1..=60).map(brief).collect(), (1..=3).map(|number| finding(number, "UD")).collect()));
-    course
+pub fn running() -> CampaignProgress {
+    let mut progress = CampaignProgress::new(campaign(Some(150)));
+    progress.take(news((1..=60).map(brief).collect(), (1..=3).map(|number| finding(number, "UD")).collect()));
+    progress
 }
 
 /// One whose every text would steer a terminal.
-pub fn hostile() -> Course {
+pub fn hostile() -> CampaignProgress {
     let mut campaign = campaign(Some(150));
     for text in [&mut campaign.definition.subsystem, &mut campaign.definition.space, &mut campaign.definition.algorithm]
     {
         HOSTILE.clone_into(text);
     }
     HOSTILE.clone_into(&mut campaign.definition.signal);
-    let mut course = Course::new(campaign);
+    let mut progress = CampaignProgress::new(campaign);
     let mut experiment = brief(1);
     experiment.purpose = HOSTILE.to_owned().into();
     experiment.signals.insert(HOSTILE.to_owned(), 5.0);
-    course.take(news(vec![experiment], vec![finding(1, HOSTILE)]));
-    course
+    progress.take(news(vec![experiment], vec![finding(1, HOSTILE)]));
+    progress
 }

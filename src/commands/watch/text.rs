@@ -8,7 +8,7 @@ use kelpie_store::CampaignState;
 use kelpie_store::Ended;
 use serde_json::{Map, Value, json};
 
-use super::course::{Course, PURPOSES};
+use super::campaign_progress::{CampaignProgress, PURPOSES};
 use super::safe_text::{clean, clean_json, duration, signal_name, signal_value};
 use crate::campaign::FindingLine;
 use crate::commands::findings::FindingDocument;
@@ -23,8 +23,8 @@ pub const ENDS: [(Ended, &str); 4] = [
 ];
 
 /// Who searches what, and how.
-pub fn title(course: &Course) -> String {
-    let definition = &course.campaign.definition;
+pub fn title(progress: &CampaignProgress) -> String {
+    let definition = &progress.campaign.definition;
     clean(&format!(
         "{} over {}, {} by {} signals, seed {}",
         definition.subsystem, definition.space, definition.algorithm, definition.signal, definition.seed
@@ -32,54 +32,54 @@ pub fn title(course: &Course) -> String {
 }
 
 /// How fast it goes, and how long it will.
-pub fn pace(course: &Course, now_unix_ms: i64) -> String {
-    let mut text = match course.per_minute(now_unix_ms) {
+pub fn pace(progress: &CampaignProgress, now_unix_ms: i64) -> String {
+    let mut text = match progress.per_minute(now_unix_ms) {
         Some(rate) if rate < 10.0 => format!("{rate:.1} experiments per minute"),
         Some(rate) => format!("{rate:.0} experiments per minute"),
         None => "rate unknown".to_owned(),
     };
-    if let Some(left) = course.seconds_left(now_unix_ms) {
+    if let Some(left) = progress.seconds_left(now_unix_ms) {
         let _ = write!(text, ", {} left", duration(left));
     }
     text
 }
 
 /// How many experiments ended how.
-pub fn ends(course: &Course) -> String {
-    let words: Vec<String> = ENDS.iter().map(|(ended, word)| format!("{} {word}", course.count(*ended))).collect();
+pub fn ends(progress: &CampaignProgress) -> String {
+    let words: Vec<String> = ENDS.iter().map(|(ended, word)| format!("{} {word}", progress.count(*ended))).collect();
     words.join(", ")
 }
 
 /// What the campaign does, or did last, and how many experiments each purpose had.
-pub fn phase(course: &Course) -> String {
-    let words = course.phase().map(|index| PURPOSES[index].1);
-    let now = match (words, course.campaign.state) {
+pub fn phase(progress: &CampaignProgress) -> String {
+    let words = progress.phase().map(|index| PURPOSES[index].1);
+    let now = match (words, progress.campaign.state) {
         (None, _) => "nothing measured yet".to_owned(),
         (Some(words), CampaignState::Running) => words.to_owned(),
         (Some(words), CampaignState::Stopped | CampaignState::Finished) => format!("at last {words}"),
     };
-    let counts = PURPOSES.iter().zip(course.purposes).filter(|(_, count)| *count > 0);
+    let counts = PURPOSES.iter().zip(progress.purposes).filter(|(_, count)| *count > 0);
     let counts: Vec<String> = counts.map(|((asked, _), count)| format!("{count} {}", asked.name())).collect();
     if counts.is_empty() { now } else { format!("{now} ({})", counts.join(", ")) }
 }
 
 /// The campaign as lines of text.
-pub fn text(course: &Course, now_unix_ms: i64) -> String {
-    let campaign = &course.campaign;
+pub fn text(progress: &CampaignProgress, now_unix_ms: i64) -> String {
+    let campaign = &progress.campaign;
     let of = campaign.definition.budget.map_or_else(String::new, |budget| format!(" of {budget}"));
     let mut text = format!(
         "campaign {} ({}): {}\n  {}{of} experiments, {} skipped, {}\n  {}\n  {}\n  {}\n",
         campaign.id,
         campaign.state,
-        title(course),
+        title(progress),
         campaign.experiments,
         campaign.skipped,
         plural(campaign.findings, "finding"),
-        pace(course, now_unix_ms),
-        ends(course),
-        phase(course),
+        pace(progress, now_unix_ms),
+        ends(progress),
+        phase(progress),
     );
-    let (signals, _) = course.signals();
+    let (signals, _) = progress.signals();
     let latest = signals.iter().filter_map(|signal| Some((signal, signal.latest()?)));
     let latest: Vec<String> = latest
         .map(|(signal, value)| format!("{} {}", signal_name(&signal.name), signal_value(&signal.name, value)))
@@ -87,34 +87,34 @@ pub fn text(course: &Course, now_unix_ms: i64) -> String {
     if !latest.is_empty() {
         let _ = writeln!(text, "  last signals: {}", latest.join(", "));
     }
-    for finding in &course.findings {
+    for finding in &progress.findings {
         let _ = writeln!(text, "{}", clean(&FindingLine(campaign.id, finding).to_string()));
     }
     text
 }
 
 /// The campaign as one JSON document.
-pub fn json(course: &Course, now_unix_ms: i64) -> anyhow::Result<String> {
-    let campaign = &course.campaign;
+pub fn json(progress: &CampaignProgress, now_unix_ms: i64) -> anyhow::Result<String> {
+    let campaign = &progress.campaign;
     let definition = &campaign.definition;
     let verdicts: Map<String, Value> =
-        ENDS.iter().map(|(ended, word)| ((*word).to_owned(), course.count(*ended).into())).collect();
+        ENDS.iter().map(|(ended, word)| ((*word).to_owned(), progress.count(*ended).into())).collect();
     let purposes: Map<String, Value> = PURPOSES
         .iter()
-        .zip(course.purposes)
+        .zip(progress.purposes)
         .map(|((asked, _), count)| (asked.name().to_owned(), count.into()))
         .collect();
-    let (signals, _) = course.signals();
+    let (signals, _) = progress.signals();
     let signals: BTreeMap<&str, f64> =
         signals.iter().filter_map(|signal| Some((signal.name.as_str(), signal.latest()?))).collect();
-    let findings: Vec<FindingDocument> = course.findings.iter().map(FindingDocument::from).collect();
+    let findings: Vec<FindingDocument> = progress.findings.iter().map(FindingDocument::from).collect();
     let document = json!({
         "campaign": campaign.id, "state": campaign.state.to_string(), "subsystem": definition.subsystem,
         "space": definition.space, "algorithm": definition.algorithm, "signal": definition.signal,
         "seed": definition.seed, "budget": definition.budget,
         "experiments": campaign.experiments, "skipped": campaign.skipped, "verdicts": verdicts,
-        "phase": course.phase().map(|index| PURPOSES[index].0.name()), "purposes": purposes,
-        "experiments_per_minute": course.per_minute(now_unix_ms), "seconds_left": course.seconds_left(now_unix_ms),
+        "phase": progress.phase().map(|index| PURPOSES[index].0.name()), "purposes": purposes,
+        "experiments_per_minute": progress.per_minute(now_unix_ms), "seconds_left": progress.seconds_left(now_unix_ms),
         "signals": signals, "findings": findings,
     });
     Ok(clean_json(&serde_json::to_string_pretty(&document)?) + "\n")
@@ -139,14 +139,14 @@ mod tests {
 
     #[test]
     fn nothing_of_the_database_steers_a_terminal() {
-        let course = hostile();
+        let progress = hostile();
         let steers = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
-        let text = text(&course, NOW);
+        let text = text(&progress, NOW);
         assert!(!text.contains(steers), "{text:?}");
         assert_eq!(text.lines().count(), 7, "no line of its own for a line feed in a name: {text}");
-        let document = json(&course, NOW).unwrap();
+        let document = json(&progress, NOW).unwrap();
         assert!(!document.contains(steers), "{document:?}");
         let read: Value = serde_json::from_str(&document).unwrap();
-        assert_eq!(read["subsystem"], course.campaign.definition.subsystem, "and is the same for a program");
+        assert_eq!(read["subsystem"], progress.campaign.definition.subsystem, "and is the same for a program");
     }
 }

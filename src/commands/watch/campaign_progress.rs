@@ -30,9 +30,9 @@ const BREAK_MS: f64 = 10_000.0;
 /// Units: milliseconds. Source: our choice, because an experiment on real hosts takes half a minute.
 const RATE_MS: f64 = 600_000.0;
 
-/// A campaign as far as it was read.
+/// How a campaign stands, as far as it was read.
 #[derive(Debug)]
-pub struct Course {
+pub struct CampaignProgress {
     /// What decides it, and its state and budget as they were when last read.
     pub campaign: Campaign,
     /// Experiments stored, read or not.
@@ -65,7 +65,7 @@ impl Signal {
     }
 }
 
-impl Course {
+impl CampaignProgress {
     /// A campaign of which no experiment was read yet.
     pub fn new(campaign: Campaign) -> Self {
         Self {
@@ -122,7 +122,7 @@ impl Course {
     }
 
     /// How much of its budget is used, 0 to 1; `None` without one.
-    pub fn share(&self) -> Option<f64> {
+    pub fn budget_ratio(&self) -> Option<f64> {
         let budget = self.campaign.definition.budget?;
         Some(if budget == 0 { 1.0 } else { (self.campaign.experiments as f64 / budget as f64).min(1.0) })
     }
