@@ -8,7 +8,7 @@ use kelpie_store::Ended;
 use serde::Serialize;
 
 use crate::coverage::Coverage;
-use crate::digest::Digest;
+use crate::stored_campaign::StoredCampaign;
 use crate::wording::percent;
 
 /// How sure the bound is. Source: our choice, as of the confidence of findings.
@@ -47,18 +47,18 @@ impl fmt::Display for Absence {
 }
 
 /// What the campaign with this coverage says; `None` if it has findings or was no search.
-pub fn absence(digest: &Digest, coverage: &Coverage) -> Option<Absence> {
-    let config: Config = serde_json::from_str(&digest.campaign.definition.config).ok()?;
-    if !digest.findings.is_empty() {
+pub fn absence(stored: &StoredCampaign, coverage: &Coverage) -> Option<Absence> {
+    let config: Config = serde_json::from_str(&stored.campaign.definition.config).ok()?;
+    if !stored.findings.is_empty() {
         return None;
     }
-    let random = digest.points.iter().filter(|point| point.number <= config.random_points() && point.is_conclusive());
+    let random = stored.points.iter().filter(|point| point.number <= config.random_points() && point.is_conclusive());
     let random_points = random.clone().count() as u64;
     let is_anomalous = |ended: Ended| ended == Ended::Judged(Verdict::Anomalous);
     let is_clean = random_points > 0 && !random.clone().any(|point| is_anomalous(point.ended));
     Some(Absence {
         pair_share: coverage.pair_share(),
-        anomalous: digest.count(Ended::Judged(Verdict::Anomalous)) as u64,
+        anomalous: stored.count(Ended::Judged(Verdict::Anomalous)) as u64,
         random_points,
         anomalous_below: is_clean.then(|| bound(random_points)),
     })
@@ -79,11 +79,11 @@ mod tests {
     use super::*;
     use crate::testing;
 
-    fn of(digest: &Digest) -> Option<Absence> {
-        absence(digest, &digest.coverage())
+    fn of(stored: &StoredCampaign) -> Option<Absence> {
+        absence(stored, &stored.coverage())
     }
 
-    fn digest(algorithm: Algorithm, ended: &[Verdict]) -> Digest {
+    fn stored_campaign(algorithm: Algorithm, ended: &[Verdict]) -> StoredCampaign {
         let experiment = |(number, verdict): (u64, &Verdict)| {
             let measured =
                 |symptoms| testing::measured(number, testing::workload(2, 1024), testing::sample(0.9, None), symptoms);
@@ -93,10 +93,10 @@ mod tests {
                 Verdict::Inconclusive => testing::inconclusive(number),
             }
         };
-        let mut digest = testing::digest((1..).zip(ended).map(experiment).collect(), Vec::new());
+        let mut stored = testing::stored_campaign((1..).zip(ended).map(experiment).collect(), Vec::new());
         let config = Config { budget: Some(20), ..Config::new(algorithm, SignalSet::Perf, 1) };
-        digest.campaign.definition.config = serde_json::to_string(&config).expect("plain data");
-        digest
+        stored.campaign.definition.config = serde_json::to_string(&config).expect("plain data");
+        stored
     }
 
     #[test]
@@ -111,17 +111,17 @@ mod tests {
         use Verdict::{Anomalous, Healthy, Inconclusive};
         let healthy = [Healthy; 12];
         // A fifth of twenty.
-        let collie = of(&digest(Algorithm::Collie, &healthy)).expect("nothing was found");
+        let collie = of(&stored_campaign(Algorithm::Collie, &healthy)).expect("nothing was found");
         assert_eq!((collie.random_points, collie.anomalous_below), (4, Some(bound(4))));
         assert!(collie.pair_share > 0.0);
-        let random = of(&digest(Algorithm::Random, &healthy)).expect("nothing was found");
+        let random = of(&stored_campaign(Algorithm::Random, &healthy)).expect("nothing was found");
         assert_eq!((random.random_points, random.anomalous_below), (12, Some(bound(12))));
-        let unclear = of(&digest(Algorithm::Random, &[Healthy, Inconclusive])).expect("nothing was found");
+        let unclear = of(&stored_campaign(Algorithm::Random, &[Healthy, Inconclusive])).expect("nothing was found");
         assert_eq!((unclear.random_points, unclear.anomalous), (1, 0));
-        let seen = of(&digest(Algorithm::Random, &[Healthy, Anomalous])).expect("no region was validated");
+        let seen = of(&stored_campaign(Algorithm::Random, &[Healthy, Anomalous])).expect("no region was validated");
         assert_eq!((seen.anomalous, seen.anomalous_below), (1, None));
-        let later = of(&digest(Algorithm::Collie, &[Healthy, Healthy, Healthy, Healthy, Anomalous]));
+        let later = of(&stored_campaign(Algorithm::Collie, &[Healthy, Healthy, Healthy, Healthy, Anomalous]));
         assert_eq!(later.map(|absence| (absence.anomalous, absence.anomalous_below)), Some((1, Some(bound(4)))));
-        assert_eq!(of(&digest(Algorithm::Random, &[])).and_then(|absence| absence.anomalous_below), None);
+        assert_eq!(of(&stored_campaign(Algorithm::Random, &[])).and_then(|absence| absence.anomalous_below), None);
     }
 }

@@ -2,16 +2,16 @@
 
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
 
-use crate::digest::Digest;
+use crate::stored_campaign::StoredCampaign;
 use crate::wording;
 
 /// The document; a campaign without findings is one case that passed.
-pub(crate) fn junit(digest: &Digest) -> Result<String, SerializeError> {
-    let campaign = &digest.campaign;
+pub(crate) fn junit(stored: &StoredCampaign) -> Result<String, SerializeError> {
+    let campaign = &stored.campaign;
     let definition = &campaign.definition;
     let mut suite = TestSuite::new(format!("{} over {}", definition.subsystem, definition.space));
     let class = format!("kelpie.campaign-{}", campaign.id);
-    for finding in &digest.findings {
+    for finding in &stored.findings {
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
         let conditions = wording::conditions(&finding.mfs, usize::MAX);
         status.set_type(finding.symptom.name());
@@ -27,7 +27,7 @@ pub(crate) fn junit(digest: &Digest) -> Result<String, SerializeError> {
         case.set_classname(class.clone());
         suite.add_test_case(case);
     }
-    if digest.findings.is_empty() {
+    if stored.findings.is_empty() {
         let mut case =
             TestCase::new(format!("no finding in {} experiments", campaign.experiments), TestCaseStatus::success());
         case.set_classname(class);
@@ -41,13 +41,13 @@ pub(crate) fn junit(digest: &Digest) -> Result<String, SerializeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{HOSTILE, digest, one_finding};
+    use crate::testing::{HOSTILE, one_finding, stored_campaign};
 
     #[test]
     fn each_finding_is_a_failed_case() {
-        let mut digest = one_finding();
-        digest.campaign.definition.subsystem = HOSTILE.to_owned();
-        let text = junit(&digest).unwrap();
+        let mut stored = one_finding();
+        stored.campaign.definition.subsystem = HOSTILE.to_owned();
+        let text = junit(&stored).unwrap();
         let report = Report::deserialize_from_str(&text).expect("JUnit reads back");
         let cases = &report.test_suites[0].test_cases;
         assert_eq!((report.tests, report.failures, cases.len()), (1, 1, 1), "{text}");
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn no_finding_is_one_passed_case() {
-        let text = junit(&digest(Vec::new(), Vec::new())).unwrap();
+        let text = junit(&stored_campaign(Vec::new(), Vec::new())).unwrap();
         let report = Report::deserialize_from_str(&text).expect("JUnit reads back");
         assert_eq!((report.tests, report.failures), (1, 0), "{text}");
     }

@@ -3,15 +3,15 @@
 pub mod absence;
 pub mod compare;
 pub mod coverage;
-pub mod digest;
 pub mod folder;
 mod junit;
 pub mod lookup;
 pub mod recipe;
 pub mod site;
+pub mod stored_campaign;
 mod summary;
 #[cfg(test)]
 mod testing;
 mod wording;
 
-pub use digest::Digest;
+pub use stored_campaign::StoredCampaign;

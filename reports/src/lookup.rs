@@ -6,7 +6,7 @@ use kelpie_spaces::advice::{Missed, WayOut, missed, ways_out};
 use kelpie_spaces::{Region, Space, Workload};
 use kelpie_store::{CampaignId, FindingRecord, Store};
 
-use crate::digest::{DigestError, space_of};
+use crate::stored_campaign::{StoredCampaignError, space_of};
 
 /// A finding with where it is kept.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Kept {
 ///
 /// # Errors
 /// The database cannot be read, there is no such campaign, or a campaign was stored with a space that is none.
-pub fn kept(store: &mut Store, campaign: Option<CampaignId>) -> Result<Vec<Kept>, DigestError> {
+pub fn kept(store: &mut Store, campaign: Option<CampaignId>) -> Result<Vec<Kept>, StoredCampaignError> {
     let campaigns = match campaign {
         Some(id) => vec![store.campaign(id)?],
         None => store.campaigns()?,
@@ -123,7 +123,7 @@ impl<'k> Lookup<'k> {
 ///
 /// # Errors
 /// As [`kept`].
-pub fn known_regions(store: &mut Store) -> Result<Vec<Region>, DigestError> {
+pub fn known_regions(store: &mut Store) -> Result<Vec<Region>, StoredCampaignError> {
     let regions = kept(store, None)?.into_iter().map(|kept| kept.space.in_whole_space(&kept.finding.mfs));
     Ok(regions.filter(|mfs| !mfs.conditions.is_empty()).collect())
 }

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 
 use kelpie_spaces::workload_to_yaml;
 
-use crate::digest::Digest;
 use crate::junit::junit;
+use crate::stored_campaign::StoredCampaign;
 use crate::summary::summary;
 
 pub use error::SiteError;
@@ -28,19 +28,19 @@ pub use publish::{check_target, publish};
 ///
 /// # Errors
 /// A plot or `junit.xml` cannot be made.
-pub fn render(digest: &Digest, mut recipes: BTreeMap<u64, Vec<u8>>) -> Result<Vec<File>, SiteError> {
-    let coverage = digest.coverage();
-    let timeline = timeline::timeline(digest);
+pub fn render(stored: &StoredCampaign, mut recipes: BTreeMap<u64, Vec<u8>>) -> Result<Vec<File>, SiteError> {
+    let coverage = stored.coverage();
+    let timeline = timeline::timeline(stored);
     let mut files = vec![
-        File::of("index.html", index::page(digest, &coverage, &timeline)?),
-        File::of("summary.md", summary(digest, &coverage)),
-        File::of("junit.xml", junit(digest).map_err(SiteError::Junit)?),
+        File::of("index.html", index::page(stored, &coverage, &timeline)?),
+        File::of("summary.md", summary(stored, &coverage)),
+        File::of("junit.xml", junit(stored).map_err(SiteError::Junit)?),
     ];
     let mut plots = timeline;
-    for record in &digest.findings {
+    for record in &stored.findings {
         let number = record.number;
         let recipe = recipes.remove(&number);
-        let shown = finding::Shown::new(digest, record, recipe.is_some());
+        let shown = finding::Shown::new(stored, record, recipe.is_some());
         files.push(File::of(&format!("finding-{number}.html"), shown.page()?));
         files.push(File::of(&format!("finding-{number}.yaml"), workload_to_yaml(&record.workload)));
         files.extend(recipe.map(|bytes| File { name: format!("finding-{number}.tar.gz"), bytes }));

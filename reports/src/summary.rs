@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use crate::absence::absence;
 use crate::coverage::Coverage;
-use crate::digest::Digest;
+use crate::stored_campaign::StoredCampaign;
 use crate::wording;
 
 /// The page.
-pub(crate) fn summary(digest: &Digest, coverage: &Coverage) -> String {
-    let campaign = &digest.campaign;
+pub(crate) fn summary(stored: &StoredCampaign, coverage: &Coverage) -> String {
+    let campaign = &stored.campaign;
     let definition = &campaign.definition;
     let mut text = format!(
         "# Kelpie campaign {}: {} over {}\n\n{} experiments, {} skipped, {} findings; {} of the pairs of feature \
@@ -19,7 +19,7 @@ pub(crate) fn summary(digest: &Digest, coverage: &Coverage) -> String {
         escaped(&definition.space),
         campaign.experiments,
         campaign.skipped,
-        digest.findings.len(),
+        stored.findings.len(),
         wording::percent(coverage.pair_share()),
         escaped(&definition.algorithm),
         escaped(&definition.signal),
@@ -27,13 +27,13 @@ pub(crate) fn summary(digest: &Digest, coverage: &Coverage) -> String {
         campaign.state,
         escaped(&definition.kelpie_version),
     );
-    if digest.findings.is_empty() {
-        let evidence = absence(digest, coverage).map(|absence| format!(" {absence}.")).unwrap_or_default();
+    if stored.findings.is_empty() {
+        let evidence = absence(stored, coverage).map(|absence| format!(" {absence}.")).unwrap_or_default();
         let _ = writeln!(text, "\nNo finding.{evidence}");
         return text;
     }
     text += "\n| finding | symptom | conditions | confidence | found at |\n|---|---|---|---:|---:|\n";
-    for finding in &digest.findings {
+    for finding in &stored.findings {
         let conditions = wording::conditions(&finding.mfs, wording::MOST_CONDITIONS).join("; ");
         let _ = writeln!(
             text,
@@ -69,13 +69,13 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::coverage::coverage;
-    use crate::testing::{HOSTILE, digest, one_finding};
+    use crate::testing::{HOSTILE, one_finding, stored_campaign};
 
     #[test]
     fn findings_are_rows_and_names_stay_text() {
-        let mut digest = one_finding();
-        digest.campaign.definition.subsystem = format!("{HOSTILE}\n# heading");
-        let text = summary(&digest, &coverage(&digest.space, []));
+        let mut stored = one_finding();
+        stored.campaign.definition.subsystem = format!("{HOSTILE}\n# heading");
+        let text = summary(&stored, &coverage(&stored.space, []));
         assert!(text.contains("| 1.1 | low\\_throughput | QPs of one flow: at least 3 | 0.93 | 2 |"), "{text}");
         assert!(!text.contains("<script") || text.contains("\\<script\\>"), "{text}");
         assert_eq!(text.lines().filter(|line| line.starts_with('#')).count(), 1, "{text}");
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_campaign_may_have_found_nothing() {
-        let digest = digest(Vec::new(), Vec::new());
-        assert!(summary(&digest, &coverage(&digest.space, [])).ends_with("No finding.\n"));
+        let stored = stored_campaign(Vec::new(), Vec::new());
+        assert!(summary(&stored, &coverage(&stored.space, [])).ends_with("No finding.\n"));
     }
 }

@@ -4,7 +4,7 @@ use kelpie_monitor::Symptom;
 use kelpie_spaces::Space;
 use kelpie_store::{Campaign, CampaignId, CampaignState, Experiment, FindingRecord};
 
-use crate::digest::{Digest, Point};
+use crate::stored_campaign::{Point, StoredCampaign};
 
 #[path = "../store/src/testing.rs"]
 mod records;
@@ -12,11 +12,11 @@ mod records;
 pub use records::*;
 
 /// A campaign over the tiny space.
-pub fn digest(experiments: Vec<Experiment>, findings: Vec<FindingRecord>) -> Digest {
+pub fn stored_campaign(experiments: Vec<Experiment>, findings: Vec<FindingRecord>) -> StoredCampaign {
     let definition = definition();
     let count = experiments.len() as u64;
     let points = experiments.into_iter().map(|experiment| Point::new(experiment, &definition.bounds)).collect();
-    Digest {
+    StoredCampaign {
         space: Space::from_yaml("tiny", TINY_SPACE).expect("a space"),
         campaign: Campaign {
             id: CampaignId(1),
@@ -33,9 +33,9 @@ pub fn digest(experiments: Vec<Experiment>, findings: Vec<FindingRecord>) -> Dig
 }
 
 /// A campaign with a finding, its healthy neighbour, an inconclusive and an unsupported experiment.
-pub fn one_finding() -> Digest {
+pub fn one_finding() -> StoredCampaign {
     let low = vec![Symptom::LowThroughput];
-    digest(
+    stored_campaign(
         vec![
             measured(1, workload(1, 1024), sample(0.95, Some(0.0)), Vec::new()),
             measured(2, workload(4, 4096), sample(0.3, Some(0.2)), low),

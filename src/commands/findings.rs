@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use kelpie_monitor::{Check, Symptom};
-use kelpie_reports::Digest;
+use kelpie_reports::StoredCampaign;
 use kelpie_reports::absence::{Absence, absence};
 use kelpie_spaces::{Condition, Region, Workload};
 use kelpie_store::{Campaign, CampaignId, Experiment, FindingRecord, Outcome, Store};
@@ -114,8 +114,8 @@ fn none_found(store: &mut Store, id: CampaignId, findings: &[FindingRecord]) -> 
     if !findings.is_empty() {
         return Ok(None);
     }
-    let digest = Digest::read(store, id)?;
-    Ok(absence(&digest, &digest.coverage()))
+    let stored = StoredCampaign::read(store, id)?;
+    Ok(absence(&stored, &stored.coverage()))
 }
 
 /// A campaign with its findings, as text.

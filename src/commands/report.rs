@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use kelpie_reports::{Digest, site};
+use kelpie_reports::{StoredCampaign, site};
 use kelpie_store::Store;
 use serde_json::json;
 
@@ -18,23 +18,23 @@ pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
     site::check_target(&args.out, args.force)?;
     let mut store = Store::open_to_read(&args.database.path()?)?;
     let id = campaign::chosen(&mut store, args.id)?;
-    let digest = Digest::read(&mut store, id)?;
-    let recipes = recipe::archives(&digest)?;
-    let files = site::render(&digest, recipes)?;
+    let stored = StoredCampaign::read(&mut store, id)?;
+    let recipes = recipe::archives(&stored)?;
+    let files = site::render(&stored, recipes)?;
     site::publish(&files, &args.out, args.force)?;
     let index = args.out.join("index.html");
     if common.json {
         let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
         let bytes: usize = files.iter().map(|file| file.bytes.len()).sum();
         print_json(&json!({
-            "campaign": id, "out": args.out, "index": index, "experiments": digest.points.len(),
-            "findings": digest.findings.len(), "bytes": bytes, "files": names,
+            "campaign": id, "out": args.out, "index": index, "experiments": stored.points.len(),
+            "findings": stored.findings.len(), "bytes": bytes, "files": names,
         }))?;
     } else {
         print(&format!(
             "campaign {id}: {}, {}\n{}\n",
-            plural(digest.points.len() as u64, "experiment"),
-            plural(digest.findings.len() as u64, "finding"),
+            plural(stored.points.len() as u64, "experiment"),
+            plural(stored.findings.len() as u64, "finding"),
             index.display()
         ))?;
     }

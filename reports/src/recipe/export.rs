@@ -10,12 +10,12 @@ use super::error::RecipeError;
 use super::format::{Background, Environment, Expected, Neighbour, PERFTEST, README, RECIPE, Recipe, Seen};
 use super::readme::{perftest_text, readme};
 use super::scrub::scrub;
-use crate::digest::{Digest, Point};
+use crate::stored_campaign::{Point, StoredCampaign};
 
 /// The recipe of a campaign's finding, without its environment; `None` if no measurement of its workload shows it.
-pub fn of_finding(digest: &Digest, finding: &FindingRecord) -> Option<Recipe> {
-    let anomalous = seen_at(digest.proof(finding)?)?;
-    let definition = &digest.campaign.definition;
+pub fn of_finding(stored: &StoredCampaign, finding: &FindingRecord) -> Option<Recipe> {
+    let anomalous = seen_at(stored.proof(finding)?)?;
+    let definition = &stored.campaign.definition;
     let expected = Expected {
         verdict: Verdict::Anomalous,
         symptoms: ordered(finding.symptom, &anomalous.symptoms),
@@ -26,13 +26,13 @@ pub fn of_finding(digest: &Digest, finding: &FindingRecord) -> Option<Recipe> {
     Some(Recipe {
         kelpie: Recipe::FORMAT.to_owned(),
         kelpie_version: env!("CARGO_PKG_VERSION").to_owned(),
-        finding: format!("{}.{}", digest.campaign.id, finding.number),
+        finding: format!("{}.{}", stored.campaign.id, finding.number),
         seed: Some(definition.seed),
         workload: finding.workload.clone(),
-        mfs: digest.space.in_whole_space(&finding.mfs),
+        mfs: stored.space.in_whole_space(&finding.mfs),
         expected,
         anomalous,
-        healthy: digest.healthy_neighbour(finding).and_then(neighbour),
+        healthy: stored.healthy_neighbour(finding).and_then(neighbour),
         environment: Environment::default(),
         background: None,
     })
@@ -147,8 +147,8 @@ mod tests {
 
     #[test]
     fn a_recipe_shows_the_finding_and_the_neighbour_of_its_page() {
-        let digest = one_finding();
-        let recipe = of_finding(&digest, &digest.findings[0]).expect("it was measured");
+        let stored = one_finding();
+        let recipe = of_finding(&stored, &stored.findings[0]).expect("it was measured");
         assert_eq!((recipe.finding.as_str(), recipe.seed), ("1.1", Some(7)));
         assert_eq!(recipe.expected.symptoms, [Symptom::LowThroughput]);
         assert_eq!(recipe.healthy.expect("one is healthy").workload, workload(2, 4096));
@@ -156,18 +156,18 @@ mod tests {
 
     #[test]
     fn without_a_measurement_there_is_no_recipe() {
-        let mut digest = one_finding();
-        digest.points[1].symptoms.clear();
-        assert!(of_finding(&digest, &digest.findings[0]).is_none());
+        let mut stored = one_finding();
+        stored.points[1].symptoms.clear();
+        assert!(of_finding(&stored, &stored.findings[0]).is_none());
     }
 
     #[test]
     fn the_findings_own_symptom_comes_first() {
-        let mut digest = one_finding();
+        let mut stored = one_finding();
         let both = vec![Symptom::Pause, Symptom::LowThroughput];
         let anomalous = measured(2, workload(4, 4096), sample(0.3, Some(0.2)), both);
-        digest.points[1] = Point::new(anomalous, &digest.campaign.definition.bounds);
-        let recipe = of_finding(&digest, &digest.findings[0]).expect("it was measured");
+        stored.points[1] = Point::new(anomalous, &stored.campaign.definition.bounds);
+        let recipe = of_finding(&stored, &stored.findings[0]).expect("it was measured");
         assert_eq!(recipe.expected.symptoms, [Symptom::LowThroughput, Symptom::Pause]);
         assert_eq!(recipe.anomalous.symptoms, [Symptom::Pause, Symptom::LowThroughput]);
     }

@@ -8,21 +8,21 @@ use kelpie_store::Ended;
 use kelpie_store::FindingRecord;
 
 use super::plot::{Edge, Plot, Titled};
-use crate::digest::{Digest, Point};
+use crate::stored_campaign::{Point, StoredCampaign};
 use crate::wording;
 
 /// Conditions of one finding that are plotted. Source: our choice, because regions rarely have more with an order.
 const MOST_EDGES: usize = 4;
 
 /// One plot for each ordered condition that has measured workloads on both of its sides, and of these the first few.
-pub(super) fn edges(digest: &Digest, record: &FindingRecord) -> Vec<Titled> {
-    record.mfs.conditions.iter().filter_map(|condition| edge(digest, record, condition)).take(MOST_EDGES).collect()
+pub(super) fn edges(stored: &StoredCampaign, record: &FindingRecord) -> Vec<Titled> {
+    record.mfs.conditions.iter().filter_map(|condition| edge(stored, record, condition)).take(MOST_EDGES).collect()
 }
 
-fn edge(digest: &Digest, record: &FindingRecord, condition: &Condition) -> Option<Titled> {
+fn edge(stored: &StoredCampaign, record: &FindingRecord, condition: &Condition) -> Option<Titled> {
     let Test::Range { min, max } = &condition.test else { return None };
     let others: Vec<&Condition> = record.mfs.conditions.iter().filter(|other| *other != condition).collect();
-    let alike = digest.points.iter().filter(|point| others.iter().all(|other| other.holds(&point.workload)));
+    let alike = stored.points.iter().filter(|point| others.iter().all(|other| other.holds(&point.workload)));
     let placed = |point: &Point| {
         let value = point.workload.feature(condition.feature).number()?;
         Some((value, symptom_ratio(point, record.symptom)?, point.ended == Ended::Judged(Verdict::Anomalous)))
@@ -73,22 +73,22 @@ mod tests {
 
     #[test]
     fn both_sides_of_a_bound_are_shown_and_one_side_is_not_enough() {
-        let mut digest = one_finding();
-        let plots = edges(&digest, &digest.findings[0]);
+        let mut stored = one_finding();
+        let plots = edges(&stored, &stored.findings[0]);
         assert_eq!(plots.len(), 1);
         assert_eq!(plots[0].slug, "finding-1-qps");
         let Plot::Edge(edge) = &plots[0].plot else { panic!("an edge") };
         let places: Vec<(u64, bool)> = edge.points.iter().map(|(value, _, anomalous)| (*value, *anomalous)).collect();
         assert_eq!(places, [(1, false), (4, true), (2, false)], "neither inconclusive nor unsupported ones");
         assert_eq!(edge.bounds, [3]);
-        digest.points.truncate(1);
-        assert!(edges(&digest, &digest.findings[0]).is_empty());
+        stored.points.truncate(1);
+        assert!(edges(&stored, &stored.findings[0]).is_empty());
     }
 
     #[test]
     fn a_pause_goes_by_the_largest_ratio() {
-        let digest = one_finding();
-        assert_eq!(symptom_ratio(&digest.points[1], Symptom::Pause), Some(0.2));
-        assert_eq!(symptom_ratio(&digest.points[2], Symptom::Pause), None);
+        let stored = one_finding();
+        assert_eq!(symptom_ratio(&stored.points[1], Symptom::Pause), Some(0.2));
+        assert_eq!(symptom_ratio(&stored.points[2], Symptom::Pause), None);
     }
 }

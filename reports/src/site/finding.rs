@@ -13,13 +13,13 @@ use super::edges::edges;
 use super::error::SiteError;
 use super::page::{campaign_title, figure, named, page, wide};
 use super::plot::{Bars, Group, Plot, Titled};
-use crate::digest::{Digest, Point};
+use crate::stored_campaign::{Point, StoredCampaign};
 use crate::wording;
 
 /// A finding with what its page shows.
 #[derive(Debug)]
 pub(super) struct Shown<'d> {
-    digest: &'d Digest,
+    stored: &'d StoredCampaign,
     record: &'d FindingRecord,
     /// `None` if it was stored by a version of Kelpie that kept something else.
     evidence: Option<Evidence>,
@@ -33,12 +33,12 @@ pub(super) struct Shown<'d> {
 }
 
 impl<'d> Shown<'d> {
-    pub(super) fn new(digest: &'d Digest, record: &'d FindingRecord, has_recipe: bool) -> Self {
-        let witness = digest.proof(record).or_else(|| digest.point(record.found_at));
-        let neighbour = digest.healthy_neighbour(record);
+    pub(super) fn new(stored: &'d StoredCampaign, record: &'d FindingRecord, has_recipe: bool) -> Self {
+        let witness = stored.proof(record).or_else(|| stored.point(record.found_at));
+        let neighbour = stored.healthy_neighbour(record);
         let evidence = record.evidence();
-        let edges = edges(digest, record);
-        let mut shown = Self { digest, record, evidence, witness, neighbour, plots: Vec::new(), edges, has_recipe };
+        let edges = edges(stored, record);
+        let mut shown = Self { stored, record, evidence, witness, neighbour, plots: Vec::new(), edges, has_recipe };
         shown.plots = [shown.throughput(), shown.pause()].into_iter().flatten().collect();
         shown
     }
@@ -48,11 +48,11 @@ impl<'d> Shown<'d> {
     }
 
     pub(super) fn page(&self) -> Result<String, SiteError> {
-        let Self { digest, record, .. } = self;
+        let Self { stored, record, .. } = self;
         let figures = self.plots.iter().map(figure).collect::<Result<Vec<_>, _>>()?;
         let edges = self.edges.iter().map(figure).collect::<Result<Vec<_>, _>>()?;
         let trail =
-            html! { nav aria-label="Report" { a href="index.html" { (campaign_title(digest)) } (self.beside()) } };
+            html! { nav aria-label="Report" { a href="index.html" { (campaign_title(stored)) } (self.beside()) } };
         let content = html! {
             p {
                 span.badge.alarm { (record.symptom.name()) }
@@ -79,7 +79,7 @@ impl<'d> Shown<'d> {
             section aria-labelledby="workload" { h2 #workload { "Workload" } (self.workload()) }
             section aria-labelledby="recipe" { h2 #recipe { "Recipe" } (self.recipe()) }
         };
-        let title = format!("Finding {}.{}: {}", digest.campaign.id, record.number, record.symptom.name());
+        let title = format!("Finding {}.{}: {}", stored.campaign.id, record.number, record.symptom.name());
         Ok(page(&title, &trail, &content))
     }
 
@@ -88,7 +88,7 @@ impl<'d> Shown<'d> {
         let link = |number: u64, words: &str| html! { " · " a href={ "finding-" (number) ".html" } { (words) } };
         html! {
             @if number > 1 { (link(number - 1, "Finding before")) }
-            @if number < self.digest.findings.len() as u64 { (link(number + 1, "Next finding")) }
+            @if number < self.stored.findings.len() as u64 { (link(number + 1, "Next finding")) }
         }
     }
 
@@ -144,13 +144,13 @@ impl<'d> Shown<'d> {
     }
 
     fn how(&self) -> Markup {
-        let Self { record, digest, evidence, .. } = self;
-        let purpose = digest.point(record.found_at).map(|point| &point.purpose);
+        let Self { record, stored, evidence, .. } = self;
+        let purpose = stored.point(record.found_at).map(|point| &point.purpose);
         html! {
             dl.facts {
                 dt { "Found at" }
                 dd {
-                    "experiment " (record.found_at) " of " (digest.points.len())
+                    "experiment " (record.found_at) " of " (stored.points.len())
                     @if let Some(purpose) = purpose { " (asked to: " (purpose) ")" }
                 }
                 dt { "Reduced in" } dd { (record.experiments_for_mfs) " experiments" }
@@ -268,7 +268,7 @@ impl<'d> Shown<'d> {
                 p {
                     "For someone else's bench, without names of hosts: " a href=(name) download { (name) } ". "
                     code { "kelpie recipe replay " (name) } " runs it there, and a README in it says the rest. "
-                    code { "kelpie recipe export " (self.digest.campaign.id) "." (number) } " adds what "
+                    code { "kelpie recipe export " (self.stored.campaign.id) "." (number) } " adds what "
                     code { "kelpie doctor" } " says of the hosts."
                 }
             } @else {
@@ -294,7 +294,7 @@ impl<'d> Shown<'d> {
 
     fn throughput(&self) -> Option<Titled> {
         let (healthy, anomalous) = self.means()?;
-        let bounds: &Bounds = &self.digest.campaign.definition.bounds;
+        let bounds: &Bounds = &self.stored.campaign.definition.bounds;
         let mut ways: Vec<(Host, Host)> = Vec::new();
         for rates in [Some(anomalous), healthy].into_iter().flatten().flat_map(|mean| &mean.directions) {
             if !ways.contains(&(rates.from, rates.to)) {

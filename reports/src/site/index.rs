@@ -11,18 +11,18 @@ use super::hosts;
 use super::page::{self, campaign_title, figure, named, wide};
 use super::plot::Titled;
 use crate::coverage::{Coverage, FeatureCoverage};
-use crate::digest::Digest;
+use crate::stored_campaign::StoredCampaign;
 use crate::wording;
 
 /// Values named of those that were not measured. Source: our choice, because more make a row higher than a phone.
 const NAMED: usize = 8;
 
-pub(super) fn page(digest: &Digest, coverage: &Coverage, timeline: &[Titled]) -> Result<String, SiteError> {
+pub(super) fn page(stored: &StoredCampaign, coverage: &Coverage, timeline: &[Titled]) -> Result<String, SiteError> {
     let figures = timeline.iter().map(figure).collect::<Result<Vec<_>, _>>()?;
     let content = html! {
         section aria-labelledby="summary" {
             h2 #summary { "Summary" }
-            (summary(digest, coverage))
+            (summary(stored, coverage))
             ul.inline {
                 li { a href="summary.md" { "Summary as Markdown" } }
                 li { a href="junit.xml" { "Findings as JUnit XML" } }
@@ -30,7 +30,7 @@ pub(super) fn page(digest: &Digest, coverage: &Coverage, timeline: &[Titled]) ->
         }
         section aria-labelledby="findings" {
             h2 #findings { "Findings" }
-            (findings(digest))
+            (findings(stored))
         }
         section aria-labelledby="course" {
             h2 #course { "Course of the search" }
@@ -41,29 +41,29 @@ pub(super) fn page(digest: &Digest, coverage: &Coverage, timeline: &[Titled]) ->
             h2 #coverage { "Coverage of the space" }
             (coverage_table(coverage))
         }
-        (hosts::section(&digest.checks))
+        (hosts::section(&stored.checks))
     };
-    Ok(page::page(&campaign_title(digest), &html! { p.soft { "Kelpie report" } }, &content))
+    Ok(page::page(&campaign_title(stored), &html! { p.soft { "Kelpie report" } }, &content))
 }
 
-fn summary(digest: &Digest, coverage: &Coverage) -> Markup {
-    let campaign = &digest.campaign;
+fn summary(stored: &StoredCampaign, coverage: &Coverage) -> Markup {
+    let campaign = &stored.campaign;
     let definition = &campaign.definition;
     let counts = [Verdict::Healthy, Verdict::Anomalous, Verdict::Inconclusive].map(Ended::Judged);
     let counts: Vec<String> = counts
         .into_iter()
         .chain([Ended::Unsupported])
-        .map(|ended| format!("{} {}", digest.count(ended), wording::ended(ended)))
+        .map(|ended| format!("{} {}", stored.count(ended), wording::ended(ended)))
         .collect();
     html! {
         dl.facts {
             dt { "Subsystem" } dd { (definition.subsystem) }
             dt { "Space" } dd { (definition.space) }
             dt { "Search" } dd { (definition.algorithm) " by " (definition.signal) " signals, seed " (definition.seed) }
-            dt { "Experiments" } dd { (digest.points.len()) ": " (counts.join(", ")) }
+            dt { "Experiments" } dd { (stored.points.len()) ": " (counts.join(", ")) }
             dt { "Budget" } dd { @if let Some(budget) = definition.budget { (budget) } @else { "none" } }
             dt { "Skipped" } dd { (campaign.skipped) " workloads that a finding explains" }
-            dt { "Findings" } dd { (digest.findings.len()) }
+            dt { "Findings" } dd { (stored.findings.len()) }
             dt { "State" } dd { (campaign.state) }
             dt { "Coverage" } dd { (wording::percent(coverage.pair_share())) " of the pairs of feature values" }
             dt { "Bounds" } dd { (bounds(&definition.bounds)) }
@@ -84,9 +84,9 @@ fn bounds(bounds: &Bounds) -> String {
     text
 }
 
-fn findings(digest: &Digest) -> Markup {
-    if digest.findings.is_empty() {
-        return html! { p { "No finding in " (digest.points.len()) " experiments." } };
+fn findings(stored: &StoredCampaign) -> Markup {
+    if stored.findings.is_empty() {
+        return html! { p { "No finding in " (stored.points.len()) " experiments." } };
     }
     let table = html! {
         table.sortable {
@@ -102,10 +102,10 @@ fn findings(digest: &Digest) -> Markup {
                 }
             }
             tbody {
-                @for finding in &digest.findings {
+                @for finding in &stored.findings {
                     tr {
                         th scope="row" data-value=(finding.number) {
-                            a href={ "finding-" (finding.number) ".html" } { (digest.campaign.id) "." (finding.number) }
+                            a href={ "finding-" (finding.number) ".html" } { (stored.campaign.id) "." (finding.number) }
                         }
                         td { (finding.symptom.name()) }
                         td {

@@ -8,15 +8,15 @@ use sha2::{Digest as _, Sha256};
 
 use super::error::SiteError;
 use super::plot::Titled;
-use crate::digest::Digest;
+use crate::stored_campaign::StoredCampaign;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("sort.js");
 
 /// The title of a campaign's first page.
-pub(super) fn campaign_title(digest: &Digest) -> String {
-    let definition = &digest.campaign.definition;
-    format!("Campaign {}: {} over {}", digest.campaign.id, definition.subsystem, definition.space)
+pub(super) fn campaign_title(stored: &StoredCampaign) -> String {
+    let definition = &stored.campaign.definition;
+    format!("Campaign {}: {} over {}", stored.campaign.id, definition.subsystem, definition.space)
 }
 
 /// A page with this title; `trail` stands above it.

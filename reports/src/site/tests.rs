@@ -4,10 +4,10 @@ use kelpie_monitor::{Check, State, Symptom};
 use kelpie_store::{ExperimentClock, Store};
 
 use super::*;
-use crate::digest::Point;
 use crate::recipe::of_finding;
+use crate::stored_campaign::Point;
 use crate::testing::{
-    HOSTILE, definition, digest, finding, inconclusive, measured, one_finding, sample, unsupported, workload,
+    HOSTILE, definition, finding, inconclusive, measured, one_finding, sample, stored_campaign, unsupported, workload,
 };
 
 /// What is a recipe is not the site's affair.
@@ -71,8 +71,8 @@ fn equal_campaigns_give_equal_bytes() {
 
 #[test]
 fn hostile_text_is_shown_as_text() {
-    let mut digest = one_finding();
-    let definition = &mut digest.campaign.definition;
+    let mut stored = one_finding();
+    let definition = &mut stored.campaign.definition;
     for name in [
         &mut definition.subsystem,
         &mut definition.space,
@@ -82,18 +82,18 @@ fn hostile_text_is_shown_as_text() {
     ] {
         HOSTILE.clone_into(name);
     }
-    let evidence = digest.findings[0].evidence.clone();
-    let point: &mut Point = &mut digest.points[1];
+    let evidence = stored.findings[0].evidence.clone();
+    let point: &mut Point = &mut stored.points[1];
     point.events.push(HOSTILE.to_owned());
     point.purpose = HOSTILE.to_owned().into();
     point.signals.insert(HOSTILE.to_owned(), 1.0);
     point.mean.as_mut().unwrap().counters.a.insert(HOSTILE.to_owned(), 1.0);
-    digest.findings[0].mfs.conditions.push(kelpie_spaces::Condition {
+    stored.findings[0].mfs.conditions.push(kelpie_spaces::Condition {
         feature: kelpie_spaces::Feature::Opcode,
         test: kelpie_spaces::Test::In(vec![HOSTILE.to_owned()]),
     });
-    digest.findings[0].evidence = evidence;
-    let files = render(&digest, recipes()).unwrap();
+    stored.findings[0].evidence = evidence;
+    let files = render(&stored, recipes()).unwrap();
     for name in ["index.html", "finding-1.html"] {
         let page = text(&files, name);
         assert!(page.contains("&lt;script&gt;alert(1)"), "{name} shows it");
@@ -106,7 +106,7 @@ fn hostile_text_is_shown_as_text() {
 #[test]
 fn a_campaign_may_be_empty_or_say_nothing() {
     for experiments in [Vec::new(), vec![inconclusive(1), unsupported(2)]] {
-        let files = render(&digest(experiments, Vec::new()), recipes()).unwrap();
+        let files = render(&stored_campaign(experiments, Vec::new()), recipes()).unwrap();
         let index = text(&files, "index.html");
         assert!(index.contains("No finding in") && index.contains("nothing to plot"), "{index}");
         assert_eq!(files.len(), 3);
@@ -115,22 +115,24 @@ fn a_campaign_may_be_empty_or_say_nothing() {
 
 #[test]
 fn bounds_of_nothing_are_no_endless_axis() {
-    let mut digest = one_finding();
-    digest.campaign.definition.bounds = kelpie_monitor::Bounds::new(0.0, 0.0);
-    for point in &mut digest.points {
+    let mut stored = one_finding();
+    stored.campaign.definition.bounds = kelpie_monitor::Bounds::new(0.0, 0.0);
+    for point in &mut stored.points {
         point.signals.clear();
     }
-    assert!(text(&render(&digest, recipes()).unwrap(), "finding-1.html").contains("none"));
+    assert!(text(&render(&stored, recipes()).unwrap(), "finding-1.html").contains("none"));
 }
 
 #[test]
 fn a_finding_needs_neither_a_healthy_neighbour_nor_pause_counters_nor_known_evidence() {
     let low = vec![Symptom::LowThroughput];
-    let mut digest =
-        digest(vec![measured(1, workload(4, 1024), sample(0.2, None), low)], vec![finding(1, 1, workload(4, 1024))]);
-    digest.findings[0].evidence = serde_json::json!({"of": "another version"});
-    digest.findings[0].mfs.conditions.clear();
-    let files = render(&digest, recipes()).unwrap();
+    let mut stored = stored_campaign(
+        vec![measured(1, workload(4, 1024), sample(0.2, None), low)],
+        vec![finding(1, 1, workload(4, 1024))],
+    );
+    stored.findings[0].evidence = serde_json::json!({"of": "another version"});
+    stored.findings[0].mfs.conditions.clear();
+    let files = render(&stored, recipes()).unwrap();
     let page = text(&files, "finding-1.html");
     for expected in [
         "This campaign measured no healthy workload outside the conditions",
@@ -153,7 +155,7 @@ fn a_page_links_to_the_recipe_or_says_that_there_is_none() {
 
 /// A stored campaign of `one_finding` and an experiment that is healthy inside the finding's region: of all healthy
 /// ones it differs from the finding's workload in the fewest features.
-fn stored() -> Digest {
+fn read_back() -> StoredCampaign {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::create(&directory.path().join("campaigns.db")).unwrap();
     let (id, _lock) = store.begin_campaign(&definition(), &[]).unwrap();
@@ -169,34 +171,34 @@ fn stored() -> Digest {
         store.append_experiment(id, experiment, ExperimentClock { started_unix_ms: 0, duration_seconds: 0.1 }).unwrap();
     }
     store.append_finding(id, &finding(1, 2, workload(4, 4096))).unwrap();
-    Digest::read(&mut store, id).unwrap()
+    StoredCampaign::read(&mut store, id).unwrap()
 }
 
 #[test]
 fn a_page_and_its_recipe_name_the_same_neighbour() {
-    let digest = stored();
-    let record = &digest.findings[0];
-    let inside = digest.point(3).unwrap();
-    let nearest = digest.healthy_neighbour(record).unwrap();
+    let stored = read_back();
+    let record = &stored.findings[0];
+    let inside = stored.point(3).unwrap();
+    let nearest = stored.healthy_neighbour(record).unwrap();
     let differing = |point: &Point| record.workload.differing(&point.workload).len();
     assert!(differing(inside) < differing(nearest), "without the region the other one would be the neighbour");
     assert_eq!(nearest.number, 4, "of equals the first");
 
-    let page = text(&render(&digest, recipes()).unwrap(), "finding-1.html");
+    let page = text(&render(&stored, recipes()).unwrap(), "finding-1.html");
     assert!(page.contains("Of the healthy ones experiment 4 is nearest"), "{page}");
-    let recipe = of_finding(&digest, record).unwrap();
+    let recipe = of_finding(&stored, record).unwrap();
     assert_eq!(recipe.healthy.unwrap().workload, nearest.workload);
 }
 
 #[test]
 fn checks_of_the_hosts_are_shown_where_there_are_any() {
-    let mut digest = one_finding();
-    assert!(!text(&render(&digest, recipes()).unwrap(), "index.html").contains("Hosts"));
-    digest.checks = vec![
+    let mut stored = one_finding();
+    assert!(!text(&render(&stored, recipes()).unwrap(), "index.html").contains("Hosts"));
+    stored.checks = vec![
         Check::new("mtu", State::Pass, "9000 on the interface").about("host a, mlx5_0 port 1").seen("/sys/mtu", "9000"),
         Check::new("pfc", State::Warn, HOSTILE).about("host b").seen(HOSTILE, HOSTILE).fix(HOSTILE),
     ];
-    let index = text(&render(&digest, recipes()).unwrap(), "index.html");
+    let index = text(&render(&stored, recipes()).unwrap(), "index.html");
     for expected in
         ["2 checks of the hosts: 0 failed, 1 warned", "host a, mlx5_0 port 1", "<code>/sys/mtu</code>: 9000"]
     {

@@ -7,15 +7,15 @@ use kelpie_monitor::verdict::LOW_SHARE;
 use kelpie_search::{Purpose as Asked, UTILISATION};
 
 use super::plot::{Plot, Series, Titled};
-use crate::digest::Digest;
+use crate::stored_campaign::StoredCampaign;
 
 /// Diagnostic counters that are plotted. Source: our choice, because more of them fill a screen and say little.
 const COUNTERS: usize = 4;
 
 /// The plots of a campaign: utilisation first, then the counters that were highest where findings were made.
-pub(super) fn timeline(digest: &Digest) -> Vec<Titled> {
+pub(super) fn timeline(stored: &StoredCampaign) -> Vec<Titled> {
     let mut plots = Vec::new();
-    if let Some(values) = signal(digest, UTILISATION).filter(|values| !values.is_empty()) {
+    if let Some(values) = signal(stored, UTILISATION).filter(|values| !values.is_empty()) {
         plots.push(Titled {
             slug: "timeline-utilisation".to_owned(),
             title: "Utilisation".to_owned(),
@@ -24,21 +24,21 @@ pub(super) fn timeline(digest: &Digest) -> Vec<Titled> {
                  its shares of bits/s and packets/s. Dots of experiments that reduce a finding are faint. Crosses show \
                  where the {} findings were first seen. Below the line throughput is low, except for workloads that \
                  cannot fill the port.",
-                digest.findings.len()
+                stored.findings.len()
             ),
             plot: Plot::Series(Series {
                 y_label: "share of the port".to_owned(),
-                experiments: digest.points.len() as u64,
-                marks: marks(digest, &values),
-                searching: of_purpose(digest, &values, false),
-                reducing: of_purpose(digest, &values, true),
+                experiments: stored.points.len() as u64,
+                marks: marks(stored, &values),
+                searching: of_purpose(stored, &values, false),
+                reducing: of_purpose(stored, &values, true),
                 is_line: false,
                 limit: Some((LOW_SHARE, format!("{:.0} %", LOW_SHARE * 100.0))),
             }),
         });
     }
-    for (index, (name, highest)) in leading_counters(digest).into_iter().enumerate() {
-        let scaled = signal(digest, &name).unwrap_or_default();
+    for (index, (name, highest)) in leading_counters(stored).into_iter().enumerate() {
+        let scaled = signal(stored, &name).unwrap_or_default();
         let scaled: Vec<(u64, f64)> = scaled.into_iter().map(|(number, value)| (number, value / highest)).collect();
         plots.push(Titled {
             slug: format!("timeline-counter-{}", index + 1),
@@ -51,10 +51,10 @@ pub(super) fn timeline(digest: &Digest) -> Vec<Titled> {
             title: name,
             plot: Plot::Series(Series {
                 y_label: "share of the highest".to_owned(),
-                experiments: digest.points.len() as u64,
-                marks: marks(digest, &scaled),
-                searching: of_purpose(digest, &scaled, false),
-                reducing: of_purpose(digest, &scaled, true),
+                experiments: stored.points.len() as u64,
+                marks: marks(stored, &scaled),
+                searching: of_purpose(stored, &scaled, false),
+                reducing: of_purpose(stored, &scaled, true),
                 is_line: true,
                 limit: None,
             }),
@@ -64,25 +64,25 @@ pub(super) fn timeline(digest: &Digest) -> Vec<Titled> {
 }
 
 /// A signal of every experiment that has it; `None` if none has.
-fn signal(digest: &Digest, name: &str) -> Option<Vec<(u64, f64)>> {
-    let values = digest.points.iter().filter_map(|point| Some((point.number, *point.signals.get(name)?)));
+fn signal(stored: &StoredCampaign, name: &str) -> Option<Vec<(u64, f64)>> {
+    let values = stored.points.iter().filter_map(|point| Some((point.number, *point.signals.get(name)?)));
     let values: Vec<(u64, f64)> = values.collect();
     (!values.is_empty()).then_some(values)
 }
 
 /// Finding, experiment and value where each finding was first seen.
-fn marks(digest: &Digest, values: &[(u64, f64)]) -> Vec<(u64, u64, f64)> {
+fn marks(stored: &StoredCampaign, values: &[(u64, f64)]) -> Vec<(u64, u64, f64)> {
     let values: BTreeMap<u64, f64> = values.iter().copied().collect();
     let mark = |finding: &kelpie_store::FindingRecord| {
         Some((finding.number, finding.found_at, *values.get(&finding.found_at)?))
     };
-    digest.findings.iter().filter_map(mark).collect()
+    stored.findings.iter().filter_map(mark).collect()
 }
 
 /// The values of experiments that reduce a finding, or of all others.
-fn of_purpose(digest: &Digest, values: &[(u64, f64)], reducing: bool) -> Vec<(u64, f64)> {
+fn of_purpose(stored: &StoredCampaign, values: &[(u64, f64)], reducing: bool) -> Vec<(u64, f64)> {
     let is_reducing =
-        |number: u64| digest.point(number).and_then(|point| point.purpose.asked()).is_some_and(Asked::is_reducing);
+        |number: u64| stored.point(number).and_then(|point| point.purpose.asked()).is_some_and(Asked::is_reducing);
     values.iter().copied().filter(|(number, _)| is_reducing(*number) == reducing).collect()
 }
 
@@ -90,13 +90,13 @@ fn of_purpose(digest: &Digest, values: &[(u64, f64)], reducing: bool) -> Vec<(u6
 ///
 /// A counter stands out by what it was where the finding was first seen, less its mean over the campaign, both as
 /// shares of its highest value; without findings by its highest value less its mean.
-fn leading_counters(digest: &Digest) -> Vec<(String, f64)> {
-    let names: BTreeSet<&String> = digest.points.iter().flat_map(|point| point.signals.keys()).collect();
+fn leading_counters(stored: &StoredCampaign) -> Vec<(String, f64)> {
+    let names: BTreeSet<&String> = stored.points.iter().flat_map(|point| point.signals.keys()).collect();
     let score = |name: &String| {
-        let values = signal(digest, name)?;
+        let values = signal(stored, name)?;
         let highest = values.iter().map(|(_, value)| *value).fold(0.0, f64::max);
         let mean = values.iter().map(|(_, value)| *value).sum::<f64>() / values.len() as f64;
-        let at_findings = marks(digest, &values).into_iter().map(|(.., value)| value).reduce(f64::max);
+        let at_findings = marks(stored, &values).into_iter().map(|(.., value)| value).reduce(f64::max);
         (highest > 0.0).then(|| ((at_findings.unwrap_or(highest) - mean) / highest, name.clone(), highest))
     };
     let mut scored: Vec<(f64, String, f64)> =
@@ -108,7 +108,7 @@ fn leading_counters(digest: &Digest) -> Vec<(String, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{digest, inconclusive, one_finding, unsupported};
+    use crate::testing::{inconclusive, one_finding, stored_campaign, unsupported};
 
     #[test]
     fn a_finding_is_marked_where_it_was_first_seen() {
@@ -121,16 +121,16 @@ mod tests {
 
     #[test]
     fn experiments_that_reduce_are_told_from_those_that_search() {
-        let mut digest = one_finding();
-        digest.points[4].purpose = Asked::Mfs.into();
+        let mut stored = one_finding();
+        stored.points[4].purpose = Asked::Mfs.into();
         let values = [(1, 0.1), (2, 1.0), (5, 0.4)];
-        assert_eq!(of_purpose(&digest, &values, true), [(5, 0.4)]);
-        assert_eq!(of_purpose(&digest, &values, false), [(1, 0.1), (2, 1.0)]);
+        assert_eq!(of_purpose(&stored, &values, true), [(5, 0.4)]);
+        assert_eq!(of_purpose(&stored, &values, false), [(1, 0.1), (2, 1.0)]);
     }
 
     #[test]
     fn nothing_measured_is_no_plot() {
-        assert!(timeline(&digest(Vec::new(), Vec::new())).is_empty());
-        assert!(timeline(&digest(vec![inconclusive(1), unsupported(2)], Vec::new())).is_empty());
+        assert!(timeline(&stored_campaign(Vec::new(), Vec::new())).is_empty());
+        assert!(timeline(&stored_campaign(vec![inconclusive(1), unsupported(2)], Vec::new())).is_empty());
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use kelpie_reports::Digest;
+use kelpie_reports::StoredCampaign;
 use kelpie_reports::recipe::{self, Recipe};
 use kelpie_spaces::perftest;
 use serde_json::json;
@@ -49,11 +49,11 @@ pub fn run(args: &ExportArgs, common: Common) -> anyhow::Result<ExitCode> {
 }
 
 /// The recipes of a campaign's findings as archives, by the findings' numbers; none if a finding has no evidence.
-pub fn archives(digest: &Digest) -> anyhow::Result<BTreeMap<u64, Vec<u8>>> {
-    let known = environment::of(&digest.campaign.definition, false, [None; 2])?;
+pub fn archives(stored: &StoredCampaign) -> anyhow::Result<BTreeMap<u64, Vec<u8>>> {
+    let known = environment::of(&stored.campaign.definition, false, [None; 2])?;
     let mut archives = BTreeMap::new();
-    for finding in &digest.findings {
-        let Some(recipe) = recipe::of_finding(digest, finding) else { continue };
+    for finding in &stored.findings {
+        let Some(recipe) = recipe::of_finding(stored, finding) else { continue };
         let recipe = Recipe { environment: known.environment.clone(), ..recipe };
         let recipe = recipe::without_names(recipe, &known.names);
         let lines = perftest::lines(&recipe.workload);

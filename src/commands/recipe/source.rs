@@ -3,7 +3,7 @@
 use anyhow::Context;
 use kelpie_engine::Subsystem as _;
 use kelpie_monitor::{Verdict, measure_judged};
-use kelpie_reports::Digest;
+use kelpie_reports::StoredCampaign;
 use kelpie_reports::recipe::{self, MeasuredAnomaly, Neighbour, Recipe, Seen};
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::known::{self, Anomaly};
@@ -34,13 +34,13 @@ pub fn known(id: u32) -> anyhow::Result<Anomaly> {
 /// A recipe of a stored finding, without its environment, and the campaign that has it.
 pub fn kept(database: &DatabaseArgs, id: CampaignId, number: u64) -> anyhow::Result<(Recipe, Campaign)> {
     let mut store = Store::open_to_read(&database.path()?)?;
-    let digest = Digest::read(&mut store, id)?;
-    let recipe = recipe::of_finding(&digest, numbered(&digest.findings, id, number)?).with_context(|| {
+    let stored = StoredCampaign::read(&mut store, id)?;
+    let recipe = recipe::of_finding(&stored, numbered(&stored.findings, id, number)?).with_context(|| {
         format!(
             "campaign {id} holds no measurement of finding {number}'s workload that shows it, so there is no evidence"
         )
     })?;
-    Ok((recipe, digest.campaign))
+    Ok((recipe, stored.campaign))
 }
 
 /// A recipe of an anomaly of the paper, measured now on the simulated subsystem that shows it.

@@ -11,7 +11,7 @@ use crate::coverage::{Coverage, coverage};
 
 /// What went wrong while a campaign was read for a report.
 #[derive(Debug, thiserror::Error)]
-pub enum DigestError {
+pub enum StoredCampaignError {
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -30,7 +30,7 @@ pub enum DigestError {
 
 /// All that a report says of a campaign.
 #[derive(Debug)]
-pub struct Digest {
+pub struct StoredCampaign {
     /// The campaign.
     pub campaign: Campaign,
     /// The space that it searched.
@@ -87,20 +87,20 @@ impl Point {
 }
 
 /// The space that a campaign searched.
-pub(crate) fn space_of(campaign: &Campaign) -> Result<Space, DigestError> {
-    campaign.definition.space().map_err(|source| DigestError::Space {
+pub(crate) fn space_of(campaign: &Campaign) -> Result<Space, StoredCampaignError> {
+    campaign.definition.space().map_err(|source| StoredCampaignError::Space {
         id: campaign.id,
         version: campaign.definition.kelpie_version.clone(),
         source: Box::new(source),
     })
 }
 
-impl Digest {
+impl StoredCampaign {
     /// Reads a campaign.
     ///
     /// # Errors
     /// The database cannot be read, there is no such campaign, or it was stored with a space that is none.
-    pub fn read(store: &mut Store, id: CampaignId) -> Result<Self, DigestError> {
+    pub fn read(store: &mut Store, id: CampaignId) -> Result<Self, StoredCampaignError> {
         let campaign = store.campaign(id)?;
         // Before the experiments: a campaign that is running may add to both, and a finding names its experiment.
         let findings = store.findings(id)?;
@@ -145,58 +145,60 @@ impl Digest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{digest, finding, inconclusive, measured, one_finding, sample, unsupported, workload};
+    use crate::testing::{
+        finding, inconclusive, measured, one_finding, sample, stored_campaign, unsupported, workload,
+    };
     use kelpie_monitor::Symptom;
     use kelpie_spaces::Feature;
 
     #[test]
     fn the_neighbour_is_healthy_and_differs_least() {
-        let digest = one_finding();
-        let neighbour = digest.healthy_neighbour(&digest.findings[0]).unwrap();
+        let stored = one_finding();
+        let neighbour = stored.healthy_neighbour(&stored.findings[0]).unwrap();
         assert_eq!(neighbour.number, 5, "experiment 1 differs in the MTU too");
-        let differs = digest.findings[0].workload.differing(&neighbour.workload);
+        let differs = stored.findings[0].workload.differing(&neighbour.workload);
         assert!(differs.contains(&Feature::Qps) && !differs.contains(&Feature::Mtu));
     }
 
     #[test]
     fn without_healthy_experiments_there_is_no_neighbour() {
         let low = vec![Symptom::LowThroughput];
-        let digest = digest(
+        let stored = stored_campaign(
             vec![measured(1, workload(4, 1024), sample(0.2, None), low), inconclusive(2), unsupported(3)],
             vec![finding(1, 1, workload(4, 1024))],
         );
-        assert!(digest.healthy_neighbour(&digest.findings[0]).is_none());
-        assert_eq!(digest.count(Ended::Unsupported), 1);
-        assert_eq!(digest.count(Ended::Judged(Verdict::Inconclusive)), 1);
-        assert!(!digest.points[1].is_conclusive() && !digest.points[2].is_conclusive());
+        assert!(stored.healthy_neighbour(&stored.findings[0]).is_none());
+        assert_eq!(stored.count(Ended::Unsupported), 1);
+        assert_eq!(stored.count(Ended::Judged(Verdict::Inconclusive)), 1);
+        assert!(!stored.points[1].is_conclusive() && !stored.points[2].is_conclusive());
     }
 
     #[test]
     fn a_healthy_workload_inside_the_region_is_no_neighbour() {
         // It differs in one feature only, the one outside in more.
         let inside = measured(6, workload(4, 1024), sample(0.9, None), Vec::new());
-        let mut digest = one_finding();
-        digest.points.push(Point::new(inside, &digest.campaign.definition.bounds));
-        assert_eq!(digest.healthy_neighbour(&digest.findings[0]).unwrap().number, 5);
+        let mut stored = one_finding();
+        stored.points.push(Point::new(inside, &stored.campaign.definition.bounds));
+        assert_eq!(stored.healthy_neighbour(&stored.findings[0]).unwrap().number, 5);
     }
 
     #[test]
     fn of_equal_neighbours_the_first_counts() {
         let again = measured(6, workload(2, 4096), sample(0.99, None), Vec::new());
-        let mut digest = one_finding();
-        digest.points.push(Point::new(again, &digest.campaign.definition.bounds));
-        assert_eq!(digest.healthy_neighbour(&digest.findings[0]).unwrap().number, 5);
+        let mut stored = one_finding();
+        stored.points.push(Point::new(again, &stored.campaign.definition.bounds));
+        assert_eq!(stored.healthy_neighbour(&stored.findings[0]).unwrap().number, 5);
     }
 
     #[test]
     fn only_the_findings_own_workload_with_its_symptom_is_a_proof() {
-        let mut digest = one_finding();
-        assert_eq!(digest.proof(&digest.findings[0]).unwrap().number, 2);
-        digest.findings[0].symptom = Symptom::Pause;
-        assert!(digest.proof(&digest.findings[0]).is_none(), "another symptom");
-        digest.findings[0].symptom = Symptom::LowThroughput;
-        digest.findings[0].workload = workload(4, 1024);
-        assert!(digest.proof(&digest.findings[0]).is_none(), "another workload");
-        assert!(digest.point(0).is_none() && digest.point(6).is_none());
+        let mut stored = one_finding();
+        assert_eq!(stored.proof(&stored.findings[0]).unwrap().number, 2);
+        stored.findings[0].symptom = Symptom::Pause;
+        assert!(stored.proof(&stored.findings[0]).is_none(), "another symptom");
+        stored.findings[0].symptom = Symptom::LowThroughput;
+        stored.findings[0].workload = workload(4, 1024);
+        assert!(stored.proof(&stored.findings[0]).is_none(), "another workload");
+        assert!(stored.point(0).is_none() && stored.point(6).is_none());
     }
 }
