@@ -38,9 +38,9 @@ impl State {
     }
 }
 
-/// The source of a statement.
+/// One source that a check rests on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Evidence {
+pub struct CheckEvidence {
     /// A file, or whatever else was asked.
     pub source: String,
     /// What the source said.
@@ -60,7 +60,7 @@ pub struct Check {
     /// What it is, and what follows from it.
     pub summary: String,
     /// The files and values behind the state.
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<CheckEvidence>,
     /// The command or setting that repairs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
@@ -89,7 +89,7 @@ impl Check {
     /// Adds evidence.
     #[must_use]
     pub fn seen(mut self, source: impl Into<String>, value: impl Into<String>) -> Self {
-        self.evidence.push(Evidence { source: source.into(), value: value.into() });
+        self.evidence.push(CheckEvidence { source: source.into(), value: value.into() });
         self
     }
 

@@ -23,13 +23,13 @@ pub struct Finding {
     ///
     /// Source: Wilson's one-sided score bound over the last run of random points inside.
     pub confidence: f64,
-    /// What the region rests on.
-    pub evidence: Evidence,
+    /// What it rests on.
+    pub evidence: FindingEvidence,
 }
 
-/// What a region rests on.
+/// What a finding rests on.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Evidence {
+pub struct FindingEvidence {
     /// Every symptom of the workload.
     pub symptoms: Vec<Symptom>,
     /// Signals of the workload.

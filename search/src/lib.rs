@@ -15,7 +15,7 @@ mod triage;
 mod tuning;
 
 pub use config::{Algorithm, Config, SignalSet, UnknownName};
-pub use finding::{Cure, Evidence, Finding};
+pub use finding::{Cure, Finding, FindingEvidence};
 pub use oracle::{Oracle, Purpose};
 pub use signals::{Observation, UTILISATION, is_diagnostic};
 pub use tuning::{Likeness, Memory, MfsLimits, Pace, Reduction, Schedule, Tuning, TuningError};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kelpie_monitor::verdict::{LOW_SHARE, PAUSE_RATIO};
 use kelpie_monitor::{Bounds, Sample, counters};
-use kelpie_search::{Cure, Evidence};
+use kelpie_search::{Cure, FindingEvidence};
 use kelpie_spaces::{Host, workload_to_yaml};
 use kelpie_store::FindingRecord;
 use maud::{Markup, html};
@@ -22,7 +22,7 @@ pub(super) struct Shown<'d> {
     stored: &'d StoredCampaign,
     record: &'d FindingRecord,
     /// `None` if it was stored by a version of Kelpie that kept something else.
-    evidence: Option<Evidence>,
+    evidence: Option<FindingEvidence>,
     /// What shows it: of its own workload if that was measured, else the experiment that found it.
     witness: Option<&'d Point>,
     neighbour: Option<&'d Point>,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kelpie_monitor::{Assessment, Bounds, Measurement, Symptom, Verdict};
-use kelpie_search::{Evidence, Finding};
+use kelpie_search::{Finding, FindingEvidence};
 use kelpie_spaces::{Region, Space, SpaceError, Workload};
 use serde::{Deserialize, Serialize};
 
@@ -209,7 +209,7 @@ impl FindingRecord {
     }
 
     /// What its region rests on; `None` if another version of Kelpie, or a recipe, kept something else.
-    pub fn evidence(&self) -> Option<Evidence> {
+    pub fn evidence(&self) -> Option<FindingEvidence> {
         serde_json::from_value(self.evidence.clone()).ok()
     }
 

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use kelpie_monitor::Symptom;
 use kelpie_spaces::{Feature, FeatureValue, Workload};
 
-use crate::finding::{Evidence, Finding, wilson_lower_bound};
+use crate::finding::{Finding, FindingEvidence, wilson_lower_bound};
 use crate::history::Outcome;
 use crate::oracle::{Oracle, Purpose};
 use crate::search_state::SearchState;
@@ -130,7 +130,7 @@ impl<'s, 'a, O: Oracle> Builder<'s, 'a, O> {
             found_at,
             experiments_for_mfs: self.search.experiments() - self.started,
             confidence: wilson_lower_bound(validated, validated + healthy_inside),
-            evidence: Evidence {
+            evidence: FindingEvidence {
                 symptoms: seen.assessment.symptoms.clone(),
                 signals: seen.signals.clone(),
                 validated,
