@@ -15,9 +15,9 @@ fn bench() -> Bench {
     bench
 }
 
-fn find<'v>(findings: &'v Value, check: &str) -> &'v Value {
-    let findings = findings.as_array().expect("a list of findings");
-    findings.iter().find(|finding| finding["check"] == check).unwrap_or_else(|| panic!("no `{check}`"))
+fn find<'v>(checks: &'v Value, name: &str) -> &'v Value {
+    let checks = checks.as_array().expect("a list of checks");
+    checks.iter().find(|check| check["check"] == name).unwrap_or_else(|| panic!("no `{name}`"))
 }
 
 #[test]
@@ -53,9 +53,9 @@ fn json_has_everything_and_is_what_the_other_host_compares_with() {
     let bench = bench();
     let good = bench.json(0, &["doctor", "--root", "good"]);
     assert_eq!((good["host"].as_str(), good["state"].as_str()), (Some("good"), Some("warn")));
-    for finding in good["findings"].as_array().expect("findings") {
+    for check in good["findings"].as_array().expect("checks") {
         for key in ["about", "check", "state", "summary", "evidence"] {
-            assert!(!finding[key].is_null(), "{key} in {finding}");
+            assert!(!check[key].is_null(), "{key} in {check}");
         }
     }
     assert_eq!(find(&good["findings"], "mtu")["evidence"][0]["value"], "9000");

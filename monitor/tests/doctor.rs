@@ -73,7 +73,7 @@ fn what_is_wrong_is_told_with_its_value_and_what_mends_it() {
 }
 
 #[test]
-fn a_change_of_one_file_changes_one_finding() {
+fn a_change_of_one_file_changes_one_check() {
     let config = |name: &str| format!("{NIC}/{name}");
     let table: &[(&str, String, &str, State)] = &[
         ("port", format!("{PORT}/state"), "1: DOWN\n", State::Fail),

@@ -39,7 +39,7 @@ pub enum RecipeCommand {
 pub struct ExportArgs {
     /// Which finding: CAMPAIGN.NUMBER or anomaly:N
     #[arg(value_name = "FINDING")]
-    pub finding: FindingName,
+    pub finding: FindingOrAnomaly,
     /// File or directory to write: an archive if the name ends in .tar.gz, else a new or an empty directory
     #[arg(long, value_name = "PATH")]
     pub out: PathBuf,
@@ -75,16 +75,16 @@ pub struct PerftestArgs {
     pub database: DatabaseArgs,
 }
 
-/// Which finding is meant.
+/// The subject of a recipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FindingName {
-    /// One of a campaign of the database.
-    Kept(CampaignId, u64),
-    /// One of the paper's.
-    Known(u32),
+pub enum FindingOrAnomaly {
+    /// A finding of a campaign of the database.
+    Finding(CampaignId, u64),
+    /// A known anomaly of the paper.
+    Anomaly(u32),
 }
 
-impl FromStr for FindingName {
+impl FromStr for FindingOrAnomaly {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -92,11 +92,11 @@ impl FromStr for FindingName {
             || "write CAMPAIGN.NUMBER, as `kelpie campaign show` prints it, or anomaly:1 to anomaly:18".to_owned();
         if let Some(number) = text.strip_prefix("anomaly:") {
             let known = number.parse().ok().filter(|id| (1..=18).contains(id));
-            return known.map(Self::Known).ok_or_else(refused);
+            return known.map(Self::Anomaly).ok_or_else(refused);
         }
         let (campaign, number) = text.split_once('.').ok_or_else(refused)?;
         match (campaign.parse(), number.parse()) {
-            (Ok(campaign @ CampaignId(1..)), Ok(number @ 1..)) => Ok(Self::Kept(campaign, number)),
+            (Ok(campaign @ CampaignId(1..)), Ok(number @ 1..)) => Ok(Self::Finding(campaign, number)),
             _ => Err(refused()),
         }
     }
@@ -107,10 +107,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_findings() {
+    fn names_of_findings_and_anomalies() {
         for (text, expected) in [
-            ("3.2", Some(FindingName::Kept(CampaignId(3), 2))),
-            ("anomaly:18", Some(FindingName::Known(18))),
+            ("3.2", Some(FindingOrAnomaly::Finding(CampaignId(3), 2))),
+            ("anomaly:18", Some(FindingOrAnomaly::Anomaly(18))),
             ("anomaly:19", None),
             ("anomaly:0", None),
             ("0.1", None),

@@ -9,7 +9,7 @@ use kelpie_reports::recipe::{self, Recipe};
 use kelpie_spaces::perftest;
 use serde_json::json;
 
-use super::args::{ExportArgs, FindingName};
+use super::args::{ExportArgs, FindingOrAnomaly};
 use super::{environment, source};
 use crate::args::Common;
 use crate::exit;
@@ -18,13 +18,13 @@ use crate::output::{print, print_json};
 /// Writes a recipe.
 pub fn run(args: &ExportArgs, common: Common) -> anyhow::Result<ExitCode> {
     let recipe = match args.finding {
-        FindingName::Known(_) if args.doctor_a.is_some() || args.doctor_b.is_some() => {
+        FindingOrAnomaly::Anomaly(_) if args.doctor_a.is_some() || args.doctor_b.is_some() => {
             bail!(
                 "--doctor-a and --doctor-b describe a real pair; the paper's anomalies are measured on a simulated one"
             )
         }
-        FindingName::Known(id) => source::of_paper(id)?,
-        FindingName::Kept(id, number) => {
+        FindingOrAnomaly::Anomaly(id) => source::of_paper(id)?,
+        FindingOrAnomaly::Finding(id, number) => {
             let (recipe, campaign) = source::kept(&args.database, id, number)?;
             let examined = [&args.doctor_a, &args.doctor_b].map(Option::as_deref);
             let known = environment::of(&campaign.definition, args.with_identities, examined)?;

@@ -20,7 +20,7 @@ use crate::output::{print, print_json};
 pub use args::RecipeCommand;
 pub use export::archives;
 
-use args::{FindingName, PerftestArgs};
+use args::{FindingOrAnomaly, PerftestArgs};
 
 /// Runs the command.
 pub fn run(command: &RecipeCommand, common: Common) -> anyhow::Result<ExitCode> {
@@ -37,8 +37,8 @@ pub fn run(command: &RecipeCommand, common: Common) -> anyhow::Result<ExitCode> 
 
 fn show_perftest(args: &PerftestArgs, common: Common) -> anyhow::Result<ExitCode> {
     let workload: Workload = match args.what.parse() {
-        Ok(FindingName::Kept(campaign, number)) => source::finding(&args.database, campaign, number)?.workload,
-        Ok(FindingName::Known(id)) => source::known(id)?.trigger.workload(),
+        Ok(FindingOrAnomaly::Finding(campaign, number)) => source::finding(&args.database, campaign, number)?.workload,
+        Ok(FindingOrAnomaly::Anomaly(id)) => source::known(id)?.trigger.workload(),
         Err(_) => inputs::read_workload(args.what.as_ref())?,
     };
     let lines = perftest::lines(&workload);
