@@ -155,7 +155,7 @@ fn a_slave_with_an_rdma_device_of_its_own_is_not_this_one_s() {
 fn bnxt_without_durations_counts_frames() {
     let mut host = Host::new("bnxt", "bnxt_re0");
     let seen = host.interval(|host| {
-        host.change("ethtool/enp96s0", "tx_pfc_ena_frames_pri3: 1000", "tx_pfc_ena_frames_pri3: 1010")
+        host.change("ethtool/enp96s0", "tx_pfc_ena_frames_pri3: 1000", "tx_pfc_ena_frames_pri3: 1010");
     });
     let pause = host_pause(&seen).expect("both sides count");
     assert!((pause.ratios.tx - 10.0 * 65_535.0 * 512.0 / 1e11).abs() < 1e-9, "{pause:?}");

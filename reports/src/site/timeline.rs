@@ -99,10 +99,10 @@ fn leading_counters(stored: &StoredCampaign) -> Vec<(String, f64)> {
         let at_findings = marks(stored, &values).into_iter().map(|(.., value)| value).reduce(f64::max);
         (highest > 0.0).then(|| ((at_findings.unwrap_or(highest) - mean) / highest, name.clone(), highest))
     };
-    let mut scored: Vec<(f64, String, f64)> =
+    let mut by_score: Vec<(f64, String, f64)> =
         names.into_iter().filter(|name| *name != UTILISATION).filter_map(score).collect();
-    scored.sort_by(|one, other| other.0.total_cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
-    scored.into_iter().take(COUNTERS).map(|(_, name, highest)| (name, highest)).collect()
+    by_score.sort_by(|one, other| other.0.total_cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
+    by_score.into_iter().take(COUNTERS).map(|(_, name, highest)| (name, highest)).collect()
 }
 
 #[cfg(test)]
