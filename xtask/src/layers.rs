@@ -9,13 +9,14 @@ use crate::circles;
 use crate::workspace::{self, Package};
 
 /// Each crate with those right below it; it may use them and whatever is below them. The binary may use all.
-const LAYERS: [(&str, &[&str]); 13] = [
+const LAYERS: [(&str, &[&str]); 14] = [
     ("kelpie-spaces", &[]),
     ("kelpie-monitor", &["kelpie-spaces"]),
     ("kelpie-engine", &["kelpie-spaces", "kelpie-monitor"]),
     ("kelpie-agent", &["kelpie-engine"]),
     ("kelpie-search", &["kelpie-spaces", "kelpie-monitor"]),
     ("kelpie-events", &[]),
+    ("kelpie-nic", &["kelpie-events"]),
     ("kelpie-sim", &["kelpie-engine", "kelpie-events"]),
     ("kelpie-verbs", &["kelpie-engine"]),
     ("kelpie-trace", &["kelpie-spaces"]),
@@ -38,10 +39,12 @@ const RESERVED: [(&str, &[&str]); 8] = [
 ];
 
 /// What neither a crate nor any of ours below it may use, whatever the rows above come to say: of ours, and of others.
-const NEVER: [(&str, &[&str]); 6] = [
+const NEVER: [(&str, &[&str]); 7] = [
     ("kelpie-search", &["kelpie-engine"]),
     ("kelpie-diagnosis", &["kelpie-engine"]),
     ("kelpie-fabric", &["kelpie-sim"]),
+    // A part of a NIC sees no workload.
+    ("kelpie-nic", &["kelpie-spaces"]),
     ("kelpie-store", &["plotters", "maud"]),
     ("kelpie-engine", &["tokio", "rustls", "tarpc"]),
     ("kelpie-sim", &["tokio", "rustls", "tarpc"]),
