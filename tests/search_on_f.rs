@@ -14,7 +14,9 @@ use rand_pcg::Pcg64;
 use crate::golden::cases::trigger;
 
 const BUDGET: u64 = 1500;
-/// Of the 13, the fewest that each of these seeds may find.
+/// One seed, because a run takes a minute and a half of a core.
+const SEED: u64 = 1;
+/// Of the 13, the fewest that this seed may find.
 const LEAST_FOUND: usize = 10;
 const SAMPLES: u32 = 50;
 /// Samples of one region that may be healthy.
@@ -60,16 +62,8 @@ fn is_healthy(subsystem: &mut SimSubsystem, workload: &Workload) -> bool {
 }
 
 #[test]
-fn seed_1_finds_weaknesses_and_its_regions_hold() {
-    finds_weaknesses_and_its_regions_hold(1);
-}
-
-#[test]
-fn seed_2_finds_weaknesses_and_its_regions_hold() {
-    finds_weaknesses_and_its_regions_hold(2);
-}
-
-fn finds_weaknesses_and_its_regions_hold(seed: u64) {
+fn a_search_finds_weaknesses_and_its_regions_hold() {
+    let seed = SEED;
     let space = Space::catalog("full").expect("in the catalog");
     let mut subsystem = SimSubsystem::load("F").expect("embedded");
     let known: BTreeMap<String, u32> =

@@ -10,20 +10,20 @@ use super::{Lab, in_lab};
 use crate::support::Ran;
 
 /// Experiments of the campaign that is killed; more by `KELPIE_LAB_BUDGET`.
-const BUDGET: u64 = 20;
+const BUDGET: u64 = 16;
 
 #[test]
 #[ignore = "needs the lab"]
 fn a_campaign_in_the_lab_by_its_name_is_stored() {
     in_lab(|lab| {
         let args =
-            ["campaign", "run", "--subsystem", "lab", "--space", "lab", "--budget", "8", "--db", "lab.db", "--json"];
+            ["campaign", "run", "--subsystem", "lab", "--space", "lab", "--budget", "4", "--db", "lab.db", "--json"];
         let ran = lab.bench.run(&args);
         assert_eq!(ran.status, Some(0), "{ran:?}");
         let shown: Value =
             serde_json::from_str(&lab.bench.expect(0, &["campaign", "show", "--db", "lab.db", "--json"]))
                 .expect("one document");
-        assert_eq!(shown["experiments"], 8, "{shown}");
+        assert_eq!(shown["experiments"], 4, "{shown}");
         assert_eq!(shown["subsystem"], "lab", "{shown}");
         lab.is_clean();
     });
