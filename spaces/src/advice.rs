@@ -157,7 +157,8 @@ mod tests {
             format!(
                 "  - {{from: {from}, to: {to}, qp_type: RC, qps: 80, mtu: 4096, wq_depth: {{send: 128, recv: 128}}, \
                  batch: {{send: {batch}, recv: 1}}, pattern: [{{op: READ, sge: [128, 128, 128, 128]}}], memory: \
-                 {{from: {{device: \"dram:0\", mrs: 1, mr_size: 64KiB}}, to: {{device: \"dram:0\", mrs: 1, mr_size: 64KiB}}}}}}\n"
+                 {{from: {{device: \"dram:0\", mrs: 1, mr_size: 64KiB}}, \
+                 to: {{device: \"dram:0\", mrs: 1, mr_size: 64KiB}}}}}}\n"
             )
         };
         let text = format!("kelpie: workload/1\nflows:\n{}{}", flow("a", "b"), flow("b", "a"));

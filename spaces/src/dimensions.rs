@@ -1,4 +1,5 @@
-//! The one table of dimensions: space files, the space itself and the reference page all come from it. Its rows live in `table`.
+//! The one table of dimensions: space files, the space itself and the reference page all come from it. Its rows live in
+//! `table`.
 
 mod reference;
 mod scope;

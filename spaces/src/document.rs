@@ -1,4 +1,5 @@
-//! A YAML document as a small tree that knows its lines, and the reader that decodes it key by key. What the keys mean lives in `yaml` and `space_yaml`.
+//! A YAML document as a small tree that knows its lines, and the reader that decodes it key by key. What the keys mean
+//! lives in `yaml` and `space_yaml`.
 
 use std::fmt::Display;
 

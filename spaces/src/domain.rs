@@ -1,4 +1,5 @@
-//! The values that one dimension of a space may have: a range or a set, and the steps a search takes through it. Which dimension lives in `dimensions`.
+//! The values that one dimension of a space may have: a range or a set, and the steps a search takes through it. Which
+//! dimension lives in `dimensions`.
 
 /// A non-empty range or set of values.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! Setting one dimension of a workload, everything else untouched and no rule checked. Repair of what then breaks lives in `repair`.
+//! Setting one dimension of a workload, everything else untouched and no rule checked. Repair of what then breaks lives
+//! in `repair`.
 
 use crate::dimensions::{Dimension, Scope, Special, device, device_code};
 use crate::domains::Domains;

@@ -1,5 +1,5 @@
-//! Features: the words in which conditions speak about a workload. What is known of each stands in the row of its dimension,
-//! in `dimensions::table`; regions live in `region`.
+//! Features: the words in which conditions speak about a workload. What is known of each stands in the row of its
+//! dimension, in `dimensions::table`; regions live in `region`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -81,8 +81,8 @@ impl Feature {
         all
     };
 
-    /// The order in which a walk from one workload to another changes features: first what depends on others, transports
-    /// last, so that a rule (UD holds a message to one packet) moves as few other features as possible.
+    /// The order in which a walk from one workload to another changes features: first what depends on others,
+    /// transports last, so that a rule (UD holds a message to one packet) moves as few other features as possible.
     pub const WALK: [Feature; Feature::COUNT] = {
         let mut walk = Feature::ALL;
         let mut sorted = 1;

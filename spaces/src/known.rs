@@ -1,4 +1,5 @@
-//! The 18 anomalies of the Collie paper as data, from `catalog/anomalies.yaml`. Whether they show is measured elsewhere.
+//! The 18 anomalies of the Collie paper as data, from `catalog/anomalies.yaml`. Whether they show is measured
+//! elsewhere.
 
 use serde::{Deserialize, Deserializer};
 

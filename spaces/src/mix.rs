@@ -1,4 +1,5 @@
-//! Vectors that mix short and long messages or elements, which NICs handle by different parts. Making a mix is in `edit`.
+//! Vectors that mix short and long messages or elements, which NICs handle by different parts. Making a mix is in
+//! `edit`.
 
 use crate::units::Bytes;
 use crate::workload::Flow;

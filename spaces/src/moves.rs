@@ -18,7 +18,8 @@ use crate::workload::{Flow, Request, Workload};
 
 /// How often a mutation steps to a neighbouring value instead of any. Source: our choice, because annealing needs both.
 const STEP: f64 = 0.5;
-/// How often the other side of a queue follows, if both were equal. Source: our choice, because applications mostly size both alike.
+/// How often the other side of a queue follows, if both were equal. Source: our choice, because applications mostly
+/// size both alike.
 const FOLLOW: f64 = 0.75;
 /// Mutations tried before every neighbour is looked at. Source: our choice, because one try succeeds nearly always.
 const MUTATIONS: usize = 32;
@@ -246,7 +247,8 @@ impl Space {
         self.with_feature(w, Feature::MessageMix, &value)
     }
 
-    /// `w` with this feature at `value` and everything else as near as the rules allow; `None` where impossible in this space.
+    /// `w` with this feature at `value` and everything else as near as the rules allow; `None` if the space has no such
+    /// point.
     ///
     /// `total_mrs` is a product and comes out as the nearest value at or below; all others exactly.
     pub fn with_feature(&self, w: &Workload, feature: Feature, value: &FeatureValue) -> Option<Workload> {

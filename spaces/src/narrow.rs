@@ -1,4 +1,5 @@
-//! Narrowing a space by hand: one dimension to some of its values, or to a bound. Restricting one space by another lives in `space`.
+//! Narrowing a space by hand: one dimension to some of its values, or to a bound. Restricting one space by another
+//! lives in `space`.
 
 use crate::dimensions::{Dimension, Kind};
 use crate::domain::Domain;
@@ -19,8 +20,8 @@ pub enum Narrowing {
 impl Space {
     /// The space with fewer values of one dimension.
     ///
-    /// The dimension is named as in a space file; the features `message_min` and `message_max` stand for the lower and the
-    /// upper bound of `message`.
+    /// The dimension is named as in a space file; the features `message_min` and `message_max` stand for the lower and
+    /// the upper bound of `message`.
     ///
     /// # Errors
     /// For a key that is no dimension, a value that it cannot have, or where no workload is left.

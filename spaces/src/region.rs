@@ -1,4 +1,5 @@
-//! Regions: conjunctions of conditions on features, which is what a minimal feature set (MFS) is. Finding them lives in the search.
+//! Regions: conjunctions of conditions on features, which is what a minimal feature set (MFS) is. Finding them lives in
+//! the search.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Repair of dependent limits: bringing a workload back into its space after one dimension was set. The rules themselves live in `constraints`.
+//! Repair of dependent limits: bringing a workload back into its space after one dimension was set. The rules
+//! themselves live in `constraints`.
 
 use crate::constraints::Footprint;
 use crate::dimensions::{Dimension, Scope, Special, TABLE, device, device_code};

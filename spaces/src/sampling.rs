@@ -14,8 +14,8 @@ use crate::workload::{Batch, Depths, Flow, Host, Memory, MemoryPair, Opcode, QpT
 /// How often send and receive side of a queue are sampled equal. Source: our choice, because applications mostly size
 /// both alike.
 const EQUAL_SIDES: f64 = 0.75;
-/// How often a vector has its fewest requests, a request its fewest elements, and an optional dimension its least value.
-/// Source: our choice, because simple traffic is common.
+/// How often a vector has its fewest requests, a request its fewest elements, and an optional dimension its least
+/// value. Source: our choice, because simple traffic is common.
 const FEWEST: f64 = 0.5;
 /// How often the responder also sends to itself. Source: our choice, because traffic within a host is the exception,
 /// and its anomaly (Collie, 13) would hide the others behind every second point.
@@ -169,7 +169,8 @@ impl Space {
     /// A message size: first a region by MTU and burst, then a step within it.
     ///
     /// Source: Collie, section 4, dimension 4, which discretises sizes by MTU and the NIC's burst size; the borders
-    /// (128 B, 1 KiB, 4 MTU, 64 KiB) are our choice, because a header's worth, the paper's short and long messages lie there.
+    /// (128 B, 1 KiB, 4 MTU, 64 KiB) are our choice, because a header's worth, the paper's short and long messages lie
+    /// there.
     pub(crate) fn message<R: Rng + ?Sized>(&self, transport: Transport, rng: &mut R) -> u64 {
         let domain = self.domain(Dimension::Message);
         let most = longest(transport).min(self.domain(Dimension::MrSize).max());

@@ -20,7 +20,8 @@ pub enum SpaceError {
     Document(#[from] DocumentError),
     /// The bounds exclude each other.
     #[error(
-        "{name}: no workload fits all bounds together: look at qp_type with opcode, UD messages with mtu, batch with depth, message with mr_size, and the totals"
+        "{name}: no workload fits all bounds together: look at qp_type with opcode, UD messages with mtu, batch with \
+         depth, message with mr_size, and the totals"
     )]
     Empty {
         /// The space.

@@ -1,4 +1,5 @@
-//! Workloads as YAML, format `workload/1`: reading with the line of every mistake, and writing. Spaces are in `space_yaml`.
+//! Workloads as YAML, format `workload/1`: reading with the line of every mistake, and writing. Spaces are in
+//! `space_yaml`.
 
 use crate::constraints::{self, MAX_FLOWS, MAX_PATTERN, MAX_SGE};
 use crate::dimensions::{Row, TABLE};

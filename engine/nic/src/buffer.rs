@@ -1,5 +1,5 @@
-//! The receive buffer: what arrives takes room until it was dealt with. Above a threshold the sender is paused; what still
-//! arrives fills the headroom, and what finds no room is lost.
+//! The receive buffer: what arrives takes room until it was dealt with. Above a threshold the sender is paused; what
+//! still arrives fills the headroom, and what finds no room is lost.
 
 /// The form of a buffer. Units: bytes.
 #[derive(Debug, Clone, Copy)]

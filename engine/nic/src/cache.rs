@@ -261,7 +261,8 @@ mod tests {
             let counts = cache.counts();
             prop_assert_eq!(counts.hits + counts.merged + counts.misses, touched.len() as u64);
             prop_assert!(counts.misses - counts.evicted <= cache.lines() as u64);
-            prop_assert_eq!(counts.misses - counts.evicted, cache.keys.iter().filter(|key| **key != EMPTY).count() as u64);
+            let held = cache.keys.iter().filter(|key| **key != EMPTY).count();
+            prop_assert_eq!(counts.misses - counts.evicted, held as u64);
         }
     }
 }

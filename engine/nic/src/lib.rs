@@ -1,4 +1,5 @@
-//! The parts of a simulated NIC. They see doorbells, WQEs, packets and their own memories; no workload can be named here.
+//! The parts of a simulated NIC. They see doorbells, WQEs, packets and their own memories; no workload can be named
+//! here.
 
 pub mod buffer;
 pub mod cache;

@@ -1,8 +1,8 @@
 //! The memory of a host: DRAM of its sockets and memory of GPUs, and what lies between them and the root complex of the
 //! NIC. All times come from what is queued.
 //!
-//! What is far goes there, is served, and comes back: three calls at three times, because a server that is claimed ahead
-//! of its time would stand idle for it.
+//! What is far goes there, is served, and comes back: three calls at three times, because a server that is claimed
+//! ahead of its time would stand idle for it.
 
 use kelpie_events::{Picos, Rate, Server};
 

@@ -1,4 +1,5 @@
-//! The applications: they post a batch whenever it fits and see completions; what a doorbell looks up. Turns are in `transmit`.
+//! The applications: they post a batch whenever it fits and see completions; what a doorbell looks up. Turns are in
+//! `transmit`.
 
 use kelpie_events::Picos;
 use kelpie_spaces::{Host, Opcode};

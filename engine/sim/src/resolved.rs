@@ -86,7 +86,8 @@ pub struct ResolvedFlow {
     pub recv_batch: u64,
     /// A receive WQE with its records. Units: 16-byte blocks.
     pub recv_blocks: u64,
-    /// Receive WQEs of each QP that are kept on the NIC ahead of use; none: chains are prefetched whole at their doorbells.
+    /// Receive WQEs of each QP that are kept on the NIC ahead of use; none: chains are prefetched whole at their
+    /// doorbells.
     pub recv_ahead: Option<u64>,
     /// Work requests per requested completion.
     pub signal: u64,
@@ -124,7 +125,8 @@ impl ResolvedFlow {
         &self.pattern[(wr % self.pattern.len() as u64) as usize]
     }
 
-    /// Where QP number `index` begins in the vector: the QPs are spread evenly over its bytes, so that they are not in step.
+    /// Where QP number `index` begins in the vector: the QPs are spread evenly over its bytes, so that they are not in
+    /// step.
     pub fn start_of(&self, index: u32) -> (u64, u64) {
         let total: u64 = self.pattern.iter().map(|request| request.bytes).sum();
         // Multiples of the golden ratio fill the interval evenly whatever the number of QPs.
@@ -295,7 +297,8 @@ mod tests {
             format!(
                 "  - {{from: {from}, to: {to}, qp_type: RC, qps: {qps}, mtu: 1024, wq_depth: {{send: 16, recv: 16}}, \
                  batch: {{send: 1, recv: 1}}, pattern: [{{op: WRITE, sge: [1KiB]}}], memory: \
-                 {{from: {{device: \"dram:0\", mrs: 1, mr_size: 4KiB}}, to: {{device: \"dram:0\", mrs: 1, mr_size: 4KiB}}}}}}\n"
+                 {{from: {{device: \"dram:0\", mrs: 1, mr_size: 4KiB}}, \
+                 to: {{device: \"dram:0\", mrs: 1, mr_size: 4KiB}}}}}}\n"
             )
         };
         let flows = [flow("a", "b", 1), flow("b", "a", 4), flow("b", "b", 2)].concat();

@@ -85,7 +85,8 @@ pub fn derive(own: &Trace, peer: Option<&Trace>) -> Result<Derived, Unsaid> {
     flows.sort_by_key(|(_, seen)| std::cmp::Reverse(seen.bytes));
     if classes.iter().any(|(_, class)| class.has_unseen_peers()) {
         notes.push(
-            "the other end was not traced: its memory, receive queue and receives are taken to be like this end's (see --peer)"
+            "the other end was not traced: its memory, receive queue and receives are taken to be like this end's \
+             (see --peer)"
                 .to_owned(),
         );
         guess_answers(&classes, &mut flows, &mut notes);

@@ -215,12 +215,12 @@ impl Requester {
         !std::mem::replace(&mut queue.is_dead, true)
     }
 
-    /// Fills the queues that had completions again; how many had been left to run low. `is_behind`: the CQ held as much as
-    /// a poll takes, so there may be more.
+    /// Fills the queues that had completions again; how many had been left to run low. `is_behind`: the CQ held as much
+    /// as a poll takes, so there may be more.
     ///
-    /// A queue ran low when more than half of it, and more than one batch, had completed unnoticed. Of many QPs a poll sees
-    /// a few completions each; there all ran low when half of what they hold together has come without the CQ being empty
-    /// in between. Of QPs that pause between posts all that wait have run low.
+    /// A queue ran low when more than half of it, and more than one batch, had completed unnoticed. Of many QPs a poll
+    /// sees a few completions each; there all ran low when half of what they hold together has come without the CQ
+    /// being empty in between. Of QPs that pause between posts all that wait have run low.
     pub fn refill(&mut self, qps: &[Qp], post: bool, is_behind: bool, mut failed: impl FnMut(u32, &io::Error)) -> u32 {
         let mut ran_low = 0;
         while let Some(index) = self.touched.pop() {

@@ -343,8 +343,8 @@ rows! {
         unit: "bytes of a message", place: "inline",
         scope: Scope::Flow { get: |flow| flow.inline.0, set: |flow, size| flow.inline = Bytes(size) },
         full: Values::Set(&["0B"]), limit: (0, MAX_INLINE.0),
-        why: "The NIC finds the payload of a SEND or WRITE up to this size in its WQE and does not read memory, but the \
-            WQE is longer.",
+        why: "The NIC finds the payload of a SEND or WRITE up to this size in its WQE and does not read memory, but \
+            the WQE is longer.",
         source: "ibv_post_send(3), IBV_SEND_INLINE; off, because Collie, section 4, does not have it",
     } shown by {
         /// Longest message that is posted inline. Units: bytes.

@@ -13,7 +13,10 @@ use crate::{Feature, Host, Space, Workload, check};
 const NARROW: &[(&str, &str)] = &[
     (
         "one point",
-        "memory_requester: [dram:0]\nmemory_responder: [dram:0]\nmrs: [1]\nmr_size: [64KiB]\nqp_type: [RC]\nopcode: [WRITE]\nmtu: [1024]\nqps: [4]\nsend_wq_depth: [16]\nrecv_wq_depth: [16]\nsend_batch: [1]\nrecv_batch: [1]\nsge_count: [1]\nrequests: [1]\nmessage: [4KiB]\nbidirectional: [false]\nloopback: [false]\n",
+        "memory_requester: [dram:0]\nmemory_responder: [dram:0]\nmrs: [1]\nmr_size: [64KiB]\nqp_type: [RC]\n\
+         opcode: [WRITE]\nmtu: [1024]\nqps: [4]\nsend_wq_depth: [16]\nrecv_wq_depth: [16]\nsend_batch: [1]\n\
+         recv_batch: [1]\nsge_count: [1]\nrequests: [1]\nmessage: [4KiB]\nbidirectional: [false]\n\
+         loopback: [false]\n",
     ),
     ("datagrams", "qp_type: [UD]\nmessage: {min: 200B, max: 1000B}\nsge_count: {min: 3, max: 5}\n"),
     (
@@ -33,7 +36,8 @@ const NARROW: &[(&str, &str)] = &[
     ("mixed operations", "mixed_opcodes: [false, true]\nrequests: {min: 2, max: 6}\n"),
     (
         "every operation",
-        "opcode: [SEND, WRITE, READ, WRITE_WITH_IMM, SEND_WITH_IMM, FETCH_ADD, CMP_SWAP]\nmixed_opcodes: [false, true]\nmessage: {min: 8B, max: 64KiB}\n",
+        "opcode: [SEND, WRITE, READ, WRITE_WITH_IMM, SEND_WITH_IMM, FETCH_ADD, CMP_SWAP]\n\
+         mixed_opcodes: [false, true]\nmessage: {min: 8B, max: 64KiB}\n",
     ),
     ("only atomics", "opcode: [FETCH_ADD, CMP_SWAP]\nmessage: [8B]\nsge_count: [1]\n"),
     ("only loopback added", "bidirectional: [true]\nloopback: [true]\nqps: {max: 20000}\ntotal_qps: {max: 20000}\n"),

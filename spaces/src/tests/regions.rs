@@ -80,13 +80,32 @@ fn regions_are_written_as_they_are_read() {
 /// The conditions of the paper's table 2, as regions of the full space.
 const REGIONS: &[&str] = &[
     r#"[{"feature":"qp_type","in":["UD"]},{"feature":"send_batch","min":64},{"feature":"recv_wq_depth","min":256}]"#,
-    r#"[{"feature":"qp_type","in":["UD"]},{"feature":"recv_batch","max":8},{"feature":"recv_wq_depth","min":1024},{"feature":"message_max","max":1024},{"feature":"total_qps","min":16}]"#,
+    concat!(
+        r#"[{"feature":"qp_type","in":["UD"]},{"feature":"recv_batch","max":8},"#,
+        r#"{"feature":"recv_wq_depth","min":1024},{"feature":"message_max","max":1024},"#,
+        r#"{"feature":"total_qps","min":16}]"#,
+    ),
     r#"[{"feature":"opcode","in":["READ"]},{"feature":"mtu","max":1024},{"feature":"message_max","min":16384}]"#,
-    r#"[{"feature":"opcode","in":["READ"]},{"feature":"bidirectional","in":["true"]},{"feature":"send_batch","min":32},{"feature":"sge_count","min":4},{"feature":"total_qps","min":160}]"#,
-    r#"[{"feature":"opcode","in":["WRITE"]},{"feature":"send_batch","max":1},{"feature":"message_max","max":1024},{"feature":"total_mrs","min":12000}]"#,
-    r#"[{"feature":"opcode","in":["WRITE"]},{"feature":"send_wq_depth","max":16},{"feature":"total_qps","min":480,"max":520}]"#,
-    r#"[{"feature":"bidirectional","in":["true"]},{"feature":"sge_count","min":3},{"feature":"message_mix","in":["true"]}]"#,
-    r#"[{"feature":"bidirectional","in":["true"]},{"feature":"send_batch","min":64},{"feature":"message_mix","in":["true"]},{"feature":"total_qps","min":320}]"#,
+    concat!(
+        r#"[{"feature":"opcode","in":["READ"]},{"feature":"bidirectional","in":["true"]},"#,
+        r#"{"feature":"send_batch","min":32},{"feature":"sge_count","min":4},{"feature":"total_qps","min":160}]"#,
+    ),
+    concat!(
+        r#"[{"feature":"opcode","in":["WRITE"]},{"feature":"send_batch","max":1},"#,
+        r#"{"feature":"message_max","max":1024},{"feature":"total_mrs","min":12000}]"#,
+    ),
+    concat!(
+        r#"[{"feature":"opcode","in":["WRITE"]},{"feature":"send_wq_depth","max":16},"#,
+        r#"{"feature":"total_qps","min":480,"max":520}]"#,
+    ),
+    concat!(
+        r#"[{"feature":"bidirectional","in":["true"]},{"feature":"sge_count","min":3},"#,
+        r#"{"feature":"message_mix","in":["true"]}]"#,
+    ),
+    concat!(
+        r#"[{"feature":"bidirectional","in":["true"]},{"feature":"send_batch","min":64},"#,
+        r#"{"feature":"message_mix","in":["true"]},{"feature":"total_qps","min":320}]"#,
+    ),
     r#"[{"feature":"message_mix","in":["false"]},{"feature":"message_max","min":65536}]"#,
     r#"[{"feature":"memory_requester","in":["gpu:0"]},{"feature":"loopback","in":["true"]}]"#,
     r#"[{"feature":"message_min","max":128},{"feature":"message_max","min":1048576}]"#,

@@ -72,8 +72,8 @@ pub struct Row {
 type Access = (fn(&Flow) -> u64, fn(&mut Flow, u64));
 
 impl Row {
-    /// How its value is read and set, if it is optional: off in the full space, so that only a space that asks for it has
-    /// others, and left out of a workload file if it is off.
+    /// How its value is read and set, if it is optional: off in the full space, so that only a space that asks for it
+    /// has others, and left out of a workload file if it is off.
     pub fn optional(&self) -> Option<Access> {
         match (self.scope, self.full) {
             (Scope::Flow { get, set }, Values::Set([_])) => Some((get, set)),
