@@ -8,3 +8,4 @@ pub mod ordering;
 pub mod pcie;
 pub mod reads;
 pub mod sequence;
+pub mod units;
