@@ -11,7 +11,7 @@ use super::{Lab, in_lab};
 const PORT: &str = ":4853 ";
 
 /// Runs of a program before the test gives up on it.
-const ATTEMPTS: u32 = 4;
+const ATTEMPTS: u32 = 8;
 
 /// How long the client may run, and its server, which starts before it. Units: seconds. Source: our choice, because the
 /// longest run takes 15 s on a machine that does something else at the same time.
@@ -107,10 +107,11 @@ fn perftest<'l>(lab: &'l Lab, name: &str, line: &str) -> Traced<'l> {
 #[ignore = "needs the lab"]
 fn one_sided_programs_are_seen_at_their_requester() {
     in_lab(|lab| {
+        // Little is on its way at once: of more, the emulated NIC loses packets, and then completions.
         for (name, line, opcode, message, qps, depth) in [
-            ("write", "ib_write_bw -c RC -m 1024 -s 8192 -q 4 -t 64 -n 200", "WRITE", "8KiB", 4, 64),
+            ("write", "ib_write_bw -c RC -m 1024 -s 4096 -q 4 -t 8 -n 100", "WRITE", "4KiB", 4, 8),
             ("write-uc", "ib_write_bw -c UC -m 512 -s 2048 -q 2 -t 32 -n 200", "WRITE", "2KiB", 2, 32),
-            ("read", "ib_read_bw -c RC -m 4096 -s 65536 -q 2 -t 16 -n 50", "READ", "64KiB", 2, 16),
+            ("read", "ib_read_bw -c RC -m 4096 -s 16384 -q 2 -t 8 -n 50", "READ", "16KiB", 2, 8),
             ("batch", "ib_write_bw -c RC -m 1024 -s 512 -q 1 -t 64 -l 8 -n 400", "WRITE", "512B", 1, 64),
         ] {
             let traced = perftest(lab, name, line);
@@ -145,9 +146,9 @@ fn one_sided_programs_are_seen_at_their_requester() {
 #[ignore = "needs the lab"]
 fn two_sided_programs_are_seen_with_their_receives() {
     in_lab(|lab| {
-        let traced = perftest(lab, "send", "ib_send_bw -c RC -m 1024 -s 4096 -q 3 -t 32 -r 128 -n 200");
+        let traced = perftest(lab, "send", "ib_send_bw -c RC -m 1024 -s 2048 -q 3 -t 16 -r 128 -n 200");
         let space =
-            ["qp_type: [RC]", "mtu: [1024]", "opcode: [SEND]", "message: [4KiB]", "qps: [3]", "send_wq_depth: [32]"];
+            ["qp_type: [RC]", "mtu: [1024]", "opcode: [SEND]", "message: [2KiB]", "qps: [3]", "send_wq_depth: [16]"];
         traced.has("a/space.yaml", &space);
         traced.both();
         traced.has("both/space.yaml", &space);
