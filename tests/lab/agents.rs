@@ -10,7 +10,7 @@ use crate::support::Ran;
 #[ignore = "needs the lab"]
 fn the_death_of_an_agent_names_its_host_and_the_next_experiment_runs() {
     in_lab(|lab| {
-        let pair = lab.pair(2000);
+        let pair = lab.pair(5000);
         lab.is_clean();
         let file = lab.bench.write("workload.yaml", workload("WRITE"));
         let mut command = lab.bench.command(&["measure", file, "--subsystem", pair]);
@@ -24,7 +24,7 @@ fn the_death_of_an_agent_names_its_host_and_the_next_experiment_runs() {
         assert!(killed.elapsed() < Duration::from_secs(10), "within seconds, not {:?}", killed.elapsed());
         lab.wait_for("a", "the survivor tears down", |qps, mrs| qps == 1 && mrs == 0);
         lab.wait_agent("b");
-        let report = lab.measure(&workload("WRITE"), lab.pair(500));
+        let report = lab.measure(&workload("WRITE"), lab.pair(2000));
         assert!(moved(&report, "messages_per_sec") > 100.0, "{report}");
         lab.is_clean();
     });
@@ -34,7 +34,7 @@ fn the_death_of_an_agent_names_its_host_and_the_next_experiment_runs() {
 #[ignore = "needs the lab"]
 fn the_death_of_the_controller_leaves_nothing_on_the_hosts() {
     in_lab(|lab| {
-        let pair = lab.pair(2000);
+        let pair = lab.pair(5000);
         let file = lab.bench.write("workload.yaml", workload("SEND"));
         let mut controller =
             lab.bench.command(&["measure", file, "--subsystem", pair]).spawn().expect("the binary starts");

@@ -93,9 +93,9 @@ impl Lab {
         (ran.json(), ran.stderr)
     }
 
-    /// A pair file of this lab with samples of this length.
+    /// A pair file of this lab with one sample of this length: samples that differ are measured again for a verdict.
     fn pair(&self, sample_ms: u32) -> &'static str {
-        self.pair_with(&format!("{{warm_up_ms: 2000, sample_ms: {sample_ms}}}"))
+        self.pair_with(&format!("{{warm_up_ms: 2000, sample_ms: {sample_ms}, samples: 1}}"))
     }
 
     /// A pair file of this lab with this session, and with bounds, so that nothing is calibrated.
