@@ -139,7 +139,7 @@ fn perftest<'l>(lab: &'l Lab, name: &str, line: &str) -> Traced<'l> {
 fn one_sided_programs_are_seen_at_their_requester() {
     in_lab(|lab| {
         // Little is on its way at once, because the emulated NIC sends packets again otherwise. The number of messages
-        // is a multiple of the queue's depth, because `ib_write_bw` on 4 QPs otherwise waits for ever in half of its runs.
+        // is a multiple of the queue's depth, because `ib_write_bw` on 4 QPs otherwise waits for ever every other time.
         for (name, line, opcode, message, qps, depth) in [
             ("write", "ib_write_bw -c RC -m 1024 -s 4096 -q 4 -t 8 -n 96", "WRITE", "4KiB", 4, 8),
             ("write-uc", "ib_write_bw -c UC -m 512 -s 2048 -q 2 -t 32 -n 192", "WRITE", "2KiB", 2, 32),

@@ -7,7 +7,8 @@ use super::capture::{Capture, Message, Packet, Stream, streams};
 use super::shapes::{MARKED, MARKS, Shape, WORKLOADS, requests, yaml};
 use super::{Lab, in_lab};
 
-/// Short, so that all of them take little more than a minute; but however slow the machine is, what was posted completes.
+/// Short, so that all of them take little more than a minute; but however slow the machine is, what was posted
+/// completes.
 const SESSION: &str = "{warm_up_ms: 0, sample_ms: 300, samples: 1, drain_ms: 10000}";
 
 /// Counters of a device that are read, in this order; those from the fifth on are why something is sent again.
