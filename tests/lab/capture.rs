@@ -85,11 +85,12 @@ pub struct Stream {
 }
 
 impl<'a> Capture<'a> {
-    /// Starts capturing and waits until it does.
+    /// Starts capturing and waits until it does. A capture that a failed test left behind is ended first.
     pub fn start(lab: &'a Lab) -> Self {
         let command = format!(
-            "rm -f /run/capture.log; dumpcap -q -i eth0 -f \"udp port 4791\" -s {SNAPSHOT} -B 32 -c {MOST_PACKETS} \
-             -w /run/capture.pcapng >/run/capture.log 2>&1 & echo $!"
+            "kill -9 $(cat /run/capture.pid 2>/dev/null) 2>/dev/null; rm -f /run/capture.*; \
+             dumpcap -q -i eth0 -f \"udp port 4791\" -s {SNAPSHOT} -B 32 -c {MOST_PACKETS} \
+             -w /run/capture.pcapng >/run/capture.log 2>&1 & echo $! >/run/capture.pid; cat /run/capture.pid"
         );
         let pid = lab.in_guest("a", &command).trim().to_owned();
         let capture = Self { lab, pid };
@@ -106,7 +107,7 @@ impl<'a> Capture<'a> {
         // What the kernel has seen reaches the file within a second.
         let end = format!(
             "sleep 1; kill -INT {pid}; while kill -0 {pid} 2>/dev/null; do sleep 0.1; done; cat /run/capture.log; \
-             cp /run/capture.pcapng /run/lab/ && rm /run/capture.pcapng",
+             cp /run/capture.pcapng /run/lab/ && rm /run/capture.pcapng /run/capture.pid",
             pid = self.pid
         );
         let log = self.lab.in_guest("a", &end);
