@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use super::{Lab, in_lab};
 
-/// TCP port on which perftest's programs and libibverbs' examples meet, as `/proc/net/tcp` has it: 18515.
-const PORT: &str = ":4853 ";
+/// Somebody listens on the TCP port on which perftest's programs and libibverbs' examples meet, 18515, as
+/// `/proc/net/tcp` has it. A connection of the program before, which is not forgotten yet, has the same port.
+const LISTENS: &str = ":4853 0*:0000 0A ";
 
 /// Runs of a program before the test gives up on it.
 const ATTEMPTS: u32 = 8;
@@ -88,7 +89,8 @@ impl<'l> Traced<'l> {
         let server = traced("b", SERVER_LIMIT, server);
         let server = format!("({server}; echo ended with $?) >/run/server-{name}.log 2>&1 & echo $!");
         let pid = lab.in_guest("b", &server);
-        let listens = format!("for turn in $(seq 100); do grep -q '{PORT}' /proc/net/tcp* && break; sleep 0.1; done");
+        let listens =
+            format!("for turn in $(seq 100); do grep -q '{LISTENS}' /proc/net/tcp* && break; sleep 0.1; done");
         lab.in_guest("b", &listens);
         let output = lab.in_guest("a", &format!("{} 2>&1; echo ended with $?", traced("a", CLIENT_LIMIT, client)));
         lab.in_guest("b", &format!("for turn in $(seq 500); do kill -0 {} || break; sleep 0.1; done", pid.trim()));
