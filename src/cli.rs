@@ -38,7 +38,7 @@ pub enum Command {
     /// Run one workload once and judge it
     #[command(after_help = "Examples:\n  \
         kelpie measure workload.yaml --subsystem sim:F\n  \
-        kelpie measure workload.yaml --subsystem sim:F --explain --set receive_wqe.ring_blocks=6144\n  \
+        kelpie measure workload.yaml --subsystem sim:F --explain --set caches.receive_chains.kib=48\n  \
         kelpie measure workload.yaml --subsystem pair.yaml --latency\n  \
         kelpie space sample full --seed 7 | kelpie measure - --subsystem sim:F --json")]
     Measure(MeasureArgs),

@@ -79,7 +79,7 @@ fn measure_tells_healthy_from_anomalous() {
     let anomalous = bench.json(1, &["measure", "anomaly.yaml", "--subsystem", "sim:F", "--explain"]);
     assert_eq!(anomalous["verdict"], "anomalous");
     assert_eq!(anomalous["symptoms"][0], "pause");
-    assert_eq!(anomalous["limiting"], "receive_wqe_cache:UD_SEND");
+    assert_eq!(anomalous["limiting"], "receive_wqe_chain:UD_SEND");
 
     let text = bench.expect(1, &["measure", "anomaly.yaml", "--subsystem", "sim:F"]);
     assert!(text.starts_with("sim:F: anomalous: pause"), "{text}");
@@ -152,11 +152,11 @@ fn spaces_and_subsystems_can_be_looked_at() {
 fn a_campaign_is_stored_shown_and_gates() {
     let bench = Bench::new();
     bench.write("ud.yaml", crate::support::SMALL_SPACE);
-    let run = ["campaign", "run", "--subsystem", "sim:F", "--space", "ud.yaml", "--budget", "250", "--seed", "1"];
+    let run = ["campaign", "run", "--subsystem", "sim:F", "--space", "ud.yaml", "--budget", "100", "--seed", "1"];
     let ran = bench.run(&[&run[..], &["--json"]].concat());
     assert_eq!(ran.status, Some(0), "findings alone are no failure: {}", ran.stderr);
     let document: Value = serde_json::from_str(&ran.stdout).expect("one document on stdout");
-    assert_eq!(document["experiments"], 250);
+    assert_eq!(document["experiments"], 100);
     let findings = document["findings"].as_array().expect("a list");
     assert!(!findings.is_empty(), "{document}");
     assert_eq!(
@@ -183,8 +183,8 @@ fn a_campaign_is_stored_shown_and_gates() {
     bench.expect(0, &["mfs", "check", "healthy.yaml"]);
 
     bench.expect(1, &[&run[..], &["--gate"]].concat());
-    let extended = bench.json(0, &["campaign", "resume", "1", "--budget", "260"]);
-    assert_eq!(extended["experiments"], 260);
+    let extended = bench.json(0, &["campaign", "resume", "1", "--budget", "110"]);
+    assert_eq!(extended["experiments"], 110);
 }
 
 #[test]

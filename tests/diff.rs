@@ -4,7 +4,7 @@ use crate::support::Bench;
 
 /// A campaign on F over READs, with these further arguments.
 fn campaign(bench: &Bench, further: &[&str]) {
-    let run = ["campaign", "run", "--subsystem", "sim:F", "--space", "reads.yaml", "--budget", "250", "--db", "k.db"];
+    let run = ["campaign", "run", "--subsystem", "sim:F", "--space", "reads.yaml", "--budget", "150", "--db", "k.db"];
     bench.expect(0, &[&run[..], further].concat());
 }
 
@@ -12,7 +12,8 @@ fn campaign(bench: &Bench, further: &[&str]) {
 fn a_fix_is_told_from_a_regression() {
     let bench = Bench::new();
     let reads = "full --only qp_type=RC --only opcode=READ --only bidirectional=false --only loopback=false \
-                 --max mtu=1024 --min message=4KiB --only memory_requester=dram:0 --only memory_responder=dram:0";
+                 --max mtu=1024 --min message=4KiB --max qps=16 --max mrs=4 --only sge_count=1 \
+                 --only memory_requester=dram:0 --only memory_responder=dram:0";
     let restricted: Vec<&str> = ["space", "restrict"].into_iter().chain(reads.split_whitespace()).collect();
     bench.write("reads.yaml", bench.expect(0, &restricted));
     campaign(&bench, &[]);

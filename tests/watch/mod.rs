@@ -17,7 +17,7 @@ const HOSTILE: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}.yaml";
 fn finished() -> Bench {
     let bench = Bench::new();
     bench.write("ud.yaml", SMALL_SPACE);
-    let run = ["campaign", "run", "--subsystem", "sim:F", "--space", "ud.yaml", "--budget", "250", "--db", "k.db"];
+    let run = ["campaign", "run", "--subsystem", "sim:F", "--space", "ud.yaml", "--budget", "100", "--db", "k.db"];
     bench.expect(0, &[&run[..], &["--seed", "1"]].concat());
     bench
 }
@@ -31,15 +31,15 @@ fn a_pipe_is_told_once() {
         assert_eq!(document[key], shown[key], "{key}");
     }
     let sum = |key: &str| document[key].as_object().into_iter().flatten().filter_map(|(_, n)| n.as_u64()).sum::<u64>();
-    assert_eq!((sum("verdicts"), sum("purposes")), (250, 250), "{document}");
-    assert_eq!((&document["state"], &document["budget"]), (&"finished".into(), &250.into()));
+    assert_eq!((sum("verdicts"), sum("purposes")), (100, 100), "{document}");
+    assert_eq!((&document["state"], &document["budget"]), (&"finished".into(), &100.into()));
     assert!(document["experiments_per_minute"].as_f64() > Some(0.0), "{document}");
     assert_eq!(document["seconds_left"], Value::Null);
     assert!(document["signals"]["perf/utilisation"].is_number(), "{document}");
 
     let text = bench.expect(0, &["watch", "1", "--db", "k.db"]);
     assert!(text.starts_with("campaign 1 (finished): sim:F over ud.yaml, collie by both signals, seed "), "{text}");
-    assert!(text.contains("250 of 250 experiments") && text.contains("\nfinding 1.1: "), "{text}");
+    assert!(text.contains("100 of 100 experiments") && text.contains("\nfinding 1.1: "), "{text}");
     assert!(!text.contains('\u{1b}'), "{text}");
 }
 
@@ -110,7 +110,7 @@ fn a_terminal_shows_it_takes_keys_and_is_given_back() {
     let bench = finished();
     let mut seen = Seen::start(bench.command(&["watch", "--db", "k.db"]), 24, 80);
     let picture = seen.until(|picture| picture.contains("q quit"));
-    for part in ["campaign 1 finished", "250 of 250 experiments", "utilisation", "finding 1 of", "recv_batch at least"]
+    for part in ["campaign 1 finished", "100 of 100 experiments", "utilisation", "finding 1 of", "recv_batch at least"]
     {
         assert!(picture.contains(part), "no {part}: {picture}");
     }

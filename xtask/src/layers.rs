@@ -17,7 +17,7 @@ const LAYERS: [(&str, &[&str]); 14] = [
     ("kelpie-search", &["kelpie-spaces", "kelpie-monitor"]),
     ("kelpie-events", &[]),
     ("kelpie-nic", &["kelpie-events"]),
-    ("kelpie-sim", &["kelpie-engine", "kelpie-events"]),
+    ("kelpie-sim", &["kelpie-engine", "kelpie-events", "kelpie-nic"]),
     ("kelpie-verbs", &["kelpie-engine"]),
     ("kelpie-trace", &["kelpie-spaces"]),
     ("kelpie-preload", &["kelpie-trace"]),

@@ -5,5 +5,5 @@ mod servers;
 mod time;
 
 pub use queue::Events;
-pub use servers::{Pool, Server};
+pub use servers::Server;
 pub use time::{Picos, Rate};

@@ -1,20 +1,43 @@
 //! The event queue. What events mean lives with the simulation that handles them.
+//!
+//! It is a calendar: events of the next microseconds lie in buckets by their time, of which only the one that is due is
+//! sorted; later ones wait in a heap. Source: Brown, Calendar Queues, CACM 31 (1988).
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use crate::time::Picos;
 
+/// Bits of a time below its bucket: 4 ns. Source: measured, because a bucket then holds few events.
+const WIDTH_BITS: u32 = 12;
+/// Buckets, which together are 8 µs, longer than nearly every wait of a NIC.
+const BUCKETS: u64 = 2048;
+
 /// Events in order of time, then of insertion, so that equal seeds give equal runs.
 #[derive(Debug)]
 pub struct Events<E> {
-    heap: BinaryHeap<Entry<E>>,
+    /// The bucket that is due, the last first.
+    due: Vec<Entry<E>>,
+    /// Number of the bucket that is due.
+    today: u64,
+    buckets: Vec<Vec<Entry<E>>>,
+    /// A bit for each bucket that holds something.
+    filled: [u64; (BUCKETS / 64) as usize],
+    /// What lies beyond all buckets.
+    far: BinaryHeap<Entry<E>>,
     inserted: u64,
 }
 
 impl<E> Default for Events<E> {
     fn default() -> Self {
-        Self { heap: BinaryHeap::new(), inserted: 0 }
+        Self {
+            due: Vec::new(),
+            today: 0,
+            buckets: (0..BUCKETS).map(|_| Vec::new()).collect(),
+            filled: [0; (BUCKETS / 64) as usize],
+            far: BinaryHeap::new(),
+            inserted: 0,
+        }
     }
 }
 
@@ -23,17 +46,77 @@ impl<E> Events<E> {
     #[inline]
     pub fn at(&mut self, time: Picos, event: E) {
         self.inserted += 1;
-        self.heap.push(Entry { time, number: self.inserted, event });
+        self.put(Entry { time, number: self.inserted, event });
     }
 
     /// The earliest event before `end`.
     #[inline]
     pub fn next_before(&mut self, end: Picos) -> Option<(Picos, E)> {
-        if self.heap.peek()?.time >= end {
+        if self.due.is_empty() {
+            self.turn_over();
+        }
+        if self.due.last()?.time >= end {
             return None;
         }
-        self.heap.pop().map(|entry| (entry.time, entry.event))
+        self.due.pop().map(|entry| (entry.time, entry.event))
     }
+
+    #[inline]
+    fn put(&mut self, entry: Entry<E>) {
+        let bucket = bucket_of(entry.time);
+        if bucket <= self.today {
+            let place = self.due.partition_point(|other| *other < entry);
+            self.due.insert(place, entry);
+        } else if bucket < self.today + BUCKETS {
+            let place = bucket % BUCKETS;
+            self.buckets[place as usize].push(entry);
+            self.filled[(place / 64) as usize] |= 1 << (place % 64);
+        } else {
+            self.far.push(entry);
+        }
+    }
+
+    /// Goes on to the next bucket that holds something.
+    fn turn_over(&mut self) {
+        let next = self.next_filled();
+        let far = self.far.peek().map(|entry| bucket_of(entry.time));
+        let Some(next) = next.into_iter().chain(far).min() else { return };
+        self.today = next;
+        let place = next % BUCKETS;
+        self.filled[(place / 64) as usize] &= !(1 << (place % 64));
+        std::mem::swap(&mut self.due, &mut self.buckets[place as usize]);
+        self.due.sort_unstable();
+        while self.far.peek().is_some_and(|entry| bucket_of(entry.time) < next + BUCKETS) {
+            let Some(entry) = self.far.pop() else { break };
+            self.put(entry);
+        }
+    }
+
+    /// Number of the next bucket after today's that holds something.
+    fn next_filled(&self) -> Option<u64> {
+        let begin = (self.today + 1) % BUCKETS;
+        let words = BUCKETS / 64;
+        for step in 0..=words {
+            let word = (begin / 64 + step) % words;
+            let mut bits = self.filled[word as usize];
+            if step == 0 {
+                bits &= u64::MAX << (begin % 64);
+            } else if step == words {
+                bits &= !(u64::MAX << (begin % 64));
+            }
+            if bits != 0 {
+                let place = word * 64 + u64::from(bits.trailing_zeros());
+                return Some(self.today + 1 + (place + BUCKETS - begin) % BUCKETS);
+            }
+        }
+        None
+    }
+}
+
+/// Buckets count from 1, so that before the first event no bucket is due.
+#[inline]
+fn bucket_of(time: Picos) -> u64 {
+    (time.count() >> WIDTH_BITS) + 1
 }
 
 /// An event that waits; no two have the same number.
@@ -45,7 +128,7 @@ struct Entry<E> {
 }
 
 impl<E> Ord for Entry<E> {
-    /// The earliest is the greatest, which the heap gives first.
+    /// The earliest is the greatest.
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         (other.time, other.number).cmp(&(self.time, self.number))
@@ -83,5 +166,36 @@ mod tests {
         assert_eq!(order, [(3, "a"), (3, "b"), (5, "c"), (5, "d")].map(|(time, event)| (Picos::new(time), event)));
         assert_eq!(events.next_before(Picos::new(10)), Some((Picos::new(9), "late")));
         assert_eq!(events.next_before(Picos::MAX), None);
+    }
+
+    #[test]
+    fn near_and_far_events_come_in_the_same_order_as_from_a_sorted_list() {
+        // A generator of its own, so that the crate needs none: numbers of all sizes.
+        let mut state = 1u64;
+        let mut next = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state >> 33
+        };
+        let mut events = Events::default();
+        let mut waiting: Vec<(Picos, u64)> = Vec::new();
+        let (mut now, mut number) = (Picos::ZERO, 0);
+        for _ in 0..20_000 {
+            for _ in 0..next() % 3 {
+                let delay = [0, next() % 10, next() % 5_000, next() % 10_000_000, next() % 1_000_000_000];
+                let time = now + Picos::new(delay[(next() % 5) as usize]);
+                number += 1;
+                events.at(time, number);
+                waiting.push((time, number));
+            }
+            let first = waiting.iter().copied().min();
+            let end = now + Picos::new(next() % 100_000);
+            let expected = first.filter(|(time, _)| *time < end);
+            assert_eq!(events.next_before(end), expected);
+            if let Some(first) = expected {
+                now = first.0;
+                waiting.retain(|other| *other != first);
+            }
+        }
+        assert!(number > 10_000);
     }
 }

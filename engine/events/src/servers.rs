@@ -1,4 +1,4 @@
-//! Servers that are busy until a time: one by itself, and equal ones side by side.
+//! A server that is busy until a time.
 
 use crate::time::Picos;
 
@@ -32,47 +32,6 @@ impl Server {
     }
 }
 
-/// Equal servers side by side, such as the misses that a cache can have in flight.
-#[derive(Debug, Clone, Default)]
-pub struct Pool {
-    free: Vec<Picos>,
-    /// Time spent serving, over all servers.
-    pub busy: Picos,
-}
-
-impl Pool {
-    /// `servers` of them.
-    pub fn new(servers: u32) -> Self {
-        Self { free: vec![Picos::ZERO; servers as usize], busy: Picos::ZERO }
-    }
-
-    /// Servers in the pool.
-    #[inline]
-    pub fn servers(&self) -> u64 {
-        self.free.len() as u64
-    }
-
-    /// Time that a server spent serving, in the mean.
-    pub fn mean_busy(&self) -> Picos {
-        self.busy / self.servers()
-    }
-
-    /// Whether a server is idle at `now`.
-    #[inline]
-    pub fn is_idle(&self, now: Picos) -> bool {
-        self.free.iter().any(|free| *free <= now)
-    }
-
-    /// Serves on the server that is free first; says when it is done.
-    #[inline]
-    pub fn serve(&mut self, now: Picos, span: Picos) -> Picos {
-        let first = self.free.iter_mut().min().expect("a pool has at least one server");
-        *first = (*first).max(now) + span;
-        self.busy += span;
-        *first
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,15 +49,5 @@ mod tests {
         assert_eq!(server.busy, at(15));
         server.hold_until(at(50));
         assert_eq!((server.serve(at(36), at(1)), server.busy), (at(51), at(16)));
-    }
-
-    #[test]
-    fn a_pool_serves_side_by_side() {
-        let mut pool = Pool::new(2);
-        assert_eq!(pool.serve(at(0), at(10)), at(10));
-        assert_eq!(pool.serve(at(0), at(10)), at(10));
-        assert!(!pool.is_idle(at(5)));
-        assert_eq!(pool.serve(at(0), at(10)), at(20));
-        assert_eq!((pool.servers(), pool.mean_busy()), (2, at(15)));
     }
 }

@@ -5,7 +5,7 @@ use divan::counter::ItemsCount;
 use kelpie_events::{Events, Picos, Rate};
 use kelpie_nic::cache::{Cache, Geometry, Key, Lookup, Replacement};
 use kelpie_nic::memory::{Memory, Place};
-use kelpie_nic::ordering::{Order, Ordering, Ticket};
+use kelpie_nic::path::{Order, Path};
 use kelpie_nic::pcie::{Config, Link};
 use kelpie_nic::reads::{ReadEngine, Request};
 
@@ -26,8 +26,8 @@ fn look_up(bencher: Bencher, percent: u64) {
     bencher.counter(ItemsCount::new(WORK)).bench_local(|| {
         for _ in 0..WORK {
             let key = Key::new(1, next, 0);
-            if cache.look_up(key, Picos::ZERO) == Lookup::Missing {
-                cache.bring(key, Picos::ZERO);
+            if cache.look_up(key) == Lookup::Missing {
+                cache.keep(key);
             }
             next = if next + 1 == used { 0 } else { next + 1 };
         }
@@ -36,11 +36,8 @@ fn look_up(bencher: Bencher, percent: u64) {
 
 #[derive(Clone, Copy)]
 enum Event {
-    ReadAtRoot(Request),
     Answered(Request),
     Received(Request),
-    WriteAtRoot,
-    Written(Ticket),
 }
 
 /// A packet's worth of reads and writes, 1 KiB each way, through link, ordering and memory.
@@ -57,52 +54,30 @@ fn read_and_write(bencher: Bencher) {
     };
     let place = Place { rate: Rate::gbps(800.0), latency: Picos::new(300_000), way: None };
     bencher.counter(ItemsCount::new(WORK)).bench_local(|| {
-        let (mut link, mut memory) = (Link::new(config), Memory::new(&[place], &[]));
-        let (mut engine, mut ordering) = (ReadEngine::new(1024), Ordering::default());
-        let mut events = Events::default();
-        let (mut now, mut wanted, mut written) = (Picos::ZERO, 0, 0);
-        let mut next = None;
+        let mut path = Path::new(Link::new(config), Memory::new(&[place], &[]));
+        let (mut engine, mut events) = (ReadEngine::<u32, ()>::new(&[u32::MAX]), Events::default());
+        let (mut now, mut wanted) = (Picos::ZERO, 0);
         loop {
-            match next {
-                Some(Event::ReadAtRoot(request)) => {
-                    if let Some(request) = ordering.read(request) {
-                        events.at(memory.read(now, request.place, request.bytes), Event::Answered(request));
-                    }
-                }
-                Some(Event::Answered(request)) => {
-                    events.at(link.answer(now, request.bytes), Event::Received(request));
-                }
-                Some(Event::Received(request)) => {
-                    engine.received(request, &mut link);
-                }
-                Some(Event::WriteAtRoot) => {
-                    let ticket = ordering.write(1024, Order::Strict);
-                    events.at(memory.write(now, 0, 0, 1024), Event::Written(ticket));
-                }
-                Some(Event::Written(ticket)) => {
-                    link.finish_write(ordering.in_memory(ticket));
-                    while let Some(request) = ordering.next_read() {
-                        events.at(memory.read(now, request.place, request.bytes), Event::Answered(request));
-                    }
-                }
-                None => {}
-            }
             while wanted < WORK && engine.open() < 64 {
-                engine.want((), 0, 1024);
+                engine.want(0, wanted, 0, path.link.amount(1024));
                 wanted += 1;
+                now = path.write(now, 0, 0, 1024, Order::Strict).map_or_else(|later| later, |_| now);
             }
-            while let Some((at, request)) = engine.send(now, &mut link) {
-                events.at(at, Event::ReadAtRoot(request));
-            }
-            while written < WORK
-                && let Some(at) = link.write(now, 1024)
-            {
-                events.at(at, Event::WriteAtRoot);
-                written += 1;
+            while let Some((first, request)) = engine.send(now, &mut path) {
+                events.at(first, Event::Answered(request));
             }
             let Some((time, event)) = events.next_before(Picos::MAX) else { break };
-            (now, next) = (time, Some(event));
+            now = now.max(time);
+            match event {
+                Event::Answered(request) => {
+                    events.at(engine.answered(now, request, &mut path), Event::Received(request));
+                }
+                Event::Received(request) => {
+                    if let Some((number, _)) = engine.received(request, &mut path) {
+                        while engine.next_waiter(number).is_some() {}
+                    }
+                }
+            }
         }
-        assert_eq!(link.counts().written_bytes, u64::from(WORK) * 1024);
     });
 }

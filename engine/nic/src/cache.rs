@@ -1,7 +1,6 @@
 //! A set-associative cache of lines of host memory, which says what is held, what is on its way and what is missing.
 //! Fetching a missing line is up to whoever asked.
 
-use kelpie_events::Picos;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
@@ -10,6 +9,9 @@ pub const LINE: u64 = 64;
 
 /// No key: bits 56 to 63 of a key are its kind, and no kind is 255.
 const EMPTY: u64 = u64::MAX;
+
+/// No read: the line is there.
+const HERE: u32 = u32::MAX;
 
 /// Multiplier of Fibonacci hashing, 2^64 divided by the golden ratio. Source: Knuth, TAOCP 3, section 6.4.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -24,6 +26,13 @@ impl Key {
     pub const fn new(kind: u8, object: u32, line: u32) -> Self {
         debug_assert!(kind < u8::MAX && line < 1 << 24);
         Self((kind as u64) << 56 | (object as u64) << 24 | line as u64)
+    }
+
+    /// The line `further` lines behind.
+    #[inline]
+    #[must_use]
+    pub const fn plus(self, further: u32) -> Self {
+        Self(self.0 + further as u64)
     }
 }
 
@@ -52,8 +61,8 @@ pub struct Geometry {
 pub enum Lookup {
     /// It is there.
     Held,
-    /// Somebody else asked for it, and it comes at this time.
-    Coming(Picos),
+    /// Somebody else asked for it: it comes with the read of this number.
+    Coming(u32),
     /// It has to be fetched.
     Missing,
 }
@@ -75,8 +84,8 @@ pub struct Counts {
 #[derive(Debug, Clone)]
 pub struct Cache {
     keys: Vec<u64>,
-    /// When each line is there.
-    ready: Vec<Picos>,
+    /// The read that each line comes with, or [`HERE`].
+    coming: Vec<u32>,
     /// When each line was used last, counted in lookups.
     used: Vec<u64>,
     sets: u64,
@@ -95,7 +104,7 @@ impl Cache {
         let lines = sets as usize * ways;
         Self {
             keys: vec![EMPTY; lines],
-            ready: vec![Picos::ZERO; lines],
+            coming: vec![HERE; lines],
             used: vec![0; lines],
             sets,
             ways,
@@ -118,7 +127,7 @@ impl Cache {
 
     /// Looks a line up.
     #[inline]
-    pub fn look_up(&mut self, key: Key, now: Picos) -> Lookup {
+    pub fn look_up(&mut self, key: Key) -> Lookup {
         self.lookups += 1;
         let set = self.set(key);
         let Some(place) = self.keys[set.clone()].iter().position(|held| *held == key.0) else {
@@ -127,17 +136,17 @@ impl Cache {
         };
         let line = set.start + place;
         self.used[line] = self.lookups;
-        if self.ready[line] <= now {
+        if self.coming[line] == HERE {
             self.counts.hits += 1;
             Lookup::Held
         } else {
             self.counts.merged += 1;
-            Lookup::Coming(self.ready[line])
+            Lookup::Coming(self.coming[line])
         }
     }
 
-    /// Makes room for a line that is there from `ready` on.
-    pub fn bring(&mut self, key: Key, ready: Picos) {
+    /// Makes room for a line that comes with a read.
+    pub fn bring(&mut self, key: Key, read: u32) {
         let set = self.set(key);
         let same = |held: &u64| *held == key.0;
         let free = |held: &u64| *held == EMPTY;
@@ -154,7 +163,30 @@ impl Cache {
                     }
                 }
             });
-        (self.keys[line], self.ready[line], self.used[line]) = (key.0, ready, self.lookups);
+        (self.keys[line], self.coming[line], self.used[line]) = (key.0, read, self.lookups);
+    }
+
+    /// Makes room for a line that is there already.
+    pub fn keep(&mut self, key: Key) {
+        self.bring(key, HERE);
+    }
+
+    /// A line has come with a read, if no other took its room meanwhile.
+    pub fn arrived(&mut self, key: Key, read: u32) {
+        let set = self.set(key);
+        if let Some(place) = self.keys[set.clone()].iter().position(|held| *held == key.0)
+            && self.coming[set.start + place] == read
+        {
+            self.coming[set.start + place] = HERE;
+        }
+    }
+
+    /// A line is no longer what memory holds.
+    pub fn forget(&mut self, key: Key) {
+        let set = self.set(key);
+        if let Some(place) = self.keys[set.clone()].iter().position(|held| *held == key.0) {
+            self.keys[set.start + place] = EMPTY;
+        }
     }
 
     /// The lines of the set that a key belongs to.
@@ -184,9 +216,10 @@ mod tests {
 
     /// Looks a line up and brings it at once if it is missing; whether it was there.
     fn touch(cache: &mut Cache, key: Key) -> bool {
-        let held = cache.look_up(key, Picos::ZERO) == Lookup::Held;
+        let held = cache.look_up(key) == Lookup::Held;
         if !held {
-            cache.bring(key, Picos::ZERO);
+            cache.bring(key, 7);
+            cache.arrived(key, 7);
         }
         held
     }
@@ -235,12 +268,14 @@ mod tests {
     #[test]
     fn whoever_asks_for_a_line_on_its_way_waits_with_the_first() {
         let mut cache = Cache::new(GEOMETRY, 1);
-        let (now, ready) = (Picos::new(5), Picos::new(800));
-        assert_eq!(cache.look_up(key(1), now), Lookup::Missing);
-        cache.bring(key(1), ready);
-        assert_eq!(cache.look_up(key(1), now), Lookup::Coming(ready));
-        assert_eq!(cache.look_up(key(1), ready), Lookup::Held);
-        assert_eq!(cache.counts(), Counts { hits: 1, merged: 1, misses: 1, evicted: 0 });
+        assert_eq!(cache.look_up(key(1)), Lookup::Missing);
+        cache.bring(key(1), 3);
+        assert_eq!(cache.look_up(key(1)), Lookup::Coming(3));
+        cache.arrived(key(1), 4);
+        assert_eq!(cache.look_up(key(1)), Lookup::Coming(3), "another read brought nothing of it");
+        cache.arrived(key(1), 3);
+        assert_eq!(cache.look_up(key(1)), Lookup::Held);
+        assert_eq!(cache.counts(), Counts { hits: 1, merged: 2, misses: 1, evicted: 0 });
     }
 
     proptest! {

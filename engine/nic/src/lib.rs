@@ -4,8 +4,15 @@
 pub mod buffer;
 pub mod cache;
 pub mod memory;
-pub mod ordering;
+pub mod nic;
+pub mod packet;
+pub mod path;
 pub mod pcie;
+pub mod qp;
 pub mod reads;
+mod receive;
+mod send;
 pub mod sequence;
 pub mod units;
+pub mod waits;
+mod wire;

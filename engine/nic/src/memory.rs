@@ -1,8 +1,5 @@
 //! The memory of a host: DRAM of its sockets and memory of GPUs, and what lies between them and the root complex of the
 //! NIC. All times come from what is queued.
-//!
-//! What is far goes there, is served, and comes back: three calls at three times, because a server that is claimed
-//! ahead of its time would stand idle for it.
 
 use kelpie_events::{Picos, Rate, Server};
 
@@ -22,8 +19,10 @@ pub struct Place {
 /// A way from the root complex to a memory, such as the interconnect of two sockets: full duplex.
 #[derive(Debug, Clone, Copy)]
 pub struct Way {
-    /// In each direction.
-    pub rate: Rate,
+    /// From the root complex.
+    pub away: Rate,
+    /// To the root complex.
+    pub back: Rate,
     /// From one end to the other.
     pub latency: Picos,
 }
@@ -35,11 +34,27 @@ struct Duplex {
     back: Server,
 }
 
+/// A way with what is on it.
+#[derive(Debug, Clone)]
+struct Span(Way, Duplex);
+
+impl Span {
+    /// `bytes` leave the root complex; when they are at the other end.
+    fn away(&mut self, now: Picos, bytes: u64) -> Picos {
+        self.1.away.serve(now, self.0.away.time(bytes)) + self.0.latency
+    }
+
+    /// `bytes` leave the other end; when they are at the root complex.
+    fn back(&mut self, now: Picos, bytes: u64) -> Picos {
+        self.1.back.serve(now, self.0.back.time(bytes)) + self.0.latency
+    }
+}
+
 /// A host's memory.
 #[derive(Debug, Clone)]
 pub struct Memory {
     places: Vec<(Place, Server)>,
-    ways: Vec<(Way, Duplex)>,
+    ways: Vec<Span>,
     /// Lines that were written in part and so had to be read first.
     partial_lines: u64,
 }
@@ -50,40 +65,53 @@ impl Memory {
         debug_assert!(places.iter().all(|place| place.way.is_none_or(|way| way < ways.len())));
         Self {
             places: places.iter().map(|place| (*place, Server::default())).collect(),
-            ways: ways.iter().map(|way| (*way, Duplex::default())).collect(),
+            ways: ways.iter().map(|way| Span(*way, Duplex::default())).collect(),
             partial_lines: 0,
         }
     }
 
-    /// Sends a request with `bytes` of data to a place; says when it is there.
-    pub fn go(&mut self, now: Picos, place: usize, bytes: u64) -> Picos {
-        self.way(place).map_or(now, |(way, duplex)| duplex.away.serve(now, way.rate.time(bytes)) + way.latency)
+    /// Reads for a request that is at the root complex, and is answered after `earliest`; says when the first line of the
+    /// answer is there, and the last.
+    ///
+    /// Requests come to a place in the order in which they come to the root complex, so that claims in that order are
+    /// claims in the order of time. A request that waits at the root complex holds up no other.
+    pub fn read(&mut self, now: Picos, earliest: Picos, place: usize, bytes: u64) -> [Picos; 2] {
+        let (rate, latency, way) = self.of(place);
+        let there = now + way.map_or(Picos::ZERO, |way| self.ways[way].0.latency);
+        let span = rate.time(bytes);
+        let served = self.places[place].1.serve(there, span).max(earliest) + latency;
+        let first = rate.time(bytes.min(LINE)) + served.saturating_sub(span);
+        way.map_or([first, served], |way| {
+            let last = self.ways[way].back(served, bytes);
+            [last.saturating_sub(self.ways[way].0.back.time(bytes.saturating_sub(LINE))), last]
+        })
     }
 
-    /// Sends an answer of `bytes` back from a place; says when it is at the root complex.
-    pub fn come_back(&mut self, now: Picos, place: usize, bytes: u64) -> Picos {
-        self.way(place).map_or(now, |(way, duplex)| duplex.back.serve(now, way.rate.time(bytes)) + way.latency)
-    }
-
-    /// Reads for a request that is at its place; says when the answer may leave.
-    pub fn read(&mut self, now: Picos, place: usize, bytes: u64) -> Picos {
-        let (place, server) = &mut self.places[place];
-        server.serve(now, place.rate.time(bytes)) + place.latency
-    }
-
-    /// Takes a write that is at its place; says when memory has it.
+    /// Takes a write that is at the root complex; says when memory has it.
     ///
     /// A line that is written in part is read first, because memory keeps whole lines.
     pub fn write(&mut self, now: Picos, place: usize, address: u64, bytes: u64) -> Picos {
-        let (place, server) = &mut self.places[place];
+        let (rate, latency, way) = self.of(place);
+        let there = way.map_or(now, |way| self.ways[way].away(now, bytes));
         let partial = partial_lines(address, bytes);
         self.partial_lines += partial;
-        let done = server.serve(now, place.rate.time(bytes + partial * LINE));
-        if partial > 0 { done + place.latency } else { done }
+        let done = self.places[place].1.serve(there, rate.time(bytes + partial * LINE));
+        if partial > 0 { done + latency } else { done }
     }
 
-    fn way(&mut self, place: usize) -> Option<&mut (Way, Duplex)> {
-        self.places[place].0.way.map(|way| &mut self.ways[way])
+    /// Time that each way was busy: from the root complex, and to it.
+    pub fn ways_busy(&self) -> impl Iterator<Item = [Picos; 2]> {
+        self.ways.iter().map(|span| [span.1.away.busy, span.1.back.busy])
+    }
+
+    /// Time that each place was busy.
+    pub fn places_busy(&self) -> impl Iterator<Item = Picos> {
+        self.places.iter().map(|(_, server)| server.busy)
+    }
+
+    fn of(&self, place: usize) -> (Rate, Picos, Option<usize>) {
+        let place = self.places[place].0;
+        (place.rate, place.latency, place.way)
     }
 
     /// Lines that were written in part so far.
@@ -122,37 +150,39 @@ mod tests {
     /// Two sockets, 100 ns apart.
     fn memory() -> Memory {
         let near = Place { rate: Rate::gbps(800.0), latency: nanos(90), way: None };
-        let way = Way { rate: Rate::gbps(166.0), latency: nanos(100) };
+        let way = Way { away: Rate::gbps(166.0), back: Rate::gbps(166.0), latency: nanos(100) };
         Memory::new(&[near, Place { way: Some(0), ..near }], &[way])
-    }
-
-    /// A read from the root complex and back, with nothing else on its way.
-    fn read_alone(memory: &mut Memory, now: Picos, place: usize, bytes: u64) -> Picos {
-        let there = memory.go(now, place, 0);
-        let served = memory.read(there, place, bytes);
-        memory.come_back(served, place, bytes)
     }
 
     #[test]
     fn far_memory_takes_two_hops_more_and_no_more_than_its_way_carries() {
-        let near = read_alone(&mut memory(), Picos::ZERO, LOCAL, 64);
-        let far = read_alone(&mut memory(), Picos::ZERO, FAR, 64);
+        let [_, near] = memory().read(Picos::ZERO, Picos::ZERO, LOCAL, 64);
+        let [_, far] = memory().read(Picos::ZERO, Picos::ZERO, FAR, 64);
         assert_eq!(far - near, nanos(200) + Rate::gbps(166.0).time(64));
         let mut memory = memory();
-        let last = (0..10_000).map(|_| memory.come_back(Picos::ZERO, FAR, 512)).max().expect("answers");
+        let [_, last] = (0..10_000).map(|_| memory.read(Picos::ZERO, Picos::ZERO, FAR, 512)).max().expect("answers");
         let gbps = 10_000.0 * 512.0 * 8.0 / last.as_seconds() / 1e9;
         assert!((gbps / 166.0 - 1.0).abs() < 0.01, "{gbps} Gbit/s");
     }
 
     #[test]
+    fn the_first_line_of_an_answer_is_there_before_the_last() {
+        let [first, last] = memory().read(Picos::ZERO, Picos::ZERO, LOCAL, 4096);
+        assert_eq!(last - first, Rate::gbps(800.0).time(4096 - 64));
+        let [first, last] = memory().read(Picos::ZERO, Picos::ZERO, FAR, 4096);
+        assert_eq!(last - first, Rate::gbps(166.0).time(4096 - 64));
+    }
+
+    #[test]
     fn a_way_is_full_duplex_and_a_place_is_not() {
         let mut memory = memory();
-        let away = (0..1000).map(|_| memory.go(Picos::ZERO, FAR, 512)).max().expect("writes");
-        let back = (0..1000).map(|_| memory.come_back(Picos::ZERO, FAR, 512)).max().expect("answers");
-        assert_eq!(away, back);
-        let read = memory.read(Picos::ZERO, FAR, 1 << 20);
+        let [_, read] = memory.read(Picos::ZERO, Picos::ZERO, FAR, 1 << 20);
         let written = memory.write(Picos::ZERO, FAR, 0, 1 << 20);
-        assert!(written >= Rate::gbps(800.0).time(2 << 20) && read < written);
+        let one = Rate::gbps(166.0).time(1 << 20);
+        assert!(read < one + one / 2 && written < one + one / 2, "the way carries both at once");
+        let mut memory = Memory::new(&[Place { rate: Rate::gbps(100.0), latency: nanos(90), way: None }], &[]);
+        memory.read(Picos::ZERO, Picos::ZERO, LOCAL, 1 << 20);
+        assert!(memory.write(Picos::ZERO, LOCAL, 0, 1 << 20) >= Rate::gbps(100.0).time(2 << 20));
     }
 
     #[test]

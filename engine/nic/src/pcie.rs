@@ -2,7 +2,9 @@
 //!
 //! Up go writes and requests to read, down come what was read and doorbells. All that goes up keeps its order, because
 //! neither a write nor a read passes a write (PCIe base specification, section 2.4.1), and what waits for a tag or for
-//! credits has not gone up yet. What happens at the other end is in `ordering`.
+//! credits has not gone up yet. What happens at the other end is in `path`.
+
+use std::collections::VecDeque;
 
 use kelpie_events::{Picos, Rate, Server};
 
@@ -25,6 +27,23 @@ pub struct Config {
     pub write_credits: u64,
 }
 
+/// What is read: data, and the requests for it, of which each takes a tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Amount {
+    /// Units: bytes.
+    pub bytes: u64,
+    /// Requests, each for data that lie together.
+    pub requests: u32,
+}
+
+impl Amount {
+    /// Both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { bytes: self.bytes + other.bytes, requests: self.requests + other.requests }
+    }
+}
+
 /// What went over a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
@@ -34,7 +53,7 @@ pub struct Counts {
     pub read_bytes: u64,
     /// Data that was written. Units: bytes.
     pub written_bytes: u64,
-    /// Requests that found all tags in use.
+    /// Times at which all tags were in use.
     pub no_tag: u64,
     /// Writes that found too few credits.
     pub no_credit: u64,
@@ -47,16 +66,26 @@ pub struct Link {
     up: Server,
     down: Server,
     /// Tags in use.
-    reads: u32,
+    tags: u32,
     /// Credits in use. Units: bytes.
     writes: u64,
+    /// When credits come back, and for how many bytes; the first first.
+    returns: VecDeque<(Picos, u64)>,
     counts: Counts,
 }
 
 impl Link {
     /// A link on which nothing moves.
     pub fn new(config: Config) -> Self {
-        Self { config, up: Server::default(), down: Server::default(), reads: 0, writes: 0, counts: Counts::default() }
+        Self {
+            config,
+            up: Server::default(),
+            down: Server::default(),
+            tags: 0,
+            writes: 0,
+            returns: VecDeque::new(),
+            counts: Counts::default(),
+        }
     }
 
     /// What went over it so far.
@@ -65,51 +94,82 @@ impl Link {
     }
 
     /// Tags in use.
-    pub fn reads(&self) -> u32 {
-        self.reads
+    pub fn tags(&self) -> u32 {
+        self.tags
     }
 
-    /// Asks for `bytes`, at most [`Config::max_read_request`]; says when the request is at the root complex, or nothing
-    /// if all tags are in use. The tag is free again after [`Link::finish_read`].
-    pub fn read(&mut self, now: Picos, bytes: u64) -> Option<Picos> {
-        debug_assert!((1..=self.config.max_read_request).contains(&bytes), "{bytes} B are no single request");
-        if self.reads == self.config.tags {
+    /// Asks for as much of so many bytes in so many requests as there are tags for; says when the last request is at the
+    /// root complex, and what was asked for, or nothing if no tag is free. Tags are free again after
+    /// [`Link::finish_read`].
+    pub fn read(&mut self, now: Picos, wanted: Amount) -> Option<(Picos, Amount)> {
+        debug_assert!(wanted.bytes > 0 && wanted.requests > 0, "a read of nothing has no answer");
+        let free = self.config.tags - self.tags;
+        if free == 0 {
             self.counts.no_tag += 1;
             return None;
         }
-        self.reads += 1;
-        self.counts.reads += 1;
-        Some(self.up.serve(now, self.config.rate.time(self.config.overhead)) + self.config.latency)
+        let granted = if wanted.requests <= free {
+            wanted
+        } else {
+            // All requests of a read are taken for equally long.
+            let bytes = wanted.bytes * u64::from(free) / u64::from(wanted.requests);
+            Amount { bytes: bytes.max(1), requests: free }
+        };
+        self.tags += granted.requests;
+        self.counts.reads += u64::from(granted.requests);
+        let requests = self.config.rate.time(self.config.overhead) * u64::from(granted.requests);
+        Some((self.up.serve(now, requests) + self.config.latency, granted))
     }
 
-    /// Memory has answered a read; says when the last of it is on the NIC.
-    pub fn answer(&mut self, now: Picos, bytes: u64) -> Picos {
-        self.counts.read_bytes += bytes;
-        self.down.serve(now, self.on_link(bytes)) + self.config.latency
+    /// Memory begins to answer requests and is over at `end`; says when the last of the data is on the NIC.
+    pub fn answer(&mut self, now: Picos, amount: Amount, end: Picos) -> Picos {
+        self.counts.read_bytes += amount.bytes;
+        let packets = amount.bytes.div_ceil(self.config.max_payload).max(amount.requests.into());
+        let span = self.config.rate.time(amount.bytes + packets * self.config.overhead);
+        self.down.serve(now, span).max(end) + self.config.latency
     }
 
-    /// A read is over.
-    pub fn finish_read(&mut self) {
-        debug_assert!(self.reads > 0, "a read was asked for");
-        self.reads -= 1;
+    /// Requests are over.
+    pub fn finish_read(&mut self, amount: Amount) {
+        debug_assert!(self.tags >= amount.requests, "a read was asked for");
+        self.tags -= amount.requests;
     }
 
-    /// Writes `bytes`; says when the last of them is at the root complex, or nothing if credits are missing. They come
-    /// back with [`Link::finish_write`]. A write that is longer than all credits goes once it has them all.
-    pub fn write(&mut self, now: Picos, bytes: u64) -> Option<Picos> {
-        if self.writes > 0 && self.writes + bytes > self.config.write_credits {
+    /// What reading `bytes` that lie together takes.
+    pub fn amount(&self, bytes: u64) -> Amount {
+        Amount { bytes, requests: bytes.div_ceil(self.config.max_read_request) as u32 }
+    }
+
+    /// Writes `bytes`; says when the last of them is at the root complex. The error is when to ask again, because
+    /// credits are missing until then. Credits come back as [`Link::returns_at`] says. A write that is longer than all
+    /// credits goes once it has them all.
+    ///
+    /// # Errors
+    /// When enough credits are back.
+    pub fn write(&mut self, now: Picos, bytes: u64) -> Result<Picos, Picos> {
+        while let Some((_, back)) = self.returns.pop_front_if(|(at, _)| *at <= now) {
+            self.writes -= back;
+        }
+        let mut held = self.writes;
+        let mut credits = self.returns.iter();
+        let mut wait = now;
+        while held > 0 && held + bytes > self.config.write_credits {
+            let Some((at, back)) = credits.next() else { break };
+            (held, wait) = (held - back, *at);
+        }
+        if wait > now {
             self.counts.no_credit += 1;
-            return None;
+            return Err(wait);
         }
         self.writes += bytes;
         self.counts.written_bytes += bytes;
-        Some(self.up.serve(now, self.on_link(bytes)) + self.config.latency)
+        Ok(self.up.serve(now, self.on_link(bytes)) + self.config.latency)
     }
 
-    /// The root complex has room again for a write of `bytes`.
-    pub fn finish_write(&mut self, bytes: u64) {
-        debug_assert!(self.writes >= bytes, "credits come back once");
-        self.writes -= bytes;
+    /// The root complex has room again for a written `bytes` from this time on.
+    pub fn returns_at(&mut self, time: Picos, bytes: u64) {
+        let place = self.returns.partition_point(|(at, _)| *at <= time);
+        self.returns.insert(place, (time, bytes));
     }
 
     /// A doorbell that the CPU writes; says when it is on the NIC.
@@ -162,14 +222,16 @@ mod tests {
         let mut now = Picos::ZERO;
         for _ in 0..requests {
             let at_memory = loop {
-                if let Some(at_memory) = link.read(now, bytes) {
+                let amount = link.amount(bytes);
+                if let Some((at_memory, granted)) = link.read(now, amount) {
+                    assert_eq!(granted, amount, "one tag is enough");
                     break at_memory;
                 }
                 now = now.max(coming.pop_front().expect("tags are in use by reads on their way"));
-                link.finish_read();
+                link.finish_read(amount);
             };
             // All take equally long in memory, so that answers come in order.
-            coming.push_back(link.answer(at_memory + memory, bytes));
+            coming.push_back(link.answer(at_memory + memory, link.amount(bytes), Picos::ZERO));
         }
         coming.back().copied().unwrap_or(now)
     }
@@ -203,17 +265,16 @@ mod tests {
     fn credits_bound_writes_by_the_law_of_little() {
         let (bytes, held) = (1024, nanos(1_500));
         let mut link = Link::new(config());
-        let mut over: VecDeque<Picos> = VecDeque::new();
         let mut now = Picos::ZERO;
         for _ in 0..4_000 {
-            let reached = loop {
-                if let Some(reached) = link.write(now, bytes) {
-                    break reached;
+            let reached = match link.write(now, bytes) {
+                Ok(reached) => reached,
+                Err(when) => {
+                    now = when;
+                    link.write(now, bytes).expect("credits are back")
                 }
-                now = now.max(over.pop_front().expect("credits are in use by writes on their way"));
-                link.finish_write(bytes);
             };
-            over.push_back(reached + held);
+            link.returns_at(reached + held, bytes);
         }
         let data = config().rate.time(bytes + 2 * 20);
         let expected = 16_384.0 * 8.0 / (data + config().latency + held).as_seconds() / 1e9;
@@ -225,10 +286,10 @@ mod tests {
     #[test]
     fn a_write_longer_than_all_credits_goes_alone() {
         let mut link = Link::new(config());
-        assert!(link.write(Picos::ZERO, 64 << 10).is_some());
-        assert_eq!(link.write(Picos::ZERO, 1), None);
-        link.finish_write(64 << 10);
-        assert!(link.write(Picos::ZERO, 1).is_some());
+        assert!(link.write(Picos::ZERO, 64 << 10).is_ok());
+        link.returns_at(nanos(9), 64 << 10);
+        assert_eq!(link.write(Picos::ZERO, 1), Err(nanos(9)));
+        assert!(link.write(nanos(9), 1).is_ok());
     }
 
     proptest! {
@@ -254,15 +315,17 @@ mod tests {
             let mut now = Picos::ZERO;
             for bytes in &sizes {
                 now = link.write(now, *bytes).expect("one at a time");
-                link.finish_write(*bytes);
-                let at_memory = link.read(now, (*bytes).min(512)).expect("one at a time");
-                now = link.answer(at_memory, (*bytes).min(512));
-                link.finish_read();
+                link.returns_at(now, *bytes);
+                let amount = link.amount(*bytes);
+                let (at_memory, granted) = link.read(now, amount).expect("one at a time");
+                assert_eq!(granted, amount);
+                now = link.answer(at_memory, amount, Picos::ZERO);
+                link.finish_read(amount);
             }
             let counts = link.counts();
             prop_assert_eq!(counts.written_bytes, sizes.iter().sum::<u64>());
-            prop_assert_eq!(counts.read_bytes, sizes.iter().map(|bytes| (*bytes).min(512)).sum::<u64>());
-            prop_assert_eq!((counts.reads, link.reads()), (sizes.len() as u64, 0));
+            prop_assert_eq!(counts.read_bytes, counts.written_bytes);
+            prop_assert_eq!((counts.reads, link.tags()), (sizes.iter().map(|bytes| bytes.div_ceil(512)).sum(), 0));
         }
     }
 }

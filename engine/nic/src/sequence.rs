@@ -25,6 +25,8 @@ pub struct Sender {
     fresh: u64,
     /// Acknowledged below.
     acked: u64,
+    /// Where the oldest open message begins.
+    first: u64,
     /// Where each open message ends: its last packet and one.
     messages: VecDeque<u64>,
     /// The end of the last message that there is.
@@ -43,13 +45,25 @@ impl Sender {
 
     /// Takes the next packet to send, if there is one.
     pub fn send(&mut self) -> Option<u64> {
-        (self.next < self.end).then(|| {
-            let packet = self.next;
-            self.next += 1;
-            self.repeated += u64::from(packet < self.fresh);
-            self.fresh = self.fresh.max(self.next);
-            packet
-        })
+        (self.next < self.end).then(|| self.send_many(1))
+    }
+
+    /// Takes so many packets, which there are; the number of the first.
+    pub fn send_many(&mut self, packets: u64) -> u64 {
+        debug_assert!(self.next + packets <= self.end, "packets of messages that were added");
+        let first = self.next;
+        self.next += packets;
+        self.repeated += self.next.min(self.fresh).saturating_sub(first);
+        self.fresh = self.fresh.max(self.next);
+        first
+    }
+
+    /// Where the next packet to send lies: how many open messages come before its own, and how many packets of its own.
+    /// Beyond all messages that there are, it is the first of the message to come.
+    pub fn position(&self) -> (u64, u64) {
+        let before = self.messages.partition_point(|end| *end <= self.next);
+        let begins = if before == 0 { self.first } else { self.messages[before - 1] };
+        (before as u64, self.next - begins)
     }
 
     /// An answer arrives; says how many messages are complete by it.
@@ -65,13 +79,20 @@ impl Sender {
         }
         self.next = self.next.max(below);
         let open = self.messages.len();
-        while self.messages.pop_front_if(|end| *end <= below).is_some() {}
+        while let Some(end) = self.messages.pop_front_if(|end| *end <= below) {
+            self.first = end;
+        }
         (open - self.messages.len()) as u64
     }
 
     /// No answer came in time: all that is not acknowledged goes again.
     pub fn timed_out(&mut self) {
         self.next = self.acked;
+    }
+
+    /// Messages that were added and are not acknowledged.
+    pub fn messages(&self) -> u64 {
+        self.messages.len() as u64
     }
 
     /// Packets that were sent and not acknowledged.
@@ -109,9 +130,14 @@ pub struct Receiver {
 impl Receiver {
     /// A packet arrives.
     pub fn arrive(&mut self, packet: u64) -> Packet {
-        match packet.cmp(&self.expected) {
+        self.arrive_many(packet, 1)
+    }
+
+    /// So many packets arrive, of which the first has this number.
+    pub fn arrive_many(&mut self, first: u64, packets: u64) -> Packet {
+        match first.cmp(&self.expected) {
             Ordering::Equal => {
-                self.expected += 1;
+                self.expected += packets;
                 self.has_complained = false;
                 Packet::Next
             }
@@ -123,10 +149,22 @@ impl Receiver {
         }
     }
 
-    /// The packet that was just expected could not be used, for want of a receive WQE: it has to come again.
-    pub fn refuse(&mut self) {
-        self.expected -= 1;
+    /// The last so many packets that arrived could not be used, for want of a receive WQE: they have to come again. Says
+    /// from which on.
+    pub fn refuse(&mut self, packets: u64) -> u64 {
+        self.expected -= packets;
         self.has_complained = true;
+        self.expected
+    }
+
+    /// What is missing does not come: goes on with the packet of this number.
+    pub fn skip_to(&mut self, number: u64) {
+        (self.expected, self.has_complained) = (number, false);
+    }
+
+    /// The next packet.
+    pub fn expected(&self) -> u64 {
+        self.expected
     }
 
     /// The acknowledgement of all that arrived.
@@ -151,6 +189,14 @@ mod tests {
         assert_eq!((sent, sender.open()), (vec![0, 1, 2, 3, 4, 5], 6));
         assert_eq!([1, 4, 4, 2, 6].map(|below| sender.answered(Answer::Ack(below))), [0, 2, 0, 0, 1]);
         assert_eq!(sender.answered(Answer::Ack(99)), 0, "more than was sent is not believed");
+        for packets in [2, 3] {
+            sender.add(packets);
+        }
+        assert_eq!((sender.position(), sender.send_many(2), sender.position()), ((0, 0), 6, (1, 0)));
+        sender.send_many(1);
+        assert_eq!((sender.answered(Answer::Ack(7)), sender.position()), (0, (1, 1)));
+        sender.answered(Answer::Nak(7));
+        assert_eq!(sender.position(), (0, 1), "the second packet of the first open message");
     }
 
     #[test]
@@ -165,6 +211,7 @@ mod tests {
         let quiet = Packet::Beyond { nak: None };
         assert_eq!(seen, [Packet::Next, Packet::Beyond { nak: Some(nak) }, quiet, quiet]);
         assert_eq!(sender.answered(nak), 0);
+        assert_eq!(sender.position(), (0, 1));
         let again: Vec<u64> = std::iter::from_fn(|| sender.send()).collect();
         assert_eq!((again, sender.repeated()), (vec![1, 2, 3, 4], 4));
     }
@@ -175,7 +222,7 @@ mod tests {
         sender.add(2);
         let first = sender.send().expect("two packets");
         assert_eq!(receiver.arrive(first), Packet::Next);
-        receiver.refuse();
+        receiver.refuse(1);
         let second = sender.send().expect("two packets");
         assert_eq!(receiver.arrive(second), Packet::Beyond { nak: None }, "the refusal was an answer");
         sender.answered(Answer::Nak(0));

@@ -20,30 +20,33 @@ fn refuse(path: &'static str, value: impl std::fmt::Display, rule: &str) -> Resu
 /// # Errors
 /// The first that is not.
 pub fn check(model: &Model) -> Result<(), Refused> {
-    if model.kelpie != "model/1" {
-        return refuse("kelpie", &model.kelpie, "is not model/1, the only version this Kelpie reads");
+    if model.kelpie != "model/2" {
+        return refuse("kelpie", &model.kelpie, "is not model/2, the only version this Kelpie reads");
     }
-    check_rates_and_times(model)?;
+    check_rates(model)?;
+    check_times(model)?;
+    check_caches(model)?;
     check_counts(model)?;
     check_relations(model)
 }
 
-fn check_rates_and_times(model: &Model) -> Result<(), Refused> {
-    let Model { port, switch, posting, transmit, shared_pipeline, receive, pcie, host, sampling, .. } = model;
+fn check_rates(model: &Model) -> Result<(), Refused> {
+    let Model { port, switch, processing, receive, pcie, host, sampling, .. } = model;
     let positive = [
         ("port.line_rate_gbps", port.line_rate_gbps),
         ("port.max_mpps", port.max_mpps),
         ("switch.xoff_kib", switch.xoff_kib),
         ("switch.xon_kib", switch.xon_kib),
-        ("transmit.staging_kib", transmit.staging_kib),
-        ("transmit.retained_kib", transmit.retained_kib),
-        ("shared_pipeline.packet_ns", shared_pipeline.packet_ns),
+        ("processing.staging_kib", processing.staging_kib),
         ("receive.xoff_kib", receive.xoff_kib),
         ("receive.xon_kib", receive.xon_kib),
+        ("receive.capacity_kib", receive.capacity_kib),
         ("receive.loopback_kib", receive.loopback_kib),
         ("pcie.gbps", pcie.gbps),
         ("pcie.write_credit_kib", pcie.write_credit_kib),
+        ("host.memory_gbps", host.memory_gbps),
         ("host.interconnect_gbps", host.interconnect_gbps),
+        ("host.remote_memory_gbps", host.remote_memory_gbps),
         ("host.redirect_read_gbps", host.redirect_read_gbps),
         ("host.redirect_write_gbps", host.redirect_write_gbps),
         ("sampling.sample_us", sampling.sample_us),
@@ -53,56 +56,87 @@ fn check_rates_and_times(model: &Model) -> Result<(), Refused> {
             return refuse(path, value, "must be above zero and below 1e9");
         }
     }
-    let times = [
-        ("port.link_delay_ns", port.link_delay_ns),
-        ("posting.doorbell_ns", posting.doorbell_ns),
-        ("posting.wqe_ns", posting.wqe_ns),
-        ("posting.poll_ns", posting.poll_ns),
-        ("transmit.restage_ns", transmit.restage_ns),
-        ("receive.read_stream_ns", receive.read_stream_ns),
-        ("receive.read_page_ns", receive.read_page_ns),
-        ("pcie.read_latency_ns", pcie.read_latency_ns),
-        ("pcie.barrier_ns", pcie.barrier_ns),
-        ("host.interconnect_latency_ns", host.interconnect_latency_ns),
-    ];
-    for (path, value) in times {
-        if !(0.0..1e9).contains(&value) {
-            return refuse(path, value, "must be a time from 0 to below 1e9 ns");
-        }
-    }
     if !(0.0..=1.0).contains(&sampling.noise) {
         return refuse("sampling.noise", sampling.noise, "must be from 0 to 1");
     }
     Ok(())
 }
 
+fn check_times(model: &Model) -> Result<(), Refused> {
+    let Model { port, posting, processing, receive, pcie, host, .. } = model;
+    let times = [
+        ("port.link_delay_ns", port.link_delay_ns),
+        ("posting.doorbell_ns", posting.doorbell_ns),
+        ("posting.wqe_ns", posting.wqe_ns),
+        ("posting.poll_ns", posting.poll_ns),
+        ("processing.wqe_ns", processing.wqe_ns),
+        ("processing.segment_ns", processing.segment_ns),
+        ("processing.packet_ns", processing.packet_ns),
+        ("processing.receive_packet_ns", processing.receive_packet_ns),
+        ("processing.receive_message_ns", processing.receive_message_ns),
+        ("processing.response_packet_ns", processing.response_packet_ns),
+        ("processing.pipeline_packet_ns", processing.pipeline_packet_ns),
+        ("receive.rnr_timer_us", receive.rnr_timer_us),
+        ("pcie.link_latency_ns", pcie.link_latency_ns),
+        ("host.memory_latency_ns", host.memory_latency_ns),
+        ("host.interconnect_latency_ns", host.interconnect_latency_ns),
+    ];
+    for (path, value) in times {
+        if !(0.0..1e9).contains(&value) {
+            return refuse(path, value, "must be a time from 0 to below 1e9");
+        }
+    }
+    Ok(())
+}
+
+/// What a cache of a NIC may hold at most. Units: KiB. Source: our choice, a gigabyte, far more than any has.
+const MOST_KIB: f64 = 1_048_576.0;
+
+fn check_caches(model: &Model) -> Result<(), Refused> {
+    let caches = &model.caches;
+    let forms = [
+        ("caches.contexts", caches.contexts),
+        ("caches.translations", caches.translations),
+        ("caches.send_wqes", caches.send_wqes),
+        ("caches.receive_wqes", caches.receive_wqes),
+        ("caches.receive_chains", caches.receive_chains),
+        ("caches.read_lists", caches.read_lists),
+    ];
+    for (path, form) in forms {
+        if !(form.kib > 0.0 && form.kib <= MOST_KIB) {
+            return refuse(path, form.kib, "KiB: a cache must hold something, and at most 1,048,576 KiB");
+        }
+        if form.ways == 0 || form.ways > 1024 {
+            return refuse(path, form.ways, "ways: a set must have 1 to 1,024 lines");
+        }
+    }
+    Ok(())
+}
+
 fn check_counts(model: &Model) -> Result<(), Refused> {
-    let Model { posting, transmit, shared_pipeline, receive, receive_wqe, icm, pcie, sampling, .. } = model;
+    let Model { posting, processing, caches, fetch, receive, pcie, sampling, .. } = model;
     let counts = [
         ("posting.cores", posting.cores, 4096),
         ("posting.signal_divisor", posting.signal_divisor, 1 << 20),
-        ("transmit.processing_units", transmit.processing_units, 4096),
-        ("transmit.stages", transmit.stages, 4096),
-        ("transmit.turn_mtus", transmit.turn_mtus, 1024),
-        ("transmit.chain_divisor", transmit.chain_divisor, 1 << 20),
-        ("transmit.lookup_group", transmit.lookup_group, 1 << 20),
-        ("transmit.max_reads", transmit.max_reads, 1024),
-        ("transmit.send_credits", transmit.send_credits, 1 << 24),
-        ("receive.read_scatter_fetches", receive.read_scatter_fetches, 4096),
-        ("receive_wqe.run_ahead.RC", receive_wqe.run_ahead.rc, 1 << 20),
-        ("receive_wqe.run_ahead.UC", receive_wqe.run_ahead.uc, 1 << 20),
-        ("receive_wqe.run_ahead.UD", receive_wqe.run_ahead.ud, 1 << 20),
-        ("receive_wqe.fetch_wqes.RC", receive_wqe.fetch_wqes.rc, 1 << 20),
-        ("receive_wqe.fetch_wqes.UC", receive_wqe.fetch_wqes.uc, 1 << 20),
-        ("receive_wqe.fetch_wqes.UD", receive_wqe.fetch_wqes.ud, 1 << 20),
-        ("receive_wqe.fetches.RC", receive_wqe.fetches.rc, 256),
-        ("receive_wqe.fetches.UC", receive_wqe.fetches.uc, 256),
-        ("receive_wqe.fetches.UD", receive_wqe.fetches.ud, 256),
-        ("icm.misses", icm.misses, 256),
-        ("icm.receive_misses", icm.receive_misses, 4096),
-        ("icm.key_reads", icm.key_reads, 256),
-        ("icm.doorbell_reads", icm.doorbell_reads, 256),
-        ("icm.chain_reads", icm.chain_reads, 256),
+        ("processing.units", processing.units, 4096),
+        ("processing.slots", processing.slots, 4096),
+        ("processing.turn_packets", processing.turn_packets, 1 << 20),
+        ("processing.max_reads", processing.max_reads, 1024),
+        ("caches.context_tables", caches.context_tables, 64),
+        ("caches.context_lines", caches.context_lines, 64),
+        ("caches.receive_entry_bytes.RC", caches.receive_entry_bytes.rc, 4096),
+        ("caches.receive_entry_bytes.UC", caches.receive_entry_bytes.uc, 4096),
+        ("caches.receive_entry_bytes.UD", caches.receive_entry_bytes.ud, 4096),
+        ("fetch.wqe_lines", fetch.wqe_lines, 64),
+        ("fetch.send_ahead_lines", fetch.send_ahead_lines, 1 << 20),
+        ("fetch.chain_wqes", fetch.chain_wqes, u32::MAX),
+        ("fetch.receive_demand_lines", fetch.receive_demand_lines, 64),
+        ("fetch.send_misses", fetch.send_misses, 1 << 20),
+        ("fetch.receive_misses", fetch.receive_misses, 1 << 20),
+        ("fetch.receive_wqe_misses", fetch.receive_wqe_misses, 1 << 20),
+        ("fetch.read_list_misses", fetch.read_list_misses, 1 << 20),
+        ("receive.slots", receive.slots, 1 << 20),
+        ("pcie.tags", pcie.tags, 1 << 20),
         ("sampling.samples", sampling.samples, 100),
         ("sampling.warm_up_max", sampling.warm_up_max, 1000),
     ];
@@ -111,21 +145,8 @@ fn check_counts(model: &Model) -> Result<(), Refused> {
             return refuse(path, value, "must be above zero and within what a NIC could have");
         }
     }
-    let may_be_zero = [
-        ("shared_pipeline.reload_reads", shared_pipeline.reload_reads.into(), 256),
-        ("receive.read_pages_ahead", receive.read_pages_ahead, 1 << 20),
-        ("receive_wqe.blocks.RC", receive_wqe.blocks.rc.into(), 4096),
-        ("receive_wqe.blocks.UC", receive_wqe.blocks.uc.into(), 4096),
-        ("receive_wqe.blocks.UD", receive_wqe.blocks.ud.into(), 4096),
-        ("receive_wqe.blocking_reads.RC", receive_wqe.blocking_reads.rc.into(), 256),
-        ("receive_wqe.blocking_reads.UC", receive_wqe.blocking_reads.uc.into(), 256),
-        ("receive_wqe.blocking_reads.UD", receive_wqe.blocking_reads.ud.into(), 256),
-        ("pcie.tlp_overhead_bytes", pcie.tlp_overhead_bytes, 4096),
-    ];
-    for (path, value, most) in may_be_zero {
-        if value > most {
-            return refuse(path, value, "must be within what a NIC could have");
-        }
+    if pcie.tlp_overhead_bytes > 4096 {
+        return refuse("pcie.tlp_overhead_bytes", pcie.tlp_overhead_bytes, "must be within what a NIC could have");
     }
     Ok(())
 }
@@ -133,11 +154,13 @@ fn check_counts(model: &Model) -> Result<(), Refused> {
 /// Checks the parameters whose domain is not a range of its own.
 fn check_relations(model: &Model) -> Result<(), Refused> {
     let Model { port, switch, receive, pcie, host, sampling, .. } = model;
-    let payloads =
-        [("pcie.max_payload_bytes", pcie.max_payload_bytes), ("pcie.max_completion_bytes", pcie.max_completion_bytes)];
+    let payloads = [
+        ("pcie.max_payload_bytes", pcie.max_payload_bytes),
+        ("pcie.max_read_request_bytes", pcie.max_read_request_bytes),
+    ];
     for (path, value) in payloads {
-        if value < 64 {
-            return refuse(path, value, "must be at least 64");
+        if !(64..=1 << 20).contains(&value) {
+            return refuse(path, value, "must be from 64 to 1,048,576");
         }
     }
     if sampling.max_events < 1000 || sampling.max_events > 1 << 32 {
@@ -145,6 +168,9 @@ fn check_relations(model: &Model) -> Result<(), Refused> {
     }
     if receive.xon_kib > receive.xoff_kib {
         return refuse("receive.xon_kib", receive.xon_kib, "must not be above xoff_kib");
+    }
+    if receive.xoff_kib > receive.capacity_kib {
+        return refuse("receive.xoff_kib", receive.xoff_kib, "must not be above capacity_kib");
     }
     if switch.xon_kib > switch.xoff_kib {
         return refuse("switch.xon_kib", switch.xon_kib, "must not be above xoff_kib");

@@ -3,55 +3,42 @@
 use std::collections::BTreeMap;
 
 use kelpie_events::Picos;
+use kelpie_nic::nic::Nic;
 
-/// Diagnostic counters of one host, since the start.
+/// Counted events of a NIC since the start, under the vendors' public names.
 ///
-/// Source: the names follow the device diagnostics of NVIDIA's WinOF-2 manual and mlx5's `ethtool -S`; they count
-/// events, and the stalls microseconds of stalled time.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Diagnostics {
-    /// Receive WQEs that were not on the NIC when a message needed them.
-    pub receive_wqe_cache_miss: f64,
-    /// QP contexts fetched from host memory.
-    pub icm_cache_miss: f64,
-    /// Translations fetched from host memory.
-    pub l0_mtt_miss: f64,
-    /// Scatter lists or request contexts that had to be fetched again.
-    pub wqe_refetch: f64,
-    /// Receive engine without PCIe write credits. Units: µs.
-    pub pcie_internal_back_pressure: f64,
-    /// Reads that waited for the path to memory. Units: µs.
-    pub outbound_stalled_reads: f64,
-    /// Writes that waited behind ordered requests. Units: µs.
-    pub outbound_stalled_writes: f64,
-    /// Receive engine waiting for packet processing. Units: µs.
-    pub rxs_no_slow_path_credits: f64,
-    /// Transmit turns whose gathered data had been given up.
-    pub tx_staging_miss: f64,
-    /// Datagrams without a receive WQE in time.
-    pub rx_discards: f64,
+/// Source: the names follow the device diagnostics of NVIDIA's WinOF-2 manual and mlx5's `ethtool -S`.
+fn rows(nic: &Nic) -> [(&'static str, u64); 9] {
+    let tally = nic.tally();
+    [
+        ("receive_wqe_cache_miss", tally.receive_wqe_misses),
+        ("icm_cache_miss", tally.context_misses),
+        ("l0_mtt_miss", tally.translation_misses),
+        ("wqe_refetch", tally.wqe_refetches + tally.scatter_misses),
+        ("pcie_internal_back_pressure", tally.write_waits),
+        ("rnr_naks_sent", tally.not_ready),
+        ("out_of_sequence", tally.naks),
+        ("rx_discards_phy", nic.buffer().lost()),
+        ("out_of_buffer", tally.no_receive),
+    ]
 }
 
+/// What a NIC has counted at one moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Diagnostics([(&'static str, u64); 9]);
+
 impl Diagnostics {
-    fn rows(&self) -> [(&'static str, f64); 10] {
-        [
-            ("receive_wqe_cache_miss", self.receive_wqe_cache_miss),
-            ("icm_cache_miss", self.icm_cache_miss),
-            ("l0_mtt_miss", self.l0_mtt_miss),
-            ("wqe_refetch", self.wqe_refetch),
-            ("pcie_internal_back_pressure", self.pcie_internal_back_pressure),
-            ("outbound_stalled_reads", self.outbound_stalled_reads),
-            ("outbound_stalled_writes", self.outbound_stalled_writes),
-            ("rxs_no_slow_path_credits", self.rxs_no_slow_path_credits),
-            ("tx_staging_miss", self.tx_staging_miss),
-            ("rx_discards_phy", self.rx_discards),
-        ]
+    /// What it has counted so far.
+    pub fn of(nic: &Nic) -> Self {
+        Self(rows(nic))
     }
 
     /// Rates of the time since `before`.
     pub fn rates_since(&self, before: &Diagnostics, seconds: f64) -> BTreeMap<String, f64> {
-        let rate = |((name, now), (_, then)): ((&str, f64), (&str, f64))| (name.to_owned(), (now - then) / seconds);
-        self.rows().into_iter().zip(before.rows()).map(rate).collect()
+        let rate = |((name, now), (_, then)): (&(&str, u64), &(&str, u64))| {
+            ((*name).to_owned(), (now - then) as f64 / seconds)
+        };
+        self.0.iter().zip(&before.0).map(rate).collect()
     }
 }
 
@@ -72,10 +59,6 @@ pub struct Spell {
 }
 
 impl Spell {
-    pub fn is_on(&self) -> bool {
-        self.since.is_some()
-    }
-
     pub fn on(&mut self, now: Picos) {
         self.since.get_or_insert(now);
     }
@@ -97,10 +80,16 @@ mod tests {
     use kelpie_monitor::counters;
 
     use super::*;
+    use crate::model::Model;
+    use crate::pair::Pair;
+    use crate::rings::Rings;
 
     #[test]
     fn every_counter_has_a_meaning() {
-        for (name, _) in Diagnostics::default().rows() {
+        let model = Model::load("F").expect("embedded");
+        let workload = kelpie_spaces::known::anomaly(1).expect("18 anomalies").trigger.workload();
+        let pair = Pair::new(&model, Rings::new(&model, &workload).expect("F has this memory"));
+        for (name, _) in rows(&pair.nics[0]) {
             assert!(counters::known(name).is_some(), "{name} has no row in the table of counters");
         }
     }

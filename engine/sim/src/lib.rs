@@ -1,24 +1,17 @@
-//! The simulated subsystem: a discrete-event model of two hosts and a lossless switch. No clock, no threads.
+//! The simulated subsystem: two hosts, a lossless switch, and NICs made of the parts of `kelpie-nic`. Deterministic: no
+//! clock, no threads.
 
-mod blame;
-mod caches;
 mod check;
-mod costs;
+mod config;
 mod counters;
-mod event;
-mod explain;
+mod limiting;
 mod load;
-mod memory;
 mod model;
-mod posting;
-mod receive;
-mod receive_wqe;
-mod resolved;
+mod pair;
+mod rings;
 mod run;
 mod subsystem;
-mod transmit;
-mod wire;
-mod world;
+mod waits;
 
 pub use load::ModelError;
 pub use subsystem::SimSubsystem;

@@ -210,7 +210,7 @@ mod tests {
 
     /// A file over F.
     fn over_f(changes: &str) -> Result<Model, String> {
-        let text = format!("kelpie: model/1\nname: mine\ndescription: mine\nbase: F\n{changes}");
+        let text = format!("kelpie: model/2\nname: mine\ndescription: mine\nbase: F\n{changes}");
         Model::parse("mine.yaml", &text).map_err(|error| error.to_string())
     }
 
@@ -229,10 +229,10 @@ mod tests {
     #[test]
     fn a_file_holds_what_differs_from_its_base() {
         let base = Model::load("F").expect("embedded");
-        let mine = over_f("icm: {misses: 3}\nhost: {gpus: []}\nfixes: {12: null}\n").expect("a model");
-        assert_eq!((mine.icm.misses, mine.icm.key_reads), (3, base.icm.key_reads));
+        let mine = over_f("fetch: {send_misses: 3}\nhost: {gpus: []}\nfixes: {12: null}\n").expect("a model");
+        assert_eq!((mine.fetch.send_misses, mine.fetch.wqe_lines), (3, base.fetch.wqe_lines));
         assert!(mine.host.gpus.is_empty());
-        assert!(mine.fixes.keys().eq(&[3, 9, 10, 11]));
+        assert!(mine.fixes.keys().eq(&[3, 11]));
         let forced = over_f("port: {force_mtu: 4096}\n").expect("a model");
         assert_eq!(forced.port.force_mtu, Some(4096));
     }
@@ -243,20 +243,20 @@ mod tests {
             ("port: {max_mqps: 3}\n", "mine.yaml:5: port.max_mqps: unknown field"),
             ("port:\n  link_delay_ns: 1\n  max_mpps: fast\n", "mine.yaml:7: port.max_mpps: invalid type"),
             ("host:\n  gpus:\n    - {socket: one, beside_nic: true}\n", "mine.yaml:7: host.gpus[0].socket: invalid"),
-            ("icm: {misses: null}\n", "mine.yaml:5: icm: missing field `misses`"),
-            ("icm: {missus: null}\n", "mine.yaml:5: icm.missus: unknown field"),
-            ("icm: {misses: 0}\n", "mine.yaml:5: icm.misses: 0 must be above zero"),
+            ("fetch: {send_misses: null}\n", "mine.yaml:5: fetch: missing field `send_misses`"),
+            ("fetch: {missus: null}\n", "mine.yaml:5: fetch.missus: unknown field"),
+            ("fetch: {send_misses: 0}\n", "mine.yaml:5: fetch.send_misses: 0 must be above zero"),
             ("receive: {xoff_kib: 1}\n", "mine.yaml:5: receive.xon_kib: 128 must not be above"),
-            ("icm: {misses: 1}\nicm: {misses: 2}\n", "mine.yaml:6: key `icm` is written twice"),
+            ("fetch: {send_misses: 1}\nfetch: {send_misses: 2}\n", "mine.yaml:6: key `fetch` is written twice"),
         ] {
             let error = over_f(changes).expect_err(changes);
             assert!(error.starts_with(message), "{error}");
         }
         for (text, message) in [
-            ("kelpie: model/1\nbase: mine.yaml\n", "m.yaml:2: base: write the name of an embedded model"),
-            ("kelpie: model/1\nbase: [F]\n", "m.yaml:2: base: write the name of an embedded model"),
-            ("kelpie: model/1\nbase: F\ndescription: mine\n", "m.yaml:1: the document: missing field `name`"),
-            ("kelpie: model/2\nbase: F\nname: m\ndescription: m\n", "m.yaml:1: kelpie: model/2 is not model/1"),
+            ("kelpie: model/2\nbase: mine.yaml\n", "m.yaml:2: base: write the name of an embedded model"),
+            ("kelpie: model/2\nbase: [F]\n", "m.yaml:2: base: write the name of an embedded model"),
+            ("kelpie: model/2\nbase: F\ndescription: mine\n", "m.yaml:1: the document: missing field `name`"),
+            ("kelpie: model/1\nbase: F\nname: m\ndescription: m\n", "m.yaml:1: kelpie: model/1 is not model/2"),
             ("just a word\n", "m.yaml:1: the document: invalid type"),
         ] {
             let error = Model::parse("m.yaml", text).expect_err(text).to_string();

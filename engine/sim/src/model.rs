@@ -1,4 +1,5 @@
-//! The parameters of a simulated subsystem. `models/*.yaml` has their values, each with its source. No behaviour.
+//! The parameters of a simulated subsystem, as its YAML file has them. Their domains are in `check`, what they mean to
+//! the parts in `config`.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +7,15 @@ use kelpie_spaces::QpType;
 use serde::{Deserialize, Serialize};
 use serde_yaml::Value;
 
-/// A subsystem: two equal hosts and a switch between them. Format `model/1`.
-///
-/// A file may also have the key `base`, the name of an embedded model; what it does not say is then as there.
+/// A simulated subsystem. Every value has its source in the model's file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
-    /// Format tag, always `model/1`.
+    /// `model/2`.
     pub kelpie: String,
     /// Short name, such as `F`.
     pub name: String,
-    /// What it describes.
+    /// What it stands for.
     pub description: String,
     /// Port and wire.
     pub port: Port,
@@ -24,16 +23,14 @@ pub struct Model {
     pub switch: Switch,
     /// The applications that post work.
     pub posting: Posting,
-    /// Transmit side of the NIC.
-    pub transmit: Transmit,
-    /// Part of packet processing that both directions share.
-    pub shared_pipeline: SharedPipeline,
+    /// What processes work requests and packets.
+    pub processing: Processing,
+    /// Memories of the NIC for what lies in host memory.
+    pub caches: Caches,
+    /// Reads of what a cache does not hold.
+    pub fetch: Fetch,
     /// Receive side of the NIC.
     pub receive: Receive,
-    /// Receive-WQE supply.
-    pub receive_wqe: ReceiveWqe,
-    /// Interconnect context memory: QP contexts and translations cached on the NIC.
-    pub icm: Icm,
     /// PCIe between NIC and host.
     pub pcie: Pcie,
     /// Sockets, memory and GPUs.
@@ -85,80 +82,81 @@ pub struct Posting {
     pub signal_divisor: u32,
 }
 
-/// Transmit side of the NIC.
+/// What processes work requests and packets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Transmit {
-    /// Processing units; each holds `stages` turns of QPs in flight.
-    pub processing_units: u32,
-    /// Pipeline stages of a unit.
-    pub stages: u32,
-    /// Payload gathered and waiting for the wire. Units: KiB.
+pub struct Processing {
+    /// Processing units; a QP sticks to one.
+    pub units: u32,
+    /// QPs that each unit has at work as a sender, while some of them wait for reads.
+    pub slots: u32,
+    /// Packets after which a QP that sends lets others go.
+    pub turn_packets: u32,
+    /// A unit for each work request that is sent. Units: ns.
+    pub wqe_ns: f64,
+    /// A unit for each element of an SG list. Units: ns.
+    pub segment_ns: f64,
+    /// A unit for each packet that is sent. Units: ns.
+    pub packet_ns: f64,
+    /// A unit for each packet that is received. Units: ns.
+    pub receive_packet_ns: f64,
+    /// A unit for each message that begins to be received. Units: ns.
+    pub receive_message_ns: f64,
+    /// The engine for READ responses, of which there is one, for each packet that is not the first of its message.
+    /// Units: ns.
+    pub response_packet_ns: f64,
+    /// The pipeline, of which there is one for both directions, for each packet of payload. Units: ns.
+    pub pipeline_packet_ns: f64,
+    /// Payload on its way from memory to the wire. Units: KiB.
     pub staging_kib: f64,
-    /// A QP's turn lasts this many path MTUs, counted in cells of 1 KiB, each SG element using at least one.
-    pub turn_mtus: u32,
-    /// A long chain extends the turn to `batch / chain_divisor` cells.
-    pub chain_divisor: u32,
-    /// Work requests of one chain whose translations are looked up together.
-    pub lookup_group: u32,
     /// RDMA READs in flight per QP (`max_rd_atomic`).
     pub max_reads: u32,
-    /// RC SENDs in flight for the whole NIC, by the responder's end-to-end credits.
-    pub send_credits: u32,
-    /// Elements of the SG list that fit into a WQE's first 64 B; a longer list is spilled.
-    pub inline_elements: u32,
-    /// Memory for the cells of spilled RC lists and of messages being received, one MTU per QP. Units: KiB.
-    pub retained_kib: f64,
-    /// Cost of gathering again when a QP's cell was lost. Units: ns.
-    pub restage_ns: f64,
 }
 
-/// Part of packet processing that both directions share.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A cache of lines of 64 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SharedPipeline {
-    /// Each packet, sent or received. Units: ns.
-    pub packet_ns: f64,
-    /// Cache for requests of RC WRITE in progress; prefetched send WQEs are locked in it. Units: 64-byte blocks.
-    pub request_context_blocks: u64,
-    /// Whether a part of it is kept free of send WQEs.
-    pub request_context_partitioned: bool,
-    /// Dependent PCIe reads that bring a lost context back.
-    pub reload_reads: u32,
-    /// When a context is needed.
-    pub reload_at: ReloadAt,
+pub struct CacheForm {
+    /// What it holds. Units: KiB.
+    pub kib: f64,
+    /// Lines of a set.
+    pub ways: u32,
+    /// Which line of a full set goes.
+    pub replacement: Replacement,
 }
 
-/// When the shared pipeline needs the context of a request.
+/// Which line of a full set goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ReloadAt {
-    /// Where it changes between streaming a long message and answering short ones.
-    ModeSwitch,
-    /// At the first packet of every message.
-    Message,
+pub enum Replacement {
+    /// The one that was not used for longest.
+    LeastRecent,
+    /// Any.
+    Random,
 }
 
-/// Receive side of the NIC.
+/// Memories of the NIC for what lies in host memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Receive {
-    /// Fill above which pause frames are sent. Units: KiB.
-    pub xoff_kib: f64,
-    /// Fill below which traffic is resumed. Units: KiB.
-    pub xon_kib: f64,
-    /// Fill of the receive buffer by internal loopback traffic, which has a share of its own. Units: KiB.
-    pub loopback_kib: f64,
-    /// Each packet of a READ response with several packets. Units: ns.
-    pub read_stream_ns: f64,
-    /// Each page of a READ response beyond those looked up ahead. Units: ns.
-    pub read_page_ns: f64,
-    /// Pages of 4 KiB looked up ahead.
-    pub read_pages_ahead: u64,
-    /// Cache of scatter lists of posted READs. Units: 64-byte blocks.
-    pub read_scatter_blocks: u64,
-    /// Parallel fetches of lost scatter lists.
-    pub read_scatter_fetches: u32,
+pub struct Caches {
+    /// QP contexts.
+    pub contexts: CacheForm,
+    /// Entries of MRs, and translations of their pages.
+    pub translations: CacheForm,
+    /// Send WQEs from their fetch until they are sent.
+    pub send_wqes: CacheForm,
+    /// Receive WQEs from their doorbell on.
+    pub receive_wqes: CacheForm,
+    /// Receive WQEs that came in long chains.
+    pub receive_chains: CacheForm,
+    /// SG lists of READs on their way.
+    pub read_lists: CacheForm,
+    /// Tables over which the context of one end of a QP is spread, each read by itself.
+    pub context_tables: u32,
+    /// Lines of a context in each of them. Units: 64 bytes.
+    pub context_lines: u32,
+    /// What is kept of a receive WQE. Units: bytes.
+    pub receive_entry_bytes: PerTransport,
 }
 
 /// One value per transport.
@@ -184,71 +182,59 @@ impl PerTransport {
     }
 }
 
-/// What the receive engine does when no fetch can be started.
+/// What becomes of a message whose receive WQE is missing while no more of them can be fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Overload {
-    /// RC waits aside, its acknowledgement and so its credits late; UC and UD are dropped.
-    Park,
-    /// The engine waits, and everything behind.
-    Stall,
+pub enum WhenBusy {
+    /// It waits, with all that is behind it.
+    Wait,
+    /// It is refused as if no receive were posted: RC by an RNR NAK, UC and UD by a drop.
+    Refuse,
 }
 
-/// Receive-WQE supply.
+/// Reads of what a cache does not hold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ReceiveWqe {
-    /// Blocks that one receive WQE with its records takes. Units: 16-byte blocks.
-    pub blocks: PerTransport,
-    /// Receives posted in one call from which the whole chain is prefetched at the doorbell; none: never.
-    pub doorbell_prefetch_batch: Option<u32>,
-    /// Room of one QP for WQEs prefetched at the doorbell. Units: 16-byte blocks.
-    pub ring_blocks: u64,
-    /// Room of all QPs for WQEs prefetched just ahead of use. Units: 16-byte blocks.
-    pub shared_blocks: u64,
-    /// Queue depth from which WQEs are prefetched just ahead of use; those of shallower queues stay with the QP's
-    /// context.
-    pub deep_queue: PerTransport,
-    /// WQEs of a deep queue that are kept ahead of use.
-    pub run_ahead: PerTransport,
-    /// WQEs that a demand fetch brings.
-    pub fetch_wqes: PerTransport,
-    /// Demand fetches in flight.
-    pub fetches: PerTransport,
-    /// Dependent reads of a demand fetch behind doorbell prefetches, which hold up the engine; 0: they do not.
-    pub blocking_reads: PerTransport,
-    /// Whether a held-up engine also waits for messages of a single packet.
-    pub blocking_single_packet: PerTransport,
-    /// What happens when all fetches are busy.
-    pub overload: Overload,
-}
-
-/// Interconnect context memory.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Icm {
-    /// Cached lines of QP context.
-    pub context_lines: u64,
-    /// RC requesters that WRITE whose retransmission state is cached: remote address and key of what is not
-    /// acknowledged.
-    pub retransmit_states: u64,
-    /// Reads that a lost context costs at a doorbell of a single WQE, whose WQE is held back level by level.
-    pub doorbell_reads: u32,
-    /// Reads that it costs at the doorbell of a chain, if they overlap with the fetch of the chain.
-    pub chain_reads: u32,
-    /// Cached translations, one per MR.
-    pub translations: u64,
-    /// Cached remote keys that RC WRITEs keep for retransmission, one per remote MR.
-    pub retransmit_keys: u64,
-    /// Reads that a lost remote key costs.
-    pub key_reads: u32,
-    /// Misses in flight of the transmit side.
-    pub misses: u32,
-    /// Misses in flight of the receive side, which looks up as packets arrive.
+pub struct Fetch {
+    /// Lines of WQEs that one fetch brings. Units: 64 bytes.
+    pub wqe_lines: u32,
+    /// Lines of send WQEs that are fetched ahead of use. Units: 64 bytes.
+    pub send_ahead_lines: u32,
+    /// Receives that a doorbell announces at most so that they go into the cache of receive WQEs, and not to the chains.
+    pub chain_wqes: u32,
+    /// Lines that come with a receive WQE that is missing. Units: 64 bytes.
+    pub receive_demand_lines: u32,
+    /// Reads of the send side on their way: contexts, translations, WQEs.
+    pub send_misses: u32,
+    /// Reads of the receive side on their way: contexts and translations.
     pub receive_misses: u32,
+    /// Reads of receive WQEs on their way, of those that a message waits for.
+    pub receive_wqe_misses: u32,
+    /// Reads of SG lists of READs on their way.
+    pub read_list_misses: u32,
+    /// What becomes of a message whose receive WQE is missing while all these are on their way.
+    pub when_busy: WhenBusy,
 }
 
-/// Whether PCIe requests may pass each other.
+/// Receive side of the NIC.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Receive {
+    /// Fill above which pause frames are sent. Units: KiB.
+    pub xoff_kib: f64,
+    /// Fill below which traffic is resumed. Units: KiB.
+    pub xon_kib: f64,
+    /// What the buffer holds, with the headroom for what is on its way. Units: KiB.
+    pub capacity_kib: f64,
+    /// Fill by internal loopback traffic, which has a share of its own. Units: KiB.
+    pub loopback_kib: f64,
+    /// QPs whose packets are at work while some of them wait for reads.
+    pub slots: u32,
+    /// How long a requester is silent after an RNR NAK. Units: µs.
+    pub rnr_timer_us: f64,
+}
+
+/// Whether PCIe writes may pass each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ordering {
@@ -264,24 +250,20 @@ pub enum Ordering {
 pub struct Pcie {
     /// Bandwidth of each direction after encoding. Units: Gbit/s.
     pub gbps: f64,
+    /// From one end of the link to the other. Units: ns.
+    pub link_latency_ns: f64,
     /// Header and framing of a transaction-layer packet. Units: bytes.
     pub tlp_overhead_bytes: u64,
-    /// Payload of a write. Units: bytes.
+    /// Payload of a write or of a read completion. Units: bytes.
     pub max_payload_bytes: u64,
-    /// Payload of a read completion. Units: bytes.
-    pub max_completion_bytes: u64,
-    /// A read of local memory. Units: ns.
-    pub read_latency_ns: f64,
-    /// Writes posted ahead of the link. Units: KiB.
+    /// What one tag reads. Units: bytes.
+    pub max_read_request_bytes: u64,
+    /// Reads on their way.
+    pub tags: u32,
+    /// Writes that the root complex takes before memory has them. Units: KiB.
     pub write_credit_kib: f64,
-    /// Ordering of the NIC's requests.
+    /// Ordering of the NIC's writes of payload.
     pub ordering: Ordering,
-    /// Time that an ordered read of a small element holds up a long train of writes. Units: ns.
-    pub barrier_ns: f64,
-    /// Largest element that is read in order. Units: bytes.
-    pub barrier_element_bytes: u64,
-    /// Train of writes that the root port cannot absorb in its buffer. Units: bytes.
-    pub barrier_train_bytes: u64,
 }
 
 /// Memory of a NUMA node.
@@ -310,10 +292,16 @@ pub struct HostTopology {
     pub dram: Vec<NumaNode>,
     /// GPUs, `gpu:0` first.
     pub gpus: Vec<Gpu>,
-    /// Socket interconnect, both ways together. Units: Gbit/s.
+    /// What a device reads and writes of the memory of its own socket. Units: Gbit/s.
+    pub memory_gbps: f64,
+    /// From the root complex to an answer of memory. Units: ns.
+    pub memory_latency_ns: f64,
+    /// Each direction of the socket interconnect. Units: Gbit/s.
     pub interconnect_gbps: f64,
-    /// Added by the interconnect. Units: ns.
+    /// From one end of it to the other. Units: ns.
     pub interconnect_latency_ns: f64,
+    /// What a device reads and writes, together, of the memory of the other socket. Units: Gbit/s.
+    pub remote_memory_gbps: f64,
     /// Whether each socket has its own NIC port, so that traffic stays on its socket.
     pub nic_per_socket: bool,
     /// Whether access control services send peer-to-peer traffic to the root complex.
@@ -338,7 +326,7 @@ pub struct Sampling {
     pub warm_up_max: u32,
     /// Events after which a sample is cut short.
     pub max_events: u64,
-    /// Seed of the noise.
+    /// Seed of start phases, replacement and noise.
     pub seed: u64,
     /// Relative standard deviation of measured rates.
     pub noise: f64,

@@ -4,20 +4,23 @@ use kelpie_engine::MeasureError;
 use kelpie_events::Picos;
 use kelpie_monitor::counters::SEND_QUEUE_FULL;
 use kelpie_monitor::{DirectionRates, Measurement, PauseRatios, PerHost, Sample};
+use kelpie_nic::nic::Nic;
 use kelpie_spaces::{Direction, Host, Workload, loaded_directions};
 use rand::SeedableRng;
 use rand_distr::{Distribution, Normal};
 use rand_pcg::Pcg64Mcg;
 
 use crate::counters::{Diagnostics, Traffic};
-use crate::explain::{Snapshot, limiting};
+use crate::limiting::{Snapshot, limiting};
 use crate::model::Model;
-use crate::resolved::ResolvedWorkload;
-use crate::world::World;
+use crate::pair::Pair;
+use crate::rings::Rings;
 
-/// Rates of two warm-up slices that differ by less are steady, and so is a backlog of READs that grows by less of what
-/// is delivered. Source: our choice.
+/// Rates of two warm-up slices that differ by less are steady. Source: our choice.
 const STEADY: f64 = 0.02;
+
+/// Part of what is delivered by which a backlog at the receivers may change while all is steady. Source: our choice.
+const STEADY_BACKLOG: f64 = 0.005;
 
 /// What a run gives.
 #[derive(Debug)]
@@ -41,15 +44,15 @@ struct Totals {
 }
 
 impl Totals {
-    fn of(world: &World) -> Self {
-        let each = |f: &dyn Fn(Host) -> Picos| Host::BOTH.map(f);
+    fn of(pair: &Pair) -> Self {
+        let around = &pair.around;
         Self {
-            time: world.now,
-            traffic: world.traffic,
-            counts: Host::BOTH.map(|host| world.hosts.get(host).counts),
-            holding: each(&|host| world.hosts.get(host).holding.total(world.now)),
-            held: each(&|host| world.hosts.get(host).held.total(world.now)),
-            core_wait: each(&|host| world.hosts.get(host).core_wait),
+            time: pair.now,
+            traffic: around.traffic,
+            counts: pair.nics.each_ref().map(Diagnostics::of),
+            holding: around.holding.each_ref().map(|spell| spell.total(pair.now)),
+            held: around.held.each_ref().map(|spell| spell.total(pair.now)),
+            core_wait: around.core_wait,
         }
     }
 
@@ -63,8 +66,9 @@ impl Totals {
 }
 
 /// A sample of about `length` that holds whole pauses of the applications, so that all samples hold equally many posts.
-fn whole_pauses(workload: &ResolvedWorkload, length: Picos) -> Picos {
-    let pause = workload.flows.iter().map(|flow| flow.interarrival).max().unwrap_or(Picos::ZERO);
+fn whole_pauses(rings: &Rings, length: Picos) -> Picos {
+    let longest = rings.flows.iter().map(|flow| flow.interarrival_ns).max().unwrap_or(0);
+    let pause = Picos::from_nanos(longest.into());
     if pause == Picos::ZERO { length } else { pause * (length.as_micros() / pause.as_micros()).ceil() as u64 }
 }
 
@@ -73,46 +77,49 @@ fn whole_pauses(workload: &ResolvedWorkload, length: Picos) -> Picos {
 /// # Errors
 /// When the model's hosts cannot run it.
 pub fn run(model: &Model, workload: &Workload) -> Result<Run, MeasureError> {
-    let mut world = World::new(model, ResolvedWorkload::new(model, workload)?);
+    let rings = Rings::new(model, workload)?;
     let sampling = &model.sampling;
-    let slice = whole_pauses(&world.workload, Picos::from_nanos(sampling.sample_us * 1e3));
-    let mut before = Totals::of(&world);
-    let mut last_rate = f64::NAN;
-    let mut last_reads = 0;
-    let mut steady = 0;
+    let slice = whole_pauses(&rings, Picos::from_nanos(sampling.sample_us * 1e3));
+    let mut pair = Pair::new(model, rings);
+    let mut before = Totals::of(&pair);
+    let (mut last_rate, mut last_backlog, mut last_reads, mut steady) = (f64::NAN, 0, 0, 0);
     for warm_up in 0..sampling.warm_up_max {
-        world.run_until(world.now + slice, sampling.max_events);
-        let after = Totals::of(&world);
-        let rate = (after.delivered() - before.delivered()) as f64
-            / (after.time - before.time).max(Picos::new(1)).count() as f64;
-        let reads = world.reads_in_flight();
+        pair.run_until(pair.now + slice, sampling.max_events);
+        let after = Totals::of(&pair);
+        let rate = (after.delivered() - before.delivered()) as f64;
+        let backlog: u64 = pair.nics.iter().map(Nic::backlog).sum();
         // Requests that pile up take a share of the wire that answers will have later.
-        let is_balanced = reads.abs_diff(last_reads) as f64 <= STEADY * (after.messages() - before.messages()) as f64;
+        let reads: u64 = pair.nics.iter().map(Nic::reads_open).sum();
+        let messages = after.messages() - before.messages();
+        let is_balanced = backlog.abs_diff(last_backlog) as f64 <= STEADY_BACKLOG * rate
+            && reads.abs_diff(last_reads) as f64 <= STEADY * messages as f64;
         let is_even = (rate - last_rate).abs() <= STEADY * rate;
-        steady = if world.is_posted() && is_balanced && is_even { steady + 1 } else { 0 };
-        (before, last_rate, last_reads) = (after, rate, reads);
-        if steady >= 2 && warm_up + 1 >= sampling.warm_up_min {
+        steady = if pair.is_posted() && is_balanced && is_even { steady + 1 } else { 0 };
+        (before, last_rate, last_backlog, last_reads) = (after, rate, backlog, reads);
+        // Rates that never settle are measured as they are, but not while requests or packets pile up.
+        let is_late = is_balanced && 2 * (warm_up + 1) >= sampling.warm_up_max;
+        if (steady >= 2 || is_late) && warm_up + 1 >= sampling.warm_up_min {
             break;
         }
     }
-    let since = Host::BOTH.map(|host| Snapshot::of(&world, host));
+    let since = Snapshot::of(&pair);
     let mut samples = Vec::with_capacity(sampling.samples as usize);
     let mut noise = Noise::new(model, workload);
     let loaded = loaded_directions(workload);
     for _ in 0..sampling.samples {
-        world.run_until(world.now + slice, sampling.max_events);
-        let after = Totals::of(&world);
-        samples.push(sample(&world, &loaded, &before, &after, &mut noise));
+        pair.run_until(pair.now + slice, sampling.max_events);
+        let after = Totals::of(&pair);
+        samples.push(sample(&pair, &loaded, &before, &after, &mut noise));
         before = after;
     }
     Ok(Run {
         measurement: Measurement { samples, ..Measurement::default() },
-        limiting: limiting(&world, &since),
-        packets: world.packets,
+        limiting: limiting(&pair, &since),
+        packets: pair.nics.iter().map(|nic| nic.tally().packets).sum(),
     })
 }
 
-fn sample(world: &World, loaded: &[Direction], before: &Totals, after: &Totals, noise: &mut Noise) -> Sample {
+fn sample(pair: &Pair, loaded: &[Direction], before: &Totals, after: &Totals, noise: &mut Noise) -> Sample {
     let span = (after.time - before.time).max(Picos::new(1));
     let seconds = span.as_seconds();
     let mut rates = |Direction { from, to }: Direction| {
@@ -134,7 +141,7 @@ fn sample(world: &World, loaded: &[Direction], before: &Totals, after: &Totals, 
     let per_host = |host: Host| {
         let index = host.index();
         let mut counters = after.counts[index].rates_since(&before.counts[index], seconds);
-        let qps: u32 = world.workload.flows.iter().filter(|flow| flow.from == host).map(|flow| flow.qps).sum();
+        let qps: u32 = pair.around.rings.flows.iter().filter(|flow| flow.from == host).map(|flow| flow.qps).sum();
         if qps > 0 {
             let waiting = share(after.core_wait[index], before.core_wait[index]) / f64::from(qps);
             counters.insert(SEND_QUEUE_FULL.to_owned(), (1.0 - waiting).clamp(0.0, 1.0));

@@ -94,7 +94,7 @@ impl Subsystem for SimSubsystem {
 
     fn bounds(&self) -> Bounds {
         let model = &self.model;
-        let read = model.pcie.read_latency_ns;
+        let read = 2.0 * model.pcie.link_latency_ns + model.host.memory_latency_ns;
         // Doorbell, WQE read, payload read, two links each way, and what the application takes to see it.
         let rtt = model.posting.doorbell_ns + 2.0 * read + 4.0 * model.port.link_delay_ns + model.posting.poll_ns;
         Bounds {

@@ -1,0 +1,714 @@
+//! A NIC made of the parts: what it holds, what can happen to it, what it reads. Sending is in `send`, receiving in
+//! `receive`, both ends of the wire in `wire`.
+
+use std::collections::VecDeque;
+
+use kelpie_events::{Picos, Rate, Server};
+
+use crate::buffer::{Buffer, Thresholds};
+use crate::cache::{Cache, Counts, Geometry, Key, LINE, Lookup};
+use crate::memory::{Memory, Place, Way};
+use crate::packet::{Burst, Headers};
+use crate::path::{Order, Path};
+use crate::pcie::{self, Link};
+use crate::qp::{Connection, Qp, Region, Segment, Wqe};
+use crate::reads::{ReadEngine, Request};
+use crate::units::{Form, Units};
+use crate::waits::{Cause, Side};
+
+/// What a NIC is.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Its PCIe link.
+    pub link: pcie::Config,
+    /// The memories of its host, and the ways to them.
+    pub places: Vec<Place>,
+    /// The ways between the root complex and the memories behind them.
+    pub ways: Vec<Way>,
+    /// The memory of rings, contexts and translations.
+    pub home: usize,
+    /// Order of its writes of payload.
+    pub order: Order,
+    /// The caches: of contexts, of translations, of send WQEs, of receive WQEs, of long chains of receive WQEs,
+    /// of the lists of READs on their way.
+    pub caches: [Geometry; 6],
+    /// Tables over which the context of a requester or of a responder is spread, each read by itself; at least 1.
+    pub context_tables: u32,
+    /// Lines of a context in each table.
+    pub context_lines: u32,
+    /// Lines that one fetch of WQEs brings, and lines that are asked for ahead of use.
+    pub fetch_lines: u32,
+    /// Lines of send WQEs that are asked for ahead of use, for each QP.
+    pub send_ahead: u32,
+    /// Receives that a doorbell may announce at most for the cache of receive WQEs; the WQEs of longer chains are kept
+    /// aside.
+    pub chain: u32,
+    /// Lines of receive WQEs that a fetch brings if one is missing.
+    pub demand_lines: u32,
+    /// Reads of what is missing that may be on their way.
+    pub misses: Misses,
+    /// What becomes of a message whose receive WQE is missing while no more such reads may go.
+    pub when_busy: WhenBusy,
+    /// Processing units, which both sides share, with slots for senders.
+    pub units: Form,
+    /// Time of the pipeline, of which there is one, for each packet of payload in either direction. What is sent goes
+    /// first.
+    pub pipeline: Picos,
+    /// Bursts that the receive side has at work.
+    pub receive_slots: u32,
+    /// Time of a send unit for a WQE, for each segment of its list, and for a packet.
+    pub send_times: SendTimes,
+    /// Time of a receive unit for a packet, and for a message.
+    pub receive_times: ReceiveTimes,
+    /// Packets after which a QP gives its slot back.
+    pub quantum: u32,
+    /// Payload on its way from memory to the wire at most. Units: bytes.
+    pub staging: u64,
+    /// The wire.
+    pub wire: Rate,
+    /// Least time between two packets that are sent, in the mean.
+    pub packet: Picos,
+    /// Most time by which packets may be ahead of that.
+    pub packet_slack: Picos,
+    /// The receive buffer.
+    pub buffer: Thresholds,
+    /// Room for what comes from the same NIC. Units: bytes.
+    pub loopback_room: u64,
+    /// How long a requester is silent after a NAK that the receiver was not ready.
+    pub not_ready_timer: Picos,
+    /// Headers of packets.
+    pub headers: Headers,
+}
+
+/// How many reads of what is missing may be on their way.
+#[derive(Debug, Clone, Copy)]
+pub struct Misses {
+    /// Of the send side: contexts, WQEs, translations.
+    pub send: u32,
+    /// Of the receive side: contexts and translations.
+    pub receive: u32,
+    /// Receive WQEs.
+    pub receive_wqe: u32,
+    /// Send WQEs whose lists a READ response needs.
+    pub scatter: u32,
+}
+
+/// What a NIC does when it cannot fetch a receive WQE at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenBusy {
+    /// The message waits, with all that is behind it.
+    Wait,
+    /// It is refused as if no receive were posted: with a NAK, or by a drop if nothing is acknowledged.
+    Refuse,
+}
+
+/// What a send unit takes.
+#[derive(Debug, Clone, Copy)]
+pub struct SendTimes {
+    /// For each WQE.
+    pub wqe: Picos,
+    /// For each segment of a list.
+    pub segment: Picos,
+    /// For each packet.
+    pub packet: Picos,
+}
+
+/// What a receive unit takes.
+#[derive(Debug, Clone, Copy)]
+pub struct ReceiveTimes {
+    /// For each packet.
+    pub packet: Picos,
+    /// For each packet of a READ response that is not its first, on an engine of which there is one.
+    pub response: Picos,
+    /// For each message that begins.
+    pub message: Picos,
+}
+
+/// What happens to a NIC.
+#[derive(Debug, Clone, Copy)]
+pub enum Event {
+    /// The driver rang the doorbell of a QP: so many work requests were posted in all.
+    Doorbell(u32, u64),
+    /// The driver posted receives: so many in all.
+    Receives(u32, u64),
+    /// An answer from memory begins.
+    Answered(Request),
+    /// An answer from memory is here.
+    Received(Request),
+    /// A send unit is done with what a QP planned.
+    Worked(u32),
+    /// A QP may send again.
+    Wake(u32),
+    /// The wire may take something.
+    Egress,
+    /// The way back into the own receive buffer may take something.
+    Loopback,
+    /// A receive unit is done with a burst.
+    Processed(u32),
+    /// The root complex has room for the next write.
+    Write,
+}
+
+/// What lies outside of a NIC: its driver with the rings, the network, the queue of events.
+pub trait Outside {
+    /// Lets something happen to the NIC.
+    fn at(&mut self, time: Picos, event: Event);
+    /// A WQE of a send ring.
+    fn wqe(&self, qp: u32, index: u64) -> Wqe;
+    /// A segment of the list of a send WQE.
+    fn segment(&self, qp: u32, index: u64, segment: u32) -> Segment;
+    /// A segment of the list of a receive WQE, if there are so many.
+    fn receive_segment(&self, qp: u32, index: u64, segment: u32) -> Option<Segment>;
+    /// A burst begins to leave on the wire.
+    fn sent(&mut self, now: Picos, burst: Burst);
+    /// Asks the neighbour to be silent, or to go on.
+    fn pause(&mut self, now: Picos, is_on: bool);
+    /// The CQE of a send WQE is in memory at this time.
+    fn completed(&mut self, time: Picos, qp: u32, index: u64);
+    /// The CQE of a receive WQE is in memory at this time.
+    fn received(&mut self, time: Picos, qp: u32, index: u64);
+    /// The root complex has taken a burst's payload.
+    fn delivered(&mut self, burst: &Burst);
+    /// Work of a QP waited so long.
+    fn waited(&mut self, side: Side, cause: Cause, qp: u32, span: Picos);
+}
+
+/// The caches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cached {
+    /// Contexts.
+    Context,
+    /// Regions and translations.
+    Translation,
+    /// Send WQEs.
+    Send,
+    /// Receive WQEs.
+    Receive,
+    /// Receive WQEs of long chains.
+    Chain,
+    /// Send WQEs of READs on their way, for the lists that their responses need.
+    Scatter,
+}
+
+/// Classes of reads.
+pub(crate) mod class {
+    /// Payload.
+    pub const PAYLOAD: usize = 0;
+    /// What a sender waits for.
+    pub const SEND: usize = 1;
+    /// What a receiver waits for: contexts and translations.
+    pub const RECEIVE: usize = 2;
+    /// Receive WQEs that a receiver waits for.
+    pub const RECEIVE_WQE: usize = 3;
+    /// Send WQEs whose lists a receiver waits for.
+    pub const SCATTER: usize = 4;
+    /// What is asked for ahead of use.
+    pub const AHEAD: usize = 5;
+}
+
+/// Kinds of keys.
+pub(crate) mod kind {
+    pub const REQUESTER: u8 = 0;
+    pub const RESPONDER: u8 = 1;
+    pub const REGION: u8 = 2;
+    pub const PAGES: u8 = 3;
+    pub const SEND: u8 = 4;
+    pub const RECEIVE: u8 = 5;
+}
+
+/// What a read is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Purpose {
+    /// Lines of a cache; bit n of `lines` is the line n behind the key.
+    Lines { cached: Cached, key: Key, lines: u64 },
+    /// Payload of a burst.
+    Payload(u32),
+}
+
+/// Who waits for a read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Waiter {
+    /// A QP in a slot of a send unit.
+    Turn(u32),
+    /// A burst in a slot of the receive side.
+    Job(u32),
+}
+
+impl Cached {
+    fn cause(self) -> Cause {
+        match self {
+            Self::Context => Cause::Context,
+            Self::Translation => Cause::Translation,
+            Self::Send => Cause::SendWqe,
+            Self::Receive => Cause::ReceiveWqe,
+            Self::Chain => Cause::ReceiveChain,
+            Self::Scatter => Cause::ReadList,
+        }
+    }
+}
+
+/// How far a burst is on the receive side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Context,
+    Rest,
+    Check,
+    Translate,
+    Work,
+}
+
+/// A burst on the NIC: on its way out, or in.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub burst: Burst,
+    /// Where its payload lies, or goes to.
+    pub segments: Vec<Segment>,
+    /// Bytes in the receive buffer.
+    pub room: u64,
+    /// Reads of payload that have not come.
+    pub reads: u32,
+    /// The QP that sends it.
+    pub from: u32,
+    pub step: Step,
+    pub waits: u32,
+    /// When the step that it is in began.
+    pub since: Picos,
+    /// What it waits for.
+    pub cause: Cause,
+    /// Segments that were written.
+    pub written: usize,
+    /// The first receive WQE that it uses, and how much of that was used before.
+    pub receive: u64,
+    pub receive_offset: u64,
+    /// The next of its QP.
+    pub next: Option<u32>,
+}
+
+/// What is to be written, in order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Write {
+    Burst(u32),
+    Completion { qp: u32, index: u64, of_receive: bool },
+}
+
+/// Events that were counted. Units: events, unless said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Contexts that had to be read: lines.
+    pub context_misses: u64,
+    /// Regions and translations that had to be read: lines.
+    pub translation_misses: u64,
+    /// Send WQEs that had been fetched and had to be read again: lines.
+    pub wqe_refetches: u64,
+    /// Messages whose receive WQE had to be waited for.
+    pub receive_wqe_misses: u64,
+    /// Messages without reliability that found no receive WQE.
+    pub no_receive: u64,
+    /// Lists of READs on their way that had to be read again: lines.
+    pub scatter_misses: u64,
+    /// Messages that were refused because their receive WQE was missing and could not be fetched at once.
+    pub refused: u64,
+    /// NAKs that the receiver was not ready, sent.
+    pub not_ready: u64,
+    /// NAKs for a gap, sent.
+    pub naks: u64,
+    /// Writes that waited for credits.
+    pub write_waits: u64,
+    /// Packets sent, in all.
+    pub packets: u64,
+}
+
+/// A NIC.
+#[derive(Debug)]
+pub struct Nic {
+    pub(crate) config: Config,
+    pub(crate) path: Path,
+    pub(crate) reads: ReadEngine<Purpose, Waiter>,
+    pub(crate) caches: [Cache; 6],
+    pub(crate) regions: Vec<Region>,
+    pub(crate) qps: Vec<Qp>,
+    pub(crate) held: Vec<Held>,
+    pub(crate) free: Vec<u32>,
+    // Send side.
+    pub(crate) units: Units,
+    pub(crate) no_room: VecDeque<u32>,
+    pub(crate) staged: u64,
+    pub(crate) out: VecDeque<u32>,
+    pub(crate) out_loop: VecDeque<u32>,
+    pub(crate) answers: VecDeque<Answer>,
+    pub(crate) loop_answers: VecDeque<Answer>,
+    pub(crate) wire: Server,
+    pub(crate) packet_rate: Server,
+    pub(crate) egress_at: Picos,
+    pub(crate) is_paused: bool,
+    // Receive side.
+    pub(crate) buffer: Buffer,
+    pub(crate) looped: u64,
+    pub(crate) loopback_is_due: bool,
+    pub(crate) arrivals: VecDeque<u32>,
+    /// The pipeline as senders see it, and as receivers do.
+    pub(crate) pipeline: [Server; 2],
+    pub(crate) responses: Server,
+    pub(crate) jobs: u32,
+    pub(crate) writes: VecDeque<Write>,
+    pub(crate) write_is_due: bool,
+    /// Lines of receive WQEs that still may be there when everything begins.
+    pub(crate) unfilled: usize,
+    // Work that an event leaves behind.
+    pub(crate) turns: Vec<u32>,
+    pub(crate) ready_units: Vec<usize>,
+    pub(crate) ready_jobs: VecDeque<u32>,
+    pub(crate) tally: Tally,
+}
+
+/// What is to be answered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Answer {
+    /// All that arrived on this QP.
+    Ack(u32),
+    /// This.
+    Burst(Burst),
+}
+
+impl Nic {
+    /// A NIC at rest, with these regions, by key, and QPs, by number. Equal seeds give equal runs.
+    pub fn new(config: Config, regions: Vec<Region>, connections: &[Connection], seed: u64) -> Self {
+        let qps = connections.iter().map(|connection| Qp::new(*connection)).collect();
+        let mut cache_seed = seed.wrapping_mul(3);
+        Self {
+            path: Path::new(Link::new(config.link), Memory::new(&config.places, &config.ways)),
+            reads: ReadEngine::new(&[
+                u32::MAX,
+                config.misses.send,
+                config.misses.receive,
+                config.misses.receive_wqe,
+                config.misses.scatter,
+                u32::MAX,
+            ]),
+            unfilled: 4 * Cache::new(config.caches[Cached::Receive as usize], 0).lines(),
+            caches: config.caches.map(|geometry| {
+                cache_seed += 1;
+                Cache::new(geometry, cache_seed)
+            }),
+            regions,
+            units: Units::new(config.units, connections.len() as u32),
+            no_room: VecDeque::new(),
+            staged: 0,
+            out: VecDeque::new(),
+            out_loop: VecDeque::new(),
+            answers: VecDeque::new(),
+            loop_answers: VecDeque::new(),
+            wire: Server::default(),
+            packet_rate: Server::default(),
+            egress_at: Picos::MAX,
+            is_paused: false,
+            buffer: Buffer::new(config.buffer),
+            looped: 0,
+            loopback_is_due: false,
+            arrivals: VecDeque::new(),
+            pipeline: Default::default(),
+            responses: Server::default(),
+            jobs: 0,
+            writes: VecDeque::new(),
+            write_is_due: false,
+            turns: Vec::new(),
+            ready_units: Vec::new(),
+            ready_jobs: VecDeque::new(),
+            tally: Tally::default(),
+            held: Vec::new(),
+            free: Vec::new(),
+            qps,
+            config,
+        }
+    }
+
+    /// The context of one end of a QP was used before.
+    pub fn has_used(&mut self, qp: u32, of_requester: bool) {
+        let kind = if of_requester { kind::REQUESTER } else { kind::RESPONDER };
+        let lines = self.config.context_tables * self.config.context_lines;
+        (0..lines).for_each(|line| self.caches[Cached::Context as usize].keep(Key::new(kind, qp, line)));
+    }
+
+    /// A region and the translations of a line of eight of its pages were used before.
+    pub fn has_translated(&mut self, region: u32, line: u32) {
+        let cache = &mut self.caches[Cached::Translation as usize];
+        cache.keep(Key::new(kind::REGION, region, 0));
+        cache.keep(Key::new(kind::PAGES, region, line));
+    }
+
+    /// Lines of translations that there is room for.
+    pub fn translation_lines(&self) -> usize {
+        self.caches[Cached::Translation as usize].lines()
+    }
+
+    /// Something happens.
+    pub fn handle(&mut self, now: Picos, event: Event, out: &mut impl Outside) {
+        match event {
+            Event::Doorbell(qp, posted) => {
+                let state = &mut self.qps[qp as usize];
+                state.producer = posted;
+                if let Some(rest) = state.rest.take_if(|rest| rest.cause == Cause::SendQueue) {
+                    out.waited(Side::Send, rest.cause, qp, now - rest.since);
+                }
+                self.has_work(qp);
+            }
+            Event::Receives(qp, posted) => self.receives(qp, posted),
+            Event::Answered(request) => {
+                let here = self.reads.answered(now, request, &mut self.path);
+                out.at(here, Event::Received(request));
+            }
+            Event::Received(request) => self.read_is_here(now, request, out),
+            Event::Worked(qp) => self.gather(now, qp, out),
+            Event::Wake(qp) => self.has_work(qp),
+            Event::Egress => self.egress(now, out),
+            Event::Loopback => self.loopback(now, out),
+            Event::Processed(job) => self.processed(now, job, out),
+            Event::Write => {
+                self.write_is_due = false;
+                self.write(now, out);
+            }
+        }
+        self.settle(now, out);
+    }
+
+    /// Does what the last event made possible.
+    pub(crate) fn settle(&mut self, now: Picos, out: &mut impl Outside) {
+        loop {
+            if let Some(job) = self.ready_jobs.pop_front() {
+                self.job(now, job, out);
+            } else if let Some(qp) = self.turns.pop() {
+                if self.advance(now, qp, out) {
+                    self.ready_units.push(self.units.of(qp));
+                }
+            } else if let Some(unit) = self.ready_units.pop() {
+                while let Some(qp) = self.units.take(unit) {
+                    self.begin_turn(now, qp, out);
+                    self.advance(now, qp, out);
+                }
+            } else {
+                break;
+            }
+        }
+        while let Some((first, request)) = self.reads.send(now, &mut self.path) {
+            out.at(first, Event::Answered(request));
+        }
+    }
+
+    /// A read has come: its lines are there, or its burst has more of its payload.
+    fn read_is_here(&mut self, now: Picos, request: Request, out: &mut impl Outside) {
+        let Some((number, purpose)) = self.reads.received(request, &mut self.path) else { return };
+        match purpose {
+            Purpose::Lines { cached, key, lines } => {
+                let cache = &mut self.caches[cached as usize];
+                (0..64).filter(|line| lines >> line & 1 == 1).for_each(|line| cache.arrived(key.plus(line), number));
+            }
+            Purpose::Payload(burst) => {
+                self.held[burst as usize].reads -= 1;
+                if self.held[burst as usize].reads == 0 {
+                    self.is_gathered(now, burst, out);
+                }
+            }
+        }
+        while let Some(waiter) = self.reads.next_waiter(number) {
+            match waiter {
+                Waiter::Turn(qp) => {
+                    let state = &mut self.qps[qp as usize];
+                    state.waits -= 1;
+                    if state.waits == 0 {
+                        out.waited(Side::Send, state.wait.cause, qp, now - state.wait.since);
+                        self.turns.push(qp);
+                    }
+                }
+                Waiter::Job(job) => {
+                    let held = &mut self.held[job as usize];
+                    held.waits -= 1;
+                    if held.waits == 0 {
+                        out.waited(Side::Receive, held.cause, held.burst.to, now - held.since);
+                        self.ready_jobs.push_back(job);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Needs so many lines, at most 64, of a cache; what is missing is read. Says for how many reads `waiter` waits.
+    pub(crate) fn need(&mut self, cached: Cached, key: Key, lines: u32, waiter: Option<Waiter>) -> u32 {
+        let cache = &mut self.caches[cached as usize];
+        let (mut missing, mut waits) = (0u64, 0);
+        for line in 0..lines {
+            match cache.look_up(key.plus(line)) {
+                Lookup::Held => {}
+                Lookup::Coming(read) => {
+                    if let Some(waiter) = waiter {
+                        self.reads.wait(read, waiter);
+                        waits += 1;
+                        match waiter {
+                            Waiter::Turn(qp) => self.qps[qp as usize].wait.cause = cached.cause(),
+                            Waiter::Job(job) => self.held[job as usize].cause = cached.cause(),
+                        }
+                    }
+                }
+                Lookup::Missing => missing |= 1 << line,
+            }
+        }
+        if missing != 0 {
+            let amount = self.path.link.amount(u64::from(missing.count_ones()) * LINE);
+            let class = match (cached, waiter) {
+                (_, None) => class::AHEAD,
+                (_, Some(Waiter::Turn(_))) => class::SEND,
+                (Cached::Receive | Cached::Chain, Some(Waiter::Job(_))) => class::RECEIVE_WQE,
+                (Cached::Scatter, Some(Waiter::Job(_))) => class::SCATTER,
+                (_, Some(Waiter::Job(_))) => class::RECEIVE,
+            };
+            match waiter {
+                Some(Waiter::Turn(qp)) => self.qps[qp as usize].wait.cause = cached.cause(),
+                Some(Waiter::Job(job)) => self.held[job as usize].cause = cached.cause(),
+                None => {}
+            }
+            let purpose = Purpose::Lines { cached, key, lines: missing };
+            let read = self.reads.want(class, purpose, self.config.home, amount);
+            (0..lines).filter(|line| missing >> line & 1 == 1).for_each(|line| cache.bring(key.plus(line), read));
+            if let Some(waiter) = waiter {
+                self.reads.wait(read, waiter);
+                waits += 1;
+            }
+        }
+        waits
+    }
+
+    /// Needs the context of one end of a QP: its entry in the first table, or the rest.
+    pub(crate) fn need_context(&mut self, qp: u32, of_requester: bool, is_rest: bool, waiter: Waiter) -> u32 {
+        let kind = if of_requester { kind::REQUESTER } else { kind::RESPONDER };
+        let before = self.caches[Cached::Context as usize].counts().misses;
+        let lines = self.config.context_lines;
+        let tables = if is_rest { 1..self.config.context_tables } else { 0..1 };
+        let key = |table: u32| Key::new(kind, qp, table * lines);
+        let waits = tables.map(|table| self.need(Cached::Context, key(table), lines, Some(waiter))).sum();
+        self.tally.context_misses += self.caches[Cached::Context as usize].counts().misses - before;
+        waits
+    }
+
+    /// Needs the entry of a region and the translations of all pages of a segment.
+    pub(crate) fn need_translations(&mut self, segment: Segment, waiter: Waiter) -> u32 {
+        let before = self.caches[Cached::Translation as usize].counts().misses;
+        let region = self.regions[segment.key as usize];
+        // A line holds the translations of eight pages.
+        let line = |address: u64| ((address - region.base) >> region.page_bits) / 8;
+        let (first, last) = (line(segment.address), line(segment.address + segment.bytes.max(1) - 1));
+        let pages = Key::new(kind::PAGES, segment.key, first as u32);
+        let waits = self.need(Cached::Translation, Key::new(kind::REGION, segment.key, 0), 1, Some(waiter))
+            + self.need(Cached::Translation, pages, ((last - first + 1) as u32).min(64), Some(waiter));
+        self.tally.translation_misses += self.caches[Cached::Translation as usize].counts().misses - before;
+        waits
+    }
+
+    /// Takes packets through the pipeline; says when that is done. What is sent holds up what is received, and never the
+    /// other way round.
+    pub(crate) fn pass_pipeline(&mut self, now: Picos, packets: u64, is_sent: bool) -> Picos {
+        let span = self.config.pipeline * packets;
+        let [sent, received] = &mut self.pipeline;
+        let after_all = received.serve(now, span);
+        if is_sent { sent.serve(now, span) } else { after_all }
+    }
+
+    /// Keeps a burst on the NIC.
+    pub(crate) fn hold(&mut self, burst: Burst, from: u32) -> u32 {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.held.push(Held {
+                burst,
+                segments: Vec::new(),
+                room: 0,
+                reads: 0,
+                from: 0,
+                step: Step::Context,
+                waits: 0,
+                since: Picos::ZERO,
+                cause: Cause::Unit,
+                written: 0,
+                receive: 0,
+                receive_offset: 0,
+                next: None,
+            });
+            self.held.len() as u32 - 1
+        });
+        let held = &mut self.held[id as usize];
+        held.segments.clear();
+        let segments = std::mem::take(&mut held.segments);
+        *held = Held {
+            burst,
+            segments,
+            room: 0,
+            reads: 0,
+            from,
+            step: Step::Context,
+            waits: 0,
+            since: Picos::ZERO,
+            cause: Cause::Unit,
+            written: 0,
+            receive: 0,
+            receive_offset: 0,
+            next: None,
+        };
+        id
+    }
+
+    /// A burst is gone.
+    pub(crate) fn let_go(&mut self, burst: u32) {
+        self.free.push(burst);
+    }
+
+    /// Counted events.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Lookups of the caches, in the order of [`Config::caches`].
+    pub fn lookups(&self) -> [Counts; 6] {
+        [0, 1, 2, 3, 4, 5].map(|cache| self.caches[cache].counts())
+    }
+
+    /// The way into memory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The receive buffer.
+    pub fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    /// Time that the wire was busy.
+    pub fn wire_busy(&self) -> Picos {
+        self.wire.busy
+    }
+
+    /// What has arrived and was not dealt with, also from the NIC itself. Units: bytes.
+    pub fn backlog(&self) -> u64 {
+        self.buffer.filled() + self.looped
+    }
+
+    /// READs of all QPs that are on their way.
+    pub fn reads_open(&self) -> u64 {
+        self.qps.iter().map(|qp| u64::from(qp.reads_open)).sum()
+    }
+
+    /// Time that each unit was busy.
+    pub fn units_busy(&self) -> Vec<Picos> {
+        self.units.busy().collect()
+    }
+}
+
+/// The parts of a list of segments that lie from `offset` on, `bytes` long.
+pub(crate) fn portions(list: impl Iterator<Item = Segment>, offset: u64, bytes: u64, mut each: impl FnMut(Segment)) {
+    let (mut begin, end) = (0, offset + bytes);
+    for segment in list {
+        let (from, to) = (offset.max(begin), end.min(begin + segment.bytes));
+        if from < to {
+            each(Segment { address: segment.address + from - begin, bytes: to - from, ..segment });
+        }
+        begin += segment.bytes;
+        if begin >= end {
+            break;
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What moves between NICs: packets with their headers, in bursts of a few of one QP. Sizes of headers come from outside.
+
+/// Packets of a burst at most. Source: our choice, because a burst is what one event moves.
+pub const BURST_PACKETS: u64 = 4;
+/// Payload of a burst at most; a burst of one packet has no bound. Units: bytes. Source: the largest path MTU.
+pub const BURST_BYTES: u64 = 4096;
+
+/// Operations of work requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Into a receive WQE of the peer.
+    Send,
+    /// To an address of the peer.
+    Write,
+    /// From an address of the peer.
+    Read,
+}
+
+/// What the headers of a packet say that it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// SEND.
+    Send,
+    /// RDMA WRITE.
+    Write,
+    /// RDMA READ request.
+    ReadRequest,
+    /// RDMA READ response.
+    ReadResponse,
+    /// All packets below the number arrived.
+    Ack,
+    /// The packet of this number is missing.
+    Nak,
+    /// There is no receive WQE for the packet of this number.
+    NotReady,
+}
+
+impl Kind {
+    /// Whether it is for the requester of its QP.
+    pub fn is_answer(self) -> bool {
+        matches!(self, Self::ReadResponse | Self::Ack | Self::Nak | Self::NotReady)
+    }
+}
+
+/// A part of one message in a burst.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Piece {
+    /// Remote key and address: of a WRITE's or a READ request's RETH, further on as many bytes as came before.
+    pub key: u32,
+    /// The address. Units: bytes.
+    pub address: u64,
+    /// Payload, or what a READ request asks for. Units: bytes.
+    pub bytes: u32,
+    /// Packets.
+    pub packets: u32,
+    /// Whether it begins its message.
+    pub is_first: bool,
+    /// Whether it ends its message.
+    pub is_last: bool,
+}
+
+/// Consecutive packets of one QP.
+#[derive(Debug, Clone, Copy)]
+pub struct Burst {
+    /// What they are.
+    pub kind: Kind,
+    /// Whether its QP is a reliable connection.
+    pub is_reliable: bool,
+    /// The QP on the NIC that they go to.
+    pub to: u32,
+    /// Whether that is the NIC that they come from.
+    pub is_loopback: bool,
+    /// Number of the first packet; of an answer, the number that it speaks of.
+    pub number: u64,
+    /// Numbers that they take; those of a READ request are those of its response.
+    pub numbers: u64,
+    /// Packets.
+    pub packets: u64,
+    /// Payload. Units: bytes.
+    pub payload: u64,
+    /// With headers, preamble and gap. Units: bytes.
+    pub wire: u64,
+    pieces: [Piece; BURST_PACKETS as usize],
+    count: u8,
+}
+
+impl Burst {
+    /// A burst of nothing, to a QP.
+    pub fn new(kind: Kind, to: u32, is_loopback: bool, is_reliable: bool, number: u64) -> Self {
+        Self {
+            kind,
+            is_reliable,
+            to,
+            is_loopback,
+            number,
+            numbers: 0,
+            packets: 0,
+            payload: 0,
+            wire: 0,
+            pieces: [Piece::default(); BURST_PACKETS as usize],
+            count: 0,
+        }
+    }
+
+    /// The parts of messages in it.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces[..usize::from(self.count)]
+    }
+
+    /// Adds a piece whose packets have these headers.
+    pub fn add(&mut self, piece: Piece, headers: &Headers) {
+        let is_request = self.kind == Kind::ReadRequest;
+        let payload = if is_request { 0 } else { u64::from(piece.bytes) };
+        let packets = if is_request { 1 } else { u64::from(piece.packets) };
+        self.numbers += u64::from(piece.packets);
+        self.packets += packets;
+        self.payload += payload;
+        self.wire += payload + packets * headers.of(self.kind);
+        if self.kind == Kind::Write && piece.is_first {
+            self.wire += headers.reth;
+        }
+        if !self.is_reliable && self.kind == Kind::Send {
+            self.wire += packets * headers.datagram;
+        }
+        self.pieces[usize::from(self.count)] = piece;
+        self.count += 1;
+    }
+
+    /// Throws all pieces but the first so many away; says how many numbers those had.
+    pub fn truncate(&mut self, pieces: usize) -> u64 {
+        let gone = &self.pieces[pieces..usize::from(self.count)];
+        let packets: u64 = gone.iter().map(|piece| u64::from(piece.packets)).sum();
+        self.payload -= gone.iter().map(|piece| u64::from(piece.bytes)).sum::<u64>();
+        self.wire -= self.wire / self.packets * packets;
+        self.packets -= packets;
+        self.numbers -= packets;
+        self.count = pieces as u8;
+        packets
+    }
+
+    /// An answer without payload, of one packet.
+    pub fn answer(kind: Kind, to: u32, is_loopback: bool, number: u64, headers: &Headers) -> Self {
+        let wire = headers.of(kind);
+        Self { packets: 1, wire, ..Self::new(kind, to, is_loopback, true, number) }
+    }
+}
+
+/// What packets carry beside their payload. Units: bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Headers {
+    /// Each packet, with preamble and gap.
+    pub each: u64,
+    /// Address, key and length of a WRITE's first packet, and of a READ request.
+    pub reth: u64,
+    /// Of an answer.
+    pub aeth: u64,
+    /// Of a datagram.
+    pub datagram: u64,
+}
+
+impl Headers {
+    fn of(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Send | Kind::Write => self.each,
+            Kind::ReadRequest => self.each + self.reth,
+            Kind::ReadResponse | Kind::Ack | Kind::Nak | Kind::NotReady => self.each + self.aeth,
+        }
+    }
+}

@@ -1,0 +1,475 @@
+//! The receive side: what a burst needs before its payload is written, what it leaves behind, and the writes.
+
+use kelpie_events::Picos;
+
+use crate::cache::{Key, LINE, Lookup};
+use crate::nic::{Answer, Cached, Event, Nic, Outside, Step, Waiter, WhenBusy, Write, class, kind, portions};
+use crate::packet::{Burst, Kind, Operation};
+use crate::path::Order;
+use crate::qp::{Connection, Owed, Segment, Transport};
+use crate::sequence::{self, Packet};
+use crate::waits::{Cause, Side};
+
+/// A completion queue entry. Units: bytes. Source: mlx5, `struct mlx5_cqe64`.
+const CQE: u64 = 64;
+
+impl Nic {
+    /// Gives slots to bursts that arrived; those of a QP that has one wait behind it.
+    pub(crate) fn dispatch(&mut self) {
+        while let Some(id) = self.arrivals.front().copied() {
+            let qp = self.held[id as usize].burst.to as usize;
+            match self.qps[qp].arrived {
+                Some((first, last)) => {
+                    self.held[last as usize].next = Some(id);
+                    self.qps[qp].arrived = Some((first, id));
+                }
+                None if self.jobs < self.config.receive_slots => {
+                    self.jobs += 1;
+                    self.qps[qp].arrived = Some((id, id));
+                    self.ready_jobs.push_back(id);
+                }
+                None => return,
+            }
+            self.arrivals.pop_front();
+        }
+    }
+
+    /// A burst is through: the next of its QP goes on in its slot, or the slot is free.
+    fn next_job(&mut self, id: u32) {
+        let next = self.held[id as usize].next.take();
+        let qp = self.held[id as usize].burst.to as usize;
+        let last = self.qps[qp].arrived.map_or(id, |(_, last)| last);
+        self.qps[qp].arrived = next.map(|next| (next, last));
+        if let Some(next) = next {
+            self.ready_jobs.push_back(next);
+        } else {
+            self.jobs -= 1;
+            self.dispatch();
+        }
+    }
+
+    /// Takes a burst in a slot as far as it goes.
+    pub(crate) fn job(&mut self, now: Picos, id: u32, out: &mut impl Outside) {
+        loop {
+            let Burst { kind, to: qp, .. } = self.held[id as usize].burst;
+            let waits = match self.held[id as usize].step {
+                Step::Context => {
+                    self.held[id as usize].step = Step::Rest;
+                    self.need_context(qp, kind.is_answer(), false, Waiter::Job(id))
+                }
+                Step::Rest => {
+                    self.held[id as usize].step = Step::Check;
+                    self.need_context(qp, kind.is_answer(), true, Waiter::Job(id))
+                }
+                Step::Check => {
+                    self.held[id as usize].step = Step::Translate;
+                    if !self.check(now, id, out) {
+                        self.next_job(id);
+                        self.leave_buffer(now, id, out);
+                        return;
+                    }
+                    match kind {
+                        Kind::Send => self.need_receives(id),
+                        Kind::ReadResponse => self.need_scatter_list(id, out),
+                        _ => 0,
+                    }
+                }
+                Step::Translate => {
+                    self.held[id as usize].step = Step::Work;
+                    self.find_targets(id, out);
+                    let segments = std::mem::take(&mut self.held[id as usize].segments);
+                    let waits = segments.iter().map(|target| self.need_translations(*target, Waiter::Job(id))).sum();
+                    self.held[id as usize].segments = segments;
+                    waits
+                }
+                Step::Work => {
+                    let burst = self.held[id as usize].burst;
+                    let times = self.config.receive_times;
+                    let begun = burst.pieces().iter().filter(|piece| piece.is_first).count() as u64;
+                    let (packets, is_response) = (burst.packets, kind == Kind::ReadResponse);
+                    let piped = self.pass_pipeline(now, if burst.payload > 0 { packets } else { 0 }, false);
+                    let span = times.packet * packets + times.message * begun;
+                    let worked = self.units.work(self.units.of(qp), now, span);
+                    let answered = if is_response && packets > begun {
+                        self.responses.serve(now, times.response * (packets - begun))
+                    } else {
+                        now
+                    };
+                    let done = worked.max(piped).max(answered);
+                    let cause = if done == worked {
+                        Cause::Unit
+                    } else if done == piped {
+                        Cause::Pipeline
+                    } else {
+                        Cause::Response
+                    };
+                    out.waited(Side::Receive, cause, qp, done - now);
+                    out.at(done, Event::Processed(id));
+                    return;
+                }
+            };
+            let held = &mut self.held[id as usize];
+            held.waits += waits;
+            if held.waits > 0 {
+                held.since = now;
+                return;
+            }
+        }
+    }
+
+    /// Whether a burst is what comes next and can be used; what can not is dropped and answered.
+    fn check(&mut self, now: Picos, id: u32, out: &mut impl Outside) -> bool {
+        let burst = self.held[id as usize].burst;
+        let qp = burst.to;
+        if burst.kind.is_answer() {
+            return true;
+        }
+        let state = &mut self.qps[qp as usize];
+        if burst.is_reliable {
+            match state.receiver.arrive_many(burst.number, burst.numbers) {
+                Packet::Next => {}
+                Packet::Again => {
+                    self.acknowledge(now, qp, out);
+                    return false;
+                }
+                Packet::Beyond { nak } => {
+                    if nak.is_some() {
+                        self.tally.naks += 1;
+                        self.refuse(now, qp, Kind::Nak, out);
+                    }
+                    return false;
+                }
+            }
+        } else {
+            state.is_dropping |= state.receiver.expected() != burst.number;
+            state.receiver.skip_to(burst.number + burst.numbers);
+            let begins = burst.pieces().iter().position(|piece| piece.is_first);
+            if state.is_dropping && begins != Some(0) {
+                return false;
+            }
+            state.is_dropping = false;
+        }
+        burst.kind != Kind::Send || self.take_receives(now, id, out)
+    }
+
+    /// Takes receive WQEs for the messages of a burst; what finds none is cut off. Says whether anything is left.
+    fn take_receives(&mut self, now: Picos, id: u32, out: &mut impl Outside) -> bool {
+        let held = &mut self.held[id as usize];
+        let (qp, pieces) = (held.burst.to, held.burst.pieces().len());
+        let state = &mut self.qps[qp as usize];
+        (held.receive, held.receive_offset) = (state.receive_next, state.receive_offset);
+        let mut used = 0;
+        let refuses = self.config.when_busy == WhenBusy::Refuse && self.reads.is_busy(class::RECEIVE_WQE);
+        let cached = if state.is_chain { Cached::Chain } else { Cached::Receive };
+        let lines = ring_lines(&state.connection);
+        for piece in held.burst.pieces() {
+            if state.receive_next >= state.receives {
+                break;
+            }
+            let [line, _] = receive_lines(&state.connection, state.receive_next, state.receive_next + 1);
+            let key = Key::new(kind::RECEIVE, qp, (line % lines) as u32);
+            if refuses && self.caches[cached as usize].look_up(key) != Lookup::Held {
+                self.tally.refused += 1;
+                break;
+            }
+            used += 1;
+            state.receive_offset += u64::from(piece.bytes);
+            if piece.is_last {
+                (state.receive_next, state.receive_offset) = (state.receive_next + 1, 0);
+            }
+        }
+        if used < pieces {
+            let cut = held.burst.truncate(used);
+            if state.is_reliable() {
+                state.receiver.refuse(cut);
+                self.tally.not_ready += 1;
+                self.refuse(now, qp, Kind::NotReady, out);
+            } else {
+                state.is_dropping = true;
+                self.tally.no_receive += (pieces - used) as u64;
+            }
+        }
+        used > 0
+    }
+
+    fn refuse(&mut self, now: Picos, qp: u32, kind: Kind, out: &mut impl Outside) {
+        let state = &self.qps[qp as usize];
+        let (connection, number) = (state.connection, state.receiver.expected());
+        let headers = &self.config.headers;
+        let burst = Burst::answer(kind, connection.peer, connection.is_loopback, number, headers);
+        self.reply(now, qp, Answer::Burst(burst), out);
+    }
+
+    /// Acknowledges what has arrived, unless an acknowledgement waits already.
+    fn acknowledge(&mut self, now: Picos, qp: u32, out: &mut impl Outside) {
+        if !std::mem::replace(&mut self.qps[qp as usize].ack_waits, true) {
+            self.reply(now, qp, Answer::Ack(qp), out);
+        }
+    }
+
+    /// The driver posted receives: they are asked for, a chain that is longer than others aside.
+    pub(crate) fn receives(&mut self, qp: u32, posted: u64) {
+        let state = &mut self.qps[qp as usize];
+        let from = state.receives;
+        // The first doorbell fills the ring and says nothing of the chains to come.
+        state.is_chain = from > 0 && posted - from > u64::from(self.config.chain);
+        state.receives = posted;
+        let cached = if state.is_chain { Cached::Chain } else { Cached::Receive };
+        let [mut line, end] = receive_lines(&state.connection, from, posted);
+        let lines = ring_lines(&state.connection);
+        while line < end {
+            let count = (end - line).min(u64::from(self.config.fetch_lines)).min(lines - line % lines);
+            let key = Key::new(kind::RECEIVE, qp, (line % lines) as u32);
+            if from == 0 {
+                // The rings were filled long before: what fits is there, any of all that was posted.
+                let count = (count as usize).min(self.unfilled);
+                self.unfilled -= count;
+                (0..count as u32).for_each(|at| self.caches[cached as usize].keep(key.plus(at)));
+                if count == 0 {
+                    return;
+                }
+            } else {
+                // What lies on the NIC of the last round through the ring is not what the driver wrote since.
+                (0..count as u32).for_each(|at| self.caches[cached as usize].forget(key.plus(at)));
+                self.need(cached, key, count as u32, None);
+            }
+            line += count;
+        }
+    }
+
+    /// Needs the receive WQEs of a burst.
+    fn need_receives(&mut self, id: u32) -> u32 {
+        let held = &self.held[id as usize];
+        let (qp, first, used) = (held.burst.to, held.receive, held.burst.pieces().len() as u64);
+        let state = &self.qps[qp as usize];
+        let cached = if state.is_chain { Cached::Chain } else { Cached::Receive };
+        let [from, end] = receive_lines(&state.connection, first, first + used);
+        let lines = ring_lines(&state.connection);
+        let mut waits = 0;
+        let mut line = from;
+        while line < end {
+            let key = Key::new(kind::RECEIVE, qp, (line % lines) as u32);
+            let is_there = self.caches[cached as usize].look_up(key) == Lookup::Held;
+            // A line that is missing comes with those behind it.
+            let count = if is_there { 1 } else { u64::from(self.config.demand_lines).min(lines - line % lines) };
+            if !is_there {
+                waits += self.need(cached, key, count as u32, Some(Waiter::Job(id)));
+            }
+            line += count;
+        }
+        self.tally.receive_wqe_misses += u64::from(waits > 0);
+        waits
+    }
+
+    /// Needs the WQE of the READ whose response comes.
+    fn need_scatter_list(&mut self, id: u32, out: &impl Outside) -> u32 {
+        let qp = self.held[id as usize].burst.to;
+        let state = &mut self.qps[qp as usize];
+        while out.wqe(qp, state.response).operation != Operation::Read {
+            state.response += 1;
+        }
+        let index = state.response;
+        let before = self.caches[Cached::Scatter as usize].counts().misses;
+        let lines = out.wqe(qp, index).lines;
+        let waits = self.need(Cached::Scatter, self.wqe_key(qp, index), lines, Some(Waiter::Job(id)));
+        self.tally.scatter_misses += self.caches[Cached::Scatter as usize].counts().misses - before;
+        waits
+    }
+
+    /// Where the payload of a burst goes.
+    fn find_targets(&mut self, id: u32, out: &impl Outside) {
+        let mut targets = std::mem::take(&mut self.held[id as usize].segments);
+        let held = &self.held[id as usize];
+        let qp = held.burst.to;
+        match held.burst.kind {
+            Kind::Write => {
+                let all = held.burst.pieces().iter();
+                targets.extend(all.map(|piece| Segment {
+                    key: piece.key,
+                    address: piece.address,
+                    bytes: piece.bytes.into(),
+                }));
+            }
+            Kind::Send => {
+                let (mut index, mut offset) = (held.receive, held.receive_offset);
+                for piece in held.burst.pieces() {
+                    let list = (0..).map_while(|segment| out.receive_segment(qp, index, segment));
+                    portions(list, offset, piece.bytes.into(), |portion| targets.push(portion));
+                    (index, offset) =
+                        if piece.is_last { (index + 1, 0) } else { (index, offset + u64::from(piece.bytes)) };
+                }
+            }
+            Kind::ReadResponse => {
+                let state = &self.qps[qp as usize];
+                let (mut index, mut offset) = (state.response, state.response_offset);
+                let burst = held.burst;
+                for piece in burst.pieces() {
+                    let mut wqe = out.wqe(qp, index);
+                    while wqe.operation != Operation::Read {
+                        index += 1;
+                        wqe = out.wqe(qp, index);
+                    }
+                    let list = (0..wqe.segments).map(|segment| out.segment(qp, index, segment));
+                    portions(list, offset, piece.bytes.into(), |portion| targets.push(portion));
+                    if piece.is_last {
+                        let key = self.wqe_key(qp, index);
+                        let cache = &mut self.caches[Cached::Scatter as usize];
+                        (0..wqe.lines).for_each(|line| cache.forget(key.plus(line)));
+                    }
+                    (index, offset) =
+                        if piece.is_last { (index + 1, 0) } else { (index, offset + u64::from(piece.bytes)) };
+                }
+                let state = &mut self.qps[qp as usize];
+                (state.response, state.response_offset) = (index, offset);
+            }
+            Kind::ReadRequest | Kind::Ack | Kind::Nak | Kind::NotReady => {}
+        }
+        self.held[id as usize].segments = targets;
+    }
+
+    /// A unit is done with a burst.
+    pub(crate) fn processed(&mut self, now: Picos, id: u32, out: &mut impl Outside) {
+        let burst = self.held[id as usize].burst;
+        let qp = burst.to;
+        self.next_job(id);
+        match burst.kind {
+            Kind::Send | Kind::Write | Kind::ReadResponse => {
+                self.held[id as usize].since = now;
+                self.writes.push_back(Write::Burst(id));
+                self.write(now, out);
+                return;
+            }
+            Kind::ReadRequest => {
+                let mut number = burst.number;
+                for piece in burst.pieces() {
+                    self.qps[qp as usize].owed.push_back(Owed { piece: *piece, number, sent: 0 });
+                    number += u64::from(piece.packets);
+                }
+                out.delivered(&burst);
+                self.has_work(qp);
+            }
+            Kind::Ack => self.answered(now, qp, sequence::Answer::Ack(burst.number), out),
+            Kind::Nak => self.answered(now, qp, sequence::Answer::Nak(burst.number), out),
+            Kind::NotReady => {
+                let until = now + self.config.not_ready_timer;
+                self.qps[qp as usize].silent_until = until;
+                self.answered(now, qp, sequence::Answer::Nak(burst.number), out);
+                out.at(until, Event::Wake(qp));
+            }
+        }
+        self.leave_buffer(now, id, out);
+    }
+
+    /// An answer says how far a QP's messages are complete, and perhaps from where to begin again.
+    pub(crate) fn answered(&mut self, now: Picos, qp: u32, answer: sequence::Answer, out: &mut impl Outside) {
+        let state = &mut self.qps[qp as usize];
+        let complete = state.sender.answered(answer);
+        let first = state.completed;
+        state.completed += complete;
+        if matches!(answer, sequence::Answer::Nak(_)) {
+            let (messages, packets) = state.sender.position();
+            let before = state.next;
+            (state.next, state.offset) = (state.completed + messages, packets * state.connection.mtu);
+            let again = (state.next..before).filter(|index| out.wqe(qp, *index).operation == Operation::Read).count();
+            let state = &mut self.qps[qp as usize];
+            state.reads_open = state.reads_open.saturating_sub(again as u32);
+            self.has_work(qp);
+        }
+        for index in first..first + complete {
+            if out.wqe(qp, index).is_signaled {
+                self.writes.push_back(Write::Completion { qp, index, of_receive: false });
+            }
+        }
+        self.write(now, out);
+    }
+
+    /// Writes what waits, as long as the root complex has room.
+    pub(crate) fn write(&mut self, now: Picos, out: &mut impl Outside) {
+        if self.write_is_due {
+            return;
+        }
+        while let Some(write) = self.writes.front().copied() {
+            let done = match write {
+                Write::Completion { qp, index, of_receive } => {
+                    let written = self.path.write(now, self.config.home, 0, CQE, Order::Strict);
+                    written.inspect(|time| {
+                        if of_receive { out.received(*time, qp, index) } else { out.completed(*time, qp, index) }
+                    })
+                }
+                Write::Burst(id) => self.write_burst(now, id),
+            };
+            if let Err(later) = done {
+                self.tally.write_waits += 1;
+                self.write_is_due = true;
+                out.at(later, Event::Write);
+                return;
+            }
+            self.writes.pop_front();
+            if let Write::Burst(id) = write {
+                self.is_written(now, id, out);
+            }
+        }
+    }
+
+    fn write_burst(&mut self, now: Picos, id: u32) -> Result<Picos, Picos> {
+        let held = &mut self.held[id as usize];
+        let mut done = now;
+        while let Some(segment) = held.segments.get(held.written) {
+            let place = self.regions[segment.key as usize].place;
+            done = self.path.write(now, place, segment.address, segment.bytes, self.config.order)?;
+            held.written += 1;
+        }
+        Ok(done)
+    }
+
+    /// The root complex has all of a burst.
+    fn is_written(&mut self, now: Picos, id: u32, out: &mut impl Outside) {
+        let burst = self.held[id as usize].burst;
+        let held = &self.held[id as usize];
+        let (qp, receive) = (burst.to, held.receive);
+        if let Some(segment) = held.segments.first() {
+            let place = self.regions[segment.key as usize].place;
+            out.waited(Side::Receive, Cause::Write(place), qp, now - held.since);
+        }
+        out.delivered(&burst);
+        let ended = burst.pieces().iter().filter(|piece| piece.is_last).count() as u64;
+        match burst.kind {
+            Kind::ReadResponse => {
+                let state = &mut self.qps[qp as usize];
+                state.reads_open -= ended as u32;
+                self.answered(now, qp, sequence::Answer::Ack(burst.number + burst.numbers), out);
+                if ended > 0 {
+                    self.has_work(qp);
+                }
+            }
+            Kind::Send => {
+                for index in receive..receive + ended {
+                    self.writes.push_back(Write::Completion { qp, index, of_receive: true });
+                }
+            }
+            _ => {}
+        }
+        if burst.kind != Kind::ReadResponse && burst.is_reliable && ended > 0 {
+            self.acknowledge(now, qp, out);
+        }
+        self.leave_buffer(now, id, out);
+    }
+}
+
+/// Lines of the receive ring that hold receives from one on to another: the first, and one behind the last.
+fn receive_lines(connection: &Connection, from: u64, to: u64) -> [u64; 2] {
+    let entry = u64::from(connection.receive_entry);
+    [from * entry / LINE, (to * entry).div_ceil(LINE)]
+}
+
+/// Lines of the receive ring.
+fn ring_lines(connection: &Connection) -> u64 {
+    receive_lines(connection, 0, connection.receive_slots.into())[1]
+}
+
+impl Transport {
+    /// Whether it acknowledges.
+    pub fn is_reliable(self) -> bool {
+        self == Self::Reliable
+    }
+}

@@ -1,0 +1,376 @@
+//! The send side: turns of QPs on the units, what they need, what they plan, and the gathering of payload.
+
+use kelpie_events::Picos;
+
+use crate::cache::{Key, Lookup};
+use crate::nic::{Cached, Event, Nic, Outside, Purpose, Waiter, class, kind, portions};
+use crate::packet::{BURST_BYTES, BURST_PACKETS, Burst, Kind, Operation, Piece};
+use crate::pcie::Amount;
+use crate::qp::{Stage, Wqe};
+use crate::waits::{Cause, Side, Wait};
+
+impl Nic {
+    /// A QP may have something to do.
+    pub(crate) fn has_work(&mut self, qp: u32) {
+        self.units.ready(qp);
+        self.ready_units.push(self.units.of(qp));
+    }
+
+    /// A QP got a slot.
+    pub(crate) fn begin_turn(&mut self, now: Picos, qp: u32, out: &mut impl Outside) {
+        let state = &mut self.qps[qp as usize];
+        (state.stage, state.quantum) = (Stage::Context, self.config.quantum);
+        if let Some(rest) = state.rest.take() {
+            out.waited(Side::Send, rest.cause, qp, now - rest.since);
+        }
+    }
+
+    /// A QP gives its slot back because it may send nothing.
+    fn end_turn(&mut self, now: Picos, qp: u32) {
+        self.units.give_back(qp, false);
+        let state = &mut self.qps[qp as usize];
+        let cause = if state.next >= state.producer {
+            Cause::SendQueue
+        } else if state.silent_until > now {
+            Cause::NotReady
+        } else {
+            Cause::ReadWindow
+        };
+        state.rest = Some(Wait { since: now, cause });
+    }
+
+    /// Takes a QP in a slot as far as it goes; says whether it gave the slot back.
+    pub(crate) fn advance(&mut self, now: Picos, qp: u32, out: &mut impl Outside) -> bool {
+        loop {
+            let waits = match self.qps[qp as usize].stage {
+                Stage::Context => {
+                    if !self.can_go_on(now, qp, out) {
+                        self.end_turn(now, qp);
+                        return true;
+                    }
+                    self.qps[qp as usize].stage = Stage::Rest;
+                    let is_responder = !self.qps[qp as usize].owed.is_empty();
+                    self.need_context(qp, !is_responder, false, Waiter::Turn(qp))
+                }
+                Stage::Rest => {
+                    self.qps[qp as usize].stage = Stage::Wqe;
+                    let is_responder = !self.qps[qp as usize].owed.is_empty();
+                    self.need_context(qp, !is_responder, true, Waiter::Turn(qp))
+                }
+                Stage::Wqe => {
+                    self.qps[qp as usize].stage = Stage::Plan;
+                    if self.qps[qp as usize].owed.is_empty() { self.need_wqe(qp) } else { 0 }
+                }
+                Stage::Plan => {
+                    if !self.can_go_on(now, qp, out) {
+                        self.end_turn(now, qp);
+                        return true;
+                    }
+                    self.qps[qp as usize].stage = Stage::Issue;
+                    self.plan(qp, out)
+                }
+                Stage::Issue => {
+                    let planned = self.qps[qp as usize].planned;
+                    let payload = self.held[planned as usize].burst.payload;
+                    if self.staged > 0 && self.staged + payload > self.config.staging {
+                        self.no_room.push_back(qp);
+                        return false;
+                    }
+                    self.staged += payload;
+                    let packets = self.held[planned as usize].burst.packets;
+                    let piped = self.pass_pipeline(now, if payload > 0 { packets } else { 0 }, true);
+                    let worked = self.units.work(self.units.of(qp), now, self.time_for(planned));
+                    let done = worked.max(piped);
+                    let cause = if piped > worked { Cause::Pipeline } else { Cause::Unit };
+                    out.waited(Side::Send, cause, qp, done - now);
+                    out.at(done, Event::Worked(qp));
+                    return false;
+                }
+            };
+            let state = &mut self.qps[qp as usize];
+            state.waits += waits;
+            if state.waits > 0 {
+                state.wait.since = now;
+                return false;
+            }
+        }
+    }
+
+    /// Whether a QP has something that it may send.
+    fn can_go_on(&self, now: Picos, qp: u32, out: &impl Outside) -> bool {
+        let state = &self.qps[qp as usize];
+        if !state.owed.is_empty() {
+            return true;
+        }
+        if state.next >= state.producer || state.silent_until > now {
+            return false;
+        }
+        state.reads_open < state.connection.max_reads || out.wqe(qp, state.next).operation != Operation::Read
+    }
+
+    /// Needs the WQE that comes next, and asks for some ahead.
+    fn need_wqe(&mut self, qp: u32) -> u32 {
+        let stride = self.qps[qp as usize].connection.send_stride;
+        let state = &self.qps[qp as usize];
+        let fetch = u64::from((self.config.fetch_lines / stride).max(1));
+        // No more than the turn can use: what waits for the next turn would push out what others need now.
+        let ahead = u64::from((self.config.send_ahead / stride).max(1)).min(state.quantum.into());
+        let next = state.next;
+        let mut waits = 0;
+        if next < state.fetched {
+            let before = self.caches[Cached::Send as usize].counts().misses;
+            waits += self.need(Cached::Send, self.wqe_key(qp, next), stride, Some(Waiter::Turn(qp)));
+            self.tally.wqe_refetches += self.caches[Cached::Send as usize].counts().misses - before;
+        } else {
+            waits += self.fetch_wqes(qp, next, fetch, Some(Waiter::Turn(qp)));
+        }
+        let state = &self.qps[qp as usize];
+        let (fetched, producer) = (state.fetched, state.producer);
+        if fetched < producer && fetched < next + ahead {
+            self.fetch_wqes(qp, fetched, fetch, None);
+        }
+        waits
+    }
+
+    /// Fetches WQEs from one on, as far as they are posted and the ring does not begin anew.
+    fn fetch_wqes(&mut self, qp: u32, from: u64, most: u64, waiter: Option<Waiter>) -> u32 {
+        let state = &mut self.qps[qp as usize];
+        let slots = u64::from(state.connection.send_slots);
+        let count = most.min(state.producer - from).min(slots - from % slots);
+        state.fetched = from + count;
+        let lines = (count as u32 * state.connection.send_stride).min(64);
+        let key = self.wqe_key(qp, from);
+        // What is here of the last round through the ring is not what the driver wrote since.
+        (0..lines).for_each(|line| self.caches[Cached::Send as usize].forget(key.plus(line)));
+        self.need(Cached::Send, key, lines, waiter)
+    }
+
+    pub(crate) fn wqe_key(&self, qp: u32, index: u64) -> Key {
+        let connection = &self.qps[qp as usize].connection;
+        let slot = (index % u64::from(connection.send_slots)) as u32;
+        Key::new(kind::SEND, qp, slot * connection.send_stride)
+    }
+
+    /// Whether a WQE is on the NIC.
+    fn has_wqe(&mut self, qp: u32, index: u64) -> bool {
+        let state = &self.qps[qp as usize];
+        if index >= state.producer || index >= state.fetched {
+            return false;
+        }
+        let (key, stride) = (self.wqe_key(qp, index), state.connection.send_stride);
+        (0..stride).all(|line| self.caches[Cached::Send as usize].look_up(key.plus(line)) == Lookup::Held)
+    }
+
+    /// Makes the next burst of a QP; says for how many translations it waits.
+    fn plan(&mut self, qp: u32, out: &impl Outside) -> u32 {
+        let planned =
+            if self.qps[qp as usize].owed.is_empty() { self.plan_requests(qp, out) } else { self.plan_responses(qp) };
+        self.qps[qp as usize].planned = planned;
+        let segments = std::mem::take(&mut self.held[planned as usize].segments);
+        let waits = segments.iter().map(|segment| self.need_translations(*segment, Waiter::Turn(qp))).sum();
+        self.held[planned as usize].segments = segments;
+        waits
+    }
+
+    fn plan_requests(&mut self, qp: u32, out: &impl Outside) -> u32 {
+        let first = out.wqe(qp, self.qps[qp as usize].next);
+        let kind = match first.operation {
+            Operation::Send => Kind::Send,
+            Operation::Write => Kind::Write,
+            Operation::Read => Kind::ReadRequest,
+        };
+        let state = &self.qps[qp as usize];
+        let connection = state.connection;
+        let most = u64::from(state.quantum.max(1)).min(BURST_PACKETS);
+        let burst = Burst::new(kind, connection.peer, connection.is_loopback, state.is_reliable(), 0);
+        let id = self.hold(burst, qp);
+        let mut segments = std::mem::take(&mut self.held[id as usize].segments);
+        let (mut burst, mut wqe) = (burst, first);
+        loop {
+            let (index, offset) = (self.qps[qp as usize].next, self.qps[qp as usize].offset);
+            let Some(piece) = self.take_piece(qp, &wqe, &mut burst) else { break };
+            if piece.bytes > 0 && kind != Kind::ReadRequest {
+                let list = (0..wqe.segments).map(|segment| out.segment(qp, index, segment));
+                portions(list, offset, piece.bytes.into(), |portion| segments.push(portion));
+            }
+            let next = self.qps[qp as usize].next;
+            if burst.packets >= most || !piece.is_last || !self.has_wqe(qp, next) {
+                break;
+            }
+            wqe = out.wqe(qp, next);
+            let may_read = self.qps[qp as usize].reads_open < connection.max_reads;
+            if wqe.operation != first.operation || (kind == Kind::ReadRequest && !may_read) {
+                break;
+            }
+        }
+        let held = &mut self.held[id as usize];
+        (held.burst, held.segments) = (burst, segments);
+        id
+    }
+
+    /// Takes as much of the next message as a burst has room for.
+    fn take_piece(&mut self, qp: u32, wqe: &Wqe, burst: &mut Burst) -> Option<Piece> {
+        let headers = self.config.headers;
+        let state = &mut self.qps[qp as usize];
+        let (mtu, offset, index) = (state.connection.mtu, state.offset, state.next);
+        let rest = wqe.bytes - offset;
+        let bytes = if wqe.operation == Operation::Read {
+            rest
+        } else {
+            let room = BURST_BYTES.saturating_sub(burst.payload) / mtu;
+            let most = u64::from(state.quantum.max(1)).min(BURST_PACKETS);
+            let packets = (most - burst.packets).min(room);
+            let fits = rest <= BURST_BYTES.saturating_sub(burst.payload);
+            let least = u64::from(burst.packets == 0 || fits);
+            rest.min(packets.max(least) * mtu)
+        };
+        if bytes == 0 {
+            return None;
+        }
+        // What is sent for the first time, and not again after a NAK.
+        if offset == 0 && state.next - state.completed >= state.sender.messages() {
+            state.sender.add(wqe.bytes.div_ceil(mtu));
+        }
+        let packets = bytes.div_ceil(mtu);
+        let number = state.sender.send_many(packets);
+        if burst.packets == 0 {
+            burst.number = number;
+        }
+        let piece = Piece {
+            key: wqe.key,
+            address: wqe.address + offset,
+            bytes: bytes as u32,
+            packets: packets as u32,
+            is_first: offset == 0,
+            is_last: bytes == rest,
+        };
+        burst.add(piece, &headers);
+        if piece.is_last {
+            (state.next, state.offset) = (state.next + 1, 0);
+        } else {
+            state.offset += bytes;
+        }
+        let (key, lines) = (self.wqe_key(qp, index), wqe.lines);
+        if piece.is_last {
+            // Nobody needs it again, so its room is free.
+            (0..lines).for_each(|line| self.caches[Cached::Send as usize].forget(key.plus(line)));
+        }
+        if wqe.operation == Operation::Read {
+            self.qps[qp as usize].reads_open += 1;
+            (0..lines).for_each(|line| self.caches[Cached::Scatter as usize].keep(key.plus(line)));
+        }
+        Some(piece)
+    }
+
+    fn plan_responses(&mut self, qp: u32) -> u32 {
+        let headers = self.config.headers;
+        let state = &self.qps[qp as usize];
+        let (connection, number) = (state.connection, state.owed[0].number + state.owed[0].sent);
+        let id = self.hold(Burst::new(Kind::ReadResponse, connection.peer, connection.is_loopback, true, number), qp);
+        let held = &mut self.held[id as usize];
+        let state = &mut self.qps[qp as usize];
+        let most = u64::from(state.quantum.max(1)).min(BURST_PACKETS);
+        while let Some(owed) = state.owed.front_mut() {
+            let done = owed.sent * connection.mtu;
+            let rest = u64::from(owed.piece.bytes) - done;
+            let room = BURST_BYTES.saturating_sub(held.burst.payload) / connection.mtu;
+            let packets = (most - held.burst.packets).min(room);
+            let fits = rest <= BURST_BYTES.saturating_sub(held.burst.payload);
+            let least = u64::from(held.burst.packets == 0 || (fits && held.burst.packets < most));
+            let bytes = rest.min(packets.max(least) * connection.mtu);
+            let follows = owed.number + owed.sent == number + held.burst.numbers;
+            if bytes == 0 || !follows {
+                break;
+            }
+            let piece = Piece {
+                bytes: bytes as u32,
+                address: owed.piece.address + done,
+                packets: bytes.div_ceil(connection.mtu) as u32,
+                is_first: done == 0,
+                is_last: bytes == rest,
+                ..owed.piece
+            };
+            held.burst.add(piece, &headers);
+            held.segments.push(crate::qp::Segment { key: piece.key, address: piece.address, bytes });
+            if piece.is_last {
+                state.owed.pop_front();
+            } else {
+                owed.sent += u64::from(piece.packets);
+                break;
+            }
+        }
+        id
+    }
+
+    /// What a unit takes for a burst.
+    fn time_for(&self, planned: u32) -> Picos {
+        let held = &self.held[planned as usize];
+        let times = self.config.send_times;
+        let begun = held.burst.pieces().iter().filter(|piece| piece.is_first).count();
+        times.wqe * begun as u64 + times.segment * held.segments.len() as u64 + times.packet * held.burst.packets
+    }
+
+    /// A unit is done with a burst: its payload is read, and the QP goes on.
+    pub(crate) fn gather(&mut self, now: Picos, qp: u32, out: &mut impl Outside) {
+        let id = self.qps[qp as usize].planned;
+        let held = &mut self.held[id as usize];
+        held.since = now;
+        let (is_loopback, packets) = (held.burst.is_loopback, held.burst.packets);
+        // Segments of the same memory are one read of several requests.
+        let mut run: Option<(usize, Amount)> = None;
+        for segment in &held.segments {
+            let place = self.regions[segment.key as usize].place;
+            let amount = self.path.link.amount(segment.bytes);
+            run = Some(match run {
+                Some((before, all)) if before == place => (place, all.and(amount)),
+                Some((before, all)) => {
+                    held.reads += 1;
+                    self.reads.want(class::PAYLOAD, Purpose::Payload(id), before, all);
+                    (place, amount)
+                }
+                None => (place, amount),
+            });
+        }
+        if let Some((place, all)) = run {
+            held.reads += 1;
+            self.reads.want(class::PAYLOAD, Purpose::Payload(id), place, all);
+        }
+        let waits = held.reads > 0;
+        if is_loopback {
+            self.out_loop.push_back(id);
+        } else {
+            self.out.push_back(id);
+        }
+        if !waits {
+            self.is_gathered(now, id, out);
+        }
+        let state = &mut self.qps[qp as usize];
+        state.quantum = state.quantum.saturating_sub(packets as u32);
+        state.stage = Stage::Wqe;
+        let quantum = state.quantum;
+        if !self.can_go_on(now, qp, out) {
+            self.end_turn(now, qp);
+            self.ready_units.push(self.units.of(qp));
+        } else if quantum == 0 {
+            self.units.give_back(qp, true);
+            self.ready_units.push(self.units.of(qp));
+        } else {
+            self.turns.push(qp);
+        }
+    }
+
+    /// All payload of a burst is on the NIC.
+    pub(crate) fn is_gathered(&mut self, now: Picos, burst: u32, out: &mut impl Outside) {
+        let held = &mut self.held[burst as usize];
+        if let Some(segment) = held.segments.first() {
+            let place = self.regions[segment.key as usize].place;
+            out.waited(Side::Send, Cause::Gather(place), held.from, now - held.since);
+        }
+        held.since = now;
+        if self.held[burst as usize].burst.is_loopback {
+            self.kick_loopback(now, out);
+        } else {
+            self.kick_egress(now, out);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Both ends of the wire: what leaves when, pauses, and what comes into the receive buffer.
+
+use kelpie_events::Picos;
+
+use crate::buffer::{Arrival, Signal};
+use crate::nic::{Answer, Event, Nic, Outside};
+use crate::packet::{Burst, Kind};
+use crate::sequence;
+use crate::waits::{Cause, Side};
+
+impl Nic {
+    /// The neighbour asks for silence, or lets this NIC go on.
+    pub fn paused(&mut self, now: Picos, is_on: bool, out: &mut impl Outside) {
+        self.is_paused = is_on;
+        self.kick_egress(now, out);
+    }
+
+    /// Lets the wire look for something to send once it may.
+    pub(crate) fn kick_egress(&mut self, now: Picos, out: &mut impl Outside) {
+        let is_gathered = |burst: &u32| self.held[*burst as usize].reads == 0;
+        if self.is_paused || (self.answers.is_empty() && !self.out.front().is_some_and(is_gathered)) {
+            return;
+        }
+        let time = self.wire.free().max(now);
+        if time < self.egress_at {
+            self.egress_at = time;
+            out.at(time, Event::Egress);
+        }
+    }
+
+    /// The wire takes a burst; answers go first.
+    pub(crate) fn egress(&mut self, now: Picos, out: &mut impl Outside) {
+        if self.egress_at > now {
+            return;
+        }
+        self.egress_at = Picos::MAX;
+        if self.is_paused {
+            return;
+        }
+        if self.wire.free() <= now {
+            let (burst, id) = if let Some(answer) = self.answers.pop_front() {
+                (self.answer(answer), None)
+            } else if let Some(id) = self.out.pop_front_if(|id| self.held[*id as usize].reads == 0) {
+                (self.held[id as usize].burst, Some(id))
+            } else {
+                return;
+            };
+            let paced = self.packet_rate.serve(now, self.config.packet * burst.packets);
+            let sent = self.wire.serve(now, self.config.wire.time(burst.wire));
+            self.wire.hold_until(paced.saturating_sub(self.config.packet_slack).max(sent));
+            self.tally.packets += burst.packets;
+            out.sent(now, burst);
+            if let Some(id) = id {
+                self.has_left(now, id, out);
+            }
+        }
+        self.kick_egress(now, out);
+    }
+
+    /// Lets the way back into the own buffer look for something.
+    pub(crate) fn kick_loopback(&mut self, now: Picos, out: &mut impl Outside) {
+        let is_gathered = |burst: &u32| self.held[*burst as usize].reads == 0;
+        let has_some = !self.loop_answers.is_empty() || self.out_loop.front().is_some_and(is_gathered);
+        if has_some && !self.loopback_is_due {
+            self.loopback_is_due = true;
+            out.at(now, Event::Loopback);
+        }
+    }
+
+    /// Bursts for the own NIC enter its receive buffer as long as it has room for them.
+    pub(crate) fn loopback(&mut self, now: Picos, out: &mut impl Outside) {
+        self.loopback_is_due = false;
+        while let Some(answer) = self.loop_answers.pop_front() {
+            let burst = self.answer(answer);
+            self.enter(now, burst, out);
+        }
+        loop {
+            let (held, looped, room) = (&self.held, self.looped, self.config.loopback_room);
+            let fits = |id: &mut u32| {
+                let held = &held[*id as usize];
+                held.reads == 0 && (looped == 0 || looped + held.burst.wire <= room)
+            };
+            let Some(id) = self.out_loop.pop_front_if(fits) else { break };
+            let burst = self.held[id as usize].burst;
+            self.tally.packets += burst.packets;
+            self.enter(now, burst, out);
+            self.has_left(now, id, out);
+        }
+    }
+
+    /// A burst has left: its room is free, and what needs no acknowledgement is complete.
+    fn has_left(&mut self, now: Picos, id: u32, out: &mut impl Outside) {
+        let held = &self.held[id as usize];
+        let (burst, from) = (held.burst, held.from);
+        out.waited(Side::Send, Cause::Wire, from, now - held.since);
+        self.staged -= burst.payload;
+        self.let_go(id);
+        if let Some(qp) = self.no_room.pop_front() {
+            self.turns.push(qp);
+        }
+        if !burst.is_reliable {
+            self.answered(now, from, sequence::Answer::Ack(burst.number + burst.numbers), out);
+        }
+    }
+
+    /// An answer as it goes now: an acknowledgement speaks for all that has arrived.
+    fn answer(&mut self, answer: Answer) -> Burst {
+        match answer {
+            Answer::Burst(burst) => burst,
+            Answer::Ack(qp) => {
+                let state = &mut self.qps[qp as usize];
+                state.ack_waits = false;
+                // What was read is acknowledged by its response.
+                let number = state.owed.front().map_or(state.receiver.expected(), |owed| owed.number);
+                let connection = state.connection;
+                Burst::answer(Kind::Ack, connection.peer, connection.is_loopback, number, &self.config.headers)
+            }
+        }
+    }
+
+    /// Sends an answer on behalf of a QP.
+    pub(crate) fn reply(&mut self, now: Picos, qp: u32, answer: Answer, out: &mut impl Outside) {
+        if self.qps[qp as usize].connection.is_loopback {
+            self.loop_answers.push_back(answer);
+            self.kick_loopback(now, out);
+        } else {
+            self.answers.push_back(answer);
+            self.kick_egress(now, out);
+        }
+    }
+
+    /// A burst arrives from the wire.
+    pub fn arrive(&mut self, now: Picos, burst: Burst, out: &mut impl Outside) {
+        match self.buffer.arrive(burst.wire) {
+            Arrival::Lost => {}
+            Arrival::Kept(signal) => {
+                if let Some(signal) = signal {
+                    out.pause(now, signal == Signal::Pause);
+                }
+                self.enqueue(burst);
+            }
+        }
+        self.settle(now, out);
+    }
+
+    /// A burst of this NIC comes back into it.
+    fn enter(&mut self, _now: Picos, burst: Burst, _out: &mut impl Outside) {
+        self.looped += burst.wire;
+        self.enqueue(burst);
+    }
+
+    fn enqueue(&mut self, burst: Burst) {
+        let id = self.hold(burst, u32::MAX);
+        self.held[id as usize].room = burst.wire;
+        self.arrivals.push_back(id);
+        self.dispatch();
+    }
+
+    /// A burst has left the receive buffer.
+    pub(crate) fn leave_buffer(&mut self, now: Picos, id: u32, out: &mut impl Outside) {
+        let held = &self.held[id as usize];
+        let (room, is_loopback) = (held.room, held.burst.is_loopback);
+        if is_loopback {
+            self.looped -= room;
+            self.kick_loopback(now, out);
+        } else if let Some(signal) = self.buffer.leave(room) {
+            out.pause(now, signal == Signal::Pause);
+        }
+        self.let_go(id);
+    }
+}
