@@ -3,6 +3,8 @@
 
 pub mod buffer;
 pub mod cache;
+pub mod config;
+mod held;
 pub mod memory;
 pub mod nic;
 pub mod packet;

@@ -3,126 +3,20 @@
 
 use std::collections::VecDeque;
 
-use kelpie_events::{Picos, Rate, Server};
+use kelpie_events::{Picos, Server};
 
-use crate::buffer::{Buffer, Thresholds};
-use crate::cache::{Cache, Counts, Geometry, Key, LINE, Lookup};
-use crate::memory::{Memory, Place, Way};
-use crate::packet::{Burst, Headers};
-use crate::path::{Order, Path};
-use crate::pcie::{self, Link};
+use crate::buffer::Buffer;
+use crate::cache::{Cache, Counts, Key, LINE, Lookup};
+use crate::config::Config;
+use crate::held::{Cached, Held, Purpose, Step, Waiter, Write, class, kind};
+use crate::memory::Memory;
+use crate::packet::Burst;
+use crate::path::Path;
+use crate::pcie::Link;
 use crate::qp::{Connection, Qp, Region, Segment, Wqe};
 use crate::reads::{ReadEngine, Request};
-use crate::units::{Form, Units};
+use crate::units::Units;
 use crate::waits::{Cause, Side};
-
-/// What a NIC is.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// Its PCIe link.
-    pub link: pcie::Config,
-    /// The memories of its host, and the ways to them.
-    pub places: Vec<Place>,
-    /// The ways between the root complex and the memories behind them.
-    pub ways: Vec<Way>,
-    /// The memory of rings, contexts and translations.
-    pub home: usize,
-    /// Order of its writes of payload.
-    pub order: Order,
-    /// The caches: of contexts, of translations, of send WQEs, of receive WQEs, of long chains of receive WQEs,
-    /// of the lists of READs on their way.
-    pub caches: [Geometry; 6],
-    /// Tables over which the context of a requester or of a responder is spread, each read by itself; at least 1.
-    pub context_tables: u32,
-    /// Lines of a context in each table.
-    pub context_lines: u32,
-    /// Lines that one fetch of WQEs brings, and lines that are asked for ahead of use.
-    pub fetch_lines: u32,
-    /// Lines of send WQEs that are asked for ahead of use, for each QP.
-    pub send_ahead: u32,
-    /// Receives that a doorbell may announce at most for the cache of receive WQEs; the WQEs of longer chains are kept
-    /// aside.
-    pub chain: u32,
-    /// Lines of receive WQEs that a fetch brings if one is missing.
-    pub demand_lines: u32,
-    /// Reads of what is missing that may be on their way.
-    pub misses: Misses,
-    /// What becomes of a message whose receive WQE is missing while no more such reads may go.
-    pub when_busy: WhenBusy,
-    /// Processing units, which both sides share, with slots for senders.
-    pub units: Form,
-    /// Time of the pipeline, of which there is one, for each packet of payload in either direction. What is sent goes
-    /// first.
-    pub pipeline: Picos,
-    /// Bursts that the receive side has at work.
-    pub receive_slots: u32,
-    /// Time of a send unit for a WQE, for each segment of its list, and for a packet.
-    pub send_times: SendTimes,
-    /// Time of a receive unit for a packet, and for a message.
-    pub receive_times: ReceiveTimes,
-    /// Packets after which a QP gives its slot back.
-    pub quantum: u32,
-    /// Payload on its way from memory to the wire at most. Units: bytes.
-    pub staging: u64,
-    /// The wire.
-    pub wire: Rate,
-    /// Least time between two packets that are sent, in the mean.
-    pub packet: Picos,
-    /// Most time by which packets may be ahead of that.
-    pub packet_slack: Picos,
-    /// The receive buffer.
-    pub buffer: Thresholds,
-    /// Room for what comes from the same NIC. Units: bytes.
-    pub loopback_room: u64,
-    /// How long a requester is silent after a NAK that the receiver was not ready.
-    pub not_ready_timer: Picos,
-    /// Headers of packets.
-    pub headers: Headers,
-}
-
-/// How many reads of what is missing may be on their way.
-#[derive(Debug, Clone, Copy)]
-pub struct Misses {
-    /// Of the send side: contexts, WQEs, translations.
-    pub send: u32,
-    /// Of the receive side: contexts and translations.
-    pub receive: u32,
-    /// Receive WQEs.
-    pub receive_wqe: u32,
-    /// Send WQEs whose lists a READ response needs.
-    pub scatter: u32,
-}
-
-/// What a NIC does when it cannot fetch a receive WQE at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WhenBusy {
-    /// The message waits, with all that is behind it.
-    Wait,
-    /// It is refused as if no receive were posted: with a NAK, or by a drop if nothing is acknowledged.
-    Refuse,
-}
-
-/// What a send unit takes.
-#[derive(Debug, Clone, Copy)]
-pub struct SendTimes {
-    /// For each WQE.
-    pub wqe: Picos,
-    /// For each segment of a list.
-    pub segment: Picos,
-    /// For each packet.
-    pub packet: Picos,
-}
-
-/// What a receive unit takes.
-#[derive(Debug, Clone, Copy)]
-pub struct ReceiveTimes {
-    /// For each packet.
-    pub packet: Picos,
-    /// For each packet of a READ response that is not its first, on an engine of which there is one.
-    pub response: Picos,
-    /// For each message that begins.
-    pub message: Picos,
-}
 
 /// What happens to a NIC.
 #[derive(Debug, Clone, Copy)]
@@ -171,124 +65,6 @@ pub trait Outside {
     fn delivered(&mut self, burst: &Burst);
     /// Work of a QP waited so long.
     fn waited(&mut self, side: Side, cause: Cause, qp: u32, span: Picos);
-}
-
-/// The caches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cached {
-    /// Contexts.
-    Context,
-    /// Regions and translations.
-    Translation,
-    /// Send WQEs.
-    Send,
-    /// Receive WQEs.
-    Receive,
-    /// Receive WQEs of long chains.
-    Chain,
-    /// Send WQEs of READs on their way, for the lists that their responses need.
-    Scatter,
-}
-
-/// Classes of reads.
-pub(crate) mod class {
-    /// Payload.
-    pub const PAYLOAD: usize = 0;
-    /// What a sender waits for.
-    pub const SEND: usize = 1;
-    /// What a receiver waits for: contexts and translations.
-    pub const RECEIVE: usize = 2;
-    /// Receive WQEs that a receiver waits for.
-    pub const RECEIVE_WQE: usize = 3;
-    /// Send WQEs whose lists a receiver waits for.
-    pub const SCATTER: usize = 4;
-    /// What is asked for ahead of use.
-    pub const AHEAD: usize = 5;
-}
-
-/// Kinds of keys.
-pub(crate) mod kind {
-    pub const REQUESTER: u8 = 0;
-    pub const RESPONDER: u8 = 1;
-    pub const REGION: u8 = 2;
-    pub const PAGES: u8 = 3;
-    pub const SEND: u8 = 4;
-    pub const RECEIVE: u8 = 5;
-}
-
-/// What a read is for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Purpose {
-    /// Lines of a cache; bit n of `lines` is the line n behind the key.
-    Lines { cached: Cached, key: Key, lines: u64 },
-    /// Payload of a burst.
-    Payload(u32),
-}
-
-/// Who waits for a read.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Waiter {
-    /// A QP in a slot of a send unit.
-    Turn(u32),
-    /// A burst in a slot of the receive side.
-    Job(u32),
-}
-
-impl Cached {
-    fn cause(self) -> Cause {
-        match self {
-            Self::Context => Cause::Context,
-            Self::Translation => Cause::Translation,
-            Self::Send => Cause::SendWqe,
-            Self::Receive => Cause::ReceiveWqe,
-            Self::Chain => Cause::ReceiveChain,
-            Self::Scatter => Cause::ReadList,
-        }
-    }
-}
-
-/// How far a burst is on the receive side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
-    Context,
-    Rest,
-    Check,
-    Translate,
-    Work,
-}
-
-/// A burst on the NIC: on its way out, or in.
-#[derive(Debug)]
-pub(crate) struct Held {
-    pub burst: Burst,
-    /// Where its payload lies, or goes to.
-    pub segments: Vec<Segment>,
-    /// Bytes in the receive buffer.
-    pub room: u64,
-    /// Reads of payload that have not come.
-    pub reads: u32,
-    /// The QP that sends it.
-    pub from: u32,
-    pub step: Step,
-    pub waits: u32,
-    /// When the step that it is in began.
-    pub since: Picos,
-    /// What it waits for.
-    pub cause: Cause,
-    /// Segments that were written.
-    pub written: usize,
-    /// The first receive WQE that it uses, and how much of that was used before.
-    pub receive: u64,
-    pub receive_offset: u64,
-    /// The next of its QP.
-    pub next: Option<u32>,
-}
-
-/// What is to be written, in order.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Write {
-    Burst(u32),
-    Completion { qp: u32, index: u64, of_receive: bool },
 }
 
 /// Events that were counted. Units: events, unless said.

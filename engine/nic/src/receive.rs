@@ -3,10 +3,12 @@
 use kelpie_events::Picos;
 
 use crate::cache::{Key, LINE, Lookup};
-use crate::nic::{Answer, Cached, Event, Nic, Outside, Step, Waiter, WhenBusy, Write, class, kind, portions};
+use crate::config::WhenBusy;
+use crate::held::{Cached, Step, Waiter, Write, class, kind};
+use crate::nic::{Answer, Event, Nic, Outside, portions};
 use crate::packet::{Burst, Kind, Operation};
 use crate::path::Order;
-use crate::qp::{Connection, Owed, Segment, Transport};
+use crate::qp::{Connection, Owed, Segment};
 use crate::sequence::{self, Packet};
 use crate::waits::{Cause, Side};
 
@@ -465,11 +467,4 @@ fn receive_lines(connection: &Connection, from: u64, to: u64) -> [u64; 2] {
 /// Lines of the receive ring.
 fn ring_lines(connection: &Connection) -> u64 {
     receive_lines(connection, 0, connection.receive_slots.into())[1]
-}
-
-impl Transport {
-    /// Whether it acknowledges.
-    pub fn is_reliable(self) -> bool {
-        self == Self::Reliable
-    }
 }

@@ -3,7 +3,8 @@
 use kelpie_events::Picos;
 
 use crate::cache::{Key, Lookup};
-use crate::nic::{Cached, Event, Nic, Outside, Purpose, Waiter, class, kind, portions};
+use crate::held::{Cached, Purpose, Waiter, class, kind};
+use crate::nic::{Event, Nic, Outside, portions};
 use crate::packet::{BURST_BYTES, BURST_PACKETS, Burst, Kind, Operation, Piece};
 use crate::pcie::Amount;
 use crate::qp::{Stage, Wqe};

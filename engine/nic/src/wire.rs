@@ -72,7 +72,7 @@ impl Nic {
         self.loopback_is_due = false;
         while let Some(answer) = self.loop_answers.pop_front() {
             let burst = self.answer(answer);
-            self.enter(now, burst, out);
+            self.enter(burst);
         }
         loop {
             let (held, looped, room) = (&self.held, self.looped, self.config.loopback_room);
@@ -83,7 +83,7 @@ impl Nic {
             let Some(id) = self.out_loop.pop_front_if(fits) else { break };
             let burst = self.held[id as usize].burst;
             self.tally.packets += burst.packets;
-            self.enter(now, burst, out);
+            self.enter(burst);
             self.has_left(now, id, out);
         }
     }
@@ -144,7 +144,7 @@ impl Nic {
     }
 
     /// A burst of this NIC comes back into it.
-    fn enter(&mut self, _now: Picos, burst: Burst, _out: &mut impl Outside) {
+    fn enter(&mut self, burst: Burst) {
         self.looped += burst.wire;
         self.enqueue(burst);
     }

@@ -1,0 +1,119 @@
+//! What a NIC is: its parts and what each takes. Values and their sources are in the models of whoever builds one.
+
+use kelpie_events::{Picos, Rate};
+
+use crate::buffer::Thresholds;
+use crate::cache::Geometry;
+use crate::memory::{Place, Way};
+use crate::packet::Headers;
+use crate::path::Order;
+use crate::pcie;
+use crate::units::Form;
+
+/// What a NIC is.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Its PCIe link.
+    pub link: pcie::Config,
+    /// The memories of its host, and the ways to them.
+    pub places: Vec<Place>,
+    /// The ways between the root complex and the memories behind them.
+    pub ways: Vec<Way>,
+    /// The memory of rings, contexts and translations.
+    pub home: usize,
+    /// Order of its writes of payload.
+    pub order: Order,
+    /// The caches: of contexts, of translations, of send WQEs, of receive WQEs, of long chains of receive WQEs,
+    /// of the lists of READs on their way.
+    pub caches: [Geometry; 6],
+    /// Tables over which the context of a requester or of a responder is spread, each read by itself; at least 1.
+    pub context_tables: u32,
+    /// Lines of a context in each table.
+    pub context_lines: u32,
+    /// Lines that one fetch of WQEs brings, and lines that are asked for ahead of use.
+    pub fetch_lines: u32,
+    /// Lines of send WQEs that are asked for ahead of use, for each QP.
+    pub send_ahead: u32,
+    /// Receives that a doorbell may announce at most for the cache of receive WQEs; the WQEs of longer chains are kept
+    /// aside.
+    pub chain: u32,
+    /// Lines of receive WQEs that a fetch brings if one is missing.
+    pub demand_lines: u32,
+    /// Reads of what is missing that may be on their way.
+    pub misses: Misses,
+    /// What becomes of a message whose receive WQE is missing while no more such reads may go.
+    pub when_busy: WhenBusy,
+    /// Processing units, which both sides share, with slots for senders.
+    pub units: Form,
+    /// Time of the pipeline, of which there is one, for each packet of payload in either direction. What is sent goes
+    /// first.
+    pub pipeline: Picos,
+    /// Bursts that the receive side has at work.
+    pub receive_slots: u32,
+    /// Time of a send unit for a WQE, for each segment of its list, and for a packet.
+    pub send_times: SendTimes,
+    /// Time of a receive unit for a packet, and for a message.
+    pub receive_times: ReceiveTimes,
+    /// Packets after which a QP gives its slot back.
+    pub quantum: u32,
+    /// Payload on its way from memory to the wire at most. Units: bytes.
+    pub staging: u64,
+    /// The wire.
+    pub wire: Rate,
+    /// Least time between two packets that are sent, in the mean.
+    pub packet: Picos,
+    /// Most time by which packets may be ahead of that.
+    pub packet_slack: Picos,
+    /// The receive buffer.
+    pub buffer: Thresholds,
+    /// Room for what comes from the same NIC. Units: bytes.
+    pub loopback_room: u64,
+    /// How long a requester is silent after a NAK that the receiver was not ready.
+    pub not_ready_timer: Picos,
+    /// Headers of packets.
+    pub headers: Headers,
+}
+
+/// How many reads of what is missing may be on their way.
+#[derive(Debug, Clone, Copy)]
+pub struct Misses {
+    /// Of the send side: contexts, WQEs, translations.
+    pub send: u32,
+    /// Of the receive side: contexts and translations.
+    pub receive: u32,
+    /// Receive WQEs.
+    pub receive_wqe: u32,
+    /// Send WQEs whose lists a READ response needs.
+    pub scatter: u32,
+}
+
+/// What a NIC does when it cannot fetch a receive WQE at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenBusy {
+    /// The message waits, with all that is behind it.
+    Wait,
+    /// It is refused as if no receive were posted: with a NAK, or by a drop if nothing is acknowledged.
+    Refuse,
+}
+
+/// What a send unit takes.
+#[derive(Debug, Clone, Copy)]
+pub struct SendTimes {
+    /// For each WQE.
+    pub wqe: Picos,
+    /// For each segment of a list.
+    pub segment: Picos,
+    /// For each packet.
+    pub packet: Picos,
+}
+
+/// What a receive unit takes.
+#[derive(Debug, Clone, Copy)]
+pub struct ReceiveTimes {
+    /// For each packet.
+    pub packet: Picos,
+    /// For each packet of a READ response that is not its first, on an engine of which there is one.
+    pub response: Picos,
+    /// For each message that begins.
+    pub message: Picos,
+}

@@ -1,0 +1,126 @@
+//! What a NIC keeps of bursts, reads and writes while they are on their way.
+
+use kelpie_events::Picos;
+
+use crate::cache::Key;
+use crate::packet::Burst;
+use crate::qp::Segment;
+use crate::waits::Cause;
+
+/// The caches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cached {
+    /// Contexts.
+    Context,
+    /// Regions and translations.
+    Translation,
+    /// Send WQEs.
+    Send,
+    /// Receive WQEs.
+    Receive,
+    /// Receive WQEs of long chains.
+    Chain,
+    /// Send WQEs of READs on their way, for the lists that their responses need.
+    Scatter,
+}
+
+/// Classes of reads.
+pub(crate) mod class {
+    /// Payload.
+    pub const PAYLOAD: usize = 0;
+    /// What a sender waits for.
+    pub const SEND: usize = 1;
+    /// What a receiver waits for: contexts and translations.
+    pub const RECEIVE: usize = 2;
+    /// Receive WQEs that a receiver waits for.
+    pub const RECEIVE_WQE: usize = 3;
+    /// Send WQEs whose lists a receiver waits for.
+    pub const SCATTER: usize = 4;
+    /// What is asked for ahead of use.
+    pub const AHEAD: usize = 5;
+}
+
+/// Kinds of keys.
+pub(crate) mod kind {
+    pub const REQUESTER: u8 = 0;
+    pub const RESPONDER: u8 = 1;
+    pub const REGION: u8 = 2;
+    pub const PAGES: u8 = 3;
+    pub const SEND: u8 = 4;
+    pub const RECEIVE: u8 = 5;
+}
+
+/// What a read is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Purpose {
+    /// Lines of a cache; bit n of `lines` is the line n behind the key.
+    Lines { cached: Cached, key: Key, lines: u64 },
+    /// Payload of a burst.
+    Payload(u32),
+}
+
+/// Who waits for a read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Waiter {
+    /// A QP in a slot of a send unit.
+    Turn(u32),
+    /// A burst in a slot of the receive side.
+    Job(u32),
+}
+
+impl Cached {
+    pub fn cause(self) -> Cause {
+        match self {
+            Self::Context => Cause::Context,
+            Self::Translation => Cause::Translation,
+            Self::Send => Cause::SendWqe,
+            Self::Receive => Cause::ReceiveWqe,
+            Self::Chain => Cause::ReceiveChain,
+            Self::Scatter => Cause::ReadList,
+        }
+    }
+}
+
+/// How far a burst is on the receive side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Context,
+    Rest,
+    Check,
+    Translate,
+    Work,
+}
+
+/// A burst on the NIC: on its way out, or in.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub burst: Burst,
+    /// Where its payload lies, or goes to.
+    pub segments: Vec<Segment>,
+    /// Bytes in the receive buffer.
+    pub room: u64,
+    /// Reads of payload that have not come.
+    pub reads: u32,
+    /// The QP that sends it.
+    pub from: u32,
+    pub step: Step,
+    pub waits: u32,
+    /// When the step that it is in began.
+    pub since: Picos,
+    /// What it waits for.
+    pub cause: Cause,
+    /// Segments that were written.
+    pub written: usize,
+    /// The first receive WQE that it uses, and how much of that was used before.
+    pub receive: u64,
+    pub receive_offset: u64,
+    /// The next of its QP.
+    pub next: Option<u32>,
+}
+
+/// What is to be written, in order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Write {
+    Burst(u32),
+    Completion { qp: u32, index: u64, of_receive: bool },
+}
