@@ -56,6 +56,21 @@ pub struct Geometry {
     pub replacement: Replacement,
 }
 
+impl Geometry {
+    fn ways(self) -> usize {
+        self.ways.max(1) as usize
+    }
+
+    fn sets(self) -> u64 {
+        (self.bytes / LINE / self.ways() as u64).max(1)
+    }
+
+    /// Lines that it has room for.
+    pub fn lines(self) -> usize {
+        self.sets() as usize * self.ways()
+    }
+}
+
 /// What a cache says of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lookup {
@@ -99,9 +114,7 @@ pub struct Cache {
 impl Cache {
     /// An empty cache; equal seeds give equal answers.
     pub fn new(geometry: Geometry, seed: u64) -> Self {
-        let ways = geometry.ways.max(1) as usize;
-        let sets = (geometry.bytes / LINE / ways as u64).max(1);
-        let lines = sets as usize * ways;
+        let (ways, sets, lines) = (geometry.ways(), geometry.sets(), geometry.lines());
         Self {
             keys: vec![EMPTY; lines],
             coming: vec![HERE; lines],

@@ -1,4 +1,4 @@
-//! What a NIC is: its parts and what each takes. Values and their sources are in the models of whoever builds one.
+//! The configuration of a NIC: its parts and their times. The values and their sources are in model files elsewhere.
 
 use kelpie_events::{Picos, Rate};
 

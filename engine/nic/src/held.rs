@@ -118,6 +118,27 @@ pub(crate) struct Held {
     pub next: Option<u32>,
 }
 
+impl Held {
+    /// A burst that has just come; `segments` is an empty list.
+    pub fn new(burst: Burst, from: u32, segments: Vec<Segment>) -> Self {
+        Self {
+            burst,
+            segments,
+            room: 0,
+            reads: 0,
+            from,
+            step: Step::Context,
+            waits: 0,
+            since: Picos::ZERO,
+            cause: Cause::Unit,
+            written: 0,
+            receive: 0,
+            receive_offset: 0,
+            next: None,
+        }
+    }
+}
+
 /// What is to be written, in order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Write {

@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 use kelpie_events::{Picos, Server};
 
 use crate::buffer::Buffer;
-use crate::cache::{Cache, Counts, Key, LINE, Lookup};
+use crate::cache::{Cache, Key, LINE, Lookup};
 use crate::config::Config;
-use crate::held::{Cached, Held, Purpose, Step, Waiter, Write, class, kind};
+use crate::held::{Cached, Held, Purpose, Waiter, Write, class, kind};
 use crate::memory::Memory;
 use crate::packet::Burst;
 use crate::path::Path;
@@ -161,7 +161,7 @@ impl Nic {
                 config.misses.scatter,
                 u32::MAX,
             ]),
-            unfilled: 4 * Cache::new(config.caches[Cached::Receive as usize], 0).lines(),
+            unfilled: 4 * config.caches[Cached::Receive as usize].lines(),
             caches: config.caches.map(|geometry| {
                 cache_seed += 1;
                 Cache::new(geometry, cache_seed)
@@ -318,10 +318,6 @@ impl Nic {
                     if let Some(waiter) = waiter {
                         self.reads.wait(read, waiter);
                         waits += 1;
-                        match waiter {
-                            Waiter::Turn(qp) => self.qps[qp as usize].wait.cause = cached.cause(),
-                            Waiter::Job(job) => self.held[job as usize].cause = cached.cause(),
-                        }
                     }
                 }
                 Lookup::Missing => missing |= 1 << line,
@@ -336,11 +332,6 @@ impl Nic {
                 (Cached::Scatter, Some(Waiter::Job(_))) => class::SCATTER,
                 (_, Some(Waiter::Job(_))) => class::RECEIVE,
             };
-            match waiter {
-                Some(Waiter::Turn(qp)) => self.qps[qp as usize].wait.cause = cached.cause(),
-                Some(Waiter::Job(job)) => self.held[job as usize].cause = cached.cause(),
-                None => {}
-            }
             let purpose = Purpose::Lines { cached, key, lines: missing };
             let read = self.reads.want(class, purpose, self.config.home, amount);
             (0..lines).filter(|line| missing >> line & 1 == 1).for_each(|line| cache.bring(key.plus(line), read));
@@ -348,6 +339,11 @@ impl Nic {
                 self.reads.wait(read, waiter);
                 waits += 1;
             }
+        }
+        match waiter {
+            Some(Waiter::Turn(qp)) if waits > 0 => self.qps[qp as usize].wait.cause = cached.cause(),
+            Some(Waiter::Job(job)) if waits > 0 => self.held[job as usize].cause = cached.cause(),
+            _ => {}
         }
         waits
     }
@@ -389,42 +385,14 @@ impl Nic {
 
     /// Keeps a burst on the NIC.
     pub(crate) fn hold(&mut self, burst: Burst, from: u32) -> u32 {
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.held.push(Held {
-                burst,
-                segments: Vec::new(),
-                room: 0,
-                reads: 0,
-                from: 0,
-                step: Step::Context,
-                waits: 0,
-                since: Picos::ZERO,
-                cause: Cause::Unit,
-                written: 0,
-                receive: 0,
-                receive_offset: 0,
-                next: None,
-            });
-            self.held.len() as u32 - 1
-        });
-        let held = &mut self.held[id as usize];
-        held.segments.clear();
-        let segments = std::mem::take(&mut held.segments);
-        *held = Held {
-            burst,
-            segments,
-            room: 0,
-            reads: 0,
-            from,
-            step: Step::Context,
-            waits: 0,
-            since: Picos::ZERO,
-            cause: Cause::Unit,
-            written: 0,
-            receive: 0,
-            receive_offset: 0,
-            next: None,
+        let Some(id) = self.free.pop() else {
+            self.held.push(Held::new(burst, from, Vec::new()));
+            return self.held.len() as u32 - 1;
         };
+        let held = &mut self.held[id as usize];
+        let mut segments = std::mem::take(&mut held.segments);
+        segments.clear();
+        *held = Held::new(burst, from, segments);
         id
     }
 
@@ -436,16 +404,6 @@ impl Nic {
     /// Counted events.
     pub fn tally(&self) -> Tally {
         self.tally
-    }
-
-    /// Lookups of the caches, in the order of [`Config::caches`].
-    pub fn lookups(&self) -> [Counts; 6] {
-        [0, 1, 2, 3, 4, 5].map(|cache| self.caches[cache].counts())
-    }
-
-    /// The way into memory.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// The receive buffer.
@@ -466,11 +424,6 @@ impl Nic {
     /// READs of all QPs that are on their way.
     pub fn reads_open(&self) -> u64 {
         self.qps.iter().map(|qp| u64::from(qp.reads_open)).sum()
-    }
-
-    /// Time that each unit was busy.
-    pub fn units_busy(&self) -> Vec<Picos> {
-        self.units.busy().collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What work can wait for, and where. How long it does is reported to whoever is outside.
+//! The causes for which work can wait, and the sides on which it waits. The NIC reports how long each wait took.
 
 use kelpie_events::Picos;
 
