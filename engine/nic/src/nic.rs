@@ -4,6 +4,8 @@
 use std::collections::VecDeque;
 
 use kelpie_events::{Picos, Server};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg32;
 
 use crate::buffer::Buffer;
 use crate::cache::{Cache, Key, LINE, Lookup};
@@ -99,14 +101,21 @@ pub struct Tally {
 pub struct Nic {
     pub(crate) config: Config,
     pub(crate) path: Path,
+    /// Whether answers from memory begin in the order in which they were asked for, because all memory is equally far.
+    is_in_order: bool,
     pub(crate) reads: ReadEngine<Purpose, Waiter>,
     pub(crate) caches: [Cache; 6],
+    /// READs of all QPs.
+    pub(crate) reads_on_their_way: u64,
     pub(crate) regions: Vec<Region>,
     pub(crate) qps: Vec<Qp>,
     pub(crate) held: Vec<Held>,
     pub(crate) free: Vec<u32>,
     // Send side.
     pub(crate) units: Units,
+    /// Turns that begin somewhere in them, so that those of all slots do not end together.
+    pub(crate) turns_begun: u64,
+    pub(crate) random: Pcg32,
     pub(crate) no_room: VecDeque<u32>,
     pub(crate) staged: u64,
     pub(crate) out: VecDeque<u32>,
@@ -128,8 +137,6 @@ pub struct Nic {
     pub(crate) jobs: u32,
     pub(crate) writes: VecDeque<Write>,
     pub(crate) write_is_due: bool,
-    /// Lines of receive WQEs that still may be there when everything begins.
-    pub(crate) unfilled: usize,
     // Work that an event leaves behind.
     pub(crate) turns: Vec<u32>,
     pub(crate) ready_units: Vec<usize>,
@@ -150,8 +157,11 @@ impl Nic {
     /// A NIC at rest, with these regions, by key, and QPs, by number. Equal seeds give equal runs.
     pub fn new(config: Config, regions: Vec<Region>, connections: &[Connection], seed: u64) -> Self {
         let qps = connections.iter().map(|connection| Qp::new(*connection)).collect();
+        let slots = u64::from(config.units.units) * u64::from(config.units.slots);
         let mut cache_seed = seed.wrapping_mul(3);
+        let used = regions.iter().map(|region| region.place).chain([config.home]);
         Self {
+            is_in_order: used.into_iter().all(|place| config.places[place].way.is_none()),
             path: Path::new(Link::new(config.link), Memory::new(&config.places, &config.ways)),
             reads: ReadEngine::new(&[
                 u32::MAX,
@@ -161,13 +171,15 @@ impl Nic {
                 config.misses.scatter,
                 u32::MAX,
             ]),
-            unfilled: 4 * config.caches[Cached::Receive as usize].lines(),
             caches: config.caches.map(|geometry| {
                 cache_seed += 1;
                 Cache::new(geometry, cache_seed)
             }),
+            reads_on_their_way: 0,
             regions,
             units: Units::new(config.units, connections.len() as u32),
+            turns_begun: slots,
+            random: Pcg32::seed_from_u64(seed),
             no_room: VecDeque::new(),
             staged: 0,
             out: VecDeque::new(),
@@ -205,6 +217,19 @@ impl Nic {
         (0..lines).for_each(|line| self.caches[Cached::Context as usize].keep(Key::new(kind, qp, line)));
     }
 
+    /// WQEs of the next messages of a QP were fetched in the turn before this. Turns end after packets, so that the more
+    /// of them a message has, the more WQEs were fetched for nothing.
+    pub fn has_fetched(&mut self, qp: u32, packets_of_message: u64) {
+        let stride = self.qps[qp as usize].connection.send_stride;
+        let wqes = |lines: u32| u64::from((lines / stride).max(1));
+        let most = wqes(self.config.fetch_lines) + wqes(self.config.send_ahead).min(packets_of_message) - 1;
+        let slots = u64::from(self.qps[qp as usize].connection.send_slots);
+        let fetched = self.random.random_range(0..=most.min(slots));
+        self.qps[qp as usize].fetched = fetched;
+        let lines = fetched as u32 * stride;
+        (0..lines).for_each(|line| self.caches[Cached::Send as usize].keep(Key::new(kind::SEND, qp, line)));
+    }
+
     /// A region and the translations of a line of eight of its pages were used before.
     pub fn has_translated(&mut self, region: u32, line: u32) {
         let cache = &mut self.caches[Cached::Translation as usize];
@@ -236,7 +261,10 @@ impl Nic {
             Event::Received(request) => self.read_is_here(now, request, out),
             Event::Worked(qp) => self.gather(now, qp, out),
             Event::Wake(qp) => self.has_work(qp),
-            Event::Egress => self.egress(now, out),
+            Event::Egress => {
+                self.egress_at = Picos::MAX;
+                self.kick_egress(now, out);
+            }
             Event::Loopback => self.loopback(now, out),
             Event::Processed(job) => self.processed(now, job, out),
             Event::Write => {
@@ -266,7 +294,12 @@ impl Nic {
             }
         }
         while let Some((first, request)) = self.reads.send(now, &mut self.path) {
-            out.at(first, Event::Answered(request));
+            if self.is_in_order {
+                let here = self.reads.answered(first, request, &mut self.path);
+                out.at(here, Event::Received(request));
+            } else {
+                out.at(first, Event::Answered(request));
+            }
         }
     }
 
@@ -423,7 +456,7 @@ impl Nic {
 
     /// READs of all QPs that are on their way.
     pub fn reads_open(&self) -> u64 {
-        self.qps.iter().map(|qp| u64::from(qp.reads_open)).sum()
+        self.reads_on_their_way
     }
 }
 

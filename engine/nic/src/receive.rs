@@ -211,31 +211,49 @@ impl Nic {
 
     /// The driver posted receives: they are asked for, a chain that is longer than others aside.
     pub(crate) fn receives(&mut self, qp: u32, posted: u64) {
+        let from = self.qps[qp as usize].receives;
+        self.qps[qp as usize].receives = posted;
+        self.announced(qp, from, posted, |nic, cached, key, lines| {
+            nic.need(cached, key, lines, None);
+        });
+    }
+
+    /// The driver posted receives before all began, and they were read.
+    pub fn has_posted(&mut self, qp: u32, from: u64, to: u64) {
+        self.announced(qp, from, to, |nic, cached, key, lines| {
+            (0..lines).for_each(|at| nic.caches[cached as usize].keep(key.plus(at)));
+        });
+    }
+
+    /// So many receives are posted when all begins.
+    pub fn has_receives(&mut self, qp: u32, receives: u64) {
+        self.qps[qp as usize].receives = receives;
+    }
+
+    /// Lines of a receive ring.
+    pub fn receive_ring_lines(&self, qp: u32) -> u64 {
+        ring_lines(&self.qps[qp as usize].connection)
+    }
+
+    /// Lines of receive WQEs that there is room for.
+    pub fn receive_lines(&self) -> usize {
+        self.caches[Cached::Receive as usize].lines()
+    }
+
+    /// Receives from one on to another were announced together; `bring` gets their lines, a fetch at a time.
+    fn announced(&mut self, qp: u32, from: u64, to: u64, mut bring: impl FnMut(&mut Self, Cached, Key, u32)) {
         let state = &mut self.qps[qp as usize];
-        let from = state.receives;
-        // The first doorbell fills the ring and says nothing of the chains to come.
-        state.is_chain = from > 0 && posted - from > u64::from(self.config.chain);
-        state.receives = posted;
+        state.is_chain = to - from > u64::from(self.config.chain);
         let cached = if state.is_chain { Cached::Chain } else { Cached::Receive };
-        let [mut line, end] = receive_lines(&state.connection, from, posted);
+        let [mut line, end] = receive_lines(&state.connection, from, to);
         let lines = ring_lines(&state.connection);
         while line < end {
-            let count = (end - line).min(u64::from(self.config.fetch_lines)).min(lines - line % lines);
+            let count = (end - line).min(u64::from(self.config.fetch_lines)).min(lines - line % lines) as u32;
             let key = Key::new(kind::RECEIVE, qp, (line % lines) as u32);
-            if from == 0 {
-                // The rings were filled long before: what fits is there, any of all that was posted.
-                let count = (count as usize).min(self.unfilled);
-                self.unfilled -= count;
-                (0..count as u32).for_each(|at| self.caches[cached as usize].keep(key.plus(at)));
-                if count == 0 {
-                    return;
-                }
-            } else {
-                // What lies on the NIC of the last round through the ring is not what the driver wrote since.
-                (0..count as u32).for_each(|at| self.caches[cached as usize].forget(key.plus(at)));
-                self.need(cached, key, count as u32, None);
-            }
-            line += count;
+            // What lies on the NIC of the last round through the ring is not what the driver wrote since.
+            (0..count).for_each(|at| self.caches[cached as usize].forget(key.plus(at)));
+            bring(self, cached, key, count);
+            line += u64::from(count);
         }
     }
 
@@ -261,6 +279,17 @@ impl Nic {
         }
         self.tally.receive_wqe_misses += u64::from(waits > 0);
         waits
+    }
+
+    /// Receives from one on to another were used: nobody needs the lines again that held nothing behind them.
+    fn forget_receives(&mut self, qp: u32, from: u64, to: u64) {
+        let state = &self.qps[qp as usize];
+        let cached = if state.is_chain { Cached::Chain } else { Cached::Receive };
+        let entry = u64::from(state.connection.receive_entry);
+        let lines = ring_lines(&state.connection);
+        for line in from * entry / LINE..to * entry / LINE {
+            self.caches[cached as usize].forget(Key::new(kind::RECEIVE, qp, (line % lines) as u32));
+        }
     }
 
     /// Needs the WQE of the READ whose response comes.
@@ -294,12 +323,14 @@ impl Nic {
             }
             Kind::Send => {
                 let (mut index, mut offset) = (held.receive, held.receive_offset);
+                let first = index;
                 for piece in held.burst.pieces() {
                     let list = (0..).map_while(|segment| out.receive_segment(qp, index, segment));
                     portions(list, offset, piece.bytes.into(), |portion| targets.push(portion));
                     (index, offset) =
                         if piece.is_last { (index + 1, 0) } else { (index, offset + u64::from(piece.bytes)) };
                 }
+                self.forget_receives(qp, first, index);
             }
             Kind::ReadResponse => {
                 let state = &self.qps[qp as usize];
@@ -374,7 +405,9 @@ impl Nic {
             (state.next, state.offset) = (state.completed + messages, packets * state.connection.mtu);
             let again = (state.next..before).filter(|index| out.wqe(qp, *index).operation == Operation::Read).count();
             let state = &mut self.qps[qp as usize];
-            state.reads_open = state.reads_open.saturating_sub(again as u32);
+            debug_assert!(state.reads_open >= again as u32, "what is sent again was on its way");
+            state.reads_open -= again as u32;
+            self.reads_on_their_way -= again as u64;
             self.has_work(qp);
         }
         for index in first..first + complete {
@@ -387,10 +420,10 @@ impl Nic {
 
     /// Writes what waits, as long as the root complex has room.
     pub(crate) fn write(&mut self, now: Picos, out: &mut impl Outside) {
-        if self.write_is_due {
-            return;
-        }
-        while let Some(write) = self.writes.front().copied() {
+        // What a write sets free may write, too.
+        while !self.write_is_due
+            && let Some(write) = self.writes.front().copied()
+        {
             let done = match write {
                 Write::Completion { qp, index, of_receive } => {
                     let written = self.path.write(now, self.config.home, 0, CQE, Order::Strict);
@@ -439,6 +472,7 @@ impl Nic {
             Kind::ReadResponse => {
                 let state = &mut self.qps[qp as usize];
                 state.reads_open -= ended as u32;
+                self.reads_on_their_way -= ended;
                 self.answered(now, qp, sequence::Answer::Ack(burst.number + burst.numbers), out);
                 if ended > 0 {
                     self.has_work(qp);

@@ -1,6 +1,7 @@
 //! The send side: turns of QPs on the units, what they need, what they plan, and the gathering of payload.
 
 use kelpie_events::Picos;
+use rand::RngExt;
 
 use crate::cache::{Key, Lookup};
 use crate::held::{Cached, Purpose, Waiter, class, kind};
@@ -19,8 +20,11 @@ impl Nic {
 
     /// A QP got a slot.
     pub(crate) fn begin_turn(&mut self, now: Picos, qp: u32, out: &mut impl Outside) {
+        let quantum = self.config.quantum;
+        let quantum = if self.turns_begun > 0 { self.random.random_range(1..=quantum) } else { quantum };
+        self.turns_begun = self.turns_begun.saturating_sub(1);
         let state = &mut self.qps[qp as usize];
-        (state.stage, state.quantum) = (Stage::Context, self.config.quantum);
+        (state.stage, state.quantum) = (Stage::Context, quantum);
         if let Some(rest) = state.rest.take() {
             out.waited(Side::Send, rest.cause, qp, now - rest.since);
         }
@@ -258,6 +262,7 @@ impl Nic {
         }
         if wqe.operation == Operation::Read {
             self.qps[qp as usize].reads_open += 1;
+            self.reads_on_their_way += 1;
             (0..lines).for_each(|line| self.caches[Cached::Scatter as usize].keep(key.plus(line)));
         }
         Some(piece)

@@ -21,38 +21,31 @@ impl Nic {
         if self.is_paused || (self.answers.is_empty() && !self.out.front().is_some_and(is_gathered)) {
             return;
         }
-        let time = self.wire.free().max(now);
-        if time < self.egress_at {
+        let time = self.wire.free();
+        if time <= now {
+            self.egress(now, out);
+        } else if time < self.egress_at {
             self.egress_at = time;
             out.at(time, Event::Egress);
         }
     }
 
-    /// The wire takes a burst; answers go first.
-    pub(crate) fn egress(&mut self, now: Picos, out: &mut impl Outside) {
-        if self.egress_at > now {
+    /// The wire is free and takes a burst; answers go first.
+    fn egress(&mut self, now: Picos, out: &mut impl Outside) {
+        let (burst, id) = if let Some(answer) = self.answers.pop_front() {
+            (self.answer(answer), None)
+        } else if let Some(id) = self.out.pop_front_if(|id| self.held[*id as usize].reads == 0) {
+            (self.held[id as usize].burst, Some(id))
+        } else {
             return;
-        }
-        self.egress_at = Picos::MAX;
-        if self.is_paused {
-            return;
-        }
-        if self.wire.free() <= now {
-            let (burst, id) = if let Some(answer) = self.answers.pop_front() {
-                (self.answer(answer), None)
-            } else if let Some(id) = self.out.pop_front_if(|id| self.held[*id as usize].reads == 0) {
-                (self.held[id as usize].burst, Some(id))
-            } else {
-                return;
-            };
-            let paced = self.packet_rate.serve(now, self.config.packet * burst.packets);
-            let sent = self.wire.serve(now, self.config.wire.time(burst.wire));
-            self.wire.hold_until(paced.saturating_sub(self.config.packet_slack).max(sent));
-            self.tally.packets += burst.packets;
-            out.sent(now, burst);
-            if let Some(id) = id {
-                self.has_left(now, id, out);
-            }
+        };
+        let paced = self.packet_rate.serve(now, self.config.packet * burst.packets);
+        let sent = self.wire.serve(now, self.config.wire.time(burst.wire));
+        self.wire.hold_until(paced.saturating_sub(self.config.packet_slack).max(sent));
+        self.tally.packets += burst.packets;
+        out.sent(now, burst);
+        if let Some(id) = id {
+            self.has_left(now, id, out);
         }
         self.kick_egress(now, out);
     }

@@ -56,6 +56,9 @@ fn check_rates(model: &Model) -> Result<(), Refused> {
             return refuse(path, value, "must be above zero and below 1e9");
         }
     }
+    if !(sampling.precision > 0.0 && sampling.precision <= 1.0) {
+        return refuse("sampling.precision", sampling.precision, "must be above 0 and at most 1");
+    }
     if !(0.0..=1.0).contains(&sampling.noise) {
         return refuse("sampling.noise", sampling.noise, "must be from 0 to 1");
     }
@@ -138,7 +141,6 @@ fn check_counts(model: &Model) -> Result<(), Refused> {
         ("receive.slots", receive.slots, 1 << 20),
         ("pcie.tags", pcie.tags, 1 << 20),
         ("sampling.samples", sampling.samples, 100),
-        ("sampling.warm_up_max", sampling.warm_up_max, 1000),
     ];
     for (path, value, most) in counts {
         if value == 0 || value > most {

@@ -10,6 +10,7 @@ mod model;
 mod pair;
 mod rings;
 mod run;
+mod steady;
 mod subsystem;
 mod waits;
 

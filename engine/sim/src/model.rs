@@ -316,15 +316,13 @@ pub struct HostTopology {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sampling {
-    /// Length of a sample. Units: µs of simulated time.
+    /// Length of a sample at least. Units: µs of simulated time.
     pub sample_us: f64,
     /// Samples.
     pub samples: u32,
-    /// Samples thrown away at least.
-    pub warm_up_min: u32,
-    /// Samples thrown away at most, when no steady state is seen before.
-    pub warm_up_max: u32,
-    /// Events after which a sample is cut short.
+    /// Half of the relative confidence interval (95 %) of each direction's goodput at which samples are long enough.
+    pub precision: f64,
+    /// Events after which an experiment ends, steady or not.
     pub max_events: u64,
     /// Seed of start phases, replacement and noise.
     pub seed: u64,

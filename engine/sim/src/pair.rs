@@ -21,6 +21,10 @@ use crate::waits::Waits;
 /// Applications start within this time of each other. Source: our choice, some round trips.
 const START: Picos = Picos::new(10_000_000);
 
+/// Rounds through the receive rings, or times what the cache holds, after which what it holds is as it stays. Source: our
+/// choice; e^-4 of what was posted so long ago is left.
+const WARM_ROUNDS: u64 = 4;
+
 /// What happens, and to whom.
 #[derive(Debug, Clone, Copy)]
 enum Event {
@@ -31,15 +35,11 @@ enum Event {
     Seen(Host, u32, u64),
     /// The application sees that this receive was used.
     Used(Host, u32, u64),
-    /// A burst from this host reaches the switch.
-    AtSwitch(Host),
     /// The switch port towards this host may take the next burst.
     SwitchPort(Host),
     /// A burst reaches this host.
     Arrive(Host),
-    /// A pause frame of this host reaches the switch, or one that ends the pause.
-    SwitchPause(Host, bool),
-    /// The same of the switch, at this host.
+    /// A pause frame of the switch reaches this host, or one that ends the pause.
     HostPause(Host, bool),
 }
 
@@ -107,7 +107,6 @@ pub struct Around {
     cores: [Vec<Picos>; 2],
     ports: [Port; 2],
     wire: kelpie_events::Rate,
-    to_switch: [VecDeque<Burst>; 2],
     from_switch: [VecDeque<Burst>; 2],
     pub traffic: [[Traffic; 2]; 2],
     /// A NIC holds its switch port; the switch holds a NIC.
@@ -154,8 +153,8 @@ impl Outside for View<'_> {
     }
 
     fn sent(&mut self, now: Picos, burst: Burst) {
-        self.around.to_switch[self.host.index()].push_back(burst);
-        self.around.events.at(now + self.around.costs.link, Event::AtSwitch(self.host));
+        let at_switch = now + self.around.costs.link;
+        self.around.at_switch(at_switch, self.host, burst);
     }
 
     fn pause(&mut self, now: Picos, is_on: bool) {
@@ -165,7 +164,9 @@ impl Outside for View<'_> {
         } else {
             holding.off(now);
         }
-        self.around.events.at(now + self.around.costs.link, Event::SwitchPause(self.host, is_on));
+        let at_switch = now + self.around.costs.link;
+        self.around.ports[self.host.index()].is_paused = is_on;
+        self.around.kick_port(at_switch, self.host);
     }
 
     fn completed(&mut self, time: Picos, qp: u32, index: u64) {
@@ -254,9 +255,10 @@ impl Around {
         }
     }
 
-    fn at_switch(&mut self, now: Picos, from: Host) {
+    /// A burst reaches the switch. All that comes to it takes equally long, so that it is dealt with in order when it
+    /// leaves its host, and the switch is ahead of the hosts by that time.
+    fn at_switch(&mut self, now: Picos, from: Host, burst: Burst) {
         let to = from.peer();
-        let Some(burst) = self.to_switch[from.index()].pop_front() else { return };
         let port = &mut self.ports[to.index()];
         port.queued += burst.wire;
         port.queue.push_back(burst);
@@ -276,7 +278,7 @@ impl Around {
             self.switch_port(now, to);
         } else {
             port.is_scheduled = true;
-            self.events.at(port.wire.free(), Event::SwitchPort(to));
+            self.events.at(port.wire.free() - self.costs.link, Event::SwitchPort(to));
         }
     }
 
@@ -314,7 +316,6 @@ impl Pair {
             cores: Host::BOTH.map(|_| vec![Picos::ZERO; model.posting.cores as usize]),
             ports: Default::default(),
             wire: config.wire,
-            to_switch: Default::default(),
             from_switch: Default::default(),
             traffic: Default::default(),
             holding: Default::default(),
@@ -328,63 +329,105 @@ impl Pair {
         };
         for host in Host::BOTH {
             for qp in 0..around.rings.qps[host.index()].len() as u32 {
-                let (flow, _, is_requester) = around.rings.qps[host.index()][qp as usize];
-                let flow = &around.rings.flows[flow as usize];
+                let (.., is_requester) = around.rings.qps[host.index()][qp as usize];
                 if is_requester {
                     let phase = Picos::new(random.random_range(0..START.count()));
                     around.events.at(phase, Event::Seen(host, qp, u64::MAX));
-                } else if flow.sends {
-                    let depth = flow.receive_depth;
-                    around.apps[host.index()][qp as usize].receives = depth;
-                    around.events.at(Picos::ZERO, Event::Nic(host, nic::Event::Receives(qp, depth)));
                 }
             }
         }
         let mut pair = Self { nics, around, now: Picos::ZERO };
-        pair.warm(&mut random);
+        for host in Host::BOTH {
+            pair.warm(host, &mut random);
+            pair.post_receives(host);
+        }
         pair
     }
 
-    /// Fills the caches as an application leaves them that has run for long: with any of what it uses.
-    fn warm(&mut self, random: &mut Pcg32) {
-        for (host, nic) in self.nics.iter_mut().enumerate() {
-            let qps = &self.around.rings.qps[host];
-            let mut order: Vec<u32> = (0..qps.len() as u32).collect();
-            order.shuffle(random);
-            for qp in order {
-                nic.has_used(qp, qps[qp as usize].2);
+    /// Fills the caches of contexts and translations as an application leaves them that has run for long: with any of
+    /// what it uses, and with what it uses now.
+    fn warm(&mut self, host: Host, random: &mut Pcg32) {
+        let (nic, rings) = (&mut self.nics[host.index()], &self.around.rings);
+        let qps = &rings.qps[host.index()];
+        let mut order: Vec<u32> = (0..qps.len() as u32).collect();
+        order.shuffle(random);
+        for qp in order {
+            let (flow, number, is_requester) = qps[qp as usize];
+            nic.has_used(qp, is_requester);
+            if is_requester {
+                let mtu = rings.connections[host.index()][qp as usize].mtu;
+                nic.has_fetched(qp, rings.flows[flow as usize].wqe(number, 0).bytes.div_ceil(mtu));
             }
-            let lines = &self.around.rings.lines[host];
-            let (Some(last), room) = (lines.len().checked_sub(1), nic.translation_lines()) else { continue };
-            let all: usize = lines.iter().map(|lines| *lines as usize).sum();
-            if all <= 4 * room {
-                let of_region = |region: u32| (0..lines[region as usize]).map(move |line| (region, line));
-                let mut each: Vec<(u32, u32)> = (0..=last as u32).flat_map(of_region).collect();
-                each.shuffle(random);
-                for (region, line) in each {
-                    nic.has_translated(region, line);
-                }
-            } else {
-                for _ in 0..4 * room {
-                    let region = random.random_range(0..=last as u32);
-                    nic.has_translated(region, random.random_range(0..lines[region as usize]));
-                }
+        }
+        let (uses, room) = (&rings.uses[host.index()], nic.translation_lines());
+        // Of more than there is room for, any fill it.
+        let most = room + room / 2;
+        let regions = uses.len() as u32;
+        let mut used: Vec<(u32, u32)> = if uses.iter().map(|uses| uses.all as usize).sum::<usize>() <= most {
+            (0..regions).flat_map(|region| (0..uses[region as usize].all).map(move |line| (region, line))).collect()
+        } else {
+            let any = |_| {
+                let region = random.random_range(0..regions);
+                (region, random.random_range(0..uses[region as usize].all))
+            };
+            (0..most).map(any).collect()
+        };
+        used.shuffle(random);
+        used.iter().for_each(|(region, line)| nic.has_translated(*region, *line));
+        let mut now: Vec<u32> = if uses.len() <= most {
+            (0..regions).collect()
+        } else {
+            (0..most).map(|_| random.random_range(0..regions)).collect()
+        };
+        // What is pushed out while others come is back the next time.
+        for _ in 0..2 {
+            now.shuffle(random);
+            for region in &now {
+                let [first, last] = uses[*region as usize].now;
+                (first..=last).for_each(|line| nic.has_translated(*region, line));
             }
         }
     }
 
-    /// Whether the applications have caught up with the first filling of their queues.
-    pub fn is_posted(&self) -> bool {
-        self.around.cores.iter().flatten().all(|free| *free <= self.now)
+    /// Fills the receive queues as if their doorbells had rung in turn, several times around the rings.
+    fn post_receives(&mut self, host: Host) {
+        let (nic, rings) = (&mut self.nics[host.index()], &self.around.rings);
+        let flow_of = |qp: u32| &rings.flows[rings.qps[host.index()][qp as usize].0 as usize];
+        let takes = |qp: &u32| !rings.qps[host.index()][*qp as usize].2 && flow_of(*qp).sends;
+        let responders: Vec<u32> = (0..rings.qps[host.index()].len() as u32).filter(takes).collect();
+        let batches = |qp: u32| flow_of(qp).receive_depth.div_ceil(flow_of(qp).receive_batch);
+        let longest = responders.iter().map(|qp| batches(*qp)).max().unwrap_or(0);
+        let lines: u64 = responders.iter().map(|qp| nic.receive_ring_lines(*qp)).sum();
+        // What was posted so long ago that it is gone is left out.
+        let kept = WARM_ROUNDS * nic.receive_lines() as u64;
+        let rounds = (kept / lines.max(1)).min(WARM_ROUNDS);
+        let skipped = if rounds == 0 { longest - (longest * kept / lines.max(1)).clamp(1, longest) } else { 0 };
+        for _ in 0..rounds.max(1) {
+            for step in skipped..longest {
+                for qp in &responders {
+                    let (depth, batch) = (flow_of(*qp).receive_depth, flow_of(*qp).receive_batch);
+                    let (from, to) = (step * batch, ((step + 1) * batch).min(depth));
+                    if from < to {
+                        nic.has_posted(*qp, from, to);
+                    }
+                }
+            }
+        }
+        for qp in responders {
+            let depth = flow_of(qp).receive_depth;
+            nic.has_receives(qp, depth);
+            self.around.apps[host.index()][qp as usize].receives = depth;
+        }
     }
 
-    /// Runs until `end`, or for `max_events`.
-    pub fn run_until(&mut self, end: Picos, max_events: u64) {
-        for _ in 0..max_events {
+    /// Runs until `end`, or until no events are left.
+    pub fn run_until(&mut self, end: Picos, events_left: &mut u64) {
+        while *events_left > 0 {
             let Some((time, event)) = self.around.events.next_before(end) else {
                 self.now = end;
                 return;
             };
+            *events_left -= 1;
             self.now = time;
             self.handle(event);
         }
@@ -403,10 +446,9 @@ impl Pair {
                 around.post_when_room(now, host, qp);
             }
             Event::Used(host, qp, index) => around.used(now, host, qp, index),
-            Event::AtSwitch(host) => around.at_switch(now, host),
             Event::SwitchPort(host) => {
                 around.ports[host.index()].is_scheduled = false;
-                around.switch_port(now, host);
+                around.switch_port(now + around.costs.link, host);
             }
             Event::Arrive(host) => {
                 let Some(burst) = around.from_switch[host.index()].pop_front() else { return };
@@ -416,10 +458,6 @@ impl Pair {
                     traffic.wire_bytes += burst.wire;
                 }
                 self.nics[host.index()].arrive(now, burst, &mut View { host, around });
-            }
-            Event::SwitchPause(host, is_on) => {
-                around.ports[host.index()].is_paused = is_on;
-                around.kick_port(now, host);
             }
             Event::HostPause(host, is_on) => {
                 let held = &mut around.held[host.index()];

@@ -34,9 +34,22 @@ impl Rotation {
     fn segment(&self, qp: u32, number: u64, bytes: u64) -> Segment {
         let (round, region) = (number / self.per_qp, number % self.per_qp);
         let key = self.first + (u64::from(qp) * self.per_qp + region) as u32;
-        let address = (u64::from(key) << REGION_BITS) + round % self.places * self.stride;
-        Segment { key, address, bytes }
+        Segment { key, address: (u64::from(key) << REGION_BITS) + self.offset(key, round), bytes }
     }
+
+    /// Where a region is used in a round: all begin somewhere, as those of applications that have run for long.
+    fn offset(&self, key: u32, round: u64) -> u64 {
+        // Fibonacci hashing: neighbours begin far from each other.
+        let begin = (u64::from(key.wrapping_mul(0x9e37_79b9)) * self.places) >> 32;
+        (begin + round) % self.places * self.stride
+    }
+}
+
+/// Lines of a region's translations: all that are used, and the first and the last of those that are used first.
+#[derive(Debug, Clone, Copy)]
+pub struct Uses {
+    pub all: u32,
+    pub now: [u32; 2],
 }
 
 /// A request of the vector.
@@ -117,8 +130,8 @@ pub struct Rings {
     pub qps: [Vec<(u32, u32, bool)>; 2],
     pub connections: [Vec<Connection>; 2],
     pub regions: [Vec<Region>; 2],
-    /// Lines of translations of each region that are used.
-    pub lines: [Vec<u32>; 2],
+    /// What is used of the translations of each region.
+    pub uses: [Vec<Uses>; 2],
 }
 
 impl Rings {
@@ -132,7 +145,7 @@ impl Rings {
             qps: [const { Vec::new() }; 2],
             connections: [const { Vec::new() }; 2],
             regions: [const { Vec::new() }; 2],
-            lines: [const { Vec::new() }; 2],
+            uses: [const { Vec::new() }; 2],
         };
         for flow in &workload.flows {
             rings.add(model, flow)?;
@@ -161,11 +174,16 @@ impl Rings {
                 page_bits: PAGE_BITS,
                 place,
             }));
-            let lines = (memory.mr_size.0.max(longest) >> PAGE_BITS).div_ceil(8).max(1) as u32;
-            self.lines[host.index()].extend((0..count).map(|_| lines));
             let stride = longest.max(1).next_multiple_of(LINE);
             let places = memory.mr_size.0.saturating_sub(longest) / stride + 1;
-            Ok(Rotation { first, per_qp: memory.mrs.into(), stride, places })
+            let rotation = Rotation { first, per_qp: memory.mrs.into(), stride, places };
+            let all = (memory.mr_size.0.max(longest) >> PAGE_BITS).div_ceil(8).max(1) as u32;
+            let line = |offset: u64| ((offset >> PAGE_BITS) / 8) as u32;
+            self.uses[host.index()].extend((0..count).map(|region| {
+                let offset = rotation.offset(first + region, 0);
+                Uses { all, now: [line(offset), line(offset + longest.max(1) - 1)] }
+            }));
+            Ok(rotation)
         };
         let longest_element = vector.iter().flat_map(|request| request.list.iter().copied()).max().unwrap_or(1);
         let local = register(from, &flow.memory.from, longest_element)?;

@@ -1,10 +1,9 @@
-//! One experiment: warm-up until rates are steady, then the samples.
+//! One experiment: it goes on until rates are steady; its second half is the samples. What is steady is in `steady`.
 
 use kelpie_engine::MeasureError;
 use kelpie_events::Picos;
 use kelpie_monitor::counters::SEND_QUEUE_FULL;
 use kelpie_monitor::{DirectionRates, Measurement, PauseRatios, PerHost, Sample};
-use kelpie_nic::nic::Nic;
 use kelpie_spaces::{Direction, Host, Workload, loaded_directions};
 use rand::SeedableRng;
 use rand_distr::{Distribution, Normal};
@@ -15,12 +14,7 @@ use crate::limiting::{Snapshot, limiting};
 use crate::model::Model;
 use crate::pair::Pair;
 use crate::rings::Rings;
-
-/// Rates of two warm-up slices that differ by less are steady. Source: our choice.
-const STEADY: f64 = 0.02;
-
-/// Part of what is delivered by which a backlog at the receivers may change while all is steady. Source: our choice.
-const STEADY_BACKLOG: f64 = 0.005;
+use crate::steady::{Moment, Steady};
 
 /// What a run gives.
 #[derive(Debug)]
@@ -55,14 +49,6 @@ impl Totals {
             core_wait: around.core_wait,
         }
     }
-
-    fn messages(&self) -> u64 {
-        self.traffic.iter().flatten().map(|traffic| traffic.messages).sum()
-    }
-
-    fn delivered(&self) -> u64 {
-        self.traffic.iter().flatten().map(|traffic| traffic.payload_bytes).sum()
-    }
 }
 
 /// A sample of about `length` that holds whole pauses of the applications, so that all samples hold equally many posts.
@@ -79,42 +65,33 @@ fn whole_pauses(rings: &Rings, length: Picos) -> Picos {
 pub fn run(model: &Model, workload: &Workload) -> Result<Run, MeasureError> {
     let rings = Rings::new(model, workload)?;
     let sampling = &model.sampling;
+    let samples = sampling.samples as usize;
     let slice = whole_pauses(&rings, Picos::from_nanos(sampling.sample_us * 1e3));
+    let loaded = loaded_directions(workload);
+    let queued = rings.flows.iter().map(|flow| u64::from(flow.qps) * flow.depth).sum();
+    let steady = Steady { directions: &loaded, samples, precision: sampling.precision, queued };
     let mut pair = Pair::new(model, rings);
-    let mut before = Totals::of(&pair);
-    let (mut last_rate, mut last_backlog, mut last_reads, mut steady) = (f64::NAN, 0, 0, 0);
-    for warm_up in 0..sampling.warm_up_max {
-        pair.run_until(pair.now + slice, sampling.max_events);
-        let after = Totals::of(&pair);
-        let rate = (after.delivered() - before.delivered()) as f64;
-        let backlog: u64 = pair.nics.iter().map(Nic::backlog).sum();
-        // Requests that pile up take a share of the wire that answers will have later.
-        let reads: u64 = pair.nics.iter().map(Nic::reads_open).sum();
-        let messages = after.messages() - before.messages();
-        let is_balanced = backlog.abs_diff(last_backlog) as f64 <= STEADY_BACKLOG * rate
-            && reads.abs_diff(last_reads) as f64 <= STEADY * messages as f64;
-        let is_even = (rate - last_rate).abs() <= STEADY * rate;
-        steady = if pair.is_posted() && is_balanced && is_even { steady + 1 } else { 0 };
-        (before, last_rate, last_backlog, last_reads) = (after, rate, backlog, reads);
-        // Rates that never settle are measured as they are, but not while requests or packets pile up.
-        let is_late = is_balanced && 2 * (warm_up + 1) >= sampling.warm_up_max;
-        if (steady >= 2 || is_late) && warm_up + 1 >= sampling.warm_up_min {
+    let mut course = vec![(Moment::of(&pair), Totals::of(&pair), Snapshot::of(&pair))];
+    let mut events_left = sampling.max_events;
+    loop {
+        pair.run_until(pair.now + slice, &mut events_left);
+        course.push((Moment::of(&pair), Totals::of(&pair), Snapshot::of(&pair)));
+        let slices = course.len() - 1;
+        let may_end = slices.is_multiple_of(2 * samples);
+        if events_left == 0 || (may_end && steady.is_reached(&course, |(moment, ..)| moment)) {
             break;
         }
     }
-    let since = Snapshot::of(&pair);
-    let mut samples = Vec::with_capacity(sampling.samples as usize);
+    let slices = course.len() - 1;
+    let samples = samples.min(slices);
+    let of_sample = (slices / 2 / samples).max(1);
+    let begin = slices - samples * of_sample;
     let mut noise = Noise::new(model, workload);
-    let loaded = loaded_directions(workload);
-    for _ in 0..sampling.samples {
-        pair.run_until(pair.now + slice, sampling.max_events);
-        let after = Totals::of(&pair);
-        samples.push(sample(&pair, &loaded, &before, &after, &mut noise));
-        before = after;
-    }
+    let bounds = (0..samples).map(|at| [begin + at * of_sample, begin + (at + 1) * of_sample]);
+    let samples = bounds.map(|[from, to]| sample(&pair, &loaded, &course[from].1, &course[to].1, &mut noise)).collect();
     Ok(Run {
         measurement: Measurement { samples, ..Measurement::default() },
-        limiting: limiting(&pair, &since),
+        limiting: limiting(&pair, &course[begin].2),
         packets: pair.nics.iter().map(|nic| nic.tally().packets).sum(),
     })
 }

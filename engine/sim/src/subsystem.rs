@@ -72,8 +72,7 @@ impl SimSubsystem {
 
     /// Events that one measurement may take at most, which bounds its time.
     pub fn most_events(&self) -> u64 {
-        let sampling = &self.model.sampling;
-        sampling.max_events.saturating_mul(u64::from(sampling.warm_up_max) + u64::from(sampling.samples))
+        self.model.sampling.max_events
     }
 
     /// The part that limited the last measurement and whose traffic, such as `receive_wqe_cache:UD_SEND`.
