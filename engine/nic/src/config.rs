@@ -30,6 +30,8 @@ pub struct Config {
     pub context_tables: u32,
     /// Lines of a context in each table.
     pub context_lines: u32,
+    /// Lines of a WQE at most that a doorbell may bring along.
+    pub pushed_lines: u32,
     /// Lines that one fetch of WQEs brings, and lines that are asked for ahead of use.
     pub fetch_lines: u32,
     /// Lines of send WQEs that are asked for ahead of use, for each QP.
@@ -77,7 +79,7 @@ pub struct Config {
 /// How many reads of what is missing may be on their way.
 #[derive(Debug, Clone, Copy)]
 pub struct Misses {
-    /// Of the send side: contexts, WQEs, translations.
+    /// Of the send side: contexts and translations.
     pub send: u32,
     /// Of the receive side: contexts and translations.
     pub receive: u32,

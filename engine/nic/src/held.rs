@@ -28,7 +28,7 @@ pub(crate) enum Cached {
 pub(crate) mod class {
     /// Payload.
     pub const PAYLOAD: usize = 0;
-    /// What a sender waits for.
+    /// What a sender waits for: contexts and translations.
     pub const SEND: usize = 1;
     /// What a receiver waits for: contexts and translations.
     pub const RECEIVE: usize = 2;
@@ -36,8 +36,8 @@ pub(crate) mod class {
     pub const RECEIVE_WQE: usize = 3;
     /// Send WQEs whose lists a receiver waits for.
     pub const SCATTER: usize = 4;
-    /// What is asked for ahead of use.
-    pub const AHEAD: usize = 5;
+    /// WQEs: send WQEs, and receive WQEs ahead of use.
+    pub const WQE: usize = 5;
 }
 
 /// Kinds of keys.

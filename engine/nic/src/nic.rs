@@ -101,8 +101,6 @@ pub struct Tally {
 pub struct Nic {
     pub(crate) config: Config,
     pub(crate) path: Path,
-    /// Whether answers from memory begin in the order in which they were asked for, because all memory is equally far.
-    is_in_order: bool,
     pub(crate) reads: ReadEngine<Purpose, Waiter>,
     pub(crate) caches: [Cache; 6],
     /// READs of all QPs.
@@ -159,10 +157,11 @@ impl Nic {
         let qps = connections.iter().map(|connection| Qp::new(*connection)).collect();
         let slots = u64::from(config.units.units) * u64::from(config.units.slots);
         let mut cache_seed = seed.wrapping_mul(3);
-        let used = regions.iter().map(|region| region.place).chain([config.home]);
+        let mut used = regions.iter().map(|region| region.place).chain([config.home]);
+        let mut path = Path::new(Link::new(config.link), Memory::new(&config.places, &config.ways));
+        path.is_in_order = used.all(|place| config.places[place].way.is_none());
         Self {
-            is_in_order: used.into_iter().all(|place| config.places[place].way.is_none()),
-            path: Path::new(Link::new(config.link), Memory::new(&config.places, &config.ways)),
+            path,
             reads: ReadEngine::new(&[
                 u32::MAX,
                 config.misses.send,
@@ -246,6 +245,7 @@ impl Nic {
     pub fn handle(&mut self, now: Picos, event: Event, out: &mut impl Outside) {
         match event {
             Event::Doorbell(qp, posted) => {
+                self.take_pushed_wqe(qp, posted);
                 let state = &mut self.qps[qp as usize];
                 state.producer = posted;
                 if let Some(rest) = state.rest.take_if(|rest| rest.cause == Cause::SendQueue) {
@@ -294,7 +294,7 @@ impl Nic {
             }
         }
         while let Some((first, request)) = self.reads.send(now, &mut self.path) {
-            if self.is_in_order {
+            if self.path.is_in_order {
                 let here = self.reads.answered(first, request, &mut self.path);
                 out.at(here, Event::Received(request));
             } else {
@@ -359,7 +359,7 @@ impl Nic {
         if missing != 0 {
             let amount = self.path.link.amount(u64::from(missing.count_ones()) * LINE);
             let class = match (cached, waiter) {
-                (_, None) => class::AHEAD,
+                (_, None) | (Cached::Send, _) => class::WQE,
                 (_, Some(Waiter::Turn(_))) => class::SEND,
                 (Cached::Receive | Cached::Chain, Some(Waiter::Job(_))) => class::RECEIVE_WQE,
                 (Cached::Scatter, Some(Waiter::Job(_))) => class::SCATTER,

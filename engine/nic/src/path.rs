@@ -35,6 +35,8 @@ pub struct Path {
     pub link: Link,
     /// What lies behind the root complex.
     pub memory: Memory,
+    /// Whether answers begin in the order in which they were asked for, because all memory in use is equally far.
+    pub is_in_order: bool,
     /// When all writes so far are done.
     written: Picos,
     /// Time by which strict writes were done later than memory had them.
@@ -44,7 +46,7 @@ pub struct Path {
 impl Path {
     /// A way on which nothing moves.
     pub fn new(link: Link, memory: Memory) -> Self {
-        Self { link, memory, written: Picos::ZERO, held_up: Picos::ZERO }
+        Self { link, memory, is_in_order: false, written: Picos::ZERO, held_up: Picos::ZERO }
     }
 
     /// Asks for as much as there are tags for; nothing if there is none. [`Path::answer`] is due at the first

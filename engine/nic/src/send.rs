@@ -137,6 +137,17 @@ impl Nic {
         waits
     }
 
+    /// The WQE of a doorbell that announces just this one to an empty queue comes with it.
+    pub(crate) fn take_pushed_wqe(&mut self, qp: u32, posted: u64) {
+        let state = &mut self.qps[qp as usize];
+        let stride = state.connection.send_stride;
+        if state.next == state.producer && posted == state.next + 1 && stride <= self.config.pushed_lines {
+            state.fetched = posted;
+            let key = self.wqe_key(qp, posted - 1);
+            (0..stride).for_each(|line| self.caches[Cached::Send as usize].keep(key.plus(line)));
+        }
+    }
+
     /// Fetches WQEs from one on, as far as they are posted and the ring does not begin anew.
     fn fetch_wqes(&mut self, qp: u32, from: u64, most: u64, waiter: Option<Waiter>) -> u32 {
         let state = &mut self.qps[qp as usize];

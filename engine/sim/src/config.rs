@@ -94,6 +94,7 @@ impl Model {
             .map(geometry),
             context_tables: caches.context_tables,
             context_lines: caches.context_lines,
+            pushed_lines: fetch.pushed_lines,
             fetch_lines: fetch.wqe_lines,
             send_ahead: fetch.send_ahead_lines,
             chain: fetch.chain_wqes,

@@ -196,6 +196,9 @@ pub enum WhenBusy {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fetch {
+    /// Lines of a WQE at most that the doorbell brings along if it announces just this one to an empty queue. Units: 64
+    /// bytes.
+    pub pushed_lines: u32,
     /// Lines of WQEs that one fetch brings. Units: 64 bytes.
     pub wqe_lines: u32,
     /// Lines of send WQEs that are fetched ahead of use. Units: 64 bytes.
@@ -204,7 +207,7 @@ pub struct Fetch {
     pub chain_wqes: u32,
     /// Lines that come with a receive WQE that is missing. Units: 64 bytes.
     pub receive_demand_lines: u32,
-    /// Reads of the send side on their way: contexts, translations, WQEs.
+    /// Reads of the send side on their way: contexts and translations.
     pub send_misses: u32,
     /// Reads of the receive side on their way: contexts and translations.
     pub receive_misses: u32,

@@ -363,7 +363,7 @@ impl Pair {
         // Of more than there is room for, any fill it.
         let most = room + room / 2;
         let regions = uses.len() as u32;
-        let mut used: Vec<(u32, u32)> = if uses.iter().map(|uses| uses.all as usize).sum::<usize>() <= most {
+        let mut held: Vec<(u32, u32)> = if uses.iter().map(|uses| uses.all as usize).sum::<usize>() <= most {
             (0..regions).flat_map(|region| (0..uses[region as usize].all).map(move |line| (region, line))).collect()
         } else {
             let any = |_| {
@@ -372,8 +372,10 @@ impl Pair {
             };
             (0..most).map(any).collect()
         };
-        used.shuffle(random);
-        used.iter().for_each(|(region, line)| nic.has_translated(*region, *line));
+        held.shuffle(random);
+        for (region, line) in held {
+            nic.has_translated(region, line);
+        }
         let mut now: Vec<u32> = if uses.len() <= most {
             (0..regions).collect()
         } else {

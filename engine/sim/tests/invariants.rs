@@ -1,0 +1,217 @@
+//! What should hold for every workload and model: on the paper's triggers and on random points of the full space.
+//!
+//! `KELPIE_POINTS=500 cargo test --release -p kelpie-sim --test invariants -- --nocapture` measures what
+//! `docs/simulated-subsystem.md` says; few points are measured otherwise.
+
+use kelpie_engine::Subsystem as _;
+use kelpie_sim::SimSubsystem;
+use kelpie_spaces::{Bytes, Flow, Host, Space, Workload, check, known};
+use rand::SeedableRng as _;
+
+/// Random points unless `KELPIE_POINTS` says otherwise.
+const POINTS: usize = 6;
+/// By how much a rate may differ if it should not.
+const EQUAL: f64 = 0.03;
+/// Part of the points that must keep an invariant; of a few points one more or less is much.
+const LEAST: f64 = 0.7;
+/// Parts of the model that make nothing slower if they are twice as large.
+const RESOURCES: [&str; 14] = [
+    "pcie.gbps",
+    "pcie.tags",
+    "pcie.write_credit_kib",
+    "port.line_rate_gbps",
+    "port.max_mpps",
+    "receive.capacity_kib",
+    "caches.contexts.kib",
+    "caches.translations.kib",
+    "caches.send_wqes.kib",
+    "caches.receive_wqes.kib",
+    "caches.receive_chains.kib",
+    "caches.read_lists.kib",
+    "host.memory_gbps",
+    "host.remote_memory_gbps",
+];
+
+/// How a workload is changed; nothing if it cannot be.
+type Change = fn(&Workload) -> Option<Workload>;
+/// The part by which its rate may fall and grow, beside what should be equal.
+type Room = fn(&Workload) -> [f64; 2];
+
+fn points(name: &str) -> Vec<Workload> {
+    let of_environment = |key: &str| std::env::var(key).ok().map(|value| value.parse::<u64>().expect("a number"));
+    let count = of_environment("KELPIE_POINTS").map_or(POINTS, |count| count as usize);
+    let space = Space::catalog("full").expect("a space of the catalogue");
+    let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(of_environment("KELPIE_SEED").unwrap_or(1));
+    let triggers = known::anomalies().into_iter().map(|anomaly| anomaly.trigger.workload());
+    // A point may name a device that the hosts lack.
+    let mut subsystem = load(name, &[]);
+    let mut runs = |point: &Workload| subsystem.measure(point).is_ok();
+    let triggers: Vec<Workload> = triggers.filter(&mut runs).collect();
+    let sampled = std::iter::repeat_with(|| space.sample(&mut random)).filter(runs).take(count);
+    triggers.into_iter().chain(sampled).collect()
+}
+
+fn load(name: &str, changes: &[(&str, String)]) -> SimSubsystem {
+    let mut subsystem = SimSubsystem::load(name).expect("an embedded model");
+    for (path, value) in changes {
+        subsystem.set(path, value).expect("the model has this parameter");
+    }
+    subsystem
+}
+
+/// Goodput of all directions together. Units: bits/s.
+fn rate(subsystem: &mut SimSubsystem, workload: &Workload) -> Option<f64> {
+    let mean = subsystem.measure(workload).ok()?.mean()?;
+    Some(mean.directions.iter().map(|rates| rates.goodput_bps).sum())
+}
+
+/// All flows changed, if the result is a workload.
+fn of_flows(workload: &Workload, change: fn(&mut Flow)) -> Option<Workload> {
+    let mut changed = workload.clone();
+    changed.flows.iter_mut().for_each(change);
+    (check(&changed).is_ok() && changed != *workload).then_some(changed)
+}
+
+fn split(workload: &Workload) -> Option<Workload> {
+    let even = workload.flows.iter().all(|flow| flow.qps.is_multiple_of(2));
+    let halves = workload.flows.iter().flat_map(|flow| {
+        let half = Flow { qps: flow.qps / 2, ..flow.clone() };
+        [half.clone(), half]
+    });
+    even.then(|| Workload::new(halves.collect()))
+}
+
+/// One more of what every flow has at least `least` of, so that rates may grow by its part of it.
+fn one_of(workload: &Workload, least: fn(&Flow) -> u32) -> [f64; 2] {
+    [0.0, 1.0 / f64::from(workload.flows.iter().map(least).min().unwrap_or(1).max(1))]
+}
+
+/// What a byte more costs at most: a packet, or a line at each end of the element.
+fn byte(workload: &Workload) -> [f64; 2] {
+    let requests = workload.flows.iter().flat_map(|flow| flow.pattern.iter().map(move |request| (flow, request)));
+    let costs = requests.map(|(flow, request)| {
+        let (bytes, mtu) = (request.message().0.max(1), flow.mtu.bytes());
+        let packets = |bytes: u64| bytes.div_ceil(mtu) as f64;
+        (packets(bytes + 1) / packets(bytes)).max((bytes + 128) as f64 / bytes as f64)
+    });
+    let most = costs.fold(1.0, f64::max);
+    [1.0 - 1.0 / most, 0.0]
+}
+
+const NONE: Room = |_| [0.0, 0.0];
+
+/// Name, change, room.
+const WORKLOADS: [(&str, Change, Room); 8] = [
+    ("hosts swapped", |w| of_flows(w, |flow| std::mem::swap(&mut flow.from, &mut flow.to)), NONE),
+    ("flows split", split, NONE),
+    ("requests rotated", |w| of_flows(w, |flow| flow.pattern.rotate_left(1)), NONE),
+    ("a QP more", |w| of_flows(w, |flow| flow.qps += 1), |w| one_of(w, |flow| flow.qps)),
+    (
+        "a queue longer by one",
+        |w| {
+            of_flows(w, |flow| {
+                (flow.wq_depth.send, flow.wq_depth.recv) = (flow.wq_depth.send + 1, flow.wq_depth.recv + 1)
+            })
+        },
+        |w| one_of(w, |flow| flow.wq_depth.send),
+    ),
+    (
+        "an MR more",
+        |w| {
+            of_flows(w, |flow| {
+                (flow.memory.from.mrs, flow.memory.to.mrs) = (flow.memory.from.mrs + 1, flow.memory.to.mrs + 1)
+            })
+        },
+        NONE,
+    ),
+    (
+        "MRs longer by a page",
+        |w| {
+            of_flows(w, |flow| {
+                [&mut flow.memory.from, &mut flow.memory.to].into_iter().for_each(|at| at.mr_size.0 += 4096)
+            })
+        },
+        NONE,
+    ),
+    (
+        "a byte more",
+        |w| {
+            of_flows(w, |flow| flow.pattern.iter_mut().for_each(|request| request.sge[0] = Bytes(request.sge[0].0 + 1)))
+        },
+        byte,
+    ),
+];
+
+/// Says how an invariant held, and complains if at too few points.
+fn judge(name: &str, title: &str, mut off: Vec<f64>, least: f64, complaints: &mut Vec<String>) {
+    off.sort_by(f64::total_cmp);
+    let count = off.len();
+    if count == 0 {
+        return;
+    }
+    let kept = off.iter().filter(|off| **off <= EQUAL).count() as f64 / count as f64;
+    let at = |part: f64| 100.0 * off[((count - 1) as f64 * part) as usize];
+    let line = format!("| {name} | {title} | {count} | {:.0} % | {:.1} % | {:.0} % |", 100.0 * kept, at(0.9), at(1.0));
+    println!("{line}");
+    if kept < least {
+        complaints.push(line);
+    }
+}
+
+fn suite(name: &str) {
+    let points = points(name);
+    let base: Vec<f64> = points.iter().map(|point| rate(&mut load(name, &[]), point).expect("it ran before")).collect();
+    let mut complaints = Vec::new();
+    // By how much more than allowed a rate differs.
+    let off = |before: f64, after: f64, [fall, growth]: [f64; 2]| {
+        let change = after / before - 1.0;
+        (change.abs() - if change < 0.0 { fall } else { growth }).max(0.0)
+    };
+    for (title, change, room) in WORKLOADS {
+        let each = points.iter().zip(&base).filter_map(|(point, before)| {
+            let after = rate(&mut load(name, &[]), &change(point)?)?;
+            Some(off(*before, after, room(point)))
+        });
+        judge(name, title, each.collect(), LEAST, &mut complaints);
+    }
+    let yaml: serde_yaml::Value = serde_yaml::from_str(&load(name, &[]).yaml()).expect("the model is YAML");
+    let number = |path: &str| path.split('.').fold(&yaml, |node, key| &node[key]).as_f64().expect("a number");
+    let on = |changes: &[(&str, String)], room: [f64; 2]| -> Vec<f64> {
+        let mut subsystem = load(name, changes);
+        let each = points.iter().zip(&base);
+        each.map(|(point, before)| off(*before, rate(&mut subsystem, point).expect("it ran before"), room)).collect()
+    };
+    judge(name, "another seed", on(&[("sampling.seed", "2".to_owned())], [0.0; 2]), LEAST, &mut complaints);
+    let long = [("sampling.sample_us", "200".to_owned()), ("sampling.max_events", "100000000".to_owned())];
+    judge(name, "eight times as long", on(&long, [0.0; 2]), 0.5, &mut complaints);
+    for path in RESOURCES {
+        let twice = on(&[(path, (2.0 * number(path)).to_string())], [0.0, f64::INFINITY]);
+        judge(name, &format!("twice the {path}"), twice, LEAST, &mut complaints);
+    }
+    assert!(complaints.is_empty(), "too few points keep these:\n{}", complaints.join("\n"));
+}
+
+#[test]
+fn f_keeps_what_holds_for_every_workload() {
+    suite("F");
+}
+
+#[test]
+fn h_keeps_what_holds_for_every_workload() {
+    suite("H");
+}
+
+#[test]
+fn equal_traffic_both_ways_gets_equal_rates() {
+    let mut subsystem = load("F", &[]);
+    for (qps, op) in
+        [(1, kelpie_spaces::Opcode::Write), (8, kelpie_spaces::Opcode::Send), (64, kelpie_spaces::Opcode::Read)]
+    {
+        let mut flow = Flow::plain(Host::A, Host::B);
+        (flow.qps, flow.pattern[0].op) = (qps, op);
+        let mirror = flow.mirrored();
+        let mean = subsystem.measure(&Workload::new(vec![flow, mirror])).expect("measured").mean().expect("samples");
+        let [one, other] = [&mean.directions[0], &mean.directions[1]].map(|way| way.goodput_bps);
+        assert!((one / other - 1.0).abs() < EQUAL, "{qps} QPs of {op}: {one} and {other}");
+    }
+}
