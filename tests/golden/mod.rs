@@ -1,6 +1,7 @@
 //! The 18 anomalies on the simulated subsystems: triggers, conditions broken one by one, fixes. Points are in `cases`.
 
 pub mod cases;
+mod decides;
 mod models;
 mod moves;
 mod perftest;

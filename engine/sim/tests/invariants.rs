@@ -110,7 +110,7 @@ const WORKLOADS: [(&str, Change, Room); 8] = [
         "a queue longer by one",
         |w| {
             of_flows(w, |flow| {
-                (flow.wq_depth.send, flow.wq_depth.recv) = (flow.wq_depth.send + 1, flow.wq_depth.recv + 1)
+                (flow.wq_depth.send, flow.wq_depth.recv) = (flow.wq_depth.send + 1, flow.wq_depth.recv + 1);
             })
         },
         |w| one_of(w, |flow| flow.wq_depth.send),
@@ -119,7 +119,7 @@ const WORKLOADS: [(&str, Change, Room); 8] = [
         "an MR more",
         |w| {
             of_flows(w, |flow| {
-                (flow.memory.from.mrs, flow.memory.to.mrs) = (flow.memory.from.mrs + 1, flow.memory.to.mrs + 1)
+                (flow.memory.from.mrs, flow.memory.to.mrs) = (flow.memory.from.mrs + 1, flow.memory.to.mrs + 1);
             })
         },
         NONE,
@@ -128,7 +128,8 @@ const WORKLOADS: [(&str, Change, Room); 8] = [
         "MRs longer by a page",
         |w| {
             of_flows(w, |flow| {
-                [&mut flow.memory.from, &mut flow.memory.to].into_iter().for_each(|at| at.mr_size.0 += 4096)
+                flow.memory.from.mr_size.0 += 4096;
+                flow.memory.to.mr_size.0 += 4096;
             })
         },
         NONE,
