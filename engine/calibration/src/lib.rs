@@ -1,0 +1,19 @@
+//! Calibration: the physical parameters of a model, fitted to measurements of simple traffic. No command line, no files.
+
+mod conflicts;
+mod descent;
+mod error;
+pub mod fit;
+pub mod generate;
+pub mod parameters;
+pub mod plan;
+pub mod problem;
+pub mod row;
+mod search;
+pub mod simulator;
+pub mod traffic;
+mod uncertainty;
+
+pub use conflicts::{Conflict, Wish};
+pub use error::{CalibrationError, MOST_MISTAKES, Mistake};
+pub use uncertainty::State;
