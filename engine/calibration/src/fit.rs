@@ -195,7 +195,7 @@ impl Outcome {
         place.sweep_counts(problem, 0.0)?;
         place.seen = problem.see_all(&place.point)?;
         self.conflicts = conflicts(place, problem, rows)?;
-        self.intervals = Some(intervals(place, problem)?);
+        self.intervals = Some(intervals(place, problem, true)?);
         Ok(())
     }
 }
@@ -238,7 +238,8 @@ fn residual(row: &Row, seen: &Seen, held_back: bool) -> Residual {
     }
 }
 
-fn estimate(based: &Based, log: f64, interval: &Interval, rows: &[Row], all: &[Based]) -> Estimate {
+/// What is said of a parameter.
+pub(crate) fn estimate(based: &Based, log: f64, interval: &Interval, rows: &[Row], all: &[Based]) -> Estimate {
     let Based { parameter, base, .. } = based;
     let fitted = based.value(log);
     let [low, high] = interval.bounds.map(|bound| bound.map(|log| base * log.exp()));

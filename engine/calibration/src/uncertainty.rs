@@ -56,12 +56,12 @@ const TIED: f64 = 0.9;
 /// Most rows that are named for a parameter. Source: our choice, a line of text.
 const MOST_ROWS: usize = 8;
 
-/// The interval of each parameter at a place where the loss is least.
+/// The interval of each parameter at a place where the loss is least, by the rows that react, or by all rows.
 ///
 /// # Errors
 /// When the simulation halts.
-pub fn intervals(place: &mut Place, problem: &mut Problem<'_>) -> Result<Vec<Interval>, Halt> {
-    let slopes = Slopes::at(place, problem, true)?;
+pub fn intervals(place: &mut Place, problem: &mut Problem<'_>, of_all_rows: bool) -> Result<Vec<Interval>, Halt> {
+    let slopes = Slopes::at(place, problem, of_all_rows)?;
     let (mut curvature, _) = slopes.normal();
     (0..curvature.nrows()).for_each(|at| curvature[(at, at)] += RIDGE);
     let covariance = curvature.clone().try_inverse().unwrap_or_else(|| DMatrix::identity(place.point.len(), place.point.len()));

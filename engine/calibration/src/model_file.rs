@@ -1,0 +1,64 @@
+//! The file of a calibrated model: the base, and what differs from it with the lines that say so.
+
+use std::fmt::Write as _;
+
+use crate::fit::Fit;
+use crate::parameters::Based;
+use crate::uncertainty::State;
+
+/// Lines of a table that a comment names. Source: our choice, the width of a file.
+const MOST_LINES: usize = 6;
+
+/// The text of the model `name` over the embedded model `base`, fitted to `table`. Only parameters that rows determine
+/// are in it, and those whose base value the rows contradict.
+pub fn write(fit: &Fit, base: &str, based: &[Based], name: &str, table: &str) -> String {
+    let [name, table] = [name, table].map(harmless);
+    let mut text = format!(
+        "# Written by `kelpie calibrate`. What is not here is as in {base}.\n\
+         kelpie: model/2\nname: \"{name}\"\ndescription: \"{base}, calibrated to {table}\"\nbase: {base}\n"
+    );
+    let mut open: Vec<String> = Vec::new();
+    // All of a map stand together, as the paths are sorted.
+    let mut settings: Vec<(&str, f64, String)> = Vec::new();
+    for (estimate, based) in fit.parameters.iter().zip(based) {
+        let how = match estimate.state {
+            State::Determined => "fitted to",
+            _ if (estimate.used / estimate.base - 1.0).abs() > 1e-9 => "bounded by",
+            _ => continue,
+        };
+        let lines: Vec<String> = estimate.lines.iter().take(MOST_LINES).map(u64::to_string).collect();
+        for (path, value) in based.settings(estimate.used) {
+            let along = if path == estimate.parameter.path { "" } else { ", along" };
+            let comment = format!("{how} {table}, lines {}{along}", lines.join(", "));
+            settings.push((path, rounded(value), comment));
+        }
+    }
+    settings.sort_by(|a, b| a.0.cmp(b.0));
+    for (path, value, comment) in settings {
+        let keys: Vec<&str> = path.split('.').collect();
+        let Some((last, maps)) = keys.split_last() else { continue };
+        let shared = open.iter().zip(maps).take_while(|(open, key)| open == *key).count();
+        open.truncate(shared);
+        for key in &maps[shared..] {
+            let _ = writeln!(text, "{}{key}:", "  ".repeat(open.len()));
+            open.push((*key).to_owned());
+        }
+        let _ = writeln!(text, "{}{last}: {value}  # {comment}", "  ".repeat(open.len()));
+    }
+    text
+}
+
+/// Four figures, more than any measurement has.
+fn rounded(value: f64) -> f64 {
+    if value.fract() == 0.0 {
+        return value;
+    }
+    let scale = 10f64.powf(3.0 - value.abs().log10().floor());
+    (value * scale).round() / scale
+}
+
+/// A name that neither ends a comment nor a quoted word.
+fn harmless(name: &str) -> String {
+    let is_plain = |letter: char| !letter.is_control() && !['"', '\\'].contains(&letter);
+    name.chars().take(100).map(|letter| if is_plain(letter) { letter } else { '_' }).collect()
+}
