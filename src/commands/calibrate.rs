@@ -95,14 +95,14 @@ fn calibrate(args: &FitArgs, common: Common) -> anyhow::Result<ExitCode> {
     let Table { rows, unmeasured } = read_table(&args.table)?;
     if !unmeasured.is_empty() {
         let lines: Vec<String> = unmeasured.iter().map(u64::to_string).collect();
-        note(&format!("{} without a rate left out: lines {}", plural(unmeasured.len() as u64, "row"), lines.join(", ")));
+        note(&format!(
+            "{} without a rate left out: lines {}",
+            plural(unmeasured.len() as u64, "row"),
+            lines.join(", ")
+        ));
     }
-    let settings = Settings {
-        parameters,
-        seed: common.seed_or_default(),
-        noise: NOISE,
-        most_experiments: MOST_EXPERIMENTS,
-    };
+    let settings =
+        Settings { parameters, seed: common.seed_or_default(), noise: NOISE, most_experiments: MOST_EXPERIMENTS };
     let stop = stop::on_signals("stopping with what fits best so far; interrupt again to stop now")?;
     let progress = Progress::of_experiments();
     let fit = fit::fit(&base, &rows, &settings, &stop, &mut |experiments| progress.measured(experiments));

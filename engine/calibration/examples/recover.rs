@@ -35,9 +35,15 @@ fn main() {
             Row { line: at as u64 + 2, traffic: row.traffic.clone(), target, used_for }
         });
         let rows: Vec<Row> = rows.collect();
-        let settings = Settings { parameters: PARAMETERS.to_vec(), seed, noise, most_experiments: fit::MOST_EXPERIMENTS };
+        let settings =
+            Settings { parameters: PARAMETERS.to_vec(), seed, noise, most_experiments: fit::MOST_EXPERIMENTS };
         let fit = fit::fit(&base, &rows, &settings, &AtomicBool::new(false), &mut |_| ()).expect("a fit");
-        println!("NIC {seed}: {} experiments, {:.0} s, converged {}", fit.experiments, begin.elapsed().as_secs_f64(), fit.converged);
+        println!(
+            "NIC {seed}: {} experiments, {:.0} s, converged {}",
+            fit.experiments,
+            begin.elapsed().as_secs_f64(),
+            fit.converged
+        );
         for estimate in &fit.parameters {
             let truth = estimate.parameter.over(&nic).base;
             let error = estimate.fitted / truth - 1.0;
@@ -52,15 +58,31 @@ fn main() {
             };
             println!(
                 "  {:34} base {:7.1} true {truth:7.1} fitted {:7.1} ({:+5.1} %) [{}, {}] {:?} {mark}",
-                estimate.parameter.path, estimate.base, estimate.fitted, 100.0 * error, bound(estimate.low), bound(estimate.high), estimate.state,
+                estimate.parameter.path,
+                estimate.base,
+                estimate.fitted,
+                100.0 * error,
+                bound(estimate.low),
+                bound(estimate.high),
+                estimate.state,
             );
         }
         let mut worst: Vec<_> = fit.rows.iter().collect();
         worst.sort_by(|a, b| b.error.abs().total_cmp(&a.error.abs()));
         for row in worst.iter().take(5) {
-            println!("    row {} error {:+.1} % ({:.2} -> {:.2})", row.line, 100.0 * row.error, row.measured_gbps, row.fitted_gbps);
+            println!(
+                "    row {} error {:+.1} % ({:.2} -> {:.2})",
+                row.line,
+                100.0 * row.error,
+                row.measured_gbps,
+                row.fitted_gbps
+            );
         }
-        println!("  held back: median error {:.1} %; {} conflicts", 100.0 * fit.held_back_error.unwrap_or(f64::NAN), fit.conflicts.len());
+        println!(
+            "  held back: median error {:.1} %; {} conflicts",
+            100.0 * fit.held_back_error.unwrap_or(f64::NAN),
+            fit.conflicts.len()
+        );
         held.extend(fit.held_back_error);
     }
     println!("{good} of {all} determined parameters within 10 %; held-back medians {held:.3?}");

@@ -208,9 +208,10 @@ pub fn gbps(cell: &str, ports: f64) -> Result<f64, String> {
     let most = FASTEST_GBPS * ports;
     match cell.parse::<f64>() {
         Ok(rate) if (SLOWEST_GBPS..=most).contains(&rate) => Ok(rate * 1e9),
-        Ok(rate) if rate > most && rate.is_finite() => {
-            Err(format!("{} Gbit/s is more than any port carries: at most {most} of a port of 1.6 Tbit/s", quoted(cell)))
-        }
+        Ok(rate) if rate > most && rate.is_finite() => Err(format!(
+            "{} Gbit/s is more than any port carries: at most {most} of a port of 1.6 Tbit/s",
+            quoted(cell)
+        )),
         _ => Err(format!("{} is no rate from {SLOWEST_GBPS} to {most} Gbit/s", quoted(cell))),
     }
 }
@@ -222,11 +223,21 @@ pub fn gbps(cell: &str, ports: f64) -> Result<f64, String> {
 pub fn mpps(cell: &str, size_bytes: u64, ports: f64) -> Result<f64, String> {
     let rate = match cell.parse::<f64>() {
         Ok(rate) if rate > 0.0 && rate <= MOST_MPPS * ports => rate,
-        _ => return Err(format!("{} is no rate above 0 and up to {} million messages/s", quoted(cell), MOST_MPPS * ports)),
+        _ => {
+            return Err(format!(
+                "{} is no rate above 0 and up to {} million messages/s",
+                quoted(cell),
+                MOST_MPPS * ports
+            ));
+        }
     };
     let goodput = rate * size_bytes as f64 * 8.0 / 1e3;
-    gbps(&goodput.to_string(), ports)
-        .map_err(|_| format!("{} million messages/s of {size_bytes} bytes are {goodput:.6} Gbit/s, which no port carries", quoted(cell)))
+    gbps(&goodput.to_string(), ports).map_err(|_| {
+        format!(
+            "{} million messages/s of {size_bytes} bytes are {goodput:.6} Gbit/s, which no port carries",
+            quoted(cell)
+        )
+    })
 }
 
 /// A share of time, from percent.

@@ -43,8 +43,8 @@ const MOST: usize = 4;
 ///
 /// # Errors
 /// When the simulation halts.
-pub fn conflicts(place: &mut Place, problem: &mut Problem<'_>, rows: &[Row]) -> Result<Vec<Conflict>, Halt> {
-    let slopes = Slopes::at(place, problem, false)?;
+pub fn conflicts(place: &Place, problem: &mut Problem<'_>, rows: &[Row]) -> Result<Vec<Conflict>, Halt> {
+    let slopes = Slopes::at(place, problem)?;
     let conflict = |parameter: usize| {
         let based = &problem.parameters[parameter];
         let mut sides = [Vec::new(), Vec::new()];
@@ -62,7 +62,12 @@ pub fn conflicts(place: &mut Place, problem: &mut Problem<'_>, rows: &[Row]) -> 
             side.into_iter().take(MOST).map(|(_, wish)| wish).collect::<Vec<_>>()
         });
         let fitted = based.value(place.point[parameter]);
-        (!lower.is_empty() && !higher.is_empty()).then_some(Conflict { parameter: based.parameter.path, fitted, lower, higher })
+        (!lower.is_empty() && !higher.is_empty()).then_some(Conflict {
+            parameter: based.parameter.path,
+            fitted,
+            lower,
+            higher,
+        })
     };
     Ok((0..place.point.len()).filter_map(conflict).collect())
 }

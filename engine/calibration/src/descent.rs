@@ -5,7 +5,7 @@ use nalgebra::{DMatrix, DVector};
 use crate::parameters::FACTORS;
 use crate::problem::{Problem, weight};
 use crate::search::Place;
-use crate::simulator::{Halt, Point};
+use crate::simulator::{Halt, Point, Seen};
 
 /// How far a parameter is moved to see a slope, both ways, as a logarithm. Source: our choice: a simulation is discrete,
 /// and a hit rate of a cache moves in steps.
@@ -13,9 +13,9 @@ pub const STEP: f64 = 0.07;
 /// How far one step goes at most, as a logarithm. Source: our choice, because slopes end where another part limits.
 const LONGEST: f64 = 0.2;
 /// Dampings that are tried beside each other. Source: our choice.
-const DAMPINGS: [f64; 3] = [0.01, 0.5, 8.0];
-/// Steps at most. Source: our choice; tests end after two or three.
-const STEPS: usize = 4;
+const DAMPINGS: [f64; 2] = [0.02, 1.0];
+/// Steps at most. Source: our choice; tests end after three or four.
+const STEPS: usize = 6;
 /// Part of the loss by which a step has to be better so that there is another. Source: our choice.
 const BETTER: f64 = 0.01;
 /// A part of the diagonal that keeps the equations solvable. Source: our choice, as the weight of the base.
@@ -30,11 +30,11 @@ pub struct Slopes {
 }
 
 impl Slopes {
-    /// Slopes at a place, by rows that react; with `of_all_rows`, of which each row is tried and noted if it reacts.
+    /// Slopes at a place, by the rows that react.
     ///
     /// # Errors
     /// When the simulation halts.
-    pub fn at(place: &mut Place, problem: &mut Problem<'_>, of_all_rows: bool) -> Result<Self, Halt> {
+    pub fn at(place: &Place, problem: &mut Problem<'_>) -> Result<Self, Halt> {
         let all = problem.all();
         let mut matrix = DMatrix::zeros(2 * all.len(), place.point.len());
         let mut residuals = DVector::zeros(2 * all.len());
@@ -44,17 +44,12 @@ impl Slopes {
         }
         for parameter in 0..place.point.len() {
             let ends = ends(place, problem, parameter);
-            let rows = if of_all_rows { all.clone() } else { place.reacting[parameter].clone() };
-            let seen = problem.simulator.see(&[(&ends[0], &rows), (&ends[1], &rows)], 1)?;
-            if of_all_rows {
-                place.add_reacting(problem, parameter, &seen);
-            }
+            let rows = &place.reacting[parameter];
+            let seen = problem.simulator.see(&[(&ends[0], rows), (&ends[1], rows)], 1)?;
             let span = ends[1][parameter] - ends[0][parameter];
             for (at, row) in rows.iter().enumerate() {
-                if place.reacting[parameter].contains(row) {
-                    let [below, above] = [0, 1].map(|end: usize| problem.residuals(*row, &seen[end][at], 0.0));
-                    (0..2).for_each(|part| matrix[(2 * row + part, parameter)] = (above[part] - below[part]) / span);
-                }
+                let [below, above] = [0, 1].map(|end: usize| problem.residuals(*row, &seen[end][at], 0.0));
+                (0..2).for_each(|part| matrix[(2 * row + part, parameter)] = (above[part] - below[part]) / span);
             }
         }
         Ok(Self { matrix, residuals })
@@ -62,7 +57,8 @@ impl Slopes {
 
     /// The normal equations with Cauchy's weights: curvature and gradient.
     pub fn normal(&self) -> (DMatrix<f64>, DVector<f64>) {
-        let weights = DVector::from_iterator(self.residuals.len(), self.residuals.iter().map(|residual| weight(*residual)));
+        let weights =
+            DVector::from_iterator(self.residuals.len(), self.residuals.iter().map(|residual| weight(*residual)));
         let weighted = DMatrix::from_diagonal(&weights) * &self.matrix;
         (self.matrix.transpose() * &weighted, weighted.transpose() * &self.residuals)
     }
@@ -89,14 +85,19 @@ fn ends(place: &Place, problem: &Problem<'_>, parameter: usize) -> [Point; 2] {
 /// When the simulation halts; the place is then the best so far.
 pub fn descend(place: &mut Place, problem: &mut Problem<'_>) -> Result<bool, Halt> {
     let all = problem.all();
-    for step in 0..STEPS {
-        let slopes = Slopes::at(place, problem, step == 0)?;
+    for _ in 0..STEPS {
+        let slopes = Slopes::at(place, problem)?;
         let (curvature, mut gradient) = slopes.normal();
         gradient += DVector::from_column_slice(&place.point) * RIDGE;
-        let moves: Vec<Point> = DAMPINGS.iter().filter_map(|damping| moved(place, problem, &curvature, &gradient, *damping)).collect();
+        let mut moves: Vec<Point> = Vec::new();
+        moves
+            .extend(DAMPINGS.iter().filter_map(|damping| moved(place, problem, &curvature, &gradient, *damping, None)));
+        for (parameter, log) in counts_beside(place, problem) {
+            moves.extend(moved(place, problem, &curvature, &gradient, DAMPINGS[0], Some((parameter, log))));
+        }
         let asked: Vec<(&Point, &[usize])> = moves.iter().map(|point| (point, &all[..])).collect();
         let seen = problem.simulator.see(&asked, 1)?;
-        let loss = |point: &Point, seen: &[crate::simulator::Seen]| -> f64 {
+        let loss = |point: &Point, seen: &[Seen]| -> f64 {
             all.iter().map(|row| problem.loss_of(*row, &seen[*row], 0.0)).sum::<f64>() + Problem::prior(point)
         };
         let before = loss(&place.point, &place.seen);
@@ -113,22 +114,44 @@ pub fn descend(place: &mut Place, problem: &mut Problem<'_>) -> Result<bool, Hal
     Ok(false)
 }
 
-/// Where a damped step leads.
-fn moved(place: &Place, problem: &Problem<'_>, curvature: &DMatrix<f64>, gradient: &DVector<f64>, damping: f64) -> Option<Point> {
-    let mut damped = curvature.clone();
+/// One more and one less of each count, as logarithms.
+fn counts_beside(place: &Place, problem: &Problem<'_>) -> Vec<(usize, f64)> {
+    let mut beside = Vec::new();
+    for (at, based) in problem.parameters.iter().enumerate().filter(|(_, based)| based.parameter.is_count) {
+        let value = based.value(place.point[at]);
+        let others = [value - 1.0, value + 1.0].into_iter().filter(|other| *other >= 1.0);
+        beside.extend(others.map(|other| (at, (other / based.base).ln())));
+    }
+    beside
+}
+
+/// Where a damped step leads. Counts stay, except for one that is set, to which all others then adapt: what shows as a
+/// product of both could not change otherwise.
+fn moved(
+    place: &Place,
+    problem: &Problem<'_>,
+    curvature: &DMatrix<f64>,
+    gradient: &DVector<f64>,
+    damping: f64,
+    set: Option<(usize, f64)>,
+) -> Option<Point> {
+    let (mut damped, mut gradient) = (curvature.clone(), gradient.clone());
+    let mut from = place.point.clone();
+    if let Some((parameter, log)) = set {
+        gradient += curvature.column(parameter) * (log - from[parameter]);
+        from[parameter] = log;
+    }
     for at in 0..damped.nrows() {
         damped[(at, at)] += damping * curvature[(at, at)] + RIDGE;
         if problem.parameters[at].parameter.is_count {
-            // A count stays: its row and column say nothing.
             damped.row_mut(at).fill(0.0);
             damped.column_mut(at).fill(0.0);
             damped[(at, at)] = 1.0;
+            gradient[at] = 0.0;
         }
     }
-    let mut gradient = gradient.clone();
-    (0..gradient.len()).filter(|at| problem.parameters[*at].parameter.is_count).for_each(|at| gradient[at] = 0.0);
     let step = damped.cholesky()?.solve(&gradient);
     let [low, high] = FACTORS.map(f64::ln);
     let to = |(log, step): (&f64, &f64)| (log - step.clamp(-LONGEST, LONGEST)).clamp(low, high);
-    Some(place.point.iter().zip(step.iter()).map(to).collect())
+    Some(from.iter().zip(step.iter()).map(to).collect())
 }

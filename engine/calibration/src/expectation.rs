@@ -32,16 +32,20 @@ pub fn expected(
     let mut problem = Problem::new(simulator, &parameters, vec![None; planned.len()], noise);
     let stopped = |_: Halt| CalibrationError::Stopped;
     let mut place = Place::base(&mut problem).map_err(stopped)?;
-    let target = |seen: &crate::simulator::Seen| Target { goodput_bps: seen.goodput_bps, pause_ratio: Some(seen.pause_ratio) };
+    let target =
+        |seen: &crate::simulator::Seen| Target { goodput_bps: seen.goodput_bps, pause_ratio: Some(seen.pause_ratio) };
     problem.targets = place.seen.iter().map(|seen| Some(target(seen))).collect();
     for (reacting, based) in place.reacting.iter_mut().zip(&parameters) {
         let is_for = |row: &usize| planned[*row].determines.contains(&based.parameter.path);
         *reacting = (0..planned.len()).filter(is_for).collect();
     }
     problem.learn_scatter(&place.point).map_err(stopped)?;
-    let intervals = intervals(&mut place, &mut problem, false).map_err(stopped)?;
-    let rows = planned.iter().zip(&place.seen).enumerate().map(|(at, (row, seen))| {
-        Row { line: at as u64 + 2, traffic: row.traffic.clone(), target: target(seen), used_for: None }
+    let intervals = intervals(&place, &mut problem).map_err(stopped)?;
+    let rows = planned.iter().zip(&place.seen).enumerate().map(|(at, (row, seen))| Row {
+        line: at as u64 + 2,
+        traffic: row.traffic.clone(),
+        target: target(seen),
+        used_for: None,
     });
     let rows: Vec<Row> = rows.collect();
     let each = parameters.iter().zip(&intervals);

@@ -14,7 +14,7 @@ use crate::descent::descend;
 use crate::parameters::{Based, Parameter};
 use crate::problem::{Problem, Target, difference};
 use crate::row::{Row, Use};
-use crate::search::Place;
+use crate::search::{MIDDLE, NARROW, Place};
 use crate::simulator::{Halt, Seen, Simulator};
 use crate::uncertainty::{Interval, State, intervals};
 
@@ -37,9 +37,10 @@ pub const NOISE: f64 = 0.03;
 /// Most experiments of a fit. Source: our choice, four times what 90 rows and all parameters take.
 pub const MOST_EXPERIMENTS: u64 = 60_000;
 
-/// Scatter that is let pass in the wide and in the narrow search, relative. Source: our choice: a row that another
+/// Scatter that is let pass in each round of the search, relative. Source: our choice: a row that another
 /// parameter decides must not pull much while that one is not fitted.
 const COARSE: f64 = 0.15;
+const MEDIUM: f64 = 0.1;
 const FINE: f64 = 0.06;
 
 /// One of so many rows is held back if the table does not say which. Source: our choice, a fifth.
@@ -149,8 +150,9 @@ pub fn fit(
     let unknown = Interval { state: State::NotDetermined, bounds: [None; 2], rows: Vec::new(), tied: Vec::new() };
     let intervals = outcome.intervals.unwrap_or_else(|| vec![unknown; parameters.len()]);
     let estimates = parameters.iter().zip(&intervals).enumerate();
-    let estimates: Vec<Estimate> =
-        estimates.map(|(at, (based, interval))| estimate(based, place.point[at], interval, rows, &parameters)).collect();
+    let estimates: Vec<Estimate> = estimates
+        .map(|(at, (based, interval))| estimate(based, place.point[at], interval, rows, &parameters))
+        .collect();
     let residuals = rows.iter().zip(&place.seen).zip(&is_held);
     Ok(Fit {
         parameters: estimates,
@@ -183,8 +185,10 @@ impl Outcome {
         is_held: &[bool],
         held_back: HeldBack,
     ) -> Result<(), Halt> {
+        problem.learn_scatter(&place.point)?;
         place.sweep_widely(problem, COARSE)?;
-        place.sweep_narrowly(problem, FINE)?;
+        place.sweep(problem, &MIDDLE, MEDIUM)?;
+        place.sweep(problem, &NARROW, FINE)?;
         problem.learn_scatter(&place.point)?;
         self.converged = descend(place, problem)?;
         self.held_back_error = held_back_error(rows, &place.seen, is_held);
@@ -195,7 +199,7 @@ impl Outcome {
         place.sweep_counts(problem, 0.0)?;
         place.seen = problem.see_all(&place.point)?;
         self.conflicts = conflicts(place, problem, rows)?;
-        self.intervals = Some(intervals(place, problem, true)?);
+        self.intervals = Some(intervals(place, problem)?);
         Ok(())
     }
 }
@@ -257,5 +261,77 @@ pub(crate) fn estimate(based: &Based, log: f64, interval: &Interval, rows: &[Row
         state: interval.state,
         lines: interval.rows.iter().map(|row| rows[*row].line).collect(),
         tied_to: interval.tied.iter().map(|other| all[*other].parameter.path).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate;
+    use crate::parameters::named;
+    use crate::plan::plan;
+
+    /// A NIC that differs in some parameters, and rows of the plan that are for them or check the fit.
+    fn drawn(paths: &[&str], seed: u64) -> (SimSubsystem, SimSubsystem, Settings, Vec<Row>) {
+        let base = SimSubsystem::load("F").expect("embedded");
+        let parameters = named(&paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>()).expect("known");
+        let nic = generate::nic(&base, &parameters, seed);
+        let is_for = |row: &&crate::plan::Planned| {
+            row.determines.is_empty() || row.determines.iter().any(|path| paths.contains(path))
+        };
+        let planned: Vec<_> = plan(&base).into_iter().filter(|row| is_for(&row)).collect();
+        let traffic: Vec<_> = planned.iter().map(|row| &row.traffic).collect();
+        let targets = generate::measured(&nic, &traffic, NOISE, seed);
+        let row = |(at, (row, target)): (usize, (&crate::plan::Planned, Target))| {
+            let used_for = Some(if row.determines.is_empty() { Use::Check } else { Use::Fit });
+            Row { line: at as u64 + 2, traffic: row.traffic.clone(), target, used_for }
+        };
+        let rows = planned.iter().zip(targets).enumerate().map(row).collect();
+        (base, nic, Settings { parameters, seed, noise: NOISE, most_experiments: 10_000 }, rows)
+    }
+
+    const FEW: [&str; 4] =
+        ["port.line_rate_gbps", "pcie.gbps", "processing.response_packet_ns", "processing.max_reads"];
+
+    #[test]
+    fn a_drawn_nic_is_recovered_from_its_own_table() {
+        let (base, nic, settings, rows) = drawn(&FEW, 5);
+        let fit = fit(&base, &rows, &settings, &AtomicBool::new(false), &mut |_| ()).expect("a fit");
+        assert!(fit.converged && fit.conflicts.is_empty(), "{fit:#?}");
+        assert!(fit.held_back_error.expect("rows are held back") < 0.1, "{fit:#?}");
+        let determined: Vec<&Estimate> =
+            fit.parameters.iter().filter(|estimate| estimate.state == State::Determined).collect();
+        assert!(determined.len() >= 3, "{fit:#?}");
+        for estimate in determined {
+            let truth = estimate.parameter.over(&nic).base;
+            assert!((estimate.used / truth - 1.0).abs() < 0.1, "{truth}: {estimate:#?}");
+        }
+    }
+
+    #[test]
+    fn a_fit_that_is_stopped_or_out_of_experiments_says_so() {
+        let (base, _, mut settings, rows) = drawn(&FEW[..2], 6);
+        let stopped = fit(&base, &rows, &settings, &AtomicBool::new(true), &mut |_| ());
+        assert!(matches!(stopped, Err(CalibrationError::Stopped)));
+        settings.most_experiments = rows.len() as u64 + 3;
+        let short = fit(&base, &rows, &settings, &AtomicBool::new(false), &mut |_| ()).expect("a beginning");
+        assert!(short.exhausted && !short.converged && !short.stopped, "{short:#?}");
+        assert!(short.parameters.iter().all(|estimate| estimate.state == State::NotDetermined));
+        settings.most_experiments = 3;
+        let none = fit(&base, &rows, &settings, &AtomicBool::new(false), &mut |_| ());
+        assert!(matches!(none, Err(CalibrationError::TooFewExperiments { most: 3 })));
+    }
+
+    #[test]
+    fn a_fifth_is_held_back_by_seed_unless_the_table_says_which() {
+        let (_, _, _, mut rows) = drawn(&FEW[..1], 7);
+        assert_eq!(held_back(&rows, 1).0, HeldBack::Table);
+        for row in &mut rows {
+            row.used_for = None;
+        }
+        let (how, held) = held_back(&rows, 1);
+        assert_eq!((how, held.iter().filter(|held| **held).count()), (HeldBack::Fifth, rows.len() / 5));
+        assert_eq!(held, held_back(&rows, 1).1);
+        assert_ne!(held, held_back(&rows, 2).1);
     }
 }

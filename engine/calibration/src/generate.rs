@@ -29,17 +29,17 @@ pub fn nic(base: &SimSubsystem, parameters: &[Parameter], seed: u64) -> SimSubsy
 }
 
 /// What is measured of traffic on a NIC, each rate and each pause with relative noise.
-pub fn measured(nic: &SimSubsystem, traffic: &[&Traffic], noise: f64, seed: u64) -> Vec<Target> {
+pub fn measured(nic: &SimSubsystem, rows: &[&Traffic], noise: f64, seed: u64) -> Vec<Target> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let normal = Normal::new(1.0, noise).expect("a deviation is a finite number");
     let mut factor = || normal.sample(&mut random).clamp(1.0 - 4.0 * noise, 1.0 + 4.0 * noise);
-    let each = traffic.iter().map(|traffic| {
+    let each = rows.iter().map(|traffic| {
         let mut model = nic.clone();
         model.set_numbers(&settings_of(traffic)).expect("a sample and cores fit every model");
         let workload = traffic.workload().expect("plans hold valid traffic");
-        let seen = measure(&mut model, &workload).expect("traffic in memory of a NUMA node is simulated");
+        let answer = measure(&mut model, &workload).expect("traffic in memory of a NUMA node is simulated");
         let (rate, pause) = (factor(), factor());
-        Target { goodput_bps: seen.goodput_bps * rate, pause_ratio: Some((seen.pause_ratio * pause).min(1.0)) }
+        Target { goodput_bps: answer.goodput_bps * rate, pause_ratio: Some((answer.pause_ratio * pause).min(1.0)) }
     });
     each.collect()
 }

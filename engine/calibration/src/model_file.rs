@@ -62,3 +62,55 @@ fn harmless(name: &str) -> String {
     let is_plain = |letter: char| !letter.is_control() && !['"', '\\'].contains(&letter);
     name.chars().take(100).map(|letter| if is_plain(letter) { letter } else { '_' }).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use kelpie_sim::SimSubsystem;
+
+    use super::*;
+    use crate::fit::{Estimate, HeldBack};
+    use crate::parameters::PARAMETERS;
+
+    #[test]
+    fn a_file_holds_what_is_determined_with_its_lines_and_can_be_loaded() {
+        let base = SimSubsystem::load("F").expect("embedded");
+        let based: Vec<Based> = PARAMETERS.iter().map(|parameter| parameter.over(&base)).collect();
+        let estimate = |based: &Based| {
+            let (state, used) = match based.parameter.path {
+                "receive.xoff_kib" => (State::Determined, 123.456_78),
+                "caches.contexts.kib" => (State::Determined, 140.0),
+                "port.max_mpps" => (State::AtLeast, 150.0),
+                _ => (State::NotDetermined, based.base),
+            };
+            let Based { parameter, base, .. } = *based;
+            let lines = vec![3, 7];
+            Estimate { parameter, base, fitted: used, used, low: None, high: None, state, lines, tied_to: Vec::new() }
+        };
+        let fit = Fit {
+            parameters: based.iter().map(estimate).collect(),
+            rows: Vec::new(),
+            held_back: HeldBack::Table,
+            held_back_error: None,
+            conflicts: Vec::new(),
+            converged: true,
+            stopped: false,
+            exhausted: false,
+            experiments: 0,
+        };
+        let text = write(&fit, "F", &based, "mi\"ne", "ta\nble.csv");
+        let expected = "\
+caches:
+  contexts:
+    kib: 140  # fitted to ta_ble.csv, lines 3, 7
+port:
+  max_mpps: 150  # bounded by ta_ble.csv, lines 3, 7
+receive:
+  capacity_kib: 329.2  # fitted to ta_ble.csv, lines 3, 7, along
+  xoff_kib: 123.5  # fitted to ta_ble.csv, lines 3, 7
+  xon_kib: 82.3  # fitted to ta_ble.csv, lines 3, 7, along
+";
+        assert!(text.ends_with(expected), "{text}");
+        let model = SimSubsystem::from_yaml("mine.yaml", &text).expect("a model");
+        assert_eq!((model.number("receive.xoff_kib"), model.number("pcie.gbps")), (Some(123.5), Some(252.0)));
+    }
+}

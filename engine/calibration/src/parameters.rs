@@ -100,6 +100,11 @@ impl Based {
         if self.parameter.is_count { value.round().max(1.0) } else { value }
     }
 
+    /// The logarithm of the value that a model takes.
+    pub fn snapped(&self, log: f64) -> f64 {
+        (self.value(log) / self.base).ln()
+    }
+
     /// Paths and numbers of a model in which the parameter has this value.
     pub fn settings(&self, value: f64) -> impl Iterator<Item = (&'static str, f64)> {
         let along = self.along.iter().map(move |(path, number)| (*path, number * value / self.base));
@@ -140,7 +145,8 @@ mod tests {
     fn counts_are_whole_and_thresholds_keep_their_ratio() {
         let model = SimSubsystem::load("F").expect("embedded");
         let reads = named(&["processing.max_reads".to_owned()]).expect("known")[0].over(&model);
-        assert_eq!([0.7, 1e-9].map(|factor: f64| reads.value(factor.ln())), [11.0, 1.0]);
+        let counts = [0.7, 1e-9].map(|factor: f64| reads.value(factor.ln()) as u32);
+        assert_eq!(counts, [11, 1]);
         let xoff: Vec<(&str, f64)> = PARAMETERS[17].over(&model).settings(96.0).collect();
         assert_eq!(xoff, [("receive.xoff_kib", 96.0), ("receive.xon_kib", 64.0), ("receive.capacity_kib", 256.0)]);
     }

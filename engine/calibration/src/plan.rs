@@ -81,8 +81,8 @@ impl Plan {
         for bytes in [256, 512] {
             self.add(&[RESPONSE], Traffic { mtu: mtu(bytes), ..Traffic::new(Read, 64 << 10, 8) });
         }
-        for batch in [1, 2, 4, 8, 16] {
-            self.add(&[DOORBELL, POSTED], Traffic { cores: Some(1), ..small(16, batch) });
+        for (qps, batch) in [(16, 1), (16, 2), (16, 4), (16, 8), (16, 16), (12, 1), (12, 3), (12, 6)] {
+            self.add(&[DOORBELL, POSTED], Traffic { cores: Some(1), depth: 120 / batch * batch, ..small(qps, batch) });
         }
     }
 
@@ -124,7 +124,8 @@ impl Plan {
         // An entry and a line of translations for each MR.
         let mrs = lines(TRANSLATIONS) / 2.0 / f64::from(MR_QPS);
         for share in AROUND {
-            let traffic = Traffic { mrs_per_qp: whole(share * mrs), batch: 4, ..Traffic::new(Opcode::Write, 8, MR_QPS) };
+            let traffic =
+                Traffic { mrs_per_qp: whole(share * mrs), batch: 4, ..Traffic::new(Opcode::Write, 8, MR_QPS) };
             self.add(&[TRANSLATIONS, MISSES], traffic);
         }
         let queues = number(RECEIVES) * 1024.0 / number("caches.receive_entry_bytes.RC") / f64::from(DEEP);
@@ -138,7 +139,8 @@ impl Plan {
         let xoff = base.number(XOFF).expect("every model has it") * 1024.0;
         for step in STEPS {
             let size = (step * xoff / f64::from(PAUSE_QPS * PAUSE_DEPTH) / 256.0).round() as u64 * 256;
-            let traffic = Traffic { mtu: mtu(256), depth: PAUSE_DEPTH, ..Traffic::new(Opcode::Read, size.max(256), PAUSE_QPS) };
+            let traffic =
+                Traffic { mtu: mtu(256), depth: PAUSE_DEPTH, ..Traffic::new(Opcode::Read, size.max(256), PAUSE_QPS) };
             self.add(&[XOFF], traffic);
         }
     }
@@ -151,7 +153,7 @@ impl Plan {
         self.add(&[], Traffic { transport: QpType::Uc, ..Traffic::new(Send, 1024, 2) });
         self.add(&[], Traffic { mtu: mtu(1024), ..Traffic::new(Read, 8192, 4) });
         self.add(&[], Traffic { batch: 8, ..Traffic::new(Write, 256, 3) });
-        self.add(&[], Traffic { depth: 32, ..Traffic::new(Read, 512, 16) });
+        self.add(&[], Traffic { depth: 8, ..Traffic::new(Read, 2048, 2) });
         self.add(&[], Traffic { depth: 4, ..Traffic::new(Send, 4096, 1) });
     }
 }

@@ -79,6 +79,11 @@ impl<'a> Problem<'a> {
         Ok(())
     }
 
+    /// Relative standard deviation of a row's simulated rate by chance.
+    pub fn chance(&self, row: usize) -> f64 {
+        (self.sigma[row][0].powi(2) - self.noise.powi(2)).max(0.0).sqrt()
+    }
+
     /// Residuals of a row in standard deviations, which are `least` at least: rate, then pause.
     pub fn residuals(&self, row: usize, seen: &Seen, least: f64) -> [f64; 2] {
         let Some(target) = self.targets[row] else { return [0.0; 2] };

@@ -23,7 +23,10 @@ const REACTS: f64 = 0.01;
 /// Factors of a first step, for which all rows are tried, and of the steps in between and beyond. Source: our choice.
 const WIDE: [f64; 2] = [0.6, 1.6];
 const BETWEEN: [f64; 4] = [0.7, 0.84, 1.19, 1.38];
-const NARROW: [f64; 4] = [0.87, 0.94, 1.07, 1.15];
+
+/// Factors of the rounds after the first. Source: our choice.
+pub const MIDDLE: [f64; 6] = [0.65, 0.78, 0.89, 1.12, 1.28, 1.54];
+pub const NARROW: [f64; 4] = [0.87, 0.94, 1.07, 1.15];
 
 impl Place {
     /// The base.
@@ -60,13 +63,13 @@ impl Place {
         Ok(())
     }
 
-    /// Tries every parameter near its value.
+    /// Tries some factors of every parameter, by the rows that are known to react.
     ///
     /// # Errors
     /// When the simulation halts; the place is then the best so far.
-    pub fn sweep_narrowly(&mut self, problem: &mut Problem<'_>, least: f64) -> Result<(), Halt> {
+    pub fn sweep(&mut self, problem: &mut Problem<'_>, factors: &[f64], least: f64) -> Result<(), Halt> {
         for parameter in 0..self.point.len() {
-            self.try_factors(problem, parameter, &NARROW, least)?;
+            self.try_factors(problem, parameter, factors, least)?;
         }
         self.seen = problem.see_all(&self.point)?;
         Ok(())
@@ -93,7 +96,7 @@ impl Place {
         for row in problem.all() {
             let reacts = others.iter().any(|seen| {
                 let [rate, pause] = difference(&seen[row], &self.seen[row]);
-                rate.abs() > REACTS.max(problem.sigma[row][0] / 3.0) || pause.abs() > REACTS
+                rate.abs() > REACTS.max(3.0 * problem.chance(row)) || pause.abs() > 2.0 * REACTS
             });
             if reacts && !self.reacting[parameter].contains(&row) {
                 self.reacting[parameter].push(row);
@@ -102,7 +105,13 @@ impl Place {
     }
 
     /// Goes to the best of some factors of a parameter's value, and on in that direction as long as it gets better.
-    fn try_factors(&mut self, problem: &mut Problem<'_>, parameter: usize, factors: &[f64], least: f64) -> Result<(), Halt> {
+    fn try_factors(
+        &mut self,
+        problem: &mut Problem<'_>,
+        parameter: usize,
+        factors: &[f64],
+        least: f64,
+    ) -> Result<(), Halt> {
         let rows = self.reacting[parameter].clone();
         let [low, high] = FACTORS.map(f64::ln);
         let here = self.point[parameter];
@@ -111,17 +120,18 @@ impl Place {
             let points: Vec<Point> = logs.iter().map(|log| self.with(parameter, *log)).collect();
             let asked: Vec<(&Point, &[usize])> = points.iter().map(|point| (point, &rows[..])).collect();
             let seen = problem.simulator.see(&asked, 1)?;
-            let loss = |point: &Point, seen: &mut dyn Iterator<Item = Seen>| -> f64 {
-                let rows = rows.iter().zip(seen);
+            let loss_at = |point: &Point, answers: &mut dyn Iterator<Item = Seen>| -> f64 {
+                let rows = rows.iter().zip(answers);
                 rows.map(|(row, seen)| problem.loss_of(*row, &seen, least)).sum::<f64>() + Problem::prior(point)
             };
-            let now = loss(&self.point, &mut rows.iter().map(|row| self.seen[*row]));
-            let losses = points.iter().zip(&seen).map(|(point, seen)| loss(point, &mut seen.iter().copied()));
-            let Some((best, _)) = losses.enumerate().filter(|(_, loss)| *loss < now).min_by(|a, b| a.1.total_cmp(&b.1)) else {
+            let now = loss_at(&self.point, &mut rows.iter().map(|row| self.seen[*row]));
+            let losses = points.iter().zip(&seen).map(|(point, seen)| loss_at(point, &mut seen.iter().copied()));
+            let Some((best, _)) = losses.enumerate().filter(|(_, loss)| *loss < now).min_by(|a, b| a.1.total_cmp(&b.1))
+            else {
                 return Ok(());
             };
             let before = self.point[parameter];
-            self.point = points[best].clone();
+            self.point.clone_from(&points[best]);
             rows.iter().zip(&seen[best]).for_each(|(row, seen)| self.seen[*row] = *seen);
             let log = logs[best];
             let is_outermost = logs.iter().all(|other| (log > before) == (log >= *other)) && (low..high).contains(&log);

@@ -29,7 +29,8 @@ impl Seen {
     pub fn of(measurement: &Measurement) -> Option<Self> {
         let mean = measurement.mean()?;
         let goodput: f64 = mean.directions.iter().map(|way| way.goodput_bps).sum();
-        let pause = mean.pause.map_or(0.0, |pause| Host::BOTH.map(|host| pause.get(host).tx).into_iter().fold(0.0, f64::max));
+        let pause =
+            mean.pause.map_or(0.0, |pause| Host::BOTH.map(|host| pause.get(host).tx).into_iter().fold(0.0, f64::max));
         Some(Self { goodput_bps: goodput.max(LEAST_GOODPUT), pause_ratio: pause })
     }
 }
@@ -52,6 +53,29 @@ pub fn settings_of(traffic: &Traffic) -> Vec<(&'static str, f64)> {
     let in_flight = u64::from(traffic.qps) * u64::from(traffic.depth);
     let sample = (in_flight <= FEW).then_some(("sampling.sample_us", LONG_SAMPLE_US));
     sample.into_iter().chain(traffic.cores.map(|cores| ("posting.cores", cores.into()))).collect()
+}
+
+/// Samples of an experiment of a fit, and of its warm-up at most. Source: our choice, half of a model's: rates have
+/// settled before.
+const FEW_SAMPLES: [(&str, f64); 2] = [("sampling.samples", 2.0), ("sampling.warm_up_max", 10.0)];
+/// Length of a sample of short messages on few QPs, of which it holds thousands. Units: µs. Source: our choice.
+const SHORT_SAMPLE: (&str, f64) = ("sampling.sample_us", 30.0);
+/// What such messages are, and how few QPs. Units: bytes, QPs. Source: our choice: their contexts fit any cache.
+const SHORT: (u64, u32) = (1024, 64);
+/// Deepest queue whose receive WQEs fit any cache. Source: our choice.
+const SHALLOW: u32 = 128;
+/// Events of a sample at most. Source: our choice, three times those of the longest row of a plan.
+const MOST_EVENTS: (&str, f64) = ("sampling.max_events", 300_000.0);
+
+/// The same, and shorter where a fit can do with less: traffic that leaves nothing to settle but contexts.
+fn settings_of_fit(traffic: &Traffic) -> Vec<(&'static str, f64)> {
+    let mut settings = vec![("sampling.noise", 0.0), MOST_EVENTS];
+    if traffic.mrs_per_qp == 1 && traffic.depth <= SHALLOW {
+        settings.extend(FEW_SAMPLES);
+        settings.extend((traffic.size_bytes <= SHORT.0 && traffic.qps <= SHORT.1).then_some(SHORT_SAMPLE));
+    }
+    settings.extend(settings_of(traffic));
+    settings
 }
 
 /// Why a simulation did not answer.
@@ -95,7 +119,7 @@ impl<'a> Simulator<'a> {
     ) -> Self {
         let prepare = |traffic: &&Traffic| Prepared {
             workload: traffic.workload().expect("tables and plans hold valid traffic"),
-            settings: settings_of(traffic),
+            settings: settings_of_fit(traffic),
         };
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let rows = traffic.iter().map(prepare).collect();
@@ -117,10 +141,11 @@ impl<'a> Simulator<'a> {
             rows.iter().map(|row| (*row, seed, values.clone())).collect()
         };
         let wanted: Vec<Vec<Job>> = points.iter().map(jobs).collect();
-        let mut missing: Vec<Job> = wanted.iter().flatten().filter(|job| !self.known.contains_key(*job)).cloned().collect();
+        let mut missing: Vec<Job> =
+            wanted.iter().flatten().filter(|job| !self.known.contains_key(*job)).cloned().collect();
         missing.sort_unstable();
         missing.dedup();
-        self.simulate(missing)?;
+        self.simulate(&missing)?;
         Ok(wanted.iter().map(|jobs| jobs.iter().map(|job| self.known[job]).collect()).collect())
     }
 
@@ -130,7 +155,7 @@ impl<'a> Simulator<'a> {
         each.map(|(parameter, log)| parameter.value(*log).to_bits()).collect()
     }
 
-    fn simulate(&mut self, jobs: Vec<Job>) -> Result<(), Halt> {
+    fn simulate(&mut self, jobs: &[Job]) -> Result<(), Halt> {
         if self.experiments + jobs.len() as u64 > self.most {
             return Err(Halt::Exhausted);
         }
@@ -157,7 +182,6 @@ impl<'a> Simulator<'a> {
 
 fn run(base: &SimSubsystem, parameters: &[Based], row: &Prepared, (_, seed, values): &Job) -> Seen {
     let mut numbers = row.settings.clone();
-    numbers.push(("sampling.noise", 0.0));
     numbers.push(("sampling.seed", *seed as f64));
     for (parameter, bits) in parameters.iter().zip(values) {
         numbers.extend(parameter.settings(f64::from_bits(*bits)));

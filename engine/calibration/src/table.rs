@@ -44,7 +44,7 @@ pub fn read(file: &str, reader: impl Read) -> Result<Table, CalibrationError> {
     let mut bytes = Vec::new();
     let read = reader.take(MAX_BYTES + 1).read_to_end(&mut bytes);
     read.map_err(|source| CalibrationError::Read { file: file.to_owned(), source })?;
-    let newlines = |bytes: &[u8]| 1 + bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+    let newlines = |bytes: &[u8]| bytes.split(|byte| *byte == b'\n').count() as u64;
     if bytes.len() as u64 > MAX_BYTES {
         let what = format!("the table is longer than {} MiB; it may have {MAX_ROWS} rows", MAX_BYTES >> 20);
         return Err(refuse(newlines(&bytes), what));
@@ -94,7 +94,8 @@ fn parse(text: &str) -> Result<Table, Vec<Mistake>> {
 fn cells(line: u64, text: &str) -> Result<Vec<String>, Mistake> {
     let refuse = |column, what: String| Mistake { line, column, what };
     let mut reader = csv::ReaderBuilder::new();
-    let mut reader = reader.has_headers(false).trim(csv::Trim::All).buffer_capacity(1 << 10).from_reader(text.as_bytes());
+    let mut reader =
+        reader.has_headers(false).trim(csv::Trim::All).buffer_capacity(1 << 10).from_reader(text.as_bytes());
     let record = reader.records().next().ok_or_else(|| refuse(None, "no cells".to_owned()))?;
     let record = record.map_err(|error| refuse(None, error.to_string()))?;
     if let Some(long) = record.iter().position(|cell| cell.len() > MAX_CELL) {
@@ -131,12 +132,12 @@ fn heading_of(line: u64, text: &str) -> Result<Vec<Column>, Vec<Mistake>> {
 struct Cells<'a> {
     line: u64,
     heading: &'a [Column],
-    cells: Vec<String>,
+    texts: Vec<String>,
     mistakes: Vec<Mistake>,
 }
 
 impl Cells<'_> {
-    fn refuse(&mut self, column: Column, what: String) {
+    fn refuse(&mut self, column: Column, what: &str) {
         let at = self.heading.iter().position(|other| *other == column).map(|at| at + 1);
         self.mistakes.push(Mistake { line: self.line, column: at, what: format!("{}: {what}", column.name()) });
     }
@@ -144,8 +145,8 @@ impl Cells<'_> {
     /// The value of a cell, if it is not empty; a mistake is noted.
     fn get<T>(&mut self, column: Column, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
         let at = self.heading.iter().position(|other| *other == column)?;
-        let cell = self.cells.get(at).filter(|cell| !cell.is_empty())?;
-        read(cell).map_err(|what| self.refuse(column, what)).ok()
+        let cell = self.texts.get(at).filter(|cell| !cell.is_empty())?;
+        read(cell).map_err(|what| self.refuse(column, &what)).ok()
     }
 
     /// The same of a cell that must not be empty.
@@ -153,7 +154,7 @@ impl Cells<'_> {
         let before = self.mistakes.len();
         let value = self.get(column, read);
         if value.is_none() && self.mistakes.len() == before {
-            self.refuse(column, "this must not be empty".to_owned());
+            self.refuse(column, "this must not be empty");
         }
         value
     }
@@ -189,7 +190,7 @@ impl Cells<'_> {
         let gbps = self.get(Column::Gbps, |cell| columns::gbps(cell, ports));
         let mpps = self.get(Column::Mpps, |cell| columns::mpps(cell, traffic.size_bytes, ports));
         if gbps.is_some() && mpps.is_some() {
-            self.refuse(Column::Mpps, "rate_gbps is filled in too; write one of both".to_owned());
+            self.refuse(Column::Mpps, "rate_gbps is filled in too; write one of both");
         }
         let pause_ratio = self.get(Column::Pause, columns::percent);
         let goodput_bps = gbps.or(mpps).filter(|_| self.mistakes.len() == before)?;
@@ -199,12 +200,12 @@ impl Cells<'_> {
 
 /// A row; none if it was not measured.
 fn row(line: u64, heading: &[Column], text: &str) -> Result<Option<Row>, Vec<Mistake>> {
-    let cells = cells(line, text).map_err(|mistake| vec![mistake])?;
-    if cells.len() != heading.len() {
-        let what = format!("{} cells under a heading of {}", cells.len(), heading.len());
+    let texts = cells(line, text).map_err(|mistake| vec![mistake])?;
+    if texts.len() != heading.len() {
+        let what = format!("{} cells under a heading of {}", texts.len(), heading.len());
         return Err(vec![Mistake { line, column: None, what }]);
     }
-    let mut cells = Cells { line, heading, cells, mistakes: Vec::new() };
+    let mut cells = Cells { line, heading, texts, mistakes: Vec::new() };
     let traffic = cells.traffic();
     let used_for = cells.get(Column::Use, columns::used_for);
     let target = traffic.as_ref().and_then(|traffic| cells.target(traffic));
@@ -243,7 +244,8 @@ pub fn write(planned: &[Planned], measured: &[Option<Target>]) -> String {
     let mut text = COLUMNS.map(|(_, name)| name).join(",") + "\n";
     for (at, Planned { traffic, determines }) in planned.iter().enumerate() {
         let target = measured.get(at).copied().flatten();
-        let Traffic { operation, transport, size_bytes, qps, mtu, depth, batch, mrs_per_qp, mr_bytes, path, cores } = traffic;
+        let Traffic { operation, transport, size_bytes, qps, mtu, depth, batch, mrs_per_qp, mr_bytes, path, cores } =
+            traffic;
         let cores = cores.map_or_else(String::new, |cores| cores.to_string());
         let rate = target.map_or_else(String::new, |target| format!("{:.6}", target.goodput_bps / 1e9));
         let pause = target.and_then(|target| target.pause_ratio);
@@ -269,7 +271,7 @@ mod tests {
     const HEAD: &str = "operation,size_bytes,qps,rate_gbps,pause_percent\n";
 
     fn rows(count: usize) -> String {
-        (0..count).map(|at| format!("WRITE,{},8,100,0\n", 1 << at)).collect()
+        (0..count).map(|at| ["WRITE,", &(1 << at).to_string(), ",8,100,0\n"].concat()).collect()
     }
 
     fn mistakes(text: &str) -> String {
@@ -321,7 +323,9 @@ mod tests {
     fn tables_that_are_too_short_too_long_or_no_text_are_refused() {
         assert!(mistakes("").starts_with("t.csv:1: the table is empty"));
         assert!(mistakes(&format!("{HEAD}{}", rows(7))).contains("7 measured rows to fit are too few"));
-        assert!(mistakes(&format!("{HEAD}{}", "WRITE,8,8,1,0\n".repeat(MAX_ROWS + 1))).contains("t.csv:10002: this is row"));
+        assert!(
+            mistakes(&format!("{HEAD}{}", "WRITE,8,8,1,0\n".repeat(MAX_ROWS + 1))).contains("t.csv:10002: this is row")
+        );
         let endless = std::io::repeat(b'\n');
         assert!(read("t.csv", endless).expect_err("endless").to_string().contains("longer than 4 MiB"));
         assert!(read("t.csv", &b"operation\n\xff\xfe"[..]).expect_err("bytes").to_string().starts_with("t.csv:2: "));
@@ -329,8 +333,8 @@ mod tests {
 
     #[test]
     fn what_verbs_refuse_is_an_error_at_its_line() {
-        let text = format!("operation,size_bytes,qps,transport,depth,batch,rate_mpps\nREAD,8,1,UC,16,1,1\nWRITE,8,1,,4,8,1\n");
-        let error = mistakes(&text);
+        let text = "operation,size_bytes,qps,transport,depth,batch,rate_mpps\nREAD,8,1,UC,16,1,1\nWRITE,8,1,,4,8,1\n";
+        let error = mistakes(text);
         assert!(error.contains("t.csv:2: UC cannot READ") && error.contains("t.csv:3: a batch of 8"), "{error}");
     }
 

@@ -3,7 +3,7 @@
 use nalgebra::DMatrix;
 use serde::Serialize;
 
-use crate::descent::{RIDGE, Slopes};
+use crate::descent::{RIDGE, STEP, Slopes};
 use crate::problem::Problem;
 use crate::search::Place;
 use crate::simulator::{Halt, Point};
@@ -28,11 +28,12 @@ pub enum State {
 /// tenth, with what rounding adds.
 pub const DETERMINED: f64 = 0.1;
 
-/// Moves that bound an interval, as logarithms. Source: our choice; beyond the last a parameter is not bounded.
-const MOVES: [f64; 4] = [0.035, 0.1, 0.25, 0.6];
+/// Moves that bound an interval, as logarithms; the first is known from the slopes. Source: our choice; beyond the last
+/// a parameter is not bounded.
+const MOVES: [f64; 3] = [STEP, 0.2, 0.55];
 
 /// The same of a count.
-const COUNTS: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
+const COUNTS: [f64; 3] = [1.0, 3.0, 8.0];
 
 /// By how much the loss may grow within an interval. Source: 90 % of a normal distribution, half of 1.645 squared.
 const GROWTH: f64 = 1.35;
@@ -56,15 +57,16 @@ const TIED: f64 = 0.9;
 /// Most rows that are named for a parameter. Source: our choice, a line of text.
 const MOST_ROWS: usize = 8;
 
-/// The interval of each parameter at a place where the loss is least, by the rows that react, or by all rows.
+/// The interval of each parameter at a place where the loss is least, by the rows that react.
 ///
 /// # Errors
 /// When the simulation halts.
-pub fn intervals(place: &mut Place, problem: &mut Problem<'_>, of_all_rows: bool) -> Result<Vec<Interval>, Halt> {
-    let slopes = Slopes::at(place, problem, of_all_rows)?;
+pub fn intervals(place: &Place, problem: &mut Problem<'_>) -> Result<Vec<Interval>, Halt> {
+    let slopes = Slopes::at(place, problem)?;
     let (mut curvature, _) = slopes.normal();
     (0..curvature.nrows()).for_each(|at| curvature[(at, at)] += RIDGE);
-    let covariance = curvature.clone().try_inverse().unwrap_or_else(|| DMatrix::identity(place.point.len(), place.point.len()));
+    let covariance =
+        curvature.clone().try_inverse().unwrap_or_else(|| DMatrix::identity(place.point.len(), place.point.len()));
     let scale = scale(problem, place);
     (0..place.point.len())
         .map(|parameter| {
@@ -72,16 +74,22 @@ pub fn intervals(place: &mut Place, problem: &mut Problem<'_>, of_all_rows: bool
             let inflation = (curvature[(parameter, parameter)] * covariance[(parameter, parameter)]).max(1.0).sqrt();
             let bounds = bounds(place, problem, parameter, inflation, scale)?;
             let correlation = |other: usize| {
-                covariance[(parameter, other)] / (covariance[(parameter, parameter)] * covariance[(other, other)]).sqrt()
+                covariance[(parameter, other)]
+                    / (covariance[(parameter, parameter)] * covariance[(other, other)]).sqrt()
             };
-            let tied = (0..place.point.len()).filter(|other| *other != parameter && correlation(*other).abs() > TIED).collect();
-            let pull = |row: &usize| -> f64 { (0..2).map(|part| slopes.matrix[(2 * row + part, parameter)].powi(2)).sum() };
-            let mut rows: Vec<usize> = place.reacting[parameter].iter().copied().filter(|row| problem.targets[*row].is_some()).collect();
+            let tied = (0..place.point.len())
+                .filter(|other| *other != parameter && correlation(*other).abs() > TIED)
+                .collect();
+            let pull =
+                |row: &usize| -> f64 { (0..2).map(|part| slopes.matrix[(2 * row + part, parameter)].powi(2)).sum() };
+            let mut rows: Vec<usize> =
+                place.reacting[parameter].iter().copied().filter(|row| problem.targets[*row].is_some()).collect();
             rows.sort_by(|a, b| pull(b).total_cmp(&pull(a)).then(a.cmp(b)));
             let most = rows.first().map_or(0.0, pull);
             rows.retain(|row| pull(row) > most / 25.0 && pull(row) > 0.0);
             rows.truncate(MOST_ROWS);
-            Ok(Interval { state: state(&bounds, place.point[parameter]), bounds, rows, tied })
+            let log = problem.parameters[parameter].snapped(place.point[parameter]);
+            Ok(Interval { state: state(&bounds, log), bounds, rows, tied })
         })
         .collect()
 }
@@ -96,12 +104,18 @@ fn scale(problem: &Problem<'_>, place: &Place) -> f64 {
 }
 
 /// Where the loss has grown by what chance allows, each way.
-fn bounds(place: &Place, problem: &mut Problem<'_>, parameter: usize, inflation: f64, scale: f64) -> Result<[Option<f64>; 2], Halt> {
+fn bounds(
+    place: &Place,
+    problem: &mut Problem<'_>,
+    parameter: usize,
+    inflation: f64,
+    scale: f64,
+) -> Result<[Option<f64>; 2], Halt> {
     let rows = place.reacting[parameter].clone();
     let allowed = GROWTH * inflation * inflation * scale;
     let here: f64 = rows.iter().map(|row| problem.loss_of(*row, &place.seen[*row], 0.0)).sum();
-    let log = place.point[parameter];
     let based = &problem.parameters[parameter];
+    let log = based.snapped(place.point[parameter]);
     let (value, is_count) = (based.value(log), based.parameter.is_count);
     let mut bounds = [None; 2];
     for (side, sign) in [-1.0, 1.0].into_iter().enumerate() {

@@ -170,7 +170,8 @@ impl Model {
     pub fn set_numbers(&mut self, numbers: &[(&str, f64)]) -> Result<(), ModelError> {
         let mut tree = Value::Mapping(self.tree());
         for (path, number) in numbers {
-            let node = path.split('.').try_fold(&mut tree, |node, key| node.get_mut(key)).filter(|node| node.is_number());
+            let node =
+                path.split('.').try_fold(&mut tree, |node, key| node.get_mut(key)).filter(|node| node.is_number());
             // A count is written without a fraction, or it would not be read as one.
             let whole = (number.fract() == 0.0 && number.abs() < 1e15).then_some(*number as i64);
             *node.ok_or_else(|| ModelError::NoParameter { path: (*path).to_owned() })? =
@@ -253,11 +254,10 @@ mod tests {
     #[test]
     fn numbers_that_bound_each_other_change_together() {
         let mut model = Model::load("F").expect("embedded");
-        assert_eq!([model.number("receive.xoff_kib"), model.number("receive.no"), model.number("host.gpus")], [
-            Some(192.0),
-            None,
-            None
-        ]);
+        assert_eq!(
+            [model.number("receive.xoff_kib"), model.number("receive.no"), model.number("host.gpus")],
+            [Some(192.0), None, None]
+        );
         let change = [("receive.xon_kib", 600.0), ("receive.xoff_kib", 700.0), ("receive.capacity_kib", 800.0)];
         assert!(model.set_numbers(&change[..1]).is_err(), "above XOFF");
         model.set_numbers(&change).expect("all fit each other");

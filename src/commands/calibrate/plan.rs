@@ -107,7 +107,11 @@ fn write_workloads(rows: &[Planned], folder: &Path) -> anyhow::Result<()> {
     }
     let one_core = rows.iter().enumerate().filter(|(_, row)| row.traffic.cores.is_some());
     let lines: Vec<String> = one_core.map(|(at, _)| format!("{:02}", at + FIRST_LINE)).collect();
-    note(&format!("{shown}: {} workloads; {} post from one core, which the agent has to be kept to", rows.len(), lines.join(", ")));
+    note(&format!(
+        "{shown}: {} workloads; {} post from one core, which the agent has to be kept to",
+        rows.len(),
+        lines.join(", ")
+    ));
     Ok(())
 }
 
@@ -146,7 +150,8 @@ fn text(base: &str, rows: &[Planned], estimates: &[Estimate]) -> String {
         ]);
     }
     text += &table.render("  ");
-    let _ = writeln!(text, "If the NIC is {base} and rates scatter by {} %, they say of its parameters:", 100.0 * NOISE);
+    let _ =
+        writeln!(text, "If the NIC is {base} and rates scatter by {} %, they say of its parameters:", 100.0 * NOISE);
     let mut table = Table::new(&["parameter", "value", "interval", "state"], &[1, 2]);
     for estimate in estimates {
         table.row(vec![

@@ -40,7 +40,8 @@ fn text(fit: &Fit, args: &FitArgs, is_written: bool) -> String {
     let mut rows: Vec<&Residual> = fit.rows.iter().collect();
     rows.sort_by(|a, b| b.error.abs().total_cmp(&a.error.abs()));
     let _ = writeln!(text, "Rows with the largest error, of {}:", rows.len());
-    let mut table = Table::new(&["line", "measured", "fitted", "error", "pause", "fitted", "held back"], &[0, 1, 2, 3, 4, 5]);
+    let mut table =
+        Table::new(&["line", "measured", "fitted", "error", "pause", "fitted", "held back"], &[0, 1, 2, 3, 4, 5]);
     for row in rows.iter().take(MOST_ROWS) {
         table.row(vec![
             row.line.to_string(),
@@ -80,7 +81,8 @@ fn held_back(fit: &Fit) -> String {
 
 fn fight(conflict: &Conflict) -> String {
     let side = |wishes: &[Wish]| {
-        let each: Vec<String> = wishes.iter().map(|wish| format!("line {} ({})", wish.line, number(wish.value))).collect();
+        let each: Vec<String> =
+            wishes.iter().map(|wish| format!("line {} ({})", wish.line, number(wish.value))).collect();
         each.join(", ")
     };
     format!(
