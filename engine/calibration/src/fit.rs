@@ -46,6 +46,9 @@ const FINE: f64 = 0.06;
 /// One of so many rows is held back if the table does not say which. Source: our choice, a fifth.
 const HELD_BACK: usize = 5;
 
+/// One of so many fitted rows may fight. Source: our choice: chance and what is not modelled leave a few.
+const MAY_FIGHT: usize = 20;
+
 /// A parameter, fitted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Estimate {
@@ -111,9 +114,9 @@ pub struct Fit {
     pub held_back: HeldBack,
     /// Median of the relative error of rows while they were held back; none without such rows.
     pub held_back_error: Option<f64>,
-    /// Rows that ask for opposite values of a parameter.
+    /// Rows that ask for another value of a parameter than others do.
     pub conflicts: Vec<Conflict>,
-    /// Whether the search came to an end by itself and rows do not fight.
+    /// Whether the search came to an end by itself and few rows fight.
     pub converged: bool,
     /// Whether the user stopped it.
     pub stopped: bool,
@@ -159,7 +162,7 @@ pub fn fit(
         rows: residuals.map(|((row, seen), held)| residual(row, seen, *held)).collect(),
         held_back,
         held_back_error: outcome.held_back_error,
-        converged: outcome.converged && outcome.conflicts.is_empty() && halt.is_none(),
+        converged: outcome.converged && few_fight(&outcome.conflicts, &is_held) && halt.is_none(),
         conflicts: outcome.conflicts,
         stopped: halt == Some(Halt::Stopped),
         exhausted: halt == Some(Halt::Exhausted),
@@ -202,6 +205,11 @@ impl Outcome {
         self.intervals = Some(intervals(place, problem)?);
         Ok(())
     }
+}
+
+fn few_fight(conflicts: &[Conflict], is_held: &[bool]) -> bool {
+    let fighting: usize = conflicts.iter().map(|conflict| conflict.lower.len() + conflict.higher.len()).sum();
+    fighting * MAY_FIGHT <= is_held.iter().filter(|held| !**held).count()
 }
 
 fn held_back(rows: &[Row], seed: u64) -> (HeldBack, Vec<bool>) {

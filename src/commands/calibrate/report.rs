@@ -80,17 +80,19 @@ fn held_back(fit: &Fit) -> String {
 }
 
 fn fight(conflict: &Conflict) -> String {
-    let side = |wishes: &[Wish]| {
-        let each: Vec<String> =
-            wishes.iter().map(|wish| format!("line {} ({})", wish.line, number(wish.value))).collect();
-        each.join(", ")
+    let side = |wishes: &[Wish], what: &str| {
+        let each = wishes.iter().map(|wish| format!("line {} ({})", wish.line, number(wish.value)));
+        let each: Vec<String> = each.collect();
+        if each.is_empty() { String::new() } else { format!("; {what}: {}", each.join(", ")) }
     };
+    let held_by: Vec<String> = conflict.held_by.iter().map(u64::to_string).collect();
+    let held_by = if held_by.is_empty() { "no other row".to_owned() } else { format!("lines {}", held_by.join(", ")) };
     format!(
-        "Rows fight over {}, fitted to {}: {} ask for less, {} for more.\n",
+        "Rows fight over {}, which {held_by} hold at {}{}{}\n",
         conflict.parameter,
         number(conflict.fitted),
-        side(&conflict.lower),
-        side(&conflict.higher)
+        side(&conflict.lower, "less is asked for by"),
+        side(&conflict.higher, "more is asked for by"),
     )
 }
 
