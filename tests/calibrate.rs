@@ -6,22 +6,22 @@ use crate::support::{Bench, Ran};
 fn table(bench: &Bench) -> String {
     let mut text = "operation,size_bytes,qps,mtu_bytes,depth,directions,rate_gbps,pause_percent,use\n".to_owned();
     let rows = [
-        ("WRITE", 65536, 8, 4096, 128, "one", "fit"),
-        ("WRITE", 65536, 16, 512, 128, "one", "fit"),
-        ("WRITE", 1048576, 4, 4096, 128, "one", "fit"),
-        ("READ", 65536, 8, 4096, 128, "one", "fit"),
-        ("SEND", 65536, 8, 2048, 128, "one", "fit"),
-        ("WRITE", 65536, 8, 4096, 128, "loopback", "fit"),
-        ("WRITE", 262144, 4, 4096, 128, "loopback", "fit"),
-        ("SEND", 65536, 8, 4096, 128, "loopback", "fit"),
-        ("WRITE", 131072, 8, 4096, 128, "one", "check"),
-        ("SEND", 131072, 4, 4096, 128, "loopback", "check"),
+        ("WRITE", 65_536, 8, 4096, 128, "one", "fit"),
+        ("WRITE", 65_536, 16, 512, 128, "one", "fit"),
+        ("WRITE", 1_048_576, 4, 4096, 128, "one", "fit"),
+        ("READ", 65_536, 8, 4096, 128, "one", "fit"),
+        ("SEND", 65_536, 8, 2048, 128, "one", "fit"),
+        ("WRITE", 65_536, 8, 4096, 128, "loopback", "fit"),
+        ("WRITE", 262_144, 4, 4096, 128, "loopback", "fit"),
+        ("SEND", 65_536, 8, 4096, 128, "loopback", "fit"),
+        ("WRITE", 131_072, 8, 4096, 128, "one", "check"),
+        ("SEND", 131_072, 4, 4096, 128, "loopback", "check"),
     ];
     for (operation, size, qps, mtu, depth, directions, used) in rows {
         let to = if directions == "loopback" { "a" } else { "b" };
         let workload = format!(
-            "kelpie: workload/1\nflows:\n  - from: a\n    to: {to}\n    qp_type: RC\n    qps: {qps}\n    mtu: {mtu}\n    \
-             wq_depth: {{send: {depth}, recv: {depth}}}\n    batch: {{send: 1, recv: 1}}\n    pattern:\n      \
+            "kelpie: workload/1\nflows:\n  - from: a\n    to: {to}\n    qp_type: RC\n    qps: {qps}\n    \
+             mtu: {mtu}\n    wq_depth: {{send: {depth}, recv: {depth}}}\n    batch: {{send: 1, recv: 1}}\n    pattern:\n      \
              - {{op: {operation}, sge: [{size}B]}}\n    memory:\n      \
              from: {{device: \"dram:0\", mrs: 1, mr_size: {size}B}}\n      \
              to: {{device: \"dram:0\", mrs: 1, mr_size: {size}B}}\n"
@@ -43,7 +43,8 @@ fn table(bench: &Bench) -> String {
         let pause = &measured["pause_ratio"];
         let [a, b] = ["a", "b"].map(|host| pause[host]["tx"].as_f64().expect("a share"));
         let pause = 100.0 * a.max(b);
-        text += &format!("{operation},{size},{qps},{mtu},{depth},{directions},{goodput:.3},{pause:.2},{used}\n");
+        let cells = format!("{operation},{size},{qps},{mtu},{depth},{directions},{goodput:.3},{pause:.2},{used}\n");
+        text.push_str(&cells);
     }
     text
 }
@@ -128,7 +129,7 @@ fn the_plan_is_a_table_to_fill_in_and_workloads_to_measure() {
 fn bad_tables_end_with_status_2_and_say_where() {
     let bench = Bench::new();
     let head = "operation,size_bytes,qps,rate_gbps\n";
-    let rows: String = (0..8).map(|at| format!("WRITE,{},8,100\n", 4096 << at)).collect();
+    let rows: String = (0..8).map(|at| ["WRITE,", &(4096 << at).to_string(), ",8,100\n"].concat()).collect();
     let huge = "WRITE,4096,8,1\n".repeat(400_000);
     for (case, table, expected) in [
         ("no unit", "operation,size,qps,rate\n".to_owned() + &rows, "t.csv:1:2: no column is called `size`"),

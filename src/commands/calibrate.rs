@@ -1,6 +1,7 @@
 //! `kelpie calibrate`: a model fitted to measurements, and which measurements are worth taking. The fit is in
 //! `kelpie_calibration`.
 
+mod base;
 mod plan;
 mod report;
 
@@ -15,7 +16,6 @@ use kelpie_calibration::parameters::{Based, named};
 use kelpie_calibration::table::Table;
 use kelpie_calibration::{model_file, table};
 use kelpie_sim::SimSubsystem;
-use kelpie_spaces::Violation;
 
 use crate::args::Common;
 use crate::exit;
@@ -77,17 +77,8 @@ pub fn run(args: &CalibrateArgs, common: Common) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// An embedded model; files can have no other base.
-fn base(name: &str) -> anyhow::Result<SimSubsystem> {
-    let name = name.strip_prefix("sim:").unwrap_or(name);
-    if !SimSubsystem::names().contains(&name) {
-        bail!("--base {name}: the base is an embedded model, A to H; `kelpie subsystem list` shows them");
-    }
-    Ok(SimSubsystem::load(name)?)
-}
-
 fn calibrate(args: &FitArgs, common: Common) -> anyhow::Result<ExitCode> {
-    let base = base(&args.base)?;
+    let base = base::embedded(&args.base)?;
     let parameters = named(&args.parameters)?;
     if args.out.exists() && !args.force {
         bail!("{} exists; --force replaces it", args.out.display());
@@ -112,7 +103,7 @@ fn calibrate(args: &FitArgs, common: Common) -> anyhow::Result<ExitCode> {
     if is_whole {
         write_model(args, &base, &fit, &settings)?;
     }
-    report::print_fit(&fit, args, is_whole, common)?;
+    report::print_fit(&fit, &args.table, base.model_name(), is_whole.then_some(args.out.as_path()), common)?;
     Ok(if !is_whole {
         note("error: the fit did not come to its end, so no model was written");
         exit::failed()
@@ -146,9 +137,4 @@ fn write_model(args: &FitArgs, base: &SimSubsystem, fit: &Fit, settings: &Settin
     file.write_all(text.as_bytes()).with_context(|| shown.clone())?;
     if args.force { file.persist(&args.out) } else { file.persist_noclobber(&args.out) }.context(shown)?;
     Ok(())
-}
-
-/// What is wrong with traffic of a plan, which nothing should be.
-fn valid<T>(checked: Result<T, Violation>) -> anyhow::Result<T> {
-    checked.context("a row of the plan breaks a rule of verbs")
 }

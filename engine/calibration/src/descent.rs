@@ -7,8 +7,8 @@ use crate::problem::{Problem, weight};
 use crate::search::Place;
 use crate::simulator::{Halt, Point, Seen};
 
-/// How far a parameter is moved to see a slope, both ways, as a logarithm. Source: our choice: a simulation is discrete,
-/// and a hit rate of a cache moves in steps.
+/// How far a parameter is moved to see a slope, both ways, as a logarithm. Source: our choice, because a simulation is
+/// discrete, and a hit rate of a cache moves in steps.
 pub const STEP: f64 = 0.07;
 /// How far one step goes at most, as a logarithm. Source: our choice, because slopes end where another part limits.
 const LONGEST: f64 = 0.2;

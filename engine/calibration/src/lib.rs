@@ -1,4 +1,4 @@
-//! Calibration: the physical parameters of a model, fitted to measurements of simple traffic. No command line, no files.
+//! Calibration: the physical parameters of a model, fitted to measurements of simple traffic. No command line.
 
 mod columns;
 mod conflicts;

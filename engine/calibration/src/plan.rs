@@ -45,8 +45,8 @@ const DEEP: u32 = 1024;
 const PAUSE_QPS: u32 = 4;
 const PAUSE_DEPTH: u32 = 4;
 
-/// Shares of what a cache of the base holds at which it is measured. Source: our choice, so that each cache from half to
-/// twice that of the base has rows on both sides of its knee, two of them within a third.
+/// Shares of what a cache of the base holds at which it is measured. Source: our choice, so that each cache from half
+/// to twice that of the base has rows on both sides of its knee, two of them within a third.
 const AROUND: [f64; 9] = [0.4, 0.52, 0.68, 0.84, 1.05, 1.3, 1.65, 2.1, 2.9];
 /// The same for a threshold, which shows as a step. Source: our choice, a step of an eighth.
 const STEPS: [f64; 11] = [0.58, 0.65, 0.73, 0.82, 0.92, 1.04, 1.17, 1.31, 1.48, 1.66, 1.87];

@@ -35,7 +35,7 @@ pub struct Table {
 /// Reads a table; `file` names it in errors.
 ///
 /// # Errors
-/// When it cannot be read, is too long, or holds what no NIC can be; all mistakes up to some, each with line and column.
+/// When it cannot be read, is too long, or holds what no NIC can be; all mistakes up to some, each with its line.
 pub fn read(file: &str, reader: impl Read) -> Result<Table, CalibrationError> {
     let refuse = |line, what| {
         let mistakes = vec![Mistake { line, column: None, what }];
@@ -229,8 +229,8 @@ fn contradictions(rows: &[Row]) -> Vec<Mistake> {
         if ratio.max(1.0 / ratio) > CONTRADICTS {
             let [a, b] = [row, other].map(|row| row.target.goodput_bps / 1e9);
             let what = format!(
-                "{a:.4} Gbit/s contradict the {b:.4} of line {}, which has the same traffic: they differ by more than a \
-                 factor of {CONTRADICTS}",
+                "{a:.4} Gbit/s contradict the {b:.4} of line {}, which has the same traffic: they differ by more than \
+                 a factor of {CONTRADICTS}",
                 other.line
             );
             mistakes.push(Mistake { line: row.line, column: None, what });

@@ -15,11 +15,11 @@ use kelpie_calibration::simulator::{Seen, settings_of};
 use kelpie_calibration::table;
 use kelpie_engine::{MeasureError, Subsystem as _};
 use kelpie_sim::SimSubsystem;
-use kelpie_spaces::workload_to_yaml;
+use kelpie_spaces::{Workload, workload_to_yaml};
 use serde_json::json;
 
-use super::report::interval;
-use super::{base, valid};
+use super::base::embedded;
+use super::report::{interval, state};
 use crate::args::{Common, SubsystemArgs};
 use crate::exit;
 use crate::output::{Table, note, print, print_json};
@@ -48,7 +48,7 @@ pub struct PlanArgs {
 
 /// Runs the command.
 pub fn run(args: &PlanArgs, common: Common) -> anyhow::Result<ExitCode> {
-    let base = base(&args.base)?;
+    let base = embedded(&args.base)?;
     let rows = plan(&base);
     if let Some(subsystem) = &args.subsystem {
         let measured = measure(&rows, subsystem)?;
@@ -69,7 +69,7 @@ fn measure(rows: &[Planned], name: &str) -> anyhow::Result<Vec<Option<Target>>> 
     let progress = Progress::new(Some(rows.len() as u64));
     let mut measured = Vec::with_capacity(rows.len());
     for (at, row) in rows.iter().enumerate() {
-        let workload = valid(row.traffic.workload())?;
+        let workload = valid(row)?;
         let mut changed = opened.simulated().map(|simulated| simulated.clone());
         if let Some(simulated) = &mut changed {
             simulated.set_numbers(&settings_of(&row.traffic))?;
@@ -97,11 +97,16 @@ fn measure(rows: &[Planned], name: &str) -> anyhow::Result<Vec<Option<Target>>> 
     Ok(measured)
 }
 
+/// The workload of a row.
+fn valid(row: &Planned) -> anyhow::Result<Workload> {
+    row.traffic.workload().context("a row of the plan breaks a rule of verbs")
+}
+
 fn write_workloads(rows: &[Planned], folder: &Path) -> anyhow::Result<()> {
     let shown = folder.display().to_string();
     std::fs::create_dir(folder).with_context(|| shown.clone())?;
     for (at, row) in rows.iter().enumerate() {
-        let text = workload_to_yaml(&valid(row.traffic.workload())?);
+        let text = workload_to_yaml(&valid(row)?);
         let path = folder.join(format!("{:02}.yaml", at + FIRST_LINE));
         std::fs::write(&path, text).with_context(|| path.display().to_string())?;
     }
@@ -158,7 +163,7 @@ fn text(base: &str, rows: &[Planned], estimates: &[Estimate]) -> String {
             estimate.parameter.path.to_owned(),
             format!("{:.4} {}", estimate.base, estimate.parameter.unit),
             interval(estimate),
-            super::report::state(estimate),
+            state(estimate),
         ]);
     }
     text += &table.render("  ");

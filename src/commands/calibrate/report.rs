@@ -1,28 +1,27 @@
 //! What a calibration prints. Nothing is decided here.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use kelpie_calibration::fit::{Estimate, Fit, HeldBack, Residual};
 use kelpie_calibration::{Conflict, State, Wish};
 use serde_json::json;
 
-use super::FitArgs;
 use crate::args::Common;
 use crate::output::{Table, print, print_json};
 
 /// Rows that text shows, those with the largest error. Source: our choice, a screen.
 const MOST_ROWS: usize = 12;
 
-/// Prints a fit.
-pub fn print_fit(fit: &Fit, args: &FitArgs, is_written: bool, common: Common) -> anyhow::Result<()> {
+/// Prints a fit of a table over a base; `out` is the model file, if one was written.
+pub fn print_fit(fit: &Fit, table: &Path, base: &str, out: Option<&Path>, common: Common) -> anyhow::Result<()> {
     if common.json {
-        let out = is_written.then_some(&args.out);
-        return print_json(&json!({"table": args.table, "base": args.base, "out": out, "fit": fit}));
+        return print_json(&json!({"table": table, "base": base, "out": out, "fit": fit}));
     }
-    print(&text(fit, args, is_written))
+    print(&text(fit, out))
 }
 
-fn text(fit: &Fit, args: &FitArgs, is_written: bool) -> String {
+fn text(fit: &Fit, out: Option<&Path>) -> String {
     let mut text = String::new();
     let mut table = Table::new(&["parameter", "base", "fitted", "interval", "state", "lines"], &[1, 2, 3]);
     for estimate in &fit.parameters {
@@ -61,8 +60,8 @@ fn text(fit: &Fit, args: &FitArgs, is_written: bool) -> String {
     if !fit.converged {
         text += "The fit did not converge: look at these rows.\n";
     }
-    if is_written {
-        let _ = writeln!(text, "{}: measure it as --subsystem sim:{0}", args.out.display());
+    if let Some(out) = out {
+        let _ = writeln!(text, "{}: measure it as --subsystem sim:{0}", out.display());
     }
     text
 }
