@@ -10,6 +10,7 @@ use kelpie_store::CampaignId;
 use crate::args::{Common, DatabaseArgs, SubsystemArgs, parse_setting};
 use crate::commands::agent::AgentArgs;
 use crate::commands::bench::BenchCommand;
+use crate::commands::calibrate::CalibrateArgs;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::import::FindingsCommand;
 use crate::commands::recipe::RecipeCommand;
@@ -100,6 +101,19 @@ pub enum Command {
     /// Score search algorithms
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Fit the parameters of a simulated subsystem to measurements of a real pair
+    #[command(
+        args_conflicts_with_subcommands = true,
+        subcommand_negates_reqs = true,
+        after_help = "Exit status: 0 fitted, 1 fitted but rows fight, the fit did not converge or held-back rows are \
+        off by more\nthan 10 % in the median, 2 no model was written.\n\n\
+        Examples:\n  \
+        kelpie calibrate plan --base F --subsystem pair.yaml > table.csv\n  \
+        kelpie calibrate table.csv --base F --out mine.yaml\n  \
+        kelpie calibrate table.csv --out mine.yaml --force --parameters pcie.gbps,port.max_mpps --json\n  \
+        kelpie measure workload.yaml --subsystem sim:mine.yaml"
+    )]
+    Calibrate(CalibrateArgs),
     /// Serve this host to a controller
     Agent(AgentArgs),
     /// Check this host for what spoils measurements, with the evidence and the repair

@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod bench;
+pub mod calibrate;
 mod campaign;
 mod diff;
 pub mod doctor;
@@ -42,6 +43,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Recipe(command) => recipe::run(command, common),
         Command::Trace(args) => trace::run(args, common),
         Command::Bench(BenchCommand::Search(args)) => bench::run(args, common),
+        Command::Calibrate(args) => calibrate::run(args, common),
         Command::Agent(args) => agent::run(args, common),
         Command::Doctor(args) => doctor::run(args, common),
     }

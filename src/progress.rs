@@ -53,6 +53,13 @@ impl Progress {
         progress
     }
 
+    /// Experiments of a fit, of which nobody knows how many there will be.
+    pub fn of_experiments() -> Self {
+        let progress = Self::new(None);
+        progress.bar.set_message("fitting");
+        progress
+    }
+
     /// One more experiment was measured, by any of several campaigns.
     pub fn step(&self) {
         self.bar.inc(1);

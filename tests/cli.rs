@@ -39,6 +39,8 @@ fn every_command_explains_itself_with_an_example() {
         "recipe schema",
         "findings import",
         "doctor",
+        "calibrate",
+        "calibrate plan",
         "report",
         "watch",
     ] {

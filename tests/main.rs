@@ -3,6 +3,7 @@
 mod agents;
 mod bad_input;
 mod bench;
+mod calibrate;
 mod cli;
 mod determinism;
 mod diff;

@@ -9,7 +9,7 @@ use crate::circles;
 use crate::workspace::{self, Package};
 
 /// Each crate with those right below it; it may use them and whatever is below them. The binary may use all.
-const LAYERS: [(&str, &[&str]); 14] = [
+const LAYERS: [(&str, &[&str]); 15] = [
     ("kelpie-spaces", &[]),
     ("kelpie-monitor", &["kelpie-spaces"]),
     ("kelpie-engine", &["kelpie-spaces", "kelpie-monitor"]),
@@ -18,6 +18,7 @@ const LAYERS: [(&str, &[&str]); 14] = [
     ("kelpie-events", &[]),
     ("kelpie-nic", &["kelpie-events"]),
     ("kelpie-sim", &["kelpie-engine", "kelpie-events", "kelpie-nic"]),
+    ("kelpie-calibration", &["kelpie-sim"]),
     ("kelpie-verbs", &["kelpie-engine"]),
     ("kelpie-trace", &["kelpie-spaces"]),
     ("kelpie-preload", &["kelpie-trace"]),

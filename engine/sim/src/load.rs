@@ -157,6 +157,31 @@ impl Model {
         self.set_value(path, value)
     }
 
+    /// The number at `path.to.key`; none if there is none.
+    pub fn number(&self, path: &str) -> Option<f64> {
+        let tree = Value::Mapping(self.tree());
+        path.split('.').try_fold(&tree, |node, key| node.get(key))?.as_f64()
+    }
+
+    /// Changes several numbers at once, so that their rules are checked when all have changed.
+    ///
+    /// # Errors
+    /// When there is no such parameter, or a value does not fit.
+    pub fn set_numbers(&mut self, numbers: &[(&str, f64)]) -> Result<(), ModelError> {
+        let mut tree = Value::Mapping(self.tree());
+        for (path, number) in numbers {
+            let node =
+                path.split('.').try_fold(&mut tree, |node, key| node.get_mut(key)).filter(|node| node.is_number());
+            // A count is written without a fraction, or it would not be read as one.
+            let whole = (number.fract() == 0.0 && number.abs() < 1e15).then_some(*number as i64);
+            *node.ok_or_else(|| ModelError::NoParameter { path: (*path).to_owned() })? =
+                whole.map_or_else(|| Value::from(*number), Value::from);
+        }
+        let Value::Mapping(tree) = tree else { unreachable!("it was made as one") };
+        *self = Self::of_tree(tree).map_err(|(path, rule)| ModelError::Parameter { path, rule })?;
+        Ok(())
+    }
+
     fn set_value(&mut self, path: &str, value: Value) -> Result<(), ModelError> {
         let mut tree = Value::Mapping(self.tree());
         let no_parameter = || ModelError::NoParameter { path: path.chars().take(MAX_QUOTE).collect() };
@@ -223,6 +248,23 @@ mod tests {
             for anomaly in model.fixes.keys() {
                 model.clone().fix(*anomaly).expect("a fix sets parameters that there are");
             }
+        }
+    }
+
+    #[test]
+    fn numbers_that_bound_each_other_change_together() {
+        let mut model = Model::load("F").expect("embedded");
+        assert_eq!(
+            [model.number("receive.xoff_kib"), model.number("receive.no"), model.number("host.gpus")],
+            [Some(192.0), None, None]
+        );
+        let change = [("receive.xon_kib", 600.0), ("receive.xoff_kib", 700.0), ("receive.capacity_kib", 800.0)];
+        assert!(model.set_numbers(&change[..1]).is_err(), "above XOFF");
+        model.set_numbers(&change).expect("all fit each other");
+        model.set_numbers(&[("processing.max_reads", 9.0), ("pcie.gbps", 126.5)]).expect("a count and a rate");
+        assert_eq!((model.receive.xon_kib, model.processing.max_reads, model.pcie.gbps), (600.0, 9, 126.5));
+        for (path, number) in [("pcie.gpbs", 1.0), ("name", 1.0), ("host.gpus", 1.0), ("pcie.gbps", f64::NAN)] {
+            assert!(model.set_numbers(&[(path, number)]).is_err(), "{path}");
         }
     }
 

@@ -52,6 +52,19 @@ impl SimSubsystem {
         self.model.set(path, value)
     }
 
+    /// The number at `path.to.key` of the model; none if there is none.
+    pub fn number(&self, path: &str) -> Option<f64> {
+        self.model.number(path)
+    }
+
+    /// Changes several numbers of the model at once, so that their rules are checked when all have changed.
+    ///
+    /// # Errors
+    /// When there is no such parameter, or a value does not fit.
+    pub fn set_numbers(&mut self, numbers: &[(&str, f64)]) -> Result<(), ModelError> {
+        self.model.set_numbers(numbers)
+    }
+
     /// Applies the model's fix for one of the paper's anomalies.
     ///
     /// # Errors

@@ -1,0 +1,140 @@
+//! `kelpie calibrate`: a model fitted to measurements, and which measurements are worth taking. The fit is in
+//! `kelpie_calibration`.
+
+mod base;
+mod plan;
+mod report;
+
+use std::io::{Read, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use kelpie_calibration::fit::{self, Fit, MOST_EXPERIMENTS, NOISE, Settings};
+use kelpie_calibration::parameters::{Based, named};
+use kelpie_calibration::table::Table;
+use kelpie_calibration::{model_file, table};
+use kelpie_sim::SimSubsystem;
+
+use crate::args::Common;
+use crate::exit;
+use crate::output::{note, plural};
+use crate::progress::Progress;
+use crate::stop;
+
+pub use plan::PlanArgs;
+
+/// Error of held-back rows from which on a model does not predict, relative. Source: our choice, what a calibration is
+/// to reach.
+const MOST_ERROR: f64 = 0.1;
+
+#[derive(Debug, Args)]
+pub struct CalibrateArgs {
+    #[command(subcommand)]
+    pub command: Option<CalibrateCommand>,
+    #[command(flatten)]
+    pub fit: Option<FitArgs>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum CalibrateCommand {
+    /// Print the measurements worth taking, or take them
+    #[command(after_help = "Examples:\n  \
+        kelpie calibrate plan --base F\n  \
+        kelpie calibrate plan --base F --csv > table.csv              (rates to be filled in)\n  \
+        kelpie calibrate plan --base F --workloads rows               (for `kelpie measure rows/02.yaml`)\n  \
+        kelpie calibrate plan --base F --subsystem pair.yaml > table.csv   (measures them all)\n  \
+        kelpie calibrate plan --base F --json | jq '.rows[0]'")]
+    Plan(PlanArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct FitArgs {
+    /// Table of measurements (docs/calibration.md), `-` for stdin
+    #[arg(value_name = "TABLE.csv", required = true)]
+    pub table: PathBuf,
+    /// Embedded model that the NIC is like, A to H
+    #[arg(long, value_name = "M", default_value = "F")]
+    pub base: String,
+    /// Model file to write, which `sim:FILE` then measures
+    #[arg(long, short = 'o', value_name = "FILE.yaml", required = true)]
+    pub out: PathBuf,
+    /// Replace the file if there is one
+    #[arg(long)]
+    pub force: bool,
+    /// Fit these parameters only, such as `pcie.gbps,receive.xoff_kib` [default: all 18]
+    #[arg(long, value_name = "PATH[,PATH...]", value_delimiter = ',')]
+    pub parameters: Vec<String>,
+}
+
+/// Runs the command.
+pub fn run(args: &CalibrateArgs, common: Common) -> anyhow::Result<ExitCode> {
+    match (&args.command, &args.fit) {
+        (Some(CalibrateCommand::Plan(args)), _) => plan::run(args, common),
+        (None, Some(args)) => calibrate(args, common),
+        (None, None) => bail!("name a table: kelpie calibrate TABLE.csv --base F --out mine.yaml"),
+    }
+}
+
+fn calibrate(args: &FitArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let base = base::embedded(&args.base)?;
+    let parameters = named(&args.parameters)?;
+    if args.out.exists() && !args.force {
+        bail!("{} exists; --force replaces it", args.out.display());
+    }
+    let Table { rows, unmeasured } = read_table(&args.table)?;
+    if !unmeasured.is_empty() {
+        let lines: Vec<String> = unmeasured.iter().map(u64::to_string).collect();
+        note(&format!(
+            "{} without a rate left out: lines {}",
+            plural(unmeasured.len() as u64, "row"),
+            lines.join(", ")
+        ));
+    }
+    let settings =
+        Settings { parameters, seed: common.seed_or_default(), noise: NOISE, most_experiments: MOST_EXPERIMENTS };
+    let stop = stop::on_signals("stopping with what fits best so far; interrupt again to stop now")?;
+    let progress = Progress::of_experiments();
+    let fit = fit::fit(&base, &rows, &settings, &stop, &mut |experiments| progress.measured(experiments));
+    progress.close();
+    let fit = fit?;
+    let is_whole = !fit.stopped && !fit.exhausted;
+    if is_whole {
+        write_model(args, &base, &fit, &settings)?;
+    }
+    report::print_fit(&fit, &args.table, base.model_name(), is_whole.then_some(args.out.as_path()), common)?;
+    Ok(if !is_whole {
+        note("error: the fit did not come to its end, so no model was written");
+        exit::failed()
+    } else if fit.converged && fit.held_back_error.is_none_or(|error| error <= MOST_ERROR) {
+        exit::HEALTHY
+    } else {
+        exit::anomalous()
+    })
+}
+
+fn read_table(path: &Path) -> anyhow::Result<Table> {
+    let name = if path == Path::new("-") { "stdin".to_owned() } else { path.display().to_string() };
+    let reader: Box<dyn Read> = if path == Path::new("-") {
+        Box::new(std::io::stdin().lock())
+    } else {
+        Box::new(std::fs::File::open(path).with_context(|| name.clone())?)
+    };
+    Ok(table::read(&name, reader)?)
+}
+
+/// Writes the model in one step, so that nobody sees half of it.
+fn write_model(args: &FitArgs, base: &SimSubsystem, fit: &Fit, settings: &Settings) -> anyhow::Result<()> {
+    let based: Vec<Based> = settings.parameters.iter().map(|parameter| parameter.over(base)).collect();
+    let name = args.out.file_stem().map_or_else(|| "calibrated".into(), |stem| stem.to_string_lossy());
+    let table = args.table.file_name().map_or_else(|| "stdin".into(), |name| name.to_string_lossy());
+    let text = model_file::write(fit, base.model_name(), &based, &name, &table);
+    let shown = args.out.display().to_string();
+    SimSubsystem::from_yaml(&shown, &text).context("the calibrated model breaks a rule of models")?;
+    let folder = args.out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new().prefix(".kelpie-").tempfile_in(folder).with_context(|| shown.clone())?;
+    file.write_all(text.as_bytes()).with_context(|| shown.clone())?;
+    if args.force { file.persist(&args.out) } else { file.persist_noclobber(&args.out) }.context(shown)?;
+    Ok(())
+}

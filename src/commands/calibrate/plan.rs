@@ -1,0 +1,171 @@
+//! `kelpie calibrate plan`: the rows, as text, as a table, as workload files, and measured.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use kelpie_calibration::expectation::expected;
+use kelpie_calibration::fit::{Estimate, NOISE};
+use kelpie_calibration::parameters::PARAMETERS;
+use kelpie_calibration::plan::{Planned, plan};
+use kelpie_calibration::problem::Target;
+use kelpie_calibration::simulator::{Seen, settings_of};
+use kelpie_calibration::table;
+use kelpie_engine::{MeasureError, Subsystem as _};
+use kelpie_sim::SimSubsystem;
+use kelpie_spaces::{Workload, workload_to_yaml};
+use serde_json::json;
+
+use super::base::embedded;
+use super::report::{interval, state};
+use crate::args::{Common, SubsystemArgs};
+use crate::exit;
+use crate::output::{Table, note, print, print_json};
+use crate::progress::Progress;
+use crate::stop;
+use crate::subsystems::Opened;
+
+/// Line of a table at which the first row stands.
+const FIRST_LINE: usize = 2;
+
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// Embedded model that the NIC is like, A to H
+    #[arg(long, value_name = "M", default_value = "F")]
+    pub base: String,
+    /// Print the table to fill in
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// Write each row as a workload file into this directory, which must not exist
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["csv", "subsystem", "json"])]
+    pub workloads: Option<PathBuf>,
+    /// Measure each row on `sim:F`, `sim:path.yaml`, `lab` or a pair, and print the table
+    #[arg(long, short = 's', value_name = "S", conflicts_with = "json")]
+    pub subsystem: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(args: &PlanArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let base = embedded(&args.base)?;
+    let rows = plan(&base);
+    if let Some(subsystem) = &args.subsystem {
+        let measured = measure(&rows, subsystem)?;
+        print(&table::write(&rows, &measured))?;
+    } else if args.csv {
+        print(&table::write(&rows, &[]))?;
+    } else if let Some(folder) = &args.workloads {
+        write_workloads(&rows, folder)?;
+    } else {
+        show(&base, &rows, common)?;
+    }
+    Ok(exit::HEALTHY)
+}
+
+/// Measures each row; what the subsystem cannot run stays empty.
+fn measure(rows: &[Planned], name: &str) -> anyhow::Result<Vec<Option<Target>>> {
+    let mut opened = Opened::open(&SubsystemArgs { subsystem: name.to_owned(), set: Vec::new(), fix: Vec::new() })?;
+    let progress = Progress::new(Some(rows.len() as u64));
+    let mut measured = Vec::with_capacity(rows.len());
+    for (at, row) in rows.iter().enumerate() {
+        let workload = valid(row)?;
+        let mut changed = opened.simulated().map(|simulated| simulated.clone());
+        if let Some(simulated) = &mut changed {
+            simulated.set_numbers(&settings_of(&row.traffic))?;
+        }
+        let measurement = match &mut changed {
+            Some(simulated) => simulated.measure(&workload),
+            None if row.traffic.cores.is_some() => {
+                let reason = "it needs an agent on one core, or perftest: fill it in by hand".to_owned();
+                Err(MeasureError::Unsupported { reason })
+            }
+            None => opened.subsystem().measure(&workload),
+        };
+        let seen = match measurement {
+            Ok(measurement) => Seen::of(&measurement),
+            Err(MeasureError::Unsupported { reason }) => {
+                progress.line(&format!("line {} stays without a rate: {reason}", at + FIRST_LINE));
+                None
+            }
+            Err(error) => return Err(error).with_context(|| format!("line {}", at + FIRST_LINE)),
+        };
+        measured.push(seen.map(|seen| Target { goodput_bps: seen.goodput_bps, pause_ratio: Some(seen.pause_ratio) }));
+        progress.measured(at as u64 + 1);
+    }
+    progress.close();
+    Ok(measured)
+}
+
+/// The workload of a row.
+fn valid(row: &Planned) -> anyhow::Result<Workload> {
+    row.traffic.workload().context("a row of the plan breaks a rule of verbs")
+}
+
+fn write_workloads(rows: &[Planned], folder: &Path) -> anyhow::Result<()> {
+    let shown = folder.display().to_string();
+    std::fs::create_dir(folder).with_context(|| shown.clone())?;
+    for (at, row) in rows.iter().enumerate() {
+        let text = workload_to_yaml(&valid(row)?);
+        let path = folder.join(format!("{:02}.yaml", at + FIRST_LINE));
+        std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+    }
+    let one_core = rows.iter().enumerate().filter(|(_, row)| row.traffic.cores.is_some());
+    let lines: Vec<String> = one_core.map(|(at, _)| format!("{:02}", at + FIRST_LINE)).collect();
+    note(&format!(
+        "{shown}: {} workloads; {} post from one core, which the agent has to be kept to",
+        rows.len(),
+        lines.join(", ")
+    ));
+    Ok(())
+}
+
+fn show(base: &SimSubsystem, rows: &[Planned], common: Common) -> anyhow::Result<()> {
+    let stop = stop::on_signals("stopping")?;
+    let progress = Progress::of_experiments();
+    let estimates = expected(base, rows, &PARAMETERS, NOISE, &stop, &mut |experiments| progress.measured(experiments));
+    progress.close();
+    let estimates = estimates?;
+    if common.json {
+        return print_json(&json!({
+            "base": base.model_name(), "noise": NOISE, "rows": rows, "parameters": estimates,
+        }));
+    }
+    print(&text(base.model_name(), rows, &estimates))
+}
+
+fn text(base: &str, rows: &[Planned], estimates: &[Estimate]) -> String {
+    let mut text = format!("{} measurements for a NIC like {base}:\n", rows.len());
+    let heading = ["line", "operation", "size", "QPs", "MTU", "depth", "batch", "MRs", "directions", "cores", "for"];
+    let mut table = Table::new(&heading, &[0, 2, 3, 4, 5, 6, 7]);
+    for (at, Planned { traffic, determines }) in rows.iter().enumerate() {
+        let purpose = if determines.is_empty() { "check".to_owned() } else { determines.join(", ") };
+        table.row(vec![
+            (at + FIRST_LINE).to_string(),
+            format!("{} {}", traffic.transport, traffic.operation),
+            traffic.size_bytes.to_string(),
+            traffic.qps.to_string(),
+            traffic.mtu.bytes().to_string(),
+            traffic.depth.to_string(),
+            traffic.batch.to_string(),
+            traffic.mrs_per_qp.to_string(),
+            traffic.path.name().to_owned(),
+            traffic.cores.map_or_else(|| "-".to_owned(), |cores| cores.to_string()),
+            purpose,
+        ]);
+    }
+    text += &table.render("  ");
+    let _ =
+        writeln!(text, "If the NIC is {base} and rates scatter by {} %, they say of its parameters:", 100.0 * NOISE);
+    let mut table = Table::new(&["parameter", "value", "interval", "state"], &[1, 2]);
+    for estimate in estimates {
+        table.row(vec![
+            estimate.parameter.path.to_owned(),
+            format!("{:.4} {}", estimate.base, estimate.parameter.unit),
+            interval(estimate),
+            state(estimate),
+        ]);
+    }
+    text += &table.render("  ");
+    text
+}
