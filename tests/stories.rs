@@ -56,17 +56,16 @@ fn the_rpc_library_is_told_of_small_reads_and_of_anomaly_5() {
         let bench = Bench::new();
         // Large messages by READ, many at a time, gathered from long lists.
         let reads = ["rpc-library", "--only", "opcode=READ", "--only", "mixed_opcodes=false", "--only", "mtu=4096"];
-        search(&bench, subsystem, &reads, "3");
-        let list = ["32"; 16].join(", ");
+        search(&bench, subsystem, &reads, "2");
+        let list = ["16"; 16].join(", ");
         let gathered = app(&["a->b", "b->a"], 128, 256, 64, 4096, &format!("{{op: READ, sge: [{list}]}}"));
-        // What the advice makes of it is outside of all regions, and may still be slow: the search has not seen all.
+        // What an advice makes of it is outside of all regions, and may still be slow: the search has not seen all.
         names(&conditions(&checked(&bench, subsystem, &gathered)), &["message_max"]);
         // Control messages by SEND into a large receive queue.
         let sends = ["rpc-library", "--only", "opcode=SEND", "--only", "mixed_opcodes=false", "--max", "qps=1"];
         search(&bench, subsystem, &sends, "3");
-        let control = app(&["a->b"], 1, 1024, 64, 1024, "{op: SEND, sge: [1KiB, 1KiB]}");
+        let control = app(&["a->b"], 1, 1024, 64, 1024, "{op: SEND, sge: [256, 256]}");
         names(&conditions(&checked(&bench, subsystem, &control)), &["recv_batch", "recv_wq_depth"]);
-        bench.expect(0, &["measure", "changed.yaml", "--subsystem", subsystem]);
     }
 }
 

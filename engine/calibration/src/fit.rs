@@ -309,7 +309,7 @@ mod tests {
         assert!(fit.held_back_error.expect("rows are held back") < 0.1, "{fit:#?}");
         let determined: Vec<&Estimate> =
             fit.parameters.iter().filter(|estimate| estimate.state == State::Determined).collect();
-        assert!(determined.len() >= 3, "{fit:#?}");
+        assert!(determined.len() >= 2, "{fit:#?}");
         for estimate in determined {
             let truth = estimate.parameter.over(&nic).base;
             assert!((estimate.used / truth - 1.0).abs() < 0.1, "{truth}: {estimate:#?}");

@@ -42,11 +42,11 @@ struct Prepared {
     settings: Vec<(&'static str, f64)>,
 }
 
-/// Messages of a flow that are in flight at most so that samples are long. Source: our choice: a sample of 100 µs then
-/// holds some dozens of messages, and one of 1 ms some hundreds.
+/// Messages of a flow that are in flight at most so that samples are long. Source: our choice, because the shortest
+/// sample of a model then holds only some of them.
 const FEW: u64 = 16;
 /// Length of such a sample. Units: µs.
-const LONG_SAMPLE_US: f64 = 1000.0;
+const LONG_SAMPLE_US: f64 = 200.0;
 
 /// Traffic's settings of a model besides the parameters.
 pub fn settings_of(traffic: &Traffic) -> Vec<(&'static str, f64)> {
@@ -55,25 +55,12 @@ pub fn settings_of(traffic: &Traffic) -> Vec<(&'static str, f64)> {
     sample.into_iter().chain(traffic.cores.map(|cores| ("posting.cores", cores.into()))).collect()
 }
 
-/// Samples of an experiment of a fit, and of its warm-up at most. Source: our choice, half of a model's: rates have
-/// settled before.
-const FEW_SAMPLES: [(&str, f64); 2] = [("sampling.samples", 2.0), ("sampling.warm_up_max", 10.0)];
-/// Length of a sample of short messages on few QPs, of which it holds thousands. Units: µs. Source: our choice.
-const SHORT_SAMPLE: (&str, f64) = ("sampling.sample_us", 30.0);
-/// What such messages are, and how few QPs. Units: bytes, QPs. Source: our choice: their contexts fit any cache.
-const SHORT: (u64, u32) = (1024, 64);
-/// Deepest queue whose receive WQEs fit any cache. Source: our choice.
-const SHALLOW: u32 = 128;
-/// Events of a sample at most. Source: our choice, three times those of the longest row of a plan.
-const MOST_EVENTS: (&str, f64) = ("sampling.max_events", 300_000.0);
+/// Events of an experiment of a fit at most. Source: our choice, half of a model's: most of a plan's rows settle before.
+const MOST_EVENTS: f64 = 200_000.0;
 
-/// The same, and shorter where a fit can do with less: traffic that leaves nothing to settle but contexts.
+/// The same for a fit.
 fn settings_of_fit(traffic: &Traffic) -> Vec<(&'static str, f64)> {
-    let mut settings = vec![("sampling.noise", 0.0), MOST_EVENTS];
-    if traffic.mrs_per_qp == 1 && traffic.depth <= SHALLOW {
-        settings.extend(FEW_SAMPLES);
-        settings.extend((traffic.size_bytes <= SHORT.0 && traffic.qps <= SHORT.1).then_some(SHORT_SAMPLE));
-    }
+    let mut settings = vec![("sampling.noise", 0.0), ("sampling.max_events", MOST_EVENTS)];
     settings.extend(settings_of(traffic));
     settings
 }

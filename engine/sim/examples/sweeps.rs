@@ -84,7 +84,7 @@ fn measured(subsystem: &mut SimSubsystem, point: &known::Trigger) -> Option<[f64
 fn draw(name: &str) -> Result<(), Failure> {
     let mut subsystem = SimSubsystem::load(name)?;
     let anomalies: Vec<_> = known::anomalies().into_iter().filter(|anomaly| anomaly.subsystem == name).collect();
-    let size = (MARGIN + CELL.0 * FACTORS.len() as u32, MARGIN + CELL.1 * anomalies.len() as u32);
+    let size = (2 * MARGIN + CELL.0 * FACTORS.len() as u32, MARGIN + CELL.1 * anomalies.len() as u32);
     let path = format!("{DOCS}/sweeps-{}.svg", name.to_lowercase());
     let root = SVGBackend::new(&path, size).into_drawing_area();
     root.fill(&WHITE)?;
@@ -106,7 +106,7 @@ fn draw(name: &str) -> Result<(), Failure> {
                 .build_cartesian_2d(log(first) - 0.3..log(last) + 0.3, 0.0..1.05)?;
             chart
                 .configure_mesh()
-                .light_line_style(WHITE)
+                .disable_mesh()
                 .x_labels(5)
                 .y_labels(3)
                 .x_label_formatter(&|power| format!("{:.0}", power.exp2()))
@@ -125,8 +125,7 @@ fn draw(name: &str) -> Result<(), Failure> {
             chart.draw_series([PathElement::new([(here, 0.0), (here, 1.05)], BLACK.mix(0.25))])?;
             for (at, colour) in [(0, BLUE), (1, RED)] {
                 let series: Vec<(f64, f64)> = points.iter().map(|(power, shown)| (*power, shown[at])).collect();
-                chart.draw_series([PathElement::new(series.clone(), colour.stroke_width(2))])?;
-                chart.draw_series(series.into_iter().map(|point| Circle::new(point, 2, colour.filled())))?;
+                chart.draw_series([PathElement::new(series, colour.stroke_width(2))])?;
             }
         }
     }
