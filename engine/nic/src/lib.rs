@@ -13,6 +13,7 @@ pub mod pcie;
 pub mod qp;
 pub mod reads;
 mod receive;
+mod receive_ring;
 mod send;
 pub mod sequence;
 pub mod units;

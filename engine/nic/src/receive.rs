@@ -2,13 +2,14 @@
 
 use kelpie_events::Picos;
 
-use crate::cache::{Key, LINE, Lookup};
+use crate::cache::{Key, Lookup};
 use crate::config::WhenBusy;
 use crate::held::{Cached, Step, Waiter, Write, class, kind};
 use crate::nic::{Answer, Event, Nic, Outside, portions};
 use crate::packet::{Burst, Kind, Operation};
 use crate::path::Order;
-use crate::qp::{Connection, Owed, Segment};
+use crate::qp::{Owed, Segment};
+use crate::receive_ring::{receive_lines, ring_lines};
 use crate::sequence::{self, Packet};
 use crate::waits::{Cause, Side};
 
@@ -206,89 +207,6 @@ impl Nic {
     fn acknowledge(&mut self, now: Picos, qp: u32, out: &mut impl Outside) {
         if !std::mem::replace(&mut self.qps[qp as usize].ack_waits, true) {
             self.reply(now, qp, Answer::Ack(qp), out);
-        }
-    }
-
-    /// The driver posted receives: they are asked for, a chain that is longer than others aside.
-    pub(crate) fn receives(&mut self, qp: u32, posted: u64) {
-        let from = self.qps[qp as usize].receives;
-        self.qps[qp as usize].receives = posted;
-        self.announced(qp, from, posted, |nic, cached, key, lines| {
-            nic.need(cached, key, lines, None);
-        });
-    }
-
-    /// The driver posted receives before all began, and they were read.
-    pub fn has_posted(&mut self, qp: u32, from: u64, to: u64) {
-        self.announced(qp, from, to, |nic, cached, key, lines| {
-            (0..lines).for_each(|at| nic.caches[cached as usize].keep(key.plus(at)));
-        });
-    }
-
-    /// So many receives are posted when all begins.
-    pub fn has_receives(&mut self, qp: u32, receives: u64) {
-        self.qps[qp as usize].receives = receives;
-    }
-
-    /// Lines of a receive ring.
-    pub fn receive_ring_lines(&self, qp: u32) -> u64 {
-        ring_lines(&self.qps[qp as usize].connection)
-    }
-
-    /// Lines of receive WQEs that there is room for.
-    pub fn receive_lines(&self) -> usize {
-        self.caches[Cached::Receive as usize].lines()
-    }
-
-    /// Receives from one on to another were announced together; `bring` gets their lines, a fetch at a time.
-    fn announced(&mut self, qp: u32, from: u64, to: u64, mut bring: impl FnMut(&mut Self, Cached, Key, u32)) {
-        let state = &mut self.qps[qp as usize];
-        state.is_chain = to - from > u64::from(self.config.chain);
-        let cached = if state.is_chain { Cached::Chain } else { Cached::Receive };
-        let [mut line, end] = receive_lines(&state.connection, from, to);
-        let lines = ring_lines(&state.connection);
-        while line < end {
-            let count = (end - line).min(u64::from(self.config.fetch_lines)).min(lines - line % lines) as u32;
-            let key = Key::new(kind::RECEIVE, qp, (line % lines) as u32);
-            // What lies on the NIC of the last round through the ring is not what the driver wrote since.
-            (0..count).for_each(|at| self.caches[cached as usize].forget(key.plus(at)));
-            bring(self, cached, key, count);
-            line += u64::from(count);
-        }
-    }
-
-    /// Needs the receive WQEs of a burst.
-    fn need_receives(&mut self, id: u32) -> u32 {
-        let held = &self.held[id as usize];
-        let (qp, first, used) = (held.burst.to, held.receive, held.burst.pieces().len() as u64);
-        let state = &self.qps[qp as usize];
-        let cached = if state.is_chain { Cached::Chain } else { Cached::Receive };
-        let [from, end] = receive_lines(&state.connection, first, first + used);
-        let lines = ring_lines(&state.connection);
-        let mut waits = 0;
-        let mut line = from;
-        while line < end {
-            let key = Key::new(kind::RECEIVE, qp, (line % lines) as u32);
-            let is_there = self.caches[cached as usize].look_up(key) == Lookup::Held;
-            // A line that is missing comes with those behind it.
-            let count = if is_there { 1 } else { u64::from(self.config.demand_lines).min(lines - line % lines) };
-            if !is_there {
-                waits += self.need(cached, key, count as u32, Some(Waiter::Job(id)));
-            }
-            line += count;
-        }
-        self.tally.receive_wqe_misses += u64::from(waits > 0);
-        waits
-    }
-
-    /// Receives from one on to another were used: nobody needs the lines again that held nothing behind them.
-    fn forget_receives(&mut self, qp: u32, from: u64, to: u64) {
-        let state = &self.qps[qp as usize];
-        let cached = if state.is_chain { Cached::Chain } else { Cached::Receive };
-        let entry = u64::from(state.connection.receive_entry);
-        let lines = ring_lines(&state.connection);
-        for line in from * entry / LINE..to * entry / LINE {
-            self.caches[cached as usize].forget(Key::new(kind::RECEIVE, qp, (line % lines) as u32));
         }
     }
 
@@ -490,15 +408,4 @@ impl Nic {
         }
         self.leave_buffer(now, id, out);
     }
-}
-
-/// Lines of the receive ring that hold receives from one on to another: the first, and one behind the last.
-fn receive_lines(connection: &Connection, from: u64, to: u64) -> [u64; 2] {
-    let entry = u64::from(connection.receive_entry);
-    [from * entry / LINE, (to * entry).div_ceil(LINE)]
-}
-
-/// Lines of the receive ring.
-fn ring_lines(connection: &Connection) -> u64 {
-    receive_lines(connection, 0, connection.receive_slots.into())[1]
 }

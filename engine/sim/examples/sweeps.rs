@@ -90,11 +90,11 @@ fn draw(name: &str) -> Result<(), Failure> {
     root.fill(&WHITE)?;
     let text = |size: f64| ("roboto", size).into_font();
     for (column, factor) in FACTORS.iter().enumerate() {
-        root.draw(&Text::new(factor.name, ((MARGIN + CELL.0 * column as u32) as i32 + 40, 10), text(14.0)))?;
+        root.draw(&Text::new(factor.name, ((MARGIN + CELL.0 * column as u32 + 40).cast_signed(), 10), text(14.0)))?;
     }
     for (row, anomaly) in anomalies.iter().enumerate() {
         let top = MARGIN + CELL.1 * row as u32;
-        root.draw(&Text::new(anomaly.id.to_string(), (8, (top + CELL.1 / 2) as i32), text(16.0)))?;
+        root.draw(&Text::new(anomaly.id.to_string(), (8, (top + CELL.1 / 2).cast_signed()), text(16.0)))?;
         for (column, factor) in FACTORS.iter().enumerate() {
             let cell = root.clone().shrink((MARGIN + CELL.0 * column as u32, top), CELL);
             let log = |value: u64| (value.max(1) as f64).log2();
