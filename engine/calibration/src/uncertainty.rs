@@ -12,7 +12,7 @@ use crate::simulator::{Halt, Point};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Its interval lies within [`DETERMINED`] of its value.
+    /// Its interval lies within a tenth of its value.
     Determined,
     /// It is bounded on both sides, and not as closely.
     Within,
