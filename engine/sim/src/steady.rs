@@ -70,7 +70,7 @@ pub struct Steady<'a> {
 
 impl Steady<'_> {
     /// Whether the second half of the course so far is steady. What a cache holds changes until all queues were turned
-    /// over, so that rates count no earlier if something misses.
+    /// over, so that rates count no earlier if something misses, unless that takes very long.
     pub fn is_reached<T>(&self, course: &[T], moment: impl Fn(&T) -> &Moment) -> bool {
         let half = &course[course.len() / 2..];
         let [begin, end] = [&half[0], &half[half.len() - 1]].map(&moment);
@@ -88,11 +88,60 @@ impl Steady<'_> {
     fn is_known<T>(&self, half: &[T], moment: impl Fn(&T) -> &Moment, way: Direction) -> bool {
         let slices = half.len() - 1;
         let batches = if slices < BATCHES { self.samples.clamp(2, BATCHES) } else { BATCHES };
+        // Batches of unequal length have unequal sums; the next half divides evenly.
+        if !slices.is_multiple_of(batches) {
+            return false;
+        }
         let at = |batch: usize| moment(&half[batch * slices / batches]).delivered(way);
         let means: Vec<f64> = (0..batches).map(|batch| at(batch + 1) - at(batch)).collect();
         let count = batches as f64;
         let mean = means.iter().sum::<f64>() / count;
         let variance = means.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
         STUDENT[batches - 2] * (variance / count).sqrt() <= self.precision * mean
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kelpie_spaces::Host;
+
+    use super::*;
+
+    const WAY: [Direction; 1] = [Direction { from: Host::A, to: Host::B }];
+
+    /// A course of slices, in each of which so many bytes are delivered and so many stay behind.
+    fn course(slices: u64, bytes: fn(u64) -> u64, backlog: fn(u64) -> u64, misses: fn(u64) -> u64) -> Vec<Moment> {
+        let moment = |slice: u64| Moment {
+            delivered: [[0, (0..slice).map(bytes).sum()], [0, 0]],
+            messages: 100 * slice,
+            misses: misses(slice),
+            backlog: backlog(slice),
+            reads_open: 0,
+        };
+        (0..=slices).map(moment).collect()
+    }
+
+    fn is_reached(course: &[Moment]) -> bool {
+        let steady = Steady { directions: &WAY, samples: 4, precision: 0.02, queued: 10_000 };
+        steady.is_reached(course, |moment| moment)
+    }
+
+    #[test]
+    fn equal_slices_are_steady_and_what_came_before_does_not_count() {
+        assert!(is_reached(&course(8, |_| 1000, |_| 5, |_| 0)));
+        assert!(is_reached(&course(16, |slice| if slice < 8 { 3000 } else { 1000 }, |_| 5, |_| 0)));
+    }
+
+    #[test]
+    fn what_varies_grows_piles_up_or_misses_is_not_steady_yet() {
+        assert!(!is_reached(&course(8, |slice| 1000 + 200 * (slice % 2), |_| 0, |_| 0)), "varies");
+        assert!(
+            is_reached(&course(800, |slice| 1000 + 200 * (slice % 2), |_| 0, |_| 0)),
+            "and its mean is known later"
+        );
+        assert!(!is_reached(&course(8, |slice| 1000 + 100 * slice, |_| 0, |_| 0)), "grows");
+        assert!(!is_reached(&course(8, |_| 1000, |slice| 50 * slice, |_| 0)), "piles up");
+        assert!(!is_reached(&course(8, |_| 1000, |_| 0, |slice| 50 * slice)), "misses");
+        assert!(is_reached(&course(48, |_| 1000, |_| 0, |slice| 50 * slice)), "misses for long");
     }
 }
