@@ -67,6 +67,13 @@ pub struct PauseRatios {
     pub rx: f64,
 }
 
+impl PerHost<PauseRatios> {
+    /// The longest of both hosts, sent or received.
+    pub fn longest(&self) -> f64 {
+        [self.a.tx, self.a.rx, self.b.tx, self.b.rx].into_iter().fold(0.0, f64::max)
+    }
+}
+
 /// One slice of the measured window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

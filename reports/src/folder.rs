@@ -1,4 +1,4 @@
-//! A new directory with all of its files, or none.
+//! A new directory with all of its files, or none; the same of a file.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
@@ -22,8 +22,7 @@ pub fn check(path: &Path) -> io::Result<()> {
 
 /// A temporary directory where `path` is to be.
 fn beside(path: &Path) -> io::Result<TempDir> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    tempfile::Builder::new().prefix(".kelpie-").tempdir_in(parent)
+    tempfile::Builder::new().prefix(".kelpie-").tempdir_in(parent(path))
 }
 
 /// Writes a directory with these files.
@@ -47,6 +46,24 @@ pub fn write(path: &Path, files: &[(&str, String)]) -> io::Result<()> {
         Err(error) if matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::NotADirectory) => Err(taken()),
         Err(error) => Err(error),
     }
+}
+
+/// Writes a file as a whole; `replaces` says whether it may take the place of another.
+///
+/// # Errors
+/// [`ErrorKind::AlreadyExists`] if something is there that may not be replaced, or if it cannot be written; then nothing
+/// is left behind.
+pub fn write_file(path: &Path, bytes: &[u8], replaces: bool) -> io::Result<()> {
+    let mut file = tempfile::Builder::new().prefix(".kelpie-").tempfile_in(parent(path))?;
+    file.write_all(bytes)?;
+    file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
+    file.as_file().sync_all()?;
+    let kept = if replaces { file.persist(path) } else { file.persist_noclobber(path) };
+    kept.map(drop).map_err(|error| error.error)
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn taken() -> io::Error {

@@ -5,7 +5,7 @@ mod base;
 mod plan;
 mod report;
 
-use std::io::{Read, Write as _};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -15,6 +15,7 @@ use kelpie_calibration::fit::{self, Fit, MOST_EXPERIMENTS, NOISE, Settings};
 use kelpie_calibration::parameters::{Based, named};
 use kelpie_calibration::table::Table;
 use kelpie_calibration::{model_file, table};
+use kelpie_reports::folder;
 use kelpie_sim::SimSubsystem;
 
 use crate::args::Common;
@@ -132,9 +133,5 @@ fn write_model(args: &FitArgs, base: &SimSubsystem, fit: &Fit, settings: &Settin
     let text = model_file::write(fit, base.model_name(), &based, &name, &table);
     let shown = args.out.display().to_string();
     SimSubsystem::from_yaml(&shown, &text).context("the calibrated model breaks a rule of models")?;
-    let folder = args.out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".kelpie-").tempfile_in(folder).with_context(|| shown.clone())?;
-    file.write_all(text.as_bytes()).with_context(|| shown.clone())?;
-    if args.force { file.persist(&args.out) } else { file.persist_noclobber(&args.out) }.context(shown)?;
-    Ok(())
+    folder::write_file(&args.out, text.as_bytes(), args.force).context(shown)
 }

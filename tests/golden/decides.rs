@@ -4,10 +4,9 @@
 use std::fmt::Write as _;
 
 use kelpie_engine::Subsystem as _;
-use kelpie_monitor::assess;
 
 use super::cases::{ANOMALIES, trigger};
-use super::{NOT_REPRODUCED, Shown, difference, load};
+use super::{NOT_REPRODUCED, assert_committed, judge, load};
 
 const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/decides.txt");
 
@@ -36,20 +35,16 @@ const DECIDES: [(u32, &str); 16] = [
 fn shows(id: u32, path: &str, times: f64) -> String {
     let anomaly = ANOMALIES.iter().find(|anomaly| anomaly.id == id).expect("18 anomalies");
     let mut subsystem = load(anomaly.subsystem);
-    let model: serde_yaml::Value = serde_yaml::from_str(&subsystem.yaml()).expect("the model is YAML");
-    let value = path.split('.').fold(&model, |node, key| &node[key]).as_f64().expect("a number");
+    let value = subsystem.number(path).expect("a number");
     subsystem.set(path, &(value * times).to_string()).expect("the model has this parameter");
     let workload = trigger(id).workload();
     let measurement = subsystem.measure(&workload).expect("the hosts have the devices");
-    let assessment = assess(&workload, &subsystem.bounds(), &measurement);
-    let shown =
-        Shown { verdict: assessment.verdict, symptoms: assessment.symptoms, limiting: subsystem.limiting().to_owned() };
+    let shown = judge(&subsystem, &workload, &measurement);
     let mean = measurement.mean().expect("samples");
     let slowest = mean.directions.iter().map(|way| way.wire_bps).fold(f64::INFINITY, f64::min);
     let pause = mean.pause.expect("a simulated NIC counts pauses");
-    let longest = [pause.a.tx, pause.a.rx, pause.b.tx, pause.b.rx].into_iter().fold(0.0, f64::max);
     let share = slowest / subsystem.bounds().max_bps;
-    format!("{} {:.0}/{:.0}", shown.text(), 100.0 * share, 100.0 * longest)
+    format!("{} {:.0}/{:.0}", shown.text(), 100.0 * share, 100.0 * pause.longest())
 }
 
 #[test]
@@ -63,9 +58,5 @@ fn a_tenth_of_what_decides_does_what_is_committed() {
         let [less, now, more] = [0.9, 1.0, 1.1].map(|times| shows(id, path, times));
         writeln!(table, "{id:<8} {path:<30} {less:<20} {now:<20} {more}").expect("a String takes any text");
     }
-    if std::env::var_os("KELPIE_BLESS").is_some_and(|value| value == "1") {
-        std::fs::write(TABLE, &table).expect("the table can be written");
-    }
-    let committed = std::fs::read_to_string(TABLE).unwrap_or_default();
-    assert!(table == committed, "{TABLE} differs (KELPIE_BLESS=1 writes it anew):\n{}", difference(&committed, &table));
+    assert_committed(TABLE, &table);
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use kelpie_engine::Subsystem as _;
-use kelpie_monitor::{Symptom, Verdict, assess};
+use kelpie_monitor::{Measurement, Symptom, Verdict, assess};
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::Workload;
 use kelpie_spaces::known::{self, Sign};
@@ -56,7 +56,12 @@ fn load(name: &str) -> SimSubsystem {
 fn show(subsystem: &mut SimSubsystem, workload: &Workload) -> Shown {
     kelpie_spaces::check(workload).expect("a valid workload");
     let measurement = subsystem.measure(workload).expect("the hosts have the devices");
-    let assessment = assess(workload, &subsystem.bounds(), &measurement);
+    judge(subsystem, workload, &measurement)
+}
+
+/// What a subsystem's last measurement shows.
+fn judge(subsystem: &SimSubsystem, workload: &Workload, measurement: &Measurement) -> Shown {
+    let assessment = assess(workload, &subsystem.bounds(), measurement);
     Shown { verdict: assessment.verdict, symptoms: assessment.symptoms, limiting: subsystem.limiting().to_owned() }
 }
 
@@ -198,12 +203,16 @@ fn table_is_as_committed() {
         "{:<8} {:<10} {:<26} {:<13} {:<34} falls into\n",
         "anomaly", "subsystem", "point", "verdict", "limiting"
     );
-    let table = heading + &table;
+    assert_committed(TABLE, &(heading + &table));
+}
+
+/// Fails if a table is not as committed, or writes it with `KELPIE_BLESS=1`.
+fn assert_committed(path: &str, table: &str) {
     if std::env::var_os("KELPIE_BLESS").is_some_and(|value| value == "1") {
-        std::fs::write(TABLE, &table).expect("the table can be written");
+        std::fs::write(path, table).expect("the table can be written");
     }
-    let committed = std::fs::read_to_string(TABLE).unwrap_or_default();
-    assert!(table == committed, "{TABLE} differs (KELPIE_BLESS=1 writes it anew):\n{}", difference(&committed, &table));
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(table == committed, "{path} differs (KELPIE_BLESS=1 writes it anew):\n{}", difference(&committed, table));
 }
 
 /// Lines that only one of two tables has.

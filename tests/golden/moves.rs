@@ -48,9 +48,8 @@ struct Move<'m> {
 impl Move<'_> {
     /// What is wrong, if anything.
     fn complaint(&self) -> Option<String> {
-        let model: serde_yaml::Value = serde_yaml::from_str(&load(self.name).yaml()).expect("the model is YAML");
-        let part = self.path.split('.').fold(&model, |node, key| &node[key]);
-        let larger = (part.as_f64().expect("a number") * f64::from(self.times)).to_string();
+        let part = load(self.name).number(self.path).expect("a number");
+        let larger = (part * f64::from(self.times)).to_string();
         let before = first(self.name, &[], self.id, self.powers.clone(), self.set);
         let after = first(self.name, &[(self.path, &larger)], self.id, self.powers.clone(), self.set);
         let moved = before.is_some_and(|before| after.is_none_or(|after| after > before));

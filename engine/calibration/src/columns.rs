@@ -89,7 +89,8 @@ impl Column {
             return Ok(*column);
         }
         let stem = |name: &str| name.split('_').next().unwrap_or_default().trim_end_matches('s').to_ascii_lowercase();
-        let is_like = |known: &str| stem(known) == stem(name) || distance(known, &name.to_ascii_lowercase()) <= 2;
+        let is_like =
+            |known: &str| stem(known) == stem(name) || strsim::levenshtein(known, &name.to_ascii_lowercase()) <= 2;
         let like: Vec<&str> = COLUMNS.iter().map(|(_, known)| *known).filter(|known| is_like(known)).collect();
         let shown = quoted(name);
         Err(if like.is_empty() {
@@ -107,21 +108,6 @@ pub fn quoted(cell: &str) -> String {
         shown.push('…');
     }
     format!("`{shown}`")
-}
-
-/// How many letters differ: Levenshtein's distance, of names that are short.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(MOST_QUOTED).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (at, letter) in a.chars().take(MOST_QUOTED).enumerate() {
-        let mut corner = std::mem::replace(&mut row[0], at + 1);
-        for (column, other) in b.iter().enumerate() {
-            let change = corner + usize::from(letter != *other);
-            corner = row[column + 1];
-            row[column + 1] = change.min(corner + 1).min(row[column] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// A whole number from 1 to `most`.

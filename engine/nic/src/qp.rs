@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use kelpie_events::Picos;
 
+use crate::held::Cached;
 use crate::packet::{Operation, Piece};
 use crate::sequence::{Receiver, Sender};
 use crate::waits::{Cause, Wait};
@@ -183,6 +184,11 @@ impl Qp {
             ack_waits: false,
             arrived: None,
         }
+    }
+
+    /// The cache that holds the receive WQEs of the last doorbell.
+    pub fn receive_cache(&self) -> Cached {
+        if self.is_chain { Cached::Chain } else { Cached::Receive }
     }
 
     pub fn is_reliable(&self) -> bool {

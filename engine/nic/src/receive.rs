@@ -163,7 +163,7 @@ impl Nic {
         (held.receive, held.receive_offset) = (state.receive_next, state.receive_offset);
         let mut used = 0;
         let refuses = self.config.when_busy == WhenBusy::Refuse && self.reads.is_busy(class::RECEIVE_WQE);
-        let cached = if state.is_chain { Cached::Chain } else { Cached::Receive };
+        let cached = state.receive_cache();
         let lines = ring_lines(&state.connection);
         for piece in held.burst.pieces() {
             if state.receive_next >= state.receives {

@@ -41,7 +41,7 @@ impl Nic {
     fn announced(&mut self, qp: u32, from: u64, to: u64, mut bring: impl FnMut(&mut Self, Cached, Key, u32)) {
         let state = &mut self.qps[qp as usize];
         state.is_chain = to - from > u64::from(self.config.chain);
-        let cached = if state.is_chain { Cached::Chain } else { Cached::Receive };
+        let cached = state.receive_cache();
         let [mut line, end] = receive_lines(&state.connection, from, to);
         let lines = ring_lines(&state.connection);
         while line < end {
@@ -59,7 +59,7 @@ impl Nic {
         let held = &self.held[id as usize];
         let (qp, first, used) = (held.burst.to, held.receive, held.burst.pieces().len() as u64);
         let state = &self.qps[qp as usize];
-        let cached = if state.is_chain { Cached::Chain } else { Cached::Receive };
+        let cached = state.receive_cache();
         let [from, end] = receive_lines(&state.connection, first, first + used);
         let lines = ring_lines(&state.connection);
         let mut waits = 0;
@@ -81,7 +81,7 @@ impl Nic {
     /// Receives from one on to another were used: nobody needs the lines again that held nothing behind them.
     pub(crate) fn forget_receives(&mut self, qp: u32, from: u64, to: u64) {
         let state = &self.qps[qp as usize];
-        let cached = if state.is_chain { Cached::Chain } else { Cached::Receive };
+        let cached = state.receive_cache();
         let entry = u64::from(state.connection.receive_entry);
         let lines = ring_lines(&state.connection);
         for line in from * entry / LINE..to * entry / LINE {

@@ -76,9 +76,7 @@ fn measured(subsystem: &mut SimSubsystem, point: &known::Trigger) -> Option<[f64
     check(&workload).ok()?;
     let mean = subsystem.measure(&workload).ok()?.mean()?;
     let slowest = mean.directions.iter().map(|way| way.wire_bps).fold(f64::INFINITY, f64::min);
-    let pause = mean.pause?;
-    let longest = [pause.a.tx, pause.a.rx, pause.b.tx, pause.b.rx].into_iter().fold(0.0, f64::max);
-    Some([slowest / subsystem.bounds().max_bps, longest])
+    Some([slowest / subsystem.bounds().max_bps, mean.pause?.longest()])
 }
 
 fn draw(name: &str) -> Result<(), Failure> {

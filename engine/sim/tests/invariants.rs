@@ -175,8 +175,7 @@ fn suite(name: &str) {
         });
         judge(name, title, each.collect(), LEAST, &mut complaints);
     }
-    let yaml: serde_yaml::Value = serde_yaml::from_str(&load(name, &[]).yaml()).expect("the model is YAML");
-    let number = |path: &str| path.split('.').fold(&yaml, |node, key| &node[key]).as_f64().expect("a number");
+    let model = load(name, &[]);
     let on = |changes: &[(&str, String)], room: [f64; 2]| -> Vec<f64> {
         let mut subsystem = load(name, changes);
         let each = points.iter().zip(&base);
@@ -186,7 +185,7 @@ fn suite(name: &str) {
     let long = [("sampling.sample_us", "200".to_owned()), ("sampling.max_events", "100000000".to_owned())];
     judge(name, "eight times as long", on(&long, [0.0; 2]), 0.5, &mut complaints);
     for path in RESOURCES {
-        let twice = on(&[(path, (2.0 * number(path)).to_string())], [0.0, f64::INFINITY]);
+        let twice = on(&[(path, (2.0 * model.number(path).expect("a number")).to_string())], [0.0, f64::INFINITY]);
         judge(name, &format!("twice the {path}"), twice, LEAST, &mut complaints);
     }
     assert!(complaints.is_empty(), "too few points keep these:\n{}", complaints.join("\n"));

@@ -1,7 +1,6 @@
 //! Writing a recipe, as a directory or as one archive: all of it or nothing, and equal recipes give equal bytes.
 
-use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io;
 use std::path::Path;
 
 use flate2::{Compression, GzBuilder};
@@ -15,23 +14,14 @@ use crate::folder;
 /// # Errors
 /// Something is there already, or it cannot be written; then nothing is left behind.
 pub fn write(path: &Path, entries: &[(&str, String)]) -> Result<(), RecipeError> {
-    let failed = |source| RecipeError::Write { path: path.to_owned(), source };
-    let exists = || RecipeError::Exists { path: path.to_owned() };
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if path.to_string_lossy().ends_with(".tar.gz") {
-        let mut file = tempfile::NamedTempFile::new_in(parent).map_err(failed)?;
-        file.write_all(&archive(entries).map_err(failed)?).map_err(failed)?;
-        file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644)).map_err(failed)?;
-        file.as_file().sync_all().map_err(failed)?;
-        return match file.persist_noclobber(path) {
-            Ok(_) => Ok(()),
-            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Err(exists()),
-            Err(error) => Err(failed(error.error)),
-        };
-    }
-    folder::write(path, entries).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => exists(),
-        _ => failed(error),
+    let written = if path.to_string_lossy().ends_with(".tar.gz") {
+        archive(entries).and_then(|bytes| folder::write_file(path, &bytes, false))
+    } else {
+        folder::write(path, entries)
+    };
+    written.map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => RecipeError::Exists { path: path.to_owned() },
+        _ => RecipeError::Write { path: path.to_owned(), source },
     })
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use kelpie_calibration::expectation::expected;
 use kelpie_calibration::fit::{Estimate, NOISE};
@@ -14,6 +14,7 @@ use kelpie_calibration::problem::Target;
 use kelpie_calibration::simulator::{Seen, settings_of};
 use kelpie_calibration::table;
 use kelpie_engine::{MeasureError, Subsystem as _};
+use kelpie_reports::folder;
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::{Workload, workload_to_yaml};
 use serde_json::json;
@@ -102,14 +103,17 @@ fn valid(row: &Planned) -> anyhow::Result<Workload> {
     row.traffic.workload().context("a row of the plan breaks a rule of verbs")
 }
 
-fn write_workloads(rows: &[Planned], folder: &Path) -> anyhow::Result<()> {
-    let shown = folder.display().to_string();
-    std::fs::create_dir(folder).with_context(|| shown.clone())?;
-    for (at, row) in rows.iter().enumerate() {
-        let text = workload_to_yaml(&valid(row)?);
-        let path = folder.join(format!("{:02}.yaml", at + FIRST_LINE));
-        std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+fn write_workloads(rows: &[Planned], out: &Path) -> anyhow::Result<()> {
+    let shown = out.display().to_string();
+    if std::fs::symlink_metadata(out).is_ok() {
+        bail!("{shown} exists; name a new directory");
     }
+    let named = |(at, row): (usize, &Planned)| {
+        valid(row).map(|workload| (format!("{:02}.yaml", at + FIRST_LINE), workload_to_yaml(&workload)))
+    };
+    let files: Vec<(String, String)> = rows.iter().enumerate().map(named).collect::<anyhow::Result<_>>()?;
+    let files: Vec<(&str, String)> = files.iter().map(|(name, text)| (name.as_str(), text.clone())).collect();
+    folder::write(out, &files).with_context(|| shown.clone())?;
     let one_core = rows.iter().enumerate().filter(|(_, row)| row.traffic.cores.is_some());
     let lines: Vec<String> = one_core.map(|(at, _)| format!("{:02}", at + FIRST_LINE)).collect();
     note(&format!(
