@@ -7,11 +7,17 @@ use rand_pcg::Pcg32;
 /// A line. Units: bytes. Source: the cache line of hosts, by which PCIe reads come back.
 pub const LINE: u64 = 64;
 
-/// No key: bits 56 to 63 of a key are its kind, and no kind is 255.
-const EMPTY: u64 = u64::MAX;
+/// Set in a place whose line is on its way: bit 63 of a key is free, because kinds are below 127.
+const COMING: u64 = 1 << 63;
 
-/// No read: the line is there.
-const HERE: u32 = u32::MAX;
+/// No key: bits 56 to 62 of a key are its kind, and no kind is 127. The place is free.
+const EMPTY: u64 = !COMING;
+
+/// No key either: the set has no such way.
+const ABSENT: u64 = EMPTY - 1;
+
+/// Places of a block. Source: a cache line of the host that simulates holds so many keys.
+const BLOCK: usize = 8;
 
 /// Multiplier of Fibonacci hashing, 2^64 divided by the golden ratio. Source: Knuth, TAOCP 3, section 6.4.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -21,10 +27,10 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 pub struct Key(u64);
 
 impl Key {
-    /// Line `line` of thing `object` of a kind, which is below 255.
+    /// Line `line` of thing `object` of a kind, which is below 127.
     #[inline]
     pub const fn new(kind: u8, object: u32, line: u32) -> Self {
-        debug_assert!(kind < u8::MAX && line < 1 << 24);
+        debug_assert!(kind < 127 && line < 1 << 24);
         Self((kind as u64) << 56 | (object as u64) << 24 | line as u64)
     }
 
@@ -95,17 +101,32 @@ pub struct Counts {
     pub evicted: u64,
 }
 
-/// A cache. Shape: `sets` times `ways` lines.
+/// Places that are searched at once.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Block([u64; BLOCK]);
+
+impl Block {
+    /// The first place for which something is true.
+    #[inline]
+    fn position(&self, is_it: impl Fn(u64) -> bool) -> Option<usize> {
+        // All are compared, because a branch for each would be guessed wrong more often than it saves time.
+        let found = (0..BLOCK).fold(0u32, |found, at| found | u32::from(is_it(self.0[at])) << at);
+        (found != 0).then(|| found.trailing_zeros() as usize)
+    }
+}
+
+/// A cache. Shape: `sets` times `ways` lines, each set in whole blocks.
 #[derive(Debug, Clone)]
 pub struct Cache {
-    keys: Vec<u64>,
-    /// The read that each line comes with, or [`HERE`].
-    coming: Vec<u32>,
-    /// When each line was used last, counted in lookups.
+    blocks: Vec<Block>,
+    /// The read with which a line on its way comes.
+    reads: Vec<u32>,
+    /// When each line was used last, counted in lookups; empty unless the least recent goes.
     used: Vec<u64>,
     sets: u64,
     ways: usize,
-    replacement: Replacement,
+    set_blocks: usize,
     random: Pcg32,
     lookups: u64,
     counts: Counts,
@@ -114,14 +135,20 @@ pub struct Cache {
 impl Cache {
     /// An empty cache; equal seeds give equal answers.
     pub fn new(geometry: Geometry, seed: u64) -> Self {
-        let (ways, sets, lines) = (geometry.ways(), geometry.sets(), geometry.lines());
+        let (ways, sets) = (geometry.ways(), geometry.sets());
+        let set_blocks = ways.div_ceil(BLOCK);
+        let places = sets as usize * set_blocks * BLOCK;
+        let mut blocks = vec![Block([EMPTY; BLOCK]); sets as usize * set_blocks];
+        for last in blocks.iter_mut().skip(set_blocks - 1).step_by(set_blocks) {
+            last.0[ways - (set_blocks - 1) * BLOCK..].fill(ABSENT);
+        }
         Self {
-            keys: vec![EMPTY; lines],
-            coming: vec![HERE; lines],
-            used: vec![0; lines],
+            blocks,
+            reads: vec![0; places],
+            used: if geometry.replacement == Replacement::LeastRecent { vec![0; places] } else { Vec::new() },
             sets,
             ways,
-            replacement: geometry.replacement,
+            set_blocks,
             random: Pcg32::seed_from_u64(seed),
             lookups: 0,
             counts: Counts::default(),
@@ -130,7 +157,7 @@ impl Cache {
 
     /// Lines that it has room for.
     pub fn lines(&self) -> usize {
-        self.keys.len()
+        self.sets as usize * self.ways
     }
 
     /// What was answered so far.
@@ -142,74 +169,98 @@ impl Cache {
     #[inline]
     pub fn look_up(&mut self, key: Key) -> Lookup {
         self.lookups += 1;
-        let set = self.set(key);
-        let Some(place) = self.keys[set.clone()].iter().position(|held| *held == key.0) else {
+        let Some(place) = self.place(self.set(key), key.0) else {
             self.counts.misses += 1;
             return Lookup::Missing;
         };
-        let line = set.start + place;
-        self.used[line] = self.lookups;
-        if self.coming[line] == HERE {
+        if let Some(used) = self.used.get_mut(place) {
+            *used = self.lookups;
+        }
+        if self.at(place) & COMING == 0 {
             self.counts.hits += 1;
             Lookup::Held
         } else {
             self.counts.merged += 1;
-            Lookup::Coming(self.coming[line])
+            Lookup::Coming(self.reads[place])
         }
     }
 
     /// Makes room for a line that comes with a read.
     pub fn bring(&mut self, key: Key, read: u32) {
-        let set = self.set(key);
-        let same = |held: &u64| *held == key.0;
-        let free = |held: &u64| *held == EMPTY;
-        let keys = &self.keys[set.clone()];
-        let place = keys.iter().position(same).or_else(|| keys.iter().position(free));
-        let line = set.start
-            + place.unwrap_or_else(|| {
-                self.counts.evicted += 1;
-                match self.replacement {
-                    Replacement::Random => ((u64::from(self.random.next_u32()) * self.ways as u64) >> 32) as usize,
-                    Replacement::LeastRecent => {
-                        let used = &self.used[set.clone()];
-                        (0..self.ways).min_by_key(|place| used[*place]).expect("a set has at least one line")
-                    }
-                }
-            });
-        (self.keys[line], self.coming[line], self.used[line]) = (key.0, read, self.lookups);
+        let place = self.make_room(key);
+        self.put(place, key.0 | COMING);
+        self.reads[place] = read;
     }
 
     /// Makes room for a line that is there already.
+    #[inline]
     pub fn keep(&mut self, key: Key) {
-        self.bring(key, HERE);
+        let place = self.make_room(key);
+        self.put(place, key.0);
     }
 
     /// A line has come with a read, if no other took its room meanwhile.
     pub fn arrived(&mut self, key: Key, read: u32) {
-        let set = self.set(key);
-        if let Some(place) = self.keys[set.clone()].iter().position(|held| *held == key.0)
-            && self.coming[set.start + place] == read
+        if let Some(place) = self.place(self.set(key), key.0)
+            && self.reads[place] == read
         {
-            self.coming[set.start + place] = HERE;
+            self.put(place, key.0);
         }
     }
 
     /// A line is no longer what memory holds.
     pub fn forget(&mut self, key: Key) {
-        let set = self.set(key);
-        if let Some(place) = self.keys[set.clone()].iter().position(|held| *held == key.0) {
-            self.keys[set.start + place] = EMPTY;
+        if let Some(place) = self.place(self.set(key), key.0) {
+            self.put(place, EMPTY);
         }
     }
 
-    /// The lines of the set that a key belongs to.
+    /// The place of a line that is to be put into its set: its own, a free one, or that of a line which goes.
     #[inline]
-    fn set(&self, key: Key) -> std::ops::Range<usize> {
+    fn make_room(&mut self, key: Key) -> usize {
+        let set = self.set(key);
+        let place = self.place(set, key.0).or_else(|| self.place(set, EMPTY)).unwrap_or_else(|| {
+            self.counts.evicted += 1;
+            let first = set * BLOCK;
+            let used = self.used.get(first..first + self.ways);
+            let way = match used.map(|used| used.iter().enumerate().min_by_key(|(_, used)| **used)) {
+                Some(least) => least.expect("a set has at least one line").0,
+                None => ((u64::from(self.random.next_u32()) * self.ways as u64) >> 32) as usize,
+            };
+            first + way
+        });
+        if let Some(used) = self.used.get_mut(place) {
+            *used = self.lookups;
+        }
+        place
+    }
+
+    /// Where a set that begins with a block holds something, on its way or not.
+    #[inline]
+    fn place(&self, set: usize, wanted: u64) -> Option<usize> {
+        let blocks = self.blocks[set..set + self.set_blocks].iter().enumerate();
+        let mut found = blocks.filter_map(|(at, block)| Some((at, block.position(|held| held & !COMING == wanted)?)));
+        found.next().map(|(at, place)| (set + at) * BLOCK + place)
+    }
+
+    #[inline]
+    fn at(&self, place: usize) -> u64 {
+        self.blocks[place / BLOCK].0[place % BLOCK]
+    }
+
+    #[inline]
+    fn put(&mut self, place: usize, held: u64) {
+        self.blocks[place / BLOCK].0[place % BLOCK] = held;
+    }
+
+    /// The first block of the set that a key belongs to.
+    #[inline]
+    fn set(&self, key: Key) -> usize {
         // The upper half of a product is a hash scaled to the number of sets, which need not be a power of two.
         let hash = key.0.wrapping_mul(SPREAD);
         let hash = (hash ^ (hash >> 32)).wrapping_mul(SPREAD);
         let set = ((u128::from(hash) * u128::from(self.sets)) >> 64) as usize;
-        set * self.ways..(set + 1) * self.ways
+        set * self.set_blocks
     }
 }
 
@@ -309,7 +360,8 @@ mod tests {
             let counts = cache.counts();
             prop_assert_eq!(counts.hits + counts.merged + counts.misses, touched.len() as u64);
             prop_assert!(counts.misses - counts.evicted <= cache.lines() as u64);
-            let held = cache.keys.iter().filter(|key| **key != EMPTY).count();
+            let places = cache.blocks.iter().flat_map(|block| block.0);
+            let held = places.filter(|held| ![EMPTY, ABSENT].contains(held)).count();
             prop_assert_eq!(counts.misses - counts.evicted, held as u64);
         }
     }
