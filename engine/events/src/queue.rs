@@ -12,41 +12,68 @@ use crate::time::Picos;
 const WIDTH_BITS: u32 = 12;
 /// Buckets, which together are 8 µs, longer than nearly every wait of a NIC.
 const BUCKETS: u64 = 2048;
+/// No event.
+const NONE: u32 = u32::MAX;
 
 /// Events in order of time, then of insertion, so that equal seeds give equal runs.
+///
+/// Events of a bucket are a list, the last that was inserted first, whose places all buckets share: what is used is
+/// little and stays in the processor's cache.
 #[derive(Debug)]
 pub struct Events<E> {
     /// The bucket that is due, the last first.
-    due: Vec<Entry<E>>,
+    due: Vec<(Picos, E)>,
     /// Number of the bucket that is due.
     today: u64,
-    buckets: Vec<Vec<Entry<E>>>,
+    /// The last event of each bucket.
+    buckets: Vec<u32>,
     /// A bit for each bucket that holds something.
     filled: [u64; (BUCKETS / 64) as usize],
+    /// Events in buckets, and what is free.
+    places: Vec<Place<E>>,
+    /// The first free place.
+    free: u32,
     /// What lies beyond all buckets.
-    far: BinaryHeap<Entry<E>>,
+    far: BinaryHeap<Far<E>>,
+    /// Events that were put there.
     inserted: u64,
 }
 
-impl<E> Default for Events<E> {
+/// A place for an event in a bucket.
+#[derive(Debug)]
+struct Place<E> {
+    time: Picos,
+    event: E,
+    /// The one before it in its bucket, or the next free place.
+    next: u32,
+}
+
+impl<E: Copy> Default for Events<E> {
     fn default() -> Self {
         Self {
             due: Vec::new(),
             today: 0,
-            buckets: (0..BUCKETS).map(|_| Vec::new()).collect(),
+            buckets: vec![NONE; BUCKETS as usize],
             filled: [0; (BUCKETS / 64) as usize],
+            places: Vec::new(),
+            free: NONE,
             far: BinaryHeap::new(),
             inserted: 0,
         }
     }
 }
 
-impl<E> Events<E> {
+impl<E: Copy> Events<E> {
     /// Adds an event.
     #[inline]
     pub fn at(&mut self, time: Picos, event: E) {
-        self.inserted += 1;
-        self.put(Entry { time, number: self.inserted, event });
+        let bucket = bucket_of(time);
+        if bucket >= self.today + BUCKETS {
+            self.inserted += 1;
+            self.far.push(Far { time, number: self.inserted, event });
+        } else {
+            self.put(bucket, time, event);
+        }
     }
 
     /// The earliest event before `end`.
@@ -55,40 +82,52 @@ impl<E> Events<E> {
         if self.due.is_empty() {
             self.turn_over();
         }
-        if self.due.last()?.time >= end {
+        if self.due.last()?.0 >= end {
             return None;
         }
-        self.due.pop().map(|entry| (entry.time, entry.event))
+        self.due.pop()
     }
 
+    /// Puts an event, which was inserted after all others of its time, into its bucket.
     #[inline]
-    fn put(&mut self, entry: Entry<E>) {
-        let bucket = bucket_of(entry.time);
+    fn put(&mut self, bucket: u64, time: Picos, event: E) {
         if bucket <= self.today {
-            let place = self.due.partition_point(|other| *other < entry);
-            self.due.insert(place, entry);
-        } else if bucket < self.today + BUCKETS {
-            let place = bucket % BUCKETS;
-            self.buckets[place as usize].push(entry);
-            self.filled[(place / 64) as usize] |= 1 << (place % 64);
-        } else {
-            self.far.push(entry);
+            let place = self.due.iter().rposition(|(other, _)| *other > time).map_or(0, |later| later + 1);
+            self.due.insert(place, (time, event));
+            return;
         }
+        let bucket = (bucket % BUCKETS) as usize;
+        let place = Place { time, event, next: self.buckets[bucket] };
+        self.buckets[bucket] = self.free;
+        if let Some(free) = self.places.get_mut(self.free as usize) {
+            self.free = free.next;
+            *free = place;
+        } else {
+            self.buckets[bucket] = self.places.len() as u32;
+            self.places.push(place);
+        }
+        self.filled[bucket / 64] |= 1 << (bucket % 64);
     }
 
     /// Goes on to the next bucket that holds something.
     fn turn_over(&mut self) {
-        let next = self.next_filled();
-        let far = self.far.peek().map(|entry| bucket_of(entry.time));
-        let Some(next) = next.into_iter().chain(far).min() else { return };
+        let far = self.far.peek().map(|far| bucket_of(far.time));
+        // What is far is later than all buckets.
+        let Some(next) = self.next_filled().or(far) else { return };
         self.today = next;
-        let place = next % BUCKETS;
-        self.filled[(place / 64) as usize] &= !(1 << (place % 64));
-        std::mem::swap(&mut self.due, &mut self.buckets[place as usize]);
-        self.due.sort_unstable();
-        while self.far.peek().is_some_and(|entry| bucket_of(entry.time) < next + BUCKETS) {
-            let Some(entry) = self.far.pop() else { break };
-            self.put(entry);
+        let bucket = (next % BUCKETS) as usize;
+        self.filled[bucket / 64] &= !(1 << (bucket % 64));
+        let mut at = std::mem::replace(&mut self.buckets[bucket], NONE);
+        while let Some(place) = self.places.get_mut(at as usize) {
+            self.due.push((place.time, place.event));
+            let before = std::mem::replace(&mut place.next, self.free);
+            self.free = std::mem::replace(&mut at, before);
+        }
+        // The sort is stable, so that events of one time stay in the reverse order of insertion.
+        self.due.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
+        while self.far.peek().is_some_and(|far| bucket_of(far.time) < next + BUCKETS) {
+            let Some(Far { time, event, .. }) = self.far.pop() else { break };
+            self.put(bucket_of(time), time, event);
         }
     }
 
@@ -119,15 +158,15 @@ fn bucket_of(time: Picos) -> u64 {
     (time.count() >> WIDTH_BITS) + 1
 }
 
-/// An event that waits; no two have the same number.
+/// An event beyond all buckets; no two have the same number.
 #[derive(Debug)]
-struct Entry<E> {
+struct Far<E> {
     time: Picos,
     number: u64,
     event: E,
 }
 
-impl<E> Ord for Entry<E> {
+impl<E> Ord for Far<E> {
     /// The earliest is the greatest.
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
@@ -135,21 +174,21 @@ impl<E> Ord for Entry<E> {
     }
 }
 
-impl<E> PartialOrd for Entry<E> {
+impl<E> PartialOrd for Far<E> {
     #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<E> PartialEq for Entry<E> {
+impl<E> PartialEq for Far<E> {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl<E> Eq for Entry<E> {}
+impl<E> Eq for Far<E> {}
 
 #[cfg(test)]
 mod tests {

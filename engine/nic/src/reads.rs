@@ -175,6 +175,7 @@ mod tests {
     use crate::memory::{Memory, Place};
     use crate::pcie::{Config, Link};
 
+    #[derive(Clone, Copy)]
     enum Event {
         Answered(Request),
         Received(Request),
