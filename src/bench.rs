@@ -152,8 +152,8 @@ impl Oracle for Judge<'_> {
 
     fn skipped(&mut self, _: &Workload) {}
 
-    fn found(&mut self, finding: &Finding) -> Result<(), End> {
-        self.findings += 1;
+    fn found(&mut self, number: u64, finding: &Finding) -> Result<(), End> {
+        self.findings = self.findings.max(number as usize);
         // Equal workloads are measured equally, so this says what limited it when the search asked.
         self.subsystem.measure(&finding.workload).map_err(End::Failed)?;
         self.found.insert((finding.symptom, self.subsystem.limiting().to_owned()));

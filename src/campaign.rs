@@ -70,12 +70,8 @@ struct Recorder<'a> {
     parts: Parts<'a>,
     /// Experiments that an earlier run stored.
     stored: u64,
-    /// Findings that an earlier run stored.
-    stored_findings: Vec<FindingRecord>,
     /// Experiments answered so far.
     number: u64,
-    /// Findings made so far.
-    findings: u64,
     /// Workloads skipped since the last experiment.
     skipped: u64,
 }
@@ -83,12 +79,11 @@ struct Recorder<'a> {
 impl<'a> Recorder<'a> {
     fn new(id: CampaignId, parts: Parts<'a>) -> anyhow::Result<Self> {
         let stored = parts.store.campaign(id)?.experiments;
-        let stored_findings = parts.store.findings(id)?;
-        Ok(Self { id, parts, stored, stored_findings, number: 0, findings: 0, skipped: 0 })
+        Ok(Self { id, parts, stored, number: 0, skipped: 0 })
     }
 
     fn finish(&mut self) -> anyhow::Result<()> {
-        if self.number < self.stored || self.findings < self.stored_findings.len() as u64 {
+        if self.number < self.stored {
             return Err(self.diverged("ended early"));
         }
         Ok(self.parts.store.finish_campaign(self.id, self.skipped)?)
@@ -197,19 +192,11 @@ impl Oracle for Recorder<'_> {
         self.skipped += 1;
     }
 
-    fn found(&mut self, finding: &Finding) -> Result<(), End> {
-        self.findings += 1;
-        let record = FindingRecord::new(self.findings, finding);
-        let before = usize::try_from(self.findings - 1).ok().and_then(|index| self.stored_findings.get(index));
-        let replayed = before.is_some();
-        match before {
-            Some(stored) if *stored == record => {}
-            Some(_) => return Err(End::Failed(self.diverged("finds something else"))),
-            None => {
-                self.parts.store.append_finding(self.id, &record).map_err(|error| End::Failed(error.into()))?;
-            }
-        }
-        self.parts.progress.found(&FindingLine(self.id, &record).to_string(), replayed);
+    fn found(&mut self, number: u64, finding: &Finding) -> Result<(), End> {
+        let record = FindingRecord::new(number, finding);
+        self.parts.store.put_finding(self.id, &record).map_err(|error| End::Failed(error.into()))?;
+        let is_replayed = self.number < self.stored;
+        self.parts.progress.found(number, &FindingLine(self.id, &record).to_string(), is_replayed);
         Ok(())
     }
 }

@@ -66,8 +66,8 @@ impl Progress {
     }
 
     /// A finding came up, now or in an earlier run.
-    pub fn found(&mut self, line: &str, replayed: bool) {
-        self.findings += 1;
+    pub fn found(&mut self, number: u64, line: &str, replayed: bool) {
+        self.findings = self.findings.max(number);
         self.bar.set_message(plural(self.findings, "finding"));
         if !replayed {
             self.line(line);
@@ -95,7 +95,7 @@ mod tests {
             let mut progress = Progress::new(budget);
             progress.replayed(1);
             progress.measured(2);
-            progress.found("a finding", true);
+            progress.found(1, "a finding", true);
             assert_eq!(progress.bar.message(), "1 finding");
             progress.close();
         }

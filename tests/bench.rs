@@ -39,31 +39,14 @@ fn equal_seeds_give_equal_scores_of_each_algorithm_and_subsystem() {
 }
 
 #[test]
-fn a_tuning_changes_the_search_and_its_defaults_do_not() {
-    let bench = Bench::new();
-    bench.write("small.yaml", SMALL_SPACE);
-    bench.write("same.yaml", "pace: {new_share: 0.85}\n");
-    bench.write("none.yaml", "pace: {warm_up_part: 1}\n");
-    let args = search(&["--subsystem", "sim:F", "--algorithms", "random"]);
-    let plain = bench.json(0, &args);
-    assert_eq!(bench.json(0, &[&args[..], &["--tuning", "same.yaml"]].concat()), plain);
-    let late = bench.json(0, &[&args[..], &["--tuning", "none.yaml"]].concat());
-    assert_eq!(late["scores"][0]["findings"]["mean"], 0.0, "all of the budget is random points: {late}");
-    assert!(late["scores"][0]["touched"]["mean"].as_f64().is_some_and(|mean| mean > 0.0), "{late}");
-}
-
-#[test]
 fn what_cannot_be_scored_is_refused_by_its_name() {
     let bench = Bench::new();
     bench.write("small.yaml", SMALL_SPACE);
     bench.write("pair.yaml", "kelpie: pair/1\n");
-    bench.write("fast.yaml", "pace: {fast: true}\n");
     for (more, named) in [
         (&["--subsystem", "sim:Z"][..], "Z"),
         (&["--subsystem", "pair.yaml"], "`pair.yaml` is real"),
-        (&["--subsystem", "sim:F", "--algorithms", "bayes"], "`bayes` is not one of"),
-        (&["--subsystem", "sim:F", "--tuning", "fast.yaml"], "fast.yaml: pace.fast: "),
-        (&["--subsystem", "sim:F", "--tuning", "missing.yaml"], "missing.yaml"),
+        (&["--subsystem", "sim:F", "--algorithms", "magic"], "`magic` is not one of"),
         (&["--subsystem", "sim:F", "--seed", "9223372036854775808"], "--seed"),
         (&[], "--subsystem"),
     ] {
@@ -84,12 +67,12 @@ fn searches_that_are_stopped_leave_a_document_and_say_so() {
     let mut said = String::new();
     // It listens by the time that it says what it will do; before that a signal would end it at once.
     stderr.read_line(&mut said).expect("UTF-8");
-    assert_eq!(said, "9 campaigns of 1000000 experiments\n");
+    assert_eq!(said, "12 campaigns of 1000000 experiments\n");
     kill_process(pid, Signal::INT).expect("it is our child");
     let output = child.wait_with_output().expect("it ends");
     stderr.read_to_string(&mut said).expect("UTF-8");
     let ran = Ran { stderr: said, ..Ran::of(output) };
     assert_eq!(ran.status, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("stopped: 9 campaigns of 9 did not end"), "{ran:?}");
+    assert!(ran.stderr.contains("stopped: 12 campaigns of 12 did not end"), "{ran:?}");
     assert_eq!(ran.json()["scores"][0]["campaigns"], serde_json::json!([]));
 }

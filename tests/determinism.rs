@@ -30,7 +30,7 @@ fn equal_seeds_give_equal_databases() {
 #[test]
 fn every_algorithm_and_signal_runs() {
     let bench = Bench::new();
-    for algorithm in ["collie", "anneal", "random"] {
+    for algorithm in ["collie", "anneal", "random", "bayes"] {
         for signal in ["perf", "diag", "both"] {
             let args = ["--algorithm", algorithm, "--signal", signal, "--budget", "12", "--db", "k.db"];
             let document = bench.json(0, &[&["campaign", "run", "--subsystem", "sim:H"], &args[..]].concat());

@@ -110,9 +110,9 @@ mod tests {
     fn only_random_points_count() {
         use Verdict::{Anomalous, Healthy, Inconclusive};
         let healthy = [Healthy; 12];
-        // A fifth of twenty.
+        // Where annealing starts.
         let collie = of(&stored_campaign(Algorithm::Collie, &healthy)).expect("nothing was found");
-        assert_eq!((collie.random_points, collie.anomalous_below), (4, Some(bound(4))));
+        assert_eq!((collie.random_points, collie.anomalous_below), (1, Some(bound(1))));
         assert!(collie.pair_share > 0.0);
         let random = of(&stored_campaign(Algorithm::Random, &healthy)).expect("nothing was found");
         assert_eq!((random.random_points, random.anomalous_below), (12, Some(bound(12))));
@@ -121,7 +121,7 @@ mod tests {
         let seen = of(&stored_campaign(Algorithm::Random, &[Healthy, Anomalous])).expect("no region was validated");
         assert_eq!((seen.anomalous, seen.anomalous_below), (1, None));
         let later = of(&stored_campaign(Algorithm::Collie, &[Healthy, Healthy, Healthy, Healthy, Anomalous]));
-        assert_eq!(later.map(|absence| (absence.anomalous, absence.anomalous_below)), Some((1, Some(bound(4)))));
+        assert_eq!(later.map(|absence| (absence.anomalous, absence.anomalous_below)), Some((1, Some(bound(1)))));
         assert_eq!(of(&stored_campaign(Algorithm::Random, &[])).and_then(|absence| absence.anomalous_below), None);
     }
 }

@@ -5,20 +5,11 @@ use rand::RngExt;
 
 use crate::config::SignalSet;
 use crate::energy::{Target, targets};
-use crate::history::Outcome;
+use crate::mfs::Keep;
 use crate::oracle::{Oracle, Purpose};
+use crate::outcome::Outcome;
 use crate::search_state::SearchState;
 use crate::signals::Observation;
-use crate::triage;
-
-/// What is not measured again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Skipping {
-    /// Workloads in a region already found.
-    Known,
-    /// Nothing; an anomaly in a known region is then an ordinary point.
-    Nothing,
-}
 
 /// A point with what it showed: `P_old` and `M_old`.
 struct Point {
@@ -27,60 +18,45 @@ struct Point {
 }
 
 /// Anneals over each target in turn, and over all again, until the oracle stops it or the space is covered.
-pub(crate) fn run<O: Oracle>(search: &mut SearchState<'_, O>, skipping: Skipping) -> Result<(), O::Error> {
-    let ranking = rank(search)?;
-    while search.is_warming_up() && random_point(search)?.is_some() {}
+pub(crate) fn run<O: Oracle>(search: &mut SearchState<'_, O>, keep: Keep) -> Result<(), O::Error> {
+    let ranking = rank(search, keep)?;
     loop {
         for target in &ranking {
-            if anneal(search, skipping, target)?.is_none() {
-                return triage::finish(search);
+            if anneal(search, keep, target)?.is_none() {
+                return Ok(());
             }
         }
     }
 }
 
-/// The targets in order, from random points that are measured first; anomalies among them become findings.
-fn rank<O: Oracle>(search: &mut SearchState<'_, O>) -> Result<Vec<Target>, O::Error> {
-    if search.config.signal == SignalSet::Perf {
-        return Ok(targets(SignalSet::Perf, &[]));
-    }
-    let mut points = Vec::new();
-    for _ in 0..search.config.tuning.schedule.ranking_points {
-        let workload = search.space.sample(&mut search.rng);
-        let seen = search.measure(&workload, Purpose::Rank)?;
-        points.push(seen);
-    }
-    triage::catch_up(search)?;
-    Ok(targets(search.config.signal, &points))
+/// The targets in order. Only counters have to be ranked.
+fn rank<O: Oracle>(search: &mut SearchState<'_, O>, keep: Keep) -> Result<Vec<Target>, O::Error> {
+    let signal = search.config.signal;
+    let points = if signal == SignalSet::Perf { Vec::new() } else { search.ranking_points(keep)? };
+    let seen: Vec<Observation> = points.into_iter().map(|(_, seen)| seen).collect();
+    Ok(targets(signal, &seen))
 }
 
 /// One annealing over one target, from the first temperature to the last; `None` when the space is covered.
-fn anneal<O: Oracle>(
-    search: &mut SearchState<'_, O>,
-    skipping: Skipping,
-    target: &Target,
-) -> Result<Option<()>, O::Error> {
-    let schedule = search.config.tuning.schedule;
-    let Some(mut old) = random_point(search)? else { return Ok(None) };
-    let mut temperature = schedule.initial;
-    while temperature > schedule.lowest {
+fn anneal<O: Oracle>(search: &mut SearchState<'_, O>, keep: Keep, target: &Target) -> Result<Option<()>, O::Error> {
+    let schedule = search.config.schedule;
+    let Some(mut old) = random_point(search, keep)? else { return Ok(None) };
+    for temperature in schedule.temperatures() {
         for _ in 0..schedule.steps {
             let workload = search.space.mutate(&old.workload, &mut search.rng);
-            let known = search.is_known(&workload);
-            if known && skipping == Skipping::Known {
+            if search.is_known(&workload) {
                 search.skip(&workload);
                 continue;
             }
             let seen = search.measure(&workload, Purpose::Search)?;
-            if !known && seen.is_anomalous() {
-                triage::catch_up(search)?;
-                let Some(restart) = random_point(search)? else { return Ok(None) };
+            if seen.is_anomalous() {
+                keep.anomaly(search, &workload, &seen)?;
+                let Some(restart) = random_point(search, keep)? else { return Ok(None) };
                 old = restart;
             } else if accepts(search, target, temperature, &old.seen, &seen) {
                 old = Point { workload, seen };
             }
         }
-        temperature *= schedule.decay;
     }
     Ok(Some(()))
 }
@@ -104,13 +80,13 @@ fn accepts<O: Oracle>(
 }
 
 /// `MeasureRandomPoint`: the first random point that is not anomalous; anomalies on the way become findings.
-fn random_point<O: Oracle>(search: &mut SearchState<'_, O>) -> Result<Option<Point>, O::Error> {
+fn random_point<O: Oracle>(search: &mut SearchState<'_, O>, keep: Keep) -> Result<Option<Point>, O::Error> {
     while let Some(workload) = search.unknown_point() {
         let seen = search.measure(&workload, Purpose::Search)?;
         if !seen.is_anomalous() {
             return Ok(Some(Point { workload, seen }));
         }
-        triage::catch_up(search)?;
+        keep.anomaly(search, &workload, &seen)?;
     }
     Ok(None)
 }

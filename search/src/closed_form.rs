@@ -133,7 +133,8 @@ impl Oracle for ClosedForm {
         self.skipped += 1;
     }
 
-    fn found(&mut self, finding: &Finding) -> Result<(), BudgetSpent> {
+    fn found(&mut self, number: u64, finding: &Finding) -> Result<(), BudgetSpent> {
+        self.findings.truncate(number as usize - 1);
         self.findings.push(finding.clone());
         Ok(())
     }

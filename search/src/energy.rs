@@ -33,6 +33,16 @@ impl Target {
             Target::Diagnostic(_) => (before - after) / after.abs().max(SMALLEST),
         })
     }
+
+    /// The signal on a scale on which lower is better; `None` if it is missing. Counters are logarithmic.
+    pub fn level(&self, seen: &Observation) -> Option<f64> {
+        let (Target::Performance(name) | Target::Diagnostic(name)) = self;
+        let value = *seen.signals.get(name)?;
+        Some(match self {
+            Target::Performance(_) => value,
+            Target::Diagnostic(_) => -value.max(0.0).ln_1p(),
+        })
+    }
 }
 
 /// The targets in the order in which they are optimised, from the random points that came first.

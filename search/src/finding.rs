@@ -1,4 +1,4 @@
-//! A finding: symptom, workload, region and the evidence for them. How it is made lives in `mfs`.
+//! A finding: symptom, workload, region and the evidence for them. How it is made lives with each algorithm.
 
 use std::collections::BTreeMap;
 

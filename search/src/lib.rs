@@ -1,27 +1,25 @@
-//! The search: annealing and baselines over a space, and the minimal feature set of what they find. No I/O, no clock.
+//! The search: algorithms over a space, and the minimal feature set of what they find. No I/O, no clock.
 
 mod annealing;
-mod baselines;
+mod bayes;
 mod config;
 mod energy;
 mod finding;
-mod history;
 mod mfs;
 mod oracle;
+mod outcome;
+mod random;
 mod search_state;
-mod sightings;
 mod signals;
-mod triage;
-mod tuning;
 
-pub use config::{Algorithm, Config, SignalSet, UnknownName};
+pub use config::{Algorithm, Config, Schedule, SignalSet, UnknownName};
 pub use finding::{Cure, Finding, FindingEvidence};
 pub use oracle::{Oracle, Purpose};
 pub use signals::{Observation, UTILISATION, is_diagnostic};
-pub use tuning::{Likeness, Memory, MfsLimits, Pace, Reduction, Schedule, Tuning, TuningError};
 
 use kelpie_spaces::Space;
 
+use mfs::Keep;
 use search_state::SearchState;
 
 /// Searches `space` for anomalies until `oracle` stops it, or until the regions found cover the space.
@@ -33,9 +31,10 @@ use search_state::SearchState;
 pub fn run<O: Oracle>(space: &Space, config: &Config, oracle: &mut O) -> Result<(), O::Error> {
     let mut search = SearchState::new(space, config, oracle);
     match config.algorithm {
-        Algorithm::Collie => annealing::run(&mut search, annealing::Skipping::Known),
-        Algorithm::Anneal => annealing::run(&mut search, annealing::Skipping::Nothing),
-        Algorithm::Random => baselines::random(&mut search),
+        Algorithm::Collie => annealing::run(&mut search, Keep::Region),
+        Algorithm::Anneal => annealing::run(&mut search, Keep::Workload),
+        Algorithm::Random => random::run(&mut search),
+        Algorithm::Bayes => bayes::run(&mut search),
     }
 }
 

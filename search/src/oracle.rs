@@ -54,9 +54,9 @@ pub trait Oracle {
     /// Told of a workload that lies in a region already found and is not measured.
     fn skipped(&mut self, workload: &Workload);
 
-    /// Told of a finding, once its region is validated.
+    /// Told of a finding. Findings count from 1; a later call with the same number replaces the finding.
     ///
     /// # Errors
     /// Ends the search at once.
-    fn found(&mut self, finding: &Finding) -> Result<(), Self::Error>;
+    fn found(&mut self, number: u64, finding: &Finding) -> Result<(), Self::Error>;
 }

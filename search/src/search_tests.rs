@@ -1,7 +1,7 @@
 //! Whole searches on subsystems in closed form: regions, their cost, determinism, the end of the budget.
 
 use kelpie_monitor::Symptom;
-use kelpie_spaces::{Condition, Dimension, Feature, Region, Space, Workload};
+use kelpie_spaces::{Condition, Feature, Region, Space};
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
@@ -61,100 +61,39 @@ fn healthy_inside(oracle: &ClosedForm, region: &Region) -> usize {
 }
 
 #[test]
-fn regions_are_exactly_the_weakness_at_a_bounded_cost() {
+fn a_minimal_feature_set_has_every_condition_of_its_weakness_at_a_bounded_cost() {
     for (name, conditions) in boxes() {
         for seed in 0..3 {
             let (finding, oracle) = first_finding(&Weakness::new(Symptom::Pause, &conditions), seed, usize::MAX);
-            let mut truth = conditions.clone();
-            truth.sort();
-            let mut found = finding.mfs.conditions.clone();
-            found.sort();
-            // Few MRs on very many QPs are a region of their own inside a product, and the space samples other
-            // requesters' memory so rarely that a region may leave it open.
-            let exact = name != "a product" && name != "two devices";
-            assert!(!exact || found == truth, "{name}, seed {seed}: {}", finding.mfs);
-            assert!(found.len() <= truth.len() || name == "a product", "{name}, seed {seed}: {}", finding.mfs);
+            let has = |feature| finding.mfs.conditions.iter().any(|condition| condition.feature == feature);
+            let is_tested = |condition: &&Condition| condition.feature.plain().is_some();
+            let missing: Vec<&Condition> =
+                conditions.iter().filter(is_tested).filter(|condition| !has(condition.feature)).collect();
+            assert!(missing.is_empty(), "{name}, seed {seed}: {missing:?} of {}", finding.mfs);
+            // Of a product only the factors are tried, each with the other as it is.
             let healthy = healthy_inside(&oracle, &finding.mfs);
-            assert!(healthy <= if exact { 0 } else { 20 }, "{name}, seed {seed}: {healthy} of 400 in {}", finding.mfs);
-            assert!(finding.experiments_for_mfs <= 110, "{name}, seed {seed}: {}", finding.experiments_for_mfs);
-            assert!(finding.confidence > 0.9 && !finding.evidence.narrowed, "{name}, seed {seed}: {finding:?}");
+            assert!(healthy == 0 || name == "a product", "{name}, seed {seed}: {healthy} of 400 in {}", finding.mfs);
+            assert!(finding.experiments_for_mfs <= 70, "{name}, seed {seed}: {}", finding.experiments_for_mfs);
             assert!(finding.mfs.contains(&finding.workload), "{name}, seed {seed}");
+            assert_eq!((finding.confidence, finding.evidence.validated), (0.0, 0), "nothing was validated");
             assert!(finding.evidence.cures.iter().all(|cure| cure.cured == Some(true)), "{name}, seed {seed}");
         }
     }
 }
 
 #[test]
-fn a_finding_is_as_plain_as_its_weakness_admits() {
-    for (name, conditions) in boxes() {
-        let (finding, _) = first_finding(&Weakness::new(Symptom::Pause, &conditions), 0, usize::MAX);
-        let involved: Vec<Feature> = conditions.iter().map(|condition| condition.feature).collect();
-        for (feature, plain) in [(Feature::SendBatch, 1), (Feature::SendWqDepth, 128), (Feature::Mrs, 1)] {
-            let tied = involved.contains(&Feature::RecvBatch) || involved.contains(&Feature::TotalMrs);
-            let value = number(&finding.workload, feature);
-            assert!(tied || value == plain, "{name}: {feature} is {value}");
-        }
-    }
-}
-
-#[test]
-fn what_simplifies_into_a_known_region_costs_no_region() {
-    let oracle = campaign(Algorithm::Collie, SignalSet::Both, 0, 1500);
-    assert!(oracle.findings.len() <= oracle.distinct() + 2, "{} for {}", oracle.findings.len(), oracle.distinct());
-}
-
-fn number(workload: &Workload, feature: Feature) -> u64 {
-    workload.feature(feature).number().expect("an ordered feature")
-}
-
-#[test]
-fn what_no_conjunction_says_is_approached_from_inside() {
-    let curved = [
-        Weakness::new(Symptom::Pause, &[one_of(Feature::Opcode, &["READ"])])
-            .and(|w| number(w, Feature::TotalQps) * number(w, Feature::SendWqDepth) >= 65_536),
-        Weakness::new(Symptom::LowThroughput, &[yes(Feature::Bidirectional)])
-            .and(|w| number(w, Feature::SendBatch) * number(w, Feature::SgeCount) >= 128),
-        Weakness::new(Symptom::LowThroughput, &[one_of(Feature::Opcode, &["WRITE"])]).and(|w| {
-            let pattern = &w.flows[0].pattern;
-            pattern.iter().map(|request| request.message().0).sum::<u64>() / pattern.len() as u64 <= 1024
-        }),
-    ];
-    for (index, weakness) in curved.iter().enumerate() {
-        for seed in 0..3 {
-            let (finding, oracle) = first_finding(weakness, seed, usize::MAX);
-            let healthy = healthy_inside(&oracle, &finding.mfs);
-            assert!(healthy <= 20, "weakness {index}, seed {seed}: {healthy} of 400 in {}", finding.mfs);
-            assert!(finding.experiments_for_mfs <= 150, "weakness {index}, seed {seed}");
-        }
-    }
-}
-
-#[test]
-fn what_no_feature_says_is_narrowed_or_not_stored() {
-    // Which of two elements is longer is no feature: half of any region is healthy.
-    let hidden = Weakness::new(Symptom::Pause, &[at_least(Feature::SgeCount, 2)]).and(|w| {
-        let sizes = &w.flows[0].pattern[0].sge;
-        sizes[0] >= sizes[1]
-    });
-    let mut oracle = ClosedForm::new(&[hidden], 1500);
-    let config = Config::new(Algorithm::Random, SignalSet::Perf, 5);
-    assert_eq!(run(&full(), &config, &mut oracle), Err(BudgetSpent));
-    assert!(oracle.asked.len() == 1500);
-    for finding in &oracle.findings {
-        assert!(finding.confidence >= 0.85, "{finding:?}");
-        assert!(healthy_inside(&oracle, &finding.mfs) <= 20, "{}", finding.mfs);
-    }
-}
-
-#[test]
-fn inconclusive_answers_cost_experiments_but_no_truth() {
-    for seed in 0..3 {
-        let conditions = &boxes()[2].1;
+fn values_without_a_clear_answer_say_nothing() {
+    let conditions = &boxes()[0].1;
+    let mut exact = 0;
+    for seed in 0..6 {
         let (finding, oracle) = first_finding(&Weakness::new(Symptom::Pause, conditions), seed, 6);
-        assert!(healthy_inside(&oracle, &finding.mfs) <= 8, "seed {seed}: {}", finding.mfs);
-        let validated = oracle.asked.iter().filter(|asked| asked.1 == Purpose::Validate).count() as u64;
-        assert!(finding.evidence.validated < validated, "seed {seed}");
+        // The one healthy answer may be the one that is missing.
+        assert!(finding.mfs.conditions == *conditions || finding.evidence.narrowed, "seed {seed}: {}", finding.mfs);
+        exact += u32::from(!finding.evidence.narrowed);
+        let asked = oracle.asked.iter().filter(|asked| asked.1 == Purpose::Mfs).count() as u64;
+        assert_eq!(finding.experiments_for_mfs, asked, "seed {seed}");
     }
+    assert!(exact >= 3, "{exact} of 6");
 }
 
 /// Every box at once, symptoms alternating, so that regions overlap.
@@ -175,23 +114,47 @@ fn campaign(algorithm: Algorithm, signal: SignalSet, seed: u64, budget: usize) -
 }
 
 #[test]
-fn a_campaign_finds_overlapping_weaknesses_apart() {
+fn every_guide_finds_overlapping_weaknesses() {
     for (algorithm, signal) in [
         (Algorithm::Collie, SignalSet::Both),
         (Algorithm::Collie, SignalSet::Diag),
         (Algorithm::Collie, SignalSet::Perf),
+        (Algorithm::Bayes, SignalSet::Both),
         (Algorithm::Random, SignalSet::Perf),
     ] {
-        for seed in 0..1 {
-            let oracle = campaign(algorithm, signal, seed, 1500);
-            let name = format!("{algorithm} {signal} {seed}");
-            assert!(oracle.distinct() >= 6, "{name}: {} of {}", oracle.distinct(), oracle.weaknesses.len());
-            assert!(oracle.skipped > 0, "{name}");
-            for finding in &oracle.findings {
-                assert!(healthy_inside(&oracle, &finding.mfs) <= 20, "{name}: {}", finding.mfs);
-            }
-        }
+        let oracle = campaign(algorithm, signal, 0, 1500);
+        let name = format!("{algorithm} {signal}");
+        assert!(oracle.distinct() >= 5, "{name}: {} of {}", oracle.distinct(), oracle.weaknesses.len());
+        assert!(oracle.skipped > 0, "{name}");
     }
+}
+
+#[test]
+fn annealing_alone_stores_every_anomaly_as_it_is() {
+    let oracle = campaign(Algorithm::Anneal, SignalSet::Both, 0, 300);
+    let anomalous = oracle.asked.iter().filter(|asked| !oracle.symptoms(&asked.0).is_empty()).count();
+    assert_eq!(oracle.findings.len(), anomalous);
+    assert!(oracle.asked.iter().all(|asked| asked.1 != Purpose::Mfs) && anomalous > 10);
+    for finding in &oracle.findings {
+        assert!(finding.mfs.contains(&finding.workload) && finding.evidence.narrowed, "{finding:?}");
+    }
+}
+
+#[test]
+fn an_anomaly_that_no_single_change_cures_is_stored_as_it_is() {
+    // Of two causes at once either is enough.
+    let both = [yes(Feature::Loopback), yes(Feature::Bidirectional)];
+    let weaknesses = both.each_ref().map(|condition| Weakness::new(Symptom::Pause, std::slice::from_ref(condition)));
+    let first = |seed| {
+        let mut oracle = ClosedForm::new(&weaknesses, 2000);
+        oracle.wanted = 1;
+        let _ = run(&full(), &Config::new(Algorithm::Random, SignalSet::Perf, seed), &mut oracle);
+        oracle.findings.remove(0)
+    };
+    let is_masked = |finding: &Finding| both.iter().all(|condition| condition.holds(&finding.workload));
+    let masked: Vec<Finding> = (0..40).map(first).filter(is_masked).collect();
+    assert!(!masked.is_empty());
+    assert!(masked.iter().all(|finding| finding.evidence.narrowed && !finding.mfs.conditions.is_empty()), "{masked:?}");
 }
 
 #[test]
@@ -210,17 +173,6 @@ fn regions_known_beforehand_are_skipped_and_not_found_again() {
         let stored = serde_json::to_string(&config).expect("JSON");
         assert_eq!(serde_json::from_str::<Config>(&stored).expect("reads back"), config);
     }
-}
-
-#[test]
-fn skipping_pays() {
-    let known = |oracle: &ClosedForm| {
-        let asked = oracle.asked.iter().filter(|asked| asked.1 == Purpose::Search);
-        asked.filter(|asked| oracle.findings.iter().any(|finding| finding.mfs.contains(&asked.0))).count()
-    };
-    let anneal = campaign(Algorithm::Anneal, SignalSet::Perf, 1, 1000);
-    let collie = campaign(Algorithm::Collie, SignalSet::Perf, 1, 1000);
-    assert!(known(&anneal) > 2 * known(&collie), "{} against {}", known(&anneal), known(&collie));
 }
 
 #[test]
@@ -246,50 +198,13 @@ fn a_larger_budget_only_adds_to_the_questions() {
 }
 
 #[test]
-fn a_region_that_is_not_validated_when_the_budget_ends_is_not_stored() {
-    let weakness = Weakness::new(Symptom::Pause, &boxes()[0].1);
-    let (finding, oracle) = first_finding(&weakness, 0, usize::MAX);
-    let needed = oracle.asked.len();
-    assert_eq!(finding.found_at + finding.experiments_for_mfs, needed as u64);
-    for budget in [needed - 1, needed / 2, finding.found_at as usize] {
-        let mut short = ClosedForm::new(std::slice::from_ref(&weakness), budget);
-        let config = Config::new(Algorithm::Random, SignalSet::Perf, 0);
-        assert_eq!(run(&full(), &config, &mut short), Err(BudgetSpent));
-        assert_eq!(short.findings, [], "budget {budget}");
-    }
-}
-
-/// Features that a space has values for.
-fn features_of(space: &Space) -> usize {
-    Feature::ALL.into_iter().filter(|feature| !space.is_off(Dimension::of(*feature))).count()
-}
-
-#[test]
-fn what_is_left_when_the_budget_ends_is_stored_pinned() {
-    let pinned = |seed: u64| {
-        let mut oracle = ClosedForm::new(&crowded(), 300);
-        let config = Config { budget: Some(300), ..Config::new(Algorithm::Collie, SignalSet::Both, seed) };
-        assert_eq!(run(&full(), &config, &mut oracle), Err(BudgetSpent));
-        let (pinned, wide): (Vec<Finding>, Vec<Finding>) =
-            oracle.findings.iter().cloned().partition(|finding| finding.mfs.conditions.len() == features_of(&full()));
-        for finding in &pinned {
-            assert!(finding.evidence.narrowed && finding.mfs.contains(&finding.workload), "{finding:?}");
-            assert!(!wide.iter().any(|other| other.mfs.contains(&finding.workload)), "{finding:?}");
-        }
-        pinned.len()
-    };
-    let all: Vec<usize> = (0..6).map(pinned).collect();
-    assert!(all.iter().sum::<usize>() >= 2, "{all:?}");
-}
-
-#[test]
 fn a_space_that_is_covered_ends_the_search() {
+    let everything = Region { conditions: vec![at_least(Feature::Qps, 1)] };
     for algorithm in Algorithm::ALL {
         let mut oracle = ClosedForm::new(&[Weakness::new(Symptom::Pause, &[])], 5000);
-        let outcome = run(&full(), &Config::new(algorithm, SignalSet::Both, 1), &mut oracle);
-        assert_eq!(outcome, Ok(()), "{algorithm}");
-        assert_eq!(oracle.findings.len(), 1, "{algorithm}");
-        assert_eq!(oracle.findings[0].mfs, Region::default(), "{algorithm}");
+        let config = Config { known: vec![everything.clone()], ..Config::new(algorithm, SignalSet::Perf, 1) };
+        assert_eq!(run(&full(), &config, &mut oracle), Ok(()), "{algorithm}");
+        assert_eq!(oracle.findings, [], "{algorithm}");
     }
 }
 

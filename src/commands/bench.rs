@@ -1,13 +1,11 @@
 //! `kelpie bench search`: its arguments and its table. The searches are in `crate::bench`.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
-use kelpie_search::{Algorithm, Config, SignalSet, Tuning};
+use kelpie_search::{Algorithm, Config, SignalSet};
 use kelpie_sim::SimSubsystem;
-use kelpie_spaces::document::utf8;
 use serde_json::{Value, json};
 
 use crate::args::{Common, DEFAULT_BUDGET};
@@ -28,8 +26,7 @@ pub enum BenchCommand {
         Exit status: 0 every campaign ended, 2 one could not run, or was stopped.\n\n\
         Examples:\n  \
         kelpie bench search --subsystem sim:F sim:H --seeds 4\n  \
-        kelpie bench search --subsystem sim:F --algorithms collie random --seeds 8 --budget 500 --json\n  \
-        kelpie bench search --subsystem sim:F --tuning tuning.yaml   (such as `pace: {new_share: 0.7}`)"
+        kelpie bench search --subsystem sim:F --algorithms collie random --seeds 8 --budget 500 --json"
     )]
     Search(SearchArgs),
 }
@@ -55,9 +52,6 @@ pub struct SearchArgs {
     #[arg(long, value_name = "B", default_value_t = DEFAULT_BUDGET,
         value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub budget: u64,
-    /// Constants of the search that differ from their defaults (YAML), `-` for stdin
-    #[arg(long, value_name = "FILE.yaml")]
-    pub tuning: Option<PathBuf>,
 }
 
 /// Scores of one algorithm on one subsystem.
@@ -75,14 +69,13 @@ pub fn run(args: &SearchArgs, common: Common) -> anyhow::Result<ExitCode> {
         bail!("--seed {first} leaves no room for {} seeds counted up from it", args.seeds)
     };
     let algorithms = if args.algorithms.is_empty() { &Algorithm::ALL[..] } else { &args.algorithms };
-    let tuning = tuning(args)?;
     let (mut groups, mut jobs) = (Vec::new(), Vec::new());
     for name in &args.subsystems {
         let subsystem = simulated(name)?;
         for algorithm in algorithms {
             groups.push((name.clone(), *algorithm));
             jobs.extend((first..=last).map(|seed| {
-                let config = Config { budget: Some(args.budget), tuning, ..Config::new(*algorithm, args.signal, seed) };
+                let config = Config { budget: Some(args.budget), ..Config::new(*algorithm, args.signal, seed) };
                 Job { subsystem: subsystem.clone(), config }
             }));
         }
@@ -106,12 +99,6 @@ pub fn run(args: &SearchArgs, common: Common) -> anyhow::Result<ExitCode> {
         return Ok(exit::failed());
     }
     Ok(exit::HEALTHY)
-}
-
-fn tuning(args: &SearchArgs) -> anyhow::Result<Tuning> {
-    let Some(path) = &args.tuning else { return Ok(Tuning::default()) };
-    let name = path.display().to_string();
-    Ok(Tuning::from_yaml(&name, utf8(&name, &inputs::read_file(path)?)?)?)
 }
 
 fn simulated(name: &str) -> anyhow::Result<SimSubsystem> {

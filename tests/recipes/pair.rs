@@ -71,7 +71,7 @@ fn database_of_a_pair(path: &Path) {
         workload: anomaly.trigger.workload(),
         evidence: json!({}),
     };
-    store.append_finding(id, &finding).expect("stored");
+    store.put_finding(id, &finding).expect("stored");
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub fn import(store: &mut Store, recipe: &Recipe) -> Result<(CampaignId, bool), 
         store.append_experiment(id, &experiment, clock())?;
     }
     if findings_done == 0 {
-        store.append_finding(id, &finding)?;
+        store.put_finding(id, &finding)?;
     }
     store.finish_campaign(id, 0)?;
     lock.remove();

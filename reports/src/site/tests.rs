@@ -170,7 +170,7 @@ fn read_back() -> StoredCampaign {
     for experiment in &experiments {
         store.append_experiment(id, experiment, ExperimentClock { started_unix_ms: 0, duration_seconds: 0.1 }).unwrap();
     }
-    store.append_finding(id, &finding(1, 2, workload(4, 4096))).unwrap();
+    store.put_finding(id, &finding(1, 2, workload(4, 4096))).unwrap();
     StoredCampaign::read(&mut store, id).unwrap()
 }
 

@@ -234,11 +234,11 @@ impl Store {
         self.in_order(stored, id, "experiment", experiment.number)
     }
 
-    /// Commits a finding, which must be the next of its campaign.
+    /// Commits a finding: the next of its campaign, or in place of the one with its number.
     ///
     /// # Errors
-    /// It is not the next one, cannot be written exactly, or the database cannot be written.
-    pub fn append_finding(&mut self, id: CampaignId, finding: &FindingRecord) -> Result<(), StoreError> {
+    /// Its number is neither, it cannot be written exactly, or the database cannot be written.
+    pub fn put_finding(&mut self, id: CampaignId, finding: &FindingRecord) -> Result<(), StoreError> {
         let mfs = exact("minimal feature set", &finding.mfs)?;
         let workload = exact("workload", &finding.workload)?;
         let evidence = exact("evidence", &finding.evidence)?;
@@ -248,7 +248,11 @@ impl Store {
                 "INSERT INTO finding \
                  (campaign, number, symptom, found_at, experiments_for_mfs, confidence, mfs, workload, evidence) \
                  SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9 \
-                 WHERE ?2 = 1 + (SELECT coalesce(max(number), 0) FROM finding WHERE campaign = ?1)",
+                 WHERE ?2 <= 1 + (SELECT coalesce(max(number), 0) FROM finding WHERE campaign = ?1) \
+                 ON CONFLICT (campaign, number) DO UPDATE SET \
+                 symptom = excluded.symptom, found_at = excluded.found_at, \
+                 experiments_for_mfs = excluded.experiments_for_mfs, confidence = excluded.confidence, \
+                 mfs = excluded.mfs, workload = excluded.workload, evidence = excluded.evidence",
             )
             .bind(id.0)
             .bind(finding.number.cast_signed())

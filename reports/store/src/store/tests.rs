@@ -86,7 +86,7 @@ fn what_was_stored_reads_back_equal() {
     for experiment in &experiments {
         store.append_experiment(id, experiment, CLOCK).unwrap();
     }
-    store.append_finding(id, &finding(1)).unwrap();
+    store.put_finding(id, &finding(1)).unwrap();
     assert_eq!(store.campaign(id).unwrap().state, CampaignState::Running);
     drop(lock);
     drop(store);
@@ -142,11 +142,25 @@ fn records_must_follow_each_other() {
         let refused = store.append_experiment(id, &experiment(number, 1.0), CLOCK).unwrap_err();
         assert!(matches!(refused, StoreError::OutOfOrder { .. }), "{refused}");
     }
-    let refused = store.append_finding(id, &finding(2)).unwrap_err();
+    let refused = store.put_finding(id, &finding(2)).unwrap_err();
     assert!(matches!(refused, StoreError::OutOfOrder { .. }), "{refused}");
     let refused = store.append_experiment(id, &experiment(2, f64::NAN), CLOCK).unwrap_err();
     assert!(matches!(refused, StoreError::NotExact { .. }), "{refused}");
     assert_eq!(store.campaign(id).unwrap().experiments, 1);
+}
+
+#[test]
+fn a_finding_that_is_put_again_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::create(&folder.path().join("kelpie.db")).unwrap();
+    let (id, _lock) = store.begin_campaign(&definition(), &[]).unwrap();
+    store.append_experiment(id, &experiment(1, 1.0), CLOCK).unwrap();
+    let refined = FindingRecord { confidence: 0.75, experiments_for_mfs: 9, ..finding(1) };
+    for put in [finding(1), finding(2), refined.clone()] {
+        store.put_finding(id, &put).unwrap();
+    }
+    assert_eq!(store.findings(id).unwrap(), [refined, finding(2)]);
+    assert_eq!(store.campaign(id).unwrap().findings, 2);
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn a_running_campaign_is_followed() {
     assert!(brief.signals.contains_key("cache_miss"), "{:?}", brief.signals);
     assert!(second.experiments[3].signals.is_empty());
 
-    writer.append_finding(id, &finding(1, 2, workload(4, 4096))).unwrap();
+    writer.put_finding(id, &finding(1, 2, workload(4, 4096))).unwrap();
     writer.append_experiment(id, &healthy(5), CLOCK).unwrap();
     let third = follower.read().unwrap();
     assert_eq!(numbers(&third), [5], "what was read is not read again");
