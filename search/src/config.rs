@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Algorithm {
+    /// Discover first, refine later.
+    Kelpie,
     /// Algorithm 1 of the paper.
     Collie,
     /// The same without minimal feature sets: anomalies are stored as they are, and nothing else is skipped.
@@ -43,6 +45,7 @@ pub struct UnknownName {
 }
 
 const ALGORITHMS: &[(Algorithm, &str, &str)] = &[
+    (Algorithm::Kelpie, "kelpie", "discover first, refine later: corners, explained, minimised, relieved, bounded"),
     (Algorithm::Collie, "collie", "simulated annealing that skips known regions (Collie, Algorithm 1)"),
     (Algorithm::Anneal, "anneal", "the same without regions: a finding is one workload"),
     (Algorithm::Random, "random", "random points outside known regions, the baseline"),
@@ -193,6 +196,7 @@ impl Config {
     pub fn random_points(&self) -> u64 {
         match (self.algorithm, self.signal) {
             (Algorithm::Random, _) => u64::MAX,
+            (Algorithm::Kelpie, _) => 0,
             (Algorithm::Collie | Algorithm::Anneal, SignalSet::Perf) => 1,
             (Algorithm::Collie | Algorithm::Anneal | Algorithm::Bayes, _) => u64::from(self.schedule.ranking_points),
         }

@@ -5,6 +5,7 @@ mod bayes;
 mod config;
 mod energy;
 mod finding;
+mod kelpie;
 mod mfs;
 mod oracle;
 mod outcome;
@@ -29,9 +30,12 @@ use search_state::SearchState;
 /// # Errors
 /// The oracle's first error, unchanged: its budget is spent, someone asked to stop, or measuring failed.
 pub fn run<O: Oracle>(space: &Space, config: &Config, oracle: &mut O) -> Result<(), O::Error> {
+    if config.algorithm == Algorithm::Kelpie {
+        return kelpie::run(space, config, oracle);
+    }
     let mut search = SearchState::new(space, config, oracle);
     match config.algorithm {
-        Algorithm::Collie => annealing::run(&mut search, Keep::Region),
+        Algorithm::Kelpie | Algorithm::Collie => annealing::run(&mut search, Keep::Region),
         Algorithm::Anneal => annealing::run(&mut search, Keep::Workload),
         Algorithm::Random => random::run(&mut search),
         Algorithm::Bayes => bayes::run(&mut search),

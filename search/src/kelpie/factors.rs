@@ -1,0 +1,64 @@
+//! Factors: the features in which a workload differs from plain traffic of its transport.
+
+use kelpie_spaces::{Feature, FeatureValue, Space, Workload};
+
+/// Features that say which transport a workload uses: no factors, because plain traffic keeps them.
+pub(super) const TRANSPORT: [Feature; 2] = [Feature::QpType, Feature::Opcode];
+
+/// The features that may be factors: those that have a plain value.
+pub(super) fn candidates() -> impl DoubleEndedIterator<Item = Feature> {
+    Feature::WALK.into_iter().filter(|feature| feature.plain().is_some() && !TRANSPORT.contains(feature))
+}
+
+/// Plain traffic of the transport of `workload`: each feature as near to its plain value as the space admits.
+pub(super) fn plain(space: &Space, workload: &Workload) -> Workload {
+    let mut plain = workload.clone();
+    // Against the walk, so that what others depend on comes first; twice, because rules that tie features together may
+    // hold the first ones back.
+    for feature in candidates().rev().chain(candidates().rev()) {
+        if let Some(nearer) = nearest_to_plain(space, &plain, feature) {
+            plain = nearer;
+        }
+    }
+    plain
+}
+
+fn nearest_to_plain(space: &Space, workload: &Workload, feature: Feature) -> Option<Workload> {
+    let wanted = feature.plain()?;
+    if workload.feature(feature) == wanted {
+        return None;
+    }
+    let Some(wanted) = wanted.number() else { return space.with_feature(workload, feature, &wanted) };
+    let now = workload.feature(feature).number()?;
+    let mut values: Vec<u64> = space.feature_values(feature).iter().filter_map(FeatureValue::number).collect();
+    values.retain(|value| value.abs_diff(wanted) < now.abs_diff(wanted));
+    values.sort_by_key(|value| value.abs_diff(wanted));
+    values.into_iter().find_map(|value| space.with_feature(workload, feature, &FeatureValue::Number(value)))
+}
+
+/// The candidates in which two workloads differ.
+pub(super) fn differing(one: &Workload, other: &Workload) -> Vec<Feature> {
+    candidates().filter(|feature| one.feature(*feature) != other.feature(*feature)).collect()
+}
+
+/// `workload` with these features as in `target`, as far as the rules allow; `None` if nothing comes nearer.
+pub(super) fn moved(space: &Space, workload: &Workload, features: &[Feature], target: &Workload) -> Option<Workload> {
+    let before = differing(workload, target).len();
+    let mut here = workload.clone();
+    for feature in features {
+        let value = target.feature(*feature);
+        if here.feature(*feature) != value
+            && let Some(next) = space.with_feature(&here, *feature, &value)
+        {
+            here = next;
+        }
+    }
+    (differing(&here, target).len() < before).then_some(here)
+}
+
+/// Plain traffic with only these features as in `workload`.
+pub(super) fn projected(space: &Space, workload: &Workload, plain: &Workload, factors: &[Feature]) -> Workload {
+    let others: Vec<Feature> =
+        differing(workload, plain).into_iter().filter(|feature| !factors.contains(feature)).collect();
+    moved(space, workload, &others, plain).unwrap_or_else(|| workload.clone())
+}

@@ -1,0 +1,186 @@
+//! A finding while the search goes on: its witness, its factors, and the region that they span so far.
+
+use std::rc::Rc;
+
+use kelpie_monitor::Symptom;
+use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Test, Workload};
+
+use super::factors::TRANSPORT;
+use super::lab::Seen;
+use crate::finding::{Cure, Finding, FindingEvidence, wilson_lower_bound};
+use crate::outcome::Outcome;
+
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) symptom: Symptom,
+    /// The simplified anomaly.
+    pub(super) witness: Workload,
+    pub(super) seen: Rc<Seen>,
+    /// Plain traffic of the witness's transport.
+    pub(super) plain: Workload,
+    /// Features of the witness without which the symptom is gone: the removal of each was measured.
+    pub(super) factors: Vec<Feature>,
+    pub(super) region: Region,
+    /// Experiment that showed it first.
+    pub(super) found_at: u64,
+    pub(super) spent: u64,
+    /// Explorations that came upon it.
+    pub(super) visits: u32,
+    /// Random points inside, and whether they were anomalous.
+    pub(super) trials: Vec<(Workload, bool)>,
+    /// How many of them came after the region last changed.
+    fresh: usize,
+    /// Healthy points inside that no bound separates from the witness.
+    pub(super) inseparable: u64,
+    /// Random points inside that had been measured before.
+    pub(super) repeats: u32,
+    /// Whether its bounds were looked for.
+    pub(super) is_bounded: bool,
+    /// Whether its region was given up: no condition separates healthy points inside.
+    pub(super) is_stuck: bool,
+}
+
+impl Known {
+    /// A finding whose region is all that stresses its factors at least as much as the witness does.
+    pub(super) fn new(
+        symptom: Symptom,
+        witness: Workload,
+        seen: Rc<Seen>,
+        plain: Workload,
+        factors: Vec<Feature>,
+    ) -> Self {
+        let mut known = Self {
+            symptom,
+            found_at: seen.number,
+            witness,
+            seen,
+            plain,
+            factors,
+            region: Region::default(),
+            spent: 0,
+            visits: 1,
+            trials: Vec::new(),
+            fresh: 0,
+            inseparable: 0,
+            repeats: 0,
+            is_bounded: false,
+            is_stuck: false,
+        };
+        let words = TRANSPORT.map(|feature| (feature, known.witness.feature(feature)));
+        let levels = known.factors.iter().map(|feature| (*feature, known.witness.feature(*feature)));
+        let conditions: Vec<Condition> =
+            levels.chain(words).map(|(feature, value)| known.at_least_as_far(feature, &value)).collect();
+        known.region = Region { conditions };
+        known.region.conditions.sort();
+        known
+    }
+
+    /// The condition that a feature is at this value or farther from plain.
+    fn at_least_as_far(&self, feature: Feature, value: &FeatureValue) -> Condition {
+        let test = match (value, self.plain.feature(feature).number()) {
+            (FeatureValue::Number(value), Some(plain)) if *value > plain => {
+                Test::Range { min: Some(*value), max: None }
+            }
+            (FeatureValue::Number(value), _) => Test::Range { min: None, max: Some(*value) },
+            (FeatureValue::Category(word), _) => Test::In(vec![word.clone()]),
+        };
+        Condition { feature, test }
+    }
+
+    /// Whether the workload stresses all factors, in the same direction.
+    pub(super) fn may_explain(&self, workload: &Workload) -> bool {
+        self.factors.iter().all(|feature| {
+            let value = workload.feature(*feature);
+            match (value.number(), self.witness.feature(*feature).number(), self.plain.feature(*feature).number()) {
+                (Some(value), Some(witness), Some(plain)) => {
+                    if witness > plain { value > plain } else { value < plain }
+                }
+                _ => value != self.plain.feature(*feature),
+            }
+        })
+    }
+
+    pub(super) fn contains(&self, workload: &Workload) -> bool {
+        self.region.contains(workload)
+    }
+
+    pub(super) fn condition(&self, feature: Feature) -> Option<&Condition> {
+        self.region.conditions.iter().find(|condition| condition.feature == feature)
+    }
+
+    fn set(&mut self, condition: Condition) {
+        self.region.conditions.retain(|old| old.feature != condition.feature);
+        self.region.conditions.push(condition);
+        self.region.conditions.sort();
+    }
+
+    /// Narrows the region; random points that stay inside are random points of what is left.
+    pub(super) fn narrow(&mut self, condition: Condition) {
+        self.set(condition);
+        self.trials.retain(|(point, _)| self.region.contains(point));
+        self.fresh = self.trials.len();
+    }
+
+    /// Widens the region to where the workload lies in this feature.
+    pub(super) fn widen_to(&mut self, feature: Feature, value: &FeatureValue) {
+        let Some(old) = self.condition(feature).filter(|condition| !condition.admits(value)) else { return };
+        let test = match (&old.test, value) {
+            (Test::In(words), FeatureValue::Category(word)) => {
+                Test::In(words.iter().cloned().chain([word.clone()]).collect())
+            }
+            (Test::Range { min, max }, FeatureValue::Number(value)) => {
+                Test::Range { min: min.map(|min| min.min(*value)), max: max.map(|max| max.max(*value)) }
+            }
+            (test, _) => test.clone(),
+        };
+        self.set(Condition { feature, test });
+        // Random points of a part say nothing of the whole.
+        self.trials.clear();
+        self.fresh = 0;
+    }
+
+    /// How probable it is that a random point inside is healthy. Source: the mean of Jeffreys' posterior.
+    pub(super) fn doubt(&self) -> f64 {
+        let healthy = self.trials.iter().filter(|(_, is_anomalous)| !is_anomalous).count();
+        (healthy as f64 + 0.5) / (self.trials.len() as f64 + 1.0)
+    }
+
+    pub(super) fn finding(&self) -> Finding {
+        let cures = self.factors.iter().filter_map(|feature| {
+            let condition = self.condition(*feature)?.clone();
+            Some(Cure { condition, cured: Some(true) })
+        });
+        let fresh = &self.trials[self.fresh..];
+        let healthy = fresh.iter().filter(|(_, is_anomalous)| !is_anomalous).count() as u64;
+        let trials = fresh.len() as u64;
+        Finding {
+            symptom: self.symptom,
+            workload: self.witness.clone(),
+            mfs: self.region.clone(),
+            found_at: self.found_at,
+            experiments_for_mfs: self.spent,
+            confidence: wilson_lower_bound(trials - healthy, trials),
+            evidence: FindingEvidence {
+                symptoms: self.seen.observation.assessment.symptoms.clone(),
+                signals: self.seen.observation.signals.clone(),
+                validated: trials,
+                healthy_inside: healthy,
+                narrowed: false,
+                cures: cures.collect(),
+            },
+        }
+    }
+
+    /// Whether both need the same of a transport.
+    pub(super) fn is_like(&self, other: &Known) -> bool {
+        let transport = |known: &Known| TRANSPORT.map(|feature| known.witness.feature(feature));
+        self.symptom == other.symptom
+            && transport(self) == transport(other)
+            && self.factors.len() == other.factors.len()
+            && self.may_explain(&other.witness)
+    }
+
+    pub(super) fn shows(&self, seen: &Seen) -> bool {
+        seen.outcome == Outcome::Anomalous(self.symptom)
+    }
+}

@@ -1,0 +1,90 @@
+//! Which of the features in which two workloads differ matter: adaptive group testing. Features that probably do not
+//! matter are moved together, so that a few experiments clear most of them.
+
+use std::collections::BTreeMap;
+
+use kelpie_spaces::{Feature, Workload};
+
+use super::factors::{differing, moved};
+use super::lab::Lab;
+use crate::oracle::Oracle;
+
+/// How often each feature was tested, and how often it mattered.
+#[derive(Debug, Default)]
+pub(super) struct Needs(BTreeMap<Feature, [u32; 2]>);
+
+impl Needs {
+    /// How probable it is that a feature matters. Source: the mean of a Beta distribution that begins with one feature
+    /// in four, which is our choice.
+    fn of(&self, feature: Feature) -> f64 {
+        let [needed, tested] = self.0.get(&feature).copied().unwrap_or_default();
+        (f64::from(needed) + 0.5) / (f64::from(tested) + 2.0)
+    }
+
+    fn learn(&mut self, feature: Feature, is_needed: bool) {
+        let row = self.0.entry(feature).or_default();
+        row[0] += u32::from(is_needed);
+        row[1] += 1;
+    }
+}
+
+/// What is left of a way from one workload to another.
+pub(super) struct Reduced {
+    /// The workload nearest to the target that still holds.
+    pub(super) workload: Workload,
+    /// The features that have to stay.
+    pub(super) needed: Vec<Feature>,
+}
+
+/// Moves `from`, which holds, towards `to` in all features that can follow while `holds` is true.
+pub(super) fn reduce<'a, O: Oracle>(
+    lab: &mut Lab<'a, O>,
+    needs: &mut Needs,
+    from: &Workload,
+    to: &Workload,
+    mut holds: impl FnMut(&mut Lab<'a, O>, &Workload) -> Result<bool, O::Error>,
+) -> Result<Reduced, O::Error> {
+    let mut here = from.clone();
+    let mut needed = Vec::new();
+    let mut open = differing(from, to);
+    while !open.is_empty() {
+        open.sort_by(|a, b| needs.of(*a).total_cmp(&needs.of(*b)));
+        let mut group = vec![open.remove(0)];
+        let mut clear = 1.0 - needs.of(group[0]);
+        while let Some(next) = open.first().filter(|next| clear * (1.0 - needs.of(**next)) >= 0.5) {
+            clear *= 1.0 - needs.of(*next);
+            group.push(open.remove(0));
+        }
+        // Halves the group until the feature that matters is alone.
+        let mut is_guilty = false;
+        loop {
+            let half = if is_guilty { group.len() / 2 } else { group.len() };
+            let rest = group.split_off(half);
+            let next = moved(lab.space, &here, &group, to);
+            let is_clear = match &next {
+                Some(next) => holds(lab, next)?,
+                None => false,
+            };
+            if is_clear {
+                here = next.unwrap_or(here);
+                group.iter().for_each(|feature| needs.learn(*feature, false));
+                group = rest;
+                if group.is_empty() {
+                    break;
+                }
+            } else {
+                open.extend(rest);
+                is_guilty = true;
+            }
+            if group.len() == 1 && is_guilty {
+                needs.learn(group[0], true);
+                needed.push(group[0]);
+                break;
+            }
+        }
+        // What followed along needs no test of its own.
+        open.retain(|feature| here.feature(*feature) != to.feature(*feature));
+    }
+    needed.retain(|feature| here.feature(*feature) != to.feature(*feature));
+    Ok(Reduced { workload: here, needed })
+}

@@ -1,0 +1,42 @@
+//! What else is behind a known weakness: the workload without one of the weakness's factors.
+
+use kelpie_spaces::{Feature, FeatureValue, Workload};
+use rand::seq::SliceRandom;
+
+use super::Search;
+use super::factors::{moved, plain};
+use crate::oracle::Oracle;
+
+/// Times what a finding's witness shows of a counter, from which on something else shows as well. Source: our choice.
+const UNACCOUNTED: f64 = 5.0;
+
+impl<O: Oracle> Search<'_, O> {
+    /// Follows the anomaly without one factor of the finding that explains it; in all ways if it shows more than the
+    /// finding does.
+    pub(super) fn relieve(&mut self, workload: &Workload, index: usize) {
+        let plain = plain(self.lab.space, workload);
+        let known = &self.findings[index];
+        let mut factors: Vec<Feature> = known.region.conditions.iter().map(|condition| condition.feature).collect();
+        factors.retain(|feature| feature.plain().is_some());
+        factors.shuffle(&mut self.lab.rng);
+        let mut ways: Vec<Workload> =
+            factors.iter().filter_map(|factor| moved(self.lab.space, workload, &[*factor], &plain)).collect();
+        ways.retain(|way| self.lab.recall(way).is_none());
+        // What the fewest findings may explain comes first.
+        ways.sort_by_key(|way| self.findings.iter().filter(|known| known.may_explain(way)).count());
+        let most = self.lab.recall(workload).and_then(|seen| self.lab.most_raised(seen));
+        let is_accounted_for = most.is_none_or(|(name, value)| value <= UNACCOUNTED * known.seen.counter(&name));
+        if is_accounted_for {
+            ways.truncate(1);
+        }
+        ways.reverse();
+        self.leads.extend(ways);
+    }
+
+    /// Follows an inconclusive workload without one of its stresses.
+    pub(super) fn calm(&mut self, workload: &Workload) {
+        let one_way = FeatureValue::Category("false".to_owned());
+        let calmer = self.lab.space.with_feature(workload, Feature::Bidirectional, &one_way);
+        self.leads.extend(calmer.filter(|calmer| calmer != workload));
+    }
+}
