@@ -10,14 +10,19 @@ pub const LINE: u64 = 64;
 /// Set in a place whose line is on its way: bit 63 of a key is free, because kinds are below 127.
 const COMING: u64 = 1 << 63;
 
-/// No key: bits 56 to 62 of a key are its kind, and no kind is 127. The place is free.
+/// No key, and of a place that no way of the set has: bits 56 to 62 of a key are its kind, and no kind is 127.
 const EMPTY: u64 = !COMING;
 
-/// No key either: the set has no such way.
-const ABSENT: u64 = EMPTY - 1;
-
-/// Places of a block. Source: a cache line of the host that simulates holds so many keys.
+/// Places whose tags, a byte each, are searched at once, as bytes of a word.
 const BLOCK: usize = 8;
+
+/// The lowest and the highest bit of each byte of a word.
+const LOW: u64 = u64::MAX / 255;
+const HIGH: u64 = LOW << 7;
+
+/// The tag of a free place, and of one that no way of the set has. Tags of keys are from 1 to 254.
+const FREE: u8 = 0;
+const ABSENT: u8 = 255;
 
 /// Multiplier of Fibonacci hashing, 2^64 divided by the golden ratio. Source: Knuth, TAOCP 3, section 6.4.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -101,25 +106,33 @@ pub struct Counts {
     pub evicted: u64,
 }
 
-/// Places that are searched at once.
-#[derive(Debug, Clone, Copy)]
-#[repr(align(64))]
-struct Block([u64; BLOCK]);
+/// Places of a word in which a byte is this tag, the first always and others perhaps.
+///
+/// Source: Warren, Hacker's Delight, section 6-1: of a word that holds a zero byte, this finds the first.
+#[inline]
+fn tagged(word: u64, tag: u8) -> impl Iterator<Item = usize> {
+    let other = word ^ (u64::from(tag) * LOW);
+    let mut found = other.wrapping_sub(LOW) & !other & HIGH;
+    std::iter::from_fn(move || {
+        let first = (found != 0).then(|| found.trailing_zeros() as usize / 8);
+        found &= found.wrapping_sub(1);
+        first
+    })
+}
 
-impl Block {
-    /// The first place for which something is true.
-    #[inline]
-    fn position(&self, is_it: impl Fn(u64) -> bool) -> Option<usize> {
-        // All are compared, because a branch for each would be guessed wrong more often than it saves time.
-        let found = (0..BLOCK).fold(0u32, |found, at| found | u32::from(is_it(self.0[at])) << at);
-        (found != 0).then(|| found.trailing_zeros() as usize)
-    }
+/// The set of a key: its first block, and the tag by which the key is looked for.
+#[derive(Debug, Clone, Copy)]
+struct Set {
+    block: usize,
+    tag: u8,
 }
 
 /// A cache. Shape: `sets` times `ways` lines, each set in whole blocks.
 #[derive(Debug, Clone)]
 pub struct Cache {
-    blocks: Vec<Block>,
+    /// The tags of a block in each, the first in the lowest byte.
+    tags: Vec<u64>,
+    keys: Vec<u64>,
     /// The read with which a line on its way comes.
     reads: Vec<u32>,
     /// When each line was used last, counted in lookups; empty unless the least recent goes.
@@ -138,12 +151,13 @@ impl Cache {
         let (ways, sets) = (geometry.ways(), geometry.sets());
         let set_blocks = ways.div_ceil(BLOCK);
         let places = sets as usize * set_blocks * BLOCK;
-        let mut blocks = vec![Block([EMPTY; BLOCK]); sets as usize * set_blocks];
-        for last in blocks.iter_mut().skip(set_blocks - 1).step_by(set_blocks) {
-            last.0[ways - (set_blocks - 1) * BLOCK..].fill(ABSENT);
-        }
+        // The last block of a set may have fewer places.
+        let last = ways - (set_blocks - 1) * BLOCK;
+        let absent = (last..BLOCK).fold(0, |word, at| word | u64::from(ABSENT) << (8 * at));
+        let block_tags = |block: usize| if block % set_blocks + 1 == set_blocks { absent } else { 0 };
         Self {
-            blocks,
+            tags: (0..sets as usize * set_blocks).map(block_tags).collect(),
+            keys: vec![EMPTY; places],
             reads: vec![0; places],
             used: if geometry.replacement == Replacement::LeastRecent { vec![0; places] } else { Vec::new() },
             sets,
@@ -169,14 +183,14 @@ impl Cache {
     #[inline]
     pub fn look_up(&mut self, key: Key) -> Lookup {
         self.lookups += 1;
-        let Some(place) = self.place(self.set(key), key.0) else {
+        let Some(place) = self.place(self.set(key), key) else {
             self.counts.misses += 1;
             return Lookup::Missing;
         };
         if let Some(used) = self.used.get_mut(place) {
             *used = self.lookups;
         }
-        if self.at(place) & COMING == 0 {
+        if self.keys[place] & COMING == 0 {
             self.counts.hits += 1;
             Lookup::Held
         } else {
@@ -188,7 +202,7 @@ impl Cache {
     /// Makes room for a line that comes with a read.
     pub fn bring(&mut self, key: Key, read: u32) {
         let place = self.make_room(key);
-        self.put(place, key.0 | COMING);
+        self.keys[place] = key.0 | COMING;
         self.reads[place] = read;
     }
 
@@ -196,22 +210,23 @@ impl Cache {
     #[inline]
     pub fn keep(&mut self, key: Key) {
         let place = self.make_room(key);
-        self.put(place, key.0);
+        self.keys[place] = key.0;
     }
 
     /// A line has come with a read, if no other took its room meanwhile.
     pub fn arrived(&mut self, key: Key, read: u32) {
-        if let Some(place) = self.place(self.set(key), key.0)
+        if let Some(place) = self.place(self.set(key), key)
             && self.reads[place] == read
         {
-            self.put(place, key.0);
+            self.keys[place] = key.0;
         }
     }
 
     /// A line is no longer what memory holds.
     pub fn forget(&mut self, key: Key) {
-        if let Some(place) = self.place(self.set(key), key.0) {
-            self.put(place, EMPTY);
+        if let Some(place) = self.place(self.set(key), key) {
+            self.keys[place] = EMPTY;
+            self.tag(place, FREE);
         }
     }
 
@@ -219,15 +234,14 @@ impl Cache {
     #[inline]
     fn make_room(&mut self, key: Key) -> usize {
         let set = self.set(key);
-        let place = self.place(set, key.0).or_else(|| self.place(set, EMPTY)).unwrap_or_else(|| {
-            self.counts.evicted += 1;
-            let first = set * BLOCK;
-            let used = self.used.get(first..first + self.ways);
-            let way = match used.map(|used| used.iter().enumerate().min_by_key(|(_, used)| **used)) {
-                Some(least) => least.expect("a set has at least one line").0,
-                None => ((u64::from(self.random.next_u32()) * self.ways as u64) >> 32) as usize,
-            };
-            first + way
+        let place = self.place(set, key).unwrap_or_else(|| {
+            let blocks = set.block..set.block + self.set_blocks;
+            let free = blocks
+                .zip(&self.tags[set.block..])
+                .find_map(|(block, word)| Some(block * BLOCK + tagged(*word, FREE).next()?));
+            let place = free.unwrap_or_else(|| set.block * BLOCK + self.way_that_goes(set));
+            self.tag(place, set.tag);
+            place
         });
         if let Some(used) = self.used.get_mut(place) {
             *used = self.lookups;
@@ -235,32 +249,41 @@ impl Cache {
         place
     }
 
-    /// Where a set that begins with a block holds something, on its way or not.
+    /// Which line of a full set goes.
+    fn way_that_goes(&mut self, set: Set) -> usize {
+        self.counts.evicted += 1;
+        let first = set.block * BLOCK;
+        match self.used.get(first..first + self.ways) {
+            Some(used) => (0..self.ways).min_by_key(|way| used[*way]).expect("a set has at least one line"),
+            None => ((u64::from(self.random.next_u32()) * self.ways as u64) >> 32) as usize,
+        }
+    }
+
+    /// Where a set holds a line, on its way or not.
     #[inline]
-    fn place(&self, set: usize, wanted: u64) -> Option<usize> {
-        let blocks = self.blocks[set..set + self.set_blocks].iter().enumerate();
-        let mut found = blocks.filter_map(|(at, block)| Some((at, block.position(|held| held & !COMING == wanted)?)));
-        found.next().map(|(at, place)| (set + at) * BLOCK + place)
+    fn place(&self, set: Set, key: Key) -> Option<usize> {
+        let blocks = set.block..set.block + self.set_blocks;
+        blocks.zip(&self.tags[set.block..]).find_map(|(block, word)| {
+            let mut places = tagged(*word, set.tag).map(|at| block * BLOCK + at);
+            places.find(|place| self.keys[*place] & !COMING == key.0)
+        })
     }
 
     #[inline]
-    fn at(&self, place: usize) -> u64 {
-        self.blocks[place / BLOCK].0[place % BLOCK]
+    fn tag(&mut self, place: usize, tag: u8) {
+        let shift = 8 * (place % BLOCK);
+        let word = &mut self.tags[place / BLOCK];
+        *word = *word & !(0xff << shift) | u64::from(tag) << shift;
     }
 
+    /// The set that a key belongs to.
     #[inline]
-    fn put(&mut self, place: usize, held: u64) {
-        self.blocks[place / BLOCK].0[place % BLOCK] = held;
-    }
-
-    /// The first block of the set that a key belongs to.
-    #[inline]
-    fn set(&self, key: Key) -> usize {
+    fn set(&self, key: Key) -> Set {
         // The upper half of a product is a hash scaled to the number of sets, which need not be a power of two.
         let hash = key.0.wrapping_mul(SPREAD);
         let hash = (hash ^ (hash >> 32)).wrapping_mul(SPREAD);
         let set = ((u128::from(hash) * u128::from(self.sets)) >> 64) as usize;
-        set * self.set_blocks
+        Set { block: set * self.set_blocks, tag: (hash as u8).clamp(FREE + 1, ABSENT - 1) }
     }
 }
 
@@ -360,8 +383,7 @@ mod tests {
             let counts = cache.counts();
             prop_assert_eq!(counts.hits + counts.merged + counts.misses, touched.len() as u64);
             prop_assert!(counts.misses - counts.evicted <= cache.lines() as u64);
-            let places = cache.blocks.iter().flat_map(|block| block.0);
-            let held = places.filter(|held| ![EMPTY, ABSENT].contains(held)).count();
+            let held = cache.keys.iter().filter(|key| **key != EMPTY).count();
             prop_assert_eq!(counts.misses - counts.evicted, held as u64);
         }
     }
