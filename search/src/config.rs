@@ -218,6 +218,6 @@ mod tests {
             assert_eq!(SIGNALS[signal as usize].0, signal);
         }
         let error = "magic".parse::<Algorithm>().expect_err("not there");
-        assert_eq!(error.to_string(), "`magic` is not one of collie, anneal, random, bayes");
+        assert_eq!(error.to_string(), "`magic` is not one of kelpie, collie, anneal, random, bayes");
     }
 }

@@ -15,11 +15,8 @@ use super::lab::Seen;
 /// choice, after table 2 of Collie.
 const ONE_SIDED: [Feature; 2] = [Feature::Mtu, Feature::SgeCount];
 /// Features whose both ends stress a NIC, each with what follows it: they are crossed. Source: as above.
-const TWO_SIDED: [&[Feature]; 3] = [
-    &[Feature::SendBatch, Feature::RecvBatch],
-    &[Feature::SendWqDepth, Feature::RecvWqDepth],
-    &[Feature::TotalQps],
-];
+const TWO_SIDED: [&[Feature]; 3] =
+    [&[Feature::SendBatch, Feature::RecvBatch], &[Feature::SendWqDepth, Feature::RecvWqDepth], &[Feature::TotalQps]];
 /// Changes of a healthy workload at once, at most. Source: our choice.
 const MOST_CHANGES: u32 = 3;
 
@@ -36,7 +33,7 @@ pub(super) struct Explorer {
     corners: Vec<Workload>,
     /// The healthy workload that has the most of a counter, of each transport, and how often it was varied.
     warmest: BTreeMap<(String, String), Warm>,
-    is_turn_of_random: bool,
+    turn: u64,
 }
 
 struct Warm {
@@ -48,20 +45,30 @@ struct Warm {
 impl Explorer {
     pub(super) fn new(space: &Space, rng: &mut Pcg64) -> Self {
         let plain: Vec<Workload> = transports(space, rng).iter().map(|workload| plain(space, workload)).collect();
-        let mut corners: Vec<Workload> = plain.iter().flat_map(|plain| crossed(space, plain, rng)).collect();
-        corners.extend(plain.iter().flat_map(|plain| placements(space, plain)));
+        // The transports take turns; the last is looked at first.
+        let mut corners: Vec<(usize, Workload)> = Vec::new();
+        for plain in &plain {
+            let mut of_transport = crossed(space, plain, rng);
+            of_transport.shuffle(rng);
+            corners.extend(of_transport.into_iter().enumerate());
+        }
         corners.shuffle(rng);
-        Self { corners, warmest: BTreeMap::new(), is_turn_of_random: true }
+        corners.sort_by_key(|(turn, _)| *turn);
+        let mut corners: Vec<Workload> = corners.into_iter().map(|(_, corner)| corner).collect();
+        corners.extend(placements(space, &plain[rng.random_range(0..plain.len())]));
+        Self { corners, warmest: BTreeMap::new(), turn: 0 }
     }
 
     /// The next workload to look at.
     pub(super) fn next(&mut self, space: &Space, rng: &mut Pcg64) -> Workload {
-        if let Some(corner) = self.corners.pop() {
+        self.turn += 1;
+        if self.turn % 2 == 1
+            && let Some(corner) = self.corners.pop()
+        {
             return corner;
         }
-        self.is_turn_of_random = !self.is_turn_of_random;
         let least = self.warmest.values_mut().min_by_key(|warm| warm.varied);
-        match least.filter(|_| !self.is_turn_of_random) {
+        match least.filter(|_| self.turn % 4 == 0) {
             Some(warm) => {
                 warm.varied += 1;
                 let changes = 1 + rng.random_range(0..MOST_CHANGES);

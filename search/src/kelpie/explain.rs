@@ -5,7 +5,8 @@ use kelpie_spaces::Workload;
 
 use super::Search;
 use super::factors::{TRANSPORT, plain, projected};
-use super::lab::Seen;
+use super::known::Known;
+use super::lab::{Seen, is_apart, times};
 use crate::oracle::{Oracle, Purpose};
 
 /// Findings that are tried for one anomaly. Source: our choice.
@@ -17,12 +18,8 @@ impl<O: Oracle> Search<'_, O> {
         let mut fits: Vec<usize> = (0..self.findings.len())
             .filter(|index| self.findings[*index].symptom == symptom && self.findings[*index].may_explain(workload))
             .collect();
-        let differs = |index: &usize| {
-            let witness = &self.findings[*index].witness;
-            TRANSPORT.iter().any(|feature| witness.feature(*feature) != workload.feature(*feature))
-        };
-        // Those of the same transport first; of these what asks for most.
-        fits.sort_by_key(|index| (differs(index), usize::MAX - self.findings[*index].factors.len()));
+        // Those that explained most of what they were tried for come first.
+        fits.sort_by(|a, b| self.findings[*b].success().total_cmp(&self.findings[*a].success()));
         for index in fits.into_iter().take(MOST_TRIED) {
             let plain = plain(self.lab.space, workload);
             let factors = &self.findings[index].factors;
@@ -30,13 +27,15 @@ impl<O: Oracle> Search<'_, O> {
             let before = self.lab.experiments();
             let seen = self.lab.look(&alone, Purpose::Mfs)?;
             self.findings[index].spent += self.lab.experiments() - before;
+            self.findings[index].tries += 1;
             if self.findings[index].shows(&seen) {
-                if !self.is_same(&self.findings[index].seen, &seen) {
+                if !self.findings[index].seen.is_like(&seen) {
                     // Another weakness needs no more than these factors.
                     return self.minimise(&alone, symptom).map(Some);
                 }
                 let known = &mut self.findings[index];
                 known.visits += 1;
+                known.explained += 1;
                 for feature in known.factors.clone().into_iter().chain(TRANSPORT) {
                     known.widen_to(feature, &alone.feature(feature));
                 }
@@ -47,9 +46,13 @@ impl<O: Oracle> Search<'_, O> {
         Ok(None)
     }
 
-    /// Whether the same counter stands out in both.
-    pub(super) fn is_same(&self, one: &Seen, other: &Seen) -> bool {
-        let most = |seen| self.lab.most_raised(seen).map(|(name, _)| name);
-        most(one) == most(other)
+    /// The counter that is farthest above what all findings that may explain the anomaly show, with its rate.
+    pub(super) fn unaccounted(&self, anomaly: &Workload, seen: &Seen) -> Option<(String, f64)> {
+        let fits: Vec<&Known> = self.findings.iter().filter(|known| known.may_explain(anomaly)).collect();
+        let account = |name: &str| fits.iter().map(|known| known.seen.counter(name)).fold(0.0, f64::max);
+        let excess = seen.counters().map(|(name, rate)| (name, rate, times(rate, account(name))));
+        let (name, rate, _) =
+            excess.filter(|(name, rate, _)| is_apart(*rate, account(name))).max_by(|a, b| a.2.total_cmp(&b.2))?;
+        Some((name.to_owned(), rate))
     }
 }

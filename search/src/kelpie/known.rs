@@ -26,6 +26,9 @@ pub(super) struct Known {
     pub(super) spent: u64,
     /// Explorations that came upon it.
     pub(super) visits: u32,
+    /// Anomalies that it was tried for, and how many of them it explains.
+    pub(super) tries: u32,
+    pub(super) explained: u32,
     /// Random points inside, and whether they were anomalous.
     pub(super) trials: Vec<(Workload, bool)>,
     /// How many of them came after the region last changed.
@@ -59,6 +62,8 @@ impl Known {
             region: Region::default(),
             spent: 0,
             visits: 1,
+            tries: 0,
+            explained: 0,
             trials: Vec::new(),
             fresh: 0,
             inseparable: 0,
@@ -87,15 +92,19 @@ impl Known {
         Condition { feature, test }
     }
 
-    /// Whether the workload stresses all factors, in the same direction.
+    /// Whether the workload stresses all factors: in the same direction, or with the same words.
     pub(super) fn may_explain(&self, workload: &Workload) -> bool {
         self.factors.iter().all(|feature| {
             let value = workload.feature(*feature);
             match (value.number(), self.witness.feature(*feature).number(), self.plain.feature(*feature).number()) {
                 (Some(value), Some(witness), Some(plain)) => {
-                    if witness > plain { value > plain } else { value < plain }
+                    if witness > plain {
+                        value > plain
+                    } else {
+                        value < plain
+                    }
                 }
-                _ => value != self.plain.feature(*feature),
+                _ => self.condition(*feature).is_none_or(|condition| condition.admits(&value)),
             }
         })
     }
@@ -112,6 +121,15 @@ impl Known {
         self.region.conditions.retain(|old| old.feature != condition.feature);
         self.region.conditions.push(condition);
         self.region.conditions.sort();
+    }
+
+    /// Drops a factor that the symptom does not need after all.
+    pub(super) fn simplify(&mut self, factor: Feature, witness: Workload, seen: Rc<Seen>) {
+        (self.witness, self.seen) = (witness, seen);
+        self.factors.retain(|other| *other != factor);
+        self.region.conditions.retain(|condition| condition.feature != factor);
+        self.trials.clear();
+        self.fresh = 0;
     }
 
     /// Narrows the region; random points that stay inside are random points of what is left.
@@ -139,17 +157,19 @@ impl Known {
         self.fresh = 0;
     }
 
+    /// How probable it is that the finding explains an anomaly. Source: the mean of Jeffreys' posterior.
+    pub(super) fn success(&self) -> f64 {
+        (f64::from(self.explained) + 0.5) / (f64::from(self.tries) + 1.0)
+    }
+
     /// How probable it is that a random point inside is healthy. Source: the mean of Jeffreys' posterior.
     pub(super) fn doubt(&self) -> f64 {
         let healthy = self.trials.iter().filter(|(_, is_anomalous)| !is_anomalous).count();
         (healthy as f64 + 0.5) / (self.trials.len() as f64 + 1.0)
     }
 
-    pub(super) fn finding(&self) -> Finding {
-        let cures = self.factors.iter().filter_map(|feature| {
-            let condition = self.condition(*feature)?.clone();
-            Some(Cure { condition, cured: Some(true) })
-        });
+    /// As it is now; `cures` says what the removal of each factor did.
+    pub(super) fn finding(&self, cures: Vec<Cure>) -> Finding {
         let fresh = &self.trials[self.fresh..];
         let healthy = fresh.iter().filter(|(_, is_anomalous)| !is_anomalous).count() as u64;
         let trials = fresh.len() as u64;
@@ -166,7 +186,7 @@ impl Known {
                 validated: trials,
                 healthy_inside: healthy,
                 narrowed: false,
-                cures: cures.collect(),
+                cures,
             },
         }
     }

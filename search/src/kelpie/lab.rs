@@ -1,14 +1,14 @@
 //! What a search has measured, and the oracle that measures the rest.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use kelpie_spaces::{Space, Workload};
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
-use crate::outcome::Outcome;
 use crate::oracle::{Oracle, Purpose};
+use crate::outcome::Outcome;
 use crate::signals::{Observation, UTILISATION};
 
 /// One experiment.
@@ -30,6 +30,12 @@ impl Seen {
         self.observation.signals.get(name).copied().unwrap_or(0.0)
     }
 
+    /// Whether no counter of one is apart from that of the other.
+    pub(super) fn is_like(&self, other: &Seen) -> bool {
+        let is_near = |one: f64, other: f64| !is_apart(one, other) && !is_apart(other, one);
+        self.counters().all(|(name, rate)| is_near(rate, other.counter(name)))
+    }
+
     pub(super) fn counters(&self) -> impl Iterator<Item = (&str, f64)> {
         let all = self.observation.signals.iter().map(|(name, value)| (name.as_str(), *value));
         all.filter(|(name, _)| *name != UTILISATION)
@@ -44,14 +50,12 @@ pub(super) struct Lab<'a, O: Oracle> {
     seen: HashMap<Workload, Rc<Seen>>,
     experiments: u64,
     anomalies: Vec<Workload>,
-    /// The most of each counter that a healthy workload showed.
-    healthy_most: BTreeMap<String, f64>,
 }
 
 impl<'a, O: Oracle> Lab<'a, O> {
     pub(super) fn new(space: &'a Space, seed: u64, oracle: &'a mut O) -> Self {
         let rng = Pcg64::seed_from_u64(seed);
-        Self { space, rng, oracle, seen: HashMap::new(), experiments: 0, anomalies: Vec::new(), healthy_most: BTreeMap::new() }
+        Self { space, rng, oracle, seen: HashMap::new(), experiments: 0, anomalies: Vec::new() }
     }
 
     pub(super) fn experiments(&self) -> u64 {
@@ -70,12 +74,6 @@ impl<'a, O: Oracle> Lab<'a, O> {
         if matches!(outcome, Outcome::Anomalous(_)) {
             self.anomalies.push(workload.clone());
         }
-        if outcome == Outcome::Healthy {
-            for (name, value) in seen.counters() {
-                let most = self.healthy_most.entry(name.to_owned()).or_insert(0.0);
-                *most = most.max(value);
-            }
-        }
         self.seen.insert(workload.clone(), Rc::clone(&seen));
         Ok(seen)
     }
@@ -83,17 +81,6 @@ impl<'a, O: Oracle> Lab<'a, O> {
     /// What the workload showed, if it was measured.
     pub(super) fn recall(&self, workload: &Workload) -> Option<&Rc<Seen>> {
         self.seen.get(workload)
-    }
-
-    /// The counter that is farthest above what healthy workloads show.
-    pub(super) fn most_raised(&self, seen: &Seen) -> Option<(String, f64)> {
-        let raised = seen.counters().filter(|(name, value)| self.rise(name, *value) > RAISED);
-        let most = raised.max_by(|a, b| self.rise(a.0, a.1).total_cmp(&self.rise(b.0, b.1)));
-        most.map(|(name, value)| (name.to_owned(), value))
-    }
-
-    fn rise(&self, name: &str, value: f64) -> f64 {
-        value / self.healthy_most.get(name).copied().unwrap_or(0.0).max(FLOOR)
     }
 
     /// Every workload that was anomalous.
@@ -106,7 +93,18 @@ impl<'a, O: Oracle> Lab<'a, O> {
     }
 }
 
-/// Times the most of healthy workloads from which a counter is raised. Source: our choice.
-const RAISED: f64 = 2.0;
-/// What a counter may always show. Units: events per second. Source: our choice.
-const FLOOR: f64 = 5e3;
+/// Factor between two rates of a counter, from which on they are apart. Source: our choice, because one weakness shows a
+/// counter more or less strongly, and without it the counter is nearly still.
+const APART: f64 = 30.0;
+/// Rate that counts as still. Units: events per second. Source: our choice.
+const STILL: f64 = 1e4;
+
+/// How many times more one rate is than another.
+pub(super) fn times(rate: f64, other: f64) -> f64 {
+    (rate + STILL) / (other + STILL)
+}
+
+/// Whether the rate is of another kind than the other, which is at most as high.
+pub(super) fn is_apart(rate: f64, other: f64) -> bool {
+    times(rate, other) > APART
+}

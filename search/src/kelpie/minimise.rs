@@ -6,14 +6,15 @@ use kelpie_spaces::{Feature, Space, Workload};
 use super::Search;
 use super::factors::{moved, plain};
 use super::known::Known;
+use super::lab::is_apart;
 use super::reduce::reduce;
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
 
 /// Part of the lost throughput that has to stay. Source: our choice, because the witness should not lie on the border.
 const KEPT_LOSS: f64 = 0.5;
-/// Part of a raised counter that has to stay; below, another weakness shows. Source: our choice.
-const KEPT_COUNTER: f64 = 0.1;
+/// Part of the lost throughput below which something else is gone as well. Source: our choice.
+const OTHERS_LOSS: f64 = 0.8;
 
 impl<O: Oracle> Search<'_, O> {
     /// The finding that the anomaly is, new or known.
@@ -21,17 +22,17 @@ impl<O: Oracle> Search<'_, O> {
         let before = self.lab.experiments();
         let seen = self.lab.look(anomaly, Purpose::Mfs)?;
         let most_used = 1.0 - KEPT_LOSS * (1.0 - seen.utilisation());
-        let key = self.lab.most_raised(&seen);
+        let key = self.unaccounted(anomaly, &seen);
+        let loss = 1.0 - seen.utilisation();
         let plain = plain(self.lab.space, anomaly);
         let mut hidden = Vec::new();
         let reduced = reduce(&mut self.lab, &mut self.needs, anomaly, &plain, |lab, workload| {
             let seen = lab.look(workload, Purpose::Mfs)?;
             let Outcome::Anomalous(shown) = seen.outcome else { return Ok(false) };
-            let is_same = match &key {
-                Some((name, value)) => seen.counter(name) >= KEPT_COUNTER * value,
-                None => lab.most_raised(&seen).is_none(),
-            };
-            if shown != symptom || !is_same {
+            // A counter that falls silent while much of the loss goes belongs to another weakness than what is left.
+            let is_silent = key.as_ref().is_some_and(|(name, rate)| is_apart(*rate, seen.counter(name)));
+            let is_less = 1.0 - seen.utilisation() < OTHERS_LOSS * loss;
+            if shown != symptom || (is_silent && is_less) {
                 hidden.push(workload.clone());
                 return Ok(false);
             }
@@ -42,7 +43,7 @@ impl<O: Oracle> Search<'_, O> {
         let spent = self.lab.experiments() - before;
         let factors = independent(self.lab.space, &reduced.workload, &plain, reduced.needed);
         let known = Known::new(symptom, reduced.workload, seen, plain, factors);
-        let twin = self.findings.iter().position(|other| other.is_like(&known) && self.is_same(&other.seen, &known.seen));
+        let twin = self.findings.iter().position(|other| other.is_like(&known) && other.seen.is_like(&known.seen));
         let index = match twin {
             Some(index) => {
                 self.findings[index].visits += 1;

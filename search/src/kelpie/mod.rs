@@ -14,21 +14,29 @@ mod reduce;
 mod refine;
 mod relieve;
 
-use kelpie_spaces::{Region, Space, Workload};
+use kelpie_spaces::{Feature, Region, Space, Workload};
 
 use crate::config::Config;
+use crate::finding::Cure;
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
 use corners::Explorer;
+use factors::moved;
 use known::Known;
-use lab::{Lab, Seen};
+use lab::Lab;
 use reduce::Needs;
 
 /// Most workloads that one exploration leads to. Source: our choice.
 const MOST_LEADS: usize = 40;
-/// Part of the explorations that is expected to show something new, from which on findings are refined first. Source:
-/// our choice, because it is what a region may leave open.
-const LITTLE_NEW: f64 = 0.05;
+/// Share of explorations that find something new, below which regions are refined. Source: our choice.
+const LITTLE_NEW: f64 = 0.2;
+/// Explorations that this share is a mean of. Source: our choice.
+const RECENT: f64 = 12.0;
+/// Share of the explorations whose region may be wrong, from which on the region is refined. Source: our choice.
+const LITTLE_DOUBT: f64 = 0.02;
+
+/// Steps in a row without an experiment after which all that the search can reach is known. Source: our choice.
+const MOST_IDLE: u32 = 1000;
 
 struct Search<'a, O: Oracle> {
     lab: Lab<'a, O>,
@@ -41,12 +49,12 @@ struct Search<'a, O: Oracle> {
     avoided: Vec<Region>,
     /// Workloads to look at next, the last first.
     leads: Vec<Workload>,
-    /// Anomalies that look like ones that are known, and wait for an explanation.
-    backlog: Vec<Workload>,
     explorations: u32,
+    /// Share of the last explorations that found something new.
+    novelty: f64,
 }
 
-/// Searches until the oracle stops it.
+/// Searches until the oracle stops it, or until nothing is left to measure.
 pub(crate) fn run<O: Oracle>(space: &Space, config: &Config, oracle: &mut O) -> Result<(), O::Error> {
     let mut lab = Lab::new(space, config.seed, oracle);
     let explorer = Explorer::new(space, &mut lab.rng);
@@ -58,42 +66,32 @@ pub(crate) fn run<O: Oracle>(space: &Space, config: &Config, oracle: &mut O) -> 
         findings: Vec::new(),
         avoided: config.known.clone(),
         leads: Vec::new(),
-        backlog: Vec::new(),
         explorations: 0,
+        novelty: 1.0,
     };
-    loop {
+    let mut idle = 0;
+    while idle < MOST_IDLE {
+        let before = search.lab.experiments();
         search.step()?;
+        idle = if search.lab.experiments() == before { idle + 1 } else { 0 };
     }
+    Ok(())
 }
 
 impl<O: Oracle> Search<'_, O> {
-    /// Does what promises most: something new first, then bounds, then anomalies that nothing explains yet.
+    /// Discovers first: regions are refined when few explorations find something new.
     fn step(&mut self) -> Result<(), O::Error> {
-        if self.novelty() > LITTLE_NEW {
-            return self.explore();
+        let doubtful = self.least_sure().filter(|index| self.share_in_doubt(*index) > LITTLE_DOUBT);
+        match doubtful.filter(|_| self.novelty < LITTLE_NEW) {
+            Some(index) => self.refine(index),
+            None => {
+                let known = self.findings.len();
+                self.explore()?;
+                let is_new = f64::from(u8::from(self.findings.len() > known));
+                self.novelty += (is_new - self.novelty) / RECENT;
+                Ok(())
+            }
         }
-        if let Some(index) = self.findings.iter().position(|known| !known.is_bounded) {
-            return self.refine(index);
-        }
-        if let Some(anomaly) = self.backlog.pop() {
-            return self.settle(&anomaly);
-        }
-        match self.most_doubtful() {
-            Some(index) if self.findings[index].doubt() > self.novelty() => self.refine(index),
-            _ => self.explore(),
-        }
-    }
-
-    /// Explains an anomaly, if no region has it by now.
-    fn settle(&mut self, anomaly: &Workload) -> Result<(), O::Error> {
-        let seen = self.lab.look(anomaly, Purpose::Search)?;
-        if let Outcome::Anomalous(symptom) = seen.outcome
-            && !self.findings.iter().any(|known| known.contains(anomaly))
-            && self.explain(anomaly, symptom)?.is_none()
-        {
-            self.minimise(anomaly, symptom)?;
-        }
-        Ok(())
     }
 
     /// Looks at one new workload, and at all that it leads to.
@@ -124,12 +122,6 @@ impl<O: Oracle> Search<'_, O> {
             Outcome::Healthy => self.explorer.healthy(workload, &seen),
             Outcome::Inconclusive => self.calm(workload),
             Outcome::Anomalous(symptom) => {
-                // Something new comes first.
-                if let Some(index) = self.resembled(workload, &seen) {
-                    self.findings[index].visits += 1;
-                    self.backlog.push(workload.clone());
-                    return Ok(());
-                }
                 let index = match self.explain(workload, symptom)? {
                     Some(index) => index,
                     None => self.minimise(workload, symptom)?,
@@ -140,29 +132,38 @@ impl<O: Oracle> Search<'_, O> {
         Ok(())
     }
 
-    /// Share of the explorations that the next one is expected to add something new to. Source: Good and Turing's
-    /// estimate, the number of what was seen once.
-    fn novelty(&self) -> f64 {
-        let once = self.findings.iter().filter(|known| known.visits == 1).count();
-        (once as f64 + 1.0) / (f64::from(self.explorations) + 1.0)
-    }
-
-    /// A finding that may explain the anomaly, and shows the same.
-    fn resembled(&self, anomaly: &Workload, seen: &Seen) -> Option<usize> {
-        self.findings.iter().position(|known| {
-            known.shows(seen) && known.may_explain(anomaly) && self.is_same(&known.seen, seen)
-        })
-    }
-
-    /// The finding whose region is least sure.
-    fn most_doubtful(&self) -> Option<usize> {
+    /// The finding whose doubtful part weighs most.
+    fn least_sure(&self) -> Option<usize> {
         let open = (0..self.findings.len()).filter(|index| !self.findings[*index].is_stuck);
-        open.max_by(|a, b| self.findings[*a].doubt().total_cmp(&self.findings[*b].doubt()))
+        open.max_by(|a, b| self.share_in_doubt(*a).total_cmp(&self.share_in_doubt(*b)))
+    }
+
+    /// Share of the explorations that end in a finding's region and might as well be healthy.
+    fn share_in_doubt(&self, index: usize) -> f64 {
+        let known = &self.findings[index];
+        let doubt = if known.is_bounded { known.doubt() } else { 1.0 };
+        f64::from(known.visits) / f64::from(self.explorations.max(1)) * doubt
     }
 
     /// Hands a finding to the oracle, as it is now.
     fn store(&mut self, index: usize) -> Result<(), O::Error> {
-        let finding = self.findings[index].finding();
+        let known = &self.findings[index];
+        let cured = |feature: &Feature| {
+            let without = moved(self.lab.space, &known.witness, &[*feature], &known.plain)?;
+            match self.lab.recall(&without)?.outcome {
+                Outcome::Healthy => Some(true),
+                Outcome::Anomalous(_) => Some(false),
+                Outcome::Inconclusive => None,
+            }
+        };
+        let cures = known.factors.iter().filter_map(|feature| {
+            let condition = known.condition(*feature)?.clone();
+            Some(Cure { condition, cured: cured(feature) })
+        });
+        let finding = known.finding(cures.collect());
         self.lab.oracle().found(index as u64 + 1, &finding)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -57,29 +57,26 @@ pub(super) fn reduce<'a, O: Oracle>(
         }
         // Halves the group until the feature that matters is alone.
         let mut is_guilty = false;
-        loop {
-            let half = if is_guilty { group.len() / 2 } else { group.len() };
-            let rest = group.split_off(half);
-            let next = moved(lab.space, &here, &group, to);
-            let is_clear = match &next {
-                Some(next) => holds(lab, next)?,
-                None => false,
-            };
-            if is_clear {
-                here = next.unwrap_or(here);
-                group.iter().for_each(|feature| needs.learn(*feature, false));
-                group = rest;
-                if group.is_empty() {
-                    break;
-                }
-            } else {
-                open.extend(rest);
-                is_guilty = true;
-            }
+        while !group.is_empty() {
             if group.len() == 1 && is_guilty {
                 needs.learn(group[0], true);
                 needed.push(group[0]);
                 break;
+            }
+            let half = if is_guilty { group.len() / 2 } else { group.len() };
+            let rest = group.split_off(half);
+            match moved(lab.space, &here, &group, to) {
+                // What the rules hold back is no feature of its own.
+                None => group = rest,
+                Some(next) if holds(lab, &next)? => {
+                    here = next;
+                    group.iter().for_each(|feature| needs.learn(*feature, false));
+                    group = rest;
+                }
+                Some(_) => {
+                    open.extend(rest);
+                    is_guilty = true;
+                }
             }
         }
         // What followed along needs no test of its own.

@@ -4,7 +4,7 @@
 use kelpie_spaces::{Condition, Feature, FeatureValue, Test, Workload};
 
 use super::Search;
-use super::factors::TRANSPORT;
+use super::factors::{TRANSPORT, moved};
 use super::known::Known;
 use super::reduce::reduce;
 use crate::oracle::{Oracle, Purpose};
@@ -25,6 +25,7 @@ impl<O: Oracle> Search<'_, O> {
         } else if self.is_part_of_another(index) {
             (self.findings[index].is_bounded, self.findings[index].is_stuck) = (true, true);
         } else {
+            self.confirm(index)?;
             self.other_transports(index)?;
             self.bound(index)?;
             self.findings[index].is_bounded = true;
@@ -39,7 +40,20 @@ impl<O: Oracle> Search<'_, O> {
         let holds = |other: &Known| {
             other.is_bounded && !other.is_stuck && other.symptom == one.symptom && other.contains(&one.witness)
         };
-        self.findings.iter().any(|other| holds(other) && self.is_same(&other.seen, &one.seen))
+        self.findings.iter().any(|other| holds(other) && other.seen.is_like(&one.seen))
+    }
+
+    /// Looks once more at each removal, because the witness became simpler after most of them.
+    fn confirm(&mut self, index: usize) -> Result<(), O::Error> {
+        for feature in self.findings[index].factors.clone() {
+            let known = &self.findings[index];
+            let Some(without) = moved(self.lab.space, &known.witness, &[feature], &known.plain) else { continue };
+            let seen = self.lab.look(&without, Purpose::Mfs)?;
+            if self.findings[index].shows(&seen) && self.findings[index].seen.is_like(&seen) {
+                self.findings[index].simplify(feature, without, seen);
+            }
+        }
+        Ok(())
     }
 
     /// Looks which other transports show the symptom with the witness's factors.

@@ -7,9 +7,6 @@ use super::Search;
 use super::factors::{moved, plain};
 use crate::oracle::Oracle;
 
-/// Times what a finding's witness shows of a counter, from which on something else shows as well. Source: our choice.
-const UNACCOUNTED: f64 = 5.0;
-
 impl<O: Oracle> Search<'_, O> {
     /// Follows the anomaly without one factor of the finding that explains it; in all ways if it shows more than the
     /// finding does.
@@ -24,8 +21,8 @@ impl<O: Oracle> Search<'_, O> {
         ways.retain(|way| self.lab.recall(way).is_none());
         // What the fewest findings may explain comes first.
         ways.sort_by_key(|way| self.findings.iter().filter(|known| known.may_explain(way)).count());
-        let most = self.lab.recall(workload).and_then(|seen| self.lab.most_raised(seen));
-        let is_accounted_for = most.is_none_or(|(name, value)| value <= UNACCOUNTED * known.seen.counter(&name));
+        let seen = self.lab.recall(workload);
+        let is_accounted_for = seen.is_none_or(|seen| self.unaccounted(workload, seen).is_none());
         if is_accounted_for {
             ways.truncate(1);
         }

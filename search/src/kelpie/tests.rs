@@ -1,0 +1,125 @@
+//! Whole searches on subsystems in closed form: what is found, how sure its regions are, determinism.
+
+use std::collections::HashSet;
+
+use kelpie_monitor::Symptom;
+use kelpie_spaces::{Condition, Feature, Narrowing, Region, Space};
+use rand::SeedableRng;
+use rand_pcg::Pcg64;
+
+use crate::closed_form::{BudgetSpent, ClosedForm, Weakness, at_least, at_most, one_of};
+use crate::{Algorithm, Config, SignalSet, run};
+
+fn full() -> Space {
+    Space::catalog("full").expect("in the catalog")
+}
+
+fn weaknesses() -> Vec<Weakness> {
+    use Feature as F;
+    let yes = |feature| one_of(feature, &["true"]);
+    let rows: [(Symptom, Vec<Condition>); 6] = [
+        (Symptom::Pause, vec![yes(F::Loopback)]),
+        (Symptom::Pause, vec![one_of(F::QpType, &["UD"]), at_least(F::RecvBatch, 64), at_least(F::RecvWqDepth, 256)]),
+        (Symptom::Pause, vec![one_of(F::Opcode, &["READ"]), at_most(F::Mtu, 1024), at_least(F::MessageMax, 16384)]),
+        (Symptom::LowThroughput, vec![at_most(F::MessageMax, 512), at_least(F::SgeCount, 8)]),
+        (
+            Symptom::LowThroughput,
+            vec![one_of(F::Opcode, &["WRITE"]), at_least(F::Qps, 512), at_most(F::MessageMax, 4096)],
+        ),
+        (Symptom::Pause, vec![yes(F::Bidirectional), one_of(F::MemoryResponder, &["dram:1"])]),
+    ];
+    rows.iter().map(|(symptom, conditions)| Weakness::new(*symptom, conditions)).collect()
+}
+
+fn campaign(weaknesses: &[Weakness], seed: u64, budget: usize) -> ClosedForm {
+    let mut oracle = ClosedForm::new(weaknesses, budget);
+    let config = Config::new(Algorithm::Kelpie, SignalSet::Both, seed);
+    assert_eq!(run(&full(), &config, &mut oracle), Err(BudgetSpent));
+    oracle
+}
+
+fn healthy_inside(oracle: &ClosedForm, region: &Region) -> usize {
+    let (mut rng, space) = (Pcg64::seed_from_u64(99), full());
+    (0..200).filter_map(|_| space.sample_in(region, &mut rng)).filter(|w| oracle.symptoms(w).is_empty()).count()
+}
+
+#[test]
+fn every_weakness_is_found_soon() {
+    for seed in 0..8 {
+        let found = campaign(&weaknesses(), seed, 250).distinct();
+        assert!(found >= 5, "seed {seed}: {found} of 6 after 250 experiments");
+        let found = campaign(&weaknesses(), seed, 600).distinct();
+        assert_eq!(found, 6, "seed {seed}: after 600 experiments");
+    }
+}
+
+#[test]
+fn factors_are_what_the_weakness_needs() {
+    for weakness in weaknesses() {
+        let oracle = campaign(std::slice::from_ref(&weakness), 3, 250);
+        let finding = oracle.findings.first().expect("the budget is ample");
+        assert!(weakness.holds(&finding.workload));
+        // Each removal was measured, and made the workload healthy.
+        assert!(finding.evidence.cures.iter().all(|cure| cure.cured == Some(true)), "{finding:?}");
+        let needed: HashSet<Feature> = weakness.region.conditions.iter().map(|condition| condition.feature).collect();
+        let factors: HashSet<Feature> = finding.evidence.cures.iter().map(|cure| cure.condition.feature).collect();
+        assert!(factors.is_subset(&needed), "{factors:?} of {needed:?}");
+    }
+}
+
+#[test]
+fn regions_are_anomalous_inside() {
+    for (index, weakness) in weaknesses().iter().enumerate() {
+        let oracle = campaign(std::slice::from_ref(weakness), 1, 400);
+        let finding = oracle.findings.first().expect("the budget is ample");
+        let healthy = healthy_inside(&oracle, &finding.mfs);
+        assert!(healthy <= 10, "weakness {index}: {healthy} of 200 are healthy in {}", finding.mfs);
+    }
+}
+
+#[test]
+fn a_longer_campaign_begins_like_a_shorter_one_and_asks_nothing_twice() {
+    let long = campaign(&weaknesses(), 7, 300);
+    for budget in [1, 20, 150] {
+        assert_eq!(campaign(&weaknesses(), 7, budget).asked[..], long.asked[..budget]);
+    }
+    let distinct: HashSet<_> = long.asked.iter().map(|(workload, _)| workload).collect();
+    assert_eq!(distinct.len(), long.asked.len());
+    assert!(long.asked.iter().all(|(workload, _)| full().contains(workload)));
+}
+
+#[test]
+fn inconclusive_answers_cost_little() {
+    let mut oracle = ClosedForm::new(&weaknesses(), 600);
+    oracle.inconclusive_every = 10;
+    let config = Config::new(Algorithm::Kelpie, SignalSet::Both, 5);
+    assert_eq!(run(&full(), &config, &mut oracle), Err(BudgetSpent));
+    assert!(oracle.distinct() >= 5, "{} of 6", oracle.distinct());
+}
+
+#[test]
+fn a_space_that_is_known_ends_the_search() {
+    let mut space = full();
+    for (key, value) in [
+        ("qp_type", "RC"),
+        ("opcode", "WRITE"),
+        ("qps", "1"),
+        ("mrs", "1"),
+        ("mr_size", "64KiB"),
+        ("message", "64KiB"),
+        ("sge_count", "1"),
+        ("requests", "1"),
+        ("send_batch", "1"),
+        ("recv_batch", "1"),
+        ("send_wq_depth", "128"),
+        ("recv_wq_depth", "128"),
+        ("memory_requester", "dram:0"),
+        ("memory_responder", "dram:0"),
+    ] {
+        space = space.narrow(key, &Narrowing::Only(vec![value.to_owned()])).expect("in the space");
+    }
+    let mut oracle = ClosedForm::new(&weaknesses(), 10_000);
+    let config = Config::new(Algorithm::Kelpie, SignalSet::Both, 5);
+    assert_eq!(run(&space, &config, &mut oracle), Ok(()));
+    assert!(oracle.asked.len() < 100, "{}", oracle.asked.len());
+}
