@@ -319,6 +319,22 @@ pub enum SubsystemCommand {
     /// Check that a subsystem can be measured; for a real pair, that both agents answer
     #[command(after_help = "Examples:\n  kelpie subsystem check sim:mine.yaml\n  kelpie subsystem check pair.yaml")]
     Check(NamedSubsystem),
+    /// Draw a model that nobody tuned for: parameters within published ranges, a cache far too small, a serialised path
+    #[command(
+        long_about = "Draw a model that nobody tuned for: parameters within published ranges, and on purpose a cache \
+        that is far too\nsmall and a path that is serialised; docs/generated-subsystems.md has the ranges. Equal seeds \
+        give equal files.",
+        after_help = "Examples:\n  kelpie subsystem generate --seed 7 --out seven.yaml\n  \
+        kelpie bench search --subsystem sim:seven.yaml"
+    )]
+    Generate(GenerateArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct GenerateArgs {
+    /// File to write [default: stdout]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

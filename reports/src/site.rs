@@ -21,6 +21,7 @@ use crate::summary::summary;
 
 pub use error::SiteError;
 pub use file::File;
+pub use plot::{Curve, Curves, Dot};
 pub use publish::{check_target, publish};
 
 /// Makes every file of a campaign's site, with the recipes of its findings by their number, as far as there are any.

@@ -34,21 +34,15 @@ pub(crate) fn one_of(feature: Feature, words: &[&str]) -> Condition {
 pub(crate) struct Weakness {
     pub(crate) symptom: Symptom,
     pub(crate) region: Region,
-    /// What a conjunction of conditions cannot say.
-    pub(crate) and: fn(&Workload) -> bool,
 }
 
 impl Weakness {
     pub(crate) fn new(symptom: Symptom, conditions: &[Condition]) -> Self {
-        Self { symptom, region: Region { conditions: conditions.to_vec() }, and: |_| true }
-    }
-
-    pub(crate) fn and(self, and: fn(&Workload) -> bool) -> Self {
-        Self { and, ..self }
+        Self { symptom, region: Region { conditions: conditions.to_vec() } }
     }
 
     pub(crate) fn holds(&self, workload: &Workload) -> bool {
-        self.region.contains(workload) && (self.and)(workload)
+        self.region.contains(workload)
     }
 }
 

@@ -80,6 +80,11 @@ impl Algorithm {
     pub fn about(self) -> &'static str {
         self.row().2
     }
+
+    /// Whether signals guide it.
+    pub fn is_guided(self) -> bool {
+        self != Algorithm::Random
+    }
 }
 
 impl SignalSet {

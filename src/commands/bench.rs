@@ -1,18 +1,20 @@
-//! `kelpie bench search`: its arguments and its table. The searches are in `crate::bench`.
+//! `kelpie bench search`: its arguments, and what runs. The searches, scores and figures are in `crate::bench`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
+use kelpie_calibration::generated_model;
+use kelpie_engine::Subsystem as _;
 use kelpie_search::{Algorithm, Config, SignalSet};
 use kelpie_sim::SimSubsystem;
-use serde_json::{Value, json};
 
 use crate::args::{Common, DEFAULT_BUDGET};
-use crate::bench::{self, Job, Outcome, Spread};
+use crate::bench::{self, Archive, Job, Known, Record, Score, Settings};
 use crate::exit;
 use crate::inputs::{self, Kind};
-use crate::output::{Table, note, plural, print, print_json};
+use crate::output::{note, plural, print, print_json};
 use crate::progress::Progress;
 use crate::stop;
 
@@ -22,11 +24,17 @@ pub enum BenchCommand {
     #[command(
         after_help = "A weakness is a symptom with the part of the subsystem that limits the traffic; the search \
         does not see\nthat part. An experiment that shows a weakness touches it. A finding whose workload shows it \
-        finds it.\nNothing is stored.\n\n\
+        finds it.\n\n\
+        With --out, each campaign that ends is kept, another start runs only what is missing, and the directory gets\n\
+        results.json and Figures 4 to 6 of the Collie paper as figure-*.svg. A hollow point is a lower bound: some\n\
+        campaigns had not found so many weaknesses when their budget was spent.\n\n\
         Exit status: 0 every campaign ended, 2 one could not run, or was stopped.\n\n\
         Examples:\n  \
         kelpie bench search --subsystem sim:F sim:H --seeds 4\n  \
-        kelpie bench search --subsystem sim:F --algorithms collie random --seeds 8 --budget 500 --json"
+        kelpie bench search --subsystem sim:F --algorithms collie random --seeds 8 --budget 500 --json\n  \
+        kelpie bench search --subsystem sim:F --algorithms collie anneal --signal perf diag --out bench-f\n  \
+        kelpie bench search --subsystem sim:F --known 50000 --out bench-f\n  \
+        kelpie bench search --generated 20 --seeds 3 --budget 500 --out bench-generated"
     )]
     Search(SearchArgs),
 }
@@ -34,14 +42,21 @@ pub enum BenchCommand {
 #[derive(Debug, Args)]
 pub struct SearchArgs {
     /// `sim:F` or `sim:path.yaml`
-    #[arg(long = "subsystem", short = 's', value_name = "S", num_args = 1.., required = true)]
+    #[arg(long = "subsystem", short = 's', value_name = "S", num_args = 1.., required_unless_present = "generated")]
     pub subsystems: Vec<String>,
+    /// Also so many subsystems that `kelpie subsystem generate` draws, with seeds counted up from --generated-seed
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub generated: Option<u64>,
+    /// Seed of the first of them
+    #[arg(long, value_name = "SEED", default_value_t = 1000, requires = "generated",
+        value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
+    pub generated_seed: u64,
     /// Which algorithms [default: all]
     #[arg(long, value_name = "NAME", num_args = 1..)]
     pub algorithms: Vec<Algorithm>,
-    /// Which signals guide them: perf, diag or both
-    #[arg(long, value_name = "NAME", default_value = "both")]
-    pub signal: SignalSet,
+    /// Which signals guide them, one campaign for each: perf, diag, both
+    #[arg(long, value_name = "NAME", num_args = 1.., default_value = "both")]
+    pub signal: Vec<SignalSet>,
     /// Space to search: a catalog name or a file (space/1)
     #[arg(long, value_name = "X", default_value = "full")]
     pub space: String,
@@ -52,13 +67,19 @@ pub struct SearchArgs {
     #[arg(long, value_name = "B", default_value_t = DEFAULT_BUDGET,
         value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub budget: u64,
+    /// Say also which weaknesses so many random points and the triggers of the paper's anomalies show
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub known: Option<u64>,
+    /// Directory that keeps results and figures
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
 }
 
-/// Scores of one algorithm on one subsystem.
-struct Score {
-    subsystem: String,
+/// An algorithm with its signals on a subsystem.
+struct Contestant<'s> {
+    subsystem: &'s SimSubsystem,
     algorithm: Algorithm,
-    outcomes: Vec<Outcome>,
+    signal: Option<SignalSet>,
 }
 
 /// Runs the command.
@@ -68,37 +89,97 @@ pub fn run(args: &SearchArgs, common: Common) -> anyhow::Result<ExitCode> {
     let Some(last) = first.checked_add(args.seeds - 1) else {
         bail!("--seed {first} leaves no room for {} seeds counted up from it", args.seeds)
     };
-    let algorithms = if args.algorithms.is_empty() { &Algorithm::ALL[..] } else { &args.algorithms };
-    let (mut groups, mut jobs) = (Vec::new(), Vec::new());
-    for name in &args.subsystems {
-        let subsystem = simulated(name)?;
-        for algorithm in algorithms {
-            groups.push((name.clone(), *algorithm));
-            jobs.extend((first..=last).map(|seed| {
-                let config = Config { budget: Some(args.budget), ..Config::new(*algorithm, args.signal, seed) };
-                Job { subsystem: subsystem.clone(), config }
-            }));
-        }
-    }
+    let subsystems = subsystems(args)?;
+    let contestants = contestants(args, &subsystems);
+    let jobs: Vec<Job> = contestants
+        .iter()
+        .flat_map(|one| (first..=last).map(|seed| one.job(seed, args.budget, seed == first)))
+        .collect();
+    let archive = match &args.out {
+        None => Archive::nowhere(),
+        Some(folder) => Archive::open(
+            folder,
+            &Settings {
+                kelpie_version: env!("CARGO_PKG_VERSION").to_owned(),
+                space: space.to_yaml(),
+                budget: args.budget,
+                subsystems: subsystems.iter().map(|one| (one.name().to_owned(), one.yaml())).collect(),
+            },
+        )?,
+    };
     let stop = stop::on_signals("stopping; interrupt again to stop now")?;
     note(&format!("{} of {}", plural(jobs.len() as u64, "campaign"), plural(args.budget, "experiment")));
-    let progress = Progress::of_campaigns(jobs.len() as u64, args.budget * jobs.len() as u64);
-    let outcomes = bench::run(&space, args.budget, &jobs, &stop, &|| progress.step());
+    let points = args.known.unwrap_or(0);
+    let progress =
+        Progress::of_campaigns(jobs.len() as u64, args.budget * jobs.len() as u64 + points * subsystems.len() as u64);
+    let known = match args.known {
+        Some(points) => bench::known(&space, &subsystems, points, &archive, &stop, &|| progress.step())?,
+        None => Some(Vec::new()),
+    };
+    let records = bench::run(&space, &jobs, &archive, &stop, &|| progress.step());
     progress.close();
-    let outcomes = outcomes?;
-    let missing = outcomes.iter().filter(|outcome| outcome.is_none()).count() as u64;
-    let of_groups = outcomes.chunks(args.seeds as usize).map(|outcomes| outcomes.iter().flatten().copied().collect());
-    let scores: Vec<Score> = groups
-        .into_iter()
-        .zip(of_groups)
-        .map(|((subsystem, algorithm), outcomes)| Score { subsystem, algorithm, outcomes })
-        .collect();
-    if common.json { print_json(&document(args, &scores)) } else { print(&table(&scores)) }?;
-    if missing > 0 {
-        note(&format!("stopped: {} of {} did not end", plural(missing, "campaign"), jobs.len()));
-        return Ok(exit::failed());
+    let records = records?;
+    let missing = records.iter().filter(|record| record.is_none()).count() as u64;
+    let of_each = records.chunks(args.seeds as usize).map(|records| records.iter().flatten().cloned().collect());
+    let scores: Vec<Score> =
+        contestants.iter().zip(of_each).map(|(one, records)| one.score(args.budget, records)).collect();
+    let is_whole = missing == 0 && known.is_some();
+    show(args, common, &archive, &scores, &known.unwrap_or_default())?;
+    if is_whole {
+        return Ok(exit::HEALTHY);
     }
-    Ok(exit::HEALTHY)
+    note(&format!("stopped: {} of {} did not end", plural(missing, "campaign"), jobs.len()));
+    Ok(exit::failed())
+}
+
+/// Prints the scores, and keeps them with the figures.
+fn show(args: &SearchArgs, common: Common, archive: &Archive, scores: &[Score], known: &[Known]) -> anyhow::Result<()> {
+    let with_means = bench::with_means(scores);
+    let document = bench::document(&args.space, args.budget, &with_means, known);
+    archive.write("results.json", &format!("{document:#}\n"))?;
+    if args.out.is_some() {
+        for (name, svg) in bench::figures(&with_means)? {
+            archive.write(&name, &svg)?;
+        }
+    }
+    if common.json { print_json(&document) } else { print(&bench::table(args.budget, &with_means, known)) }
+}
+
+fn subsystems(args: &SearchArgs) -> anyhow::Result<Vec<SimSubsystem>> {
+    let seeds = args.generated_seed..args.generated_seed + args.generated.unwrap_or(0);
+    let named = args.subsystems.iter().map(|name| simulated(name));
+    let drawn = seeds.map(|seed| {
+        let name = format!("generated:{seed}");
+        Ok(SimSubsystem::from_yaml(&name, &generated_model::model(seed))?)
+    });
+    named.chain(drawn).collect()
+}
+
+/// Every algorithm with every set of signals on every subsystem; what no signal guides, once.
+fn contestants<'s>(args: &SearchArgs, subsystems: &'s [SimSubsystem]) -> Vec<Contestant<'s>> {
+    let algorithms = if args.algorithms.is_empty() { &Algorithm::ALL[..] } else { &args.algorithms };
+    let mut contestants = Vec::new();
+    for subsystem in subsystems {
+        for algorithm in algorithms.iter().copied() {
+            let signals = args.signal.iter().copied().map(Some);
+            let signals: Vec<Option<SignalSet>> = if algorithm.is_guided() { signals.collect() } else { vec![None] };
+            contestants.extend(signals.into_iter().map(|signal| Contestant { subsystem, algorithm, signal }));
+        }
+    }
+    contestants
+}
+
+impl Contestant<'_> {
+    fn job(&self, seed: u64, budget: u64, keeps_course: bool) -> Job {
+        let signal = self.signal.unwrap_or(SignalSet::Perf);
+        let config = Config { budget: Some(budget), ..Config::new(self.algorithm, signal, seed) };
+        Job { subsystem: self.subsystem.clone(), config, budget, keeps_course }
+    }
+
+    fn score(&self, budget: u64, records: Vec<Record>) -> Score {
+        let subsystem = self.subsystem.name().to_owned();
+        Score { subsystem, algorithm: self.algorithm, signal: self.signal, budget, records }
+    }
 }
 
 fn simulated(name: &str) -> anyhow::Result<SimSubsystem> {
@@ -106,52 +187,4 @@ fn simulated(name: &str) -> anyhow::Result<SimSubsystem> {
         Kind::Simulated(model) => Ok(SimSubsystem::load(model)?),
         Kind::Pair(_) => bail!("`{name}` is real; only a simulated subsystem says what limits it, so name a sim:..."),
     }
-}
-
-impl Score {
-    fn touched(&self) -> Option<Spread> {
-        Spread::of(self.outcomes.iter().map(|outcome| outcome.touched))
-    }
-
-    fn found(&self) -> Option<Spread> {
-        Spread::of(self.outcomes.iter().map(|outcome| outcome.found))
-    }
-
-    fn findings(&self) -> Option<Spread> {
-        Spread::of(self.outcomes.iter().map(|outcome| outcome.findings))
-    }
-}
-
-fn document(args: &SearchArgs, scores: &[Score]) -> Value {
-    let row = |score: &Score| {
-        json!({
-            "subsystem": score.subsystem, "algorithm": score.algorithm, "touched": score.touched(),
-            "found": score.found(), "findings": score.findings(), "campaigns": score.outcomes,
-        })
-    };
-    json!({
-        "space": args.space, "signal": args.signal, "budget": args.budget, "seeds": args.seeds,
-        "scores": scores.iter().map(row).collect::<Vec<_>>(),
-    })
-}
-
-fn table(scores: &[Score]) -> String {
-    let shown = |spread: Option<Spread>| match spread {
-        Some(Spread { mean, deviation: Some(deviation) }) => format!("{mean:.1} ± {deviation:.1}"),
-        Some(Spread { mean, deviation: None }) => format!("{mean:.1}"),
-        None => "-".to_owned(),
-    };
-    let heading = ["subsystem", "algorithm", "campaigns", "touched", "found", "findings"];
-    let mut table = Table::new(&heading, &[2, 3, 4, 5]);
-    for score in scores {
-        table.row(vec![
-            score.subsystem.clone(),
-            score.algorithm.to_string(),
-            score.outcomes.len().to_string(),
-            shown(score.touched()),
-            shown(score.found()),
-            shown(score.findings()),
-        ]);
-    }
-    table.render("")
 }

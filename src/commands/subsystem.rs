@@ -1,12 +1,15 @@
-//! `kelpie subsystem`: which simulated subsystems there are, what one is, whether it can be measured.
+//! `kelpie subsystem`: which simulated subsystems there are, what one is, whether it can be measured; new ones.
 
 use std::process::ExitCode;
 
+use anyhow::Context as _;
+use kelpie_calibration::generated_model;
+use kelpie_reports::folder::write_file;
 use kelpie_sim::SimSubsystem;
 use serde_json::json;
 
 use crate::args::{Common, SubsystemArgs};
-use crate::cli::{NamedSubsystem, SubsystemCommand};
+use crate::cli::{GenerateArgs, NamedSubsystem, SubsystemCommand};
 use crate::exit;
 use crate::inputs::{Kind, kind, pair_source};
 use crate::output::{Table, print, print_json, si};
@@ -18,6 +21,7 @@ pub fn run(command: &SubsystemCommand, common: Common) -> anyhow::Result<ExitCod
         SubsystemCommand::List => list(common)?,
         SubsystemCommand::Show(args) => show(args, common)?,
         SubsystemCommand::Check(args) => check(args, common)?,
+        SubsystemCommand::Generate(args) => generate(args, common)?,
     }
     Ok(exit::HEALTHY)
 }
@@ -64,4 +68,17 @@ fn check(args: &NamedSubsystem, common: Common) -> anyhow::Result<()> {
         }));
     }
     print(&format!("{}: ready, {}bit/s and {}packets/s\n", args.subsystem, si(bounds.max_bps), si(bounds.max_pps)))
+}
+
+fn generate(args: &GenerateArgs, common: Common) -> anyhow::Result<()> {
+    let seed = common.seed_or_default();
+    let yaml = generated_model::model(seed);
+    if let Some(path) = &args.out {
+        write_file(path, yaml.as_bytes(), false).with_context(|| path.display().to_string())?;
+    }
+    match (&args.out, common.json) {
+        (_, true) => print_json(&json!({"seed": seed, "out": args.out, "yaml": yaml})),
+        (Some(_), false) => Ok(()),
+        (None, false) => print(&yaml),
+    }
 }

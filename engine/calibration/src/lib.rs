@@ -7,6 +7,7 @@ mod error;
 pub mod expectation;
 pub mod fit;
 pub mod generate;
+pub mod generated_model;
 pub mod model_file;
 pub mod parameters;
 pub mod plan;

@@ -1,6 +1,7 @@
 //! Plots as SVG and PNG, drawn by `plotters` with a font of our own. Each kind of plot is a file below.
 
 mod bars;
+mod curves;
 mod edge;
 mod series;
 mod style;
@@ -15,6 +16,7 @@ use super::error::SiteError;
 use style::{FAMILY, detail};
 
 pub(super) use bars::{Bars, Group};
+pub use curves::{Curve, Curves, Dot};
 pub(super) use edge::Edge;
 pub(super) use series::Series;
 
@@ -66,16 +68,21 @@ impl Plot {
     }
 
     fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<(), String> {
-        static REGISTERED: Once = Once::new();
-        REGISTERED.call_once(|| {
-            register_font(FAMILY, FontStyle::Normal, FONT).unwrap_or_else(|_| unreachable!("the font is a font"));
-        });
-        match self {
+        with_font(|| match self {
             Plot::Series(series) => series.draw(area),
             Plot::Bars(bars) => bars.draw(area),
             Plot::Edge(edge) => edge.draw(area),
-        }
+        })
     }
+}
+
+/// Draws once our font is known to `plotters`.
+fn with_font<T>(draw: impl FnOnce() -> T) -> T {
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| {
+        register_font(FAMILY, FontStyle::Normal, FONT).unwrap_or_else(|_| unreachable!("the font is a font"));
+    });
+    draw()
 }
 
 fn encode(pixels: &[u8]) -> Result<Vec<u8>, png::EncodingError> {

@@ -1,0 +1,245 @@
+//! Subsystems that nobody built and nobody tuned for, as model files: what they may have, and what is broken on purpose.
+
+use std::fmt::Write as _;
+
+use rand::{Rng, RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// Model whose structure every one has. Values below replace its own.
+const BASE: &str = "F";
+
+/// A number of a model that is drawn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Drawn {
+    /// Its path in a model.
+    pub path: &'static str,
+    /// The least value.
+    pub low: f64,
+    /// The largest value.
+    pub high: f64,
+    /// Where both come from.
+    pub source: &'static str,
+}
+
+const fn drawn(path: &'static str, low: f64, high: f64, source: &'static str) -> Drawn {
+    Drawn { path, low, high, source }
+}
+
+/// Half a generation of NICs less than F, and most of one more: as [`crate::generate::DRAWN`].
+const AROUND_F: &str = "F's value times 0.6 to 1.6, our choice as for calibrated NICs";
+const F_AND_H: &str = "between the models F and H";
+const MESSAGES: &str = "published measurements, sources 1 and 2";
+
+/// Numbers that are drawn alone, evenly by their logarithms; those whose ends are whole are rounded.
+pub const DRAWN: &[Drawn] = &[
+    drawn("port.max_mpps", 118.0, 155.0, MESSAGES),
+    drawn("port.link_delay_ns", 180.0, 480.0, AROUND_F),
+    drawn("posting.doorbell_ns", 60.0, 180.0, "F; published measurements, sources 5 and 6"),
+    drawn("posting.wqe_ns", 5.0, 13.0, AROUND_F),
+    drawn("processing.turn_packets", 1.0, 64.0, F_AND_H),
+    drawn("processing.wqe_ns", 12.0, 32.0, AROUND_F),
+    drawn("processing.packet_ns", 13.0, 35.0, AROUND_F),
+    drawn("processing.receive_packet_ns", 15.0, 40.0, AROUND_F),
+    drawn("processing.response_packet_ns", 29.0, 77.0, AROUND_F),
+    drawn("caches.contexts.kib", 128.0, 512.0, F_AND_H),
+    drawn("caches.translations.kib", 922.0, 2458.0, AROUND_F),
+    drawn("caches.send_wqes.kib", 307.0, 819.0, AROUND_F),
+    drawn("caches.receive_wqes.kib", 88.0, 404.0, F_AND_H),
+    drawn("caches.read_lists.kib", 16.0, 128.0, F_AND_H),
+    drawn("fetch.receive_demand_lines", 1.0, 2.0, F_AND_H),
+    drawn("fetch.send_misses", 6.0, 8.0, F_AND_H),
+    drawn("fetch.receive_misses", 16.0, 24.0, F_AND_H),
+    drawn("fetch.read_list_misses", 4.0, 6.0, F_AND_H),
+    drawn("pcie.write_credit_kib", 32.0, 128.0, F_AND_H),
+    drawn("host.interconnect_latency_ns", 50.0, 100.0, "Neugebauer et al., SIGCOMM 2018: 105 ns both ways; F"),
+];
+
+/// Numbers that are drawn as factors of others, and what they become.
+pub const DERIVED: &[Drawn] = &[
+    drawn("pcie read, with memory (ns)", 500.0, 1000.0, "Neugebauer et al., SIGCOMM 2018"),
+    drawn("receive.xoff_kib, with xon and capacity", 115.0, 307.0, AROUND_F),
+    drawn("host.interconnect_gbps over the line rate", 1.2, 1.5, F_AND_H),
+    drawn("host.remote_memory_gbps over the line rate", 1.8, 3.0, F_AND_H),
+];
+
+/// Line rate and PCIe bandwidth. Units: Gbit/s. Source: Collie, Table 1; PCIe base specification 3.0 and 4.0, 16 lanes.
+pub const PORTS: &[(f64, f64)] = &[(25.0, 126.0), (100.0, 126.0), (100.0, 252.0), (200.0, 252.0)];
+
+/// Words, each half of the time. Source: the models F and H.
+pub const WORDS: &[(&str, [&str; 2])] = &[
+    ("fetch.when_busy", ["refuse", "wait"]),
+    ("fetch.chain_wqes", ["32", "1000000"]),
+    ("fetch.pushed_lines", ["0", "4"]),
+    ("pcie.ordering", ["strict", "relaxed"]),
+    ("host.acs_redirect", ["true", "false"]),
+];
+
+/// Caches of which one is far too small, [`SMALL`] times smaller than drawn.
+pub const CACHES: [&str; 5] = [
+    "caches.contexts.kib",
+    "caches.translations.kib",
+    "caches.send_wqes.kib",
+    "caches.receive_wqes.kib",
+    "caches.read_lists.kib",
+];
+
+/// Source: our choice, so that no set of Table 2 of the Collie paper fits.
+pub const SMALL: f64 = 16.0;
+
+/// Paths of which one is serialised: one thing at a time where there were several.
+pub const PATHS: [&str; 5] = [
+    "fetch.send_misses",
+    "fetch.receive_misses",
+    "fetch.receive_wqe_misses",
+    "fetch.read_list_misses",
+    "processing.pipeline_packet_ns",
+];
+
+/// Part of the time of a packet of 1,024 B on the wire that a serialised pipeline takes: one direction fits, two do not.
+const SERIALISED_PIPELINE: f64 = 0.7;
+
+/// The model file that a seed draws; equal seeds give equal files.
+pub fn model(seed: u64) -> String {
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let (line_rate, pcie) = PORTS[random.random_range(0..PORTS.len() as u64) as usize];
+    let mut values: Vec<(String, String)> =
+        vec![("port.line_rate_gbps".to_owned(), line_rate.to_string()), ("pcie.gbps".to_owned(), pcie.to_string())];
+    let mut put = |path: &str, value: f64| values.push((path.to_owned(), rounded(value).to_string()));
+    let small = CACHES[random.random_range(0..CACHES.len() as u64) as usize];
+    for number in DRAWN {
+        let value = number.draw(&mut random);
+        put(number.path, if number.path == small { value / SMALL } else { value });
+    }
+    let [read, xoff, interconnect, remote] = [0, 1, 2, 3].map(|index: usize| DERIVED[index].draw(&mut random));
+    // As on F: two links and one access make a read, and the thresholds keep their ratio.
+    put("pcie.link_latency_ns", read * 3.0 / 16.0);
+    put("host.memory_latency_ns", read * 10.0 / 16.0);
+    put("receive.xoff_kib", xoff);
+    put("receive.xon_kib", xoff * 2.0 / 3.0);
+    put("receive.capacity_kib", xoff * 8.0 / 3.0);
+    put("host.interconnect_gbps", line_rate * interconnect);
+    put("host.remote_memory_gbps", line_rate * remote);
+    let serial = PATHS[random.random_range(0..PATHS.len() as u64) as usize];
+    let wire_ns = 8.0 * 1024.0 / line_rate;
+    let serialised = if serial == "processing.pipeline_packet_ns" { wire_ns * SERIALISED_PIPELINE } else { 1.0 };
+    values.retain(|(path, _)| path != serial);
+    values.push((serial.to_owned(), rounded(serialised).to_string()));
+    for (path, words) in WORDS {
+        values.push(((*path).to_owned(), words[usize::from(random.random_bool(0.5))].to_owned()));
+    }
+    let mut text = format!(
+        "# Drawn by `kelpie subsystem generate --seed {seed}`; docs/generated-subsystems.md has the ranges.\n\
+         kelpie: model/2\nname: generated-{seed}\n\
+         description: drawn with seed {seed}, with {small} far too small and {serial} serialised\nbase: {BASE}\n"
+    );
+    write_tree(&mut text, values);
+    // What mends an anomaly of F mends none here.
+    text.push_str("fixes: {3: null, 11: null, 12: null}\n");
+    text
+}
+
+impl Drawn {
+    fn draw(&self, random: &mut impl Rng) -> f64 {
+        let value = random.random_range(self.low.ln()..self.high.ln()).exp();
+        if self.low.fract() == 0.0 && self.high.fract() == 0.0 { value.round() } else { value }
+    }
+}
+
+/// With two digits after the point at most.
+fn rounded(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+/// Values by their paths, as YAML with two spaces for each level.
+fn write_tree(text: &mut String, mut values: Vec<(String, String)>) {
+    values.sort();
+    let mut open: Vec<String> = Vec::new();
+    for (path, value) in values {
+        let keys: Vec<&str> = path.split('.').collect();
+        let same = keys[..keys.len() - 1].iter().zip(&open).take_while(|(key, open)| key == open).count();
+        open.truncate(same);
+        for key in &keys[same..keys.len() - 1] {
+            let _ = writeln!(text, "{}{key}:", "  ".repeat(open.len()));
+            open.push((*key).to_owned());
+        }
+        let _ = writeln!(text, "{}{}: {value}", "  ".repeat(open.len()), keys[keys.len() - 1]);
+    }
+}
+
+/// What is drawn, and from where, as a table in Markdown.
+pub fn table() -> String {
+    let mut text = "| parameter | least | largest | source |\n|---|---|---|---|\n".to_owned();
+    let ports: Vec<String> = PORTS.iter().map(|(line, pcie)| format!("{line} with {pcie}")).collect();
+    let _ = writeln!(
+        text,
+        "| `port.line_rate_gbps` with `pcie.gbps` | {} | | Collie, Table 1; PCIe base specification 3.0 and 4.0, x16 |",
+        ports.join(", ")
+    );
+    for Drawn { path, low, high, source } in DRAWN.iter().chain(DERIVED) {
+        let _ = writeln!(text, "| `{path}` | {low} | {high} | {source} |");
+    }
+    for (path, words) in WORDS {
+        let _ = writeln!(text, "| `{path}` | {} or {} | | the models F and H |", words[0], words[1]);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use kelpie_engine::Subsystem as _;
+    use kelpie_monitor::{Verdict, assess};
+    use kelpie_sim::SimSubsystem;
+    use kelpie_spaces::{Opcode, Space};
+
+    use super::*;
+    use crate::traffic::Traffic;
+
+    fn load(seed: u64) -> SimSubsystem {
+        SimSubsystem::from_yaml(&format!("generated-{seed}"), &model(seed)).expect("it fits the format")
+    }
+
+    #[test]
+    fn every_model_loads_with_each_number_in_its_range_but_two() {
+        let f = SimSubsystem::load(BASE).expect("embedded");
+        let mut broken = BTreeSet::new();
+        for seed in 0..200 {
+            let drawn = load(seed);
+            let outside = DRAWN.iter().filter(|number| {
+                let value = drawn.number(number.path).expect("a number of every model");
+                assert!(f.number(number.path).is_some());
+                value < number.low || value > number.high
+            });
+            let mut outside: Vec<&str> = outside.map(|number| number.path).collect();
+            outside.extend(PATHS.iter().filter(|path| drawn.number(path) == Some(1.0)));
+            outside.sort_unstable();
+            outside.dedup();
+            assert!((1..=2).contains(&outside.len()), "seed {seed}: {outside:?}");
+            assert!(outside.iter().any(|path| CACHES.contains(path)), "seed {seed}: {outside:?}");
+            broken.extend(outside);
+        }
+        assert!(CACHES.iter().chain(&PATHS[..4]).all(|path| broken.contains(path)), "{broken:?}");
+        assert_eq!(model(7), model(7));
+        assert_ne!(model(7), model(8));
+    }
+
+    #[test]
+    fn every_model_can_be_measured_and_plain_traffic_is_healthy() {
+        let space = Space::catalog("full").expect("in the catalog");
+        let mut random = Pcg64Mcg::seed_from_u64(1);
+        for seed in 1000..1010 {
+            let mut drawn = load(seed);
+            let plain = Traffic::new(Opcode::Write, 65_536, 8).workload().expect("valid");
+            let judged = assess(&plain, &drawn.bounds(), &drawn.measure(&plain).expect("it runs"));
+            assert_eq!(judged.verdict, Verdict::Healthy, "seed {seed}: {judged:?}");
+            drawn.measure(&space.sample(&mut random)).expect("it runs");
+        }
+    }
+
+    #[test]
+    fn the_page_has_the_table() {
+        let page = include_str!("../../../docs/generated-subsystems.md");
+        assert!(page.contains(&table()), "docs/generated-subsystems.md must contain:\n{}", table());
+    }
+}

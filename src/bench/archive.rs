@@ -1,0 +1,116 @@
+//! The directory of a benchmark: its settings, and a file for each part of it that is done.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use kelpie_reports::folder::write_file;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// What must not change between two runs into one directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The version that ran it.
+    pub kelpie_version: String,
+    /// The space as YAML.
+    pub space: String,
+    /// Experiments of each campaign.
+    pub budget: u64,
+    /// Each subsystem's model as YAML; later runs may add to them.
+    pub subsystems: BTreeMap<String, String>,
+}
+
+/// Where results are kept, if anywhere.
+#[derive(Debug)]
+pub struct Archive(Option<PathBuf>);
+
+const SETTINGS: &str = "settings.json";
+
+impl Archive {
+    /// One that keeps nothing.
+    pub fn nowhere() -> Self {
+        Self(None)
+    }
+
+    /// Opens the directory, which is made if it is missing, for these settings.
+    ///
+    /// # Errors
+    /// It belongs to other settings, or cannot be used.
+    pub fn open(path: &Path, settings: &Settings) -> anyhow::Result<Self> {
+        fs::create_dir_all(path).with_context(|| format!("{}", path.display()))?;
+        let archive = Self(Some(path.to_owned()));
+        let mut all = settings.clone();
+        if let Some(stored) = archive.get::<Settings>(SETTINGS)? {
+            let differs = if stored.kelpie_version != settings.kelpie_version {
+                Some("another version of Kelpie".to_owned())
+            } else if stored.space != settings.space {
+                Some("another space".to_owned())
+            } else if stored.budget != settings.budget {
+                Some(format!("a budget of {} experiments", stored.budget))
+            } else {
+                let other =
+                    |(name, yaml): &(&String, &String)| settings.subsystems.get(*name).is_some_and(|own| own != *yaml);
+                stored.subsystems.iter().find(other).map(|(name, _)| format!("another model of {name}"))
+            };
+            if let Some(what) = differs {
+                bail!("{} holds campaigns with {what}: name another directory with --out", path.display());
+            }
+            all.subsystems.extend(stored.subsystems);
+        }
+        archive.put(SETTINGS, &all)?;
+        Ok(archive)
+    }
+
+    fn path(&self, key: &str) -> Option<PathBuf> {
+        let name = if key == SETTINGS { key.to_owned() } else { format!("{}.json", escaped(key)) };
+        self.0.as_ref().map(|folder| folder.join(name))
+    }
+
+    /// What was stored under this key.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn get<T: DeserializeOwned>(&self, key: &str) -> anyhow::Result<Option<T>> {
+        let Some(path) = self.path(key) else { return Ok(None) };
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            text => text.with_context(|| format!("{}", path.display()))?,
+        };
+        Ok(Some(serde_json::from_slice(&text).with_context(|| format!("{}", path.display()))?))
+    }
+
+    /// Stores it as a whole.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn put<T: Serialize>(&self, key: &str, value: &T) -> anyhow::Result<()> {
+        let Some(path) = self.path(key) else { return Ok(()) };
+        write_file(&path, &serde_json::to_vec(value)?, true).with_context(|| format!("{}", path.display()))
+    }
+
+    /// Stores a text under its own name, and says where.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
+        let Some(folder) = &self.0 else { return Ok(()) };
+        let path = folder.join(name);
+        write_file(&path, text.as_bytes(), true).with_context(|| format!("{}", path.display()))
+    }
+}
+
+/// A key as the name of a file: letters, digits, dots and dashes stay, so that no two keys share one.
+pub fn escaped(key: &str) -> String {
+    key.bytes().fold(String::new(), |mut name, byte| {
+        match byte {
+            b' ' => name.push('_'),
+            byte if byte.is_ascii_alphanumeric() || b".-".contains(&byte) => name.push(byte as char),
+            byte => _ = write!(name, "%{byte:02X}"),
+        }
+        name
+    })
+}

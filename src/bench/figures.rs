@@ -1,0 +1,80 @@
+//! Figures 4 to 6 of the Collie paper, redrawn for each subsystem from the campaigns of a benchmark.
+
+use kelpie_reports::site::{Curve, Curves, Dot};
+use kelpie_search::{Algorithm, SignalSet};
+
+use super::archive::escaped;
+use super::record::Record;
+use super::score::Score;
+
+/// The counter of Figure 6. Source: Collie, Figure 6, Receive WQE Cache Miss.
+const COUNTER: &str = "receive_wqe_cache_miss";
+
+/// Every figure with the name of its file.
+///
+/// - Figure 4: experiments to the k-th weakness, of every algorithm.
+/// - Figure 5: the same with and without diagnostic counters, with and without minimal feature sets.
+/// - Figure 6: the course of a diagnostic counter over one campaign of each kind, with its findings.
+///
+/// # Errors
+/// One cannot be drawn.
+pub fn figures(scores: &[Score]) -> anyhow::Result<Vec<(String, String)>> {
+    let mut subsystems: Vec<&str> = scores.iter().map(|score| score.subsystem.as_str()).collect();
+    subsystems.dedup();
+    let mut figures = Vec::new();
+    for subsystem in subsystems {
+        let own: Vec<&Score> = scores.iter().filter(|score| score.subsystem == subsystem).collect();
+        let annealing = own.iter().copied().filter(|score| has_annealing(score.algorithm)).collect::<Vec<_>>();
+        let course = own.iter().copied().filter(|score| score.signal != Some(SignalSet::Perf)).collect::<Vec<_>>();
+        let drawn = [(4, experiments_to(&own)), (5, experiments_to(&annealing)), (6, courses(&course))];
+        for (number, curves) in drawn.into_iter().filter(|(_, curves)| !curves.curves.is_empty()) {
+            figures.push((format!("figure-{number}-{}.svg", escaped(subsystem)), curves.svg()?));
+        }
+    }
+    Ok(figures)
+}
+
+fn has_annealing(algorithm: Algorithm) -> bool {
+    matches!(algorithm, Algorithm::Collie | Algorithm::Anneal)
+}
+
+/// A point that some campaigns did not reach counts them with their budget, and is a bound.
+fn experiments_to(scores: &[&Score]) -> Curves {
+    let curve = |score: &&Score| {
+        let dot = |reach: super::score::Reach| Dot {
+            at: (reach.weaknesses as f64, reach.experiments.mean),
+            deviation: reach.experiments.deviation.unwrap_or(0.0),
+            is_bound: reach.reached < score.records.len(),
+        };
+        let dots: Vec<Dot> = score.reaches().into_iter().map(dot).collect();
+        Curve { name: score.name(), path: dots.iter().map(|dot| dot.at).collect(), dots }
+    };
+    let curves = scores.iter().map(curve).filter(|curve| !curve.dots.is_empty()).collect();
+    Curves { x_label: "weaknesses found".to_owned(), y_label: "experiments".to_owned(), curves }
+}
+
+/// Relative to the largest value that any of them saw.
+fn courses(scores: &[&Score]) -> Curves {
+    let course = |record: &Record| record.course.as_ref()?.get(COUNTER).cloned();
+    let shown: Vec<(String, &Record, Vec<(u64, f64)>)> = scores
+        .iter()
+        .filter_map(|score| score.records.iter().find_map(|record| Some((score.name(), record, course(record)?))))
+        .collect();
+    let largest =
+        shown.iter().flat_map(|(.., course)| course).map(|(_, value)| *value).fold(f64::MIN_POSITIVE, f64::max);
+    let curve = |(name, record, course): (String, &Record, Vec<(u64, f64)>)| {
+        let share = |value: f64| value / largest;
+        let dot = |at: u64| {
+            let value = course.iter().rev().find(|(experiment, _)| *experiment <= at).map_or(0.0, |(_, value)| *value);
+            Dot { at: (at as f64, share(value)), deviation: 0.0, is_bound: false }
+        };
+        let dots = record.found.firsts().into_iter().map(dot).collect();
+        let path = course.iter().map(|(experiment, value)| (*experiment as f64, share(*value))).collect();
+        Curve { name, path, dots }
+    };
+    Curves {
+        x_label: "experiment".to_owned(),
+        y_label: format!("{COUNTER}, share of the largest"),
+        curves: shown.into_iter().map(curve).collect(),
+    }
+}

@@ -1,0 +1,99 @@
+//! What one campaign came to: which weaknesses it touched and found, at which experiment first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kelpie_monitor::Symptom;
+use kelpie_search::{Algorithm, Config, SignalSet};
+use serde::{Deserialize, Serialize};
+
+/// What a search must not see: the symptom, and the part of the subsystem that limits the traffic.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Weakness {
+    pub symptom: Symptom,
+    /// Such as `receive_wqe_cache`.
+    pub part: String,
+}
+
+impl Weakness {
+    /// The weakness, and the transport and operation of the traffic that shows it.
+    pub fn split(symptom: Symptom, limiting: &str) -> (Self, String) {
+        let (part, traffic) = limiting.split_once(':').unwrap_or((limiting, ""));
+        (Self { symptom, part: part.to_owned() }, traffic.to_owned())
+    }
+}
+
+/// The first time that a weakness was seen with this traffic.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sighting {
+    #[serde(flatten)]
+    pub weakness: Weakness,
+    /// Transport and operation, such as `UD_SEND`.
+    pub traffic: String,
+    /// Experiments until then.
+    pub at: u64,
+}
+
+/// First sightings, in the order in which they came.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Sightings(Vec<Sighting>);
+
+impl Sightings {
+    pub fn add(&mut self, symptom: Symptom, limiting: &str, at: u64) {
+        let (weakness, traffic) = Weakness::split(symptom, limiting);
+        if !self.0.iter().any(|seen| (&seen.weakness, &seen.traffic) == (&weakness, &traffic)) {
+            self.0.push(Sighting { weakness, traffic, at });
+        }
+    }
+
+    /// Experiments until each weakness was seen with whatever traffic, ascending.
+    pub fn firsts(&self) -> Vec<u64> {
+        let mut seen = BTreeSet::new();
+        self.0.iter().filter(|sighting| seen.insert(&sighting.weakness)).map(|sighting| sighting.at).collect()
+    }
+
+    /// Weaknesses seen by then.
+    pub fn weaknesses(&self, by: u64) -> BTreeSet<&Weakness> {
+        self.0.iter().filter(|sighting| sighting.at <= by).map(|sighting| &sighting.weakness).collect()
+    }
+
+    /// Weaknesses with traffic of different transport or operation counted apart.
+    pub fn witnesses(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// A campaign that ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    pub subsystem: String,
+    pub algorithm: Algorithm,
+    pub signal: SignalSet,
+    pub seed: u64,
+    pub experiments: u64,
+    pub findings: u64,
+    /// By some experiment.
+    pub touched: Sightings,
+    /// By the workload of some finding.
+    pub found: Sightings,
+    /// Every diagnostic counter over the experiments that had it; of one campaign of each kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub course: Option<BTreeMap<String, Vec<(u64, f64)>>>,
+}
+
+impl Record {
+    /// Nothing yet.
+    pub fn new(subsystem: &str, config: &Config) -> Self {
+        Self {
+            subsystem: subsystem.to_owned(),
+            algorithm: config.algorithm,
+            signal: config.signal,
+            seed: config.seed,
+            experiments: 0,
+            findings: 0,
+            touched: Sightings::default(),
+            found: Sightings::default(),
+            course: None,
+        }
+    }
+}

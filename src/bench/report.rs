@@ -1,0 +1,129 @@
+//! How scores look: a document, and tables of what was found and touched after so many experiments.
+
+use serde_json::{Value, json};
+
+use crate::output::{Table, percent};
+
+use super::known::Known;
+use super::record::Record;
+use super::score::{Reach, Score, Spread};
+
+/// Experiments after which scores are taken, besides the budget.
+const MOMENTS: [u64; 3] = [100, 250, 500];
+/// Weaknesses to which the experiments are shown. Source: those that the paper's own baselines end with, Figure 4.
+const SHOWN_REACH: usize = 8;
+
+fn moments(budget: u64) -> Vec<u64> {
+    MOMENTS.into_iter().filter(|moment| *moment < budget).chain([budget]).collect()
+}
+
+/// Every score, every campaign behind it but for courses, and what is known.
+pub fn document(space: &str, budget: u64, scores: &[Score], known: &[Known]) -> Value {
+    let row = |score: &Score| {
+        let after = |count: &dyn Fn(u64) -> Option<Spread>| -> Vec<Value> {
+            let at = |moment| {
+                count(moment)
+                    .map(|spread| json!({"experiments": moment, "mean": spread.mean, "deviation": spread.deviation}))
+            };
+            moments(budget).into_iter().filter_map(at).collect()
+        };
+        let campaigns: Vec<Record> =
+            score.records.iter().map(|record| Record { course: None, ..record.clone() }).collect();
+        json!({
+            "subsystem": score.subsystem, "algorithm": score.algorithm, "signal": score.signal,
+            "found": after(&|moment| score.found(moment)), "touched": after(&|moment| score.touched(moment)),
+            "known_share": after(&|moment| score.known_share(known, moment)),
+            "to_weaknesses": score.reaches(), "witnesses": score.witnesses(), "findings": score.findings(),
+            "campaigns": campaigns,
+        })
+    };
+    json!({
+        "space": space, "budget": budget, "known": known, "scores": scores.iter().map(row).collect::<Vec<_>>(),
+    })
+}
+
+/// Two tables, and a third of what is known if there is anything.
+pub fn table(budget: u64, scores: &[Score], known: &[Known]) -> String {
+    let moments = moments(budget);
+    let mut text = format!("Weaknesses found\n{}", counts(&moments, scores, Score::found, true));
+    text += &format!("\nWeaknesses touched\n{}", counts(&moments, scores, Score::touched, false));
+    if !known.is_empty() {
+        let share = |score: &Score, moment: u64| score.known_share(known, moment);
+        text += &format!("\nShare found of the known weaknesses\n{}", shares(&moments, scores, share));
+        text += &format!("\nKnown weaknesses\n{}", known_table(known));
+    }
+    text
+}
+
+fn heading(moments: &[u64], more: &[&str]) -> Vec<String> {
+    let columns = ["subsystem", "algorithm", "campaigns"].map(str::to_owned).into_iter();
+    columns.chain(moments.iter().map(u64::to_string)).chain(more.iter().map(|&column| column.to_owned())).collect()
+}
+
+fn rows(heading: &[String], scores: &[Score], cells: impl Fn(&Score) -> Vec<String>) -> String {
+    let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
+    let mut table = Table::new(&heading, &[2, 3, 4, 5, 6, 7, 8]);
+    for score in scores {
+        let own = [score.subsystem.clone(), score.name(), score.records.len().to_string()];
+        table.row(own.into_iter().chain(cells(score)).collect());
+    }
+    table.render("")
+}
+
+fn counts(moments: &[u64], scores: &[Score], count: fn(&Score, u64) -> Option<Spread>, has_reach: bool) -> String {
+    let to_eighth = format!("to the {SHOWN_REACH}th");
+    let more: &[&str] = if has_reach { &[&to_eighth, "findings"] } else { &[] };
+    rows(&heading(moments, more), scores, |score| {
+        let mut cells: Vec<String> = moments.iter().map(|moment| shown(count(score, *moment), 1)).collect();
+        if has_reach {
+            let reach = score.reaches().into_iter().find(|reach| reach.weaknesses == SHOWN_REACH);
+            cells.push(reach.map_or_else(
+                || format!("never ({})", score.records.len()),
+                |reach| reached(&reach, score.records.len()),
+            ));
+            cells.push(shown(score.findings(), 1));
+        }
+        cells
+    })
+}
+
+fn shares(moments: &[u64], scores: &[Score], share: impl Fn(&Score, u64) -> Option<Spread>) -> String {
+    rows(&heading(moments, &[]), scores, |score| {
+        moments.iter().map(|moment| share(score, *moment).map_or("-".to_owned(), |share| percent(share.mean))).collect()
+    })
+}
+
+fn known_table(known: &[Known]) -> String {
+    let mut table = Table::new(&["subsystem", "symptom", "part", "points", "triggers"], &[3]);
+    for known in known {
+        for count in &known.weaknesses {
+            let triggers: Vec<String> = count.triggers.iter().map(u32::to_string).collect();
+            table.row(vec![
+                known.subsystem.clone(),
+                count.weakness.symptom.name().to_owned(),
+                count.weakness.part.clone(),
+                format!("{} of {}", count.points, known.points),
+                triggers.join(" "),
+            ]);
+        }
+    }
+    table.render("")
+}
+
+fn shown(spread: Option<Spread>, digits: usize) -> String {
+    match spread {
+        Some(Spread { mean, deviation: Some(deviation) }) => format!("{mean:.digits$} ± {deviation:.digits$}"),
+        Some(Spread { mean, deviation: None }) => format!("{mean:.digits$}"),
+        None => "-".to_owned(),
+    }
+}
+
+/// Such as `≥ 431 ± 20 (5 of 8)`: three campaigns ended before.
+fn reached(reach: &Reach, campaigns: usize) -> String {
+    let experiments = shown(Some(reach.experiments), 0);
+    if reach.reached == campaigns {
+        experiments
+    } else {
+        format!("≥ {experiments} ({} of {campaigns})", reach.reached)
+    }
+}
