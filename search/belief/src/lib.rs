@@ -36,6 +36,42 @@ pub struct Belief<'w> {
     near: f32,
 }
 
+/// What is believed of a workload.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The probability that it is anomalous: that of measured workloads which look as bad to trees that have not seen
+    /// them.
+    pub probability: Interval,
+    /// Measured workloads that look at least as healthy, again to trees that have not seen them.
+    pub as_healthy: usize,
+    /// How many of those were anomalous.
+    pub anomalous_of_them: usize,
+}
+
+/// Most of the workloads called healthy that may be anomalous. Source: issue 14, section 5.
+const SAFE_SHARE: f64 = 0.02;
+/// Where the probability of one that is called healthy ends at most. Source: our choice, so that none hides among
+/// healthier ones; on models A to H `SAFE_SHARE` mostly is the tighter.
+const SAFE_HIGH: f64 = 0.15;
+
+impl Estimate {
+    /// Whether it is more likely anomalous than not, even at the lower end.
+    pub fn is_likely(&self) -> bool {
+        self.probability.low > 0.5
+    }
+
+    /// Whether it is healthy as far as one can say without measuring: of what looks at least as healthy, at most
+    /// `SAFE_SHARE` was anomalous.
+    ///
+    /// The share is the mean of Jeffreys' posterior, so fewer than 25 workloads are too few.
+    /// Source: Geifman and El-Yaniv 2017, "Selective Classification for Deep Neural Networks", for the idea to bound the
+    /// share of wrong ones among those that are answered.
+    pub fn is_safe(&self) -> bool {
+        let share = (self.anomalous_of_them as f64 + 0.5) / (self.as_healthy as f64 + 1.0);
+        share <= SAFE_SHARE && self.probability.high <= SAFE_HIGH
+    }
+}
+
 /// A measured workload beside another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Neighbour<'w> {
@@ -70,7 +106,7 @@ impl<'w> Belief<'w> {
         }
         let (forest, unseen) = Forest::grow(&rows);
         let scored = unseen.iter().zip(&rows.outcomes).filter_map(|(score, outcome)| Some(((*score)?, *outcome)));
-        let calibration = Calibration::new(scored.collect());
+        let calibration = Calibration::of(&scored.collect::<Vec<_>>());
         let workloads = outcomes.into_keys().collect();
         let mut belief = Self { workloads, encoding, rows, forest, calibration, near: 0.0 };
         belief.near = belief.usual_distance();
@@ -82,10 +118,11 @@ impl<'w> Belief<'w> {
         self.workloads.len()
     }
 
-    /// The probability that a workload is anomalous, as that of measured ones which look as bad to trees that had not
-    /// seen them.
-    pub fn probability(&self, workload: &Workload) -> Interval {
-        self.calibration.at(self.forest.score(&self.encoding.row(workload)))
+    /// What is believed of a workload.
+    pub fn of(&self, workload: &Workload) -> Estimate {
+        let score = self.forest.score(&self.encoding.row(workload));
+        let (as_healthy, anomalous_of_them) = self.calibration.up_to(score);
+        Estimate { probability: self.calibration.at(score), as_healthy, anomalous_of_them }
     }
 
     /// Whether a workload is unlike all that was measured, so that its probability says little.
