@@ -163,3 +163,126 @@ impl Answered<'_> {
         !matches!(self.reason, Reason::Nothing | Reason::Strange(_))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::rc::Rc;
+
+    use kelpie_spaces::Feature;
+    use kelpie_spaces::{Condition, Region, Test};
+    use kelpie_store::CampaignId;
+
+    use crate::testing::{TINY_SPACE, finding, workload};
+
+    fn tiny() -> Rc<Space> {
+        Rc::new(Space::from_yaml("tiny", TINY_SPACE).expect("a space"))
+    }
+
+    fn measured(number: u64, is_anomalous: bool) -> Measured {
+        Measured { campaign: CampaignId(1), number, is_anomalous }
+    }
+
+    /// Nothing but a finding at 3 QPs or more, with this confidence.
+    fn with_finding(confidence: f64) -> Known {
+        let mut kept = Kept {
+            campaign: CampaignId(1),
+            subsystem: "sim:F".to_owned(),
+            space: tiny(),
+            finding: finding(1, 1, workload(4, 4096)),
+        };
+        kept.finding.confidence = confidence;
+        Known { spaces: vec![tiny()], findings: vec![kept], ..Known::nothing("sim:F") }
+    }
+
+    #[test]
+    fn what_was_measured_needs_no_estimate() {
+        let mut known = Known::nothing("sim:F");
+        known.measured =
+            BTreeMap::from([(workload(4, 4096), measured(1, true)), (workload(1, 4096), measured(2, false))]);
+        let adviser = Adviser::new(&known);
+        let bad = adviser.answer(&workload(4, 4096));
+        assert_eq!(
+            (bad.answer, bad.reason, bad.probability),
+            (Answer::Anomalous, Reason::Stored(measured(1, true)), [1.0; 2])
+        );
+        let good = adviser.answer(&workload(1, 4096));
+        assert_eq!((good.answer, good.probability), (Answer::Safe, [0.0; 2]));
+        assert_eq!(good.nearest[0].1, measured(2, false), "the nearest is the one itself");
+    }
+
+    #[test]
+    fn two_experiments_are_too_few_for_any_other_workload() {
+        let mut known = Known::nothing("sim:F");
+        known.measured =
+            BTreeMap::from([(workload(1, 4096), measured(1, false)), (workload(4, 4096), measured(2, false))]);
+        let answered = Adviser::new(&known).answer(&workload(2, 4096));
+        assert_eq!(answered.answer, Answer::Unknown, "{answered:?}");
+        assert!(answered.is_comparable() && answered.probability[1] > 0.2, "{answered:?}");
+    }
+
+    #[test]
+    fn what_is_unlike_all_that_was_measured_is_unknown_and_says_why() {
+        let mut known = Known::nothing("sim:F");
+        let nothing = Adviser::new(&known).answer(&workload(2, 4096));
+        assert_eq!(
+            (nothing.answer, nothing.reason, nothing.probability),
+            (Answer::Unknown, Reason::Nothing, [0.0, 1.0])
+        );
+        known.measured = (1..=64).map(|qps| (workload(qps, 4096), measured(qps.into(), false))).collect();
+        let far = Adviser::new(&known).answer(&workload(128, 4096));
+        assert_eq!(far.answer, Answer::Unknown);
+        let strange = Strange::Number { feature: Feature::Qps, number: 128, nearest: 64 };
+        assert_eq!(far.reason, Reason::Strange(strange));
+        assert!(!far.is_comparable());
+    }
+
+    #[test]
+    fn many_healthy_neighbours_make_a_workload_safe_but_not_inside_a_finding() {
+        let mut known = Known::nothing("sim:F");
+        known.measured = (1..=64).map(|qps| (workload(2 * qps, 4096), measured(qps.into(), false))).collect();
+        let safe = Adviser::new(&known).answer(&workload(33, 4096));
+        assert_eq!(safe.answer, Answer::Safe, "{safe:?}");
+        let Reason::Estimated(estimate) = safe.reason else { panic!("{safe:?}") };
+        assert_eq!((estimate.as_healthy, estimate.anomalous_of_them), (64, 0));
+        // A finding whose region holds it, though all that was measured says otherwise.
+        known.findings = with_finding(0.95).findings;
+        let odd = workload(3, 4096);
+        assert_eq!(Adviser::new(&known).answer(&odd).answer, Answer::Unknown);
+    }
+
+    #[test]
+    fn a_refined_finding_is_enough_and_another_makes_it_likely() {
+        let inside = workload(3, 4096);
+        for (confidence, expected) in [(0.95, Answer::Anomalous), (0.7, Answer::Likely), (0.3, Answer::Unknown)] {
+            let known = with_finding(confidence);
+            let answered = Adviser::new(&known).answer(&inside);
+            assert_eq!((answered.answer, answered.findings.len()), (expected, 1), "{confidence}");
+        }
+        let known = with_finding(0.95);
+        assert_eq!(Adviser::new(&known).answer(&workload(2, 4096)).answer, Answer::Unknown, "outside");
+        let mut elsewhere = workload(3, 4096);
+        elsewhere.flows[0].qps = 4096;
+        assert_eq!(Adviser::new(&known).answer(&elsewhere).answer, Answer::Unknown, "a finding says nothing of it");
+        let mut all = with_finding(0.95);
+        let any = Condition { feature: Feature::Qps, test: Test::Range { min: Some(1), max: None } };
+        all.findings[0].finding.mfs = Region { conditions: vec![any] };
+        assert_eq!(Adviser::new(&all).answer(&workload(2, 4096)).answer, Answer::Anomalous);
+    }
+
+    #[test]
+    fn measuring_settles_it() {
+        let known = with_finding(0.95);
+        let adviser = Adviser::new(&known);
+        let inside = workload(3, 4096);
+        for (shown, expected) in [(Some(true), Answer::Anomalous), (Some(false), Answer::Safe), (None, Answer::Unknown)]
+        {
+            let answered = adviser.settled(&inside, shown);
+            assert_eq!(
+                (answered.answer, answered.reason, answered.findings.len()),
+                (expected, Reason::Settled(shown), 1)
+            );
+        }
+    }
+}

@@ -176,3 +176,101 @@ impl Answer {
         matches!(self, Answer::Anomalous | Answer::Likely)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+    use std::rc::Rc;
+
+    use kelpie_spaces::{Feature, Space};
+    use kelpie_store::CampaignId;
+
+    use crate::known::{Known, Measured};
+    use crate::testing::workload;
+
+    const SPACE: &str = "\
+kelpie: space/1
+qp_type: [RC]
+opcode: [WRITE]
+mtu: [256, 512, 1024, 2048, 4096]
+qps: {min: 1, max: 64}
+mrs: [1]
+requests: [1]
+sge_count: [1]
+message: [2KiB]
+memory_requester: [\"dram:0\"]
+memory_responder: [\"dram:0\"]
+bidirectional: [false]
+loopback: [false]
+";
+
+    /// Every count of QPs at every MTU but `left_out`, as the rule says.
+    fn known(left_out: &[Workload], is_anomalous: impl Fn(u32, u64) -> bool) -> Known {
+        let mut known = Known::nothing("sim:F");
+        known.spaces.push(Rc::new(Space::from_yaml("test", SPACE).expect("a space")));
+        for qps in 1..=64 {
+            for mtu in [256, 512, 1024, 2048, 4096] {
+                let measured = Measured { campaign: CampaignId(1), number: 1, is_anomalous: is_anomalous(qps, mtu) };
+                known.measured.insert(workload(qps, mtu), measured);
+            }
+        }
+        known.measured.retain(|workload, _| !left_out.contains(workload));
+        known
+    }
+
+    fn measured(
+        adviser: &Adviser<'_>,
+        from: &Workload,
+        is_anomalous: impl Fn(&Workload) -> bool,
+    ) -> (Vec<WayOut>, usize) {
+        let mut asked = 0;
+        let mut measure = |workload: &Workload| {
+            asked += 1;
+            Ok::<_, Infallible>(Some(is_anomalous(workload)))
+        };
+        let ways = adviser.measured_ways_out(from, &mut measure).expect("it never fails");
+        (ways, asked)
+    }
+
+    #[test]
+    fn what_was_measured_healthy_stands_first_and_needs_no_measuring() {
+        let known = known(&[], |qps, _| qps > 16);
+        let adviser = Adviser::new(&known);
+        let ways = adviser.ways_out(&workload(24, 4096));
+        assert_eq!(
+            (ways[0].state, ways[0].change.words.as_str()),
+            (State::MeasuredHealthy, "use at most 16 QPs in a flow")
+        );
+        let (ways, asked) = measured(&adviser, &workload(24, 4096), |_| panic!("the store knows it"));
+        assert_eq!((ways[0].state, asked), (State::MeasuredHealthy, 0));
+    }
+
+    #[test]
+    fn estimates_are_never_called_measured_and_the_cheapest_measured_one_comes_first() {
+        // Of the steps below 16 nothing is stored.
+        let steps: Vec<Workload> = [1, 2, 3, 4, 6, 8, 12, 16].map(|qps| workload(qps, 4096)).to_vec();
+        let known = known(&steps, |qps, _| qps > 20);
+        let adviser = Adviser::new(&known);
+        let from = workload(24, 4096);
+        let ways = adviser.ways_out(&from);
+        assert!(ways[0].helps() && ways.iter().all(|way| way.state != State::MeasuredHealthy), "{ways:?}");
+        // The estimate is wrong down to 6.
+        let (ways, asked) = measured(&adviser, &from, |workload| workload.flows[0].qps > 6);
+        assert_eq!(ways[0].state, State::MeasuredHealthy, "{ways:?}");
+        assert_eq!(ways[0].change.to[0], (Feature::Qps, kelpie_spaces::FeatureValue::Number(6)));
+        let wrong = ways.iter().filter(|way| way.state == State::MeasuredAnomalous).count();
+        assert!((2..=MEASURED).contains(&asked) && wrong >= asked - 1, "{asked}: {ways:?}");
+        // Whatever is measured, it ends.
+        let (ways, asked) = measured(&adviser, &from, |_| true);
+        assert!(asked <= MEASURED && ways.iter().all(|way| !way.helps() || way.state == State::Estimated), "{ways:?}");
+    }
+
+    #[test]
+    fn two_changes_where_no_single_one_helps() {
+        // Both few QPs and large packets are needed; of single changes from here each leaves the other.
+        let known = known(&[], |qps, mtu| qps > 4 || mtu < 2048);
+        let ways = Adviser::new(&known).ways_out(&workload(48, 256));
+        assert_eq!((ways[0].state, ways[0].change.to.len()), (State::MeasuredHealthy, 2), "{ways:?}");
+    }
+}

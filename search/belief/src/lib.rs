@@ -169,3 +169,83 @@ impl<'w> Belief<'w> {
         reaches[((reaches.len() - 1) as f64 * NEAR_SHARE) as usize]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kelpie_spaces::{Feature, Space};
+    use rand::SeedableRng;
+    use rand_pcg::Pcg64;
+
+    fn random(count: usize, seed: u64) -> Vec<Workload> {
+        let space = Space::catalog("full").expect("in the catalog");
+        let mut rng = Pcg64::seed_from_u64(seed);
+        (0..count).map(|_| space.sample(&mut rng)).collect()
+    }
+
+    /// A receive ring that runs out: many QPs times deep queues, unless batches are small.
+    fn is_anomalous(workload: &Workload) -> bool {
+        let number = |feature| workload.feature(feature).number().expect("a number");
+        number(Feature::TotalQps) * number(Feature::RecvWqDepth) > 16_384 && number(Feature::RecvBatch) > 2
+    }
+
+    fn learnt(workloads: &[Workload]) -> Belief<'_> {
+        Belief::new(workloads.iter().map(|workload| (workload, is_anomalous(workload)))).expect("some")
+    }
+
+    #[test]
+    fn fresh_workloads_are_told_apart_and_intervals_hold() {
+        let workloads = random(1000, 1);
+        let belief = learnt(&workloads);
+        let fresh = random(500, 2);
+        let told: Vec<(Estimate, bool)> = fresh.iter().map(|one| (belief.of(one), is_anomalous(one))).collect();
+        let share = |is: &dyn Fn(&Estimate) -> bool| {
+            let of: Vec<bool> = told.iter().filter(|(estimate, _)| is(estimate)).map(|(_, bad)| *bad).collect();
+            (of.len(), of.iter().filter(|bad| **bad).count())
+        };
+        let (safe, wrong) = share(&Estimate::is_safe);
+        assert!(safe > 150 && wrong * 25 <= safe, "{wrong} of {safe} safe ones are anomalous");
+        let (likely, right) = share(&Estimate::is_likely);
+        assert!(likely > 50 && right * 4 >= likely * 3, "{right} of {likely} likely ones are anomalous");
+        let (_, anomalous) = share(&|_| true);
+        let expected: f64 = told.iter().map(|(estimate, _)| estimate.probability.middle).sum();
+        assert!((expected - anomalous as f64).abs() < 25.0, "{expected} of {anomalous}");
+    }
+
+    #[test]
+    fn order_and_repeats_change_nothing() {
+        let workloads = random(60, 3);
+        let mut other: Vec<Workload> = workloads.iter().rev().cloned().collect();
+        other.extend_from_slice(&workloads[..7]);
+        let (one, two) = (learnt(&workloads), learnt(&other));
+        assert_eq!((one.measured(), two.measured()), (60, 60));
+        for workload in random(20, 4) {
+            assert_eq!(one.of(&workload), two.of(&workload));
+        }
+    }
+
+    #[test]
+    fn what_was_never_measured_is_strange() {
+        let mut workloads = random(300, 5);
+        workloads.retain(|workload| workload.flows.len() == 1);
+        let belief = learnt(&workloads);
+        let both = random(300, 6)
+            .into_iter()
+            .find(|workload| workload.flows.len() == 2 && workload.feature(Feature::Loopback).to_string() == "false");
+        let strange = belief.strange(&both.expect("half of them"));
+        let expected = Strange::Word { feature: Feature::Bidirectional, word: "true".to_owned() };
+        assert_eq!(strange, Some(expected));
+        let near = workloads.iter().filter(|workload| belief.strange(workload).is_none()).count();
+        assert!(near * 10 >= workloads.len() * 9, "{near} of {}", workloads.len());
+        let nearest = belief.nearest(&workloads[0], 3);
+        assert_eq!((nearest[0].workload, nearest.len()), (&workloads[0], 3));
+        assert!(nearest.windows(2).all(|pair| pair[0].distance <= pair[1].distance));
+    }
+
+    #[test]
+    fn without_measurements_there_is_no_belief() {
+        assert!(Belief::new(std::iter::empty::<(&Workload, bool)>()).is_none());
+        let one = random(1, 7);
+        assert!(!learnt(&one).of(&one[0]).is_safe(), "one is too few");
+    }
+}
