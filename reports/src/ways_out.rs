@@ -75,6 +75,8 @@ impl Adviser<'_> {
         if !ways.iter().any(WayOut::helps) {
             ways.extend(self.double(workload, &ways));
         }
+        // Of what is unlike all that was measured nothing can be told.
+        ways.retain(|way| way.probability[1] < 1.0 || way.state != State::Estimated);
         told(ways, TOLD)
     }
 
@@ -135,12 +137,14 @@ impl Adviser<'_> {
             let healthy = (State::MeasuredHealthy, [0.0; 2]);
             return Some(if measured.is_anomalous { (State::MeasuredAnomalous, [1.0; 2]) } else { healthy });
         }
-        let belief = self.belief.as_ref()?;
-        let probability = belief.of(changed).probability;
-        let is_known = probability.high <= most
-            && !self.known.findings.iter().any(|kept| kept.holds(changed))
-            && belief.strange(changed).is_none();
-        is_known.then_some((State::Estimated, [probability.low, probability.high]))
+        if self.known.findings.iter().any(|kept| kept.holds(changed)) {
+            return None;
+        }
+        let probability = self.estimate(changed).map_or([0.0, 1.0], |estimate| {
+            let probability = estimate.probability;
+            [probability.low, probability.high]
+        });
+        (probability[1] <= most).then_some((State::Estimated, probability))
     }
 }
 
