@@ -49,11 +49,11 @@ pub struct Estimate {
 }
 
 /// Most of the measured workloads that look at least as healthy as a safe one that may have been anomalous. Source: our
-/// choice; the intervals alone call 3.6 % of anomalous workloads of model B safe, because some of its weaknesses are small
-/// and hide among healthy workloads.
+/// choice; of what the intervals alone call safe, up to 3.6 % was anomalous on model B, whose small weaknesses hide among
+/// healthy workloads.
 const SAFE_SHARE: f64 = 0.04;
 /// Where the probability of a safe one ends at most. Source: issue 14, section 5, admits 2 % anomalous among safe ones; on
-/// fresh workloads of models F, B and H this admits 0 to 1.6 %.
+/// fresh workloads of models F, B and H, one seed each, this admits 0 to 1.6 %.
 const SAFE_HIGH: f64 = 0.08;
 
 impl Estimate {
