@@ -349,8 +349,11 @@ pub enum MfsCommand {
     /// List the findings' minimal feature sets
     #[command(after_help = "Example:\n  kelpie mfs list --campaign 3")]
     List(MfsListArgs),
-    /// Check whether a workload is in one, how to leave it, and which is nearest
-    #[command(after_help = "Example:\n  kelpie mfs check workload.yaml && echo safe")]
+    /// Say whether a workload is anomalous, likely so, safe or unknown, and what to change
+    ///
+    /// The exit status is 1 if it is anomalous or likely so, 0 if it is safe, and 2 if too little is known.
+    #[command(after_help = "Examples:\n  kelpie mfs check workload.yaml && echo safe\n  \
+        kelpie mfs check workload.yaml --measure sim:F")]
     Check(MfsCheckArgs),
 }
 
@@ -368,6 +371,12 @@ pub struct MfsCheckArgs {
     /// Workload file (workload/1), `-` for stdin
     #[arg(value_name = "WORKLOAD.yaml")]
     pub workload: PathBuf,
+    /// Only what was measured on this subsystem [default: the one of `--measure`, else all]
+    #[arg(long, value_name = "NAME")]
+    pub subsystem: Option<String>,
+    /// Measure the workload on this subsystem, and ways out if it is anomalous
+    #[arg(long, value_name = "S")]
+    pub measure: Option<String>,
     #[command(flatten)]
     pub list: MfsListArgs,
 }

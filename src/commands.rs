@@ -10,6 +10,7 @@ pub mod findings;
 pub mod import;
 mod measure;
 mod mfs;
+mod mfs_check;
 pub mod recipe;
 mod report;
 mod space;
@@ -36,7 +37,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Space(command) => space::run(command, common),
         Command::Subsystem(command) => subsystem::run(command, common),
         Command::Mfs(MfsCommand::List(args)) => mfs::list(args, common),
-        Command::Mfs(MfsCommand::Check(args)) => mfs::check(args, common),
+        Command::Mfs(MfsCommand::Check(args)) => mfs_check::check(args, common),
         Command::Diff(args) => diff::run(args, common),
         Command::Report(args) => report::run(args, common),
         Command::Findings(FindingsCommand::Import(args)) => import::run(args, common),

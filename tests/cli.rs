@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::process::Stdio;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{ANOMALY_1, Bench, HEALTHY, Ran};
 
@@ -175,14 +175,24 @@ fn a_campaign_is_stored_shown_and_gates() {
     let listed = bench.json(0, &["mfs", "list"]);
     assert_eq!(listed["findings"].as_array().map(Vec::len), Some(findings.len()));
 
-    // The workload that showed a finding is inside it; large RC WRITEs are not.
+    // The workload that showed a finding was measured; nothing like large RC WRITEs was, until somebody measures them.
     let witness = serde_json::to_string(&findings[0]["workload"]).expect("JSON is YAML");
     bench.write("witness.yaml", witness);
     let inside = bench.json(1, &["mfs", "check", "witness.yaml"]);
-    assert_eq!(inside["inside"][0]["id"], 1);
-    assert!(inside["inside"][0]["break_one_of"].as_array().is_some_and(|ways| !ways.is_empty()), "{inside}");
+    assert_eq!(keys(&inside)[..5], ["answer", "probability", "findings", "nearest", "ways_out"]);
+    assert_eq!((&inside["answer"], &inside["findings"][0]["id"]), (&json!("anomalous"), &json!(1)), "{inside}");
+    assert!(inside["nearest"].as_array().is_some_and(|nearest| !nearest.is_empty()), "{inside}");
+    for way in inside["ways_out"].as_array().expect("a list") {
+        assert_eq!(keys(way)[..4], ["change", "words", "state", "probability"]);
+    }
     bench.write("healthy.yaml", HEALTHY);
-    bench.expect(0, &["mfs", "check", "healthy.yaml"]);
+    assert_eq!(bench.json(2, &["mfs", "check", "healthy.yaml"])["answer"], "unknown");
+    let others = ["--subsystem", "sim:A"];
+    assert_eq!(bench.json(2, &[&["mfs", "check", "witness.yaml"][..], &others].concat())["findings"], json!([]));
+    let settled = bench.json(0, &["mfs", "check", "healthy.yaml", "--measure", "sim:F"]);
+    assert_eq!((&settled["answer"], &settled["probability"]), (&json!("safe"), &json!([0.0, 0.0])));
+    let settled = bench.json(1, &["mfs", "check", "witness.yaml", "--measure", "sim:F"]);
+    assert_eq!(settled["reason"], "measured anomalous");
 
     bench.expect(1, &[&run[..], &["--gate"]].concat());
     let extended = bench.json(0, &["campaign", "resume", "1", "--budget", "110"]);

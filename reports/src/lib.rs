@@ -1,17 +1,19 @@
 //! Reports, recipes and comparisons: how stored campaigns leave Kelpie. No SQL, no measuring, no searching.
 
 pub mod absence;
+pub mod answer;
 pub mod compare;
 pub mod coverage;
 pub mod folder;
 mod junit;
-pub mod lookup;
+pub mod known;
 pub mod recipe;
 pub mod site;
 pub mod stored_campaign;
 mod summary;
 #[cfg(test)]
 mod testing;
+pub mod ways_out;
 mod wording;
 
 pub use stored_campaign::StoredCampaign;

@@ -1,8 +1,8 @@
-//! How far a workload is from a region, and which single change takes it out. The regions come from findings.
+//! What an application can change: one feature or two of a workload, what follows from that, what it costs, in words.
+//! Whether a change helps is for those to say who have measured.
 
 use crate::dimensions::Advice;
 use crate::features::{Feature, FeatureValue};
-use crate::region::{Condition, Region, Test};
 use crate::space::Space;
 use crate::workload::Workload;
 
@@ -10,115 +10,71 @@ use crate::workload::Workload;
 /// changes a program more than one size or depth does; four steps of a range are a factor of four.
 const WORD_STEPS: usize = 4;
 
-/// A condition that a workload does not meet.
+/// A workload changed by hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missed<'r> {
-    /// The condition.
-    pub condition: &'r Condition,
-    /// Values of the space from the workload's to the first that meets it; one for words. Shape: 1 or more.
-    pub steps: usize,
-}
-
-/// The conditions of `region` that `workload` does not meet; none if it lies inside.
-pub fn missed<'r>(space: &Space, workload: &Workload, region: &'r Region) -> Vec<Missed<'r>> {
-    let steps = |condition: &Condition| match (&condition.test, workload.feature(condition.feature).number()) {
-        (Test::Range { min, max }, Some(now)) => {
-            let bound = if min.is_some_and(|min| now < min) { *min } else { *max };
-            steps_between(space, condition.feature, now, bound.unwrap_or(now))
-        }
-        _ => 1,
-    };
-    region.missed(workload).map(|condition| Missed { condition, steps: steps(condition) }).collect()
-}
-
-/// One changed feature that takes a workload out of a region.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WayOut {
-    /// The condition that the change breaks.
-    pub condition: Condition,
-    /// The new value of its feature.
-    pub value: FeatureValue,
-    /// The workload with that value.
-    pub workload: Workload,
-    /// Other features that the rules of verbs move with it.
+pub struct Change {
+    /// The features that are set, one or two.
+    pub to: Vec<(Feature, FeatureValue)>,
+    /// Other features that the rules of verbs move with them.
     pub others: Vec<Feature>,
-    /// Whether the changed workload is outside every known region.
-    pub is_safe: bool,
-    /// How much changes: steps of the feature's values and what moves with it.
+    /// How much changes: steps of the features' values and what moves with them.
     pub cost: usize,
     /// In words.
     pub words: String,
+    /// The workload after the change.
+    pub workload: Workload,
 }
 
-/// For each condition of `region` the cheapest changes that break it, safe and cheap ones first.
-///
-/// A bound is left by the nearest value of the space beyond it: the bound itself is the last that is known to be
-/// anomalous, the value beyond it the first that is not. `is_known` says whether a workload lies in any region.
-pub fn ways_out(
-    space: &Space,
-    workload: &Workload,
-    region: &Region,
-    is_known: impl Fn(&Workload) -> bool,
-) -> Vec<WayOut> {
-    let mut ways = Vec::new();
-    for condition in &region.conditions {
-        for values in outward(space, condition) {
-            let candidates = values.iter().filter_map(|value| way(space, workload, condition, value, &is_known));
-            let mut candidates = candidates.filter(|way| !region.contains(&way.workload)).peekable();
-            let nearest = candidates.peek().cloned();
-            ways.extend(candidates.find(|way| way.is_safe).or(nearest));
+/// Every change of one feature to another value of the space, the cheapest first.
+pub fn changes(space: &Space, workload: &Workload) -> Vec<Change> {
+    every(space, workload, None)
+}
+
+/// Every change of one more feature after a first, the cheapest first. `workload` is as it was before both.
+pub fn changes_after(space: &Space, workload: &Workload, first: &Change) -> Vec<Change> {
+    every(space, workload, Some(first))
+}
+
+fn every(space: &Space, workload: &Workload, first: Option<&Change>) -> Vec<Change> {
+    let from = first.map_or(workload, |first| &first.workload);
+    let is_set = |feature: Feature| first.is_some_and(|first| first.to.iter().any(|(other, _)| *other == feature));
+    let mut changes: Vec<Change> = Vec::new();
+    for feature in Feature::ALL.into_iter().filter(|feature| !is_set(*feature)) {
+        let now = from.feature(feature);
+        let values = space.feature_values(feature);
+        for value in values.iter().filter(|value| **value != now) {
+            let Some(changed) = space.with_feature(from, feature, value) else { continue };
+            let keeps_first =
+                first.is_none_or(|first| first.to.iter().all(|(set, value)| changed.feature(*set) == *value));
+            if !keeps_first || changes.iter().any(|other| other.workload == changed) {
+                continue;
+            }
+            let mut to = first.map_or_else(Vec::new, |first| first.to.clone());
+            to.push((feature, value.clone()));
+            let mut others = workload.differing(&changed);
+            others.retain(|other| to.iter().all(|(set, _)| set != other));
+            let steps = match (now.number(), value.number()) {
+                (Some(now), Some(then)) => steps_between(&values, now, then),
+                _ => WORD_STEPS,
+            };
+            let first_steps = first.map_or(0, |first| first.cost - first.others.len());
+            let this = words(feature, &now, value);
+            changes.push(Change {
+                cost: first_steps + steps + others.len(),
+                words: first.map_or_else(|| this.clone(), |first| format!("{} and {this}", first.words)),
+                workload: changed,
+                to,
+                others,
+            });
         }
     }
-    ways.sort_by_key(|way| (!way.is_safe, way.cost));
-    ways
+    changes.sort_by_key(|change| change.cost);
+    changes
 }
 
-/// The values that break a condition, in lists of which one is enough, each with the nearest first.
-fn outward(space: &Space, condition: &Condition) -> Vec<Vec<FeatureValue>> {
-    let mut values = space.feature_values(condition.feature);
-    values.retain(|value| !condition.admits(value));
-    if !condition.feature.is_ordered() {
-        return values.into_iter().map(|value| vec![value]).collect();
-    }
-    let (mut below, above): (Vec<_>, Vec<_>) = values.into_iter().partition(|value| match condition.test {
-        Test::Range { min: Some(min), .. } => value.number() < Some(min),
-        _ => false,
-    });
-    below.reverse();
-    vec![below, above]
-}
-
-fn way(
-    space: &Space,
-    workload: &Workload,
-    condition: &Condition,
-    value: &FeatureValue,
-    is_known: impl Fn(&Workload) -> bool,
-) -> Option<WayOut> {
-    let feature = condition.feature;
-    let now = workload.feature(feature);
-    let changed = space.with_feature(workload, feature, value)?;
-    let mut others = workload.differing(&changed);
-    others.retain(|other| *other != feature);
-    let steps = match (now.number(), value.number()) {
-        (Some(now), Some(then)) => steps_between(space, feature, now, then),
-        _ => WORD_STEPS,
-    };
-    Some(WayOut {
-        condition: condition.clone(),
-        value: value.clone(),
-        is_safe: !is_known(&changed),
-        cost: steps + others.len(),
-        words: words(feature, &now, value),
-        workload: changed,
-        others,
-    })
-}
-
-fn steps_between(space: &Space, feature: Feature, now: u64, then: u64) -> usize {
+fn steps_between(values: &[FeatureValue], now: u64, then: u64) -> usize {
     let (low, high) = (now.min(then), now.max(then));
-    let numbers = space.feature_values(feature).into_iter().filter_map(|value| value.number());
-    numbers.filter(|number| low < *number && *number < high).count() + 1
+    values.iter().filter_map(FeatureValue::number).filter(|number| low < *number && *number < high).count() + 1
 }
 
 /// What a change asks of a programmer.
@@ -143,20 +99,12 @@ mod tests {
         Space::catalog("full").expect("in the catalog")
     }
 
-    fn range(feature: Feature, min: Option<u64>, max: Option<u64>) -> Condition {
-        Condition { feature, test: Test::Range { min, max } }
-    }
-
-    fn is(feature: Feature, word: &str) -> Condition {
-        Condition { feature, test: Test::In(vec![word.to_owned()]) }
-    }
-
     /// Batched READs of short lists in both directions: anomaly 4 of Collie.
-    fn reads(batch: u32) -> Workload {
+    fn reads() -> Workload {
         let flow = |from: &str, to: &str| {
             format!(
                 "  - {{from: {from}, to: {to}, qp_type: RC, qps: 80, mtu: 4096, wq_depth: {{send: 128, recv: 128}}, \
-                 batch: {{send: {batch}, recv: 1}}, pattern: [{{op: READ, sge: [128, 128, 128, 128]}}], memory: \
+                 batch: {{send: 32, recv: 1}}, pattern: [{{op: READ, sge: [128, 128, 128, 128]}}], memory: \
                  {{from: {{device: \"dram:0\", mrs: 1, mr_size: 64KiB}}, \
                  to: {{device: \"dram:0\", mrs: 1, mr_size: 64KiB}}}}}}\n"
             )
@@ -165,65 +113,44 @@ mod tests {
         workload_from_yaml("test", &text).expect("valid")
     }
 
-    fn anomaly_4() -> Region {
-        Region {
-            conditions: vec![
-                is(Feature::Opcode, "READ"),
-                range(Feature::SendBatch, Some(32), None),
-                range(Feature::SgeCount, Some(4), None),
-                range(Feature::TotalQps, Some(160), None),
-                is(Feature::Bidirectional, "true"),
-            ],
-        }
-    }
-
     #[test]
-    fn every_condition_can_be_broken_and_the_cheapest_comes_first() {
-        let region = anomaly_4();
-        let ways = ways_out(&full(), &reads(32), &region, |workload| region.contains(workload));
-        let words: Vec<&str> = ways.iter().map(|way| way.words.as_str()).collect();
-        assert_eq!(words[0], "post at most 24 requests per call");
+    fn every_feature_can_be_changed_and_the_cheapest_comes_first() {
+        let (space, workload) = (full(), reads());
+        let changes = changes(&space, &workload);
+        let words: Vec<&str> = changes.iter().map(|change| change.words.as_str()).collect();
         for expected in [
+            "post at most 24 requests per call",
+            "post at least 48 requests per call",
             "use WRITE instead of READ",
             "use SEND instead of READ",
             "use at most 3 elements in a request",
             "use at most 128 QPs in all",
             "send in one direction only",
         ] {
-            assert!(words.contains(&expected), "{words:?}");
+            assert!(words.contains(&expected), "{expected}: {words:?}");
         }
-        for way in &ways {
-            assert!(way.is_safe && !region.contains(&way.workload), "{way:?}");
-            assert_eq!(way.workload.feature(way.condition.feature), way.value, "{way:?}");
+        for change in &changes {
+            let [(feature, value)] = &change.to[..] else { panic!("{change:?}") };
+            // A product comes out as near as it can.
+            assert!(*feature == Feature::TotalMrs || change.workload.feature(*feature) == *value, "{change:?}");
+            assert!(space.contains(&change.workload) && change.workload != workload, "{change:?}");
         }
-        assert!(ways.windows(2).all(|pair| pair[0].cost <= pair[1].cost));
+        assert!(changes.windows(2).all(|pair| pair[0].cost <= pair[1].cost));
+        let cost = |words: &str| changes.iter().find(|change| change.words == words).expect("one").cost;
+        assert_eq!(cost("post at most 16 requests per call"), cost("post at most 24 requests per call") + 1);
     }
 
     #[test]
-    fn a_way_into_another_region_goes_further_or_comes_last() {
-        let region = anomaly_4();
-        let small_batches = Region { conditions: vec![range(Feature::SendBatch, Some(8), Some(31))] };
-        let writes = Region { conditions: vec![is(Feature::Opcode, "WRITE"), is(Feature::Opcode, "WRITE")] };
-        let known = [region.clone(), small_batches, writes];
-        let is_known = |workload: &Workload| known.iter().any(|region| region.contains(workload));
-        let ways = ways_out(&full(), &reads(64), &region, is_known);
-        let of = |feature: Feature| ways.iter().find(|way| way.condition.feature == feature).expect("one for each");
-        assert_eq!(of(Feature::SendBatch).words, "post at most 6 requests per call");
-        let last = ways.last().expect("some");
-        assert_eq!((last.words.as_str(), last.is_safe), ("use WRITE instead of READ", false));
-    }
-
-    #[test]
-    fn distance_counts_conditions_and_steps() {
-        let region = anomaly_4();
-        assert_eq!(missed(&full(), &reads(128), &region), []);
-        let here = full()
-            .with_feature(&reads(16), Feature::Bidirectional, &FeatureValue::Category("false".to_owned()))
-            .expect("in the full space");
-        let missed = missed(&full(), &here, &region);
-        let seen: Vec<(Feature, usize)> =
-            missed.iter().map(|missed| (missed.condition.feature, missed.steps)).collect();
-        // From 16 over 24 to 32; from 80 over 96 and 128 beyond; a word.
-        assert_eq!(seen, [(Feature::SendBatch, 2), (Feature::TotalQps, 3), (Feature::Bidirectional, 1)]);
+    fn a_second_change_keeps_the_first_and_costs_more() {
+        let (space, workload) = (full(), reads());
+        let first = changes(&space, &workload).into_iter().find(|change| change.words == "use WRITE instead of READ");
+        let first = first.expect("one");
+        let both = changes_after(&space, &workload, &first);
+        assert!(both.iter().any(|change| change.words == "use WRITE instead of READ and send in one direction only"));
+        for change in &both {
+            assert_eq!((change.to.len(), &change.to[0]), (2, &first.to[0]), "{change:?}");
+            assert_eq!(change.workload.feature(Feature::Opcode).to_string(), "WRITE", "{change:?}");
+            assert!(change.others.iter().all(|other| change.to.iter().all(|(set, _)| set != other)), "{change:?}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use kelpie_monitor::Bounds;
-use kelpie_reports::lookup::known_regions;
+use kelpie_reports::known::known_regions;
 use kelpie_reports::recipe::IMPORT;
 use kelpie_search::Config;
 use kelpie_spaces::Space;

@@ -9,12 +9,13 @@ use crate::circles;
 use crate::workspace::{self, Package};
 
 /// Each crate with those right below it; it may use them and whatever is below them. The binary may use all.
-const LAYERS: [(&str, &[&str]); 15] = [
+const LAYERS: [(&str, &[&str]); 16] = [
     ("kelpie-spaces", &[]),
     ("kelpie-monitor", &["kelpie-spaces"]),
     ("kelpie-engine", &["kelpie-spaces", "kelpie-monitor"]),
     ("kelpie-agent", &["kelpie-engine"]),
-    ("kelpie-search", &["kelpie-spaces", "kelpie-monitor"]),
+    ("kelpie-belief", &["kelpie-spaces"]),
+    ("kelpie-search", &["kelpie-spaces", "kelpie-monitor", "kelpie-belief"]),
     ("kelpie-events", &[]),
     ("kelpie-nic", &["kelpie-events"]),
     ("kelpie-sim", &["kelpie-engine", "kelpie-events", "kelpie-nic"]),

@@ -1,0 +1,288 @@
+//! Whether a workload is safe on a subsystem, and why: from its findings and from all that was measured. No words.
+
+use kelpie_belief::{Belief, Estimate, Neighbour, Strange};
+use kelpie_spaces::{Space, Workload};
+use serde::Serialize;
+
+use crate::known::{Kept, Known, Measured};
+
+/// The confidence from which on a finding counts as refined: being inside is then enough.
+///
+/// Source: issue 14, section 5, admits 5 % healthy among the workloads called anomalous; a region of which 28 random
+/// workloads were all anomalous has this confidence, and mostly holds fewer healthy ones than a tenth.
+const REFINED: f64 = 0.91;
+/// Measured workloads that are shown beside one. Source: our choice, because more are not read.
+const NEAREST: usize = 3;
+
+/// What is answered. The order is that of what to care for first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// Measured anomalous, or inside a refined finding.
+    Anomalous,
+    /// More likely anomalous than not.
+    Likely,
+    /// Too little is known.
+    Unknown,
+    /// Measured healthy, or as good as that.
+    Safe,
+}
+
+/// Why.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reason {
+    /// This experiment measured the workload.
+    Stored(Measured),
+    /// It was measured to be sure; `None` if that was inconclusive.
+    Settled(Option<bool>),
+    /// The finding with the highest confidence of those that hold it.
+    Inside,
+    /// What measured workloads suggest.
+    Estimated(Estimate),
+    /// It is unlike all that was measured.
+    Strange(Strange),
+    /// Nothing was measured.
+    Nothing,
+}
+
+/// An answer for one subsystem.
+#[derive(Debug)]
+pub struct Answered<'k> {
+    /// The answer.
+    pub answer: Answer,
+    /// Why.
+    pub reason: Reason,
+    /// The probability that the workload is anomalous: 90 % lie between.
+    pub probability: [f64; 2],
+    /// The findings that hold it, the surest first.
+    pub findings: Vec<&'k Kept>,
+    /// The measured workloads nearest to it.
+    pub nearest: Vec<(Neighbour<'k>, Measured)>,
+}
+
+/// What is known of a subsystem, with what follows from it for workloads that were not measured.
+#[derive(Debug)]
+pub struct Adviser<'k> {
+    pub(crate) known: &'k Known,
+    pub(crate) belief: Option<Belief<'k>>,
+}
+
+impl<'k> Adviser<'k> {
+    /// Learns from what is known. Seconds for 20,000 experiments.
+    pub fn new(known: &'k Known) -> Self {
+        let measured = known.measured.iter().map(|(workload, measured)| (workload, measured.is_anomalous));
+        Self { known, belief: Belief::new(measured) }
+    }
+
+    /// The subsystem.
+    pub fn subsystem(&self) -> &'k str {
+        &self.known.subsystem
+    }
+
+    /// Workloads that were measured.
+    pub fn measured(&self) -> usize {
+        self.known.measured.len()
+    }
+
+    /// The findings that hold a workload, the surest first.
+    fn findings(&self, workload: &Workload) -> Vec<&'k Kept> {
+        let mut findings: Vec<&Kept> = self.known.findings.iter().filter(|kept| kept.holds(workload)).collect();
+        findings.sort_by(|a, b| b.finding.confidence.total_cmp(&a.finding.confidence));
+        findings
+    }
+
+    /// The space in which the workload may be changed: the latest that was searched, else all.
+    pub(crate) fn space(&self, workload: &Workload) -> Option<Space> {
+        let searched = self.known.spaces.iter().rev().find(|space| space.contains(workload));
+        let searched = searched.map(|space| (**space).clone());
+        searched.or_else(|| Space::catalog("full").filter(|full| full.contains(workload)))
+    }
+
+    /// What the stored experiments suggest of a workload that is not among them.
+    pub(crate) fn estimate(&self, workload: &Workload) -> Result<Estimate, Reason> {
+        let belief = self.belief.as_ref().ok_or(Reason::Nothing)?;
+        match belief.strange(workload) {
+            Some(strange) => Err(Reason::Strange(strange)),
+            None => Ok(belief.of(workload)),
+        }
+    }
+
+    /// Answers for a workload.
+    pub fn answer(&self, workload: &Workload) -> Answered<'k> {
+        let findings = self.findings(workload);
+        let (answer, reason, probability) = self.judge(workload, &findings);
+        let nearest = self.belief.iter().flat_map(|belief| belief.nearest(workload, NEAREST));
+        let nearest = nearest.map(|neighbour| (neighbour, self.known.measured[neighbour.workload])).collect();
+        Answered { answer, reason, probability, findings, nearest }
+    }
+
+    /// As `answer`, with what measuring the workload just showed; `None` if that was inconclusive.
+    pub fn settled(&self, workload: &Workload, is_anomalous: Option<bool>) -> Answered<'k> {
+        let (answer, probability) = match is_anomalous {
+            Some(true) => (Answer::Anomalous, [1.0; 2]),
+            Some(false) => (Answer::Safe, [0.0; 2]),
+            None => (Answer::Unknown, [0.0, 1.0]),
+        };
+        Answered { answer, probability, reason: Reason::Settled(is_anomalous), ..self.answer(workload) }
+    }
+
+    fn judge(&self, workload: &Workload, findings: &[&Kept]) -> (Answer, Reason, [f64; 2]) {
+        if let Some(measured) = self.known.measured.get(workload) {
+            let answer = if measured.is_anomalous { Answer::Anomalous } else { Answer::Safe };
+            return (answer, Reason::Stored(*measured), [f64::from(u8::from(measured.is_anomalous)); 2]);
+        }
+        let estimate = self.estimate(workload);
+        if let Some(surest) = findings.first() {
+            let confidence = surest.finding.confidence;
+            // Where experiments say that it is more likely healthy, a finding alone is not believed.
+            let is_doubtful = estimate.as_ref().is_ok_and(|estimate| estimate.probability.high < 0.5);
+            if confidence >= REFINED && !is_doubtful {
+                return (Answer::Anomalous, Reason::Inside, [confidence, 1.0]);
+            }
+            if estimate.is_err() && confidence > 0.5 {
+                return (Answer::Likely, Reason::Inside, [confidence, 1.0]);
+            }
+        }
+        match estimate {
+            Ok(estimate) => {
+                let answer = match estimate {
+                    _ if estimate.is_likely() => Answer::Likely,
+                    _ if estimate.is_safe() && findings.is_empty() => Answer::Safe,
+                    _ => Answer::Unknown,
+                };
+                (answer, Reason::Estimated(estimate), [estimate.probability.low, estimate.probability.high])
+            }
+            Err(reason) => (Answer::Unknown, reason, [0.0, 1.0]),
+        }
+    }
+}
+
+impl Answered<'_> {
+    /// Whether something comparable was stored at all.
+    pub fn is_comparable(&self) -> bool {
+        !matches!(self.reason, Reason::Nothing | Reason::Strange(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::rc::Rc;
+
+    use kelpie_spaces::Feature;
+    use kelpie_spaces::{Condition, Region, Test};
+    use kelpie_store::CampaignId;
+
+    use crate::testing::{TINY_SPACE, finding, workload};
+
+    fn tiny() -> Rc<Space> {
+        Rc::new(Space::from_yaml("tiny", TINY_SPACE).expect("a space"))
+    }
+
+    fn measured(number: u64, is_anomalous: bool) -> Measured {
+        Measured { campaign: CampaignId(1), number, is_anomalous }
+    }
+
+    /// Nothing but a finding at 3 QPs or more, with this confidence.
+    fn with_finding(confidence: f64) -> Known {
+        let mut kept = Kept {
+            campaign: CampaignId(1),
+            subsystem: "sim:F".to_owned(),
+            space: tiny(),
+            finding: finding(1, 1, workload(4, 4096)),
+        };
+        kept.finding.confidence = confidence;
+        Known { spaces: vec![tiny()], findings: vec![kept], ..Known::nothing("sim:F") }
+    }
+
+    #[test]
+    fn what_was_measured_needs_no_estimate() {
+        let mut known = Known::nothing("sim:F");
+        known.measured =
+            BTreeMap::from([(workload(4, 4096), measured(1, true)), (workload(1, 4096), measured(2, false))]);
+        let adviser = Adviser::new(&known);
+        let bad = adviser.answer(&workload(4, 4096));
+        assert_eq!(
+            (bad.answer, bad.reason, bad.probability),
+            (Answer::Anomalous, Reason::Stored(measured(1, true)), [1.0; 2])
+        );
+        let good = adviser.answer(&workload(1, 4096));
+        assert_eq!((good.answer, good.probability), (Answer::Safe, [0.0; 2]));
+        assert_eq!(good.nearest[0].1, measured(2, false), "the nearest is the one itself");
+    }
+
+    #[test]
+    fn two_experiments_are_too_few_for_any_other_workload() {
+        let mut known = Known::nothing("sim:F");
+        known.measured =
+            BTreeMap::from([(workload(1, 4096), measured(1, false)), (workload(4, 4096), measured(2, false))]);
+        let answered = Adviser::new(&known).answer(&workload(2, 4096));
+        assert_eq!(answered.answer, Answer::Unknown, "{answered:?}");
+        assert!(answered.is_comparable() && answered.probability[1] > 0.2, "{answered:?}");
+    }
+
+    #[test]
+    fn what_is_unlike_all_that_was_measured_is_unknown_and_says_why() {
+        let mut known = Known::nothing("sim:F");
+        let nothing = Adviser::new(&known).answer(&workload(2, 4096));
+        assert_eq!(
+            (nothing.answer, nothing.reason, nothing.probability),
+            (Answer::Unknown, Reason::Nothing, [0.0, 1.0])
+        );
+        known.measured = (1..=64).map(|qps| (workload(qps, 4096), measured(qps.into(), false))).collect();
+        let far = Adviser::new(&known).answer(&workload(128, 4096));
+        assert_eq!(far.answer, Answer::Unknown);
+        let strange = Strange::Number { feature: Feature::Qps, number: 128, nearest: 64 };
+        assert_eq!(far.reason, Reason::Strange(strange));
+        assert!(!far.is_comparable());
+    }
+
+    #[test]
+    fn many_healthy_neighbours_make_a_workload_safe_but_not_inside_a_finding() {
+        let mut known = Known::nothing("sim:F");
+        known.measured = (1..=64).map(|qps| (workload(2 * qps, 4096), measured(qps.into(), false))).collect();
+        let safe = Adviser::new(&known).answer(&workload(33, 4096));
+        assert_eq!(safe.answer, Answer::Safe, "{safe:?}");
+        let Reason::Estimated(estimate) = safe.reason else { panic!("{safe:?}") };
+        assert_eq!((estimate.as_healthy, estimate.anomalous_of_them), (64, 0));
+        // A finding whose region holds it, though all that was measured says otherwise.
+        known.findings = with_finding(0.95).findings;
+        let odd = workload(3, 4096);
+        assert_eq!(Adviser::new(&known).answer(&odd).answer, Answer::Unknown);
+    }
+
+    #[test]
+    fn a_refined_finding_is_enough_and_another_makes_it_likely() {
+        let inside = workload(3, 4096);
+        for (confidence, expected) in [(0.95, Answer::Anomalous), (0.7, Answer::Likely), (0.3, Answer::Unknown)] {
+            let known = with_finding(confidence);
+            let answered = Adviser::new(&known).answer(&inside);
+            assert_eq!((answered.answer, answered.findings.len()), (expected, 1), "{confidence}");
+        }
+        let known = with_finding(0.95);
+        assert_eq!(Adviser::new(&known).answer(&workload(2, 4096)).answer, Answer::Unknown, "outside");
+        let mut elsewhere = workload(3, 4096);
+        elsewhere.flows[0].qps = 4096;
+        assert_eq!(Adviser::new(&known).answer(&elsewhere).answer, Answer::Unknown, "a finding says nothing of it");
+        let mut all = with_finding(0.95);
+        let any = Condition { feature: Feature::Qps, test: Test::Range { min: Some(1), max: None } };
+        all.findings[0].finding.mfs = Region { conditions: vec![any] };
+        assert_eq!(Adviser::new(&all).answer(&workload(2, 4096)).answer, Answer::Anomalous);
+    }
+
+    #[test]
+    fn measuring_settles_it() {
+        let known = with_finding(0.95);
+        let adviser = Adviser::new(&known);
+        let inside = workload(3, 4096);
+        for (shown, expected) in [(Some(true), Answer::Anomalous), (Some(false), Answer::Safe), (None, Answer::Unknown)]
+        {
+            let answered = adviser.settled(&inside, shown);
+            assert_eq!(
+                (answered.answer, answered.reason, answered.findings.len()),
+                (expected, Reason::Settled(shown), 1)
+            );
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What a database knows of subsystems: their findings, and every workload that was measured with a verdict.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use kelpie_monitor::Verdict;
+use kelpie_spaces::{Region, Space, Workload};
+use kelpie_store::{Campaign, CampaignId, FindingRecord, Outcome, Store};
+
+use crate::stored_campaign::{StoredCampaignError, space_of};
+
+/// A finding with where it is kept.
+#[derive(Debug)]
+pub struct Kept {
+    /// The campaign that made it.
+    pub campaign: CampaignId,
+    /// What that campaign searched for anomalies.
+    pub subsystem: String,
+    /// What it searched; its findings say nothing about other workloads.
+    pub space: Rc<Space>,
+    /// The finding.
+    pub finding: FindingRecord,
+}
+
+impl Kept {
+    /// Whether the workload lies in the finding's region, and where its campaign searched.
+    pub fn holds(&self, workload: &Workload) -> bool {
+        self.space.contains(workload) && self.finding.mfs.contains(workload)
+    }
+}
+
+/// An experiment with a verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Measured {
+    /// Its campaign.
+    pub campaign: CampaignId,
+    /// Its number there.
+    pub number: u64,
+    /// The verdict.
+    pub is_anomalous: bool,
+}
+
+/// All that is known of one subsystem.
+#[derive(Debug)]
+pub struct Known {
+    /// Its name.
+    pub subsystem: String,
+    /// The spaces that were searched on it, the latest last.
+    pub spaces: Vec<Rc<Space>>,
+    /// Its findings.
+    pub findings: Vec<Kept>,
+    /// What was measured; of a workload that was measured more than once an anomalous experiment, if there is one.
+    pub measured: BTreeMap<Workload, Measured>,
+}
+
+impl Known {
+    /// Nothing is known of this subsystem.
+    pub fn nothing(subsystem: &str) -> Self {
+        Self { subsystem: subsystem.to_owned(), spaces: Vec::new(), findings: Vec::new(), measured: BTreeMap::new() }
+    }
+
+    fn remember(&mut self, workload: Workload, measured: Measured) {
+        let known = self.measured.entry(workload).or_insert(measured);
+        if measured.is_anomalous && !known.is_anomalous {
+            *known = measured;
+        }
+    }
+}
+
+fn campaigns(store: &mut Store, campaign: Option<CampaignId>) -> Result<Vec<Campaign>, StoredCampaignError> {
+    Ok(match campaign {
+        Some(id) => vec![store.campaign(id)?],
+        None => store.campaigns()?,
+    })
+}
+
+fn findings_of(store: &mut Store, campaign: &Campaign, space: &Rc<Space>) -> Result<Vec<Kept>, StoredCampaignError> {
+    let kept = |finding| Kept {
+        campaign: campaign.id,
+        subsystem: campaign.definition.subsystem.clone(),
+        space: Rc::clone(space),
+        finding,
+    };
+    Ok(store.findings(campaign.id)?.into_iter().map(kept).collect())
+}
+
+/// The findings of a campaign, or of all.
+///
+/// # Errors
+/// The database cannot be read, there is no such campaign, or a campaign was stored with a space that is none.
+pub fn findings(store: &mut Store, campaign: Option<CampaignId>) -> Result<Vec<Kept>, StoredCampaignError> {
+    let mut findings = Vec::new();
+    for campaign in campaigns(store, campaign)? {
+        let space = Rc::new(space_of(&campaign)?);
+        findings.extend(findings_of(store, &campaign, &space)?);
+    }
+    Ok(findings)
+}
+
+/// What is known of each subsystem, or of the one with this name, from one campaign or from all.
+///
+/// Two models or pair files of one name are two subsystems.
+///
+/// # Errors
+/// As [`findings`].
+pub fn known(
+    store: &mut Store,
+    campaign: Option<CampaignId>,
+    subsystem: Option<&str>,
+) -> Result<Vec<Known>, StoredCampaignError> {
+    let mut all: BTreeMap<(String, String), Known> = BTreeMap::new();
+    for campaign in campaigns(store, campaign)? {
+        let name = campaign.definition.subsystem.clone();
+        if subsystem.is_some_and(|subsystem| subsystem != name) {
+            continue;
+        }
+        let space = Rc::new(space_of(&campaign)?);
+        let findings = findings_of(store, &campaign, &space)?;
+        let key = (name.clone(), campaign.definition.subsystem_source.clone());
+        let known = all.entry(key).or_insert_with(|| Known::nothing(&name));
+        known.spaces.push(space);
+        known.findings.extend(findings);
+        store.experiments(campaign.id, |experiment| {
+            let Outcome::Measured { assessment, .. } = experiment.outcome else { return };
+            let is_anomalous = match assessment.verdict {
+                Verdict::Anomalous => true,
+                Verdict::Healthy => false,
+                Verdict::Inconclusive => return,
+            };
+            let measured = Measured { campaign: campaign.id, number: experiment.number, is_anomalous };
+            known.remember(experiment.workload, measured);
+        })?;
+    }
+    Ok(all.into_values().collect())
+}
+
+/// The regions of every finding in the database, whatever subsystem it was made on; one without a condition would be
+/// all.
+///
+/// # Errors
+/// As [`findings`].
+pub fn known_regions(store: &mut Store) -> Result<Vec<Region>, StoredCampaignError> {
+    let regions = findings(store, None)?.into_iter().map(|kept| kept.space.in_whole_space(&kept.finding.mfs));
+    Ok(regions.filter(|mfs| !mfs.conditions.is_empty()).collect())
+}

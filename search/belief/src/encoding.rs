@@ -1,0 +1,141 @@
+//! Workloads as rows of numbers: what the trees cut, and how far two workloads are apart.
+
+use std::collections::BTreeSet;
+
+use kelpie_spaces::{Feature, FeatureValue, Workload};
+
+use Feature::{
+    MessageMax, MessageMin, MrSize, Mrs, Mtu, RecvBatch, RecvWqDepth, SendBatch, SendWqDepth, SgeCount, TotalMrs,
+    TotalQps,
+};
+
+/// Products and ratios of features in which parts of a NIC run out: a tree cuts one column at a time and needs many cuts
+/// for a product. Source: the parts of `docs/nic-parts.md` and what they hold.
+const PRODUCTS: [(&[Feature], &[Feature]); 18] = [
+    // Receive WQEs of a NIC, send WQEs of a NIC, and their elements.
+    (&[TotalQps, RecvWqDepth], &[]),
+    (&[TotalQps, SendWqDepth], &[]),
+    (&[TotalQps, SendWqDepth, SgeCount], &[]),
+    // Registered bytes, of a NIC and of a QP.
+    (&[TotalMrs, MrSize], &[]),
+    (&[Mrs, MrSize], &[]),
+    // What is posted at once, and by all QPs at once.
+    (&[SendBatch, SgeCount], &[]),
+    (&[RecvBatch, SgeCount], &[]),
+    (&[TotalQps, SendBatch], &[]),
+    (&[TotalQps, RecvBatch], &[]),
+    (&[TotalQps, SgeCount], &[]),
+    // Packets of a message; bytes of an element.
+    (&[MessageMax], &[Mtu]),
+    (&[MessageMin], &[Mtu]),
+    (&[MessageMin], &[SgeCount]),
+    // Bytes on the way.
+    (&[TotalQps, SendWqDepth, MessageMax], &[]),
+    // Batches of a queue, and one side against the other.
+    (&[SendWqDepth], &[SendBatch]),
+    (&[RecvWqDepth], &[RecvBatch]),
+    (&[SendWqDepth], &[RecvWqDepth]),
+    (&[SendBatch], &[RecvBatch]),
+];
+
+/// The columns of a row: numbers as logarithms, then products, then a column for each word that was met.
+#[derive(Debug)]
+pub(crate) struct Encoding {
+    words: Vec<(Feature, String)>,
+    /// The least and the greatest of each number.
+    ranges: Vec<(Feature, u64, u64)>,
+}
+
+/// A workload unlike all that was measured.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Strange {
+    /// No workload with this word was measured.
+    Word {
+        /// Of this feature.
+        feature: Feature,
+        /// The word.
+        word: String,
+    },
+    /// A number beyond all that were measured.
+    Number {
+        /// Of this feature.
+        feature: Feature,
+        /// The number, in the feature's unit.
+        number: u64,
+        /// The nearest that was measured.
+        nearest: u64,
+    },
+    /// Nothing was measured as near as measured workloads mostly are to one another.
+    Far,
+}
+
+fn ordered() -> impl Iterator<Item = Feature> {
+    Feature::ALL.into_iter().filter(|feature| feature.is_ordered())
+}
+
+fn number(workload: &Workload, feature: Feature) -> u64 {
+    workload.feature(feature).number().unwrap_or(0)
+}
+
+fn log(number: u64) -> f32 {
+    ((1.0 + number as f64).log2()) as f32
+}
+
+impl Encoding {
+    /// What these workloads need.
+    pub(crate) fn of<'w>(workloads: impl Iterator<Item = &'w Workload> + Clone) -> Self {
+        let mut words = BTreeSet::new();
+        for workload in workloads.clone() {
+            for feature in Feature::ALL {
+                words.extend(workload.feature(feature).into_word().map(|word| (feature, word)));
+            }
+        }
+        let range = |feature| {
+            let numbers = || workloads.clone().map(|workload| number(workload, feature));
+            (feature, numbers().min().unwrap_or(0), numbers().max().unwrap_or(0))
+        };
+        Self { words: words.into_iter().collect(), ranges: ordered().map(range).collect() }
+    }
+
+    /// The row of a workload.
+    pub(crate) fn row(&self, workload: &Workload) -> Vec<f32> {
+        let mut row: Vec<f32> = ordered().map(|feature| log(number(workload, feature))).collect();
+        let sum =
+            |features: &[Feature]| -> f32 { features.iter().map(|feature| log(number(workload, *feature))).sum() };
+        row.extend(PRODUCTS.iter().map(|(times, per)| sum(times) - sum(per)));
+        let has = |(feature, word): &(Feature, String)| {
+            let is = matches!(workload.feature(*feature), FeatureValue::Category(other) if other == *word);
+            f32::from(u8::from(is))
+        };
+        row.extend(self.words.iter().map(has));
+        row
+    }
+
+    /// How far two rows are apart: numbers by their share of the range that was measured, another word by 1.
+    pub(crate) fn distance(&self, one: impl Fn(usize) -> f32, other: impl Fn(usize) -> f32) -> f32 {
+        let numbers = self.ranges.iter().enumerate().map(|(column, (_, low, high))| {
+            let span = log(*high) - log(*low);
+            if span > 0.0 { (one(column) - other(column)).abs() / span } else { 0.0 }
+        });
+        let first = self.ranges.len() + PRODUCTS.len();
+        // Another word changes two columns.
+        let words = (first..first + self.words.len()).map(|column| (one(column) - other(column)).abs() / 2.0);
+        numbers.chain(words).sum()
+    }
+
+    /// A word or number of the workload that was never measured.
+    pub(crate) fn strange(&self, workload: &Workload) -> Option<Strange> {
+        for feature in Feature::ALL {
+            if let Some(word) = workload.feature(feature).into_word()
+                && !self.words.contains(&(feature, word.clone()))
+            {
+                return Some(Strange::Word { feature, word });
+            }
+        }
+        self.ranges.iter().find_map(|(feature, low, high)| {
+            let number = number(workload, *feature);
+            let nearest = number.clamp(*low, *high);
+            (nearest != number).then_some(Strange::Number { feature: *feature, number, nearest })
+        })
+    }
+}

@@ -1,0 +1,240 @@
+//! `kelpie mfs check`: whether a workload is anomalous, likely so, safe or unknown, and what to change.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use kelpie_belief::{Neighbour, Strange};
+use kelpie_engine::MeasureError;
+use kelpie_monitor::{Verdict, measure_judged};
+use kelpie_reports::answer::{Adviser, Answer, Answered, Reason};
+use kelpie_reports::known::{self, Kept, Known, Measured};
+use kelpie_reports::ways_out::{State, WayOut};
+use kelpie_spaces::{Feature, FeatureValue, Workload};
+use kelpie_store::Store;
+use serde_json::{Map, Value, json};
+
+use crate::args::{Common, SubsystemArgs};
+use crate::cli::MfsCheckArgs;
+use crate::commands::findings::condition_lines;
+use crate::exit;
+use crate::inputs;
+use crate::output::{percent, plural, print, print_json};
+use crate::subsystems::Opened;
+
+/// What is said of a workload: the answer that decides, those for other subsystems, and ways out.
+struct Checked<'a> {
+    subsystem: &'a str,
+    answered: Answered<'a>,
+    others: Vec<(&'a str, Answered<'a>)>,
+    ways: Vec<WayOut>,
+}
+
+/// Runs the command.
+pub fn check(args: &MfsCheckArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let workload = inputs::read_workload(&args.workload)?;
+    let mut store = Store::open_to_read(&args.list.database.path()?)?;
+    let subsystem = args.subsystem.as_deref().or(args.measure.as_deref());
+    let mut known = known::known(&mut store, args.list.campaign, subsystem)?;
+    if known.is_empty() {
+        known.push(Known::nothing(subsystem.unwrap_or("any subsystem")));
+    }
+    let advisers: Vec<Adviser<'_>> = known.iter().map(Adviser::new).collect();
+    let checked = match &args.measure {
+        Some(name) => measured(&advisers, &workload, name)?,
+        None => estimated(&advisers, &workload),
+    };
+    if common.json { print_json(&document(&checked)) } else { print(&text(&checked)) }?;
+    Ok(match checked.answered.answer {
+        Answer::Anomalous | Answer::Likely => exit::anomalous(),
+        Answer::Safe => exit::HEALTHY,
+        Answer::Unknown => exit::failed(),
+    })
+}
+
+/// For each subsystem the answer of its experiments; the one to care for most decides. Subsystems on which nothing
+/// comparable was measured count only if there are no others.
+fn estimated<'a>(advisers: &'a [Adviser<'a>], workload: &Workload) -> Checked<'a> {
+    let mut all: Vec<(&Adviser<'_>, Answered<'_>)> =
+        advisers.iter().map(|adviser| (adviser, adviser.answer(workload))).collect();
+    all.sort_by_key(|(_, answered)| (!answered.is_comparable(), answered.answer));
+    let mut all = all.into_iter();
+    let (adviser, answered) = all.next().expect("there is one adviser at least");
+    let ways = if answered.answer.wants_ways_out() { adviser.ways_out(workload) } else { Vec::new() };
+    let others = all.map(|(adviser, answered)| (adviser.subsystem(), answered)).collect();
+    Checked { subsystem: adviser.subsystem(), answered, others, ways }
+}
+
+/// What measuring shows. Of several stored subsystems of that name the one with the most experiments proposes ways out.
+fn measured<'a>(advisers: &'a [Adviser<'a>], workload: &Workload, name: &str) -> anyhow::Result<Checked<'a>> {
+    let adviser = advisers.iter().max_by_key(|adviser| adviser.measured()).expect("there is one at least");
+    let mut opened = Opened::open(&SubsystemArgs { subsystem: name.to_owned(), set: Vec::new(), fix: Vec::new() })?;
+    let bounds = opened.subsystem().bounds();
+    let mut measure = |workload: &Workload| {
+        let judged = measure_judged(workload, &bounds, |workload| opened.subsystem().measure(workload))?;
+        Ok(match judged.assessment.verdict {
+            Verdict::Anomalous => Some(true),
+            Verdict::Healthy => Some(false),
+            Verdict::Inconclusive => None,
+        })
+    };
+    let answered = adviser.settled(workload, measure(workload)?);
+    let mut measure_way = |workload: &Workload| match measure(workload) {
+        // A way that this subsystem does not have is none; the next may be.
+        Err(MeasureError::Unsupported { .. }) => Ok(None),
+        other => other,
+    };
+    let ways = match answered.answer {
+        Answer::Anomalous => adviser.measured_ways_out(workload, &mut measure_way)?,
+        _ => Vec::new(),
+    };
+    Ok(Checked { subsystem: adviser.subsystem(), answered, others: Vec::new(), ways })
+}
+
+fn document(checked: &Checked<'_>) -> Value {
+    let Answered { answer, probability, findings, nearest, .. } = &checked.answered;
+    let finding = |kept: &&Kept| {
+        json!({
+            "campaign": kept.campaign, "subsystem": kept.subsystem, "id": kept.finding.number,
+            "symptom": kept.finding.symptom, "mfs": kept.finding.mfs, "confidence": kept.finding.confidence,
+        })
+    };
+    let near = |(neighbour, measured): &(Neighbour<'_>, Measured)| {
+        json!({
+            "campaign": measured.campaign, "experiment": measured.number, "anomalous": neighbour.is_anomalous,
+            "distance": neighbour.distance, "workload": neighbour.workload,
+        })
+    };
+    let way = |way: &WayOut| {
+        let change = way.change.to.iter().map(|(feature, value)| (feature.name().to_owned(), json!(value)));
+        json!({
+            "change": change.collect::<Map<_, _>>(), "words": way.change.words, "state": way.state,
+            "probability": way.probability, "likely_to_help": way.helps(), "also_changes": way.change.others,
+            "workload": way.change.workload,
+        })
+    };
+    let other = |(subsystem, answered): &(&str, Answered<'_>)| {
+        json!({
+            "subsystem": subsystem, "answer": answered.answer, "probability": answered.probability,
+            "reason": reason(answered),
+        })
+    };
+    json!({
+        "answer": answer, "probability": probability,
+        "findings": findings.iter().map(finding).collect::<Vec<_>>(),
+        "nearest": nearest.iter().map(near).collect::<Vec<_>>(),
+        "ways_out": checked.ways.iter().map(way).collect::<Vec<_>>(),
+        "subsystem": checked.subsystem, "reason": reason(&checked.answered),
+        "others": checked.others.iter().map(other).collect::<Vec<_>>(),
+    })
+}
+
+fn text(checked: &Checked<'_>) -> String {
+    let Answered { answer, findings, nearest, .. } = &checked.answered;
+    let mut text = format!("{} on {}: {}\n", word(*answer), checked.subsystem, reason(&checked.answered));
+    for Kept { campaign, finding, .. } in findings {
+        let _ = writeln!(text, "\ninside {campaign}.{} {}", finding.number, finding.symptom.name());
+        text += &condition_lines(&finding.mfs);
+    }
+    if answer.wants_ways_out() {
+        text += if checked.ways.is_empty() { "\nno way out is known\n" } else { "\nways out, the best known first:\n" };
+    }
+    for way in &checked.ways {
+        let _ = writeln!(text, "  {}{}: {}", way.change.words, also(way), outlook(way));
+    }
+    if !nearest.is_empty() && !matches!(checked.answered.reason, Reason::Stored(_)) {
+        text += "\nnearest measured:\n";
+    }
+    for (neighbour, measured) in nearest {
+        if matches!(checked.answered.reason, Reason::Stored(_)) {
+            break;
+        }
+        let verdict = if neighbour.is_anomalous { "anomalous" } else { "healthy" };
+        let _ = writeln!(
+            text,
+            "  {verdict}, experiment {} of campaign {}, at distance {:.2}",
+            measured.number, measured.campaign, neighbour.distance
+        );
+    }
+    for (subsystem, answered) in &checked.others {
+        let _ = writeln!(text, "\n{} on {subsystem}: {}", word(answered.answer), reason(answered));
+    }
+    text
+}
+
+fn word(answer: Answer) -> String {
+    match answer {
+        Answer::Anomalous => console::style("anomalous").red().bold().to_string(),
+        Answer::Likely => console::style("likely anomalous").red().to_string(),
+        Answer::Unknown => console::style("unknown").yellow().to_string(),
+        Answer::Safe => console::style("safe").green().to_string(),
+    }
+}
+
+/// Why this is the answer.
+fn reason(answered: &Answered<'_>) -> String {
+    let [low, high] = answered.probability;
+    match &answered.reason {
+        Reason::Stored(Measured { campaign, number, is_anomalous }) => {
+            let verdict = if *is_anomalous { "anomalous" } else { "healthy" };
+            format!("experiment {number} of campaign {campaign} measured it {verdict}")
+        }
+        Reason::Settled(Some(true)) => "measured anomalous".to_owned(),
+        Reason::Settled(Some(false)) => "measured healthy".to_owned(),
+        Reason::Settled(None) => "measuring it was inconclusive".to_owned(),
+        Reason::Inside => format!("inside a finding of which at least {} is anomalous", percent(low)),
+        Reason::Estimated(estimate) => {
+            let all = plural(estimate.as_healthy as u64, "measured workload");
+            let at_least = match answered.answer {
+                Answer::Safe => format!(
+                    "; of {all} that look at least as healthy {} anomalous",
+                    match estimate.anomalous_of_them {
+                        0 => "none was".to_owned(),
+                        1 => "1 was".to_owned(),
+                        more => format!("{more} were"),
+                    }
+                ),
+                Answer::Unknown => "; too little was measured here".to_owned(),
+                Answer::Anomalous | Answer::Likely => String::new(),
+            };
+            format!("anomalous with a probability of {} to {}{at_least}", percent(low), percent(high))
+        }
+        Reason::Strange(Strange::Word { feature, word }) => {
+            format!("nothing comparable is stored: {feature} {word} was never measured")
+        }
+        Reason::Strange(Strange::Number { feature, number, nearest }) => format!(
+            "too little is known here: {feature} {} is beyond {}, the nearest that was measured",
+            feature.written(*number),
+            feature.written(*nearest)
+        ),
+        Reason::Strange(Strange::Far) => "too little is known here: it is far from all that was measured".to_owned(),
+        Reason::Nothing => "nothing comparable is stored: no experiment has a verdict".to_owned(),
+    }
+}
+
+fn outlook(way: &WayOut) -> String {
+    match way.state {
+        State::MeasuredHealthy => "measured, healthy".to_owned(),
+        State::MeasuredAnomalous => "measured, still anomalous".to_owned(),
+        State::Estimated => {
+            let [low, high] = way.probability;
+            let still = format!("still anomalous with a probability of {} to {}", percent(low), percent(high));
+            if way.helps() { format!("likely to help, {still}") } else { still }
+        }
+    }
+}
+
+/// What moves with a change.
+fn also(way: &WayOut) -> String {
+    if way.change.others.is_empty() {
+        return String::new();
+    }
+    let others = way.change.others.iter().map(|feature| format!("{feature} {}", shown(*feature, &way.change.workload)));
+    format!(" (then {})", others.collect::<Vec<_>>().join(", "))
+}
+
+fn shown(feature: Feature, workload: &Workload) -> String {
+    match workload.feature(feature) {
+        FeatureValue::Number(number) => feature.written(number),
+        FeatureValue::Category(word) => word,
+    }
+}
