@@ -1,9 +1,12 @@
 //! Reports, recipes and comparisons: how stored campaigns leave Kelpie. No SQL, no measuring, no searching.
 
 pub mod absence;
+pub mod baseline;
 pub mod compare;
 pub mod coverage;
+pub mod explained;
 pub mod folder;
+pub mod gate;
 mod junit;
 pub mod lookup;
 pub mod recipe;
