@@ -80,6 +80,7 @@ pub enum Command {
         Examples:\n  \
         kelpie report --out report\n  \
         kelpie report 3 --out report --force --db campaigns.db\n  \
+        kelpie report --out report --gate --gate-baseline accepted.yaml   (junit.xml passes what is accepted)\n  \
         kelpie report --out report --json && cat report/summary.md >> \"$GITHUB_STEP_SUMMARY\"")]
     Report(ReportArgs),
     /// Write and replay recipes: findings made portable
@@ -147,7 +148,8 @@ pub enum CampaignCommand {
     #[command(after_help = "Examples:\n  \
         kelpie campaign run --subsystem sim:F\n  \
         kelpie campaign run --subsystem sim:H --space rpc-library --algorithm random --time 5m\n  \
-        kelpie campaign run --subsystem pair.yaml --budget 2000 --gate --json > findings.json")]
+        kelpie campaign run --subsystem pair.yaml --budget 2000 --gate --json > findings.json\n  \
+        kelpie campaign run --subsystem pair.yaml --gate --gate-severity 0.3 --gate-baseline accepted.yaml")]
     Run(RunArgs),
     /// Go on with a campaign that was stopped or killed
     #[command(after_help = "Examples:\n  \
@@ -162,6 +164,34 @@ pub enum CampaignCommand {
         kelpie campaign show\n  \
         kelpie campaign show 3 --json --experiments")]
     Show(ShowArgs),
+    /// Write the findings of a campaign as a baseline: what `--gate` is to accept from now on
+    #[command(
+        after_help = "The file holds regions with their symptoms; edit it as you like. An anomaly passes the gate \
+        if it lies\nin a region and shows its symptom (pause if it shows both).\n\n\
+        Examples:\n  \
+        kelpie campaign baseline --out accepted.yaml\n  \
+        kelpie campaign baseline 3 --unexplained --out accepted.yaml --force\n  \
+        kelpie campaign run --subsystem pair.yaml --gate --gate-baseline accepted.yaml"
+    )]
+    Baseline(BaselineArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct BaselineArgs {
+    /// Campaign [default: the latest]
+    #[arg(value_name = "ID", value_parser = parse_id)]
+    pub id: Option<CampaignId>,
+    /// File to write
+    #[arg(long, short = 'o', value_name = "FILE")]
+    pub out: PathBuf,
+    /// Replace the file
+    #[arg(long)]
+    pub force: bool,
+    /// Also accept each anomaly that the findings do not cover, exactly as it was measured
+    #[arg(long)]
+    pub unexplained: bool,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
 }
 
 #[derive(Debug, Args)]
@@ -172,7 +202,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "X", default_value = "full")]
     pub space: String,
     /// How to search
-    #[arg(long, value_name = "NAME", default_value = "collie")]
+    #[arg(long, value_name = "NAME", default_value = "kelpie")]
     pub algorithm: Algorithm,
     /// Which signals guide the search: perf, diag or both
     #[arg(long, value_name = "NAME", default_value = "both")]
@@ -181,12 +211,25 @@ pub struct RunArgs {
     pub limits: Limits,
     #[command(flatten)]
     pub database: DatabaseArgs,
-    /// Exit with 1 if there are findings
-    #[arg(long)]
-    pub gate: bool,
+    #[command(flatten)]
+    pub gate: GateArgs,
     /// Skip the regions of the database's findings, imported ones too, so that they are not found again
     #[arg(long)]
     pub seed_findings: bool,
+}
+
+/// When anomalies fail a pipeline.
+#[derive(Debug, Args)]
+pub struct GateArgs {
+    /// Exit with 1 on any confirmed anomaly, whether it lies in a finding or not
+    #[arg(long)]
+    pub gate: bool,
+    /// Let anomalies pass that take away less than this share of the port, 0 to 1 [default: 0]
+    #[arg(long, value_name = "X", requires = "gate", value_parser = parse_share)]
+    pub gate_severity: Option<f64>,
+    /// Let anomalies pass that this file (baseline/1) accepts; `kelpie campaign baseline` writes it
+    #[arg(long, value_name = "FILE", requires = "gate")]
+    pub gate_baseline: Option<PathBuf>,
 }
 
 /// When a campaign ends.
@@ -209,9 +252,8 @@ pub struct ResumeArgs {
     pub limits: Limits,
     #[command(flatten)]
     pub database: DatabaseArgs,
-    /// Exit with 1 if there are findings
-    #[arg(long)]
-    pub gate: bool,
+    #[command(flatten)]
+    pub gate: GateArgs,
 }
 
 #[derive(Debug, Args)]
@@ -246,6 +288,8 @@ pub struct ReportArgs {
     /// Replace the report that is in DIR
     #[arg(long)]
     pub force: bool,
+    #[command(flatten)]
+    pub gate: GateArgs,
     #[command(flatten)]
     pub database: DatabaseArgs,
 }
@@ -406,6 +450,13 @@ fn parse_id(text: &str) -> Result<CampaignId, String> {
     }
 }
 
+fn parse_share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("write a share from 0 to 1, such as 0.3".to_owned()),
+    }
+}
+
 fn parse_time(text: &str) -> Result<Duration, String> {
     let refused = || "write a whole number of seconds, minutes or hours: 30s, 5m, 2h".to_owned();
     let (digits, seconds) = [("s", 1), ("m", 60), ("h", 3600)]
@@ -424,6 +475,13 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn shares() {
+        for (text, expected) in [("0.3", Some(0.3)), ("0", Some(0.0)), ("1", Some(1.0)), ("1.1", None), ("NaN", None)] {
+            assert_eq!(parse_share(text).ok(), expected, "{text}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod campaign;
 mod diff;
 pub mod doctor;
 pub mod findings;
+mod gate;
 pub mod import;
 mod measure;
 mod mfs;
@@ -33,6 +34,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Campaign(CampaignCommand::Resume(args)) => campaign::resume(args, common),
         Command::Campaign(CampaignCommand::List(args)) => campaign::list(args, common),
         Command::Campaign(CampaignCommand::Show(args)) => campaign::show(args, common),
+        Command::Campaign(CampaignCommand::Baseline(args)) => gate::write_baseline(args, common),
         Command::Watch(args) => watch::run(args, common),
         Command::Space(command) => space::run(command, common),
         Command::Subsystem(command) => subsystem::run(command, common),

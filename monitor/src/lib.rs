@@ -10,10 +10,12 @@ pub mod measurement;
 pub mod pause;
 mod pcie_need;
 pub mod rates;
+mod severity;
 pub mod sources;
 pub mod verdict;
 
 pub use check::{Check, State};
 pub use latency::{DirectionLatency, Latency};
 pub use measurement::{Bounds, DirectionRates, Measurement, PauseRatios, PerHost, Sample};
+pub use severity::Severity;
 pub use verdict::{ATTEMPTS, Assessment, Inconclusive, Judged, Symptom, Verdict, assess, measure_judged};

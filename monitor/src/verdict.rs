@@ -14,8 +14,8 @@ pub const PAUSE_RATIO: f64 = 0.001;
 /// Share of a bound below which a rate is low. Source: Collie, section 5.2.
 pub const LOW_SHARE: f64 = 0.8;
 
-/// [`SEND_QUEUE_FULL`] below which the application was the limit. Source: our choice, because a requester
-/// that finds room in its queue more than half of the time does not keep injecting.
+/// [`SEND_QUEUE_FULL`] up to which the application was the limit. Source: our choice, because a requester
+/// that finds room in its queue half of the time does not keep injecting.
 pub const POSTING_LIMITED: f64 = 0.5;
 
 /// Relative standard deviation of the goodput above which traffic is unstable. Source: our choice, because it
@@ -162,30 +162,34 @@ fn symptoms(workload: &Workload, bounds: &Bounds, directions: &[Direction], samp
 }
 
 fn is_low(workload: &Workload, bounds: &Bounds, way: Direction, sample: &Sample) -> bool {
+    shortfall(workload, bounds, way, sample).is_some()
+}
+
+/// How far a direction falls short of the bound that it is nearest to; `None` if it is not low.
+///
+/// Units: share of that bound, above `1 - LOW_SHARE` and up to 1.
+pub(crate) fn shortfall(workload: &Workload, bounds: &Bounds, way: Direction, sample: &Sample) -> Option<f64> {
     // The bounds are those of a port, which loopback traffic does not cross.
-    let Some(rates) = sample.direction(way.from, way.to).filter(|_| !way.is_loopback()) else {
-        return false;
-    };
-    let below = |max_bps: f64, max_pps: f64| {
-        rates.wire_bps < LOW_SHARE * max_bps && rates.packets_per_sec < LOW_SHARE * max_pps
-    };
-    if !below(bounds.max_bps, bounds.max_pps) || posting_limited(workload, way, sample) {
-        return false;
+    let rates = sample.direction(way.from, way.to).filter(|_| !way.is_loopback())?;
+    let mut attained = bounds.utilisation(rates);
+    if attained >= LOW_SHARE || posting_limited(workload, way, sample) {
+        return None;
     }
-    if bounds.max_pcie_bps.is_some_and(|max_bps| needed_bps(workload, way, sample) >= LOW_SHARE * max_bps) {
-        return false;
+    if let Some(max_bps) = bounds.max_pcie_bps {
+        attained = attained.max(needed_bps(workload, way, sample) / max_bps);
     }
-    bounds.base_rtt_seconds.is_none_or(|base_rtt| {
+    if let Some(base_rtt) = bounds.base_rtt_seconds {
         let limit = depth_limit(workload, way, bounds, base_rtt, sample);
-        below(limit.wire_bps, limit.packets_per_sec)
-    })
+        attained = attained.max(rates.wire_bps / limit.wire_bps).max(rates.packets_per_sec / limit.packets_per_sec);
+    }
+    (attained < LOW_SHARE).then(|| 1.0 - attained.max(0.0))
 }
 
 /// Whether every requester that pays into this direction is known not to have kept its queues full, or who receives all
 /// of it not to have kept theirs.
 fn posting_limited(workload: &Workload, way: Direction, sample: &Sample) -> bool {
     let is_low = |host: Host, counter: &str| {
-        sample.counters.get(host).get(counter).is_some_and(|ratio| *ratio < POSTING_LIMITED)
+        sample.counters.get(host).get(counter).is_some_and(|ratio| *ratio <= POSTING_LIMITED)
     };
     requesters(workload, way).into_iter().all(|host| is_low(host, SEND_QUEUE_FULL))
         || receiver(workload, way).is_some_and(|host| is_low(host, RECEIVE_QUEUE_FULL))

@@ -1,64 +1,190 @@
-//! A campaign's findings as `junit.xml`, for CI systems: one failed case for each. No other markup.
+//! A campaign's anomalies as `junit.xml`, for CI systems: a case for each finding and each unexplained anomaly. No other
+//! markup.
 
+use std::collections::BTreeSet;
+
+use kelpie_monitor::{Severity, Symptom};
+use kelpie_store::{Anomaly, FindingRecord};
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
 
+use crate::explained::{Explained, Weighed};
+use crate::gate::Gate;
 use crate::stored_campaign::StoredCampaign;
 use crate::wording;
 
-/// The document; a campaign without findings is one case that passed.
-pub(crate) fn junit(stored: &StoredCampaign) -> Result<String, SerializeError> {
-    let campaign = &stored.campaign;
-    let definition = &campaign.definition;
+/// Longest readable part of a case's name. Units: characters. Source: our choice, because CI systems show about so many.
+const READABLE: usize = 120;
+/// Experiments that a failed finding names. Source: our choice.
+const NAMED: usize = 5;
+
+/// The document; a case fails where the gate stops, and no name depends on a number of the database.
+pub(crate) fn junit(stored: &StoredCampaign, explained: &Explained<'_>, gate: &Gate) -> Result<String, SerializeError> {
+    let definition = &stored.campaign.definition;
     let mut suite = TestSuite::new(format!("{} over {}", definition.subsystem, definition.space));
-    let class = format!("kelpie.campaign-{}", campaign.id);
-    for finding in &stored.findings {
-        let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-        let conditions = wording::conditions(&finding.mfs, usize::MAX);
-        status.set_type(finding.symptom.name());
-        status.set_message(format!("{}; {}", wording::symptom(finding.symptom), conditions.join("; ")));
-        status.set_description(format!(
-            "found at experiment {}, confidence {:.2}\n{}\n",
-            finding.found_at,
-            finding.confidence,
-            conditions.join("\n")
-        ));
-        let name = format!("finding {}.{} {}", campaign.id, finding.number, finding.symptom.name());
-        let mut case = TestCase::new(name, status);
-        case.set_classname(class.clone());
-        suite.add_test_case(case);
+    let stopping = gate.stopping(explained);
+    for found in &explained.findings {
+        suite.add_test_case(finding(stored, found, &stopping, gate.stops_unmeasured(found)));
     }
-    if stored.findings.is_empty() {
-        let mut case =
-            TestCase::new(format!("no finding in {} experiments", campaign.experiments), TestCaseStatus::success());
-        case.set_classname(class);
-        suite.add_test_case(case);
+    // The worst of each workload, which may have been measured several times.
+    let mut seen = BTreeSet::new();
+    for anomaly in &explained.unexplained {
+        let name = name_of_anomaly(anomaly);
+        if seen.insert(name.clone()) {
+            suite.add_test_case(unexplained(stored, anomaly, &name, gate.stops_anomaly(anomaly)));
+        }
     }
-    let mut report = Report::new(format!("kelpie campaign {}", campaign.id));
+    if suite.test_cases.is_empty() {
+        suite.add_test_case(case("kelpie.campaign", "no anomaly", TestCaseStatus::success()));
+    }
+    let mut report = Report::new("kelpie");
     report.add_test_suite(suite);
     report.to_string()
+}
+
+fn case(class: &str, name: &str, status: TestCaseStatus) -> TestCase {
+    let mut case = TestCase::new(name, status);
+    case.set_classname(class);
+    case
+}
+
+fn failed(symptom: Symptom, message: String, description: String) -> TestCaseStatus {
+    let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+    status.set_type(symptom.name());
+    status.set_message(message);
+    status.set_description(description);
+    status
+}
+
+fn finding(stored: &StoredCampaign, found: &Weighed<'_>, stopping: &[&Anomaly], is_unmeasured: bool) -> TestCase {
+    let record = found.finding;
+    let inside: Vec<&&Anomaly> = stopping.iter().filter(|anomaly| record.mfs.contains(&anomaly.workload)).collect();
+    let status = if inside.is_empty() && !is_unmeasured {
+        TestCaseStatus::success()
+    } else {
+        let conditions = wording::conditions(&record.mfs, usize::MAX);
+        let severity = Severity::in_words(found.severity);
+        let shown: Vec<String> = inside.iter().take(NAMED).map(|anomaly| line(anomaly)).collect();
+        let description = format!(
+            "finding {}.{}, found at experiment {}, confidence {:.2}\n{severity}: {}\n{}\n{} experiments inside:\n{}\n",
+            stored.campaign.id,
+            record.number,
+            record.found_at,
+            record.confidence,
+            record.workload.summary(),
+            conditions.join("\n"),
+            inside.len(),
+            shown.join("\n")
+        );
+        let message = format!("{}; {severity}; {}", wording::symptom(record.symptom), conditions.join("; "));
+        failed(record.symptom, message, description)
+    };
+    case("kelpie.finding", &name_of_finding(record), status)
+}
+
+fn unexplained(stored: &StoredCampaign, anomaly: &Anomaly, name: &str, is_stopping: bool) -> TestCase {
+    let status = if is_stopping {
+        let message = format!("{}; {}", wording::symptom(anomaly.symptom), anomaly.severity);
+        failed(anomaly.symptom, message, format!("campaign {}, {}\n", stored.campaign.id, line(anomaly)))
+    } else {
+        TestCaseStatus::success()
+    };
+    case("kelpie.unexplained", name, status)
+}
+
+fn line(anomaly: &Anomaly) -> String {
+    let Anomaly { number, symptom, severity, workload } = anomaly;
+    format!("experiment {number} {}, {severity}: {}", symptom.name(), workload.summary())
+}
+
+/// The same for equal conditions and symptoms.
+fn name_of_finding(finding: &FindingRecord) -> String {
+    let mut conditions = finding.mfs.conditions.clone();
+    conditions.sort();
+    named(&format!("{} where {}", finding.symptom.name(), finding.mfs), &(finding.symptom, conditions))
+}
+
+/// The same for equal workloads and symptoms.
+fn name_of_anomaly(anomaly: &Anomaly) -> String {
+    let readable = format!("{} of {}", anomaly.symptom.name(), anomaly.workload.summary());
+    named(&readable, &(anomaly.symptom, &anomaly.workload))
+}
+
+/// A readable part, and eight figures that tell apart what reads alike.
+fn named(readable: &str, identity: &impl Serialize) -> String {
+    let identity = serde_json::to_vec(identity).expect("plain data with text as keys");
+    let digest = Sha256::digest(&identity);
+    let short: String = readable.chars().take(READABLE).collect();
+    let rest = if short.len() < readable.len() { "…" } else { "" };
+    format!("{short}{rest} [{:02x}{:02x}{:02x}{:02x}]", digest[0], digest[1], digest[2], digest[3])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{HOSTILE, one_finding, stored_campaign};
+    use crate::baseline::Baseline;
+    use crate::testing::{HOSTILE, anomaly, finding, one_finding, stored_campaign, workload};
 
-    #[test]
-    fn each_finding_is_a_failed_case() {
-        let mut stored = one_finding();
-        stored.campaign.definition.subsystem = HOSTILE.to_owned();
-        let text = junit(&stored).unwrap();
-        let report = Report::deserialize_from_str(&text).expect("JUnit reads back");
-        let cases = &report.test_suites[0].test_cases;
-        assert_eq!((report.tests, report.failures, cases.len()), (1, 1, 1), "{text}");
-        assert!(cases[0].name.as_str().contains("finding 1.1 low_throughput"));
-        assert!(!text.contains("<script") && !text.contains('\u{1}'), "{text}");
+    fn cases(text: &str) -> Vec<(String, bool)> {
+        let report = Report::deserialize_from_str(text).expect("JUnit reads back");
+        let is_failed = |case: &TestCase| !matches!(case.status, TestCaseStatus::Success { .. });
+        report.test_suites[0].test_cases.iter().map(|case| (case.name.to_string(), is_failed(case))).collect()
     }
 
     #[test]
-    fn no_finding_is_one_passed_case() {
-        let text = junit(&stored_campaign(Vec::new(), Vec::new())).unwrap();
-        let report = Report::deserialize_from_str(&text).expect("JUnit reads back");
-        assert_eq!((report.tests, report.failures), (1, 0), "{text}");
+    fn each_finding_and_each_unexplained_anomaly_is_a_case() {
+        let mut stored = one_finding();
+        stored.campaign.definition.subsystem = HOSTILE.to_owned();
+        let anomalies = [
+            anomaly(2, workload(4, 4096), 0.7),
+            anomaly(6, workload(1, 1024), 0.3),
+            anomaly(7, workload(1, 1024), 0.3),
+        ];
+        let explained = Explained::new(&stored.findings, &anomalies);
+        let text = junit(&stored, &explained, &Gate::default()).unwrap();
+        let all = cases(&text);
+        assert_eq!(all.len(), 2, "a workload is one case: {text}");
+        assert!(all[0].0.starts_with("low_throughput where qps at least 3 ["), "{text}");
+        assert!(all[1].0.starts_with("low_throughput of a to b RC WRITE 2KiB, 1 QP,"), "{text}");
+        assert!(all.iter().all(|case| case.1), "{text}");
+        assert!(!text.contains("<script") && !text.contains('\u{1}'), "{text}");
+
+        let baseline = Baseline::of(&explained, false);
+        let accepted = cases(&junit(&stored, &explained, &Gate { least: 0.0, baseline }).unwrap());
+        let names = |cases: &[(String, bool)]| cases.iter().map(|case| case.0.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&accepted), names(&all));
+        assert_eq!([accepted[0].1, accepted[1].1], [false, true], "what is accepted passes");
+        let mild = cases(&junit(&stored, &explained, &Gate { least: 0.5, ..Gate::default() }).unwrap());
+        assert_eq!([mild[0].1, mild[1].1], [true, false], "what is not severe passes");
+    }
+
+    #[test]
+    fn names_depend_on_no_number() {
+        let one = finding(1, 2, workload(4, 4096));
+        let again = FindingRecord { confidence: 0.2, ..finding(7, 90, workload(3, 1024)) };
+        assert_eq!(name_of_finding(&one), name_of_finding(&again));
+        let pause = FindingRecord { symptom: Symptom::Pause, ..one.clone() };
+        assert_ne!(name_of_finding(&one), name_of_finding(&pause));
+        let other = name_of_anomaly(&anomaly(5, workload(1, 1024), 0.9));
+        assert_eq!(name_of_anomaly(&anomaly(1, workload(1, 1024), 0.3)), other);
+        // A version that names them otherwise loses the history of every CI system.
+        assert_eq!(name_of_finding(&one), "low_throughput where qps at least 3 [a4332622]");
+        assert!(named(&"x".repeat(500), &0).len() < READABLE + 20);
+    }
+
+    #[test]
+    fn a_finding_of_which_nothing_is_stored_fails() {
+        let stored = one_finding();
+        let text = junit(&stored, &Explained::new(&stored.findings, &[]), &Gate::default()).unwrap();
+        assert!(matches!(&cases(&text)[..], [(_, true)]), "{text}");
+        assert!(text.contains("severity not measured"), "{text}");
+    }
+
+    #[test]
+    fn no_anomaly_is_one_passed_case() {
+        let stored = stored_campaign(Vec::new(), Vec::new());
+        let text = junit(&stored, &Explained::new(&[], &[]), &Gate::default()).unwrap();
+        assert_eq!(cases(&text), [("no anomaly".to_owned(), false)], "{text}");
     }
 }

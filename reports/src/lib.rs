@@ -2,9 +2,12 @@
 
 pub mod absence;
 pub mod answer;
+pub mod baseline;
 pub mod compare;
 pub mod coverage;
+pub mod explained;
 pub mod folder;
+pub mod gate;
 mod junit;
 pub mod known;
 pub mod recipe;

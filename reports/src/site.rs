@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 
 use kelpie_spaces::workload_to_yaml;
 
+use crate::explained::Explained;
+use crate::gate::Gate;
 use crate::junit::junit;
 use crate::stored_campaign::StoredCampaign;
 use crate::summary::summary;
@@ -25,23 +27,30 @@ pub use plot::{Curve, Curves, Dot};
 pub use publish::{check_target, publish};
 
 /// Makes every file of a campaign's site, with the recipes of its findings by their number, as far as there are any.
-/// Equal campaigns give equal bytes.
+/// `junit.xml` fails where `gate` stops. Equal campaigns give equal bytes.
 ///
 /// # Errors
 /// A plot or `junit.xml` cannot be made.
-pub fn render(stored: &StoredCampaign, mut recipes: BTreeMap<u64, Vec<u8>>) -> Result<Vec<File>, SiteError> {
+pub fn render(
+    stored: &StoredCampaign,
+    mut recipes: BTreeMap<u64, Vec<u8>>,
+    gate: &Gate,
+) -> Result<Vec<File>, SiteError> {
     let coverage = stored.coverage();
+    let anomalies = stored.anomalies();
+    let explained = Explained::new(&stored.findings, &anomalies);
     let timeline = timeline::timeline(stored);
     let mut files = vec![
-        File::of("index.html", index::page(stored, &coverage, &timeline)?),
-        File::of("summary.md", summary(stored, &coverage)),
-        File::of("junit.xml", junit(stored).map_err(SiteError::Junit)?),
+        File::of("index.html", index::page(stored, &explained, &coverage, &timeline)?),
+        File::of("summary.md", summary(stored, &explained, &coverage)),
+        File::of("junit.xml", junit(stored, &explained, gate).map_err(SiteError::Junit)?),
     ];
     let mut plots = timeline;
-    for record in &stored.findings {
+    for found in &explained.findings {
+        let record = found.finding;
         let number = record.number;
         let recipe = recipes.remove(&number);
-        let shown = finding::Shown::new(stored, record, recipe.is_some());
+        let shown = finding::Shown::new(stored, *found, recipe.is_some());
         files.push(File::of(&format!("finding-{number}.html"), shown.page()?));
         files.push(File::of(&format!("finding-{number}.yaml"), workload_to_yaml(&record.workload)));
         files.extend(recipe.map(|bytes| File { name: format!("finding-{number}.tar.gz"), bytes }));

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_monitor::{Bounds, Check, Sample, Symptom, Verdict};
+use kelpie_monitor::{Bounds, Check, Sample, Severity, Symptom, Verdict};
 use kelpie_search::Observation;
 use kelpie_spaces::{Space, SpaceError, Workload, nearest_outside};
-use kelpie_store::{Campaign, CampaignId, Ended, Experiment, FindingRecord, Outcome, Purpose, Store, StoreError};
+use kelpie_store::{
+    Anomaly, Campaign, CampaignId, Ended, Experiment, FindingRecord, Outcome, Purpose, Store, StoreError,
+};
 
 use crate::coverage::{Coverage, coverage};
 
@@ -62,22 +64,26 @@ pub struct Point {
     pub signals: BTreeMap<String, f64>,
     /// What went wrong on the hardware's side.
     pub events: Vec<String>,
+    /// How bad it was, if it was anomalous.
+    pub severity: Option<Severity>,
 }
 
 impl Point {
     /// An experiment on a subsystem with these bounds.
     pub fn new(experiment: Experiment, bounds: &Bounds) -> Self {
         let Experiment { number, purpose, workload, outcome, .. } = experiment;
-        let (ended, symptoms, mean, signals, events) = match outcome {
+        let (ended, symptoms, mean, signals, events, severity) = match outcome {
             Outcome::Measured { measurement, assessment, .. } => {
+                let anomaly = Anomaly::of(number, &workload, &measurement, &assessment, bounds);
+                let severity = anomaly.map(|anomaly| anomaly.severity);
                 let observation = Observation::new(&measurement, assessment, bounds);
                 let ended = Ended::Judged(observation.assessment.verdict);
                 let symptoms = observation.assessment.symptoms;
-                (ended, symptoms, measurement.mean(), observation.signals, measurement.hardware_events)
+                (ended, symptoms, measurement.mean(), observation.signals, measurement.hardware_events, severity)
             }
-            Outcome::Unsupported { .. } => (Ended::Unsupported, Vec::new(), None, BTreeMap::new(), Vec::new()),
+            Outcome::Unsupported { .. } => (Ended::Unsupported, Vec::new(), None, BTreeMap::new(), Vec::new(), None),
         };
-        Self { number, purpose, workload, ended, symptoms, mean, signals, events }
+        Self { number, purpose, workload, ended, symptoms, mean, signals, events, severity }
     }
 
     /// Whether it says something about its workload.
@@ -115,6 +121,15 @@ impl StoredCampaign {
     pub fn point(&self, number: u64) -> Option<&Point> {
         let index = usize::try_from(number.checked_sub(1)?).ok()?;
         self.points.get(index).filter(|point| point.number == number)
+    }
+
+    /// Its anomalous experiments, in order.
+    pub fn anomalies(&self) -> Vec<Anomaly> {
+        let anomaly = |point: &Point| {
+            let (symptom, severity) = (*point.symptoms.first()?, point.severity?);
+            Some(Anomaly { number: point.number, symptom, severity, workload: point.workload.clone() })
+        };
+        self.points.iter().filter_map(anomaly).collect()
     }
 
     /// How much of its space was measured with a verdict.

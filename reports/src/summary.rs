@@ -2,13 +2,19 @@
 
 use std::fmt::Write as _;
 
+use kelpie_store::Anomaly;
+
 use crate::absence::absence;
 use crate::coverage::Coverage;
+use crate::explained::{Explained, Weighed};
 use crate::stored_campaign::StoredCampaign;
 use crate::wording;
 
+/// Unexplained anomalies that are listed. Source: our choice, because a summary is to be read at a glance.
+const MOST_UNEXPLAINED: usize = 10;
+
 /// The page.
-pub(crate) fn summary(stored: &StoredCampaign, coverage: &Coverage) -> String {
+pub(crate) fn summary(stored: &StoredCampaign, explained: &Explained<'_>, coverage: &Coverage) -> String {
     let campaign = &stored.campaign;
     let definition = &campaign.definition;
     let mut text = format!(
@@ -30,21 +36,41 @@ pub(crate) fn summary(stored: &StoredCampaign, coverage: &Coverage) -> String {
     if stored.findings.is_empty() {
         let evidence = absence(stored, coverage).map(|absence| format!(" {absence}.")).unwrap_or_default();
         let _ = writeln!(text, "\nNo finding.{evidence}");
-        return text;
+        return text + &unexplained(explained);
     }
-    text += "\n| finding | symptom | conditions | confidence | found at |\n|---|---|---|---:|---:|\n";
-    for finding in &stored.findings {
+    text += "\n| finding | symptom | severity | conditions | workload | confidence | found at |\n\
+             |---|---|---|---|---|---:|---:|\n";
+    for Weighed { finding, severity } in &explained.findings {
         let conditions = wording::conditions(&finding.mfs, wording::MOST_CONDITIONS).join("; ");
         let _ = writeln!(
             text,
-            "| {}.{} | {} | {} | {:.2} | {} |",
+            "| {}.{} | {} | {} | {} | {} | {:.2} | {} |",
             campaign.id,
             finding.number,
             escaped(finding.symptom.name()),
+            wording::severity(*severity),
             escaped(&conditions),
+            escaped(&finding.workload.summary()),
             finding.confidence,
             finding.found_at
         );
+    }
+    text + &unexplained(explained)
+}
+
+/// The anomalies that no finding explains, as a table.
+fn unexplained(explained: &Explained<'_>) -> String {
+    let mut text = format!("\nNot explained: {explained}.\n");
+    if explained.unexplained.is_empty() {
+        return text;
+    }
+    text += "\n| experiment | symptom | severity | workload |\n|---:|---|---|---|\n";
+    for anomaly in explained.unexplained.iter().take(MOST_UNEXPLAINED) {
+        let Anomaly { number, symptom, severity, workload } = anomaly;
+        let _ = writeln!(text, "| {number} | {} | {severity} | {} |", escaped(symptom.name()), workload.summary());
+    }
+    if let Some(more @ 1..) = explained.unexplained.len().checked_sub(MOST_UNEXPLAINED) {
+        let _ = writeln!(text, "\nand {more} more");
     }
     text
 }
@@ -69,21 +95,44 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::coverage::coverage;
-    use crate::testing::{HOSTILE, one_finding, stored_campaign};
+    use crate::testing::{HOSTILE, measured, one_finding, sample, stored_campaign, workload};
+    use kelpie_monitor::Symptom;
+
+    fn of(stored: &StoredCampaign) -> String {
+        let anomalies = stored.anomalies();
+        summary(stored, &Explained::new(&stored.findings, &anomalies), &coverage(&stored.space, []))
+    }
 
     #[test]
     fn findings_are_rows_and_names_stay_text() {
         let mut stored = one_finding();
         stored.campaign.definition.subsystem = format!("{HOSTILE}\n# heading");
-        let text = summary(&stored, &coverage(&stored.space, []));
-        assert!(text.contains("| 1.1 | low\\_throughput | QPs of one flow: at least 3 | 0.93 | 2 |"), "{text}");
+        let text = of(&stored);
+        let row = "| 1.1 | low\\_throughput | 70.0 % of the port lost, paused 20.0 % of the time | QPs of one flow: at \
+                   least 3 | a to b RC WRITE 2KiB, 4 QPs, depth 16, batch 1, MTU 4096 | 0.93 | 2 |";
+        assert!(text.contains(row), "{text}");
+        assert!(text.ends_with("Not explained: the anomalous experiment lies in a finding.\n"), "{text}");
         assert!(!text.contains("<script") || text.contains("\\<script\\>"), "{text}");
         assert_eq!(text.lines().filter(|line| line.starts_with('#')).count(), 1, "{text}");
     }
 
     #[test]
+    fn what_is_not_explained_is_listed() {
+        // Sixteen messages of 2 KiB at a time carry less than the port does, which counts as what could be had.
+        let low = vec![Symptom::LowThroughput];
+        let of_number = |number| measured(number, workload(1, 1024), sample(0.1, None), low.clone());
+        let text = of(&stored_campaign((1..=12).map(of_number).collect(), Vec::new()));
+        assert!(text.contains("Not explained: 12 of 12 anomalous experiments lie in no finding."), "{text}");
+        assert!(
+            text.contains("| 1 | low\\_throughput | 78.2 % of the port lost | a to b RC WRITE 2KiB, 1 QP,"),
+            "{text}"
+        );
+        assert!(text.ends_with("\nand 2 more\n"), "{text}");
+    }
+
+    #[test]
     fn a_campaign_may_have_found_nothing() {
-        let stored = stored_campaign(Vec::new(), Vec::new());
-        assert!(summary(&stored, &coverage(&stored.space, [])).ends_with("No finding.\n"));
+        let text = of(&stored_campaign(Vec::new(), Vec::new()));
+        assert!(text.ends_with("No finding.\n\nNot explained: no experiment was anomalous.\n"), "{text}");
     }
 }

@@ -1,8 +1,8 @@
 //! What tests of reports are made of: campaigns over the tiny space of the store's tests. No assertions.
 
-use kelpie_monitor::Symptom;
-use kelpie_spaces::Space;
-use kelpie_store::{Campaign, CampaignId, CampaignState, Experiment, FindingRecord};
+use kelpie_monitor::{Severity, Symptom};
+use kelpie_spaces::{Space, Workload};
+use kelpie_store::{Anomaly, Campaign, CampaignId, CampaignState, Experiment, FindingRecord};
 
 use crate::stored_campaign::{Point, StoredCampaign};
 
@@ -45,4 +45,10 @@ pub fn one_finding() -> StoredCampaign {
         ],
         vec![finding(1, 2, workload(4, 4096))],
     )
+}
+
+/// An anomalous experiment that lost this share of the port.
+pub fn anomaly(number: u64, workload: Workload, port_lost: f64) -> Anomaly {
+    let severity = Severity { port_lost, pause_ratio: 0.0 };
+    Anomaly { number, symptom: Symptom::LowThroughput, severity, workload }
 }

@@ -1,6 +1,6 @@
 //! Conditions, cures and rates in words for people. No markup; the words for features are in their table.
 
-use kelpie_monitor::{Symptom, Verdict};
+use kelpie_monitor::{Severity, Symptom, Verdict};
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Test, units};
 
 use kelpie_store::Ended;
@@ -80,6 +80,11 @@ pub(crate) fn symptom(symptom: Symptom) -> &'static str {
         Symptom::Pause => "pause frames for more than 0.1 % of the time on a network without congestion",
         Symptom::LowThroughput => "throughput 20 % or more below what the port does in bits/s and in packets/s",
     }
+}
+
+/// How bad it is, or that nobody knows.
+pub(crate) fn severity(severity: Option<Severity>) -> String {
+    severity.map_or_else(|| "not measured".to_owned(), |severity| severity.to_string())
 }
 
 /// How an experiment ended, in one word.

@@ -43,15 +43,15 @@ fn every(space: &Space, workload: &Workload, first: Option<&Change>) -> Vec<Chan
         let now = from.feature(feature);
         let values = space.feature_values(feature);
         for value in values.iter().filter(|value| **value != now) {
-            let Some(changed) = space.with_feature(from, feature, value) else { continue };
+            let Some(next) = space.with_feature(from, feature, value) else { continue };
             let keeps_first =
-                first.is_none_or(|first| first.to.iter().all(|(set, value)| changed.feature(*set) == *value));
-            if !keeps_first || changes.iter().any(|other| other.workload == changed) {
+                first.is_none_or(|first| first.to.iter().all(|(set, value)| next.feature(*set) == *value));
+            if !keeps_first || changes.iter().any(|other| other.workload == next) {
                 continue;
             }
             let mut to = first.map_or_else(Vec::new, |first| first.to.clone());
             to.push((feature, value.clone()));
-            let mut others = workload.differing(&changed);
+            let mut others = workload.differing(&next);
             others.retain(|other| to.iter().all(|(set, _)| set != other));
             let steps = match (now.number(), value.number()) {
                 (Some(now), Some(then)) => steps_between(&values, now, then),
@@ -62,7 +62,7 @@ fn every(space: &Space, workload: &Workload, first: Option<&Change>) -> Vec<Chan
             changes.push(Change {
                 cost: first_steps + steps + others.len(),
                 words: first.map_or_else(|| this.clone(), |first| format!("{} and {this}", first.words)),
-                workload: changed,
+                workload: next,
                 to,
                 others,
             });

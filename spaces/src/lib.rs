@@ -22,6 +22,7 @@ mod sampling;
 mod sides;
 pub mod space;
 mod space_yaml;
+mod summary;
 pub mod units;
 mod whole_space;
 pub mod workload;

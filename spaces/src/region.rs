@@ -10,7 +10,7 @@ use crate::workload::Workload;
 
 /// One condition: a feature and the values it may have.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "RawCondition", into = "RawCondition")]
+#[serde(try_from = "ReadCondition", into = "RawCondition")]
 pub struct Condition {
     /// What is looked at.
     pub feature: Feature,
@@ -106,20 +106,24 @@ impl fmt::Display for Region {
 }
 
 /// A condition as it is written: `{feature, in}` or `{feature, min, max}`.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
+#[derive(Serialize)]
+#[serde(untagged)]
 enum RawCondition {
-    Words {
-        feature: Feature,
-        r#in: Vec<Word>,
-    },
-    Range {
-        feature: Feature,
-        #[serde(default)]
-        min: Option<u64>,
-        #[serde(default)]
-        max: Option<u64>,
-    },
+    Words { feature: Feature, r#in: Vec<Word> },
+    Range { feature: Feature, min: Option<u64>, max: Option<u64> },
+}
+
+/// A condition as it is read: with every key that either form has, so that a mistake is told by its rule.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadCondition {
+    feature: Feature,
+    #[serde(default)]
+    r#in: Option<Vec<Word>>,
+    #[serde(default)]
+    min: Option<u64>,
+    #[serde(default)]
+    max: Option<u64>,
 }
 
 /// A word, or a boolean that YAML or JSON made of `true`.
@@ -144,26 +148,27 @@ pub enum BadCondition {
     Empty(Feature),
 }
 
-impl TryFrom<RawCondition> for Condition {
+impl TryFrom<ReadCondition> for Condition {
     type Error = BadCondition;
 
-    fn try_from(raw: RawCondition) -> Result<Self, Self::Error> {
-        match raw {
-            RawCondition::Words { feature, .. } if feature.is_ordered() => Err(BadCondition::Ordered(feature)),
-            RawCondition::Words { feature, r#in } if r#in.is_empty() => Err(BadCondition::Empty(feature)),
-            RawCondition::Words { feature, r#in } => {
+    fn try_from(ReadCondition { feature, r#in, min, max }: ReadCondition) -> Result<Self, Self::Error> {
+        let has_range = min.is_some() || max.is_some();
+        let test = match r#in {
+            Some(_) if feature.is_ordered() => return Err(BadCondition::Ordered(feature)),
+            None if !feature.is_ordered() => return Err(BadCondition::NoOrder(feature)),
+            Some(_) if has_range => return Err(BadCondition::NoOrder(feature)),
+            Some(words) if words.is_empty() => return Err(BadCondition::Empty(feature)),
+            Some(words) => {
                 let text = |word| match word {
                     Word::Text(text) => text,
                     Word::Truth(truth) => truth.to_string(),
                 };
-                Ok(Condition { feature, test: Test::In(r#in.into_iter().map(text).collect()) })
+                Test::In(words.into_iter().map(text).collect())
             }
-            RawCondition::Range { feature, .. } if !feature.is_ordered() => Err(BadCondition::NoOrder(feature)),
-            RawCondition::Range { feature, min: Some(min), max: Some(max) } if min > max => {
-                Err(BadCondition::Empty(feature))
-            }
-            RawCondition::Range { feature, min, max } => Ok(Condition { feature, test: Test::Range { min, max } }),
-        }
+            None if min.zip(max).is_some_and(|(min, max)| min > max) => return Err(BadCondition::Empty(feature)),
+            None => Test::Range { min, max },
+        };
+        Ok(Condition { feature, test })
     }
 }
 

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use kelpie_monitor::Bounds;
+use kelpie_reports::explained::{self, Explained};
+use kelpie_reports::gate::Gate;
 use kelpie_reports::known::known_regions;
 use kelpie_reports::recipe::IMPORT;
 use kelpie_search::Config;
@@ -15,7 +17,7 @@ use serde_json::json;
 
 use crate::args::{Common, DEFAULT_BUDGET, DatabaseArgs};
 use crate::campaign::{End, Limits, Parts};
-use crate::cli::{self, ResumeArgs, RunArgs, ShowArgs};
+use crate::cli::{self, GateArgs, ResumeArgs, RunArgs, ShowArgs};
 use crate::commands::findings;
 use crate::exit;
 use crate::inputs;
@@ -27,6 +29,7 @@ use crate::subsystems::Opened;
 /// Begins a campaign.
 pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
     let space = inputs::read_space(&args.space)?;
+    let gate = args.gate.read()?;
     let mut opened = Opened::open(&args.subsystem)?;
     let seed = common.seed_or_default();
     let budget = match args.limits {
@@ -63,7 +66,7 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
         campaign_run.known_in_words(),
         path.display()
     ));
-    campaign_run.run(lock, &mut store, &mut opened, &Shown { json: common.json, gate: args.gate })
+    campaign_run.run(lock, &mut store, &mut opened, &Shown { json: common.json, args: &args.gate, gate })
 }
 
 /// Goes on with a campaign.
@@ -71,6 +74,7 @@ pub fn resume(args: &ResumeArgs, common: Common) -> anyhow::Result<ExitCode> {
     if common.seed.is_some() {
         bail!("--seed cannot change while a campaign is resumed: leave it out, or begin a new one with `campaign run`");
     }
+    let gate = args.gate.read()?;
     let path = args.database.path()?;
     let mut store = Store::open_to_write(&path)?;
     let id = match args.id {
@@ -101,7 +105,7 @@ pub fn resume(args: &ResumeArgs, common: Common) -> anyhow::Result<ExitCode> {
         campaign_run.end_in_words(),
         path.display()
     ));
-    campaign_run.run(lock, &mut store, &mut opened, &Shown { json: common.json, gate: args.gate })
+    campaign_run.run(lock, &mut store, &mut opened, &Shown { json: common.json, args: &args.gate, gate })
 }
 
 fn budget_to_resume(campaign: &Campaign, limits: cli::Limits) -> anyhow::Result<Option<u64>> {
@@ -122,9 +126,10 @@ fn budget_to_resume(campaign: &Campaign, limits: cli::Limits) -> anyhow::Result<
 }
 
 /// How a campaign's end is shown.
-struct Shown {
+struct Shown<'a> {
     json: bool,
-    gate: bool,
+    args: &'a GateArgs,
+    gate: Gate,
 }
 
 /// A campaign that this process runs.
@@ -156,7 +161,7 @@ impl CampaignRun {
         lock: CampaignLock,
         store: &mut Store,
         opened: &mut Opened,
-        shown: &Shown,
+        shown: &Shown<'_>,
     ) -> anyhow::Result<ExitCode> {
         let start = Instant::now();
         let stop = stop::on_signals("stopping after this experiment; interrupt again to stop now")?;
@@ -185,12 +190,11 @@ impl CampaignRun {
             let left = self.budget.is_none().then(|| self.time_left(&end, start)).flatten();
             note(&format!("stopped; go on with `{}`", resume_command(store.path(), self.id, left)));
         }
-        let findings = store.campaign(self.id)?.findings;
-        Ok(match end {
-            End::Interrupted => exit::failed(),
-            _ if shown.gate && findings > 0 => exit::anomalous(),
-            _ => exit::HEALTHY,
-        })
+        if matches!(end, End::Interrupted) {
+            return Ok(exit::failed());
+        }
+        let (findings, anomalies) = explained::read(store, self.id)?;
+        Ok(shown.args.exit(&shown.gate, &Explained::new(&findings, &anomalies)))
     }
 
     /// What to give as `--time` to go on: what is left after an interruption, or as much again.

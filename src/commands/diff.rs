@@ -5,10 +5,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use kelpie_engine::MeasureError;
-use kelpie_monitor::measure_judged;
+use kelpie_monitor::{Severity, measure_judged};
 use kelpie_reports::compare::{Compared, Fate, Repeated, Side, compare};
+use kelpie_reports::explained::{self, Weighed};
 use kelpie_spaces::Condition;
-use kelpie_store::{Campaign, CampaignId, FindingRecord, Store};
+use kelpie_store::{Anomaly, Campaign, CampaignId, FindingRecord, Store};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::args::Common;
@@ -21,14 +23,24 @@ use crate::subsystems::Opened;
 struct Measured {
     campaign: Campaign,
     findings: Vec<FindingRecord>,
+    anomalies: Vec<Anomaly>,
     subsystem: Option<Opened>,
+}
+
+/// What became of a finding, and how bad it is where it was found.
+#[derive(Serialize)]
+struct Row {
+    #[serde(flatten)]
+    compared: Compared,
+    severity: Option<Severity>,
 }
 
 impl Measured {
     fn read(path: &Path, id: CampaignId, measure: bool) -> anyhow::Result<Self> {
         let mut store = Store::open_to_read(path)?;
         let campaign = store.campaign(id)?;
-        let findings = campaign.definition.in_whole_space(store.findings(id)?)?;
+        let (findings, anomalies) = explained::read(&mut store, id)?;
+        let findings = campaign.definition.in_whole_space(findings)?;
         let definition = &campaign.definition;
         let open = || Opened::reopen(&definition.subsystem, &definition.subsystem_source);
         let subsystem = match measure.then(open) {
@@ -39,7 +51,15 @@ impl Measured {
             Some(Ok(opened)) => Some(opened),
             None => None,
         };
-        Ok(Self { campaign, findings, subsystem })
+        Ok(Self { campaign, findings, anomalies, subsystem })
+    }
+
+    fn finding(&self, number: u64) -> Option<&FindingRecord> {
+        self.findings.iter().find(|finding| finding.number == number)
+    }
+
+    fn severity(&self, number: u64) -> Option<Severity> {
+        Weighed::new(self.finding(number)?, &self.anomalies).severity
     }
 
     /// What the workload of the other campaign's finding shows here.
@@ -74,19 +94,28 @@ pub fn run(args: &DiffArgs, common: Common) -> anyhow::Result<ExitCode> {
         })
     };
     let all = compare(&older, &newer, repeat)?;
+    let severity = |compared: &Compared| match compared.side {
+        Side::A => a.severity(compared.finding),
+        Side::B => b.severity(compared.finding),
+    };
+    let mut all: Vec<Row> = all.into_iter().map(|compared| Row { severity: severity(&compared), compared }).collect();
+    let worst_first = |one: &Row, other: &Row| {
+        one.compared.fate.cmp(&other.compared.fate).then(Severity::worst_first(one.severity, other.severity))
+    };
+    all.sort_by(worst_first);
     let sides = [&a, &b];
     if common.json { print_json(&document(sides, &all)) } else { print(&text(sides, &all)) }?;
-    let is_settled = all.iter().all(|compared| !matches!(compared.fate, Fate::New | Fate::Doubtful));
+    let is_settled = all.iter().all(|row| !matches!(row.compared.fate, Fate::New | Fate::Doubtful));
     Ok(if is_settled { exit::HEALTHY } else { exit::anomalous() })
 }
 
-fn count(all: &[Compared], fate: Fate) -> u64 {
-    all.iter().filter(|compared| compared.fate == fate).count() as u64
+fn count(all: &[Row], fate: Fate) -> u64 {
+    all.iter().filter(|row| row.compared.fate == fate).count() as u64
 }
 
 const FATES: [Fate; 5] = [Fate::New, Fate::Changed, Fate::Remains, Fate::Fixed, Fate::Doubtful];
 
-fn document([a, b]: [&Measured; 2], all: &[Compared]) -> Value {
+fn document([a, b]: [&Measured; 2], all: &[Row]) -> Value {
     let campaign = |side: &Measured| {
         let definition = &side.campaign.definition;
         json!({
@@ -99,7 +128,7 @@ fn document([a, b]: [&Measured; 2], all: &[Compared]) -> Value {
     json!({"a": campaign(a), "b": campaign(b), "counts": counts, "findings": all})
 }
 
-fn text([a, b]: [&Measured; 2], all: &[Compared]) -> String {
+fn text([a, b]: [&Measured; 2], all: &[Row]) -> String {
     let mut text = String::new();
     for (name, side) in [("older", a), ("newer", b)] {
         let (campaign, definition) = (&side.campaign, &side.campaign.definition);
@@ -115,19 +144,20 @@ fn text([a, b]: [&Measured; 2], all: &[Compared]) -> String {
     }
     let counts: Vec<String> = FATES.iter().map(|fate| format!("{} {fate}", count(all, *fate))).collect();
     let _ = writeln!(text, "{}\n", counts.join(", "));
-    let mut table = Table::new(&["", "finding", "symptom", "conditions"], &[]);
-    for compared in all {
+    let mut table = Table::new(&["", "finding", "symptom", "severity", "conditions"], &[]);
+    for Row { compared, severity } in all {
         let (own, other) = match compared.side {
             Side::A => (a, b),
             Side::B => (b, a),
         };
         let name = |side: &Measured, number: u64| format!("{}.{number}", side.campaign.id);
-        let Some(finding) = own.findings.iter().find(|finding| finding.number == compared.finding) else { continue };
+        let Some(finding) = own.finding(compared.finding) else { continue };
         let counterpart = compared.counterpart.map(|number| format!(" ({})", name(other, number))).unwrap_or_default();
         table.row(vec![
             fate(compared),
             format!("{}{counterpart}", name(own, finding.number)),
             finding.symptom.name().to_owned(),
+            severity.map_or_else(|| "not measured".to_owned(), |severity| severity.to_string()),
             conditions(finding, compared),
         ]);
     }

@@ -2,15 +2,19 @@
 
 use std::fmt::Write as _;
 
-use kelpie_monitor::{Check, Symptom};
+use kelpie_monitor::{Check, Severity, Symptom};
 use kelpie_reports::StoredCampaign;
 use kelpie_reports::absence::{Absence, absence};
+use kelpie_reports::explained::{self, Explained, Weighed};
 use kelpie_spaces::{Condition, Region, Workload};
-use kelpie_store::{Campaign, CampaignId, Experiment, FindingRecord, Outcome, Store};
+use kelpie_store::{Anomaly, Campaign, CampaignId, Experiment, FindingRecord, Outcome, Store};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::output::plural;
+use crate::output::{Table, plural};
+
+/// Unexplained anomalies that are listed. Source: our choice, because a terminal shows some more lines.
+const MOST_UNEXPLAINED: usize = 10;
 
 /// The document of `campaign run|resume|show --json`. Equal seeds give equal bytes, but for `campaign` and `checks`.
 #[derive(Serialize)]
@@ -25,7 +29,12 @@ pub struct CampaignDocument {
     skipped: u64,
     /// What was looked at on both hosts before it began; empty for a simulated subsystem.
     checks: Vec<Check>,
+    /// The worst first.
     findings: Vec<FindingDocument>,
+    /// How many experiments were anomalous.
+    anomalous: usize,
+    /// Those that lie in no finding, the worst first.
+    unexplained: Vec<Anomaly>,
     /// Only if there are no findings.
     #[serde(skip_serializing_if = "Option::is_none")]
     none_found: Option<Absence>,
@@ -39,6 +48,8 @@ pub struct CampaignDocument {
 pub struct FindingDocument {
     id: u64,
     symptom: Symptom,
+    /// `null` if its workload was not measured.
+    severity: Option<Severity>,
     found_at: u64,
     experiments_for_mfs: u64,
     mfs: Vec<Condition>,
@@ -46,11 +57,12 @@ pub struct FindingDocument {
     confidence: f64,
 }
 
-impl From<&FindingRecord> for FindingDocument {
-    fn from(finding: &FindingRecord) -> Self {
+impl From<Weighed<'_>> for FindingDocument {
+    fn from(Weighed { finding, severity }: Weighed<'_>) -> Self {
         Self {
             id: finding.number,
             symptom: finding.symptom,
+            severity,
             found_at: finding.found_at,
             experiments_for_mfs: finding.experiments_for_mfs,
             mfs: finding.mfs.conditions.clone(),
@@ -63,7 +75,8 @@ impl From<&FindingRecord> for FindingDocument {
 /// The document of a stored campaign.
 pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow::Result<CampaignDocument> {
     let campaign = store.campaign(id)?;
-    let findings = store.findings(id)?;
+    let (findings, anomalies) = explained::read(store, id)?;
+    let explained = Explained::new(&findings, &anomalies);
     let none_found = none_found(store, id, &findings)?;
     let log = if experiments { Some(log(store, &campaign)?) } else { None };
     Ok(CampaignDocument {
@@ -76,7 +89,9 @@ pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow:
         experiments: campaign.experiments,
         skipped: campaign.skipped,
         checks: store.checks(id)?,
-        findings: findings.iter().map(FindingDocument::from).collect(),
+        findings: explained.findings.into_iter().map(FindingDocument::from).collect(),
+        anomalous: anomalies.len(),
+        unexplained: explained.unexplained.into_iter().cloned().collect(),
         none_found,
         log,
     })
@@ -138,16 +153,34 @@ pub fn text(store: &mut Store, id: CampaignId) -> anyhow::Result<String> {
         campaign.skipped,
         plural(campaign.findings, "finding")
     );
-    let findings = store.findings(id)?;
+    let (findings, anomalies) = explained::read(store, id)?;
+    let explained = Explained::new(&findings, &anomalies);
     if let Some(absence) = none_found(store, id, &findings)? {
         let _ = writeln!(text, "  {absence}");
     }
-    text.extend(findings.iter().map(|finding| finding_text(id, finding)));
-    Ok(text)
+    let _ = writeln!(text, "  {explained}");
+    text.extend(explained.findings.iter().map(|found| finding_text(id, found)));
+    Ok(text + &unexplained_text(&explained))
+}
+
+/// The worst of the anomalies that no finding explains; nothing if there are none.
+pub fn unexplained_text(explained: &Explained<'_>) -> String {
+    if explained.unexplained.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&["experiment", "symptom", "severity", "workload"], &[0]);
+    for Anomaly { number, symptom, severity, workload } in explained.unexplained.iter().take(MOST_UNEXPLAINED) {
+        table.row(vec![number.to_string(), symptom.name().to_owned(), severity.to_string(), workload.summary()]);
+    }
+    let mut text = format!("\n{}\n{}", console::style("not explained").bold(), table.render("    "));
+    if let Some(more @ 1..) = explained.unexplained.len().checked_sub(MOST_UNEXPLAINED) {
+        let _ = writeln!(text, "    and {more} more");
+    }
+    text
 }
 
 /// A finding as a few lines of text.
-pub fn finding_text(id: CampaignId, finding: &FindingRecord) -> String {
+pub fn finding_text(id: CampaignId, Weighed { finding, severity }: &Weighed<'_>) -> String {
     let mut text = String::new();
     let title = format!("{id}.{} {}", finding.number, finding.symptom.name());
     let pinned = if finding.is_pinned() { "; pinned, because no wider region held or was searched" } else { "" };
@@ -159,6 +192,7 @@ pub fn finding_text(id: CampaignId, finding: &FindingRecord) -> String {
         plural(finding.experiments_for_mfs, "experiment"),
         finding.confidence
     );
+    let _ = writeln!(text, "  {}: {}", Severity::in_words(*severity), finding.workload.summary());
     text += &condition_lines(&finding.mfs);
     text
 }

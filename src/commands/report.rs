@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use kelpie_reports::explained::Explained;
 use kelpie_reports::{StoredCampaign, site};
 use kelpie_store::Store;
 use serde_json::json;
@@ -9,18 +10,18 @@ use serde_json::json;
 use crate::args::Common;
 use crate::cli::ReportArgs;
 use crate::commands::{campaign, recipe};
-use crate::exit;
 use crate::output::{plural, print, print_json};
 
 /// Writes the site.
 pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let gate = args.gate.read()?;
     // Before anything is read, because that may take a while.
     site::check_target(&args.out, args.force)?;
     let mut store = Store::open_to_read(&args.database.path()?)?;
     let id = campaign::chosen(&mut store, args.id)?;
     let stored = StoredCampaign::read(&mut store, id)?;
     let recipes = recipe::archives(&stored)?;
-    let files = site::render(&stored, recipes)?;
+    let files = site::render(&stored, recipes, &gate)?;
     site::publish(&files, &args.out, args.force)?;
     let index = args.out.join("index.html");
     if common.json {
@@ -38,5 +39,6 @@ pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
             index.display()
         ))?;
     }
-    Ok(exit::HEALTHY)
+    let anomalies = stored.anomalies();
+    Ok(args.gate.exit(&gate, &Explained::new(&stored.findings, &anomalies)))
 }

@@ -51,6 +51,8 @@ struct App {
     /// Batches that it is about to post, and when the next may be at the earliest.
     posts_left: u64,
     posts_from: Picos,
+    /// Until when it has its core, or waits for it, to post what there is room for.
+    waits_until: Picos,
     /// Receives.
     receives: u64,
     used: u64,
@@ -112,8 +114,8 @@ pub struct Around {
     /// A NIC holds its switch port; the switch holds a NIC.
     pub holding: [Spell; 2],
     pub held: [Spell; 2],
-    /// Time that applications of each host wait for their core while they have room to post.
-    pub core_wait: [Picos; 2],
+    /// Time that applications of each host wait for their core while they have room to post, as soon as it is known.
+    core_wait: [Picos; 2],
     /// What work waits for, at each host.
     pub waits: [Waits; 2],
 }
@@ -208,8 +210,17 @@ impl Around {
         let span = self.costs.doorbell + self.costs.wqe * flow.batch;
         let from = app.posts_from;
         let begin = self.on_core(now, host, qp, span * batches);
-        self.core_wait[host.index()] += begin + span * batches - now;
+        let end = begin + span * batches;
+        self.core_wait[host.index()] += end - now;
+        self.apps[host.index()][qp as usize].waits_until = end;
         self.events.at((begin + span).max(from), Event::Post(host, qp));
+    }
+
+    /// Time that applications of a host have waited for their core up to `now` while they had room to post.
+    pub fn core_wait(&self, now: Picos, host: Host) -> Picos {
+        let to_come = |app: &App| app.waits_until.max(now) - now;
+        let to_come = self.apps[host.index()].iter().map(to_come).sum();
+        self.core_wait[host.index()] - to_come
     }
 
     /// Takes the core of a QP for a while; says when that begins.

@@ -46,7 +46,7 @@ impl Totals {
             counts: pair.nics.each_ref().map(Diagnostics::of),
             holding: around.holding.each_ref().map(|spell| spell.total(pair.now)),
             held: around.held.each_ref().map(|spell| spell.total(pair.now)),
-            core_wait: around.core_wait,
+            core_wait: Host::BOTH.map(|host| around.core_wait(pair.now, host)),
         }
     }
 }

@@ -215,3 +215,15 @@ fn equal_traffic_both_ways_gets_equal_rates() {
         assert!((one / other - 1.0).abs() < EQUAL, "{qps} QPs of {op}: {one} and {other}");
     }
 }
+
+#[test]
+fn an_application_that_posts_all_the_time_is_never_seen_with_full_queues() {
+    let mut subsystem = load("F", &[]);
+    let mut flow = Flow { qps: 1, ..Flow::plain(Host::A, Host::B) };
+    // To fill the queue takes 70 us, longer than a sample, and the NIC sends faster than that.
+    (flow.wq_depth.send, flow.batch.send, flow.pattern[0].sge) = (1024, 1, vec![Bytes(64)]);
+    let measurement = subsystem.measure(&Workload::new(vec![flow])).expect("measured");
+    let ratios = measurement.samples.iter().map(|sample| sample.counters.a["engine_send_queue_full_ratio"]);
+    let ratios: Vec<f64> = ratios.collect();
+    assert!(ratios.iter().all(|ratio| *ratio < 0.05), "{ratios:?}");
+}

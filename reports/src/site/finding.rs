@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kelpie_monitor::verdict::{LOW_SHARE, PAUSE_RATIO};
-use kelpie_monitor::{Bounds, Sample, counters};
+use kelpie_monitor::{Bounds, Sample, Severity, counters};
 use kelpie_search::{Cure, FindingEvidence};
 use kelpie_spaces::{Host, workload_to_yaml};
 use kelpie_store::FindingRecord;
@@ -13,6 +13,7 @@ use super::edges::edges;
 use super::error::SiteError;
 use super::page::{campaign_title, figure, named, page, wide};
 use super::plot::{Bars, Group, Plot, Titled};
+use crate::explained::Weighed;
 use crate::stored_campaign::{Point, StoredCampaign};
 use crate::wording;
 
@@ -21,6 +22,7 @@ use crate::wording;
 pub(super) struct Shown<'d> {
     stored: &'d StoredCampaign,
     record: &'d FindingRecord,
+    severity: Option<Severity>,
     /// `None` if it was stored by a version of Kelpie that kept something else.
     evidence: Option<FindingEvidence>,
     /// What shows it: of its own workload if that was measured, else the experiment that found it.
@@ -33,12 +35,14 @@ pub(super) struct Shown<'d> {
 }
 
 impl<'d> Shown<'d> {
-    pub(super) fn new(stored: &'d StoredCampaign, record: &'d FindingRecord, has_recipe: bool) -> Self {
+    pub(super) fn new(stored: &'d StoredCampaign, found: Weighed<'d>, has_recipe: bool) -> Self {
+        let Weighed { finding: record, severity } = found;
         let witness = stored.proof(record).or_else(|| stored.point(record.found_at));
         let neighbour = stored.healthy_neighbour(record);
         let evidence = record.evidence();
         let edges = edges(stored, record);
-        let mut shown = Self { stored, record, evidence, witness, neighbour, plots: Vec::new(), edges, has_recipe };
+        let mut shown =
+            Self { stored, record, severity, evidence, witness, neighbour, plots: Vec::new(), edges, has_recipe };
         shown.plots = [shown.throughput(), shown.pause()].into_iter().flatten().collect();
         shown
     }
@@ -58,6 +62,7 @@ impl<'d> Shown<'d> {
                 span.badge.alarm { (record.symptom.name()) }
                 " This is " (wording::symptom(record.symptom)) "."
             }
+            p { "Severity: " (wording::severity(self.severity)) ", with " (record.workload.summary()) "." }
             section aria-labelledby="conditions" { h2 #conditions { "Conditions" } (self.conditions()) }
             section aria-labelledby="cures" { h2 #cures { "How to avoid it" } (self.cures()) }
             section aria-labelledby="how" { h2 #how { "How it was found" } (self.how()) }

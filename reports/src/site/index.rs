@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use kelpie_monitor::{Bounds, Verdict};
+use kelpie_monitor::{Bounds, Severity, Verdict};
 use kelpie_store::Ended;
 use maud::{Markup, html};
 
@@ -11,18 +11,27 @@ use super::hosts;
 use super::page::{self, campaign_title, figure, named, wide};
 use super::plot::Titled;
 use crate::coverage::{Coverage, FeatureCoverage};
+use crate::explained::{Explained, Weighed};
 use crate::stored_campaign::StoredCampaign;
 use crate::wording;
 
 /// Values named of those that were not measured. Source: our choice, because more make a row higher than a phone.
 const NAMED: usize = 8;
 
-pub(super) fn page(stored: &StoredCampaign, coverage: &Coverage, timeline: &[Titled]) -> Result<String, SiteError> {
+/// Unexplained anomalies that are listed. Source: our choice, because nobody reads more, and a campaign may have thousands.
+const MOST_UNEXPLAINED: usize = 100;
+
+pub(super) fn page(
+    stored: &StoredCampaign,
+    explained: &Explained<'_>,
+    coverage: &Coverage,
+    timeline: &[Titled],
+) -> Result<String, SiteError> {
     let figures = timeline.iter().map(figure).collect::<Result<Vec<_>, _>>()?;
     let content = html! {
         section aria-labelledby="summary" {
             h2 #summary { "Summary" }
-            (summary(stored, coverage))
+            (summary(stored, explained, coverage))
             ul.inline {
                 li { a href="summary.md" { "Summary as Markdown" } }
                 li { a href="junit.xml" { "Findings as JUnit XML" } }
@@ -30,7 +39,11 @@ pub(super) fn page(stored: &StoredCampaign, coverage: &Coverage, timeline: &[Tit
         }
         section aria-labelledby="findings" {
             h2 #findings { "Findings" }
-            (findings(stored))
+            (findings(stored, explained))
+        }
+        section aria-labelledby="unexplained" {
+            h2 #unexplained { "What is not explained" }
+            (unexplained(explained))
         }
         section aria-labelledby="course" {
             h2 #course { "Course of the search" }
@@ -46,7 +59,7 @@ pub(super) fn page(stored: &StoredCampaign, coverage: &Coverage, timeline: &[Tit
     Ok(page::page(&campaign_title(stored), &html! { p.soft { "Kelpie report" } }, &content))
 }
 
-fn summary(stored: &StoredCampaign, coverage: &Coverage) -> Markup {
+fn summary(stored: &StoredCampaign, explained: &Explained<'_>, coverage: &Coverage) -> Markup {
     let campaign = &stored.campaign;
     let definition = &campaign.definition;
     let counts = [Verdict::Healthy, Verdict::Anomalous, Verdict::Inconclusive].map(Ended::Judged);
@@ -64,6 +77,7 @@ fn summary(stored: &StoredCampaign, coverage: &Coverage) -> Markup {
             dt { "Budget" } dd { @if let Some(budget) = definition.budget { (budget) } @else { "none" } }
             dt { "Skipped" } dd { (campaign.skipped) " workloads that a finding explains" }
             dt { "Findings" } dd { (stored.findings.len()) }
+            dt { "Unexplained" } dd { (explained) }
             dt { "State" } dd { (campaign.state) }
             dt { "Coverage" } dd { (wording::percent(coverage.pair_share())) " of the pairs of feature values" }
             dt { "Bounds" } dd { (bounds(&definition.bounds)) }
@@ -84,30 +98,33 @@ fn bounds(bounds: &Bounds) -> String {
     text
 }
 
-fn findings(stored: &StoredCampaign) -> Markup {
+fn findings(stored: &StoredCampaign, explained: &Explained<'_>) -> Markup {
     if stored.findings.is_empty() {
         return html! { p { "No finding in " (stored.points.len()) " experiments." } };
     }
     let table = html! {
         table.sortable {
-            caption #findings-caption { "Findings, in the order they were made; a heading sorts by its column." }
+            caption #findings-caption { "Findings, the worst first; a heading sorts by its column." }
             thead {
                 tr {
                     th scope="col" data-number { "Finding" }
                     th scope="col" { "Symptom" }
+                    th scope="col" data-number { "Severity" }
                     th scope="col" { "Conditions" }
+                    th scope="col" { "Workload" }
                     th.figure scope="col" data-number { "Confidence" }
                     th.figure scope="col" data-number { "Found at" }
                     th.figure scope="col" data-number { "Reduced in" }
                 }
             }
             tbody {
-                @for finding in &stored.findings {
+                @for Weighed { finding, severity } in &explained.findings {
                     tr {
                         th scope="row" data-value=(finding.number) {
                             a href={ "finding-" (finding.number) ".html" } { (stored.campaign.id) "." (finding.number) }
                         }
                         td { (finding.symptom.name()) }
+                        (weight(*severity))
                         td {
                             ul.cell {
                                 @for words in wording::conditions(&finding.mfs, wording::MOST_CONDITIONS) {
@@ -116,6 +133,7 @@ fn findings(stored: &StoredCampaign) -> Markup {
                             }
                             @if finding.is_pinned() { span.badge { "pinned" } }
                         }
+                        td { (finding.workload.summary()) }
                         td.figure data-value=(finding.confidence) { (format!("{:.2}", finding.confidence)) }
                         td.figure data-value=(finding.found_at) { (finding.found_at) }
                         td.figure data-value=(finding.experiments_for_mfs) { (finding.experiments_for_mfs) }
@@ -125,6 +143,43 @@ fn findings(stored: &StoredCampaign) -> Markup {
         }
     };
     wide("findings-caption", &table)
+}
+
+/// A cell that sorts by the share of the port.
+fn weight(severity: Option<Severity>) -> Markup {
+    html! { td data-value=(severity.map_or(-1.0, Severity::share)) { (wording::severity(severity)) } }
+}
+
+fn unexplained(explained: &Explained<'_>) -> Markup {
+    let more = explained.unexplained.len().saturating_sub(MOST_UNEXPLAINED);
+    let table = html! {
+        table.sortable {
+            caption #unexplained-caption { "Anomalous experiments in no finding, the worst first." }
+            thead {
+                tr {
+                    th scope="col" data-number { "Experiment" }
+                    th scope="col" { "Symptom" }
+                    th scope="col" data-number { "Severity" }
+                    th scope="col" { "Workload" }
+                }
+            }
+            tbody {
+                @for anomaly in explained.unexplained.iter().take(MOST_UNEXPLAINED) {
+                    tr {
+                        th scope="row" data-value=(anomaly.number) { (anomaly.number) }
+                        td { (anomaly.symptom.name()) }
+                        (weight(Some(anomaly.severity)))
+                        td { (anomaly.workload.summary()) }
+                    }
+                }
+            }
+        }
+    };
+    html! {
+        p { (explained) "." }
+        @if !explained.unexplained.is_empty() { (wide("unexplained-caption", &table)) }
+        @if more > 0 { p { "and " (more) " more" } }
+    }
 }
 
 fn coverage_table(coverage: &Coverage) -> Markup {

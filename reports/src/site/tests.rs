@@ -22,7 +22,7 @@ fn text(files: &[File], name: &str) -> String {
 
 #[test]
 fn a_site_has_a_page_and_a_workload_for_each_finding() {
-    let files = render(&one_finding(), recipes()).unwrap();
+    let files = render(&one_finding(), recipes(), &Gate::default()).unwrap();
     let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
     assert_eq!(
         names,
@@ -66,7 +66,10 @@ fn a_site_has_a_page_and_a_workload_for_each_finding() {
 
 #[test]
 fn equal_campaigns_give_equal_bytes() {
-    assert_eq!(render(&one_finding(), recipes()).unwrap(), render(&one_finding(), recipes()).unwrap());
+    assert_eq!(
+        render(&one_finding(), recipes(), &Gate::default()).unwrap(),
+        render(&one_finding(), recipes(), &Gate::default()).unwrap()
+    );
 }
 
 #[test]
@@ -93,7 +96,7 @@ fn hostile_text_is_shown_as_text() {
         test: kelpie_spaces::Test::In(vec![HOSTILE.to_owned()]),
     });
     stored.findings[0].evidence = evidence;
-    let files = render(&stored, recipes()).unwrap();
+    let files = render(&stored, recipes(), &Gate::default()).unwrap();
     for name in ["index.html", "finding-1.html"] {
         let page = text(&files, name);
         assert!(page.contains("&lt;script&gt;alert(1)"), "{name} shows it");
@@ -106,7 +109,7 @@ fn hostile_text_is_shown_as_text() {
 #[test]
 fn a_campaign_may_be_empty_or_say_nothing() {
     for experiments in [Vec::new(), vec![inconclusive(1), unsupported(2)]] {
-        let files = render(&stored_campaign(experiments, Vec::new()), recipes()).unwrap();
+        let files = render(&stored_campaign(experiments, Vec::new()), recipes(), &Gate::default()).unwrap();
         let index = text(&files, "index.html");
         assert!(index.contains("No finding in") && index.contains("nothing to plot"), "{index}");
         assert_eq!(files.len(), 3);
@@ -120,7 +123,7 @@ fn bounds_of_nothing_are_no_endless_axis() {
     for point in &mut stored.points {
         point.signals.clear();
     }
-    assert!(text(&render(&stored, recipes()).unwrap(), "finding-1.html").contains("none"));
+    assert!(text(&render(&stored, recipes(), &Gate::default()).unwrap(), "finding-1.html").contains("none"));
 }
 
 #[test]
@@ -132,7 +135,7 @@ fn a_finding_needs_neither_a_healthy_neighbour_nor_pause_counters_nor_known_evid
     );
     stored.findings[0].evidence = serde_json::json!({"of": "another version"});
     stored.findings[0].mfs.conditions.clear();
-    let files = render(&stored, recipes()).unwrap();
+    let files = render(&stored, recipes(), &Gate::default()).unwrap();
     let page = text(&files, "finding-1.html");
     for expected in [
         "This campaign measured no healthy workload outside the conditions",
@@ -147,7 +150,7 @@ fn a_finding_needs_neither_a_healthy_neighbour_nor_pause_counters_nor_known_evid
 
 #[test]
 fn a_page_links_to_the_recipe_or_says_that_there_is_none() {
-    let page = |recipes| text(&render(&one_finding(), recipes).unwrap(), "finding-1.html");
+    let page = |recipes| text(&render(&one_finding(), recipes, &Gate::default()).unwrap(), "finding-1.html");
     assert!(page(recipes()).contains("href=\"finding-1.tar.gz\""));
     let without = page(BTreeMap::new());
     assert!(!without.contains("tar.gz") && without.contains("no measurement of this workload"), "{without}");
@@ -184,7 +187,7 @@ fn a_page_and_its_recipe_name_the_same_neighbour() {
     assert!(differing(inside) < differing(nearest), "without the region the other one would be the neighbour");
     assert_eq!(nearest.number, 4, "of equals the first");
 
-    let page = text(&render(&stored, recipes()).unwrap(), "finding-1.html");
+    let page = text(&render(&stored, recipes(), &Gate::default()).unwrap(), "finding-1.html");
     assert!(page.contains("Of the healthy ones experiment 4 is nearest"), "{page}");
     let recipe = of_finding(&stored, record).unwrap();
     assert_eq!(recipe.healthy.unwrap().workload, nearest.workload);
@@ -193,12 +196,12 @@ fn a_page_and_its_recipe_name_the_same_neighbour() {
 #[test]
 fn checks_of_the_hosts_are_shown_where_there_are_any() {
     let mut stored = one_finding();
-    assert!(!text(&render(&stored, recipes()).unwrap(), "index.html").contains("Hosts"));
+    assert!(!text(&render(&stored, recipes(), &Gate::default()).unwrap(), "index.html").contains("Hosts"));
     stored.checks = vec![
         Check::new("mtu", State::Pass, "9000 on the interface").about("host a, mlx5_0 port 1").seen("/sys/mtu", "9000"),
         Check::new("pfc", State::Warn, HOSTILE).about("host b").seen(HOSTILE, HOSTILE).fix(HOSTILE),
     ];
-    let index = text(&render(&stored, recipes()).unwrap(), "index.html");
+    let index = text(&render(&stored, recipes(), &Gate::default()).unwrap(), "index.html");
     for expected in
         ["2 checks of the hosts: 0 failed, 1 warned", "host a, mlx5_0 port 1", "<code>/sys/mtu</code>: 9000"]
     {
@@ -209,7 +212,7 @@ fn checks_of_the_hosts_are_shown_where_there_are_any() {
 
 #[test]
 fn the_report_names_every_feature_as_the_table_does() {
-    let index = text(&render(&one_finding(), recipes()).unwrap(), "index.html");
+    let index = text(&render(&one_finding(), recipes(), &Gate::default()).unwrap(), "index.html");
     for feature in kelpie_spaces::Feature::ALL {
         let named = format!("{} <code class=\"soft\">{feature}</code>", feature.phrase());
         assert!(index.contains(&named), "{named}");

@@ -1,5 +1,6 @@
 //! The experiment store: campaigns, experiments and findings in SQLite. All SQL is here; no reports, no searching.
 
+mod anomaly;
 mod error;
 mod json;
 mod lock;
@@ -14,6 +15,7 @@ mod testing;
 #[cfg(test)]
 extern crate self as kelpie_store;
 
+pub use anomaly::Anomaly;
 pub use error::StoreError;
 pub use lock::CampaignLock;
 pub use purpose::Purpose;

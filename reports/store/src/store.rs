@@ -455,6 +455,7 @@ const CAMPAIGNS: &str = "SELECT campaign.*, \
      (SELECT count(*) FROM finding WHERE campaign = id) AS findings \
      FROM campaign WHERE ?1 IS NULL OR id = ?1 ORDER BY id";
 
+mod anomalies;
 mod checks;
 pub mod follow;
 

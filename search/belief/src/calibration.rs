@@ -24,7 +24,7 @@ pub struct Interval {
 
 /// Log odds as a line over the log odds of the score, and how sure that line is.
 ///
-/// Source: Platt 1999, "Probabilistic Outputs for Support Vector Machines", with the Laplace approximation of MacKay
+/// Source: Platt 1999, "Probabilistic Outputs for Support Vector Machines", with the Laplace approximation of `MacKay`
 /// 1992 for the interval.
 #[derive(Debug)]
 pub(crate) struct Calibration {

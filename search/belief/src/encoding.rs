@@ -83,7 +83,7 @@ fn log(number: u64) -> f32 {
 
 impl Encoding {
     /// What these workloads need.
-    pub(crate) fn of<'w>(workloads: impl Iterator<Item = &'w Workload> + Clone) -> Self {
+    pub(crate) fn of<'w>(workloads: &(impl Iterator<Item = &'w Workload> + Clone)) -> Self {
         let mut words = BTreeSet::new();
         for workload in workloads.clone() {
             for feature in Feature::ALL {

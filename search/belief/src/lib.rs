@@ -98,7 +98,7 @@ impl<'w> Belief<'w> {
         if outcomes.is_empty() {
             return None;
         }
-        let encoding = Encoding::of(outcomes.keys().copied());
+        let encoding = Encoding::of(&outcomes.keys().copied());
         let mut rows = Rows::default();
         for (workload, is_anomalous) in &outcomes {
             let row = encoding.row(workload);

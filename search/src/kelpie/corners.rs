@@ -68,7 +68,7 @@ impl Explorer {
             return corner;
         }
         let least = self.warmest.values_mut().min_by_key(|warm| warm.varied);
-        match least.filter(|_| self.turn % 4 == 0) {
+        match least.filter(|_| self.turn.is_multiple_of(4)) {
             Some(warm) => {
                 warm.varied += 1;
                 let changes = 1 + rng.random_range(0..MOST_CHANGES);

@@ -44,20 +44,15 @@ impl<O: Oracle> Search<'_, O> {
         let factors = independent(self.lab.space, &reduced.workload, &plain, reduced.needed);
         let known = Known::new(symptom, reduced.workload, seen, plain, factors);
         let twin = self.findings.iter().position(|other| other.is_like(&known) && other.seen.is_like(&known.seen));
-        let index = match twin {
-            Some(index) => {
-                self.findings[index].visits += 1;
-                for condition in &known.region.conditions {
-                    let value = known.witness.feature(condition.feature);
-                    self.findings[index].widen_to(condition.feature, &value);
-                }
-                index
+        let index = twin.unwrap_or(self.findings.len());
+        if let Some(twin) = self.findings.get_mut(index) {
+            twin.visits += 1;
+            for condition in &known.region.conditions {
+                twin.widen_to(condition.feature, &known.witness.feature(condition.feature));
             }
-            None => {
-                self.findings.push(known);
-                self.findings.len() - 1
-            }
-        };
+        } else {
+            self.findings.push(known);
+        }
         self.findings[index].spent += spent;
         self.store(index)?;
         Ok(index)

@@ -29,9 +29,9 @@ use reduce::Needs;
 /// Most workloads that one exploration leads to. Source: our choice.
 const MOST_LEADS: usize = 40;
 /// Share of explorations that find something new, below which regions are refined. Source: our choice.
-const LITTLE_NEW: f64 = 0.2;
+const LITTLE_NEW: f64 = 0.1;
 /// Explorations that this share is a mean of. Source: our choice.
-const RECENT: f64 = 12.0;
+const RECENT: f64 = 20.0;
 /// Share of the explorations whose region may be wrong, from which on the region is refined. Source: our choice.
 const LITTLE_DOUBT: f64 = 0.02;
 
@@ -82,16 +82,14 @@ impl<O: Oracle> Search<'_, O> {
     /// Discovers first: regions are refined when few explorations find something new.
     fn step(&mut self) -> Result<(), O::Error> {
         let doubtful = self.least_sure().filter(|index| self.share_in_doubt(*index) > LITTLE_DOUBT);
-        match doubtful.filter(|_| self.novelty < LITTLE_NEW) {
-            Some(index) => self.refine(index),
-            None => {
-                let known = self.findings.len();
-                self.explore()?;
-                let is_new = f64::from(u8::from(self.findings.len() > known));
-                self.novelty += (is_new - self.novelty) / RECENT;
-                Ok(())
-            }
+        if let Some(index) = doubtful.filter(|_| self.novelty < LITTLE_NEW) {
+            return self.refine(index);
         }
+        let known = self.findings.len();
+        self.explore()?;
+        let is_new = f64::from(u8::from(self.findings.len() > known));
+        self.novelty += (is_new - self.novelty) / RECENT;
+        Ok(())
     }
 
     /// Looks at one new workload, and at all that it leads to.
@@ -148,7 +146,7 @@ impl<O: Oracle> Search<'_, O> {
     /// Hands a finding to the oracle, as it is now.
     fn store(&mut self, index: usize) -> Result<(), O::Error> {
         let known = &self.findings[index];
-        let cured = |feature: &Feature| {
+        let effect = |feature: &Feature| {
             let without = moved(self.lab.space, &known.witness, &[*feature], &known.plain)?;
             match self.lab.recall(&without)?.outcome {
                 Outcome::Healthy => Some(true),
@@ -158,7 +156,7 @@ impl<O: Oracle> Search<'_, O> {
         };
         let cures = known.factors.iter().filter_map(|feature| {
             let condition = known.condition(*feature)?.clone();
-            Some(Cure { condition, cured: cured(feature) })
+            Some(Cure { condition, cured: effect(feature) })
         });
         let finding = known.finding(cures.collect());
         self.lab.oracle().found(index as u64 + 1, &finding)

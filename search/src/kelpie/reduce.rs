@@ -70,7 +70,9 @@ pub(super) fn reduce<'a, O: Oracle>(
                 None => group = rest,
                 Some(next) if holds(lab, &next)? => {
                     here = next;
-                    group.iter().for_each(|feature| needs.learn(*feature, false));
+                    for feature in group {
+                        needs.learn(feature, false);
+                    }
                     group = rest;
                 }
                 Some(_) => {

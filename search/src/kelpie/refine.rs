@@ -98,9 +98,9 @@ impl<O: Oracle> Search<'_, O> {
         ladder.retain(|value| (from.min(to)..=from.max(to)).contains(value) && *value != from && *value != to);
         ladder.sort_unstable_by_key(|value| value.abs_diff(from));
         let (mut shown, mut lost) = (0, ladder.len());
-        let mut last = from;
+        let mut end = from;
         while lost - shown >= grain {
-            let middle = (shown + lost) / 2;
+            let middle = usize::midpoint(shown, lost);
             let value = FeatureValue::Number(ladder[middle]);
             let is_shown = match self.lab.space.with_feature(here, feature, &value) {
                 Some(moved) => {
@@ -110,12 +110,12 @@ impl<O: Oracle> Search<'_, O> {
                 None => false,
             };
             if is_shown {
-                (shown, last) = (middle + 1, ladder[middle]);
+                (shown, end) = (middle + 1, ladder[middle]);
             } else {
                 lost = middle;
             }
         }
-        Ok(Some(last))
+        Ok(Some(end))
     }
 
     /// Looks at a random point inside; a healthy one moves a bound.

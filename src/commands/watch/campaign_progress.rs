@@ -3,9 +3,10 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use kelpie_monitor::Verdict;
+use kelpie_reports::explained::Explained;
 use kelpie_search::{Purpose as Asked, UTILISATION};
 use kelpie_store::follow::RECENT;
-use kelpie_store::{Brief, Campaign, CampaignState, Ended, ExperimentClock, FindingRecord, News, Purpose};
+use kelpie_store::{Anomaly, Brief, Campaign, CampaignState, Ended, ExperimentClock, FindingRecord, News, Purpose};
 
 /// What experiments are for, with words for people. Source: `kelpie_search::Purpose`.
 pub const PURPOSES: [(Asked, &str); 4] = [
@@ -45,6 +46,8 @@ pub struct CampaignProgress {
     pub recent: VecDeque<Brief>,
     /// All findings.
     pub findings: Vec<FindingRecord>,
+    /// Every anomalous experiment.
+    pub anomalies: Vec<Anomaly>,
     skipped_before: u64,
     skipped_at_end: u64,
     is_read: bool,
@@ -75,6 +78,7 @@ impl CampaignProgress {
             purposes: [0; PURPOSES.len()],
             recent: VecDeque::new(),
             findings: Vec::new(),
+            anomalies: Vec::new(),
             skipped_before: 0,
             skipped_at_end: 0,
             is_read: false,
@@ -88,7 +92,8 @@ impl CampaignProgress {
         self.stored = news.stored;
         self.skipped_at_end = news.skipped_at_end;
         self.is_read = news.is_all;
-        for brief in news.experiments {
+        for mut brief in news.experiments {
+            self.anomalies.extend(brief.anomaly.take());
             self.campaign.experiments += 1;
             self.skipped_before += brief.skipped_before;
             self.ended[slot(brief.ended)] += 1;
@@ -103,6 +108,16 @@ impl CampaignProgress {
         self.findings.extend(news.findings);
         self.campaign.findings = self.findings.len() as u64;
         self.campaign.skipped = self.skipped_before + self.skipped_at_end;
+    }
+
+    /// What the findings explain.
+    pub fn explained(&self) -> Explained<'_> {
+        Explained::new(&self.findings, &self.anomalies)
+    }
+
+    /// How many findings and unexplained anomalies there are to look at.
+    pub fn rows(&self) -> usize {
+        self.findings.len() + self.explained().unexplained.len()
     }
 
     /// Whether all that is stored was read, when it was last looked.

@@ -1,19 +1,24 @@
 //! The lines with all of one finding: where it was seen, its conditions, its workload. No layout.
 
-use kelpie_spaces::workload_to_yaml;
-use kelpie_store::FindingRecord;
+use kelpie_monitor::Severity;
+use kelpie_reports::explained::Weighed;
+use kelpie_spaces::{Workload, workload_to_yaml};
+use kelpie_store::Anomaly;
 
 use super::safe_text::{clean, wrapped};
 use crate::output::plural;
 
 /// Everything of a finding, in lines of at most `width` columns.
-pub fn lines(finding: &FindingRecord, width: usize) -> Vec<String> {
-    let mut lines = vec![format!(
-        "found at experiment {}, reduced in {}, confidence {:.2}",
-        finding.found_at,
-        plural(finding.experiments_for_mfs, "experiment"),
-        finding.confidence
-    )];
+pub fn of_finding(Weighed { finding, severity }: &Weighed<'_>, width: usize) -> Vec<String> {
+    let mut lines = vec![
+        Severity::in_words(*severity),
+        format!(
+            "found at experiment {}, reduced in {}, confidence {:.2}",
+            finding.found_at,
+            plural(finding.experiments_for_mfs, "experiment"),
+            finding.confidence
+        ),
+    ];
     if finding.is_pinned() {
         lines.push("pinned: no wider region held or was searched".to_owned());
     }
@@ -23,6 +28,16 @@ pub fn lines(finding: &FindingRecord, width: usize) -> Vec<String> {
     }
     lines.extend(finding.mfs.conditions.iter().map(|condition| clean(&condition.to_string())));
     lines.push(String::new());
-    lines.extend(workload_to_yaml(&finding.workload).lines().map(clean));
+    with_workload(lines, &finding.workload, width)
+}
+
+/// Everything of an anomaly that no finding explains, in lines of at most `width` columns.
+pub fn of_anomaly(anomaly: &Anomaly, width: usize) -> Vec<String> {
+    let lines = vec![anomaly.severity.to_string(), "in the region of no finding".to_owned(), String::new()];
+    with_workload(lines, &anomaly.workload, width)
+}
+
+fn with_workload(mut lines: Vec<String>, workload: &Workload, width: usize) -> Vec<String> {
+    lines.extend(workload_to_yaml(workload).lines().map(clean));
     lines.iter().flat_map(|line| wrapped(line, width)).collect()
 }

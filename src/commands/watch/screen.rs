@@ -1,6 +1,8 @@
 //! The picture of a campaign: a head, signals, findings and one finding's details, in whatever room there is. No I/O.
 
-use kelpie_store::CampaignState;
+use kelpie_monitor::Severity;
+use kelpie_reports::explained::{Explained, Weighed};
+use kelpie_store::{Anomaly, CampaignId, CampaignState};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Margin, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -102,15 +104,72 @@ fn panes(area: Rect, signals: usize, findings: usize) -> Panes {
 /// Draws everything, and puts right what was scrolled too far.
 pub fn draw(frame: &mut Frame<'_>, progress: &CampaignProgress, view: &mut View, theme: Theme, now_unix_ms: i64) {
     let (signals, silent) = progress.signals();
-    let panes = panes(frame.area(), signals.len(), progress.findings.len());
-    draw_head(frame, panes.head, progress, theme, now_unix_ms);
+    let explained = progress.explained();
+    let rows = rows(&explained);
+    let panes = panes(frame.area(), signals.len(), rows.len());
+    draw_head(frame, panes.head, progress, &explained, theme, now_unix_ms);
     draw_signals(frame, panes.signals, (&signals, silent), view, theme);
-    draw_findings(frame, panes.findings, progress, view, theme);
-    draw_details(frame, panes.details, progress, view, theme);
+    draw_rows(frame, panes.findings, progress, &rows, view, theme);
+    draw_details(frame, panes.details, progress, &rows, view, theme);
     draw_foot(frame, panes.foot, view, theme);
 }
 
-fn draw_head(frame: &mut Frame<'_>, area: Rect, progress: &CampaignProgress, theme: Theme, now_unix_ms: i64) {
+/// What can be selected: the findings, then the anomalies that none explains, each the worst first.
+#[derive(Debug, Clone, Copy)]
+enum Entry<'a> {
+    Found(Weighed<'a>),
+    Unexplained(&'a Anomaly),
+}
+
+fn rows<'a>(explained: &Explained<'a>) -> Vec<Entry<'a>> {
+    let found = explained.findings.iter().map(|found| Entry::Found(*found));
+    found.chain(explained.unexplained.iter().map(|anomaly| Entry::Unexplained(anomaly))).collect()
+}
+
+impl Entry<'_> {
+    fn title(&self, campaign: CampaignId) -> String {
+        match self {
+            Entry::Found(found) => {
+                format!(" {campaign}.{} {} ", found.finding.number, found.finding.symptom.name())
+            }
+            Entry::Unexplained(anomaly) => format!(" experiment {} {} ", anomaly.number, anomaly.symptom.name()),
+        }
+    }
+
+    /// The cells of its row.
+    fn cells(&self, campaign: CampaignId) -> [String; 5] {
+        let share = |severity: Option<Severity>| severity.map_or_else(|| "-".to_owned(), |one| percent(one.share()));
+        match self {
+            Entry::Found(Weighed { finding, severity }) => [
+                format!("{campaign}.{}", finding.number),
+                finding.symptom.name().to_owned(),
+                share(*severity),
+                finding.found_at.to_string(),
+                clean(&finding.mfs.to_string()),
+            ],
+            Entry::Unexplained(anomaly) => [
+                "-".to_owned(),
+                anomaly.symptom.name().to_owned(),
+                share(Some(anomaly.severity)),
+                anomaly.number.to_string(),
+                clean(&format!("not explained: {}", anomaly.workload.summary())),
+            ],
+        }
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn draw_head(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    progress: &CampaignProgress,
+    explained: &Explained<'_>,
+    theme: Theme,
+    now_unix_ms: i64,
+) {
     let lines: [Rect; HEAD as usize] = Layout::vertical([Constraint::Length(1); HEAD as usize]).areas(area);
     let campaign = &progress.campaign;
     let state = match campaign.state {
@@ -136,6 +195,9 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, progress: &CampaignProgress, the
             _ => Style::new(),
         };
         ends.push(Span::styled(format!("{} {word}  ", progress.count(ended)), style));
+    }
+    if !explained.unexplained.is_empty() {
+        ends.insert(2, Span::styled(format!("({} not explained)  ", explained.unexplained.len()), theme.bad));
     }
     frame.render_widget(Line::from(ends), lines[3]);
     frame.render_widget(Line::styled(text::phase(progress), theme.accent), lines[4]);
@@ -202,51 +264,62 @@ fn heights(signal: &Signal, shown: usize) -> Vec<Option<u64>> {
     values.iter().map(|value| value.map(height)).collect()
 }
 
-fn draw_findings(frame: &mut Frame<'_>, area: Rect, progress: &CampaignProgress, view: &mut View, theme: Theme) {
+fn draw_rows(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    progress: &CampaignProgress,
+    rows: &[Entry<'_>],
+    view: &mut View,
+    theme: Theme,
+) {
     if area.is_empty() {
         return;
     }
-    let id = progress.campaign.id;
-    let selected = view.selected(progress.findings.len());
+    let selected = view.selected(rows.len());
     view.table.select(selected);
+    let findings = progress.findings.len();
     let title = match selected {
-        Some(index) => format!(" finding {} of {} ", index + 1, progress.findings.len()),
+        Some(index) if index < findings => format!(" finding {} of {findings} ", index + 1),
+        Some(index) => format!(" unexplained {} of {} ", index - findings + 1, rows.len() - findings),
         None => " no finding yet ".to_owned(),
     };
     let has_header = area.height >= 5;
-    let rows = progress.findings.iter().map(|finding| {
-        Row::new([
-            format!("{id}.{}", finding.number),
-            finding.symptom.name().to_owned(),
-            finding.found_at.to_string(),
-            clean(&finding.mfs.to_string()),
-        ])
-    });
-    let widths = [Constraint::Length(7), Constraint::Length(14), Constraint::Length(7), Constraint::Fill(1)];
-    let header = Row::new(["id", "symptom", "seen at", "conditions"]).style(theme.faint);
-    let table = Table::new(rows, widths)
+    let lines = rows.iter().map(|row| Row::new(row.cells(progress.campaign.id)));
+    let widths = [7, 14, 6, 7].map(Constraint::Length).into_iter().chain([Constraint::Fill(1)]);
+    let header = Row::new(["id", "symptom", "lost", "seen at", "conditions"]).style(theme.faint);
+    let table = Table::new(lines, widths)
         .header(header.height(u16::from(has_header)))
         .row_highlight_style(theme.selected)
         .block(Block::bordered().border_style(theme.faint).title(Span::raw(title)));
     frame.render_stateful_widget(table, area, &mut view.table);
-    let rows = usize::from(area.height.saturating_sub(2 + u16::from(has_header)));
-    draw_scrollbar(frame, area, progress.findings.len().saturating_sub(rows), view.table.offset());
+    let seen = usize::from(area.height.saturating_sub(2 + u16::from(has_header)));
+    draw_scrollbar(frame, area, rows.len().saturating_sub(seen), view.table.offset());
 }
 
-fn draw_details(frame: &mut Frame<'_>, area: Rect, progress: &CampaignProgress, view: &mut View, theme: Theme) {
+fn draw_details(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    progress: &CampaignProgress,
+    rows: &[Entry<'_>],
+    view: &mut View,
+    theme: Theme,
+) {
     if area.is_empty() {
         return;
     }
     let block = Block::bordered().border_style(theme.faint);
-    let Some(finding) = view.selected(progress.findings.len()).and_then(|index| progress.findings.get(index)) else {
+    let Some(row) = view.selected(rows.len()).and_then(|index| rows.get(index)) else {
         frame.render_widget(block, area);
         return;
     };
     let inner = block.inner(area);
-    let lines = details::lines(finding, usize::from(inner.width));
+    let lines = match row {
+        Entry::Found(found) => details::of_finding(found, usize::from(inner.width)),
+        Entry::Unexplained(anomaly) => details::of_anomaly(anomaly, usize::from(inner.width)),
+    };
     let beyond = lines.len().saturating_sub(usize::from(inner.height));
     view.details = view.details.min(beyond);
-    let title = format!(" {}.{} {} ", progress.campaign.id, finding.number, finding.symptom.name());
+    let title = row.title(progress.campaign.id);
     let shown: Vec<Line<'_>> = lines.into_iter().skip(view.details).map(Line::raw).collect();
     frame.render_widget(Paragraph::new(shown).block(block.title(Span::styled(title, theme.bad))), area);
     draw_scrollbar(frame, area, beyond, view.details);

@@ -50,7 +50,7 @@ pub fn watch(follower: &mut Follower, progress: &mut CampaignProgress, is_colour
             if event::poll(left.min(SLICE)).context("the terminal")? {
                 match event::read().context("the terminal")? {
                     Event::Key(key) if key.kind != KeyEventKind::Release => {
-                        if view.press(key, progress.findings.len()) == Asked::Quit {
+                        if view.press(key, progress.rows()) == Asked::Quit {
                             return Ok(());
                         }
                         show(&mut terminal, progress, &mut view, theme)?;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_monitor::{Bounds, Symptom, Verdict};
+use kelpie_monitor::{Bounds, Severity, Symptom, Verdict};
 use kelpie_search::{Purpose as Asked, UTILISATION};
 use kelpie_spaces::{Condition, Feature, Region, Test, Workload, workload_from_yaml};
 use kelpie_store::Ended;
 use kelpie_store::{
-    Brief, Campaign, CampaignDefinition, CampaignId, CampaignState, ExperimentClock, FindingRecord, News,
+    Anomaly, Brief, Campaign, CampaignDefinition, CampaignId, CampaignState, ExperimentClock, FindingRecord, News,
 };
 
 use super::campaign_progress::CampaignProgress;
@@ -65,6 +65,7 @@ pub fn brief(number: u64) -> Brief {
         .into(),
         skipped_before: number % 2,
         ended,
+        anomaly: (ended == Ended::Judged(Verdict::Anomalous)).then(|| anomaly(number)),
         clock: Some(ExperimentClock { started_unix_ms, duration_seconds: 0.5 }),
         signals,
     }
@@ -81,6 +82,16 @@ pub fn news(experiments: Vec<Brief>, findings: Vec<FindingRecord>) -> News {
         findings,
         is_all: true,
     }
+}
+
+/// Inside the findings, or, of every third, not: with fewer receives at once.
+fn anomaly(number: u64) -> Anomaly {
+    let mut workload = workload();
+    if number.is_multiple_of(3) {
+        workload.flows[0].batch.recv = 16;
+    }
+    let severity = Severity { port_lost: number as f64 / 100.0, pause_ratio: 0.02 };
+    Anomaly { number, symptom: Symptom::Pause, severity, workload }
 }
 
 fn workload() -> Workload {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use kelpie_monitor::Verdict;
+use kelpie_monitor::{Severity, Verdict};
+use kelpie_reports::explained::Weighed;
 use kelpie_store::CampaignState;
 use kelpie_store::Ended;
 use serde_json::{Map, Value, json};
@@ -11,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::campaign_progress::{CampaignProgress, PURPOSES};
 use super::safe_text::{clean, clean_json, duration, signal_name, signal_value};
 use crate::campaign::FindingLine;
-use crate::commands::findings::FindingDocument;
+use crate::commands::findings::{FindingDocument, unexplained_text};
 use crate::output::plural;
 
 /// The ways to end, with their words.
@@ -87,10 +88,13 @@ pub fn text(progress: &CampaignProgress, now_unix_ms: i64) -> String {
     if !latest.is_empty() {
         let _ = writeln!(text, "  last signals: {}", latest.join(", "));
     }
-    for finding in &progress.findings {
-        let _ = writeln!(text, "{}", clean(&FindingLine(campaign.id, finding).to_string()));
+    let explained = progress.explained();
+    let _ = writeln!(text, "  {explained}");
+    for Weighed { finding, severity } in &explained.findings {
+        let line = format!("{}; {}", FindingLine(campaign.id, finding), Severity::in_words(*severity));
+        let _ = writeln!(text, "{}", clean(&line));
     }
-    text
+    text + &unexplained_text(&explained)
 }
 
 /// The campaign as one JSON document.
@@ -107,7 +111,8 @@ pub fn json(progress: &CampaignProgress, now_unix_ms: i64) -> anyhow::Result<Str
     let (signals, _) = progress.signals();
     let signals: BTreeMap<&str, f64> =
         signals.iter().filter_map(|signal| Some((signal.name.as_str(), signal.latest()?))).collect();
-    let findings: Vec<FindingDocument> = progress.findings.iter().map(FindingDocument::from).collect();
+    let explained = progress.explained();
+    let findings: Vec<FindingDocument> = explained.findings.iter().map(|found| (*found).into()).collect();
     let document = json!({
         "campaign": campaign.id, "state": campaign.state.to_string(), "subsystem": definition.subsystem,
         "space": definition.space, "algorithm": definition.algorithm, "signal": definition.signal,
@@ -115,7 +120,7 @@ pub fn json(progress: &CampaignProgress, now_unix_ms: i64) -> anyhow::Result<Str
         "experiments": campaign.experiments, "skipped": campaign.skipped, "verdicts": verdicts,
         "phase": progress.phase().map(|index| PURPOSES[index].0.name()), "purposes": purposes,
         "experiments_per_minute": progress.per_minute(now_unix_ms), "seconds_left": progress.seconds_left(now_unix_ms),
-        "signals": signals, "findings": findings,
+        "signals": signals, "findings": findings, "unexplained": explained.unexplained,
     });
     Ok(clean_json(&serde_json::to_string_pretty(&document)?) + "\n")
 }

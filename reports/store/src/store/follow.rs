@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use kelpie_monitor::{Assessment, Bounds};
+use kelpie_monitor::{Assessment, Bounds, Verdict};
 use kelpie_search::Observation;
 use sqlx::sqlite::SqliteRow;
 
+use crate::anomaly::Anomaly;
 use crate::error::StoreError;
 use crate::purpose::Purpose;
 use crate::records::{Campaign, CampaignId, CampaignState, Ended, ExperimentClock, FindingRecord};
 use crate::store::Store;
 
-/// Experiments of which signals are read; of older ones only the verdict.
+/// Experiments of which signals are read; of older ones only the verdict, and the severity if they were anomalous.
 ///
 /// Source: our choice, because a terminal is seldom wider, and a measurement is a hundred times as long as its verdict.
 pub const RECENT: u64 = 256;
@@ -70,9 +71,12 @@ pub struct Brief {
     pub skipped_before: u64,
     /// How it ended.
     pub ended: Ended,
+    /// What it showed, if it was anomalous.
+    pub anomaly: Option<Anomaly>,
     /// When it ran.
     pub clock: Option<ExperimentClock>,
-    /// The signals that the search looks at; nothing if it was not among the latest [`RECENT`] when it was read.
+    /// The signals that the search looks at; nothing if it was neither anomalous nor among the latest [`RECENT`] when it
+    /// was read.
     pub signals: BTreeMap<String, f64>,
 }
 
@@ -128,8 +132,9 @@ impl Store {
         })?;
         let experiments = self.sql("reading the experiments", async |connection| {
             sqlx::query(
-                "SELECT number, purpose, skipped_before, assessment, unsupported, \
-                 CASE WHEN number > ?3 THEN measurement END AS measurement, started_unix_ms, duration_seconds \
+                "SELECT number, purpose, skipped_before, assessment, unsupported, started_unix_ms, duration_seconds, \
+                 CASE WHEN number > ?3 OR json_extract(assessment, '$.verdict') = 'anomalous' THEN measurement END \
+                 AS measurement, workload \
                  FROM experiment LEFT JOIN experiment_clock USING (campaign, number) \
                  WHERE campaign = ?1 AND number > ?2 ORDER BY number LIMIT ?4",
             )
@@ -155,13 +160,16 @@ impl Store {
     fn read_brief(&self, row: &SqliteRow, bounds: &Bounds) -> Result<Brief, StoreError> {
         let unsupported: Option<String> = self.get(row, "unsupported")?;
         let measurement: Option<String> = self.get(row, "measurement")?;
-        let mut signals = BTreeMap::new();
+        let (mut signals, mut anomaly) = (BTreeMap::new(), None);
         let ended = if unsupported.is_some() {
             Ended::Unsupported
         } else {
             let assessment: Assessment = self.json(row, "assessment")?;
             let verdict = assessment.verdict;
             if measurement.is_some() {
+                if verdict == Verdict::Anomalous {
+                    anomaly = self.read_anomaly(row, bounds)?;
+                }
                 signals = Observation::new(&self.json(row, "measurement")?, assessment, bounds).signals;
             }
             Ended::Judged(verdict)
@@ -176,6 +184,7 @@ impl Store {
             purpose: self.get::<String>(row, "purpose")?.into(),
             skipped_before: self.count(row, "skipped_before")?,
             ended,
+            anomaly,
             clock,
             signals,
         })

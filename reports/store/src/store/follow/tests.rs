@@ -54,6 +54,11 @@ fn a_running_campaign_is_followed() {
         ended,
         [judged(Verdict::Healthy), judged(Verdict::Anomalous), judged(Verdict::Inconclusive), Ended::Unsupported]
     );
+    let anomalies: Vec<Anomaly> = second.experiments.iter().filter_map(|brief| brief.anomaly.clone()).collect();
+    assert_eq!(anomalies, writer.anomalies(id).unwrap());
+    let [anomaly] = &anomalies[..] else { panic!("one is anomalous: {anomalies:?}") };
+    assert_eq!((anomaly.number, anomaly.symptom, &anomaly.workload), (2, Symptom::LowThroughput, &workload(4, 4096)));
+    assert!((anomaly.severity.port_lost - 0.7).abs() < 1e-9, "{anomaly:?}");
     let brief = &second.experiments[0];
     assert_eq!((brief.purpose.name(), brief.skipped_before, brief.clock), ("search", 1, Some(CLOCK)));
     assert_eq!(brief.signals.get(kelpie_search::UTILISATION), Some(&0.95));

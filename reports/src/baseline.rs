@@ -1,0 +1,214 @@
+//! Accepted anomalies, format `baseline/1`: regions with their symptoms, as a file. What a gate does with them is in
+//! `gate`.
+
+use std::fmt::Write as _;
+
+use kelpie_monitor::{Severity, Symptom};
+use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Test, Workload};
+use kelpie_store::Anomaly;
+use serde::{Deserialize, Serialize};
+
+use crate::explained::Explained;
+
+/// The format tag of this version.
+const FORMAT: &str = "baseline/1";
+
+/// Why a baseline file was refused; names file, line, column and rule.
+#[derive(Debug, thiserror::Error)]
+pub enum BaselineError {
+    /// It is no baseline file.
+    #[error("{file} is no baseline file")]
+    Syntax {
+        /// The file.
+        file: String,
+        /// Line, column and cause.
+        #[source]
+        source: serde_yaml::Error,
+    },
+    /// It is of another version.
+    #[error("{file}: kelpie: another format; write `kelpie: {FORMAT}`")]
+    Format {
+        /// The file.
+        file: String,
+    },
+}
+
+/// Workloads whose symptom is accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Accepted {
+    /// Only this symptom; of an anomaly with both it is pause.
+    pub symptom: Symptom,
+    /// Where it is accepted.
+    pub region: Region,
+}
+
+/// A file of accepted anomalies.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Baseline {
+    /// Each with the comment that stands above it in the file.
+    accepted: Vec<(String, Accepted)>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    kelpie: String,
+    accepted: Vec<Accepted>,
+}
+
+impl Baseline {
+    /// Reads a file; `file` stands for its name in errors.
+    ///
+    /// # Errors
+    /// It is not UTF-8 text, no YAML, of another format, or a condition does not fit its feature.
+    pub fn from_bytes(file: &str, bytes: &[u8]) -> Result<Self, BaselineError> {
+        let failed = |source| BaselineError::Syntax { file: file.to_owned(), source };
+        let document: Document = serde_yaml::from_slice(bytes).map_err(failed)?;
+        if document.kelpie != FORMAT {
+            return Err(BaselineError::Format { file: file.to_owned() });
+        }
+        Ok(Self { accepted: document.accepted.into_iter().map(|one| (String::new(), one)).collect() })
+    }
+
+    /// Accepts the findings of a campaign; `all` accepts each anomaly beside them as well, as it was measured.
+    pub fn of(explained: &Explained<'_>, all: bool) -> Self {
+        let mut baseline = Self::default();
+        for found in &explained.findings {
+            let about = format!("finding {}: {}", found.finding.number, Severity::in_words(found.severity));
+            baseline.accept(about, found.finding.symptom, found.finding.mfs.clone());
+        }
+        for anomaly in explained.anomalies.iter().filter(|_| all) {
+            if !baseline.accepts(anomaly.symptom, &anomaly.workload) {
+                let about =
+                    format!("experiment {}: {}; {}", anomaly.number, anomaly.severity, anomaly.workload.summary());
+                baseline.accept(about, anomaly.symptom, exactly(anomaly));
+            }
+        }
+        baseline
+    }
+
+    fn accept(&mut self, about: String, symptom: Symptom, region: Region) {
+        self.accepted.push((about, Accepted { symptom, region }));
+    }
+
+    /// Whether this symptom of a workload is accepted.
+    pub fn accepts(&self, symptom: Symptom, workload: &Workload) -> bool {
+        self.accepted.iter().any(|(_, one)| one.symptom == symptom && one.region.contains(workload))
+    }
+
+    /// How many regions it accepts.
+    pub fn len(&self) -> usize {
+        self.accepted.len()
+    }
+
+    /// Whether it accepts nothing.
+    pub fn is_empty(&self) -> bool {
+        self.accepted.is_empty()
+    }
+
+    /// Writes the file; [`Baseline::from_bytes`] reads the same regions back.
+    pub fn to_yaml(&self) -> String {
+        let mut text = format!("kelpie: {FORMAT}\naccepted:{}\n", if self.is_empty() { " []" } else { "" });
+        for (about, Accepted { symptom, region }) in &self.accepted {
+            let none = if region.conditions.is_empty() { " []" } else { "" };
+            let _ = write!(text, "  # {about}\n  - symptom: {}\n    region:{none}\n", symptom.name());
+            for condition in &region.conditions {
+                let _ = writeln!(text, "      - {}", written(condition));
+            }
+        }
+        text
+    }
+}
+
+/// A condition on one line, sizes with what they mean.
+fn written(Condition { feature, test }: &Condition) -> String {
+    match test {
+        // JSON is YAML, with every special character escaped.
+        Test::In(words) => format!("{{feature: {feature}, in: {}}}", serde_json::Value::from(words.clone())),
+        Test::Range { min, max } => {
+            let end = |name: &str, end: &Option<u64>| end.map_or_else(String::new, |end| format!(", {name}: {end}"));
+            let text = format!("{{feature: {feature}{}{}}}", end("min", min), end("max", max));
+            let sizes: Vec<String> = [min, max]
+                .into_iter()
+                .flatten()
+                .filter(|_| feature.is_size())
+                .map(|end| feature.written(*end))
+                .collect();
+            if sizes.is_empty() { text } else { format!("{text}  # {}", sizes.join(" to ")) }
+        }
+    }
+}
+
+/// The region of all workloads that no feature tells from this one.
+fn exactly(anomaly: &Anomaly) -> Region {
+    let condition = |feature: Feature| {
+        let test = match anomaly.workload.feature(feature) {
+            FeatureValue::Number(number) => Test::Range { min: Some(number), max: Some(number) },
+            FeatureValue::Category(word) => Test::In(vec![word]),
+        };
+        Condition { feature, test }
+    };
+    Region { conditions: Feature::ALL.into_iter().map(condition).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{anomaly, finding, workload};
+
+    #[test]
+    fn a_baseline_reads_back_and_accepts_what_it_was_made_of() {
+        let findings = [finding(1, 2, workload(4, 4096))];
+        let anomalies = [anomaly(1, workload(1, 1024), 0.3), anomaly(2, workload(4, 4096), 0.4)];
+        let explained = Explained::new(&findings, &anomalies);
+        for (all, accepted) in [(false, [false, true]), (true, [true, true])] {
+            let baseline = Baseline::of(&explained, all);
+            let text = baseline.to_yaml();
+            let read =
+                Baseline::from_bytes("b.yaml", text.as_bytes()).unwrap_or_else(|error| panic!("{error}: {text}"));
+            let regions = |baseline: &Baseline| baseline.accepted.iter().map(|one| one.1.clone()).collect::<Vec<_>>();
+            assert_eq!(regions(&read), regions(&baseline), "{text}");
+            for (anomaly, accepted) in anomalies.iter().zip(accepted) {
+                assert_eq!(read.accepts(anomaly.symptom, &anomaly.workload), accepted, "{text}");
+                assert!(!read.accepts(Symptom::Pause, &anomaly.workload), "another symptom: {text}");
+            }
+        }
+        assert!(!Baseline::of(&explained, true).accepts(Symptom::LowThroughput, &workload(2, 1024)));
+    }
+
+    #[test]
+    fn a_file_is_for_people() {
+        let findings = [finding(1, 2, workload(4, 4096))];
+        let anomalies = [anomaly(2, workload(4, 4096), 0.4)];
+        let text = Baseline::of(&Explained::new(&findings, &anomalies), true).to_yaml();
+        let expected = "kelpie: baseline/1\naccepted:\n  # finding 1: 40.0 % of the port lost\n  \
+                        - symptom: low_throughput\n    region:\n      - {feature: qps, min: 3}\n";
+        assert_eq!(text, expected);
+        let nothing = Baseline::default().to_yaml();
+        assert_eq!(nothing, "kelpie: baseline/1\naccepted: []\n");
+        assert!(Baseline::from_bytes("b", nothing.as_bytes()).expect("its own text").is_empty());
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place() {
+        let with = |condition: &str| {
+            format!("kelpie: baseline/1\naccepted:\n  - symptom: pause\n    region:\n      - {condition}\n")
+        };
+        for (text, expected) in [
+            ("kelpie: baseline/2\naccepted: []\n".to_owned(), "b.yaml: kelpie: another format"),
+            ("kelpie: baseline/1\n".to_owned(), "missing field `accepted`"),
+            ("kelpie: baseline/1\naccepted:\n  - symptom: slow\n    region: []\n".to_owned(), "line 3 column 14"),
+            (with("{feature: qps, in: [3]}"), "qps is ordered"),
+            (with("{feature: qps, in: [3]}"), "line 5 column 9"),
+            (with("{feature: qps, min: 4, max: 3}"), "no value of qps"),
+            (with("{feature: speed, min: 4}"), "line 5 column 9"),
+            ("\u{0}".to_owned(), "line 1 column 1"),
+        ] {
+            let error = Baseline::from_bytes("b.yaml", text.as_bytes()).expect_err(&text);
+            let said =
+                format!("{error}: {}", std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default());
+            assert!(said.starts_with("b.yaml") && said.contains(expected), "{said} instead of {expected}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! `--gate` of several commands, and `kelpie campaign baseline`. What stops is decided in `kelpie_reports::gate`.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use kelpie_reports::baseline::Baseline;
+use kelpie_reports::explained::{self, Explained};
+use kelpie_reports::folder;
+use kelpie_reports::gate::Gate;
+use kelpie_store::Store;
+use serde_json::json;
+
+use crate::args::Common;
+use crate::cli::{BaselineArgs, GateArgs};
+use crate::commands::campaign;
+use crate::exit;
+use crate::inputs;
+use crate::output::{note, plural, print, print_json};
+
+impl GateArgs {
+    /// What is let through. To be read before anything is measured, because the file may be wrong.
+    pub fn read(&self) -> anyhow::Result<Gate> {
+        let baseline = match &self.gate_baseline {
+            Some(path) => Baseline::from_bytes(&path.display().to_string(), &inputs::read_file(path)?)?,
+            None => Baseline::default(),
+        };
+        Ok(Gate { least: self.gate_severity.unwrap_or(0.0), baseline })
+    }
+
+    /// The exit status of a campaign with these anomalies, said why; 0 if nobody asked for a gate.
+    pub fn exit(&self, gate: &Gate, explained: &Explained<'_>) -> ExitCode {
+        if !self.gate {
+            return exit::HEALTHY;
+        }
+        let stopping = gate.stopping(explained);
+        let passed = explained.anomalies.len() - stopping.len();
+        let worst = stopping.first().map_or_else(String::new, |worst| {
+            format!("; the worst is experiment {}, {}, {}", worst.number, worst.symptom.name(), worst.severity)
+        });
+        note(&format!("gate: {} stop, {passed} pass{worst}", plural(stopping.len() as u64, "anomalous experiment")));
+        if gate.is_red(explained) { exit::anomalous() } else { exit::HEALTHY }
+    }
+}
+
+/// Writes the findings of a campaign as accepted.
+pub fn write_baseline(args: &BaselineArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let mut store = Store::open_to_read(&args.database.path()?)?;
+    let id = campaign::chosen(&mut store, args.id)?;
+    let (findings, anomalies) = explained::read(&mut store, id)?;
+    let findings = store.campaign(id)?.definition.in_whole_space(findings)?;
+    let explained = Explained::new(&findings, &anomalies);
+    let baseline = Baseline::of(&explained, args.unexplained);
+    folder::write_file(&args.out, baseline.to_yaml().as_bytes(), args.force)
+        .with_context(|| format!("{} (--force replaces a file)", args.out.display()))?;
+    let stopping = Gate { least: 0.0, baseline: baseline.clone() }.stopping(&explained).len();
+    if common.json {
+        print_json(&json!({"campaign": id, "out": args.out, "accepted": baseline.len(), "not_accepted": stopping}))?;
+    } else {
+        let accepted = plural(baseline.len() as u64, "region");
+        let left = plural(stopping as u64, "anomalous experiment");
+        print(&format!("campaign {id}: {accepted} accepted, {left} not\n{}\n", args.out.display()))?;
+    }
+    Ok(exit::HEALTHY)
+}
