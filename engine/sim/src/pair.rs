@@ -392,17 +392,12 @@ impl Pair {
         } else {
             (0..most).map(|_| random.random_range(0..regions)).collect()
         };
-        // What is pushed out while others come is back the next time; what came so long ago that it is gone is left out.
-        let lines_of = |region: u32| uses[region as usize].now[1] - uses[region as usize].now[0] + 1;
-        let lines: u64 = now.iter().map(|region| u64::from(lines_of(*region))).sum();
-        let mut skipped = (2 * lines).saturating_sub(WARM_ROUNDS * room as u64);
+        // What is pushed out while others come is back the next time.
         for _ in 0..2 {
             now.shuffle(random);
             for region in &now {
-                let gone = skipped.min(lines_of(*region).into());
-                skipped -= gone;
                 let [first, last] = uses[*region as usize].now;
-                (first + gone as u32..=last).for_each(|line| nic.has_translated(*region, line));
+                (first..=last).for_each(|line| nic.has_translated(*region, line));
             }
         }
     }
