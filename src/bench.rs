@@ -73,14 +73,7 @@ pub fn run(
     stop: &AtomicBool,
     measured: &(dyn Fn() + Sync),
 ) -> anyhow::Result<Vec<Option<Record>>> {
-    on_all_cores(jobs, |job| match archive.get(&job.key())? {
-        Some(record) => Ok(Some(record)),
-        None => {
-            let record = job.run(space, stop, measured)?;
-            record.iter().try_for_each(|record| archive.put(&job.key(), record))?;
-            Ok(record)
-        }
-    })
+    on_all_cores(jobs, |job| archive.once(&job.key(), || job.run(space, stop, measured)))
 }
 
 impl Job {
@@ -160,7 +153,7 @@ struct Judge<'a> {
 impl Oracle for Judge<'_> {
     type Error = End;
 
-    fn measure(&mut self, workload: &Workload, _: Purpose) -> Result<Observation, End> {
+    fn measure(&mut self, workload: &Workload, purpose: Purpose) -> Result<Observation, End> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(End::Stopped);
         }
@@ -174,7 +167,8 @@ impl Oracle for Judge<'_> {
             self.record.touched.add(symptom, &shown.limiting, self.record.experiments);
             self.limits.insert(workload.clone(), shown.limiting);
         }
-        if let Some(course) = &mut self.record.course {
+        // As the paper draws it: while an anomaly is reduced, the course stays where it was.
+        if let Some(course) = self.record.course.as_mut().filter(|_| !purpose.is_reducing()) {
             for (name, value) in shown.seen.signals.iter().filter(|(name, _)| is_diagnostic(name)) {
                 course.entry(name.clone()).or_default().push((self.record.experiments, *value));
             }
@@ -190,7 +184,10 @@ impl Oracle for Judge<'_> {
             None => Shown::measure(&mut self.subsystem, &finding.workload).map_err(End::Failed)?.limiting,
         };
         self.record.findings = self.record.findings.max(number);
-        self.record.found.add(finding.symptom, &limiting, self.record.experiments);
+        // A workload with every feature pinned has no minimal feature set; it is touched and no more.
+        if !finding.evidence.narrowed {
+            self.record.found.add(finding.symptom, &limiting, self.record.experiments);
+        }
         Ok(())
     }
 }

@@ -50,8 +50,19 @@ fn weaknesses(sightings: &serde_json::Value) -> usize {
 fn a_directory_keeps_campaigns_and_gets_the_figures() {
     let bench = Bench::new();
     bench.write("small.yaml", SMALL_SPACE);
-    let args =
-        search(&["--subsystem", "sim:F", "--algorithms", "collie", "anneal", "random", "--signal", "perf", "diag"]);
+    let args = search(&[
+        "--subsystem",
+        "sim:F",
+        "--algorithms",
+        "collie",
+        "anneal",
+        "random",
+        "--signal",
+        "perf",
+        "diag",
+        "--seed",
+        "1",
+    ]);
     let kept = [&args[..], &["--out", "kept", "--known", "50"]].concat();
     let document = bench.json(0, &kept);
     assert_eq!(document["scores"].as_array().map(Vec::len), Some(5), "no signal guides random points: {document}");

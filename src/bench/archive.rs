@@ -74,7 +74,7 @@ impl Archive {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn get<T: DeserializeOwned>(&self, key: &str) -> anyhow::Result<Option<T>> {
+    fn get<T: DeserializeOwned>(&self, key: &str) -> anyhow::Result<Option<T>> {
         let Some(path) = self.path(key) else { return Ok(None) };
         let text = match fs::read(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -87,12 +87,29 @@ impl Archive {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn put<T: Serialize>(&self, key: &str, value: &T) -> anyhow::Result<()> {
+    fn put<T: Serialize>(&self, key: &str, value: &T) -> anyhow::Result<()> {
         let Some(path) = self.path(key) else { return Ok(()) };
         write_file(&path, &serde_json::to_vec(value)?, true).with_context(|| format!("{}", path.display()))
     }
 
-    /// Stores a text under its own name, and says where.
+    /// What was stored under this key, or else what `work` comes to, which is stored then.
+    ///
+    /// # Errors
+    /// Those of `work`, or it cannot be read or written.
+    pub fn once<T: Serialize + DeserializeOwned>(
+        &self,
+        key: &str,
+        work: impl FnOnce() -> anyhow::Result<Option<T>>,
+    ) -> anyhow::Result<Option<T>> {
+        if let Some(stored) = self.get(key)? {
+            return Ok(Some(stored));
+        }
+        let done = work()?;
+        done.iter().try_for_each(|done| self.put(key, done))?;
+        Ok(done)
+    }
+
+    /// Stores a text under its own name.
     ///
     /// # Errors
     /// It cannot be written.

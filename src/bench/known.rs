@@ -96,14 +96,7 @@ pub fn known(
         })
     };
     let chunks: Vec<Chunk> = subsystems.iter().flat_map(chunks).collect();
-    let counts = on_all_cores(&chunks, |chunk| match archive.get(&chunk.key())? {
-        Some(counts) => Ok(Some(counts)),
-        None => {
-            let counts = chunk.run(space, stop, measured)?;
-            counts.iter().try_for_each(|counts| archive.put(&chunk.key(), counts))?;
-            Ok(counts)
-        }
-    })?;
+    let counts = on_all_cores(&chunks, |chunk| archive.once(&chunk.key(), || chunk.run(space, stop, measured)))?;
     if counts.iter().any(Option::is_none) {
         return Ok(None);
     }

@@ -63,6 +63,9 @@ impl Sightings {
     }
 }
 
+/// Experiments, and the value of a counter at each.
+pub type Course = Vec<(u64, f64)>;
+
 /// A campaign that ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
@@ -74,11 +77,11 @@ pub struct Record {
     pub findings: u64,
     /// By some experiment.
     pub touched: Sightings,
-    /// By the workload of some finding.
+    /// By the workload of some finding with a minimal feature set.
     pub found: Sightings,
-    /// Every diagnostic counter over the experiments that had it; of one campaign of each kind.
+    /// Every diagnostic counter over the experiments that searched and had it; of one campaign of each kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub course: Option<BTreeMap<String, Vec<(u64, f64)>>>,
+    pub course: Option<BTreeMap<String, Course>>,
 }
 
 impl Record {

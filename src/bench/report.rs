@@ -1,5 +1,7 @@
 //! How scores look: a document, and tables of what was found and touched after so many experiments.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use crate::output::{Table, percent};
@@ -33,7 +35,7 @@ pub fn document(space: &str, budget: u64, scores: &[Score], known: &[Known]) -> 
             "subsystem": score.subsystem, "algorithm": score.algorithm, "signal": score.signal,
             "found": after(&|moment| score.found(moment)), "touched": after(&|moment| score.touched(moment)),
             "known_share": after(&|moment| score.known_share(known, moment)),
-            "to_weaknesses": score.reaches(), "witnesses": score.witnesses(), "findings": score.findings(),
+            "to_found": score.to_found(), "to_touched": score.to_touched(), "witnesses": score.witnesses(), "findings": score.findings(),
             "campaigns": campaigns,
         })
     };
@@ -46,11 +48,11 @@ pub fn document(space: &str, budget: u64, scores: &[Score], known: &[Known]) -> 
 pub fn table(budget: u64, scores: &[Score], known: &[Known]) -> String {
     let moments = moments(budget);
     let mut text = format!("Weaknesses found\n{}", counts(&moments, scores, Score::found, true));
-    text += &format!("\nWeaknesses touched\n{}", counts(&moments, scores, Score::touched, false));
+    let _ = write!(text, "\nWeaknesses touched\n{}", counts(&moments, scores, Score::touched, false));
     if !known.is_empty() {
         let share = |score: &Score, moment: u64| score.known_share(known, moment);
-        text += &format!("\nShare found of the known weaknesses\n{}", shares(&moments, scores, share));
-        text += &format!("\nKnown weaknesses\n{}", known_table(known));
+        let _ = write!(text, "\nShare found of the known weaknesses\n{}", shares(&moments, scores, share));
+        let _ = write!(text, "\nKnown weaknesses\n{}", known_table(known));
     }
     text
 }
@@ -76,7 +78,7 @@ fn counts(moments: &[u64], scores: &[Score], count: fn(&Score, u64) -> Option<Sp
     rows(&heading(moments, more), scores, |score| {
         let mut cells: Vec<String> = moments.iter().map(|moment| shown(count(score, *moment), 1)).collect();
         if has_reach {
-            let reach = score.reaches().into_iter().find(|reach| reach.weaknesses == SHOWN_REACH);
+            let reach = score.to_found().into_iter().find(|reach| reach.weaknesses == SHOWN_REACH);
             cells.push(reach.map_or_else(
                 || format!("never ({})", score.records.len()),
                 |reach| reached(&reach, score.records.len()),

@@ -27,15 +27,15 @@ impl Spread {
     }
 }
 
-/// Experiments until so many weaknesses were found.
+/// Experiments until so many weaknesses were found, or touched.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Reach {
     pub weaknesses: usize,
-    /// Campaigns that found as many count with their experiments, the others with their budget: if there are any, the
+    /// Campaigns that got there count with their experiments, the others with their budget: if there are any, the
     /// true mean is larger.
     #[serde(flatten)]
     pub experiments: Spread,
-    /// Campaigns that found as many.
+    /// Campaigns that got there.
     pub reached: usize,
 }
 
@@ -91,8 +91,17 @@ impl Score {
     }
 
     /// Experiments to the first, second and further weaknesses, as far as any campaign found them.
-    pub fn reaches(&self) -> Vec<Reach> {
-        let firsts: Vec<Vec<u64>> = self.records.iter().map(|record| record.found.firsts()).collect();
+    pub fn to_found(&self) -> Vec<Reach> {
+        self.reaches(|record| &record.found)
+    }
+
+    /// The same of touching them.
+    pub fn to_touched(&self) -> Vec<Reach> {
+        self.reaches(|record| &record.touched)
+    }
+
+    fn reaches(&self, of: fn(&Record) -> &Sightings) -> Vec<Reach> {
+        let firsts: Vec<Vec<u64>> = self.records.iter().map(|record| of(record).firsts()).collect();
         let most = firsts.iter().map(Vec::len).max().unwrap_or(0);
         let reach = |weaknesses: usize| {
             let at = |firsts: &Vec<u64>| firsts.get(weaknesses - 1).copied();

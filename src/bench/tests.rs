@@ -42,18 +42,16 @@ fn settings(budget: u64) -> Settings {
 
 #[test]
 fn equal_seeds_come_to_the_same_whatever_thread_runs_them() {
-    let (records, measured) = go(&jobs(&[1, 2, 1], 40), &Archive::nowhere(), false);
+    let (records, measured) = go(&jobs(&[1, 2, 1], 15), &Archive::nowhere(), false);
     let records: Vec<Record> = records.into_iter().flatten().collect();
     assert_eq!(records.iter().map(|record| record.seed).collect::<Vec<_>>(), [1, 2, 1]);
     assert_eq!(records[0], records[2]);
-    assert_eq!(measured, 120);
+    assert_eq!(measured, 45);
     for record in &records {
-        let (found, touched) = (record.found.weaknesses(40), record.touched.weaknesses(40));
-        assert!(record.experiments == 40 && !touched.is_empty() && found.is_subset(&touched), "{record:?}");
-        assert_eq!(
-            record.course.as_ref().map(|course| course["receive_wqe_cache_miss"].len()),
-            (record.seed == 1).then_some(40)
-        );
+        let (found, touched) = (record.found.weaknesses(15), record.touched.weaknesses(15));
+        assert!(record.experiments == 15 && !touched.is_empty() && found.is_subset(&touched), "{record:?}");
+        let course = record.course.as_ref().map(|course| course["receive_wqe_cache_miss"].len());
+        assert_eq!(course.map(|len| len > 0 && len <= 15), (record.seed == 1).then_some(true), "{course:?}");
     }
 }
 
@@ -139,7 +137,7 @@ fn campaigns_that_did_not_get_there_count_with_their_budget() {
     let score =
         Score { subsystem: "sim:F".to_owned(), algorithm: Algorithm::Random, signal: None, budget: 100, records };
     let reaches: Vec<(usize, f64, usize)> =
-        score.reaches().iter().map(|reach| (reach.weaknesses, reach.experiments.mean, reach.reached)).collect();
+        score.to_found().iter().map(|reach| (reach.weaknesses, reach.experiments.mean, reach.reached)).collect();
     assert_eq!(reaches, [(1, 20.0, 2), (2, 70.0, 1)]);
     assert_eq!(score.found(30).map(|spread| spread.mean), Some(1.0));
     let count = known::Count { weakness: Weakness::split(Symptom::Pause, "a:x").0, points: 3, triggers: Vec::new() };
@@ -154,4 +152,13 @@ fn spread_is_over_campaigns() {
     assert_eq!(Spread::of([1.0, 3.0].into_iter()), Some(Spread { mean, deviation }));
     assert_eq!(Spread::of([2.0].into_iter()), Some(Spread { mean, deviation: None }));
     assert_eq!(Spread::of([].into_iter()), None);
+}
+
+#[test]
+fn a_pinned_workload_is_touched_and_not_found() {
+    let mut job = jobs(&[1], 12).remove(0);
+    job.config.algorithm = Algorithm::Anneal;
+    let record = go(&[job], &Archive::nowhere(), false).0.remove(0).expect("nothing stopped it");
+    assert!(record.findings > 0 && !record.touched.firsts().is_empty(), "{record:?}");
+    assert!(record.found.firsts().is_empty(), "{record:?}");
 }

@@ -23,8 +23,8 @@ pub enum BenchCommand {
     /// Score algorithms side by side on simulated subsystems
     #[command(
         after_help = "A weakness is a symptom with the part of the subsystem that limits the traffic; the search \
-        does not see\nthat part. An experiment that shows a weakness touches it. A finding whose workload shows it \
-        finds it.\n\n\
+        does not see\nthat part. An experiment that shows a weakness touches it. A finding with \
+        conditions\nwhose workload shows it finds it; `anneal` has no conditions, so that it only touches.\n\n\
         With --out, each campaign that ends is kept, another start runs only what is missing, and the directory gets\n\
         results.json and Figures 4 to 6 of the Collie paper as figure-*.svg. A hollow point is a lower bound: some\n\
         campaigns had not found so many weaknesses when their budget was spent.\n\n\

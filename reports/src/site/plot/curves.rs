@@ -11,6 +11,8 @@ use super::with_font;
 
 /// Units: pixels. Source: our choice, because ten curves need more height than one.
 const SIZE: (u32, u32) = (880, 480);
+/// Where the names begin. Units: pixels.
+const LEGEND: (i32, i32) = (730, 24);
 
 /// Colours that those who are colour-blind tell apart too. Source: Okabe and Ito 2008, without yellow.
 const COLOURS: [RGBColor; 7] = [
@@ -63,6 +65,12 @@ impl Dot {
     }
 }
 
+/// With two digits after the point at most.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "it is what plotters asks for")]
+fn short(number: &f64) -> String {
+    ((number * 100.0).round() / 100.0).to_string()
+}
+
 fn is_finite((x, y): &(f64, f64)) -> bool {
     x.is_finite() && y.is_finite()
 }
@@ -88,7 +96,7 @@ impl Curves {
         let far = points.filter(is_finite).fold((1.0_f64, 1e-9_f64), |far, (x, y)| (far.0.max(x), far.1.max(y)));
         let mut chart = ChartBuilder::on(area)
             .margin(10)
-            .margin_right(150)
+            .margin_right(160)
             .x_label_area_size(46)
             .y_label_area_size(68)
             .build_cartesian_2d(0.0..far.0 * 1.03, 0.0..far.1 * 1.05)
@@ -96,6 +104,8 @@ impl Curves {
         in_style(&mut chart.configure_mesh())
             .x_desc(self.x_label.as_str())
             .y_desc(self.y_label.as_str())
+            .x_label_formatter(&short)
+            .y_label_formatter(&short)
             .draw()
             .map_err(detail)?;
         for (index, curve) in self.curves.iter().enumerate() {
@@ -112,7 +122,7 @@ impl Curves {
                 chart.draw_series([Circle::new((x, y), 4, fill)]).map_err(detail)?;
                 chart.draw_series([Circle::new((x, y), 4, colour)]).map_err(detail)?;
             }
-            let place = (SIZE.0 as i32 - 140, 24 + 20 * index as i32);
+            let place = (LEGEND.0, LEGEND.1 + 20 * i32::try_from(index).unwrap_or(i32::MAX / 40));
             area.draw(&Circle::new((place.0, place.1), 4, colour.filled())).map_err(detail)?;
             let style = text(14, colour::INK).pos(Pos::new(HPos::Left, VPos::Center));
             area.draw(&Text::new(curve.name.clone(), (place.0 + 10, place.1), style)).map_err(detail)?;
