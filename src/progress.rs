@@ -65,11 +65,12 @@ impl Progress {
         self.bar.inc(1);
     }
 
-    /// A finding came up, now or in an earlier run.
+    /// A finding came up, now or in an earlier run, or was refined; it is said once.
     pub fn found(&mut self, number: u64, line: &str, replayed: bool) {
+        let is_new = number > self.findings;
         self.findings = self.findings.max(number);
         self.bar.set_message(plural(self.findings, "finding"));
-        if !replayed {
+        if is_new && !replayed {
             self.line(line);
         }
     }

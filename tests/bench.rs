@@ -112,8 +112,8 @@ fn searches_that_are_stopped_leave_a_document_and_say_so() {
     let mut said = String::new();
     // It listens by the time that it says what it will do; before that a signal would end it at once.
     stderr.read_line(&mut said).expect("UTF-8");
-    assert_eq!(said, "12 campaigns of 1000000 experiments\n");
     kill_process(pid, Signal::INT).expect("it is our child");
+    assert_eq!(said, "15 campaigns of 1000000 experiments\n");
     let output = child.wait_with_output().expect("it ends");
     stderr.read_to_string(&mut said).expect("UTF-8");
     let ran = Ran { stderr: said, ..Ran::of(output) };

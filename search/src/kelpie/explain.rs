@@ -31,7 +31,7 @@ impl<O: Oracle> Search<'_, O> {
             if self.findings[index].shows(&seen) {
                 if !self.findings[index].seen.is_like(&seen) {
                     // Another weakness needs no more than these factors.
-                    return self.minimise(&alone, symptom).map(Some);
+                    return self.minimise(&alone, symptom);
                 }
                 let known = &mut self.findings[index];
                 known.visits += 1;

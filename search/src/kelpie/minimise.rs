@@ -17,8 +17,8 @@ const KEPT_LOSS: f64 = 0.5;
 const OTHERS_LOSS: f64 = 0.8;
 
 impl<O: Oracle> Search<'_, O> {
-    /// The finding that the anomaly is, new or known.
-    pub(super) fn minimise(&mut self, anomaly: &Workload, symptom: Symptom) -> Result<usize, O::Error> {
+    /// The finding that the anomaly is, new or known; `None` if its simplified form was known beforehand.
+    pub(super) fn minimise(&mut self, anomaly: &Workload, symptom: Symptom) -> Result<Option<usize>, O::Error> {
         let before = self.lab.experiments();
         let seen = self.lab.look(anomaly, Purpose::Mfs)?;
         let most_used = 1.0 - KEPT_LOSS * (1.0 - seen.utilisation());
@@ -40,6 +40,9 @@ impl<O: Oracle> Search<'_, O> {
         })?;
         self.leads.extend(hidden);
         let seen = self.lab.look(&reduced.workload, Purpose::Mfs)?;
+        if self.avoided.iter().any(|region| region.contains(&reduced.workload)) {
+            return Ok(None);
+        }
         let spent = self.lab.experiments() - before;
         let factors = independent(self.lab.space, &reduced.workload, &plain, reduced.needed);
         let known = Known::new(symptom, reduced.workload, seen, plain, factors);
@@ -55,7 +58,7 @@ impl<O: Oracle> Search<'_, O> {
         }
         self.findings[index].spent += spent;
         self.store(index)?;
-        Ok(index)
+        Ok(Some(index))
     }
 }
 

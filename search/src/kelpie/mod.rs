@@ -120,11 +120,11 @@ impl<O: Oracle> Search<'_, O> {
             Outcome::Healthy => self.explorer.healthy(workload, &seen),
             Outcome::Inconclusive => self.calm(workload),
             Outcome::Anomalous(symptom) => {
-                let index = match self.explain(workload, symptom)? {
-                    Some(index) => index,
-                    None => self.minimise(workload, symptom)?,
-                };
-                self.relieve(workload, index);
+                let explained = self.explain(workload, symptom)?;
+                let index = if explained.is_some() { explained } else { self.minimise(workload, symptom)? };
+                if let Some(index) = index {
+                    self.relieve(workload, index);
+                }
             }
         }
         Ok(())
