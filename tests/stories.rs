@@ -100,5 +100,5 @@ fn an_application_without_anomalies_is_told_how_sure_that_is() {
     let below = none["anomalous_below"].as_f64().expect("all were healthy");
     assert!((below - 0.0198).abs() < 0.001, "{none}");
     assert!(none["pair_share"].as_f64() > Some(0.1), "{none}");
-    assert!(bench.expect(0, &["campaign", "show", "1"]).contains("less than 2 % of random workloads of the space"));
+    assert!(bench.expect(0, &["campaign", "show", "1"]).contains("less than 2.0 % of random workloads of the space"));
 }
