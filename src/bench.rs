@@ -1,21 +1,19 @@
 //! Campaigns side by side on simulated subsystems, on all cores: which weaknesses each touches and finds, and when.
 
 mod archive;
+mod cores;
 mod figures;
 mod known;
 mod record;
 mod report;
 mod score;
+mod shown;
 
 use std::collections::{BTreeMap, HashMap};
-use std::num::NonZero;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use kelpie_engine::{MeasureError, Subsystem};
-use kelpie_monitor::{Assessment, Inconclusive, Measurement, Symptom, measure_judged};
 use kelpie_search::{Config, Finding, Observation, Oracle, Purpose, is_diagnostic};
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::{Space, Workload};
@@ -27,6 +25,9 @@ pub use record::Record;
 pub use report::{document, table};
 pub use score::{Score, with_means};
 
+use cores::on_all_cores;
+use shown::Shown;
+
 /// One campaign on one subsystem.
 #[derive(Debug, Clone)]
 pub struct Job {
@@ -36,29 +37,6 @@ pub struct Job {
     pub budget: u64,
     /// Whether the course of every counter is kept.
     pub keeps_course: bool,
-}
-
-/// Does all of the work on all cores; what `stop` ended has no result. After a failure nothing else begins.
-fn on_all_cores<T: Sync, R: Send>(
-    items: &[T],
-    work: impl Fn(&T) -> anyhow::Result<Option<R>> + Sync,
-) -> anyhow::Result<Vec<Option<R>>> {
-    let next = AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
-    let worker = || -> anyhow::Result<()> {
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(index) else { return Ok(()) };
-            let result = work(item).inspect_err(|_| next.store(items.len(), Ordering::Relaxed))?;
-            *results[index].lock().expect("no thread panics while it holds the lock") = result;
-        }
-    };
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(items.len());
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().expect("a search does not panic"))
-    })?;
-    Ok(results.into_iter().map(|result| result.into_inner().expect("no thread panicked")).collect())
 }
 
 /// Runs every campaign that `archive` does not have, and stores it there; those that `stop` ended have no record.
@@ -100,35 +78,6 @@ impl Job {
             Err(End::Stopped) => Ok(None),
             Err(End::Failed(error)) => Err(error).context(self.key()),
         }
-    }
-}
-
-/// What an experiment on a simulated subsystem shows, and what limited it, which no search sees.
-struct Shown {
-    seen: Observation,
-    limiting: String,
-}
-
-impl Shown {
-    /// # Errors
-    /// The subsystem failed; what it cannot express is inconclusive.
-    fn measure(subsystem: &mut SimSubsystem, workload: &Workload) -> Result<Self, MeasureError> {
-        let bounds = subsystem.bounds();
-        let judged = measure_judged(workload, &bounds, |workload| subsystem.measure(workload));
-        let (measurement, assessment) = match judged {
-            Ok(judged) => (judged.measurement, judged.assessment),
-            Err(MeasureError::Unsupported { .. }) => {
-                (Measurement::default(), Assessment::of_nothing(Inconclusive::NoSamples))
-            }
-            Err(error) => return Err(error),
-        };
-        let seen = Observation::new(&measurement, assessment, &bounds);
-        Ok(Self { seen, limiting: subsystem.limiting().to_owned() })
-    }
-
-    /// As findings have it: pause before low throughput.
-    fn symptom(&self) -> Option<Symptom> {
-        self.seen.assessment.symptoms.iter().min().copied()
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn run<O: Oracle>(search: &mut SearchState<'_, O>, keep: Keep) -> Res
 /// The targets in order. Only counters have to be ranked.
 fn rank<O: Oracle>(search: &mut SearchState<'_, O>, keep: Keep) -> Result<Vec<Target>, O::Error> {
     let signal = search.config.signal;
-    let points = if signal == SignalSet::Perf { Vec::new() } else { search.ranking_points(keep)? };
+    let points = if signal == SignalSet::Perf { Vec::new() } else { keep.ranking_points(search)? };
     let seen: Vec<Observation> = points.into_iter().map(|(_, seen)| seen).collect();
     Ok(targets(signal, &seen))
 }

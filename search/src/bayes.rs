@@ -35,7 +35,7 @@ struct Point {
 pub(crate) fn run<O: Oracle>(search: &mut SearchState<'_, O>) -> Result<(), O::Error> {
     let encoding = Encoding::new(search.space);
     let point = |workload: &Workload, seen| Point { features: encoding.features(workload), seen };
-    let first = search.ranking_points(Keep::Region)?;
+    let first = Keep::Region.ranking_points(search)?;
     let seen: Vec<Observation> = first.iter().map(|(_, seen)| seen.clone()).collect();
     let ranking = targets(search.config.signal, &seen);
     let mut points: VecDeque<Point> = first.into_iter().map(|(workload, seen)| point(&workload, seen)).collect();

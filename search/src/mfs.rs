@@ -25,6 +25,23 @@ pub(crate) enum Keep {
 }
 
 impl Keep {
+    /// Random points by which counters are ranked; anomalies among them become findings.
+    pub(crate) fn ranking_points<O: Oracle>(
+        self,
+        search: &mut SearchState<'_, O>,
+    ) -> Result<Vec<(Workload, Observation)>, O::Error> {
+        let mut points = Vec::new();
+        for _ in 0..search.config.schedule.ranking_points {
+            let workload = search.space.sample(&mut search.rng);
+            let seen = search.measure(&workload, Purpose::Rank)?;
+            if seen.is_anomalous() && !search.is_known(&workload) {
+                self.anomaly(search, &workload, &seen)?;
+            }
+            points.push((workload, seen));
+        }
+        Ok(points)
+    }
+
     /// Makes an anomalous workload outside all known regions a finding.
     pub(crate) fn anomaly<O: Oracle>(
         self,

@@ -6,7 +6,6 @@ use rand_pcg::Pcg64;
 
 use crate::config::Config;
 use crate::finding::Finding;
-use crate::mfs::Keep;
 use crate::oracle::{Oracle, Purpose};
 use crate::signals::Observation;
 
@@ -41,20 +40,6 @@ impl<'a, O: Oracle> SearchState<'a, O> {
         let seen = self.oracle.measure(workload, purpose)?;
         self.experiments += 1;
         Ok(seen)
-    }
-
-    /// Random points by which counters are ranked; anomalies among them become findings.
-    pub(crate) fn ranking_points(&mut self, keep: Keep) -> Result<Vec<(Workload, Observation)>, O::Error> {
-        let mut points = Vec::new();
-        for _ in 0..self.config.schedule.ranking_points {
-            let workload = self.space.sample(&mut self.rng);
-            let seen = self.measure(&workload, Purpose::Rank)?;
-            if seen.is_anomalous() && !self.is_known(&workload) {
-                keep.anomaly(self, &workload, &seen)?;
-            }
-            points.push((workload, seen));
-        }
-        Ok(points)
     }
 
     /// `MatchMFS`: whether the workload lies in a region already found.

@@ -11,8 +11,10 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64;
 use serde::{Deserialize, Serialize};
 
+use super::archive::Archive;
+use super::cores::on_all_cores;
 use super::record::Weakness;
-use super::{Archive, Shown, on_all_cores};
+use super::shown::Shown;
 
 /// Points that are drawn with one seed and stored together. Source: our choice, half a minute of a core.
 const CHUNK: u64 = 1000;

@@ -1,7 +1,9 @@
 //! Campaigns side by side: equal seeds, what is stopped, what is kept, and how scores are counted.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicUsize;
 
+use kelpie_monitor::Symptom;
 use kelpie_search::{Algorithm, SignalSet};
 
 use super::record::Weakness;

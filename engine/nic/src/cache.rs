@@ -4,6 +4,23 @@
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
+/// The caches of a NIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cached {
+    /// Contexts.
+    Context,
+    /// Regions and translations.
+    Translation,
+    /// Send WQEs.
+    Send,
+    /// Receive WQEs.
+    Receive,
+    /// Receive WQEs of long chains.
+    Chain,
+    /// Send WQEs of READs on their way, for the lists that their responses need.
+    Scatter,
+}
+
 /// A line. Units: bytes. Source: the cache line of hosts, by which PCIe reads come back.
 pub const LINE: u64 = 64;
 

@@ -2,27 +2,10 @@
 
 use kelpie_events::Picos;
 
-use crate::cache::Key;
+use crate::cache::{Cached, Key};
 use crate::packet::Burst;
 use crate::qp::Segment;
 use crate::waits::Cause;
-
-/// The caches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cached {
-    /// Contexts.
-    Context,
-    /// Regions and translations.
-    Translation,
-    /// Send WQEs.
-    Send,
-    /// Receive WQEs.
-    Receive,
-    /// Receive WQEs of long chains.
-    Chain,
-    /// Send WQEs of READs on their way, for the lists that their responses need.
-    Scatter,
-}
 
 /// Classes of reads.
 pub(crate) mod class {

@@ -8,9 +8,9 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
 
 use crate::buffer::Buffer;
-use crate::cache::{Cache, Key, LINE, Lookup};
+use crate::cache::{Cache, Cached, Key, LINE, Lookup};
 use crate::config::Config;
-use crate::held::{Cached, Held, Purpose, Waiter, Write, class, kind};
+use crate::held::{Held, Purpose, Waiter, Write, class, kind};
 use crate::memory::Memory;
 use crate::packet::Burst;
 use crate::path::Path;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use kelpie_events::Picos;
 
-use crate::held::Cached;
+use crate::cache::Cached;
 use crate::packet::{Operation, Piece};
 use crate::sequence::{Receiver, Sender};
 use crate::waits::{Cause, Wait};

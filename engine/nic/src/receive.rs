@@ -2,9 +2,9 @@
 
 use kelpie_events::Picos;
 
-use crate::cache::{Key, Lookup};
+use crate::cache::{Cached, Key, Lookup};
 use crate::config::WhenBusy;
-use crate::held::{Cached, Step, Waiter, Write, class, kind};
+use crate::held::{Step, Waiter, Write, class, kind};
 use crate::nic::{Answer, Event, Nic, Outside, portions};
 use crate::packet::{Burst, Kind, Operation};
 use crate::path::Order;

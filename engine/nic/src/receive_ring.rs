@@ -1,7 +1,7 @@
 //! Receive WQEs on a NIC: what comes when they are posted, what is read again, what is forgotten once it was used.
 
-use crate::cache::{Key, LINE, Lookup};
-use crate::held::{Cached, Waiter, kind};
+use crate::cache::{Cached, Key, LINE, Lookup};
+use crate::held::{Waiter, kind};
 use crate::nic::Nic;
 use crate::qp::Connection;
 

@@ -3,8 +3,8 @@
 use kelpie_events::Picos;
 use rand::RngExt;
 
-use crate::cache::{Key, Lookup};
-use crate::held::{Cached, Purpose, Waiter, class, kind};
+use crate::cache::{Cached, Key, Lookup};
+use crate::held::{Purpose, Waiter, class, kind};
 use crate::nic::{Event, Nic, Outside, portions};
 use crate::packet::{BURST_BYTES, BURST_PACKETS, Burst, Kind, Operation, Piece};
 use crate::pcie::Amount;

@@ -1,0 +1,36 @@
+//! One experiment of a benchmark.
+
+use kelpie_engine::{MeasureError, Subsystem};
+use kelpie_monitor::{Assessment, Inconclusive, Measurement, Symptom, measure_judged};
+use kelpie_search::Observation;
+use kelpie_sim::SimSubsystem;
+use kelpie_spaces::Workload;
+
+/// What an experiment on a simulated subsystem shows, and what limited it, which no search sees.
+pub struct Shown {
+    pub seen: Observation,
+    pub limiting: String,
+}
+
+impl Shown {
+    /// # Errors
+    /// The subsystem failed; what it cannot express is inconclusive.
+    pub fn measure(subsystem: &mut SimSubsystem, workload: &Workload) -> Result<Self, MeasureError> {
+        let bounds = subsystem.bounds();
+        let judged = measure_judged(workload, &bounds, |workload| subsystem.measure(workload));
+        let (measurement, assessment) = match judged {
+            Ok(judged) => (judged.measurement, judged.assessment),
+            Err(MeasureError::Unsupported { .. }) => {
+                (Measurement::default(), Assessment::of_nothing(Inconclusive::NoSamples))
+            }
+            Err(error) => return Err(error),
+        };
+        let seen = Observation::new(&measurement, assessment, &bounds);
+        Ok(Self { seen, limiting: subsystem.limiting().to_owned() })
+    }
+
+    /// As findings have it: pause before low throughput.
+    pub fn symptom(&self) -> Option<Symptom> {
+        self.seen.assessment.symptoms.iter().min().copied()
+    }
+}
