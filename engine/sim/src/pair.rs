@@ -114,7 +114,7 @@ pub struct Around {
     /// A NIC holds its switch port; the switch holds a NIC.
     pub holding: [Spell; 2],
     pub held: [Spell; 2],
-    /// Time that applications of each host wait for their core while they have room to post, as soon as it is known.
+    /// Time that applications of each host wait for their core while they have room again, as soon as it is known.
     core_wait: [Picos; 2],
     /// What work waits for, at each host.
     pub waits: [Waits; 2],
@@ -211,12 +211,16 @@ impl Around {
         let from = app.posts_from;
         let begin = self.on_core(now, host, qp, span * batches);
         let end = begin + span * batches;
-        self.core_wait[host.index()] += end - now;
-        self.apps[host.index()][qp as usize].waits_until = end;
+        let app = &mut self.apps[host.index()][qp as usize];
+        // To fill a queue for the first time is no sign of an application that does not keep up.
+        if app.seen > 0 {
+            self.core_wait[host.index()] += end - now;
+            app.waits_until = end;
+        }
         self.events.at((begin + span).max(from), Event::Post(host, qp));
     }
 
-    /// Time that applications of a host have waited for their core up to `now` while they had room to post.
+    /// Time that applications of a host have waited for their core up to `now` while they had room to post again.
     pub fn core_wait(&self, now: Picos, host: Host) -> Picos {
         let to_come = |app: &App| app.waits_until.max(now) - now;
         let to_come = self.apps[host.index()].iter().map(to_come).sum();

@@ -286,7 +286,7 @@ fn draw_rows(
     let has_header = area.height >= 5;
     let lines = rows.iter().map(|row| Row::new(row.cells(progress.campaign.id)));
     let widths = [7, 14, 6, 7].map(Constraint::Length).into_iter().chain([Constraint::Fill(1)]);
-    let header = Row::new(["id", "symptom", "lost", "seen at", "conditions"]).style(theme.faint);
+    let header = Row::new(["id", "symptom", "share", "seen at", "conditions"]).style(theme.faint);
     let table = Table::new(lines, widths)
         .header(header.height(u16::from(has_header)))
         .row_highlight_style(theme.selected)

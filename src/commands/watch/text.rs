@@ -148,7 +148,7 @@ mod tests {
         let steers = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
         let text = text(&progress, NOW);
         assert!(!text.contains(steers), "{text:?}");
-        assert_eq!(text.lines().count(), 7, "no line of its own for a line feed in a name: {text}");
+        assert_eq!(text.lines().count(), 8, "no line of its own for a line feed in a name: {text}");
         let document = json(&progress, NOW).unwrap();
         assert!(!document.contains(steers), "{document:?}");
         let read: Value = serde_json::from_str(&document).unwrap();
