@@ -8,7 +8,7 @@ use crate::known::{Kept, Known, Measured};
 
 /// The confidence from which on a finding counts as refined: being inside is then enough.
 ///
-/// Source: issue 14, section 5, admits 5 % healthy among the workloads called anomalous; a region of which 28 random
+/// Source: our choice; we admit 5 % healthy among the workloads called anomalous; a region of which 28 random
 /// workloads were all anomalous has this confidence, and mostly holds fewer healthy ones than a tenth.
 const REFINED: f64 = 0.91;
 /// Measured workloads that are shown beside one. Source: our choice, because more are not read.
@@ -241,11 +241,13 @@ mod tests {
     #[test]
     fn many_healthy_neighbours_make_a_workload_safe_but_not_inside_a_finding() {
         let mut known = Known::nothing("sim:F");
-        known.measured = (1..=64).map(|qps| (workload(2 * qps, 4096), measured(qps.into(), false))).collect();
+        let mtus = [256, 512, 1024, 2048, 4096];
+        let points = (1..=64).flat_map(|qps| mtus.map(|mtu| workload(2 * qps, mtu)));
+        known.measured = points.map(|point| (point, measured(1, false))).collect();
         let safe = Adviser::new(&known).answer(&workload(33, 4096));
         assert_eq!(safe.answer, Answer::Safe, "{safe:?}");
         let Reason::Estimated(estimate) = safe.reason else { panic!("{safe:?}") };
-        assert_eq!((estimate.as_healthy, estimate.anomalous_of_them), (64, 0));
+        assert_eq!((estimate.as_healthy, estimate.anomalous_of_them), (320, 0));
         // A finding whose region holds it, though all that was measured says otherwise.
         known.findings = with_finding(0.95).findings;
         let odd = workload(3, 4096);

@@ -124,7 +124,6 @@ mod tests {
             "use WRITE instead of READ",
             "use SEND instead of READ",
             "use at most 3 elements in a request",
-            "use at most 128 QPs in all",
             "send in one direction only",
         ] {
             assert!(words.contains(&expected), "{expected}: {words:?}");

@@ -126,12 +126,13 @@ struct ReadCondition {
     max: Option<u64>,
 }
 
-/// A word, or a boolean that YAML or JSON made of `true`.
+/// A word, or what YAML or JSON made of `true` or `3`.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Word {
     Text(String),
     Truth(bool),
+    Number(u64),
 }
 
 /// A condition that does not fit its feature.
@@ -162,6 +163,7 @@ impl TryFrom<ReadCondition> for Condition {
                 let text = |word| match word {
                     Word::Text(text) => text,
                     Word::Truth(truth) => truth.to_string(),
+                    Word::Number(number) => number.to_string(),
                 };
                 Test::In(words.into_iter().map(text).collect())
             }

@@ -38,7 +38,7 @@ fn a_pipe_is_told_once() {
     assert!(document["signals"]["perf/utilisation"].is_number(), "{document}");
 
     let text = bench.expect(0, &["watch", "1", "--db", "k.db"]);
-    assert!(text.starts_with("campaign 1 (finished): sim:F over ud.yaml, collie by both signals, seed "), "{text}");
+    assert!(text.starts_with("campaign 1 (finished): sim:F over ud.yaml, kelpie by both signals, seed "), "{text}");
     assert!(text.contains("100 of 100 experiments") && text.contains("\nfinding 1.1: "), "{text}");
     assert!(!text.contains('\u{1b}'), "{text}");
 }
@@ -110,8 +110,7 @@ fn a_terminal_shows_it_takes_keys_and_is_given_back() {
     let bench = finished();
     let mut seen = Seen::start(bench.command(&["watch", "--db", "k.db"]), 24, 80);
     let picture = seen.until(|picture| picture.contains("q quit"));
-    for part in ["campaign 1 finished", "100 of 100 experiments", "utilisation", "finding 1 of", "recv_batch at least"]
-    {
+    for part in ["campaign 1 finished", "100 of 100 experiments", "utilisation", "finding 1 of", "qp_type is UD"] {
         assert!(picture.contains(part), "no {part}: {picture}");
     }
     seen.press("?");

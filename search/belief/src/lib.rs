@@ -52,7 +52,7 @@ pub struct Estimate {
 /// choice; of what the intervals alone call safe, up to 3.6 % was anomalous on model B, whose small weaknesses hide among
 /// healthy workloads.
 const SAFE_SHARE: f64 = 0.04;
-/// Where the probability of a safe one ends at most. Source: issue 14, section 5, admits 2 % anomalous among safe ones; on
+/// Where the probability of a safe one ends at most. Source: our choice; we admit 2 % anomalous among safe ones; on
 /// fresh workloads of models F, B and H, one seed each, this admits 0 to 1.6 %.
 const SAFE_HIGH: f64 = 0.08;
 
