@@ -188,7 +188,7 @@ mod tests {
     use std::convert::Infallible;
     use std::rc::Rc;
 
-    use kelpie_spaces::{Feature, Space};
+    use kelpie_spaces::Space;
     use kelpie_store::CampaignId;
 
     use crate::known::{Known, Measured};

@@ -46,7 +46,7 @@ fn every(space: &Space, workload: &Workload, first: Option<&Change>) -> Vec<Chan
             let Some(next) = space.with_feature(from, feature, value) else { continue };
             let keeps_first =
                 first.is_none_or(|first| first.to.iter().all(|(set, value)| next.feature(*set) == *value));
-            if !keeps_first || changes.iter().any(|other| other.workload == next) {
+            if next == *from || !keeps_first || changes.iter().any(|other| other.workload == next) {
                 continue;
             }
             let mut to = first.map_or_else(Vec::new, |first| first.to.clone());
