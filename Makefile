@@ -3,10 +3,17 @@
 # Experiments of the campaign that `make run` shows.
 BUDGET ?= 1500
 
+# Where `make install` puts Kelpie; DESTDIR is for packages.
+PREFIX ?= /usr/local
+# What is installed can drive real devices; `make install FEATURES=` leaves that out.
+FEATURES ?= verbs
+
 SHELL := /bin/bash
 CARGO := . scripts/cargo-env.sh && cargo
 
-.PHONY: run test lab setup setup-lab setup-browser setup-deny
+
+root := $(DESTDIR)$(PREFIX)
+.PHONY: run test lab install uninstall deb setup setup-lab setup-browser setup-deny
 
 # A campaign on the simulated subsystem F of the Collie paper.
 run: setup
@@ -21,6 +28,32 @@ test: setup setup-lab setup-browser setup-deny
 lab: setup setup-lab
 	$(CARGO) xtask lab install
 	$(CARGO) xtask lab up
+
+# kelpie with its manual pages, completions and the agent's unit; `make uninstall` takes them away.
+install: setup
+	$(CARGO) build --release --package kelpie --package kelpie-preload --features "$(FEATURES)"
+	target=$$($(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/') && \
+	install -D -m 755 "$$target/release/kelpie" "$(root)/bin/kelpie" && \
+	install -D -m 644 "$$target/release/libkelpie_preload.so" "$(root)/lib/kelpie/libkelpie_preload.so"
+	"$(root)/bin/kelpie" generate --out "$(root)"
+	install -d "$(root)/lib/systemd/system"
+	sed 's|@BINDIR@|$(PREFIX)/bin|' packaging/kelpie-agent.service > "$(root)/lib/systemd/system/kelpie-agent.service"
+	install -D -m 644 packaging/kelpie.sysusers "$(root)/lib/sysusers.d/kelpie.conf"
+	install -D -m 644 packaging/agent.env "$(root)/share/kelpie/agent.env"
+
+uninstall:
+	rm -f "$(root)/bin/kelpie" "$(root)"/share/man/man1/kelpie{,-*}.1 \
+		"$(root)/share/bash-completion/completions/kelpie" "$(root)/share/zsh/site-functions/_kelpie" \
+		"$(root)/share/fish/vendor_completions.d/kelpie.fish" "$(root)/lib/systemd/system/kelpie-agent.service" \
+		"$(root)/lib/sysusers.d/kelpie.conf" "$(root)/share/kelpie/agent.env"
+	rm -rf "$(root)/lib/kelpie"
+
+# A Debian package in target/debian.
+deb:
+	rm -rf target/stage
+	$(MAKE) install DESTDIR="$(CURDIR)/target/stage" PREFIX=/usr
+	$(CARGO) deb --version > /dev/null 2>&1 || { $(CARGO) install --quiet --locked cargo-deb; }
+	$(CARGO) deb --no-build --output target/debian/
 
 setup:
 	scripts/setup.sh build

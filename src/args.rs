@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use kelpie_search::{Algorithm, SignalSet};
+use kelpie_store::CampaignId;
 
 /// Seed of every random decision if `--seed` is not given. Source: our choice, because it is the first day of
 /// the conference of Collie (NSDI 2022).
@@ -48,7 +51,7 @@ pub struct SubsystemArgs {
 #[derive(Debug, Clone, Args)]
 pub struct DatabaseArgs {
     /// Database file [default: kelpie/kelpie.db in `$XDG_DATA_HOME` or `~/.local/share`]
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "F", env = "KELPIE_DB")]
     pub db: Option<PathBuf>,
 }
 
@@ -58,6 +61,24 @@ pub fn parse_setting(text: &str) -> Result<(String, String), String> {
         Some((path, value)) if !path.is_empty() && !value.is_empty() => Ok((path.to_owned(), value.to_owned())),
         _ => Err("write it as key=value".to_owned()),
     }
+}
+
+/// Reads the number of a campaign.
+pub fn parse_id(text: &str) -> Result<CampaignId, String> {
+    match text.parse() {
+        Ok(id @ CampaignId(1..)) => Ok(id),
+        _ => Err("write the number of a campaign; `kelpie campaign list` shows all".to_owned()),
+    }
+}
+
+/// Reads an algorithm; `--help` lists all.
+pub fn algorithm() -> impl clap::builder::TypedValueParser<Value = Algorithm> {
+    PossibleValuesParser::new(Algorithm::ALL.map(Algorithm::name)).try_map(|name| name.parse::<Algorithm>())
+}
+
+/// Reads signals; `--help` lists all.
+pub fn signal() -> impl clap::builder::TypedValueParser<Value = SignalSet> {
+    PossibleValuesParser::new(SignalSet::ALL.map(SignalSet::name)).try_map(|name| name.parse::<SignalSet>())
 }
 
 #[cfg(test)]

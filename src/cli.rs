@@ -1,13 +1,13 @@
 //! The arguments: one type per command, with its help and examples. What they do lives in `commands`.
 
+mod campaign;
+
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use kelpie_search::{Algorithm, SignalSet};
 use kelpie_store::CampaignId;
 
-use crate::args::{Common, DatabaseArgs, SubsystemArgs, parse_setting};
+use crate::args::{Common, DatabaseArgs, SubsystemArgs, parse_id, parse_setting};
 use crate::commands::agent::AgentArgs;
 use crate::commands::bench::BenchCommand;
 use crate::commands::calibrate::CalibrateArgs;
@@ -15,6 +15,8 @@ use crate::commands::doctor::DoctorArgs;
 use crate::commands::import::FindingsCommand;
 use crate::commands::recipe::RecipeCommand;
 use crate::commands::trace::TraceArgs;
+
+pub use campaign::{BaselineArgs, CampaignCommand, GateArgs, Limits, ResumeArgs, RunArgs, ShowArgs};
 
 /// Finds the workloads that break an RDMA subsystem, before an application does.
 #[derive(Debug, Parser)]
@@ -125,6 +127,9 @@ pub enum Command {
         kelpie doctor mlx5_0 --traffic-class 104\n  \
         ssh other kelpie doctor --json | kelpie doctor --against -")]
     Doctor(DoctorArgs),
+    /// Write manual pages and shell completions
+    #[command(after_help = "`make install` does this.\n\nExample:\n  kelpie generate --out ~/.local")]
+    Generate(PagesArgs),
 }
 
 #[derive(Debug, Args)]
@@ -140,132 +145,6 @@ pub struct MeasureArgs {
     /// Add percentiles of the time from post to completion (real pairs)
     #[arg(long)]
     pub latency: bool,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum CampaignCommand {
-    /// Search a space for anomalies and store everything
-    #[command(after_help = "Examples:\n  \
-        kelpie campaign run --subsystem sim:F\n  \
-        kelpie campaign run --subsystem sim:H --space rpc-library --algorithm random --time 5m\n  \
-        kelpie campaign run --subsystem pair.yaml --budget 2000 --gate --json > findings.json\n  \
-        kelpie campaign run --subsystem pair.yaml --gate --gate-severity 0.3 --gate-baseline accepted.yaml")]
-    Run(RunArgs),
-    /// Go on with a campaign that was stopped or killed
-    #[command(after_help = "Examples:\n  \
-        kelpie campaign resume\n  \
-        kelpie campaign resume 3 --budget 2000   (also extends a finished campaign)")]
-    Resume(ResumeArgs),
-    /// List the campaigns of a database
-    #[command(after_help = "Example:\n  kelpie campaign list --db campaigns.db")]
-    List(DatabaseArgs),
-    /// Show a campaign and its findings
-    #[command(after_help = "Examples:\n  \
-        kelpie campaign show\n  \
-        kelpie campaign show 3 --json --experiments")]
-    Show(ShowArgs),
-    /// Write the findings of a campaign as a baseline: what `--gate` is to accept from now on
-    #[command(
-        after_help = "The file holds regions with their symptoms; edit it as you like. An anomaly passes the gate \
-        if it lies\nin a region and shows its symptom (pause if it shows both).\n\n\
-        Examples:\n  \
-        kelpie campaign baseline --out accepted.yaml\n  \
-        kelpie campaign baseline 3 --unexplained --out accepted.yaml --force\n  \
-        kelpie campaign run --subsystem pair.yaml --gate --gate-baseline accepted.yaml"
-    )]
-    Baseline(BaselineArgs),
-}
-
-#[derive(Debug, Args)]
-pub struct BaselineArgs {
-    /// Campaign [default: the latest]
-    #[arg(value_name = "ID", value_parser = parse_id)]
-    pub id: Option<CampaignId>,
-    /// File to write
-    #[arg(long, short = 'o', value_name = "FILE")]
-    pub out: PathBuf,
-    /// Replace the file
-    #[arg(long)]
-    pub force: bool,
-    /// Also accept each anomaly that the findings do not cover, exactly as it was measured
-    #[arg(long)]
-    pub unexplained: bool,
-    #[command(flatten)]
-    pub database: DatabaseArgs,
-}
-
-#[derive(Debug, Args)]
-pub struct RunArgs {
-    #[command(flatten)]
-    pub subsystem: SubsystemArgs,
-    /// Space to search: a catalog name or a file (space/1)
-    #[arg(long, value_name = "X", default_value = "full")]
-    pub space: String,
-    /// How to search
-    #[arg(long, value_name = "NAME", default_value = "kelpie")]
-    pub algorithm: Algorithm,
-    /// Which signals guide the search: perf, diag or both
-    #[arg(long, value_name = "NAME", default_value = "both")]
-    pub signal: SignalSet,
-    #[command(flatten)]
-    pub limits: Limits,
-    #[command(flatten)]
-    pub database: DatabaseArgs,
-    #[command(flatten)]
-    pub gate: GateArgs,
-    /// Skip the regions of the database's findings, imported ones too, so that they are not found again
-    #[arg(long)]
-    pub seed_findings: bool,
-}
-
-/// When anomalies fail a pipeline.
-#[derive(Debug, Args)]
-pub struct GateArgs {
-    /// Exit with 1 on any confirmed anomaly, whether it lies in a finding or not
-    #[arg(long)]
-    pub gate: bool,
-    /// Let anomalies pass that take away less than this share of the port, 0 to 1 [default: 0]
-    #[arg(long, value_name = "X", requires = "gate", value_parser = parse_share)]
-    pub gate_severity: Option<f64>,
-    /// Let anomalies pass that this file (baseline/1) accepts; `kelpie campaign baseline` writes it
-    #[arg(long, value_name = "FILE", requires = "gate")]
-    pub gate_baseline: Option<PathBuf>,
-}
-
-/// When a campaign ends.
-#[derive(Debug, Clone, Copy, Args)]
-pub struct Limits {
-    /// Experiments in all [default: 1500, or no limit if --time is given]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
-    pub budget: Option<u64>,
-    /// Stop after this long, such as 30s, 5m or 2h; the campaign can be resumed
-    #[arg(long, value_name = "T", value_parser = parse_time)]
-    pub time: Option<Duration>,
-}
-
-#[derive(Debug, Args)]
-pub struct ResumeArgs {
-    /// Campaign [default: the latest that can be resumed]
-    #[arg(value_name = "ID", value_parser = parse_id)]
-    pub id: Option<CampaignId>,
-    #[command(flatten)]
-    pub limits: Limits,
-    #[command(flatten)]
-    pub database: DatabaseArgs,
-    #[command(flatten)]
-    pub gate: GateArgs,
-}
-
-#[derive(Debug, Args)]
-pub struct ShowArgs {
-    /// Campaign [default: the latest]
-    #[arg(value_name = "ID", value_parser = parse_id)]
-    pub id: Option<CampaignId>,
-    /// Add every experiment with its workload, samples and verdict
-    #[arg(long)]
-    pub experiments: bool,
-    #[command(flatten)]
-    pub database: DatabaseArgs,
 }
 
 #[derive(Debug, Args)]
@@ -443,28 +322,11 @@ pub struct DiffArgs {
     pub no_measure: bool,
 }
 
-fn parse_id(text: &str) -> Result<CampaignId, String> {
-    match text.parse() {
-        Ok(id @ CampaignId(1..)) => Ok(id),
-        _ => Err("write the number of a campaign; `kelpie campaign list` shows all".to_owned()),
-    }
-}
-
-fn parse_share(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
-        _ => Err("write a share from 0 to 1, such as 0.3".to_owned()),
-    }
-}
-
-fn parse_time(text: &str) -> Result<Duration, String> {
-    let refused = || "write a whole number of seconds, minutes or hours: 30s, 5m, 2h".to_owned();
-    let (digits, seconds) = [("s", 1), ("m", 60), ("h", 3600)]
-        .iter()
-        .find_map(|(unit, seconds)| text.strip_suffix(unit).map(|digits| (digits, *seconds)))
-        .ok_or_else(refused)?;
-    let number: u32 = digits.parse().map_err(|_| refused())?;
-    if number == 0 { Err(refused()) } else { Ok(Duration::from_secs(u64::from(number) * seconds)) }
+#[derive(Debug, Args)]
+pub struct PagesArgs {
+    /// Directory that gets share/man, share/bash-completion, share/zsh and share/fish; created if it is missing
+    #[arg(long, short = 'o', value_name = "DIR")]
+    pub out: PathBuf,
 }
 
 #[cfg(test)]
@@ -475,31 +337,5 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn shares() {
-        for (text, expected) in [("0.3", Some(0.3)), ("0", Some(0.0)), ("1", Some(1.0)), ("1.1", None), ("NaN", None)] {
-            assert_eq!(parse_share(text).ok(), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn times() {
-        for (text, expected) in [
-            ("30s", Some(30)),
-            ("5m", Some(300)),
-            ("2h", Some(7200)),
-            ("0s", None),
-            ("5", None),
-            ("", None),
-            ("m", None),
-            ("1.5h", None),
-            ("-1s", None),
-            ("99999999999h", None),
-            ("5µ", None),
-        ] {
-            assert_eq!(parse_time(text).ok(), expected.map(Duration::from_secs), "{text}");
-        }
     }
 }

@@ -8,6 +8,7 @@ mod diff;
 pub mod doctor;
 pub mod findings;
 mod gate;
+pub mod generate;
 pub mod import;
 mod measure;
 mod mfs;
@@ -49,5 +50,6 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Calibrate(args) => calibrate::run(args, common),
         Command::Agent(args) => agent::run(args, common),
         Command::Doctor(args) => doctor::run(args, common),
+        Command::Generate(args) => generate::run(args, common),
     }
 }

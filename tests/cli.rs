@@ -43,6 +43,7 @@ fn every_command_explains_itself_with_an_example() {
         "calibrate plan",
         "report",
         "watch",
+        "generate",
     ] {
         let words: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
         let help = bench.expect(0, &words);
@@ -52,6 +53,36 @@ fn every_command_explains_itself_with_an_example() {
     }
     let agent = bench.expect(0, &["agent", "--help"]);
     assert!(agent.contains("Usage: kelpie agent"), "{agent}");
+}
+
+#[test]
+fn every_command_has_a_manual_page_and_shells_complete_it() {
+    let bench = Bench::new();
+    bench.expect(0, &["generate", "--out", "prefix"]);
+    let share = bench.path("prefix/share");
+    let read = |name: &str| std::fs::read_to_string(share.join(name)).expect(name);
+    for page in ["kelpie", "kelpie-measure", "kelpie-campaign-run", "kelpie-agent-cert"] {
+        let text = read(&format!("man/man1/{page}.1"));
+        assert!(text.contains(".SH SYNOPSIS") && text.contains(&page.replace('-', "\\-")), "{page}: {text}");
+    }
+    for completions in
+        ["bash-completion/completions/kelpie", "zsh/site-functions/_kelpie", "fish/vendor_completions.d/kelpie.fish"]
+    {
+        let text = read(completions);
+        assert!(text.contains("campaign") && text.contains("gate-severity"), "{completions}");
+    }
+}
+
+#[test]
+fn values_that_are_names_are_listed_and_guessed() {
+    let bench = Bench::new();
+    let help = bench.expect(0, &["campaign", "run", "--help"]);
+    let help: Vec<&str> = help.split_whitespace().collect();
+    let help = help.join(" ");
+    assert!(help.contains("[possible values: kelpie, collie, anneal, random, bayes]"), "{help}");
+    let refused = bench.run(&["campaign", "run", "-s", "sim:F", "--algorithm", "kolie"]);
+    assert_eq!(refused.status, Some(2));
+    assert!(refused.stderr.contains("similar value exists: 'collie'"), "{}", refused.stderr);
 }
 
 #[test]

@@ -47,6 +47,7 @@ impl Bench {
             .args(args)
             .current_dir(self.folder.path())
             .env("HOME", self.folder.path())
+            .env_remove("KELPIE_DB")
             .env_remove("XDG_DATA_HOME")
             .env_remove("KELPIE_LOG")
             .env_remove("KELPIE_LAB_DIR")

@@ -10,7 +10,7 @@ use kelpie_engine::Subsystem as _;
 use kelpie_search::{Algorithm, Config, SignalSet};
 use kelpie_sim::SimSubsystem;
 
-use crate::args::{Common, DEFAULT_BUDGET};
+use crate::args::{Common, DEFAULT_BUDGET, algorithm, signal};
 use crate::bench::{self, Archive, Job, Known, Record, Score, Settings};
 use crate::exit;
 use crate::inputs::{self, Kind};
@@ -52,10 +52,10 @@ pub struct SearchArgs {
         value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
     pub generated_seed: u64,
     /// Which algorithms [default: all]
-    #[arg(long, value_name = "NAME", num_args = 1..)]
+    #[arg(long, value_name = "NAME", num_args = 1.., value_parser = algorithm())]
     pub algorithms: Vec<Algorithm>,
-    /// Which signals guide them, one campaign for each: perf, diag, both
-    #[arg(long, value_name = "NAME", num_args = 1.., default_value = "both")]
+    /// Which signals guide them, one campaign for each
+    #[arg(long, value_name = "NAME", num_args = 1.., default_value = "both", value_parser = signal())]
     pub signal: Vec<SignalSet>,
     /// Space to search: a catalog name or a file (space/1)
     #[arg(long, value_name = "X", default_value = "full")]

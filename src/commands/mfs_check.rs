@@ -206,7 +206,6 @@ fn reason(answered: &Answered<'_>) -> String {
             feature.written(*number),
             feature.written(*nearest)
         ),
-        Reason::Strange(Strange::Far) => "too little is known here: it is far from all that was measured".to_owned(),
         Reason::Nothing => "nothing comparable is stored: no experiment has a verdict".to_owned(),
     }
 }

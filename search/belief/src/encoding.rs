@@ -65,8 +65,6 @@ pub enum Strange {
         /// The nearest that was measured.
         nearest: u64,
     },
-    /// Nothing was measured as near as measured workloads mostly are to one another.
-    Far,
 }
 
 fn ordered() -> impl Iterator<Item = Feature> {

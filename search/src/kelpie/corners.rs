@@ -59,22 +59,23 @@ impl Explorer {
         Self { corners, warmest: BTreeMap::new(), turn: 0 }
     }
 
-    /// The next workload to look at.
-    pub(super) fn next(&mut self, space: &Space, rng: &mut Pcg64) -> Workload {
+    /// The next workload to look at, and whether it is a random point of the space.
+    pub(super) fn next(&mut self, space: &Space, rng: &mut Pcg64) -> (Workload, bool) {
         self.turn += 1;
         if self.turn % 2 == 1
             && let Some(corner) = self.corners.pop()
         {
-            return corner;
+            return (corner, false);
         }
         let least = self.warmest.values_mut().min_by_key(|warm| warm.varied);
         match least.filter(|_| self.turn.is_multiple_of(4)) {
             Some(warm) => {
                 warm.varied += 1;
                 let changes = 1 + rng.random_range(0..MOST_CHANGES);
-                (0..changes).fold(warm.workload.clone(), |workload, _| space.mutate(&workload, rng))
+                let varied = (0..changes).fold(warm.workload.clone(), |workload, _| space.mutate(&workload, rng));
+                (varied, false)
             }
-            None => space.sample(rng),
+            None => (space.sample(rng), true),
         }
     }
 

@@ -10,6 +10,11 @@ use super::lab::Seen;
 use crate::finding::{Cure, Finding, FindingEvidence, wilson_lower_bound};
 use crate::outcome::Outcome;
 
+/// Explorations that came upon a finding, from which on it is generalised. Source: our choice.
+const GENERAL_AT: u32 = 3;
+/// Explorations that came upon a finding, from which on its bounds are looked for. Source: our choice.
+const BOUNDED_AT: u32 = 8;
+
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) symptom: Symptom,
@@ -39,6 +44,8 @@ pub(super) struct Known {
     pub(super) repeats: u32,
     /// Whether its bounds were looked for.
     pub(super) is_bounded: bool,
+    /// Whether its removals were confirmed and other transports tried.
+    pub(super) is_general: bool,
     /// Whether its region was given up: no condition separates healthy points inside.
     pub(super) is_stuck: bool,
 }
@@ -69,6 +76,7 @@ impl Known {
             inseparable: 0,
             repeats: 0,
             is_bounded: false,
+            is_general: false,
             is_stuck: false,
         };
         let words = TRANSPORT.map(|feature| (feature, known.witness.feature(feature)));
@@ -109,6 +117,11 @@ impl Known {
         })
     }
 
+    /// Whether so many explorations came upon it that a wider region pays.
+    pub(super) fn is_due(&self) -> bool {
+        (!self.is_general && self.visits >= GENERAL_AT) || (!self.is_bounded && self.visits >= BOUNDED_AT)
+    }
+
     pub(super) fn contains(&self, workload: &Workload) -> bool {
         self.region.contains(workload)
     }
@@ -130,6 +143,15 @@ impl Known {
         self.region.conditions.retain(|condition| condition.feature != factor);
         self.trials.clear();
         self.fresh = 0;
+    }
+
+    /// Puts a product in the place of its parts.
+    pub(super) fn replace(&mut self, parts: &[Feature], product: Feature) {
+        self.factors.retain(|factor| !parts.contains(factor));
+        self.region.conditions.retain(|condition| !parts.contains(&condition.feature));
+        self.factors.push(product);
+        let condition = self.at_least_as_far(product, &self.witness.feature(product));
+        self.set(condition);
     }
 
     /// Narrows the region; random points that stay inside are random points of what is left.

@@ -36,6 +36,11 @@ impl Seen {
         self.counters().all(|(name, rate)| is_near(rate, other.counter(name)))
     }
 
+    /// Whether no counter of the other is far above this one's.
+    pub(super) fn accounts_for(&self, other: &Seen) -> bool {
+        other.counters().all(|(name, rate)| !is_apart(rate, self.counter(name)))
+    }
+
     pub(super) fn counters(&self) -> impl Iterator<Item = (&str, f64)> {
         let all = self.observation.signals.iter().map(|(name, value)| (name.as_str(), *value));
         all.filter(|(name, _)| *name != UTILISATION)

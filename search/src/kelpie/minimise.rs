@@ -43,9 +43,10 @@ impl<O: Oracle> Search<'_, O> {
         if self.avoided.iter().any(|region| region.contains(&reduced.workload)) {
             return Ok(None);
         }
-        let spent = self.lab.experiments() - before;
         let factors = independent(self.lab.space, &reduced.workload, &plain, reduced.needed);
-        let known = Known::new(symptom, reduced.workload, seen, plain, factors);
+        let mut known = Known::new(symptom, reduced.workload, seen, plain, factors);
+        self.combine(&mut known)?;
+        self.come_nearer(&mut known)?;
         let twin = self.findings.iter().position(|other| other.is_like(&known) && other.seen.is_like(&known.seen));
         let index = twin.unwrap_or(self.findings.len());
         if let Some(twin) = self.findings.get_mut(index) {
@@ -56,7 +57,7 @@ impl<O: Oracle> Search<'_, O> {
         } else {
             self.findings.push(known);
         }
-        self.findings[index].spent += spent;
+        self.findings[index].spent += self.lab.experiments() - before;
         self.store(index)?;
         Ok(Some(index))
     }

@@ -5,11 +5,13 @@
 //! expected.
 
 mod corners;
+mod diagonal;
 mod explain;
 mod factors;
 mod known;
 mod lab;
 mod minimise;
+mod products;
 mod reduce;
 mod refine;
 mod relieve;
@@ -81,6 +83,9 @@ pub(crate) fn run<O: Oracle>(space: &Space, config: &Config, oracle: &mut O) -> 
 impl<O: Oracle> Search<'_, O> {
     /// Discovers first: regions are refined when few explorations find something new.
     fn step(&mut self) -> Result<(), O::Error> {
+        if let Some(index) = (0..self.findings.len()).find(|index| self.findings[*index].is_due()) {
+            return self.refine(index);
+        }
         let doubtful = self.least_sure().filter(|index| self.share_in_doubt(*index) > LITTLE_DOUBT);
         if let Some(index) = doubtful.filter(|_| self.novelty < LITTLE_NEW) {
             return self.refine(index);
@@ -95,7 +100,10 @@ impl<O: Oracle> Search<'_, O> {
     /// Looks at one new workload, and at all that it leads to.
     fn explore(&mut self) -> Result<(), O::Error> {
         self.explorations += 1;
-        let first = self.explorer.next(self.lab.space, &mut self.lab.rng);
+        let (first, is_random) = self.explorer.next(self.lab.space, &mut self.lab.rng);
+        if is_random {
+            self.check(&first)?;
+        }
         self.leads = vec![first];
         for _ in 0..MOST_LEADS {
             let Some(workload) = self.leads.pop() else { break };

@@ -16,6 +16,9 @@ const COARSE: usize = 3;
 /// Healthy points inside that no bound separates, from which on a region is left as it is. Source: our choice.
 const MOST_INSEPARABLE: u64 = 3;
 
+/// Doubt up to which a region is left alone by random points. Source: our choice.
+const SURE: f64 = 0.05;
+
 impl<O: Oracle> Search<'_, O> {
     /// One step for the finding whose region is least sure.
     pub(super) fn refine(&mut self, index: usize) -> Result<(), O::Error> {
@@ -23,12 +26,15 @@ impl<O: Oracle> Search<'_, O> {
         if self.findings[index].is_bounded {
             self.sample_inside(index)?;
         } else if self.is_part_of_another(index) {
-            (self.findings[index].is_bounded, self.findings[index].is_stuck) = (true, true);
+            let known = &mut self.findings[index];
+            (known.is_general, known.is_bounded, known.is_stuck) = (true, true, true);
+        } else if self.findings[index].is_general {
+            self.bound(index)?;
+            self.findings[index].is_bounded = true;
         } else {
             self.confirm(index)?;
             self.other_transports(index)?;
-            self.bound(index)?;
-            self.findings[index].is_bounded = true;
+            self.findings[index].is_general = true;
         }
         self.findings[index].spent += self.lab.experiments() - before;
         self.store(index)
@@ -116,6 +122,31 @@ impl<O: Oracle> Search<'_, O> {
             }
         }
         Ok(Some(end))
+    }
+
+    /// Looks at a random point of the space that lies in regions of which one is in doubt.
+    pub(super) fn check(&mut self, point: &Workload) -> Result<(), O::Error> {
+        let inside: Vec<usize> =
+            (0..self.findings.len()).filter(|index| self.findings[*index].contains(point)).collect();
+        let doubt = |index: &&usize| self.findings[**index].doubt();
+        let Some(least_sure) = inside.iter().max_by(|a, b| doubt(a).total_cmp(&doubt(b))).copied() else {
+            return Ok(());
+        };
+        if self.findings[least_sure].doubt() <= SURE || self.lab.recall(point).is_some() {
+            return Ok(());
+        }
+        let is_anomalous = match self.lab.look(point, Purpose::Validate)?.outcome {
+            Outcome::Inconclusive => return Ok(()),
+            Outcome::Anomalous(_) => true,
+            Outcome::Healthy => false,
+        };
+        for index in inside {
+            self.findings[index].trials.push((point.clone(), is_anomalous));
+        }
+        if !is_anomalous {
+            self.tighten(least_sure, point)?;
+        }
+        self.store(least_sure)
     }
 
     /// Looks at a random point inside; a healthy one moves a bound.

@@ -16,7 +16,7 @@ use signal_hook::iterator::Signals;
 
 use crate::output::note;
 
-/// The preloaded library, beside this program.
+/// The preloaded library, beside this program or where `make install` puts it.
 const LIBRARY: &str = "libkelpie_preload.so";
 
 /// What it exports; one that was built without verbs does not.
@@ -93,8 +93,10 @@ fn preloads(library: &Path) -> OsString {
 
 fn library() -> anyhow::Result<PathBuf> {
     let program = env::current_exe().context("this program's place")?;
-    let path = program.with_file_name(LIBRARY);
-    let built = "build it with `cargo build --release --features verbs` and keep it beside kelpie";
+    let beside = program.with_file_name(LIBRARY);
+    let installed = program.parent().map(|folder| folder.join("../lib/kelpie").join(LIBRARY));
+    let path = installed.filter(|path| !beside.exists() && path.exists()).unwrap_or(beside);
+    let built = "`make install`, or build it with `cargo build --release --features verbs` and keep it beside kelpie";
     let bytes = match fs::read(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => bail!("{} is not there: {built}", path.display()),
         bytes => bytes.with_context(|| path.display().to_string())?,

@@ -1,0 +1,181 @@
+//! The arguments of campaigns: how one is run, when it ends, when it fails a pipeline.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use kelpie_search::{Algorithm, SignalSet};
+use kelpie_store::CampaignId;
+
+use crate::args::{DatabaseArgs, SubsystemArgs, algorithm, parse_id, signal};
+
+#[derive(Debug, Subcommand)]
+pub enum CampaignCommand {
+    /// Search a space for anomalies and store everything
+    #[command(after_help = "Examples:\n  \
+        kelpie campaign run --subsystem sim:F\n  \
+        kelpie campaign run --subsystem sim:H --space rpc-library --algorithm random --time 5m\n  \
+        kelpie campaign run --subsystem pair.yaml --budget 2000 --gate --json > findings.json\n  \
+        kelpie campaign run --subsystem pair.yaml --gate --gate-severity 0.3 --gate-baseline accepted.yaml")]
+    Run(RunArgs),
+    /// Go on with a campaign that was stopped or killed
+    #[command(after_help = "Examples:\n  \
+        kelpie campaign resume\n  \
+        kelpie campaign resume 3 --budget 2000   (also extends a finished campaign)")]
+    Resume(ResumeArgs),
+    /// List the campaigns of a database
+    #[command(after_help = "Example:\n  kelpie campaign list --db campaigns.db")]
+    List(DatabaseArgs),
+    /// Show a campaign and its findings
+    #[command(after_help = "Examples:\n  \
+        kelpie campaign show\n  \
+        kelpie campaign show 3 --json --experiments")]
+    Show(ShowArgs),
+    /// Write the findings of a campaign as a baseline: what `--gate` is to accept from now on
+    #[command(
+        after_help = "The file holds regions with their symptoms; edit it as you like. An anomaly passes the gate \
+        if it lies\nin a region and shows its symptom (pause if it shows both).\n\n\
+        Examples:\n  \
+        kelpie campaign baseline --out accepted.yaml\n  \
+        kelpie campaign baseline 3 --unexplained --out accepted.yaml --force\n  \
+        kelpie campaign run --subsystem pair.yaml --gate --gate-baseline accepted.yaml"
+    )]
+    Baseline(BaselineArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct BaselineArgs {
+    /// Campaign [default: the latest]
+    #[arg(value_name = "ID", value_parser = parse_id)]
+    pub id: Option<CampaignId>,
+    /// File to write
+    #[arg(long, short = 'o', value_name = "FILE")]
+    pub out: PathBuf,
+    /// Replace the file
+    #[arg(long)]
+    pub force: bool,
+    /// Also accept each anomaly that the findings do not cover, exactly as it was measured
+    #[arg(long)]
+    pub unexplained: bool,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub subsystem: SubsystemArgs,
+    /// Space to search: a catalog name or a file (space/1)
+    #[arg(long, value_name = "X", default_value = "full")]
+    pub space: String,
+    /// How to search
+    #[arg(long, value_name = "NAME", default_value = "kelpie", value_parser = algorithm())]
+    pub algorithm: Algorithm,
+    /// Which signals guide the search
+    #[arg(long, value_name = "NAME", default_value = "both", value_parser = signal())]
+    pub signal: SignalSet,
+    #[command(flatten)]
+    pub limits: Limits,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+    #[command(flatten)]
+    pub gate: GateArgs,
+    /// Skip the regions of the database's findings, imported ones too, so that they are not found again
+    #[arg(long)]
+    pub seed_findings: bool,
+}
+
+/// When anomalies fail a pipeline.
+#[derive(Debug, Args)]
+pub struct GateArgs {
+    /// Exit with 1 on any confirmed anomaly, whether it lies in a finding or not
+    #[arg(long)]
+    pub gate: bool,
+    /// Let anomalies pass that take away less than this share of the port, 0 to 1 [default: 0]
+    #[arg(long, value_name = "X", requires = "gate", value_parser = parse_share)]
+    pub gate_severity: Option<f64>,
+    /// Let anomalies pass that this file (baseline/1) accepts; `kelpie campaign baseline` writes it
+    #[arg(long, value_name = "FILE", requires = "gate")]
+    pub gate_baseline: Option<PathBuf>,
+}
+
+/// When a campaign ends.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Limits {
+    /// Experiments in all [default: 1500, or no limit if --time is given]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
+    pub budget: Option<u64>,
+    /// Stop after this long, such as 30s, 5m or 1h30m; the campaign can be resumed
+    #[arg(long, value_name = "T", value_parser = parse_time)]
+    pub time: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub struct ResumeArgs {
+    /// Campaign [default: the latest that can be resumed]
+    #[arg(value_name = "ID", value_parser = parse_id)]
+    pub id: Option<CampaignId>,
+    #[command(flatten)]
+    pub limits: Limits,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+    #[command(flatten)]
+    pub gate: GateArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// Campaign [default: the latest]
+    #[arg(value_name = "ID", value_parser = parse_id)]
+    pub id: Option<CampaignId>,
+    /// Add every experiment with its workload, samples and verdict
+    #[arg(long)]
+    pub experiments: bool,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+}
+
+fn parse_share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("write a share from 0 to 1, such as 0.3".to_owned()),
+    }
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let refused = || "write a time such as 30s, 5m or 1h30m".to_owned();
+    let time = humantime::parse_duration(text).map_err(|_| refused())?;
+    if time < Duration::from_secs(1) { Err("it is less than a second".to_owned()) } else { Ok(time) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares() {
+        for (text, expected) in [("0.3", Some(0.3)), ("0", Some(0.0)), ("1", Some(1.0)), ("1.1", None), ("NaN", None)] {
+            assert_eq!(parse_share(text).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn times() {
+        for (text, expected) in [
+            ("30s", Some(30)),
+            ("5m", Some(300)),
+            ("2h", Some(7200)),
+            ("1h30m", Some(5400)),
+            ("1 day", Some(86_400)),
+            ("0s", None),
+            ("300ms", None),
+            ("5", None),
+            ("", None),
+            ("m", None),
+            ("-1s", None),
+            ("99999999999999999999h", None),
+        ] {
+            assert_eq!(parse_time(text).ok(), expected.map(Duration::from_secs), "{text}");
+        }
+    }
+}
