@@ -9,8 +9,9 @@ use crate::circles;
 use crate::workspace::{self, Package};
 
 /// Each crate with those right below it; it may use them and whatever is below them. The binary may use all.
-const LAYERS: [(&str, &[&str]); 16] = [
+const LAYERS: [(&str, &[&str]); 17] = [
     ("kelpie-spaces", &[]),
+    ("kelpie-topology", &["kelpie-spaces"]),
     ("kelpie-monitor", &["kelpie-spaces"]),
     ("kelpie-engine", &["kelpie-spaces", "kelpie-monitor"]),
     ("kelpie-agent", &["kelpie-engine"]),
@@ -29,8 +30,7 @@ const LAYERS: [(&str, &[&str]); 16] = [
 ];
 
 /// The same of crates that do not exist yet: names and arrows are settled, so that what comes has its place.
-const RESERVED: [(&str, &[&str]); 8] = [
-    ("kelpie-topology", &["kelpie-spaces"]),
+const RESERVED: [(&str, &[&str]); 7] = [
     ("kelpie-collectives", &["kelpie-topology"]),
     ("kelpie-diagnosis", &["kelpie-monitor", "kelpie-topology"]),
     ("kelpie-criteria", &["kelpie-monitor"]),
