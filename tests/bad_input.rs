@@ -148,7 +148,7 @@ fn spaces_and_arguments() {
     let run = ["campaign", "run", "--subsystem", "sim:F"];
     for (case, args, fragments) in [
         ("no budget", &["--budget", "0"][..], &["--budget"][..]),
-        ("no unit", &["--time", "5"], &["30s, 5m, 2h"]),
+        ("no unit", &["--time", "5"], &["30s, 5m or 1h30m"]),
         ("unknown algorithm", &["--algorithm", "magic"], &["collie"]),
         ("unknown signal", &["--signal", "smoke"], &["both"]),
         ("negative seed", &["--seed=-1"], &["--seed"]),
