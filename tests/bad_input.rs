@@ -149,8 +149,8 @@ fn spaces_and_arguments() {
     for (case, args, fragments) in [
         ("no budget", &["--budget", "0"][..], &["--budget"][..]),
         ("no unit", &["--time", "5"], &["30s, 5m or 1h30m"]),
-        ("unknown algorithm", &["--algorithm", "magic"], &["collie"]),
-        ("unknown signal", &["--signal", "smoke"], &["both"]),
+        ("unknown algorithm", &["--algorithm", "magic"], &["'magic' for '--algorithm"]),
+        ("unknown signal", &["--signal", "smoke"], &["'smoke' for '--signal"]),
         ("negative seed", &["--seed=-1"], &["--seed"]),
         ("unknown space", &["--space", "nowhere"], &["no space `nowhere`", "full"]),
     ] {
