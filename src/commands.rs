@@ -16,6 +16,7 @@ mod mfs;
 mod mfs_check;
 pub mod recipe;
 mod report;
+mod schema;
 mod space;
 mod subsystem;
 pub mod trace;
@@ -52,6 +53,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Calibrate(args) => calibrate::run(args, common),
         Command::Agent(args) => agent::run(args, common),
         Command::Doctor(args) => doctor::run(args, common),
+        Command::Schema(args) => schema::run(args),
         Command::Generate(args) => generate::run(args, common),
     }
 }

@@ -45,6 +45,7 @@ fn every_command_explains_itself_with_an_example() {
         "calibrate plan",
         "report",
         "watch",
+        "schema",
         "generate",
     ] {
         let words: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();

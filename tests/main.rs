@@ -14,6 +14,7 @@ mod latency;
 mod recipes;
 mod report;
 mod resume;
+mod schemas;
 mod search_on_f;
 mod stories;
 mod support;

@@ -19,6 +19,7 @@ pub mod perftest;
 pub mod region;
 mod repair;
 mod sampling;
+pub mod schema;
 mod serde_words;
 mod sides;
 pub mod space;

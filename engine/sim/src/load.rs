@@ -96,6 +96,14 @@ fn embedded(name: &str) -> Option<&'static str> {
     EMBEDDED.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
+/// Takes away what must be there: a base may have it, and null removes an entry of the base.
+fn without_required(schema: &mut serde_json::Value) {
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("required");
+        object.values_mut().for_each(without_required);
+    }
+}
+
 /// The paths of all parameters.
 fn parameters(tree: &Value) -> Vec<String> {
     let inside = |key: &str, value: &Value| {
@@ -138,6 +146,23 @@ impl Model {
             .and_then(|file| file.take(MAX_INPUT as u64 + 1).read_to_end(&mut bytes))
             .map_err(|source| ModelError::Read { path: path.to_owned(), source })?;
         Ok(Self::parse(name_or_path, utf8(name_or_path, &bytes)?)?)
+    }
+
+    /// The JSON schema of a model's file: whole, or what differs from its `base`.
+    pub fn schema() -> serde_json::Value {
+        let mut schema = schemars::schema_for!(Model).to_value();
+        without_required(&mut schema);
+        schema["title"] = "Kelpie model, version 2".into();
+        schema["required"] = serde_json::json!(OWN);
+        schema["properties"]["kelpie"] = serde_json::json!({"const": "model/2"});
+        // Null takes a fix of the base away.
+        schema["properties"]["fixes"] = serde_json::json!({
+            "type": "object", "description": "number of an anomaly to the parameters that mend it",
+        });
+        schema["properties"]["base"] = serde_json::json!({
+            "enum": names(), "description": "the model that the file changes; the file is whole without it",
+        });
+        schema
     }
 
     /// Reads a model from text; `file` names it in errors.

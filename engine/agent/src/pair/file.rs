@@ -7,6 +7,7 @@ use kelpie_engine::verbs_host::Port;
 use kelpie_monitor::{Bounds, PerHost};
 use kelpie_spaces::document::Document;
 use kelpie_spaces::{DocumentError, Host};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::security::{Security, TlsFiles};
@@ -47,7 +48,7 @@ pub enum PairFileError {
 }
 
 /// One host of a pair.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostSpec {
     /// Where its agent listens, `host:port`.
@@ -58,7 +59,7 @@ pub struct HostSpec {
 }
 
 /// A pair of hosts with agents.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PairFile {
     /// Format tag, always [`PairFile::FORMAT`].
@@ -84,6 +85,14 @@ pub struct PairFile {
 impl PairFile {
     /// The format tag of this version.
     pub const FORMAT: &'static str = "pair/1";
+
+    /// The JSON schema of the file.
+    pub fn schema() -> serde_json::Value {
+        let mut schema = schemars::schema_for!(PairFile).to_value();
+        schema["title"] = "Kelpie pair, version 1".into();
+        schema["properties"]["kelpie"] = serde_json::json!({"const": Self::FORMAT});
+        schema
+    }
 
     /// Reads and checks a file; paths in it are relative to its directory and come out absolute.
     ///
