@@ -1,6 +1,7 @@
 //! The arguments: one type per command, with its help and examples. What they do lives in `commands`.
 
 mod campaign;
+mod host;
 
 use std::path::PathBuf;
 
@@ -15,6 +16,8 @@ use crate::commands::doctor::DoctorArgs;
 use crate::commands::import::FindingsCommand;
 use crate::commands::recipe::RecipeCommand;
 use crate::commands::trace::TraceArgs;
+
+pub use host::{DiagnoseArgs, HostCommand};
 
 pub use campaign::{BaselineArgs, CampaignCommand, GateArgs, Limits, ResumeArgs, RunArgs, ShowArgs};
 
@@ -127,6 +130,9 @@ pub enum Command {
         kelpie doctor mlx5_0 --traffic-class 104\n  \
         ssh other kelpie doctor --json | kelpie doctor --against -")]
     Doctor(DoctorArgs),
+    /// Look inside a host: which of its links is slow, and why
+    #[command(subcommand)]
+    Host(HostCommand),
     /// Write manual pages and shell completions
     #[command(after_help = "`make install` does this.\n\nExample:\n  kelpie generate --out ~/.local")]
     Generate(PagesArgs),

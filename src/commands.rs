@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod findings;
 mod gate;
 pub mod generate;
+mod host;
 pub mod import;
 mod measure;
 mod mfs;
@@ -22,7 +23,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use crate::cli::{CampaignCommand, Cli, Command, MfsCommand};
+use crate::cli::{CampaignCommand, Cli, Command, HostCommand, MfsCommand};
 use crate::commands::bench::BenchCommand;
 use crate::commands::import::FindingsCommand;
 
@@ -50,6 +51,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Calibrate(args) => calibrate::run(args, common),
         Command::Agent(args) => agent::run(args, common),
         Command::Doctor(args) => doctor::run(args, common),
+        Command::Host(HostCommand::Diagnose(args)) => host::diagnose(args, common),
         Command::Generate(args) => generate::run(args, common),
     }
 }
