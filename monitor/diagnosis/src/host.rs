@@ -4,6 +4,7 @@
 
 mod causes;
 mod diagnose;
+mod error;
 mod expected;
 mod explain;
 mod misconfiguration;
@@ -11,5 +12,6 @@ mod paths;
 mod published;
 
 pub use causes::{Cause, Reading};
-pub use diagnose::{Diagnosis, HostError, Question, Verdict, diagnose};
+pub use diagnose::{Diagnosis, Question, Verdict, diagnose};
+pub use error::HostError;
 pub use paths::State;

@@ -80,7 +80,7 @@ impl Matrix {
         let mut json = serde_json::Deserializer::from_slice(bytes);
         let matrix: Self = serde_path_to_error::deserialize(&mut json).map_err(|error| {
             let key = shown(&error.path().to_string());
-            let key = if key == "." { "the document".to_owned() } else { key };
+            let key = if key == "." || key == "?" { "the document".to_owned() } else { key };
             syntax(file, key, error.inner())
         })?;
         json.end().map_err(|error| syntax(file, "the document".to_owned(), &error))?;

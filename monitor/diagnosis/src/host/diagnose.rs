@@ -7,6 +7,7 @@ use kelpie_topology::HostTopology;
 use serde::Serialize;
 
 use super::causes::{self, Cause};
+use super::error::HostError;
 use super::expected::{Expected, expected};
 use super::explain::{Explanations, candidates, smallest};
 use super::misconfiguration::rerouted;
@@ -26,34 +27,6 @@ const LEAST_NOISE: f64 = 0.01;
 /// Latency above this share of what is expected, with normal bandwidth, has a cause of its own.
 /// Source: our choice; the classes of Hostping's slide spread by 6 %, and a detour through the root adds 23 %.
 const LATE: f64 = 1.2;
-
-/// Why there is no diagnosis.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum HostError {
-    /// The topology has no such node.
-    #[error("`{name}` is no node of the topology; rows and columns of the matrix have the names of its nodes")]
-    Unknown {
-        /// The row or column.
-        name: String,
-    },
-    /// Loopback begins at RNICs.
-    #[error("row `{name}` is no RNIC in the topology; rows are RNICs and columns are endpoints")]
-    NotAnRnic {
-        /// The row.
-        name: String,
-    },
-    /// The topology has no way.
-    #[error("the topology has no way from `{from}` to `{to}`; add the links that are missing")]
-    NoRoute {
-        /// The RNIC.
-        from: String,
-        /// The endpoint.
-        to: String,
-    },
-    /// The matrix has no bandwidth.
-    #[error("the matrix has no key `bandwidth_gbps`, and the diagnosis of a host rests on it")]
-    NoBandwidth,
-}
 
 /// What is asked.
 #[derive(Debug, Clone, Copy)]

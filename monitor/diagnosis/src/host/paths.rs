@@ -6,7 +6,7 @@ use kelpie_topology::HostTopology;
 use kelpie_topology::host::Kind;
 use serde::Serialize;
 
-use super::HostError;
+use super::error::HostError;
 use crate::matrix::Matrix;
 
 /// What is known of a path or of a link.
