@@ -1,6 +1,7 @@
 //! The arguments: one type per command, with its help and examples. What they do lives in `commands`.
 
 mod campaign;
+mod host;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use crate::commands::recipe::RecipeCommand;
 use crate::commands::trace::TraceArgs;
 
 pub use campaign::{BaselineArgs, CampaignCommand, ExportArgs, GateArgs, Limits, ResumeArgs, RunArgs, ShowArgs};
+pub use host::{DiagnoseArgs, HostCommand};
 
 /// Finds the workloads that break an RDMA subsystem, before an application does.
 #[derive(Debug, Parser)]
@@ -135,6 +137,9 @@ pub enum Command {
         kelpie schema workload > workload-1.schema.json\n  \
         kelpie schema space | jq '.properties | keys'")]
     Schema(SchemaArgs),
+    /// Look inside a host: which of its links is slow, and why
+    #[command(subcommand)]
+    Host(HostCommand),
     /// Write manual pages and shell completions
     #[command(after_help = "`make install` does this.\n\nExample:\n  kelpie generate --out ~/.local")]
     Generate(PagesArgs),

@@ -47,6 +47,7 @@ fn every_command_explains_itself_with_an_example() {
         "watch",
         "schema",
         "generate",
+        "host diagnose",
     ] {
         let words: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
         let help = bench.expect(0, &words);

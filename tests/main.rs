@@ -6,6 +6,7 @@ mod bench;
 mod calibrate;
 mod cli;
 mod determinism;
+mod diagnosis;
 mod diff;
 mod doctor;
 mod golden;
