@@ -43,7 +43,7 @@ const LATENCY: [[f64; 10]; 4] = [
     [2.567, 2.514, 3.545, 3.555, 3.548, 3.553, 3.468, 3.489, 2.824, 2.817],
 ];
 
-fn matrix(bandwidth: [[f64; 10]; 4], latency: [[f64; 10]; 4]) -> String {
+fn matrix(bandwidth: &[[f64; 10]; 4], latency: &[[f64; 10]; 4]) -> String {
     let rows: Vec<String> = (0..4).map(|rnic| format!("rnic{rnic}")).collect();
     let columns: Vec<String> =
         (0..2).map(|node| format!("mem{node}")).chain((0..8).map(|gpu| format!("gpu{gpu}"))).collect();
@@ -66,7 +66,7 @@ fn uplink_fault() -> [[f64; 10]; 4] {
 fn host() -> Bench {
     let bench = Bench::new();
     bench.write("t.yaml", a100());
-    bench.write("healthy.json", matrix(BANDWIDTH, LATENCY));
+    bench.write("healthy.json", matrix(&BANDWIDTH, &LATENCY));
     bench
 }
 
@@ -82,7 +82,7 @@ fn links(found: &Value, state: &str) -> Vec<String> {
 #[test]
 fn the_published_example_has_the_published_answer() {
     let bench = host();
-    bench.write("slow.json", matrix(uplink_fault(), LATENCY));
+    bench.write("slow.json", matrix(&uplink_fault(), &LATENCY));
     for baseline in [&[][..], &["--baseline", "healthy.json"]] {
         let found = diagnose(&bench, 1, &[&["slow.json"], baseline].concat());
         assert_eq!(found["explanations"], json!([["psw0|cpu0"]]), "{found}");
@@ -120,7 +120,7 @@ fn a_wrong_setting_is_told_from_a_narrow_link_by_latency() {
     for gpu in [2, 3] {
         bandwidth[0][gpu] = 90.0;
     }
-    bench.write("narrow.json", matrix(bandwidth, latency));
+    bench.write("narrow.json", matrix(&bandwidth, &latency));
     let found = diagnose(&bench, 1, &["narrow.json"]);
     assert_eq!(
         (&found["misconfiguration"], &found["explanations"]),
@@ -129,7 +129,7 @@ fn a_wrong_setting_is_told_from_a_narrow_link_by_latency() {
     for gpu in [2, 3] {
         latency[0][gpu] = 3.48;
     }
-    bench.write("acs.json", matrix(bandwidth, latency));
+    bench.write("acs.json", matrix(&bandwidth, &latency));
     let found = diagnose(&bench, 1, &["acs.json"]);
     assert_eq!((&found["misconfiguration"], &found["explanations"]), (&json!(["acs_or_ats:psw0"]), &json!([])));
     // All switches at once leave no sibling to compare with, but memory.
@@ -139,7 +139,7 @@ fn a_wrong_setting_is_told_from_a_narrow_link_by_latency() {
             latency[gpu] = 3.48;
         }
     }
-    bench.write("all.json", matrix(bandwidth, latency));
+    bench.write("all.json", matrix(&bandwidth, &latency));
     let found = diagnose(&bench, 1, &["all.json"]);
     let all: Vec<String> = (0..4).map(|switch| format!("acs_or_ats:psw{switch}")).collect();
     assert_eq!((&found["misconfiguration"], &found["explanations"]), (&json!(all), &json!([])));
@@ -152,7 +152,7 @@ fn a_busy_rnic_shows_what_is_abnormal_and_never_what_is_normal() {
     for value in &mut cells[0] {
         *value *= 0.5;
     }
-    bench.write("busy.json", matrix(cells, LATENCY));
+    bench.write("busy.json", matrix(&cells, &LATENCY));
     let found = diagnose(&bench, 2, &["busy.json", "--busy", "--baseline", "healthy.json"]);
     assert_eq!(
         (&found["verdict"], &found["paths"]["rnic0"]["mem0"]),
@@ -160,7 +160,7 @@ fn a_busy_rnic_shows_what_is_abnormal_and_never_what_is_normal() {
         "{found}"
     );
     cells[0][2] = 20.0;
-    bench.write("busy.json", matrix(cells, LATENCY));
+    bench.write("busy.json", matrix(&cells, &LATENCY));
     let found = diagnose(&bench, 1, &["busy.json", "--busy", "--baseline", "healthy.json"]);
     assert_eq!(found["explanations"], json!([["gpu0|psw0"]]), "{found}");
     assert_eq!(links(&found, "normal"), Vec::<String>::new(), "busy paths certify nothing");
@@ -176,7 +176,7 @@ fn noise_is_undecided_until_repeats_settle_it() {
             *value *= 1.0 + 0.05 * [-1.2, 0.7, 1.4, -0.4, 0.1, -1.5, 1.0][(index + phase) % 7];
         }
         cells[0][2] = BANDWIDTH[0][2] * low;
-        matrix(cells, LATENCY)
+        matrix(&cells, &LATENCY)
     };
     bench.write("0.json", noisy(0, 0.82));
     let found = diagnose(&bench, 2, &["0.json", "--baseline", "healthy.json"]);
@@ -195,7 +195,7 @@ fn noise_is_undecided_until_repeats_settle_it() {
 #[test]
 fn mistakes_are_named_and_nothing_is_printed() {
     let bench = host();
-    let good = matrix(BANDWIDTH, LATENCY);
+    let good = matrix(&BANDWIDTH, &LATENCY);
     for (case, matrix, topology, expected) in [
         ("truncated", good[..300].to_owned(), a100(), "m.json:1: bandwidth_gbps"),
         ("another node", good.replace("gpu7", "gpu9"), a100(), "`gpu9` is no node of the topology"),
