@@ -2,7 +2,9 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 
 use kelpie_trace::Opcode;
 use rdma_sys::{__be32, ibv_ah, ibv_data_buf, ibv_qp_ex, ibv_sge};
@@ -90,11 +92,30 @@ fn slot(qp: *mut ibv_qp_ex) -> &'static Slot {
     &SLOTS[INDEX.get(qp).expect("functions are exchanged only for a QP that has a slot")]
 }
 
+/// Held while functions are exchanged: half an exchange would leave the other thread without the real ones.
+static EXCHANGING: AtomicBool = AtomicBool::new(false);
+
 /// Exchanges the functions of a QP that the program got hold of, once.
 ///
 /// # Safety
-/// `qp` exists; before the first call no other thread posts on it.
+/// `qp` exists; before the first call returns no thread posts on it.
 pub unsafe fn exchange(qp: *mut ibv_qp_ex) {
+    while EXCHANGING.compare_exchange(false, true, Acquire, Relaxed).is_err() {
+        std::thread::yield_now();
+    }
+    // SAFETY: as the caller promises.
+    unsafe { exchange_alone(qp) };
+    EXCHANGING.store(false, Release);
+}
+
+/// In a child of a fork, whose other threads are gone, nobody exchanges.
+pub fn forget() {
+    EXCHANGING.store(false, Release);
+}
+
+/// # Safety
+/// As for `exchange`, and no other thread is here.
+unsafe fn exchange_alone(qp: *mut ibv_qp_ex) {
     // A program may ask for it as often as it likes, also between the steps of a post call.
     // SAFETY: the QP exists, and what it posts with changes only here.
     if unsafe { (*qp).wr_start }.is_some_and(|held| held as usize == start as *const () as usize) {
@@ -147,9 +168,10 @@ macro_rules! real {
 
 unsafe extern "C" fn start(qp: *mut ibv_qp_ex) {
     let slot = slot(qp);
+    // From here to `complete` a device lets no other thread post on the QP.
+    real!(slot, start, fn(*mut ibv_qp_ex), qp);
     slot.op.store(NO_OP, Relaxed);
     slot.batch.store(0, Relaxed);
-    real!(slot, start, fn(*mut ibv_qp_ex), qp);
 }
 
 unsafe extern "C" fn complete(qp: *mut ibv_qp_ex) -> c_int {
