@@ -2,6 +2,7 @@
 
 mod campaign;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -16,7 +17,7 @@ use crate::commands::import::FindingsCommand;
 use crate::commands::recipe::RecipeCommand;
 use crate::commands::trace::TraceArgs;
 
-pub use campaign::{BaselineArgs, CampaignCommand, GateArgs, Limits, ResumeArgs, RunArgs, ShowArgs};
+pub use campaign::{BaselineArgs, CampaignCommand, ExportArgs, GateArgs, Limits, ResumeArgs, RunArgs, ShowArgs};
 
 /// Finds the workloads that break an RDMA subsystem, before an application does.
 #[derive(Debug, Parser)]
@@ -57,7 +58,8 @@ pub enum Command {
         Examples:\n  \
         kelpie watch\n  \
         kelpie watch 3 --db campaigns.db\n  \
-        kelpie watch --json | jq .seconds_left"
+        kelpie watch --json | jq .seconds_left\n  \
+        kelpie watch --listen 127.0.0.1:9464   (then curl http://127.0.0.1:9464/metrics)"
     )]
     Watch(WatchArgs),
     /// Look at spaces of workloads, of the catalog or of files
@@ -152,6 +154,9 @@ pub struct WatchArgs {
     /// Campaign [default: the latest]
     #[arg(value_name = "ID", value_parser = parse_id)]
     pub id: Option<CampaignId>,
+    /// Serve it as OpenMetrics at this address of loopback, such as 127.0.0.1:9464; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
     #[command(flatten)]
     pub database: DatabaseArgs,
 }

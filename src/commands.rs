@@ -6,6 +6,7 @@ pub mod calibrate;
 mod campaign;
 mod diff;
 pub mod doctor;
+mod export;
 pub mod findings;
 mod gate;
 pub mod generate;
@@ -36,6 +37,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Campaign(CampaignCommand::List(args)) => campaign::list(args, common),
         Command::Campaign(CampaignCommand::Show(args)) => campaign::show(args, common),
         Command::Campaign(CampaignCommand::Baseline(args)) => gate::write_baseline(args, common),
+        Command::Campaign(CampaignCommand::Export(args)) => export::run(args, common),
         Command::Watch(args) => watch::run(args, common),
         Command::Space(command) => space::run(command, common),
         Command::Subsystem(command) => subsystem::run(command, common),

@@ -148,9 +148,9 @@ fn spaces_and_arguments() {
     let run = ["campaign", "run", "--subsystem", "sim:F"];
     for (case, args, fragments) in [
         ("no budget", &["--budget", "0"][..], &["--budget"][..]),
-        ("no unit", &["--time", "5"], &["30s, 5m, 2h"]),
-        ("unknown algorithm", &["--algorithm", "magic"], &["collie"]),
-        ("unknown signal", &["--signal", "smoke"], &["both"]),
+        ("no unit", &["--time", "5"], &["30s, 5m or 1h30m"]),
+        ("unknown algorithm", &["--algorithm", "magic"], &["'magic' for '--algorithm"]),
+        ("unknown signal", &["--signal", "smoke"], &["'smoke' for '--signal"]),
         ("negative seed", &["--seed=-1"], &["--seed"]),
         ("unknown space", &["--space", "nowhere"], &["no space `nowhere`", "full"]),
     ] {

@@ -91,7 +91,7 @@ fn what_cannot_be_scored_is_refused_by_its_name() {
     for (more, named) in [
         (&["--subsystem", "sim:Z"][..], "Z"),
         (&["--subsystem", "pair.yaml"], "`pair.yaml` is real"),
-        (&["--subsystem", "sim:F", "--algorithms", "magic"], "`magic` is not one of"),
+        (&["--subsystem", "sim:F", "--algorithms", "magic"], "invalid value 'magic'"),
         (&["--subsystem", "sim:F", "--seed", "9223372036854775808"], "--seed"),
         (&[], "--subsystem"),
     ] {

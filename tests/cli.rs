@@ -21,6 +21,8 @@ fn every_command_explains_itself_with_an_example() {
         "campaign resume",
         "campaign list",
         "campaign show",
+        "campaign baseline",
+        "campaign export",
         "space list",
         "space show",
         "space check",

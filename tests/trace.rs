@@ -121,7 +121,7 @@ fn what_is_missing_is_said() {
     // The linker says that this is no library, and the program runs without it.
     let bad = Some("not ELF, but ibv_open_device");
     for (library, command, part) in [
-        (None, &["true"][..], "libkelpie_preload.so is not there: build it with"),
+        (None, &["true"][..], "libkelpie_preload.so is not there: `make install`, or build it with"),
         (Some("empty"), &["true"], "was built without verbs"),
         (bad, &["true"], "no process opened an RDMA device"),
         (bad, &["no-such-program"], "run no-such-program"),

@@ -1,6 +1,8 @@
 //! From a measurement to a verdict: symptoms, stability, what is inconclusive. Thresholds are the paper's.
 
-use kelpie_spaces::{Direction, Host, Workload, loaded_directions, receiver, requesters};
+use std::fmt;
+
+use kelpie_spaces::{Direction, Host, Workload, loaded_directions, receiver, requesters, units};
 use serde::{Deserialize, Serialize};
 
 use crate::counters::{RECEIVE_QUEUE_FULL, SEND_QUEUE_FULL};
@@ -59,6 +61,15 @@ pub enum Inconclusive {
     },
     /// No sample, or a sample without a direction that the workload loads.
     NoSamples,
+}
+
+impl fmt::Display for Inconclusive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Inconclusive::Unstable { deviation } => write!(f, "goodput varies by {}", units::percent(*deviation)),
+            Inconclusive::NoSamples => f.write_str("nothing was sampled"),
+        }
+    }
 }
 
 /// What a measurement means.

@@ -30,12 +30,22 @@ fn beside(path: &Path) -> io::Result<TempDir> {
 /// # Errors
 /// As [`check`], or if something cannot be written; then nothing is left behind.
 pub fn write(path: &Path, files: &[(&str, String)]) -> io::Result<()> {
+    write_with(path, |new| {
+        files.iter().try_for_each(|(name, text)| {
+            let mut file = File::create_new(new.join(name))?;
+            file.write_all(text.as_bytes()).and_then(|()| file.sync_all())
+        })
+    })
+}
+
+/// Writes a directory with the files that `fill` puts into it and synchronises with the disk.
+///
+/// # Errors
+/// As [`check`], what `fill` says, or if something cannot be written; then nothing is left behind.
+pub fn write_with<E: From<io::Error>>(path: &Path, fill: impl FnOnce(&Path) -> Result<(), E>) -> Result<(), E> {
     check(path)?;
     let new = beside(path)?;
-    for (name, text) in files {
-        let mut file = File::create_new(new.path().join(name))?;
-        file.write_all(text.as_bytes()).and_then(|()| file.sync_all())?;
-    }
+    fill(new.path())?;
     fs::set_permissions(new.path(), fs::Permissions::from_mode(0o755))?;
     // A directory takes the place of an empty one, and of nothing else.
     match fs::rename(new.path(), path) {
@@ -43,8 +53,10 @@ pub fn write(path: &Path, files: &[(&str, String)]) -> io::Result<()> {
             let _gone = new.keep();
             Ok(())
         }
-        Err(error) if matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::NotADirectory) => Err(taken()),
-        Err(error) => Err(error),
+        Err(error) if matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::NotADirectory) => {
+            Err(taken().into())
+        }
+        Err(error) => Err(error.into()),
     }
 }
 

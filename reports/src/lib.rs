@@ -6,6 +6,7 @@ pub mod baseline;
 pub mod compare;
 pub mod coverage;
 pub mod explained;
+pub mod export;
 pub mod folder;
 pub mod gate;
 mod junit;

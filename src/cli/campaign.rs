@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
+use kelpie_reports::export::Format;
 use kelpie_search::{Algorithm, SignalSet};
 use kelpie_store::CampaignId;
 
@@ -41,6 +43,28 @@ pub enum CampaignCommand {
         kelpie campaign run --subsystem pair.yaml --gate --gate-baseline accepted.yaml"
     )]
     Baseline(BaselineArgs),
+    /// Write the experiments and findings of a campaign as tables, for other programs
+    #[command(after_help = "The directory gets experiments.csv and findings.csv, or the same as .parquet. \
+        docs/exports.md names the columns.\n\n\
+        Examples:\n  \
+        kelpie campaign export --out tables\n  \
+        kelpie campaign export 3 --format parquet --out tables")]
+    Export(ExportArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Campaign [default: the latest]
+    #[arg(value_name = "ID", value_parser = parse_id)]
+    pub id: Option<CampaignId>,
+    /// Directory to write: a new or an empty one
+    #[arg(long, short = 'o', value_name = "DIR")]
+    pub out: PathBuf,
+    /// How the tables are written
+    #[arg(long, value_name = "NAME", default_value = "csv", value_parser = format())]
+    pub format: Format,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
 }
 
 #[derive(Debug, Args)]
@@ -146,6 +170,11 @@ fn parse_share(text: &str) -> Result<f64, String> {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
         _ => Err("write a share from 0 to 1, such as 0.3".to_owned()),
     }
+}
+
+fn format() -> impl TypedValueParser<Value = Format> {
+    let named = |name: String| Format::ALL.into_iter().find(|format| format.name() == name).ok_or("no such format");
+    PossibleValuesParser::new(Format::ALL.map(Format::name)).try_map(named)
 }
 
 fn parse_time(text: &str) -> Result<Duration, String> {

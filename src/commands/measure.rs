@@ -194,13 +194,8 @@ fn headline(report: &Report<'_>) -> String {
         Verdict::Healthy => console::style("healthy").green().to_string(),
         Verdict::Anomalous => console::style(format!("anomalous: {}", symptoms.join(", "))).red().bold().to_string(),
         Verdict::Inconclusive => {
-            let why = match report.inconclusive {
-                Some(Inconclusive::Unstable { deviation }) => {
-                    format!("inconclusive: goodput varies by {}", percent(*deviation))
-                }
-                Some(Inconclusive::NoSamples) | None => "inconclusive: nothing was sampled".to_owned(),
-            };
-            console::style(why).yellow().to_string()
+            let why = report.inconclusive.unwrap_or(&Inconclusive::NoSamples);
+            console::style(format!("inconclusive: {why}")).yellow().to_string()
         }
     }
 }

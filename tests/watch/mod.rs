@@ -2,6 +2,8 @@
 
 mod terminal;
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -85,16 +87,46 @@ fn a_running_campaign_is_followed_and_not_disturbed() {
 }
 
 #[test]
+fn a_scraper_gets_metrics_until_the_user_has_had_enough() {
+    let bench = finished();
+    let mut server = bench
+        .command(&["watch", "--db", "k.db", "--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut line = String::new();
+    BufReader::new(server.stderr.as_mut().expect("a pipe")).read_line(&mut line).expect("the address");
+    let address = line.split_once("http://").and_then(|(_, rest)| rest.split_once('/')).expect("an address").0;
+    let ask = |path: &str| {
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: kelpie\r\nConnection: close\r\n\r\n").expect("a request");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    };
+    let metrics = ask("/metrics");
+    assert!(metrics.starts_with("HTTP/1.1 200") && metrics.ends_with("# EOF\n"), "{metrics}");
+    assert!(metrics.contains("kelpie_campaign_budget_experiments 100\n"), "{metrics}");
+    assert!(ask("/").starts_with("HTTP/1.1 404"));
+    let id = rustix::process::Pid::from_child(&server);
+    rustix::process::kill_process(id, rustix::process::Signal::INT).expect("our child");
+    assert_eq!(server.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
 fn what_cannot_be_watched_is_said_with_the_next_step() {
     let bench = Bench::new();
     bench.expect(0, &["campaign", "run", "--subsystem", "sim:F", "--budget", "1", "--db", "k.db"]);
     bench.write("text.db", "no database ".repeat(1000));
-    let cases: [(&[&str], &[&str]); 5] = [
+    let cases: [(&[&str], &[&str]); 6] = [
         (&["watch", "--db", "none.db"], &["none.db", "no Kelpie database", "kelpie campaign run"]),
         (&["watch", "--db", "text.db"], &["text.db", "not a Kelpie database", "--db"]),
         (&["watch", "--db", "."], &["not a file", "--db"]),
         (&["watch", "7", "--db", "k.db"], &["no campaign 7", "kelpie campaign list"]),
         (&["watch", "first", "--db", "k.db"], &["first", "kelpie campaign list"]),
+        (&["watch", "--db", "k.db", "--listen", "0.0.0.0:0"], &["0.0.0.0:0", "only loopback", "127.0.0.1"]),
     ];
     for (args, fragments) in cases {
         let ran = bench.run(args);

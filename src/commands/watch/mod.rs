@@ -1,7 +1,8 @@
-//! `kelpie watch`: a campaign as it goes, on a terminal or said once. It reads the store and nothing else.
+//! `kelpie watch`: a campaign as it goes, on a terminal, said once, or for scrapers. It reads the store and nothing else.
 
 mod campaign_progress;
 mod details;
+mod metrics;
 mod safe_text;
 mod screen;
 mod terminal;
@@ -37,6 +38,10 @@ fn watch(args: &WatchArgs, common: Common) -> anyhow::Result<ExitCode> {
     drop(store);
     let mut follower = Follower::new(&path, &campaign);
     let mut progress = CampaignProgress::new(campaign);
+    if let Some(listen) = args.listen {
+        metrics::serve(listen, common.json, &mut follower, &mut progress)?;
+        return Ok(exit::HEALTHY);
+    }
     if !common.json && is_terminal() {
         terminal::watch(&mut follower, &mut progress, is_coloured())?;
         return Ok(exit::HEALTHY);

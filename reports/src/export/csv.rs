@@ -1,0 +1,37 @@
+//! Rows as CSV.
+
+use std::fs::File;
+use std::io;
+
+use super::columns::{Cell, Column};
+use super::sheet::ExportError;
+
+/// A CSV file that is being written.
+pub struct Sheet {
+    writer: csv::Writer<File>,
+}
+
+impl Sheet {
+    /// Writes the line of names.
+    pub fn new(file: File, columns: &[Column]) -> Result<Self, ExportError> {
+        let mut writer = csv::Writer::from_writer(file);
+        writer.write_record(columns.iter().map(|column| &column.name)).map_err(io::Error::from)?;
+        Ok(Self { writer })
+    }
+}
+
+impl super::sheet::Sheet for Sheet {
+    fn row(&mut self, cells: Vec<Cell>) -> Result<(), ExportError> {
+        let texts = cells.into_iter().map(|cell| match cell {
+            Cell::Missing => String::new(),
+            Cell::Count(count) => count.to_string(),
+            Cell::Real(real) => real.to_string(),
+            Cell::Text(text) => text,
+        });
+        Ok(self.writer.write_record(texts).map_err(io::Error::from)?)
+    }
+
+    fn finish(self: Box<Self>) -> Result<File, ExportError> {
+        Ok(self.writer.into_inner().map_err(|error| io::Error::other(error.to_string()))?)
+    }
+}
