@@ -9,7 +9,7 @@ use rdma_sys::{ibv_cq, ibv_poll_cq, ibv_wc};
 
 use crate::device::Context;
 use crate::error::VerbsError;
-use crate::library::Verb;
+use crate::verb::Verb;
 
 /// Completions taken in one poll. Source: our choice, because more brings little and fills a page.
 pub const POLL_BATCH: usize = 32;

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use rdma_sys::{ibv_async_event, ibv_context, ibv_device, ibv_device_attr, ibv_mtu, ibv_port_attr, ibv_port_state};
 
 use crate::error::VerbsError;
-use crate::library::{Library, Verb, library};
+use crate::library::{Library, library};
+use crate::verb::Verb;
 
 /// `ibv_context`.
 pub struct Context {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use kelpie_engine::chain;
 use kelpie_engine::verbs_host::HostError;
 
-use crate::library::Verb;
+use crate::verb::Verb;
 
 /// A failure at the edge to libibverbs.
 #[derive(Debug, thiserror::Error)]

@@ -13,7 +13,6 @@ use crate::cq::{Completions, POLL_BATCH};
 use crate::device::text;
 use crate::error::VerbsError;
 use crate::latency::ByOp;
-use crate::library::Verb;
 use crate::parallel;
 use crate::pd::Pd;
 use crate::pool::QpSet;
@@ -21,6 +20,7 @@ use crate::qp::{Qp, RemoteQp};
 use crate::requester::{OPCODES, Requester, index_of};
 use crate::responder::Responder;
 use crate::rotation::Rotation;
+use crate::verb::Verb;
 
 /// Packet sequence numbers have 24 bits. Source: IBTA volume 1, section 9.2.
 const PSN_MASK: u32 = 0x00ff_ffff;

@@ -1,7 +1,6 @@
 //! libibverbs.so.1, opened at run time, as a table of the functions that Kelpie calls. Inlined verbs are in rdma-sys.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::fmt;
 use std::sync::OnceLock;
 
 use rdma_sys::{
@@ -10,26 +9,7 @@ use rdma_sys::{
 };
 
 use crate::error::VerbsError;
-
-/// A C function as errors name it. Only the table below makes one, so a function that is called has said what it does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Verb {
-    name: &'static str,
-    makes: bool,
-}
-
-impl Verb {
-    /// Whether it makes something of which a device or a host has only so much.
-    pub fn makes(self) -> bool {
-        self.makes
-    }
-}
-
-impl fmt::Display for Verb {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
-    }
-}
+use crate::verb::Verb;
 
 /// A function of the library together with its name.
 #[derive(Clone, Copy)]
@@ -42,10 +22,10 @@ pub struct Function<F> {
 
 macro_rules! verb {
     (make $symbol:literal) => {
-        Verb { name: $symbol, makes: true }
+        Verb::new($symbol, true)
     };
     (call $symbol:literal) => {
-        Verb { name: $symbol, makes: false }
+        Verb::new($symbol, false)
     };
 }
 

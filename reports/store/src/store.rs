@@ -358,7 +358,7 @@ impl Store {
     }
 
     fn campaigns_sql(&self) -> &'static str {
-        if self.version < failed_tries::SINCE { CAMPAIGNS_BEFORE_FAILURES } else { CAMPAIGNS }
+        if self.version < FAILED_TRIES_SINCE { CAMPAIGNS_BEFORE_FAILURES } else { CAMPAIGNS }
     }
 
     fn read_campaign(&self, row: &SqliteRow) -> Result<Campaign, StoreError> {
@@ -454,6 +454,9 @@ impl Store {
         StoreError::Damaged { path: self.path.clone(), detail: format!("column `{column}`: {error}") }
     }
 }
+
+/// The first version of the database that holds failed tries.
+const FAILED_TRIES_SINCE: i64 = 3;
 
 macro_rules! campaigns {
     ($host_failures:literal) => {

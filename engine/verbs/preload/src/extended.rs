@@ -2,14 +2,13 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
-};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed};
 
 use kelpie_trace::Opcode;
 use rdma_sys::{__be32, ibv_ah, ibv_data_buf, ibv_qp_ex, ibv_sge};
 
 use crate::contexts::swap;
+use crate::lock::EXCHANGING;
 use crate::pointers::Pointers;
 use crate::post::elements;
 use crate::state;
@@ -92,25 +91,13 @@ fn slot(qp: *mut ibv_qp_ex) -> &'static Slot {
     &SLOTS[INDEX.get(qp).expect("functions are exchanged only for a QP that has a slot")]
 }
 
-/// Held while functions are exchanged: half an exchange would leave the other thread without the real ones.
-static EXCHANGING: AtomicBool = AtomicBool::new(false);
-
 /// Exchanges the functions of a QP that the program got hold of, once.
 ///
 /// # Safety
 /// `qp` exists; before the first call returns no thread posts on it.
 pub unsafe fn exchange(qp: *mut ibv_qp_ex) {
-    while EXCHANGING.compare_exchange(false, true, Acquire, Relaxed).is_err() {
-        std::thread::yield_now();
-    }
     // SAFETY: as the caller promises.
-    unsafe { exchange_alone(qp) };
-    EXCHANGING.store(false, Release);
-}
-
-/// In a child of a fork, whose other threads are gone, nobody exchanges.
-pub fn forget() {
-    EXCHANGING.store(false, Release);
+    EXCHANGING.alone(|| unsafe { exchange_alone(qp) });
 }
 
 /// # Safety

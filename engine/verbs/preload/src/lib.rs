@@ -20,6 +20,8 @@ mod exports;
 #[cfg(feature = "verbs")]
 mod extended;
 #[cfg(feature = "verbs")]
+mod lock;
+#[cfg(feature = "verbs")]
 mod memory;
 #[cfg(feature = "verbs")]
 mod next;

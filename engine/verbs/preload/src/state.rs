@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::AcqRel, Orde
 use kelpie_trace::{Caps, Kind, ROWS, Recorder, Row, WORDS};
 use rdma_sys::{ibv_ah, ibv_qp, ibv_srq};
 
-use crate::extended;
+use crate::lock::EXCHANGING;
 use crate::pointers::Pointers;
 
 /// The folder that records are written to, one a process. Without it nothing is recorded.
@@ -87,7 +87,7 @@ unsafe extern "C" fn forget() {
     }
     QPS.clear();
     SRQS.clear();
-    extended::forget();
+    EXCHANGING.release();
 }
 
 /// An open file.

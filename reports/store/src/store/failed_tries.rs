@@ -6,9 +6,6 @@ use super::Store;
 use crate::error::StoreError;
 use crate::records::CampaignId;
 
-/// The first version of the database that holds failed tries.
-pub(super) const SINCE: i64 = 3;
-
 impl Store {
     /// Commits that a host failed under an experiment, once more.
     ///
