@@ -12,6 +12,7 @@ mod gate;
 pub mod generate;
 mod host;
 pub mod import;
+mod labels;
 mod measure;
 mod mfs;
 mod mfs_check;
@@ -40,6 +41,8 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Campaign(CampaignCommand::Show(args)) => campaign::show(args, common),
         Command::Campaign(CampaignCommand::Baseline(args)) => gate::write_baseline(args, common),
         Command::Campaign(CampaignCommand::Export(args)) => export::run(args, common),
+        Command::Campaign(CampaignCommand::Label(args)) => labels::label(args, common),
+        Command::Campaign(CampaignCommand::Rm(args)) => labels::remove(args, common),
         Command::Watch(args) => watch::run(args, common),
         Command::Space(command) => space::run(command, common),
         Command::Subsystem(command) => subsystem::run(command, common),
