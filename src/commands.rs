@@ -12,11 +12,13 @@ mod gate;
 pub mod generate;
 mod host;
 pub mod import;
+mod job;
 mod measure;
 mod mfs;
 mod mfs_check;
 pub mod recipe;
 mod report;
+mod schema;
 mod space;
 mod subsystem;
 pub mod trace;
@@ -24,7 +26,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use crate::cli::{CampaignCommand, Cli, Command, HostCommand, MfsCommand};
+use crate::cli::{CampaignCommand, Cli, Command, HostCommand, JobCommand, MfsCommand};
 use crate::commands::bench::BenchCommand;
 use crate::commands::import::FindingsCommand;
 
@@ -54,6 +56,8 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Agent(args) => agent::run(args, common),
         Command::Doctor(args) => doctor::run(args, common),
         Command::Host(HostCommand::Diagnose(args)) => host::diagnose(args, common),
+        Command::Job(JobCommand::Diagnose(args)) => job::diagnose(args, common),
+        Command::Schema(args) => schema::run(args),
         Command::Generate(args) => generate::run(args, common),
     }
 }

@@ -15,6 +15,7 @@ mod latency;
 mod recipes;
 mod report;
 mod resume;
+mod schemas;
 mod search_on_f;
 mod stories;
 mod support;
