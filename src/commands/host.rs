@@ -40,7 +40,7 @@ fn read_matrix(path: &Path) -> anyhow::Result<Matrix> {
 fn text(found: &Diagnosis) -> String {
     let mut text = String::new();
     let count = |state| found.paths.values().flat_map(|row| row.values()).filter(|known| **known == state).count();
-    let all = found.paths.values().map(|row| row.len()).sum::<usize>();
+    let all = found.paths.values().flat_map(|row| row.values()).count();
     let verdict = match found.verdict {
         Verdict::Healthy => "healthy",
         Verdict::Abnormal => "abnormal",

@@ -25,6 +25,7 @@ pub fn readme(recipe: &Recipe, perftest: &Result<Lines, Inexpressible>) -> Strin
                 "- **Low throughput**: a direction stays 20 % or more below what the port can do, in bits/s and in \
                  packets/s.\n"
             }
+            Symptom::HostFailure => "- **Host failure**: a host fails under this traffic each time it is tried.\n",
         };
     }
     text += "\n## When\n\n";
@@ -77,6 +78,7 @@ fn symptoms(symptoms: &[Symptom]) -> String {
     let word = |symptom: &Symptom| match symptom {
         Symptom::Pause => "pause",
         Symptom::LowThroughput => "low throughput",
+        Symptom::HostFailure => "host failure",
     };
     symptoms.iter().map(word).collect::<Vec<_>>().join(", ")
 }
