@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::cells::Cells;
 use super::places::Fault;
-use crate::statistics::median;
+use crate::statistics::{median, standard_normal};
 
 /// Half the shift that is found fastest. Units: standard deviations. Source: our choice: 1 is what a slowdown of 3 % is at
 /// 3 % noise; larger ones are found within a few iterations anyway.
@@ -77,14 +77,6 @@ impl Chart {
             self.squares += step * (value - self.mean);
         }
     }
-}
-
-/// A value of Student's distribution with `freedom` degrees of freedom, as one of the normal distribution.
-///
-/// Source: Wallace, "Bounds on normal approximations to Student's and the chi-square distributions", 1959.
-fn standard_normal(t: f64, freedom: f64) -> f64 {
-    let scale = (8.0 * freedom + 1.0) / (8.0 * freedom + 3.0);
-    t.signum() * scale * (freedom * (t * t / freedom).ln_1p()).sqrt()
 }
 
 /// What their own past says of the end of a job.
@@ -292,14 +284,6 @@ fn pursue(cells: &Cells, mut shifts: BTreeMap<u32, f64>, weight: f64, threshold:
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn students_values_become_normal_ones() {
-        // Quantiles of 0.999 for 7, 30 and 1000 degrees of freedom; the normal one is 3.0902.
-        for (t, freedom) in [(4.785_3, 7.0), (3.385_2, 30.0), (3.098_4, 1000.0)] {
-            assert!((standard_normal(t, freedom) - 3.0902).abs() < 0.02, "{freedom}: {}", standard_normal(t, freedom));
-        }
-    }
 
     #[test]
     fn one_hiccup_is_no_alarm_and_a_lasting_change_is_one_with_its_begin() {
