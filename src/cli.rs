@@ -2,6 +2,7 @@
 
 mod campaign;
 mod host;
+mod job;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ pub use campaign::{
     RunArgs, ShowArgs,
 };
 pub use host::{DiagnoseArgs, HostCommand};
+pub use job::{JobArgs, JobCommand};
 
 /// Finds the workloads that break an RDMA subsystem, before an application does.
 #[derive(Debug, Parser)]
@@ -134,15 +136,18 @@ pub enum Command {
         kelpie doctor mlx5_0 --traffic-class 104\n  \
         ssh other kelpie doctor --json | kelpie doctor --against -")]
     Doctor(DoctorArgs),
+    /// Look inside a host: which of its links is slow, and why
+    #[command(subcommand)]
+    Host(HostCommand),
+    /// Look at a job: which of its ranks or connections is slow or hangs
+    #[command(subcommand)]
+    Job(JobCommand),
     /// Print the JSON schema of a file format, for editors and other programs
     #[command(after_help = "docs/files.md describes the formats.\n\n\
         Examples:\n  \
         kelpie schema workload > workload-1.schema.json\n  \
         kelpie schema space | jq '.properties | keys'")]
     Schema(SchemaArgs),
-    /// Look inside a host: which of its links is slow, and why
-    #[command(subcommand)]
-    Host(HostCommand),
     /// Write manual pages and shell completions
     #[command(after_help = "`make install` does this.\n\nExample:\n  kelpie generate --out ~/.local")]
     Generate(PagesArgs),

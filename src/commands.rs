@@ -12,6 +12,7 @@ mod gate;
 pub mod generate;
 mod host;
 pub mod import;
+mod job;
 mod labels;
 mod measure;
 mod mfs;
@@ -26,7 +27,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use crate::cli::{CampaignCommand, Cli, Command, HostCommand, MfsCommand};
+use crate::cli::{CampaignCommand, Cli, Command, HostCommand, JobCommand, MfsCommand};
 use crate::commands::bench::BenchCommand;
 use crate::commands::import::FindingsCommand;
 
@@ -57,8 +58,9 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Calibrate(args) => calibrate::run(args, common),
         Command::Agent(args) => agent::run(args, common),
         Command::Doctor(args) => doctor::run(args, common),
-        Command::Schema(args) => schema::run(args),
         Command::Host(HostCommand::Diagnose(args)) => host::diagnose(args, common),
+        Command::Job(JobCommand::Diagnose(args)) => job::diagnose(args, common),
+        Command::Schema(args) => schema::run(args),
         Command::Generate(args) => generate::run(args, common),
     }
 }
