@@ -10,6 +10,8 @@ use kelpie_monitor::machine::{Machine, PciFunction, pci_path, rdma_devices};
 use kelpie_topology::HostTopology;
 use kelpie_topology::host::{Kind, Link, Node};
 
+use crate::host::Cause;
+
 /// Vendors whose display and accelerator functions are GPUs; a management controller's VGA is none.
 /// Source: the PCI ID repository: NVIDIA, AMD, Intel.
 const GPU_VENDORS: [&str; 3] = ["0x10de", "0x1002", "0x8086"];
@@ -47,6 +49,29 @@ pub fn discover(machine: &Machine) -> Result<Discovered, String> {
     let Building { nodes, links, readings, .. } = building;
     let topology = HostTopology::new(nodes, links).map_err(|(path, rule)| format!("{path}: {rule}"))?;
     Ok(Discovered { topology, readings })
+}
+
+/// Fills in what readings of causes say on a machine, where their function's address is known.
+pub fn fill_in(causes: &mut [Cause], machine: &Machine) {
+    for reading in causes.iter_mut().flat_map(|cause| &mut cause.readings) {
+        let Some(address) = &reading.pci else { continue };
+        let path = pci_path(machine, &format!("sys/bus/pci/devices/{address}"));
+        let Some(function) = path.last() else { continue };
+        let on = |on: bool| if on { "on" } else { "off" }.to_owned();
+        reading.seen = match reading.what.split(' ').next() {
+            Some("LnkSta") => function.current_rate().map(|now| {
+                let most = function.max_rate().map_or_else(|| "not known".to_owned(), |most| most.to_string());
+                format!("{now}; at most {most}")
+            }),
+            Some("AER") => function.text("aer_dev_correctable").and_then(|text| {
+                let total = text.lines().find(|line| line.starts_with("TOTAL"))?.to_owned();
+                Some(total)
+            }),
+            Some("ACSCtl") => function.acs_redirects().map(on),
+            Some("ATSCtl") => function.ats_enabled().map(on),
+            _ => None,
+        };
+    }
 }
 
 /// A device: its name, its kind, and the functions from the root port to it.

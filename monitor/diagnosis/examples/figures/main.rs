@@ -1,9 +1,10 @@
-//! The figures of docs/diagnosis.md: `cargo run --release -p kelpie-diagnosis --example figures -- hosts|jobs|scale [SEED]`.
+//! The figures of docs/diagnosis.md: `cargo run --release -p kelpie-diagnosis --example figures -- hosts|jobs|scale [SEED]`, or `plot FILE`.
 //!
 //! Hosts and jobs are drawn by seeds that nothing was tuned on; 20261124 is the one of the page.
 
 mod hosts;
 mod jobs;
+mod plot;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -31,11 +32,12 @@ fn main() {
             alarms(&mut random);
         }
         Some("scale") => scale(),
+        Some("plot") => plot::draw(args.get(1).map_or("-", String::as_str)).expect("a file of `jobs`, and docs/"),
         Some("jobs") => {
             job_alarms(&mut random);
             power(&mut random);
         }
-        _ => eprintln!("usage: figures hosts|jobs|scale [SEED]"),
+        _ => eprintln!("usage: figures hosts|jobs|scale [SEED], or plot FILE of what jobs printed"),
     }
 }
 
