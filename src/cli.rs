@@ -1,6 +1,7 @@
 //! The arguments: one type per command, with its help and examples. What they do lives in `commands`.
 
 mod campaign;
+pub mod fabric;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -119,6 +120,9 @@ pub enum Command {
         kelpie measure workload.yaml --subsystem sim:mine.yaml"
     )]
     Calibrate(CalibrateArgs),
+    /// Compute what jobs get from a fabric of many hosts
+    #[command(subcommand)]
+    Fabric(fabric::FabricCommand),
     /// Serve this host to a controller
     Agent(AgentArgs),
     /// Check this host for what spoils measurements, with the evidence and the repair

@@ -6,6 +6,7 @@ pub mod calibrate;
 mod campaign;
 mod diff;
 pub mod doctor;
+pub mod fabric;
 mod export;
 pub mod findings;
 mod gate;
@@ -50,6 +51,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Trace(args) => trace::run(args, common),
         Command::Bench(BenchCommand::Search(args)) => bench::run(args, common),
         Command::Calibrate(args) => calibrate::run(args, common),
+        Command::Fabric(command) => fabric::run(command, common),
         Command::Agent(args) => agent::run(args, common),
         Command::Doctor(args) => doctor::run(args, common),
         Command::Generate(args) => generate::run(args, common),
