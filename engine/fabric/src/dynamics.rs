@@ -51,8 +51,7 @@ impl Failure<'_> {
         let mut planners = self.planners(&healthy, &ports);
         let mut random = Pcg64::seed_from_u64(self.seed);
         let search = PortSearch::new(self.cluster, &healthy);
-        let of_qp: Vec<&Connection> =
-            self.connections.iter().flat_map(|one| (0..one.qps).map(move |_| one)).collect();
+        let of_qp: Vec<&Connection> = self.connections.iter().flat_map(|one| (0..one.qps).map(move |_| one)).collect();
         let mut rates = Vec::new();
         let mut busbw = Vec::new();
         let mut history = Vec::new();
@@ -172,7 +171,12 @@ mod tests {
             }
         }
         let runs = 2.0 * seeds as f64;
-        println!("static {:.1}, balanced {:.1} Gbit/s; last move after {}", before / runs, after / runs, last as i64 - 20);
+        println!(
+            "static {:.1}, balanced {:.1} Gbit/s; last move after {}",
+            before / runs,
+            after / runs,
+            last as i64 - 20
+        );
         assert!(after > before * 1.1, "{before} {after}");
     }
 }

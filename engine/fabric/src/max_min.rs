@@ -11,7 +11,8 @@ pub type Group = Vec<(usize, f64)>;
 /// The rate of a flow of each group: all rise together until a link is full, whose groups then stay as they are. A
 /// group without links has no limit here, so its rate is infinite.
 pub fn rates(capacity: &[f64], groups: &[Group]) -> Vec<f64> {
-    let mut links: Vec<LinkState> = capacity.iter().map(|left| LinkState { left: *left, weight: 0.0, at: 0.0 }).collect();
+    let mut links: Vec<LinkState> =
+        capacity.iter().map(|left| LinkState { left: *left, weight: 0.0, at: 0.0 }).collect();
     let mut crossing: Vec<Vec<usize>> = vec![Vec::new(); capacity.len()];
     for (group, on) in groups.iter().enumerate() {
         for (link, weight) in on {

@@ -171,7 +171,8 @@ fn rates_of_running(
 ) -> Vec<f64> {
     let qps = connections.iter().flat_map(|connection| (0..connection.qps).map(move |_| connection.job));
     let running: Vec<Connection> = connections.iter().filter(|one| runs(one.job)).copied().collect();
-    let their_ways: Vec<Option<Path>> = qps.clone().zip(ways).filter(|(job, _)| runs(*job)).map(|(_, way)| *way).collect();
+    let their_ways: Vec<Option<Path>> =
+        qps.clone().zip(ways).filter(|(job, _)| runs(*job)).map(|(_, way)| *way).collect();
     let mut rates = rates_gbps(cluster, &running, &their_ways, solver).into_iter();
     qps.map(|job| if runs(job) { rates.next().expect("a rate for each QP that runs") } else { 0.0 }).collect()
 }

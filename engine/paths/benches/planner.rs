@@ -27,7 +27,8 @@ fn ring(cluster: &Cluster) -> impl Iterator<Item = (u32, u32)> {
 fn all_to_all(cluster: &Cluster) -> impl Iterator<Item = (u32, u32)> {
     let (nics, of_host) = (cluster.nics(), cluster.nics_per_host);
     let group = 8 * of_host;
-    (0..nics).flat_map(move |nic| (1..8).map(move |step| (nic, nic / group * group + (nic + step * of_host) % group)))
+    (0..nics)
+        .flat_map(move |nic| (1..8).map(move |step| (nic, nic / group * group + (nic + step * of_host) % group)))
         .filter(move |(from, to)| from != to && *to < nics)
 }
 

@@ -9,17 +9,24 @@ use std::collections::BTreeMap;
 
 /// Slower than the median by this is worth a move. Source: our choice: one flow more among ten takes a tenth longer, and
 /// measurements differ by less.
-const LATE: f64 = 1.04;
+const LATE: f64 = 1.05;
 /// Expected time after a move, at most, as a share of the present one. Source: our choice, twice the noise of an average
 /// of `WINDOW` measurements that are off by 1 % at most.
 const WORTH: f64 = 0.99;
+/// What that share loses with each iteration since the first move, so that moves end. Source: our choice: after 90
+/// iterations a move has to save a third.
+const TIRES: f64 = 0.0035;
+/// Iterations without a move after which moves are cheap again. Source: our choice.
+const RESTED: u64 = 300;
 /// Iterations that a completion time is averaged over, and that everything near a move then waits. Source: our choice.
 const WINDOW: u32 = 3;
+/// Iterations that a QP that stays is averaged over. Source: our choice, so that noise of 1 % stays below `WORTH`.
+const MEMORY: u32 = 10;
 /// A plane on which a QP is later than expected by this is avoided by this planner, as one with a fault that was not
 /// announced. Source: our choice: two flows more than expected among ten.
 const DISAPPOINTED: f64 = 1.15;
 /// Planes that a QP tries before it stays where it is. Source: our choice, above which nobody settled faster.
-const TRIES: u8 = 4;
+const TRIES: u8 = 3;
 
 /// A QP as its planner knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +49,9 @@ pub struct Balance {
     unit: f64,
     seed: u64,
     iteration: u64,
+    /// Iterations of the first and the last move since the last rest.
+    first_move: u64,
+    last_move: u64,
     avoided: BTreeMap<(u32, u32), ()>,
 }
 
@@ -62,14 +72,14 @@ impl Balance {
     /// so that they seldom move at once.
     pub fn new(members: Vec<Member>, planes: u32, unit: f64, seed: u64) -> Self {
         let state = vec![State::default(); members.len()];
-        Self { members, state, planes, unit, seed, iteration: 0, avoided: BTreeMap::new() }
+        Self { members, state, planes, unit, seed, iteration: 0, first_move: 0, last_move: 0, avoided: BTreeMap::new() }
     }
 
     /// Takes the completion time of each QP in this iteration and says which QPs go to which plane.
     pub fn observe(&mut self, times: &[f64]) -> Vec<(usize, u32)> {
         self.iteration += 1;
         for (state, time) in self.state.iter_mut().zip(times) {
-            state.readings = (state.readings + 1).min(WINDOW);
+            state.readings = (state.readings + 1).min(MEMORY);
             state.mean += (time - state.mean) / f64::from(state.readings);
             state.waits = state.waits.saturating_sub(1);
         }
@@ -91,6 +101,12 @@ impl Balance {
                 busy.extend([(false, from_leaf), (true, to_leaf)]);
                 moves.push((qp, plane, expected));
             }
+        }
+        if !moves.is_empty() {
+            if self.first_move == 0 || self.iteration - self.last_move > RESTED {
+                self.first_move = self.iteration;
+            }
+            self.last_move = self.iteration;
         }
         for (qp, plane, expected) in &moves {
             let before = self.members[*qp].plane;
@@ -121,12 +137,13 @@ impl Balance {
 
     fn may_move(&self, qp: usize, median: f64) -> bool {
         let state = self.state[qp];
-        state.readings == WINDOW && state.waits == 0 && state.tries < TRIES && state.mean > median * LATE
+        state.readings >= WINDOW && state.waits == 0 && state.tries < TRIES && state.mean > median * LATE
     }
 
     /// Half of the time, of its own for each planner, iteration and QP.
     fn tosses(&self, qp: usize) -> bool {
-        let mixed = (self.seed ^ self.iteration.rotate_left(20) ^ (qp as u64).rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.seed ^ self.iteration.rotate_left(20) ^ (qp as u64).rotate_left(40))
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 63 == 0
     }
 
@@ -149,10 +166,13 @@ impl Balance {
             seen.into_iter().flatten().fold(0.0, f64::max) + self.unit
         };
         // Planes that look the same are taken in turn, so that planners do not all choose the first.
-        let turn = (self.seed.wrapping_add(self.iteration).wrapping_add(qp as u64) % u64::from(self.planes.max(1))) as u32;
+        let turn =
+            (self.seed.wrapping_add(self.iteration).wrapping_add(qp as u64) % u64::from(self.planes.max(1))) as u32;
         let others = (0..self.planes).map(|step| (turn + step) % self.planes).filter(open);
         let best = others.map(|other| (other, time(other))).min_by(|a, b| a.1.total_cmp(&b.1))?;
-        (best.1 < self.state[qp].mean * WORTH).then_some(best)
+        let moving = if self.iteration - self.last_move > RESTED { 0 } else { self.iteration - self.first_move };
+        let worth = if self.first_move == 0 { WORTH } else { WORTH - TIRES * moving as f64 };
+        (best.1 < self.state[qp].mean * worth).then_some(best)
     }
 
     /// All QPs on cables that a move changes are measured anew before they move.

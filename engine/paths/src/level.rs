@@ -105,7 +105,8 @@ impl Level {
         let [here, there] = ends.map(|end| self.cell(end, 0));
         let mut best: Option<((u32, u32), u32)> = None;
         for step in 0..self.colors {
-            let color = if from_color + step < self.colors { from_color + step } else { from_color + step - self.colors };
+            let color =
+                if from_color + step < self.colors { from_color + step } else { from_color + step - self.colors };
             let (a, b) = (here + color as usize, there + color as usize);
             if self.allowed[a] && self.allowed[b] && !self.is_barred(edge, color) {
                 let load = (self.counts[a], self.counts[b]);

@@ -55,7 +55,8 @@ impl<'c> PortSearch<'c> {
                     let now = found[*place].map(|(quality, _)| quality);
                     fits(&routes[*place]).filter(|quality| now.is_none_or(|now| *quality > now))
                 };
-                let best = (0..routes.len()).filter_map(|place| Some((better(&place)?, place))).max_by_key(|best| best.0);
+                let best =
+                    (0..routes.len()).filter_map(|place| Some((better(&place)?, place))).max_by_key(|best| best.0);
                 if let Some((quality, place)) = best {
                     missing -= usize::from(quality == 2);
                     found[place] = Some((quality, source_port));

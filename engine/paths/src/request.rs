@@ -81,7 +81,9 @@ impl Request {
                     open.push(name);
                     let (hosts, nics) = (cluster.hosts, cluster.nics_per_host);
                     match () {
-                        () if !known(from) || !known(to) => Some(format!("no such NIC: {hosts} hosts of {nics} NICs, from 0")),
+                        () if !known(from) || !known(to) => {
+                            Some(format!("no such NIC: {hosts} hosts of {nics} NICs, from 0"))
+                        }
                         () if from == to => Some("it begins and ends at one NIC, so it takes no path".to_owned()),
                         () if !(1..=4096).contains(qps) => Some("write 1 to 4096 QPs".to_owned()),
                         () if qps_in_all > MAX_QPS => Some(format!("more than {MAX_QPS} QPs in all")),

@@ -89,8 +89,9 @@ impl History {
     /// Sets of links that are equal: the ports of a NIC, the cables of a leaf, each way.
     fn equals(&self) -> Vec<Vec<Link>> {
         let cluster = &self.cluster;
-        let nics = (0..cluster.nics())
-            .flat_map(|nic| [Side::BOTH.map(|side| Link::PortOut(nic, side)), Side::BOTH.map(|side| Link::PortIn(nic, side))]);
+        let nics = (0..cluster.nics()).flat_map(|nic| {
+            [Side::BOTH.map(|side| Link::PortOut(nic, side)), Side::BOTH.map(|side| Link::PortIn(nic, side))]
+        });
         let up = |leaf| (0..cluster.planes()).map(move |plane| Link::Up(leaf, plane)).collect();
         let down = |leaf| (0..cluster.planes()).map(move |plane| Link::Down(leaf, plane)).collect();
         nics.map(Vec::from).chain((0..cluster.leaves).flat_map(|leaf| [up(leaf), down(leaf)])).collect()
@@ -144,7 +145,7 @@ impl History {
                     _ => continue,
                 };
                 let level = self.planner.load(*on) <= self.planner.load(*other) + 1;
-assert!(level || !open, "QP {id} on {on:?} may take {other:?}");
+                assert!(level || !open, "QP {id} on {on:?} may take {other:?}");
             }
         }
     }
@@ -215,5 +216,7 @@ fn without_moves_a_qp_stays_where_it_is() {
     assert_eq!(moved, []);
     assert_eq!(planner.route(qps[5]), before[5]);
     planner.set(Part::Port { host: 0, nic: 0, port: Side::Left }, false, &mut moved);
-    assert!(moved.iter().all(|id| before[*id as usize].is_some_and(|route| route.side == Side::Left)) && !moved.is_empty());
+    assert!(
+        moved.iter().all(|id| before[*id as usize].is_some_and(|route| route.side == Side::Left)) && !moved.is_empty()
+    );
 }

@@ -224,12 +224,14 @@ impl Cluster {
             Part::Port { host, nic, port } => {
                 let there = host < self.hosts && nic < self.nics_per_host && (port.index() as u32) < self.ports_per_nic;
                 let (hosts, nics, ports) = (self.hosts, self.nics_per_host, self.ports_per_nic);
-                (!there).then(|| format!("no such port: {hosts} hosts with {nics} NICs of {ports} ports, counted from 0"))
+                (!there)
+                    .then(|| format!("no such port: {hosts} hosts with {nics} NICs of {ports} ports, counted from 0"))
             }
             Part::Cable { leaf, spine, cable } => {
                 let there = leaf < self.leaves && spine < self.spines && cable.unwrap_or(0) < self.cables;
                 let (leaves, spines, cables) = (self.leaves, self.spines, self.cables);
-                let rule = || format!("no such cable: {leaves} leaves, {spines} spines, {cables} cables, counted from 0");
+                let rule =
+                    || format!("no such cable: {leaves} leaves, {spines} spines, {cables} cables, counted from 0");
                 (!there).then(rule)
             }
         }

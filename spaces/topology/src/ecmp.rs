@@ -97,9 +97,8 @@ impl Cluster {
             let ends = arrivals(None).flat_map(move |side| cables.clone().map(move |plane| (side, plane)));
             ends.filter(move |(side, plane)| working.has(self, Link::Down(self.leaf(flow.to, *side), *plane)))
         };
-        let reaches = |plane: &u32| {
-            working.has(self, Link::Up(leaf, *plane)) && down(*plane / self.cables).next().is_some()
-        };
+        let reaches =
+            |plane: &u32| working.has(self, Link::Up(leaf, *plane)) && down(*plane / self.cables).next().is_some();
         let up = choose(at_leaf, (0..self.planes()).filter(reaches))?;
         let spine = up / self.cables;
         let (arrives, plane) = choose(self.hash(3 << 40 | u64::from(spine), flow), down(spine))?;

@@ -11,7 +11,9 @@ use serde::de::DeserializeOwned;
 pub fn read_tagged<T: DeserializeOwned>(file: &str, text: &str, tag: &str) -> Result<(Document, T), DocumentError> {
     let document = Document::parse(file, text)?;
     let mut tree: serde_yaml::Value = serde_yaml::from_str(text).map_err(|error| document.refuse("", &error))?;
-    let map = tree.as_mapping_mut().ok_or_else(|| document.refuse("", &format!("write a map that begins `kelpie: {tag}`")))?;
+    let map = tree
+        .as_mapping_mut()
+        .ok_or_else(|| document.refuse("", &format!("write a map that begins `kelpie: {tag}`")))?;
     match map.shift_remove("kelpie") {
         Some(found) if found.as_str() == Some(tag) => {}
         Some(_) => return Err(document.refuse("kelpie", &format!("another format; write `kelpie: {tag}`"))),
