@@ -2,16 +2,24 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use kelpie_engine::{MeasureError, Subsystem};
-use kelpie_monitor::{Assessment, Bounds, Inconclusive, Measurement, measure_judged};
+use kelpie_monitor::{Assessment, Bounds, Inconclusive, Measurement, Symptom, Verdict, measure_judged};
 use kelpie_search::{Config, Finding, Observation, Oracle, Purpose};
-use kelpie_spaces::{Space, Workload};
+use kelpie_spaces::{Flow, Host, Space, Workload};
 use kelpie_store::{CampaignId, Experiment, ExperimentClock, FindingRecord, Outcome, Store, unix_ms};
 
 use crate::progress::Progress;
+
+/// How often a host may fail under a workload before the workload is to blame. Source: our choice, as often as an
+/// inconclusive workload is measured.
+const TRIES: usize = kelpie_monitor::ATTEMPTS as usize;
+
+/// Pause between looks whether a host is back. Source: our choice.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// How a campaign came to stand still.
 #[derive(Debug)]
@@ -33,6 +41,8 @@ pub struct Limits<'a> {
     pub budget: Option<u64>,
     /// A moment not to start experiments after.
     pub deadline: Option<Instant>,
+    /// How long a host that failed may take to come back.
+    pub host_patience: Duration,
     /// Raised by the user.
     pub stop: &'a AtomicBool,
 }
@@ -51,7 +61,7 @@ pub struct Parts<'a> {
 /// The search always starts anew; for as long as it asks what was asked before, the store answers. So a campaign
 /// that was killed goes on with the same decisions.
 pub fn run(id: CampaignId, space: &Space, config: &Config, parts: Parts<'_>) -> End {
-    let mut recorder = match Recorder::new(id, parts) {
+    let mut recorder = match Recorder::new(id, config, parts) {
         Ok(recorder) => recorder,
         Err(error) => return End::Failed(error),
     };
@@ -74,12 +84,17 @@ struct Recorder<'a> {
     number: u64,
     /// Workloads skipped since the last experiment.
     skipped: u64,
+    /// Whether the search is told that a host failed, and reduces that.
+    reduces_failures: bool,
+    /// The last workload that the hosts survived.
+    survived: Option<Workload>,
 }
 
 impl<'a> Recorder<'a> {
-    fn new(id: CampaignId, parts: Parts<'a>) -> anyhow::Result<Self> {
+    fn new(id: CampaignId, config: &Config, parts: Parts<'a>) -> anyhow::Result<Self> {
         let stored = parts.store.campaign(id)?.experiments;
-        Ok(Self { id, parts, stored, number: 0, skipped: 0 })
+        let reduces_failures = config.reduce_host_failures;
+        Ok(Self { id, parts, stored, number: 0, skipped: 0, reduces_failures, survived: None })
     }
 
     fn finish(&mut self) -> anyhow::Result<()> {
@@ -109,25 +124,15 @@ impl<'a> Recorder<'a> {
         if (&experiment.workload, &experiment.purpose, experiment.skipped_before) != asked {
             return Err(self.diverged("asks for something else"));
         }
-        self.parts.progress.replayed(self.number);
+        self.parts.progress.replayed(self.number, is_anomalous(&experiment.outcome));
         Ok(experiment.outcome)
     }
 
     /// Measures and stores the experiment that is asked for now.
-    fn experiment(&mut self, workload: &Workload, purpose: Purpose) -> anyhow::Result<Outcome> {
+    fn experiment(&mut self, workload: &Workload, purpose: Purpose) -> Result<Outcome, End> {
         let started_unix_ms = unix_ms();
         let start = Instant::now();
-        let outcome = match self.attempt(workload) {
-            Err(error @ MeasureError::Host { .. }) => {
-                self.parts.progress.line(&format!("{:#}; trying once more", anyhow!(error)));
-                self.attempt(workload)
-            }
-            outcome => outcome,
-        };
-        let outcome = match outcome {
-            Err(MeasureError::Unsupported { reason }) => Outcome::Unsupported { reason },
-            outcome => outcome.with_context(|| format!("experiment {}", self.number))?,
-        };
+        let outcome = self.tried(workload)?;
         let clock = ExperimentClock { started_unix_ms, duration_seconds: start.elapsed().as_secs_f64() };
         let experiment = Experiment {
             number: self.number,
@@ -136,9 +141,81 @@ impl<'a> Recorder<'a> {
             workload: workload.clone(),
             outcome,
         };
-        self.parts.store.append_experiment(self.id, &experiment, clock)?;
-        self.parts.progress.measured(self.number);
+        self.parts.store.append_experiment(self.id, &experiment, clock).map_err(failed)?;
+        self.parts.progress.measured(self.number, is_anomalous(&experiment.outcome));
         Ok(experiment.outcome)
+    }
+
+    /// What came of a workload, which is to blame if a host fails under it every time and not under another.
+    ///
+    /// An earlier run may have ended because nothing ran any more, which a workload can also bring about: then another
+    /// workload has to run first, and one more try decides.
+    fn tried(&mut self, workload: &Workload) -> Result<Outcome, End> {
+        let mut reasons = self.parts.store.failed_tries(self.id, self.number).map_err(failed)?;
+        let was_given_up = reasons.len() >= TRIES;
+        if was_given_up {
+            self.check_with_another()?;
+        }
+        loop {
+            self.wait_for_hosts()?;
+            let reason = match self.attempt(workload) {
+                Ok(outcome) => return Ok(outcome),
+                Err(MeasureError::Unsupported { reason }) => return Ok(Outcome::Unsupported { reason }),
+                Err(error @ MeasureError::Host { .. }) => format!("{:#}", anyhow!(error)),
+            };
+            // Before anything else happens: the next try may end this process, or its machine.
+            self.parts.store.add_failed_try(self.id, self.number, &reason).map_err(failed)?;
+            let line = format!("experiment {}: {reason}, failed try {}", self.number, reasons.len() + 1);
+            reasons.push(reason);
+            self.parts.progress.line(&line);
+            if reasons.len() >= TRIES {
+                break;
+            }
+            self.check_interruption()?;
+        }
+        if !was_given_up {
+            self.check_with_another()?;
+        }
+        self.parts.progress.line(&format!("experiment {}: host_failure; another workload runs", self.number));
+        let attempts = reasons.len() as u32;
+        Ok(Outcome::Measured {
+            measurement: Measurement { hardware_events: reasons, ..Measurement::default() },
+            assessment: Assessment::of_symptoms(vec![Symptom::HostFailure]),
+            attempts,
+        })
+    }
+
+    /// Waits until both hosts are there.
+    fn wait_for_hosts(&mut self) -> Result<(), End> {
+        let until = Instant::now() + self.parts.limits.host_patience;
+        let mut is_told = false;
+        loop {
+            let Err(error) = self.parts.subsystem.ready() else { return Ok(()) };
+            if Instant::now() >= until {
+                let context = format!("experiment {}: a host did not come back (--host-patience)", self.number);
+                return Err(End::Failed(anyhow!(error).context(context)));
+            }
+            self.check_interruption()?;
+            if !is_told {
+                self.parts.progress.line(&format!("{:#}; waiting for it to come back", anyhow!(error)));
+                is_told = true;
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// Fails if the hosts fail under a workload, too, that they survived, or under a plain one.
+    fn check_with_another(&mut self) -> Result<(), End> {
+        self.wait_for_hosts()?;
+        let plain = || Workload::new(vec![Flow::plain(Host::A, Host::B)]);
+        let other = self.survived.clone().unwrap_or_else(plain);
+        match self.parts.subsystem.measure(&other) {
+            Ok(_) | Err(MeasureError::Unsupported { .. }) => Ok(()),
+            Err(error) => Err(End::Failed(anyhow!(error).context(format!(
+                "experiment {} failed {TRIES} times, and now every other workload does: look after the hosts",
+                self.number
+            )))),
+        }
     }
 
     fn attempt(&mut self, workload: &Workload) -> Result<Outcome, MeasureError> {
@@ -152,13 +229,20 @@ impl<'a> Recorder<'a> {
     }
 
     fn check_limits(&self) -> Result<(), End> {
-        let Limits { budget, deadline, stop } = self.parts.limits;
+        let budget = self.parts.limits.budget;
         if budget.is_some_and(|budget| self.number >= budget) {
             Err(End::Finished)
         } else if self.number < self.stored {
             // Replaying takes no time worth stopping for, and stopping would lose nothing.
             Ok(())
-        } else if stop.load(Ordering::Relaxed) {
+        } else {
+            self.check_interruption()
+        }
+    }
+
+    fn check_interruption(&self) -> Result<(), End> {
+        let Limits { deadline, stop, .. } = self.parts.limits;
+        if stop.load(Ordering::Relaxed) {
             Err(End::Interrupted)
         } else if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             Err(End::Time)
@@ -175,14 +259,23 @@ impl Oracle for Recorder<'_> {
         self.check_limits()?;
         self.number += 1;
         let outcome = if self.number <= self.stored {
-            self.replay(workload, purpose)
+            self.replay(workload, purpose).map_err(End::Failed)
         } else {
             self.experiment(workload, purpose)
         };
-        let outcome = outcome.map_err(End::Failed)?;
+        let outcome = outcome?;
         self.skipped = 0;
         let (measurement, assessment) = match outcome {
-            Outcome::Measured { measurement, assessment, .. } => (measurement, assessment),
+            Outcome::Measured { measurement, assessment, .. } => {
+                if !assessment.symptoms.contains(&Symptom::HostFailure) {
+                    self.survived = Some(workload.clone());
+                    (measurement, assessment)
+                } else if self.reduces_failures {
+                    (measurement, assessment)
+                } else {
+                    (measurement, Assessment::of_nothing(Inconclusive::NoSamples))
+                }
+            }
             Outcome::Unsupported { .. } => (Measurement::default(), Assessment::of_nothing(Inconclusive::NoSamples)),
         };
         Ok(Observation::new(&measurement, assessment, &self.parts.bounds))
@@ -201,13 +294,27 @@ impl Oracle for Recorder<'_> {
     }
 }
 
+fn failed(error: impl Into<anyhow::Error>) -> End {
+    End::Failed(error.into())
+}
+
+fn is_anomalous(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Measured { assessment, .. } if assessment.verdict == Verdict::Anomalous)
+}
+
 /// A finding in one line, such as `finding 3.1: pause where qps at least 16`.
 pub struct FindingLine<'a>(pub CampaignId, pub &'a FindingRecord);
 
 impl fmt::Display for FindingLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let FindingLine(id, finding) = self;
-        write!(f, "finding {id}.{}: {} where {}", finding.number, finding.symptom.name(), finding.mfs)
+        write!(f, "finding {id}.{}: {} ", finding.number, finding.symptom.name())?;
+        // A pinned region names every feature, which is no more than its workload.
+        if finding.is_pinned() {
+            write!(f, "at {}", finding.workload.summary())
+        } else {
+            write!(f, "where {}", finding.mfs)
+        }
     }
 }
 

@@ -11,12 +11,15 @@ pub mod fabric;
 pub mod findings;
 mod gate;
 pub mod generate;
+mod host;
 pub mod import;
 mod measure;
 mod mfs;
 mod mfs_check;
+mod paths;
 pub mod recipe;
 mod report;
+mod schema;
 mod space;
 mod subsystem;
 pub mod trace;
@@ -24,7 +27,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use crate::cli::{CampaignCommand, Cli, Command, MfsCommand};
+use crate::cli::{CampaignCommand, Cli, Command, HostCommand, MfsCommand};
 use crate::commands::bench::BenchCommand;
 use crate::commands::import::FindingsCommand;
 
@@ -51,9 +54,12 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Trace(args) => trace::run(args, common),
         Command::Bench(BenchCommand::Search(args)) => bench::run(args, common),
         Command::Calibrate(args) => calibrate::run(args, common),
+        Command::Paths(command) => paths::run(command, common),
         Command::Fabric(command) => fabric::run(command, common),
         Command::Agent(args) => agent::run(args, common),
         Command::Doctor(args) => doctor::run(args, common),
+        Command::Schema(args) => schema::run(args),
+        Command::Host(HostCommand::Diagnose(args)) => host::diagnose(args, common),
         Command::Generate(args) => generate::run(args, common),
     }
 }

@@ -5,6 +5,7 @@ mod bench;
 mod campaign;
 mod cli;
 mod commands;
+mod errors;
 mod exit;
 mod inputs;
 mod output;
@@ -28,7 +29,7 @@ fn main() -> ExitCode {
         .init();
     commands::run(&cli).unwrap_or_else(|error| {
         // If stderr is gone, nobody can read an error.
-        let _ = writeln!(std::io::stderr(), "error: {error:#}");
+        let _ = writeln!(std::io::stderr(), "{}", errors::text(&error, cli.common.json));
         exit::failed()
     })
 }

@@ -33,6 +33,14 @@ pub trait Subsystem {
     /// What simple traffic reaches at best.
     fn bounds(&self) -> Bounds;
 
+    /// Whether it can be measured now; waits for a moment if it cannot.
+    ///
+    /// # Errors
+    /// A host is away.
+    fn ready(&mut self) -> Result<(), MeasureError> {
+        Ok(())
+    }
+
     /// Runs `workload` to its steady state and samples it.
     ///
     /// # Errors

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kelpie_spaces::Opcode;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::latency::Took;
 use crate::plan::{GroupId, HostPlan};
 
 /// Which port of which RDMA device to use.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Port {
     /// Device name, such as `mlx5_0`; the agent's own choice if it is absent.
@@ -28,7 +29,7 @@ pub struct Port {
 }
 
 /// How a host sends and where it keeps data, beyond what a workload says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tuning {
     /// Traffic class of the global route; of an IP packet its DSCP (upper six bits) and ECN.

@@ -24,6 +24,9 @@ pub struct Severity {
 }
 
 impl Severity {
+    /// Nothing is moved at all.
+    pub const TOTAL: Self = Self { port_lost: 1.0, pause_ratio: 0.0 };
+
     /// How bad the mean of the samples is; `None` without samples.
     pub fn of(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -> Option<Self> {
         let mean = measurement.mean()?;

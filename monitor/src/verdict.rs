@@ -27,7 +27,7 @@ pub const STABLE_DEVIATION: f64 = 0.1;
 /// How often an inconclusive workload is measured in all. Source: our choice.
 pub const ATTEMPTS: u32 = 3;
 
-/// A symptom of the paper. Source: Collie, section 5.2.
+/// A symptom. Source: Collie, section 5.2, where nothing else is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Symptom {
@@ -35,6 +35,8 @@ pub enum Symptom {
     Pause,
     /// Throughput 20 % or more below both bounds.
     LowThroughput,
+    /// A host fails under this workload each time, and not under another. Not of the paper: `docs/verdict.md`.
+    HostFailure,
 }
 
 impl Symptom {
@@ -43,6 +45,7 @@ impl Symptom {
         match self {
             Symptom::Pause => "pause",
             Symptom::LowThroughput => "low_throughput",
+            Symptom::HostFailure => "host_failure",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kelpie_monitor::Severity;
+use kelpie_monitor::{Severity, Symptom};
 use kelpie_store::{Anomaly, CampaignId, FindingRecord, Store, StoreError};
 
 /// A finding with how bad it is.
@@ -40,10 +40,16 @@ impl<'a> Explained<'a> {
         weighed.sort_by(|one, other| Severity::worst_first(one.severity, other.severity));
         let mut sorted: Vec<&'a Anomaly> = anomalies.iter().collect();
         sorted.sort_by(|one, other| Severity::worst_first(Some(one.severity), Some(other.severity)));
-        let is_explained = |anomaly: &Anomaly| findings.iter().any(|finding| finding.mfs.contains(&anomaly.workload));
+        let is_explained = |anomaly: &Anomaly| findings.iter().any(|finding| explains(finding, anomaly));
         let unexplained = sorted.iter().copied().filter(|anomaly| !is_explained(anomaly)).collect();
         Self { findings: weighed, anomalies: sorted, unexplained }
     }
+}
+
+/// Whether an anomaly lies in a finding's region. Slow traffic there does not explain a host that fails.
+pub(crate) fn explains(finding: &FindingRecord, anomaly: &Anomaly) -> bool {
+    let fails = |symptom| symptom == Symptom::HostFailure;
+    fails(finding.symptom) == fails(anomaly.symptom) && finding.mfs.contains(&anomaly.workload)
 }
 
 /// How many anomalies no finding explains, as a sentence without its full stop.
@@ -91,6 +97,16 @@ mod tests {
         assert_eq!(numbers(&explained.unexplained), [4, 1]);
         let found: Vec<_> = explained.findings.iter().map(|one| (one.finding.number, one.severity)).collect();
         assert_eq!(found, [(1, Some(anomalies[1].severity)), (2, None)], "its own workload was not measured");
+    }
+
+    #[test]
+    fn slow_traffic_does_not_explain_a_host_that_fails() {
+        let slow = anomaly(1, workload(3, 4096), 0.4);
+        let failed = Anomaly { symptom: Symptom::HostFailure, ..slow.clone() };
+        let found = |symptom| FindingRecord { symptom, ..finding(1, 1, workload(3, 4096)) };
+        for (symptom, explained) in [(Symptom::LowThroughput, [true, false]), (Symptom::HostFailure, [false, true])] {
+            assert_eq!([&slow, &failed].map(|anomaly| explains(&found(symptom), anomaly)), explained, "{symptom:?}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStat
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::explained::{Explained, Weighed};
+use crate::explained::{Explained, Weighed, explains};
 use crate::gate::Gate;
 use crate::stored_campaign::StoredCampaign;
 use crate::wording;
@@ -59,7 +59,7 @@ fn failed(symptom: Symptom, message: String, description: String) -> TestCaseSta
 
 fn finding(stored: &StoredCampaign, found: &Weighed<'_>, stopping: &[&Anomaly], is_unmeasured: bool) -> TestCase {
     let record = found.finding;
-    let inside: Vec<&&Anomaly> = stopping.iter().filter(|anomaly| record.mfs.contains(&anomaly.workload)).collect();
+    let inside: Vec<&&Anomaly> = stopping.iter().filter(|anomaly| explains(record, anomaly)).collect();
     let status = if inside.is_empty() && !is_unmeasured {
         TestCaseStatus::success()
     } else {
@@ -94,8 +94,9 @@ fn unexplained(stored: &StoredCampaign, anomaly: &Anomaly, name: &str, is_stoppi
 }
 
 fn line(anomaly: &Anomaly) -> String {
-    let Anomaly { number, symptom, severity, workload } = anomaly;
-    format!("experiment {number} {}, {severity}: {}", symptom.name(), workload.summary())
+    let Anomaly { number, symptom, severity, workload, reason } = anomaly;
+    let reason = reason.as_ref().map_or_else(String::new, |reason| format!("; {reason}"));
+    format!("experiment {number} {}, {severity}: {}{reason}", symptom.name(), workload.summary())
 }
 
 /// The same for equal conditions and symptoms.

@@ -127,7 +127,8 @@ impl StoredCampaign {
     pub fn anomalies(&self) -> Vec<Anomaly> {
         let anomaly = |point: &Point| {
             let (symptom, severity) = (*point.symptoms.first()?, point.severity?);
-            Some(Anomaly { number: point.number, symptom, severity, workload: point.workload.clone() })
+            let reason = (symptom == Symptom::HostFailure).then(|| point.events.last().cloned()).flatten();
+            Some(Anomaly { number: point.number, symptom, severity, workload: point.workload.clone(), reason })
         };
         self.points.iter().filter_map(anomaly).collect()
     }

@@ -66,8 +66,9 @@ fn unexplained(explained: &Explained<'_>) -> String {
     }
     text += "\n| experiment | symptom | severity | workload |\n|---:|---|---|---|\n";
     for anomaly in explained.unexplained.iter().take(MOST_UNEXPLAINED) {
-        let Anomaly { number, symptom, severity, workload } = anomaly;
-        let _ = writeln!(text, "| {number} | {} | {severity} | {} |", escaped(symptom.name()), workload.summary());
+        let Anomaly { number, symptom, severity, workload, reason } = anomaly;
+        let shown = reason.as_deref().map_or_else(|| severity.to_string(), escaped);
+        let _ = writeln!(text, "| {number} | {} | {shown} | {} |", escaped(symptom.name()), workload.summary());
     }
     if let Some(more @ 1..) = explained.unexplained.len().checked_sub(MOST_UNEXPLAINED) {
         let _ = writeln!(text, "\nand {more} more");

@@ -25,6 +25,7 @@ pub fn stored_campaign(experiments: Vec<Experiment>, findings: Vec<FindingRecord
             experiments: count,
             skipped: 0,
             findings: findings.len() as u64,
+            host_failures: 0,
         },
         points,
         findings,
@@ -50,5 +51,5 @@ pub fn one_finding() -> StoredCampaign {
 /// An anomalous experiment that lost this share of the port.
 pub fn anomaly(number: u64, workload: Workload, port_lost: f64) -> Anomaly {
     let severity = Severity { port_lost, pause_ratio: 0.0 };
-    Anomaly { number, symptom: Symptom::LowThroughput, severity, workload }
+    Anomaly { number, symptom: Symptom::LowThroughput, severity, workload, reason: None }
 }

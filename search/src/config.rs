@@ -189,12 +189,23 @@ pub struct Config {
     /// Regions that are known beforehand: they are skipped, and not found again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<Region>,
+    /// Whether workloads under which a host fails are reduced to their conditions, which makes it fail many times more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reduce_host_failures: bool,
 }
 
 impl Config {
     /// A search with the default schedule.
     pub fn new(algorithm: Algorithm, signal: SignalSet, seed: u64) -> Self {
-        Self { algorithm, signal, seed, budget: None, schedule: Schedule::default(), known: Vec::new() }
+        Self {
+            algorithm,
+            signal,
+            seed,
+            budget: None,
+            schedule: Schedule::default(),
+            known: Vec::new(),
+            reduce_host_failures: false,
+        }
     }
 
     /// How many of its first experiments are independent random points, as long as none is anomalous.

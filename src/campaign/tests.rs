@@ -18,6 +18,7 @@ const BUDGET: u64 = 175;
 struct Scripted<'a> {
     script: &'a dyn Fn(u64) -> Option<MeasureError>,
     measured: u64,
+    is_away: bool,
 }
 
 impl Subsystem for Scripted<'_> {
@@ -27,6 +28,10 @@ impl Subsystem for Scripted<'_> {
 
     fn bounds(&self) -> Bounds {
         Bounds::new(1e11, 1e8)
+    }
+
+    fn ready(&mut self) -> Result<(), MeasureError> {
+        if self.is_away { Err(host_gone()) } else { Ok(()) }
     }
 
     fn measure(&mut self, workload: &Workload) -> Result<Measurement, MeasureError> {
@@ -91,9 +96,9 @@ fn go(
     stop: &AtomicBool,
     script: &dyn Fn(u64) -> Option<MeasureError>,
 ) -> End {
-    let mut subsystem = Scripted { script, measured: 0 };
+    let mut subsystem = Scripted { script, measured: 0, is_away: false };
     let bounds = subsystem.bounds();
-    let limits = Limits { budget: Some(BUDGET), deadline: None, stop };
+    let limits = Limits { budget: Some(BUDGET), deadline: None, host_patience: Duration::ZERO, stop };
     let parts = Parts { store, subsystem: &mut subsystem, bounds, limits, progress: &mut Progress::new(None) };
     run(id, &Space::catalog("full").unwrap(), config, parts)
 }
@@ -143,17 +148,111 @@ fn a_campaign_that_is_stopped_often_ends_like_one_that_is_not() {
 }
 
 #[test]
-fn a_host_that_fails_once_is_asked_again_and_twice_stops_the_campaign() {
+fn a_host_that_fails_twice_is_asked_again_and_one_that_always_fails_stops_the_campaign() {
     let folder = tempfile::tempdir().unwrap();
     let (mut store, id) = begin(&folder.path().join("kelpie.db"));
     let stop = AtomicBool::new(false);
-    let end = go(&mut store, id, &config(), &stop, &|number| matches!(number, 3 | 20 | 21).then(host_gone));
+    let end = go(&mut store, id, &config(), &stop, &|number| matches!(number, 3 | 4 | 21..).then(host_gone));
     let End::Failed(error) = end else { panic!("{end:?}") };
-    assert_eq!(format!("{error:#}"), "experiment 19: host b: starting traffic failed: connection refused");
+    let expected = "experiment 19 failed 3 times, and now every other workload does: look after the hosts: host b: \
+                    starting traffic failed: connection refused";
+    assert_eq!(format!("{error:#}"), expected);
     assert_eq!(store.campaign(id).unwrap().experiments, 18);
     let end = go(&mut store, id, &config(), &stop, &|_| None);
     assert!(matches!(end, End::Finished), "{end:?}");
-    assert_eq!(content(&mut store, id), uninterrupted());
+    assert_eq!(content(&mut store, id), uninterrupted(), "the hosts were to blame");
+}
+
+#[test]
+fn a_workload_under_which_a_host_fails_each_time_is_an_anomaly_and_the_campaign_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, id) = begin(&folder.path().join("kelpie.db"));
+    let stop = AtomicBool::new(false);
+    // Experiment 11 takes three tries and another workload; experiment 27 leaves hosts on which nothing runs any more.
+    let end = go(&mut store, id, &config(), &stop, &|number| matches!(number, 11..=13 | 30..).then(host_gone));
+    assert!(matches!(end, End::Failed(_)), "{end:?}");
+    assert_eq!(store.campaign(id).unwrap().experiments, 26);
+    // Somebody has repaired them: another workload runs, and then this one fails again.
+    let end = go(&mut store, id, &config(), &stop, &|number| (number == 2).then(host_gone));
+    assert!(matches!(end, End::Finished), "{end:?}");
+    let campaign = store.campaign(id).unwrap();
+    assert_eq!((campaign.state, campaign.experiments), (CampaignState::Finished, BUDGET));
+    assert_eq!(campaign.host_failures, 2);
+    let anomalies = store.anomalies(id).unwrap();
+    let failures: Vec<_> = anomalies.iter().filter(|anomaly| anomaly.symptom == Symptom::HostFailure).collect();
+    assert_eq!(failures.iter().map(|anomaly| anomaly.number).collect::<Vec<_>>(), [11, 27]);
+    let reason = "host b: starting traffic failed: connection refused";
+    assert_eq!(failures[0].reason.as_deref(), Some(reason));
+    let document = serde_json::to_value(findings::document(&mut store, id, false).unwrap()).unwrap();
+    assert!(document["unexplained"].to_string().contains("host_failure"), "{document}");
+    let text = findings::text(&mut store, id).unwrap();
+    assert!(text.contains("host_failure") && text.contains(reason), "{text}");
+    let (found, anomalies) = kelpie_reports::explained::read(&mut store, id).unwrap();
+    let explained = kelpie_reports::explained::Explained::new(&found, &anomalies);
+    let strict = kelpie_reports::gate::Gate { least: 1.0, ..Default::default() };
+    assert!(strict.is_red(&explained), "nothing is worse than a host that fails");
+}
+
+#[test]
+fn host_failures_are_reduced_only_if_the_user_says_so() {
+    let deadly = |workload: &Workload| workload.flows[0].qps >= 64;
+    for is_allowed in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut store, id) = begin(&folder.path().join("kelpie.db"));
+        let stop = AtomicBool::new(false);
+        let config = Config { reduce_host_failures: is_allowed, ..config() };
+        let mut subsystem = Deadly { deadly: &deadly, tries: 0 };
+        let limits = Limits { budget: Some(60), deadline: None, host_patience: Duration::ZERO, stop: &stop };
+        let bounds = Bounds::new(1e11, 1e8);
+        let mut progress = Progress::new(None);
+        let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut progress };
+        let end = run(id, &Space::catalog("full").unwrap(), &config, parts);
+        assert!(matches!(end, End::Finished), "{end:?}");
+        let campaign = store.campaign(id).unwrap();
+        assert_eq!(campaign.experiments, 60);
+        assert!(campaign.host_failures > 0 && subsystem.tries >= 3 * campaign.host_failures);
+        let symptoms: Vec<_> = store.findings(id).unwrap().iter().map(|finding| finding.symptom).collect();
+        assert_eq!(symptoms.contains(&Symptom::HostFailure), is_allowed, "{symptoms:?}");
+    }
+}
+
+/// A host that certain workloads bring down.
+struct Deadly<'a> {
+    deadly: &'a dyn Fn(&Workload) -> bool,
+    tries: u64,
+}
+
+impl Subsystem for Deadly<'_> {
+    fn name(&self) -> &'static str {
+        "deadly"
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds::new(1e11, 1e8)
+    }
+
+    fn measure(&mut self, workload: &Workload) -> Result<Measurement, MeasureError> {
+        if (self.deadly)(workload) {
+            self.tries += 1;
+            return Err(host_gone());
+        }
+        Scripted { script: &|_| None, measured: 0, is_away: false }.measure(workload)
+    }
+}
+
+#[test]
+fn a_host_that_does_not_come_back_ends_the_campaign_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, id) = begin(&folder.path().join("kelpie.db"));
+    let stop = AtomicBool::new(false);
+    let mut subsystem = Scripted { script: &|_| None, measured: 0, is_away: true };
+    let limits = Limits { budget: None, deadline: None, host_patience: Duration::from_millis(700), stop: &stop };
+    let bounds = subsystem.bounds();
+    let mut progress = Progress::new(None);
+    let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut progress };
+    let End::Failed(error) = run(id, &Space::catalog("full").unwrap(), &config(), parts) else { panic!("must fail") };
+    assert!(error.to_string().contains("did not come back"), "{error:#}");
+    assert_eq!((subsystem.measured, store.campaign(id).unwrap().experiments), (0, 0));
 }
 
 #[test]
@@ -188,8 +287,9 @@ fn time_ends_a_campaign_before_the_next_experiment() {
     let folder = tempfile::tempdir().unwrap();
     let (mut store, id) = begin(&folder.path().join("kelpie.db"));
     let stop = AtomicBool::new(false);
-    let mut subsystem = Scripted { script: &|_| None, measured: 0 };
-    let limits = Limits { budget: None, deadline: Some(Instant::now()), stop: &stop };
+    let mut subsystem = Scripted { script: &|_| None, measured: 0, is_away: false };
+    let deadline = Some(Instant::now());
+    let limits = Limits { budget: None, deadline, host_patience: Duration::ZERO, stop: &stop };
     let bounds = subsystem.bounds();
     let mut progress = Progress::new(None);
     let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut progress };

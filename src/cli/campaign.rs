@@ -107,6 +107,9 @@ pub struct RunArgs {
     /// Skip the regions of the database's findings, imported ones too, so that they are not found again
     #[arg(long)]
     pub seed_findings: bool,
+    /// Also reduce workloads under which a host fails to their conditions, which makes it fail many times more
+    #[arg(long)]
+    pub reduce_host_failures: bool,
 }
 
 /// When anomalies fail a pipeline.
@@ -132,6 +135,9 @@ pub struct Limits {
     /// Stop after this long, such as 30s, 5m or 1h30m; the campaign can be resumed
     #[arg(long, value_name = "T", value_parser = parse_time)]
     pub time: Option<Duration>,
+    /// How long a host that failed may take to come back, such as 10m
+    #[arg(long, value_name = "T", value_parser = parse_time, default_value = "10m")]
+    pub host_patience: Duration,
 }
 
 #[derive(Debug, Args)]

@@ -33,14 +33,15 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut opened = Opened::open(&args.subsystem)?;
     let seed = common.seed_or_default();
     let budget = match args.limits {
-        cli::Limits { budget: None, time: None } => Some(DEFAULT_BUDGET),
+        cli::Limits { budget: None, time: None, .. } => Some(DEFAULT_BUDGET),
         cli::Limits { budget, .. } => budget,
     };
     let bounds = opened.subsystem().bounds();
     let path = args.database.path()?;
     let mut store = Store::create(&path)?;
     let known = if args.seed_findings { known_regions(&mut store)? } else { Vec::new() };
-    let config = Config { budget, known, ..Config::new(args.algorithm, args.signal, seed) };
+    let reduce_host_failures = args.reduce_host_failures;
+    let config = Config { budget, known, reduce_host_failures, ..Config::new(args.algorithm, args.signal, seed) };
     let definition = CampaignDefinition {
         kelpie_version: env!("CARGO_PKG_VERSION").to_owned(),
         subsystem: args.subsystem.subsystem.clone(),
@@ -55,7 +56,7 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
         budget,
     };
     let (id, lock) = store.begin_campaign(&definition, &opened.checks())?;
-    let campaign_run = CampaignRun { id, space, config, bounds: definition.bounds, budget, time: args.limits.time };
+    let campaign_run = CampaignRun { id, space, config, bounds: definition.bounds, budget, limits: args.limits };
     note(&format!(
         "campaign {id}: {} over {}, {} by {} signals, seed {seed}, {}{}\ndatabase {}",
         definition.subsystem,
@@ -96,7 +97,7 @@ pub fn resume(args: &ResumeArgs, common: Common) -> anyhow::Result<ExitCode> {
     let config = serde_json::from_str(&definition.config)
         .with_context(|| format!("campaign {id} was begun by Kelpie {}; its settings", definition.kelpie_version))?;
     let mut opened = Opened::reopen(&definition.subsystem, &definition.subsystem_source)?;
-    let campaign_run = CampaignRun { id, space, config, bounds: definition.bounds, budget, time: args.limits.time };
+    let campaign_run = CampaignRun { id, space, config, bounds: definition.bounds, budget, limits: args.limits };
     note(&format!(
         "campaign {id}: {} goes on after {}, seed {}, {}\ndatabase {}",
         definition.subsystem,
@@ -139,7 +140,7 @@ struct CampaignRun {
     config: Config,
     bounds: Bounds,
     budget: Option<u64>,
-    time: Option<Duration>,
+    limits: cli::Limits,
 }
 
 impl CampaignRun {
@@ -152,7 +153,7 @@ impl CampaignRun {
 
     fn end_in_words(&self) -> String {
         let budget = self.budget.map(|budget| plural(budget, "experiment"));
-        let time = self.time.map(|time| plural(time.as_secs(), "second"));
+        let time = self.limits.time.map(|time| plural(time.as_secs(), "second"));
         [budget, time].into_iter().flatten().collect::<Vec<_>>().join(" or ")
     }
 
@@ -165,8 +166,9 @@ impl CampaignRun {
     ) -> anyhow::Result<ExitCode> {
         let start = Instant::now();
         let stop = stop::on_signals("stopping after this experiment; interrupt again to stop now")?;
-        let mut progress = Progress::new(self.budget);
-        let limits = Limits { budget: self.budget, deadline: self.time.map(|time| start + time), stop: &stop };
+        let deadline = self.limits.time.map(|time| start + time);
+        let mut progress = Progress::of_campaign(self.budget, deadline);
+        let limits = Limits { budget: self.budget, deadline, host_patience: self.limits.host_patience, stop: &stop };
         let parts = Parts {
             store: &mut *store,
             subsystem: opened.subsystem(),
@@ -199,7 +201,7 @@ impl CampaignRun {
 
     /// What to give as `--time` to go on: what is left after an interruption, or as much again.
     fn time_left(&self, end: &End, start: Instant) -> Option<Duration> {
-        let time = self.time?;
+        let time = self.limits.time?;
         match end {
             End::Interrupted => Some(time.saturating_sub(start.elapsed()).max(Duration::from_secs(1))),
             _ => Some(time),
@@ -262,15 +264,27 @@ pub fn list(args: &DatabaseArgs, common: Common) -> anyhow::Result<ExitCode> {
                 "space": definition.space, "algorithm": definition.algorithm, "signal": definition.signal,
                 "seed": definition.seed, "budget": definition.budget, "experiments": campaign.experiments,
                 "skipped": campaign.skipped, "findings": campaign.findings,
+                "host_failures": campaign.host_failures,
             })
         };
         let rows: Vec<_> = campaigns.iter().map(row).collect();
         print_json(&json!({"database": path, "campaigns": rows}))?;
         return Ok(exit::HEALTHY);
     }
-    let heading =
-        ["id", "state", "subsystem", "space", "algorithm", "signal", "seed", "experiments", "skipped", "findings"];
-    let mut table = Table::new(&heading, &[0, 6, 7, 8, 9]);
+    let heading = [
+        "id",
+        "state",
+        "subsystem",
+        "space",
+        "algorithm",
+        "signal",
+        "seed",
+        "experiments",
+        "skipped",
+        "findings",
+        "host failures",
+    ];
+    let mut table = Table::new(&heading, &[0, 6, 7, 8, 9, 10]);
     for campaign in campaigns {
         let definition = campaign.definition;
         table.row(vec![
@@ -284,6 +298,7 @@ pub fn list(args: &DatabaseArgs, common: Common) -> anyhow::Result<ExitCode> {
             campaign.experiments.to_string(),
             campaign.skipped.to_string(),
             campaign.findings.to_string(),
+            campaign.host_failures.to_string(),
         ]);
     }
     print(&table.render(""))?;

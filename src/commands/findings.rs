@@ -169,8 +169,10 @@ pub fn unexplained_text(explained: &Explained<'_>) -> String {
         return String::new();
     }
     let mut table = Table::new(&["experiment", "symptom", "severity", "workload"], &[0]);
-    for Anomaly { number, symptom, severity, workload } in explained.unexplained.iter().take(MOST_UNEXPLAINED) {
-        table.row(vec![number.to_string(), symptom.name().to_owned(), severity.to_string(), workload.summary()]);
+    for anomaly in explained.unexplained.iter().take(MOST_UNEXPLAINED) {
+        let Anomaly { number, symptom, severity, workload, .. } = anomaly;
+        let shown = anomaly.reason.clone().unwrap_or_else(|| severity.to_string());
+        table.row(vec![number.to_string(), symptom.name().to_owned(), shown, workload.summary()]);
     }
     let mut text = format!("\n{}\n{}", console::style("not explained").bold(), table.render("    "));
     if let Some(more @ 1..) = explained.unexplained.len().checked_sub(MOST_UNEXPLAINED) {

@@ -9,10 +9,11 @@ use crate::circles;
 use crate::workspace::{self, Package};
 
 /// Each crate with those right below it; it may use them and whatever is below them. The binary may use all.
-const LAYERS: [(&str, &[&str]); 20] = [
+const LAYERS: [(&str, &[&str]); 21] = [
     ("kelpie-spaces", &[]),
     ("kelpie-topology", &["kelpie-spaces"]),
     ("kelpie-monitor", &["kelpie-spaces"]),
+    ("kelpie-diagnosis", &["kelpie-monitor", "kelpie-topology"]),
     ("kelpie-engine", &["kelpie-spaces", "kelpie-monitor"]),
     ("kelpie-agent", &["kelpie-engine"]),
     ("kelpie-belief", &["kelpie-spaces"]),
@@ -33,8 +34,7 @@ const LAYERS: [(&str, &[&str]); 20] = [
 ];
 
 /// The same of crates that do not exist yet: names and arrows are settled, so that what comes has its place.
-const RESERVED: [(&str, &[&str]); 4] = [
-    ("kelpie-diagnosis", &["kelpie-monitor", "kelpie-topology"]),
+const RESERVED: [(&str, &[&str]); 3] = [
     ("kelpie-criteria", &["kelpie-monitor"]),
     ("kelpie-selection", &["kelpie-criteria", "kelpie-topology"]),
     ("kelpie-fleet", &["kelpie-agent"]),

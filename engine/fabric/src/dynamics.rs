@@ -175,7 +175,7 @@ mod tests {
             "static {:.1}, balanced {:.1} Gbit/s; last move after {}",
             before / runs,
             after / runs,
-            last as i64 - 20
+            last.saturating_sub(20)
         );
         assert!(after > before * 1.1, "{before} {after}");
     }

@@ -5,7 +5,7 @@
 //! its reason. A move that is expected to help everybody's slowest QP is a better response in a congestion game, whose
 //! sequences end (Rosenthal, Int. J. Game Theory 2, 1973); what is left to do is to keep moves from crossing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Slower than the median by this is worth a move. Source: our choice: one flow more among ten takes a tenth longer, and
 /// measurements differ by less.
@@ -52,7 +52,7 @@ pub struct Balance {
     /// Iterations of the first and the last move since the last rest.
     first_move: u64,
     last_move: u64,
-    avoided: BTreeMap<(u32, u32), ()>,
+    avoided: BTreeSet<(u32, u32)>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -72,7 +72,7 @@ impl Balance {
     /// so that they seldom move at once.
     pub fn new(members: Vec<Member>, planes: u32, unit: f64, seed: u64) -> Self {
         let state = vec![State::default(); members.len()];
-        Self { members, state, planes, unit, seed, iteration: 0, first_move: 0, last_move: 0, avoided: BTreeMap::new() }
+        Self { members, state, planes, unit, seed, iteration: 0, first_move: 0, last_move: 0, avoided: BTreeSet::new() }
     }
 
     /// Takes the completion time of each QP in this iteration and says which QPs go to which plane.
@@ -129,8 +129,8 @@ impl Balance {
                 && state.mean > expected * DISAPPOINTED
             {
                 let Member { from_leaf, to_leaf, plane } = self.members[qp];
-                self.avoided.insert((from_leaf, plane), ());
-                self.avoided.insert((to_leaf, plane), ());
+                self.avoided.insert((from_leaf, plane));
+                self.avoided.insert((to_leaf, plane));
             }
         }
     }
@@ -158,7 +158,7 @@ impl Balance {
             }
         }
         let open = |other: &u32| {
-            let avoided = |leaf: u32| self.avoided.contains_key(&(leaf, *other));
+            let avoided = |leaf: u32| self.avoided.contains(&(leaf, *other));
             *other != plane && !avoided(from_leaf) && !avoided(to_leaf)
         };
         let time = |other: u32| {

@@ -213,7 +213,7 @@ fn without_moves_a_qp_stays_where_it_is() {
     let mut moved = Vec::new();
     planner.release(qps[0], &mut moved);
     planner.release(qps[2], &mut moved);
-    assert_eq!(moved, []);
+    assert!(moved.is_empty());
     assert_eq!(planner.route(qps[5]), before[5]);
     planner.set(Part::Port { host: 0, nic: 0, port: Side::Left }, false, &mut moved);
     assert!(

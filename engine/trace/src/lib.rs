@@ -13,7 +13,7 @@ mod trace;
 pub use kelpie_spaces::Opcode;
 
 pub use derive::{Derived, Seen, Unsaid, derive};
-pub use record::WORDS;
+pub use record::{ROWS, WORDS, always_used};
 pub use recorder::{Caps, Kind, MrDevice, Recorder, Row};
 pub use trace::{Mr, OpCount, Process, Qp, ReadError, Trace, Unrecorded, process};
 

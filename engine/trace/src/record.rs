@@ -128,5 +128,13 @@ pub const MRS: Table = Table::after(QPS.end(), mr::WORDS, 1 << 17);
 /// A hash table by shape. Source: our choice, because a program with more shapes than that has random sizes.
 pub const SHAPES: Table = Table::after(MRS.end(), shape::WORDS, 1 << 11);
 
+/// QPs and shared receive queues that a record has rows for.
+pub const ROWS: usize = QPS.rows;
+
+/// The parts of a record that any process may write, whatever it does. Units: bytes.
+pub fn always_used() -> [std::ops::Range<usize>; 2] {
+    [0..head::WORDS * 8, MRS.at(0, 0) * 8..WORDS * 8]
+}
+
 /// Length of a record; nearly all of it is never written and takes no space. Units: 64-bit words.
 pub const WORDS: usize = SHAPES.end();

@@ -46,6 +46,13 @@ pub struct Caps {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row(pub usize);
 
+impl Row {
+    /// Where it lies in a record. Units: bytes.
+    pub fn bytes(self) -> std::ops::Range<usize> {
+        QPS.at(self.0, 0) * 8..QPS.at(self.0 + 1, 0) * 8
+    }
+}
+
 /// The writer of one record.
 ///
 /// Calls about one row may come from several threads; counts may then miss some, as adding up is not atomic: that would
@@ -74,11 +81,22 @@ impl<'a> Recorder<'a> {
 
     /// A new QP or shared receive queue; `None` if the table is full.
     pub fn add(&self, kind: Kind, number: u32, caps: Caps, srq: Option<Row>) -> Option<Row> {
-        let row = self.words[head::QPS].fetch_add(1, Relaxed) as usize;
-        if row >= QPS.rows {
+        self.add_backed(kind, number, caps, srq, |_| true)
+    }
+
+    /// As `add`; also `None` if the words of its row cannot be written, in which case none is.
+    pub fn add_backed(
+        &self,
+        kind: Kind,
+        number: u32,
+        caps: Caps,
+        srq: Option<Row>,
+        is_backed: impl FnOnce(Row) -> bool,
+    ) -> Option<Row> {
+        let row = Row(self.words[head::QPS].fetch_add(1, Relaxed) as usize);
+        if row.0 >= QPS.rows || !is_backed(row) {
             return None;
         }
-        let row = Row(row);
         for (word, value) in [
             (qp::KIND, kind.code()),
             (qp::NUMBER, number.into()),

@@ -197,12 +197,15 @@ pub fn process(file: &File) -> Result<Process, ReadError> {
     let asked = head.get(head::QPS);
     let rows = asked.min(QPS.rows as u64) as usize;
     let words = Words { front: read(0..QPS.at(rows, 0))?, back: read(MRS.at(0, 0)..record::WORDS)? };
+    // A row for which there was no room was not written.
+    let is_kept = |row: &usize| words.get(QPS.at(*row, qp::CREATED)) > 0;
+    let kept = (0..rows).filter(is_kept).count();
     let unrecorded =
-        Unrecorded { qps: asked - rows as u64, mrs: words.get(head::MRS_LOST), shapes: words.get(head::SHAPES_LOST) };
+        Unrecorded { qps: asked - kept as u64, mrs: words.get(head::MRS_LOST), shapes: words.get(head::SHAPES_LOST) };
     let (shapes, places) = words.requests();
     Ok(Process {
         pid: words.get(head::PID),
-        qps: (0..rows).filter_map(|row| words.qp(row, &places)).collect(),
+        qps: (0..rows).filter(is_kept).filter_map(|row| words.qp(row, &places)).collect(),
         shapes,
         mrs: (0..MRS.rows).filter_map(|row| words.mr(row)).collect(),
         unrecorded,

@@ -83,9 +83,10 @@ impl Ah {
     /// Creates one.
     pub fn new(pd: &Arc<Pd>, local: &LocalPort, remote: &RemotePort) -> Result<Self, VerbsError> {
         let mut attributes = address(local, remote);
+        let create = &pd.context().library().create_ah;
         // SAFETY: the domain exists; the attributes live through the call.
-        let raw = NonNull::new(unsafe { (pd.context().library().create_ah)(pd.raw(), &raw mut attributes) });
-        let raw = raw.ok_or_else(|| VerbsError::last_os_error("ibv_create_ah", pd.context().name()))?;
+        let raw = NonNull::new(unsafe { (create.run)(pd.raw(), &raw mut attributes) });
+        let raw = raw.ok_or_else(|| VerbsError::last_os_error(create.verb, pd.context().name()))?;
         Ok(Self { raw, pd: Arc::clone(pd) })
     }
 }
@@ -93,7 +94,7 @@ impl Ah {
 impl Drop for Ah {
     fn drop(&mut self) {
         // SAFETY: destroyed once; nothing is posted to it any more.
-        let status = unsafe { (self.pd.context().library().destroy_ah)(self.raw.as_ptr()) };
+        let status = unsafe { (self.pd.context().library().destroy_ah.run)(self.raw.as_ptr()) };
         if status != 0 {
             tracing::warn!(error = %io::Error::from_raw_os_error(status.abs()), "ibv_destroy_ah failed");
         }

@@ -10,6 +10,7 @@ use rdma_sys::{ibv_async_event, ibv_context, ibv_device, ibv_device_attr, ibv_mt
 
 use crate::error::VerbsError;
 use crate::library::{Library, library};
+use crate::verb::Verb;
 
 /// `ibv_context`.
 pub struct Context {
@@ -58,13 +59,13 @@ impl Context {
         let device = list.devices().nth(index).expect("names and devices have the same length");
         let name = names.into_iter().nth(index).expect("found above");
         // SAFETY: `device` is in the list, which lives until the end of this function.
-        let raw = NonNull::new(unsafe { (library.open_device)(device) })
-            .ok_or_else(|| VerbsError::last_os_error("ibv_open_device", &name))?;
+        let raw = NonNull::new(unsafe { (library.open_device.run)(device) })
+            .ok_or_else(|| VerbsError::last_os_error(library.open_device.verb, &name))?;
         let mut context = Self { raw, library, name, attributes: zeroed_attributes() };
         // SAFETY: the context is open and the attributes are a valid place to write to.
-        let status = unsafe { (library.query_device)(raw.as_ptr(), &raw mut context.attributes) };
+        let status = unsafe { (library.query_device.run)(raw.as_ptr(), &raw mut context.attributes) };
         if status != 0 {
-            return Err(VerbsError::from_status("ibv_query_device", &context.name, status));
+            return Err(VerbsError::from_status(library.query_device.verb, &context.name, status));
         }
         context.make_events_non_blocking()?;
         Ok(Arc::new(context))
@@ -95,9 +96,9 @@ impl Context {
         let object = format!("{} port {port}", self.name);
         let mut attributes = MaybeUninit::<ibv_port_attr>::zeroed();
         // SAFETY: the context is open; the older form of the call writes a prefix of the zeroed structure.
-        let status = unsafe { (self.library.query_port)(self.raw(), port, attributes.as_mut_ptr()) };
+        let status = unsafe { (self.library.query_port.run)(self.raw(), port, attributes.as_mut_ptr()) };
         if status != 0 {
-            return Err(VerbsError::from_status("ibv_query_port", object, status));
+            return Err(VerbsError::from_status(self.library.query_port.verb, object, status));
         }
         // SAFETY: all fields are integers, for which zero is valid.
         let attributes = unsafe { attributes.assume_init() };
@@ -120,15 +121,15 @@ impl Context {
     pub fn event(&self) -> Option<String> {
         let mut event = MaybeUninit::<ibv_async_event>::uninit();
         // SAFETY: the context is open, its event descriptor does not block, and the event is written on success.
-        if unsafe { (self.library.get_async_event)(self.raw(), event.as_mut_ptr()) } != 0 {
+        if unsafe { (self.library.get_async_event.run)(self.raw(), event.as_mut_ptr()) } != 0 {
             return None;
         }
         // SAFETY: written above. Its type is read as an integer: a newer kernel may send one that Rust's enum lacks.
         let kind = unsafe { (&raw const (*event.as_ptr()).event_type).cast::<u32>().read() };
         // SAFETY: each event is acknowledged once, before its object is destroyed.
-        unsafe { (self.library.ack_async_event)(event.as_mut_ptr()) };
+        unsafe { (self.library.ack_async_event.run)(event.as_mut_ptr()) };
         // SAFETY: the function accepts any number and returns a static string.
-        Some(text(unsafe { (self.library.event_type_str)(kind) }))
+        Some(text(unsafe { (self.library.event_type_str.run)(kind) }))
     }
 
     fn make_events_non_blocking(&self) -> Result<(), VerbsError> {
@@ -138,14 +139,14 @@ impl Context {
             let flags = libc::fcntl(descriptor, libc::F_GETFL);
             flags >= 0 && libc::fcntl(descriptor, libc::F_SETFL, flags | libc::O_NONBLOCK) >= 0
         };
-        if done { Ok(()) } else { Err(VerbsError::last_os_error("fcntl", format!("the events of {}", self.name))) }
+        if done { Ok(()) } else { Err(VerbsError::last_os_error(Verb::FCNTL, format!("the events of {}", self.name))) }
     }
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
         // SAFETY: every object of the context holds a reference to it and is gone.
-        if unsafe { (self.library.close_device)(self.raw()) } != 0 {
+        if unsafe { (self.library.close_device.run)(self.raw()) } != 0 {
             tracing::warn!(device = self.name, error = %io::Error::last_os_error(), "ibv_close_device failed");
         }
     }
@@ -181,10 +182,10 @@ impl DeviceList {
     fn new(library: &'static Library) -> Result<Self, VerbsError> {
         let mut count = 0;
         // SAFETY: the count is a valid place to write to.
-        let raw = NonNull::new(unsafe { (library.get_device_list)(&raw mut count) });
+        let raw = NonNull::new(unsafe { (library.get_device_list.run)(&raw mut count) });
         let raw = raw.ok_or_else(|| match io::Error::last_os_error() {
             error if error.raw_os_error() == Some(libc::ENOSYS) => VerbsError::NoDriver(error),
-            _ => VerbsError::last_os_error("ibv_get_device_list", "this host"),
+            _ => VerbsError::last_os_error(library.get_device_list.verb, "this host"),
         })?;
         Ok(Self { raw, count: usize::try_from(count).unwrap_or(0), library })
     }
@@ -196,13 +197,13 @@ impl DeviceList {
 
     fn name(&self, device: *mut ibv_device) -> String {
         // SAFETY: the device is in the list, its name lives as long.
-        text(unsafe { (self.library.get_device_name)(device) })
+        text(unsafe { (self.library.get_device_name.run)(device) })
     }
 }
 
 impl Drop for DeviceList {
     fn drop(&mut self) {
         // SAFETY: freed once; opened devices stay valid without the list.
-        unsafe { (self.library.free_device_list)(self.raw.as_ptr()) };
+        unsafe { (self.library.free_device_list.run)(self.raw.as_ptr()) };
     }
 }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use kelpie_engine::chain;
 use kelpie_engine::verbs_host::HostError;
 
+use crate::verb::Verb;
+
 /// A failure at the edge to libibverbs.
 #[derive(Debug, thiserror::Error)]
 pub enum VerbsError {
@@ -35,8 +37,8 @@ pub enum VerbsError {
     /// A verb failed.
     #[error("{verb} failed for {object}")]
     Verb {
-        /// Name of the C function.
-        verb: &'static str,
+        /// The C function.
+        verb: Verb,
         /// What it was called for.
         object: String,
         /// errno.
@@ -84,28 +86,23 @@ pub enum VerbsError {
 
 impl VerbsError {
     /// The errno of the verb that has just failed.
-    pub fn last_os_error(verb: &'static str, object: impl Into<String>) -> Self {
+    pub fn last_os_error(verb: Verb, object: impl Into<String>) -> Self {
         Self::Verb { verb, object: object.into(), source: io::Error::last_os_error() }
     }
 
     /// For a verb that returns its errno.
-    pub fn from_status(verb: &'static str, object: impl Into<String>, status: i32) -> Self {
+    pub fn from_status(verb: Verb, object: impl Into<String>, status: i32) -> Self {
         let source = match status {
             0 | -1 => io::Error::last_os_error(),
             errno => io::Error::from_raw_os_error(errno.abs()),
         };
         Self::Verb { verb, object: object.into(), source }
     }
-}
 
-/// Verbs that make something of which a device has only so much.
-const MAKERS: [&str; 5] = ["ibv_create_cq", "ibv_create_qp", "ibv_create_ah", "ibv_reg_mr", "ibv_reg_dmabuf_mr"];
-
-impl VerbsError {
     /// Whether device or host ran out of something, so that less of it, or another workload, may work.
     pub fn is_exhausted(&self) -> bool {
         let VerbsError::Verb { verb, source, .. } = self else { return false };
-        MAKERS.contains(verb) && matches!(source.raw_os_error(), Some(libc::ENOMEM | libc::ENOSPC))
+        verb.makes() && matches!(source.raw_os_error(), Some(libc::ENOMEM | libc::ENOSPC))
     }
 }
 
@@ -125,21 +122,23 @@ impl From<VerbsError> for HostError {
 mod tests {
     use super::*;
 
+    fn is_unsupported(verb: Verb, errno: i32) -> bool {
+        let source = io::Error::from_raw_os_error(errno);
+        matches!(
+            HostError::from(VerbsError::Verb { verb, object: "a QP".to_owned(), source }),
+            HostError::Unsupported(_)
+        )
+    }
+
     #[test]
-    fn only_what_ran_out_is_unsupported() {
-        let failed = |verb, errno| VerbsError::Verb {
-            verb,
-            object: "a QP".to_owned(),
-            source: io::Error::from_raw_os_error(errno),
-        };
-        for (verb, errno, is_unsupported) in [
-            ("ibv_create_qp", libc::ENOMEM, true),
-            ("ibv_reg_mr", libc::ENOSPC, true),
-            ("ibv_create_qp", libc::EINVAL, false),
-            ("ibv_post_recv", libc::ENOMEM, false),
-        ] {
-            let error = HostError::from(failed(verb, errno));
-            assert_eq!(matches!(error, HostError::Unsupported(_)), is_unsupported, "{verb} {errno}");
+    fn whatever_can_run_out_is_unsupported_when_it_does() {
+        for verb in Verb::ALL {
+            let name = verb.to_string();
+            let makes = name.starts_with("ibv_create_") || name.starts_with("ibv_reg_");
+            for (errno, has_run_out) in [(libc::ENOMEM, true), (libc::ENOSPC, true), (libc::EINVAL, false)] {
+                assert_eq!(is_unsupported(*verb, errno), makes && has_run_out, "{name} {errno}");
+            }
         }
+        assert!(Verb::ALL.iter().any(|verb| verb.to_string() == "ibv_reg_mr_iova2"));
     }
 }

@@ -20,6 +20,7 @@ use crate::qp::{Qp, RemoteQp};
 use crate::requester::{OPCODES, Requester, index_of};
 use crate::responder::Responder;
 use crate::rotation::Rotation;
+use crate::verb::Verb;
 
 /// Packet sequence numbers have 24 bits. Source: IBTA volume 1, section 9.2.
 const PSN_MASK: u32 = 0x00ff_ffff;
@@ -98,7 +99,7 @@ impl Lane {
             let depth = plan.caps.recv_wr;
             let mut responder = Responder::new(recv, plan.qp_type, plan.mtu, self.qps as u32, depth, local.clone());
             let named = |(index, source): (u32, _)| VerbsError::Verb {
-                verb: "ibv_post_recv",
+                verb: Verb::POST_RECV,
                 object: format!("QP {} of flow {}", self.first + index as usize, self.id.flow),
                 source,
             };
@@ -134,7 +135,7 @@ impl Lane {
     pub fn start(&mut self, mut event: impl FnMut(String)) {
         if let Some(requester) = &mut self.requester {
             let (id, first) = (self.id, self.first);
-            let failed = |index: u32, error: &io::Error| event(post_failed("ibv_post_send", id, first, index, error));
+            let failed = |index: u32, error: &io::Error| event(post_failed(Verb::POST_SEND, id, first, index, error));
             requester.fill_all(&self.set.qps, failed);
         }
     }
@@ -143,7 +144,7 @@ impl Lane {
     pub fn progress(&mut self, room: &mut Completions, post: bool, mut event: impl FnMut(String)) -> (usize, u32) {
         let (id, first) = (self.id, self.first);
         if let (Some(requester), true) = (&mut self.requester, post) {
-            let failed = |index: u32, error: &io::Error| event(post_failed("ibv_post_send", id, first, index, error));
+            let failed = |index: u32, error: &io::Error| event(post_failed(Verb::POST_SEND, id, first, index, error));
             requester.post_due(&self.set.qps, failed);
         }
         let completions = match self.set.cq.poll(room) {
@@ -178,11 +179,11 @@ impl Lane {
         let is_behind = completions.len() == POLL_BATCH;
         let mut ran_low = 0;
         if let Some(requester) = &mut self.requester {
-            let failed = |index: u32, error: &io::Error| event(post_failed("ibv_post_send", id, first, index, error));
+            let failed = |index: u32, error: &io::Error| event(post_failed(Verb::POST_SEND, id, first, index, error));
             ran_low = requester.refill(&self.set.qps, post, is_behind, failed);
         }
         if let Some(responder) = &mut self.responder {
-            let failed = |index: u32, error: &io::Error| event(post_failed("ibv_post_recv", id, first, index, error));
+            let failed = |index: u32, error: &io::Error| event(post_failed(Verb::POST_RECV, id, first, index, error));
             responder.refill(&self.set.qps, is_behind, failed);
         }
         (completions.len(), ran_low)
@@ -243,14 +244,14 @@ fn qkey(psn: u32) -> u32 {
     QKEY_BASE | psn
 }
 
-fn post_failed(verb: &str, id: GroupId, first: usize, index: u32, error: &io::Error) -> String {
+fn post_failed(verb: Verb, id: GroupId, first: usize, index: u32, error: &io::Error) -> String {
     format!("flow {}: {verb} failed for QP {}: {error}", id.flow, first + index as usize)
 }
 
 fn status(code: ibv_wc_status::Type) -> String {
     match crate::library::library() {
         // SAFETY: the function accepts any number and returns a static string.
-        Ok(library) => text(unsafe { (library.wc_status_str)(code) }),
+        Ok(library) => text(unsafe { (library.wc_status_str.run)(code) }),
         Err(_) => format!("completion status {code}"),
     }
 }

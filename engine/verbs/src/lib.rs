@@ -51,6 +51,8 @@ mod rotation;
 mod traffic;
 #[cfg(feature = "rdma")]
 mod traffic_state;
+#[cfg(feature = "rdma")]
+mod verb;
 
 #[cfg(feature = "rdma")]
 pub use error::VerbsError;

@@ -48,22 +48,24 @@ impl Mr {
         let (verb, raw) = match &**arena {
             Arena::Host(_) => {
                 let start = address as *mut c_void;
-                if let Some(register) = library.reg_mr_iova2 {
+                if let Some(register) = &library.reg_mr_iova2 {
                     // SAFETY: the range lies in the arena, which outlives the region.
-                    ("ibv_reg_mr_iova2", unsafe { register(pd.raw(), start, length, address, flags) })
+                    (register.verb, unsafe { (register.run)(pd.raw(), start, length, address, flags) })
                 } else {
+                    let register = &library.reg_mr;
                     // SAFETY: as above.
-                    ("ibv_reg_mr", unsafe { (library.reg_mr)(pd.raw(), start, length, access.0 as i32) })
+                    (register.verb, unsafe { (register.run)(pd.raw(), start, length, access.0 as i32) })
                 }
             }
             Arena::Gpu(memory) => {
-                let register = library.reg_dmabuf_mr.ok_or_else(|| {
+                let register = library.reg_dmabuf_mr.as_ref().ok_or_else(|| {
                     VerbsError::Unsupported("GPU memory needs libibverbs 34 or newer (ibv_reg_dmabuf_mr)".to_owned())
                 })?;
                 // SAFETY: as above; the descriptor is open as long as the arena lives.
-                let raw =
-                    unsafe { register(pd.raw(), offset as u64, length, address, memory.descriptor(), flags as i32) };
-                ("ibv_reg_dmabuf_mr", raw)
+                let raw = unsafe {
+                    (register.run)(pd.raw(), offset as u64, length, address, memory.descriptor(), flags as i32)
+                };
+                (register.verb, raw)
             }
         };
         let object = || format!("{length} bytes on {}; check the memlock limit (ulimit -l)", pd.context().name());
@@ -87,7 +89,7 @@ impl Mr {
 impl Drop for Mr {
     fn drop(&mut self) {
         // SAFETY: deregistered once; the QPs that could use it are gone.
-        let status = unsafe { (self.pd.context().library().dereg_mr)(self.raw.as_ptr()) };
+        let status = unsafe { (self.pd.context().library().dereg_mr.run)(self.raw.as_ptr()) };
         if status != 0 {
             tracing::warn!(error = %io::Error::from_raw_os_error(status.abs()), "ibv_dereg_mr failed");
         }

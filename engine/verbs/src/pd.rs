@@ -23,9 +23,10 @@ unsafe impl Sync for Pd {}
 impl Pd {
     /// Allocates one.
     pub fn new(context: &Arc<Context>) -> Result<Arc<Self>, VerbsError> {
+        let allocate = &context.library().alloc_pd;
         // SAFETY: the context is open.
-        let raw = NonNull::new(unsafe { (context.library().alloc_pd)(context.raw()) })
-            .ok_or_else(|| VerbsError::last_os_error("ibv_alloc_pd", context.name()))?;
+        let raw = NonNull::new(unsafe { (allocate.run)(context.raw()) })
+            .ok_or_else(|| VerbsError::last_os_error(allocate.verb, context.name()))?;
         Ok(Arc::new(Self { raw, context: Arc::clone(context) }))
     }
 
@@ -43,7 +44,7 @@ impl Pd {
 impl Drop for Pd {
     fn drop(&mut self) {
         // SAFETY: every object of the domain holds a reference to it and is gone.
-        if unsafe { (self.context.library().dealloc_pd)(self.raw()) } != 0 {
+        if unsafe { (self.context.library().dealloc_pd.run)(self.raw()) } != 0 {
             tracing::warn!(error = %io::Error::last_os_error(), "ibv_dealloc_pd failed");
         }
     }

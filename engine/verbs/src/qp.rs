@@ -73,8 +73,9 @@ impl Qp {
             max_recv_sge: caps.recv_sge,
             max_inline_data: caps.inline,
         };
+        let library = pd.context().library();
         // SAFETY: domain and queue exist; the attributes live through the call.
-        let raw = NonNull::new(unsafe { (pd.context().library().create_qp)(pd.raw(), &raw mut attributes) });
+        let raw = NonNull::new(unsafe { (library.create_qp.run)(pd.raw(), &raw mut attributes) });
         let object = || format!("an {kind} QP with {caps:?} on {}", pd.context().name());
         let raw = raw.ok_or_else(|| {
             let error = io::Error::last_os_error();
@@ -85,7 +86,7 @@ impl Qp {
                     "{name} takes less than {inline} bytes inline (max_inline_data)"
                 ));
             }
-            VerbsError::Verb { verb: "ibv_create_qp", object: object(), source: error }
+            VerbsError::Verb { verb: library.create_qp.verb, object: object(), source: error }
         })?;
         Ok(Self { raw, kind, pd: Arc::clone(pd), _cq: Arc::clone(cq) })
     }
@@ -178,14 +179,14 @@ impl Qp {
     }
 
     fn modify(&self, mut attributes: ibv_qp_attr, mask: ibv_qp_attr_mask, way: &str) -> Result<(), VerbsError> {
+        let modify = &self.pd.context().library().modify_qp;
         // SAFETY: the QP exists; the attributes live through the call.
-        let status =
-            unsafe { (self.pd.context().library().modify_qp)(self.raw.as_ptr(), &raw mut attributes, mask.0 as i32) };
+        let status = unsafe { (modify.run)(self.raw.as_ptr(), &raw mut attributes, mask.0 as i32) };
         if status == 0 {
             return Ok(());
         }
         let object = format!("QP {} of {} {way}", self.number(), self.pd.context().name());
-        Err(VerbsError::from_status("ibv_modify_qp", object, status))
+        Err(VerbsError::from_status(modify.verb, object, status))
     }
 
     /// Posts a chain of work requests.
@@ -212,7 +213,7 @@ impl Qp {
 impl Drop for Qp {
     fn drop(&mut self) {
         // SAFETY: destroyed once; nothing else holds it.
-        let status = unsafe { (self.pd.context().library().destroy_qp)(self.raw.as_ptr()) };
+        let status = unsafe { (self.pd.context().library().destroy_qp.run)(self.raw.as_ptr()) };
         if status != 0 {
             tracing::warn!(error = %io::Error::from_raw_os_error(status.abs()), "ibv_destroy_qp failed");
         }

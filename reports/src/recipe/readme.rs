@@ -25,6 +25,7 @@ pub fn readme(recipe: &Recipe, perftest: &Result<Lines, Inexpressible>) -> Strin
                 "- **Low throughput**: a direction stays 20 % or more below what the port can do, in bits/s and in \
                  packets/s.\n"
             }
+            Symptom::HostFailure => "- **Host failure**: a host fails under this traffic each time it is tried.\n",
         };
     }
     text += "\n## When\n\n";
@@ -77,6 +78,7 @@ fn symptoms(symptoms: &[Symptom]) -> String {
     let word = |symptom: &Symptom| match symptom {
         Symptom::Pause => "pause",
         Symptom::LowThroughput => "low throughput",
+        Symptom::HostFailure => "host failure",
     };
     symptoms.iter().map(word).collect::<Vec<_>>().join(", ")
 }
@@ -88,7 +90,7 @@ fn conditions(text: &mut String, recipe: &Recipe) {
     }
     *text += "Traffic that fulfils all of these shows it:\n\n";
     for condition in &recipe.mfs.conditions {
-        let _ = writeln!(text, "- {condition}");
+        let _ = writeln!(text, "- {condition} ({})", condition.feature.phrase());
     }
     if let Some(premise) = recipe.background.as_ref().and_then(|background| background.premise.as_ref()) {
         let _ = writeln!(text, "- and, which no feature of the traffic says: {premise}");
@@ -245,6 +247,8 @@ fn replay(text: &mut String, recipe: &Recipe) {
     } else {
         " `pair.yaml` names your two hosts, each with an agent of Kelpie.\n"
     };
+    *text += "\nIf `kelpie` is not there: its source comes from whoever sent this, and `make install` in it puts the \
+              program in place. A simulated subsystem needs no RDMA hardware.\n";
 }
 
 fn told(text: &mut String, background: &Background) {

@@ -36,10 +36,11 @@ fn edge(stored: &StoredCampaign, record: &FindingRecord, condition: &Condition) 
     let (y_label, limit) = match record.symptom {
         Symptom::Pause => ("share of the time", (PAUSE_RATIO, wording::percent(PAUSE_RATIO))),
         Symptom::LowThroughput => ("share of the port", (LOW_SHARE, format!("{:.0} %", LOW_SHARE * 100.0))),
+        Symptom::HostFailure => return None,
     };
     let shown = match record.symptom {
         Symptom::Pause => "the largest of their pause ratios",
-        Symptom::LowThroughput => "the use of the port by their slowest direction",
+        _ => "the use of the port by their slowest direction",
     };
     let mut bounds: Vec<u64> = [min, max].into_iter().flatten().copied().collect();
     bounds.dedup();
@@ -59,6 +60,7 @@ fn edge(stored: &StoredCampaign, record: &FindingRecord, condition: &Condition) 
 fn symptom_ratio(point: &Point, symptom: Symptom) -> Option<f64> {
     match symptom {
         Symptom::LowThroughput => point.signals.get(UTILISATION).copied(),
+        Symptom::HostFailure => None,
         Symptom::Pause => {
             let pause = point.mean.as_ref()?.pause.as_ref()?;
             Host::BOTH.iter().flat_map(|host| [pause.get(*host).tx, pause.get(*host).rx]).max_by(f64::total_cmp)

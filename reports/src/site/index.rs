@@ -167,7 +167,10 @@ fn unexplained(explained: &Explained<'_>) -> Markup {
                 @for anomaly in explained.unexplained.iter().take(MOST_UNEXPLAINED) {
                     tr {
                         th scope="row" data-value=(anomaly.number) { (anomaly.number) }
-                        td { (anomaly.symptom.name()) }
+                        td {
+                            (anomaly.symptom.name())
+                            @if let Some(reason) = &anomaly.reason { ": " (reason) }
+                        }
                         (weight(Some(anomaly.severity)))
                         td { (anomaly.workload.summary()) }
                     }

@@ -16,6 +16,9 @@ pub struct Anomaly {
     pub severity: Severity,
     /// What was run.
     pub workload: Workload,
+    /// What a host said last, if it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 impl Anomaly {
@@ -28,7 +31,10 @@ impl Anomaly {
         bounds: &Bounds,
     ) -> Option<Self> {
         let symptom = *assessment.symptoms.first().filter(|_| assessment.verdict == Verdict::Anomalous)?;
-        let severity = Severity::of(workload, bounds, measurement).unwrap_or_default();
-        Some(Self { number, symptom, severity, workload: workload.clone() })
+        let (severity, reason) = match symptom {
+            Symptom::HostFailure => (Severity::TOTAL, measurement.hardware_events.last().cloned()),
+            _ => (Severity::of(workload, bounds, measurement).unwrap_or_default(), None),
+        };
+        Some(Self { number, symptom, severity, workload: workload.clone(), reason })
     }
 }

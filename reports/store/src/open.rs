@@ -12,9 +12,10 @@ use crate::error::{StoreError, classify};
 
 /// Version, description and text of each migration. `sqlx::migrate!` would read the folder by itself, and have sqlx and
 /// SQLite built a second time for a macro.
-const MIGRATIONS: [(i64, &str, &str); 2] = [
+const MIGRATIONS: [(i64, &str, &str); 3] = [
     (1, "campaigns", include_str!("../migrations/0001_campaigns.sql")),
     (2, "checks", include_str!("../migrations/0002_checks.sql")),
+    (3, "failed_tries", include_str!("../migrations/0003_failed_tries.sql")),
 ];
 
 static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {

@@ -113,6 +113,8 @@ pub struct Campaign {
     pub skipped: u64,
     /// Findings stored.
     pub findings: u64,
+    /// Experiments under which a host failed each time.
+    pub host_failures: u64,
 }
 
 /// What came of an experiment.

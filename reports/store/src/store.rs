@@ -279,8 +279,9 @@ impl Store {
     /// # Errors
     /// The database cannot be read.
     pub fn campaigns(&mut self) -> Result<Vec<Campaign>, StoreError> {
+        let campaigns = self.campaigns_sql();
         let rows = self.sql("reading the campaigns", async |connection| {
-            sqlx::query(CAMPAIGNS).bind(None::<i64>).fetch_all(connection).await
+            sqlx::query(campaigns).bind(None::<i64>).fetch_all(connection).await
         })?;
         rows.iter().map(|row| self.read_campaign(row)).collect()
     }
@@ -290,8 +291,9 @@ impl Store {
     /// # Errors
     /// There is none of this number, or the database cannot be read.
     pub fn campaign(&mut self, id: CampaignId) -> Result<Campaign, StoreError> {
+        let campaigns = self.campaigns_sql();
         let row = self.sql("reading the campaign", async |connection| {
-            sqlx::query(CAMPAIGNS).bind(Some(id.0)).fetch_optional(connection).await
+            sqlx::query(campaigns).bind(Some(id.0)).fetch_optional(connection).await
         })?;
         let row = row.ok_or_else(|| StoreError::NoCampaign { path: self.path.clone(), id })?;
         self.read_campaign(&row)
@@ -355,6 +357,10 @@ impl Store {
         rows.iter().map(|row| self.read_finding(row)).collect()
     }
 
+    fn campaigns_sql(&self) -> &'static str {
+        if self.version < FAILED_TRIES_SINCE { CAMPAIGNS_BEFORE_FAILURES } else { CAMPAIGNS }
+    }
+
     fn read_campaign(&self, row: &SqliteRow) -> Result<Campaign, StoreError> {
         let id = CampaignId(self.get(row, "id")?);
         let budget: Option<i64> = self.get(row, "budget")?;
@@ -377,6 +383,7 @@ impl Store {
             experiments: self.count(row, "experiments")?,
             skipped: self.count(row, "skipped")?,
             findings: self.count(row, "findings")?,
+            host_failures: self.count(row, "host_failures")?,
         })
     }
 
@@ -448,15 +455,34 @@ impl Store {
     }
 }
 
+/// The first version of the database that holds failed tries.
+const FAILED_TRIES_SINCE: i64 = 3;
+
+macro_rules! campaigns {
+    ($host_failures:literal) => {
+        concat!(
+            "SELECT campaign.*, (SELECT count(*) FROM experiment WHERE campaign = id) AS experiments, \
+             skipped_at_end + (SELECT coalesce(sum(skipped_before), 0) FROM experiment WHERE campaign = id) AS skipped, \
+             (SELECT count(*) FROM finding WHERE campaign = id) AS findings, ",
+            $host_failures,
+            " AS host_failures FROM campaign WHERE ?1 IS NULL OR id = ?1 ORDER BY id"
+        )
+    };
+}
+
 /// All campaigns, or the one of a number.
-const CAMPAIGNS: &str = "SELECT campaign.*, \
-     (SELECT count(*) FROM experiment WHERE campaign = id) AS experiments, \
-     skipped_at_end + (SELECT coalesce(sum(skipped_before), 0) FROM experiment WHERE campaign = id) AS skipped, \
-     (SELECT count(*) FROM finding WHERE campaign = id) AS findings \
-     FROM campaign WHERE ?1 IS NULL OR id = ?1 ORDER BY id";
+const CAMPAIGNS: &str = campaigns!(
+    "(SELECT count(*) FROM (SELECT DISTINCT number FROM failed_try WHERE failed_try.campaign = id) AS tried \
+     JOIN experiment ON experiment.campaign = id AND experiment.number = tried.number \
+     WHERE json_extract(assessment, '$.symptoms[0]') = 'host_failure')"
+);
+
+/// The same from a database that holds no failed tries.
+const CAMPAIGNS_BEFORE_FAILURES: &str = campaigns!("0");
 
 mod anomalies;
 mod checks;
+mod failed_tries;
 pub mod follow;
 
 #[cfg(test)]

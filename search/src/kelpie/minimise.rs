@@ -36,7 +36,7 @@ impl<O: Oracle> Search<'_, O> {
                 hidden.push(workload.clone());
                 return Ok(false);
             }
-            Ok(symptom == Symptom::Pause || seen.utilisation() <= most_used)
+            Ok(symptom != Symptom::LowThroughput || seen.utilisation() <= most_used)
         })?;
         self.leads.extend(hidden);
         let seen = self.lab.look(&reduced.workload, Purpose::Mfs)?;

@@ -120,9 +120,9 @@ fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-fn choose<T>(hash: u64, among: impl Iterator<Item = T> + Clone) -> Option<T> {
+fn choose<T>(hash: u64, mut among: impl Iterator<Item = T> + Clone) -> Option<T> {
     let count = among.clone().count() as u64;
-    among.clone().nth(hash.checked_rem(count)? as usize)
+    among.nth(hash.checked_rem(count)? as usize)
 }
 
 #[cfg(test)]

@@ -8,7 +8,11 @@ use serde::de::DeserializeOwned;
 ///
 /// # Errors
 /// Names file, line, key and rule of the first mistake.
-pub fn read_tagged<T: DeserializeOwned>(file: &str, text: &str, tag: &str) -> Result<(Document, T), DocumentError> {
+pub fn read_tagged<'t, T: DeserializeOwned>(
+    file: &str,
+    text: &'t str,
+    tag: &str,
+) -> Result<(Document<'t>, T), DocumentError> {
     let document = Document::parse(file, text)?;
     let mut tree: serde_yaml::Value = serde_yaml::from_str(text).map_err(|error| document.refuse("", &error))?;
     let map = tree
@@ -21,7 +25,7 @@ pub fn read_tagged<T: DeserializeOwned>(file: &str, text: &str, tag: &str) -> Re
     }
     let read = serde_path_to_error::deserialize(tree).map_err(|error| {
         let path = error.path().to_string();
-        document.refuse(if path == "." { "" } else { &path }, error.inner())
+        document.refuse_value(path.trim_matches('.'), error.inner())
     })?;
     Ok((document, read))
 }

@@ -6,6 +6,8 @@
 pub mod cluster;
 pub mod ecmp;
 pub mod file;
+pub mod host;
 
 pub use cluster::{Attach, Cluster, Link, Part, Side, Working};
 pub use ecmp::{FlowKey, Path};
+pub use host::HostTopology;

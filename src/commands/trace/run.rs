@@ -22,6 +22,9 @@ const LIBRARY: &str = "libkelpie_preload.so";
 /// What it exports; one that was built without verbs does not.
 const SYMBOL: &[u8] = b"ibv_open_device";
 
+/// What stands in the name of an empty file between process and `errno` if the process could not be recorded.
+const UNRECORDED: &str = ".unrecorded-";
+
 /// Most processes whose records are read. Source: our choice, because a host has fewer CPUs.
 const MOST: usize = 4096;
 
@@ -72,6 +75,14 @@ fn processes(folder: &Path) -> anyhow::Result<Vec<Process>> {
     let mut processes = Vec::new();
     for path in &paths {
         let name = || path.display().to_string();
+        let file_name = path.file_name().unwrap_or_default().to_string_lossy();
+        if let Some((pid, errno)) = file_name.split_once(UNRECORDED) {
+            let error = errno
+                .parse()
+                .map_or_else(|_| errno.to_owned(), |errno| io::Error::from_raw_os_error(errno).to_string());
+            note(&format!("process {pid} is not recorded: {error}; TMPDIR names the directory of records"));
+            continue;
+        }
         match process(&File::open(path).with_context(name)?) {
             Ok(process) => processes.push(process),
             // It ended before it began to write, or could not; the others are worth reading.

@@ -33,7 +33,15 @@ pub fn campaign(budget: Option<u64>) -> Campaign {
         config: "{}".to_owned(),
         budget,
     };
-    Campaign { id: CampaignId(3), definition, state: CampaignState::Running, experiments: 0, skipped: 0, findings: 0 }
+    Campaign {
+        id: CampaignId(3),
+        definition,
+        state: CampaignState::Running,
+        experiments: 0,
+        skipped: 0,
+        findings: 0,
+        host_failures: 0,
+    }
 }
 
 /// An experiment of half a second that ended at `NOW` less a second for each one after it up to 60.
@@ -91,7 +99,7 @@ fn anomaly(number: u64) -> Anomaly {
         workload.flows[0].batch.recv = 16;
     }
     let severity = Severity { port_lost: number as f64 / 100.0, pause_ratio: 0.02 };
-    Anomaly { number, symptom: Symptom::Pause, severity, workload }
+    Anomaly { number, symptom: Symptom::Pause, severity, workload, reason: None }
 }
 
 fn workload() -> Workload {

@@ -95,6 +95,10 @@ impl Subsystem for PairSubsystem {
         self.bounds
     }
 
+    fn ready(&mut self) -> Result<(), MeasureError> {
+        self.runtime.block_on(self.agents.ready(PATIENCE_LATER)).map(drop)
+    }
+
     fn measure(&mut self, workload: &Workload) -> Result<Measurement, MeasureError> {
         let timing = self.agents.file.session;
         self.runtime.block_on(async {

@@ -10,7 +10,7 @@ use rdma_sys::{
 };
 
 use crate::contexts::{self, Functions};
-use crate::next::{Next, dlvsym_of_libc};
+use crate::next::{Next, dlvsym_of_libc, real_dlvsym};
 use crate::{addresses, extended, memory, post, state};
 
 macro_rules! exports {
@@ -75,8 +75,42 @@ fn missing<T>() -> *mut T {
 }
 
 /// Stands before `dlvsym(3)`: a program that opens libibverbs by itself, as NCCL does, asks here for its functions.
+///
+/// `RTLD_NEXT` and `RTLD_DEFAULT` mean something else for each caller, which libc knows by the place that it returns to.
+/// So those are a jump into libc and no call. Only x86-64 has it; elsewhere such a program is not recorded.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void {
+    std::arch::naked_asm!(
+        // RTLD_NEXT is -1, and RTLD_DEFAULT is 0.
+        "lea rax, [rdi + 1]",
+        "cmp rax, 1",
+        "ja {in_a_library}",
+        "push rdi",
+        "push rsi",
+        "push rdx",
+        "call {real}",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
+        "test rax, rax",
+        "je 2f",
+        "jmp rax",
+        "2:",
+        "ret",
+        in_a_library = sym dlvsym_in_a_library,
+        real = sym real_dlvsym,
+    )
+}
+
+/// What a library that the program has opened has, or ours instead.
+#[cfg(target_arch = "x86_64")]
+unsafe extern "C" fn dlvsym_in_a_library(
+    handle: *mut c_void,
+    name: *const c_char,
+    version: *const c_char,
+) -> *mut c_void {
     // SAFETY: as the caller promises.
     let real = unsafe { dlvsym_of_libc(handle, name, version) };
     if real.is_null() || name.is_null() {

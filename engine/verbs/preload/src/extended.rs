@@ -8,6 +8,7 @@ use kelpie_trace::Opcode;
 use rdma_sys::{__be32, ibv_ah, ibv_data_buf, ibv_qp_ex, ibv_sge};
 
 use crate::contexts::swap;
+use crate::lock::EXCHANGING;
 use crate::pointers::Pointers;
 use crate::post::elements;
 use crate::state;
@@ -93,8 +94,15 @@ fn slot(qp: *mut ibv_qp_ex) -> &'static Slot {
 /// Exchanges the functions of a QP that the program got hold of, once.
 ///
 /// # Safety
-/// `qp` exists; before the first call no other thread posts on it.
+/// `qp` exists; before the first call returns no thread posts on it.
 pub unsafe fn exchange(qp: *mut ibv_qp_ex) {
+    // SAFETY: as the caller promises.
+    EXCHANGING.alone(|| unsafe { exchange_alone(qp) });
+}
+
+/// # Safety
+/// As for `exchange`, and no other thread is here.
+unsafe fn exchange_alone(qp: *mut ibv_qp_ex) {
     // A program may ask for it as often as it likes, also between the steps of a post call.
     // SAFETY: the QP exists, and what it posts with changes only here.
     if unsafe { (*qp).wr_start }.is_some_and(|held| held as usize == start as *const () as usize) {
@@ -147,9 +155,10 @@ macro_rules! real {
 
 unsafe extern "C" fn start(qp: *mut ibv_qp_ex) {
     let slot = slot(qp);
+    // From here to `complete` a device lets no other thread post on the QP.
+    real!(slot, start, fn(*mut ibv_qp_ex), qp);
     slot.op.store(NO_OP, Relaxed);
     slot.batch.store(0, Relaxed);
-    real!(slot, start, fn(*mut ibv_qp_ex), qp);
 }
 
 unsafe extern "C" fn complete(qp: *mut ibv_qp_ex) -> c_int {

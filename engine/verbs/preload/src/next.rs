@@ -60,11 +60,8 @@ impl Next {
     }
 }
 
-/// As `dlvsym(3)`.
-///
-/// # Safety
-/// Both names end with a zero, and the handle is one that `dlvsym(3)` takes.
-pub unsafe fn dlvsym_of_libc(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void {
+/// libc's own `dlvsym`, or that of another preloaded library; null if there is none.
+pub extern "C" fn real_dlvsym() -> *mut c_void {
     static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
     let mut real = REAL.load(Acquire);
     if real.is_null() {
@@ -72,6 +69,15 @@ pub unsafe fn dlvsym_of_libc(handle: *mut c_void, name: *const c_char, version: 
         real = unsafe { libc::dlsym(libc::RTLD_NEXT, c"dlvsym".as_ptr()) };
         REAL.store(real, Release);
     }
+    real
+}
+
+/// As `dlvsym(3)`, called from this library.
+///
+/// # Safety
+/// Both names end with a zero, and the handle is one that `dlvsym(3)` takes.
+pub unsafe fn dlvsym_of_libc(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void {
+    let real = real_dlvsym();
     if real.is_null() {
         return null_mut();
     }

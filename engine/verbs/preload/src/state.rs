@@ -1,20 +1,33 @@
 //! The record of this process, and which of its rows stands for which object.
 //! It begins when the first device is opened; a child of a fork begins a new one.
 
-use std::ffi::CString;
-use std::io::Write as _;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::null_mut;
 use std::sync::Once;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 
-use kelpie_trace::{Caps, Kind, Recorder, Row, WORDS};
+use kelpie_trace::{Caps, Kind, ROWS, Recorder, Row, WORDS};
 use rdma_sys::{ibv_ah, ibv_qp, ibv_srq};
 
+use crate::lock::EXCHANGING;
 use crate::pointers::Pointers;
 
 /// The folder that records are written to, one a process. Without it nothing is recorded.
 const FOLDER: &str = "KELPIE_TRACE_DIR";
+
+/// What stands in the name of an empty file between process and `errno` if the process could not be recorded.
+const UNRECORDED: &str = ".unrecorded-";
+
+/// Rows for which room on the disk is made at a time. Source: our choice, because they are 300 kB.
+const CHUNK: usize = 64;
+
+/// Which of them have it.
+static BACKED: [AtomicBool; ROWS.div_ceil(CHUNK)] = [const { AtomicBool::new(false) }; ROWS.div_ceil(CHUNK)];
+
+/// Where the record of this process is; never freed.
+static PATH: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
 
 static MAPPED: AtomicPtr<AtomicU64> = AtomicPtr::new(null_mut());
 
@@ -41,17 +54,21 @@ pub fn begin() {
     }
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let pid = std::process::id();
-    let mut path = folder.as_bytes().to_vec();
-    path.extend_from_slice(format!("/{pid}.record").as_bytes());
-    let words = CString::new(path).ok().and_then(|path| map(&path));
-    let Some(words) = words else {
-        let error = std::io::Error::last_os_error();
-        // Whatever is wrong with its stderr is not the program's affair.
-        let _ = writeln!(std::io::stderr(), "kelpie trace: process {pid} is not recorded: {error}");
-        return;
+    let within = |name: &str| CString::new([folder.as_bytes(), b"/", name.as_bytes()].concat()).ok();
+    let Some(path) = within(&format!("{pid}.record")) else { return };
+    let words = match map(&path) {
+        Ok(words) => words,
+        Err(errno) => {
+            // An empty file has room where no other has, and whatever is wrong with it is not the program's affair.
+            if let Some(path) = within(&format!("{pid}{UNRECORDED}{errno}")) {
+                let _ = Descriptor::open(&path);
+            }
+            return;
+        }
     };
     // SAFETY: the mapping has this length and is zero; atomics may be shared.
     Recorder::start(unsafe { std::slice::from_raw_parts(words, WORDS) }, pid);
+    PATH.store(path.into_raw(), Release);
     if MAPPED.compare_exchange(null_mut(), words.cast_mut(), AcqRel, Acquire).is_err() {
         // SAFETY: another thread was faster, and nobody has seen this mapping.
         unsafe { libc::munmap(words.cast_mut().cast(), WORDS * 8) };
@@ -65,31 +82,103 @@ pub fn begin() {
 /// What a child of a fork inherits is its parent's.
 unsafe extern "C" fn forget() {
     MAPPED.store(null_mut(), Release);
+    for backed in &BACKED {
+        backed.store(false, Release);
+    }
     QPS.clear();
     SRQS.clear();
+    EXCHANGING.release();
+}
+
+/// An open file.
+struct Descriptor(c_int);
+
+impl Descriptor {
+    fn open(path: &CStr) -> Result<Self, c_int> {
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+        // SAFETY: the path ends with a zero.
+        let file = unsafe { libc::open(path.as_ptr(), flags, 0o600) };
+        if file < 0 { Err(last_errno()) } else { Ok(Self(file)) }
+    }
+
+    /// Sees to it that this part can be written. A page of a mapped hole that has no room when it is touched ends the
+    /// process by SIGBUS.
+    fn reserve(&self, bytes: &Range<usize>) -> Result<(), c_int> {
+        loop {
+            // SAFETY: the file is open.
+            match unsafe { libc::posix_fallocate(self.0, bytes.start as i64, bytes.len() as i64) } {
+                0 => return Ok(()),
+                libc::EINTR => {}
+                errno => return Err(errno),
+            }
+        }
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        // SAFETY: it is ours, and closed once.
+        unsafe { libc::close(self.0) };
+    }
+}
+
+fn last_errno() -> c_int {
+    // SAFETY: the thread's own.
+    unsafe { *libc::__errno_location() }
 }
 
 /// Makes the file and maps it. The second thread of a race finds and maps the first one's.
-fn map(path: &CString) -> Option<*const AtomicU64> {
-    // SAFETY: the path ends with a zero; the descriptor is closed below and the mapping outlives it.
-    unsafe {
-        let file = libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOFOLLOW, 0o600);
-        if file < 0 {
-            return None;
-        }
-        let mut mapped = libc::MAP_FAILED;
-        if libc::ftruncate(file, (WORDS * 8) as i64) == 0 {
-            mapped = libc::mmap(null_mut(), WORDS * 8, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, file, 0);
-        }
-        if mapped == libc::MAP_FAILED {
-            // Half a record would be in the reader's way.
-            let error = *libc::__errno_location();
-            libc::unlink(path.as_ptr());
-            *libc::__errno_location() = error;
-        }
-        libc::close(file);
-        (mapped != libc::MAP_FAILED).then_some(mapped.cast_const().cast())
+fn map(path: &CStr) -> Result<*const AtomicU64, c_int> {
+    let file = Descriptor::open(path)?;
+    // SAFETY: the file is open; the mapping outlives it.
+    let mapped = unsafe { map_file(&file) };
+    if mapped.is_err() {
+        // Half a record would be in the reader's way.
+        // SAFETY: the path ends with a zero.
+        unsafe { libc::unlink(path.as_ptr()) };
     }
+    mapped
+}
+
+/// # Safety
+/// The file is ours.
+unsafe fn map_file(file: &Descriptor) -> Result<*const AtomicU64, c_int> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limit is ours to be written.
+    let is_known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
+    // Going past it would send a signal that ends the process.
+    if is_known && limit.rlim_cur < WORDS as u64 * 8 {
+        return Err(libc::EFBIG);
+    }
+    // SAFETY: the file is open.
+    if unsafe { libc::ftruncate(file.0, WORDS as i64 * 8) } != 0 {
+        return Err(last_errno());
+    }
+    for part in kelpie_trace::always_used() {
+        file.reserve(&part)?;
+    }
+    // SAFETY: the file is open and has this length.
+    let mapped =
+        unsafe { libc::mmap(null_mut(), WORDS * 8, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, file.0, 0) };
+    if mapped == libc::MAP_FAILED { Err(last_errno()) } else { Ok(mapped.cast_const().cast()) }
+}
+
+/// Sees to it that the row of a new object can be written. The file is opened anew each time, because a program may
+/// close descriptors that it does not know, and open others in their place.
+fn is_backed(row: Row) -> bool {
+    let (chunk, path) = (row.0 / CHUNK, PATH.load(Acquire));
+    if BACKED[chunk].load(Acquire) {
+        return true;
+    }
+    if path.is_null() {
+        return false;
+    }
+    let (first, last) = (Row(chunk * CHUNK).bytes(), Row((chunk + 1) * CHUNK - 1).bytes());
+    // SAFETY: it is a path that was stored above and is never freed.
+    let file = Descriptor::open(unsafe { CStr::from_ptr(path) });
+    let is_backed = file.and_then(|file| file.reserve(&(first.start..last.end))).is_ok();
+    BACKED[chunk].store(is_backed, Release);
+    is_backed
 }
 
 /// Takes in a new QP.
@@ -97,7 +186,7 @@ pub fn add_qp(qp: *mut ibv_qp, raw_type: u32, number: u32, caps: Caps, srq: *con
     let Some(recorder) = recorder() else { return };
     let srq = SRQS.get(srq).map(Row);
     // Another QP may have been at this place.
-    match recorder.add(Kind::Qp(raw_type), number, caps, srq) {
+    match recorder.add_backed(Kind::Qp(raw_type), number, caps, srq, is_backed) {
         Some(row) => _ = QPS.put(qp, row.0),
         None => QPS.remove(qp),
     }
@@ -119,7 +208,7 @@ pub fn restore_qp(qp: *const ibv_qp, row: Row) {
 pub fn add_srq(srq: *mut ibv_srq, depth: u32) {
     let Some(recorder) = recorder() else { return };
     let caps = Caps { send_depth: 0, recv_depth: depth };
-    match recorder.add(Kind::Srq, 0, caps, None) {
+    match recorder.add_backed(Kind::Srq, 0, caps, None, is_backed) {
         Some(row) => _ = SRQS.put(srq, row.0),
         None => SRQS.remove(srq),
     }
