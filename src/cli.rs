@@ -25,7 +25,7 @@ pub use campaign::{
     BaselineArgs, CampaignCommand, ExportArgs, GateArgs, LabelArgs, LabelCommandArgs, Limits, ResumeArgs, RmArgs,
     RunArgs, ShowArgs,
 };
-pub use host::{DiagnoseArgs, HostCommand};
+pub use host::{DiagnoseArgs, HostCommand, TopologyArgs};
 pub use job::{JobArgs, JobCommand};
 
 /// Finds the workloads that break an RDMA subsystem, before an application does.

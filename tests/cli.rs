@@ -49,6 +49,7 @@ fn every_command_explains_itself_with_an_example() {
         "watch",
         "schema",
         "generate",
+        "host topology",
         "host diagnose",
         "job diagnose",
     ] {

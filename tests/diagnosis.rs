@@ -1,8 +1,11 @@
-//! `kelpie host diagnose`: the published example, settings, noise, and files with mistakes.
+//! `kelpie host` and `kelpie job`: the published example, settings, noise, slow and hanging jobs, files with mistakes.
 
 use serde_json::{Value, json};
 
 use crate::support::Bench;
+
+#[path = "../monitor/fixtures/unpack.rs"]
+mod unpack;
 
 /// A DGX A100 as Hostping's slides show it: four RNICs, each with two GPUs below a switch, two switches per socket.
 fn a100() -> String {
@@ -329,4 +332,25 @@ fn job_files_with_mistakes_and_truncated_ones() {
         assert_eq!((ran.status, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
         assert!(ran.stderr.starts_with("error: ") && ran.stderr.contains(expected), "{}", ran.stderr);
     }
+}
+
+#[test]
+fn the_inside_of_a_recorded_host_is_written_and_read_back() {
+    let bench = Bench::new();
+    unpack::unpack("mlx5", &bench.path("root"));
+    let text = bench.expect(0, &["host", "topology", "--root", "root"]);
+    assert!(text.starts_with("kelpie: topology/1\nhost:\n") && text.contains("mlx5_0: rnic"), "{text}");
+    bench.write("t.yaml", text);
+    let matrix = r#"{"kelpie":"matrix/1","rows":["mlx5_0"],"columns":["mem0"],"bandwidth_gbps":[[97.0]]}"#;
+    bench.write("m.json", matrix);
+    assert_eq!(bench.json(0, &["host", "diagnose", "m.json", "--topology", "t.yaml"])["verdict"], "healthy");
+    let readings = &bench.json(0, &["host", "topology", "--root", "root"])["readings"];
+    assert!(
+        readings.as_array().is_some_and(|readings| readings.iter().any(|one| one["check"] == "pcie_link")),
+        "{readings}"
+    );
+    std::fs::create_dir(bench.path("empty")).expect("a folder");
+    let ran = bench.run(&["host", "topology", "--root", "empty"]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(2), ""));
+    assert!(ran.stderr.contains("empty: no RDMA device"), "{}", ran.stderr);
 }

@@ -2,14 +2,16 @@
 
 /// The median; `None` of nothing.
 pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        odd if odd % 2 == 1 => Some(sorted[middle]),
-        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
+    let mut values = values.to_vec();
+    let middle = values.len() / 2;
+    if values.is_empty() {
+        return None;
     }
+    let is_odd = values.len() % 2 == 1;
+    let (below, upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    let upper = *upper;
+    let lower = below.iter().copied().max_by(f64::total_cmp).filter(|_| !is_odd);
+    Some(lower.map_or(upper, |lower| f64::midpoint(lower, upper)))
 }
 
 /// The natural logarithm of the normal distribution's lower tail, also where the tail itself is 0 in floating point.

@@ -30,8 +30,12 @@ pub struct Hang {
 /// Without `now`, the file counts as written when the job was given up, so what is open then hangs.
 pub fn hang(job: &Job, now: Option<f64>) -> Option<Hang> {
     let last = job.operations.last()?.iteration;
+    let at_the_end = job.operations.iter().rev().take_while(|operation| operation.iteration == last);
+    if at_the_end.clone().all(|operation| operation.end.is_some()) {
+        return None;
+    }
     let mut came: BTreeMap<u32, u64> = (0..job.ranks.unwrap_or(0)).map(|rank| (rank, 0)).collect();
-    let mut open = Vec::new();
+    let open: Vec<_> = at_the_end.filter(|operation| operation.end.is_none()).collect();
     for operation in &job.operations {
         let has_come = operation.entered.is_some() || operation.begin.is_some() || operation.end.is_some();
         let latest = came.entry(operation.source).or_insert(0);
@@ -42,12 +46,6 @@ pub fn hang(job: &Job, now: Option<f64>) -> Option<Hang> {
         if let Some(destination) = operation.destination {
             came.entry(destination).or_insert(0);
         }
-        if operation.end.is_none() && operation.iteration == last {
-            open.push(operation);
-        }
-    }
-    if open.is_empty() {
-        return None;
     }
     // Who only receives never shows that it came.
     let sends: BTreeSet<u32> = job.operations.iter().map(|operation| operation.source).collect();

@@ -56,8 +56,8 @@ impl Chart {
         (self.count > 0).then_some(self.mean)
     }
 
-    /// Takes the value of iteration `at`. While a change is suspected (half of `threshold`), nothing is learned, so that
-    /// a change does not become the norm.
+    /// Takes the value of iteration `at`. During an alarm nothing is learned, so that a change does not become the norm;
+    /// before it all is, because values are independent only of a mean that takes all of them in.
     pub fn push(&mut self, value: f64, at: u32, threshold: f64) {
         if self.count >= LEAST {
             let n = f64::from(self.count);
@@ -70,7 +70,7 @@ impl Chart {
         } else {
             self.since = at + 1;
         }
-        if self.sum < 0.5 * threshold {
+        if self.sum <= threshold {
             self.count += 1;
             let step = value - self.mean;
             self.mean += step / f64::from(self.count);
@@ -96,6 +96,9 @@ pub struct History {
 
 /// Runs the charts of all cells, sources and destinations over all iterations.
 pub fn history(cells: &Cells) -> History {
+    if cells.times.len() <= LEAST as usize {
+        return History::default();
+    }
     let mut charts = Charts::new(cells);
     let mut alarmed = vec![false; charts.all.len()];
     for (at, times) in cells.times.iter().enumerate() {
@@ -107,7 +110,7 @@ pub fn history(cells: &Cells) -> History {
     let current: Vec<&Chart> = charts.all.iter().filter(|chart| chart.sum > charts.threshold).collect();
     let mut found = History {
         series: charts.all.len(),
-        is_judged: cells.times.len() > LEAST as usize,
+        is_judged: true,
         past: alarmed.iter().filter(|was| **was).count() - current.len(),
         ..History::default()
     };
@@ -179,36 +182,34 @@ fn common(times: &[(u32, f64)], mean: impl Fn(u32) -> Option<f64>) -> f64 {
 /// The places that explain best what changed at iteration `since`: the one with the largest gain in likelihood, then the
 /// best one of what that leaves, as long as chance would not gain as much.
 fn located(cells: &Cells, since: usize, threshold: f64) -> Vec<(Fault, f64)> {
-    let mut before = vec![(0.0, 0.0, 0u32); cells.pairs.len()];
-    for times in &cells.times[..since] {
-        for &(cell, time) in times {
-            let (sum, squares, count) = &mut before[cell as usize];
-            let value = time.ln();
-            *sum += value;
-            *squares += value * value;
-            *count += 1;
-        }
+    let mut sums = vec![(0.0, 0u32); cells.pairs.len()];
+    for &(cell, time) in cells.times[..since].iter().flatten() {
+        let (sum, count) = &mut sums[cell as usize];
+        *sum += time.ln();
+        *count += 1;
     }
     let mean = |cell: u32| {
-        let (sum, _, count) = before[cell as usize];
+        let (sum, count) = sums[cell as usize];
         (count > 0).then(|| sum / f64::from(count))
     };
+    // Squares of what is left before the change, and sums of what is left after it.
+    let mut before = vec![0.0; cells.pairs.len()];
     let mut after = vec![(0.0, 0u32); cells.pairs.len()];
-    for times in &cells.times[since..] {
+    for (at, times) in cells.times.iter().enumerate() {
         let common = common(times, mean);
         for &(cell, time) in times {
-            if let Some(mean) = mean(cell) {
+            let Some(left) = mean(cell).map(|mean| time.ln() - mean - common) else { continue };
+            if at < since {
+                before[cell as usize] += left * left;
+            } else {
                 let (sum, count) = &mut after[cell as usize];
-                *sum += time.ln() - mean - common;
+                *sum += left;
                 *count += 1;
             }
         }
     }
-    let variances: Vec<f64> = before
-        .iter()
-        .filter(|(_, _, count)| *count >= LEAST)
-        .map(|(sum, squares, count)| (squares / f64::from(*count) - (sum / f64::from(*count)).powi(2)).max(0.0))
-        .collect();
+    let judged = before.iter().zip(&sums).filter(|(_, (_, count))| *count >= LEAST);
+    let variances: Vec<f64> = judged.map(|(squares, (_, count))| squares / f64::from(count - 1)).collect();
     let variance = median(&variances).unwrap_or(0.0).max(1e-8);
     let shifts: BTreeMap<u32, f64> = after
         .iter()
@@ -216,8 +217,9 @@ fn located(cells: &Cells, since: usize, threshold: f64) -> Vec<(Fault, f64)> {
         .filter(|(_, (_, count))| *count > 0)
         .map(|(cell, (sum, count))| (cell as u32, sum / f64::from(*count)))
         .collect();
-    let window = (cells.times.len() - since) as f64;
-    pursue(cells, shifts, window / (2.0 * variance), threshold)
+    // Both means are known within their noise alone.
+    let (earlier, later) = (since.max(1) as f64, (cells.times.len() - since) as f64);
+    pursue(cells, shifts, 1.0 / (2.0 * variance * (1.0 / earlier + 1.0 / later)), threshold)
 }
 
 fn pursue(cells: &Cells, mut shifts: BTreeMap<u32, f64>, weight: f64, threshold: f64) -> Vec<(Fault, f64)> {

@@ -36,7 +36,6 @@ pub struct Peers {
 /// Applies the rule to the last iterations.
 pub fn peers(cells: &Cells) -> Peers {
     let from = cells.times.len().saturating_sub(WINDOW);
-    let from = cells.times.len() - (cells.times.len() - from).max(1).min(cells.times.len());
     // A change within the window must not hide behind the time before it, so the last half decides.
     let from = from + (cells.times.len() - from) / 2;
     let typical = typical(cells, from);
@@ -49,24 +48,27 @@ pub fn peers(cells: &Cells) -> Peers {
         .filter(|(_, times)| times.len() >= LEAST_PEERS)
         .filter_map(|(bytes, times)| Some((bytes, median(&times)?)))
         .collect();
-    let ratios: BTreeMap<u32, f64> = typical
+    let ratios: Vec<(u32, f64)> = typical
         .iter()
         .filter_map(|(cell, time)| Some((*cell, time / medians.get(&cells.bytes[*cell as usize])?)))
         .collect();
-    let hot: BTreeSet<u32> = ratios.iter().filter(|(_, ratio)| **ratio > HOT).map(|(cell, _)| *cell).collect();
-    let faults = lines(cells, &ratios.keys().copied().collect::<Vec<_>>(), &hot);
+    let hot: BTreeSet<u32> = ratios.iter().filter(|(_, ratio)| *ratio > HOT).map(|(cell, _)| *cell).collect();
+    let faults = if hot.is_empty() { Vec::new() } else { lines(cells, &ratios, &hot) };
     let since = if hot.is_empty() { None } else { since(cells, &hot, &medians) };
     Peers {
         faults,
         hot: hot.len(),
         since,
         judged: ratios.len(),
-        worst_ratio: ratios.values().copied().max_by(f64::total_cmp),
+        worst_ratio: ratios.iter().map(|(_, ratio)| *ratio).max_by(f64::total_cmp),
     }
 }
 
 /// Each cell's median from iteration `from` on.
 fn typical(cells: &Cells, from: usize) -> Vec<(u32, f64)> {
+    if let [only] = &cells.times[from..] {
+        return only.clone();
+    }
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); cells.pairs.len()];
     for (cell, time) in cells.times[from..].iter().flatten() {
         times[*cell as usize].push(*time);
@@ -75,10 +77,10 @@ fn typical(cells: &Cells, from: usize) -> Vec<(u32, f64)> {
 }
 
 /// The faults that hot cells say, in the published order: rank, source, destination, connection.
-pub fn lines(cells: &Cells, measured: &[u32], hot: &BTreeSet<u32>) -> Vec<Fault> {
+fn lines(cells: &Cells, measured: &[(u32, f64)], hot: &BTreeSet<u32>) -> Vec<Fault> {
     let mut sent: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     let mut received: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for &cell in measured {
+    for &(cell, _) in measured {
         let (source, destination) = cells.pairs[cell as usize];
         sent.entry(source).or_default().push(cell);
         received.entry(destination.unwrap_or(u32::MAX)).or_default().push(cell);
