@@ -1,8 +1,10 @@
 //! The arguments: one type per command, with its help and examples. What they do lives in `commands`.
 
 mod campaign;
+pub mod fabric;
 mod host;
 mod job;
+pub mod paths;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -126,6 +128,12 @@ pub enum Command {
         kelpie measure workload.yaml --subsystem sim:mine.yaml"
     )]
     Calibrate(CalibrateArgs),
+    /// Plan the paths of QPs over dual-port NICs and fabrics, after C4P
+    #[command(subcommand)]
+    Paths(paths::PathsCommand),
+    /// Compute what jobs get from a fabric of many hosts
+    #[command(subcommand)]
+    Fabric(fabric::FabricCommand),
     /// Serve this host to a controller
     Agent(AgentArgs),
     /// Check this host for what spoils measurements, with the evidence and the repair

@@ -7,6 +7,7 @@ mod campaign;
 mod diff;
 pub mod doctor;
 mod export;
+pub mod fabric;
 pub mod findings;
 mod gate;
 pub mod generate;
@@ -17,6 +18,7 @@ mod labels;
 mod measure;
 mod mfs;
 mod mfs_check;
+mod paths;
 pub mod recipe;
 mod report;
 mod schema;
@@ -56,6 +58,8 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Trace(args) => trace::run(args, common),
         Command::Bench(BenchCommand::Search(args)) => bench::run(args, common),
         Command::Calibrate(args) => calibrate::run(args, common),
+        Command::Paths(command) => paths::run(command, common),
+        Command::Fabric(command) => fabric::run(command, common),
         Command::Agent(args) => agent::run(args, common),
         Command::Doctor(args) => doctor::run(args, common),
         Command::Host(HostCommand::Topology(args)) => host::topology(args, common),

@@ -346,3 +346,32 @@ fn campaigns_can_be_told_apart_and_removed() {
     let refused = bench.run(&["campaign", "label", "2", "--db", "k.db"]);
     assert!(refused.stderr.contains("--name"), "{refused:?}");
 }
+
+#[test]
+fn how_much_is_said_and_in_which_colours_can_be_chosen() {
+    let bench = Bench::new();
+    bench.write("w.yaml", ANOMALY_1);
+    let measure = |more: &[&str]| bench.run(&[&["measure", "w.yaml", "--subsystem", "sim:F"], more].concat());
+    assert!(!measure(&[]).stdout.contains('\u{1b}'), "a pipe has no colours");
+    assert!(measure(&["--color", "always"]).stdout.contains("\u{1b}["));
+    assert!(!measure(&["--color", "never"]).stdout.contains('\u{1b}'));
+    let run = |more: &[&str]| {
+        let args = ["campaign", "run", "--subsystem", "sim:F", "--budget", "2", "--db", "k.db"];
+        bench.run(&[&args[..], more].concat())
+    };
+    assert!(run(&[]).stderr.contains("2 experiments"));
+    let quiet = run(&["-q"]);
+    assert_eq!((quiet.status, quiet.stderr.as_str()), (Some(0), ""));
+    assert!(quiet.stdout.contains("campaign 2 (finished)"), "{quiet:?}");
+    let failed = bench.run(&["campaign", "show", "9", "--db", "k.db", "-q"]);
+    assert!(failed.stderr.starts_with("error: "), "errors are always said: {failed:?}");
+    let negative = run(&["--seed", "-1"]);
+    assert!(
+        negative.stderr.contains("invalid value '-1' for '--seed") && !negative.stderr.contains("tip:"),
+        "{}",
+        negative.stderr
+    );
+    let left: Vec<_> =
+        std::fs::read_dir(bench.path(".")).expect("a folder").map(|entry| entry.expect("one").file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".lock")), "{left:?}");
+}

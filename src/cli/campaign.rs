@@ -169,7 +169,7 @@ pub struct GateArgs {
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Limits {
     /// Experiments in all [default: 1500, or no limit if --time is given]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
     pub budget: Option<u64>,
     /// Stop after this long, such as 30s, 5m or 1h30m; the campaign can be resumed
     #[arg(long, value_name = "T", value_parser = parse_time)]

@@ -183,10 +183,7 @@ impl CampaignRun {
         };
         let end = crate::campaign::run(self.id, &self.space, &self.config, parts);
         progress.close();
-        match &end {
-            End::Finished => lock.remove(),
-            End::Time | End::Interrupted | End::Failed(_) => drop(lock),
-        }
+        drop(lock);
         if let End::Failed(error) = end {
             let command = resume_command(store.path(), self.id, None);
             return Err(error.context(format!("campaign {} stopped; go on with `{command}`", self.id)));

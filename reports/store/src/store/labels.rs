@@ -4,7 +4,6 @@ use sqlx::{Connection as _, Row as _};
 
 use super::Store;
 use crate::error::StoreError;
-use crate::lock::CampaignLock;
 use crate::records::CampaignId;
 
 /// The first version of the database that holds labels.
@@ -110,7 +109,7 @@ impl Store {
             }
             transaction.commit().await
         })?;
-        CampaignLock::remove(lock);
+        drop(lock);
         Ok(())
     }
 }
