@@ -55,8 +55,7 @@ pub fn discover(machine: &Machine) -> Result<Discovered, String> {
 pub fn fill_in(causes: &mut [Cause], machine: &Machine) {
     for reading in causes.iter_mut().flat_map(|cause| &mut cause.readings) {
         let Some(address) = &reading.pci else { continue };
-        let path = pci_path(machine, &format!("sys/bus/pci/devices/{address}"));
-        let Some(function) = path.last() else { continue };
+        let Some(function) = function(machine, address) else { continue };
         let on = |on: bool| if on { "on" } else { "off" }.to_owned();
         reading.seen = match reading.what.split(' ').next() {
             Some("LnkSta") => function.current_rate().map(|now| {
@@ -72,6 +71,16 @@ pub fn fill_in(causes: &mut [Cause], machine: &Machine) {
             _ => None,
         };
     }
+}
+
+/// The function of an address: by the bus, else on the way to an RNIC.
+fn function<'m>(machine: &'m Machine, address: &str) -> Option<PciFunction<'m>> {
+    let by_bus = pci_path(machine, &format!("sys/bus/pci/devices/{address}")).pop();
+    by_bus.or_else(|| {
+        let ways = rdma_devices(machine).into_iter();
+        let mut functions = ways.flat_map(|name| pci_path(machine, &format!("sys/class/infiniband/{name}/device")));
+        functions.find(|function| function.address() == address)
+    })
 }
 
 /// A device: its name, its kind, and the functions from the root port to it.

@@ -1,4 +1,4 @@
-//! Draws `docs/diagnosis-power.svg` from the rows that `figures jobs` printed.
+//! Draws `docs/diagnosis-power.svg` from the rows that `figures power` printed.
 
 use std::collections::BTreeMap;
 
