@@ -48,6 +48,10 @@ fn every_command_explains_itself_with_an_example() {
         "schema",
         "generate",
         "host diagnose",
+        "fabric rates",
+        "paths plan",
+        "paths compare",
+        "paths advise",
     ] {
         let words: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
         let help = bench.expect(0, &words);
