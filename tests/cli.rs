@@ -50,6 +50,7 @@ fn every_command_explains_itself_with_an_example() {
         "host diagnose",
         "fabric rates",
         "paths plan",
+        "paths check",
         "paths compare",
         "paths advise",
     ] {

@@ -143,6 +143,43 @@ fn advice_depends_on_the_mode_of_the_bond() {
     }
 }
 
+const READINGS: &str = "\
+kelpie: ports/1
+directions:
+  - about: a to b
+    mode: hash
+    qps:
+      - {source_port: 50000, leaves: left, arrives: left, loss: 0}
+      - {source_port: 50001, leaves: right, arrives: right, loss: 0}
+    sent_bytes: [1000, 1010]
+    received_bytes: [1005, 1005]
+    alone_bps: 2e8
+    together_bps: 3.9e8
+    failover: {gap_ms: 300, came_back: true}
+";
+
+#[test]
+fn readings_are_judged_and_a_fault_is_the_exit_status() {
+    let bench = Bench::new();
+    for (from, to, failing) in [
+        ("", "", &[][..]),
+        ("left, loss: 0", "left, loss: 0.02", &["loss"]),
+        ("arrives: right", "arrives: left", &["pairing"]),
+        ("[1005, 1005]", "[2000, 10]", &["balance"]),
+        ("gap_ms: 300, ", "gap_ms: null, ", &["failover"]),
+    ] {
+        bench.write("readings.yaml", READINGS.replacen(from, to, 1));
+        let judged = bench.json(i32::from(!failing.is_empty()), &["paths", "check", "readings.yaml"]);
+        let checks = judged["checks"].as_array().expect("a list").iter();
+        let fails: Vec<&Value> = checks.filter(|check| check["state"] == "fail").map(|check| &check["name"]).collect();
+        assert_eq!(fails, failing, "{judged}");
+    }
+    bench.write("readings.yaml", READINGS.replace("loss: 0}", "loss: 7}"));
+    let ran = bench.run(&["paths", "check", "readings.yaml"]);
+    assert_eq!(ran.status, Some(2));
+    assert!(ran.stderr.contains("directions[0].qps[0].loss: write a share"), "{}", ran.stderr);
+}
+
 #[test]
 fn mistakes_in_files_are_named() {
     let bench = Bench::new();

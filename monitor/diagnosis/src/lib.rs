@@ -2,6 +2,7 @@
 
 pub mod host;
 pub mod matrix;
+pub mod ports;
 mod statistics;
 
 pub use matrix::{Matrix, MatrixError};
