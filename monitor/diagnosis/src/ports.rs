@@ -201,7 +201,7 @@ fn collision(readings: &Readings) -> Check {
     let (Some(alone), Some(together)) = (readings.alone_bps, readings.together_bps) else {
         return Check::new("collision", State::Unknown, "one port alone and both together were not both measured");
     };
-    if !(alone > 0.0) {
+    if alone <= 0.0 {
         return Check::new("collision", State::Unknown, "one port alone moved nothing");
     }
     let times = together / alone;
