@@ -3,6 +3,7 @@
 mod campaign;
 pub mod fabric;
 mod host;
+mod job;
 pub mod paths;
 
 use std::net::SocketAddr;
@@ -20,8 +21,12 @@ use crate::commands::import::FindingsCommand;
 use crate::commands::recipe::RecipeCommand;
 use crate::commands::trace::TraceArgs;
 
-pub use campaign::{BaselineArgs, CampaignCommand, ExportArgs, GateArgs, Limits, ResumeArgs, RunArgs, ShowArgs};
-pub use host::{DiagnoseArgs, HostCommand};
+pub use campaign::{
+    BaselineArgs, CampaignCommand, ExportArgs, GateArgs, LabelArgs, LabelCommandArgs, Limits, ResumeArgs, RmArgs,
+    RunArgs, ShowArgs,
+};
+pub use host::{DiagnoseArgs, HostCommand, TopologyArgs};
+pub use job::{JobArgs, JobCommand};
 
 /// Finds the workloads that break an RDMA subsystem, before an application does.
 #[derive(Debug, Parser)]
@@ -139,15 +144,18 @@ pub enum Command {
         kelpie doctor mlx5_0 --traffic-class 104\n  \
         ssh other kelpie doctor --json | kelpie doctor --against -")]
     Doctor(DoctorArgs),
+    /// Look inside a host: which of its links is slow, and why
+    #[command(subcommand)]
+    Host(HostCommand),
+    /// Look at a job: which of its ranks or connections is slow or hangs
+    #[command(subcommand)]
+    Job(JobCommand),
     /// Print the JSON schema of a file format, for editors and other programs
     #[command(after_help = "docs/files.md describes the formats.\n\n\
         Examples:\n  \
         kelpie schema workload > workload-1.schema.json\n  \
         kelpie schema space | jq '.properties | keys'")]
     Schema(SchemaArgs),
-    /// Look inside a host: which of its links is slow, and why
-    #[command(subcommand)]
-    Host(HostCommand),
     /// Write manual pages and shell completions
     #[command(after_help = "`make install` does this.\n\nExample:\n  kelpie generate --out ~/.local")]
     Generate(PagesArgs),

@@ -13,20 +13,42 @@ mod progress;
 mod stop;
 mod subsystems;
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tracing_subscriber::EnvFilter;
 
-fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
-    let filter = tracing_subscriber::EnvFilter::try_from_env("KELPIE_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+use args::{Colour, Common};
+
+/// How much is said, and in which colours.
+fn begin(common: Common) {
+    if let Some(is_coloured) = match common.color {
+        Colour::Auto => None,
+        Colour::Always => Some(true),
+        Colour::Never => Some(false),
+    } {
+        console::set_colors_enabled(is_coloured);
+        console::set_colors_enabled_stderr(is_coloured);
+    }
+    output::set_quiet(common.quiet);
+    let level = match (common.quiet, common.verbose) {
+        (true, _) => "error",
+        (false, 0) => "warn",
+        (false, 1) => "info",
+        (false, _) => "debug",
+    };
+    let filter = EnvFilter::try_from_env("KELPIE_LOG").unwrap_or_else(|_| EnvFilter::new(level));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_ansi(console::colors_enabled_stderr())
         .init();
+}
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    begin(cli.common);
     commands::run(&cli).unwrap_or_else(|error| {
         // If stderr is gone, nobody can read an error.
         let _ = writeln!(std::io::stderr(), "{}", errors::text(&error, cli.common.json));

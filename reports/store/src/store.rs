@@ -484,6 +484,7 @@ mod anomalies;
 mod checks;
 mod failed_tries;
 pub mod follow;
+pub mod labels;
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! `kelpie paths advise`: what to set in communication libraries so that they use both ports where nothing steers.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use serde_json::json;
@@ -86,7 +87,7 @@ pub fn run(args: &AdviseArgs, common: Common) -> anyhow::Result<ExitCode> {
     }
     let mut text = format!("{remark}\n");
     for one in advice {
-        text.push_str(&format!("\n{}={}\n  {}\n  Source: {}\n", one.name, one.value, one.because, one.source));
+        let _ = writeln!(text, "\n{}={}\n  {}\n  Source: {}", one.name, one.value, one.because, one.source);
     }
     print(&text)?;
     Ok(exit::HEALTHY)

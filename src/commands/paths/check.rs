@@ -1,5 +1,6 @@
 //! `kelpie paths check`: C4P's checks on readings of both ports. The rules live in `kelpie_diagnosis`.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -78,7 +79,7 @@ fn text(checks: &[Check]) -> String {
     }
     let mut text = table.render("");
     for check in checks.iter().filter(|check| check.fix.is_some()) {
-        text.push_str(&format!("{} of {}: {}\n", check.name, check.about, check.fix.as_deref().unwrap_or_default()));
+        let _ = write!(text, "{} of {}: {}\n", check.name, check.about, check.fix.as_deref().unwrap_or_default());
     }
     text
 }

@@ -1,6 +1,7 @@
 //! `kelpie paths plan`: follows the steps of a request and shows the plan.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use kelpie_paths::request::{End, Request, Step};
@@ -63,28 +64,28 @@ fn follow(cluster: &Cluster, request: &Request, moves: bool) -> Plan {
     let planner = Planner::new(cluster, &working, moves);
     let mut plan = Plan { planner, working, connections: Vec::new(), moves: 0 };
     for step in &request.steps {
-        let mut moved = Vec::new();
+        let mut gone = Vec::new();
         let mut set = |plan: &mut Plan, part: Part, works: bool| {
             plan.working.set(cluster, part, works);
-            plan.planner.set(part, works, &mut moved);
+            plan.planner.set(part, works, &mut gone);
         };
         match step {
             Step::Connect { name, from, to, qps } => {
                 let ends = [from, to].map(|end| cluster.nic(end.host, end.nic));
-                let qps = plan.planner.request(ends[0], ends[1], *qps, &mut moved);
+                let qps = plan.planner.request(ends[0], ends[1], *qps, &mut gone);
                 plan.connections.push(Connection { name: name.clone(), from: *from, to: *to, qps });
             }
             Step::Release { name } => {
                 let place = plan.connections.iter().position(|one| one.name == *name);
-                let gone = plan.connections.remove(place.expect("the reader checked that it is there"));
-                gone.qps.into_iter().for_each(|id| plan.planner.release(id, &mut moved));
+                let ended = plan.connections.remove(place.expect("the reader checked that it is there"));
+                ended.qps.into_iter().for_each(|id| plan.planner.release(id, &mut gone));
             }
             Step::Fail(part) => set(&mut plan, *part, false),
             Step::Repair(part) => set(&mut plan, *part, true),
         }
-        moved.sort_unstable();
-        moved.dedup();
-        plan.moves += moved.len() as u64;
+        gone.sort_unstable();
+        gone.dedup();
+        plan.moves += gone.len() as u64;
     }
     plan
 }
@@ -133,9 +134,9 @@ fn show(
         table.row(ends.into_iter().chain(planes).chain([port, connection.name.clone()]).collect());
     }
     let mut text = table.render("");
-    text.push_str(&format!("{}, {} on the way\n", plural(rows.len() as u64, "QP"), plural(plan.moves, "move")));
+    let _ = writeln!(text, "{}, {} on the way", plural(rows.len() as u64, "QP"), plural(plan.moves, "move"));
     if without > 0 {
-        text.push_str(&format!("{} without a path\n", plural(without, "QP")));
+        let _ = writeln!(text, "{} without a path", plural(without, "QP"));
     }
     print(&text)
 }
