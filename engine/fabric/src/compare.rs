@@ -45,18 +45,27 @@ impl Setting {
     pub const TABLE: Self =
         Self { qps_per_connection: 12, cables: 2, transmit: Transmit::Hashed, solver: Solver::Lockstep };
 
-    /// Settings around it.
+    /// Settings around it: QPs with cables, then transmit with motion.
     pub fn sweep() -> Vec<Self> {
-        let mut all = Vec::new();
-        for qps_per_connection in [2, 4, 8, 12, 16, 32] {
-            for cables in [1, 2, 4] {
-                for transmit in [Transmit::Hashed, Transmit::Alternate] {
-                    for solver in [Solver::Lockstep, Solver::Independent] {
-                        all.push(Self { qps_per_connection, cables, transmit, solver });
-                    }
+        let number = [2, 4, 8, 12, 16, 32].into_iter().flat_map(|qps| [1, 2, 4].map(|cables| (qps, cables)));
+        let mut all: Vec<Self> =
+            number.map(|(qps_per_connection, cables)| Self { qps_per_connection, cables, ..Self::TABLE }).collect();
+        for transmit in [Transmit::Hashed, Transmit::Alternate] {
+            for solver in [Solver::Lockstep, Solver::Independent] {
+                for qps_per_connection in [8, 12] {
+                    all.push(Self { qps_per_connection, transmit, solver, ..Self::TABLE });
                 }
             }
         }
+        all.retain({
+            let mut seen = Vec::new();
+            move |setting| {
+                !seen.contains(setting) && {
+                    seen.push(*setting);
+                    true
+                }
+            }
+        });
         all
     }
 

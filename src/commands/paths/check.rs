@@ -79,7 +79,7 @@ fn text(checks: &[Check]) -> String {
     }
     let mut text = table.render("");
     for check in checks.iter().filter(|check| check.fix.is_some()) {
-        let _ = write!(text, "{} of {}: {}\n", check.name, check.about, check.fix.as_deref().unwrap_or_default());
+        let _ = writeln!(text, "{} of {}: {}", check.name, check.about, check.fix.as_deref().unwrap_or_default());
     }
     text
 }
