@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::doctor::unpack;
 use crate::support::Bench;
-
-#[path = "../monitor/fixtures/unpack.rs"]
-mod unpack;
 
 /// A DGX A100 as Hostping's slides show it: four RNICs, each with two GPUs below a switch, two switches per socket.
 fn a100() -> String {

@@ -24,10 +24,10 @@ impl Tree {
         for node in 0..sockets * numa {
             tree.write(
                 &format!("sys/devices/system/node/node{node}/cpulist"),
-                &format!("{}-{}", 8 * node, 8 * node + 7),
+                format!("{}-{}", 8 * node, 8 * node + 7),
             );
             let package = format!("sys/devices/system/cpu/cpu{}/topology/physical_package_id", 8 * node);
-            tree.write(&package, &(node / numa).to_string());
+            tree.write(&package, (node / numa).to_string());
         }
         tree.write("proc/cpuinfo", "flags\t\t: fpu vme avx2");
         tree
