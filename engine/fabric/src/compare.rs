@@ -53,19 +53,13 @@ impl Setting {
         for transmit in [Transmit::Hashed, Transmit::Alternate] {
             for solver in [Solver::Lockstep, Solver::Independent] {
                 for qps_per_connection in [8, 12] {
-                    all.push(Self { qps_per_connection, transmit, solver, ..Self::TABLE });
+                    let setting = Self { qps_per_connection, transmit, solver, ..Self::TABLE };
+                    if !all.contains(&setting) {
+                        all.push(setting);
+                    }
                 }
             }
         }
-        all.retain({
-            let mut seen = Vec::new();
-            move |setting| {
-                !seen.contains(setting) && {
-                    seen.push(*setting);
-                    true
-                }
-            }
-        });
         all
     }
 
