@@ -286,6 +286,8 @@ mod tests {
         }
     }
 
+    type Change = fn(&mut Readings);
+
     fn states(readings: &Readings) -> Vec<(String, State)> {
         checks(readings).into_iter().map(|check| (check.name, check.state)).collect()
     }
@@ -293,7 +295,7 @@ mod tests {
     #[test]
     fn the_plan_passes_and_each_fault_fails_its_check_alone() {
         assert!(states(&planned()).iter().all(|(_, state)| *state == State::Pass), "{:?}", states(&planned()));
-        let cases: [(&str, fn(&mut Readings)); 6] = [
+        let cases: [(&str, Change); 6] = [
             ("pairing", |readings| {
                 readings.qps[0].arrives = Some(Side::Right);
                 readings.qps[1].arrives = Some(Side::Left);
