@@ -9,26 +9,29 @@ mod exit;
 mod inputs;
 mod output;
 mod progress;
+mod safe_text;
 mod stop;
 mod subsystems;
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
+    // Who came and went is what an agent is asked about.
+    let level = if matches!(cli.command, cli::Command::Agent(_)) { "warn,kelpie_agent=info" } else { "warn" };
     let filter = tracing_subscriber::EnvFilter::try_from_env("KELPIE_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| output::Log)
         .with_ansi(std::io::stderr().is_terminal())
         .init();
+    stop::survive_file_limit();
     commands::run(&cli).unwrap_or_else(|error| {
-        // If stderr is gone, nobody can read an error.
-        let _ = writeln!(std::io::stderr(), "error: {error:#}");
+        output::note(&format!("error: {error:#}"));
         exit::failed()
     })
 }

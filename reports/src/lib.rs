@@ -10,6 +10,7 @@ pub mod export;
 pub mod folder;
 pub mod gate;
 mod junit;
+mod markdown;
 pub mod known;
 pub mod recipe;
 pub mod site;

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::output::{Table, plural};
+use crate::safe_text::clean;
 
 /// Unexplained anomalies that are listed. Source: our choice, because a terminal shows some more lines.
 const MOST_UNEXPLAINED: usize = 10;
@@ -140,10 +141,10 @@ pub fn text(store: &mut Store, id: CampaignId) -> anyhow::Result<String> {
     let mut text = format!(
         "campaign {id} ({}): {} over {}, {} by {} signals, seed {}\n",
         campaign.state,
-        definition.subsystem,
-        definition.space,
-        definition.algorithm,
-        definition.signal,
+        clean(&definition.subsystem),
+        clean(&definition.space),
+        clean(&definition.algorithm),
+        clean(&definition.signal),
         definition.seed
     );
     let _ = writeln!(

@@ -5,7 +5,8 @@ use kelpie_reports::explained::Weighed;
 use kelpie_spaces::{Workload, workload_to_yaml};
 use kelpie_store::Anomaly;
 
-use super::safe_text::{clean, wrapped};
+use super::for_people::{wrapped};
+use crate::safe_text::{clean};
 use crate::output::plural;
 
 /// Everything of a finding, in lines of at most `width` columns.

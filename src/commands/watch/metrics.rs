@@ -16,7 +16,7 @@ use prometheus_client::registry::Registry;
 use tiny_http::{Header, Method, Request, Response, Server};
 
 use super::campaign_progress::CampaignProgress;
-use super::safe_text::clean;
+use crate::safe_text::clean;
 use super::text::ENDS;
 use crate::output::{note, print_json};
 use crate::stop;

@@ -2,8 +2,8 @@
 
 mod campaign_progress;
 mod details;
+mod for_people;
 mod metrics;
-mod safe_text;
 mod screen;
 mod terminal;
 mod text;
@@ -22,7 +22,7 @@ use crate::exit;
 use crate::output::print;
 
 use campaign_progress::CampaignProgress;
-use safe_text::clean;
+use crate::safe_text::clean;
 
 /// Shows a campaign until the user has seen enough, or says once how it stands.
 pub fn run(args: &WatchArgs, common: Common) -> anyhow::Result<ExitCode> {

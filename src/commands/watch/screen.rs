@@ -12,7 +12,8 @@ use ratatui::widgets::{
 };
 
 use super::campaign_progress::{CampaignProgress, Signal};
-use super::safe_text::{clean, signal_name, signal_value};
+use super::for_people::{signal_name, signal_value};
+use crate::safe_text::{clean};
 use super::view::View;
 use super::{details, text};
 use crate::output::plural;

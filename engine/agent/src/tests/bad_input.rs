@@ -176,3 +176,41 @@ fn connections_that_say_nothing_do_not_keep_a_controller_out() {
     assert_eq!(closed, 256, "closed after the time for a hello");
     hello_when_free(&agent, "second");
 }
+
+/// Connections that say nothing, from another address of this machine.
+fn silent_from(agent: &FakeAgent, last: u8, count: usize) -> Vec<TcpStream> {
+    let connect = || {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
+        socket.bind(&std::net::SocketAddr::from(([127, 0, 0, last], 0)).into())?;
+        socket.connect(&agent.address.into())?;
+        Ok::<_, std::io::Error>(TcpStream::from(socket))
+    };
+    (0..count).map(|_| connect().expect("a connection")).collect()
+}
+
+#[test]
+fn silent_strangers_keep_nobody_out() {
+    let agent = FakeAgent::anywhere();
+    // More than there is room for, of more addresses than fill it.
+    let crowd: Vec<_> = (2..=10).flat_map(|last| silent_from(&agent, last, 40)).collect();
+    for _ in 0..20 {
+        drop(hello_when_free(&agent, "us"));
+    }
+    drop(crowd);
+    let crowd = silent_from(&agent, 1, 300);
+    drop(hello_when_free(&agent, "us, from the address of the crowd"));
+    drop(crowd);
+}
+
+#[test]
+fn a_flood_of_handshakes_from_elsewhere_keeps_nobody_out() {
+    let agent = FakeAgent::anywhere();
+    let mut flood: Vec<_> = (2..=10).flat_map(|last| silent_from(&agent, last, 20)).collect();
+    for stream in &mut flood {
+        // Half of a first message. Some have been sent away by now.
+        let _ = stream.write_all(&frame("{\"kelpie\":")[..6]);
+    }
+    for _ in 0..20 {
+        drop(hello_when_free(&agent, "us"));
+    }
+}
