@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use kelpie_engine::{MeasureError, Subsystem};
-use kelpie_monitor::{Assessment, Bounds, Inconclusive, Measurement, Symptom, measure_judged};
+use kelpie_monitor::{Assessment, Bounds, Inconclusive, Measurement, Symptom, Verdict, measure_judged};
 use kelpie_search::{Config, Finding, Observation, Oracle, Purpose};
 use kelpie_spaces::{Flow, Host, Space, Workload};
 use kelpie_store::{CampaignId, Experiment, ExperimentClock, FindingRecord, Outcome, Store, unix_ms};
@@ -124,7 +124,7 @@ impl<'a> Recorder<'a> {
         if (&experiment.workload, &experiment.purpose, experiment.skipped_before) != asked {
             return Err(self.diverged("asks for something else"));
         }
-        self.parts.progress.replayed(self.number);
+        self.parts.progress.replayed(self.number, is_anomalous(&experiment.outcome));
         Ok(experiment.outcome)
     }
 
@@ -142,7 +142,7 @@ impl<'a> Recorder<'a> {
             outcome,
         };
         self.parts.store.append_experiment(self.id, &experiment, clock).map_err(failed)?;
-        self.parts.progress.measured(self.number);
+        self.parts.progress.measured(self.number, is_anomalous(&experiment.outcome));
         Ok(experiment.outcome)
     }
 
@@ -298,13 +298,23 @@ fn failed(error: impl Into<anyhow::Error>) -> End {
     End::Failed(error.into())
 }
 
+fn is_anomalous(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Measured { assessment, .. } if assessment.verdict == Verdict::Anomalous)
+}
+
 /// A finding in one line, such as `finding 3.1: pause where qps at least 16`.
 pub struct FindingLine<'a>(pub CampaignId, pub &'a FindingRecord);
 
 impl fmt::Display for FindingLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let FindingLine(id, finding) = self;
-        write!(f, "finding {id}.{}: {} where {}", finding.number, finding.symptom.name(), finding.mfs)
+        write!(f, "finding {id}.{}: {} ", finding.number, finding.symptom.name())?;
+        // A pinned region names every feature, which is no more than its workload.
+        if finding.is_pinned() {
+            write!(f, "at {}", finding.workload.summary())
+        } else {
+            write!(f, "where {}", finding.mfs)
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! The arguments: one type per command, with its help and examples. What they do lives in `commands`.
 
 mod campaign;
+mod host;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use kelpie_store::CampaignId;
 
 use crate::args::{Common, DatabaseArgs, SubsystemArgs, parse_id, parse_setting};
@@ -18,6 +19,7 @@ use crate::commands::recipe::RecipeCommand;
 use crate::commands::trace::TraceArgs;
 
 pub use campaign::{BaselineArgs, CampaignCommand, ExportArgs, GateArgs, Limits, ResumeArgs, RunArgs, ShowArgs};
+pub use host::{DiagnoseArgs, HostCommand};
 
 /// Finds the workloads that break an RDMA subsystem, before an application does.
 #[derive(Debug, Parser)]
@@ -129,6 +131,15 @@ pub enum Command {
         kelpie doctor mlx5_0 --traffic-class 104\n  \
         ssh other kelpie doctor --json | kelpie doctor --against -")]
     Doctor(DoctorArgs),
+    /// Print the JSON schema of a file format, for editors and other programs
+    #[command(after_help = "docs/files.md describes the formats.\n\n\
+        Examples:\n  \
+        kelpie schema workload > workload-1.schema.json\n  \
+        kelpie schema space | jq '.properties | keys'")]
+    Schema(SchemaArgs),
+    /// Look inside a host: which of its links is slow, and why
+    #[command(subcommand)]
+    Host(HostCommand),
     /// Write manual pages and shell completions
     #[command(after_help = "`make install` does this.\n\nExample:\n  kelpie generate --out ~/.local")]
     Generate(PagesArgs),
@@ -147,6 +158,28 @@ pub struct MeasureArgs {
     /// Add percentiles of the time from post to completion (real pairs)
     #[arg(long)]
     pub latency: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct SchemaArgs {
+    /// The file's format
+    #[arg(value_name = "FORMAT")]
+    pub format: Format,
+}
+
+/// The formats that have a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// What two hosts do: workload/1
+    Workload,
+    /// A set of workloads: space/1
+    Space,
+    /// A simulated subsystem: model/2
+    Model,
+    /// Two hosts with agents: pair/1
+    Pair,
+    /// A finding made portable: recipe/1
+    Recipe,
 }
 
 #[derive(Debug, Args)]

@@ -10,12 +10,14 @@ mod export;
 pub mod findings;
 mod gate;
 pub mod generate;
+mod host;
 pub mod import;
 mod measure;
 mod mfs;
 mod mfs_check;
 pub mod recipe;
 mod report;
+mod schema;
 mod space;
 mod subsystem;
 pub mod trace;
@@ -23,7 +25,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use crate::cli::{CampaignCommand, Cli, Command, MfsCommand};
+use crate::cli::{CampaignCommand, Cli, Command, HostCommand, MfsCommand};
 use crate::commands::bench::BenchCommand;
 use crate::commands::import::FindingsCommand;
 
@@ -52,6 +54,8 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Calibrate(args) => calibrate::run(args, common),
         Command::Agent(args) => agent::run(args, common),
         Command::Doctor(args) => doctor::run(args, common),
+        Command::Schema(args) => schema::run(args),
+        Command::Host(HostCommand::Diagnose(args)) => host::diagnose(args, common),
         Command::Generate(args) => generate::run(args, common),
     }
 }

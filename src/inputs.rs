@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use kelpie_agent::PairFile;
-use kelpie_spaces::{Space, Workload};
+use kelpie_spaces::{Space, Workload, suggestion};
 
 use crate::args::DatabaseArgs;
 
@@ -47,7 +47,9 @@ pub fn read_space(name: &str) -> anyhow::Result<Space> {
     }
     let path = Path::new(name);
     if !name.contains(['.', '/']) && !path.exists() {
-        bail!("no space `{name}` in the catalog ({}), and no such file", Space::catalog_names().join(", "));
+        let near = suggestion(name, Space::catalog_names().iter().copied());
+        let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+        bail!("no space `{name}` in the catalog ({}), and no such file{near}", Space::catalog_names().join(", "));
     }
     Ok(Space::from_bytes(name, &read_file(path)?)?)
 }

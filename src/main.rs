@@ -5,6 +5,7 @@ mod bench;
 mod campaign;
 mod cli;
 mod commands;
+mod errors;
 mod exit;
 mod inputs;
 mod output;
@@ -31,7 +32,8 @@ fn main() -> ExitCode {
         .init();
     stop::survive_file_limit();
     commands::run(&cli).unwrap_or_else(|error| {
-        output::note(&format!("error: {error:#}"));
+        let text = errors::text(&error, cli.common.json);
+        output::note(&if cli.common.json { safe_text::clean_json(&text) } else { text });
         exit::failed()
     })
 }

@@ -1,49 +1,101 @@
 //! What a running campaign says on stderr: a bar on a terminal, one line per finding elsewhere. Decides nothing.
 
-use std::time::Duration;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::output::{note, plural};
+
+/// How often a campaign says how it stands if there is no terminal. Source: our choice, because CI systems end jobs
+/// that say nothing for ten minutes, and a log is to stay short.
+const LINE: Duration = Duration::from_mins(1);
 
 /// The face of a running campaign.
 pub struct Progress {
     bar: ProgressBar,
     findings: u64,
+    anomalies: u64,
+    /// When the campaign has to stand still.
+    deadline: Option<Instant>,
+    /// When the last line was said, if lines are said.
+    line: Option<Instant>,
 }
 
 impl Progress {
     /// Progress towards `budget` experiments, or for as long as it takes.
     pub fn new(budget: Option<u64>) -> Self {
-        let (bar, template) = match budget {
-            Some(budget) => {
-                (ProgressBar::new(budget), "{bar:30} {pos}/{len} experiments, {per_sec}, {msg}, {eta} left")
-            }
-            None => (ProgressBar::new_spinner(), "{spinner} {pos} experiments, {per_sec}, {msg}, {elapsed} so far"),
-        };
-        let style = ProgressStyle::with_template(template).expect("the template is a constant").with_key(
-            "per_sec",
-            |state: &indicatif::ProgressState, line: &mut dyn std::fmt::Write| {
-                // A line that cannot be drawn is not worth stopping for.
-                let _ = write!(line, "{:.1}/s", state.per_sec());
-            },
-        );
-        bar.set_style(style);
-        bar.set_message(plural(0, "finding"));
-        let progress = Self { bar, findings: 0 };
-        progress.bar.enable_steady_tick(Duration::from_millis(200));
+        Self::until(budget, None)
+    }
+
+    /// Progress of a campaign that ends with its budget or at a moment, whichever is first.
+    pub fn of_campaign(budget: Option<u64>, deadline: Option<Instant>) -> Self {
+        let mut progress = Self::until(budget, deadline);
+        progress.line = progress.bar.is_hidden().then(Instant::now);
+        progress.say_counts();
         progress
     }
 
+    fn until(budget: Option<u64>, deadline: Option<Instant>) -> Self {
+        let (bar, template) = match budget {
+            Some(budget) => (ProgressBar::new(budget), "{bar:30} {pos}/{len} experiments, {rate}, {msg}, {left} left"),
+            None if deadline.is_some() => {
+                (ProgressBar::new_spinner(), "{spinner} {pos} experiments, {rate}, {msg}, {left} left")
+            }
+            None => (ProgressBar::new_spinner(), "{spinner} {pos} experiments, {rate}, {msg}, {elapsed} so far"),
+        };
+        let style = ProgressStyle::with_template(template).expect("the template is a constant");
+        // A line that cannot be drawn is not worth stopping for.
+        let style = style
+            .with_key("rate", |state: &ProgressState, line: &mut dyn std::fmt::Write| {
+                let _ = write!(line, "{:.1}/s", state.per_sec());
+            })
+            .with_key("left", move |state: &ProgressState, line: &mut dyn std::fmt::Write| {
+                let left = left(budget.map(|_| state.eta()), deadline).unwrap_or_default();
+                let _ = write!(line, "{}", HumanDuration(left));
+            });
+        bar.set_style(style);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self { bar, findings: 0, anomalies: 0, deadline, line: None }
+    }
+
     /// A stored experiment was replayed; it took no time and says nothing about the rate.
-    pub fn replayed(&self, number: u64) {
+    pub fn replayed(&mut self, number: u64, is_anomalous: bool) {
         self.bar.set_position(number);
         self.bar.reset_eta();
+        self.count(is_anomalous);
     }
 
     /// An experiment was measured and stored.
-    pub fn measured(&self, number: u64) {
+    pub fn measured(&mut self, number: u64, is_anomalous: bool) {
         self.bar.set_position(number);
+        self.count(is_anomalous);
+        if self.line.is_some_and(|last| last.elapsed() >= LINE) {
+            self.line = Some(Instant::now());
+            note(&self.standing());
+        }
+    }
+
+    fn count(&mut self, is_anomalous: bool) {
+        if is_anomalous {
+            self.anomalies += 1;
+            self.say_counts();
+        }
+    }
+
+    fn say_counts(&self) {
+        self.bar.set_message(format!("{}, {} anomalous", plural(self.findings, "finding"), self.anomalies));
+    }
+
+    /// How the campaign stands, in a line.
+    fn standing(&self) -> String {
+        let of = self.bar.length().map_or_else(String::new, |budget| format!(" of {budget}"));
+        let mut line = format!("{}{of} experiments, {}", self.bar.position(), self.bar.message());
+        let eta = self.bar.length().map(|_| self.bar.eta());
+        if let Some(left) = left(eta, self.deadline) {
+            let _ = write!(line, ", {} left", HumanDuration(left));
+        }
+        line
     }
 
     /// Progress of several campaigns towards `total` experiments.
@@ -51,6 +103,11 @@ impl Progress {
         let progress = Self::new(Some(total));
         progress.bar.set_message(plural(campaigns, "campaign"));
         progress
+    }
+
+    /// So many experiments were measured.
+    pub fn reached(&self, number: u64) {
+        self.bar.set_position(number);
     }
 
     /// Experiments of a fit, of which nobody knows how many there will be.
@@ -69,7 +126,7 @@ impl Progress {
     pub fn found(&mut self, number: u64, line: &str, replayed: bool) {
         let is_new = number > self.findings;
         self.findings = self.findings.max(number);
-        self.bar.set_message(plural(self.findings, "finding"));
+        self.say_counts();
         if is_new && !replayed {
             self.line(line);
         }
@@ -86,19 +143,45 @@ impl Progress {
     }
 }
 
+/// The time left: until the budget is used up, or until the deadline, whichever is first.
+fn left(eta: Option<Duration>, deadline: Option<Instant>) -> Option<Duration> {
+    let until = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    match (eta, until) {
+        (Some(eta), Some(until)) => Some(eta.min(until)),
+        (eta, until) => eta.or(until),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn templates_are_valid() {
+    fn findings_and_anomalies_are_counted() {
         for budget in [None, Some(10)] {
-            let mut progress = Progress::new(budget);
-            progress.replayed(1);
-            progress.measured(2);
+            let mut progress = Progress::of_campaign(budget, None);
+            assert_eq!(progress.bar.message(), "0 findings, 0 anomalous");
+            progress.replayed(1, true);
+            progress.measured(2, false);
+            progress.measured(3, true);
             progress.found(1, "a finding", true);
-            assert_eq!(progress.bar.message(), "1 finding");
+            assert_eq!(progress.bar.message(), "1 finding, 2 anomalous");
+            let of = if budget.is_some() { " of 10" } else { "" };
+            let line = progress.standing();
+            assert!(line.starts_with(&format!("3{of} experiments, 1 finding, 2 anomalous")), "{line}");
             progress.close();
         }
+    }
+
+    #[test]
+    fn the_time_left_is_that_of_what_ends_first() {
+        let soon = Instant::now() + Duration::from_mins(1);
+        let long = Some(Duration::from_hours(2));
+        assert!(left(long, Some(soon)).is_some_and(|left| left <= Duration::from_mins(1)));
+        assert_eq!(left(long, None), long);
+        assert_eq!(left(Some(Duration::from_secs(1)), Some(soon)), Some(Duration::from_secs(1)));
+        assert_eq!(left(None, None), None);
+        let progress = Progress::of_campaign(None, Some(soon));
+        assert!(progress.standing().ends_with(" seconds left"), "{}", progress.standing());
     }
 }

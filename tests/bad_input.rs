@@ -7,11 +7,12 @@ use std::process::Command;
 use crate::determinism::content;
 use crate::support::{ANOMALY_1, Bench, HEALTHY, Ran, is_sqlite};
 
-/// One line on stderr that begins with `error:` and holds every fragment; nothing on stdout; exit status 2.
+/// One line on stderr that begins with `error:`, or that is JSON of an error, and holds every fragment; nothing on stdout; exit status 2.
 fn check(ran: &Ran, case: &str, fragments: &[&str]) {
     assert_eq!(ran.status, Some(2), "{case}: {ran:?}");
     assert_eq!(ran.stdout, "", "{case}");
-    let message: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
+    let message: Vec<&str> =
+        ran.stderr.lines().filter(|line| line.starts_with("error: ") || line.starts_with("{\"error\":")).collect();
     assert_eq!(message.len(), 1, "{case}: {}", ran.stderr);
     for fragment in fragments {
         assert!(message[0].contains(fragment), "{case}: no `{fragment}` in {}", ran.stderr);
@@ -34,7 +35,7 @@ fn workload_files() {
             &HEALTHY.replace("qps:", "queue_pairs:").into_bytes(),
             &["w.yaml:6", "queue_pairs", "unknown key"],
         ),
-        ("missing key", &HEALTHY.replace("    mtu: 4096\n", "").into_bytes(), &["w.yaml", "flows[0]", "mtu"]),
+        ("missing key", &HEALTHY.replace("    to: b\n", "").into_bytes(), &["w.yaml", "flows[0]", "to"]),
         ("no number", &HEALTHY.replace("qps: 8", "qps: many").into_bytes(), &["w.yaml:6", "flows[0].qps"]),
         ("zero", &HEALTHY.replace("qps: 8", "qps: 0").into_bytes(), &["w.yaml:6", "flows[0].qps", "0"]),
         (
@@ -83,7 +84,7 @@ fn models_and_subsystems() {
         (
             "zero rate",
             &model.replace("line_rate_gbps: 200.0", "line_rate_gbps: 0").into_bytes(),
-            &["m.yaml:5", "port.line_rate_gbps", "above zero"],
+            &["m.yaml:5", "port.line_rate_gbps", "outside 0.001 to"],
         ),
         ("negative rate", &model.replace("max_mpps: ", "max_mpps: -").into_bytes(), &["m.yaml:6", "port.max_mpps"]),
         (
@@ -303,4 +304,22 @@ fn a_disk_that_fills_up_stops_a_campaign_that_can_be_resumed() {
     let whole = ["campaign", "run", "--subsystem", "sim:F", "--budget", &goal, "--seed", "2", "--db", "whole.db"];
     bench.expect(0, &whole);
     assert_eq!(content(&bench, "k.db", "1"), content(&bench, "whole.db", "1"));
+}
+
+#[test]
+fn errors_are_json_for_machines() {
+    let bench = Bench::new();
+    bench.write("w.yaml", HEALTHY.replace("qps:", "qbs:").replace("mtu: 4096", "mtu: 1500"));
+    let ran = bench.run(&["measure", "w.yaml", "--subsystem", "sim:F", "--json"]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+    let document: serde_json::Value = serde_json::from_str(&ran.stderr).expect("one document");
+    let error = &document["error"];
+    assert_eq!((&error["file"], &error["more"]), (&"w.yaml".into(), &0.into()), "{document}");
+    let keys: Vec<&str> =
+        error["mistakes"].as_array().expect("a list").iter().map(|one| one["key"].as_str().expect("a key")).collect();
+    assert_eq!(keys, ["flows[0].qbs", "flows[0].mtu"]);
+    assert!(error["message"].as_str().expect("text").contains("did you mean `qps`?"), "{document}");
+    let ran = bench.run(&["measure", "none.yaml", "--subsystem", "sim:F", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&ran.stderr).expect("one document");
+    assert!(document["error"]["message"].as_str().expect("text").starts_with("none.yaml: "), "{document}");
 }

@@ -45,7 +45,9 @@ fn every_command_explains_itself_with_an_example() {
         "calibrate plan",
         "report",
         "watch",
+        "schema",
         "generate",
+        "host diagnose",
     ] {
         let words: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
         let help = bench.expect(0, &words);

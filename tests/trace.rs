@@ -92,7 +92,7 @@ fn a_record_that_is_none_is_refused() {
         (later, "format `trace/2`"),
         (unknown, "unknown field `colour`"),
         (json!({"kelpie": "trace/1", "program": "", "processes": []}), "no process opened an RDMA device"),
-        (huge, "outside 1 to"),
+        (huge, "3GiB is outside 1B to 2GiB"),
     ] {
         let bench = with_record("app", &record);
         let error = refused(&bench, &["trace", "--from", "app", "--out", "out"]);

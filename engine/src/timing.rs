@@ -1,5 +1,6 @@
 //! How long the parts of a session take, and within which bounds. What happens in them is in `session`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Longest drain. Units: milliseconds. Source: our choice, because a QP has failed for good after less, and a
@@ -10,7 +11,7 @@ pub const DRAIN_LIMIT_MS: u64 = 10_000;
 pub const SAMPLE_LIMIT_MS: u64 = 5_000;
 
 /// How long the parts of a session take, and whether requests are timed meanwhile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timing {
     /// Longest warm-up; it ends earlier when rates agree. Units: milliseconds.

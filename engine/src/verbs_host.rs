@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kelpie_spaces::Opcode;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::bounded;
@@ -11,7 +12,7 @@ use crate::latency::Took;
 use crate::plan::{GroupId, HostPlan};
 
 /// Which port of which RDMA device to use.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Port {
     /// Device name, such as `mlx5_0`; the agent's own choice if it is absent.
@@ -29,7 +30,7 @@ pub struct Port {
 }
 
 /// How a host sends and where it keeps data, beyond what a workload says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tuning {
     /// Traffic class of the global route; of an IP packet its DSCP (upper six bits) and ECN.

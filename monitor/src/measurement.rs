@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use kelpie_spaces::Host;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::latency::{DirectionLatency, Latency};
 
 /// One value for each host.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PerHost<T> {
     /// Host `a`.
@@ -181,7 +182,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 /// What the subsystem can do at best: from its specification, or calibrated by simple traffic.
 ///
 /// Source: Collie, section 5.2 (throughput is to be limited by one of these).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bounds {
     /// Line rate of a port. Units: bits/s on the wire.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use kelpie_monitor::Verdict;
-use kelpie_search::Config;
+use kelpie_search::{Config, Purpose};
 use kelpie_store::Ended;
 use serde::Serialize;
 
@@ -19,8 +19,10 @@ const CONFIDENCE: f64 = 0.95;
 pub struct Absence {
     /// Share of the pairs of feature values that were measured. Units: 0 to 1.
     pub pair_share: f64,
-    /// Experiments that were anomalous, though no region of theirs could be validated.
+    /// Experiments that were anomalous.
     pub anomalous: u64,
+    /// Whether regions of theirs were validated, though none held.
+    pub validated: bool,
     /// Independent random points of the space with a verdict.
     pub random_points: u64,
     /// Upper bound on the share of anomalous workloads of the space, with 95 % confidence; absent if one of the random
@@ -32,7 +34,8 @@ impl fmt::Display for Absence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of the pairs of feature values were measured", percent(self.pair_share))?;
         if self.anomalous > 0 {
-            write!(f, "; {} anomalous experiments, none with a region that could be validated", self.anomalous)?;
+            let region = if self.validated { "with a region that held" } else { "reduced to a region yet" };
+            write!(f, "; {} anomalous experiments, none {region}", self.anomalous)?;
         }
         match self.anomalous_below {
             Some(share) => write!(
@@ -59,6 +62,7 @@ pub fn absence(stored: &StoredCampaign, coverage: &Coverage) -> Option<Absence> 
     Some(Absence {
         pair_share: coverage.pair_share(),
         anomalous: stored.count(Ended::Judged(Verdict::Anomalous)) as u64,
+        validated: stored.points.iter().any(|point| point.purpose.asked() == Some(Purpose::Validate)),
         random_points,
         anomalous_below: is_clean.then(|| bound(random_points)),
     })

@@ -22,6 +22,8 @@ pub const MAX_DEPTH: u32 = 1 << 16;
 /// Longest message. Source: IBTA volume 1, chapter 9: 2^31 bytes.
 pub const MAX_MESSAGE: Bytes = Bytes(1 << 31);
 
+const PINNED: &str = "of pinned memory";
+
 /// Most inline data. Source: our choice, four times the 1 KiB that mlx5 devices take at most.
 pub const MAX_INLINE: Bytes = Bytes(4 << 10);
 
@@ -48,6 +50,14 @@ pub enum Rule {
         value: u64,
         /// The largest accepted.
         max: u64,
+    },
+    /// A size of zero, or more than is accepted.
+    #[error("{size} is outside 1B to {max}")]
+    SizeOutOfBounds {
+        /// The size.
+        size: Bytes,
+        /// Largest accepted.
+        max: Bytes,
     },
     /// A list that is empty or too long.
     #[error("{len} entries; write 1 to {max}")]
@@ -127,14 +137,14 @@ pub enum Rule {
     /// More of something on one host than is accepted.
     #[error("{total} {what} in all on host {host}; at most {max} are accepted")]
     Total {
-        /// `QPs`, `MRs` or `pinned bytes`.
+        /// `QPs`, `MRs` or `of pinned memory`.
         what: &'static str,
         /// The host.
         host: Host,
         /// How many.
-        total: u64,
+        total: String,
         /// The largest accepted.
-        max: u64,
+        max: String,
     },
 }
 
@@ -149,35 +159,44 @@ impl QpType {
     }
 }
 
-/// Checks every rule, in the order of the file.
+/// Checks every rule.
 ///
 /// # Errors
 /// The first violation.
 pub fn check(workload: &Workload) -> Result<(), Violation> {
-    if workload.kelpie != Workload::FORMAT {
+    violations(workload).next().map_or(Ok(()), Err)
+}
+
+/// Every rule that is broken: first those of each flow, then those of all flows together.
+pub fn violations(workload: &Workload) -> impl Iterator<Item = Violation> {
+    let format = (workload.kelpie != Workload::FORMAT).then(|| {
         let shown = workload.kelpie.chars().take(40).collect();
-        return Err(Violation { path: "kelpie".to_owned(), rule: Rule::Format(shown) });
-    }
-    length(workload.flows.len(), MAX_FLOWS).map_err(|rule| Violation { path: "flows".to_owned(), rule })?;
-    for (index, flow) in workload.flows.iter().enumerate() {
-        check_flow(flow).map_err(|(key, rule)| Violation { path: format!("flows[{index}].{key}"), rule })?;
-    }
-    for host in Host::BOTH {
-        let use_of = Footprint::of(workload, host);
-        let limits = [
-            ("qps", "QPs", use_of.qps, MAX_QPS),
-            ("memory", "MRs", use_of.mrs, MAX_MRS),
-            ("memory", "pinned bytes", use_of.pinned, MAX_PINNED.0),
-        ];
-        for (key, what, total, max) in limits {
-            if total > max {
-                let first = workload.flows.iter().position(|flow| flow.from == host || flow.to == host);
-                let path = format!("flows[{}].{key}", first.unwrap_or(0));
-                return Err(Violation { path, rule: Rule::Total { what, host, total, max } });
-            }
-        }
-    }
-    Ok(())
+        Violation { path: "kelpie".to_owned(), rule: Rule::Format(shown) }
+    });
+    let flows = length(workload.flows.len(), MAX_FLOWS).err().map(|rule| Violation { path: "flows".to_owned(), rule });
+    let of_flows = workload.flows.iter().enumerate().flat_map(|(index, flow)| {
+        broken(flow).map(move |(key, rule)| Violation { path: format!("flows[{index}].{key}"), rule })
+    });
+    format
+        .into_iter()
+        .chain(flows)
+        .chain(of_flows)
+        .chain(Host::BOTH.into_iter().flat_map(|host| totals(workload, host)))
+}
+
+fn totals(workload: &Workload, host: Host) -> impl Iterator<Item = Violation> {
+    let use_of = Footprint::of(workload, host);
+    let limits = [
+        ("qps", "QPs", use_of.qps, MAX_QPS),
+        ("memory", "MRs", use_of.mrs, MAX_MRS),
+        ("memory", PINNED, use_of.pinned, MAX_PINNED.0),
+    ];
+    limits.into_iter().filter(|(_, _, total, max)| total > max).map(move |(key, what, total, max)| {
+        let written = |total: u64| if what == PINNED { Bytes(total).to_string() } else { total.to_string() };
+        let first = workload.flows.iter().position(|flow| flow.from == host || flow.to == host);
+        let path = format!("flows[{}].{key}", first.unwrap_or(0));
+        Violation { path, rule: Rule::Total { what, host, total: written(total), max: written(max) } }
+    })
 }
 
 /// What the flows of a workload take from one host.
@@ -214,32 +233,31 @@ impl Footprint {
 
 type Broken = (String, Rule);
 
-fn check_flow(flow: &Flow) -> Result<(), Broken> {
-    bounded("qps", flow.qps.into(), MAX_QPS)?;
-    for (side, depth, batch) in
-        [("send", flow.wq_depth.send, flow.batch.send), ("recv", flow.wq_depth.recv, flow.batch.recv)]
-    {
-        bounded(&format!("wq_depth.{side}"), depth.into(), MAX_DEPTH.into())?;
-        bounded(&format!("batch.{side}"), batch.into(), MAX_DEPTH.into())?;
-        if batch > depth {
-            return Err((format!("batch.{side}"), Rule::BatchOverDepth { batch, depth }));
-        }
-    }
-    if flow.inline > MAX_INLINE {
-        return Err(("inline".to_owned(), Rule::Inline(flow.inline)));
-    }
-    check_memory("memory.from", &flow.memory.from)?;
-    check_memory("memory.to", &flow.memory.to)?;
-    length(flow.pattern.len(), MAX_PATTERN).map_err(|rule| ("pattern".to_owned(), rule))?;
-    for (index, request) in flow.pattern.iter().enumerate() {
-        check_request(flow, request).map_err(|(key, rule)| (format!("pattern[{index}].{key}"), rule))?;
-    }
-    check_receive(flow)
+/// The rules that a flow breaks.
+fn broken(flow: &Flow) -> impl Iterator<Item = Broken> {
+    let queues = [("send", flow.wq_depth.send, flow.batch.send), ("recv", flow.wq_depth.recv, flow.batch.recv)];
+    let queues = queues.into_iter().flat_map(|(side, depth, batch)| {
+        let fits =
+            if batch > depth { Err((format!("batch.{side}"), Rule::BatchOverDepth { batch, depth })) } else { Ok(()) };
+        [
+            bounded(&format!("wq_depth.{side}"), depth.into(), MAX_DEPTH.into()),
+            bounded(&format!("batch.{side}"), batch.into(), MAX_DEPTH.into()).and(fits),
+        ]
+    });
+    let inline = if flow.inline > MAX_INLINE { Err(("inline".to_owned(), Rule::Inline(flow.inline))) } else { Ok(()) };
+    let memory = [("from", &flow.memory.from), ("to", &flow.memory.to)];
+    let memory = memory.into_iter().map(|(side, memory)| check_memory(&format!("memory.{side}"), memory));
+    let pattern = length(flow.pattern.len(), MAX_PATTERN).map_err(|rule| ("pattern".to_owned(), rule));
+    let requests = flow.pattern.iter().enumerate().map(|(index, request)| {
+        check_request(flow, request).map_err(|(key, rule)| (format!("pattern[{index}].{key}"), rule))
+    });
+    let whole = [bounded("qps", flow.qps.into(), MAX_QPS), inline, pattern, check_receive(flow)];
+    whole.into_iter().chain(queues).chain(memory).chain(requests).filter_map(Result::err)
 }
 
 fn check_memory(key: &str, memory: &Memory) -> Result<(), Broken> {
     bounded(&format!("{key}.mrs"), memory.mrs.into(), MAX_MRS)?;
-    bounded(&format!("{key}.mr_size"), memory.mr_size.0, MAX_PINNED.0)
+    bounded_size(&format!("{key}.mr_size"), memory.mr_size, MAX_PINNED)
 }
 
 fn check_request(flow: &Flow, request: &Request) -> Result<(), Broken> {
@@ -253,7 +271,7 @@ fn check_request(flow: &Flow, request: &Request) -> Result<(), Broken> {
         return Err(("sge".to_owned(), Rule::AtomicSize { op }));
     }
     let message = request.message();
-    bounded("sge", message.0, MAX_MESSAGE.0)?;
+    bounded_size("sge", message, MAX_MESSAGE)?;
     let mtu = flow.mtu.bytes();
     if flow.qp_type == QpType::Ud && message.0 > mtu {
         return Err(("sge".to_owned(), Rule::DatagramOverMtu { message, mtu }));
@@ -288,7 +306,7 @@ fn check_receive(flow: &Flow) -> Result<(), Broken> {
 fn check_elements(sge: &[Bytes], mr_size: Bytes, side: &'static str) -> Result<(), Broken> {
     length(sge.len(), MAX_SGE).map_err(|rule| (String::new(), rule))?;
     for (index, &element) in sge.iter().enumerate() {
-        bounded(&format!("[{index}]"), element.0, MAX_MESSAGE.0)?;
+        bounded_size(&format!("[{index}]"), element, MAX_MESSAGE)?;
         if element > mr_size {
             return Err((format!("[{index}]"), Rule::ElementOverMr { element, mr_size, side }));
         }
@@ -298,6 +316,10 @@ fn check_elements(sge: &[Bytes], mr_size: Bytes, side: &'static str) -> Result<(
 
 fn bounded(key: &str, value: u64, max: u64) -> Result<(), Broken> {
     if (1..=max).contains(&value) { Ok(()) } else { Err((key.to_owned(), Rule::OutOfBounds { value, max })) }
+}
+
+fn bounded_size(key: &str, size: Bytes, max: Bytes) -> Result<(), Broken> {
+    if (1..=max.0).contains(&size.0) { Ok(()) } else { Err((key.to_owned(), Rule::SizeOutOfBounds { size, max })) }
 }
 
 fn length(len: usize, max: usize) -> Result<(), Rule> {

@@ -1,9 +1,14 @@
-//! A YAML document as a small tree that knows its lines, and the reader that decodes it key by key. What the keys mean
-//! lives in `yaml` and `space_yaml`.
+//! A YAML document as a small tree that knows its lines, and the reader that decodes it key by key and collects every
+//! mistake. What the keys mean lives in `yaml` and `space_yaml`.
 
-use std::fmt::Display;
+use std::cell::RefCell;
+use std::fmt::{self, Display};
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
+use serde::Serialize;
+
+use crate::serde_words::serde_words;
+use crate::suggest::suggestion;
 
 /// Longest input. Units: bytes. Source: our choice, because the largest legal workload is far below.
 pub const MAX_INPUT: usize = 1 << 20;
@@ -11,6 +16,12 @@ pub const MAX_INPUT: usize = 1 << 20;
 const MAX_NESTING: usize = 16;
 /// Longest piece of the input that an error repeats. Units: characters.
 const MAX_QUOTE: usize = 60;
+/// Most mistakes that one error says. Source: our choice, because a reader mends no more at once.
+const MAX_MISTAKES: usize = 10;
+/// Longest part of a line that an error shows. Units: characters. Source: our choice, for terminals of 100 columns.
+const MAX_SOURCE: usize = 88;
+/// Last column that a caret points at. Units: characters.
+const MAX_CARET: usize = MAX_SOURCE;
 
 /// Why a document was refused; always names the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,28 +42,55 @@ pub enum DocumentError {
         /// Its length in bytes.
         len: usize,
     },
-    /// Not YAML, or YAML beyond what the formats use.
-    #[error("{file}:{line}: {problem}")]
-    Syntax {
-        /// Where the text came from.
-        file: String,
-        /// Line, from 1.
-        line: usize,
-        /// What is wrong.
-        problem: String,
-    },
-    /// A key that breaks a rule.
-    #[error("{file}:{line}: {key}: {rule}")]
-    Key {
-        /// Where the text came from.
-        file: String,
-        /// Line, from 1.
-        line: usize,
-        /// Key path, such as `flows[0].batch.send`.
-        key: String,
-        /// The rule.
-        rule: String,
-    },
+    /// Not YAML, YAML beyond what the formats use, or keys that break rules.
+    #[error("{0}")]
+    Mistakes(Mistakes),
+}
+
+/// What is wrong with a document: each mistake with the line that it is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistakes {
+    /// Where the text came from.
+    pub file: String,
+    /// The first mistakes, at most ten, by their lines.
+    pub first: Vec<Mistake>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+/// A mistake.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Mistake {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column, from 1. Units: characters.
+    pub column: usize,
+    /// Key path, such as `flows[0].batch.send`; empty if the text is no YAML.
+    pub key: String,
+    /// What is wrong, or the rule.
+    pub rule: String,
+    /// The text of the line.
+    #[serde(skip)]
+    source: String,
+}
+
+impl Display for Mistakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, Mistake { line, column, key, rule, source }) in self.first.iter().enumerate() {
+            let end = if index == 0 { "" } else { "\n" };
+            let colon = if key.is_empty() { "" } else { ": " };
+            write!(f, "{end}{}:{line}:{column}: {key}{colon}{rule}", self.file)?;
+            // A caret far to the right would point at nothing once the terminal wraps the line.
+            if !source.trim().is_empty() && *column <= MAX_CARET {
+                let shown: String = source.chars().take(MAX_SOURCE).collect();
+                write!(f, "\n{line:>5} | {shown}\n      | {:>column$}", "^")?;
+            }
+        }
+        match self.more {
+            0 => Ok(()),
+            more => write!(f, "\nand {more} more"),
+        }
+    }
 }
 
 /// The text of a file, or where it stops being UTF-8.
@@ -64,9 +102,22 @@ pub fn utf8<'b>(file: &str, bytes: &'b [u8]) -> Result<&'b str, DocumentError> {
         .map_err(|error| DocumentError::NotUtf8 { file: file.to_owned(), offset: error.valid_up_to() })
 }
 
+/// A place in the text. Units: lines and columns, both from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Mark {
+    line: usize,
+    column: usize,
+}
+
+impl Mark {
+    fn of(span: Span) -> Self {
+        Self { line: span.start.line(), column: span.start.col() + 1 }
+    }
+}
+
 #[derive(Debug)]
 struct Node {
-    line: usize,
+    mark: Mark,
     value: Value,
 }
 
@@ -77,113 +128,206 @@ enum Value {
         plain: bool,
     },
     List(Vec<Node>),
-    /// Keys with their lines, in the order of the file.
-    Map(Vec<(String, Node)>),
+    /// In the order of the file.
+    Map(Vec<Entry>),
+}
+
+#[derive(Debug)]
+struct Entry {
+    key: String,
+    /// Of the key.
+    mark: Mark,
+    node: Node,
+}
+
+impl Entry {
+    /// Where a mistake of the value is: at the value, or at the key of a block that begins below it.
+    fn place(&self) -> Mark {
+        if self.node.mark.line == self.mark.line { self.node.mark } else { self.mark }
+    }
 }
 
 /// A parsed document.
 #[derive(Debug)]
-pub struct Document {
+pub struct Document<'t> {
     file: String,
+    text: &'t str,
     root: Node,
+    /// Every mistake that was come upon, with its place.
+    mistakes: RefCell<Vec<Mistake>>,
 }
 
-impl Document {
+impl<'t> Document<'t> {
     /// Parses one document; aliases, tags and a second document are refused, so the tree is no larger than the text.
     ///
     /// # Errors
     /// Names the line that is no YAML, or beyond what the formats use.
-    pub fn parse(file: &str, text: &str) -> Result<Self, DocumentError> {
+    pub fn parse(file: &str, text: &'t str) -> Result<Self, DocumentError> {
         if text.len() > MAX_INPUT {
             return Err(DocumentError::TooLong { file: file.to_owned(), len: text.len() });
         }
-        let mut builder = Builder { file, open: Vec::new(), root: None };
+        let mut builder = Builder { open: Vec::new(), root: None };
+        let failed = |Syntax { mark, problem }: Syntax| {
+            let first = vec![mistake(text, mark, String::new(), problem)];
+            DocumentError::Mistakes(Mistakes { file: file.to_owned(), first, more: 0 })
+        };
         for event in Parser::new_from_str(text) {
-            let (event, span) = event.map_err(|error| builder.syntax(error.marker().line(), error.info()))?;
-            builder.take(event, span)?;
+            let (event, span) = event.map_err(|error| {
+                let mark = Mark { line: error.marker().line(), column: error.marker().col() + 1 };
+                failed(Syntax::at(mark, error.info()))
+            })?;
+            builder.take(event, span).map_err(failed)?;
         }
-        let root = builder.root.ok_or_else(|| DocumentError::Syntax {
-            file: file.to_owned(),
-            line: 1,
-            problem: "the document is empty".to_owned(),
-        })?;
-        Ok(Self { file: file.to_owned(), root })
+        let empty = || failed(Syntax::at(Mark { line: 1, column: 1 }, "the document is empty"));
+        let root = builder.root.ok_or_else(empty)?;
+        Ok(Self { file: file.to_owned(), text, root, mistakes: RefCell::default() })
     }
 
     /// The top of the document.
     pub(crate) fn root(&self) -> Reader<'_> {
-        Reader { file: &self.file, node: &self.root, path: String::new() }
+        Reader { document: self, node: &self.root, mark: self.root.mark, path: String::new() }
     }
 
-    /// An error at a key path, empty for the whole; where the path is not in the file, at its nearest ancestor.
+    /// An error at a key path, empty for the whole; if the path is not in the file, at its nearest ancestor.
     pub fn refuse(&self, path: &str, rule: &dyn Display) -> DocumentError {
-        let mut node = &self.root;
+        self.note(self.mark(path), path, rule);
+        self.error()
+    }
+
+    /// An error of serde at a key path.
+    pub fn refuse_value(&self, path: &str, error: &dyn Display) -> DocumentError {
+        let error = error.to_string();
+        let mark = if error.starts_with("unknown field") { self.key_mark(path) } else { self.mark(path) };
+        self.note(mark, path, &serde_words(&error));
+        self.error()
+    }
+
+    /// Refuses every path that breaks a rule.
+    ///
+    /// # Errors
+    /// All of them, if there is one.
+    pub fn refuse_all(&self, broken: impl Iterator<Item = (String, impl Display)>) -> Result<(), DocumentError> {
+        broken.for_each(|(path, rule)| self.note(self.mark(&path), &path, &rule));
+        self.complete(Some(()))
+    }
+
+    /// Where the value of a path is; of a path that is not in the file, its nearest ancestor.
+    fn mark(&self, path: &str) -> Mark {
+        self.marks(path)[1]
+    }
+
+    /// Where the key of a path is.
+    fn key_mark(&self, path: &str) -> Mark {
+        self.marks(path)[0]
+    }
+
+    fn marks(&self, path: &str) -> [Mark; 2] {
+        let (mut node, mut marks) = (&self.root, [self.root.mark; 2]);
         for step in path.split(['.', '[']) {
             let next = match (&node.value, step.strip_suffix(']')) {
-                (Value::List(items), Some(index)) => index.parse().ok().and_then(|index: usize| items.get(index)),
-                (Value::Map(entries), None) => entries.iter().find(|(key, _)| key == step).map(|(_, node)| node),
+                (Value::List(items), Some(index)) => {
+                    let item = index.parse().ok().and_then(|index: usize| items.get(index));
+                    item.map(|item| (item, [item.mark; 2]))
+                }
+                (Value::Map(entries), None) => {
+                    let entry = entries.iter().find(|entry| entry.key == step);
+                    entry.map(|entry| (&entry.node, [entry.mark, entry.place()]))
+                }
                 _ => None,
             };
             match next {
-                Some(next) => node = next,
+                Some(next) => (node, marks) = next,
                 None => break,
             }
         }
-        refusal(&self.file, node.line, path, rule)
+        marks
+    }
+
+    fn note(&self, mark: Mark, path: &str, rule: &dyn Display) {
+        let key = if path.is_empty() { "the document" } else { path };
+        self.mistakes.borrow_mut().push(mistake(self.text, mark, key.to_owned(), rule.to_string()));
+    }
+
+    /// Everything that was refused so far.
+    fn error(&self) -> DocumentError {
+        let mut first = self.mistakes.borrow().clone();
+        first.sort_by_key(|mistake| (mistake.line, mistake.column));
+        let more = first.len().saturating_sub(MAX_MISTAKES);
+        first.truncate(MAX_MISTAKES);
+        DocumentError::Mistakes(Mistakes { file: self.file.clone(), first, more })
+    }
+
+    /// What was read, if nothing was refused.
+    ///
+    /// # Errors
+    /// Every mistake that readers of the document came upon.
+    pub(crate) fn complete<T>(&self, read: Option<T>) -> Result<T, DocumentError> {
+        match read {
+            Some(value) if self.mistakes.borrow().is_empty() => Ok(value),
+            _ => Err(self.error()),
+        }
     }
 }
 
-fn refusal(file: &str, line: usize, path: &str, rule: &dyn Display) -> DocumentError {
-    let key = if path.is_empty() { "the document" } else { path };
-    DocumentError::Key { file: file.to_owned(), line, key: key.to_owned(), rule: rule.to_string() }
+fn mistake(text: &str, Mark { line, column }: Mark, key: String, rule: String) -> Mistake {
+    let source = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+    let plain = source.chars().map(|c| if c.is_control() { ' ' } else { c });
+    Mistake { line, column, key, rule, source: plain.collect() }
+}
+
+/// Why the text is no document.
+struct Syntax {
+    mark: Mark,
+    problem: String,
+}
+
+impl Syntax {
+    fn at(mark: Mark, problem: &str) -> Self {
+        Self { mark, problem: quote(problem) }
+    }
 }
 
 /// An unfinished list or map.
 struct Open {
-    line: usize,
+    mark: Mark,
     content: Content,
 }
 
 enum Content {
     List(Vec<Node>),
-    /// Its entries, and the key (with its line) that waits for a value.
-    Map(Vec<(String, Node)>, Option<(String, usize)>),
+    /// Its entries, and the key (with its place) that waits for a value.
+    Map(Vec<Entry>, Option<(String, Mark)>),
 }
 
-struct Builder<'f> {
-    file: &'f str,
+struct Builder {
     open: Vec<Open>,
     root: Option<Node>,
 }
 
-impl Builder<'_> {
-    fn syntax(&self, line: usize, problem: &str) -> DocumentError {
-        DocumentError::Syntax { file: self.file.to_owned(), line, problem: quote(problem) }
-    }
-
-    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), DocumentError> {
-        let line = span.start.line();
+impl Builder {
+    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Syntax> {
+        let mark = Mark::of(span);
         match event {
-            Event::Alias(_) => return Err(self.syntax(line, "aliases (*name) are not accepted; write the value out")),
+            Event::Alias(_) => return Err(Syntax::at(mark, "aliases (*name) are not accepted; write the value out")),
             Event::Scalar(_, _, _, Some(_)) | Event::SequenceStart(_, Some(_)) | Event::MappingStart(_, Some(_)) => {
-                return Err(self.syntax(line, "tags (!name) are not accepted"));
+                return Err(Syntax::at(mark, "tags (!name) are not accepted"));
             }
             Event::DocumentStart(_) if self.root.is_some() => {
-                return Err(self.syntax(line, "a second document; write one per file"));
+                return Err(Syntax::at(mark, "a second document; write one per file"));
             }
             Event::Scalar(text, style, _, None) => {
                 let plain = style == ScalarStyle::Plain;
-                self.put(Node { line, value: Value::Scalar { text: text.into_owned(), plain } })?;
+                self.put(Node { mark, value: Value::Scalar { text: text.into_owned(), plain } })?;
             }
             Event::SequenceStart(..) | Event::MappingStart(..) => {
                 if self.open.len() >= MAX_NESTING {
-                    return Err(self.syntax(line, "nested too deeply"));
+                    return Err(Syntax::at(mark, "nested too deeply"));
                 }
                 let content = match event {
                     Event::MappingStart(..) => Content::Map(Vec::new(), None),
                     _ => Content::List(Vec::new()),
                 };
-                self.open.push(Open { line, content });
+                self.open.push(Open { mark, content });
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 let done = self.open.pop().expect("the parser pairs starts with ends");
@@ -191,25 +335,25 @@ impl Builder<'_> {
                     Content::Map(entries, _) => Value::Map(entries),
                     Content::List(items) => Value::List(items),
                 };
-                self.put(Node { line: done.line, value })?;
+                self.put(Node { mark: done.mark, value })?;
             }
             _ => {}
         }
         Ok(())
     }
 
-    fn put(&mut self, node: Node) -> Result<(), DocumentError> {
-        let line = node.line;
+    fn put(&mut self, node: Node) -> Result<(), Syntax> {
+        let mark = node.mark;
         match self.open.last_mut().map(|open| &mut open.content) {
             None => self.root = Some(node),
             Some(Content::List(items)) => items.push(node),
             Some(Content::Map(entries, waiting)) => match (waiting.take(), node.value) {
-                (Some((key, line)), value) => entries.push((key, Node { line, value })),
-                (None, Value::Scalar { text, .. }) if entries.iter().any(|(key, _)| *key == text) => {
-                    return Err(self.syntax(line, &format!("key `{text}` is written twice")));
+                (Some((key, at)), value) => entries.push(Entry { key, mark: at, node: Node { mark, value } }),
+                (None, Value::Scalar { text, .. }) if entries.iter().any(|entry| entry.key == text) => {
+                    return Err(Syntax::at(mark, &format!("key `{text}` is written twice")));
                 }
-                (None, Value::Scalar { text, .. }) => *waiting = Some((text, line)),
-                (None, _) => return Err(self.syntax(line, "a key must be a word")),
+                (None, Value::Scalar { text, .. }) => *waiting = Some((text, mark)),
+                (None, _) => return Err(Syntax::at(mark, "a key must be a word")),
             },
         }
         Ok(())
@@ -224,22 +368,20 @@ fn quote(text: &str) -> String {
     quoted
 }
 
-/// A place in a document, with the path that led to it.
+/// A place in a document, with the path that led to it. What cannot be read is `None`, and the document knows why.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader<'d> {
-    file: &'d str,
+    document: &'d Document<'d>,
     node: &'d Node,
+    mark: Mark,
     path: String,
 }
 
 impl<'d> Reader<'d> {
-    /// An error here.
-    pub(crate) fn refuse(&self, rule: &dyn Display) -> DocumentError {
-        refusal(self.file, self.node.line, &self.path, rule)
-    }
-
-    fn at(&self, node: &'d Node, path: String) -> Reader<'d> {
-        Reader { file: self.file, node, path }
+    /// A mistake here.
+    pub(crate) fn refuse<T>(&self, rule: &dyn Display) -> Option<T> {
+        self.document.note(self.mark, &self.path, rule);
+        None
     }
 
     /// Whether this is `[…]`.
@@ -247,76 +389,82 @@ impl<'d> Reader<'d> {
         matches!(self.node.value, Value::List(_))
     }
 
-    /// The keys and values of a map, each one of `known`.
-    pub(crate) fn entries(&self, known: &[&str]) -> Result<Vec<(&'d str, Reader<'d>)>, DocumentError> {
+    /// A map, ready to be taken apart; keys that are not of `known` are refused.
+    pub(crate) fn map(&self, known: &[&str]) -> Option<Fields<'d>> {
         let Value::Map(entries) = &self.node.value else {
-            return Err(self.refuse(&format!("write a map with the keys {}", known.join(", "))));
+            return self.refuse(&format!("write a map with the keys {}", known.join(", ")));
         };
         let child = |key: &str| match self.path.as_str() {
             "" => quote(key),
             path => format!("{path}.{}", quote(key)),
         };
-        entries
-            .iter()
-            .map(|(key, node)| {
-                let value = self.at(node, child(key));
-                if known.contains(&key.as_str()) {
-                    Ok((key.as_str(), value))
-                } else {
-                    Err(value.refuse(&format!("unknown key; the keys here are {}", known.join(", "))))
-                }
-            })
-            .collect()
+        let mut fields = Vec::new();
+        for entry in entries {
+            let path = child(&entry.key);
+            if known.contains(&entry.key.as_str()) {
+                let value = Reader { document: self.document, node: &entry.node, mark: entry.place(), path };
+                fields.push((entry.key.as_str(), value));
+            } else {
+                let rule = match suggestion(&entry.key, known.iter().copied()) {
+                    Some(near) => format!("unknown key; did you mean `{near}`?"),
+                    None => format!("unknown key; the keys here are {}", known.join(", ")),
+                };
+                self.document.note(entry.mark, &path, &rule);
+            }
+        }
+        Some(Fields { place: self.clone(), entries: fields })
     }
 
-    /// A map whose keys are all of `known`, ready to be taken apart.
-    pub(crate) fn map(self, known: &[&str]) -> Result<Fields<'d>, DocumentError> {
-        let entries = self.entries(known)?;
-        Ok(Fields { place: self, entries })
-    }
-
-    /// The entries of a list of at most `max`.
-    pub(crate) fn list(&self, max: usize) -> Result<Vec<Reader<'d>>, DocumentError> {
+    /// Each entry of a list of at most `max`, read.
+    pub(crate) fn list<T>(&self, max: usize, read: impl Fn(&Reader<'d>) -> Option<T>) -> Option<Vec<T>> {
         let Value::List(items) = &self.node.value else {
-            return Err(self.refuse(&"write a list, such as [a, b]"));
+            return self.refuse(&"write a list, such as [a, b]");
         };
         if items.len() > max {
-            return Err(self.refuse(&format!("{} entries; write 1 to {max}", items.len())));
+            return self.refuse(&format!("{} entries; write 1 to {max}", items.len()));
         }
-        Ok(items.iter().enumerate().map(|(index, node)| self.at(node, format!("{}[{index}]", self.path))).collect())
+        let each = items.iter().enumerate().map(|(index, node)| {
+            let path = format!("{}[{index}]", self.path);
+            read(&Reader { document: self.document, node, mark: node.mark, path })
+        });
+        // All of them are read before the first that cannot be ends it.
+        let each: Vec<Option<T>> = each.collect();
+        each.into_iter().collect()
     }
 
     /// The text of a scalar.
-    pub(crate) fn text(&self) -> Result<&'d str, DocumentError> {
+    pub(crate) fn text(&self) -> Option<&'d str> {
         match &self.node.value {
             Value::Scalar { text, plain: true } if matches!(text.as_str(), "" | "~" | "null") => {
-                Err(self.refuse(&"a value is missing"))
+                self.refuse(&"a value is missing")
             }
-            Value::Scalar { text, .. } => Ok(text),
-            _ => Err(self.refuse(&"write a single value")),
+            Value::Scalar { text, .. } => Some(text),
+            _ => self.refuse(&"write a single value"),
         }
     }
 
     /// A value that is read from its text.
-    pub(crate) fn parse<T: std::str::FromStr<Err: Display>>(&self) -> Result<T, DocumentError> {
-        self.text()?.parse().map_err(|error| self.refuse(&error))
+    pub(crate) fn parse<T: std::str::FromStr<Err: Display>>(&self) -> Option<T> {
+        self.text()?.parse().map_or_else(|error| self.refuse(&error), Some)
     }
 
     /// A whole number.
-    pub(crate) fn whole<T: TryFrom<u64>>(&self) -> Result<T, DocumentError> {
+    pub(crate) fn whole<T: TryFrom<u64>>(&self) -> Option<T> {
         let text = self.text()?;
-        text.parse::<u64>().ok().and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
+        text.parse::<u64>().ok().and_then(|number| T::try_from(number).ok()).or_else(|| {
             let most = u64::MAX >> (64 - 8 * size_of::<T>());
             self.refuse(&format!("`{}` is not a whole number from 1 to {most}", quote(text)))
         })
     }
 
     /// One of a few words.
-    pub(crate) fn word<T: Copy + Display>(&self, words: &[T]) -> Result<T, DocumentError> {
+    pub(crate) fn word<T: Copy + Display>(&self, words: &[T]) -> Option<T> {
         let text = self.text()?;
-        words.iter().find(|word| word.to_string() == text).copied().ok_or_else(|| {
+        words.iter().find(|word| word.to_string() == text).copied().or_else(|| {
             let words: Vec<String> = words.iter().map(T::to_string).collect();
-            self.refuse(&format!("`{}` is not one of {}", quote(text), words.join(", ")))
+            let near = suggestion(text, words.iter().map(String::as_str));
+            let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            self.refuse(&format!("`{}` is not one of {}{near}", quote(text), words.join(", ")))
         })
     }
 }
@@ -333,8 +481,16 @@ impl<'d> Fields<'d> {
         self.entries.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone())
     }
 
-    /// The value of a key that must be there.
-    pub(crate) fn need(&self, key: &str) -> Result<Reader<'d>, DocumentError> {
-        self.get(key).ok_or_else(|| self.place.refuse(&format!("key `{key}` is missing")))
+    /// The value of a key that must be there, read.
+    pub(crate) fn need<T>(&self, key: &str, read: impl FnOnce(&Reader<'d>) -> Option<T>) -> Option<T> {
+        match self.get(key) {
+            Some(place) => read(&place),
+            None => self.place.refuse(&format!("key `{key}` is missing")),
+        }
+    }
+
+    /// The value of a key that may be left out, read.
+    pub(crate) fn or<T>(&self, key: &str, missing: T, read: impl FnOnce(&Reader<'d>) -> Option<T>) -> Option<T> {
+        self.get(key).map_or(Some(missing), |place| read(&place))
     }
 }

@@ -38,27 +38,10 @@ impl Space {
     /// Reads a space file; a dimension that it leaves out has its full domain.
     ///
     /// # Errors
-    /// Names file, line, key and rule of the first mistake, or says that no workload fits all bounds together.
+    /// Names file, line, column, key and rule of each mistake, or says that no workload fits all bounds together.
     pub fn from_yaml(source_name: &str, text: &str) -> Result<Space, SpaceError> {
         let document = Document::parse(source_name, text)?;
-        let mut keys = vec!["kelpie", "about"];
-        keys.extend(TABLE.iter().map(|row| row.name));
-        let top = document.root().map(&keys)?;
-        let tag = top.need("kelpie")?;
-        if tag.text()? != FORMAT {
-            return Err(tag.refuse(&"another format; write `kelpie: space/1`").into());
-        }
-        let about = match top.get("about") {
-            Some(place) => place.text()?.trim().chars().take(MAX_ABOUT).collect(),
-            None => String::new(),
-        };
-        let mut domains = Vec::with_capacity(Dimension::COUNT);
-        for dimension in Dimension::all() {
-            domains.push(match top.get(dimension.name()) {
-                Some(place) => domain(dimension, &place)?,
-                None => dimension.full(),
-            });
-        }
+        let (about, domains) = document.complete(whole(&document.root()))?;
         Space::new(source_name, about, domains)
     }
 
@@ -100,36 +83,48 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-fn domain(dimension: Dimension, place: &Reader<'_>) -> Result<Domain, SpaceError> {
-    let domain = any_domain(dimension, place)?;
-    if dimension == Dimension::PinnedPerHost && (!domain.is_range() || domain.min() != dimension.full().min()) {
-        return Err(place.refuse(&"only an upper bound has a meaning here; write {max: ...}").into());
-    }
-    Ok(domain)
+/// What the space is about, and the domain of each dimension.
+fn whole(root: &Reader<'_>) -> Option<(String, Vec<Domain>)> {
+    let mut keys = vec!["kelpie", "about"];
+    keys.extend(TABLE.iter().map(|row| row.name));
+    let top = root.map(&keys)?;
+    let tag = top.need("kelpie", |tag| match tag.text()? {
+        FORMAT => Some(()),
+        _ => tag.refuse(&"another format; write `kelpie: space/1`"),
+    });
+    let about = top.or("about", String::new(), |place| Some(place.text()?.trim().chars().take(MAX_ABOUT).collect()));
+    let domains: Vec<Option<Domain>> = Dimension::all()
+        .map(|dimension| top.or(dimension.name(), dimension.full(), |place| domain(dimension, place)))
+        .collect();
+    tag?;
+    Some((about?, domains.into_iter().collect::<Option<_>>()?))
 }
 
-fn any_domain(dimension: Dimension, place: &Reader<'_>) -> Result<Domain, SpaceError> {
-    let code = |place: &Reader<'_>| {
-        let word = place.text()?;
-        dimension.code(word).map_err(|rule| place.refuse(&rule))
-    };
+fn domain(dimension: Dimension, place: &Reader<'_>) -> Option<Domain> {
+    let domain = any_domain(dimension, place)?;
+    if dimension == Dimension::PinnedPerHost && (!domain.is_range() || domain.min() != dimension.full().min()) {
+        return place.refuse(&"only an upper bound has a meaning here; write {max: ...}");
+    }
+    Some(domain)
+}
+
+fn any_domain(dimension: Dimension, place: &Reader<'_>) -> Option<Domain> {
+    let code = |place: &Reader<'_>| dimension.code(place.text()?).map_or_else(|rule| place.refuse(&rule), Some);
     if place.is_list() {
-        let values = place.list(MAX_SET)?.iter().map(code).collect::<Result<Vec<u64>, _>>()?;
-        return Domain::set(values).ok_or_else(|| place.refuse(&"an empty set admits nothing").into());
+        let values = place.list(MAX_SET, code)?;
+        return Domain::set(values).or_else(|| place.refuse(&"an empty set admits nothing"));
     }
     if !matches!(dimension.row().kind, Kind::Count | Kind::Size) {
-        return Err(place.refuse(&"write a list of the values to admit, such as [a, b]").into());
+        return place.refuse(&"write a list of the values to admit, such as [a, b]");
     }
-    let fields = place.clone().map(&["min", "max"])?;
+    let fields = place.map(&["min", "max"])?;
     let full = match dimension.row().optional() {
         // Whoever gives one end of what is off elsewhere wants it on.
         Some(_) => Domain::range(dimension.row().limit.0, dimension.row().limit.1).unwrap_or_else(|| dimension.full()),
         None => dimension.full(),
     };
-    let end = |key, missing| fields.get(key).map_or(Ok(missing), |place| code(&place));
-    let (min, max) = (end("min", full.min())?, end("max", full.max())?);
-    Domain::range(min, max).ok_or_else(|| {
-        let rule = format!("min {} is over max {}", dimension.word(min), dimension.word(max));
-        place.refuse(&rule).into()
-    })
+    let (min, max) = (fields.or("min", full.min(), code), fields.or("max", full.max(), code));
+    let (min, max) = (min?, max?);
+    Domain::range(min, max)
+        .or_else(|| place.refuse(&format!("min {} is over max {}", dimension.word(min), dimension.word(max))))
 }

@@ -97,7 +97,7 @@ fn calibrate(args: &FitArgs, common: Common) -> anyhow::Result<ExitCode> {
         Settings { parameters, seed: common.seed_or_default(), noise: NOISE, most_experiments: MOST_EXPERIMENTS };
     let stop = stop::on_signals("stopping with what fits best so far; interrupt again to stop now")?;
     let progress = Progress::of_experiments();
-    let fit = fit::fit(&base, &rows, &settings, &stop, &mut |experiments| progress.measured(experiments));
+    let fit = fit::fit(&base, &rows, &settings, &stop, &mut |experiments| progress.reached(experiments));
     progress.close();
     let fit = fit?;
     let is_whole = !fit.stopped && !fit.exhausted;

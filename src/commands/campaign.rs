@@ -166,13 +166,9 @@ impl CampaignRun {
     ) -> anyhow::Result<ExitCode> {
         let start = Instant::now();
         let stop = stop::on_signals("stopping after this experiment; interrupt again to stop now")?;
-        let mut progress = Progress::new(self.budget);
-        let limits = Limits {
-            budget: self.budget,
-            deadline: self.limits.time.map(|time| start + time),
-            host_patience: self.limits.host_patience,
-            stop: &stop,
-        };
+        let deadline = self.limits.time.map(|time| start + time);
+        let mut progress = Progress::of_campaign(self.budget, deadline);
+        let limits = Limits { budget: self.budget, deadline, host_patience: self.limits.host_patience, stop: &stop };
         let parts = Parts {
             store: &mut *store,
             subsystem: opened.subsystem(),

@@ -65,7 +65,10 @@ fn every_anomaly_of_the_paper_exports_validates_and_replays() {
         }
         let readme = std::fs::read_to_string(bench.path(&name).join("README.md")).expect("a README");
         for condition in &anomaly.conditions.conditions {
-            assert!(readme.contains(&format!("- {condition}\n")), "{finding}: {condition}");
+            assert!(
+                readme.contains(&format!("- {condition} ({})\n", condition.feature.phrase())),
+                "{finding}: {condition}"
+            );
         }
         let lines = kelpie_spaces::perftest::lines(&anomaly.trigger.workload());
         assert_eq!(bench.path(&name).join("perftest.txt").exists(), lines.is_ok(), "{finding}");

@@ -9,10 +9,11 @@ use crate::circles;
 use crate::workspace::{self, Package};
 
 /// Each crate with those right below it; it may use them and whatever is below them. The binary may use all.
-const LAYERS: [(&str, &[&str]); 17] = [
+const LAYERS: [(&str, &[&str]); 18] = [
     ("kelpie-spaces", &[]),
     ("kelpie-topology", &["kelpie-spaces"]),
     ("kelpie-monitor", &["kelpie-spaces"]),
+    ("kelpie-diagnosis", &["kelpie-monitor", "kelpie-topology"]),
     ("kelpie-engine", &["kelpie-spaces", "kelpie-monitor"]),
     ("kelpie-agent", &["kelpie-engine"]),
     ("kelpie-belief", &["kelpie-spaces"]),
@@ -30,9 +31,8 @@ const LAYERS: [(&str, &[&str]); 17] = [
 ];
 
 /// The same of crates that do not exist yet: names and arrows are settled, so that what comes has its place.
-const RESERVED: [(&str, &[&str]); 7] = [
+const RESERVED: [(&str, &[&str]); 6] = [
     ("kelpie-collectives", &["kelpie-topology"]),
-    ("kelpie-diagnosis", &["kelpie-monitor", "kelpie-topology"]),
     ("kelpie-criteria", &["kelpie-monitor"]),
     ("kelpie-selection", &["kelpie-criteria", "kelpie-topology"]),
     ("kelpie-paths", &["kelpie-topology", "kelpie-spaces"]),

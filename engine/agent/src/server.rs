@@ -32,7 +32,7 @@ const HELLO_DEADLINE: Duration = Duration::from_secs(5);
 const SILENT: Room = Room { all: 256, of_one: 32 };
 
 /// Connections on which a handshake is under way, which costs CPU. Source: our choice.
-const SPEAKING: Room = Room { all: 64, of_one: 8 };
+const SPEAKING: Room = Room { all: 256, of_one: 128 };
 
 /// First byte of a TLS handshake. Source: RFC 8446, section 5.1.
 const TLS_HANDSHAKE: u8 = 22;

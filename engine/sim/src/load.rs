@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use kelpie_spaces::document::{Document, DocumentError, MAX_INPUT, utf8};
+use kelpie_spaces::{serde_words, suggestion};
 use serde_yaml::{Mapping, Value};
 
 use crate::check::check;
@@ -51,10 +52,20 @@ pub enum ModelError {
     #[error(transparent)]
     File(#[from] DocumentError),
     /// `--set` names no parameter.
-    #[error("the model has no parameter `{path}`: `kelpie subsystem show` lists them")]
+    #[error("the model has no parameter `{path}`: {hint}`kelpie subsystem show` lists them")]
     NoParameter {
         /// What was asked for.
         path: String,
+        /// What may have been meant, as a question; empty if nothing is like it.
+        hint: String,
+    },
+    /// `--set` names a group of parameters.
+    #[error("`{path}` is a group of parameters: set one of them, such as {path}.{first}")]
+    Group {
+        /// What was asked for.
+        path: String,
+        /// Its first parameter.
+        first: String,
     },
     /// A changed parameter is outside its domain.
     #[error("{path}: {rule}")]
@@ -85,6 +96,37 @@ fn embedded(name: &str) -> Option<&'static str> {
     EMBEDDED.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
+/// Takes away what must be there: a base may have it, and null removes an entry of the base.
+fn without_required(schema: &mut serde_json::Value) {
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("required");
+        object.values_mut().for_each(without_required);
+    }
+}
+
+/// The paths of all parameters.
+fn parameters(tree: &Value) -> Vec<String> {
+    let inside = |key: &str, value: &Value| {
+        let below = parameters(value);
+        if below.is_empty() { vec![key.to_owned()] } else { below.iter().map(|path| format!("{key}.{path}")).collect() }
+    };
+    match tree {
+        Value::Mapping(map) => {
+            map.iter().flat_map(|(key, value)| inside(key.as_str().unwrap_or_default(), value)).collect()
+        }
+        Value::Sequence(items) => {
+            items.iter().enumerate().flat_map(|(index, value)| inside(&index.to_string(), value)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn no_parameter(path: &str, known: &[String]) -> ModelError {
+    let near = suggestion(path, known.iter().map(String::as_str));
+    let hint = near.map_or_else(String::new, |near| format!("did you mean `{near}`? "));
+    ModelError::NoParameter { path: path.chars().take(MAX_QUOTE).collect(), hint }
+}
+
 impl Model {
     /// Loads an embedded model by name, or a file.
     ///
@@ -106,6 +148,23 @@ impl Model {
         Ok(Self::parse(name_or_path, utf8(name_or_path, &bytes)?)?)
     }
 
+    /// The JSON schema of a model's file: whole, or what differs from its `base`.
+    pub fn schema() -> serde_json::Value {
+        let mut schema = schemars::schema_for!(Model).to_value();
+        without_required(&mut schema);
+        schema["title"] = "Kelpie model, version 2".into();
+        schema["required"] = serde_json::json!(OWN);
+        schema["properties"]["kelpie"] = serde_json::json!({"const": "model/2"});
+        // Null takes a fix of the base away.
+        schema["properties"]["fixes"] = serde_json::json!({
+            "type": "object", "description": "number of an anomaly to the parameters that mend it",
+        });
+        schema["properties"]["base"] = serde_json::json!({
+            "enum": names(), "description": "the model that the file changes; the file is whole without it",
+        });
+        schema
+    }
+
     /// Reads a model from text; `file` names it in errors.
     ///
     /// # Errors
@@ -124,7 +183,7 @@ impl Model {
             merge(&mut whole, tree);
             tree = whole;
         }
-        Self::of_tree(tree).map_err(|(path, rule)| document.refuse(&path, &rule))
+        Self::of_tree(tree).map_err(|(path, rule)| document.refuse_value(&path, &rule))
     }
 
     /// The parameters, checked; else the path of the first that is wrong, and why.
@@ -174,8 +233,7 @@ impl Model {
                 path.split('.').try_fold(&mut tree, |node, key| node.get_mut(key)).filter(|node| node.is_number());
             // A count is written without a fraction, or it would not be read as one.
             let whole = (number.fract() == 0.0 && number.abs() < 1e15).then_some(*number as i64);
-            *node.ok_or_else(|| ModelError::NoParameter { path: (*path).to_owned() })? =
-                whole.map_or_else(|| Value::from(*number), Value::from);
+            *node.ok_or_else(|| no_parameter(path, &[]))? = whole.map_or_else(|| Value::from(*number), Value::from);
         }
         let Value::Mapping(tree) = tree else { unreachable!("it was made as one") };
         *self = Self::of_tree(tree).map_err(|(path, rule)| ModelError::Parameter { path, rule })?;
@@ -184,7 +242,8 @@ impl Model {
 
     fn set_value(&mut self, path: &str, value: Value) -> Result<(), ModelError> {
         let mut tree = Value::Mapping(self.tree());
-        let no_parameter = || ModelError::NoParameter { path: path.chars().take(MAX_QUOTE).collect() };
+        let known = parameters(&tree);
+        let no_parameter = || no_parameter(path, &known);
         let mut node = &mut tree;
         for key in path.split('.') {
             let next = match node {
@@ -195,11 +254,15 @@ impl Model {
             node = next.ok_or_else(no_parameter)?;
         }
         if matches!(node, Value::Mapping(_) | Value::Sequence(_)) {
-            return Err(no_parameter());
+            let inside = known.iter().find_map(|known| known.strip_prefix(path)?.strip_prefix('.'));
+            return Err(match inside {
+                Some(first) => ModelError::Group { path: path.to_owned(), first: first.to_owned() },
+                None => no_parameter(),
+            });
         }
         *node = value;
         let Value::Mapping(tree) = tree else { return Err(no_parameter()) };
-        *self = Self::of_tree(tree).map_err(|(path, rule)| ModelError::Parameter { path, rule })?;
+        *self = Self::of_tree(tree).map_err(|(path, rule)| ModelError::Parameter { path, rule: serde_words(&rule) })?;
         Ok(())
     }
 
@@ -279,30 +342,52 @@ mod tests {
         assert_eq!(forced.port.force_mtu, Some(4096));
     }
 
+    /// That an error names this line, at any column, and says this.
+    fn says(error: &str, message: &str) {
+        let (place, rest) = message.split_once(": ").expect("a line");
+        assert!(error.starts_with(&format!("{place}:")) && error.contains(rest), "{message}: {error}");
+    }
+
+    #[test]
+    fn what_cannot_be_set_is_refused_with_what_may_have_been_meant() {
+        for (path, value, expected) in [
+            ("port", "1", "`port` is a group of parameters: set one of them, such as port.line_rate_gbps"),
+            ("port.max_mqps", "1", "did you mean `port.max_mpps`?"),
+            ("colour", "1", "the model has no parameter `colour`: `kelpie subsystem show`"),
+            ("port.max_mpps", "fast", "port.max_mpps: `fast` is not a number"),
+            ("port.line_rate_gbps", "1e-30", "is outside 0.001 to 1e9"),
+            ("fetch.send_misses", "-1", "`-1` is not a whole number"),
+        ] {
+            let error = Model::load("F").expect("embedded").set(path, value).expect_err(path).to_string();
+            assert!(error.contains(expected), "{path}: {error}");
+        }
+    }
+
     #[test]
     fn mistakes_name_file_line_key_and_rule() {
         for (changes, message) in [
-            ("port: {max_mqps: 3}\n", "mine.yaml:5: port.max_mqps: unknown field"),
-            ("port:\n  link_delay_ns: 1\n  max_mpps: fast\n", "mine.yaml:7: port.max_mpps: invalid type"),
-            ("host:\n  gpus:\n    - {socket: one, beside_nic: true}\n", "mine.yaml:7: host.gpus[0].socket: invalid"),
-            ("fetch: {send_misses: null}\n", "mine.yaml:5: fetch: missing field `send_misses`"),
-            ("fetch: {missus: null}\n", "mine.yaml:5: fetch.missus: unknown field"),
+            ("port: {max_mqps: 3}\n", "mine.yaml:5: port.max_mqps: unknown key `max_mqps`; did you mean `max_mpps`?"),
+            ("port:\n  link_delay_ns: 1\n  max_mpps: fast\n", "mine.yaml:7: port.max_mpps: `fast` is not a number"),
+            (
+                "host:\n  gpus:\n    - {socket: one, beside_nic: true}\n",
+                "mine.yaml:7: host.gpus[0].socket: `one` is not a whole number",
+            ),
+            ("fetch: {send_misses: null}\n", "mine.yaml:5: fetch: key `send_misses` is missing"),
+            ("fetch: {missus: null}\n", "mine.yaml:5: fetch.missus: unknown key"),
             ("fetch: {send_misses: 0}\n", "mine.yaml:5: fetch.send_misses: 0 must be above zero"),
             ("receive: {xoff_kib: 1}\n", "mine.yaml:5: receive.xon_kib: 128 must not be above"),
             ("fetch: {send_misses: 1}\nfetch: {send_misses: 2}\n", "mine.yaml:6: key `fetch` is written twice"),
         ] {
-            let error = over_f(changes).expect_err(changes);
-            assert!(error.starts_with(message), "{error}");
+            says(&over_f(changes).expect_err(changes), message);
         }
         for (text, message) in [
             ("kelpie: model/2\nbase: mine.yaml\n", "m.yaml:2: base: write the name of an embedded model"),
             ("kelpie: model/2\nbase: [F]\n", "m.yaml:2: base: write the name of an embedded model"),
-            ("kelpie: model/2\nbase: F\ndescription: mine\n", "m.yaml:1: the document: missing field `name`"),
+            ("kelpie: model/2\nbase: F\ndescription: mine\n", "m.yaml:1: the document: key `name` is missing"),
             ("kelpie: model/1\nbase: F\nname: m\ndescription: m\n", "m.yaml:1: kelpie: model/1 is not model/2"),
-            ("just a word\n", "m.yaml:1: the document: invalid type"),
+            ("just a word\n", "m.yaml:1: the document: "),
         ] {
-            let error = Model::parse("m.yaml", text).expect_err(text).to_string();
-            assert!(error.starts_with(message), "{error}");
+            says(&Model::parse("m.yaml", text).expect_err(text).to_string(), message);
         }
     }
 }

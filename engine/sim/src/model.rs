@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 
 use kelpie_spaces::QpType;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_yaml::Value;
 
 /// A simulated subsystem. Every value has its source in the model's file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
     /// `model/2`.
@@ -39,11 +40,12 @@ pub struct Model {
     pub sampling: Sampling,
     /// What mends which anomaly of the paper: anomaly number to parameters and their values.
     #[serde(default)]
+    #[schemars(with = "BTreeMap<u32, BTreeMap<String, serde_json::Value>>")]
     pub fixes: BTreeMap<u32, BTreeMap<String, Value>>,
 }
 
 /// Port and wire.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Port {
     /// Line rate. Units: Gbit/s.
@@ -57,7 +59,7 @@ pub struct Port {
 }
 
 /// Switch between the hosts: lossless, cut-through.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Switch {
     /// Queued bytes above which the sending host is paused. Units: KiB.
@@ -67,7 +69,7 @@ pub struct Switch {
 }
 
 /// The applications that post work.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Posting {
     /// Cores that post, QPs dealt to them in turn.
@@ -83,7 +85,7 @@ pub struct Posting {
 }
 
 /// What processes work requests and packets.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Processing {
     /// Processing units; a QP sticks to one.
@@ -114,7 +116,7 @@ pub struct Processing {
 }
 
 /// A cache of lines of 64 bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CacheForm {
     /// What it holds. Units: KiB.
@@ -126,7 +128,7 @@ pub struct CacheForm {
 }
 
 /// Which line of a full set goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Replacement {
     /// The one that was not used for longest.
@@ -136,7 +138,7 @@ pub enum Replacement {
 }
 
 /// Memories of the NIC for what lies in host memory.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Caches {
     /// QP contexts.
@@ -160,7 +162,7 @@ pub struct Caches {
 }
 
 /// One value per transport.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "UPPERCASE")]
 pub struct PerTransport {
     /// Reliable connection.
@@ -183,7 +185,7 @@ impl PerTransport {
 }
 
 /// What becomes of a message whose receive WQE is missing while no more of them can be fetched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenBusy {
     /// It waits, with all that is behind it.
@@ -193,7 +195,7 @@ pub enum WhenBusy {
 }
 
 /// Reads of what a cache does not hold.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fetch {
     /// Lines of a WQE at most that the doorbell brings along if it announces just this one to an empty queue. Units: 64
@@ -220,7 +222,7 @@ pub struct Fetch {
 }
 
 /// Receive side of the NIC.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Receive {
     /// Fill above which pause frames are sent. Units: KiB.
@@ -238,7 +240,7 @@ pub struct Receive {
 }
 
 /// Whether PCIe writes may pass each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ordering {
     /// As the base specification orders them.
@@ -248,7 +250,7 @@ pub enum Ordering {
 }
 
 /// PCIe between NIC and host.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pcie {
     /// Bandwidth of each direction after encoding. Units: Gbit/s.
@@ -270,7 +272,7 @@ pub struct Pcie {
 }
 
 /// Memory of a NUMA node.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NumaNode {
     /// Socket; the NIC is at socket 0.
@@ -278,7 +280,7 @@ pub struct NumaNode {
 }
 
 /// A GPU.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Gpu {
     /// Socket.
@@ -288,7 +290,7 @@ pub struct Gpu {
 }
 
 /// Sockets, memory and GPUs of each host.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostTopology {
     /// NUMA nodes, `dram:0` first.
@@ -316,7 +318,7 @@ pub struct HostTopology {
 }
 
 /// How samples are taken.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sampling {
     /// Length of a sample at least. Units: µs of simulated time.

@@ -27,6 +27,11 @@ impl SimSubsystem {
         Ok(Self::of(format!("sim:{name_or_path}"), Model::load(name_or_path)?))
     }
 
+    /// The JSON schema of a model's file.
+    pub fn schema() -> serde_json::Value {
+        Model::schema()
+    }
+
     /// A model from its text, such as [`SimSubsystem::yaml`] gives; `name` is what the subsystem is called.
     ///
     /// # Errors

@@ -48,14 +48,16 @@ pub fn unpack(bytes: &[u8]) -> Result<Recipe, RecipeError> {
     }
     let mut archive = Archive::new(unpacked.as_slice());
     let mut seen = Vec::new();
+    let (mut top, mut count) = (None, 0);
     let mut recipe = None;
     // Raw, so that extension headers come up as entries and are refused as such, instead of changing the next one.
     for entry in archive.entries().map_err(RecipeError::Tar)?.raw(true) {
         let mut entry = entry.map_err(RecipeError::Tar)?;
-        if seen.len() == MAX_ENTRIES {
+        if count == MAX_ENTRIES {
             return Err(RecipeError::TooMany);
         }
-        let (name, text) = read_entry(&mut entry, &seen)?;
+        count += 1;
+        let Some((name, text)) = read_entry(&mut entry, &seen, &mut top)? else { continue };
         seen.push(name);
         if name == RECIPE {
             recipe = Some(text);
@@ -67,8 +69,21 @@ pub fn unpack(bytes: &[u8]) -> Result<Recipe, RecipeError> {
     parse(&recipe.ok_or(RecipeError::Missing)?)
 }
 
-fn read_entry(entry: &mut Entry<'_, &[u8]>, seen: &[&str]) -> Result<(&'static str, String), RecipeError> {
-    let name = shown(&String::from_utf8_lossy(&entry.path_bytes()));
+/// The next entry with its text; nothing for the folder that all lie in, which the first entry decides.
+fn read_entry(
+    entry: &mut Entry<'_, &[u8]>,
+    seen: &[&str],
+    top: &mut Option<String>,
+) -> Result<Option<(&'static str, String)>, RecipeError> {
+    let whole = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+    let folder = whole.split_once('/').map_or("", |(folder, _)| folder);
+    let is_plain = folder.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) && !folder.starts_with('.');
+    let is_inside = is_plain && top.get_or_insert_with(|| folder.to_owned()) == folder;
+    let inside = if is_inside && !folder.is_empty() { &whole[folder.len() + 1..] } else { whole.as_str() };
+    if inside.is_empty() && is_inside && entry.header().entry_type() == EntryType::Directory {
+        return Ok(None);
+    }
+    let name = shown(if is_inside { inside } else { &whole });
     let kind = match entry.header().entry_type() {
         EntryType::Regular => None,
         EntryType::Link => Some("a hard link"),
@@ -97,7 +112,7 @@ fn read_entry(entry: &mut Entry<'_, &[u8]>, seen: &[&str]) -> Result<(&'static s
     if found < declared {
         return Err(RecipeError::Truncated { entry: name, declared, found });
     }
-    Ok((known, text(name, bytes)?))
+    Ok(Some((known, text(name, bytes)?)))
 }
 
 fn entry_of(name: &str) -> Result<(&'static str, u64), RecipeError> {

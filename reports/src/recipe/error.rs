@@ -20,7 +20,7 @@ pub enum RecipeError {
     #[error("the archive unpacks to more than {MAX_UNPACKED} bytes, the most for a recipe")]
     Bomb,
     /// No gzip, or damaged.
-    #[error("not a complete gzip archive; a recipe is a directory or a .tar.gz")]
+    #[error("not a complete gzip archive; a recipe is a directory, a .tar.gz or a .tgz")]
     Gzip(#[source] std::io::Error),
     /// No tar, or damaged.
     #[error("not a tar archive inside")]
@@ -31,9 +31,15 @@ pub enum RecipeError {
     /// More entries than a recipe can have.
     #[error("more than {MAX_ENTRIES} entries; a recipe has recipe.json, README.md and perftest.txt")]
     TooMany,
+    /// The name of a file of another kind.
+    #[error("{path}: a recipe is written as a directory, or as an archive whose name ends in .tar.gz or .tgz")]
+    Ending {
+        /// What was named.
+        path: PathBuf,
+    },
     /// An entry of another name.
     #[error(
-        "entry `{entry}` is none of recipe.json, README.md and perftest.txt, which lie at the top without a folder"
+        "entry `{entry}` is none of recipe.json, README.md and perftest.txt, which lie at the top or all in one folder"
     )]
     Name {
         /// Its name.

@@ -2,7 +2,7 @@
 
 use kelpie_monitor::{Assessment, Bounds, Measurement, Symptom, Verdict};
 use kelpie_spaces::known::{Anomaly, Sign};
-use kelpie_spaces::perftest::{Inexpressible, Lines};
+use kelpie_spaces::perftest::{self, Inexpressible, Lines};
 use kelpie_store::FindingRecord;
 
 use super::check::parse;
@@ -87,6 +87,33 @@ pub fn of_anomaly(measured: MeasuredAnomaly) -> Option<Recipe> {
     })
 }
 
+/// How perftest sends a finding: its workload, else the first one of its region that was measured with its symptom and
+/// that perftest can send.
+///
+/// # Errors
+/// Why perftest cannot send the finding's own workload, if it can send none of them.
+pub fn perftest_of(stored: &StoredCampaign, finding: &FindingRecord) -> Result<Lines, Inexpressible> {
+    perftest::lines(&finding.workload).or_else(|reason| {
+        let shows = |point: &&Point| {
+            point.symptoms.contains(&finding.symptom) && finding.mfs.contains(&point.workload)
+        };
+        let other = stored.points.iter().filter(shows).find_map(|point| {
+            let mut lines = perftest::lines(&point.workload).ok()?;
+            lines.differences.insert(
+                0,
+                format!(
+                    "perftest cannot send the workload of the recipe ({reason}), so these lines send another one within \
+                     its conditions that showed the symptom, experiment {}: {}",
+                    point.number,
+                    point.workload.summary()
+                ),
+            );
+            Some(lines)
+        });
+        other.ok_or(reason)
+    })
+}
+
 impl Seen {
     /// What a measurement showed; `None` if it has no samples.
     pub fn new(measurement: &Measurement, assessment: &Assessment) -> Option<Self> {
@@ -143,7 +170,7 @@ pub fn entries(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{measured, one_finding, sample, workload};
+    use crate::testing::{finding, measured, one_finding, sample, stored_campaign, workload};
 
     #[test]
     fn a_recipe_shows_the_finding_and_the_neighbour_of_its_page() {
@@ -170,5 +197,28 @@ mod tests {
         let recipe = of_finding(&stored, &stored.findings[0]).expect("it was measured");
         assert_eq!(recipe.expected.symptoms, [Symptom::LowThroughput, Symptom::Pause]);
         assert_eq!(recipe.anomalous.symptoms, [Symptom::Pause, Symptom::LowThroughput]);
+    }
+
+    #[test]
+    fn perftest_sends_another_workload_of_the_region_if_it_cannot_send_the_findings_own() {
+        let low = || vec![Symptom::LowThroughput];
+        let mut wide = workload(4, 4096);
+        wide.flows[0].pattern[0].sge = vec![kelpie_spaces::Bytes(1024); 2];
+        assert!(perftest::lines(&wide).is_err());
+        let inside = measured(2, workload(3, 4096), sample(0.3, None), low());
+        let all = |second| vec![measured(1, wide.clone(), sample(0.3, None), low()), second];
+        let lines = |second| {
+            let stored = stored_campaign(all(second), vec![finding(1, 1, wide.clone())]);
+            perftest_of(&stored, &stored.findings[0])
+        };
+        let found = lines(inside).expect("the second experiment can be sent");
+        assert_eq!(found.client, perftest::lines(&workload(3, 4096)).expect("plain traffic").client);
+        assert!(found.differences[0].contains("experiment 2"), "{:?}", found.differences);
+        for other in [
+            measured(2, workload(1, 4096), sample(0.3, None), low()),
+            measured(2, workload(3, 4096), sample(0.95, None), Vec::new()),
+        ] {
+            assert!(lines(other).is_err(), "it is outside of the region, or healthy");
+        }
     }
 }

@@ -15,7 +15,7 @@ mod write;
 pub use archive::{read, unpack};
 pub use check::{parse, shown};
 pub use error::RecipeError;
-pub use export::{MeasuredAnomaly, entries, of_anomaly, of_finding, without_names};
+pub use export::{MeasuredAnomaly, entries, of_anomaly, of_finding, perftest_of, without_names};
 pub use format::{Background, ENTRIES, Environment, Expected, Neighbour, PERFTEST, README, RECIPE, Recipe, Seen};
 pub use import::{IMPORT, import};
 pub use readme::{perftest_text, readme};

@@ -92,7 +92,7 @@ fn conditions(text: &mut String, recipe: &Recipe) {
     }
     *text += "Traffic that fulfils all of these shows it:\n\n";
     for condition in &recipe.mfs.conditions {
-        let _ = writeln!(text, "- {}", readable(&condition.to_string()));
+        let _ = writeln!(text, "- {} ({})", readable(&condition.to_string()), condition.feature.phrase());
     }
     if let Some(premise) = recipe.background.as_ref().and_then(|background| background.premise.as_ref()) {
         let _ = writeln!(text, "- and, which no feature of the traffic says: {}", readable(premise));
@@ -233,7 +233,8 @@ fn environment(text: &mut String, recipe: &Recipe) {
         }
     }
     let seed = recipe.seed.map_or_else(String::new, |seed| format!(", seed {seed}"));
-    let _ = writeln!(text, "\nFinding {} of Kelpie {}{seed}.", readable(&recipe.finding), readable(&recipe.kelpie_version));
+    let _ =
+        writeln!(text, "\nFinding {} of Kelpie {}{seed}.", readable(&recipe.finding), readable(&recipe.kelpie_version));
 }
 
 fn replay(text: &mut String, recipe: &Recipe) {
@@ -249,6 +250,8 @@ fn replay(text: &mut String, recipe: &Recipe) {
     } else {
         " `pair.yaml` names your two hosts, each with an agent of Kelpie.\n"
     };
+    *text += "\nIf `kelpie` is not there: its source comes from whoever sent this, and `make install` in it puts the \
+              program in place. A simulated subsystem needs no RDMA hardware.\n";
 }
 
 fn told(text: &mut String, background: &Background) {

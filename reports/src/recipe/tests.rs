@@ -135,13 +135,17 @@ fn good() -> Vec<u8> {
 #[test]
 fn hostile_archives_are_refused_with_the_reason_and_the_entry() {
     assert_eq!(unpack(&gzip(&good())).expect("a good archive"), recipe());
+    let inside = [entry("x/", EntryType::Directory, 0, b""), file("x/recipe.json", json().as_bytes()), vec![0; 1024]];
+    assert_eq!(unpack(&gzip(&inside.concat())).expect("all in one folder"), recipe());
     let recipe = file(RECIPE, json().as_bytes());
     let mut bent = good();
     bent[0] ^= 1;
     let table: Vec<(&str, Vec<u8>, &str)> = vec![
         ("traversal", file("../recipe.json", b"{}"), "entry `../recipe.json` is none of"),
         ("absolute", file("/etc/passwd", b"{}"), "entry `/etc/passwd` is none of"),
-        ("folder", file("x/recipe.json", b"{}"), "entry `x/recipe.json` is none of"),
+        ("folders", file("x/y/recipe.json", b"{}"), "entry `y/recipe.json` is none of"),
+        ("two folders", [file("x/README.md", b"x"), file("y/recipe.json", b"{}")].concat(), "entry `y/recipe.json` is"),
+        ("hidden folder", file(".x/recipe.json", b"{}"), "entry `.x/recipe.json` is none of"),
         ("directory", entry("x", EntryType::Directory, 0, b""), "entry `x` is a directory"),
         ("symbolic link", entry(RECIPE, EntryType::Symlink, 0, b""), "entry `recipe.json` is a symbolic link"),
         ("hard link", entry(RECIPE, EntryType::Link, 0, b""), "entry `recipe.json` is a hard link"),
@@ -208,19 +212,23 @@ fn directories_hold_plain_files_only() {
 fn what_is_written_reads_back_and_nothing_is_overwritten() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let entries = [(RECIPE, json()), (README, "x".to_owned())];
-    for name in ["r.tar.gz", "r", "again.tar.gz"] {
+    for name in ["r.tar.gz", "r", "again.tgz"] {
         let path = folder.path().join(name);
         write(&path, &entries).expect("written");
         assert_eq!(read(&path).expect("reads back"), recipe());
         assert!(matches!(write(&path, &entries), Err(RecipeError::Exists { .. })), "{name}");
     }
     let bytes = |name: &str| std::fs::read(folder.path().join(name)).expect("written above");
-    assert_eq!(bytes("r.tar.gz"), bytes("again.tar.gz"));
+    assert_eq!(bytes("r.tar.gz"), bytes("again.tgz"));
     let empty = folder.path().join("empty");
     std::fs::create_dir(&empty).expect("writable");
     write(&empty, &entries).expect("an empty directory is taken");
     assert!(matches!(write(&folder.path().join("r/recipe.json"), &entries), Err(RecipeError::Exists { .. })));
     assert!(matches!(write(&folder.path().join("no/such/r"), &entries), Err(RecipeError::Write { .. })));
+    for name in ["r.zip", "r.tar", "R.ZIP", "r.tar.xz"] {
+        let refused = write(&folder.path().join(name), &entries).expect_err(name).to_string();
+        assert!(refused.contains("ends in .tar.gz or .tgz"), "{refused}");
+    }
     let left = std::fs::read_dir(folder.path()).expect("readable").count();
     assert_eq!(left, 4, "nothing temporary stays behind");
 }

@@ -9,12 +9,26 @@ use tar::{Builder, EntryType, Header};
 use super::error::RecipeError;
 use crate::folder;
 
-/// Writes the entries of a recipe: an archive if `path` ends in `.tar.gz`, else a directory.
+/// The folder of an archive, so that unpacking it leaves one entry.
+const TOP: &str = "kelpie-recipe";
+
+/// Endings of names of archives, and of what somebody may take for one.
+const ARCHIVES: [&str; 2] = [".tar.gz", ".tgz"];
+const OTHERS: [&str; 8] = [".zip", ".tar", ".gz", ".bz2", ".xz", ".zst", ".7z", ".rar"];
+
+/// Writes the entries of a recipe: an archive if `path` ends in `.tar.gz` or `.tgz`, else a directory.
 ///
 /// # Errors
-/// Something is there already, or it cannot be written; then nothing is left behind.
+/// The name is that of another kind of file, something is there already, or it cannot be written; then nothing is left
+/// behind.
 pub fn write(path: &Path, entries: &[(&str, String)]) -> Result<(), RecipeError> {
-    let written = if path.to_string_lossy().ends_with(".tar.gz") {
+    let name = path.to_string_lossy().to_lowercase();
+    let ends_in = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
+    let is_archive = ends_in(&ARCHIVES);
+    if !is_archive && ends_in(&OTHERS) {
+        return Err(RecipeError::Ending { path: path.to_owned() });
+    }
+    let written = if is_archive {
         archive(entries).and_then(|bytes| folder::write_file(path, &bytes, false))
     } else {
         folder::write(path, entries)
@@ -25,7 +39,7 @@ pub fn write(path: &Path, entries: &[(&str, String)]) -> Result<(), RecipeError>
     })
 }
 
-/// The archive: no time, no owner, nothing of the machine.
+/// The archive, all in one folder: no time, no owner, nothing of the machine.
 ///
 /// # Errors
 /// A name or a size that no archive holds.
@@ -35,7 +49,7 @@ pub fn archive(entries: &[(&str, String)]) -> io::Result<Vec<u8>> {
     for (name, text) in entries {
         let mut header = Header::new_ustar();
         header.set_entry_type(EntryType::Regular);
-        header.set_path(name)?;
+        header.set_path(format!("{TOP}/{name}"))?;
         header.set_mode(0o644);
         header.set_size(text.len() as u64);
         header.set_mtime(0);

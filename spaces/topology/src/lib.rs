@@ -2,3 +2,7 @@
 //!
 //! A file describes one host or one cluster. A host's links are the ones inside it: PCIe, sockets, memory, GPUs. A
 //! cluster's links are the cables between NICs, leaves and spines.
+
+pub mod host;
+
+pub use host::HostTopology;

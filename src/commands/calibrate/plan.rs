@@ -92,7 +92,7 @@ fn measure(rows: &[Planned], name: &str) -> anyhow::Result<Vec<Option<Target>>> 
             Err(error) => return Err(error).with_context(|| format!("line {}", at + FIRST_LINE)),
         };
         measured.push(seen.map(|seen| Target { goodput_bps: seen.goodput_bps, pause_ratio: Some(seen.pause_ratio) }));
-        progress.measured(at as u64 + 1);
+        progress.reached(at as u64 + 1);
     }
     progress.close();
     Ok(measured)
@@ -127,7 +127,7 @@ fn write_workloads(rows: &[Planned], out: &Path) -> anyhow::Result<()> {
 fn show(base: &SimSubsystem, rows: &[Planned], common: Common) -> anyhow::Result<()> {
     let stop = stop::on_signals("stopping")?;
     let progress = Progress::of_experiments();
-    let estimates = expected(base, rows, &PARAMETERS, NOISE, &stop, &mut |experiments| progress.measured(experiments));
+    let estimates = expected(base, rows, &PARAMETERS, NOISE, &stop, &mut |experiments| progress.reached(experiments));
     progress.close();
     let estimates = estimates?;
     if common.json {

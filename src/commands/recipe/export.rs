@@ -10,6 +10,7 @@ use kelpie_spaces::perftest;
 use serde_json::json;
 
 use super::args::{ExportArgs, FindingOrAnomaly};
+use super::source::Kept;
 use super::{environment, source};
 use crate::args::Common;
 use crate::exit;
@@ -17,22 +18,25 @@ use crate::output::{print, print_json};
 
 /// Writes a recipe.
 pub fn run(args: &ExportArgs, common: Common) -> anyhow::Result<ExitCode> {
-    let recipe = match args.finding {
+    let (recipe, lines) = match args.finding {
         FindingOrAnomaly::Anomaly(_) if args.doctor_a.is_some() || args.doctor_b.is_some() => {
             bail!(
                 "--doctor-a and --doctor-b describe a real pair; the paper's anomalies are measured on a simulated one"
             )
         }
-        FindingOrAnomaly::Anomaly(id) => source::of_paper(id)?,
+        FindingOrAnomaly::Anomaly(id) => {
+            let recipe = source::of_paper(id)?;
+            let lines = perftest::lines(&recipe.workload);
+            (recipe, lines)
+        }
         FindingOrAnomaly::Finding(id, number) => {
-            let (recipe, campaign) = source::kept(&args.database, id, number)?;
+            let Kept { recipe, lines, campaign } = source::kept(&args.database, id, number)?;
             let examined = [&args.doctor_a, &args.doctor_b].map(Option::as_deref);
             let known = environment::of(&campaign.definition, args.with_identities, examined)?;
             let recipe = Recipe { environment: known.environment, ..recipe };
-            if args.with_identities { recipe } else { recipe::without_names(recipe, &known.names) }
+            (if args.with_identities { recipe } else { recipe::without_names(recipe, &known.names) }, lines)
         }
     };
-    let lines = perftest::lines(&recipe.workload);
     recipe::write(&args.out, &recipe::entries(&recipe, &lines)?)?;
     let reason = lines.err().map(|reason| reason.to_string());
     if common.json {
@@ -56,7 +60,7 @@ pub fn archives(stored: &StoredCampaign) -> anyhow::Result<BTreeMap<u64, Vec<u8>
         let Some(recipe) = recipe::of_finding(stored, finding) else { continue };
         let recipe = Recipe { environment: known.environment.clone(), ..recipe };
         let recipe = recipe::without_names(recipe, &known.names);
-        let lines = perftest::lines(&recipe.workload);
+        let lines = recipe::perftest_of(stored, finding);
         archives.insert(finding.number, recipe::archive(&recipe::entries(&recipe, &lines)?)?);
     }
     Ok(archives)

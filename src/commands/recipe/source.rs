@@ -7,6 +7,7 @@ use kelpie_reports::StoredCampaign;
 use kelpie_reports::recipe::{self, MeasuredAnomaly, Neighbour, Recipe, Seen};
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::known::{self, Anomaly};
+use kelpie_spaces::perftest::{Inexpressible, Lines};
 use kelpie_spaces::{Region, Space, Workload};
 use kelpie_store::{Campaign, CampaignId, FindingRecord, Store};
 
@@ -31,16 +32,28 @@ pub fn known(id: u32) -> anyhow::Result<Anomaly> {
     known::anomaly(id).with_context(|| format!("no anomaly {id}; the paper has 1 to 18"))
 }
 
-/// A recipe of a stored finding, without its environment, and the campaign that has it.
-pub fn kept(database: &DatabaseArgs, id: CampaignId, number: u64) -> anyhow::Result<(Recipe, Campaign)> {
+/// A stored finding on its way out.
+pub struct Kept {
+    /// Without its environment.
+    pub recipe: Recipe,
+    /// How perftest sends it.
+    pub lines: Result<Lines, Inexpressible>,
+    /// The campaign that has it.
+    pub campaign: Campaign,
+}
+
+/// A recipe of a stored finding.
+pub fn kept(database: &DatabaseArgs, id: CampaignId, number: u64) -> anyhow::Result<Kept> {
     let mut store = Store::open_to_read(&database.path()?)?;
     let stored = StoredCampaign::read(&mut store, id)?;
-    let recipe = recipe::of_finding(&stored, numbered(&stored.findings, id, number)?).with_context(|| {
+    let finding = numbered(&stored.findings, id, number)?;
+    let lines = recipe::perftest_of(&stored, finding);
+    let recipe = recipe::of_finding(&stored, finding).with_context(|| {
         format!(
             "campaign {id} holds no measurement of finding {number}'s workload that shows it, so there is no evidence"
         )
     })?;
-    Ok((recipe, stored.campaign))
+    Ok(Kept { recipe, lines, campaign: stored.campaign })
 }
 
 /// A recipe of an anomaly of the paper, measured now on the simulated subsystem that shows it.

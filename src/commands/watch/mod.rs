@@ -21,8 +21,8 @@ use crate::commands::campaign;
 use crate::exit;
 use crate::output::print;
 
-use campaign_progress::CampaignProgress;
 use crate::safe_text::clean;
+use campaign_progress::CampaignProgress;
 
 /// Shows a campaign until the user has seen enough, or says once how it stands.
 pub fn run(args: &WatchArgs, common: Common) -> anyhow::Result<ExitCode> {

@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 
 use super::campaign_progress::{CampaignProgress, PURPOSES};
 use super::for_people::{duration, signal_name, signal_value};
-use crate::safe_text::{clean, clean_json};
 use crate::campaign::FindingLine;
 use crate::commands::findings::{FindingDocument, unexplained_text};
 use crate::output::plural;
+use crate::safe_text::{clean, clean_json};
 
 /// The ways to end, with their words.
 pub const ENDS: [(Ended, &str); 4] = [

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use kelpie_engine::timing::Timing;
 use kelpie_engine::verbs_host::Port;
 use kelpie_monitor::{Bounds, PerHost};
-use kelpie_spaces::Host;
+use kelpie_spaces::document::Document;
+use kelpie_spaces::{DocumentError, Host};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::security::{Security, TlsFiles};
@@ -31,29 +33,22 @@ pub enum PairFileError {
         /// The file.
         path: PathBuf,
     },
-    /// It is no pair file; the text names line and key.
-    #[error("{path} is no pair file")]
-    Syntax {
-        /// The file.
-        path: PathBuf,
+    /// It does not fit the format, or breaks a rule; the text names line and key.
+    #[error(transparent)]
+    File(#[from] DocumentError),
+    /// It cannot be written.
+    #[error("{name}: cannot be written as YAML")]
+    Write {
+        /// The pair.
+        name: String,
         /// The cause.
         #[source]
         source: serde_yaml::Error,
     },
-    /// A rule is broken.
-    #[error("{path}: {key}: {rule}")]
-    Rule {
-        /// The file.
-        path: PathBuf,
-        /// Path of the key.
-        key: String,
-        /// The rule.
-        rule: String,
-    },
 }
 
 /// One host of a pair.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostSpec {
     /// Where its agent listens, `host:port`.
@@ -64,7 +59,7 @@ pub struct HostSpec {
 }
 
 /// A pair of hosts with agents.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PairFile {
     /// Format tag, always [`PairFile::FORMAT`].
@@ -91,6 +86,14 @@ impl PairFile {
     /// The format tag of this version.
     pub const FORMAT: &'static str = "pair/1";
 
+    /// The JSON schema of the file.
+    pub fn schema() -> serde_json::Value {
+        let mut schema = schemars::schema_for!(PairFile).to_value();
+        schema["title"] = "Kelpie pair, version 1".into();
+        schema["properties"]["kelpie"] = serde_json::json!({"const": Self::FORMAT});
+        schema
+    }
+
     /// Reads and checks a file; paths in it are relative to its directory and come out absolute.
     ///
     /// # Errors
@@ -108,11 +111,11 @@ impl PairFile {
     /// # Errors
     /// Where it breaks a rule.
     pub fn from_yaml(path: &Path, text: &str) -> Result<Self, PairFileError> {
-        let mut pair: PairFile =
-            serde_yaml::from_str(text).map_err(|source| PairFileError::Syntax { path: path.to_owned(), source })?;
-        if let Some((key, rule)) = pair.broken_rule() {
-            return Err(PairFileError::Rule { path: path.to_owned(), key, rule });
-        }
+        let document = Document::parse(&path.display().to_string(), text)?;
+        let tree: serde_yaml::Value = serde_yaml::from_str(text).map_err(|error| document.refuse("", &error))?;
+        let mut pair: PairFile = serde_path_to_error::deserialize(tree)
+            .map_err(|error| document.refuse_value(error.path().to_string().trim_matches('.'), error.inner()))?;
+        document.refuse_all(pair.broken_rules().into_iter())?;
         if let (Some(tls), Some(dir)) = (&mut pair.tls, path.parent()) {
             for file in [&mut tls.ca, &mut tls.identity] {
                 let absolute = std::path::absolute(dir.join(&*file));
@@ -127,7 +130,7 @@ impl PairFile {
     /// # Errors
     /// Where it cannot be written as YAML.
     pub fn to_yaml(&self) -> Result<String, PairFileError> {
-        serde_yaml::to_string(self).map_err(|source| PairFileError::Syntax { path: self.name.clone().into(), source })
+        serde_yaml::to_string(self).map_err(|source| PairFileError::Write { name: self.name.clone(), source })
     }
 
     /// How the agents are reached.
@@ -139,44 +142,48 @@ impl PairFile {
         }
     }
 
-    fn broken_rule(&self) -> Option<(String, String)> {
+    /// Each key that breaks a rule, with the rule.
+    fn broken_rules(&self) -> Vec<(String, String)> {
+        let mut broken = Vec::new();
         if self.kelpie != Self::FORMAT {
             let shown: String = self.kelpie.chars().take(40).collect();
-            return Some(("kelpie".to_owned(), format!("this is format `{shown}`; write `kelpie: pair/1`")));
+            broken.push(("kelpie".to_owned(), format!("this is format `{shown}`; write `kelpie: pair/1`")));
         }
         if self.name.is_empty() || self.name.chars().count() > 80 {
-            return Some(("name".to_owned(), "write 1 to 80 characters".to_owned()));
+            broken.push(("name".to_owned(), "write 1 to 80 characters".to_owned()));
         }
         for host in Host::BOTH {
             let spec = self.hosts.get(host);
             let has_port = spec.agent.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
             if !has_port {
-                return Some((format!("hosts.{host}.agent"), format!("`{}` is not host:port", spec.agent)));
+                broken.push((format!("hosts.{host}.agent"), format!("`{}` is not host:port", spec.agent)));
             }
             if spec.port.port == 0 {
-                return Some((format!("hosts.{host}.port"), "ports count from 1".to_owned()));
+                broken.push((format!("hosts.{host}.port"), "ports count from 1".to_owned()));
             }
             if let Some((key, rule)) = spec.port.tuning.broken_rule() {
-                return Some((format!("hosts.{host}.tuning.{key}"), rule.to_owned()));
+                broken.push((format!("hosts.{host}.tuning.{key}"), rule.to_owned()));
             }
         }
         if self.hosts.a.agent == self.hosts.b.agent {
-            return Some(("hosts".to_owned(), "a and b are the same agent; a pair needs two".to_owned()));
+            broken.push(("hosts".to_owned(), "a and b are the same agent; a pair needs two".to_owned()));
         }
         if self.plain && self.tls.is_some() {
-            return Some(("plain".to_owned(), "`tls` is given as well; leave one of them out".to_owned()));
+            broken.push(("plain".to_owned(), "`tls` is given as well; leave one of them out".to_owned()));
         }
         if let Some(bounds) = self.bounds {
             let given = [("base_rtt_seconds", bounds.base_rtt_seconds), ("max_pcie_bps", bounds.max_pcie_bps)];
             let rates = [("max_bps", Some(bounds.max_bps)), ("max_pps", Some(bounds.max_pps))];
             for (key, value) in rates.into_iter().chain(given) {
                 if value.is_some_and(|value| !(value.is_finite() && value > 0.0)) {
-                    return Some((format!("bounds.{key}"), "write a positive number".to_owned()));
+                    broken.push((format!("bounds.{key}"), "write a positive number".to_owned()));
                 }
             }
         }
-        let outside = self.session.bounds().into_iter().find(|(_, value, min, max)| value < min || value > max);
-        outside.map(|(key, value, min, max)| (format!("session.{key}"), format!("{value} is outside {min} to {max}")))
+        let outside = self.session.bounds().into_iter().filter(|(_, value, min, max)| value < min || value > max);
+        let said = |(key, value, min, max)| (format!("session.{key}"), format!("{value} is outside {min} to {max}"));
+        broken.extend(outside.map(said));
+        broken
     }
 }
 
@@ -233,18 +240,18 @@ mod tests {
             ("gid_index: 3", "tuning: {hop_limit: 0}", "hosts.a.tuning.hop_limit: write 1 to 255"),
             ("gid_index: 3", "tuning: {ack_timeout: 0}", "hosts.a.tuning.ack_timeout: write 1 to 31"),
             ("gid_index: 3", "tuning: {udp_source_port: 4791}", "hosts.a.tuning.udp_source_port: write 49152 to 65535"),
-            ("gid_index: 3", "tuning: {tos: 1}", "unknown field `tos`"),
+            ("gid_index: 3", "tuning: {tos: 1}", "unknown key `tos`"),
             ("max_bps: 1e11", "max_bps: 0", "bounds.max_bps: write a positive number"),
             ("max_bps: 1e11", "max_pcie_bps: 0, max_bps: 1e11", "bounds.max_pcie_bps: write a positive number"),
             ("sample_ms: 500", "sample_ms: 1", "session.sample_ms: 1 is outside 10 to 5000"),
-            ("gid_index: 3", "gid: 3", "unknown field `gid`"),
-            ("bounds:", "  c: {agent: \"node-c:7471\"}\nbounds:", "unknown field `c`"),
+            ("gid_index: 3", "gid: 3", "unknown key `gid`"),
+            ("bounds:", "  c: {agent: \"node-c:7471\"}\nbounds:", "unknown key `c`"),
             ("bounds:", "plain: true\ntls: {ca: ca.pem, identity: me.pem}\nbounds:", "plain: `tls` is given as well"),
-            ("bounds:", "tls: {ca: ca.pem}\nbounds:", "missing field `identity`"),
+            ("bounds:", "tls: {ca: ca.pem}\nbounds:", "key `identity` is missing"),
             ("sample_ms: 500", "drain_ms: 10001", "session.drain_ms: 10001 is outside 0 to 10000"),
             ("sample_ms: 500", "storm_pause_percent: 0", "session.storm_pause_percent: 0 is outside 1 to 100"),
-            ("gid_index: 3", "gid_index: 300", "invalid value"),
-            ("sample_ms: 500", "latency: 1", "invalid type"),
+            ("gid_index: 3", "gid_index: 300", "`300` is not a whole number"),
+            ("sample_ms: 500", "latency: 1", "`1` is not true or false"),
         ];
         for (from, to, expected) in table {
             let error = PairFile::from_yaml(Path::new("pair.yaml"), &GOOD.replace(from, to)).expect_err(to);

@@ -164,19 +164,6 @@ fn one_of_a_hundred_at_once_is_served_and_the_others_are_told() {
     hello_when_free(&agent, "next");
 }
 
-#[test]
-fn connections_that_say_nothing_do_not_keep_a_controller_out() {
-    let agent = FakeAgent::anywhere();
-    let mut silent: Vec<TcpStream> = (0..300).map(|_| connect(&agent)).collect();
-    hello_when_free(&agent, "first");
-    let answers: Vec<String> = silent.iter_mut().map(answer).collect();
-    let refused = answers.iter().filter(|text| text.contains("too many others are about to connect")).count();
-    assert_eq!(refused, 44, "all but 256, in whatever order they came");
-    let closed = answers.iter().filter(|text| text.is_empty()).count();
-    assert_eq!(closed, 256, "closed after the time for a hello");
-    hello_when_free(&agent, "second");
-}
-
 /// Connections that say nothing, from another address of this machine.
 fn silent_from(agent: &FakeAgent, last: u8, count: usize) -> Vec<TcpStream> {
     let connect = || {
@@ -205,7 +192,7 @@ fn silent_strangers_keep_nobody_out() {
 #[test]
 fn a_flood_of_handshakes_from_elsewhere_keeps_nobody_out() {
     let agent = FakeAgent::anywhere();
-    let mut flood: Vec<_> = (2..=10).flat_map(|last| silent_from(&agent, last, 20)).collect();
+    let mut flood: Vec<_> = (2..=10).flat_map(|last| silent_from(&agent, last, 40)).collect();
     for stream in &mut flood {
         // Half of a first message. Some have been sent away by now.
         let _ = stream.write_all(&frame("{\"kelpie\":")[..6]);

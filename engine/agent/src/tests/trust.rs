@@ -143,7 +143,7 @@ fn files_without_certificates_are_named() {
         (ours.authority.ca(), ours.authority.ca(), "ca.pem: no private key"),
         (ours.authority.ca().with_file_name("gone.pem"), good, "cannot read "),
     ] {
-        let error = visit(&agent, &Security::Tls(TlsFiles { ca, identity, insecure_key: false, revoked: None }))
+        let error = visit(&agent, &Security::Tls(TlsFiles { ca, identity, insecure_key: true, revoked: None }))
             .expect_err(expected);
         assert!(error.contains(expected), "{error}");
     }

@@ -1,0 +1,17 @@
+//! Inside a host: from matrices of loopback traffic to slow links and wrong settings. Nothing is measured here.
+//!
+//! Source: Hostping (Liu et al., NSDI 2023) for the procedure and the three colours; the rest is ours and says so.
+
+mod causes;
+mod diagnose;
+mod error;
+mod expected;
+mod explain;
+mod misconfiguration;
+mod paths;
+mod published;
+
+pub use causes::{Cause, Reading};
+pub use diagnose::{Diagnosis, Question, Verdict, diagnose};
+pub use error::HostError;
+pub use paths::State;

@@ -1,0 +1,149 @@
+//! The smallest sets of links that explain all abnormal paths. Which paths are abnormal is decided elsewhere.
+//!
+//! Source: ours. Every measured bandwidth is a lower bound of each link that its path crosses, so an abnormal path at
+//! `v` can only be limited by links of which nobody has seen more than about `v`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::paths::Path;
+
+/// How much more a link may have carried than a path that it is said to limit.
+/// Source: our choice; at 0.15 noise of 2 % does no harm, and faults of 75 % are told from health.
+const TOLERANCE: f64 = 0.15;
+/// Largest explanation. Source: our choice, because a host with more faults at once is to be repaired first.
+const MAX_SIZE: usize = 8;
+/// Most explanations that are named.
+const MAX_EXPLANATIONS: usize = 64;
+/// Most steps of the search. Source: our choice; it bounds the time at about a second.
+const MAX_STEPS: usize = 2_000_000;
+
+/// Per abnormal path, the links that may limit it.
+///
+/// If no link fits by what it carried, those fit whose paths are all slower by this share: a link that makes every path
+/// slower in proportion, as one does that repeats what it lost.
+pub fn candidates(
+    paths: &[Path],
+    crossing: &BTreeMap<usize, Vec<usize>>,
+    ratios: &[Option<f64>],
+    abnormal: &[usize],
+) -> Vec<Vec<usize>> {
+    let most = |of: &dyn Fn(usize) -> Option<f64>| -> BTreeMap<usize, f64> {
+        let most = |crossing: &Vec<usize>| crossing.iter().filter_map(|path| of(*path)).fold(0.0, f64::max);
+        crossing.iter().map(|(link, crossing)| (*link, most(crossing))).collect()
+    };
+    let carried = most(&|path| paths[path].bandwidth);
+    let share = most(&|path| ratios[path]);
+    let fitting = |path: usize, bounds: &BTreeMap<usize, f64>, value: Option<f64>| -> Vec<usize> {
+        let limit = value.unwrap_or(0.0) * (1.0 + TOLERANCE);
+        paths[path].links.iter().copied().filter(|link| bounds[link] <= limit).collect()
+    };
+    abnormal
+        .iter()
+        .map(|&path| {
+            let links = fitting(path, &carried, paths[path].bandwidth);
+            if links.is_empty() { fitting(path, &share, ratios[path]) } else { links }
+        })
+        .collect()
+}
+
+/// The smallest explanations, and whether these are all of them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Explanations {
+    /// Sets of links, each sorted.
+    pub sets: Vec<Vec<usize>>,
+    /// Whether more are equally small, or the search was stopped.
+    pub is_cut: bool,
+}
+
+/// All smallest sets of links with at least one candidate of every path. A path without candidates is not explained.
+pub fn smallest(candidates: &[Vec<usize>]) -> Explanations {
+    let mut open: Vec<&Vec<usize>> = candidates.iter().filter(|links| !links.is_empty()).collect();
+    open.sort_by_key(|links| (links.len(), links.as_slice()));
+    open.dedup();
+    if open.is_empty() {
+        return Explanations::default();
+    }
+    let mut search = Search { open: &open, found: BTreeSet::new(), steps: 0, is_cut: false };
+    for size in 1..=MAX_SIZE {
+        search.add(size, &mut Vec::new(), &mut BTreeSet::new());
+        if !search.found.is_empty() || search.is_cut {
+            break;
+        }
+    }
+    let is_cut = search.is_cut || search.found.is_empty();
+    Explanations { sets: search.found.into_iter().collect(), is_cut }
+}
+
+struct Search<'c> {
+    open: &'c [&'c Vec<usize>],
+    found: BTreeSet<Vec<usize>>,
+    steps: usize,
+    is_cut: bool,
+}
+
+impl Search<'_> {
+    /// Adds one candidate of the first path that is not explained yet. A candidate that was tried is ruled out for those
+    /// after it, so no set comes twice.
+    fn add(&mut self, left: usize, chosen: &mut Vec<usize>, ruled_out: &mut BTreeSet<usize>) {
+        self.steps += 1;
+        if self.steps > MAX_STEPS || self.found.len() >= MAX_EXPLANATIONS {
+            self.is_cut = true;
+            return;
+        }
+        let next = self.open.iter().find(|links| !links.iter().any(|link| chosen.contains(link)));
+        let Some(links) = next else {
+            let mut set = chosen.clone();
+            set.sort_unstable();
+            self.found.insert(set);
+            return;
+        };
+        if left == 0 {
+            return;
+        }
+        let mut tried = Vec::new();
+        for &link in *links {
+            if ruled_out.contains(&link) {
+                continue;
+            }
+            chosen.push(link);
+            self.add(left - 1, chosen, ruled_out);
+            chosen.pop();
+            ruled_out.insert(link);
+            tried.push(link);
+        }
+        for link in tried {
+            ruled_out.remove(&link);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_sets_are_all_named_once() {
+        let check = |candidates: &[&[usize]], expected: &[&[usize]]| {
+            let candidates: Vec<Vec<usize>> = candidates.iter().map(|links| links.to_vec()).collect();
+            let found = smallest(&candidates);
+            assert_eq!(found.sets, expected.iter().map(|set| set.to_vec()).collect::<Vec<_>>(), "{candidates:?}");
+            assert!(!found.is_cut);
+        };
+        check(&[], &[]);
+        check(&[&[]], &[]);
+        check(&[&[3]], &[&[3]]);
+        check(&[&[1, 2], &[2, 3]], &[&[2]]);
+        check(&[&[1, 2], &[1, 2]], &[&[1], &[2]]);
+        check(&[&[1, 2], &[3, 4]], &[&[1, 3], &[1, 4], &[2, 3], &[2, 4]]);
+        check(&[&[1, 2], &[2, 3], &[1, 3]], &[&[1, 2], &[1, 3], &[2, 3]]);
+    }
+
+    #[test]
+    fn too_many_explanations_are_said_to_be_more() {
+        let pairs: Vec<Vec<usize>> = (0..7).map(|pair| vec![2 * pair, 2 * pair + 1]).collect();
+        let found = smallest(&pairs);
+        assert_eq!((found.sets.len(), found.is_cut), (MAX_EXPLANATIONS, true));
+        let singles: Vec<Vec<usize>> = (0..=MAX_SIZE).map(|link| vec![link]).collect();
+        assert_eq!(smallest(&singles), Explanations { sets: Vec::new(), is_cut: true });
+    }
+}

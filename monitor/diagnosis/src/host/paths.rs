@@ -1,0 +1,88 @@
+//! The paths of a matrix through the links of a host.
+
+use std::collections::BTreeMap;
+
+use kelpie_topology::HostTopology;
+use kelpie_topology::host::Kind;
+use serde::Serialize;
+
+use super::error::HostError;
+use crate::matrix::Matrix;
+
+/// What is known of a path or of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// As fast as it should be.
+    Normal,
+    /// Slower than it should be.
+    Abnormal,
+    /// Not known.
+    Undecided,
+}
+
+/// One cell of the matrix and the way its traffic takes.
+#[derive(Debug, Clone)]
+pub struct Path {
+    /// Row of the matrix.
+    pub row: usize,
+    /// Column of the matrix.
+    pub column: usize,
+    /// Node of the RNIC.
+    pub from: usize,
+    /// Links on the way.
+    pub links: Vec<usize>,
+    /// Kinds of nodes on the way, both ends included.
+    pub kinds: Vec<Kind>,
+    /// Units: Gbit/s.
+    pub bandwidth: Option<f64>,
+    /// Units: microseconds.
+    pub latency: Option<f64>,
+}
+
+impl Path {
+    /// Whether the RNIC alone limits a healthy path of this kind: to any memory, and to what is under the same switch.
+    /// Only such paths can show that their links are normal (Hostping, "affinitive").
+    pub fn is_affinitive(&self) -> bool {
+        let through_root = self.kinds.iter().any(|kind| matches!(kind, Kind::Socket | Kind::NumaNode | Kind::RootPort));
+        self.kinds.last() == Some(&Kind::Memory) || !through_root
+    }
+
+    /// Whether it ends at a GPU below the RNIC's own switch.
+    pub fn is_local_gpu(&self) -> bool {
+        self.kinds.last() == Some(&Kind::Gpu) && self.is_affinitive()
+    }
+}
+
+/// The paths of all cells of a matrix.
+pub fn paths(host: &HostTopology, matrix: &Matrix) -> Result<Vec<Path>, HostError> {
+    let node = |name: &String| host.node(name).ok_or_else(|| HostError::Unknown { name: name.clone() });
+    let rows: Vec<usize> = matrix.rows.iter().map(node).collect::<Result<_, _>>()?;
+    let columns: Vec<usize> = matrix.columns.iter().map(node).collect::<Result<_, _>>()?;
+    let mut paths = Vec::with_capacity(rows.len() * columns.len());
+    for (row, &from) in rows.iter().enumerate() {
+        if host.nodes()[from].kind != Kind::Rnic {
+            return Err(HostError::NotAnRnic { name: matrix.rows[row].clone() });
+        }
+        for (column, &to) in columns.iter().enumerate().filter(|(_, to)| **to != from) {
+            let nowhere = || HostError::NoRoute { from: matrix.rows[row].clone(), to: matrix.columns[column].clone() };
+            let links = host.route(from, to).ok_or_else(nowhere)?;
+            let kinds = host.kinds(from, &links);
+            let value = |cells: &Option<Vec<Vec<Option<f64>>>>| cells.as_ref().and_then(|cells| cells[row][column]);
+            let (bandwidth, latency) = (value(&matrix.bandwidth_gbps), value(&matrix.latency_us));
+            paths.push(Path { row, column, from, links, kinds, bandwidth, latency });
+        }
+    }
+    Ok(paths)
+}
+
+/// Per link that some path crosses, the indices of these paths.
+pub fn crossing(paths: &[Path]) -> BTreeMap<usize, Vec<usize>> {
+    let mut crossing: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (index, path) in paths.iter().enumerate() {
+        for &link in &path.links {
+            crossing.entry(link).or_default().push(index);
+        }
+    }
+    crossing
+}

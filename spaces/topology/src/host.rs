@@ -1,0 +1,345 @@
+//! A host as `topology/1`: its PCIe tree, sockets, memory and GPUs, read from YAML, and routes through it. What is
+//! measured on a host is elsewhere.
+
+use std::collections::VecDeque;
+
+use indexmap::IndexMap;
+use kelpie_spaces::document::{Document, DocumentError, utf8};
+use serde::{Deserialize, Serialize};
+
+/// Tag of the format.
+pub const FORMAT: &str = "topology/1";
+/// Most nodes of a host. Source: our choice, because a host of 16 GPUs and 16 NICs has under 100.
+const MAX_NODES: usize = 1024;
+/// Most links of a host. Source: our choice; a tree has one less than it has nodes, and hosts are nearly trees.
+const MAX_LINKS: usize = 4096;
+/// Longest name of a node. Units: characters. Source: our choice, because a PCI address has 12.
+const MAX_NAME: usize = 64;
+
+/// What a node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// An RDMA NIC.
+    Rnic,
+    /// A PCIe switch.
+    PcieSwitch,
+    /// A root port, where one is told from its socket.
+    RootPort,
+    /// A CPU socket with its root complex.
+    Socket,
+    /// One of several NUMA nodes of a socket.
+    NumaNode,
+    /// The memory of a socket or of a NUMA node.
+    Memory,
+    /// A GPU.
+    Gpu,
+    /// An `NVMe` drive.
+    Nvme,
+}
+
+impl Kind {
+    /// Whether loopback traffic may end here.
+    pub fn is_endpoint(self) -> bool {
+        matches!(self, Self::Rnic | Self::Memory | Self::Gpu | Self::Nvme)
+    }
+}
+
+/// A node with its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its name, unique in the host.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Its PCI address, `domain:bus:device.function`, if the file has one.
+    pub pci: Option<String>,
+}
+
+/// A link between two nodes, given by their indices.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Link {
+    /// The node that the file names first.
+    pub a: usize,
+    /// The other one.
+    pub b: usize,
+    /// What it carries one way, if the file says. Units: Gbit/s.
+    pub gbps: Option<f64>,
+}
+
+/// The inside of a host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostTopology {
+    nodes: Vec<Node>,
+    links: Vec<Link>,
+    /// Per node, its neighbours as `(link, node)`, in the order of the file.
+    neighbours: Vec<Vec<(usize, usize)>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    kelpie: String,
+    host: Content,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    nodes: IndexMap<String, Kind>,
+    links: Vec<Edge>,
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pci: IndexMap<String, String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Edge {
+    a: String,
+    b: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    gbps: Option<f64>,
+}
+
+impl HostTopology {
+    /// Reads a host from YAML.
+    ///
+    /// # Errors
+    /// Names file, line, key and rule of the first mistake; `file` stands for the file.
+    ///
+    /// # Examples
+    /// ```
+    /// let text = "kelpie: topology/1\nhost:\n  nodes: {rnic0: rnic, cpu0: socket}\n  links: [{a: rnic0, b: cpu1}]\n";
+    /// let error = kelpie_topology::HostTopology::from_yaml("t.yaml", text).unwrap_err();
+    /// assert_eq!(error.to_string(), "t.yaml:4: host.links[0].b: no node `cpu1`; name it under `nodes`");
+    /// ```
+    pub fn from_yaml(file: &str, text: &str) -> Result<Self, DocumentError> {
+        let document = Document::parse(file, text)?;
+        let tree: serde_yaml::Value = serde_yaml::from_str(text).map_err(|error| document.refuse("", &error))?;
+        let tag = tree.get("kelpie").and_then(|tag| tag.as_str());
+        if tag != Some(FORMAT) {
+            return Err(document.refuse("kelpie", &format!("another format; write `kelpie: {FORMAT}`")));
+        }
+        if tree.get("host").is_none() {
+            return Err(document.refuse("", &"no key `host`: this file describes no host"));
+        }
+        let file: File = serde_path_to_error::deserialize(tree).map_err(|error| {
+            let path = error.path().to_string();
+            document.refuse_value(path.trim_matches('.'), error.inner())
+        })?;
+        Self::of(&file.host).map_err(|(path, rule)| document.refuse(&path, &rule))
+    }
+
+    /// As [`HostTopology::from_yaml`], from bytes that may not be text.
+    ///
+    /// # Errors
+    /// Also [`DocumentError::NotUtf8`] with the offset.
+    pub fn from_bytes(file: &str, bytes: &[u8]) -> Result<Self, DocumentError> {
+        Self::from_yaml(file, utf8(file, bytes)?)
+    }
+
+    /// A host of these nodes and links; links name nodes by index.
+    ///
+    /// # Errors
+    /// The path of the key that breaks a rule, as a file would have it, and the rule.
+    pub fn new(nodes: Vec<Node>, links: Vec<Link>) -> Result<Self, (String, String)> {
+        check_size("host.nodes", nodes.len(), MAX_NODES)?;
+        check_size("host.links", links.len(), MAX_LINKS)?;
+        let mut neighbours = vec![Vec::new(); nodes.len()];
+        for (index, link) in links.iter().enumerate() {
+            let at = |key: &str| format!("host.links[{index}].{key}");
+            if link.a == link.b {
+                return Err((at("b"), "a link joins two different nodes".to_owned()));
+            }
+            if links[..index].iter().any(|other| [(link.a, link.b), (link.b, link.a)].contains(&(other.a, other.b))) {
+                return Err((
+                    at("a"),
+                    "these two nodes have a link already; write one with the sum of both".to_owned(),
+                ));
+            }
+            if link.gbps.is_some_and(|gbps| !(gbps.is_finite() && gbps > 0.0)) {
+                return Err((at("gbps"), "write a bandwidth above 0 Gbit/s, or leave it out".to_owned()));
+            }
+            neighbours[link.a].push((index, link.b));
+            neighbours[link.b].push((index, link.a));
+        }
+        Ok(Self { nodes, links, neighbours })
+    }
+
+    fn of(content: &Content) -> Result<Self, (String, String)> {
+        for name in content.nodes.keys() {
+            let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-.:/".contains(letter);
+            if name.is_empty() || name.chars().count() > MAX_NAME || !name.chars().all(is_plain) {
+                let rule = format!("a name has 1 to {MAX_NAME} letters, digits and any of _ - . : /");
+                return Err(("host.nodes".to_owned(), rule));
+            }
+        }
+        let find = |name: &str, path: String| {
+            let missing = || {
+                let name: String = name.chars().filter(|letter| !letter.is_control()).take(MAX_NAME).collect();
+                (path, format!("no node `{name}`; name it under `nodes`"))
+            };
+            content.nodes.get_index_of(name).ok_or_else(missing)
+        };
+        check_size("host.links", content.links.len(), MAX_LINKS)?;
+        let mut links = Vec::with_capacity(content.links.len());
+        for (index, edge) in content.links.iter().enumerate() {
+            let a = find(&edge.a, format!("host.links[{index}].a"))?;
+            let b = find(&edge.b, format!("host.links[{index}].b"))?;
+            links.push(Link { a, b, gbps: edge.gbps });
+        }
+        for name in content.pci.keys() {
+            find(name, format!("host.pci.{name}"))?;
+        }
+        let nodes = content.nodes.iter().map(|(name, kind)| Node {
+            name: name.clone(),
+            kind: *kind,
+            pci: content.pci.get(name).cloned(),
+        });
+        Self::new(nodes.collect(), links)
+    }
+
+    /// Writes the host; [`HostTopology::from_yaml`] reads the same host back.
+    pub fn to_yaml(&self) -> String {
+        let name = |index: usize| self.nodes[index].name.clone();
+        let edge = |link: &Link| Edge { a: name(link.a), b: name(link.b), gbps: link.gbps };
+        let pci = |node: &Node| node.pci.clone().map(|address| (node.name.clone(), address));
+        let content = Content {
+            nodes: self.nodes.iter().map(|node| (node.name.clone(), node.kind)).collect(),
+            links: self.links.iter().map(edge).collect(),
+            pci: self.nodes.iter().filter_map(pci).collect(),
+        };
+        serde_yaml::to_string(&File { kelpie: FORMAT.to_owned(), host: content })
+            .expect("a host holds only words and numbers, which YAML can write")
+    }
+
+    /// The nodes, in the order of the file.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The links, in the order of the file.
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// The index of a node.
+    pub fn node(&self, name: &str) -> Option<usize> {
+        self.nodes.iter().position(|node| node.name == name)
+    }
+
+    /// The name of a link: its two nodes as the file has them, such as `psw0|cpu0`.
+    pub fn link_name(&self, link: usize) -> String {
+        let Link { a, b, .. } = self.links[link];
+        format!("{}|{}", self.nodes[a].name, self.nodes[b].name)
+    }
+
+    /// The links of a shortest path, from one node to the other; of several the one whose links the file has first.
+    /// `None` if there is none. Endpoints do not forward.
+    pub fn route(&self, from: usize, to: usize) -> Option<Vec<usize>> {
+        let mut came: Vec<Option<(usize, usize)>> = vec![None; self.nodes.len()];
+        let mut queue = VecDeque::from([from]);
+        while let Some(node) = queue.pop_front() {
+            if node == to {
+                break;
+            }
+            if node != from && self.nodes[node].kind.is_endpoint() {
+                continue;
+            }
+            for &(link, next) in &self.neighbours[node] {
+                if next != from && came[next].is_none() {
+                    came[next] = Some((link, node));
+                    queue.push_back(next);
+                }
+            }
+        }
+        let (mut path, mut node) = (Vec::new(), to);
+        while node != from {
+            let (link, before) = came[node]?;
+            path.push(link);
+            node = before;
+        }
+        path.reverse();
+        Some(path)
+    }
+
+    /// The kinds of the nodes along a route from `from`, both ends included.
+    pub fn kinds(&self, from: usize, route: &[usize]) -> Vec<Kind> {
+        let mut node = from;
+        let mut kinds = vec![self.nodes[from].kind];
+        for &link in route {
+            let Link { a, b, .. } = self.links[link];
+            node = if a == node { b } else { a };
+            kinds.push(self.nodes[node].kind);
+        }
+        kinds
+    }
+}
+
+fn check_size(path: &str, count: usize, most: usize) -> Result<(), (String, String)> {
+    if (1..=most).contains(&count) {
+        Ok(())
+    } else {
+        Err((path.to_owned(), format!("{count} entries; write 1 to {most}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = "\
+kelpie: topology/1
+host:
+  nodes: {rnic0: rnic, psw0: pcie_switch, cpu0: socket, mem0: memory, gpu0: gpu}
+  links:
+  - {a: rnic0, b: psw0, gbps: 252}
+  - {a: gpu0, b: psw0, gbps: 252}
+  - {a: psw0, b: cpu0}
+  - {a: mem0, b: cpu0}
+";
+
+    #[test]
+    fn a_host_is_read_routed_and_written() {
+        let host = HostTopology::from_yaml("t.yaml", SMALL).expect("it keeps the rules");
+        let node = |name| host.node(name).expect("it is there");
+        let route = host.route(node("rnic0"), node("mem0")).expect("a tree is connected");
+        let names: Vec<String> = route.iter().map(|link| host.link_name(*link)).collect();
+        assert_eq!(names, ["rnic0|psw0", "psw0|cpu0", "mem0|cpu0"]);
+        assert_eq!(host.kinds(node("rnic0"), &route), [Kind::Rnic, Kind::PcieSwitch, Kind::Socket, Kind::Memory]);
+        assert_eq!(host.route(node("gpu0"), node("gpu0")), Some(Vec::new()));
+        assert_eq!(HostTopology::from_yaml("t.yaml", &host.to_yaml()), Ok(host));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        for (from, to, expected) in [
+            ("topology/1", "topology/9", "t.yaml:1: kelpie: another format"),
+            ("host:", "cluster:", "t.yaml:1: the document: no key `host`"),
+            ("gpu0: gpu", "gpu0: toaster", "t.yaml:3: host.nodes"),
+            (
+                "b: psw0, gbps: 252}\n  - {a: gpu0",
+                "b: psw9, gbps: 252}\n  - {a: gpu0",
+                "t.yaml:5: host.links[0].b: no node `psw9`",
+            ),
+            ("{a: psw0, b: cpu0}", "{a: psw0, b: psw0}", "t.yaml:7: host.links[2].b: a link joins two different"),
+            ("{a: psw0, b: cpu0}", "{a: psw0, b: gpu0}", "t.yaml:7: host.links[2].a: these two nodes have a link"),
+            ("gbps: 252", "gbps: -1", "t.yaml:5: host.links[0].gbps: write a bandwidth above 0"),
+            ("gbps: 252", "gbits: 252", "t.yaml:5: host.links[0]"),
+            ("rnic0: rnic", "\"a|b\": rnic", "t.yaml:3: host.nodes: a name has"),
+        ] {
+            assert!(SMALL.contains(from), "{from}");
+            let error = HostTopology::from_yaml("t.yaml", &SMALL.replacen(from, to, 1)).expect_err(to).to_string();
+            let (place, rule) = expected.split_once(": ").expect("a line and a rule");
+            assert!(error.starts_with(&format!("{place}:")) && error.contains(rule), "{to}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_connected_has_no_route_and_endpoints_do_not_forward() {
+        let text = SMALL.replace("  - {a: mem0, b: cpu0}\n", "  - {a: mem0, b: gpu0}\n");
+        let host = HostTopology::from_yaml("t.yaml", &text).expect("it keeps the rules");
+        let node = |name| host.node(name).expect("it is there");
+        assert_eq!(host.route(node("rnic0"), node("mem0")), None);
+    }
+}

@@ -1,0 +1,94 @@
+//! `kelpie host`: which links of a host are slow, in words and as JSON. The judging lives in `kelpie_diagnosis`.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use kelpie_diagnosis::Matrix;
+use kelpie_diagnosis::host::{Diagnosis, Question, State, Verdict, diagnose as judge};
+use kelpie_topology::HostTopology;
+
+use crate::args::Common;
+use crate::cli::DiagnoseArgs;
+use crate::exit;
+use crate::inputs::read_file;
+use crate::output::{Table, percent, print, print_json};
+
+/// Runs `kelpie host diagnose`.
+pub fn diagnose(args: &DiagnoseArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let host = HostTopology::from_bytes(&args.topology.display().to_string(), &read_file(&args.topology)?)?;
+    let matrices: Vec<Matrix> = args.matrices.iter().map(|path| read_matrix(path)).collect::<anyhow::Result<_>>()?;
+    let baseline = args.baseline.as_deref().map(read_matrix).transpose()?;
+    let (matrix, repeats) = matrices.split_first().context("name a matrix")?;
+    let question = Question { host: &host, matrix, repeats, baseline: baseline.as_ref(), busy: args.busy };
+    let found =
+        judge(question).with_context(|| format!("{} on {}", args.matrices[0].display(), args.topology.display()))?;
+    if common.json { print_json(&found) } else { print(&text(&found)) }?;
+    Ok(match found.verdict {
+        Verdict::Healthy => exit::HEALTHY,
+        Verdict::Abnormal => exit::anomalous(),
+        Verdict::Undecided => exit::failed(),
+    })
+}
+
+fn read_matrix(path: &Path) -> anyhow::Result<Matrix> {
+    let name = if path == Path::new("-") { "stdin".to_owned() } else { path.display().to_string() };
+    Ok(Matrix::from_bytes(&name, &read_file(path)?)?)
+}
+
+fn text(found: &Diagnosis) -> String {
+    let mut text = String::new();
+    let count = |state| found.paths.values().flat_map(|row| row.values()).filter(|known| **known == state).count();
+    let all = found.paths.values().flat_map(|row| row.values()).count();
+    let verdict = match found.verdict {
+        Verdict::Healthy => "healthy",
+        Verdict::Abnormal => "abnormal",
+        Verdict::Undecided => "undecided",
+    };
+    let _ = writeln!(
+        text,
+        "{verdict}: {} of {all} paths abnormal (noise {})",
+        count(State::Abnormal),
+        percent(found.noise)
+    );
+    for setting in &found.misconfiguration {
+        let _ = writeln!(text, "wrong setting: {setting}");
+    }
+    match found.explanations.as_slice() {
+        [] => {}
+        [only] => {
+            let _ = writeln!(text, "slow: {}", only.join(" and "));
+        }
+        several => {
+            let more = if found.more_explanations { " and more" } else { "" };
+            let _ = writeln!(text, "slow, one of {}{more} explanations of the same size:", several.len());
+            for set in several {
+                let _ = writeln!(text, "  {}", set.join(" and "));
+            }
+        }
+    }
+    if found.explanations.is_empty() && found.more_explanations {
+        let _ = writeln!(text, "no small set of links explains these paths");
+    }
+    for [row, column] in &found.unexplained {
+        let _ = writeln!(text, "no link explains {row} to {column}");
+    }
+    for cause in &found.causes {
+        let _ = writeln!(text, "\n{}: {}: {}", cause.about, cause.cause, cause.summary);
+        let mut table = Table::new(&["read", "confirmed if"], &[]);
+        for reading in &cause.readings {
+            let what =
+                reading.pci.as_ref().map_or_else(|| reading.what.clone(), |pci| format!("{} of {pci}", reading.what));
+            table.row(vec![what, reading.confirms.clone()]);
+        }
+        text.push_str(&table.render("  "));
+    }
+    if !found.notes.is_empty() {
+        text.push('\n');
+    }
+    for note in &found.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    text
+}

@@ -1,0 +1,221 @@
+//! `kelpie host diagnose`: the published example, settings, noise, and files with mistakes.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::support::Bench;
+
+/// A DGX A100 as Hostping's slides show it: four RNICs, each with two GPUs below a switch, two switches per socket.
+fn a100() -> String {
+    let mut text = String::from("kelpie: topology/1\nhost:\n  nodes:\n");
+    for socket in 0..2 {
+        let _ = writeln!(text, "    cpu{socket}: socket\n    mem{socket}: memory");
+    }
+    for rnic in 0..4 {
+        let _ = writeln!(text, "    rnic{rnic}: rnic\n    psw{rnic}: pcie_switch");
+        let _ = writeln!(text, "    gpu{}: gpu\n    gpu{}: gpu", 2 * rnic, 2 * rnic + 1);
+    }
+    text += "  links:\n";
+    for rnic in 0..4 {
+        let _ = writeln!(text, "  - {{a: rnic{rnic}, b: psw{rnic}, gbps: 252}}");
+        let _ = writeln!(text, "  - {{a: psw{rnic}, b: cpu{}, gbps: 252}}", rnic / 2);
+        for gpu in [2 * rnic, 2 * rnic + 1] {
+            let _ = writeln!(text, "  - {{a: gpu{gpu}, b: psw{rnic}, gbps: 252}}");
+        }
+    }
+    text += "  - {a: mem0, b: cpu0}\n  - {a: mem1, b: cpu1}\n  - {a: cpu0, b: cpu1}\n";
+    text
+}
+
+/// Source: Hostping (Liu et al., NSDI 2023), the slides' healthy bandwidths, mem0, mem1, gpu0 to gpu7. Units: Gbit/s.
+const BANDWIDTH: [[f64; 10]; 4] = [
+    [197.928, 195.544, 194.636, 194.499, 90.113, 90.024, 72.109, 71.847, 72.674, 72.746],
+    [196.953, 193.309, 82.282, 81.827, 191.463, 190.159, 72.018, 71.912, 71.697, 71.731],
+    [197.702, 198.136, 71.526, 71.397, 72.557, 72.333, 192.03, 191.36, 94.824, 94.67],
+    [197.132, 198.141, 72.81, 72.406, 72.238, 72.349, 95.367, 95.185, 191.949, 192.3],
+];
+/// The same of latencies. Units: microseconds.
+const LATENCY: [[f64; 10]; 4] = [
+    [2.544, 2.52, 2.807, 2.826, 3.486, 3.466, 3.534, 3.562, 3.548, 3.559],
+    [2.511, 2.584, 3.47, 3.483, 2.807, 2.815, 3.563, 3.541, 3.544, 3.554],
+    [2.719, 2.719, 3.7, 3.717, 3.711, 3.699, 2.964, 2.969, 3.643, 3.64],
+    [2.567, 2.514, 3.545, 3.555, 3.548, 3.553, 3.468, 3.489, 2.824, 2.817],
+];
+
+fn matrix(bandwidth: &[[f64; 10]; 4], latency: &[[f64; 10]; 4]) -> String {
+    let rows: Vec<String> = (0..4).map(|rnic| format!("rnic{rnic}")).collect();
+    let columns: Vec<String> =
+        (0..2).map(|node| format!("mem{node}")).chain((0..8).map(|gpu| format!("gpu{gpu}"))).collect();
+    json!({"kelpie": "matrix/1", "rows": rows, "columns": columns, "bandwidth_gbps": bandwidth, "latency_us": latency})
+        .to_string()
+}
+
+/// The fault of the slides: what crosses the link of PCIe switch 0 to its root port has about 12 Gbit/s.
+fn uplink_fault() -> [[f64; 10]; 4] {
+    let mut cells = BANDWIDTH;
+    cells[0] = [12.928, 12.544, 194.636, 194.499, 12.113, 12.024, 12.109, 11.847, 12.674, 12.746];
+    for (row, [gpu0, gpu1]) in [(1, [12.282, 11.827]), (2, [11.526, 11.397]), (3, [12.81, 12.406])] {
+        cells[row][2] = gpu0;
+        cells[row][3] = gpu1;
+    }
+    cells
+}
+
+/// A folder with the topology and the slides' healthy matrix.
+fn host() -> Bench {
+    let bench = Bench::new();
+    bench.write("t.yaml", a100());
+    bench.write("healthy.json", matrix(&BANDWIDTH, &LATENCY));
+    bench
+}
+
+fn diagnose(bench: &Bench, status: i32, words: &[&str]) -> Value {
+    bench.json(status, &[&["host", "diagnose"], words, &["--topology", "t.yaml"]].concat())
+}
+
+fn links(found: &Value, state: &str) -> Vec<String> {
+    let links = found["links"].as_object().expect("an object");
+    links.iter().filter(|(_, known)| *known == state).map(|(name, _)| name.clone()).collect()
+}
+
+#[test]
+fn the_published_example_has_the_published_answer() {
+    let bench = host();
+    bench.write("slow.json", matrix(&uplink_fault(), &LATENCY));
+    for baseline in [&[][..], &["--baseline", "healthy.json"]] {
+        let found = diagnose(&bench, 1, &[&["slow.json"], baseline].concat());
+        assert_eq!(found["explanations"], json!([["psw0|cpu0"]]), "{found}");
+        assert_eq!((links(&found, "abnormal"), links(&found, "undecided")), (vec!["psw0|cpu0".to_owned()], vec![]));
+        assert_eq!(found["published"]["links"], found["links"]);
+        assert_eq!((&found["misconfiguration"], &found["unexplained"]), (&json!([]), &json!([])));
+        let abnormal = |row: &str| {
+            let row = found["paths"][row].as_object().expect("an object");
+            row.values().filter(|state| **state == "abnormal").count()
+        };
+        assert_eq!([abnormal("rnic0"), abnormal("rnic1"), abnormal("rnic2"), abnormal("rnic3")], [8, 2, 2, 2]);
+        assert_eq!(
+            (&found["paths"]["rnic0"]["gpu0"], &found["paths"]["rnic1"]["gpu7"]),
+            (&json!("normal"), &json!("undecided"))
+        );
+        assert_eq!(found["causes"][0]["cause"], "root_port_or_uplink");
+    }
+    let words = bench.expect(1, &["host", "diagnose", "slow.json", "--topology", "t.yaml"]);
+    assert!(words.starts_with("abnormal: 14 of 40 paths abnormal") && words.contains("slow: psw0|cpu0"), "{words}");
+}
+
+#[test]
+fn a_healthy_host_is_healthy_with_and_without_a_baseline() {
+    let bench = host();
+    for baseline in [&[][..], &["--baseline", "healthy.json"]] {
+        let found = diagnose(&bench, 0, &[&["healthy.json"], baseline].concat());
+        assert_eq!((&found["verdict"], links(&found, "normal").len()), (&json!("healthy"), 19), "{found}");
+    }
+}
+
+#[test]
+fn a_wrong_setting_is_told_from_a_narrow_link_by_latency() {
+    let bench = host();
+    let (mut bandwidth, mut latency) = (BANDWIDTH, LATENCY);
+    for gpu in [2, 3] {
+        bandwidth[0][gpu] = 90.0;
+    }
+    bench.write("narrow.json", matrix(&bandwidth, &latency));
+    let found = diagnose(&bench, 1, &["narrow.json"]);
+    assert_eq!(
+        (&found["misconfiguration"], &found["explanations"]),
+        (&json!([]), &json!([["gpu0|psw0", "gpu1|psw0"]]))
+    );
+    for gpu in [2, 3] {
+        latency[0][gpu] = 3.48;
+    }
+    bench.write("acs.json", matrix(&bandwidth, &latency));
+    let found = diagnose(&bench, 1, &["acs.json"]);
+    assert_eq!((&found["misconfiguration"], &found["explanations"]), (&json!(["acs_or_ats:psw0"]), &json!([])));
+    // All switches at once leave no sibling to compare with, but memory.
+    for (rnic, (bandwidth, latency)) in bandwidth.iter_mut().zip(&mut latency).enumerate() {
+        for gpu in [2 + 2 * rnic, 3 + 2 * rnic] {
+            bandwidth[gpu] = 90.0;
+            latency[gpu] = 3.48;
+        }
+    }
+    bench.write("all.json", matrix(&bandwidth, &latency));
+    let found = diagnose(&bench, 1, &["all.json"]);
+    let all: Vec<String> = (0..4).map(|switch| format!("acs_or_ats:psw{switch}")).collect();
+    assert_eq!((&found["misconfiguration"], &found["explanations"]), (&json!(all), &json!([])));
+}
+
+#[test]
+fn a_busy_rnic_shows_what_is_abnormal_and_never_what_is_normal() {
+    let bench = host();
+    let mut cells = BANDWIDTH;
+    for value in &mut cells[0] {
+        *value *= 0.5;
+    }
+    bench.write("busy.json", matrix(&cells, &LATENCY));
+    let found = diagnose(&bench, 2, &["busy.json", "--busy", "--baseline", "healthy.json"]);
+    assert_eq!(
+        (&found["verdict"], &found["paths"]["rnic0"]["mem0"]),
+        (&json!("undecided"), &json!("undecided")),
+        "{found}"
+    );
+    cells[0][2] = 20.0;
+    bench.write("busy.json", matrix(&cells, &LATENCY));
+    let found = diagnose(&bench, 1, &["busy.json", "--busy", "--baseline", "healthy.json"]);
+    assert_eq!(found["explanations"], json!([["gpu0|psw0"]]), "{found}");
+    assert_eq!(links(&found, "normal"), Vec::<String>::new(), "busy paths certify nothing");
+}
+
+#[test]
+fn noise_is_undecided_until_repeats_settle_it() {
+    let bench = host();
+    // A healthy host with noise of about 5 %: one path to a GPU, and one path alone, is 18 % below.
+    let noisy = |phase: usize, low: f64| {
+        let mut cells = BANDWIDTH;
+        for (index, value) in cells.iter_mut().flatten().enumerate() {
+            *value *= 1.0 + 0.05 * [-1.2, 0.7, 1.4, -0.4, 0.1, -1.5, 1.0][(index + phase) % 7];
+        }
+        cells[0][2] = BANDWIDTH[0][2] * low;
+        matrix(&cells, &LATENCY)
+    };
+    bench.write("0.json", noisy(0, 0.82));
+    let found = diagnose(&bench, 2, &["0.json", "--baseline", "healthy.json"]);
+    assert_eq!(
+        (&found["verdict"], &found["paths"]["rnic0"]["gpu0"]),
+        (&json!("undecided"), &json!("undecided")),
+        "{found}"
+    );
+    for (name, low) in [("1.json", 0.97), ("2.json", 1.01)] {
+        bench.write(name, noisy(low as usize + 3, low));
+    }
+    let found = diagnose(&bench, 0, &["0.json", "1.json", "2.json", "--baseline", "healthy.json"]);
+    assert_eq!(found["verdict"], "healthy", "{found}");
+}
+
+#[test]
+fn mistakes_are_named_and_nothing_is_printed() {
+    let bench = host();
+    let good = matrix(&BANDWIDTH, &LATENCY);
+    for (case, matrix, topology, expected) in [
+        ("truncated", good[..300].to_owned(), a100(), "m.json:1: bandwidth_gbps"),
+        ("another node", good.replace("gpu7", "gpu9"), a100(), "`gpu9` is no node of the topology"),
+        ("a GPU as row", good.replace("\"rnic3\"", "\"gpu3\""), a100(), "row `gpu3` is no RNIC"),
+        ("no bandwidth", good.replace("bandwidth_gbps", "completion_us"), a100(), "no key `bandwidth_gbps`"),
+        ("no number", good.replace("197.928", "1e999"), a100(), "m.json:1: bandwidth_gbps[0][0]"),
+        ("a hole", good.clone(), a100().replace("  - {a: mem0, b: cpu0}\n", ""), "no way from `rnic0` to `mem0`"),
+        (
+            "another kind",
+            good.clone(),
+            a100().replace("mem0: memory", "mem0: cupboard"),
+            "m.yaml:5:11: host.nodes.mem0: unknown word `cupboard`",
+        ),
+        ("no topology", good.clone(), good.clone(), "kelpie: another format"),
+        ("not UTF-8", "\u{0}".to_owned(), a100(), "m.json:1: the document"),
+    ] {
+        bench.write("m.json", matrix);
+        bench.write("m.yaml", topology);
+        let ran = bench.run(&["host", "diagnose", "m.json", "--topology", "m.yaml"]);
+        assert_eq!((ran.status, ran.stdout.as_str()), (Some(2), ""), "{case}: {ran:?}");
+        assert!(ran.stderr.starts_with("error: ") && ran.stderr.contains(expected), "{case}: {}", ran.stderr);
+    }
+}

@@ -1,0 +1,72 @@
+//! The JSON schemas that `kelpie schema` prints: what Kelpie reads and writes fits them, and mistakes do not.
+
+use serde_json::Value;
+
+use crate::support::{ANOMALY_1, Bench, HEALTHY, SMALL_SPACE};
+
+fn schema(bench: &Bench, format: &str) -> jsonschema::Validator {
+    let text = bench.expect(0, &["schema", format]);
+    let document: Value = serde_json::from_str(&text).expect("JSON");
+    jsonschema::draft202012::meta::validate(&document).expect("a schema of draft 2020-12");
+    jsonschema::validator_for(&document).expect("the schema compiles")
+}
+
+fn yaml(text: &str) -> Value {
+    serde_yaml::from_str(text).expect("YAML that is JSON")
+}
+
+fn complaints(schema: &jsonschema::Validator, text: &str) -> Vec<String> {
+    schema.iter_errors(&yaml(text)).map(|error| format!("{}: {error}", error.instance_path())).collect()
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(format!("{}/{path}", env!("CARGO_MANIFEST_DIR"))).expect(path)
+}
+
+#[test]
+fn what_kelpie_reads_and_writes_fits_its_schema() {
+    let bench = Bench::new();
+    let mut files: Vec<(&str, String)> = vec![
+        ("workload", HEALTHY.to_owned()),
+        ("workload", ANOMALY_1.to_owned()),
+        ("workload", "kelpie: workload/1\nflows: [{from: a, to: b, mtu: 2KiB, inline: 64B}]\n".to_owned()),
+        ("space", SMALL_SPACE.to_owned()),
+        ("pair", read("lab/pair.yaml")),
+    ];
+    for seed in 0..20 {
+        files.push(("workload", bench.expect(0, &["space", "sample", "full", "--seed", &seed.to_string()])));
+    }
+    for name in ["full", "rpc-library", "dml", "lab"] {
+        files.push(("space", bench.expect(0, &["space", "show", name])));
+    }
+    for model in ["A", "B", "C", "D", "E", "F", "G", "H"] {
+        files.push(("model", bench.expect(0, &["subsystem", "show", &format!("sim:{model}")])));
+        files.push(("model", read(&format!("engine/sim/models/{model}.yaml"))));
+    }
+    for (format, text) in files {
+        assert_eq!(complaints(&schema(&bench, format), &text), [""; 0], "{format}: {text}");
+    }
+    let recipe: Value = serde_json::from_str(&bench.expect(0, &["schema", "recipe"])).expect("JSON");
+    assert_eq!(recipe["properties"]["kelpie"]["const"], "recipe/1");
+}
+
+#[test]
+fn what_kelpie_refuses_for_its_form_does_not_fit() {
+    let bench = Bench::new();
+    for (format, good, from, to) in [
+        ("workload", HEALTHY.to_owned(), "qps:", "qbs:"),
+        ("workload", HEALTHY.to_owned(), "mtu: 4096", "mtu: 1500"),
+        ("workload", HEALTHY.to_owned(), "op: WRITE", "op: WRITES"),
+        ("workload", HEALTHY.to_owned(), "workload/1", "workload/2"),
+        ("space", "kelpie: space/1\nqps: {min: 1}\n".to_owned(), "min", "least"),
+        ("space", "kelpie: space/1\nqps: {min: 1}\n".to_owned(), "1}", "0}"),
+        ("pair", read("lab/pair.yaml"), "gid_index", "gid"),
+        ("model", read("engine/sim/models/F.yaml"), "max_mpps", "max_mqps"),
+        ("model", "kelpie: model/2\nname: m\ndescription: d\nbase: F\n".to_owned(), "base: F", "base: Z"),
+    ] {
+        let schema = schema(&bench, format);
+        assert_eq!(complaints(&schema, &good), [""; 0], "{format}");
+        assert!(good.contains(from), "{from}");
+        assert!(!complaints(&schema, &good.replace(from, to)).is_empty(), "{format}: {to}");
+    }
+}
