@@ -18,7 +18,9 @@ use crate::commands::import::FindingsCommand;
 use crate::commands::recipe::RecipeCommand;
 use crate::commands::trace::TraceArgs;
 
-pub use campaign::{BaselineArgs, CampaignCommand, ExportArgs, GateArgs, Limits, ResumeArgs, RunArgs, ShowArgs};
+pub use campaign::{
+    BackupArgs, BaselineArgs, CampaignCommand, ExportArgs, GateArgs, Limits, ResumeArgs, RunArgs, ShowArgs,
+};
 pub use host::{DiagnoseArgs, HostCommand};
 
 /// Finds the workloads that break an RDMA subsystem, before an application does.

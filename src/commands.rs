@@ -1,6 +1,7 @@
 //! One module per command; this one picks.
 
 pub mod agent;
+mod backup;
 pub mod bench;
 pub mod calibrate;
 mod campaign;
@@ -39,6 +40,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Campaign(CampaignCommand::List(args)) => campaign::list(args, common),
         Command::Campaign(CampaignCommand::Show(args)) => campaign::show(args, common),
         Command::Campaign(CampaignCommand::Baseline(args)) => gate::write_baseline(args, common),
+        Command::Campaign(CampaignCommand::Backup(args)) => backup::run(args, common),
         Command::Campaign(CampaignCommand::Export(args)) => export::run(args, common),
         Command::Watch(args) => watch::run(args, common),
         Command::Space(command) => space::run(command, common),

@@ -1,6 +1,7 @@
 //! The anomalous experiments of a campaign, read without the others.
 
 use kelpie_monitor::Bounds;
+use sqlx::AssertSqlSafe;
 use sqlx::sqlite::SqliteRow;
 
 use crate::anomaly::Anomaly;
@@ -15,16 +16,18 @@ impl Store {
     /// The database cannot be read, there is no such campaign, or a record does not make sense.
     pub fn anomalies(&mut self, id: CampaignId) -> Result<Vec<Anomaly>, StoreError> {
         let bounds = self.campaign(id)?.definition.bounds;
+        let anomalous =
+            "experiment WHERE campaign = ? AND json_extract(assessment, '$.verdict') = 'anomalous' ORDER BY number";
+        let sql = self.select(super::EXPERIMENT, anomalous);
         let rows = self.sql("reading the anomalies", async |connection| {
-            sqlx::query(
-                "SELECT number, workload, measurement, assessment FROM experiment \
-                 WHERE campaign = ? AND json_extract(assessment, '$.verdict') = 'anomalous' ORDER BY number",
-            )
-            .bind(id.0)
-            .fetch_all(connection)
-            .await
+            sqlx::query(AssertSqlSafe(sql)).bind(id.0).fetch_all(connection).await
         })?;
-        rows.iter().filter_map(|row| self.read_anomaly(row, &bounds).transpose()).collect()
+        let read = |row| {
+            // With its checksum.
+            self.read_experiment(self.count(row, "number")?, row)?;
+            self.read_anomaly(row, &bounds)
+        };
+        rows.iter().filter_map(|row| read(row).transpose()).collect()
     }
 
     pub(super) fn read_anomaly(&self, row: &SqliteRow, bounds: &Bounds) -> Result<Option<Anomaly>, StoreError> {
