@@ -248,7 +248,7 @@ pub fn show(args: &ShowArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut store = Store::open_to_read(&path)?;
     let id = chosen(&mut store, args.id)?;
     if args.experiments {
-        print_json(&findings::document(&mut store, id, true)?)?;
+        findings::print_with_experiments(&mut store, id)?;
     } else {
         report(&mut store, id, common.json)?;
     }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use anyhow::Context as _;
 use kelpie_monitor::{Check, Severity, Symptom};
 use kelpie_reports::StoredCampaign;
 use kelpie_reports::absence::{Absence, absence};
@@ -11,8 +12,8 @@ use kelpie_store::{Anomaly, Campaign, CampaignId, Experiment, FindingRecord, Out
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::output::{Table, plural};
-use crate::safe_text::clean;
+use crate::output::{Table, plural, print};
+use crate::safe_text::{clean, clean_json};
 
 /// Unexplained anomalies that are listed. Source: our choice, because a terminal shows some more lines.
 const MOST_UNEXPLAINED: usize = 10;
@@ -123,6 +124,26 @@ fn entry(experiment: &Experiment) -> Value {
         Outcome::Unsupported { reason } => entry["unsupported"] = json!(reason),
     }
     entry
+}
+
+/// Prints the document with every experiment, one at a time: a campaign need not fit into memory.
+pub fn print_with_experiments(store: &mut Store, id: CampaignId) -> anyhow::Result<()> {
+    let most = store.campaign(id)?.experiments;
+    let document = serde_json::to_string_pretty(&document(store, id, false)?)?;
+    let head = document.strip_suffix("\n}").context("an object with something in it")?;
+    print(&clean_json(&format!("{head},\n  \"log\": [")))?;
+    let (mut separator, mut outcome) = ("\n", Ok(()));
+    store.experiments(id, |experiment| {
+        // One that runs may have gone on meanwhile.
+        if experiment.number <= most && outcome.is_ok() {
+            outcome = serde_json::to_string_pretty(&entry(&experiment))
+                .map_err(anyhow::Error::from)
+                .and_then(|text| print(&clean_json(&format!("{separator}    {}", text.replace('\n', "\n    ")))));
+            separator = ",\n";
+        }
+    })?;
+    outcome?;
+    print(if separator == "\n" { "]\n}\n" } else { "\n  ]\n}\n" })
 }
 
 /// What it means that nothing was found; `None` if something was.

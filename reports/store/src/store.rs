@@ -361,12 +361,26 @@ impl Store {
     /// The database cannot be read, or a record does not make sense; what came before it has been visited.
     pub fn experiments(&mut self, id: CampaignId, mut visit: impl FnMut(Experiment)) -> Result<(), StoreError> {
         let sql = self.select(EXPERIMENT, "experiment WHERE campaign = ? ORDER BY number");
+        self.rows("reading the experiments", sql, id, |store, row| {
+            visit(store.read_experiment(store.count(row, "number")?, row)?);
+            Ok(())
+        })
+    }
+
+    /// Gives each row of a query about a campaign to `visit`, one at a time.
+    fn rows(
+        &mut self,
+        operation: &'static str,
+        sql: String,
+        id: CampaignId,
+        mut visit: impl FnMut(&Self, &SqliteRow) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let mut connection = self.connection.take().expect("taken only by drop, and given back below");
         let outcome = self.runtime.block_on(async {
             let mut rows = sqlx::query(AssertSqlSafe(sql)).bind(id.0).fetch(&mut connection);
-            let failed = |error| classify(&self.path, "reading the experiments", error);
+            let failed = |error| classify(&self.path, operation, error);
             while let Some(row) = rows.try_next().await.map_err(failed)? {
-                visit(self.read_experiment(self.count(&row, "number")?, &row)?);
+                visit(self, &row)?;
             }
             Ok(())
         });

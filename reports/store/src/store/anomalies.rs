@@ -1,7 +1,6 @@
 //! The anomalous experiments of a campaign, read without the others.
 
 use kelpie_monitor::Bounds;
-use sqlx::AssertSqlSafe;
 use sqlx::sqlite::SqliteRow;
 
 use crate::anomaly::Anomaly;
@@ -19,15 +18,14 @@ impl Store {
         let anomalous =
             "experiment WHERE campaign = ? AND json_extract(assessment, '$.verdict') = 'anomalous' ORDER BY number";
         let sql = self.select(super::EXPERIMENT, anomalous);
-        let rows = self.sql("reading the anomalies", async |connection| {
-            sqlx::query(AssertSqlSafe(sql)).bind(id.0).fetch_all(connection).await
-        })?;
-        let read = |row| {
+        let mut anomalies = Vec::new();
+        self.rows("reading the anomalies", sql, id, |store, row| {
             // With its checksum.
-            self.read_experiment(self.count(row, "number")?, row)?;
-            self.read_anomaly(row, &bounds)
-        };
-        rows.iter().filter_map(|row| read(row).transpose()).collect()
+            store.read_experiment(store.count(row, "number")?, row)?;
+            anomalies.extend(store.read_anomaly(row, &bounds)?);
+            Ok(())
+        })?;
+        Ok(anomalies)
     }
 
     pub(super) fn read_anomaly(&self, row: &SqliteRow, bounds: &Bounds) -> Result<Option<Anomaly>, StoreError> {
