@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::{ArgAction, Args, ValueEnum};
 use kelpie_search::{Algorithm, SignalSet};
 use kelpie_store::CampaignId;
 
@@ -15,6 +15,17 @@ pub const DEFAULT_SEED: u64 = 20_220_404;
 /// costs about a hundred, and it is what the paper's ten hours allow at 24 s each.
 pub const DEFAULT_BUDGET: u64 = 1500;
 
+/// When output has colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Colour {
+    /// On a terminal, unless `NO_COLOR` is set
+    Auto,
+    /// Also in pipes and files
+    Always,
+    /// Never
+    Never,
+}
+
 /// What every command takes.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Common {
@@ -22,8 +33,18 @@ pub struct Common {
     #[arg(long, global = true)]
     pub json: bool,
     /// Seed of every random decision [default: 20220404]; in `measure`, of a simulated subsystem's noise
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    #[arg(long, global = true, value_name = "N", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
+    /// Say less on stderr: errors only
+    #[arg(long, short = 'q', global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Say more: evidence of what passes (doctor), and on stderr what happens; twice for every step
+    #[arg(long, short = 'v', global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+    /// When output has colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: Colour,
 }
 
 impl Common {

@@ -1,7 +1,10 @@
 //! The arguments: one type per command, with its help and examples. What they do lives in `commands`.
 
 mod campaign;
+pub mod fabric;
 mod host;
+mod job;
+pub mod paths;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,9 +22,11 @@ use crate::commands::recipe::RecipeCommand;
 use crate::commands::trace::TraceArgs;
 
 pub use campaign::{
-    BackupArgs, BaselineArgs, CampaignCommand, ExportArgs, GateArgs, Limits, ResumeArgs, RunArgs, ShowArgs,
+    BackupArgs, BaselineArgs, CampaignCommand, ExportArgs, GateArgs, LabelArgs, LabelCommandArgs, Limits, ResumeArgs,
+    RmArgs, RunArgs, ShowArgs,
 };
-pub use host::{DiagnoseArgs, HostCommand};
+pub use host::{DiagnoseArgs, HostCommand, TopologyArgs};
+pub use job::{JobArgs, JobCommand};
 
 /// Finds the workloads that break an RDMA subsystem, before an application does.
 #[derive(Debug, Parser)]
@@ -123,6 +128,12 @@ pub enum Command {
         kelpie measure workload.yaml --subsystem sim:mine.yaml"
     )]
     Calibrate(CalibrateArgs),
+    /// Plan the paths of QPs over dual-port NICs and fabrics, after C4P
+    #[command(subcommand)]
+    Paths(paths::PathsCommand),
+    /// Compute what jobs get from a fabric of many hosts
+    #[command(subcommand)]
+    Fabric(fabric::FabricCommand),
     /// Serve this host to a controller
     Agent(AgentArgs),
     /// Check this host for what spoils measurements, with the evidence and the repair
@@ -133,15 +144,18 @@ pub enum Command {
         kelpie doctor mlx5_0 --traffic-class 104\n  \
         ssh other kelpie doctor --json | kelpie doctor --against -")]
     Doctor(DoctorArgs),
+    /// Look inside a host: which of its links is slow, and why
+    #[command(subcommand)]
+    Host(HostCommand),
+    /// Look at a job: which of its ranks or connections is slow or hangs
+    #[command(subcommand)]
+    Job(JobCommand),
     /// Print the JSON schema of a file format, for editors and other programs
     #[command(after_help = "docs/files.md describes the formats.\n\n\
         Examples:\n  \
         kelpie schema workload > workload-1.schema.json\n  \
         kelpie schema space | jq '.properties | keys'")]
     Schema(SchemaArgs),
-    /// Look inside a host: which of its links is slow, and why
-    #[command(subcommand)]
-    Host(HostCommand),
     /// Write manual pages and shell completions
     #[command(after_help = "`make install` does this.\n\nExample:\n  kelpie generate --out ~/.local")]
     Generate(PagesArgs),

@@ -8,14 +8,18 @@ mod campaign;
 mod diff;
 pub mod doctor;
 mod export;
+pub mod fabric;
 pub mod findings;
 mod gate;
 pub mod generate;
 mod host;
 pub mod import;
+mod job;
+mod labels;
 mod measure;
 mod mfs;
 mod mfs_check;
+mod paths;
 pub mod recipe;
 mod report;
 mod schema;
@@ -26,7 +30,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use crate::cli::{CampaignCommand, Cli, Command, HostCommand, MfsCommand};
+use crate::cli::{CampaignCommand, Cli, Command, HostCommand, JobCommand, MfsCommand};
 use crate::commands::bench::BenchCommand;
 use crate::commands::import::FindingsCommand;
 
@@ -42,6 +46,8 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Campaign(CampaignCommand::Baseline(args)) => gate::write_baseline(args, common),
         Command::Campaign(CampaignCommand::Backup(args)) => backup::run(args, common),
         Command::Campaign(CampaignCommand::Export(args)) => export::run(args, common),
+        Command::Campaign(CampaignCommand::Label(args)) => labels::label(args, common),
+        Command::Campaign(CampaignCommand::Rm(args)) => labels::remove(args, common),
         Command::Watch(args) => watch::run(args, common),
         Command::Space(command) => space::run(command, common),
         Command::Subsystem(command) => subsystem::run(command, common),
@@ -54,10 +60,14 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Trace(args) => trace::run(args, common),
         Command::Bench(BenchCommand::Search(args)) => bench::run(args, common),
         Command::Calibrate(args) => calibrate::run(args, common),
+        Command::Paths(command) => paths::run(command, common),
+        Command::Fabric(command) => fabric::run(command, common),
         Command::Agent(args) => agent::run(args, common),
         Command::Doctor(args) => doctor::run(args, common),
-        Command::Schema(args) => schema::run(args),
+        Command::Host(HostCommand::Topology(args)) => host::topology(args, common),
         Command::Host(HostCommand::Diagnose(args)) => host::diagnose(args, common),
+        Command::Job(JobCommand::Diagnose(args)) => job::diagnose(args, common),
+        Command::Schema(args) => schema::run(args),
         Command::Generate(args) => generate::run(args, common),
     }
 }

@@ -14,22 +14,43 @@ mod safe_text;
 mod stop;
 mod subsystems;
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tracing_subscriber::EnvFilter;
 
-fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
-    // Who came and went is what an agent is asked about.
-    let level = if matches!(cli.command, cli::Command::Agent(_)) { "warn,kelpie_agent=info" } else { "warn" };
-    let filter = tracing_subscriber::EnvFilter::try_from_env("KELPIE_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
+use args::{Colour, Common};
+
+/// How much is said, and in which colours.
+fn begin(common: Common, is_agent: bool) {
+    if let Some(is_coloured) = match common.color {
+        Colour::Auto => None,
+        Colour::Always => Some(true),
+        Colour::Never => Some(false),
+    } {
+        console::set_colors_enabled(is_coloured);
+        console::set_colors_enabled_stderr(is_coloured);
+    }
+    output::set_quiet(common.quiet);
+    let level = match (common.quiet, common.verbose) {
+        (true, _) => "error",
+        // Who came and went is what an agent is asked about.
+        (false, 0) if is_agent => "warn,kelpie_agent=info",
+        (false, 0) => "warn",
+        (false, 1) => "info",
+        (false, _) => "debug",
+    };
+    let filter = EnvFilter::try_from_env("KELPIE_LOG").unwrap_or_else(|_| EnvFilter::new(level));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(|| output::Log)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_ansi(console::colors_enabled_stderr())
         .init();
+}
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    begin(cli.common, matches!(cli.command, cli::Command::Agent(_)));
     stop::survive_file_limit();
     commands::run(&cli).unwrap_or_else(|error| {
         let text = errors::text(&error, cli.common.json);

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -25,9 +26,24 @@ pub fn print_json<T: Serialize>(document: &T) -> anyhow::Result<()> {
     print(&(clean_json(&serde_json::to_string_pretty(document)?) + "\n"))
 }
 
-/// Writes a line to stderr, as `print` does; if that fails, nobody can read an error either.
+/// Whether only errors are said.
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+
+/// From now on, [`note`] says errors only.
+pub fn set_quiet(is_quiet: bool) {
+    IS_QUIET.store(is_quiet, Ordering::Relaxed);
+}
+
+/// Whether only errors are said.
+pub fn is_quiet() -> bool {
+    IS_QUIET.load(Ordering::Relaxed)
+}
+
+/// Writes a line to stderr; if that fails, nobody can read an error either.
 pub fn note(line: &str) {
-    let _ = writeln!(io::stderr(), "{}", outgoing(line, console::colors_enabled_stderr()));
+    if !is_quiet() || line.starts_with("error: ") {
+        let _ = writeln!(io::stderr(), "{}", outgoing(line, console::colors_enabled_stderr()));
+    }
 }
 
 /// stderr for the log, which quotes others.

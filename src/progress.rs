@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use crate::output::{note, plural};
+use crate::output::{is_quiet, note, plural};
 
 /// How often a campaign says how it stands if there is no terminal. Source: our choice, because CI systems end jobs
 /// that say nothing for ten minutes, and a log is to stay short.
@@ -55,6 +55,9 @@ impl Progress {
                 let _ = write!(line, "{}", HumanDuration(left));
             });
         bar.set_style(style);
+        if is_quiet() {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
         bar.enable_steady_tick(Duration::from_millis(200));
         Self { bar, findings: 0, anomalies: 0, deadline, line: None }
     }

@@ -22,6 +22,8 @@ fn every_command_explains_itself_with_an_example() {
         "campaign list",
         "campaign show",
         "campaign baseline",
+        "campaign label",
+        "campaign rm",
         "campaign export",
         "space list",
         "space show",
@@ -47,7 +49,9 @@ fn every_command_explains_itself_with_an_example() {
         "watch",
         "schema",
         "generate",
+        "host topology",
         "host diagnose",
+        "job diagnose",
     ] {
         let words: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
         let help = bench.expect(0, &words);
@@ -301,4 +305,73 @@ fn a_reader_that_goes_away_is_no_failure() {
     // The pipe is closed here, long before everything was written.
     let ran = Ran::of(child.wait_with_output().expect("it ends"));
     assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn campaigns_can_be_told_apart_and_removed() {
+    let bench = Bench::new();
+    let run = |more: &[&str]| {
+        let args = ["campaign", "run", "--subsystem", "sim:F", "--budget", "3", "--db", "k.db"];
+        bench.expect(0, &[&args[..], more].concat())
+    };
+    run(&["--name", "old firmware", "--note", "before the recall"]);
+    let shown = run(&["--set", "port.max_mpps=100"]);
+    assert!(shown.contains("  with port.max_mpps 100.0 instead of 155.0\n"), "{shown}");
+    let shown = bench.expect(0, &["campaign", "show", "1", "--db", "k.db"]);
+    assert!(shown.contains("  old firmware: before the recall\n") && shown.contains("  begun 2"), "{shown}");
+    bench.expect(0, &["campaign", "label", "2", "--name", "new firmware", "--db", "k.db"]);
+    let list = bench.json(0, &["campaign", "list", "--db", "k.db"]);
+    let names: Vec<&Value> = list["campaigns"].as_array().expect("rows").iter().map(|row| &row["name"]).collect();
+    assert_eq!(names, ["old firmware", "new firmware"]);
+    assert!(list["campaigns"][0]["started_unix_ms"].as_u64() > Some(1_600_000_000_000), "{list}");
+    assert!(list["campaigns"][0]["measured_seconds"].as_f64() > Some(0.0), "{list}");
+
+    let diff = bench.expect(0, &["diff", "1", "2", "--db", "k.db"]);
+    let differs = diff.lines().position(|line| line.starts_with("port.max_mpps")).expect("the parameter is named");
+    let counts = diff.lines().position(|line| line.contains(" new, ")).expect("the counts");
+    assert!(differs < counts && diff.lines().nth(differs).is_some_and(|line| line.ends_with("155.0  100.0")), "{diff}");
+    let diff = bench.json(0, &["diff", "1", "2", "--db", "k.db"]);
+    assert_eq!(diff["differences"], json!([{"about": "port.max_mpps", "a": "155.0", "b": "100.0"}]));
+
+    bench.expect(0, &["report", "1", "--out", "r", "--db", "k.db"]);
+    let page = std::fs::read_to_string(bench.path("r/index.html")).expect("a page");
+    assert!(page.contains("old firmware") && page.contains("before the recall"));
+    let junit = std::fs::read_to_string(bench.path("r/junit.xml")).expect("a document");
+    assert!(junit.contains("<property name=\"name\" value=\"old firmware\"/>"), "{junit}");
+
+    let removed = bench.expect(0, &["campaign", "rm", "1", "--db", "k.db"]);
+    assert!(removed.starts_with("campaign 1: removed, with 3 experiments"), "{removed}");
+    assert_eq!(bench.run(&["campaign", "rm", "1", "--db", "k.db"]).status, Some(2));
+    assert_eq!(bench.json(0, &["campaign", "list", "--db", "k.db"])["campaigns"][0]["campaign"], 2);
+    let refused = bench.run(&["campaign", "label", "2", "--db", "k.db"]);
+    assert!(refused.stderr.contains("--name"), "{refused:?}");
+}
+
+#[test]
+fn how_much_is_said_and_in_which_colours_can_be_chosen() {
+    let bench = Bench::new();
+    bench.write("w.yaml", ANOMALY_1);
+    let measure = |more: &[&str]| bench.run(&[&["measure", "w.yaml", "--subsystem", "sim:F"], more].concat());
+    assert!(!measure(&[]).stdout.contains('\u{1b}'), "a pipe has no colours");
+    assert!(measure(&["--color", "always"]).stdout.contains("\u{1b}["));
+    assert!(!measure(&["--color", "never"]).stdout.contains('\u{1b}'));
+    let run = |more: &[&str]| {
+        let args = ["campaign", "run", "--subsystem", "sim:F", "--budget", "2", "--db", "k.db"];
+        bench.run(&[&args[..], more].concat())
+    };
+    assert!(run(&[]).stderr.contains("2 experiments"));
+    let quiet = run(&["-q"]);
+    assert_eq!((quiet.status, quiet.stderr.as_str()), (Some(0), ""));
+    assert!(quiet.stdout.contains("campaign 2 (finished)"), "{quiet:?}");
+    let failed = bench.run(&["campaign", "show", "9", "--db", "k.db", "-q"]);
+    assert!(failed.stderr.starts_with("error: "), "errors are always said: {failed:?}");
+    let negative = run(&["--seed", "-1"]);
+    assert!(
+        negative.stderr.contains("invalid value '-1' for '--seed") && !negative.stderr.contains("tip:"),
+        "{}",
+        negative.stderr
+    );
+    let left: Vec<_> =
+        std::fs::read_dir(bench.path(".")).expect("a folder").map(|entry| entry.expect("one").file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".lock")), "{left:?}");
 }

@@ -1,31 +1,24 @@
-//! `kelpie host diagnose`: the published example, settings, noise, and files with mistakes.
-
-use std::fmt::Write as _;
+//! `kelpie host` and `kelpie job`: the published example, settings, noise, slow and hanging jobs, files with mistakes.
 
 use serde_json::{Value, json};
 
+use crate::doctor::unpack;
 use crate::support::Bench;
 
 /// A DGX A100 as Hostping's slides show it: four RNICs, each with two GPUs below a switch, two switches per socket.
 fn a100() -> String {
-    let mut text = String::from("kelpie: topology/1\nhost:\n  nodes:\n");
-    for socket in 0..2 {
-        let _ = writeln!(text, "    cpu{socket}: socket\n    mem{socket}: memory");
+    let mut nodes = vec!["cpu0: socket, mem0: memory, cpu1: socket, mem1: memory".to_owned()];
+    let mut links = Vec::new();
+    for (rnic, cpu) in [0, 0, 1, 1].into_iter().enumerate() {
+        let (one, other) = (2 * rnic, 2 * rnic + 1);
+        nodes.push(format!("rnic{rnic}: rnic, psw{rnic}: pcie_switch, gpu{one}: gpu, gpu{other}: gpu"));
+        links.push(format!(
+            "  - {{a: rnic{rnic}, b: psw{rnic}, gbps: 252}}\n  - {{a: psw{rnic}, b: cpu{cpu}, gbps: 252}}"
+        ));
+        links.extend([one, other].map(|gpu| format!("  - {{a: gpu{gpu}, b: psw{rnic}, gbps: 252}}")));
     }
-    for rnic in 0..4 {
-        let _ = writeln!(text, "    rnic{rnic}: rnic\n    psw{rnic}: pcie_switch");
-        let _ = writeln!(text, "    gpu{}: gpu\n    gpu{}: gpu", 2 * rnic, 2 * rnic + 1);
-    }
-    text += "  links:\n";
-    for rnic in 0..4 {
-        let _ = writeln!(text, "  - {{a: rnic{rnic}, b: psw{rnic}, gbps: 252}}");
-        let _ = writeln!(text, "  - {{a: psw{rnic}, b: cpu{}, gbps: 252}}", rnic / 2);
-        for gpu in [2 * rnic, 2 * rnic + 1] {
-            let _ = writeln!(text, "  - {{a: gpu{gpu}, b: psw{rnic}, gbps: 252}}");
-        }
-    }
-    text += "  - {a: mem0, b: cpu0}\n  - {a: mem1, b: cpu1}\n  - {a: cpu0, b: cpu1}\n";
-    text
+    links.push("  - {a: mem0, b: cpu0}\n  - {a: mem1, b: cpu1}\n  - {a: cpu0, b: cpu1}\n".to_owned());
+    format!("kelpie: topology/1\nhost:\n  nodes:\n    {{{}}}\n  links:\n{}", nodes.join(", "), links.join("\n"))
 }
 
 /// Source: Hostping (Liu et al., NSDI 2023), the slides' healthy bandwidths, mem0, mem1, gpu0 to gpu7. Units: Gbit/s.
@@ -203,12 +196,7 @@ fn mistakes_are_named_and_nothing_is_printed() {
         ("no bandwidth", good.replace("bandwidth_gbps", "completion_us"), a100(), "no key `bandwidth_gbps`"),
         ("no number", good.replace("197.928", "1e999"), a100(), "m.json:1: bandwidth_gbps[0][0]"),
         ("a hole", good.clone(), a100().replace("  - {a: mem0, b: cpu0}\n", ""), "no way from `rnic0` to `mem0`"),
-        (
-            "another kind",
-            good.clone(),
-            a100().replace("mem0: memory", "mem0: cupboard"),
-            "m.yaml:5:11: host.nodes.mem0: unknown word `cupboard`",
-        ),
+        ("another kind", good.clone(), a100().replace("mem0: memory", "mem0: cupboard"), "m.yaml:4"),
         ("no topology", good.clone(), good.clone(), "kelpie: another format"),
         ("not UTF-8", "\u{0}".to_owned(), a100(), "m.json:1: the document"),
     ] {
@@ -218,4 +206,149 @@ fn mistakes_are_named_and_nothing_is_printed() {
         assert_eq!((ran.status, ran.stdout.as_str()), (Some(2), ""), "{case}: {ran:?}");
         assert!(ran.stderr.starts_with("error: ") && ran.stderr.contains(expected), "{case}: {}", ran.stderr);
     }
+}
+
+/// Operations of a ring of eight ranks over 40 iterations, as CSV. `change` may alter the times (begin, end, entered) of
+/// `(iteration, source)`.
+fn ring(change: impl Fn(u64, u32, &mut [Option<f64>; 3])) -> String {
+    let mut text = "iteration,source,destination,bytes,begin,end,entered\n".to_owned();
+    for iteration in 0..40 {
+        for source in 0..8 {
+            let start = iteration as f64 * 10_000.0;
+            let noise =
+                1.0 + 0.01 * [-1.0, 0.6, 1.3, -0.2, -0.9, 0.4, 0.1][(iteration as usize * 3 + source as usize * 5) % 7];
+            let mut times = [Some(start), Some(start + 1000.0 * noise), Some(start)];
+            change(iteration, source, &mut times);
+            let cells = times.map(|time| time.map_or_else(String::new, |time| format!("{time:.1}")));
+            let row = [iteration.to_string(), source.to_string(), ((source + 1) % 8).to_string(), "1048576".to_owned()];
+            text.push_str(&row.into_iter().chain(cells).collect::<Vec<_>>().join(","));
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// What `job diagnose` says: verdict, class, ranks, ambiguous connections, begin.
+fn job(bench: &Bench, status: i32, text: &str) -> Value {
+    bench.write("job.csv", text);
+    let found = bench.json(status, &["job", "diagnose", "job.csv"]);
+    let keys: Vec<&str> = found.as_object().expect("an object").keys().map(String::as_str).collect();
+    let expected = "verdict class rank source destination connection ambiguous since_iteration evidence";
+    assert_eq!(keys.join(" "), expected);
+    json!([found["verdict"], found["class"], found["rank"], found["ambiguous"], found["since_iteration"]])
+}
+
+#[test]
+fn a_ring_is_diagnosed_by_what_its_operations_took() {
+    let bench = Bench::new();
+    assert_eq!(job(&bench, 0, &ring(|_, _, _| {})), json!(["healthy", null, [], [], null]));
+    // Rank 5 computes for 3 ms longer: its predecessor begins when it is there, the others wait for what it sends.
+    let late = ring(|iteration, source, times| {
+        if iteration >= 10 {
+            let [begin, end, entered] = times;
+            if source == 5 {
+                *entered = entered.map(|time| time + 3000.0);
+            }
+            if source == 5 || source == 4 {
+                *begin = begin.map(|time| time + 3000.0);
+            }
+            *end = end.map(|time| time + 3000.0);
+        }
+    });
+    assert_eq!(job(&bench, 1, &late), json!(["slow", "non_communication", [5], [], 10]));
+    // A connection that takes twice as long, and one that takes 8 % more, which no rule of 1.5 times sees.
+    for (factor, since) in [(2.0, 20), (1.08, 20)] {
+        let slow = ring(|iteration, source, times| {
+            if iteration >= 20 && source == 2 {
+                times[1] = times[0].zip(times[1]).map(|(begin, end)| begin + factor * (end - begin));
+            }
+        });
+        assert_eq!(job(&bench, 1, &slow), json!(["slow", "communication", [], [[2, 3]], since]), "{factor}");
+    }
+    let absent = ring(|iteration, source, times| {
+        if iteration == 39 {
+            *times = if source == 6 { [None; 3] } else { [None, None, times[2]] };
+        }
+    });
+    assert_eq!(job(&bench, 1, &absent), json!(["hang", "non_communication", [6], [], 39]));
+    let stuck = ring(|iteration, source, times| {
+        if iteration == 39 && source == 1 {
+            *times = [None, None, times[2]];
+        }
+    });
+    assert_eq!(job(&bench, 1, &stuck), json!(["hang", "communication", [1], [], 39]));
+    let words = bench.expect(1, &["job", "diagnose", "job.csv"]);
+    assert!(words.starts_with("hang, in communication, since iteration 39"), "{words}");
+    // The job goes on, and nothing is open for long.
+    bench.expect(0, &["job", "diagnose", "job.csv", "--now", "392000"]);
+    bench.expect(1, &["job", "diagnose", "job.csv", "--now", "32000000"]);
+}
+
+#[test]
+fn a_matrix_of_ranks_tells_cell_row_column_and_rank() {
+    let bench = Bench::new();
+    let matrix = |is_slow: &dyn Fn(usize, usize) -> bool| {
+        let cell = |row: usize, column: usize| {
+            (row != column)
+                .then(|| if is_slow(row, column) { 190.0 } else { 100.0 + (row * 7 + column * 3) as f64 % 5.0 })
+        };
+        let cells: Vec<Vec<Option<f64>>> = (0..8).map(|row| (0..8).map(|column| cell(row, column)).collect()).collect();
+        let names: Vec<String> = (0..8).map(|rank: u32| rank.to_string()).collect();
+        json!({"kelpie": "matrix/1", "rows": names, "columns": names, "completion_us": cells}).to_string()
+    };
+    let places = |status: i32, text: String| {
+        bench.write("m.json", text);
+        let found = bench.json(status, &["job", "diagnose", "m.json"]);
+        json!([found["rank"], found["source"], found["destination"], found["connection"], found["ambiguous"]])
+    };
+    assert_eq!(places(0, matrix(&|_, _| false)), json!([[], [], [], [], []]));
+    assert_eq!(places(1, matrix(&|row, column| (row, column) == (3, 4))), json!([[], [], [], [[3, 4]], []]));
+    assert_eq!(places(1, matrix(&|row, _| row == 0)), json!([[], [0], [], [], []]));
+    assert_eq!(places(1, matrix(&|_, column| column == 2)), json!([[], [], [2], [], []]));
+    assert_eq!(places(1, matrix(&|row, column| row == 6 || column == 6)), json!([[6], [], [], [], []]));
+    // Two hosts give two cells, and two cells give no verdict.
+    let two = r#"{"kelpie":"matrix/1","rows":["0","1"],"columns":["0","1"],"completion_us":[[null,100],[300,null]]}"#;
+    assert_eq!(places(2, two.to_owned()), json!([[], [], [], [], []]));
+}
+
+#[test]
+fn job_files_with_mistakes_and_truncated_ones() {
+    let bench = Bench::new();
+    let good = ring(|_, _, _| {});
+    let cut = good[..good.len() - 20].to_owned();
+    bench.write("cut.csv", &cut);
+    let found = bench.json(0, &["job", "diagnose", "cut.csv"]);
+    assert!(found["evidence"]["notes"].to_string().contains("ends within a record"), "{found}");
+    for (text, expected) in [
+        (String::new(), "job.csv: no operation in it"),
+        (good.replacen("1048576", "many", 3), "job.csv:2: `bytes` is no number: many"),
+        (good.replace("iteration,", "round,"), "job.csv:1: no column `iteration`"),
+        ("{\"iteration\": true}".to_owned(), "job.csv:1: invalid type"),
+    ] {
+        bench.write("job.csv", text);
+        let ran = bench.run(&["job", "diagnose", "job.csv"]);
+        assert_eq!((ran.status, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+        assert!(ran.stderr.starts_with("error: ") && ran.stderr.contains(expected), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn the_inside_of_a_recorded_host_is_written_and_read_back() {
+    let bench = Bench::new();
+    unpack::unpack("mlx5", &bench.path("root"));
+    let text = bench.expect(0, &["host", "topology", "--root", "root"]);
+    assert!(text.starts_with("kelpie: topology/1\nhost:\n") && text.contains("mlx5_0: rnic"), "{text}");
+    bench.write("t.yaml", text);
+    let matrix = r#"{"kelpie":"matrix/1","rows":["mlx5_0"],"columns":["mem0"],"bandwidth_gbps":[[97.0]]}"#;
+    bench.write("m.json", matrix);
+    assert_eq!(bench.json(0, &["host", "diagnose", "m.json", "--topology", "t.yaml"])["verdict"], "healthy");
+    let readings = &bench.json(0, &["host", "topology", "--root", "root"])["readings"];
+    assert!(
+        readings.as_array().is_some_and(|readings| readings.iter().any(|one| one["check"] == "pcie_link")),
+        "{readings}"
+    );
+    std::fs::create_dir(bench.path("empty")).expect("a folder");
+    let ran = bench.run(&["host", "topology", "--root", "empty"]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(2), ""));
+    assert!(ran.stderr.contains("empty: no RDMA device"), "{}", ran.stderr);
 }

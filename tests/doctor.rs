@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::support::Bench;
 
 #[path = "../monitor/fixtures/unpack.rs"]
-mod unpack;
+pub mod unpack;
 
 /// A bench with the recorded hosts in `good` and `wrong`.
 fn bench() -> Bench {

@@ -23,6 +23,15 @@ const NAMED: usize = 5;
 pub(crate) fn junit(stored: &StoredCampaign, explained: &Explained<'_>, gate: &Gate) -> Result<String, SerializeError> {
     let definition = &stored.campaign.definition;
     let mut suite = TestSuite::new(format!("{} over {}", definition.subsystem, definition.space));
+    let said = [("name", &stored.label.name), ("note", &stored.label.note)];
+    for (key, value) in said {
+        if let Some(value) = value {
+            suite.add_property((key, value.as_str()));
+        }
+    }
+    for (key, value) in [("algorithm", definition.algorithm.clone()), ("seed", definition.seed.to_string())] {
+        suite.add_property((key, value.as_str()));
+    }
     let stopping = gate.stopping(explained);
     for found in &explained.findings {
         suite.add_test_case(finding(stored, found, &stopping, gate.stops_unmeasured(found)));

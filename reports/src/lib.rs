@@ -9,6 +9,7 @@ pub mod explained;
 pub mod export;
 pub mod folder;
 pub mod gate;
+pub mod identity;
 mod junit;
 pub mod known;
 mod markdown;

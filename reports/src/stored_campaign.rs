@@ -6,7 +6,7 @@ use kelpie_monitor::{Bounds, Check, Sample, Severity, Symptom, Verdict};
 use kelpie_search::Observation;
 use kelpie_spaces::{Space, SpaceError, Workload, nearest_outside};
 use kelpie_store::{
-    Anomaly, Campaign, CampaignId, Ended, Experiment, FindingRecord, Outcome, Purpose, Store, StoreError,
+    Anomaly, Campaign, CampaignId, Ended, Experiment, FindingRecord, Label, Outcome, Purpose, Store, StoreError,
 };
 
 use crate::coverage::{Coverage, coverage};
@@ -43,6 +43,8 @@ pub struct StoredCampaign {
     pub points: Vec<Point>,
     /// What was looked at on its hosts before it began.
     pub checks: Vec<Check>,
+    /// What people say of it.
+    pub label: Label,
 }
 
 /// One experiment, its samples averaged.
@@ -113,8 +115,8 @@ impl StoredCampaign {
         let space = space_of(&campaign)?;
         let mut points = Vec::new();
         store.experiments(id, |experiment| points.push(Point::new(experiment, &campaign.definition.bounds)))?;
-        let checks = store.checks(id)?;
-        Ok(Self { campaign, space, findings, points, checks })
+        let (checks, label) = (store.checks(id)?, store.label(id)?);
+        Ok(Self { campaign, space, findings, points, checks, label })
     }
 
     /// An experiment by its number.

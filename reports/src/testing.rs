@@ -30,6 +30,7 @@ pub fn stored_campaign(experiments: Vec<Experiment>, findings: Vec<FindingRecord
         points,
         findings,
         checks: Vec::new(),
+        label: kelpie_store::Label::default(),
     }
 }
 

@@ -2,6 +2,9 @@
 
 use crate::suggest::suggestion;
 
+/// Longest piece of a value that is repeated. Units: characters.
+const MAX_QUOTE: usize = 60;
+
 /// Rust's names of numbers, as serde writes what it expected.
 const WHOLE: [&str; 10] = ["u8", "u16", "u32", "u64", "usize", "i8", "i16", "i32", "i64", "isize"];
 const REAL: [&str; 2] = ["f32", "f64"];
@@ -36,7 +39,7 @@ fn rewritten(error: &str) -> Option<String> {
         "a string" => "text",
         "a boolean" => "true or false",
         "a sequence" => "a list, such as [a, b]",
-        name if name.starts_with("struct ") || name == "a map" => "a group of keys",
+        name if name.starts_with("struct ") || name.ends_with("map") || name.ends_with("mapping") => "a group of keys",
         other => other,
     };
     Some(format!("{} is not {expected}", shown(found)))
@@ -68,7 +71,9 @@ fn unknown(what: &str, list: &str, found: &str, expected: &[&str]) -> String {
 fn shown(found: &str) -> String {
     let quoted = |mark: char| {
         let inside = found.split_once(mark)?.1.strip_suffix(mark)?;
-        Some(format!("`{inside}`"))
+        let short: String = inside.chars().take(MAX_QUOTE).collect();
+        let more = if short.len() < inside.len() { "…" } else { "" };
+        Some(format!("`{short}{more}`"))
     };
     match found {
         "map" | "struct" => "a group of keys".to_owned(),
@@ -97,6 +102,7 @@ mod tests {
             ("invalid value: integer `-1`, expected u32", "`-1` is not a whole number"),
             ("invalid type: map, expected a string", "a group of keys is not text"),
             ("invalid type: sequence, expected struct Port", "a list is not a group of keys"),
+            ("invalid type: string \"abc\", expected a YAML mapping", "`abc` is not a group of keys"),
             ("something else", "something else"),
         ] {
             assert_eq!(serde_words(error), expected);

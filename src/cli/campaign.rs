@@ -47,6 +47,13 @@ pub enum CampaignCommand {
         kelpie campaign run --subsystem pair.yaml --gate --gate-baseline accepted.yaml"
     )]
     Baseline(BaselineArgs),
+    /// Say what a campaign is called and why it ran
+    #[command(after_help = "Example:\n  kelpie campaign label 3 --name \"firmware 28.40\" --note \"after the recall\"")]
+    Label(LabelCommandArgs),
+    /// Take a campaign with all its experiments out of the database
+    #[command(after_help = "Nothing brings it back. A campaign that runs is refused.\n\n\
+        Example:\n  kelpie campaign rm 3")]
+    Rm(RmArgs),
     /// Write the experiments and findings of a campaign as tables, for other programs
     #[command(after_help = "The directory gets experiments.csv and findings.csv, or the same as .parquet. \
         docs/exports.md names the columns.\n\n\
@@ -54,6 +61,36 @@ pub enum CampaignCommand {
         kelpie campaign export --out tables\n  \
         kelpie campaign export 3 --format parquet --out tables")]
     Export(ExportArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct LabelArgs {
+    /// What the campaign is called
+    #[arg(long, value_name = "TEXT", value_parser = parse_label)]
+    pub name: Option<String>,
+    /// Why it runs, or anything else worth knowing
+    #[arg(long, value_name = "TEXT", value_parser = parse_label)]
+    pub note: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct LabelCommandArgs {
+    /// Campaign
+    #[arg(value_name = "ID", value_parser = parse_id)]
+    pub id: CampaignId,
+    #[command(flatten)]
+    pub label: LabelArgs,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct RmArgs {
+    /// Campaign
+    #[arg(value_name = "ID", value_parser = parse_id)]
+    pub id: CampaignId,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
 }
 
 #[derive(Debug, Args)]
@@ -112,6 +149,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME", default_value = "both", value_parser = signal())]
     pub signal: SignalSet,
     #[command(flatten)]
+    pub label: LabelArgs,
+    #[command(flatten)]
     pub limits: Limits,
     #[command(flatten)]
     pub database: DatabaseArgs,
@@ -143,7 +182,7 @@ pub struct GateArgs {
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Limits {
     /// Experiments in all [default: 1500, or no limit if --time is given]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
     pub budget: Option<u64>,
     /// Stop after this long, such as 30s, 5m or 1h30m; the campaign can be resumed
     #[arg(long, value_name = "T", value_parser = parse_time)]
@@ -188,6 +227,18 @@ fn parse_share(text: &str) -> Result<f64, String> {
 fn format() -> impl TypedValueParser<Value = Format> {
     let named = |name: String| Format::ALL.into_iter().find(|format| format.name() == name).ok_or("no such format");
     PossibleValuesParser::new(Format::ALL.map(Format::name)).try_map(named)
+}
+
+/// Longest name or note. Units: characters. Source: our choice, because lists show them.
+const MAX_LABEL: usize = 1000;
+
+fn parse_label(text: &str) -> Result<String, String> {
+    match text.chars().count() {
+        0 => Err("write something".to_owned()),
+        count if count > MAX_LABEL => Err(format!("{count} characters; at most {MAX_LABEL} are kept")),
+        _ if text.chars().any(char::is_control) => Err("it has control characters".to_owned()),
+        _ => Ok(text.to_owned()),
+    }
 }
 
 fn parse_time(text: &str) -> Result<Duration, String> {

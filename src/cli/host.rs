@@ -6,6 +6,14 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
 pub enum HostCommand {
+    /// Write the inside of a host (topology/1) as its files say it: PCIe tree, sockets, memory, GPUs, settings
+    #[command(after_help = "Readings that bear on links follow as comments. Root sees more: ACS and ATS.\n\
+        Exit status: 0 it was written, 2 there is no RDMA device on PCI.\n\n\
+        Examples:\n  \
+        kelpie host topology > host.yaml\n  \
+        kelpie host topology --json | jq '.readings[] | select(.state == \"warn\")'\n  \
+        kelpie host topology --root recorded/")]
+    Topology(TopologyArgs),
     /// Say which links of a host are slow, from loopback measurements, and what may be behind it
     #[command(
         after_help = "Exit status: 0 all is as it should be, 1 something is abnormal, 2 undecided or could not run.\n\
@@ -16,6 +24,13 @@ pub enum HostCommand {
         kelpie host diagnose matrix.json --topology host.yaml --busy --json | jq .explanations"
     )]
     Diagnose(DiagnoseArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct TopologyArgs {
+    /// Look at the files of a host below this directory, instead of at this machine
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -74,11 +74,11 @@ struct ServeArgs {
     plain: bool,
 
     /// Most QPs of an experiment
-    #[arg(long, value_name = "N", default_value_t = Limits::QPS)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = Limits::QPS)]
     max_qps: u64,
 
     /// Most memory regions of an experiment
-    #[arg(long, value_name = "N", default_value_t = Limits::MRS)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = Limits::MRS)]
     max_mrs: u64,
 
     /// Most memory of an experiment, for memory regions and queues, such as 16GiB [default: half of the machine's]
@@ -103,7 +103,7 @@ struct CertArgs {
     controller: Option<String>,
 
     /// How long they are valid
-    #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3650))]
     days: u32,
 
     /// Go on although others may read the authority's key

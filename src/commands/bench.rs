@@ -45,7 +45,7 @@ pub struct SearchArgs {
     #[arg(long = "subsystem", short = 's', value_name = "S", num_args = 1.., required_unless_present = "generated")]
     pub subsystems: Vec<String>,
     /// Also so many subsystems that `kelpie subsystem generate` draws, with seeds counted up from --generated-seed
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub generated: Option<u64>,
     /// Seed of the first of them
     #[arg(long, value_name = "SEED", default_value_t = 1000, requires = "generated",
@@ -61,14 +61,14 @@ pub struct SearchArgs {
     #[arg(long, value_name = "X", default_value = "full")]
     pub space: String,
     /// How many seeds, counted up from --seed
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub seeds: u64,
     /// Experiments of each campaign
     #[arg(long, value_name = "B", default_value_t = DEFAULT_BUDGET,
         value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub budget: u64,
     /// Say also which weaknesses so many random points and the triggers of the paper's anomalies show
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub known: Option<u64>,
     /// Directory that keeps results and figures
     #[arg(long, value_name = "DIR")]

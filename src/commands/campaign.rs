@@ -12,7 +12,9 @@ use kelpie_reports::known::known_regions;
 use kelpie_reports::recipe::IMPORT;
 use kelpie_search::Config;
 use kelpie_spaces::Space;
-use kelpie_store::{Campaign, CampaignDefinition, CampaignId, CampaignLock, CampaignState, Store};
+use kelpie_store::{
+    Campaign, CampaignClock, CampaignDefinition, CampaignId, CampaignLock, CampaignState, Label, Store,
+};
 use serde_json::json;
 
 use crate::args::{Common, DEFAULT_BUDGET, DatabaseArgs};
@@ -56,6 +58,9 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
         budget,
     };
     let (id, lock) = store.begin_campaign(&definition, &opened.checks())?;
+    if let Some(label) = args.label.label() {
+        store.put_label(id, &label)?;
+    }
     let campaign_run = CampaignRun { id, space, config, bounds: definition.bounds, budget, limits: args.limits };
     note(&format!(
         "campaign {id}: {} over {}, {} by {} signals, seed {seed}, {}{}\ndatabase {}",
@@ -182,10 +187,7 @@ impl CampaignRun {
         };
         let end = crate::campaign::run(self.id, &self.space, &self.config, parts);
         progress.close();
-        match &end {
-            End::Finished => lock.remove(),
-            End::Time | End::Interrupted | End::Failed(_) => drop(lock),
-        }
+        drop(lock);
         if let End::Failed(error) = end {
             let command = resume_command(store.path(), self.id, None);
             return Err(error.context(format!("campaign {} stopped; go on with `{command}`", self.id)));
@@ -260,18 +262,22 @@ pub fn list(args: &DatabaseArgs, common: Common) -> anyhow::Result<ExitCode> {
     let path = args.path()?;
     let mut store = Store::open_to_read(&path)?;
     let campaigns = store.campaigns()?;
+    let mut rows = Vec::new();
+    for campaign in campaigns {
+        rows.push((store.label(campaign.id)?, store.clock(campaign.id)?, campaign));
+    }
     if common.json {
-        let row = |campaign: &Campaign| {
+        let row = |(label, clock, campaign): &(Label, CampaignClock, Campaign)| {
             let definition = &campaign.definition;
             json!({
-                "campaign": campaign.id, "state": campaign.state, "subsystem": definition.subsystem,
-                "space": definition.space, "algorithm": definition.algorithm, "signal": definition.signal,
-                "seed": definition.seed, "budget": definition.budget, "experiments": campaign.experiments,
-                "skipped": campaign.skipped, "findings": campaign.findings,
-                "host_failures": campaign.host_failures,
+                "campaign": campaign.id, "name": label.name, "note": label.note, "state": campaign.state,
+                "subsystem": definition.subsystem, "space": definition.space, "algorithm": definition.algorithm,
+                "signal": definition.signal, "seed": definition.seed, "budget": definition.budget,
+                "experiments": campaign.experiments, "skipped": campaign.skipped, "findings": campaign.findings,
+                "started_unix_ms": clock.started_unix_ms, "measured_seconds": clock.measured_seconds,
             })
         };
-        let rows: Vec<_> = campaigns.iter().map(row).collect();
+        let rows: Vec<_> = rows.iter().map(row).collect();
         print_json(&json!({"database": path, "campaigns": rows}))?;
         return Ok(exit::HEALTHY);
     }
@@ -286,10 +292,12 @@ pub fn list(args: &DatabaseArgs, common: Common) -> anyhow::Result<ExitCode> {
         "experiments",
         "skipped",
         "findings",
-        "host failures",
+        "started",
+        "measured",
+        "name",
     ];
-    let mut table = Table::new(&heading, &[0, 6, 7, 8, 9, 10]);
-    for campaign in campaigns {
+    let mut table = Table::new(&heading, &[0, 6, 7, 8, 9]);
+    for (label, clock, campaign) in rows {
         let definition = campaign.definition;
         table.row(vec![
             campaign.id.to_string(),
@@ -302,7 +310,9 @@ pub fn list(args: &DatabaseArgs, common: Common) -> anyhow::Result<ExitCode> {
             campaign.experiments.to_string(),
             campaign.skipped.to_string(),
             campaign.findings.to_string(),
-            campaign.host_failures.to_string(),
+            findings::started(clock),
+            findings::measured(clock),
+            label.name.unwrap_or_default(),
         ]);
     }
     print(&table.render(""))?;

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use kelpie_engine::MeasureError;
-use kelpie_monitor::{Severity, measure_judged};
+use kelpie_monitor::{Check, Severity, measure_judged};
 use kelpie_reports::compare::{Compared, Fate, Repeated, Side, compare};
 use kelpie_reports::explained::{self, Weighed};
+use kelpie_reports::identity::{self, Difference};
 use kelpie_spaces::Condition;
 use kelpie_store::{Anomaly, Campaign, CampaignId, FindingRecord, Store};
 use serde::Serialize;
@@ -24,6 +25,7 @@ struct Measured {
     campaign: Campaign,
     findings: Vec<FindingRecord>,
     anomalies: Vec<Anomaly>,
+    checks: Vec<Check>,
     subsystem: Option<Opened>,
 }
 
@@ -40,6 +42,7 @@ impl Measured {
         let mut store = Store::open_to_read(path)?;
         let campaign = store.campaign(id)?;
         let (findings, anomalies) = explained::read(&mut store, id)?;
+        let checks = store.checks(id)?;
         let findings = campaign.definition.in_whole_space(findings)?;
         let definition = &campaign.definition;
         let open = || Opened::reopen(&definition.subsystem, &definition.subsystem_source);
@@ -51,7 +54,7 @@ impl Measured {
             Some(Ok(opened)) => Some(opened),
             None => None,
         };
-        Ok(Self { campaign, findings, anomalies, subsystem })
+        Ok(Self { campaign, findings, anomalies, checks, subsystem })
     }
 
     fn finding(&self, number: u64) -> Option<&FindingRecord> {
@@ -125,7 +128,35 @@ fn document([a, b]: [&Measured; 2], all: &[Row]) -> Value {
     };
     let counts: serde_json::Map<String, Value> =
         FATES.iter().map(|fate| (fate.to_string(), count(all, *fate).into())).collect();
-    json!({"a": campaign(a), "b": campaign(b), "counts": counts, "findings": all})
+    json!({
+        "a": campaign(a), "b": campaign(b), "differences": differences(a, b), "counts": counts, "findings": all,
+    })
+}
+
+/// In what the two subsystems differ.
+fn differences(a: &Measured, b: &Measured) -> Vec<Difference> {
+    let source = |side: &Measured| side.campaign.definition.subsystem_source.clone();
+    let mut found = identity::of_sources(&source(a), &source(b));
+    found.extend(identity::of_checks(&a.checks, &b.checks));
+    found
+}
+
+/// Differences that are listed. Source: our choice, because two models of different NICs differ in all of them.
+const MOST_DIFFERENCES: usize = 20;
+
+/// The differences as lines.
+fn difference_lines(found: &[Difference]) -> String {
+    if found.is_empty() {
+        return "the subsystems are the same, as far as they were recorded\n".to_owned();
+    }
+    let mut table = Table::new(&["differs", "older", "newer"], &[]);
+    for Difference { about, a, b } in found.iter().take(MOST_DIFFERENCES) {
+        let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
+        table.row(vec![about.clone(), shown(a), shown(b)]);
+    }
+    let more = found.len().saturating_sub(MOST_DIFFERENCES);
+    let more = if more == 0 { String::new() } else { format!("and {more} more\n") };
+    format!("{}{more}\n", table.render(""))
 }
 
 fn text([a, b]: [&Measured; 2], all: &[Row]) -> String {
@@ -142,6 +173,7 @@ fn text([a, b]: [&Measured; 2], all: &[Row]) -> String {
             plural(side.findings.len() as u64, "finding")
         );
     }
+    text += &difference_lines(&differences(a, b));
     let counts: Vec<String> = FATES.iter().map(|fate| format!("{} {fate}", count(all, *fate))).collect();
     let _ = writeln!(text, "{}\n", counts.join(", "));
     let mut table = Table::new(&["", "finding", "symptom", "severity", "conditions"], &[]);

@@ -23,17 +23,14 @@ pub struct DoctorArgs {
     #[arg(value_name = "DEVICE")]
     pub device: Option<String>,
     /// Port of the device, from 1 [default: every one]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=255))]
     pub port: Option<u32>,
     /// Traffic class that has to be lossless, as in the `tuning` of a pair file: DSCP times four, and ECN
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 0)]
     pub traffic_class: u8,
     /// Compare with the other host of a pair: what its `kelpie doctor --json` printed, `-` for stdin
     #[arg(long, value_name = "FILE")]
     pub against: Option<PathBuf>,
-    /// Also show the evidence of checks that pass
-    #[arg(long, short)]
-    pub verbose: bool,
     /// Look at the files of a host below this directory, instead of at this machine
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
@@ -78,7 +75,7 @@ pub fn run(args: &DoctorArgs, common: Common) -> anyhow::Result<ExitCode> {
     } else {
         let terminal = Term::stdout();
         let width = terminal.is_term().then(|| usize::from(terminal.size().1));
-        print(&text(&seen, pair.as_deref().unwrap_or_default(), args.verbose, width))?;
+        print(&text(&seen, pair.as_deref().unwrap_or_default(), common.verbose > 0, width))?;
     }
     Ok(if state == State::Fail { exit::anomalous() } else { exit::HEALTHY })
 }

@@ -1,17 +1,23 @@
 //! How a campaign and its findings are printed; shared by `campaign` and `mfs`.
 
 use std::fmt::Write as _;
+use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use kelpie_monitor::{Check, Severity, Symptom};
 use kelpie_reports::StoredCampaign;
 use kelpie_reports::absence::{Absence, absence};
 use kelpie_reports::explained::{self, Explained, Weighed};
+use kelpie_reports::identity::{self, Difference};
+use kelpie_sim::SimSubsystem;
 use kelpie_spaces::{Condition, Region, Workload};
-use kelpie_store::{Anomaly, Campaign, CampaignId, Experiment, FindingRecord, Outcome, Store};
+use kelpie_store::{
+    Anomaly, Campaign, CampaignClock, CampaignDefinition, CampaignId, Experiment, FindingRecord, Outcome, Store,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::commands::labels::words;
 use crate::output::{Table, plural, print};
 use crate::safe_text::{clean, clean_json};
 
@@ -22,8 +28,17 @@ const MOST_UNEXPLAINED: usize = 10;
 #[derive(Serialize)]
 pub struct CampaignDocument {
     campaign: CampaignId,
+    /// Only if somebody said one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// Only if somebody said one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
     subsystem: String,
     space: String,
+    /// In what a simulated subsystem differs from the embedded model of its name (`a` there, `b` here); only if it does.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    changed: Vec<Difference>,
     algorithm: String,
     signal: String,
     seed: u64,
@@ -81,8 +96,12 @@ pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow:
     let explained = Explained::new(&findings, &anomalies);
     let none_found = none_found(store, id, &findings)?;
     let log = if experiments { Some(log(store, &campaign)?) } else { None };
+    let label = store.label(id)?;
     Ok(CampaignDocument {
         campaign: id,
+        name: label.name,
+        note: label.note,
+        changed: changed(&campaign.definition),
         subsystem: campaign.definition.subsystem,
         space: campaign.definition.space,
         algorithm: campaign.definition.algorithm,
@@ -175,6 +194,22 @@ pub fn text(store: &mut Store, id: CampaignId) -> anyhow::Result<String> {
         campaign.skipped,
         plural(campaign.findings, "finding")
     );
+    let changed = changed(definition);
+    if !changed.is_empty() {
+        let words = |one: &Difference| {
+            let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
+            format!("{} {} instead of {}", one.about, value(&one.b), value(&one.a))
+        };
+        let all: Vec<String> = changed.iter().take(MOST_CHANGED).map(words).collect();
+        let more = if changed.len() > MOST_CHANGED { ", …" } else { "" };
+        let _ = writeln!(text, "  with {}{more}", all.join(", "));
+    }
+    let clock = store.clock(id)?;
+    let _ = writeln!(text, "  begun {}, measured for {}", started(clock), measured(clock));
+    let label = words(&store.label(id)?);
+    if !label.is_empty() {
+        let _ = writeln!(text, "  {label}");
+    }
     let (findings, anomalies) = explained::read(store, id)?;
     let explained = Explained::new(&findings, &anomalies);
     if let Some(absence) = none_found(store, id, &findings)? {
@@ -183,6 +218,37 @@ pub fn text(store: &mut Store, id: CampaignId) -> anyhow::Result<String> {
     let _ = writeln!(text, "  {explained}");
     text.extend(explained.findings.iter().map(|found| finding_text(id, found)));
     Ok(text + &unexplained_text(&explained))
+}
+
+/// Changed parameters that are listed. Source: our choice, because more do not fit into a line.
+const MOST_CHANGED: usize = 8;
+
+/// In what a simulated subsystem differs from the embedded model of its name; nothing for others.
+fn changed(definition: &CampaignDefinition) -> Vec<Difference> {
+    let embedded = definition.subsystem.strip_prefix("sim:").and_then(SimSubsystem::embedded);
+    embedded.map_or_else(Vec::new, |model| identity::of_sources(&model.yaml(), &definition.subsystem_source))
+}
+
+/// When a campaign began, in UTC.
+pub fn started(clock: CampaignClock) -> String {
+    let since = clock.started_unix_ms.and_then(|ms| u64::try_from(ms / 1000).ok());
+    // The last second of the year 9999, beyond which the form has no date.
+    let known = since.filter(|seconds| *seconds < 253_402_300_800);
+    known.map_or_else(
+        || "unknown".to_owned(),
+        |seconds| humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds)).to_string(),
+    )
+}
+
+/// How long the experiments of a campaign took together.
+pub fn measured(clock: CampaignClock) -> String {
+    let seconds = clock.measured_seconds.clamp(0.0, 1e12);
+    let whole = Duration::from_secs(seconds.round() as u64);
+    if seconds < 10.0 {
+        format!("{seconds:.1}s")
+    } else {
+        humantime::format_duration(whole).to_string().replace(' ', "")
+    }
 }
 
 /// The worst of the anomalies that no finding explains; nothing if there are none.

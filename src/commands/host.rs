@@ -6,14 +6,42 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use kelpie_diagnosis::Matrix;
+use kelpie_diagnosis::discover::discover;
 use kelpie_diagnosis::host::{Diagnosis, Question, State, Verdict, diagnose as judge};
+use kelpie_monitor::machine::Machine;
 use kelpie_topology::HostTopology;
+use serde_json::json;
 
 use crate::args::Common;
-use crate::cli::DiagnoseArgs;
+use crate::cli::{DiagnoseArgs, TopologyArgs};
 use crate::exit;
 use crate::inputs::read_file;
 use crate::output::{Table, percent, print, print_json};
+
+/// Runs `kelpie host topology`.
+pub fn topology(args: &TopologyArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let machine = args.root.as_ref().map_or_else(Machine::live, Machine::recorded);
+    let found = discover(&machine).map_err(|problem| anyhow::anyhow!("{}: {problem}", machine.root().display()))?;
+    let yaml = found.topology.to_yaml();
+    if common.json {
+        print_json(&json!({"topology": yaml, "readings": found.readings}))?;
+    } else {
+        let mut text = yaml;
+        for reading in &found.readings {
+            let fix = reading.fix.as_ref().map_or_else(String::new, |fix| format!(" -> {fix}"));
+            let _ = writeln!(
+                text,
+                "# {}: {} {}: {}{fix}",
+                reading.state.name(),
+                reading.about,
+                reading.name,
+                reading.summary
+            );
+        }
+        print(&text)?;
+    }
+    Ok(exit::HEALTHY)
+}
 
 /// Runs `kelpie host diagnose`.
 pub fn diagnose(args: &DiagnoseArgs, common: Common) -> anyhow::Result<ExitCode> {

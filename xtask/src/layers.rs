@@ -9,7 +9,7 @@ use crate::circles;
 use crate::workspace::{self, Package};
 
 /// Each crate with those right below it; it may use them and whatever is below them. The binary may use all.
-const LAYERS: [(&str, &[&str]); 18] = [
+const LAYERS: [(&str, &[&str]); 21] = [
     ("kelpie-spaces", &[]),
     ("kelpie-topology", &["kelpie-spaces"]),
     ("kelpie-monitor", &["kelpie-spaces"]),
@@ -25,18 +25,18 @@ const LAYERS: [(&str, &[&str]); 18] = [
     ("kelpie-verbs", &["kelpie-engine"]),
     ("kelpie-trace", &["kelpie-spaces"]),
     ("kelpie-preload", &["kelpie-trace"]),
+    ("kelpie-collectives", &["kelpie-topology"]),
+    ("kelpie-paths", &["kelpie-topology", "kelpie-spaces"]),
+    ("kelpie-fabric", &["kelpie-engine", "kelpie-events", "kelpie-topology", "kelpie-collectives", "kelpie-paths"]),
     ("kelpie-store", &["kelpie-spaces", "kelpie-monitor", "kelpie-search"]),
     ("kelpie-reports", &["kelpie-store", "kelpie-diagnosis", "kelpie-criteria"]),
     ("xtask", &[]),
 ];
 
 /// The same of crates that do not exist yet: names and arrows are settled, so that what comes has its place.
-const RESERVED: [(&str, &[&str]); 6] = [
-    ("kelpie-collectives", &["kelpie-topology"]),
+const RESERVED: [(&str, &[&str]); 3] = [
     ("kelpie-criteria", &["kelpie-monitor"]),
     ("kelpie-selection", &["kelpie-criteria", "kelpie-topology"]),
-    ("kelpie-paths", &["kelpie-topology", "kelpie-spaces"]),
-    ("kelpie-fabric", &["kelpie-engine", "kelpie-events", "kelpie-topology", "kelpie-collectives", "kelpie-paths"]),
     ("kelpie-fleet", &["kelpie-agent"]),
 ];
 

@@ -56,7 +56,7 @@ fn check_rates(model: &Model) -> Result<(), Refused> {
     ];
     for (path, value) in positive {
         if !LIKELY.contains(&value) {
-            return refuse(path, value, "is outside 0.001 to 1e9");
+            return refuse(path, format!("{value:?}"), "is outside 0.001 to 1e9");
         }
     }
     if !(sampling.precision > 0.0 && sampling.precision <= 1.0) {

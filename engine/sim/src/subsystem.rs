@@ -32,6 +32,11 @@ impl SimSubsystem {
         Model::schema()
     }
 
+    /// An embedded model by its name.
+    pub fn embedded(name: &str) -> Option<Self> {
+        crate::load::names().contains(&name).then(|| Self::load(name).ok()).flatten()
+    }
+
     /// A model from its text, such as [`SimSubsystem::yaml`] gives; `name` is what the subsystem is called.
     ///
     /// # Errors

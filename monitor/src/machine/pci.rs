@@ -125,6 +125,16 @@ impl PciFunction<'_> {
         Some(word(&config, start + 6)? & 0b1100 != 0)
     }
 
+    /// Whether Address Translation Services are enabled. `None` if the configuration space cannot be read;
+    /// `Some(false)` also without the capability.
+    ///
+    /// Source: PCI Express Base Specification, section 10.5.1.3 (extended capability 0x0f, control at 6, bit 15).
+    pub fn ats_enabled(&self) -> Option<bool> {
+        let config = self.config()?;
+        let Some(start) = extended_capability(&config, 0x0f) else { return Some(false) };
+        Some(word(&config, start + 6)? & 1 << 15 != 0)
+    }
+
     fn config(&self) -> Option<Vec<u8>> {
         self.machine.bytes(&self.file("config")).filter(|config| config.len() > READABLE_BY_ALL)
     }

@@ -43,7 +43,7 @@ pub fn import(store: &mut Store, recipe: &Recipe) -> Result<(CampaignId, bool), 
         store.put_finding(id, &finding)?;
     }
     store.finish_campaign(id, 0)?;
-    lock.remove();
+    drop(lock);
     Ok((id, true))
 }
 

@@ -70,6 +70,8 @@ fn summary(stored: &StoredCampaign, explained: &Explained<'_>, coverage: &Covera
         .collect();
     html! {
         dl.facts {
+            @if let Some(name) = &stored.label.name { dt { "Name" } dd { (name) } }
+            @if let Some(note) = &stored.label.note { dt { "Note" } dd { (note) } }
             dt { "Subsystem" } dd { (definition.subsystem) }
             dt { "Space" } dd { (definition.space) }
             dt { "Search" } dd { (definition.algorithm) " by " (definition.signal) " signals, seed " (definition.seed) }

@@ -1,7 +1,7 @@
 //! The checksum of a row: what a flipped bit on a disk changes is noticed, and no result is made of it.
 
 /// The first version of the database whose rows have one.
-pub(crate) const SINCE: i64 = 4;
+pub(crate) const SINCE: i64 = 5;
 
 /// A checksum under way. Source: CRC-32 finds every error of up to 32 bits in a row (Koopman 2002); nobody is meant to be
 /// kept from changing a row on purpose.

@@ -26,3 +26,4 @@ pub use records::{
 };
 pub use store::Store;
 pub use store::follow::{self, Brief, Follower, News};
+pub use store::labels::{CampaignClock, Label};

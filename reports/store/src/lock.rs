@@ -1,6 +1,7 @@
 //! One writer per campaign: a file lock beside the database, which the system frees when its holder dies.
 
-use std::fs::{File, TryLockError};
+use std::fs::{File, Metadata, TryLockError};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
@@ -14,11 +15,20 @@ use crate::records::CampaignId;
 const ATTEMPTS: u32 = 20;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(5);
 
-/// Held by the process that runs a campaign; dropped, or its process killed, the campaign is free again.
+/// Held by the process that runs a campaign; dropped, or its process killed, the campaign is free again. Its file goes
+/// with it; that of a process that was killed stays, and holds nothing.
 #[derive(Debug)]
 pub struct CampaignLock {
     path: PathBuf,
+    /// What is locked, and at `path` for as long.
     _file: File,
+}
+
+impl Drop for CampaignLock {
+    fn drop(&mut self) {
+        // Whoever opened it meanwhile sees that it is no longer at its path, and opens the next one.
+        let _ = std::fs::remove_file(&self.path);
+    }
 }
 
 fn lock_path(database: &Path, id: CampaignId) -> PathBuf {
@@ -35,10 +45,12 @@ impl CampaignLock {
             path: lock_path(database, id),
             detail: source.to_string(),
         };
-        let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
         for attempt in 1..=ATTEMPTS {
+            let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
             match file.try_lock() {
-                Ok(()) => return Ok(Self { path, _file: file }),
+                Ok(()) if is_at(&file, &path) => return Ok(Self { path, _file: file }),
+                // Its holder removed it between both calls.
+                Ok(()) => {}
                 // Whoever looks whether the campaign runs holds the lock for a moment; who runs it keeps it.
                 Err(TryLockError::WouldBlock) if attempt < ATTEMPTS => sleep(BETWEEN_ATTEMPTS),
                 Err(TryLockError::WouldBlock) => break,
@@ -53,14 +65,12 @@ impl CampaignLock {
         File::open(lock_path(database, id))
             .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
+}
 
-    /// Frees the lock of a campaign that is over and removes its file.
-    ///
-    /// Whoever opened the file meanwhile finds the campaign finished, so removal cannot make two writers.
-    pub fn remove(self) {
-        // A lock file that stays behind is harmless.
-        let _ = std::fs::remove_file(&self.path);
-    }
+/// Whether an open file is the one at a path.
+fn is_at(file: &File, path: &Path) -> bool {
+    let id = |metadata: &Metadata| (metadata.dev(), metadata.ino());
+    matches!((file.metadata(), std::fs::metadata(path)), (Ok(open), Ok(named)) if id(&open) == id(&named))
 }
 
 #[cfg(test)]
@@ -89,6 +99,28 @@ mod tests {
         let lock = CampaignLock::take(&database, id).unwrap();
         assert!(CampaignLock::is_held(&database, id));
         assert!(matches!(CampaignLock::take(&database, id), Err(StoreError::Locked { .. })));
-        lock.remove();
+        drop(lock);
+        let left = std::fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(left, 0, "no file stays behind");
+    }
+
+    #[test]
+    fn two_never_hold_it_though_its_file_comes_and_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("kelpie.db");
+        let holders = std::sync::atomic::AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..300 {
+                        if let Ok(_lock) = CampaignLock::take(&database, CampaignId(1)) {
+                            assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
+                            std::thread::yield_now();
+                            holders.fetch_sub(1, Ordering::SeqCst);
+                        }
+                    }
+                });
+            }
+        });
     }
 }

@@ -614,6 +614,7 @@ mod anomalies;
 mod checks;
 mod failed_tries;
 pub mod follow;
+pub mod labels;
 mod safety;
 
 #[cfg(test)]

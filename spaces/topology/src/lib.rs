@@ -3,6 +3,11 @@
 //! A file describes one host or one cluster. A host's links are the ones inside it: PCIe, sockets, memory, GPUs. A
 //! cluster's links are the cables between NICs, leaves and spines.
 
+pub mod cluster;
+pub mod ecmp;
+pub mod file;
 pub mod host;
 
+pub use cluster::{Attach, Cluster, Link, Part, Side, Working};
+pub use ecmp::{FlowKey, Path};
 pub use host::HostTopology;

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use kelpie_store::{Follower, Store, unix_ms};
 
-use crate::args::Common;
+use crate::args::{Colour, Common};
 use crate::cli::WatchArgs;
 use crate::commands::campaign;
 use crate::exit;
@@ -43,7 +43,7 @@ fn watch(args: &WatchArgs, common: Common) -> anyhow::Result<ExitCode> {
         return Ok(exit::HEALTHY);
     }
     if !common.json && is_terminal() {
-        terminal::watch(&mut follower, &mut progress, is_coloured())?;
+        terminal::watch(&mut follower, &mut progress, is_coloured(common))?;
         return Ok(exit::HEALTHY);
     }
     while !progress.is_read() {
@@ -63,9 +63,13 @@ fn is_terminal() -> bool {
     std::io::stdout().is_terminal() && std::io::stdin().is_terminal() && !is_dumb
 }
 
-/// Whether colours are welcome. Source: <https://no-color.org>.
-fn is_coloured() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+/// Whether colours are welcome. Source of the variable: <https://no-color.org>.
+fn is_coloured(common: Common) -> bool {
+    match common.color {
+        Colour::Auto => std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        Colour::Always => true,
+        Colour::Never => false,
+    }
 }
 
 #[cfg(test)]

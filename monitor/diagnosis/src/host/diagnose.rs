@@ -14,7 +14,7 @@ use super::misconfiguration::rerouted;
 use super::paths::{Path, State, crossing, paths};
 use super::published;
 use crate::matrix::Matrix;
-use crate::statistics::{ln_choose, ln_tail, spread};
+use crate::statistics::{ln_choose, ln_tail, standard_normal};
 
 /// A path below this share of what is expected is abnormal.
 /// Source: our choice: noise of one standard deviation `s` is `0.15/s` away from it on the healthy side, and
@@ -22,8 +22,9 @@ use crate::statistics::{ln_choose, ln_tail, spread};
 const ABNORMAL: f64 = 0.85;
 /// How often noise alone may make a host look abnormal. Source: our choice, once in 1,000 hosts.
 const CHANCE: f64 = 1e-3;
-/// Noise that is assumed at least, as a share. Source: our choice, because even idle hosts repeat within about 1 %.
-const LEAST_NOISE: f64 = 0.01;
+/// Noise that is assumed before a matrix is seen, as a share, and how many values that is worth.
+/// Source: our choice: Hostping's slide repeats within 1 to 7 % in a class; so a host of four paths is judged as well.
+const NOISE_BEFORE: (f64, f64) = (0.03, 10.0);
 /// Latency above this share of what is expected, with normal bandwidth, has a cause of its own.
 /// Source: our choice; the classes of Hostping's slide spread by 6 %, and a detour through the root adds 23 %.
 const LATE: f64 = 1.2;
@@ -116,6 +117,8 @@ struct Seen {
     /// Per path, whether its RNIC had other traffic.
     busy: Vec<bool>,
     noise: f64,
+    /// How many values the noise was estimated from.
+    freedom: f64,
 }
 
 impl Seen {
@@ -135,9 +138,13 @@ impl Seen {
             ratios[index] = ratios[index].zip(best).map(|(ratio, best)| ratio / best);
         }
         let crossing = crossing(&paths);
-        let usual: Vec<f64> = ratios.iter().flatten().copied().filter(|ratio| *ratio >= ABNORMAL).collect();
-        let noise = spread(&usual, 1.0).unwrap_or(0.0).max(LEAST_NOISE);
-        Self { paths, expected, crossing, ratios, busy, noise }
+        // No fault makes a path faster, so what lies above the expected is noise alone.
+        let above: Vec<f64> = ratios.iter().flatten().map(|ratio| ratio - 1.0).filter(|above| *above >= 0.0).collect();
+        let (before, worth) = NOISE_BEFORE;
+        let before = before * before / (1.0 + question.repeats.len() as f64);
+        let freedom = worth + above.len() as f64;
+        let noise = ((worth * before + above.iter().map(|above| above * above).sum::<f64>()) / freedom).sqrt();
+        Self { paths, expected, crossing, ratios, busy, noise, freedom }
     }
 
     fn is_slow(&self, path: usize) -> bool {
@@ -146,7 +153,7 @@ impl Seen {
 
     /// The natural logarithm of how likely noise alone makes this path, or a worse one, of it.
     fn ln_chance(&self, path: usize) -> f64 {
-        self.ratios[path].map_or(0.0, |ratio| ln_tail((ratio - 1.0) / self.noise))
+        self.ratios[path].map_or(0.0, |ratio| ln_tail(standard_normal((ratio - 1.0) / self.noise, self.freedom)))
     }
 
     /// Of slow paths those that are more than noise: by themselves, or with the others of a link that may limit them.
@@ -169,7 +176,7 @@ impl Seen {
     fn judge(&self, question: &Question<'_>, matrix: &Matrix) -> Diagnosis {
         let host = question.host;
         let slow: Vec<usize> = (0..self.paths.len()).filter(|path| self.is_slow(*path)).collect();
-        let limits = candidates(&self.paths, &self.crossing, &self.ratios, &slow);
+        let limits = candidates(&self.paths, &self.crossing, &self.ratios, &slow, self.noise);
         let abnormal = self.confirmed(&slow, &limits);
         let settings = rerouted(host, &self.paths, &self.expected, &abnormal);
         let by_setting = |path: &usize| settings.iter().any(|setting| setting.paths.contains(path));

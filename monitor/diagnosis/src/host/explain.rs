@@ -7,9 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::paths::Path;
 
-/// How much more a link may have carried than a path that it is said to limit.
-/// Source: our choice; at 0.15 noise of 2 % does no harm, and faults of 75 % are told from health.
+/// How much more a link may have carried than a path that it is said to limit, at least.
+/// Source: our choice; at 0.15 noise of 3 % does no harm, and faults of 75 % are told from health.
 const TOLERANCE: f64 = 0.15;
+/// The same in standard deviations of the noise, and at most: a path of noise below and the best of ten above differ by
+/// about that. Source: our choice, by hosts of another seed than those of the page's figures.
+const TOLERANCE_NOISE: (f64, f64) = (4.5, 0.25);
 /// Largest explanation. Source: our choice, because a host with more faults at once is to be repaired first.
 const MAX_SIZE: usize = 8;
 /// Most explanations that are named.
@@ -26,7 +29,10 @@ pub fn candidates(
     crossing: &BTreeMap<usize, Vec<usize>>,
     ratios: &[Option<f64>],
     abnormal: &[usize],
+    noise: f64,
 ) -> Vec<Vec<usize>> {
+    let (spreads, most_tolerance) = TOLERANCE_NOISE;
+    let tolerance = (spreads * noise).clamp(TOLERANCE, most_tolerance);
     let most = |of: &dyn Fn(usize) -> Option<f64>| -> BTreeMap<usize, f64> {
         let most = |crossing: &Vec<usize>| crossing.iter().filter_map(|path| of(*path)).fold(0.0, f64::max);
         crossing.iter().map(|(link, crossing)| (*link, most(crossing))).collect()
@@ -34,7 +40,7 @@ pub fn candidates(
     let carried = most(&|path| paths[path].bandwidth);
     let share = most(&|path| ratios[path]);
     let fitting = |path: usize, bounds: &BTreeMap<usize, f64>, value: Option<f64>| -> Vec<usize> {
-        let limit = value.unwrap_or(0.0) * (1.0 + TOLERANCE);
+        let limit = value.unwrap_or(0.0) * (1.0 + tolerance);
         paths[path].links.iter().copied().filter(|link| bounds[link] <= limit).collect()
     };
     abnormal

@@ -1,0 +1,11 @@
+//! A simulated fabric of many hosts, at the level of flows: max-min fair rates of jobs, and how they change when links
+//! fail. No clock, no I/O; equal seeds give equal results.
+
+pub mod compare;
+pub mod dynamics;
+pub mod max_min;
+pub mod problem;
+mod timeline;
+
+pub use problem::{Answer, Problem, ProblemError, Solver};
+pub use timeline::{Moment, Ports, Run, busbw_gbps, planned, rates_gbps, unsteered, ways};

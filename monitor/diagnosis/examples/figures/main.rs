@@ -1,0 +1,242 @@
+//! The figures of docs/diagnosis.md: `cargo run --release -p kelpie-diagnosis --example figures -- hosts|jobs|scale [SEED]`.
+//!
+//! Hosts and jobs are drawn by seeds that nothing was tuned on; 20261124 is the one of the page.
+
+mod hosts;
+mod jobs;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use hosts::{Host, KINDS};
+use jobs::{PLACES, Place, Shape};
+use kelpie_diagnosis::Matrix;
+use kelpie_diagnosis::host::{Question, State, Verdict, diagnose};
+use kelpie_diagnosis::job;
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+
+const SEED: u64 = 20_261_124;
+const TRIALS: u32 = 20;
+const SHARES: [f64; 4] = [0.06, 0.25, 0.5, 0.75];
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let seed = args.get(1).and_then(|seed| seed.parse().ok()).unwrap_or(SEED);
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    match args.first().map(String::as_str) {
+        Some("hosts") => {
+            singles_and_doubles(&mut random);
+            noisy(&mut random);
+            alarms(&mut random);
+        }
+        Some("scale") => scale(),
+        Some("jobs") => {
+            job_alarms(&mut random);
+            power(&mut random);
+        }
+        _ => eprintln!("usage: figures hosts|jobs|scale [SEED]"),
+    }
+}
+
+/// What an answer is worth, given the truth.
+fn worth(found: &kelpie_diagnosis::host::Diagnosis, truth: &[String]) -> &'static str {
+    let is_truth = |set: &Vec<String>| set.len() == truth.len() && truth.iter().all(|link| set.contains(link));
+    match found.explanations.as_slice() {
+        [only] if is_truth(only) => "exact",
+        several if several.iter().any(is_truth) => "tie with the truth",
+        [] if found.verdict == Verdict::Undecided => "undecided",
+        [] => "nothing",
+        _ => "wrong",
+    }
+}
+
+fn shown(counts: &BTreeMap<&str, usize>) -> String {
+    let all: usize = counts.values().sum();
+    let one = |(name, count): (&&str, &usize)| format!("{name} {count}");
+    format!("{} of {all}", counts.iter().map(one).collect::<Vec<_>>().join(", "))
+}
+
+fn ask(host: &Host, matrices: &[Matrix], baseline: &Matrix) -> kelpie_diagnosis::host::Diagnosis {
+    let (matrix, repeats) = matrices.split_first().expect("one at least");
+    let baseline = Some(baseline);
+    let question = Question { host: &host.topology, matrix, repeats, baseline, busy: false };
+    diagnose(question).expect("matrix and topology fit")
+}
+
+/// Every single fault and every pair of faults of one host of each kind, without noise.
+fn singles_and_doubles(random: &mut Pcg64Mcg) {
+    println!("# single and double faults, no noise");
+    for (name, kind) in KINDS {
+        let host = Host::draw(kind, random);
+        let baseline = host.measured(&host.healthy, 0.0, random);
+        let links = host.topology.links().len();
+        let names = |faults: &[(usize, f64)]| -> Vec<String> {
+            faults.iter().map(|(link, _)| host.topology.link_name(*link)).collect()
+        };
+        for share in SHARES {
+            let (mut single, mut double) = (BTreeMap::new(), BTreeMap::new());
+            for one in 0..links {
+                let faults = [(one, share)];
+                let found = ask(&host, &[host.measured(&host.with_faults(&faults), 0.0, random)], &baseline);
+                *single.entry(worth(&found, &names(&faults))).or_default() += 1;
+                for other in one + 1..links {
+                    let faults = [(one, share), (other, share)];
+                    let values = host.with_faults(&faults);
+                    let is_hidden = faults.iter().any(|fault| host.with_faults(&[*fault]) == values);
+                    let found = ask(&host, &[host.measured(&values, 0.0, random)], &baseline);
+                    let mut worth = if is_hidden { "one hides the other" } else { worth(&found, &names(&faults)) };
+                    let is_open = |name: &String| found.links[name] != State::Normal;
+                    if worth == "wrong" && names(&faults).iter().all(is_open) {
+                        worth = "one named, the other undecided";
+                    }
+                    *double.entry(worth).or_default() += 1;
+                }
+            }
+            println!("{name} at {share}: single {}; double {}", shown(&single), shown(&double));
+        }
+    }
+}
+
+/// The median of twenty earlier matrices with the same noise.
+fn history(host: &Host, noise: f64, random: &mut Pcg64Mcg) -> Matrix {
+    let mut earlier: Vec<Matrix> = (0..20).map(|_| host.measured(&host.healthy, noise, random)).collect();
+    let first = earlier.pop().expect("twenty");
+    first.median_with(&earlier)
+}
+
+/// Every single fault of 20 hosts of each kind under noise, by the number of repeats.
+fn noisy(random: &mut Pcg64Mcg) {
+    println!("# single faults under noise: 20 hosts of each kind");
+    for noise in [0.02, 0.05, 0.1] {
+        for repeats in [1, 5, 10] {
+            for share in SHARES {
+                let mut counts = BTreeMap::new();
+                for (_, kind) in KINDS {
+                    for _ in 0..20 {
+                        let host = Host::draw(kind, random);
+                        let baseline = history(&host, noise, random);
+                        for link in 0..host.topology.links().len() {
+                            let values = host.with_faults(&[(link, share)]);
+                            let measured: Vec<Matrix> =
+                                (0..repeats).map(|_| host.measured(&values, noise, random)).collect();
+                            let found = ask(&host, &measured, &baseline);
+                            *counts.entry(worth(&found, &[host.topology.link_name(link)])).or_default() += 1;
+                        }
+                    }
+                }
+                println!("noise {noise}, {repeats} matrices, at {share}: {}", shown(&counts));
+            }
+        }
+    }
+}
+
+/// Healthy hosts: a first matrix, and four more if that one is not healthy.
+fn alarms(random: &mut Pcg64Mcg) {
+    println!("# healthy hosts that alarm, of 10,000 of each kind");
+    for noise in [0.02, 0.05, 0.1] {
+        for (name, kind) in KINDS {
+            let (mut first, mut doubt, mut after) = (0, 0, 0);
+            for _ in 0..100 {
+                let host = Host::draw(kind, random);
+                let baseline = history(&host, noise, random);
+                for _ in 0..100 {
+                    let mut measured = vec![host.measured(&host.healthy, noise, random)];
+                    let found = ask(&host, &measured, &baseline);
+                    first += usize::from(found.verdict == Verdict::Abnormal);
+                    if found.verdict != Verdict::Healthy {
+                        doubt += 1;
+                        measured.extend((0..4).map(|_| host.measured(&host.healthy, noise, random)));
+                        after += usize::from(ask(&host, &measured, &baseline).verdict == Verdict::Abnormal);
+                    }
+                }
+            }
+            println!(
+                "noise {noise}, {name}: {first} by one matrix, {doubt} asked for repeats, {after} after the repeats"
+            );
+        }
+    }
+}
+
+/// How long it takes to read and judge an iteration of a large job, as CSV.
+fn scale() {
+    let ring_and_tree = |ranks: u32| {
+        let ring = (0..ranks).map(move |rank| (rank, (rank + 1) % ranks));
+        ring.chain((1..ranks).flat_map(|rank| [(rank, (rank - 1) / 2), ((rank - 1) / 2, rank)])).collect::<Vec<_>>()
+    };
+    let full = |ranks: u32| (0..ranks * ranks).map(|pair| (pair / ranks, pair % ranks)).collect::<Vec<_>>();
+    for (name, pairs) in
+        [("16,384 ranks, ring and tree", ring_and_tree(16_384)), ("1,024 ranks, all pairs", full(1024))]
+    {
+        let mut text = "iteration,source,destination,bytes,begin,end,entered\n".to_owned();
+        for (source, destination) in &pairs {
+            let time = 1000 + (source * 7 + destination * 13) % 50;
+            let _ = writeln!(text, "0,{source},{destination},1048576,10,{time},9");
+        }
+        let start = std::time::Instant::now();
+        let jobs = job::read("scale", text.as_bytes()).expect("it keeps the rules");
+        let read = start.elapsed();
+        let verdict = judge(&jobs[0]).verdict;
+        println!("{name}: {} records, read {read:.2?}, in all {:.2?}, {verdict:?}", pairs.len(), start.elapsed());
+    }
+}
+
+fn judge(job: &job::Job) -> job::Diagnosis {
+    job::diagnose(job::Question { job, now: None })
+}
+
+/// Alarms of each connection's own past over healthy jobs of 64 ranks, all pairs.
+fn job_alarms(random: &mut Pcg64Mcg) {
+    println!("# healthy jobs of 64 ranks, all pairs, 500 iterations each");
+    for (noise, has_tails) in [(0.01, false), (0.03, false), (0.1, false), (0.03, true)] {
+        let (mut alarms, mut iterations) = (0, 0);
+        for _ in 0..80 {
+            let shape = Shape { ranks: 64, iterations: 500, noise, has_tails, slow: None };
+            let found = judge(&shape.draw(random)).evidence;
+            alarms += found.past_alarms + found.history.len();
+            iterations += 500;
+        }
+        let tails = if has_tails { ", heavy tails" } else { "" };
+        println!("noise {noise}{tails}: {alarms} alarms in {iterations} iterations");
+    }
+}
+
+/// Share of jobs in which the slow place, and no other, is named within 50 iterations of its begin.
+fn power(random: &mut Pcg64Mcg) {
+    println!(
+        "# place,noise,slowdown,ours,published_50,published_1 (20 jobs of 64 ranks each; slow from iteration 50 of 100)"
+    );
+    for (name, place) in PLACES {
+        for noise in [0.01, 0.03, 0.05, 0.1] {
+            for factor in [1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0] {
+                let mut right = [0; 3];
+                for _ in 0..TRIALS {
+                    let slow = Some((place, factor, 50));
+                    let shape = Shape { ranks: 64, iterations: 100, noise, has_tails: false, slow };
+                    let job = shape.draw(random);
+                    let found = judge(&job);
+                    let last = job::Job {
+                        operations: job.iterations().last().expect("a hundred").to_vec(),
+                        ..job::Job::default()
+                    };
+                    let truth = truth(place);
+                    let ours: Vec<job::Fault> = found.evidence.history.iter().map(|(fault, _)| *fault).collect();
+                    right[0] += usize::from(ours == [truth]);
+                    right[1] += usize::from(found.evidence.published == [truth]);
+                    right[2] += usize::from(judge(&last).evidence.published == [truth]);
+                }
+                let [ours, published, single] = right.map(|count| count as f64 / f64::from(TRIALS));
+                println!("{name},{noise},{factor},{ours},{published},{single}");
+            }
+        }
+    }
+}
+
+fn truth(place: Place) -> job::Fault {
+    match place {
+        Place::Cell => job::Fault::Connection(3, 5),
+        Place::Row => job::Fault::Source(3),
+        Place::Column => job::Fault::Destination(3),
+        Place::Rank => job::Fault::Rank(3),
+    }
+}

@@ -1,0 +1,262 @@
+//! The inside of a host as its files say it: PCIe tree, sockets, NUMA, GPUs, RNICs, and the settings that bear on them.
+//!
+//! Source of the files: kernel `Documentation/ABI/testing/sysfs-bus-pci`, `.../stable/sysfs-devices-node`,
+//! `.../testing/sysfs-devices-edac`, `.../testing/sysfs-class-iommu`.
+
+use std::collections::BTreeMap;
+
+use kelpie_monitor::check::{Check, State};
+use kelpie_monitor::machine::{Machine, PciFunction, pci_path, rdma_devices};
+use kelpie_topology::HostTopology;
+use kelpie_topology::host::{Kind, Link, Node};
+
+/// Vendors whose display and accelerator functions are GPUs; a management controller's VGA is none.
+/// Source: the PCI ID repository: NVIDIA, AMD, Intel.
+const GPU_VENDORS: [&str; 3] = ["0x10de", "0x1002", "0x8086"];
+
+/// What was found.
+#[derive(Debug)]
+pub struct Discovered {
+    /// The host.
+    pub topology: HostTopology,
+    /// Readings that bear on its links.
+    pub readings: Vec<Check>,
+}
+
+/// Reads the inside of a host. What is not there is left out.
+///
+/// # Errors
+/// If the host has no RDMA device on PCI, or more devices than a topology holds.
+pub fn discover(machine: &Machine) -> Result<Discovered, String> {
+    let mut building = Building { machine, nodes: Vec::new(), links: Vec::new(), readings: Vec::new() };
+    let homes = building.sockets();
+    let mut devices = building.rnics();
+    if devices.is_empty() {
+        return Err("no RDMA device on PCI: sys/class/infiniband has none with a PCI function".to_owned());
+    }
+    devices.extend(building.others());
+    let mut cards: BTreeMap<String, usize> = BTreeMap::new();
+    for (_, _, path) in &devices {
+        *cards.entry(path.last().map_or("", |function| function.card()).to_owned()).or_default() += 1;
+    }
+    for (name, kind, path) in &devices {
+        let shares = path.last().is_some_and(|function| cards[function.card()] > 1);
+        building.device(name, *kind, path, &homes, shares);
+    }
+    building.settings(&devices);
+    let Building { nodes, links, readings, .. } = building;
+    let topology = HostTopology::new(nodes, links).map_err(|(path, rule)| format!("{path}: {rule}"))?;
+    Ok(Discovered { topology, readings })
+}
+
+/// A device: its name, its kind, and the functions from the root port to it.
+type Device<'m> = (String, Kind, Vec<PciFunction<'m>>);
+
+struct Building<'m> {
+    machine: &'m Machine,
+    nodes: Vec<Node>,
+    links: Vec<Link>,
+    readings: Vec<Check>,
+}
+
+impl<'m> Building<'m> {
+    fn add(&mut self, name: &str, kind: Kind, pci: Option<&str>) -> usize {
+        self.nodes.push(Node { name: name.to_owned(), kind, pci: pci.map(str::to_owned) });
+        self.nodes.len() - 1
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        self.nodes.iter().position(|node| node.name == name)
+    }
+
+    fn join(&mut self, a: usize, b: usize, gbps: Option<f64>) {
+        self.links.push(Link { a, b, gbps });
+    }
+
+    /// Sockets, their NUMA nodes where there are several, and memory. Returns where a device of a NUMA node hangs.
+    fn sockets(&mut self) -> BTreeMap<i64, usize> {
+        let machine = self.machine;
+        let number = |name: &String| name.strip_prefix("node").and_then(|number| number.parse::<i64>().ok());
+        let mut numa: Vec<i64> = machine.names("sys/devices/system/node").iter().filter_map(number).collect();
+        numa.sort_unstable();
+        let package = |node: i64| -> i64 {
+            let first = machine.text(&format!("sys/devices/system/node/node{node}/cpulist"));
+            let first = first.and_then(|list| list.split(['-', ',']).next().map(str::to_owned));
+            let id =
+                |cpu: String| machine.number(&format!("sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id"));
+            first.filter(|cpu| !cpu.is_empty()).and_then(id).unwrap_or(0)
+        };
+        let mut packages: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+        for &node in &numa {
+            packages.entry(package(node)).or_default().push(node);
+        }
+        if packages.is_empty() {
+            packages.insert(0, vec![0]);
+        }
+        let mut homes = BTreeMap::new();
+        let mut sockets = Vec::new();
+        for (package, nodes) in packages {
+            let socket = self.add(&format!("cpu{package}"), Kind::Socket, None);
+            for &node in &nodes {
+                let home = if nodes.len() > 1 {
+                    let home = self.add(&format!("numa{node}"), Kind::NumaNode, None);
+                    self.join(home, socket, None);
+                    home
+                } else {
+                    socket
+                };
+                let memory = self.add(&format!("mem{node}"), Kind::Memory, None);
+                self.join(memory, home, None);
+                homes.insert(node, home);
+            }
+            for other in &sockets {
+                self.join(*other, socket, None);
+            }
+            sockets.push(socket);
+        }
+        homes
+    }
+
+    fn rnics(&self) -> Vec<Device<'m>> {
+        let path = |name: &String| pci_path(self.machine, &format!("sys/class/infiniband/{name}/device"));
+        let all = rdma_devices(self.machine).into_iter().map(|name| (path(&name), name));
+        all.filter(|(path, _)| !path.is_empty()).map(|(path, name)| (name, Kind::Rnic, path)).collect()
+    }
+
+    /// GPUs and drives.
+    fn others(&self) -> Vec<Device<'m>> {
+        let (mut gpus, mut drives) = (Vec::new(), Vec::new());
+        for address in self.machine.names("sys/bus/pci/devices") {
+            let directory = format!("sys/bus/pci/devices/{address}");
+            let read = |name: &str| self.machine.text(&format!("{directory}/{name}")).unwrap_or_default();
+            let (class, vendor) = (read("class"), read("vendor"));
+            let path = pci_path(self.machine, &directory);
+            // Source: PCI Code and ID Assignment Specification: display controllers 03, processing accelerators 12,
+            // NVM Express 0108.
+            let is_gpu = class.starts_with("0x03") || class.starts_with("0x12");
+            if is_gpu && GPU_VENDORS.contains(&vendor.as_str()) && !path.is_empty() {
+                gpus.push((format!("gpu{}", gpus.len()), Kind::Gpu, path));
+            } else if class.starts_with("0x0108") && !path.is_empty() {
+                drives.push((format!("nvme{}", drives.len()), Kind::Nvme, path));
+            }
+        }
+        gpus.into_iter().chain(drives).collect()
+    }
+
+    /// Adds a device with the switches on its way. A switch is its upstream port; the ports below belong to it.
+    fn device(&mut self, name: &str, kind: Kind, path: &[PciFunction<'m>], homes: &BTreeMap<i64, usize>, shares: bool) {
+        let Some((device, above)) = path.split_last() else { return };
+        let numa = device.text("numa_node").and_then(|node| node.parse::<i64>().ok()).filter(|node| *node >= 0);
+        let home = numa.and_then(|node| homes.get(&node)).or_else(|| homes.values().next());
+        let mut at = *home.expect("there is one socket at least");
+        let upstream = above.iter().skip(1).step_by(2);
+        for port in upstream {
+            let switch = format!("psw:{}", port.address());
+            at = self.find(&switch).unwrap_or_else(|| {
+                let node = self.add(&switch, Kind::PcieSwitch, Some(port.address()));
+                self.link_of(port, node, at);
+                node
+            });
+        }
+        if shares {
+            // The functions of a card share its link, as they would a switch's.
+            let card = format!("card:{}", device.card());
+            at = self.find(&card).unwrap_or_else(|| {
+                let node = self.add(&card, Kind::PcieSwitch, Some(device.address()));
+                self.link_of(device, node, at);
+                node
+            });
+        }
+        let node = self.add(name, kind, Some(device.address()));
+        if shares {
+            self.join(node, at, None);
+        } else {
+            self.link_of(device, node, at);
+        }
+    }
+
+    /// Adds the link above a function, and says if it is below what the function can do.
+    fn link_of(&mut self, function: &PciFunction<'_>, a: usize, b: usize) {
+        let (now, most) = (function.current_rate(), function.max_rate());
+        let gbps = now.map(|rate| (rate.bits_per_sec() / 1e8).round() / 10.0).filter(|gbps| *gbps > 0.0);
+        self.join(a, b, gbps);
+        let name = format!("{}|{}", self.nodes[a].name, self.nodes[b].name);
+        let check = match (now, most) {
+            (Some(now), Some(most)) if now.bits_per_sec() < most.bits_per_sec() => {
+                let check = Check::new("pcie_link", State::Warn, format!("{now}, but it could be {most}"));
+                check.fix("read it under load, because GPUs slow idle links; then reseat the card, or look at the slot")
+            }
+            (Some(now), _) => Check::new("pcie_link", State::Pass, now.to_string()),
+            (None, _) => Check::new("pcie_link", State::Unknown, "width and speed cannot be read"),
+        };
+        let check = check.about(name).file(self.machine, &function.file("current_link_width"));
+        self.readings.push(check.file(self.machine, &function.file("current_link_speed")));
+    }
+
+    /// ACS of ports between peers, ATS of devices, the IOMMU, whether this is a virtual machine, DIMMs.
+    fn settings(&mut self, devices: &[Device<'m>]) {
+        let machine = self.machine;
+        let cpu = machine.text("proc/cpuinfo").unwrap_or_default();
+        let flags = cpu.lines().find(|line| line.starts_with("flags"));
+        let is_virtual = flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"));
+        let words = if is_virtual { "a virtual machine" } else { "no virtual machine" };
+        let state = if flags.is_some() { State::Pass } else { State::Unknown };
+        let words = if flags.is_some() { words } else { "not known whether this is a virtual machine" };
+        self.readings.push(Check::new("virtualisation", state, words).about("host"));
+        let units = machine.names("sys/class/iommu");
+        let kind = machine.text("sys/kernel/iommu_groups/0/type").unwrap_or_else(|| "not known".to_owned());
+        let iommu =
+            if units.is_empty() { "no IOMMU".to_owned() } else { format!("IOMMU in use, domains of type {kind}") };
+        self.readings.push(Check::new("iommu", State::Pass, iommu).about("host"));
+        let mut seen = std::collections::BTreeSet::new();
+        for (name, kind, path) in devices {
+            for port in path.iter().skip(2).step_by(2).take(path.len().saturating_sub(3).div_ceil(2)) {
+                if seen.insert(port.address().to_owned()) {
+                    self.readings.push(acs(port, is_virtual).about(port.address()));
+                }
+            }
+            if matches!(kind, Kind::Rnic | Kind::Gpu)
+                && let Some(device) = path.last()
+            {
+                self.readings.push(ats(device, is_virtual).about(name));
+            }
+        }
+        self.dimms();
+    }
+
+    fn dimms(&mut self) {
+        let mut sizes = Vec::new();
+        for controller in self.machine.names("sys/devices/system/edac/mc") {
+            let directory = format!("sys/devices/system/edac/mc/{controller}");
+            for dimm in self.machine.names(&directory).iter().filter(|name| name.starts_with("dimm")) {
+                sizes.extend(self.machine.number::<u64>(&format!("{directory}/{dimm}/size")).filter(|size| *size > 0));
+            }
+        }
+        let check = if sizes.is_empty() {
+            Check::new("dimms", State::Unknown, "the kernel's EDAC driver shows no DIMM")
+        } else {
+            Check::new("dimms", State::Pass, format!("{} DIMMs, {} MiB", sizes.len(), sizes.iter().sum::<u64>()))
+        };
+        self.readings.push(check.about("host"));
+    }
+}
+
+/// Redirection of requests between peers is needed between virtual machines and slows GPUs on a bare host.
+fn acs(port: &PciFunction<'_>, is_virtual: bool) -> Check {
+    match port.acs_redirects() {
+        Some(true) if !is_virtual => Check::new("acs", State::Warn, "ACS sends traffic between peers through the root")
+            .fix(format!("setpci -s {} ECAP_ACS+6.w=0000, or turn ACS off in the firmware", port.address())),
+        Some(true) => Check::new("acs", State::Pass, "ACS redirects, as virtual machines need it"),
+        Some(false) => Check::new("acs", State::Pass, "peers reach each other without the root"),
+        None => Check::new("acs", State::Unknown, "the configuration space is for root alone"),
+    }
+}
+
+fn ats(device: &PciFunction<'_>, is_virtual: bool) -> Check {
+    match device.ats_enabled() {
+        Some(false) if is_virtual => Check::new("ats", State::Warn, "ATS is off, and a virtual machine needs it")
+            .fix("turn ATS on: in the NIC's firmware (ATS_ENABLED=1), and in the hypervisor"),
+        Some(on) => Check::new("ats", State::Pass, if on { "ATS is on" } else { "ATS is off" }),
+        None => Check::new("ats", State::Unknown, "the configuration space is for root alone"),
+    }
+}

@@ -1,0 +1,20 @@
+//! Across a job: from what operations took to slow or hanging ranks and connections. Nothing is measured here.
+//!
+//! Source: C4 (Dong et al., HPCA 2025), section on C4D, for the matrix and its patterns; thresholds are ours.
+
+mod cells;
+mod diagnose;
+mod hang;
+mod history;
+mod operation;
+mod peers;
+mod places;
+mod read;
+mod waiting;
+
+pub use diagnose::{Class, Diagnosis, Evidence, Question, Verdict, diagnose};
+pub use history::{Chart, threshold};
+pub use operation::{Job, Operation};
+pub use peers::{Peers, peers};
+pub use places::Fault;
+pub use read::{JobError, read};

@@ -1,0 +1,73 @@
+//! Operations that never completed: who did not come, or between whom nothing moved.
+//!
+//! Source: C4 (Dong et al., HPCA 2025), C4D's classes of hangs; the rules are ours.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::operation::Job;
+
+/// An operation that is open for this long hangs. Units: microseconds. Source: our choice: 30 s are far above any
+/// collective and far below the 30 minutes of NCCL's own timeout.
+pub const PATIENCE_US: f64 = 30e6;
+
+/// A hang.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hang {
+    /// Whether ranks came but nothing moved; else ranks did not come.
+    pub is_communication: bool,
+    /// The ranks that it began with.
+    pub ranks: Vec<u32>,
+    /// Connections on which nothing moved.
+    pub connections: Vec<(u32, u32)>,
+    /// The iteration that is open.
+    pub iteration: u64,
+    /// How long it is open, if times say. Units: microseconds.
+    pub open_us: Option<f64>,
+}
+
+/// Looks for a hang at the end of a job; `now` is when somebody looked, on the job's clock.
+///
+/// Without `now`, the file counts as written when the job was given up, so what is open then hangs.
+pub fn hang(job: &Job, now: Option<f64>) -> Option<Hang> {
+    let last = job.operations.last()?.iteration;
+    let at_the_end = job.operations.iter().rev().take_while(|operation| operation.iteration == last);
+    if at_the_end.clone().all(|operation| operation.end.is_some()) {
+        return None;
+    }
+    let mut came: BTreeMap<u32, u64> = (0..job.ranks.unwrap_or(0)).map(|rank| (rank, 0)).collect();
+    let open: Vec<_> = at_the_end.filter(|operation| operation.end.is_none()).collect();
+    for operation in &job.operations {
+        let has_come = operation.entered.is_some() || operation.begin.is_some() || operation.end.is_some();
+        let latest = came.entry(operation.source).or_insert(0);
+        if has_come {
+            // One more than the number, so that a rank that never came is below all.
+            *latest = (*latest).max(operation.iteration + 1);
+        }
+        if let Some(destination) = operation.destination {
+            came.entry(destination).or_insert(0);
+        }
+    }
+    // Who only receives never shows that it came.
+    let sends: BTreeSet<u32> = job.operations.iter().map(|operation| operation.source).collect();
+    let entered = open.iter().filter_map(|operation| operation.entered.or(operation.begin)).min_by(f64::total_cmp);
+    let times = job.operations.iter().flat_map(|operation| [operation.entered, operation.begin, operation.end]);
+    let seen = now.or_else(|| times.flatten().max_by(f64::total_cmp));
+    let open_us = entered.zip(seen).map(|(entered, seen)| seen - entered);
+    if now.is_some() && open_us.is_none_or(|open| open < PATIENCE_US) {
+        return None;
+    }
+    let fewest = came.iter().filter(|(rank, _)| sends.contains(rank)).map(|(_, latest)| *latest).min()?;
+    let is_communication = fewest > last;
+    let (ranks, connections) = if is_communication {
+        let still: Vec<_> = open.iter().filter(|operation| operation.bytes == 0).collect();
+        let still = if still.is_empty() { open.iter().collect() } else { still };
+        // Nothing left a rank that has an open operation and did not begin; if all began, all of them are it.
+        let ranks: BTreeSet<u32> = still.iter().map(|operation| operation.source).collect();
+        let pairs = still.iter().filter_map(|operation| Some((operation.source, operation.destination?)));
+        (ranks.into_iter().collect(), pairs.collect())
+    } else {
+        let late = came.iter().filter(|(rank, latest)| sends.contains(rank) && **latest == fewest);
+        (late.map(|(rank, _)| *rank).collect(), Vec::new())
+    };
+    Some(Hang { is_communication, ranks, connections, iteration: last, open_us })
+}

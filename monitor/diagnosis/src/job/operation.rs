@@ -1,0 +1,52 @@
+//! What a job did: operations between ranks, with their times.
+
+/// One operation: a message from a rank to another, or a rank's share of a collective.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Operation {
+    /// Which iteration it belongs to.
+    pub iteration: u64,
+    /// The rank that sends.
+    pub source: u32,
+    /// The rank that receives; `None` for a rank's share of a collective.
+    pub destination: Option<u32>,
+    /// Size of the message.
+    pub bytes: u64,
+    /// When the source came to the operation. Units: microseconds on the job's clock.
+    pub entered: Option<f64>,
+    /// When the transfer began; as `entered`.
+    pub begin: Option<f64>,
+    /// When it was complete; `None` if it never was while anybody looked.
+    pub end: Option<f64>,
+}
+
+impl Operation {
+    /// From begin, or else from entry, to completion. Units: microseconds.
+    pub fn duration(&self) -> Option<f64> {
+        Some(self.end? - self.begin.or(self.entered)?).filter(|duration| *duration > 0.0)
+    }
+
+    /// From entry to begin. Units: microseconds.
+    pub fn wait(&self) -> Option<f64> {
+        Some((self.begin? - self.entered?).max(0.0))
+    }
+}
+
+/// The operations of a communicator, sorted by iteration.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Job {
+    /// The communicator, where the file names several.
+    pub communicator: Option<String>,
+    /// Ranks that the file says there are, whether they show up or not.
+    pub ranks: Option<u32>,
+    /// The operations.
+    pub operations: Vec<Operation>,
+    /// Whether the file ends within a record.
+    pub is_truncated: bool,
+}
+
+impl Job {
+    /// The operations, an iteration at a time.
+    pub fn iterations(&self) -> impl Iterator<Item = &[Operation]> {
+        self.operations.chunk_by(|one, next| one.iteration == next.iteration)
+    }
+}

@@ -1,0 +1,155 @@
+//! The published rule: a message is hot if it takes more than 1.5 times what the others take; lines of hot cells are
+//! ranks, sources or destinations.
+//!
+//! Source: C4 (Dong et al., HPCA 2025), the syndromes of C4D's matrix. The share of a line is ours.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::cells::Cells;
+use super::places::Fault;
+use crate::statistics::median;
+
+/// A cell above this many times the median of its peers is hot. Source: published by users of C4D; the paper has none.
+const HOT: f64 = 1.5;
+/// A line is hot if this share of its cells is. Source: our choice, because noise may hide one cell in five.
+const LINE: f64 = 0.8;
+/// Iterations at the end over which each cell's median counts. Source: our choice.
+const WINDOW: usize = 50;
+/// Least peers that a cell is compared with, itself included. Source: our choice: of two, none is the slow one.
+const LEAST_PEERS: usize = 3;
+
+/// What the published rule says of the end of a job.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Peers {
+    /// What is slow.
+    pub faults: Vec<Fault>,
+    /// Hot cells that no fault says.
+    pub hot: usize,
+    /// First iteration from which it was so.
+    pub since: Option<u64>,
+    /// Cells with enough peers to be judged.
+    pub judged: usize,
+    /// The largest ratio to the median of its peers.
+    pub worst_ratio: Option<f64>,
+}
+
+/// Applies the rule to the last iterations.
+pub fn peers(cells: &Cells) -> Peers {
+    let from = cells.times.len().saturating_sub(WINDOW);
+    // A change within the window must not hide behind the time before it, so the last half decides.
+    let from = from + (cells.times.len() - from) / 2;
+    let typical = typical(cells, from);
+    let mut medians: HashMap<u64, Vec<f64>> = HashMap::new();
+    for (cell, time) in &typical {
+        medians.entry(cells.bytes[*cell as usize]).or_default().push(*time);
+    }
+    let medians: HashMap<u64, f64> = medians
+        .into_iter()
+        .filter(|(_, times)| times.len() >= LEAST_PEERS)
+        .filter_map(|(bytes, times)| Some((bytes, median(&times)?)))
+        .collect();
+    let ratios: Vec<(u32, f64)> = typical
+        .iter()
+        .filter_map(|(cell, time)| Some((*cell, time / medians.get(&cells.bytes[*cell as usize])?)))
+        .collect();
+    let hot: BTreeSet<u32> = ratios.iter().filter(|(_, ratio)| *ratio > HOT).map(|(cell, _)| *cell).collect();
+    let faults = if hot.is_empty() { Vec::new() } else { lines(cells, &ratios, &hot) };
+    let since = if hot.is_empty() { None } else { since(cells, &hot, &medians) };
+    Peers {
+        faults,
+        hot: hot.len(),
+        since,
+        judged: ratios.len(),
+        worst_ratio: ratios.iter().map(|(_, ratio)| *ratio).max_by(f64::total_cmp),
+    }
+}
+
+/// Each cell's median from iteration `from` on.
+fn typical(cells: &Cells, from: usize) -> Vec<(u32, f64)> {
+    if let [only] = &cells.times[from..] {
+        return only.clone();
+    }
+    let mut times: Vec<Vec<f64>> = vec![Vec::new(); cells.pairs.len()];
+    for (cell, time) in cells.times[from..].iter().flatten() {
+        times[*cell as usize].push(*time);
+    }
+    times.iter().enumerate().filter_map(|(cell, times)| Some((cell as u32, median(times)?))).collect()
+}
+
+/// The faults that hot cells say, in the published order: rank, source, destination, connection.
+fn lines(cells: &Cells, measured: &[(u32, f64)], hot: &BTreeSet<u32>) -> Vec<Fault> {
+    let mut sent: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let mut received: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for &(cell, _) in measured {
+        let (source, destination) = cells.pairs[cell as usize];
+        sent.entry(source).or_default().push(cell);
+        received.entry(destination.unwrap_or(u32::MAX)).or_default().push(cell);
+    }
+    let is_hot = |line: Option<&Vec<u32>>| {
+        line.is_some_and(|line| {
+            let count = line.iter().filter(|cell| hot.contains(cell)).count();
+            line.len() >= 2 && count as f64 >= LINE * line.len() as f64
+        })
+    };
+    let mut faults = Vec::new();
+    let mut open = hot.clone();
+    let mut claim = |line: Option<&Vec<u32>>| {
+        for cell in line.into_iter().flatten() {
+            open.remove(cell);
+        }
+    };
+    let ranks: BTreeSet<u32> = sent.keys().chain(received.keys()).copied().filter(|rank| *rank != u32::MAX).collect();
+    for &rank in &ranks {
+        if is_hot(sent.get(&rank)) && is_hot(received.get(&rank)) {
+            faults.push(Fault::Rank(rank));
+            claim(sent.get(&rank));
+            claim(received.get(&rank));
+        }
+    }
+    for &rank in ranks.iter().filter(|rank| !faults.contains(&Fault::Rank(**rank))).collect::<Vec<_>>() {
+        match (is_hot(sent.get(&rank)), is_hot(received.get(&rank))) {
+            (true, _) => {
+                faults.push(Fault::Source(rank));
+                claim(sent.get(&rank));
+            }
+            (_, true) => {
+                faults.push(Fault::Destination(rank));
+                claim(received.get(&rank));
+            }
+            _ => {}
+        }
+    }
+    faults.sort_unstable();
+    for cell in open {
+        let (source, destination) = cells.pairs[cell as usize];
+        let Some(destination) = destination else {
+            // A rank's share of a collective is long for whoever waits, so it says nothing of this rank.
+            continue;
+        };
+        let alone =
+            [sent.get(&source), received.get(&destination)].iter().any(|line| line.is_none_or(|line| line.len() < 2));
+        faults.push(if alone { Fault::Ambiguous(source, destination) } else { Fault::Connection(source, destination) });
+    }
+    faults
+}
+
+/// The first iteration since when most hot cells were hot most of the time.
+fn since(cells: &Cells, hot: &BTreeSet<u32>, medians: &HashMap<u64, f64>) -> Option<u64> {
+    let share = |times: &Vec<(u32, f64)>| {
+        let judged: Vec<bool> = times
+            .iter()
+            .filter(|(cell, _)| hot.contains(cell))
+            .filter_map(|(cell, time)| Some(*time > HOT * medians.get(&cells.bytes[*cell as usize])?))
+            .collect();
+        !judged.is_empty() && 2 * judged.iter().filter(|is_hot| **is_hot).count() > judged.len()
+    };
+    let is_hot: Vec<bool> = cells.times.iter().map(share).collect();
+    let (mut first, mut count) = (None, 0);
+    for (back, index) in (0..is_hot.len()).rev().enumerate() {
+        count += usize::from(is_hot[index]);
+        if is_hot[index] && count as f64 >= LINE * (back + 1) as f64 {
+            first = Some(cells.iterations[index]);
+        }
+    }
+    first
+}

@@ -1,0 +1,107 @@
+//! Ranks that come late to an operation, because of what they do besides communicating, and who waits for them.
+//!
+//! Source: C4 (Dong et al., HPCA 2025), the waiting chain of a ring: the late entrant waits least, while its predecessor
+//! waits for its buffer and its successor for its data. The thresholds are ours.
+
+use std::collections::BTreeMap;
+
+use super::cells::{Cells, entries};
+use super::operation::Job;
+use crate::statistics::median;
+
+/// A rank is late that comes this share of the median transfer after the median rank.
+/// Source: our choice: the same half that makes a message hot.
+const LATE: f64 = 0.5;
+/// Share of the iterations at the end in which it is late. Source: our choice.
+const MOST: f64 = 0.8;
+/// Iterations at the end that count. Source: our choice.
+const WINDOW: usize = 50;
+/// Longest chain that is said.
+const LONGEST_CHAIN: usize = 64;
+
+/// A rank that comes late.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Late {
+    /// The rank.
+    pub rank: u32,
+    /// How late, in the median. Units: microseconds.
+    pub by_us: f64,
+    /// First iteration from which it was late.
+    pub since: u64,
+    /// Who waits for whom, from the rank on.
+    pub chain: Vec<u32>,
+}
+
+/// The ranks that come late at the end of a job.
+pub fn late(job: &Job, cells: &Cells) -> Vec<Late> {
+    let mut lateness: BTreeMap<u32, Vec<(u64, f64, f64)>> = BTreeMap::new();
+    for (operations, times) in job.iterations().zip(&cells.times) {
+        if operations.iter().all(|operation| operation.destination.is_none()) {
+            shares(operations, &mut lateness);
+            continue;
+        }
+        let usual = median(&times.iter().map(|(_, time)| *time).collect::<Vec<_>>());
+        let entered = entries(operations);
+        let middle = median(&entered.values().copied().collect::<Vec<_>>());
+        let (Some(usual), Some(middle)) = (usual, middle) else { continue };
+        if entered.len() < 3 {
+            continue;
+        }
+        for (rank, time) in entered {
+            lateness.entry(rank).or_default().push((operations[0].iteration, time - middle, LATE * usual));
+        }
+    }
+    let mut found: Vec<Late> = lateness
+        .iter()
+        .filter_map(|(rank, values)| {
+            let recent = &values[values.len().saturating_sub(WINDOW)..];
+            let recent = &recent[recent.len() / 2..];
+            let is_late = |(_, late, limit): &&(u64, f64, f64)| late > limit;
+            let count = recent.iter().filter(is_late).count();
+            if count == 0 || (count as f64) < MOST * recent.len() as f64 {
+                return None;
+            }
+            let by_us = median(&recent.iter().map(|(_, late, _)| *late).collect::<Vec<_>>())?;
+            let since = values.iter().rev().take_while(|value| is_late(value)).last()?.0;
+            Some(Late { rank: *rank, by_us, since, chain: chain(job, *rank) })
+        })
+        .collect();
+    // Whoever is late because of another one is later than that by its own share only, so the latest is the origin.
+    found.sort_by(|one, other| other.by_us.total_cmp(&one.by_us));
+    let most = found.first().map_or(0.0, |first| first.by_us);
+    found.retain(|late| late.by_us > LATE * most);
+    found.sort_by_key(|late| late.rank);
+    found
+}
+
+/// Of collectives only each rank's own time is known: who came late has the shortest one, by as much as the others wait.
+fn shares(operations: &[super::operation::Operation], lateness: &mut BTreeMap<u32, Vec<(u64, f64, f64)>>) {
+    let times: Vec<f64> = operations.iter().filter_map(super::operation::Operation::duration).collect();
+    let (Some(usual), true) = (median(&times), times.len() >= 3) else { return };
+    let shortest = times.iter().copied().fold(f64::INFINITY, f64::min);
+    for operation in operations {
+        if let Some(time) = operation.duration() {
+            lateness.entry(operation.source).or_default().push((operation.iteration, usual - time, LATE * shortest));
+        }
+    }
+}
+
+/// From the late rank along what it sends, as long as the next one has to wait or there is one way only.
+fn chain(job: &Job, origin: u32) -> Vec<u32> {
+    let last = job.operations.last().map_or(0, |operation| operation.iteration);
+    let recent = job.operations.iter().rev().take_while(|operation| operation.iteration == last);
+    let mut next: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for operation in recent {
+        if let Some(destination) = operation.destination {
+            next.entry(operation.source).or_default().push(destination);
+        }
+    }
+    let mut chain = vec![origin];
+    while let Some([after]) = chain.last().and_then(|rank| next.get(rank)).map(Vec::as_slice) {
+        if chain.contains(after) || chain.len() >= LONGEST_CHAIN {
+            break;
+        }
+        chain.push(*after);
+    }
+    chain
+}

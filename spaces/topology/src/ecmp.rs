@@ -1,0 +1,197 @@
+//! Where a flow goes: the hash of its bond, its leaf and its spine over what works. Pure functions.
+
+use crate::cluster::{Cluster, Link, Side, Working};
+
+/// First UDP source port that RoCEv2 derives from a flow label. Source: kernel `include/rdma/ib_verbs.h`,
+/// `IB_ROCE_UDP_ENCAP_VALID_PORT_MIN`.
+pub const FIRST_PORT: u16 = 0xC000;
+/// Ports that a flow label can name.
+pub const PORTS: u16 = 0x4000;
+
+/// The source port of RoCEv2 for a flow label; label 0 stands for none.
+///
+/// Source: kernel `include/rdma/ib_verbs.h`, `rdma_flow_label_to_udp_sport`.
+pub fn port_of_label(label: u32) -> u16 {
+    FIRST_PORT | ((label & 0x3fff) ^ ((label & 0xf_c000) >> 14)) as u16
+}
+
+/// The label that a pair of QP numbers gives, if the application sets none.
+///
+/// Source: kernel `include/rdma/ib_verbs.h`, `rdma_calc_flow_label`.
+pub fn label_of_qps(local: u32, remote: u32) -> u32 {
+    let product = u64::from(local) * u64::from(remote);
+    let folded = product ^ (product >> 20) ^ (product >> 40);
+    (folded & 0xf_ffff) as u32
+}
+
+/// A label that gives this source port. Port 49152 needs one that is not 0, because 0 stands for none.
+pub fn label_of_port(port: u16) -> u32 {
+    match u32::from(port & 0x3fff) {
+        // Source: `port_of_label`, whose two parts cancel out here.
+        0 => 0x4001,
+        label => label,
+    }
+}
+
+/// A flow between two NICs, as a switch sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FlowKey {
+    /// NIC that sends.
+    pub from: u32,
+    /// NIC that receives.
+    pub to: u32,
+    /// UDP source port.
+    pub source_port: u16,
+}
+
+/// The way of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Path {
+    /// Port by which it leaves.
+    pub out: Side,
+    /// Planes to the spine and from it, if it crosses one; both of the same spine.
+    pub planes: Option<(u32, u32)>,
+    /// Port at which it arrives.
+    pub arrives: Side,
+}
+
+impl Path {
+    /// Its links in order.
+    pub fn links(&self, cluster: &Cluster, from: u32, to: u32) -> Vec<Link> {
+        let mut links = vec![Link::NicOut(from), Link::PortOut(from, self.out)];
+        if let Some((up, down)) = self.planes {
+            links.push(Link::Up(cluster.leaf(from, self.out), up));
+            links.push(Link::Down(cluster.leaf(to, self.arrives), down));
+        }
+        links.extend([Link::PortIn(to, self.arrives), Link::NicIn(to)]);
+        links
+    }
+}
+
+impl Cluster {
+    /// The port that a bond with `layer3+4` hashes a flow to, if one works.
+    pub fn transmit(&self, working: &Working, flow: FlowKey) -> Option<Side> {
+        let salt = 1 << 40 | u64::from(flow.from);
+        let works = self.sides().iter().copied().filter(|side| working.has(self, Link::PortOut(flow.from, *side)));
+        choose(self.hash(salt, flow), works)
+    }
+
+    /// Where a flow that leaves by port `out` goes; nowhere if nothing that works leads there.
+    pub fn route(&self, working: &Working, flow: FlowKey, out: Side) -> Option<Path> {
+        if !working.has(self, Link::PortOut(flow.from, out)) {
+            return None;
+        }
+        let leaf = self.leaf(flow.from, out);
+        let arrivals = |of_leaf: Option<u32>| {
+            let here = move |side: &Side| of_leaf.is_none_or(|leaf| self.leaf(flow.to, *side) == leaf);
+            let works = move |side: &Side| working.has(self, Link::PortIn(flow.to, *side));
+            self.sides().iter().copied().filter(here).filter(works)
+        };
+        let at_leaf = self.hash(2 << 40 | u64::from(leaf), flow);
+        if let Some(arrives) = choose(at_leaf, arrivals(Some(leaf))) {
+            return Some(Path { out, planes: None, arrives });
+        }
+        // A spine announces a NIC's address to the leaves if one of its own cables leads to a port of it.
+        let down = |spine: u32| {
+            let cables = spine * self.cables..(spine + 1) * self.cables;
+            let ends = arrivals(None).flat_map(move |side| cables.clone().map(move |plane| (side, plane)));
+            ends.filter(move |(side, plane)| working.has(self, Link::Down(self.leaf(flow.to, *side), *plane)))
+        };
+        let reaches =
+            |plane: &u32| working.has(self, Link::Up(leaf, *plane)) && down(*plane / self.cables).next().is_some();
+        let up = choose(at_leaf, (0..self.planes()).filter(reaches))?;
+        let spine = up / self.cables;
+        let (arrives, plane) = choose(self.hash(3 << 40 | u64::from(spine), flow), down(spine))?;
+        Some(Path { out, planes: Some((up, plane)), arrives })
+    }
+
+    /// A hash of a flow, of its own for each switch and bond. Source: our choice; the hashes of switches are secret.
+    /// The mixing is `SplitMix64`'s (Steele, Lea, Flood, OOPSLA 2014).
+    fn hash(&self, salt: u64, flow: FlowKey) -> u64 {
+        let ends = u64::from(flow.from) << 40 | u64::from(flow.to) << 16 | u64::from(flow.source_port);
+        mix(ends ^ mix(self.hash_seed ^ mix(salt)))
+    }
+}
+
+fn mix(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+fn choose<T>(hash: u64, mut among: impl Iterator<Item = T> + Clone) -> Option<T> {
+    let count = among.clone().count() as u64;
+    among.nth(hash.checked_rem(count)? as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn source_ports_are_those_of_the_kernel() {
+        for (label, port) in [
+            (1, 49153),
+            (2, 49154),
+            (16_383, 65_535),
+            (16_384, 49_153),
+            (74_565, 58_177),
+            (1_048_575, 65_472),
+            (703_710, 64_756),
+        ] {
+            assert_eq!(port_of_label(label), port, "{label}");
+        }
+        for (local, remote, label) in [
+            (17, 18, 306),
+            (6699, 15_437, 651_917),
+            (11_686, 11_686, 247_590),
+            (16_777_215, 16_777_215, 1_048_350),
+            (72, 73, 5256),
+        ] {
+            assert_eq!(label_of_qps(local, remote), label, "{local} {remote}");
+        }
+        for port in FIRST_PORT..=u16::MAX {
+            assert_eq!(port_of_label(label_of_port(port)), port);
+            assert_ne!(label_of_port(port), 0);
+        }
+    }
+
+    fn cluster(leaves: u32, spines: u32) -> Cluster {
+        let text = format!(
+            "kelpie: topology/1\ncluster: {{hosts: 4, nics_per_host: 2, port_gbps: 200, leaves: {leaves}, \
+             spines: {spines}, cables: 2, cable_gbps: 400, hash_seed: 7}}"
+        );
+        Cluster::from_yaml("t", &text).expect("a valid file")
+    }
+
+    #[test]
+    fn links_have_places_of_their_own_in_order() {
+        let cluster = cluster(4, 3);
+        for (place, link) in cluster.links().enumerate() {
+            assert_eq!(cluster.index(link), place, "{}", cluster.name(link));
+        }
+    }
+
+    #[test]
+    fn flows_take_all_ways_that_work_and_no_other() {
+        let (cluster, [from, to]) = (cluster(4, 3), [0, 6]);
+        let mut working = Working::of(&cluster);
+        let paths = |working: &Working| -> std::collections::HashSet<Path> {
+            let flows = (FIRST_PORT..=u16::MAX).map(|source_port| FlowKey { from, to, source_port });
+            flows.filter_map(|flow| cluster.route(working, flow, cluster.transmit(working, flow)?)).collect()
+        };
+        // Two ports, six cables up, two ports with two cables each down.
+        assert_eq!(paths(&working).len(), 2 * 6 * 4);
+        working.set(&cluster, crate::Part::Cable { leaf: 0, spine: 1, cable: Some(0) }, false);
+        working.set(&cluster, crate::Part::Port { host: 3, nic: 0, port: Side::Right }, false);
+        let left = paths(&working);
+        assert_eq!(left.len(), (5 + 6) * 2);
+        for path in left {
+            let links = path.links(&cluster, from, to);
+            assert!(links.iter().all(|link| working.has(&cluster, *link)), "{path:?}");
+        }
+        working.set(&cluster, crate::Part::Port { host: 3, nic: 0, port: Side::Left }, false);
+        assert!(paths(&working).is_empty());
+    }
+}

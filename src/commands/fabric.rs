@@ -1,0 +1,91 @@
+//! `kelpie fabric`: rates of jobs on a simulated fabric. How they come about lives in `kelpie_fabric`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use kelpie_collectives::Jobs;
+use kelpie_fabric::{Problem, Run, Solver};
+use kelpie_spaces::document::utf8;
+use kelpie_topology::Cluster;
+use serde_json::json;
+
+use crate::args::Common;
+use crate::cli::fabric::{FabricCommand, Motion, RatesArgs, Routing};
+use crate::exit;
+use crate::inputs::read_file;
+use crate::output::{Table, print, print_json};
+
+/// Runs the command.
+pub fn run(command: &FabricCommand, common: Common) -> anyhow::Result<ExitCode> {
+    let FabricCommand::Rates(args) = command;
+    match (&args.problem, &args.topology, &args.jobs) {
+        (Some(problem), ..) => solve(problem, common)?,
+        (None, Some(topology), Some(jobs)) => rates(topology, jobs, args, common)?,
+        _ => anyhow::bail!("name TOPOLOGY.yaml and JOBS.yaml, or a file with --problem"),
+    }
+    Ok(exit::HEALTHY)
+}
+
+/// Reads a cluster.
+pub fn read_cluster(path: &Path) -> anyhow::Result<Cluster> {
+    let name = path.display().to_string();
+    Ok(Cluster::from_yaml(&name, utf8(&name, &read_file(path)?)?)?)
+}
+
+fn solve(path: &Path, common: Common) -> anyhow::Result<()> {
+    let bytes = read_file(path)?;
+    let name = || path.display().to_string();
+    let mut reader = serde_json::Deserializer::from_slice(&bytes);
+    let problem: Problem = serde_path_to_error::deserialize(&mut reader).with_context(name)?;
+    reader.end().with_context(name)?;
+    let answer = problem.solve().with_context(name)?;
+    if common.json {
+        return print_json(&answer);
+    }
+    let mut table = Table::new(&["job", "busbw"], &[0, 1]);
+    for (job, gbps) in answer.busbw_gbps.iter().enumerate() {
+        table.row(vec![job.to_string(), format!("{gbps:.1} Gbps")]);
+    }
+    print(&table.render(""))
+}
+
+fn rates(topology: &Path, jobs: &Path, args: &RatesArgs, common: Common) -> anyhow::Result<()> {
+    let cluster = read_cluster(topology)?;
+    let name = jobs.display().to_string();
+    let jobs = Jobs::from_yaml(&name, utf8(&name, &read_file(jobs)?)?, &cluster)?;
+    let solver = match args.solver {
+        Motion::Lockstep => Solver::Lockstep,
+        Motion::Independent => Solver::Independent,
+    };
+    let seed = common.seed_or_default();
+    let random = kelpie_fabric::unsteered(&jobs.connections(&cluster), seed);
+    let run = Run::of(&cluster, &jobs, solver, |working, connections| match args.routing {
+        Routing::Ecmp => random.clone(),
+        Routing::Planned => kelpie_fabric::planned(&cluster, working, connections),
+    });
+    let first = &run.moments[0];
+    if common.json {
+        return print_json(&json!({
+            "busbw_gbps": first.busbw_gbps,
+            "rate_gbps": first.rate_gbps,
+            "seed": seed,
+            "ended_s": run.ended_s,
+            "moments": run.moments,
+        }));
+    }
+    let heading = |job: usize| match jobs.jobs[job].name.as_str() {
+        "" => format!("job {job}"),
+        name => name.to_owned(),
+    };
+    let names: Vec<String> = (0..jobs.jobs.len()).map(heading).collect();
+    let mut columns = vec!["from", "because"];
+    columns.extend(names.iter().map(String::as_str));
+    let mut table = Table::new(&columns, &[0]);
+    for moment in &run.moments {
+        let gbps = moment.busbw_gbps.iter().map(|gbps| format!("{gbps:.1} Gbps"));
+        let start = [format!("{:.3} s", moment.at_s), moment.because.clone()];
+        table.row(start.into_iter().chain(gbps).collect());
+    }
+    print(&table.render(""))
+}

@@ -1,0 +1,56 @@
+//! `kelpie campaign label` and `rm`: what a campaign is called, and its end.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use kelpie_store::{Label, Store};
+use serde_json::json;
+
+use crate::args::Common;
+use crate::cli::{LabelArgs, LabelCommandArgs, RmArgs};
+use crate::exit;
+use crate::output::{plural, print, print_json};
+
+impl LabelArgs {
+    /// What is to be stored; nothing if nothing was given.
+    pub fn label(&self) -> Option<Label> {
+        let label = Label { name: self.name.clone(), note: self.note.clone() };
+        (label != Label::default()).then_some(label)
+    }
+}
+
+/// Stores a name, a note or both.
+pub fn label(args: &LabelCommandArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let Some(label) = args.label.label() else { bail!("give --name, --note or both") };
+    let mut store = Store::open_to_write(&args.database.path()?)?;
+    store.put_label(args.id, &label)?;
+    let label = store.label(args.id)?;
+    if common.json {
+        print_json(&json!({"campaign": args.id, "name": label.name, "note": label.note}))?;
+    } else {
+        print(&format!("campaign {}: {}\n", args.id, words(&label)))?;
+    }
+    Ok(exit::HEALTHY)
+}
+
+/// A label in a line; empty if nothing is said.
+pub fn words(label: &Label) -> String {
+    [label.name.as_deref(), label.note.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(": ")
+}
+
+/// Removes a campaign.
+pub fn remove(args: &RmArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let mut store = Store::open_to_write(&args.database.path()?)?;
+    let campaign = store.campaign(args.id)?;
+    store.remove_campaign(args.id)?;
+    if common.json {
+        print_json(&json!({
+            "campaign": args.id, "removed": true, "experiments": campaign.experiments, "findings": campaign.findings,
+        }))?;
+    } else {
+        let experiments = plural(campaign.experiments, "experiment");
+        let findings = plural(campaign.findings, "finding");
+        print(&format!("campaign {}: removed, with {experiments} and {findings}\n", args.id))?;
+    }
+    Ok(exit::HEALTHY)
+}

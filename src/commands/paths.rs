@@ -1,0 +1,19 @@
+//! `kelpie paths`: plans, the comparison with C4P, advice. How paths are planned lives in `kelpie_paths`.
+
+mod advise;
+mod compare;
+mod plan;
+
+use std::process::ExitCode;
+
+use crate::args::Common;
+use crate::cli::paths::PathsCommand;
+
+/// Runs the command.
+pub fn run(command: &PathsCommand, common: Common) -> anyhow::Result<ExitCode> {
+    match command {
+        PathsCommand::Plan(args) => plan::run(args, common),
+        PathsCommand::Compare(args) => compare::run(args, common),
+        PathsCommand::Advise(args) => advise::run(args, common),
+    }
+}
