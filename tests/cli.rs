@@ -51,6 +51,11 @@ fn every_command_explains_itself_with_an_example() {
         "generate",
         "host topology",
         "host diagnose",
+        "fabric rates",
+        "paths plan",
+        "paths check",
+        "paths compare",
+        "paths advise",
         "job diagnose",
     ] {
         let words: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();

@@ -342,6 +342,13 @@ fn the_inside_of_a_recorded_host_is_written_and_read_back() {
     let matrix = r#"{"kelpie":"matrix/1","rows":["mlx5_0"],"columns":["mem0"],"bandwidth_gbps":[[97.0]]}"#;
     bench.write("m.json", matrix);
     assert_eq!(bench.json(0, &["host", "diagnose", "m.json", "--topology", "t.yaml"])["verdict"], "healthy");
+    // A slow path without siblings needs a baseline; the RNIC's own link is then read from the host's files.
+    bench.write("slow.json", matrix.replace("97.0", "24.0"));
+    let words = ["host", "diagnose", "slow.json", "--topology", "t.yaml", "--baseline", "m.json", "--root", "root"];
+    let causes = bench.json(1, &words)["causes"].clone();
+    let rnic = causes.as_array().and_then(|causes| causes.iter().find(|cause| cause["cause"] == "rnic_pcie_link"));
+    let seen = &rnic.expect("its link may be it")["readings"][0]["seen"];
+    assert!(seen.as_str().is_some_and(|seen| seen.starts_with('x') && seen.contains("at most x")), "{causes}");
     let readings = &bench.json(0, &["host", "topology", "--root", "root"])["readings"];
     assert!(
         readings.as_array().is_some_and(|readings| readings.iter().any(|one| one["check"] == "pcie_link")),

@@ -12,6 +12,7 @@ mod doctor;
 mod golden;
 mod lab;
 mod latency;
+mod paths;
 mod recipes;
 mod report;
 mod resume;

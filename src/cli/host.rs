@@ -44,6 +44,12 @@ pub struct DiagnoseArgs {
     /// The same matrix of the healthy host [default: compare siblings]
     #[arg(long, value_name = "B.json")]
     pub baseline: Option<PathBuf>,
+    /// Fill in what the readings of causes say on this machine; the topology has to have PCI addresses
+    #[arg(long)]
+    pub live: bool,
+    /// The same, of the files of a host below this directory
+    #[arg(long, value_name = "DIR", conflicts_with = "live")]
+    pub root: Option<PathBuf>,
     /// All RNICs had other traffic meanwhile: compare each one's endpoints with each other
     #[arg(long)]
     pub busy: bool,

@@ -16,6 +16,15 @@ pub enum PathsCommand {
         kelpie paths plan request.yaml --topology cluster.yaml --leaving hashed --json"
     )]
     Plan(PlanArgs),
+    /// Judge readings of dual-port NICs: pairing, balance, diversity, collision, loss, failover
+    #[command(
+        after_help = "READINGS.yaml is ports/1: what was read of both ports at both ends; docs/paths.md has it.\n\
+        Exit status: 0 no check fails, 1 one fails, 2 could not judge.\n\n\
+        Examples:\n  \
+        kelpie paths check readings.yaml\n  \
+        kelpie paths check readings.yaml --json | jq '.checks[] | select(.state == \"fail\")'"
+    )]
+    Check(CheckArgs),
     /// Compare ECMP and plans on a simulated fabric with what C4P published
     #[command(after_help = "Examples:\n  \
         kelpie paths compare\n  \
@@ -52,6 +61,13 @@ pub enum LeavingArg {
     Chosen,
     /// By the bond's hash of the source port
     Hashed,
+}
+
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// What was read (ports/1), `-` for stdin
+    #[arg(value_name = "READINGS.yaml")]
+    pub readings: PathBuf,
 }
 
 #[derive(Debug, Args)]

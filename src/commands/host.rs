@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use kelpie_diagnosis::Matrix;
-use kelpie_diagnosis::discover::discover;
+use kelpie_diagnosis::discover::{discover, fill_in};
 use kelpie_diagnosis::host::{Diagnosis, Question, State, Verdict, diagnose as judge};
 use kelpie_monitor::machine::Machine;
 use kelpie_topology::HostTopology;
@@ -50,8 +50,12 @@ pub fn diagnose(args: &DiagnoseArgs, common: Common) -> anyhow::Result<ExitCode>
     let baseline = args.baseline.as_deref().map(read_matrix).transpose()?;
     let (matrix, repeats) = matrices.split_first().context("name a matrix")?;
     let question = Question { host: &host, matrix, repeats, baseline: baseline.as_ref(), busy: args.busy };
-    let found =
+    let mut found =
         judge(question).with_context(|| format!("{} on {}", args.matrices[0].display(), args.topology.display()))?;
+    let machine = args.root.as_ref().map(Machine::recorded).or_else(|| args.live.then(Machine::live));
+    if let Some(machine) = machine {
+        fill_in(&mut found.causes, &machine);
+    }
     if common.json { print_json(&found) } else { print(&text(&found)) }?;
     Ok(match found.verdict {
         Verdict::Healthy => exit::HEALTHY,
@@ -104,11 +108,11 @@ fn text(found: &Diagnosis) -> String {
     }
     for cause in &found.causes {
         let _ = writeln!(text, "\n{}: {}: {}", cause.about, cause.cause, cause.summary);
-        let mut table = Table::new(&["read", "confirmed if"], &[]);
+        let mut table = Table::new(&["read", "confirmed if", "seen"], &[]);
         for reading in &cause.readings {
             let what =
                 reading.pci.as_ref().map_or_else(|| reading.what.clone(), |pci| format!("{} of {pci}", reading.what));
-            table.row(vec![what, reading.confirms.clone()]);
+            table.row(vec![what, reading.confirms.clone(), reading.seen.clone().unwrap_or_default()]);
         }
         text.push_str(&table.render("  "));
     }

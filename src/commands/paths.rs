@@ -1,6 +1,7 @@
 //! `kelpie paths`: plans, the comparison with C4P, advice. How paths are planned lives in `kelpie_paths`.
 
 mod advise;
+mod check;
 mod compare;
 mod plan;
 
@@ -13,6 +14,7 @@ use crate::cli::paths::PathsCommand;
 pub fn run(command: &PathsCommand, common: Common) -> anyhow::Result<ExitCode> {
     match command {
         PathsCommand::Plan(args) => plan::run(args, common),
+        PathsCommand::Check(args) => check::run(args, common),
         PathsCommand::Compare(args) => compare::run(args, common),
         PathsCommand::Advise(args) => advise::run(args, common),
     }

@@ -7,26 +7,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+/// A QP moves if at least this share of the QPs on one of its cables is late. Source: our choice: one that is late alone
+/// meets others at a port, and no other plane helps it; those others are late on a cable of their own.
+const SUSPECT: f64 = 0.25;
 /// Slower than the median by this is worth a move. Source: our choice: one flow more among ten takes a tenth longer, and
 /// measurements differ by less.
 const LATE: f64 = 1.05;
-/// Expected time after a move, at most, as a share of the present one. Source: our choice, twice the noise of an average
-/// of `WINDOW` measurements that are off by 1 % at most.
+/// Expected time after a move, at most, as a share of the present one. Source: our choice, the noise of an average
+/// of `MEMORY` measurements that are off by 1 %.
 const WORTH: f64 = 0.99;
 /// What that share loses with each iteration since the first move, so that moves end. Source: our choice: after 90
-/// iterations a move has to save a third.
-const TIRES: f64 = 0.0035;
+/// iterations a move has to save a fifth.
+const TIRES: f64 = 0.002;
 /// Iterations without a move after which moves are cheap again. Source: our choice.
 const RESTED: u64 = 300;
 /// Iterations that a completion time is averaged over, and that everything near a move then waits. Source: our choice.
-const WINDOW: u32 = 3;
+const WINDOW: u32 = 2;
 /// Iterations that a QP that stays is averaged over. Source: our choice, so that noise of 1 % stays below `WORTH`.
 const MEMORY: u32 = 10;
 /// A plane on which a QP is later than expected by this is avoided by this planner, as one with a fault that was not
-/// announced. Source: our choice: two flows more than expected among ten.
-const DISAPPOINTED: f64 = 1.15;
-/// Planes that a QP tries before it stays where it is. Source: our choice, above which nobody settled faster.
-const TRIES: u8 = 3;
+/// announced. Source: our choice: more than two flows more than expected among ten.
+const DISAPPOINTED: f64 = 1.25;
+/// Planes that a QP tries before it stays where it is. Source: our choice, which bounds how often a QP is disturbed.
+const TRIES: u8 = 6;
 
 /// A QP as its planner knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +70,12 @@ struct State {
 /// A cable, by its leaf and plane: up or down.
 type Cable = (bool, u32, u32);
 
+impl Member {
+    fn cables(&self) -> [Cable; 2] {
+        [(false, self.from_leaf, self.plane), (true, self.to_leaf, self.plane)]
+    }
+}
+
 impl Balance {
     /// Watches QPs over so many planes; `unit` is the time of a message alone on a cable. Planners have different seeds,
     /// so that they seldom move at once.
@@ -88,7 +97,12 @@ impl Balance {
         sorted.sort_by(f64::total_cmp);
         let Some(median) = sorted.get(sorted.len() / 2).copied() else { return Vec::new() };
         let mut late: Vec<usize> = (0..self.members.len()).filter(|qp| self.may_move(*qp, median)).collect();
-        late.sort_by(|a, b| self.state[*b].mean.total_cmp(&self.state[*a].mean).then(a.cmp(b)));
+        let shares = self.late_shares(median);
+        late.retain(|qp| shares[*qp] >= SUSPECT);
+        late.sort_by(|a, b| {
+            let worse = shares[*b].total_cmp(&shares[*a]);
+            worse.then(self.state[*b].mean.total_cmp(&self.state[*a].mean)).then(a.cmp(b))
+        });
         let mut moves = Vec::new();
         let mut busy: Vec<(bool, u32)> = Vec::new();
         for qp in late {
@@ -135,6 +149,20 @@ impl Balance {
         }
     }
 
+    /// For each QP, which share of the QPs on its cables is late; of its two cables the worse one.
+    fn late_shares(&self, median: f64) -> Vec<f64> {
+        let mut cables: BTreeMap<Cable, (u32, u32)> = BTreeMap::new();
+        for (member, state) in self.members.iter().zip(&self.state) {
+            for cable in member.cables() {
+                let (late, all) = cables.entry(cable).or_default();
+                *late += u32::from(state.mean > median * LATE);
+                *all += 1;
+            }
+        }
+        let share = |cable: Cable| f64::from(cables[&cable].0) / f64::from(cables[&cable].1);
+        self.members.iter().map(|member| member.cables().map(share).into_iter().fold(0.0, f64::max)).collect()
+    }
+
     fn may_move(&self, qp: usize, median: f64) -> bool {
         let state = self.state[qp];
         state.readings >= WINDOW && state.waits == 0 && state.tries < TRIES && state.mean > median * LATE
@@ -152,7 +180,7 @@ impl Balance {
         let Member { from_leaf, to_leaf, plane } = self.members[qp];
         let mut latest: BTreeMap<Cable, f64> = BTreeMap::new();
         for (member, state) in self.members.iter().zip(&self.state) {
-            for cable in [(false, member.from_leaf, member.plane), (true, member.to_leaf, member.plane)] {
+            for cable in member.cables() {
                 let entry = latest.entry(cable).or_insert(0.0);
                 *entry = entry.max(state.mean);
             }

@@ -10,6 +10,8 @@ use kelpie_monitor::machine::{Machine, PciFunction, pci_path, rdma_devices};
 use kelpie_topology::HostTopology;
 use kelpie_topology::host::{Kind, Link, Node};
 
+use crate::host::Cause;
+
 /// Vendors whose display and accelerator functions are GPUs; a management controller's VGA is none.
 /// Source: the PCI ID repository: NVIDIA, AMD, Intel.
 const GPU_VENDORS: [&str; 3] = ["0x10de", "0x1002", "0x8086"];
@@ -47,6 +49,38 @@ pub fn discover(machine: &Machine) -> Result<Discovered, String> {
     let Building { nodes, links, readings, .. } = building;
     let topology = HostTopology::new(nodes, links).map_err(|(path, rule)| format!("{path}: {rule}"))?;
     Ok(Discovered { topology, readings })
+}
+
+/// Fills in what readings of causes say on a machine, where their function's address is known.
+pub fn fill_in(causes: &mut [Cause], machine: &Machine) {
+    for reading in causes.iter_mut().flat_map(|cause| &mut cause.readings) {
+        let Some(address) = &reading.pci else { continue };
+        let Some(function) = function(machine, address) else { continue };
+        let on = |on: bool| if on { "on" } else { "off" }.to_owned();
+        reading.seen = match reading.what.split(' ').next() {
+            Some("LnkSta") => function.current_rate().map(|now| {
+                let most = function.max_rate().map_or_else(|| "not known".to_owned(), |most| most.to_string());
+                format!("{now}; at most {most}")
+            }),
+            Some("AER") => function.text("aer_dev_correctable").and_then(|text| {
+                let total = text.lines().find(|line| line.starts_with("TOTAL"))?.to_owned();
+                Some(total)
+            }),
+            Some("ACSCtl") => function.acs_redirects().map(on),
+            Some("ATSCtl") => function.ats_enabled().map(on),
+            _ => None,
+        };
+    }
+}
+
+/// The function of an address: by the bus, else on the way to an RNIC.
+fn function<'m>(machine: &'m Machine, address: &str) -> Option<PciFunction<'m>> {
+    let by_bus = pci_path(machine, &format!("sys/bus/pci/devices/{address}")).pop();
+    by_bus.or_else(|| {
+        let ways = rdma_devices(machine).into_iter();
+        let mut functions = ways.flat_map(|name| pci_path(machine, &format!("sys/class/infiniband/{name}/device")));
+        functions.find(|function| function.address() == address)
+    })
 }
 
 /// A device: its name, its kind, and the functions from the root port to it.

@@ -5,6 +5,7 @@ pub mod discover;
 pub mod host;
 pub mod job;
 pub mod matrix;
+pub mod ports;
 mod statistics;
 
 pub use matrix::{Matrix, MatrixError};

@@ -346,12 +346,16 @@ impl Cluster {
 
 /// Which links work.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Working(Vec<bool>);
+pub struct Working {
+    works: Vec<bool>,
+    /// How many do not.
+    failed: usize,
+}
 
 impl Working {
     /// All but what the file says has failed.
     pub fn of(cluster: &Cluster) -> Self {
-        let mut working = Self(vec![true; cluster.links().count()]);
+        let mut working = Self { works: vec![true; cluster.links().count()], failed: 0 };
         cluster.failed.iter().for_each(|part| working.set(cluster, *part, false));
         working
     }
@@ -359,12 +363,19 @@ impl Working {
     /// A part fails, or works again.
     pub fn set(&mut self, cluster: &Cluster, part: Part, works: bool) {
         for link in cluster.links_of(part) {
-            self.0[cluster.index(link)] = works;
+            let now = &mut self.works[cluster.index(link)];
+            self.failed = self.failed + usize::from(*now) - usize::from(works);
+            *now = works;
         }
     }
 
     /// Whether a link works.
     pub fn has(&self, cluster: &Cluster, link: Link) -> bool {
-        self.0[cluster.index(link)]
+        self.works[cluster.index(link)]
+    }
+
+    /// Whether all links work.
+    pub fn all(&self) -> bool {
+        self.failed == 0
     }
 }

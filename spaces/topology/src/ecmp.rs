@@ -91,6 +91,9 @@ impl Cluster {
         if let Some(arrives) = choose(at_leaf, arrivals(Some(leaf))) {
             return Some(Path { out, planes: None, arrives });
         }
+        if working.all() {
+            return self.route_of_all(flow, out, at_leaf);
+        }
         // A spine announces a NIC's address to the leaves if one of its own cables leads to a port of it.
         let down = |spine: u32| {
             let cables = spine * self.cables..(spine + 1) * self.cables;
@@ -103,6 +106,16 @@ impl Cluster {
         let spine = up / self.cables;
         let (arrives, plane) = choose(self.hash(3 << 40 | u64::from(spine), flow), down(spine))?;
         Some(Path { out, planes: Some((up, plane)), arrives })
+    }
+
+    /// The same over spines while all links work: what is chosen among can be counted.
+    fn route_of_all(&self, flow: FlowKey, out: Side, at_leaf: u64) -> Option<Path> {
+        let up = at_leaf.checked_rem(u64::from(self.planes()))? as u32;
+        let spine = up / self.cables;
+        let ends = u64::from(self.ports_per_nic) * u64::from(self.cables);
+        let end = (self.hash(3 << 40 | u64::from(spine), flow) % ends) as u32;
+        let arrives = Side::BOTH[(end / self.cables) as usize];
+        Some(Path { out, planes: Some((up, spine * self.cables + end % self.cables)), arrives })
     }
 
     /// A hash of a flow, of its own for each switch and bond. Source: our choice; the hashes of switches are secret.
@@ -171,6 +184,23 @@ mod tests {
         for (place, link) in cluster.links().enumerate() {
             assert_eq!(cluster.index(link), place, "{}", cluster.name(link));
         }
+    }
+
+    #[test]
+    fn counting_is_choosing() {
+        // A port of a NIC that no flow here meets makes the long way be taken.
+        let (short, elsewhere) = (cluster(4, 3), crate::Part::Port { host: 1, nic: 1, port: Side::Left });
+        let (all, mut some) = (Working::of(&short), Working::of(&short));
+        some.set(&short, elsewhere, false);
+        assert!(all.all() && !some.all());
+        for source_port in FIRST_PORT..=u16::MAX {
+            let flow = FlowKey { from: 1, to: 6, source_port };
+            for out in Side::BOTH {
+                assert_eq!(short.route(&all, flow, out), short.route(&some, flow, out));
+            }
+        }
+        some.set(&short, elsewhere, true);
+        assert!(some.all());
     }
 
     #[test]

@@ -111,7 +111,8 @@ impl HostTopology {
     /// ```
     /// let text = "kelpie: topology/1\nhost:\n  nodes: {rnic0: rnic, cpu0: socket}\n  links: [{a: rnic0, b: cpu1}]\n";
     /// let error = kelpie_topology::HostTopology::from_yaml("t.yaml", text).unwrap_err();
-    /// assert_eq!(error.to_string(), "t.yaml:4: host.links[0].b: no node `cpu1`; name it under `nodes`");
+    /// let first = "t.yaml:4:25: host.links[0].b: no node `cpu1`; name it under `nodes`";
+    /// assert!(error.to_string().starts_with(first), "{error}");
     /// ```
     pub fn from_yaml(file: &str, text: &str) -> Result<Self, DocumentError> {
         let document = Document::parse(file, text)?;

@@ -1,9 +1,11 @@
-//! The figures of docs/diagnosis.md: `cargo run --release -p kelpie-diagnosis --example figures -- hosts|jobs|scale [SEED]`.
+//! The figures of docs/diagnosis.md: `cargo run --release -p kelpie-diagnosis --example figures -- hosts`, or `alarms`, `power`,
+//! `tenth`, `scale` (each with a seed if another one is wanted), or `plot FILE`.
 //!
 //! Hosts and jobs are drawn by seeds that nothing was tuned on; 20261124 is the one of the page.
 
 mod hosts;
 mod jobs;
+mod plot;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -31,11 +33,11 @@ fn main() {
             alarms(&mut random);
         }
         Some("scale") => scale(),
-        Some("jobs") => {
-            job_alarms(&mut random);
-            power(&mut random);
-        }
-        _ => eprintln!("usage: figures hosts|jobs|scale [SEED]"),
+        Some("plot") => plot::draw(args.get(1).map_or("-", String::as_str)).expect("a file of `power`, and docs/"),
+        Some("alarms") => job_alarms(&mut random),
+        Some("power") => power(&mut random),
+        Some("tenth") => println!("{:?}", shares((Place::Cell, 1.1, 50), 0.03, 200, &mut random)),
+        _ => eprintln!("usage: figures hosts|alarms|power|tenth|scale [SEED], or plot FILE of what power printed"),
     }
 }
 
@@ -201,35 +203,36 @@ fn job_alarms(random: &mut Pcg64Mcg) {
     }
 }
 
-/// Share of jobs in which the slow place, and no other, is named within 50 iterations of its begin.
+/// Shares by place, noise and slowdown.
 fn power(random: &mut Pcg64Mcg) {
-    println!(
-        "# place,noise,slowdown,ours,published_50,published_1 (20 jobs of 64 ranks each; slow from iteration 50 of 100)"
-    );
+    println!("# place,noise,slowdown,ours,published_50,published_1 ({TRIALS} jobs of 64 ranks each)");
     for (name, place) in PLACES {
         for noise in [0.01, 0.03, 0.05, 0.1] {
             for factor in [1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0] {
-                let mut right = [0; 3];
-                for _ in 0..TRIALS {
-                    let slow = Some((place, factor, 50));
-                    let shape = Shape { ranks: 64, iterations: 100, noise, has_tails: false, slow };
-                    let job = shape.draw(random);
-                    let found = judge(&job);
-                    let last = job::Job {
-                        operations: job.iterations().last().expect("a hundred").to_vec(),
-                        ..job::Job::default()
-                    };
-                    let truth = truth(place);
-                    let ours: Vec<job::Fault> = found.evidence.history.iter().map(|(fault, _)| *fault).collect();
-                    right[0] += usize::from(ours == [truth]);
-                    right[1] += usize::from(found.evidence.published == [truth]);
-                    right[2] += usize::from(judge(&last).evidence.published == [truth]);
-                }
-                let [ours, published, single] = right.map(|count| count as f64 / f64::from(TRIALS));
+                let [ours, published, single] = shares((place, factor, 50), noise, TRIALS, random);
                 println!("{name},{noise},{factor},{ours},{published},{single}");
             }
         }
     }
+}
+
+/// Shares of jobs in which the slow place, and no other, is named within 50 iterations of its begin: by its own past, by
+/// the published rule over these iterations, and by that over the last one.
+fn shares(slow: (Place, f64, u64), noise: f64, trials: u32, random: &mut Pcg64Mcg) -> [f64; 3] {
+    let mut right = [0u32; 3];
+    let truth = [truth(slow.0)];
+    for _ in 0..trials {
+        let shape = Shape { ranks: 64, iterations: 100, noise, has_tails: false, slow: Some(slow) };
+        let job = shape.draw(random);
+        let found = judge(&job);
+        let operations = job.iterations().last().expect("a hundred").to_vec();
+        let last = job::Job { operations, ..job::Job::default() };
+        let ours: Vec<job::Fault> = found.evidence.history.iter().map(|(fault, _)| *fault).collect();
+        right[0] += u32::from(ours == truth);
+        right[1] += u32::from(found.evidence.published == truth);
+        right[2] += u32::from(judge(&last).evidence.published == truth);
+    }
+    right.map(|count| f64::from(count) / f64::from(trials))
 }
 
 fn truth(place: Place) -> job::Fault {

@@ -114,7 +114,10 @@ pub fn history(cells: &Cells) -> History {
         past: alarmed.iter().filter(|was| **was).count() - current.len(),
         ..History::default()
     };
-    if let Some(since) = current.iter().map(|chart| chart.since).min() {
+    // One chart in many began to rise before the change by chance, so the first quarter decides, not the first.
+    let mut begins: Vec<u32> = current.iter().map(|chart| chart.since).collect();
+    begins.sort_unstable();
+    if let Some(&since) = begins.get(begins.len() / 4) {
         found.since = cells.iterations.get(since as usize).copied();
         found.faults = located(cells, since as usize, charts.threshold);
     }

@@ -1,0 +1,84 @@
+//! Generated hosts and jobs, fewer than in the page's figures: every single fault is named, healthy ones are left alone.
+
+#[path = "../examples/figures/hosts.rs"]
+mod hosts;
+#[path = "../examples/figures/jobs.rs"]
+mod jobs;
+
+use hosts::{Host, KINDS};
+use jobs::{PLACES, Place, Shape};
+use kelpie_diagnosis::Matrix;
+use kelpie_diagnosis::host::{self, Diagnosis};
+use kelpie_diagnosis::job::{self, Fault};
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+
+fn ask(host: &Host, matrices: &[Matrix], baseline: &Matrix) -> Diagnosis {
+    let (matrix, repeats) = matrices.split_first().expect("one at least");
+    let baseline = Some(baseline);
+    host::diagnose(host::Question { host: &host.topology, matrix, repeats, baseline, busy: false }).expect("they fit")
+}
+
+#[test]
+fn every_single_fault_is_named_and_so_it_is_by_five_matrices_with_noise() {
+    let mut random = Pcg64Mcg::seed_from_u64(11);
+    for (name, kind) in KINDS {
+        let host = Host::draw(kind, &mut random);
+        let baseline = host.measured(&host.healthy, 0.0, &mut random);
+        for (noise, repeats) in [(0.0, 1), (0.05, 5)] {
+            let healthy: Vec<Matrix> = (0..repeats).map(|_| host.measured(&host.healthy, noise, &mut random)).collect();
+            assert_eq!(ask(&host, &healthy, &baseline).verdict, host::Verdict::Healthy, "{name}");
+            for share in [0.06, 0.25, 0.5, 0.75] {
+                for link in 0..host.topology.links().len() {
+                    let values = host.with_faults(&[(link, share)]);
+                    let measured: Vec<Matrix> =
+                        (0..repeats).map(|_| host.measured(&values, noise, &mut random)).collect();
+                    let truth = vec![host.topology.link_name(link)];
+                    let found = ask(&host, &measured, &baseline);
+                    assert!(found.explanations.contains(&truth), "{name} {noise} {share}: {truth:?} {found:?}");
+                    assert!(noise > 0.0 || found.explanations.len() == 1, "{name} {share}: {truth:?} {found:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_double_fault_is_among_the_explanations() {
+    let mut random = Pcg64Mcg::seed_from_u64(12);
+    for (name, kind) in KINDS {
+        let host = Host::draw(kind, &mut random);
+        let baseline = host.measured(&host.healthy, 0.0, &mut random);
+        let links = host.topology.links().len();
+        for (one, other) in (0..links).flat_map(|one| (one + 1..links).map(move |other| (one, other))) {
+            let values = host.with_faults(&[(one, 0.06), (other, 0.06)]);
+            let found = ask(&host, &[host.measured(&values, 0.0, &mut random)], &baseline);
+            let truth = [one, other].map(|link| host.topology.link_name(link));
+            let is_truth = |set: &Vec<String>| set.len() == 2 && truth.iter().all(|link| set.contains(link));
+            assert!(found.explanations.iter().any(is_truth), "{name}: {truth:?} {found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_slowdown_of_a_tenth_is_placed_by_its_own_past_alone() {
+    let mut random = Pcg64Mcg::seed_from_u64(13);
+    for (name, place) in PLACES {
+        let shape = Shape { ranks: 24, iterations: 100, noise: 0.03, has_tails: false, slow: Some((place, 1.1, 50)) };
+        let found = job::diagnose(job::Question { job: &shape.draw(&mut random), now: None });
+        let truth = match place {
+            Place::Cell => Fault::Connection(3, 5),
+            Place::Row => Fault::Source(3),
+            Place::Column => Fault::Destination(3),
+            Place::Rank => Fault::Rank(3),
+        };
+        let faults: Vec<Fault> = found.evidence.history.iter().map(|(fault, _)| *fault).collect();
+        assert_eq!((faults, found.evidence.published.len()), (vec![truth], 0), "{name}");
+        assert!(found.since_iteration.is_some_and(|since| (45..55).contains(&since)), "{name}: {found:?}");
+    }
+    let shape = Shape { ranks: 24, iterations: 300, noise: 0.03, has_tails: false, slow: None };
+    assert_eq!(
+        job::diagnose(job::Question { job: &shape.draw(&mut random), now: None }).verdict,
+        job::Verdict::Healthy
+    );
+}

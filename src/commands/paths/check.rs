@@ -1,0 +1,85 @@
+//! `kelpie paths check`: C4P's checks on readings of both ports. The rules live in `kelpie_diagnosis`.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use kelpie_diagnosis::ports::{Readings, checks};
+use kelpie_monitor::check::{Check, State};
+use kelpie_spaces::document::utf8;
+use kelpie_topology::file::read_tagged;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::args::Common;
+use crate::cli::paths::CheckArgs;
+use crate::exit;
+use crate::inputs::read_file;
+use crate::output::{Table, print, print_json};
+
+/// Most directions, and most QPs of one. Source: our choice.
+const MOST: usize = 4096;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    directions: Vec<Readings>,
+}
+
+/// Runs the command.
+pub fn run(args: &CheckArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let name = args.readings.display().to_string();
+    let bytes = read_file(&args.readings)?;
+    let (document, file) = read_tagged::<File>(&name, utf8(&name, &bytes)?, "ports/1")?;
+    if file.directions.is_empty() || file.directions.len() > MOST {
+        bail!(document.refuse("directions", &format!("write 1 to {MOST} directions")));
+    }
+    for (place, readings) in file.directions.iter().enumerate() {
+        let key = |key: &str| format!("directions[{place}].{key}");
+        if readings.qps.len() > MOST {
+            bail!(document.refuse(&key("qps"), &format!("write at most {MOST} QPs")));
+        }
+        if let Some(qp) = readings.qps.iter().position(|qp| qp.loss.is_some_and(|loss| !(0.0..=1.0).contains(&loss))) {
+            bail!(document.refuse(&key(&format!("qps[{qp}].loss")), &"write a share from 0 to 1"));
+        }
+        for (name, value) in [("alone_bps", readings.alone_bps), ("together_bps", readings.together_bps)] {
+            if value.is_some_and(|bps| !(0.0..=1e15).contains(&bps)) {
+                bail!(document.refuse(&key(name), &"write bits/s from 0 to 1e15"));
+            }
+        }
+    }
+    let checks: Vec<Check> = file.directions.iter().flat_map(checks).collect();
+    if common.json {
+        print_json(&json!({"checks": checks.iter().map(row).collect::<Vec<_>>()}))?;
+    } else {
+        print(&text(&checks))?;
+    }
+    let fails = checks.iter().any(|check| check.state == State::Fail);
+    Ok(if fails { exit::anomalous() } else { exit::HEALTHY })
+}
+
+fn row(check: &Check) -> Value {
+    json!({
+        "name": check.name, "state": check.state, "about": check.about, "summary": check.summary,
+        "evidence": check.evidence, "fix": check.fix,
+    })
+}
+
+fn text(checks: &[Check]) -> String {
+    let mut table = Table::new(&["about", "check", "state", "what it is", "evidence"], &[]);
+    for check in checks {
+        let evidence: Vec<String> = check.evidence.iter().map(|one| format!("{}: {}", one.source, one.value)).collect();
+        let words = [&check.about, &check.name].map(String::clone);
+        table.row(
+            words
+                .into_iter()
+                .chain([check.state.name().to_owned(), check.summary.clone(), evidence.join("; ")])
+                .collect(),
+        );
+    }
+    let mut text = table.render("");
+    for check in checks.iter().filter(|check| check.fix.is_some()) {
+        let _ = writeln!(text, "{} of {}: {}", check.name, check.about, check.fix.as_deref().unwrap_or_default());
+    }
+    text
+}

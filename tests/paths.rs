@@ -1,0 +1,198 @@
+//! `kelpie fabric` and `kelpie paths`: rates, plans, the published comparison, advice, and their errors.
+
+use serde_json::{Value, json};
+
+use crate::support::Bench;
+
+const CLUSTER: &str = "\
+kelpie: topology/1
+cluster:
+  hosts: 4
+  nics_per_host: 2
+  port_gbps: 200
+  nic_gbps: 362
+  leaves: 4
+  spines: 2
+  cables: 2
+  cable_gbps: 200
+";
+
+const JOBS: &str = "\
+kelpie: job/1
+jobs:
+  - {name: train, hosts: [0, 2], collective: ring, qps_per_connection: 8}
+events:
+  - {at_s: 1, fail: {leaf: 0, spine: 0}}
+  - {at_s: 2, repair: {leaf: 0, spine: 0}}
+";
+
+const REQUEST: &str = "\
+kelpie: paths/1
+steps:
+  - connect: {name: x, from: {host: 0}, to: {host: 2}, qps: 4}
+  - connect: {from: {host: 1, nic: 1}, to: {host: 3, nic: 1}, qps: 3}
+  - fail: {leaf: 0, spine: 0}
+";
+
+fn numbers(value: &Value) -> Vec<f64> {
+    value.as_array().expect("a list").iter().map(|one| one.as_f64().expect("a number")).collect()
+}
+
+#[test]
+fn the_bare_solver_answers_problems() {
+    let bench = Bench::new();
+    let problem = |solver: &str| {
+        let flow = |job: u32, link: &str| json!({"job": job, "links": [link]});
+        json!({
+            "capacity_gbps": {"x": 200, "y": 100}, "cap_gbps": 362, "qps_per_connection": 2, "solver": solver,
+            "flows": [flow(0, "x"), flow(0, "y"), flow(1, "x"), flow(1, "x")],
+        })
+    };
+    for (solver, busbw, rates) in [
+        // Job 0 and the two flows of job 1 rise together to a third of x; job 0 goes on with its flow over y alone.
+        ("independent", [2.0 * 200.0 / 3.0, 2.0 * 200.0 / 3.0], [200.0 / 3.0, 100.0, 200.0 / 3.0, 200.0 / 3.0]),
+        ("lockstep", [2.0 * 200.0 / 3.0, 2.0 * 200.0 / 3.0], [200.0 / 3.0; 4]),
+    ] {
+        bench.write("problem.json", problem(solver).to_string());
+        let answer = bench.json(0, &["fabric", "rates", "--problem", "problem.json"]);
+        for (key, expected) in [("busbw_gbps", &busbw[..]), ("rate_gbps", &rates[..])] {
+            let close = |(a, b): (&f64, f64)| (a - b).abs() < 1e-9;
+            assert!(expected.iter().zip(numbers(&answer[key])).all(close), "{solver} {answer}");
+        }
+    }
+    let mut wrong = problem("lockstep");
+    wrong["flows"][1]["links"][0] = json!("z");
+    bench.write("problem.json", wrong.to_string());
+    let ran = bench.run(&["fabric", "rates", "--problem", "problem.json"]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(2), ""));
+    assert!(ran.stderr.contains("problem.json: flows[1].links[0]: no link `z`"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_planned_job_gets_what_its_hosts_can_give_and_a_failure_shows() {
+    let bench = Bench::new();
+    bench.write("cluster.yaml", CLUSTER);
+    bench.write("jobs.yaml", JOBS);
+    let rates = |routing: &str| {
+        let answer = bench.json(0, &["fabric", "rates", "cluster.yaml", "jobs.yaml", "--routing", routing]);
+        let moments = answer["moments"].as_array().expect("a list").iter();
+        moments.map(|moment| numbers(&moment["busbw_gbps"])[0]).collect::<Vec<f64>>()
+    };
+    let planned = rates("planned");
+    assert_eq!((planned.len(), planned[0], planned[2]), (3, 362.0, 362.0));
+    let ecmp = rates("ecmp");
+    assert!(ecmp.iter().zip(&planned).all(|(ecmp, planned)| ecmp < planned), "{ecmp:?} {planned:?}");
+}
+
+#[test]
+fn a_plan_keeps_sides_spreads_planes_and_avoids_what_failed() {
+    let bench = Bench::new();
+    bench.write("cluster.yaml", CLUSTER);
+    bench.write("request.yaml", REQUEST);
+    for leaving in ["chosen", "hashed"] {
+        let args = ["paths", "plan", "request.yaml", "--topology", "cluster.yaml", "--leaving", leaving];
+        let plan = bench.json(0, &args);
+        let qps = plan["qps"].as_array().expect("a list");
+        assert_eq!((qps.len(), &plan["without_path"]), (7, &json!(0)));
+        let left = qps.iter().filter(|qp| qp["connection"] == "x" && qp["side"] == "left").count();
+        assert_eq!(left, 2, "{plan}");
+        for qp in qps {
+            // Leaf 0 is on the left.
+            assert!(qp["side"] == "right" || qp["spine"] == 1, "{qp}");
+            assert!(qp["source_port"].as_u64().is_some_and(|port| port >= 49_152), "{qp}");
+        }
+    }
+    bench.write("request.yaml", format!("{REQUEST}  - release: {{name: y}}\n"));
+    let ran = bench.run(&["paths", "plan", "request.yaml", "--topology", "cluster.yaml"]);
+    assert_eq!(ran.status, Some(2));
+    assert!(ran.stderr.contains("request.yaml:6") && ran.stderr.contains("steps[3]: no connection"), "{}", ran.stderr);
+}
+
+#[test]
+fn the_published_comparison_stands_in_one_table_with_assumptions_and_plots() {
+    let bench = Bench::new();
+    let table = bench.json(0, &["paths", "compare", "--seeds", "1", "--out", "plots"]);
+    let rows = table["table"]["rows"].as_array().expect("a list");
+    assert!(table["assumptions"].as_array().is_some_and(|lines| !lines.is_empty()));
+    for row in &rows[..3] {
+        let [ecmp, planned] = ["ecmp_gbps", "planned_gbps"].map(|key| numbers(&row[key])[1]);
+        assert!(ecmp < 290.0 && (planned - 362.0).abs() < 1.0, "{row}");
+    }
+    let gain = |row: usize| rows[row]["gain_percent"].as_f64().expect("a number");
+    assert!((gain(3) - 70.3).abs() < 25.0, "{rows:?}");
+    // A balanced plan is between one that stays and one that is made anew.
+    assert!(gain(6) <= gain(5) && gain(5) <= gain(7), "{rows:?}");
+    for plot in ["failure.svg", "moves.svg", "experiments.svg"] {
+        let svg = std::fs::read_to_string(bench.path("plots").join(plot)).expect(plot);
+        assert!(svg.starts_with("<svg") && svg.contains("polyline"), "{plot}");
+    }
+}
+
+#[test]
+fn advice_depends_on_the_mode_of_the_bond() {
+    let bench = Bench::new();
+    for (library, mode, applies) in
+        [("nccl", "hash", true), ("ucx", "queue-affinity", true), ("nccl", "active-backup", false)]
+    {
+        let advice = bench.json(0, &["paths", "advise", "--library", library, "--mode", mode]);
+        assert_eq!(advice["applies"], applies, "{advice}");
+        let settings = advice["settings"].as_array().expect("a list");
+        assert_eq!(!settings.is_empty(), applies, "{advice}");
+        let prefix = format!("{}_IB", library.to_uppercase());
+        assert!(settings.iter().all(|one| one["name"].as_str().is_some_and(|name| name.starts_with(&prefix))));
+    }
+}
+
+const READINGS: &str = "\
+kelpie: ports/1
+directions:
+  - about: a to b
+    mode: hash
+    qps:
+      - {source_port: 50000, leaves: left, arrives: left, loss: 0}
+      - {source_port: 50001, leaves: right, arrives: right, loss: 0}
+    sent_bytes: [1000, 1010]
+    received_bytes: [1005, 1005]
+    alone_bps: 2e8
+    together_bps: 3.9e8
+    failover: {gap_ms: 300, came_back: true}
+";
+
+#[test]
+fn readings_are_judged_and_a_fault_is_the_exit_status() {
+    let bench = Bench::new();
+    for (from, to, failing) in [
+        ("", "", &[][..]),
+        ("left, loss: 0", "left, loss: 0.02", &["loss"]),
+        ("arrives: right", "arrives: left", &["pairing"]),
+        ("[1005, 1005]", "[2000, 10]", &["balance"]),
+        ("gap_ms: 300, ", "gap_ms: null, ", &["failover"]),
+    ] {
+        bench.write("readings.yaml", READINGS.replacen(from, to, 1));
+        let judged = bench.json(i32::from(!failing.is_empty()), &["paths", "check", "readings.yaml"]);
+        let checks = judged["checks"].as_array().expect("a list").iter();
+        let fails: Vec<&Value> = checks.filter(|check| check["state"] == "fail").map(|check| &check["name"]).collect();
+        assert_eq!(fails, failing, "{judged}");
+    }
+    bench.write("readings.yaml", READINGS.replace("loss: 0}", "loss: 7}"));
+    let ran = bench.run(&["paths", "check", "readings.yaml"]);
+    assert_eq!(ran.status, Some(2));
+    assert!(ran.stderr.contains("directions[0].qps[0].loss: write a share"), "{}", ran.stderr);
+}
+
+#[test]
+fn mistakes_in_files_are_named() {
+    let bench = Bench::new();
+    bench.write("jobs.yaml", JOBS);
+    for (from, to, expected) in [
+        ("leaves: 4", "leaves: 3", "cluster.leaves: 3 leaves"),
+        ("hosts: 4", "hosts: 4000000", "cluster.hosts: 8000000 NICs"),
+        ("spines: 2", "spine: 2", "cluster.spine: unknown key"),
+        ("port_gbps: 200", "port_gbps: -1", "cluster.port_gbps: write Gbit/s"),
+    ] {
+        bench.write("cluster.yaml", CLUSTER.replace(from, to));
+        let ran = bench.run(&["fabric", "rates", "cluster.yaml", "jobs.yaml"]);
+        assert_eq!((ran.status, ran.stdout.as_str()), (Some(2), ""));
+        assert!(ran.stderr.contains("cluster.yaml:") && ran.stderr.contains(expected), "{}", ran.stderr);
+    }
+}
