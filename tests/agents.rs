@@ -114,7 +114,7 @@ fn a_key_that_others_may_read_is_refused() {
         bench.write("pair.yaml", pair(&a, &b, &format!("tls: {{ca: pki/ca.pem, identity: pki/me.pem{more}}}\n")));
         set_mode("pki/me.pem", mode);
         let ran = measure(&bench, "pair.yaml");
-        assert_eq!(ran.stderr.matches("chmod 600 pki/me.pem").count(), warnings, "{mode:o}: {ran:?}");
+        assert_eq!(ran.stderr.matches("pki/me.pem`").count(), warnings, "{mode:o}: {ran:?}");
         assert_eq!(ran.stderr.contains("--insecure-key"), mode == 0o640, "{mode:o}: {ran:?}");
     }
     set_mode("pki/127.0.0.1.pem", 0o644);
@@ -135,7 +135,7 @@ fn a_limit_on_the_size_of_files_is_said() {
     limited.args(["campaign", "run", "--subsystem", "sim:F", "--db", "kelpie.db", "--budget", "400"]);
     let ran = Ran::of(limited.current_dir(bench.path("")).output().expect("a shell"));
     assert!(ran.status == Some(2) && ran.stderr.contains("file size limit"), "{ran:?}");
-    let shown = bench.json(0, &["campaign", "show", "--json", "--db", "kelpie.db"]);
+    let shown = bench.json(0, &["campaign", "show", "--db", "kelpie.db"]);
     assert!(shown["experiments"].as_u64().is_some_and(|count| count > 0), "{shown}");
 }
 

@@ -12,18 +12,22 @@ pub(crate) fn readable(text: &str) -> String {
 }
 
 fn escape(text: &str, special: &str) -> String {
-    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         if special.contains(c) {
             escaped.push('\\');
         }
-        escaped.push(if c.is_control() || turns(c) { ' ' } else { c });
+        escaped.push(if turns(c) { ' ' } else { c });
     }
     escaped
 }
 
 /// A name within a code span, where nothing can be escaped.
 pub(crate) fn code(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() || c == '`' || c == '|' { ' ' } else { c }).collect()
+    text.chars().map(|c| if turns(c) || c == '`' || c == '|' { ' ' } else { c }).collect()
+}
+
+/// Whether a character ends a line or changes its direction.
+fn turns(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
