@@ -75,7 +75,7 @@ impl Table {
 
     /// Adds a row; a cell is one line, whatever it says.
     pub fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells.iter().map(|cell| clean(cell)).collect());
+        self.rows.push(cells.into_iter().map(|cell| clean(&cell)).collect());
     }
 
     /// Whether there is a heading only.

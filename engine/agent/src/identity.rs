@@ -75,7 +75,7 @@ pub fn subject(certificate: &CertificateDer<'_>) -> Option<(String, String)> {
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits: String = bytes.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     digits.trim_start_matches('0').to_owned()
 }
 
