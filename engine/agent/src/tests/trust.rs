@@ -153,17 +153,17 @@ fn files_without_certificates_are_named() {
 fn a_certificate_that_is_revoked_is_refused_from_then_on() {
     let ours = Trust::new();
     let (identity, serial) =
-        ours.authority.issue(&["lost".to_owned()], Purpose::Controller, Validity::lasting(HOUR)).expect("signed");
+        ours.authority.issue(&["stolen".to_owned()], Purpose::Controller, Validity::lasting(HOUR)).expect("signed");
     let list = ours.authority.ca().with_file_name("revoked");
     std::fs::write(&list, "# none so far\n").expect("written");
     let Security::Tls(files) = ours.with(ours.identity("127.0.0.1", Purpose::Agent)) else { panic!("as made") };
     let agent = FakeAgent::secured(Security::Tls(TlsFiles { revoked: Some(list.clone()), ..files }));
-    let (lost, other) = (ours.with(identity), ours.with(ours.identity("other", Purpose::Controller)));
-    visit(&agent, &lost).expect("not yet revoked");
+    let (stolen, other) = (ours.with(identity), ours.with(ours.identity("other", Purpose::Controller)));
+    visit(&agent, &stolen).expect("not yet revoked");
     let written: Vec<String> =
         serial.to_uppercase().as_bytes().chunks(2).map(|two| String::from_utf8_lossy(two).into()).collect();
-    std::fs::write(&list, format!("{} # lost with a laptop\n", written.join(":"))).expect("written");
-    visit(&agent, &lost).expect_err("revoked");
+    std::fs::write(&list, format!("{} # stolen with a laptop\n", written.join(":"))).expect("written");
+    visit(&agent, &stolen).expect_err("revoked");
     visit(&agent, &other).expect("not this one");
     std::fs::write(&list, "no number").expect("written");
     visit(&agent, &other).expect_err("a list that says nothing lets nobody in");
