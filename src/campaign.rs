@@ -1,5 +1,6 @@
 //! The only wiring: a search asks, the store answers what it knows, the subsystem is measured for the rest.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -88,20 +89,46 @@ struct Recorder<'a> {
     reduces_failures: bool,
     /// The last workload that the hosts survived.
     survived: Option<Workload>,
+    /// Findings as they are so far, while the search catches up: the store has their latest form already.
+    caught_up: BTreeMap<u64, FindingRecord>,
 }
 
 impl<'a> Recorder<'a> {
     fn new(id: CampaignId, config: &Config, parts: Parts<'a>) -> anyhow::Result<Self> {
         let stored = parts.store.campaign(id)?.experiments;
         let reduces_failures = config.reduce_host_failures;
-        Ok(Self { id, parts, stored, number: 0, skipped: 0, reduces_failures, survived: None })
+        Ok(Self {
+            id,
+            parts,
+            stored,
+            number: 0,
+            skipped: 0,
+            reduces_failures,
+            survived: None,
+            caught_up: BTreeMap::new(),
+        })
     }
 
     fn finish(&mut self) -> anyhow::Result<()> {
         if self.number < self.stored {
             return Err(self.diverged("ended early"));
         }
+        self.catch_up()?;
         Ok(self.parts.store.finish_campaign(self.id, self.skipped)?)
+    }
+
+    /// Stores what the search made of findings up to here, unless that is stored.
+    fn catch_up(&mut self) -> anyhow::Result<()> {
+        if self.caught_up.is_empty() {
+            return Ok(());
+        }
+        let stored = self.parts.store.findings(self.id)?;
+        for record in std::mem::take(&mut self.caught_up).into_values() {
+            if !stored.contains(&record) {
+                self.parts.store.put_finding(self.id, &record)?;
+            }
+        }
+        Ok(())
     }
 
     fn diverged(&self, what: &str) -> anyhow::Error {
@@ -130,6 +157,7 @@ impl<'a> Recorder<'a> {
 
     /// Measures and stores the experiment that is asked for now.
     fn experiment(&mut self, workload: &Workload, purpose: Purpose) -> Result<Outcome, End> {
+        self.catch_up().map_err(End::Failed)?;
         let started_unix_ms = unix_ms();
         let start = Instant::now();
         let outcome = self.tried(workload)?;
@@ -230,14 +258,7 @@ impl<'a> Recorder<'a> {
 
     fn check_limits(&self) -> Result<(), End> {
         let budget = self.parts.limits.budget;
-        if budget.is_some_and(|budget| self.number >= budget) {
-            Err(End::Finished)
-        } else if self.number < self.stored {
-            // Replaying takes no time worth stopping for, and stopping would lose nothing.
-            Ok(())
-        } else {
-            self.check_interruption()
-        }
+        if budget.is_some_and(|budget| self.number >= budget) { Err(End::Finished) } else { self.check_interruption() }
     }
 
     fn check_interruption(&self) -> Result<(), End> {
@@ -287,9 +308,13 @@ impl Oracle for Recorder<'_> {
 
     fn found(&mut self, number: u64, finding: &Finding) -> Result<(), End> {
         let record = FindingRecord::new(number, finding);
-        self.parts.store.put_finding(self.id, &record).map_err(|error| End::Failed(error.into()))?;
         let is_replayed = self.number < self.stored;
         self.parts.progress.found(number, &FindingLine(self.id, &record).to_string(), is_replayed);
+        if self.number <= self.stored {
+            self.caught_up.insert(number, record);
+        } else {
+            self.parts.store.put_finding(self.id, &record).map_err(failed)?;
+        }
         Ok(())
     }
 }

@@ -22,8 +22,8 @@ use crate::commands::recipe::RecipeCommand;
 use crate::commands::trace::TraceArgs;
 
 pub use campaign::{
-    BaselineArgs, CampaignCommand, ExportArgs, GateArgs, LabelArgs, LabelCommandArgs, Limits, ResumeArgs, RmArgs,
-    RunArgs, ShowArgs,
+    BackupArgs, BaselineArgs, CampaignCommand, ExportArgs, GateArgs, LabelArgs, LabelCommandArgs, Limits, ResumeArgs,
+    RmArgs, RunArgs, ShowArgs,
 };
 pub use host::{DiagnoseArgs, HostCommand, TopologyArgs};
 pub use job::{JobArgs, JobCommand};

@@ -1,6 +1,7 @@
 //! One module per command; this one picks.
 
 pub mod agent;
+mod backup;
 pub mod bench;
 pub mod calibrate;
 mod campaign;
@@ -43,6 +44,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Campaign(CampaignCommand::List(args)) => campaign::list(args, common),
         Command::Campaign(CampaignCommand::Show(args)) => campaign::show(args, common),
         Command::Campaign(CampaignCommand::Baseline(args)) => gate::write_baseline(args, common),
+        Command::Campaign(CampaignCommand::Backup(args)) => backup::run(args, common),
         Command::Campaign(CampaignCommand::Export(args)) => export::run(args, common),
         Command::Campaign(CampaignCommand::Label(args)) => labels::label(args, common),
         Command::Campaign(CampaignCommand::Rm(args)) => labels::remove(args, common),

@@ -10,10 +10,10 @@ mod exit;
 mod inputs;
 mod output;
 mod progress;
+mod safe_text;
 mod stop;
 mod subsystems;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -22,7 +22,7 @@ use tracing_subscriber::EnvFilter;
 use args::{Colour, Common};
 
 /// How much is said, and in which colours.
-fn begin(common: Common) {
+fn begin(common: Common, is_agent: bool) {
     if let Some(is_coloured) = match common.color {
         Colour::Auto => None,
         Colour::Always => Some(true),
@@ -34,6 +34,8 @@ fn begin(common: Common) {
     output::set_quiet(common.quiet);
     let level = match (common.quiet, common.verbose) {
         (true, _) => "error",
+        // Who came and went is what an agent is asked about.
+        (false, 0) if is_agent => "warn,kelpie_agent=info",
         (false, 0) => "warn",
         (false, 1) => "info",
         (false, _) => "debug",
@@ -41,17 +43,18 @@ fn begin(common: Common) {
     let filter = EnvFilter::try_from_env("KELPIE_LOG").unwrap_or_else(|_| EnvFilter::new(level));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| output::Log)
         .with_ansi(console::colors_enabled_stderr())
         .init();
 }
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
-    begin(cli.common);
+    begin(cli.common, matches!(cli.command, cli::Command::Agent(_)));
+    stop::survive_file_limit();
     commands::run(&cli).unwrap_or_else(|error| {
-        // If stderr is gone, nobody can read an error.
-        let _ = writeln!(std::io::stderr(), "{}", errors::text(&error, cli.common.json));
+        let text = errors::text(&error, cli.common.json);
+        output::note(&if cli.common.json { safe_text::clean_json(&text) } else { text });
         exit::failed()
     })
 }

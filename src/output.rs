@@ -9,8 +9,11 @@ use serde::Serialize;
 
 pub use kelpie_spaces::units::{percent, si};
 
-/// Writes a document to stdout. A reader that went away early (`| head`) is no failure.
+use crate::safe_text::{clean, clean_json, outgoing};
+
+/// Writes a document to stdout; nothing in it steers a terminal, whoever wrote it. A reader that went away early (`| head`) is no failure.
 pub fn print(text: &str) -> anyhow::Result<()> {
+    let text = outgoing(text, console::colors_enabled());
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -20,9 +23,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 
 /// Writes one JSON document to stdout.
 pub fn print_json<T: Serialize>(document: &T) -> anyhow::Result<()> {
-    let mut text = serde_json::to_string_pretty(document)?;
-    text.push('\n');
-    print(&text)
+    print(&(clean_json(&serde_json::to_string_pretty(document)?) + "\n"))
 }
 
 /// Whether only errors are said.
@@ -41,7 +42,22 @@ pub fn is_quiet() -> bool {
 /// Writes a line to stderr; if that fails, nobody can read an error either.
 pub fn note(line: &str) {
     if !is_quiet() || line.starts_with("error: ") {
-        let _ = writeln!(io::stderr(), "{line}");
+        let _ = writeln!(io::stderr(), "{}", outgoing(line, console::colors_enabled_stderr()));
+    }
+}
+
+/// stderr for the log, which quotes others.
+pub struct Log;
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        io::stderr().write_all(outgoing(&text, console::colors_enabled_stderr()).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
     }
 }
 
@@ -57,9 +73,9 @@ impl Table {
         Self { rows: vec![heading.iter().map(|&cell| cell.to_owned()).collect()], right }
     }
 
-    /// Adds a row.
+    /// Adds a row; a cell is one line, whatever it says.
     pub fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
+        self.rows.push(cells.into_iter().map(|cell| clean(&cell)).collect());
     }
 
     /// Whether there is a heading only.

@@ -88,7 +88,7 @@ fn certificates_from_the_command_line_connect_both_sides_and_only_them() {
     bench.write("pki/pair.yaml", pair(&a, &b, "tls: {ca: ca.pem, identity: me.pem}\n"));
     says_what_is_missing(&measure(&bench, "pki/pair.yaml"));
     for (more, reason) in [
-        ("", "it wants TLS"),
+        ("", "closed the connection without a word"),
         ("tls: {ca: pki/ca.pem, identity: other/them.pem}\n", "UnknownCA"),
         ("tls: {ca: other/ca.pem, identity: pki/me.pem}\n", "UnknownIssuer"),
         ("tls: {ca: pki/ca.pem, identity: pki/none.pem}\n", "pki/none.pem"),
@@ -103,22 +103,40 @@ fn certificates_from_the_command_line_connect_both_sides_and_only_them() {
 }
 
 #[test]
-fn a_key_that_others_may_read_is_warned_of_once() {
+fn a_key_that_others_may_read_is_refused() {
     let bench = Bench::new();
     bench.expect(0, &["agent", "cert", "--out", "pki", "--agent", "127.0.0.1", "--controller", "me"]);
     let secured = ["--ca", "pki/ca.pem", "--identity", "pki/127.0.0.1.pem"];
     let (a, b) = (Agent::start(&bench, &secured), Agent::start(&bench, &secured));
-    bench.write("pair.yaml", pair(&a, &b, "tls: {ca: pki/ca.pem, identity: pki/me.pem}\n"));
     let set_mode =
         |name, mode| fs::set_permissions(bench.path(name), Permissions::from_mode(mode)).expect("it is ours");
-    for (mode, warnings) in [(0o600, 0), (0o640, 1), (0o604, 1)] {
+    for (mode, more, warnings) in [(0o600, "", 0), (0o640, "", 1), (0o604, ", insecure_key: true", 1)] {
+        bench.write("pair.yaml", pair(&a, &b, &format!("tls: {{ca: pki/ca.pem, identity: pki/me.pem{more}}}\n")));
         set_mode("pki/me.pem", mode);
         let ran = measure(&bench, "pair.yaml");
         assert_eq!(ran.stderr.matches("pki/me.pem`").count(), warnings, "{mode:o}: {ran:?}");
+        assert_eq!(ran.stderr.contains("--insecure-key"), mode == 0o640, "{mode:o}: {ran:?}");
     }
+    set_mode("pki/127.0.0.1.pem", 0o644);
+    let ran = bench.run(&[&["agent", "--listen", "127.0.0.1:0"][..], &secured].concat());
+    assert!(ran.status == Some(2) && ran.stderr.contains("`chmod 600 pki/127.0.0.1.pem`"), "{ran:?}");
     set_mode("pki/ca.key", 0o644);
     let ran = bench.run(&["agent", "cert", "--out", "pki", "--controller", "you"]);
-    assert!(ran.status == Some(0) && ran.stderr.contains("`chmod 600 pki/ca.key`"), "{ran:?}");
+    assert!(ran.status == Some(2) && ran.stderr.contains("`chmod 600 pki/ca.key`"), "{ran:?}");
+    bench.expect(0, &["agent", "cert", "--out", "pki", "--controller", "you", "--insecure-key"]);
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_said() {
+    let bench = Bench::new();
+    let binary = bench.command(&[]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -f 400; exec \"$0\" \"$@\""]).arg(binary.get_program());
+    limited.args(["campaign", "run", "--subsystem", "sim:F", "--db", "kelpie.db", "--budget", "400"]);
+    let ran = Ran::of(limited.current_dir(bench.path("")).output().expect("a shell"));
+    assert!(ran.status == Some(2) && ran.stderr.contains("file size limit"), "{ran:?}");
+    let shown = bench.json(0, &["campaign", "show", "--db", "kelpie.db"]);
+    assert!(shown["experiments"].as_u64().is_some_and(|count| count > 0), "{shown}");
 }
 
 #[test]

@@ -323,3 +323,34 @@ fn errors_are_json_for_machines() {
     let document: serde_json::Value = serde_json::from_str(&ran.stderr).expect("one document");
     assert!(document["error"]["message"].as_str().expect("text").starts_with("none.yaml: "), "{document}");
 }
+
+/// Names that a stranger's database, file or agent may hold.
+const STEERING: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}.yaml";
+
+#[test]
+fn nothing_that_others_wrote_steers_a_terminal() {
+    let bench = Bench::new();
+    bench.write(STEERING, crate::support::SMALL_SPACE);
+    let run = ["campaign", "run", "--subsystem", "sim:F", "--space", STEERING, "--budget", "60", "--db", "k.db"];
+    bench.expect(0, &["campaign", "run", "--subsystem", "sim:F", "--budget", "5", "--db", "other.db"]);
+    for args in [
+        &run[..],
+        &["campaign", "show", "--db", "k.db"],
+        &["campaign", "show", "--db", "k.db", "--json", "--experiments"],
+        &["campaign", "list", "--db", "k.db"],
+        &["campaign", "list", "--db", "k.db", "--json"],
+        &["campaign", "show", "9", "--db", "k.db"],
+        &["mfs", "list", "--db", "k.db"],
+        &["diff", "1", "1", "--db", "k.db"],
+        &["report", "--db", "k.db", "--out", "site"],
+        &["measure", STEERING, "--subsystem", "sim:F"],
+        &["measure", STEERING, "--subsystem", "sim:F", "--json"],
+        &["space", "show", STEERING],
+    ] {
+        let ran = bench.run(args);
+        for (what, text) in [("stdout", &ran.stdout), ("stderr", &ran.stderr)] {
+            let steers = |c: &char| c.is_control() && !matches!(c, '\n' | '\t') || *c == '\u{202e}';
+            assert_eq!(text.chars().find(steers), None, "{what} of {args:?}: {text:?}");
+        }
+    }
+}

@@ -7,6 +7,7 @@ use kelpie_spaces::Opcode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::bounded;
 use crate::latency::Took;
 use crate::plan::{GroupId, HostPlan};
 
@@ -100,6 +101,7 @@ fn first_port() -> u8 {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortReport {
     /// Device name.
+    #[serde(deserialize_with = "bounded::text")]
     pub device: String,
     /// Chosen GID index.
     pub gid_index: u8,
@@ -185,8 +187,10 @@ pub struct HostReading {
     /// Messages that arrived while the responders' receive queues were left to run low.
     pub received_late: u64,
     /// Counters of the port, raw, by their public names.
+    #[serde(deserialize_with = "bounded::counters")]
     pub counters: BTreeMap<String, u64>,
     /// What went wrong in the hardware so far, once each.
+    #[serde(deserialize_with = "bounded::events")]
     pub events: Vec<String>,
     /// Work requests posted by requesters and not completed.
     pub outstanding: u64,
@@ -201,10 +205,10 @@ pub struct HostReading {
 pub enum HostError {
     /// The machine has not what the workload asks for; another workload may run.
     #[error("{0}")]
-    Unsupported(String),
+    Unsupported(#[serde(deserialize_with = "bounded::text")] String),
     /// The step failed.
     #[error("{0}")]
-    Failed(String),
+    Failed(#[serde(deserialize_with = "bounded::text")] String),
 }
 
 /// A machine with an RDMA port. Steps come in the order of the methods; the last two may come at any time.

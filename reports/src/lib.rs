@@ -12,6 +12,7 @@ pub mod gate;
 pub mod identity;
 mod junit;
 pub mod known;
+mod markdown;
 pub mod recipe;
 pub mod site;
 pub mod stored_campaign;

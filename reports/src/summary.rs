@@ -7,6 +7,7 @@ use kelpie_store::Anomaly;
 use crate::absence::absence;
 use crate::coverage::Coverage;
 use crate::explained::{Explained, Weighed};
+use crate::markdown::escaped;
 use crate::stored_campaign::StoredCampaign;
 use crate::wording;
 
@@ -74,22 +75,6 @@ fn unexplained(explained: &Explained<'_>) -> String {
         let _ = writeln!(text, "\nand {more} more");
     }
     text
-}
-
-/// Text that Markdown takes as it is, on one line.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            // Source: CommonMark 0.31, section 2.4 (any ASCII punctuation may be escaped); these begin something.
-            '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '<' | '>' | '#' | '!' | '|' | '~' | '&' => {
-                escaped.extend(['\\', c]);
-            }
-            c if c.is_control() => escaped.push(' '),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

@@ -297,3 +297,50 @@ fn time_ends_a_campaign_before_the_next_experiment() {
     assert!(matches!(end, End::Time), "{end:?}");
     assert_eq!((subsystem.measured, store.campaign(id).unwrap().state), (0, CampaignState::Stopped));
 }
+
+#[test]
+fn a_search_that_catches_up_can_be_stopped_and_keeps_to_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, id) = begin(&folder.path().join("kelpie.db"));
+    let stop = AtomicBool::new(false);
+    let end = go(&mut store, id, &config(), &stop, &|number| {
+        stop.store(number == 20, Ordering::Relaxed);
+        None
+    });
+    assert!(matches!(end, End::Interrupted), "{end:?}");
+    // It would ask for something else, if it asked at all.
+    let other = Config::new(Algorithm::Random, SignalSet::Both, 6);
+    stop.store(true, Ordering::Relaxed);
+    let end = go(&mut store, id, &other, &stop, &|_| None);
+    assert!(matches!(end, End::Interrupted), "{end:?}");
+    let mut subsystem = Scripted { script: &|_| None, measured: 0, is_away: false };
+    let (deadline, stop) = (Some(Instant::now()), AtomicBool::new(false));
+    let limits = Limits { budget: None, deadline, host_patience: Duration::ZERO, stop: &stop };
+    let bounds = subsystem.bounds();
+    let mut progress = Progress::new(None);
+    let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut progress };
+    let end = run(id, &Space::catalog("full").unwrap(), &other, parts);
+    assert!(matches!(end, End::Time), "{end:?}");
+    assert_eq!(store.campaign(id).unwrap().experiments, 20);
+}
+
+#[test]
+fn catching_up_writes_no_finding() {
+    use sqlx::ConnectOptions as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kelpie.db");
+    let (mut store, id) = begin(&path);
+    let end = go(&mut store, id, &config(), &AtomicBool::new(false), &|_| None);
+    assert!(matches!(end, End::Finished), "{end:?}");
+    let before = store.findings(id).unwrap();
+    assert!(!before.is_empty());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let mut connection = sqlx::sqlite::SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
+        let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON finding BEGIN SELECT RAISE(ABORT, 'written'); END";
+        sqlx::raw_sql(refuse).execute(&mut connection).await.unwrap();
+    });
+    let end = go(&mut store, id, &config(), &AtomicBool::new(false), &|_| None);
+    assert!(matches!(end, End::Finished), "{end:?}");
+    assert_eq!(store.findings(id).unwrap(), before);
+}

@@ -28,6 +28,10 @@ pub enum CampaignCommand {
     /// List the campaigns of a database
     #[command(after_help = "Example:\n  kelpie campaign list --db campaigns.db")]
     List(DatabaseArgs),
+    /// Copy a database, also while a campaign runs
+    #[command(after_help = "A copy of the file alone lacks what is in its -wal file.\n\n\
+        Example:\n  kelpie campaign backup --out /backup/kelpie.db")]
+    Backup(BackupArgs),
     /// Show a campaign and its findings
     #[command(after_help = "Examples:\n  \
         kelpie campaign show\n  \
@@ -100,6 +104,15 @@ pub struct ExportArgs {
     /// How the tables are written
     #[arg(long, value_name = "NAME", default_value = "csv", value_parser = format())]
     pub format: Format,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct BackupArgs {
+    /// File to write; there must be none
+    #[arg(long, short = 'o', value_name = "FILE")]
+    pub out: PathBuf,
     #[command(flatten)]
     pub database: DatabaseArgs,
 }

@@ -32,7 +32,8 @@ enum AgentCommand {
     /// Make certificates: an authority, and one file per agent and controller
     #[command(after_help = "Example:\n  \
         kelpie agent cert --out certs --agent 10.0.0.1,node-a --agent 10.0.0.2,node-b --controller\n\n\
-        On each host: its own file and ca.pem. ca.key signs further certificates: keep it with the controller.")]
+        On each host: its own file and ca.pem. ca.key signs further certificates: keep it with the controller.\n\
+        A serial number that is printed revokes a certificate: a line of the agents' --revoked FILE.")]
     Cert(CertArgs),
 }
 
@@ -58,6 +59,15 @@ struct ServeArgs {
     /// This agent's certificate and key
     #[arg(long, value_name = "FILE", requires = "ca")]
     identity: Option<PathBuf>,
+
+    /// Serial numbers of certificates of controllers that are not let in any more, a line each; read again for each
+    /// connection
+    #[arg(long, value_name = "FILE", requires = "identity")]
+    revoked: Option<PathBuf>,
+
+    /// Go on although others may read the private key
+    #[arg(long, requires = "identity")]
+    insecure_key: bool,
 
     /// Neither encrypt nor authenticate, though other machines can connect
     #[arg(long, conflicts_with = "ca")]
@@ -95,6 +105,10 @@ struct CertArgs {
     /// How long they are valid
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3650))]
     days: u32,
+
+    /// Go on although others may read the authority's key
+    #[arg(long)]
+    insecure_key: bool,
 }
 
 /// Runs the agent until it is ended from outside, or makes certificates.
@@ -117,7 +131,12 @@ pub fn run(args: &AgentArgs, common: Common) -> anyhow::Result<ExitCode> {
 impl ServeArgs {
     fn security(&self) -> Security {
         match (&self.ca, &self.identity) {
-            (Some(ca), Some(identity)) => Security::Tls(TlsFiles { ca: ca.clone(), identity: identity.clone() }),
+            (Some(ca), Some(identity)) => Security::Tls(TlsFiles {
+                ca: ca.clone(),
+                identity: identity.clone(),
+                insecure_key: self.insecure_key,
+                revoked: self.revoked.clone(),
+            }),
             _ if self.plain => Security::Plain,
             _ => Security::Loopback,
         }
@@ -139,7 +158,7 @@ fn host(args: &ServeArgs) -> Box<dyn VerbsHost> {
 
 #[cfg(feature = "verbs")]
 fn verbs_host(args: &ServeArgs) -> Result<Box<dyn VerbsHost>, String> {
-    match kelpie_verbs::LibibverbsHost::new(args.device.clone(), args.gid_index) {
+    match kelpie_verbs::LibibverbsHost::new(args.device.clone(), args.gid_index, args.limits().memory_bytes) {
         Ok(host) => Ok(Box::new(host)),
         Err(error) => Err(kelpie_engine::chain(&error)),
     }
@@ -153,7 +172,7 @@ fn verbs_host(_: &ServeArgs) -> Result<Box<dyn VerbsHost>, String> {
 }
 
 fn certificates(args: &CertArgs, common: Common) -> anyhow::Result<()> {
-    let authority = Authority::in_dir(&args.out)?;
+    let authority = Authority::in_dir(&args.out, args.insecure_key)?;
     let validity = Validity::lasting(Duration::from_hours(24 * u64::from(args.days)));
     let mut made = Vec::new();
     for agent in &args.agent {
@@ -164,12 +183,12 @@ fn certificates(args: &CertArgs, common: Common) -> anyhow::Result<()> {
         made.push(("controller", authority.issue(std::slice::from_ref(name), Purpose::Controller, validity)?));
     }
     if common.json {
-        let row = |(purpose, identity): &(&str, PathBuf)| json!({"for": purpose, "identity": identity});
+        let row = |(purpose, (identity, serial)): &(&str, (PathBuf, String))| json!({"for": purpose, "identity": identity, "serial": serial});
         return print_json(&json!({"ca": authority.ca(), "made": made.iter().map(row).collect::<Vec<_>>()}));
     }
     let mut lines = vec![format!("{}: the authority; both sides need it\n", authority.ca().display())];
-    lines.extend(made.iter().map(|(purpose, path)| {
-        format!("{}: certificate and key of the {purpose}, for {} days\n", path.display(), args.days)
+    lines.extend(made.iter().map(|(purpose, (path, serial))| {
+        format!("{}: certificate and key of the {purpose}, for {} days, serial {serial}\n", path.display(), args.days)
     }));
     print(&lines.concat())
 }

@@ -82,13 +82,17 @@ pub fn resume(args: &ResumeArgs, common: Common) -> anyhow::Result<ExitCode> {
     }
     let gate = args.gate.read()?;
     let path = args.database.path()?;
-    let mut store = Store::open_to_write(&path)?;
+    // By somebody who cannot write: what is damaged stays as it is.
+    let mut reader = Store::open_to_read(&path)?;
     let id = match args.id {
         Some(id) => id,
-        None => latest(&mut store, |campaign| campaign.state == CampaignState::Stopped)?.context(
+        None => latest(&mut reader, |campaign| campaign.state == CampaignState::Stopped)?.context(
             "no campaign was stopped; `kelpie campaign list` shows all, and a finished one is resumed by its number",
         )?,
     };
+    reader.verify(id)?;
+    drop(reader);
+    let mut store = Store::open_to_write(&path)?;
     let lock = store.lock_campaign(id)?;
     // Read again: whoever held the lock may have gone on meanwhile.
     let campaign = store.campaign(id)?;
@@ -246,7 +250,7 @@ pub fn show(args: &ShowArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut store = Store::open_to_read(&path)?;
     let id = chosen(&mut store, args.id)?;
     if args.experiments {
-        print_json(&findings::document(&mut store, id, true)?)?;
+        findings::print_with_experiments(&mut store, id)?;
     } else {
         report(&mut store, id, common.json)?;
     }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
+use anyhow::Context as _;
 use kelpie_monitor::{Check, Severity, Symptom};
 use kelpie_reports::StoredCampaign;
 use kelpie_reports::absence::{Absence, absence};
@@ -17,7 +18,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::commands::labels::words;
-use crate::output::{Table, plural};
+use crate::output::{Table, plural, print};
+use crate::safe_text::{clean, clean_json};
 
 /// Unexplained anomalies that are listed. Source: our choice, because a terminal shows some more lines.
 const MOST_UNEXPLAINED: usize = 10;
@@ -143,6 +145,26 @@ fn entry(experiment: &Experiment) -> Value {
     entry
 }
 
+/// Prints the document with every experiment, one at a time: a campaign need not fit into memory.
+pub fn print_with_experiments(store: &mut Store, id: CampaignId) -> anyhow::Result<()> {
+    let most = store.campaign(id)?.experiments;
+    let document = serde_json::to_string_pretty(&document(store, id, false)?)?;
+    let head = document.strip_suffix("\n}").context("an object with something in it")?;
+    print(&clean_json(&format!("{head},\n  \"log\": [")))?;
+    let (mut separator, mut outcome) = ("\n", Ok(()));
+    store.experiments(id, |experiment| {
+        // One that runs may have gone on meanwhile.
+        if experiment.number <= most && outcome.is_ok() {
+            outcome = serde_json::to_string_pretty(&entry(&experiment))
+                .map_err(anyhow::Error::from)
+                .and_then(|text| print(&clean_json(&format!("{separator}    {}", text.replace('\n', "\n    ")))));
+            separator = ",\n";
+        }
+    })?;
+    outcome?;
+    print(if separator == "\n" { "]\n}\n" } else { "\n  ]\n}\n" })
+}
+
 /// What it means that nothing was found; `None` if something was.
 fn none_found(store: &mut Store, id: CampaignId, findings: &[FindingRecord]) -> anyhow::Result<Option<Absence>> {
     if !findings.is_empty() {
@@ -159,10 +181,10 @@ pub fn text(store: &mut Store, id: CampaignId) -> anyhow::Result<String> {
     let mut text = format!(
         "campaign {id} ({}): {} over {}, {} by {} signals, seed {}\n",
         campaign.state,
-        definition.subsystem,
-        definition.space,
-        definition.algorithm,
-        definition.signal,
+        clean(&definition.subsystem),
+        clean(&definition.space),
+        clean(&definition.algorithm),
+        clean(&definition.signal),
         definition.seed
     );
     let _ = writeln!(

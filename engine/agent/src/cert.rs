@@ -13,7 +13,8 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-use crate::security::warn_if_exposed;
+use crate::identity::subject;
+use crate::security::{TlsError, check_exposure};
 
 /// How long an authority lasts.
 const AUTHORITY_LIFE: Duration = Duration::from_hours(24 * 3650);
@@ -44,6 +45,9 @@ pub enum CertError {
         #[source]
         source: rcgen::Error,
     },
+    /// The authority's key is not the authority's alone.
+    #[error(transparent)]
+    Exposed(TlsError),
     /// A name cannot be that of a file.
     #[error("`{0}` cannot name a certificate: write a host name or an address")]
     Name(String),
@@ -85,13 +89,13 @@ impl Authority {
     /// The authority in `dir`, made if there is none.
     ///
     /// # Errors
-    /// Where a file cannot be read or written, or the key is none.
-    pub fn in_dir(dir: &Path) -> Result<Self, CertError> {
+    /// Where a file cannot be read or written, the key is none, or others may read it and that is not allowed.
+    pub fn in_dir(dir: &Path, is_insecure_allowed: bool) -> Result<Self, CertError> {
         let (key_path, pem_path) = (dir.join("ca.key"), dir.join("ca.pem"));
         let made = |source| CertError::Make { what: format!("an authority from {}", key_path.display()), source };
         let key = match std::fs::read_to_string(&key_path) {
             Ok(pem) => {
-                warn_if_exposed(&key_path);
+                check_exposure(&key_path, is_insecure_allowed).map_err(CertError::Exposed)?;
                 KeyPair::from_pem(&pem).map_err(made)?
             }
             Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
@@ -118,11 +122,17 @@ impl Authority {
         self.dir.join("ca.pem")
     }
 
-    /// Signs a certificate for `names` (host names or addresses); the first one names its file, which is returned.
+    /// Signs a certificate for `names` (host names or addresses); the first one names its file. Returns that
+    /// and the serial number, which revokes it.
     ///
     /// # Errors
     /// Where a name is none, or the file is there already or cannot be written.
-    pub fn issue(&self, names: &[String], purpose: Purpose, validity: Validity) -> Result<PathBuf, CertError> {
+    pub fn issue(
+        &self,
+        names: &[String],
+        purpose: Purpose,
+        validity: Validity,
+    ) -> Result<(PathBuf, String), CertError> {
         let first = names.first().map_or("", String::as_str);
         let usable = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
         if first.is_empty() || first.starts_with('.') || first == "ca" || !first.chars().all(usable) {
@@ -143,7 +153,8 @@ impl Authority {
         (params.not_before, params.not_after) = (validity.from.into(), validity.until.into());
         let certificate = params.signed_by(&key, &self.issuer).map_err(made)?;
         write_new(&path, 0o600, &format!("{}{}", certificate.pem(), key.serialize_pem()))?;
-        Ok(path)
+        let (_, serial) = subject(certificate.der()).expect("it was just made, with a name");
+        Ok((path, serial))
     }
 }
 
@@ -185,10 +196,11 @@ mod tests {
     fn an_authority_is_made_once_and_its_keys_are_private() {
         let dir = tempfile::tempdir().expect("a directory");
         let folder = dir.path().join("certs");
-        let first = Authority::in_dir(&folder).expect("made");
+        let first = Authority::in_dir(&folder, false).expect("made");
         let before = std::fs::read(first.ca()).expect("there");
-        let again = Authority::in_dir(&folder).expect("found");
-        let path = again.issue(&["10.0.0.1".to_owned(), "node-a".to_owned()], Purpose::Agent, year()).expect("signed");
+        let again = Authority::in_dir(&folder, false).expect("found");
+        let (path, _) =
+            again.issue(&["10.0.0.1".to_owned(), "node-a".to_owned()], Purpose::Agent, year()).expect("signed");
         assert_eq!(path, folder.join("10.0.0.1.pem"));
         assert_eq!(std::fs::read(first.ca()).expect("there"), before);
         for name in ["ca.key", "10.0.0.1.pem"] {
@@ -200,12 +212,12 @@ mod tests {
     #[test]
     fn nothing_is_overwritten_and_no_name_leaves_the_directory() {
         let dir = tempfile::tempdir().expect("a directory");
-        let authority = Authority::in_dir(dir.path()).expect("made");
+        let authority = Authority::in_dir(dir.path(), false).expect("made");
         authority.issue(&["node-a".to_owned()], Purpose::Agent, year()).expect("signed");
         for name in ["node-a", "", "ca", "../x", "a/b", ".", "a b"] {
             authority.issue(&[name.to_owned()], Purpose::Controller, year()).expect_err(name);
         }
         std::fs::write(dir.path().join("ca.key"), "no key").expect("written");
-        assert!(Authority::in_dir(dir.path()).is_err());
+        assert!(Authority::in_dir(dir.path(), false).is_err());
     }
 }

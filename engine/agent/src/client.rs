@@ -1,6 +1,7 @@
 //! The controller's end of one agent: connect, ask, wait no longer than the step's deadline. No retries.
 
 use std::error::Error;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
@@ -68,6 +69,15 @@ pub enum ClientError {
         /// Its protocol.
         theirs: String,
     },
+    /// It closed the connection before it said anything, as agents with certificates do to others.
+    #[error(
+        "the agent at {address} closed the connection without a word: if it has certificates, name yours under `tls` in \
+         the pair file"
+    )]
+    Silent {
+        /// Address as written.
+        address: String,
+    },
     /// The agent serves someone else.
     #[error("the agent at {address} refused: {reason}")]
     Busy {
@@ -122,7 +132,14 @@ impl AgentClient {
         };
         let late = |_| Err(WireError::Deadline(CONNECT_LIMIT));
         let welcome = timeout(CONNECT_LIMIT, exchange).await.unwrap_or_else(late);
-        accept(address, welcome.map_err(|source| ClientError::Wire { address: address.to_owned(), source })?)?;
+        let is_plain = !matches!(security, Security::Tls(_));
+        accept(
+            address,
+            welcome.map_err(|source| match source {
+                source if is_plain && was_closed(&source) => ClientError::Silent { address: address.to_owned() },
+                source => ClientError::Wire { address: address.to_owned(), source },
+            })?,
+        )?;
         let transport = opening.map_codec(|_| ControllerCodec::default());
         let rpc = tarpc::client::new(Config::default(), transport);
         // Whoever waits for an answer learns how it ended.
@@ -269,6 +286,12 @@ async fn reach(address: &str, security: &Security) -> Result<Pipe, ClientError> 
     let failed = |source| ClientError::Tls { address: address.to_owned(), source };
     let shaking = timeout(CONNECT_LIMIT, files.connector()?.connect(server_name(address)?, stream));
     Ok(Box::new(shaking.await.map_err(late).and_then(|done| done).map_err(failed)?))
+}
+
+/// Whether the other side has left; closing with something unread resets the connection.
+fn was_closed(error: &WireError) -> bool {
+    let is_reset = |kind| matches!(kind, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe);
+    matches!(error, WireError::Closed) || matches!(error, WireError::Io(error) if is_reset(error.kind()))
 }
 
 fn accept(address: &str, welcome: Welcome) -> Result<(), ClientError> {

@@ -3,15 +3,18 @@
 mod absent;
 pub mod cert;
 pub mod client;
+mod identity;
 pub mod lab;
 mod lease;
 mod limits;
 pub mod pair;
+mod rare;
 pub mod security;
 pub mod server;
 mod service;
 mod socket;
 pub mod steps;
+mod strangers;
 pub mod wire;
 
 #[cfg(test)]

@@ -55,6 +55,13 @@ pub struct TlsFiles {
     pub ca: PathBuf,
     /// This side's certificate and its private key, in one file.
     pub identity: PathBuf,
+    /// Whether the key may be used although others may read it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub insecure_key: bool,
+    /// Serial numbers of certificates that an agent does not take any more, a line each; it reads them again for each
+    /// connection.
+    #[serde(skip)]
+    pub revoked: Option<PathBuf>,
 }
 
 /// Why certificates cannot be used.
@@ -86,6 +93,14 @@ pub enum TlsError {
         #[source]
         source: rustls::Error,
     },
+    /// Others may read a private key.
+    #[error(
+        "others may read the private key in {}: `chmod 600 {}`, or go on with --insecure-key (`insecure_key: true` \
+         under `tls` in a pair file)",
+        .0.display(),
+        .0.display()
+    )]
+    Exposed(PathBuf),
     /// The address of an agent is no name that a certificate can be for.
     #[error("`{0}` is not a host name that a certificate can be for")]
     Name(String),
@@ -131,7 +146,7 @@ impl TlsFiles {
 
     fn identity(&self) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
         let pem = read(&self.identity)?;
-        warn_if_exposed(&self.identity);
+        check_exposure(&self.identity, self.insecure_key)?;
         let chain = certificates(&self.identity, &pem)?;
         let key = PrivateKeyDer::from_pem_slice(&pem);
         let what = |error| format!("no private key ({error}); `kelpie agent cert` puts it beside the certificate");
@@ -146,12 +161,17 @@ pub(super) fn server_name(address: &str) -> Result<ServerName<'static>, TlsError
     ServerName::try_from(host.to_owned()).map_err(|_| TlsError::Name(host.to_owned()))
 }
 
-/// Warns, once in a process, of a private key that others may read.
-pub(super) fn warn_if_exposed(key: &Path) {
+/// Refuses a private key that others may read; warns of it, once in a process, if somebody insists.
+pub(super) fn check_exposure(key: &Path, is_allowed: bool) -> Result<(), TlsError> {
     static WARNED: Once = Once::new();
-    if std::fs::metadata(key).is_ok_and(|found| found.permissions().mode() & 0o077 != 0) {
+    let is_exposed = std::fs::metadata(key).is_ok_and(|found| found.permissions().mode() & 0o077 != 0);
+    if is_exposed && !is_allowed {
+        return Err(TlsError::Exposed(key.to_owned()));
+    }
+    if is_exposed {
         WARNED.call_once(|| tracing::warn!("others may read the private key: `chmod 600 {}`", key.display()));
     }
+    Ok(())
 }
 
 fn provider() -> Arc<CryptoProvider> {
@@ -165,7 +185,7 @@ fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>,
     if found.is_empty() { Err(failed("no certificate in PEM form".to_owned())) } else { Ok(found) }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     let failed = |source| TlsError::Read { path: path.to_owned(), source };
     let mut bytes = Vec::new();
     std::fs::File::open(path).map_err(failed)?.take(FILE_LIMIT).read_to_end(&mut bytes).map_err(failed)?;

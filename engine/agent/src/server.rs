@@ -10,28 +10,29 @@ use futures_util::{SinkExt, StreamExt};
 use kelpie_engine::chain;
 use kelpie_engine::verbs_host::VerbsHost;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::codec::Framed;
 use tracing::{info, warn};
 
+use crate::identity::{Acceptor, Caller, NAME_LIMIT};
 use crate::lease::{Holder, LeasedHost};
 use crate::limits::Limits;
+use crate::rare::RareLog;
 use crate::security::{Pipe, Security, TlsError};
 use crate::service;
 use crate::socket::{PARTING, linger, tune};
 use crate::steps::LONGEST_RELEASE;
+use crate::strangers::{Room, Strangers};
 use crate::wire::{AgentCodec, HELLO_LIMIT, Hello, Messages, PROTOCOL, Welcome, WireError};
 
 /// How long a new connection may take to say who it is, TLS included.
 const HELLO_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Connections that have not yet said who they are; further ones are refused at once.
-const MAX_STRANGERS: usize = 256;
+/// Connections that have sent nothing yet. Source: our choice, a quarter of the files that a process may open.
+const SILENT: Room = Room { all: 256, of_one: 32 };
 
-/// Longest name of a controller that is kept. Units: characters.
-const NAME_LIMIT: usize = 80;
+/// Connections on which a handshake is under way, which costs CPU. Source: our choice.
+const SPEAKING: Room = Room { all: 256, of_one: 128 };
 
 /// First byte of a TLS handshake. Source: RFC 8446, section 5.1.
 const TLS_HANDSHAKE: u8 = 22;
@@ -80,9 +81,11 @@ pub struct AgentConfig {
 struct Agent {
     name: String,
     limits: Limits,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Acceptor>,
     host: Arc<LeasedHost>,
-    strangers: Semaphore,
+    silent: Strangers,
+    speaking: Strangers,
+    rare: RareLog,
 }
 
 /// Serves controllers on `listen`; comes back only with an error.
@@ -115,7 +118,7 @@ pub fn serve(listen: SocketAddr, config: AgentConfig, host: Box<dyn VerbsHost>) 
 /// Where the certificates cannot be used, and when the device is stuck.
 pub async fn serve_on(listener: TcpListener, config: AgentConfig, host: Box<dyn VerbsHost>) -> Result<(), AgentError> {
     let tls = match &config.security {
-        Security::Tls(files) => Some(files.acceptor()?),
+        Security::Tls(files) => Some(Acceptor::new(files)?),
         Security::Plain | Security::Loopback => None,
     };
     let agent = Arc::new(Agent {
@@ -123,7 +126,9 @@ pub async fn serve_on(listener: TcpListener, config: AgentConfig, host: Box<dyn 
         limits: config.limits,
         tls,
         host: Arc::new(LeasedHost::new(host)),
-        strangers: Semaphore::new(MAX_STRANGERS),
+        silent: Strangers::new(SILENT),
+        speaking: Strangers::new(SPEAKING),
+        rare: RareLog::default(),
     });
     loop {
         let accepted = tokio::select! {
@@ -134,9 +139,7 @@ pub async fn serve_on(listener: TcpListener, config: AgentConfig, host: Box<dyn 
             Ok((stream, peer)) => {
                 let agent = Arc::clone(&agent);
                 tokio::spawn(async move {
-                    if let Err(error) = agent.connection(stream, peer).await {
-                        warn!(%peer, error = chain(&error), "connection ended");
-                    }
+                    agent.connection(stream, peer).await;
                 });
             }
             // Out of file descriptors, say: others may be closed meanwhile.
@@ -152,17 +155,29 @@ pub async fn serve_on(listener: TcpListener, config: AgentConfig, host: Box<dyn 
 type Opening = Framed<Pipe, Messages<Hello>>;
 
 impl Agent {
-    async fn connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr) -> Result<(), WireError> {
-        tune(&stream)?;
-        let Ok(stranger) = self.strangers.try_acquire() else {
-            return self.refuse(opening(stream), "too many others are about to connect").await;
-        };
-        let met = timeout(HELLO_DEADLINE, self.meet(stream)).await;
-        drop(stranger);
-        let Some((mut opening, hello)) = met.unwrap_or(Err(WireError::Deadline(HELLO_DEADLINE)))? else {
-            return Ok(());
-        };
-        let controller: String = hello.controller.chars().take(NAME_LIMIT).collect();
+    async fn connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr) {
+        match self.meet(stream, peer).await {
+            Ok(Some((opening, hello, caller))) => {
+                let controller = caller.named(&hello.controller);
+                if let Err(error) = Arc::clone(&self).session(opening, &controller, peer).await {
+                    warn!(%controller, %peer, error = chain(&error), "connection ended");
+                }
+            }
+            Ok(None) => {}
+            Err(error) => {
+                if self.rare.wants() {
+                    warn!(%peer, error = chain(&error), "connection ended");
+                }
+            }
+        }
+    }
+
+    async fn session(
+        self: Arc<Self>,
+        mut opening: Opening,
+        controller: &str,
+        peer: SocketAddr,
+    ) -> Result<(), WireError> {
         if let Err(holder) = self.host.lease(format!("{controller} ({})", peer.ip())) {
             let Holder { name, leaving } = holder;
             let left = if leaving { ", which has left and is being torn down" } else { "" };
@@ -188,20 +203,54 @@ impl Agent {
         }
     }
 
-    /// Learns who is there; `None` if that was answered already.
-    async fn meet(&self, stream: TcpStream) -> Result<Option<(Opening, Hello)>, WireError> {
-        let mut opening = match &self.tls {
-            None => opening(stream),
+    /// Learns who is there; `None` if that was answered already, or somebody else has its place.
+    async fn meet(&self, stream: TcpStream, peer: SocketAddr) -> Result<Option<(Opening, Hello, Caller)>, WireError> {
+        tune(&stream)?;
+        let mut first = [0];
+        let silent = self.silent.admit(peer.ip());
+        let is_there = tokio::select! {
+            heard = timeout(HELLO_DEADLINE, stream.peek(&mut first)) => {
+                heard.map_err(|_| WireError::Deadline(HELLO_DEADLINE))?? == 1
+            }
+            () = silent.sent_away() => return Ok(None),
+        };
+        drop(silent);
+        // Who speaks no TLS to an agent with certificates learns nothing of it, and who has left wants nothing.
+        if !is_there || self.tls.is_some() && first[0] != TLS_HANDSHAKE {
+            return Ok(None);
+        }
+        let speaking = self.speaking.admit(peer.ip());
+        let (opening, caller) = match &self.tls {
+            None => (opening(stream), Caller::Unproven),
             Some(tls) => {
-                let mut first = [0];
-                if stream.peek(&mut first).await? == 1 && first[0] != TLS_HANDSHAKE {
-                    let reason = "it wants TLS: name certificates under `tls` in the pair file";
-                    return self.refuse(opening(stream), reason).await.map(|()| None);
-                }
-                let stream = tls.accept(stream).await.map_err(WireError::Tls)?;
-                opening(stream)
+                let (stream, caller) = tokio::select! {
+                    shaken = timeout(HELLO_DEADLINE, tls.accept(stream)) => {
+                        shaken.unwrap_or(Err(WireError::Deadline(HELLO_DEADLINE)))?
+                    }
+                    () = speaking.sent_away() => return Ok(None),
+                };
+                (opening(stream), caller)
             }
         };
+        // Nobody sends away who has shown a certificate.
+        let speaking = matches!(caller, Caller::Unproven).then_some(speaking);
+        let sent_away = async {
+            match &speaking {
+                Some(speaking) => speaking.sent_away().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            said = timeout(HELLO_DEADLINE, self.hello(opening)) => {
+                let said = said.unwrap_or(Err(WireError::Deadline(HELLO_DEADLINE)))?;
+                Ok(said.map(|(opening, hello)| (opening, hello, caller)))
+            }
+            () = sent_away => Ok(None),
+        }
+    }
+
+    /// The first words; `None` if they were answered already.
+    async fn hello(&self, mut opening: Opening) -> Result<Option<(Opening, Hello)>, WireError> {
         let hello = match opening.next().await.unwrap_or(Err(WireError::Closed)) {
             Ok(hello) => hello,
             Err(WireError::Closed) => return Ok(None),
@@ -211,7 +260,7 @@ impl Agent {
             }
         };
         if hello.kelpie != PROTOCOL {
-            let theirs: String = hello.kelpie.chars().take(NAME_LIMIT).collect();
+            let theirs: String = hello.kelpie.chars().filter(|c| !c.is_control()).take(NAME_LIMIT).collect();
             let reason = format!("this agent speaks {PROTOCOL}, the controller {theirs}");
             return self.refuse(opening, &reason).await.map(|()| None);
         }
@@ -223,7 +272,9 @@ impl Agent {
     }
 
     async fn refuse(&self, opening: Opening, reason: &str) -> Result<(), WireError> {
-        warn!(reason, "connection refused");
+        if self.rare.wants() {
+            warn!(reason, "connection refused");
+        }
         part(opening, self.welcome(Some(reason.to_owned()))).await
     }
 }

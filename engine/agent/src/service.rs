@@ -28,12 +28,20 @@ use crate::wire::{AgentCodec, Answer, WireError};
 /// How often silence is looked for.
 const TICK: Duration = Duration::from_millis(250);
 
+/// How long a controller may be silent that holds nothing but the agent. Source: our choice, because a search may think
+/// for a while, and one that was dropped connects again.
+const IDLE: Duration = Duration::from_mins(5);
+
+/// QP numbers and packet sequence numbers have 24 bits. Source: IBTA volume 1, sections 9.2.3 and 9.2.4.
+const BITS_24: u32 = 1 << 24;
+
 /// How long the last word may take.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Serves the controller behind `pipe` until it leaves or has to go.
 pub async fn serve(host: Arc<LeasedHost>, limits: Limits, pipe: Framed<Pipe, AgentCodec>) -> Result<(), WireError> {
-    let service = StepsService { host, limits, patience: Arc::default() };
+    let patience = Arc::new(Mutex::new((IDLE, Instant::now())));
+    let service = StepsService { host, limits, patience };
     let mut calls = pin!(BaseChannel::new(Config::default(), pipe).requests());
     let mut tick = tokio::time::interval(TICK);
     let ended = loop {
@@ -73,8 +81,8 @@ fn cause(error: ChannelError<WireError>) -> WireError {
     Arc::try_unwrap(cause).unwrap_or(WireError::Closed)
 }
 
-/// How long the controller may be silent, if the host holds something; and since when.
-type Patience = Option<(Duration, Instant)>;
+/// How long the controller may be silent, and since when.
+type Patience = (Duration, Instant);
 
 #[derive(Clone)]
 struct StepsService {
@@ -86,7 +94,8 @@ struct StepsService {
 impl StepsService {
     /// The limit that the controller's silence has exceeded.
     fn exhausted(&self) -> Option<Duration> {
-        locked(&self.patience).filter(|(limit, since)| since.elapsed() > *limit).map(|(limit, _)| limit)
+        let (limit, since) = *locked(&self.patience);
+        (since.elapsed() > limit).then_some(limit)
     }
 
     async fn step<T: Send + 'static>(
@@ -95,15 +104,17 @@ impl StepsService {
         work: impl FnOnce(&mut dyn VerbsHost) -> Result<T, HostError> + Send + 'static,
     ) -> Result<T, HostError> {
         // While the host works, the step's own deadline holds; a call that is given up leaves a limit behind.
-        let before = locked(&self.patience).replace((step.deadline() + step.patience(), Instant::now()));
+        let working = (step.deadline() + step.patience(), Instant::now());
+        let (before, _) = std::mem::replace(&mut *locked(&self.patience), working);
         let limit = step.deadline();
         let done = timeout(limit, self.host.blocking(work)).await;
         let patience = match step {
             Step::Inspect | Step::Examine => before,
-            Step::TearDown => None,
-            _ => Some((if done.is_ok() { step.patience() } else { Duration::ZERO }, Instant::now())),
+            Step::TearDown => IDLE,
+            _ if done.is_ok() => step.patience(),
+            _ => Duration::ZERO,
         };
-        *locked(&self.patience) = patience;
+        *locked(&self.patience) = (patience, Instant::now());
         match done {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_panicked)) => Err(HostError::Failed(format!("the agent could not {}: see its log", step.name()))),
@@ -114,6 +125,7 @@ impl StepsService {
 
 impl Steps for StepsService {
     async fn inspect(self, _: Context, port: Port) -> Result<PortReport, HostError> {
+        check_tuning(&port)?;
         self.step(Step::Inspect, move |host| host.inspect(&port)).await
     }
 
@@ -132,6 +144,7 @@ impl Steps for StepsService {
         workload: Workload,
         latency: bool,
     ) -> Result<Vec<GroupEndpoint>, HostError> {
+        check_tuning(&port)?;
         kelpie_spaces::check(&workload).map_err(|violation| HostError::Unsupported(violation.to_string()))?;
         let plan = plan(&workload, host);
         let plan = if latency { plan.with_latency() } else { plan };
@@ -140,6 +153,7 @@ impl Steps for StepsService {
     }
 
     async fn connect(self, _: Context, peers: Vec<GroupEndpoint>) -> Result<(), HostError> {
+        check_peers(&peers, self.limits)?;
         self.step(Step::Connect, move |host| host.connect(&peers)).await
     }
 
@@ -162,5 +176,52 @@ impl Steps for StepsService {
             Ok(())
         })
         .await
+    }
+}
+
+/// A controller has checked it too; but it may be another one.
+fn check_tuning(port: &Port) -> Result<(), HostError> {
+    port.tuning.broken_rule().map_or(Ok(()), |(key, rule)| Err(HostError::Failed(format!("tuning.{key}: {rule}"))))
+}
+
+/// What no device can have named is not handed to one.
+fn check_peers(peers: &[GroupEndpoint], limits: Limits) -> Result<(), HostError> {
+    let qps = || peers.iter().flat_map(|group| &group.qps);
+    let refuse = |what: String| Err(HostError::Failed(format!("endpoints to connect to: {what}")));
+    if let Some(qp) = qps().find(|qp| qp.qpn >= BITS_24 || qp.psn >= BITS_24) {
+        return refuse(format!("QP {} with sequence number {} is over 24 bits", qp.qpn, qp.psn));
+    }
+    let (count, mrs) = (qps().count() as u64, qps().map(|qp| qp.mrs.len() as u64).sum::<u64>());
+    if count > limits.qps || mrs > limits.mrs {
+        return refuse(format!("{count} QPs and {mrs} MRs are over this agent's limits (--max-qps, --max-mrs)"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use kelpie_engine::plan::{GroupId, Role};
+    use kelpie_engine::verbs_host::{QpEndpoint, RemoteMr, Tuning};
+
+    use super::*;
+
+    #[test]
+    fn what_no_device_has_named_is_refused() {
+        let limits = Limits { qps: 2, mrs: 2, memory_bytes: 0 };
+        let group = |qpn, psn, count, mrs| GroupEndpoint {
+            id: GroupId { flow: 0, role: Role::Responder },
+            gid: [0; 16],
+            lid: 0,
+            needs_grh: false,
+            reads: 1,
+            qps: vec![QpEndpoint { qpn, psn, mrs: vec![RemoteMr(0, 0); mrs] }; count],
+        };
+        check_peers(&[group(BITS_24 - 1, BITS_24 - 1, 2, 1)], limits).expect("just fits");
+        for bad in [group(BITS_24, 0, 1, 1), group(0, BITS_24, 1, 1), group(1, 1, 3, 0), group(1, 1, 1, 3)] {
+            check_peers(&[bad], limits).expect_err("refused");
+        }
+        let late = Tuning { ack_timeout: 0, ..Tuning::default() };
+        let error = check_tuning(&Port { tuning: late, ..Port::default() }).expect_err("for ever");
+        assert_eq!(error.to_string(), "tuning.ack_timeout: write 1 to 31");
     }
 }

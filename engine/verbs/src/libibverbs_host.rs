@@ -59,17 +59,21 @@ pub struct LibibverbsHost {
     port: Option<OpenPort>,
     /// Differs between sessions.
     session: u32,
+    /// What an experiment and what is idle beside it may take. Units: bytes.
+    most_memory: u64,
 }
 
 impl LibibverbsHost {
-    /// This machine; `device` and `gid_index` are used if a controller names none.
+    /// This machine; `device` and `gid_index` are used if a controller names none. An experiment takes up to
+    /// `most_memory` bytes, and idle objects are destroyed rather than kept beside it beyond that.
     ///
     /// # Errors
     /// Where libibverbs is not installed.
-    pub fn new(device: Option<String>, gid_index: Option<u8>) -> Result<Self, VerbsError> {
+    pub fn new(device: Option<String>, gid_index: Option<u8>, most_memory: u64) -> Result<Self, VerbsError> {
         library()?;
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Ok(Self { default: (device, gid_index), stage: Stage::Idle, port: None, session: since_epoch.subsec_nanos() })
+        let session = since_epoch.subsec_nanos();
+        Ok(Self { default: (device, gid_index), stage: Stage::Idle, port: None, session, most_memory })
     }
 
     /// Opens the port; if it is open, reads its state again.
@@ -94,7 +98,8 @@ impl LibibverbsHost {
         let started = Instant::now();
         self.end_session();
         self.session = self.session.wrapping_add(1);
-        let (session, port) = (self.session, self.open(wanted)?);
+        let (session, most_memory) = (self.session, self.most_memory);
+        let port = self.open(wanted)?;
         // What happened before belongs to no experiment.
         std::iter::from_fn(|| port.pool.pd().context().event()).take(MOST_OLD_EVENTS).for_each(drop);
         let limit = port.state.active_mtu;
@@ -112,7 +117,7 @@ impl LibibverbsHost {
         let counts = |group: &&GroupPlan| memory::is_of_the_host(group.memory.device, wanted.tuning.huge_pages);
         let pinned = plan.groups.iter().filter(counts).map(GroupPlan::registered_bytes);
         let queues = plan.groups.iter().map(GroupPlan::queue_bytes).sum();
-        port.pool.make_room(pinned.fold(0, u64::saturating_add), queues)?;
+        port.pool.make_room(pinned.fold(0, u64::saturating_add), queues, most_memory)?;
         let groups = match create(port, plan, session) {
             // What is idle may be what is missing.
             Err(error) if error.is_exhausted() && port.pool.clear() => create(port, plan, session)?,

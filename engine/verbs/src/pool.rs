@@ -203,8 +203,12 @@ impl Pool {
         had_some
     }
 
-    /// Sees to it that MRs and queues of so many bytes fit into memory beside all else, at the cost of idle ones.
-    pub fn make_room(&mut self, mrs: u64, queues: u64) -> Result<(), VerbsError> {
+    /// Sees to it that MRs and queues of so many bytes fit into memory beside all else, and with what is idle into
+    /// `most`, at the cost of idle ones.
+    pub fn make_room(&mut self, mrs: u64, queues: u64, most: u64) -> Result<(), VerbsError> {
+        if is_over(self.idle_bytes(), mrs.saturating_add(queues), most) {
+            self.clear();
+        }
         let fits = || memory::available_bytes().map_or(Ok(()), |free| memory::check_budget(mrs, queues, free));
         fits().or_else(|_| {
             // A mapping stays for as long as one MR in it does, so nothing less is sure to help.
@@ -217,5 +221,24 @@ impl Pool {
     fn idle_bytes(&self) -> u64 {
         let of_the_host = self.mrs.iter().filter(|(kind, _)| memory::is_of_the_host(kind.device, kind.huge_pages));
         of_the_host.map(|(kind, idle)| kind.size.saturating_mul(idle.len() as u64)).fold(0, u64::saturating_add)
+    }
+}
+
+/// Whether idle bytes have to go so that an experiment's fit beside them.
+fn is_over(idle: u64, wanted: u64, most: u64) -> bool {
+    idle > 0 && idle.saturating_add(wanted) > most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_idle_counts_for_the_limit() {
+        for (idle, wanted, most, expected) in
+            [(0, 9, 8, false), (1, 7, 8, false), (2, 7, 8, true), (8, 0, 8, false), (u64::MAX, 1, u64::MAX - 1, true)]
+        {
+            assert_eq!(is_over(idle, wanted, most), expected, "{idle} {wanted} {most}");
+        }
     }
 }

@@ -7,6 +7,8 @@ use kelpie_monitor::{Sample, Symptom};
 use kelpie_spaces::perftest::{Inexpressible, Lines};
 use kelpie_spaces::{Feature, Host, Workload};
 
+use crate::markdown::{code, readable};
+
 use super::format::{Background, Recipe, Seen};
 
 /// The text of `README.md`.
@@ -90,10 +92,10 @@ fn conditions(text: &mut String, recipe: &Recipe) {
     }
     *text += "Traffic that fulfils all of these shows it:\n\n";
     for condition in &recipe.mfs.conditions {
-        let _ = writeln!(text, "- {condition} ({})", condition.feature.phrase());
+        let _ = writeln!(text, "- {} ({})", readable(&condition.to_string()), condition.feature.phrase());
     }
     if let Some(premise) = recipe.background.as_ref().and_then(|background| background.premise.as_ref()) {
-        let _ = writeln!(text, "- and, which no feature of the traffic says: {premise}");
+        let _ = writeln!(text, "- and, which no feature of the traffic says: {}", readable(premise));
     }
     let confidence = recipe.expected.confidence;
     if confidence > 0.0 {
@@ -170,7 +172,7 @@ fn measured(text: &mut String, recipe: &Recipe) {
         None => *text += "\nNo healthy traffic nearby was measured.\n",
     }
     for event in &recipe.anomalous.hardware_events {
-        let _ = writeln!(text, "\nThe hardware said: {event}");
+        let _ = writeln!(text, "\nThe hardware said: {}", readable(event));
     }
 }
 
@@ -206,7 +208,7 @@ fn rows(anomalous: &Seen, healthy: Option<&Seen>) -> Vec<(String, String, String
         names.sort_unstable();
         names.dedup();
         for name in names {
-            row(format!("`{name}` of {host}"), &|mean| {
+            row(format!("`{}` of {host}", code(name)), &|mean| {
                 mean.counters.get(host).get(name).map(|value| shown(name, *value))
             });
         }
@@ -220,18 +222,19 @@ fn environment(text: &mut String, recipe: &Recipe) {
         let _ = writeln!(
             text,
             "On `{}`, a simulated subsystem: `environment.model` in `recipe.json` is all of its model.",
-            environment.subsystem
+            code(&environment.subsystem)
         );
     } else {
-        let _ = writeln!(text, "On the real pair `{}`.", environment.subsystem);
+        let _ = writeln!(text, "On the real pair `{}`.", code(&environment.subsystem));
     }
     for host in Host::BOTH {
         for (fact, value) in environment.hosts.iter().flat_map(|hosts| hosts.get(host)) {
-            let _ = writeln!(text, "- host {host}: {fact}: {value}");
+            let _ = writeln!(text, "- host {host}: {}: {}", readable(fact), readable(value));
         }
     }
     let seed = recipe.seed.map_or_else(String::new, |seed| format!(", seed {seed}"));
-    let _ = writeln!(text, "\nFinding {} of Kelpie {}{seed}.", recipe.finding, recipe.kelpie_version);
+    let _ =
+        writeln!(text, "\nFinding {} of Kelpie {}{seed}.", readable(&recipe.finding), readable(&recipe.kelpie_version));
 }
 
 fn replay(text: &mut String, recipe: &Recipe) {
@@ -252,10 +255,10 @@ fn replay(text: &mut String, recipe: &Recipe) {
 }
 
 fn told(text: &mut String, background: &Background) {
-    let _ = writeln!(text, "Source: {}.", background.source);
+    let _ = writeln!(text, "Source: {}.", readable(&background.source));
     for (what, said) in [("Cause", &background.cause), ("Fix", &background.fix), ("Note", &background.note)] {
         if let Some(said) = said {
-            let _ = writeln!(text, "\n{what}: {said}.");
+            let _ = writeln!(text, "\n{what}: {}.", readable(said));
         }
     }
 }

@@ -265,3 +265,30 @@ fn sizes_of_a_stranger_are_read_as_sizes() {
     let text = json().replacen("\"sge\":[\"2KiB\"]", "\"sge\":[2048]", 1);
     assert_eq!(parse(&text).expect("bare bytes").workload.flows[0].pattern[0].sge, [Bytes(2048)]);
 }
+
+#[test]
+fn a_readme_says_what_others_wrote_and_does_nothing_else() {
+    const HOSTILE: &str = "<script>alert(1)</script> [here](http://x) ![i](y) `c` | a\n# heading\u{1b}[2J\u{202e}";
+    let hostile = || HOSTILE.to_owned();
+    let mut recipe = recipe();
+    recipe.anomalous.hardware_events = vec![hostile()];
+    recipe.anomalous.mean.counters.a.insert(hostile(), 5e6);
+    recipe.finding = hostile();
+    recipe.kelpie_version = hostile();
+    recipe.environment.subsystem = hostile();
+    let facts = std::collections::BTreeMap::from([(hostile(), hostile())]);
+    recipe.environment.hosts = Some(PerHost { a: facts.clone(), b: facts });
+    let said = || Some(hostile());
+    recipe.background =
+        Some(Background { source: hostile(), premise: said(), cause: said(), fix: said(), note: said() });
+    let text = super::readme::readme(&recipe, &Err(kelpie_spaces::perftest::Inexpressible::LoopbackBeside));
+    assert!(!text.contains("\n# heading"), "{text}");
+    assert!(!text.chars().any(|c| c.is_control() && c != '\n' || c == '\u{202e}'), "{text:?}");
+    let markup = ["<script>", "[here](", "![i]("].into_iter().flat_map(|markup| text.match_indices(markup));
+    for (index, _) in markup {
+        // Within a code span nothing is markup.
+        let line = text[..index].rfind('\n').map_or(0, |start| start + 1);
+        let is_code = text[line..index].matches('`').count() % 2 == 1;
+        assert!(text[..index].ends_with('\\') || is_code, "{text}");
+    }
+}

@@ -91,6 +91,32 @@ pub enum StoreError {
         /// What does not fit.
         detail: String,
     },
+    /// Somebody deleted the file, or put another one in its place, while it was written to.
+    #[error(
+        "{}: the database was deleted or replaced while it was written to; {}",
+        path.display(),
+        saved.as_ref().map_or_else(
+            || "what was stored since is lost".to_owned(),
+            |saved| format!("all that it held is in {}, with which `kelpie campaign resume --db` goes on", saved.display())
+        )
+    )]
+    Gone {
+        /// The database.
+        path: PathBuf,
+        /// A copy of what it held.
+        saved: Option<PathBuf>,
+    },
+    /// A copy could not be written.
+    #[error("cannot {operation} {}", path.display())]
+    Backup {
+        /// The copy.
+        path: PathBuf,
+        /// `create` or `write`.
+        operation: &'static str,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
     /// Another process holds the database for longer than the store waits.
     #[error("{}: busy; another process has been writing to it for too long. Try again when it is done", path.display())]
     Busy {

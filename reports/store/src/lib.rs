@@ -1,6 +1,7 @@
 //! The experiment store: campaigns, experiments and findings in SQLite. All SQL is here; no reports, no searching.
 
 mod anomaly;
+mod checksum;
 mod error;
 mod json;
 mod lock;

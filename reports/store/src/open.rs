@@ -1,5 +1,6 @@
 //! Opening a database file: what may be opened, upgraded or refused. Queries live in `store`.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -12,11 +13,12 @@ use crate::error::{StoreError, classify};
 
 /// Version, description and text of each migration. `sqlx::migrate!` would read the folder by itself, and have sqlx and
 /// SQLite built a second time for a macro.
-const MIGRATIONS: [(i64, &str, &str); 4] = [
+const MIGRATIONS: [(i64, &str, &str); 5] = [
     (1, "campaigns", include_str!("../migrations/0001_campaigns.sql")),
     (2, "checks", include_str!("../migrations/0002_checks.sql")),
     (3, "failed_tries", include_str!("../migrations/0003_failed_tries.sql")),
     (4, "labels", include_str!("../migrations/0004_labels.sql")),
+    (5, "checksums", include_str!("../migrations/0005_checksums.sql")),
 ];
 
 static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {
@@ -50,6 +52,9 @@ pub(crate) enum Access {
 /// upgraded if it is to be written.
 pub(crate) async fn open(path: &Path, access: Access) -> Result<(SqliteConnection, i64), StoreError> {
     inspect(path, access)?;
+    if access != Access::Read && std::fs::metadata(path).is_ok_and(|found| found.len() > 0) {
+        check_structure(path).await?;
+    }
     let mut connection = connect(path, access).await?;
     match check(path, access, &mut connection).await {
         Ok(version) => Ok((connection, version)),
@@ -58,6 +63,46 @@ pub(crate) async fn open(path: &Path, access: Access) -> Result<(SqliteConnectio
             let _ = connection.close().await;
             Err(error)
         }
+    }
+}
+
+/// Refuses a file that is damaged before anything is written to it: by a connection that cannot write, whose end does not
+/// take the write-ahead log into the file either.
+async fn check_structure(path: &Path) -> Result<(), StoreError> {
+    let mut connection = connect(path, Access::Read).await?;
+    let checked = sqlx::query_scalar::<_, String>("PRAGMA quick_check(1)").fetch_one(&mut connection).await;
+    // What was found is what counts.
+    let _ = connection.close().await;
+    match checked.map_err(|error| classify(path, "checking the database", error))? {
+        fine if fine == "ok" => Ok(()),
+        detail => Err(StoreError::Damaged { path: path.to_owned(), detail }),
+    }
+}
+
+/// What makes a file this file, whatever its name.
+pub(crate) type Identity = (u64, u64);
+
+/// That of the file at a path, if there is one.
+pub(crate) fn identity(path: &Path) -> Option<Identity> {
+    std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+}
+
+/// Marks a database that is being written to, so that a copy without its write-ahead log is known by it.
+pub(crate) const BEING_WRITTEN: &str = "PRAGMA user_version = 1; PRAGMA wal_checkpoint(PASSIVE)";
+
+/// Takes the mark away.
+pub(crate) const WRITTEN: &str = "PRAGMA user_version = 0";
+
+/// Warns of a copy that was made of the file alone.
+async fn warn_of_a_part(path: &Path, connection: &mut SqliteConnection) {
+    let marked = sqlx::query_scalar::<_, i64>("PRAGMA user_version").fetch_one(connection).await;
+    if marked.is_ok_and(|mark| mark == 1) && !beside(path, "-wal").exists() {
+        tracing::warn!(
+            "{}: the file alone, copied while somebody wrote to it: its latest experiments were in {}-wal, which is not \
+             here. `kelpie campaign backup` copies all of it",
+            path.display(),
+            path.display()
+        );
     }
 }
 
@@ -129,6 +174,7 @@ async fn check(path: &Path, access: Access, connection: &mut SqliteConnection) -
     if found > known {
         return Err(StoreError::Newer { path: path.to_owned(), found, known });
     }
+    warn_of_a_part(path, connection).await;
     match access {
         Access::Create | Access::Write => migrate(path, connection).await.map(|()| known),
         Access::Read if found == 0 => Err(StoreError::Missing { path: path.to_owned() }),

@@ -7,13 +7,14 @@ use futures_util::TryStreamExt;
 use kelpie_monitor::Check;
 use serde::de::DeserializeOwned;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Connection, Row, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
 use tokio::runtime::Runtime;
 
+use crate::checksum::{self, Checksum};
 use crate::error::{StoreError, classify};
 use crate::json::exact;
 use crate::lock::CampaignLock;
-use crate::open::{Access, open};
+use crate::open::{Access, Identity, open};
 use crate::records::{
     Campaign, CampaignDefinition, CampaignId, CampaignState, Experiment, ExperimentClock, FindingRecord, Outcome,
     unix_ms,
@@ -27,6 +28,8 @@ pub struct Store {
     runtime: Runtime,
     /// `None` only while it is being dropped.
     connection: Option<SqliteConnection>,
+    /// The file that a campaign is written to.
+    written: Option<Identity>,
 }
 
 impl fmt::Debug for Store {
@@ -37,7 +40,10 @@ impl fmt::Debug for Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        if let Some(connection) = self.connection.take() {
+        if let Some(mut connection) = self.connection.take() {
+            if self.written.is_some() {
+                self.runtime.block_on(Self::end_writing(&mut connection));
+            }
             // Everything is committed already; closing only tidies the write-ahead log away.
             let _ = self.runtime.block_on(connection.close());
         }
@@ -75,7 +81,7 @@ impl Store {
             .build()
             .map_err(|error| StoreError::CannotOpen { path: path.to_owned(), detail: error.to_string() })?;
         let (connection, version) = runtime.block_on(open(path, access))?;
-        Ok(Self { path: path.to_owned(), version, runtime, connection: Some(connection) })
+        Ok(Self { path: path.to_owned(), version, runtime, connection: Some(connection), written: None })
     }
 
     /// Where the database is.
@@ -132,9 +138,11 @@ impl Store {
                 .execute(&mut *transaction)
                 .await?;
             checks::insert(&mut transaction, id, &checks).await?;
+            seal(&mut transaction, id).await?;
             transaction.commit().await?;
             Ok(CampaignId(id))
         })?;
+        self.begin_writing()?;
         Ok((id, CampaignLock::take(&self.path, id)?))
     }
 
@@ -144,7 +152,9 @@ impl Store {
     /// There is no such campaign, or another process runs it.
     pub fn lock_campaign(&mut self, id: CampaignId) -> Result<CampaignLock, StoreError> {
         self.campaign(id)?;
-        CampaignLock::take(&self.path, id)
+        let lock = CampaignLock::take(&self.path, id)?;
+        self.begin_writing()?;
+        Ok(lock)
     }
 
     /// Marks a campaign as open again, with this budget.
@@ -154,11 +164,14 @@ impl Store {
     pub fn reopen_campaign(&mut self, id: CampaignId, budget: Option<u64>) -> Result<(), StoreError> {
         let budget = budget.map(|budget| i64::try_from(budget).unwrap_or(i64::MAX));
         self.sql("reopening the campaign", async |connection| {
+            let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
             sqlx::query("UPDATE campaign SET state = 'open', skipped_at_end = 0, budget = ? WHERE id = ?")
                 .bind(budget)
                 .bind(id.0)
-                .execute(connection)
-                .await
+                .execute(&mut *transaction)
+                .await?;
+            seal(&mut transaction, id.0).await?;
+            transaction.commit().await
         })?;
         Ok(())
     }
@@ -169,13 +182,16 @@ impl Store {
     /// The database cannot be written.
     pub fn finish_campaign(&mut self, id: CampaignId, skipped_at_end: u64) -> Result<(), StoreError> {
         self.sql("closing the campaign", async |connection| {
+            let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
             sqlx::query("UPDATE campaign SET state = 'finished', skipped_at_end = ? WHERE id = ?")
                 .bind(skipped_at_end.cast_signed())
                 .bind(id.0)
-                .execute(connection)
-                .await
+                .execute(&mut *transaction)
+                .await?;
+            seal(&mut transaction, id.0).await?;
+            transaction.commit().await
         })?;
-        Ok(())
+        self.check_place()
     }
 
     /// Commits an experiment, which must be the next of its campaign.
@@ -196,23 +212,36 @@ impl Store {
             Outcome::Unsupported { reason } => (None, None, 0, Some(reason)),
         };
         let number = experiment.number.cast_signed();
+        let skipped_before = experiment.skipped_before.cast_signed();
+        let checksum = Checksum::of("experiment")
+            .integer(id.0)
+            .integer(number)
+            .text(experiment.purpose.name())
+            .integer(skipped_before)
+            .text(&workload)
+            .optional(measurement.as_deref())
+            .optional(assessment.as_deref())
+            .integer(attempts.into())
+            .optional(unsupported.map(String::as_str))
+            .finish();
         let stored = self.sql("storing the experiment", async |connection| {
             let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
             let rows = sqlx::query(
                 "INSERT INTO experiment \
-                 (campaign, number, purpose, skipped_before, workload, measurement, assessment, attempts, unsupported) \
-                 SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9 \
+                 (campaign, number, purpose, skipped_before, workload, measurement, assessment, attempts, unsupported, \
+                 checksum) SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9,?10 \
                  WHERE ?2 = 1 + (SELECT coalesce(max(number), 0) FROM experiment WHERE campaign = ?1)",
             )
             .bind(id.0)
             .bind(number)
             .bind(experiment.purpose.name())
-            .bind(experiment.skipped_before.cast_signed())
+            .bind(skipped_before)
             .bind(workload)
             .bind(measurement)
             .bind(assessment)
             .bind(attempts)
             .bind(unsupported)
+            .bind(checksum)
             .execute(&mut *transaction)
             .await?
             .rows_affected();
@@ -231,7 +260,8 @@ impl Store {
             transaction.commit().await?;
             Ok(true)
         })?;
-        self.in_order(stored, id, "experiment", experiment.number)
+        self.in_order(stored, id, "experiment", experiment.number)?;
+        self.check_place()
     }
 
     /// Commits a finding: the next of its campaign, or in place of the one with its number.
@@ -243,16 +273,28 @@ impl Store {
         let workload = exact("workload", &finding.workload)?;
         let evidence = exact("evidence", &finding.evidence)?;
         let confidence: f64 = finding.confidence;
+        let checksum = Checksum::of("finding")
+            .integer(id.0)
+            .integer(finding.number.cast_signed())
+            .text(finding.symptom.name())
+            .integer(finding.found_at.cast_signed())
+            .integer(finding.experiments_for_mfs.cast_signed())
+            .integer(confidence.to_bits().cast_signed())
+            .text(&mfs)
+            .text(&workload)
+            .text(&evidence)
+            .finish();
         let rows = self.sql("storing the finding", async |connection| {
             let done = sqlx::query(
                 "INSERT INTO finding \
-                 (campaign, number, symptom, found_at, experiments_for_mfs, confidence, mfs, workload, evidence) \
-                 SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9 \
+                 (campaign, number, symptom, found_at, experiments_for_mfs, confidence, mfs, workload, evidence, checksum) \
+                 SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9,?10 \
                  WHERE ?2 <= 1 + (SELECT coalesce(max(number), 0) FROM finding WHERE campaign = ?1) \
                  ON CONFLICT (campaign, number) DO UPDATE SET \
                  symptom = excluded.symptom, found_at = excluded.found_at, \
                  experiments_for_mfs = excluded.experiments_for_mfs, confidence = excluded.confidence, \
-                 mfs = excluded.mfs, workload = excluded.workload, evidence = excluded.evidence",
+                 mfs = excluded.mfs, workload = excluded.workload, evidence = excluded.evidence, \
+                 checksum = excluded.checksum",
             )
             .bind(id.0)
             .bind(finding.number.cast_signed())
@@ -263,11 +305,13 @@ impl Store {
             .bind(mfs)
             .bind(workload)
             .bind(evidence)
+            .bind(checksum)
             .execute(connection)
             .await?;
             Ok(done.rows_affected())
         })?;
-        self.in_order(rows == 1, id, "finding", finding.number)
+        self.in_order(rows == 1, id, "finding", finding.number)?;
+        self.check_place()
     }
 
     fn in_order(&self, stored: bool, id: CampaignId, what: &'static str, number: u64) -> Result<(), StoreError> {
@@ -304,15 +348,9 @@ impl Store {
     /// # Errors
     /// The database cannot be read, or the record does not make sense.
     pub fn experiment(&mut self, id: CampaignId, number: u64) -> Result<Option<Experiment>, StoreError> {
+        let sql = self.select(EXPERIMENT, "experiment WHERE campaign = ? AND number = ?");
         let row = self.sql("reading an experiment", async |connection| {
-            sqlx::query(
-                "SELECT purpose, skipped_before, workload, measurement, assessment, attempts, unsupported \
-                 FROM experiment WHERE campaign = ? AND number = ?",
-            )
-            .bind(id.0)
-            .bind(number.cast_signed())
-            .fetch_optional(connection)
-            .await
+            sqlx::query(AssertSqlSafe(sql)).bind(id.0).bind(number.cast_signed()).fetch_optional(connection).await
         })?;
         row.map(|row| self.read_experiment(number, &row)).transpose()
     }
@@ -322,17 +360,27 @@ impl Store {
     /// # Errors
     /// The database cannot be read, or a record does not make sense; what came before it has been visited.
     pub fn experiments(&mut self, id: CampaignId, mut visit: impl FnMut(Experiment)) -> Result<(), StoreError> {
+        let sql = self.select(EXPERIMENT, "experiment WHERE campaign = ? ORDER BY number");
+        self.rows("reading the experiments", sql, id, |store, row| {
+            visit(store.read_experiment(store.count(row, "number")?, row)?);
+            Ok(())
+        })
+    }
+
+    /// Gives each row of a query about a campaign to `visit`, one at a time.
+    fn rows(
+        &mut self,
+        operation: &'static str,
+        sql: String,
+        id: CampaignId,
+        mut visit: impl FnMut(&Self, &SqliteRow) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let mut connection = self.connection.take().expect("taken only by drop, and given back below");
         let outcome = self.runtime.block_on(async {
-            let mut rows = sqlx::query(
-                "SELECT number, purpose, skipped_before, workload, measurement, assessment, attempts, unsupported \
-                 FROM experiment WHERE campaign = ? ORDER BY number",
-            )
-            .bind(id.0)
-            .fetch(&mut connection);
-            let failed = |error| classify(&self.path, "reading the experiments", error);
+            let mut rows = sqlx::query(AssertSqlSafe(sql)).bind(id.0).fetch(&mut connection);
+            let failed = |error| classify(&self.path, operation, error);
             while let Some(row) = rows.try_next().await.map_err(failed)? {
-                visit(self.read_experiment(self.count(&row, "number")?, &row)?);
+                visit(self, &row)?;
             }
             Ok(())
         });
@@ -345,14 +393,9 @@ impl Store {
     /// # Errors
     /// The database cannot be read, or a record does not make sense.
     pub fn findings(&mut self, id: CampaignId) -> Result<Vec<FindingRecord>, StoreError> {
+        let sql = self.select(FINDING, "finding WHERE campaign = ? ORDER BY number");
         let rows = self.sql("reading the findings", async |connection| {
-            sqlx::query(
-                "SELECT number, symptom, found_at, experiments_for_mfs, confidence, mfs, workload, evidence \
-                 FROM finding WHERE campaign = ? ORDER BY number",
-            )
-            .bind(id.0)
-            .fetch_all(connection)
-            .await
+            sqlx::query(AssertSqlSafe(sql)).bind(id.0).fetch_all(connection).await
         })?;
         rows.iter().map(|row| self.read_finding(row)).collect()
     }
@@ -363,6 +406,8 @@ impl Store {
 
     fn read_campaign(&self, row: &SqliteRow) -> Result<Campaign, StoreError> {
         let id = CampaignId(self.get(row, "id")?);
+        let checksum = campaign_checksum(row).map_err(|error| classify(&self.path, "reading a record", error))?;
+        self.check_sum(row, checksum, || format!("campaign {id}"))?;
         let budget: Option<i64> = self.get(row, "budget")?;
         Ok(Campaign {
             id,
@@ -387,6 +432,26 @@ impl Store {
         })
     }
 
+    /// A query for these columns, with the checksum if the database has one.
+    fn select(&self, columns: &str, from: &str) -> String {
+        let checksum = if self.version < checksum::SINCE { "NULL" } else { "checksum" };
+        format!("SELECT {columns}, {checksum} AS checksum FROM {from}")
+    }
+
+    /// Refuses a row that is not as it was stored; rows of an older Kelpie have no checksum.
+    fn check_sum(&self, row: &SqliteRow, sum: Checksum, what: impl FnOnce() -> String) -> Result<(), StoreError> {
+        if self.version < checksum::SINCE {
+            return Ok(());
+        }
+        match self.get::<Option<i64>>(row, "checksum")? {
+            Some(kept) if kept != sum.finish() => {
+                let detail = format!("{} is not as it was stored: its checksum differs", what());
+                Err(StoreError::Damaged { path: self.path.clone(), detail })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn state(&self, row: &SqliteRow, id: CampaignId) -> Result<CampaignState, StoreError> {
         let state: String = self.get(row, "state")?;
         Ok(match state.as_str() {
@@ -397,6 +462,19 @@ impl Store {
     }
 
     fn read_experiment(&self, number: u64, row: &SqliteRow) -> Result<Experiment, StoreError> {
+        let text = |column| self.get::<&str>(row, column);
+        let optional = |column| self.get::<Option<&str>>(row, column);
+        let checksum = Checksum::of("experiment")
+            .integer(self.get(row, "campaign")?)
+            .integer(self.get(row, "number")?)
+            .text(text("purpose")?)
+            .integer(self.get(row, "skipped_before")?)
+            .text(text("workload")?)
+            .optional(optional("measurement")?)
+            .optional(optional("assessment")?)
+            .integer(self.get(row, "attempts")?)
+            .optional(optional("unsupported")?);
+        self.check_sum(row, checksum, || format!("experiment {number}"))?;
         let unsupported: Option<String> = self.get(row, "unsupported")?;
         let outcome = match unsupported {
             Some(reason) => Outcome::Unsupported { reason },
@@ -416,8 +494,20 @@ impl Store {
     }
 
     fn read_finding(&self, row: &SqliteRow) -> Result<FindingRecord, StoreError> {
+        let number = self.count(row, "number")?;
+        let checksum = Checksum::of("finding")
+            .integer(self.get(row, "campaign")?)
+            .integer(number.cast_signed())
+            .text(self.get(row, "symptom")?)
+            .integer(self.get(row, "found_at")?)
+            .integer(self.get(row, "experiments_for_mfs")?)
+            .integer(self.get::<f64>(row, "confidence")?.to_bits().cast_signed())
+            .text(self.get(row, "mfs")?)
+            .text(self.get(row, "workload")?)
+            .text(self.get(row, "evidence")?);
+        self.check_sum(row, checksum, || format!("finding {number}"))?;
         Ok(FindingRecord {
-            number: self.count(row, "number")?,
+            number,
             symptom: self.word(row, "symptom")?,
             found_at: self.count(row, "found_at")?,
             experiments_for_mfs: self.count(row, "experiments_for_mfs")?,
@@ -455,6 +545,46 @@ impl Store {
     }
 }
 
+/// What an experiment is made of, beside its checksum.
+const EXPERIMENT: &str =
+    "campaign, number, purpose, skipped_before, workload, measurement, assessment, attempts, unsupported";
+
+/// What a finding is made of, beside its checksum.
+const FINDING: &str = "campaign, number, symptom, found_at, experiments_for_mfs, confidence, mfs, workload, evidence";
+
+fn campaign_checksum(row: &SqliteRow) -> Result<Checksum, sqlx::Error> {
+    let mut checksum = Checksum::of("campaign").integer(row.try_get("id")?);
+    for column in [
+        "kelpie_version",
+        "subsystem",
+        "subsystem_source",
+        "bounds",
+        "space",
+        "space_source",
+        "algorithm",
+        "signal",
+        "config",
+        "state",
+    ] {
+        checksum = checksum.text(row.try_get(column)?);
+    }
+    let budget: Option<i64> = row.try_get("budget")?;
+    let numbers =
+        [row.try_get("seed")?, row.try_get("skipped_at_end")?, i64::from(budget.is_some()), budget.unwrap_or(0)];
+    Ok(numbers.into_iter().fold(checksum, Checksum::integer))
+}
+
+/// Stores the checksum of a campaign as it is now.
+async fn seal(connection: &mut SqliteConnection, id: i64) -> Result<(), sqlx::Error> {
+    let row = sqlx::query("SELECT * FROM campaign WHERE id = ?").bind(id).fetch_one(&mut *connection).await?;
+    sqlx::query("UPDATE campaign SET checksum = ? WHERE id = ?")
+        .bind(campaign_checksum(&row)?.finish())
+        .bind(id)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
 /// The first version of the database that holds failed tries.
 const FAILED_TRIES_SINCE: i64 = 3;
 
@@ -485,6 +615,7 @@ mod checks;
 mod failed_tries;
 pub mod follow;
 pub mod labels;
+mod safety;
 
 #[cfg(test)]
 mod tests;

@@ -35,7 +35,9 @@ pub(super) struct Known {
     pub(super) tries: u32,
     pub(super) explained: u32,
     /// Random points inside, and whether they were anomalous.
-    pub(super) trials: Vec<(Workload, bool)>,
+    trials: Vec<(Workload, bool)>,
+    /// How many of them were healthy.
+    healthy: usize,
     /// How many of them came after the region last changed.
     fresh: usize,
     /// Healthy points inside that no bound separates from the witness.
@@ -72,6 +74,7 @@ impl Known {
             tries: 0,
             explained: 0,
             trials: Vec::new(),
+            healthy: 0,
             fresh: 0,
             inseparable: 0,
             repeats: 0,
@@ -141,8 +144,7 @@ impl Known {
         (self.witness, self.seen) = (witness, seen);
         self.factors.retain(|other| *other != factor);
         self.region.conditions.retain(|condition| condition.feature != factor);
-        self.trials.clear();
-        self.fresh = 0;
+        self.forget_trials();
     }
 
     /// Puts a product in the place of its parts.
@@ -159,6 +161,19 @@ impl Known {
         self.set(condition);
         self.trials.retain(|(point, _)| self.region.contains(point));
         self.fresh = self.trials.len();
+        self.healthy = self.trials.iter().filter(|(_, is_anomalous)| !is_anomalous).count();
+    }
+
+    /// Takes in a random point inside.
+    pub(super) fn tried(&mut self, point: Workload, is_anomalous: bool) {
+        self.healthy += usize::from(!is_anomalous);
+        self.trials.push((point, is_anomalous));
+    }
+
+    /// Random points of what the region was say nothing of what it is.
+    fn forget_trials(&mut self) {
+        self.trials.clear();
+        (self.fresh, self.healthy) = (0, 0);
     }
 
     /// Widens the region to where the workload lies in this feature.
@@ -175,8 +190,7 @@ impl Known {
         };
         self.set(Condition { feature, test });
         // Random points of a part say nothing of the whole.
-        self.trials.clear();
-        self.fresh = 0;
+        self.forget_trials();
     }
 
     /// How probable it is that the finding explains an anomaly. Source: the mean of Jeffreys' posterior.
@@ -186,8 +200,7 @@ impl Known {
 
     /// How probable it is that a random point inside is healthy. Source: the mean of Jeffreys' posterior.
     pub(super) fn doubt(&self) -> f64 {
-        let healthy = self.trials.iter().filter(|(_, is_anomalous)| !is_anomalous).count();
-        (healthy as f64 + 0.5) / (self.trials.len() as f64 + 1.0)
+        (self.healthy as f64 + 0.5) / (self.trials.len() as f64 + 1.0)
     }
 
     /// As it is now; `cures` says what the removal of each factor did.

@@ -141,7 +141,7 @@ impl<O: Oracle> Search<'_, O> {
             Outcome::Healthy => false,
         };
         for index in inside {
-            self.findings[index].trials.push((point.clone(), is_anomalous));
+            self.findings[index].tried(point.clone(), is_anomalous);
         }
         if !is_anomalous {
             self.tighten(least_sure, point)?;
@@ -165,10 +165,10 @@ impl<O: Oracle> Search<'_, O> {
         }
         match seen.outcome {
             Outcome::Inconclusive => {}
-            Outcome::Anomalous(_) => self.findings[index].trials.push((point, true)),
+            Outcome::Anomalous(_) => self.findings[index].tried(point, true),
             Outcome::Healthy => {
                 self.explorer.healthy(&point, &seen);
-                self.findings[index].trials.push((point.clone(), false));
+                self.findings[index].tried(point.clone(), false);
                 self.tighten(index, &point)?;
             }
         }

@@ -5,8 +5,9 @@ use kelpie_reports::explained::Weighed;
 use kelpie_spaces::{Workload, workload_to_yaml};
 use kelpie_store::Anomaly;
 
-use super::safe_text::{clean, wrapped};
+use super::for_people::wrapped;
 use crate::output::plural;
+use crate::safe_text::clean;
 
 /// Everything of a finding, in lines of at most `width` columns.
 pub fn of_finding(Weighed { finding, severity }: &Weighed<'_>, width: usize) -> Vec<String> {

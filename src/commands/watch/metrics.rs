@@ -16,9 +16,9 @@ use prometheus_client::registry::Registry;
 use tiny_http::{Header, Method, Request, Response, Server};
 
 use super::campaign_progress::CampaignProgress;
-use super::safe_text::clean;
 use super::text::ENDS;
 use crate::output::{note, print_json};
+use crate::safe_text::clean;
 use crate::stop;
 
 /// How long the server waits before it looks whether it should stop. Source: our choice.

@@ -2,8 +2,8 @@
 
 mod campaign_progress;
 mod details;
+mod for_people;
 mod metrics;
-mod safe_text;
 mod screen;
 mod terminal;
 mod text;
@@ -21,8 +21,8 @@ use crate::commands::campaign;
 use crate::exit;
 use crate::output::print;
 
+use crate::safe_text::clean;
 use campaign_progress::CampaignProgress;
-use safe_text::clean;
 
 /// Shows a campaign until the user has seen enough, or says once how it stands.
 pub fn run(args: &WatchArgs, common: Common) -> anyhow::Result<ExitCode> {

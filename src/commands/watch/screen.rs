@@ -12,10 +12,11 @@ use ratatui::widgets::{
 };
 
 use super::campaign_progress::{CampaignProgress, Signal};
-use super::safe_text::{clean, signal_name, signal_value};
+use super::for_people::{signal_name, signal_value};
 use super::view::View;
 use super::{details, text};
 use crate::output::plural;
+use crate::safe_text::clean;
 
 /// Columns from which details stand beside the findings. Source: our choice, because a condition is 40 columns wide.
 const WIDE: u16 = 100;

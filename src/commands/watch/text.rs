@@ -10,10 +10,11 @@ use kelpie_store::Ended;
 use serde_json::{Map, Value, json};
 
 use super::campaign_progress::{CampaignProgress, PURPOSES};
-use super::safe_text::{clean, clean_json, duration, signal_name, signal_value};
+use super::for_people::{duration, signal_name, signal_value};
 use crate::campaign::FindingLine;
 use crate::commands::findings::{FindingDocument, unexplained_text};
 use crate::output::plural;
+use crate::safe_text::{clean, clean_json};
 
 /// The ways to end, with their words.
 pub const ENDS: [(Ended, &str); 4] = [

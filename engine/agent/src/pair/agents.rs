@@ -152,7 +152,9 @@ async fn ready(
                 started + LONGEST_RELEASE
             }
             ClientError::Busy { .. } => waiting_since + patience,
-            ClientError::Connect { .. } | ClientError::Wire { .. } if was_connected || patience == PATIENCE_LATER => {
+            ClientError::Connect { .. } | ClientError::Wire { .. } | ClientError::Silent { .. }
+                if was_connected || patience == PATIENCE_LATER =>
+            {
                 waiting_since + patience
             }
             _ => started,

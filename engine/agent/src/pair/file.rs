@@ -215,7 +215,12 @@ mod tests {
     fn certificates_are_found_from_anywhere_once_the_file_was_read() {
         let text = GOOD.replace("bounds:", "tls: {ca: ca.pem, identity: /etc/kelpie/me.pem}\nbounds:");
         let pair = PairFile::from_yaml(Path::new("/srv/lab/pair.yaml"), &text).expect("a good file");
-        let files = TlsFiles { ca: "/srv/lab/ca.pem".into(), identity: "/etc/kelpie/me.pem".into() };
+        let files = TlsFiles {
+            ca: "/srv/lab/ca.pem".into(),
+            identity: "/etc/kelpie/me.pem".into(),
+            insecure_key: false,
+            revoked: None,
+        };
         assert_eq!(pair.security(), Security::Tls(files));
         let stored = pair.to_yaml().expect("YAML");
         assert_eq!(PairFile::from_yaml(Path::new("rack 7"), &stored).expect("reads back"), pair);

@@ -24,11 +24,11 @@ struct Trust {
 impl Trust {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        Self { authority: Authority::in_dir(dir.path()).expect("an authority"), _dir: dir }
+        Self { authority: Authority::in_dir(dir.path(), false).expect("an authority"), _dir: dir }
     }
 
     fn issue(&self, name: &str, purpose: Purpose, validity: Validity) -> PathBuf {
-        self.authority.issue(&[name.to_owned()], purpose, validity).expect("a certificate")
+        self.authority.issue(&[name.to_owned()], purpose, validity).expect("a certificate").0
     }
 
     fn identity(&self, name: &str, purpose: Purpose) -> PathBuf {
@@ -37,7 +37,7 @@ impl Trust {
 
     /// What a process uses that trusts this authority and shows `identity`.
     fn with(&self, identity: PathBuf) -> Security {
-        Security::Tls(TlsFiles { ca: self.authority.ca(), identity })
+        Security::Tls(TlsFiles { ca: self.authority.ca(), identity, insecure_key: false, revoked: None })
     }
 }
 
@@ -73,7 +73,7 @@ fn only_a_good_certificate_of_the_same_authority_is_let_in() {
         ("not yet valid", ours.with(ours.issue("new", Purpose::Controller, future)), "CertificateExpired"),
         ("an agent's", ours.with(ours.identity("agent", Purpose::Agent)), "UnsupportedCertificate"),
         ("a controller that does not trust us", theirs.with(stranger), "UnknownIssuer"),
-        ("none, and no TLS", Security::Loopback, "it wants TLS: name certificates under `tls`"),
+        ("none, and no TLS", Security::Loopback, "closed the connection without a word: if it has certificates"),
     ] {
         let error = visit(&agent, &security).expect_err(what);
         assert!(error.contains(reason), "{what}: {error}");
@@ -143,7 +143,56 @@ fn files_without_certificates_are_named() {
         (ours.authority.ca(), ours.authority.ca(), "ca.pem: no private key"),
         (ours.authority.ca().with_file_name("gone.pem"), good, "cannot read "),
     ] {
-        let error = visit(&agent, &Security::Tls(TlsFiles { ca, identity })).expect_err(expected);
+        let error = visit(&agent, &Security::Tls(TlsFiles { ca, identity, insecure_key: true, revoked: None }))
+            .expect_err(expected);
         assert!(error.contains(expected), "{error}");
     }
+}
+
+#[test]
+fn a_certificate_that_is_revoked_is_refused_from_then_on() {
+    let ours = Trust::new();
+    let (identity, serial) =
+        ours.authority.issue(&["stolen".to_owned()], Purpose::Controller, Validity::lasting(HOUR)).expect("signed");
+    let list = ours.authority.ca().with_file_name("revoked");
+    std::fs::write(&list, "# none so far\n").expect("written");
+    let Security::Tls(files) = ours.with(ours.identity("127.0.0.1", Purpose::Agent)) else { panic!("as made") };
+    let agent = FakeAgent::secured(Security::Tls(TlsFiles { revoked: Some(list.clone()), ..files }));
+    let (stolen, other) = (ours.with(identity), ours.with(ours.identity("other", Purpose::Controller)));
+    visit(&agent, &stolen).expect("not yet revoked");
+    let written: Vec<String> =
+        serial.to_uppercase().as_bytes().chunks(2).map(|two| String::from_utf8_lossy(two).into()).collect();
+    std::fs::write(&list, format!("{} # stolen with a laptop\n", written.join(":"))).expect("written");
+    visit(&agent, &stolen).expect_err("revoked");
+    visit(&agent, &other).expect("not this one");
+    std::fs::write(&list, "no number").expect("written");
+    visit(&agent, &other).expect_err("a list that says nothing lets nobody in");
+}
+
+#[test]
+fn a_key_that_others_may_read_is_refused_unless_somebody_insists() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let ours = Trust::new();
+    let agent = FakeAgent::secured(ours.with(ours.identity("127.0.0.1", Purpose::Agent)));
+    let identity = ours.identity("controller", Purpose::Controller);
+    std::fs::set_permissions(&identity, std::fs::Permissions::from_mode(0o640)).expect("it is ours");
+    let Security::Tls(files) = ours.with(identity) else { panic!("as made") };
+    let error = visit(&agent, &Security::Tls(files.clone())).expect_err("exposed");
+    assert!(error.contains("others may read the private key") && error.contains("insecure_key"), "{error}");
+    visit(&agent, &Security::Tls(TlsFiles { insecure_key: true, ..files })).expect("as somebody insists");
+}
+
+#[test]
+fn the_holder_is_named_by_its_certificate() {
+    let ours = Trust::new();
+    let agent = FakeAgent::secured(ours.with(ours.identity("127.0.0.1", Purpose::Agent)));
+    let security = ours.with(ours.identity("lab-7", Purpose::Controller));
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let (_held, error) = runtime.block_on(async {
+        let address = agent.address.to_string();
+        let held = AgentClient::connect(&address, &security, "root\u{1b}[2J").await.expect("free");
+        (held, AgentClient::connect(&address, &security, "other").await.expect_err("held"))
+    });
+    let text = chain(&error);
+    assert!(text.contains("it serves another controller, lab-7, root[2J (127.0.0.1)"), "{text:?}");
 }

@@ -15,16 +15,17 @@ impl Store {
     /// The database cannot be read, there is no such campaign, or a record does not make sense.
     pub fn anomalies(&mut self, id: CampaignId) -> Result<Vec<Anomaly>, StoreError> {
         let bounds = self.campaign(id)?.definition.bounds;
-        let rows = self.sql("reading the anomalies", async |connection| {
-            sqlx::query(
-                "SELECT number, workload, measurement, assessment FROM experiment \
-                 WHERE campaign = ? AND json_extract(assessment, '$.verdict') = 'anomalous' ORDER BY number",
-            )
-            .bind(id.0)
-            .fetch_all(connection)
-            .await
+        let anomalous =
+            "experiment WHERE campaign = ? AND json_extract(assessment, '$.verdict') = 'anomalous' ORDER BY number";
+        let sql = self.select(super::EXPERIMENT, anomalous);
+        let mut anomalies = Vec::new();
+        self.rows("reading the anomalies", sql, id, |store, row| {
+            // With its checksum.
+            store.read_experiment(store.count(row, "number")?, row)?;
+            anomalies.extend(store.read_anomaly(row, &bounds)?);
+            Ok(())
         })?;
-        rows.iter().filter_map(|row| self.read_anomaly(row, &bounds).transpose()).collect()
+        Ok(anomalies)
     }
 
     pub(super) fn read_anomaly(&self, row: &SqliteRow, bounds: &Bounds) -> Result<Option<Anomaly>, StoreError> {

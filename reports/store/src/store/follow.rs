@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use kelpie_monitor::{Assessment, Bounds, Verdict};
 use kelpie_search::Observation;
+use sqlx::AssertSqlSafe;
 use sqlx::sqlite::SqliteRow;
 
 use crate::anomaly::Anomaly;
@@ -120,15 +121,9 @@ impl Store {
         let campaign = campaign.ok_or_else(|| StoreError::NoCampaign { path: self.path.clone(), id })?;
         let stored = self.count(&campaign, "stored")?;
         let state = self.state(&campaign, id)?;
+        let sql = self.select(super::FINDING, "finding WHERE campaign = ? AND number > ? ORDER BY number");
         let findings = self.sql("reading the findings", async |connection| {
-            sqlx::query(
-                "SELECT number, symptom, found_at, experiments_for_mfs, confidence, mfs, workload, evidence \
-                 FROM finding WHERE campaign = ? AND number > ? ORDER BY number",
-            )
-            .bind(id.0)
-            .bind(seen.finding.cast_signed())
-            .fetch_all(connection)
-            .await
+            sqlx::query(AssertSqlSafe(sql)).bind(id.0).bind(seen.finding.cast_signed()).fetch_all(connection).await
         })?;
         let experiments = self.sql("reading the experiments", async |connection| {
             sqlx::query(

@@ -1,51 +1,11 @@
-//! Text that is safe on a terminal, and durations and signals for people. No layout.
-
-use std::fmt::Write as _;
+//! Lines, durations and signals for people. No layout.
 
 use kelpie_monitor::counters;
 use kelpie_search::UTILISATION;
 use ratatui::text::Span;
 
 use crate::output::percent;
-
-/// Longest text of the database that is shown in one place. Units: characters. Source: our choice, because names are
-/// shorter, and a screen holds less.
-const MOST_CHARACTERS: usize = 4000;
-
-/// Whether a character does something to a terminal but stand there.
-///
-/// Source: Unicode, `Bidi_Control`, and its line and paragraph separators, beside the control characters.
-fn steers(c: char) -> bool {
-    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    c.is_control() || turns
-}
-
-/// Text of a database as text: what would steer a terminal, or turn the direction of writing, is spelled out.
-pub fn clean(text: &str) -> String {
-    let mut cleaned = String::with_capacity(text.len());
-    for c in text.chars().take(MOST_CHARACTERS) {
-        if steers(c) { cleaned.extend(c.escape_unicode()) } else { cleaned.push(c) }
-    }
-    if text.chars().nth(MOST_CHARACTERS).is_some() {
-        cleaned.push('…');
-    }
-    cleaned
-}
-
-/// A JSON document in which no character steers a terminal either; it reads back the same.
-pub fn clean_json(document: &str) -> String {
-    let mut cleaned = String::with_capacity(document.len());
-    for c in document.chars() {
-        // JSON escapes what is below 0x20 itself, and its line feeds between values are meant.
-        if c >= '\u{7f}' && steers(c) {
-            // Writing to a string cannot fail.
-            let _ = write!(cleaned, "\\u{:04x}", u32::from(c));
-        } else {
-            cleaned.push(c);
-        }
-    }
-    cleaned
-}
+use crate::safe_text::clean;
 
 /// Cuts a cleaned line into pieces that fit into `width` columns; the pieces after the first are indented as it is.
 pub fn wrapped(line: &str, width: usize) -> Vec<String> {
@@ -95,32 +55,6 @@ pub fn signal_value(name: &str, value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nothing_that_steers_a_terminal_stays() {
-        for (text, expected) in [
-            ("sim:F", "sim:F"),
-            ("größer 雪 🦀", "größer 雪 🦀"),
-            ("\u{1b}[31mred\u{7}", "\\u{1b}[31mred\\u{7}"),
-            ("a\r\n\tb\u{0}", "a\\u{d}\\u{a}\\u{9}b\\u{0}"),
-            ("\u{9b}2J\u{7f}", "\\u{9b}2J\\u{7f}"),
-            ("\u{202e}txt.exe\u{2066}\u{200f}", "\\u{202e}txt.exe\\u{2066}\\u{200f}"),
-        ] {
-            assert_eq!(clean(text), expected);
-        }
-        let long = clean(&"x".repeat(1 << 20));
-        assert_eq!((long.chars().count(), long.ends_with("x…")), (MOST_CHARACTERS + 1, true));
-        assert!(!clean(&"x".repeat(MOST_CHARACTERS)).ends_with('…'));
-    }
-
-    #[test]
-    fn json_reads_back_the_same_without_what_steers_a_terminal() {
-        let hostile = "\u{1b}[2J\u{9b}2J\u{7f}\u{202e}\"\\雪";
-        let document = serde_json::to_string(hostile).unwrap();
-        let cleaned = clean_json(&document);
-        assert!(!cleaned.chars().any(char::is_control) && !cleaned.contains('\u{202e}'), "{cleaned}");
-        assert_eq!(serde_json::from_str::<String>(&cleaned).unwrap(), hostile);
-    }
 
     #[test]
     fn long_lines_are_cut_and_nothing_is_lost() {

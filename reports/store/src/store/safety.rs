@@ -1,0 +1,222 @@
+//! What keeps a database from being lost: backups, checks of what is stored, and notice of a file that was taken away.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use sqlx::Connection as _;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, SqliteConnection};
+
+use super::Store;
+use crate::error::{StoreError, classify};
+use crate::open::{BEING_WRITTEN, WRITTEN, identity};
+use crate::records::CampaignId;
+
+impl Store {
+    /// Reads all that is stored of a campaign, and checks it.
+    ///
+    /// # Errors
+    /// Something is damaged, or the database cannot be read.
+    pub fn verify(&mut self, id: CampaignId) -> Result<(), StoreError> {
+        self.campaign(id)?;
+        self.findings(id)?;
+        self.experiments(id, drop)
+    }
+
+    /// Writes a copy with everything that is committed, also while a campaign runs.
+    ///
+    /// # Errors
+    /// There is a file already, it cannot be written, or the database cannot be read.
+    pub fn backup(&mut self, to: &Path) -> Result<(), StoreError> {
+        let failed = |operation, source| StoreError::Backup { path: to.to_owned(), operation, source };
+        if to.symlink_metadata().is_ok() {
+            return Err(failed("create", std::io::ErrorKind::AlreadyExists.into()));
+        }
+        let part = beside(to, &format!(".part-{}", std::process::id()));
+        let copied = self.copy_into(&part).and_then(|()| {
+            File::open(&part).and_then(|file| file.sync_all()).map_err(|source| failed("write", source))?;
+            // Unlike a renaming, this replaces nothing.
+            fs::hard_link(&part, to).map_err(|source| failed("create", source))
+        });
+        // What is left of it is in the way of nobody.
+        let _ = fs::remove_file(&part);
+        copied
+    }
+
+    fn copy_into(&mut self, to: &Path) -> Result<(), StoreError> {
+        let name = to.display().to_string();
+        self.sql("writing a copy", async |connection| {
+            sqlx::query("VACUUM INTO ?").bind(&name).execute(connection).await
+        })?;
+        let clean = async || -> Result<(), sqlx::Error> {
+            let mut copy = SqliteConnectOptions::new().filename(to).connect().await?;
+            sqlx::raw_sql(WRITTEN).execute(&mut copy).await?;
+            copy.close().await
+        };
+        self.runtime.block_on(clean()).map_err(|error| classify(to, "writing a copy", error))
+    }
+
+    /// From now on the database is written to, until the value is dropped.
+    pub(super) fn begin_writing(&mut self) -> Result<(), StoreError> {
+        self.sql("marking the database", async |connection| sqlx::raw_sql(BEING_WRITTEN).execute(connection).await)?;
+        self.written = identity(&self.path);
+        Ok(())
+    }
+
+    /// The last thing that a writer does.
+    pub(super) async fn end_writing(connection: &mut SqliteConnection) {
+        // A mark that stays makes a later reader warn for nothing, and no more.
+        let _ = sqlx::raw_sql(WRITTEN).execute(connection).await;
+    }
+
+    /// Fails if what was just committed went into a file that has no name any more. What it holds is saved beside it.
+    pub(super) fn check_place(&mut self) -> Result<(), StoreError> {
+        if self.written.is_none() || identity(&self.path) == self.written {
+            return Ok(());
+        }
+        self.written = None;
+        let saved = beside(&self.path, &format!(".saved-{}", std::process::id()));
+        let saved = self.copy_into(&saved).is_ok().then_some(saved);
+        Err(StoreError::Gone { path: self.path.clone(), saved })
+    }
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name: OsString = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::ExperimentClock;
+    use crate::testing::{definition, inconclusive, unsupported};
+
+    const CLOCK: ExperimentClock = ExperimentClock { started_unix_ms: 0, duration_seconds: 0.0 };
+
+    fn begun(path: &Path) -> (Store, CampaignId) {
+        let mut store = Store::create(path).unwrap();
+        let (id, _lock) = store.begin_campaign(&definition(), &[]).unwrap();
+        store.append_experiment(id, &unsupported(1), CLOCK).unwrap();
+        (store, id)
+    }
+
+    fn run_sql(path: &Path, sql: &'static str) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let mut connection = SqliteConnectOptions::new().filename(path).connect().await.unwrap();
+            sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
+            connection.close().await.unwrap();
+        });
+    }
+
+    #[test]
+    fn a_value_that_changed_by_itself_is_noticed_wherever_it_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        for (number, (sql, of_campaign)) in [
+            ("UPDATE experiment SET unsupported = replace(unsupported, 'alert', 'alerT')", false),
+            ("UPDATE experiment SET skipped_before = skipped_before + 1", false),
+            ("UPDATE experiment SET purpose = 'rank'", false),
+            ("UPDATE campaign SET seed = seed + 1", true),
+            ("UPDATE campaign SET budget = 1", true),
+            ("UPDATE campaign SET space_source = ''", true),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let path = folder.path().join(format!("{number}.db"));
+            let (mut store, id) = begun(&path);
+            store.finish_campaign(id, 3).unwrap();
+            store.verify(id).unwrap();
+            drop(store);
+            run_sql(&path, sql);
+            let mut store = Store::open_to_read(&path).unwrap();
+            let error = store.verify(id).expect_err(sql);
+            assert!(
+                matches!(&error, StoreError::Damaged { detail, .. } if detail.contains("checksum")),
+                "{sql}: {error}"
+            );
+            assert_eq!(store.experiment(id, 1).is_err(), !of_campaign, "{sql}");
+            assert_eq!(store.campaigns().is_err(), of_campaign, "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_database_that_was_taken_away_is_noticed_and_saved() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kelpie.db");
+        let (mut store, id) = begun(&path);
+        fs::remove_file(&path).unwrap();
+        let error = store.append_experiment(id, &inconclusive(2), CLOCK).unwrap_err();
+        let StoreError::Gone { saved: Some(saved), .. } = &error else { panic!("{error}") };
+        let mut copy = Store::open_to_read(saved).unwrap();
+        assert_eq!(copy.campaign(id).unwrap().experiments, 2);
+        copy.verify(id).unwrap();
+
+        let (mut store, id) = begun(&path);
+        fs::rename(&path, folder.path().join("other.db")).unwrap();
+        fs::write(&path, "another").unwrap();
+        assert!(matches!(store.append_experiment(id, &inconclusive(2), CLOCK), Err(StoreError::Gone { .. })));
+    }
+
+    #[test]
+    fn a_backup_has_what_is_committed_and_replaces_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, to) = (folder.path().join("kelpie.db"), folder.path().join("copy.db"));
+        let (mut store, id) = begun(&path);
+        Store::open_to_read(&path).unwrap().backup(&to).unwrap();
+        store.append_experiment(id, &inconclusive(2), CLOCK).unwrap();
+        let mut copy = Store::open_to_read(&to).unwrap();
+        assert_eq!((copy.campaign(id).unwrap().experiments, store.campaign(id).unwrap().experiments), (1, 2));
+        copy.verify(id).unwrap();
+        let before = fs::read(&to).unwrap();
+        assert!(matches!(store.backup(&to), Err(StoreError::Backup { .. })));
+        assert_eq!(fs::read(&to).unwrap(), before);
+        assert_eq!(
+            fs::read_dir(folder.path())
+                .unwrap()
+                .filter(|file| { file.as_ref().unwrap().file_name().to_string_lossy().contains("part") })
+                .count(),
+            0
+        );
+    }
+
+    #[test]
+    fn a_copy_of_the_file_alone_is_known_by_its_mark() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, copy) = (folder.path().join("kelpie.db"), folder.path().join("copy.db"));
+        let mark = |path: &Path| {
+            let mut store = Store::open_to_read(path).unwrap();
+            store
+                .sql("reading the mark", async |connection| {
+                    sqlx::query_scalar::<_, i64>("PRAGMA user_version").fetch_one(connection).await
+                })
+                .unwrap()
+        };
+        let (store, _) = begun(&path);
+        fs::copy(&path, &copy).unwrap();
+        drop(store);
+        assert_eq!((mark(&copy), mark(&path)), (1, 0));
+    }
+
+    #[test]
+    fn a_damaged_database_is_refused_before_it_is_written_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kelpie.db");
+        let (mut store, id) = begun(&path);
+        for number in 2..200 {
+            store.append_experiment(id, &unsupported(number), CLOCK).unwrap();
+        }
+        drop(store);
+        let mut bytes = fs::read(&path).unwrap();
+        // The head of a page in the middle: no row tells of it.
+        let at = bytes.len() / 4096 / 2 * 4096;
+        bytes[at..at + 8].fill(0xff);
+        fs::write(&path, &bytes).unwrap();
+        assert!(matches!(Store::open_to_write(&path), Err(StoreError::Damaged { .. })));
+        assert!(matches!(Store::create(&path), Err(StoreError::Damaged { .. })));
+        assert!(fs::read(&path).unwrap() == bytes, "it is as it was");
+    }
+}
