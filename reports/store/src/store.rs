@@ -113,7 +113,8 @@ impl Store {
         let seed = i64::try_from(definition.seed)
             .map_err(|_| StoreError::NotExact { what: "seed", detail: "above 2^63 - 1".to_owned() })?;
         let budget = definition.budget.map(|budget| i64::try_from(budget).unwrap_or(i64::MAX));
-        let id = self.sql("storing the campaign", async |connection| {
+        let path = self.path.clone();
+        let (id, lock) = self.sql("storing the campaign", async |connection| {
             let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
             let id: i64 = sqlx::query_scalar(
                 "INSERT INTO campaign (kelpie_version, subsystem, subsystem_source, bounds, space, space_source, \
@@ -139,11 +140,16 @@ impl Store {
                 .await?;
             checks::insert(&mut transaction, id, &checks).await?;
             seal(&mut transaction, id).await?;
-            transaction.commit().await?;
-            Ok(CampaignId(id))
+            // Before anybody can see the campaign, so that it never looks stopped.
+            let lock = CampaignLock::take(&path, CampaignId(id));
+            if lock.is_ok() {
+                transaction.commit().await?;
+            }
+            Ok((CampaignId(id), lock))
         })?;
+        let lock = lock?;
         self.begin_writing()?;
-        Ok((id, CampaignLock::take(&self.path, id)?))
+        Ok((id, lock))
     }
 
     /// Takes the lock of a stored campaign, to go on with it.
