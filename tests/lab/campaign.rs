@@ -42,7 +42,8 @@ impl<'a> Run<'a> {
     }
 
     fn resume(lab: &'a Lab) -> Self {
-        Self::start(lab, &["campaign", "resume", "1", "--db", "k.db"])
+        // An agent is back within seconds; a guest that was killed is not.
+        Self::start(lab, &["campaign", "resume", "1", "--db", "k.db", "--host-patience", "30s"])
     }
 
     /// Waits until this many experiments are stored, and half a second into the next.
