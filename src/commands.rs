@@ -20,6 +20,7 @@ mod measure;
 mod mfs;
 mod mfs_check;
 mod paths;
+mod preloaded;
 pub mod recipe;
 mod report;
 mod schema;

@@ -85,6 +85,7 @@ pub fn kind(name: &str) -> anyhow::Result<Kind<'_>> {
         }
         Some(model) => Ok(Kind::Simulated(model)),
         None if name == "lab" => Ok(Kind::Pair(kelpie_agent::lab::pair_file()?)),
+        None if name == "dual-lab" => Ok(Kind::Pair(kelpie_agent::lab::dual_port_pair_file()?)),
         None if !name.contains(['.', '/']) && !Path::new(name).exists() => {
             bail!("no subsystem `{name}`; write sim:NAME, sim:path.yaml, lab, or the file of a pair")
         }

@@ -1,5 +1,6 @@
 //! The seam between search and subsystems: one trait, and what both sides of a real pair share. No verbs, no model.
 
+pub mod bond;
 mod bounded;
 mod chain;
 pub mod latency;

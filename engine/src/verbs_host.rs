@@ -146,6 +146,15 @@ pub struct GroupEndpoint {
     pub qps: Vec<QpEndpoint>,
 }
 
+/// UDP source ports of the QPs of one end of a flow, in turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupPorts {
+    /// Which end of which flow.
+    pub id: GroupId,
+    /// Ports, from 49152.
+    pub ports: Vec<u16>,
+}
+
 /// Completed work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Count {
@@ -230,6 +239,14 @@ pub trait VerbsHost: Send {
     /// # Errors
     /// Where a peer is missing or a QP refuses.
     fn connect(&mut self, peers: &[GroupEndpoint]) -> Result<(), HostError>;
+
+    /// Gives QPs that are not connected yet their source ports; groups that are not named keep the device's choice.
+    ///
+    /// # Errors
+    /// Where nothing is set up, or the machine cannot choose them.
+    fn set_source_ports(&mut self, _groups: &[GroupPorts]) -> Result<(), HostError> {
+        Err(HostError::Unsupported("source ports of single QPs cannot be chosen here".to_owned()))
+    }
 
     /// Starts traffic.
     ///

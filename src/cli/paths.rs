@@ -1,11 +1,36 @@
 //! The arguments of `kelpie paths`.
 
+use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Debug, Subcommand)]
 pub enum PathsCommand {
+    /// Find out which UDP source port takes which path between two hosts, and what is wrong with it
+    #[command(after_help = "Both hosts need a bond of two ports. The catalog is stored with what it was measured on.\n\
+        Exit status: 0 no path is faulty (with --verify: the catalog fits), 1 one is (it is stale), 2 could not probe.\n\n\
+        Examples:\n  \
+        kelpie paths probe --subsystem pair.yaml --out catalog.yaml\n  \
+        kelpie paths probe --subsystem pair.yaml --ports 256 --json\n  \
+        kelpie paths probe --subsystem pair.yaml --verify catalog.yaml")]
+    Probe(ProbeArgs),
+    /// Run a verbs program whose QPs get source ports from the planner, and show which got which
+    #[command(after_help = "The host's agent is to run with --steer and --planner. The program waits for an answer 50 ms at \
+        most;\nwithout one its QPs are as it had them. Nothing but the source port is changed.\n\n\
+        Examples:\n  \
+        kelpie paths steer -- ib_write_bw -q 8 node-b\n  \
+        kelpie paths steer --socket /run/kelpie/steer --json -- ./program")]
+    Steer(SteerArgs),
+    /// Be the planner that agents ask for source ports
+    #[command(after_help = "What is granted is on disk before it is said, so a planner that ends and comes back has lost \
+        nothing.\nAgents ask it with a certificate as of a controller: `kelpie agent cert --agent PLANNER --controller \
+        NODE-A`.\n\n\
+        Examples:\n  \
+        kelpie paths serve catalog.yaml --listen 10.0.0.9:7480 --ca certs/ca.pem --identity certs/planner.pem\n  \
+        kelpie agent --listen ... --steer /run/kelpie/steer --planner 10.0.0.9:7480 --planner-identity node-a.pem")]
+    Serve(ServeArgs),
     /// Plan which path and which source port the QPs of connections take
     #[command(
         after_help = "REQUEST.yaml is paths/1: connections that come and go, parts that fail; docs/paths.md has \
@@ -16,11 +41,15 @@ pub enum PathsCommand {
         kelpie paths plan request.yaml --topology cluster.yaml --leaving hashed --json"
     )]
     Plan(PlanArgs),
-    /// Judge readings of dual-port NICs: pairing, balance, diversity, collision, loss, failover
+    /// Check dual-port NICs: links, pairing, balance, diversity, collision, loss, failover
     #[command(
-        after_help = "READINGS.yaml is ports/1: what was read of both ports at both ends; docs/paths.md has it.\n\
+        after_help = "With --subsystem, traffic runs between the hosts: WORKLOAD.yaml, or eight QPs from a to b.\n\
+        READINGS.yaml is ports/1: what was read of both ports at both ends; docs/paths.md has it.\n\
         Exit status: 0 no check fails, 1 one fails, 2 could not judge.\n\n\
         Examples:\n  \
+        kelpie paths check --subsystem pair.yaml\n  \
+        kelpie paths check --subsystem pair.yaml workload.yaml --plan catalog.yaml\n  \
+        kelpie paths check --subsystem pair.yaml --port-down 'ssh leaf port 7 down' --port-up 'ssh leaf port 7 up'\n  \
         kelpie paths check readings.yaml\n  \
         kelpie paths check readings.yaml --json | jq '.checks[] | select(.state == \"fail\")'"
     )]
@@ -65,9 +94,79 @@ pub enum LeavingArg {
 
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// What was read (ports/1), `-` for stdin
-    #[arg(value_name = "READINGS.yaml")]
-    pub readings: PathBuf,
+    /// What was read (ports/1), or with --subsystem a workload; `-` for stdin
+    #[arg(value_name = "FILE", required_unless_present = "subsystem")]
+    pub file: Option<PathBuf>,
+    /// Check these hosts: `lab`, `dual-lab`, or a file that names two agents
+    #[arg(long, short = 's', value_name = "S")]
+    pub subsystem: Option<String>,
+    /// Give QPs the source ports that this catalog plans
+    #[arg(long, value_name = "CATALOG.yaml", requires = "subsystem", conflicts_with = "source_ports")]
+    pub plan: Option<PathBuf>,
+    /// Give QPs these source ports in turn; if they are left out, QPs have those that follow from their numbers
+    #[arg(long, value_name = "PORT,PORT", requires = "subsystem", value_delimiter = ',',
+        value_parser = clap::value_parser!(u16).range(49152..))]
+    pub source_ports: Vec<u16>,
+    /// A command of this machine that takes a port down, for `failover`
+    #[arg(long, value_name = "COMMAND", requires = "port_up", requires = "subsystem")]
+    pub port_down: Option<String>,
+    /// The command that takes it up again
+    #[arg(long, value_name = "COMMAND", requires = "port_down")]
+    pub port_up: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct ProbeArgs {
+    /// The hosts: `dual-lab`, or a file that names two agents
+    #[arg(long, short = 's', value_name = "S")]
+    pub subsystem: String,
+    /// Source ports to probe, each in both directions
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(2..=256))]
+    pub ports: u16,
+    /// Where to store the catalog; an older one is replaced
+    #[arg(long, short = 'o', value_name = "CATALOG.yaml", default_value = "catalog.yaml")]
+    pub out: PathBuf,
+    /// Probe nothing, and say whether this catalog still fits the hosts
+    #[arg(long, value_name = "CATALOG.yaml", conflicts_with_all = ["out", "ports"])]
+    pub verify: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct SteerArgs {
+    /// The socket of this host's agent
+    #[arg(long, value_name = "PATH", default_value = "/run/kelpie/steer")]
+    pub socket: PathBuf,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "COMMAND", required = true)]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Catalogs, one a pair of hosts
+    #[arg(value_name = "CATALOG.yaml", required = true)]
+    pub catalogs: Vec<PathBuf>,
+    /// Address to listen on; beyond this machine with certificates or --plain only
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7480")]
+    pub listen: SocketAddr,
+    /// Where to keep what was granted
+    #[arg(long, value_name = "FILE", default_value = "planner.state")]
+    pub state: PathBuf,
+    /// Certificate of the authority that has to have signed the certificate of an agent
+    #[arg(long, value_name = "FILE", requires = "identity")]
+    pub ca: Option<PathBuf>,
+    /// The planner's certificate and key
+    #[arg(long, value_name = "FILE", requires = "ca")]
+    pub identity: Option<PathBuf>,
+    /// Serial numbers of certificates that are not let in any more, a line each
+    #[arg(long, value_name = "FILE", requires = "identity")]
+    pub revoked: Option<PathBuf>,
+    /// Go on although others may read the private key
+    #[arg(long, requires = "identity")]
+    pub insecure_key: bool,
+    /// Neither encrypt nor authenticate, though other machines can connect
+    #[arg(long, conflicts_with = "ca")]
+    pub plain: bool,
 }
 
 #[derive(Debug, Args)]

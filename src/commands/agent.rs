@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use kelpie_agent::cert::{Authority, Purpose, Validity};
 use kelpie_agent::server::{AgentConfig, serve};
+use kelpie_agent::steering::{Door, PlannerAddress};
 use kelpie_agent::{Limits, Security, TlsFiles};
 use kelpie_engine::verbs_host::VerbsHost;
 use kelpie_spaces::Bytes;
@@ -73,6 +74,26 @@ struct ServeArgs {
     #[arg(long, conflicts_with = "ca")]
     plain: bool,
 
+    /// Socket on which programs of this host ask for source ports (`kelpie paths steer`)
+    #[arg(long, value_name = "PATH", requires = "planner")]
+    steer: Option<PathBuf>,
+
+    /// Group whose programs may ask; if it is left out, only this user's
+    #[arg(long, value_name = "NAME", requires = "steer")]
+    steer_group: Option<String>,
+
+    /// Questions of programs that are answered a second
+    #[arg(long, value_name = "N", requires = "steer", default_value_t = 1000)]
+    steer_rate: u32,
+
+    /// Where the planner listens that knows the paths (`kelpie paths serve`)
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "steer")]
+    planner: Option<String>,
+
+    /// Certificate and key for the planner, as of a controller; with --ca
+    #[arg(long, value_name = "FILE", requires = "planner", requires = "ca")]
+    planner_identity: Option<PathBuf>,
+
     /// Most QPs of an experiment
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = Limits::QPS)]
     max_qps: u64,
@@ -117,8 +138,10 @@ pub fn run(args: &AgentArgs, common: Common) -> anyhow::Result<ExitCode> {
         Some(AgentCommand::Cert(args)) => certificates(args, common)?,
         None => {
             let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+            let name = name.trim().to_owned();
             let config = AgentConfig {
-                name: name.trim().to_owned(),
+                door: args.serve.door(&name),
+                name,
                 security: args.serve.security(),
                 limits: args.serve.limits(),
             };
@@ -140,6 +163,22 @@ impl ServeArgs {
             _ if self.plain => Security::Plain,
             _ => Security::Loopback,
         }
+    }
+
+    fn door(&self, name: &str) -> Option<Door> {
+        let security = match (&self.ca, &self.planner_identity) {
+            (Some(ca), Some(identity)) => Security::Tls(TlsFiles {
+                ca: ca.clone(),
+                identity: identity.clone(),
+                insecure_key: self.insecure_key,
+                revoked: None,
+            }),
+            _ if self.plain => Security::Plain,
+            _ => Security::Loopback,
+        };
+        let planner = PlannerAddress { address: self.planner.clone()?, security, name: name.to_owned() };
+        let (group, most_a_second) = (self.steer_group.clone(), self.steer_rate);
+        Some(Door { socket: self.steer.clone()?, group, most_a_second, planner })
     }
 
     fn limits(&self) -> Limits {

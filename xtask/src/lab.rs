@@ -1,4 +1,4 @@
-//! `cargo xtask lab`: two QEMU guests with Soft-RoCE, each running an agent, from Debian packages only.
+//! `cargo xtask lab`: QEMU guests with Soft-RoCE, each host running an agent, from Debian packages only.
 //! The guests' side is `lab/init`; the commands here only prepare, start, reach and end them.
 
 mod bench;
@@ -8,6 +8,7 @@ mod initramfs;
 mod kernel;
 mod netem;
 mod place;
+mod shape;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,8 +17,9 @@ use std::{env, fs, io};
 
 use anyhow::{Context, Result, bail};
 
-use guest::{Guest, NAMES};
+use guest::Guest;
 use place::Lab;
+use shape::{Shape, leaf_port};
 
 /// What the guests, the preparation, the tests and the benchmarks need, as Debian packages.
 const PACKAGES: [&str; 12] = [
@@ -43,16 +45,24 @@ const PROGRAMS: [&str; 7] =
 const BOOT_LIMIT: Duration = Duration::from_mins(5);
 
 const USAGE: &str = "usage: cargo xtask lab install | up [--kernel 6.1|6.12] | mend | status | run a|b -- COMMAND | \
-                     netem [--delay TIME] [--loss PERCENT] | netem clear | bench perftest|turnaround|trace | down";
+                     netem [--delay TIME] [--loss PERCENT] | netem clear | bench perftest|turnaround|trace | down\n\
+                     With --dual-port after the first word, the lab of two ports each behind a leaf: up, mend, status, \
+                     run a|b|leaf, netem PORT [--delay TIME] [--loss PERCENT] [--rate RATE], netem PORT clear, \
+                     link PORT up|down, down; PORT is a-left, a-right, b-left or b-right";
 
 /// Runs one lab command.
 pub fn run(args: &[String]) -> Result<()> {
     // Where a user's shell has no /sbin, the tools of kmod and iproute2 are there all the same.
     let path = env::var("PATH").unwrap_or_default();
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let mut words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let is_dual = words.get(1) == Some(&"--dual-port");
+    if is_dual {
+        words.remove(1);
+    }
     let root = crate::workspace_root();
-    let state = env::var_os("KELPIE_LAB_DIR").map_or_else(|| root.join("target/lab"), PathBuf::from);
-    let lab = Lab { state: std::path::absolute(state)?, root, path: format!("{path}:/usr/sbin:/sbin") };
+    let common = env::var_os("KELPIE_LAB_DIR").map_or_else(|| root.join("target/lab"), PathBuf::from);
+    let shape = if is_dual { Shape::DualPort } else { Shape::Pair };
+    let lab = Lab { shape, common: std::path::absolute(common)?, root, path: format!("{path}:/usr/sbin:/sbin") };
     match words.as_slice() {
         ["install"] => lab.install(),
         ["up"] => lab.up("6.1"),
@@ -63,16 +73,39 @@ pub fn run(args: &[String]) -> Result<()> {
         }
         ["status"] => lab.status(),
         ["run", name, "--", command @ ..] if !command.is_empty() => lab.run_in(name, &command.join(" ")),
-        ["netem", options @ ..] if !options.is_empty() => lab.netem(options),
-        ["bench", args @ ..] => lab.bench(args),
+        ["netem", port, options @ ..] if is_dual && !options.is_empty() => lab.netem_at(port, options),
+        ["netem", options @ ..] if !is_dual && !options.is_empty() => lab.netem(options),
+        ["link", port, state @ ("up" | "down")] if is_dual => lab.link(port, state),
+        ["bench", args @ ..] if !is_dual => lab.bench(args),
         ["down"] => lab.down(),
         _ => bail!("{USAGE}"),
     }
 }
 
 impl Lab {
-    fn guests(&self) -> [Guest; 2] {
-        NAMES.map(|name| Guest::new(&self.state, name))
+    fn guests(&self) -> Vec<Guest> {
+        self.shape.roles().iter().map(|role| Guest::new(&self.state(), role)).collect()
+    }
+
+    fn guest(&self, name: &str) -> Result<Guest> {
+        self.guests().into_iter().find(|guest| guest.name == name).with_context(|| USAGE)
+    }
+
+    /// Takes a link of the leaf down or up, at both ends, as pulling its cable does.
+    fn link(&self, port: &str, state: &str) -> Result<()> {
+        let (host, at_host, at_leaf) = leaf_port(port).with_context(|| USAGE)?;
+        let change = |interface: &str| format!("sh /run/network {state} {interface}");
+        self.succeed(host, &change(at_host))?;
+        self.succeed("leaf", &format!("{} && sh /run/network routes", change(at_leaf)))
+    }
+
+    /// Runs a command in a guest, which has to succeed.
+    fn succeed(&self, name: &str, command: &str) -> Result<()> {
+        let (output, status) = self.guest(name)?.execute(command, Duration::from_secs(40))?;
+        if status != 0 {
+            bail!("`{command}` failed in guest {name}: {}", output.trim());
+        }
+        Ok(())
     }
 
     fn missing_programs(&self) -> Vec<&'static str> {
@@ -106,7 +139,7 @@ impl Lab {
         if !missing.is_empty() {
             bail!("{} not found: run `cargo xtask lab install` first", missing.join(", "));
         }
-        fs::create_dir_all(self.state.join("share"))?;
+        fs::create_dir_all(self.share())?;
         let (_, fresh) = self.deploy("dev")?;
         let guests = self.guests();
         let (running, ended): (Vec<&Guest>, Vec<&Guest>) = guests.iter().partition(|guest| guest.is_running());
@@ -128,16 +161,12 @@ impl Lab {
         self.write_pair(&guests)?;
         self.mend()?.iter().for_each(|line| eprintln!("{line}"));
         if fresh {
-            running.into_iter().try_for_each(Guest::restart_agent)?;
+            running.into_iter().filter(|guest| guest.has_agent()).try_for_each(Guest::restart_agent)?;
         }
-        for guest in &guests {
+        for guest in guests.iter().filter(|guest| guest.has_agent()) {
             guest.wait_agent(Duration::from_mins(1))?;
         }
-        println!(
-            "lab is up after {:.0} s: {}",
-            started.elapsed().as_secs_f64(),
-            self.state.join("pair.yaml").display()
-        );
+        println!("lab is up after {:.0} s: {}", started.elapsed().as_secs_f64(), self.pair_file().display());
         Ok(())
     }
 
@@ -169,7 +198,7 @@ impl Lab {
     /// Puts a built file where the guests read it; whether it changed.
     fn copy_for_guests(&self, built: &Path) -> Result<bool> {
         let name = built.file_name().context("a file has a name")?;
-        let shared = self.state.join("share").join(name);
+        let shared = self.share().join(name);
         let new = shared.with_extension("new");
         let stripped = self.command("strip").arg("-o").arg(&new).arg(built).status().context("run strip")?;
         if !stripped.success() {
@@ -180,23 +209,32 @@ impl Lab {
         Ok(changed)
     }
 
+    fn pair_file(&self) -> PathBuf {
+        self.state().join("pair.yaml")
+    }
+
     /// The shipped pair file with the ports that the guests got.
-    fn write_pair(&self, guests: &[Guest; 2]) -> Result<()> {
-        let mut text = fs::read_to_string(self.root.join("lab/pair.yaml")).context("read lab/pair.yaml")?;
-        for (guest, shipped) in guests.iter().zip(["127.0.0.1:7471", "127.0.0.1:7472"]) {
-            text = text.replace(shipped, &format!("127.0.0.1:{}", guest.port()?));
+    fn write_pair(&self, guests: &[Guest]) -> Result<()> {
+        let shipped = self.shape.pair_file();
+        let mut text = fs::read_to_string(self.root.join(shipped)).with_context(|| format!("read {shipped}"))?;
+        for guest in guests {
+            let Some(wanted) = guest.role.port else { continue };
+            text = text.replace(&format!("127.0.0.1:{wanted}\""), &format!("127.0.0.1:{}\"", guest.port()?));
         }
-        let new = self.state.join("pair.yaml.new");
+        let new = self.state().join("pair.yaml.new");
         fs::write(&new, text)?;
-        fs::rename(&new, self.state.join("pair.yaml")).context("write pair.yaml")
+        fs::rename(&new, self.pair_file()).context("write pair.yaml")
     }
 
     fn status(&self) -> Result<()> {
         let mut down = Vec::new();
         for guest in self.guests() {
-            if guest.is_running() {
+            if guest.is_running() && guest.has_agent() {
                 let (links, _) = guest.execute("rdma link; rdma resource", Duration::from_secs(10))?;
                 println!("{}: up, agent on 127.0.0.1:{}\n{links}", guest.name, guest.port()?);
+            } else if guest.is_running() {
+                let (routes, _) = guest.execute("ip route show 10.9.0.0/16", Duration::from_secs(10))?;
+                println!("{}: up\n{routes}", guest.name);
             } else {
                 down.push(guest.name);
             }
@@ -208,8 +246,7 @@ impl Lab {
     }
 
     fn run_in(&self, name: &str, command: &str) -> Result<()> {
-        let guest = self.guests().into_iter().find(|guest| guest.name == name).with_context(|| USAGE)?;
-        let (output, status) = guest.execute(command, Duration::from_mins(10))?;
+        let (output, status) = self.guest(name)?.execute(command, Duration::from_mins(10))?;
         print!("{output}");
         if status != 0 {
             bail!("the command ended with status {status} in guest {name}");
@@ -222,8 +259,8 @@ impl Lab {
             println!("guests that stalled and were started again since the lab came up: {}", self.stalls());
         }
         // Whatever becomes of one, the others go.
-        let ended = self.guests().map(|guest| guest.end());
-        let removed = match fs::remove_file(self.state.join("pair.yaml")) {
+        let ended: Vec<Result<()>> = self.guests().iter().map(Guest::end).collect();
+        let removed = match fs::remove_file(self.pair_file()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).context("remove pair.yaml"),
             _ => Ok(()),
         };

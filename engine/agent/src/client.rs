@@ -5,8 +5,9 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
+use kelpie_engine::bond::Bond;
 use kelpie_engine::chain;
-use kelpie_engine::verbs_host::{GroupEndpoint, HostError, HostReading, Port, PortReport};
+use kelpie_engine::verbs_host::{GroupEndpoint, GroupPorts, HostError, HostReading, Port, PortReport};
 use kelpie_monitor::doctor::Examination;
 use kelpie_spaces::{Host, Workload};
 use tarpc::client::{Channel, Config, RpcError};
@@ -25,6 +26,9 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// The answer may take this much longer than the step itself: an agent that is late says so.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// Most ports of a bond that an agent may name.
+const MOST_MEMBERS: usize = 8;
 
 /// Why an agent did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -186,6 +190,31 @@ impl AgentClient {
         }
     }
 
+    /// Asks what carries the traffic of a port.
+    ///
+    /// # Errors
+    /// As [`AgentClient::inspect`].
+    pub async fn bond(&self, port: Port) -> Result<Bond, ClientError> {
+        match self.call(Step::Bond, StepsRequest::Bond { port }).await? {
+            StepsResponse::Bond(Ok(bond)) if bond.members.len() > MOST_MEMBERS => {
+                Err(self.lost(WireError::Unexpected(format!("a bond of {} ports", bond.members.len()))))
+            }
+            StepsResponse::Bond(answer) => Ok(answer?),
+            other => self.unexpected(&other),
+        }
+    }
+
+    /// Gives its QPs source ports, before they are connected.
+    ///
+    /// # Errors
+    /// As [`AgentClient::inspect`].
+    pub async fn set_source_ports(&self, groups: Vec<GroupPorts>) -> Result<(), ClientError> {
+        match self.call(Step::SetSourcePorts, StepsRequest::SetSourcePorts { groups }).await? {
+            StepsResponse::SetSourcePorts(answer) => Ok(answer?),
+            other => self.unexpected(&other),
+        }
+    }
+
     /// Connects its QPs to `peers`.
     ///
     /// # Errors
@@ -273,7 +302,7 @@ impl Drop for AgentClient {
     }
 }
 
-async fn reach(address: &str, security: &Security) -> Result<Pipe, ClientError> {
+pub(crate) async fn reach(address: &str, security: &Security) -> Result<Pipe, ClientError> {
     let failed = |source| ClientError::Connect { address: address.to_owned(), source };
     let late = |_| std::io::Error::from(std::io::ErrorKind::TimedOut);
     let connecting = timeout(CONNECT_LIMIT, TcpStream::connect(address));

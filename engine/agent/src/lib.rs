@@ -13,6 +13,7 @@ pub mod security;
 pub mod server;
 mod service;
 mod socket;
+pub mod steering;
 pub mod steps;
 mod strangers;
 pub mod wire;

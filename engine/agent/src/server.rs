@@ -21,6 +21,7 @@ use crate::rare::RareLog;
 use crate::security::{Pipe, Security, TlsError};
 use crate::service;
 use crate::socket::{PARTING, linger, tune};
+use crate::steering::{Door, DoorError};
 use crate::steps::LONGEST_RELEASE;
 use crate::strangers::{Room, Strangers};
 use crate::wire::{AgentCodec, HELLO_LIMIT, Hello, Messages, PROTOCOL, Welcome, WireError};
@@ -49,6 +50,9 @@ pub enum AgentError {
     /// The certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// Programs of this host cannot ask for source ports.
+    #[error(transparent)]
+    Door(#[from] DoorError),
     /// The address cannot be listened on.
     #[error("cannot listen on {address}")]
     Listen {
@@ -75,6 +79,8 @@ pub struct AgentConfig {
     pub security: Security,
     /// What one controller may set up.
     pub limits: Limits,
+    /// Where programs of its host ask for source ports, if they may.
+    pub door: Option<Door>,
 }
 
 /// What every connection shares.
@@ -121,6 +127,7 @@ pub async fn serve_on(listener: TcpListener, config: AgentConfig, host: Box<dyn 
         Security::Tls(files) => Some(Acceptor::new(files)?),
         Security::Plain | Security::Loopback => None,
     };
+    config.door.map(Door::open).transpose()?;
     let agent = Arc::new(Agent {
         name: config.name,
         limits: config.limits,

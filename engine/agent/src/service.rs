@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
+use kelpie_engine::bond::Bond;
 use kelpie_engine::chain;
 use kelpie_engine::plan::plan;
 use kelpie_engine::timing::DRAIN_LIMIT_MS;
-use kelpie_engine::verbs_host::{GroupEndpoint, HostError, HostReading, Port, PortReport, VerbsHost};
+use kelpie_engine::verbs_host::{GroupEndpoint, GroupPorts, HostError, HostReading, Port, PortReport, VerbsHost};
 use kelpie_monitor::doctor::{Examination, examine};
 use kelpie_monitor::machine::Machine;
 use kelpie_spaces::{Host, Workload};
@@ -34,6 +35,9 @@ const IDLE: Duration = Duration::from_mins(5);
 
 /// QP numbers and packet sequence numbers have 24 bits. Source: IBTA volume 1, sections 9.2.3 and 9.2.4.
 const BITS_24: u32 = 1 << 24;
+
+/// First UDP source port of RoCEv2. Source: kernel `include/rdma/ib_verbs.h`, `IB_ROCE_UDP_ENCAP_VALID_PORT_MIN`.
+const FIRST_PORT: u16 = 0xC000;
 
 /// How long the last word may take.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -110,6 +114,8 @@ impl StepsService {
         let done = timeout(limit, self.host.blocking(work)).await;
         let patience = match step {
             Step::Inspect | Step::Examine => before,
+            // It may be asked beside a session and without one.
+            Step::Bond => before,
             Step::TearDown => IDLE,
             _ if done.is_ok() => step.patience(),
             _ => Duration::ZERO,
@@ -150,6 +156,19 @@ impl Steps for StepsService {
         let plan = if latency { plan.with_latency() } else { plan };
         self.limits.check(&plan)?;
         self.step(Step::SetUp, move |host| host.set_up(&port, &plan)).await
+    }
+
+    async fn bond(self, _: Context, port: Port) -> Result<Bond, HostError> {
+        self.step(Step::Bond, move |_| Bond::read(&Machine::live(), &port)).await
+    }
+
+    async fn set_source_ports(self, _: Context, groups: Vec<GroupPorts>) -> Result<(), HostError> {
+        let count = groups.iter().map(|group| group.ports.len() as u64).sum::<u64>();
+        if count > self.limits.qps || groups.iter().flat_map(|group| &group.ports).any(|port| *port < FIRST_PORT) {
+            let most = self.limits.qps;
+            return Err(HostError::Failed(format!("source ports: at most {most} from {FIRST_PORT} to 65535")));
+        }
+        self.step(Step::SetSourcePorts, move |host| host.set_source_ports(&groups)).await
     }
 
     async fn connect(self, _: Context, peers: Vec<GroupEndpoint>) -> Result<(), HostError> {

@@ -5,8 +5,9 @@ use std::time::Duration;
 use kelpie_monitor::doctor::Examination;
 use kelpie_spaces::{Host, Workload};
 
+use kelpie_engine::bond::Bond;
 use kelpie_engine::timing::{DRAIN_LIMIT_MS, SAMPLE_LIMIT_MS};
-use kelpie_engine::verbs_host::{GroupEndpoint, HostError, HostReading, Port, PortReport};
+use kelpie_engine::verbs_host::{GroupEndpoint, GroupPorts, HostError, HostReading, Port, PortReport};
 
 /// The steps of an experiment on one host, in this order.
 #[tarpc::service(derive = [Clone, PartialEq, serde::Serialize, serde::Deserialize])]
@@ -18,6 +19,10 @@ pub trait Steps {
     /// Set up your part of the workload, whose host `host` you are; time its requests if `latency` says so.
     async fn set_up(host: Host, port: Port, workload: Workload, latency: bool)
     -> Result<Vec<GroupEndpoint>, HostError>;
+    /// What carries the traffic of this port, and what has each of its ports moved?
+    async fn bond(port: Port) -> Result<Bond, HostError>;
+    /// Take these source ports when you connect.
+    async fn set_source_ports(groups: Vec<GroupPorts>) -> Result<(), HostError>;
     /// Connect to these: every group whose peer you have.
     async fn connect(peers: Vec<GroupEndpoint>) -> Result<(), HostError>;
     /// Start traffic.
@@ -45,6 +50,10 @@ pub enum Step {
     Examine,
     /// [`Steps::set_up`].
     SetUp,
+    /// [`Steps::bond`].
+    Bond,
+    /// [`Steps::set_source_ports`].
+    SetSourcePorts,
     /// [`Steps::connect`].
     Connect,
     /// [`Steps::start`].
@@ -64,6 +73,8 @@ impl Step {
             Step::Inspect => "inspect the device",
             Step::Examine => "examine the host",
             Step::SetUp => "set up",
+            Step::Bond => "read the bond",
+            Step::SetSourcePorts => "set source ports",
             Step::Connect => "connect QPs",
             Step::Start => "start traffic",
             Step::Sample => "sample",
@@ -79,7 +90,9 @@ impl Step {
         match self {
             Step::SetUp | Step::Connect | Step::TearDown => Duration::from_mins(2),
             Step::Stop => Duration::from_millis(DRAIN_LIMIT_MS) + Duration::from_secs(5),
-            Step::Inspect | Step::Examine | Step::Start | Step::Sample => Duration::from_secs(5),
+            Step::Inspect | Step::Examine | Step::Bond | Step::SetSourcePorts | Step::Start | Step::Sample => {
+                Duration::from_secs(5)
+            }
         }
     }
 

@@ -24,6 +24,8 @@ pub struct Group {
     lanes: Vec<Lane>,
     mrs: Vec<Mr>,
     mr_kind: MrKind,
+    /// Of its QPs, in turn; none if the port's tuning says them.
+    source_ports: Vec<u16>,
 }
 
 impl Group {
@@ -55,12 +57,17 @@ impl Group {
             is_relaxed: port.tuning.relaxed_ordering,
         };
         let mrs = pool.take_mrs(mr_kind, plan.qps as usize * plan.memory.mrs as usize)?;
-        Ok(Self { plan: plan.clone(), lanes, mrs, mr_kind })
+        Ok(Self { plan: plan.clone(), lanes, mrs, mr_kind, source_ports: Vec::new() })
     }
 
     /// What it was made of.
     pub fn plan(&self) -> &GroupPlan {
         &self.plan
+    }
+
+    /// Gives its QPs these source ports in turn, once they are connected.
+    pub fn set_source_ports(&mut self, ports: &[u16]) {
+        self.source_ports = ports.to_vec();
     }
 
     /// What its peer has to know.
@@ -93,7 +100,7 @@ impl Group {
         let local = Rotation::new(self.mrs.iter().map(Mr::local).collect(), per_qp, memory, self.longest_element());
         let remote = self.plan.send.is_some().then(|| self.remote_memory(peer)).transpose()?;
         for lane in &mut self.lanes {
-            lane.connect(pool.pd(), &self.plan, port, peer, (&local, remote.as_ref()))?;
+            lane.connect(pool.pd(), &self.plan, (port, &self.source_ports), peer, (&local, remote.as_ref()))?;
         }
         Ok(())
     }

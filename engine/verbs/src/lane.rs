@@ -81,12 +81,12 @@ impl Lane {
     }
 
     /// Connects every QP to its peer and posts the first receives. `local` memory is that of the whole group, as is
-    /// `remote`, which a requester has.
+    /// `remote`, which a requester has. The QPs of the group have the source ports beside `port` in turn, if there are any.
     pub fn connect(
         &mut self,
         pd: &std::sync::Arc<Pd>,
         plan: &GroupPlan,
-        port: &LocalPort,
+        (port, source_ports): (&LocalPort, &[u16]),
         peer: &GroupEndpoint,
         memory: (&Rotation, Option<&Rotation>),
     ) -> Result<(), VerbsError> {
@@ -110,8 +110,9 @@ impl Lane {
             let qp = &qps[index];
             let QpEndpoint { qpn, psn, .. } = peers[index];
             let remote = RemoteQp { port: remote_port, qpn, psn, reads: peer.reads };
-            qp.ready_to_receive(port, &remote, plan.mtu)?;
-            qp.ready_to_send(port, &remote, first_psn(qp, session))
+            let port = port.from_source_port((self.first + index).checked_rem(source_ports.len()).map(|at| source_ports[at]));
+            qp.ready_to_receive(&port, &remote, plan.mtu)?;
+            qp.ready_to_send(&port, &remote, first_psn(qp, session))
         })?;
         if let (Some(send), Some(remote)) = (&plan.send, memory.1) {
             let targets = if plan.qp_type == QpType::Ud {

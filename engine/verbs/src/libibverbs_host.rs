@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use kelpie_engine::plan::{GroupPlan, HostPlan, Role};
-use kelpie_engine::verbs_host::{GroupEndpoint, HostError, HostReading, Port, PortReport, VerbsHost};
+use kelpie_engine::verbs_host::{GroupEndpoint, GroupPorts, HostError, HostReading, Port, PortReport, VerbsHost};
 use kelpie_monitor::sources::{CounterSource, PortSources};
 
 use crate::address::{self, SYSFS_ROOT};
@@ -255,6 +255,17 @@ impl VerbsHost for LibibverbsHost {
 
     fn connect(&mut self, peers: &[GroupEndpoint]) -> Result<(), HostError> {
         Ok(self.connect_groups(peers)?)
+    }
+
+    fn set_source_ports(&mut self, wanted: &[GroupPorts]) -> Result<(), HostError> {
+        let Stage::Prepared { groups, connected: false } = &mut self.stage else {
+            return Err(VerbsError::Protocol("nothing is set up to be given source ports".to_owned()).into());
+        };
+        for group in groups {
+            let ports = wanted.iter().find(|ports| ports.id == group.plan().id);
+            group.set_source_ports(ports.map_or(&[], |ports| &ports.ports));
+        }
+        Ok(())
     }
 
     fn start(&mut self) -> Result<(), HostError> {

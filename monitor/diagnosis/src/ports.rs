@@ -1,4 +1,5 @@
-//! C4P's checks of dual-port NICs, from readings of both ends: pairing, balance, diversity, collision, loss, failover.
+//! C4P's checks of dual-port NICs, from readings of both ends: links, pairing, balance, diversity, collision, loss,
+//! failover.
 //! Who takes the readings is elsewhere.
 //!
 //! Source: C4 (HPCA 2025), section III-B, names pairing and balance; the thresholds are ours.
@@ -87,20 +88,25 @@ pub struct Readings {
     /// What came of a port that went down.
     #[serde(default)]
     pub failover: Option<Failover>,
+    /// Ports that were down while all this was read; none is an empty list.
+    #[serde(default)]
+    pub down: Option<Vec<String>>,
 }
 
 /// All checks of one direction.
 pub fn checks(readings: &Readings) -> Vec<Check> {
-    let all = [pairing, balance, diversity, collision, loss, failover];
+    let all = [links, pairing, balance, diversity, collision, loss, failover];
     let nothing = match readings.mode {
         Mode::SinglePort => Some("there is one port"),
         Mode::ActiveBackup => Some("active-backup uses one port at a time"),
         Mode::Hash | Mode::QueueAffinity => None,
     };
-    let named = ["pairing", "balance", "diversity", "collision", "loss", "failover"];
+    let named = ["links", "pairing", "balance", "diversity", "collision", "loss", "failover"];
     let check = |(check, name): (fn(&Readings) -> Check, &str)| match nothing {
         // A path can lose packets, and a port fail, in any mode with a path or two ports.
-        Some(reason) if name != "loss" && (name != "failover" || readings.mode == Mode::SinglePort) => {
+        Some(reason)
+            if !matches!(name, "loss" | "links") && (name != "failover" || readings.mode == Mode::SinglePort) =>
+        {
             Check::new(name, State::NotApplicable, reason)
         }
         _ => check(readings),
@@ -115,6 +121,16 @@ fn steer(readings: &Readings) -> &'static str {
             "set the LAG port of each QP (mlx5dv_modify_qp_lag_port), and its source port for the arrival"
         }
         _ => "give the QPs other source ports; `kelpie paths plan` says which for a known fabric",
+    }
+}
+
+fn links(readings: &Readings) -> Check {
+    match readings.down.as_deref() {
+        None => Check::new("links", State::Unknown, "whether all ports are up was not read"),
+        Some([]) => Check::new("links", State::Pass, "all ports are up").seen("ports that are down", "none"),
+        Some(down) => Check::new("links", State::Fail, "a port is down, and the other has all traffic")
+            .seen("ports that are down", down.join(", "))
+            .fix("look at the cable and at the switch's port; `ip link show` on the host says what it sees"),
     }
 }
 
@@ -283,6 +299,7 @@ mod tests {
             alone_bps: Some(2e8),
             together_bps: Some(3.9e8),
             failover: Some(Failover { gap_ms: Some(300), came_back: Some(true) }),
+            down: Some(Vec::new()),
         }
     }
 
@@ -295,7 +312,8 @@ mod tests {
     #[test]
     fn the_plan_passes_and_each_fault_fails_its_check_alone() {
         assert!(states(&planned()).iter().all(|(_, state)| *state == State::Pass), "{:?}", states(&planned()));
-        let cases: [(&str, Change); 6] = [
+        let cases: [(&str, Change); 7] = [
+            ("links", |readings| readings.down = Some(vec!["eth1 of host b".to_owned()])),
             ("pairing", |readings| {
                 readings.qps[0].arrives = Some(Side::Right);
                 readings.qps[1].arrives = Some(Side::Left);
@@ -327,10 +345,11 @@ mod tests {
             alone_bps: None,
             together_bps: None,
             failover: None,
+            down: None,
             ..planned()
         };
         assert!(states(&nothing).iter().all(|(_, state)| *state == State::Unknown));
-        for (mode, applicable) in [(Mode::ActiveBackup, 2), (Mode::SinglePort, 1)] {
+        for (mode, applicable) in [(Mode::ActiveBackup, 3), (Mode::SinglePort, 2)] {
             let states = states(&Readings { mode, ..planned() });
             let there = states.iter().filter(|(_, state)| *state != State::NotApplicable).count();
             assert_eq!(there, applicable, "{states:?}");

@@ -1,6 +1,8 @@
-//! `kelpie paths check`: C4P's checks on readings of both ports. The rules live in `kelpie_diagnosis`.
+//! `kelpie paths check`: C4P's checks on readings of both ports, taken now or before. The rules live in
+//! `kelpie_diagnosis`.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -11,11 +13,14 @@ use kelpie_topology::file::read_tagged;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::examine::{self, Cable, Choice};
+use super::probe;
 use crate::args::Common;
 use crate::cli::paths::CheckArgs;
 use crate::exit;
-use crate::inputs::read_file;
+use crate::inputs::{read_file, read_workload};
 use crate::output::{Table, print, print_json};
+use crate::stop;
 
 /// Most directions, and most QPs of one. Source: our choice.
 const MOST: usize = 4096;
@@ -28,8 +33,35 @@ struct File {
 
 /// Runs the command.
 pub fn run(args: &CheckArgs, common: Common) -> anyhow::Result<ExitCode> {
-    let name = args.readings.display().to_string();
-    let bytes = read_file(&args.readings)?;
+    let checks = match (&args.subsystem, &args.file) {
+        (Some(subsystem), workload) => of_hosts(args, subsystem, workload.as_deref())?,
+        (None, Some(readings)) => of_readings(readings)?,
+        (None, None) => bail!("name readings, or hosts with --subsystem"),
+    };
+    if common.json {
+        print_json(&json!({"checks": checks.iter().map(row).collect::<Vec<_>>()}))?;
+    } else {
+        print(&text(&checks))?;
+    }
+    let fails = checks.iter().any(|check| check.state == State::Fail);
+    Ok(if fails { exit::anomalous() } else { exit::HEALTHY })
+}
+
+fn of_hosts(args: &CheckArgs, subsystem: &str, workload: Option<&Path>) -> anyhow::Result<Vec<Check>> {
+    let stop = stop::on_signals("stopping after this traffic; interrupt again to stop now")?;
+    let workload = workload.map_or_else(|| Ok(examine::plain()), read_workload)?;
+    let choice = match (&args.plan, &args.source_ports[..]) {
+        (Some(catalog), _) => Choice::Planned(Box::new(probe::read(catalog)?)),
+        (None, []) => Choice::Own,
+        (None, ports) => Choice::Given(ports.to_vec()),
+    };
+    let cable = args.port_down.clone().zip(args.port_up.clone()).map(|(down, up)| Cable { down, up });
+    examine::checks(&mut probe::pair(subsystem)?, &workload, &choice, cable.as_ref(), &stop)
+}
+
+fn of_readings(path: &Path) -> anyhow::Result<Vec<Check>> {
+    let name = path.display().to_string();
+    let bytes = read_file(path)?;
     let (document, file) = read_tagged::<File>(&name, utf8(&name, &bytes)?, "ports/1")?;
     if file.directions.is_empty() || file.directions.len() > MOST {
         bail!(document.refuse("directions", &format!("write 1 to {MOST} directions")));
@@ -48,14 +80,7 @@ pub fn run(args: &CheckArgs, common: Common) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    let checks: Vec<Check> = file.directions.iter().flat_map(checks).collect();
-    if common.json {
-        print_json(&json!({"checks": checks.iter().map(row).collect::<Vec<_>>()}))?;
-    } else {
-        print(&text(&checks))?;
-    }
-    let fails = checks.iter().any(|check| check.state == State::Fail);
-    Ok(if fails { exit::anomalous() } else { exit::HEALTHY })
+    Ok(file.directions.iter().flat_map(checks).collect())
 }
 
 fn row(check: &Check) -> Value {

@@ -12,15 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use super::kernel::Kernel;
 use super::place::{Lab, checked};
-
-/// The hosts of a pair, in order.
-pub const NAMES: [&str; 2] = ["a", "b"];
-
-/// Ports of the agents on 127.0.0.1, if they are free.
-const PORTS: [u16; 2] = [7471, 7472];
-
-/// MTU of the link between the guests: an RDMA path MTU of 4096 and all below it.
-const LINK_MTU: u32 = 4200;
+use super::shape::Role;
 
 /// How long QEMU may take to end after each request.
 const ENDING: Duration = Duration::from_secs(5);
@@ -31,15 +23,19 @@ const ANSWER_LIMIT: usize = 16 << 20;
 /// One guest of the lab.
 pub struct Guest {
     pub name: &'static str,
-    index: usize,
+    pub role: &'static Role,
     dir: PathBuf,
     state: PathBuf,
 }
 
 impl Guest {
-    pub fn new(state: &Path, name: &'static str) -> Self {
-        let index = usize::from(name == NAMES[1]);
-        Self { name, index, dir: state.join(name), state: state.to_owned() }
+    pub fn new(state: &Path, role: &'static Role) -> Self {
+        Self { name: role.name, role, dir: state.join(role.name), state: state.to_owned() }
+    }
+
+    /// Whether an agent runs in it.
+    pub fn has_agent(&self) -> bool {
+        self.role.port.is_some()
     }
 
     /// Port of the agent on 127.0.0.1, as chosen at the start.
@@ -52,11 +48,6 @@ impl Guest {
     /// Version of the kernel that it was started with.
     pub fn kernel(&self) -> Option<String> {
         fs::read_to_string(self.dir.join("kernel")).ok()
-    }
-
-    /// Its address on the link between the guests.
-    pub fn address(&self) -> String {
-        format!("10.77.0.{}", self.index + 1)
     }
 
     /// Id of the QEMU process, while it is the one that was started here.
@@ -73,28 +64,25 @@ impl Guest {
 
     pub fn start(&self, lab: &Lab, kernel: &Kernel) -> Result<()> {
         // A guest that comes back keeps its port: campaigns have stored it.
-        let port = free_port(self.port().unwrap_or(PORTS[self.index]))?;
+        let wanted = self.port().ok().or(self.role.port);
+        let port = wanted.map(free_port).transpose()?;
         if self.dir.exists() {
             fs::remove_dir_all(&self.dir)?;
         }
         fs::create_dir_all(&self.dir)?;
-        fs::write(self.dir.join("port"), port.to_string())?;
+        if let Some(port) = port {
+            fs::write(self.dir.join("port"), port.to_string())?;
+        }
         fs::write(self.dir.join("kernel"), &kernel.version)?;
         let command = self.qemu(lab, kernel, port)?;
         checked(&mut { command }, &format!("qemu-system-x86_64 for guest {}", self.name))?;
         Ok(())
     }
 
-    fn qemu(&self, lab: &Lab, kernel: &Kernel, port: u16) -> Result<Command> {
-        let number = self.index + 1;
+    fn qemu(&self, lab: &Lab, kernel: &Kernel, port: Option<u16>) -> Result<Command> {
         let text = |path: PathBuf| path.into_os_string().into_string().ok().context("the lab's path is no UTF-8");
         let file = |name: &str| text(self.dir.join(name));
-        let link = |name: &str| text(self.state.join(name).join("link"));
-        let arguments = format!(
-            "console=ttyS0 quiet panic=-1 kelpie.name={} kelpie.address={} kelpie.mtu={LINK_MTU}",
-            self.name,
-            self.address()
-        );
+        let arguments = format!("console=ttyS0 quiet panic=-1 {}", self.role.arguments(lab.shape));
         let mut qemu = lab.command("qemu-system-x86_64");
         // One CPU, and room for a second that never comes: with `-smp 1` TCG leaves out what orders locked instructions
         // among CPUs, QEMU's own threads among them, and the transmit queue of a guest stopped for ever within minutes.
@@ -107,21 +95,14 @@ impl Guest {
         qemu.args(["-append", &arguments]);
         qemu.args(["-serial", &format!("file:{}", file("console.log")?)]);
         qemu.args(["-serial", &format!("unix:{},server=on,wait=off", file("control")?)]);
-        qemu.args([
-            "-netdev",
-            &format!(
-                "dgram,id=link,local.type=unix,local.path={},remote.type=unix,remote.path={}",
-                link(self.name)?,
-                link(NAMES[1 - self.index])?
-            ),
-        ]);
-        qemu.args([
-            "-device",
-            &format!("virtio-net-pci,netdev=link,mac=52:54:00:4b:00:0{number},host_mtu={LINK_MTU},romfile="),
-        ]);
-        qemu.args(["-netdev", &format!("user,id=control,restrict=on,hostfwd=tcp:127.0.0.1:{port}-10.0.2.15:7471")]);
-        qemu.args(["-device", &format!("virtio-net-pci,netdev=control,mac=52:54:00:4b:01:0{number},romfile=")]);
-        let share = text(self.state.join("share"))?;
+        let socket = |guest: &str, link: &str| text(self.state.join(guest).join(link)).ok();
+        qemu.args(self.role.link_options(socket).context("the lab's path is no UTF-8")?);
+        if let Some(port) = port {
+            qemu.args(["-netdev", &format!("user,id=control,restrict=on,hostfwd=tcp:127.0.0.1:{port}-10.0.2.15:7471")]);
+            let mac = self.role.control_mac();
+            qemu.args(["-device", &format!("virtio-net-pci,netdev=control,mac={mac},romfile=")]);
+        }
+        let share = text(lab.share())?;
         qemu.args(["-virtfs", "local,path=/,mount_tag=hostroot,security_model=none,readonly=on,multidevs=remap"]);
         qemu.args(["-virtfs", &format!("local,path={share},mount_tag=lab,security_model=none,multidevs=remap")]);
         Ok(qemu)

@@ -11,7 +11,7 @@ use super::place::{Lab, checked, read};
 
 /// Modules of a guest, in the order of loading; their dependencies come first.
 /// `crc32_generic` is a crypto dependency of `rdma_rxe` that modprobe does not list.
-const MODULES: [&str; 13] = [
+const MODULES: [&str; 15] = [
     "crc32_generic",
     "crc32c_generic",
     "virtio_pci",
@@ -25,6 +25,8 @@ const MODULES: [&str; 13] = [
     "veth",
     "dummy",
     "virtio_rng",
+    "bonding",
+    "sch_tbf",
 ];
 
 /// A kernel ready to boot.
@@ -37,7 +39,7 @@ pub struct Kernel {
 
 /// Downloads (once) and packs the kernel of this version, `6.1` or `6.12`.
 pub fn prepare(lab: &Lab, version: &str) -> Result<Kernel> {
-    let dir = lab.state.join(format!("kernel-{version}"));
+    let dir = lab.common.join(format!("kernel-{version}"));
     let tree = dir.join("tree");
     if !dir.join("complete").exists() {
         download(lab, version, &dir, &tree)?;
@@ -95,6 +97,7 @@ fn pack(lab: &Lab, tree: &Path, release: &str) -> Result<Vec<u8>> {
     archive.console("dev/console");
     archive.executable("bin/busybox", &read(&busybox(lab)?)?);
     archive.executable("init", &read(&lab.root.join("lab/init"))?);
+    archive.executable("network", &read(&lab.root.join("lab/network"))?);
     for (index, path) in module_paths(lab, tree, release)?.iter().enumerate() {
         let stem = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.split('.').next());
         let name = format!("modules/{index:02}-{}.ko", stem.context("a module has an odd name")?);

@@ -1,10 +1,12 @@
-//! Loss and delay on the link between the guests, by the kernel's netem. Each guest applies it to what it sends.
+//! Loss and delay on the link between the guests, by the kernel's netem. Each guest applies it to what it sends; in the
+//! dual-port lab the leaf does, to what it sends by one port, and the capacity of that can be another.
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use super::place::Lab;
+use super::shape::leaf_port;
 
 const USAGE: &str = "usage: cargo xtask lab netem [--delay TIME] [--loss PERCENT] | netem clear; \
                      for example --delay 1ms --loss 0.1%";
@@ -26,6 +28,30 @@ impl Lab {
         }
         Ok(())
     }
+
+    /// The same at what the leaf sends by this port, below the port's capacity.
+    pub fn netem_at(&self, port: &str, options: &[&str]) -> Result<()> {
+        let (.., interface) = leaf_port(port).with_context(|| format!("no port `{port}`: a-left to b-right"))?;
+        self.succeed("leaf", &at_port(interface, options)?)
+    }
+}
+
+/// The leaf's command line for these options at one interface; what is not named is as it was at the start.
+fn at_port(interface: &str, options: &[&str]) -> Result<String> {
+    let mut options = options.to_vec();
+    let mut rate = String::new();
+    if let Some(at) = options.iter().position(|option| *option == "--rate") {
+        let given = options.get(at + 1).filter(|rate| is_number_with(rate, &["kbit", "mbit"]));
+        rate = format!(" {}", given.with_context(|| format!("--rate NUMBERkbit|mbit\n{USAGE}"))?);
+        options.drain(at..=at + 1);
+    }
+    // A new queue of the port takes away what was below the old one.
+    let anew = format!("tc qdisc del dev {interface} root; sh /run/network rate {interface}{rate}");
+    if options.is_empty() || options == ["clear"] {
+        return Ok(anew);
+    }
+    let netem = netem(&options)?;
+    Ok(format!("{anew} && tc qdisc add dev {interface} parent 1:1 handle 10: netem {netem}"))
 }
 
 /// The guest's command line for these options.
@@ -33,6 +59,12 @@ fn command(options: &[&str]) -> Result<String> {
     if options == ["clear"] {
         return Ok("tc qdisc del dev eth0 root 2>/dev/null; tc qdisc show dev eth0".to_owned());
     }
+    let netem = netem(options)?;
+    Ok(format!("tc qdisc replace dev eth0 root netem {netem} && tc qdisc show dev eth0"))
+}
+
+/// What tc calls these options.
+fn netem(options: &[&str]) -> Result<String> {
     let mut netem = vec![format!("limit {QUEUE}")];
     for pair in options.chunks(2) {
         netem.push(match pair {
@@ -42,8 +74,7 @@ fn command(options: &[&str]) -> Result<String> {
             _ => bail!("{USAGE}"),
         });
     }
-    let netem = netem.join(" ");
-    Ok(format!("tc qdisc replace dev eth0 root netem {netem} && tc qdisc show dev eth0"))
+    Ok(netem.join(" "))
 }
 
 fn is_number_with(text: &str, units: &[&str]) -> bool {
@@ -55,7 +86,21 @@ fn is_number_with(text: &str, units: &[&str]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::command;
+    use super::{at_port, command};
+
+    #[test]
+    fn a_port_of_the_leaf_keeps_its_capacity_below_which_packets_are_lost() {
+        let anew = "tc qdisc del dev eth3 root; sh /run/network rate eth3";
+        assert_eq!(at_port("eth3", &["clear"]).expect("options"), anew);
+        assert_eq!(at_port("eth3", &["--rate", "4mbit"]).expect("options"), format!("{anew} 4mbit"));
+        assert_eq!(
+            at_port("eth3", &["--loss", "2%"]).expect("options"),
+            format!("{anew} && tc qdisc add dev eth3 parent 1:1 handle 10: netem limit 125000 loss 2%")
+        );
+        for bad in [&["--rate"][..], &["--rate", "4"], &["--loss", "2"], &["--rate", "1mbit; reboot"]] {
+            at_port("eth3", bad).expect_err("no options");
+        }
+    }
 
     #[test]
     fn options_become_a_command_and_nothing_else_does() {

@@ -6,15 +6,31 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use super::shape::Shape;
+
 /// Where the lab keeps its state, and how it finds programs.
 pub struct Lab {
     pub root: PathBuf,
-    /// `KELPIE_LAB_DIR`, or `target/lab`.
-    pub state: PathBuf,
+    pub shape: Shape,
+    /// `KELPIE_LAB_DIR`, or `target/lab`: what labs have in common.
+    pub common: PathBuf,
     pub path: String,
 }
 
 impl Lab {
+    /// Where this lab keeps its guests and its pair file.
+    pub fn state(&self) -> PathBuf {
+        match self.shape {
+            Shape::Pair => self.common.clone(),
+            Shape::DualPort => self.common.join("dual"),
+        }
+    }
+
+    /// The folder that guests can write to.
+    pub fn share(&self) -> PathBuf {
+        self.state().join("share")
+    }
+
     /// A program, with the tools that a user's path may lack.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);

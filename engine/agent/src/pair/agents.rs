@@ -105,7 +105,7 @@ impl Agents {
     }
 
     /// Asks both hosts for a step at once; an error names its host.
-    async fn both<T>(
+    pub(super) async fn both<T>(
         &self,
         step: Step,
         ask: impl AsyncFn(Host, &AgentClient) -> Result<T, ClientError>,
@@ -117,7 +117,7 @@ impl Agents {
 }
 
 /// The endpoints whose peers are on `host`: those of the other host, and its own if a flow is a loopback.
-fn peers_of(host: Host, endpoints: &PerHost<Vec<GroupEndpoint>>) -> Vec<GroupEndpoint> {
+pub(super) fn peers_of(host: Host, endpoints: &PerHost<Vec<GroupEndpoint>>) -> Vec<GroupEndpoint> {
     let own = endpoints.get(host);
     let is_peer = |group: &&GroupEndpoint| own.iter().any(|mine| mine.id == group.id.peer());
     endpoints.a.iter().chain(&endpoints.b).filter(is_peer).cloned().collect()

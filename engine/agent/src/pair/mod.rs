@@ -4,14 +4,20 @@ mod agents;
 mod calibration;
 mod checks;
 mod file;
+pub mod rounds;
 
+use std::ops::ControlFlow;
 use std::path::Path;
+use std::time::Duration;
 
+use kelpie_engine::bond::Bond;
 use kelpie_engine::{MeasureError, Subsystem};
 use kelpie_monitor::{Bounds, Check, Measurement, PerHost};
 use kelpie_spaces::Workload;
 
 pub use file::{HostSpec, PairFile, PairFileError};
+
+pub use rounds::{Moved, Round};
 
 use agents::{Agents, PATIENCE_AT_OPEN, PATIENCE_LATER};
 
@@ -78,6 +84,42 @@ impl PairSubsystem {
     /// What the doctor says of both hosts, asked through their agents. A pair can be measured whatever comes of it.
     pub fn checks(&mut self) -> Vec<Check> {
         self.runtime.block_on(checks::checks(&mut self.agents))
+    }
+
+    /// The largest path MTU that both ports are configured for. Units: bytes.
+    ///
+    /// # Errors
+    /// Where a host cannot be asked.
+    pub fn active_mtu(&mut self) -> Result<u64, MeasureError> {
+        let ports = self.runtime.block_on(self.agents.ready(PATIENCE_LATER))?;
+        Ok(ports.a.active_mtu.min(ports.b.active_mtu))
+    }
+
+    /// What carries the traffic of each host.
+    ///
+    /// # Errors
+    /// Where a host cannot be asked.
+    pub fn bonds(&mut self) -> Result<PerHost<Bond>, MeasureError> {
+        self.runtime.block_on(async {
+            self.agents.ready(PATIENCE_LATER).await?;
+            self.agents.bonds().await
+        })
+    }
+
+    /// Moves traffic along chosen paths, and reads what each port of both hosts moved meanwhile. `tick` is called at
+    /// each look at the traffic, with the bytes that each flow has completed; it may end the traffic early.
+    ///
+    /// # Errors
+    /// Where a host fails.
+    pub fn round(
+        &mut self,
+        round: &Round,
+        tick: &mut dyn FnMut(Duration, &[u64]) -> ControlFlow<()>,
+    ) -> Result<Moved, MeasureError> {
+        self.runtime.block_on(async {
+            self.agents.ready(PATIENCE_LATER).await?;
+            self.agents.round(round, tick).await
+        })
     }
 
     /// Measures the latency of requests from now on, whether or not the pair's file says so.

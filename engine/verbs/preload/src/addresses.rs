@@ -47,10 +47,16 @@ pub fn is_local(context: *mut ibv_context, number: u8, address: &ibv_ah_attr) ->
     if address.is_global == 0 {
         return port(context, number).is_some_and(|port| port.lid == address.dlid && port.lid != 0);
     }
-    let Some(query) = query_gid() else { return false };
-    let mut own = ibv_gid { raw: [0; 16] };
-    // SAFETY: the context is open, and the GID ours.
-    let status = unsafe { query(context, number, address.grh.sgid_index.into(), &raw mut own) };
     // SAFETY: any bytes are a GID.
-    status == 0 && unsafe { own.raw == address.grh.dgid.raw }
+    gid(context, number, address.grh.sgid_index).is_some_and(|own| own == unsafe { address.grh.dgid.raw })
+}
+
+/// An entry of the port's GID table.
+pub fn gid(context: *mut ibv_context, number: u8, index: u8) -> Option<[u8; 16]> {
+    let query = query_gid()?;
+    let mut gid = ibv_gid { raw: [0; 16] };
+    // SAFETY: the context is open, and the GID ours.
+    let status = unsafe { query(context, number, index.into(), &raw mut gid) };
+    // SAFETY: any bytes are a GID.
+    (status == 0).then(|| unsafe { gid.raw })
 }

@@ -6,12 +6,12 @@ use std::ptr::null_mut;
 use kelpie_trace::Caps;
 use rdma_sys::{
     ibv_ah, ibv_ah_attr, ibv_context, ibv_device, ibv_mr, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_cap,
-    ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_qp_type, ibv_srq, ibv_srq_init_attr, ibv_srq_init_attr_ex,
+    ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_qp_state, ibv_qp_type, ibv_srq, ibv_srq_init_attr, ibv_srq_init_attr_ex,
 };
 
 use crate::contexts::{self, Functions};
 use crate::next::{Next, dlvsym_of_libc, real_dlvsym};
-use crate::{addresses, extended, memory, post, state};
+use crate::{addresses, extended, memory, post, state, steer};
 
 macro_rules! exports {
     ($($name:ident $symbol:literal $version:literal: $type:ty;)*) => {
@@ -128,8 +128,11 @@ unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_contex
     let context = unsafe { real(device) };
     if !context.is_null() {
         state::begin();
-        // SAFETY: nobody else has it yet.
-        unsafe { contexts::exchange(context, &OF_CONTEXTS) };
+        // A program that is only steered posts as ever.
+        if state::recorder().is_some() {
+            // SAFETY: nobody else has it yet.
+            unsafe { contexts::exchange(context, &OF_CONTEXTS) };
+        }
     }
     context
 }
@@ -180,11 +183,39 @@ unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
     extended
 }
 
+/// Modifies a QP as it was asked for, with another source port if the agent has one for it.
+///
+/// # Safety
+/// As for `ibv_modify_qp`.
+unsafe fn modify(
+    real: unsafe extern "C" fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int,
+    qp: *mut ibv_qp,
+    wanted: *mut ibv_qp_attr,
+    mask: c_int,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe {
+        if let Some(mut steered) = steer::steered(qp, wanted, mask) {
+            if real(qp, &raw mut steered, mask) == 0 {
+                return 0;
+            }
+            steer::refused((*qp).qp_num, (*wanted).dest_qp_num);
+        }
+        let status = real(qp, wanted, mask);
+        let is_reset = mask as u32 & ibv_qp_attr_mask::IBV_QP_STATE.0 != 0
+            && matches!((*wanted).qp_state, ibv_qp_state::IBV_QPS_RESET | ibv_qp_state::IBV_QPS_ERR);
+        if status == 0 && is_reset {
+            steer::gone((*qp).qp_num);
+        }
+        status
+    }
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, wanted: *mut ibv_qp_attr, mask: c_int) -> c_int {
     let Some(real) = real::ibv_modify_qp() else { return libc::ENOSYS };
-    // SAFETY: with the caller's own arguments.
-    let status = unsafe { real(qp, wanted, mask) };
+    // SAFETY: the caller has a QP, and attributes as far as the mask names them.
+    let status = unsafe { modify(real, qp, wanted, mask) };
     let Some((recorder, row)) = state::of_qp(qp).filter(|_| status == 0) else { return status };
     let has = |bit: ibv_qp_attr_mask| mask as u32 & bit.0 != 0;
     // SAFETY: the caller has a QP, and attributes as far as the mask names them.
@@ -214,8 +245,13 @@ unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, wanted: *mut ibv_qp_attr, ma
 unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     let Some(real) = real::ibv_destroy_qp() else { return libc::ENOSYS };
     let known = state::remove_qp(qp);
+    // SAFETY: it exists until it is destroyed.
+    let number = unsafe { (*qp).qp_num };
     // SAFETY: with the caller's own argument.
     let status = unsafe { real(qp) };
+    if status == 0 {
+        steer::gone(number);
+    }
     match known {
         Some((recorder, row)) if status == 0 => recorder.ended(row),
         Some((_, row)) => state::restore_qp(qp, row),

@@ -1,5 +1,6 @@
 //! `libkelpie_preload.so`: `kelpie trace` preloads it into a verbs program, where it replaces some functions of
-//! libibverbs and records their calls. `kelpie-trace` decides what is recorded.
+//! libibverbs and records their calls. `kelpie-trace` decides what is recorded. `kelpie paths steer` preloads it to
+//! give QPs source ports (`steer`).
 //!
 //! Posting is inlined into the program from `verbs.h`, through function pointers of a context or a QP; so these
 //! pointers are exchanged when the program gets hold of the object (`contexts`, `extended`). Everything else is a
@@ -31,3 +32,5 @@ mod pointers;
 mod post;
 #[cfg(feature = "verbs")]
 mod state;
+#[cfg(feature = "verbs")]
+mod steer;

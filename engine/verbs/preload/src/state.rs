@@ -90,15 +90,35 @@ unsafe extern "C" fn forget() {
     EXCHANGING.release();
 }
 
+/// Does something that the program's `errno` shall not tell of.
+pub fn errno_kept<T>(work: impl FnOnce() -> T) -> T {
+    let errno = last_errno();
+    let done = work();
+    // SAFETY: the thread's own.
+    unsafe { *libc::__errno_location() = errno };
+    done
+}
+
 /// An open file.
-struct Descriptor(c_int);
+pub struct Descriptor(c_int);
 
 impl Descriptor {
-    fn open(path: &CStr) -> Result<Self, c_int> {
+    /// Opens or makes it.
+    pub fn open(path: &CStr) -> Result<Self, c_int> {
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOFOLLOW;
         // SAFETY: the path ends with a zero.
         let file = unsafe { libc::open(path.as_ptr(), flags, 0o600) };
         if file < 0 { Err(last_errno()) } else { Ok(Self(file)) }
+    }
+
+    /// Writes at the end, if the file is no longer than `longest`.
+    pub fn append(&self, bytes: &[u8], longest: u64) {
+        // SAFETY: the file is open.
+        let end = unsafe { libc::lseek(self.0, 0, libc::SEEK_END) };
+        if (0..=longest as i64).contains(&end) {
+            // SAFETY: the bytes live through the call. Whatever does not fit on the disk is not the program's affair.
+            unsafe { libc::pwrite(self.0, bytes.as_ptr().cast(), bytes.len(), end) };
+        }
     }
 
     /// Sees to it that this part can be written. A page of a mapped hole that has no room when it is touched ends the

@@ -20,7 +20,7 @@ pub struct Kelpie {
     /// Where files for it are written.
     pub folder: PathBuf,
     hosts: String,
-    pub guests: [Guest; 2],
+    pub guests: Vec<Guest>,
 }
 
 impl Kelpie {
@@ -30,9 +30,9 @@ impl Kelpie {
             bail!("the lab is not up: run `cargo xtask lab up` first");
         }
         let (binary, fresh) = lab.deploy("release")?;
-        let folder = lab.state.join("bench");
+        let folder = lab.state().join("bench");
         fs::create_dir_all(&folder)?;
-        let pair = fs::read_to_string(lab.state.join("pair.yaml")).context("read the lab's pair.yaml")?;
+        let pair = fs::read_to_string(lab.state().join("pair.yaml")).context("read the lab's pair.yaml")?;
         let (hosts, _) = pair.split_once("session:").context("the lab's pair file sets its session")?;
         let kelpie = Self { binary, folder, hosts: hosts.to_owned(), guests };
         if fresh {

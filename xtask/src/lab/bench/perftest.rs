@@ -196,7 +196,7 @@ fn by_kelpie(kelpie: &Kelpie, cell: Cell) -> Result<f64> {
 
 /// The same by perftest.
 fn by_perftest(kelpie: &Kelpie, cell: Cell) -> Result<f64> {
-    let [client, server] = &kelpie.guests;
+    let [client, server] = [&kelpie.guests[0], &kelpie.guests[1]];
     let command = cell.perftest();
     let (pid, _) = server.execute(&format!("{command} >/run/perftest.log 2>&1 & echo $!"), LIMIT)?;
     let pid = pid.trim();

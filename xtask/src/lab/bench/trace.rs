@@ -71,7 +71,7 @@ pub fn run(kelpie: &Kelpie, options: &Options) -> Result<()> {
 
 impl Traced {
     fn run(&self, kelpie: &Kelpie, is_traced: bool) -> Result<f64> {
-        let [client, server] = &kelpie.guests;
+        let [client, server] = [&kelpie.guests[0], &kelpie.guests[1]];
         let (pid, _) = server.execute(&format!("{} >/run/server.log 2>&1 & echo $!", self.line), LIMIT)?;
         let listens = format!(
             "for turn in $(seq 200); do grep -q '{PORT}' /proc/net/tcp /proc/net/tcp6 && break; sleep 0.1; done"

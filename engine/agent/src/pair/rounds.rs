@@ -1,0 +1,239 @@
+//! Traffic of a few seconds along chosen paths, with what each port of both hosts moved. What it means is elsewhere.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use kelpie_engine::MeasureError;
+use kelpie_engine::bond::Bond;
+use kelpie_engine::latency::Took;
+use kelpie_engine::plan::{GroupId, Role};
+use kelpie_engine::verbs_host::{Count, GroupEndpoint, GroupPorts, HostReading};
+use kelpie_monitor::PerHost;
+use kelpie_spaces::{Host, Workload};
+
+use super::agents::{Agents, peers_of};
+use crate::client::AgentClient;
+use crate::steps::Step;
+
+/// Pause between looks at what arrives after the last request was sent.
+const SETTLING: Duration = Duration::from_millis(150);
+
+/// How long something may still be on its way. Source: our choice, several times what the queues of a switch hold.
+const SETTLED: Duration = Duration::from_secs(3);
+
+/// What to move.
+#[derive(Debug, Clone)]
+pub struct Round {
+    /// The flows.
+    pub workload: Workload,
+    /// UDP source ports of each flow's requesters, in turn; none leaves them to the device.
+    pub source_ports: Vec<Vec<u16>>,
+    /// How long.
+    pub lasts: Duration,
+    /// How often to look.
+    pub looks: Duration,
+    /// Whether requests are timed.
+    pub latency: bool,
+    /// Whether each look reads the bonds too.
+    pub watches_ports: bool,
+    /// How long requests may take to complete after that.
+    pub drain: Duration,
+}
+
+/// What became of one flow.
+#[derive(Debug, Clone, Default)]
+pub struct FlowMoved {
+    /// Numbers of its QPs, at the requester and at the responder.
+    pub qps: Vec<(u32, u32)>,
+    /// What the requester completed in all.
+    pub sent: Count,
+    /// What consumed receives at the responder.
+    pub received: Count,
+    /// How long its requests took, if they were timed.
+    pub took: Vec<Took>,
+}
+
+/// What was seen of the traffic at a moment.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// When, since the start.
+    pub at: Duration,
+    /// Bytes of each flow until then.
+    pub bytes: Vec<u64>,
+    /// The bonds, if they are watched.
+    pub bonds: Option<PerHost<Bond>>,
+}
+
+/// What became of a round.
+#[derive(Debug, Clone)]
+pub struct Moved {
+    /// Flows, in the order of the workload.
+    pub flows: Vec<FlowMoved>,
+    /// The bonds before and after.
+    pub before: PerHost<Bond>,
+    /// As above.
+    pub after: PerHost<Bond>,
+    /// What was seen meanwhile.
+    pub looks: Vec<Look>,
+    /// What went wrong in the hardware.
+    pub events: Vec<String>,
+}
+
+impl Agents {
+    /// Reads both bonds.
+    pub async fn bonds(&self) -> Result<PerHost<Bond>, MeasureError> {
+        let hosts = &self.file.hosts;
+        let ask = async |host, agent: &AgentClient| agent.bond(hosts.get(host).port.clone()).await;
+        self.both(Step::Bond, ask).await
+    }
+
+    /// As [`super::PairSubsystem::round`]; nothing of it is left on the hosts.
+    pub async fn round(
+        &mut self,
+        round: &Round,
+        tick: &mut dyn FnMut(Duration, &[u64]) -> ControlFlow<()>,
+    ) -> Result<Moved, MeasureError> {
+        let outcome = self.moved(round, tick).await;
+        let torn_down = match &outcome {
+            Ok(_) | Err(MeasureError::Unsupported { .. }) => {
+                self.both(Step::TearDown, async |_, agent| agent.tear_down().await).await.map(drop)
+            }
+            Err(_) => Ok(()),
+        };
+        if torn_down.is_err() || matches!(&outcome, Err(error) if !matches!(error, MeasureError::Unsupported { .. })) {
+            self.clients = PerHost::default();
+        }
+        outcome.and_then(|moved| torn_down.map(|()| moved))
+    }
+
+    async fn moved(
+        &self,
+        round: &Round,
+        tick: &mut dyn FnMut(Duration, &[u64]) -> ControlFlow<()>,
+    ) -> Result<Moved, MeasureError> {
+        let (hosts, workload) = (&self.file.hosts, &round.workload);
+        let set_up = async |host, agent: &AgentClient| {
+            agent.set_up(host, hosts.get(host).port.clone(), workload.clone(), round.latency).await
+        };
+        let endpoints = self.both(Step::SetUp, set_up).await?;
+        if round.source_ports.iter().any(|ports| !ports.is_empty()) {
+            let ports = async |host, agent: &AgentClient| agent.set_source_ports(ports_of(host, round)).await;
+            self.both(Step::SetSourcePorts, ports).await?;
+        }
+        let connect = async |host, agent: &AgentClient| agent.connect_to(peers_of(host, &endpoints)).await;
+        self.both(Step::Connect, connect).await?;
+        let before = self.bonds().await?;
+        self.both(Step::Start, async |_, agent| agent.start().await).await?;
+        let started = Instant::now();
+        let mut moved = Moved {
+            flows: qps(workload, &endpoints),
+            after: before.clone(),
+            before,
+            looks: Vec::new(),
+            events: Vec::new(),
+        };
+        let mut next = round.looks.min(round.lasts);
+        loop {
+            tokio::time::sleep_until((started + next).into()).await;
+            let mut reading = self.both(Step::Sample, async |_, agent| agent.sample().await).await?;
+            let at = started.elapsed();
+            moved.take_latencies(workload, &mut reading);
+            let bytes: Vec<u64> = (0..workload.flows.len()).map(|flow| sent(workload, &reading, flow).bytes).collect();
+            let goes_on = tick(at, &bytes);
+            let bonds = if round.watches_ports { Some(self.bonds().await?) } else { None };
+            moved.looks.push(Look { at, bytes, bonds });
+            if at >= round.lasts || goes_on.is_break() {
+                break;
+            }
+            next = (at + round.looks).min(round.lasts);
+        }
+        let drain = u64::try_from(round.drain.as_millis()).unwrap_or(u64::MAX);
+        let mut last = self.both(Step::Stop, async |_, agent| agent.stop(drain).await).await?;
+        moved.take_latencies(workload, &mut last);
+        let last = self.settled(workload, last).await?;
+        for flow in 0..workload.flows.len() {
+            moved.flows[flow].sent = sent(workload, &last, flow);
+            moved.flows[flow].received = received(workload, &last, flow);
+        }
+        moved.after = self.bonds().await?;
+        for host in Host::BOTH {
+            moved.events.extend(last.get(host).events.iter().map(|event| format!("host {host}: {event}")));
+        }
+        Ok(moved)
+    }
+
+    /// Reads until nothing arrives any more.
+    async fn settled(
+        &self,
+        workload: &Workload,
+        mut last: PerHost<HostReading>,
+    ) -> Result<PerHost<HostReading>, MeasureError> {
+        let arrived = |reading: &PerHost<HostReading>| -> Vec<u64> {
+            (0..workload.flows.len()).map(|flow| received(workload, reading, flow).messages).collect()
+        };
+        let started = Instant::now();
+        while started.elapsed() < SETTLED {
+            tokio::time::sleep(SETTLING).await;
+            let next = self.both(Step::Sample, async |_, agent| agent.sample().await).await?;
+            let is_settled = arrived(&next) == arrived(&last);
+            last = next;
+            if is_settled {
+                break;
+            }
+        }
+        Ok(last)
+    }
+}
+
+impl Moved {
+    fn take_latencies(&mut self, workload: &Workload, reading: &mut PerHost<HostReading>) {
+        for host in Host::BOTH {
+            for group in std::mem::take(&mut reading.get_mut(host).latency) {
+                let is_ours = group.id.role == Role::Requester
+                    && workload.flows.get(group.id.flow).is_some_and(|flow| flow.from == host);
+                if is_ours {
+                    self.flows[group.id.flow].took.extend(group.by_op.into_values().flatten());
+                }
+            }
+        }
+    }
+}
+
+fn ports_of(host: Host, round: &Round) -> Vec<GroupPorts> {
+    let flows = round.workload.flows.iter().zip(&round.source_ports).enumerate();
+    let own = flows.filter(|(_, (flow, ports))| flow.from == host && !ports.is_empty());
+    own.map(|(flow, (_, ports))| GroupPorts { id: GroupId { flow, role: Role::Requester }, ports: ports.clone() }).collect()
+}
+
+/// Numbers of the QPs of each flow.
+fn qps(workload: &Workload, endpoints: &PerHost<Vec<GroupEndpoint>>) -> Vec<FlowMoved> {
+    let numbers = |host: Host, id: GroupId| {
+        let group = endpoints.get(host).iter().find(move |group| group.id == id);
+        group.into_iter().flat_map(|group| &group.qps).map(|qp| qp.qpn)
+    };
+    let flows = workload.flows.iter().enumerate();
+    flows
+        .map(|(flow, ends)| {
+            let of = |host, role| numbers(host, GroupId { flow, role });
+            let pairs = of(ends.from, Role::Requester).zip(of(ends.to, Role::Responder));
+            FlowMoved { qps: pairs.collect(), ..FlowMoved::default() }
+        })
+        .collect()
+}
+
+fn sent(workload: &Workload, reading: &PerHost<HostReading>, flow: usize) -> Count {
+    count(reading.get(workload.flows[flow].from), GroupId { flow, role: Role::Requester })
+}
+
+fn received(workload: &Workload, reading: &PerHost<HostReading>, flow: usize) -> Count {
+    count(reading.get(workload.flows[flow].to), GroupId { flow, role: Role::Responder })
+}
+
+fn count(reading: &HostReading, id: GroupId) -> Count {
+    let groups = reading.groups.iter().filter(|group| group.id == id);
+    groups.flat_map(|group| group.by_op.values()).fold(Count::default(), |sum, one| Count {
+        messages: sum.messages + one.messages,
+        bytes: sum.bytes + one.bytes,
+        packets: sum.packets + one.packets,
+    })
+}

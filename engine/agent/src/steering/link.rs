@@ -1,0 +1,147 @@
+//! The agent's connection to its planner: made when it is needed, made again when it is lost, and never waited for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use kelpie_engine::chain;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+use tokio_util::codec::Framed;
+use tracing::{info, warn};
+
+use super::words::{Answer, Ask, LIMIT, PROTOCOL};
+use crate::client::{ClientError, reach};
+use crate::security::{Pipe, Security};
+use crate::wire::{HELLO_LIMIT, Hello, Messages, Welcome, WireError};
+
+/// Questions that may wait. Source: our choice.
+const WAITING: usize = 1024;
+
+/// Longest wait for one answer. Longer, and the connection is made anew.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Pause between attempts to connect.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Which planner, and how it is reached.
+#[derive(Debug, Clone)]
+pub struct PlannerAddress {
+    /// `host:port`.
+    pub address: String,
+    /// Certificates, or plain TCP.
+    pub security: Security,
+    /// The agent's name.
+    pub name: String,
+}
+
+type Question = (Ask, oneshot::Sender<Answer>);
+
+/// Where the rest of the agent asks.
+#[derive(Debug, Clone)]
+pub struct Link {
+    questions: mpsc::Sender<Question>,
+    is_up: Arc<AtomicBool>,
+}
+
+impl Link {
+    /// Connects from now on; `on_connect` is asked each time after that.
+    pub fn new(planner: PlannerAddress, connected: mpsc::Sender<()>) -> Self {
+        let (questions, asked) = mpsc::channel(WAITING);
+        let is_up = Arc::new(AtomicBool::new(false));
+        tokio::spawn(keep(planner, asked, Arc::clone(&is_up), connected));
+        Self { questions, is_up }
+    }
+
+    /// Whether the planner can be asked.
+    pub fn is_up(&self) -> bool {
+        self.is_up.load(Ordering::Relaxed)
+    }
+
+    /// Asks; none if the planner is not there or does not answer within `limit`.
+    pub async fn ask(&self, ask: Ask, limit: Duration) -> Option<Answer> {
+        if !self.is_up() {
+            return None;
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.questions.try_send((ask, sender)).ok()?;
+        timeout(limit, receiver).await.ok()?.ok()
+    }
+}
+
+/// Keeps a connection for as long as somebody may ask.
+async fn keep(
+    planner: PlannerAddress,
+    mut asked: mpsc::Receiver<Question>,
+    is_up: Arc<AtomicBool>,
+    connected: mpsc::Sender<()>,
+) {
+    // A planner that is not there is reported once, and once that it is.
+    let mut is_reported = false;
+    loop {
+        match open(&planner).await {
+            Ok(calls) => {
+                info!(planner = planner.address, "connected to the planner");
+                is_up.store(true, Ordering::Relaxed);
+                let _ = connected.try_send(());
+                let ended = serve(calls, &mut asked).await;
+                is_up.store(false, Ordering::Relaxed);
+                let Err(error) = ended else { return };
+                warn!(planner = planner.address, error = chain(&error), "lost the planner; QPs keep their own source ports");
+                is_reported = true;
+            }
+            Err(error) if !is_reported => {
+                let error = chain(&error).replace("`kelpie agent`", "`kelpie paths serve`");
+                warn!(planner = planner.address, error, "the planner cannot be reached; QPs keep their own source ports");
+                is_reported = true;
+            }
+            Err(_) => {}
+        }
+        // What was asked meanwhile is answered by nobody.
+        while asked.try_recv().is_ok() {}
+        tokio::time::sleep(PAUSE).await;
+        if asked.is_closed() {
+            return;
+        }
+    }
+}
+
+type Calls = Framed<Pipe, Messages<Answer>>;
+
+async fn open(planner: &PlannerAddress) -> Result<Calls, ClientError> {
+    let address = planner.address.clone();
+    let pipe = reach(&planner.address, &planner.security).await?;
+    let mut opening = Framed::new(pipe, Messages::<Welcome>::up_to(HELLO_LIMIT));
+    let exchange = async {
+        opening.send(Hello { kelpie: PROTOCOL.to_owned(), controller: planner.name.clone() }).await?;
+        opening.next().await.unwrap_or(Err(WireError::Closed))
+    };
+    let welcome = timeout(PATIENCE, exchange).await.unwrap_or(Err(WireError::Deadline(PATIENCE)));
+    let welcome = welcome.map_err(|source| ClientError::Wire { address: address.clone(), source })?;
+    match welcome.refused {
+        _ if welcome.kelpie != PROTOCOL => Err(ClientError::Version { address, theirs: welcome.kelpie }),
+        Some(reason) => Err(ClientError::Refused { address, reason }),
+        None => Ok(opening.map_codec(|_| Messages::up_to(LIMIT))),
+    }
+}
+
+/// Asks one question after the other; fine if nobody can ask any more.
+async fn serve(mut calls: Calls, asked: &mut mpsc::Receiver<Question>) -> Result<(), WireError> {
+    loop {
+        let (ask, sender) = tokio::select! {
+            question = asked.recv() => match question {
+                Some(question) => question,
+                None => return Ok(()),
+            },
+            // It says nothing by itself.
+            said = calls.next() => return Err(said.map_or(WireError::Closed, |said| {
+                said.map_or_else(|error| error, |_| WireError::Unexpected("an answer to nothing".to_owned()))
+            })),
+        };
+        calls.send(ask).await?;
+        let answer = timeout(PATIENCE, calls.next()).await.map_err(|_| WireError::Deadline(PATIENCE))?;
+        // Whoever asked may have given up.
+        let _ = sender.send(answer.unwrap_or(Err(WireError::Closed))?);
+    }
+}

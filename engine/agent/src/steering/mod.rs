@@ -1,0 +1,13 @@
+//! Steering: programs ask the agent of their host for source ports, and agents ask the planner that they share.
+//!
+//! `door` is where programs ask, `link` the agent's connection to the planner, `planner` the planner itself.
+
+mod door;
+mod journal;
+mod link;
+pub mod planner;
+mod processes;
+mod words;
+
+pub use door::{Door, DoorError};
+pub use link::PlannerAddress;

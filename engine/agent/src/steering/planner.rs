@@ -1,0 +1,211 @@
+//! The planner: agents ask it for source ports; what it grants is on disk before it is said.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use kelpie_engine::chain;
+use kelpie_paths::leases::{Holder, Leases};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_util::codec::Framed;
+use tracing::{info, warn};
+
+use super::journal::{Journal, JournalError};
+use super::words::{Answer, Ask, LIMIT, PROTOCOL, Qp};
+use crate::identity::{Acceptor, Caller};
+use crate::lease::locked;
+use crate::rare::RareLog;
+use crate::security::{Pipe, Security, TlsError};
+use crate::socket::tune;
+use crate::wire::{HELLO_LIMIT, Hello, Messages, Welcome, WireError};
+
+/// How long a new connection may take to say who it is, TLS included.
+const HELLO_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Most connections at a time. Source: our choice, a quarter of the files that a process may open.
+const MOST: usize = 256;
+
+/// Longest name of a process or an address. Units: bytes.
+const LONGEST: usize = 128;
+
+/// Why a planner ended.
+#[derive(Debug, thiserror::Error)]
+pub enum PlannerError {
+    /// Plain TCP beyond this machine, and nobody asked for that.
+    #[error(
+        "{0} can be reached from other hosts: give certificates (--ca and --identity; `kelpie agent cert` makes them), \
+         or add --plain if only a trusted network reaches it"
+    )]
+    Insecure(SocketAddr),
+    /// The certificates cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// What was granted before cannot be read.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The asynchronous runtime could not be made.
+    #[error("cannot start the runtime")]
+    Runtime(#[source] std::io::Error),
+}
+
+/// How a planner serves.
+#[derive(Debug, Clone)]
+pub struct PlannerConfig {
+    /// Who may ask.
+    pub security: Security,
+    /// Where it keeps what it has granted.
+    pub state: PathBuf,
+}
+
+struct Planner {
+    plan: Mutex<(Leases, Journal)>,
+    tls: Option<Acceptor>,
+    rare: RareLog,
+    room: Arc<Semaphore>,
+}
+
+/// Serves agents on `listen`; comes back only with an error.
+///
+/// # Errors
+/// Where the address, the certificates or the state cannot be used.
+pub fn serve(listen: SocketAddr, config: &PlannerConfig, leases: Leases) -> Result<(), PlannerError> {
+    if !config.security.allows(listen.ip()) {
+        return Err(PlannerError::Insecure(listen));
+    }
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(PlannerError::Runtime)?;
+    runtime.block_on(async {
+        let listener = TcpListener::bind(listen).await.map_err(|source| PlannerError::Listen { address: listen, source })?;
+        serve_on(listener, config, leases).await
+    })
+}
+
+/// Serves agents on a listener; comes back only with an error.
+///
+/// # Errors
+/// As [`serve`].
+pub async fn serve_on(
+    listener: TcpListener,
+    config: &PlannerConfig,
+    mut leases: Leases,
+) -> Result<(), PlannerError> {
+    let tls = match &config.security {
+        Security::Tls(files) => Some(Acceptor::new(files)?),
+        Security::Plain | Security::Loopback => None,
+    };
+    let journal = Journal::open(&config.state, &mut leases)?;
+    info!(leases = leases.held().count(), "planner is ready");
+    let planner = Arc::new(Planner {
+        plan: Mutex::new((leases, journal)),
+        tls,
+        rare: RareLog::default(),
+        room: Arc::new(Semaphore::new(MOST)),
+    });
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                let planner = Arc::clone(&planner);
+                // Whoever finds no room connects again later.
+                let Ok(room) = Arc::clone(&planner.room).try_acquire_owned() else { continue };
+                tokio::spawn(async move {
+                    match planner.connection(stream).await {
+                        Err(error) if planner.rare.wants() => {
+                            warn!(%peer, error = chain(&error), "connection ended");
+                        }
+                        _ => {}
+                    }
+                    drop(room);
+                });
+            }
+            Err(error) => {
+                warn!(%error, "accept failed");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+impl Planner {
+    async fn connection(&self, stream: TcpStream) -> Result<(), WireError> {
+        let late = |_| Err(WireError::Deadline(HELLO_DEADLINE));
+        let met = timeout(HELLO_DEADLINE, self.meet(stream)).await.unwrap_or_else(late)?;
+        let Some((pipe, agent)) = met else { return Ok(()) };
+        info!(agent, "agent connected");
+        let mut calls = pipe.map_codec(|_| Messages::<Ask>::up_to(LIMIT));
+        while let Some(ask) = calls.next().await {
+            let answer = tokio::task::block_in_place(|| self.answer(&agent, ask?))?;
+            calls.send(answer).await?;
+        }
+        info!(agent, "agent left");
+        Ok(())
+    }
+
+    /// Learns who is there.
+    async fn meet(&self, stream: TcpStream) -> Result<Option<(Framed<Pipe, Messages<Hello>>, String)>, WireError> {
+        tune(&stream)?;
+        let (pipe, caller): (Pipe, Caller) = match &self.tls {
+            None => (Box::new(stream), Caller::Unproven),
+            Some(tls) => tls.accept(stream).await?,
+        };
+        let mut opening = Framed::new(pipe, Messages::<Hello>::up_to(HELLO_LIMIT));
+        let Some(hello) = opening.next().await.transpose()? else { return Ok(None) };
+        let is_known = hello.kelpie == PROTOCOL;
+        let refused = (!is_known).then(|| format!("this planner speaks {PROTOCOL}"));
+        let welcome =
+            Welcome { kelpie: PROTOCOL.to_owned(), agent: String::new(), busy: false, leaving: false, refused };
+        opening.send(welcome).await?;
+        Ok(is_known.then(|| (opening, caller.named(&hello.controller))))
+    }
+
+    fn answer(&self, agent: &str, ask: Ask) -> Result<Answer, WireError> {
+        let holder = |qp: Qp| Holder { agent: agent.to_owned(), process: qp.process, qp: qp.qp };
+        let mut plan = locked(&self.plan);
+        let (leases, journal) = &mut *plan;
+        let failed = |error: &JournalError| {
+            warn!(error = chain(error), "what was planned cannot be kept");
+            Answer::Refused("the planner cannot write its state".to_owned())
+        };
+        Ok(match ask {
+            Ask::Grant { qp, from, to } => {
+                if [&qp.process, &from, &to].iter().any(|text| text.len() > LONGEST) {
+                    return Err(WireError::Unexpected("a name longer than any is".to_owned()));
+                }
+                let holder = holder(qp);
+                match leases.grant(&holder, &from, &to) {
+                    Err(why) => Answer::Refused(why.to_string()),
+                    Ok(lease) => match journal.has(&holder, &lease).and_then(|()| journal.trim(leases)) {
+                        Ok(()) => Answer::Granted(lease),
+                        Err(error) => {
+                            leases.release(&holder);
+                            failed(&error)
+                        }
+                    },
+                }
+            }
+            Ask::Gone(qps) => {
+                let gone: Vec<Holder> = qps.into_iter().map(holder).filter(|holder| leases.release(holder)).collect();
+                if gone.is_empty() {
+                    return Ok(Answer::Noted {});
+                }
+                journal.gone(&gone).and_then(|()| journal.trim(leases)).map_or_else(|error| failed(&error), |()| Answer::Noted {})
+            }
+            Ask::Held {} => {
+                let own = leases.of_agent(agent).into_iter().map(|holder| Qp { process: holder.process, qp: holder.qp });
+                Answer::Held(own.collect())
+            }
+        })
+    }
+}

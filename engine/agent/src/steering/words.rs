@@ -1,0 +1,52 @@
+//! What agents and their planner say to each other: a frame of JSON each, questions and answers in turn.
+
+use kelpie_paths::leases::Lease;
+use serde::{Deserialize, Serialize};
+
+/// Version of what follows the first exchange, which is that of controllers and agents.
+pub const PROTOCOL: &str = "planner/1";
+
+/// Longest frame. Units: bytes. Source: our choice, which has room for the QPs of one host.
+pub const LIMIT: usize = 4 << 20;
+
+/// A QP of the agent's host.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Qp {
+    /// Its process, which no later one is called like.
+    pub process: String,
+    /// Its number.
+    pub qp: u32,
+}
+
+/// What an agent asks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Ask {
+    /// A source port for a QP.
+    Grant {
+        /// The QP.
+        qp: Qp,
+        /// Address of its NIC.
+        from: String,
+        /// Address of its peer's.
+        to: String,
+    },
+    /// QPs are gone.
+    Gone(Vec<Qp>),
+    /// Which QPs of this agent have a port?
+    Held {},
+}
+
+/// What the planner answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Answer {
+    /// The QP has this.
+    Granted(Lease),
+    /// It gets none, because.
+    Refused(String),
+    /// Done.
+    Noted {},
+    /// These have ports.
+    Held(Vec<Qp>),
+}

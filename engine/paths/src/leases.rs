@@ -1,0 +1,257 @@
+//! Who has which source port: QPs of real hosts ask for one when they connect, and give it back when they go. Ports come
+//! from catalogs; a QP that has one keeps it, because no application moves a QP that it has connected.
+
+use std::collections::BTreeMap;
+
+use kelpie_topology::Side;
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::Catalog;
+
+/// Most leases at a time. Source: our choice, 10,000 NICs with 64 QPs each.
+const MOST: usize = 640_000;
+
+/// A QP that has a port.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Holder {
+    /// The agent that asked for it.
+    pub agent: String,
+    /// Its process on that host.
+    pub process: String,
+    /// Its number.
+    pub qp: u32,
+}
+
+/// A source port that a QP has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// Address of the QP's NIC.
+    pub from: String,
+    /// Address of its peer's.
+    pub to: String,
+    /// The source port.
+    pub source_port: u16,
+    /// Port by which it leaves and the one at which it arrives.
+    pub side: Side,
+}
+
+/// Why a QP gets no port.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// No catalog has these two.
+    #[error("no catalog has a way from {from} to {to}")]
+    Unknown {
+        /// Address of the QP's NIC.
+        from: String,
+        /// Address of its peer's.
+        to: String,
+    },
+    /// All its paths are faulty or cross sides.
+    #[error("no path from {from} to {to} is straight and without fault")]
+    NoPath {
+        /// Address of the QP's NIC.
+        from: String,
+        /// Address of its peer's.
+        to: String,
+    },
+    /// There are too many leases.
+    #[error("{MOST} QPs have a source port already")]
+    Full,
+}
+
+/// One port of one NIC, one way.
+type Link = (String, Side, bool);
+
+/// What leads from one address to another: the source ports of both sides.
+type Ports = [Vec<u16>; 2];
+
+/// All leases, and the paths that they are of.
+#[derive(Debug, Default)]
+pub struct Leases {
+    ways: BTreeMap<(String, String), Ports>,
+    held: BTreeMap<Holder, Lease>,
+    /// QPs on each port of a NIC.
+    loads: BTreeMap<Link, u32>,
+    /// QPs of each source port between two addresses.
+    uses: BTreeMap<(String, String, u16), u32>,
+}
+
+impl Leases {
+    /// No leases yet, on the paths of these catalogs; of two for the same hosts the later one counts.
+    pub fn new(catalogs: &[Catalog]) -> Self {
+        let mut leases = Self::default();
+        for catalog in catalogs {
+            for direction in &catalog.directions {
+                let address = |host| catalog.ends.iter().find(|end| end.host == host).map(|end| end.gid.clone());
+                let (Some(from), Some(to)) = (address(direction.from), address(direction.from.peer())) else { continue };
+                let ports = Side::BOTH.map(|side| catalog.straight(direction.from, side));
+                leases.ways.insert((from, to), ports);
+            }
+        }
+        leases
+    }
+
+    /// Gives a QP a source port, on the side with fewer QPs at both ends together; one that it had is given back.
+    ///
+    /// # Errors
+    /// Where there is none for it.
+    pub fn grant(&mut self, holder: &Holder, from: &str, to: &str) -> Result<Lease, Refused> {
+        self.release(holder);
+        let (from, to) = (from.to_owned(), to.to_owned());
+        let Some(ports) = self.ways.get(&(from.clone(), to.clone())) else { return Err(Refused::Unknown { from, to }) };
+        if self.held.len() >= MOST {
+            return Err(Refused::Full);
+        }
+        let load = |side: Side| {
+            let ends = [(from.clone(), side, true), (to.clone(), side, false)];
+            let [out, into] = ends.map(|link| self.loads.get(&link).copied().unwrap_or(0));
+            (out.max(into), out + into, side)
+        };
+        let sides = Side::BOTH.into_iter().filter(|side| !ports[side.index()].is_empty());
+        let Some(side) = sides.min_by_key(|side| load(*side)) else { return Err(Refused::NoPath { from, to }) };
+        let uses = |port: &u16| self.uses.get(&(from.clone(), to.clone(), *port)).copied().unwrap_or(0);
+        let source_port = *ports[side.index()].iter().min_by_key(|port| uses(port)).expect("it is not empty");
+        let lease = Lease { from, to, source_port, side };
+        self.restore(holder.clone(), lease.clone());
+        Ok(lease)
+    }
+
+    /// Takes in a lease as it was.
+    pub fn restore(&mut self, holder: Holder, lease: Lease) {
+        self.release(&holder);
+        for link in links(&lease) {
+            *self.loads.entry(link).or_default() += 1;
+        }
+        *self.uses.entry(used(&lease)).or_default() += 1;
+        self.held.insert(holder, lease);
+    }
+
+    /// A QP is gone; whether it had a port.
+    pub fn release(&mut self, holder: &Holder) -> bool {
+        let Some(lease) = self.held.remove(holder) else { return false };
+        for link in links(&lease) {
+            less(&mut self.loads, &link);
+        }
+        less(&mut self.uses, &used(&lease));
+        true
+    }
+
+    /// All leases.
+    pub fn held(&self) -> impl Iterator<Item = (&Holder, &Lease)> {
+        self.held.iter()
+    }
+
+    /// Who holds leases for this agent.
+    pub fn of_agent(&self, agent: &str) -> Vec<Holder> {
+        self.held.keys().filter(|holder| holder.agent == agent).cloned().collect()
+    }
+}
+
+fn links(lease: &Lease) -> [Link; 2] {
+    [(lease.from.clone(), lease.side, true), (lease.to.clone(), lease.side, false)]
+}
+
+fn used(lease: &Lease) -> (String, String, u16) {
+    (lease.from.clone(), lease.to.clone(), lease.source_port)
+}
+
+fn less<K: Ord>(counts: &mut BTreeMap<K, u32>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kelpie_spaces::Host;
+
+    use super::*;
+    use crate::catalog::{Direction, End, Path, Port};
+
+    /// Host `a` has address `name` and `b` has `peer`; every other port leads left.
+    fn catalog(name: &str, peer: &str, is_right_faulty: bool) -> Catalog {
+        let end = |host, gid: &str| End {
+            host,
+            device: String::new(),
+            gid: gid.to_owned(),
+            mode: String::new(),
+            policy: String::new(),
+            selection: String::new(),
+            ports: vec![Port { name: "p".to_owned(), mac: String::new() }],
+            down: Vec::new(),
+        };
+        let path = |port: u16| {
+            let side = Side::BOTH[usize::from(port % 2)];
+            let fault = (is_right_faulty && side == Side::Right).then(|| "dead".to_owned());
+            let (leaves, arrives) = (Some(side), Some(side));
+            Path { source_port: port, leaves, arrives, sent: 9, received: 9, latency_us: None, group: None, fault }
+        };
+        let direction = |from| Direction { from, paths: (50_000..50_008).map(path).collect(), ways: Vec::new() };
+        Catalog {
+            subsystem: "pair".to_owned(),
+            measured: String::new(),
+            measured_unix_s: 0,
+            ends: vec![end(Host::A, name), end(Host::B, peer)],
+            directions: vec![direction(Host::A), direction(Host::B)],
+        }
+    }
+
+    fn holder(qp: u32) -> Holder {
+        Holder { agent: "a".to_owned(), process: "7".to_owned(), qp }
+    }
+
+    #[test]
+    fn qps_are_dealt_to_both_sides_and_given_back() {
+        let mut leases = Leases::new(&[catalog("x", "y", false)]);
+        let granted: Vec<Lease> = (0..9).map(|qp| leases.grant(&holder(qp), "x", "y").expect("a port")).collect();
+        let sides: Vec<usize> = granted.iter().map(|lease| lease.side.index()).collect();
+        assert_eq!(sides, [0, 1, 0, 1, 0, 1, 0, 1, 0]);
+        let mut ports: Vec<u16> = granted[..8].iter().map(|lease| lease.source_port).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        assert_eq!(ports.len(), 8, "each its own while there are enough");
+        for qp in [0, 2, 4] {
+            assert!(leases.release(&holder(qp)));
+        }
+        assert!(!leases.release(&holder(0)), "once");
+        let next: Vec<usize> = (20..22).map(|qp| leases.grant(&holder(qp), "x", "y").expect("a port").side.index()).collect();
+        assert_eq!(next, [0, 0], "where fewer are");
+        // Asking again moves nothing else, and gives the old one back.
+        let before = leases.held().count();
+        leases.grant(&holder(20), "x", "y").expect("a port");
+        assert_eq!(leases.held().count(), before);
+    }
+
+    #[test]
+    fn a_receiver_of_two_senders_has_both_in_mind() {
+        let mut leases = Leases::new(&[catalog("x", "y", false), catalog("z", "y", false)]);
+        let first = leases.grant(&holder(1), "x", "y").expect("a port").side;
+        let second = leases.grant(&Holder { agent: "z".to_owned(), ..holder(1) }, "z", "y").expect("a port").side;
+        assert_eq!((first, second), (Side::Left, Side::Right));
+    }
+
+    #[test]
+    fn faulty_and_unknown_ways_are_refused_or_avoided() {
+        let mut leases = Leases::new(&[catalog("x", "y", true)]);
+        assert!((0..5).all(|qp| leases.grant(&holder(qp), "x", "y").expect("a port").side == Side::Left));
+        assert!(matches!(leases.grant(&holder(9), "x", "w"), Err(Refused::Unknown { .. })));
+        let mut catalog = catalog("x", "y", true);
+        catalog.directions[0].paths.retain(|path| path.fault.is_some());
+        let mut leases = Leases::new(&[catalog]);
+        assert!(matches!(leases.grant(&holder(9), "x", "y"), Err(Refused::NoPath { .. })));
+        assert_eq!(leases.held().count(), 0);
+    }
+
+    #[test]
+    fn what_was_stored_comes_back_with_its_loads() {
+        let mut leases = Leases::new(&[catalog("x", "y", false)]);
+        (0..3).for_each(|qp| drop(leases.grant(&holder(qp), "x", "y").expect("a port")));
+        let mut again = Leases::new(&[catalog("x", "y", false)]);
+        leases.held().for_each(|(holder, lease)| again.restore(holder.clone(), lease.clone()));
+        assert_eq!(again.grant(&holder(3), "x", "y"), leases.grant(&holder(3), "x", "y"));
+        assert_eq!(again.of_agent("a").len(), 4);
+    }
+}

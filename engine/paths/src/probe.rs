@@ -1,0 +1,255 @@
+//! Probing: which traffic shows what source ports lead to, and what follows from it. Who moves the traffic is a
+//! [`Ground`]; real hosts and a fake of tests are.
+//!
+//! Several source ports are probed at once: their messages differ in size, so that the counters of the ports say which
+//! of them went where (`apart`). What cannot be told so is probed alone.
+
+use kelpie_spaces::Host;
+use kelpie_topology::Side;
+
+use crate::apart::{Amount, tell_apart};
+use crate::catalog::{Direction, Path, Way};
+use crate::faults::judge;
+
+/// Source ports at once: each has messages twice as long as the one before. Source: our choice, 64 to 4,096 bytes.
+const AT_ONCE: usize = 7;
+
+/// Least message of a probe. Units: bytes.
+const LEAST: u64 = 64;
+
+/// QPs that fill a pair of ports. Source: our choice.
+const FILLING: usize = 4;
+
+/// Latencies further apart than this are of two groups. Source: our choice, because queues of busy hosts differ by less.
+const GROUPS: f64 = 1.5;
+
+/// What traffic is to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Few packets, so that ports are told by their counters; unacknowledged, so that there are no others.
+    Ports,
+    /// Many small packets, unacknowledged, so that nothing sends the lost ones again.
+    Loss,
+    /// Small requests, a while apart, that are timed.
+    Latency,
+    /// As much as goes.
+    Throughput,
+}
+
+/// Traffic of one source port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stream {
+    /// Who sends.
+    pub from: Host,
+    /// From which source port.
+    pub source_port: u16,
+    /// Length of its messages. Units: bytes.
+    pub message: u64,
+}
+
+/// What came of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Flowed {
+    /// Messages that were sent; of the purposes that count packets each is one.
+    pub sent: u64,
+    /// Those that arrived; of acknowledged ones not counted.
+    pub received: u64,
+    /// Goodput. Units: bits/s.
+    pub bps: f64,
+    /// Median time of a request. Units: microseconds.
+    pub latency_us: Option<f64>,
+}
+
+/// What came of traffic.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Seen {
+    /// Of each stream.
+    pub flows: Vec<Flowed>,
+    /// What the ports of hosts a and b sent, left and right.
+    pub sent: [[Amount; 2]; 2],
+    /// What they received.
+    pub received: [[Amount; 2]; 2],
+}
+
+/// Whoever moves traffic.
+pub trait Ground {
+    /// Why it could not.
+    type Error;
+
+    /// Moves these streams at once.
+    ///
+    /// # Errors
+    /// Whatever keeps it from that.
+    fn run(&mut self, purpose: Purpose, streams: &[Stream]) -> Result<Seen, Self::Error>;
+
+    /// Longest message that is one packet. Units: bytes.
+    fn mtu(&self) -> u64;
+}
+
+/// What to find out beside the ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Depth {
+    /// Loss.
+    pub loss: bool,
+    /// Latency groups and the throughput of pairs of ports.
+    pub speed: bool,
+}
+
+/// Probes these source ports in both directions; `from` names those of each host, in order, none twice.
+///
+/// # Errors
+/// What the ground says.
+pub fn probe<G: Ground>(ground: &mut G, from: [&[u16]; 2], depth: Depth) -> Result<Vec<Direction>, G::Error> {
+    let mut directions = Host::BOTH.map(|host| Direction {
+        from: host,
+        paths: from[index(host)].iter().map(|port| unknown(*port)).collect(),
+        ways: Vec::new(),
+    });
+    let longest = from.iter().map(|ports| ports.len()).max().unwrap_or(0);
+    let mut again = [Vec::new(), Vec::new()];
+    for first in (0..longest).step_by(AT_ONCE) {
+        let places = from.map(|ports| (first..ports.len().min(first + AT_ONCE)).collect::<Vec<_>>());
+        let missed = tell(ground, &mut directions, &places)?;
+        for (again, missed) in again.iter_mut().zip(missed) {
+            again.extend(missed);
+        }
+    }
+    for turn in 0..again.iter().map(Vec::len).max().unwrap_or(0) {
+        let places = [0, 1].map(|host| again[host].get(turn).copied().into_iter().collect::<Vec<_>>());
+        tell(ground, &mut directions, &places)?;
+    }
+    if depth.loss {
+        lose(ground, &mut directions)?;
+    }
+    if depth.speed {
+        time(ground, &mut directions)?;
+        fill(ground, &mut directions)?;
+    }
+    judge(&mut directions);
+    Ok(directions.into())
+}
+
+fn index(host: Host) -> usize {
+    usize::from(host == Host::B)
+}
+
+fn unknown(source_port: u16) -> Path {
+    Path { source_port, leaves: None, arrives: None, sent: 0, received: 0, latency_us: None, group: None, fault: None }
+}
+
+/// Tells the ports of the paths at these places; which could not be told comes back.
+fn tell<G: Ground>(
+    ground: &mut G,
+    directions: &mut [Direction; 2],
+    places: &[Vec<usize>; 2],
+) -> Result<[Vec<usize>; 2], G::Error> {
+    let most = ground.mtu();
+    let streams: Vec<Stream> = (directions.iter().zip(places))
+        .flat_map(|(direction, places)| {
+            places.iter().enumerate().map(move |(nth, place)| Stream {
+                from: direction.from,
+                source_port: direction.paths[*place].source_port,
+                message: (LEAST << nth).min(most),
+            })
+        })
+        .collect();
+    let seen = ground.run(Purpose::Ports, &streams)?;
+    let mut missed = [Vec::new(), Vec::new()];
+    for (direction, places) in directions.iter_mut().zip(places) {
+        let (host, peer) = (index(direction.from), 1 - index(direction.from));
+        let own: Vec<(&Stream, &Flowed)> =
+            streams.iter().zip(&seen.flows).filter(|(stream, _)| stream.from == direction.from).collect();
+        let amounts = |of: fn(&Flowed) -> u64| -> Vec<Amount> {
+            let amount = |(stream, flow): &(&Stream, &Flowed)| {
+                Amount { packets: of(flow), bytes: of(flow) * stream.message }
+            };
+            own.iter().map(amount).collect()
+        };
+        let leaves = tell_apart(&amounts(|flow| flow.sent), seen.sent[host]);
+        let arrives = tell_apart(&amounts(|flow| flow.received), seen.received[peer]);
+        for (nth, place) in places.iter().enumerate() {
+            let path = &mut direction.paths[*place];
+            path.leaves = leaves[nth].or(path.leaves);
+            path.arrives = arrives[nth].or(path.arrives);
+            let is_dead = own[nth].1.sent > 0 && own[nth].1.received == 0;
+            path.sent += own[nth].1.sent;
+            path.received += own[nth].1.received.min(own[nth].1.sent);
+            if path.leaves.is_none() || path.arrives.is_none() && !is_dead {
+                missed[host].push(*place);
+            }
+        }
+    }
+    Ok(missed)
+}
+
+fn all(directions: &[Direction; 2], message: u64) -> Vec<Stream> {
+    let stream = |from, path: &Path| Stream { from, source_port: path.source_port, message };
+    directions.iter().flat_map(|one| one.paths.iter().map(move |path| stream(one.from, path))).collect()
+}
+
+fn paths_mut(directions: &mut [Direction; 2]) -> impl Iterator<Item = &mut Path> {
+    directions.iter_mut().flat_map(|direction| direction.paths.iter_mut())
+}
+
+fn lose<G: Ground>(ground: &mut G, directions: &mut [Direction; 2]) -> Result<(), G::Error> {
+    let seen = ground.run(Purpose::Loss, &all(directions, 4 * LEAST))?;
+    for (path, flow) in paths_mut(directions).zip(seen.flows) {
+        path.sent += flow.sent;
+        path.received += flow.received.min(flow.sent);
+    }
+    Ok(())
+}
+
+fn time<G: Ground>(ground: &mut G, directions: &mut [Direction; 2]) -> Result<(), G::Error> {
+    let seen = ground.run(Purpose::Latency, &all(directions, LEAST))?;
+    for (path, flow) in paths_mut(directions).zip(seen.flows) {
+        path.latency_us = flow.latency_us;
+    }
+    for direction in directions {
+        group(&mut direction.paths);
+    }
+    Ok(())
+}
+
+/// Numbers groups of latencies, the shortest first.
+fn group(paths: &mut [Path]) {
+    let mut timed: Vec<(f64, &mut Path)> =
+        paths.iter_mut().filter_map(|path| Some((path.latency_us?, path))).collect();
+    timed.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let (mut number, mut last) = (0, None);
+    for (latency, path) in timed {
+        if last.is_some_and(|last| latency > GROUPS * last) {
+            number += 1;
+        }
+        last = Some(latency);
+        path.group = Some(number);
+    }
+}
+
+fn fill<G: Ground>(ground: &mut G, directions: &mut [Direction; 2]) -> Result<(), G::Error> {
+    let ways = Side::BOTH.into_iter().flat_map(|leaves| Side::BOTH.map(|arrives| (leaves, arrives)));
+    for (leaves, arrives) in ways {
+        let takes = |path: &&Path| path.leaves == Some(leaves) && path.arrives == Some(arrives);
+        let streams: Vec<Stream> = (directions.iter())
+            .flat_map(|one| {
+                let paths = one.paths.iter().filter(takes).take(FILLING);
+                paths.map(|path| Stream { from: one.from, source_port: path.source_port, message: 4 * ground.mtu() })
+            })
+            .collect();
+        if streams.is_empty() {
+            continue;
+        }
+        let seen = ground.run(Purpose::Throughput, &streams)?;
+        for direction in directions.iter_mut() {
+            let own = streams.iter().zip(&seen.flows).filter(|(stream, _)| stream.from == direction.from);
+            let rates: Vec<f64> = own.map(|(_, flow)| flow.bps).collect();
+            if !rates.is_empty() {
+                direction.ways.push(Way { leaves, arrives, bps: rates.iter().sum() });
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,297 @@
+//! Taking the readings that C4P's checks judge, between real hosts. The rules live in `kelpie_diagnosis`.
+
+use std::ops::ControlFlow;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use kelpie_agent::PairSubsystem;
+use kelpie_agent::pair::rounds::{Look, Moved, Round};
+use kelpie_diagnosis::ports::{Failover, Mode, QpReading, Readings};
+use kelpie_monitor::Check;
+use kelpie_paths::catalog::{Catalog, Direction, End};
+use kelpie_paths::probe::{Depth, probe};
+use kelpie_spaces::{Bytes, Depths, Flow, Host, Opcode, Request, Workload};
+use kelpie_topology::ecmp::{label_of_qps, port_of_label};
+
+use super::ground::{Hosts, by_port, mode, rates};
+use crate::output::note;
+
+/// Traffic settles before it is measured.
+const WARM_UP: Duration = Duration::from_secs(1);
+
+/// How long traffic is measured after that.
+const MEASURED: Duration = Duration::from_secs(3);
+
+/// Pause between looks. A gap of a failover is known to within this.
+const LOOKS: Duration = Duration::from_millis(100);
+
+/// How long outstanding requests may take to complete.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Traffic runs so long before a port goes down, and at most so long while it is down and after it is up again.
+const BEFORE_DOWN: Duration = Duration::from_secs(2);
+const WHILE_DOWN: Duration = Duration::from_secs(8);
+const AFTER_UP: Duration = Duration::from_secs(5);
+
+/// Where QPs get their source ports.
+#[derive(Debug, Clone)]
+pub enum Choice {
+    /// From their numbers, as the device has it.
+    Own,
+    /// These, in turn.
+    Given(Vec<u16>),
+    /// As a catalog plans.
+    Planned(Box<Catalog>),
+}
+
+/// Commands that take a port down, and up again.
+#[derive(Debug, Clone)]
+pub struct Cable {
+    /// Down.
+    pub down: String,
+    /// Up.
+    pub up: String,
+}
+
+/// Eight QPs from one host to the other, which fill two ports.
+pub fn plain() -> Workload {
+    let mut flow = Flow::plain(Host::A, Host::B);
+    flow.pattern = vec![Request { op: Opcode::Write, sge: vec![Bytes(16 << 10)] }];
+    flow.wq_depth = Depths { send: 16, recv: 1 };
+    Workload::new(vec![flow])
+}
+
+/// All checks of a workload between these hosts.
+pub fn checks(
+    subsystem: &mut PairSubsystem,
+    workload: &Workload,
+    choice: &Choice,
+    cable: Option<&Cable>,
+    stop: &AtomicBool,
+) -> anyhow::Result<Vec<Check>> {
+    let mut hosts = Hosts::new(subsystem, stop)?;
+    let ends = hosts.ends()?;
+    if let Choice::Planned(catalog) = choice {
+        let changes = catalog.changes(&ends);
+        if !changes.is_empty() {
+            bail!("the catalog is stale, probe again: {}", changes.join("; "));
+        }
+    }
+    if let Some(flow) = workload.flows.iter().find(|flow| !flow.pattern.iter().all(|one| is_sent(one.op))) {
+        let (from, to) = (flow.from, flow.to);
+        bail!("the flow from {from} to {to} READs, so its data comes from the other host: check a WRITE from {to} instead");
+    }
+    let mut readings: Vec<Readings> = Host::BOTH
+        .into_iter()
+        .filter(|from| workload.flows.iter().any(|flow| flow.from == *from && !flow.is_loopback()))
+        .map(|from| unread(from, &ends))
+        .collect();
+    if readings.iter().any(|one| matches!(one.mode, Mode::Hash | Mode::QueueAffinity)) {
+        read(&mut hosts, workload, choice, cable, &mut readings)?;
+    }
+    Ok(readings.iter().flat_map(kelpie_diagnosis::ports::checks).collect())
+}
+
+fn is_sent(op: Opcode) -> bool {
+    !matches!(op, Opcode::Read | Opcode::FetchAdd | Opcode::CmpSwap)
+}
+
+fn unread(from: Host, ends: &[End]) -> Readings {
+    let own = ends.iter().find(|end| end.host == from).expect("both hosts have said what they are");
+    let down = ends.iter().flat_map(|end| end.down.iter().map(move |port| format!("{port} of host {}", end.host)));
+    Readings {
+        about: about(from),
+        mode: mode(own),
+        qps: Vec::new(),
+        sent_bytes: None,
+        received_bytes: None,
+        alone_bps: None,
+        together_bps: None,
+        failover: None,
+        down: Some(down.collect()),
+    }
+}
+
+fn about(from: Host) -> String {
+    format!("{from} to {}", from.peer())
+}
+
+fn read(
+    hosts: &mut Hosts<'_>,
+    workload: &Workload,
+    choice: &Choice,
+    cable: Option<&Cable>,
+    readings: &mut [Readings],
+) -> anyhow::Result<()> {
+    note("traffic as it is");
+    let chosen = source_ports(workload, choice)?;
+    let mut on = |_: Duration, _: &[u64]| ControlFlow::Continue(());
+    let moved = hosts.round(&round(workload, chosen.clone()), &mut on)?;
+    let used = ports_in_use(&moved, &chosen);
+    let distinct = Host::BOTH.map(|host| {
+        let own = workload.flows.iter().zip(&used).filter(|(flow, _)| flow.from == host);
+        let mut ports: Vec<u16> = own.flat_map(|(_, ports)| ports.iter().copied()).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        ports
+    });
+    let found = probe(hosts, [&distinct[0], &distinct[1]], Depth { loss: true, speed: false })?;
+    note("one path alone");
+    let alone = alone(workload, &used, &found);
+    let alone = hosts.round(&round(workload, alone), &mut on)?;
+    let failed = cable.map(|cable| fail_over(hosts, workload, &chosen, cable)).transpose()?.flatten();
+    let (sent, received) = (by_port(&moved, 0), by_port(&moved, 1));
+    let (together, alone) = (rates(&moved, WARM_UP), rates(&alone, WARM_UP));
+    for reading in readings {
+        let from = Host::BOTH.into_iter().find(|host| about(*host) == reading.about).expect("it was made of a host");
+        let (host, peer) = (usize::from(from == Host::B), usize::from(from == Host::A));
+        let own: Vec<usize> = (0..workload.flows.len()).filter(|flow| workload.flows[*flow].from == from).collect();
+        let rate = |rates: &[f64]| own.iter().map(|flow| rates[*flow]).sum();
+        reading.sent_bytes = Some([0, 1].map(|port| sent[host][port].bytes));
+        reading.received_bytes = Some([0, 1].map(|port| received[peer][port].bytes));
+        (reading.alone_bps, reading.together_bps) = (Some(rate(&alone)), Some(rate(&together)));
+        reading.failover = failed;
+        let ports = own.iter().flat_map(|flow| used[*flow].iter().copied());
+        reading.qps = ports.map(|port| qp(port, &found[host])).collect();
+    }
+    Ok(())
+}
+
+fn round(workload: &Workload, source_ports: Vec<Vec<u16>>) -> Round {
+    let (lasts, looks) = (WARM_UP + MEASURED, LOOKS);
+    Round { workload: workload.clone(), source_ports, lasts, looks, latency: false, watches_ports: false, drain: DRAIN }
+}
+
+/// Source ports of each flow's QPs; none leaves them to the device.
+fn source_ports(workload: &Workload, choice: &Choice) -> anyhow::Result<Vec<Vec<u16>>> {
+    let mut next = [0, 0];
+    let mut of_flow = |flow: &Flow| -> anyhow::Result<Vec<u16>> {
+        let first = &mut next[usize::from(flow.from == Host::B)];
+        let all = match choice {
+            Choice::Own => return Ok(Vec::new()),
+            Choice::Given(ports) => ports.clone(),
+            Choice::Planned(catalog) => catalog.plan(flow.from, *first + flow.qps as usize),
+        };
+        if all.is_empty() {
+            bail!("the catalog has no path from host {} that is straight and without fault", flow.from);
+        }
+        let ports = (*first..*first + flow.qps as usize).map(|place| all[place % all.len()]).collect();
+        *first += flow.qps as usize;
+        Ok(ports)
+    };
+    workload.flows.iter().map(&mut of_flow).collect()
+}
+
+/// The source ports that QPs had: those that were chosen, else those that follow from their numbers.
+fn ports_in_use(moved: &Moved, chosen: &[Vec<u16>]) -> Vec<Vec<u16>> {
+    let own = |(local, remote): &(u32, u32)| port_of_label(label_of_qps(*local, *remote));
+    let flows = moved.flows.iter().zip(chosen);
+    flows.map(|(flow, chosen)| if chosen.is_empty() { flow.qps.iter().map(own).collect() } else { chosen.clone() }).collect()
+}
+
+/// One source port a host for all of its QPs: one that nothing is wrong with, if there is any.
+fn alone(workload: &Workload, used: &[Vec<u16>], found: &[Direction]) -> Vec<Vec<u16>> {
+    let sound = Host::BOTH.map(|host| {
+        let paths = &found[usize::from(host == Host::B)].paths;
+        paths.iter().find(|path| path.fault.is_none()).or(paths.first()).map(|path| path.source_port)
+    });
+    let of_flow = |(flow, used): (&Flow, &Vec<u16>)| {
+        let port = sound[usize::from(flow.from == Host::B)].or(used.first().copied());
+        port.into_iter().collect()
+    };
+    workload.flows.iter().zip(used).map(of_flow).collect()
+}
+
+fn qp(source_port: u16, direction: &Direction) -> QpReading {
+    let path = direction.paths.iter().find(|path| path.source_port == source_port);
+    let loss = path.filter(|path| path.sent > 0).map(|path| (path.sent - path.received) as f64 / path.sent as f64);
+    QpReading {
+        source_port: Some(source_port),
+        leaves: path.and_then(|path| path.leaves),
+        arrives: path.and_then(|path| path.arrives),
+        loss,
+    }
+}
+
+/// Takes a port down during traffic, and up again; none if no port of the hosts went down.
+fn fail_over(
+    hosts: &mut Hosts<'_>,
+    workload: &Workload,
+    chosen: &[Vec<u16>],
+    cable: &Cable,
+) -> anyhow::Result<Option<Failover>> {
+    note("a port goes down during traffic");
+    let lasts = BEFORE_DOWN + WHILE_DOWN + AFTER_UP;
+    let round = Round { lasts, watches_ports: true, ..round(workload, chosen.to_vec()) };
+    let pulling = thread::scope(|scope| {
+        let (down, up) = (&cable.down, &cable.up);
+        let puller = scope.spawn(move || -> anyhow::Result<[Instant; 2]> {
+            thread::sleep(BEFORE_DOWN);
+            let begun = Instant::now();
+            shell(down)?;
+            thread::sleep(WHILE_DOWN.saturating_sub(begun.elapsed()));
+            shell(up)?;
+            Ok([begun, Instant::now()])
+        });
+        let mut looks: Vec<(Instant, u64)> = Vec::new();
+        let moved = hosts.round(&round, &mut |_, bytes| {
+            looks.push((Instant::now(), bytes.iter().sum()));
+            ControlFlow::Continue(())
+        });
+        let pulled = puller.join().expect("it does not panic");
+        Ok::<_, anyhow::Error>((moved?, pulled?, looks))
+    });
+    let (moved, [begun, is_up], looks) = pulling?;
+    let gap_ms = gap(&looks, begun, is_up);
+    let came_back = came_back(&moved);
+    Ok(Some(Failover { gap_ms, came_back }))
+}
+
+fn shell(command: &str) -> anyhow::Result<()> {
+    let output = Command::new("sh").args(["-c", command]).output().with_context(|| format!("run `{command}`"))?;
+    if !output.status.success() {
+        bail!("`{command}` ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
+/// The longest time without progress from when a port began to go down until it was up again; none if traffic had not
+/// gone on by then. Units: milliseconds.
+fn gap(looks: &[(Instant, u64)], begun: Instant, is_up: Instant) -> Option<u64> {
+    let mut longest = Duration::ZERO;
+    let mut still = begun;
+    for pair in looks.windows(2) {
+        let [(_, before), (at, bytes)] = pair else { continue };
+        if *at < begun || *at > is_up {
+            continue;
+        }
+        if bytes > before {
+            longest = longest.max(at.saturating_duration_since(still));
+            still = *at;
+        }
+    }
+    // What never went on has no last moment of rest.
+    let rest = is_up.saturating_duration_since(still);
+    (rest < WHILE_DOWN / 2).then_some(longest.max(rest).as_millis() as u64)
+}
+
+/// Whether each port that was seen down had traffic after it was up again; unknown if none was seen down.
+fn came_back(moved: &Moved) -> Option<bool> {
+    let mut answer = None;
+    for host in Host::BOTH {
+        for port in 0..moved.before.get(host).members.len().min(2) {
+            let at = |look: &Look| {
+                let member = look.bonds.as_ref().and_then(|bonds| bonds.get(host).members.get(port));
+                member.map(|member| (member.is_up, member.bytes[0] + member.bytes[1]))
+            };
+            let seen: Vec<(bool, u64)> = moved.looks.iter().filter_map(at).collect();
+            let Some(last_down) = seen.iter().rposition(|(is_up, _)| !is_up) else { continue };
+            let grew = seen[last_down..].windows(2).any(|pair| pair[1].0 && pair[1].1 > pair[0].1);
+            answer = Some(answer.unwrap_or(true) && grew);
+        }
+    }
+    answer
+}
