@@ -19,7 +19,7 @@ mod labels;
 mod measure;
 mod mfs;
 mod mfs_check;
-mod paths;
+pub mod paths;
 mod preloaded;
 pub mod recipe;
 mod report;

@@ -1,6 +1,7 @@
 //! From what a subsystem's name stands for to something that can be measured.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
 use kelpie_agent::{PairFile, PairSubsystem};
@@ -9,6 +10,7 @@ use kelpie_monitor::Check;
 use kelpie_sim::SimSubsystem;
 
 use crate::args::SubsystemArgs;
+use crate::commands::paths::examine;
 use crate::inputs::{Kind, kind};
 
 /// A subsystem that can be measured, with its whole description.
@@ -68,6 +70,20 @@ impl Opened {
         match self {
             Self::Simulated(_) => Vec::new(),
             Self::Pair { subsystem, .. } => subsystem.checks(),
+        }
+    }
+
+    /// What C4P's checks say of the ports between the hosts of a pair, under eight QPs each way.
+    pub fn path_checks(&mut self) -> anyhow::Result<Vec<Check>> {
+        match self {
+            Self::Simulated(simulated) => bail!("--paths checks the ports of real pairs; {} is simulated", simulated.name()),
+            Self::Pair { subsystem, .. } => examine::checks(
+                subsystem,
+                &examine::plain_both_ways(),
+                &examine::Choice::Own,
+                None,
+                &AtomicBool::new(false),
+            ),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use kelpie_monitor::{Severity, Symptom};
+use kelpie_monitor::{Check, Severity, State, Symptom};
 use kelpie_store::{Anomaly, FindingRecord};
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
 use serde::Serialize;
@@ -47,9 +47,36 @@ pub(crate) fn junit(stored: &StoredCampaign, explained: &Explained<'_>, gate: &G
     if suite.test_cases.is_empty() {
         suite.add_test_case(case("kelpie.campaign", "no anomaly", TestCaseStatus::success()));
     }
+    for check in stored.checks.iter().filter(|check| is_of_paths(check)) {
+        suite.add_test_case(of_paths(check));
+    }
     let mut report = Report::new("kelpie");
     report.add_test_suite(suite);
     report.to_string()
+}
+
+/// Whether a check is of the ports of one direction, as `campaign run --paths` asks for them.
+fn is_of_paths(check: &Check) -> bool {
+    matches!(check.about.as_str(), "a to b" | "b to a")
+}
+
+fn of_paths(check: &Check) -> TestCase {
+    let status = match check.state {
+        State::Fail => {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+            let seen: Vec<String> = check.evidence.iter().map(|one| format!("{}: {}", one.source, one.value)).collect();
+            status.set_message(check.summary.clone());
+            status.set_description([seen.join("\n"), check.fix.clone().unwrap_or_default()].join("\n"));
+            status
+        }
+        State::NotApplicable | State::Unknown => {
+            let mut status = TestCaseStatus::skipped();
+            status.set_message(check.summary.clone());
+            status
+        }
+        State::Pass | State::Warn => TestCaseStatus::success(),
+    };
+    case("kelpie.paths", &format!("{}, {}", check.about, check.name), status)
 }
 
 fn case(class: &str, name: &str, status: TestCaseStatus) -> TestCase {
@@ -140,6 +167,25 @@ mod tests {
         let report = Report::deserialize_from_str(text).expect("JUnit reads back");
         let is_failed = |case: &TestCase| !matches!(case.status, TestCaseStatus::Success { .. });
         report.test_suites[0].test_cases.iter().map(|case| (case.name.to_string(), is_failed(case))).collect()
+    }
+
+    #[test]
+    fn checks_of_paths_are_cases_and_those_of_hosts_are_not() {
+        let mut stored = one_finding();
+        let check = |name, state, about: &str| Check::new(name, state, "what it is").about(about).seen("bytes", "1, 9");
+        stored.checks = vec![
+            check("mtu", State::Fail, "host a"),
+            check("balance", State::Fail, "a to b").fix("other source ports"),
+            check("pairing", State::Pass, "b to a"),
+            check("failover", State::Unknown, "b to a"),
+        ];
+        let text = junit(&stored, &Explained::new(&stored.findings, &[]), &Gate::default()).unwrap();
+        let named: Vec<(String, bool)> = cases(&text).into_iter().filter(|(name, _)| name.contains(" to ")).collect();
+        let expected = [("a to b, balance", true), ("b to a, pairing", false), ("b to a, failover", true)];
+        for (name, is_no_success) in expected {
+            assert!(named.contains(&(name.to_owned(), is_no_success)), "{name}: {text}");
+        }
+        assert!(!text.contains("host a") && text.contains("bytes: 1, 9"), "{text}");
     }
 
     #[test]

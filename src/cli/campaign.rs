@@ -162,6 +162,9 @@ pub struct RunArgs {
     /// Also reduce workloads under which a host fails to their conditions, which makes it fail many times more
     #[arg(long)]
     pub reduce_host_failures: bool,
+    /// Also check the ports between the hosts of a pair with bonds before it begins, as `paths check` does
+    #[arg(long)]
+    pub paths: bool,
 }
 
 /// When anomalies fail a pipeline.

@@ -126,6 +126,9 @@ pub struct ProbeArgs {
     /// Where to store the catalog; an older one is replaced
     #[arg(long, short = 'o', value_name = "CATALOG.yaml", default_value = "catalog.yaml")]
     pub out: PathBuf,
+    /// Leave out the latency of each source port, and with it the groups
+    #[arg(long)]
+    pub no_latency: bool,
     /// Probe nothing, and say whether this catalog still fits the hosts
     #[arg(long, value_name = "CATALOG.yaml", conflicts_with_all = ["out", "ports"])]
     pub verify: Option<PathBuf>,

@@ -57,7 +57,11 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
         config: serde_json::to_string(&config)?,
         budget,
     };
-    let (id, lock) = store.begin_campaign(&definition, &opened.checks())?;
+    let mut checks = opened.checks();
+    if args.paths {
+        checks.extend(opened.path_checks()?);
+    }
+    let (id, lock) = store.begin_campaign(&definition, &checks)?;
     if let Some(label) = args.label.label() {
         store.put_label(id, &label)?;
     }

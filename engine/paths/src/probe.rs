@@ -14,6 +14,13 @@ use crate::faults::judge;
 /// Source ports at once: each has messages twice as long as the one before. Source: our choice, 64 to 4,096 bytes.
 const AT_ONCE: usize = 7;
 
+/// Source ports of a host whose loss is measured at once. Source: a workload has at most 64 flows.
+const COUNTED: usize = 32;
+
+/// Those whose latency is. Source: our choice, because a host keeps a histogram for each, of which a small one has room
+/// for few.
+const TIMED: usize = 8;
+
 /// Least message of a probe. Units: bytes.
 const LEAST: u64 = 64;
 
@@ -91,8 +98,10 @@ pub trait Ground {
 pub struct Depth {
     /// Loss.
     pub loss: bool,
-    /// Latency groups and the throughput of pairs of ports.
-    pub speed: bool,
+    /// Latency groups.
+    pub latency: bool,
+    /// The throughput of pairs of ports.
+    pub throughput: bool,
 }
 
 /// Probes these source ports in both directions; `from` names those of each host, in order, none twice.
@@ -121,8 +130,10 @@ pub fn probe<G: Ground>(ground: &mut G, from: [&[u16]; 2], depth: Depth) -> Resu
     if depth.loss {
         lose(ground, &mut directions)?;
     }
-    if depth.speed {
+    if depth.latency {
         time(ground, &mut directions)?;
+    }
+    if depth.throughput {
         fill(ground, &mut directions)?;
     }
     judge(&mut directions);
@@ -182,32 +193,40 @@ fn tell<G: Ground>(
     Ok(missed)
 }
 
-fn all(directions: &[Direction; 2], message: u64) -> Vec<Stream> {
-    let stream = |from, path: &Path| Stream { from, source_port: path.source_port, message };
-    directions.iter().flat_map(|one| one.paths.iter().map(move |path| stream(one.from, path))).collect()
-}
-
-fn paths_mut(directions: &mut [Direction; 2]) -> impl Iterator<Item = &mut Path> {
-    directions.iter_mut().flat_map(|direction| direction.paths.iter_mut())
-}
-
-fn lose<G: Ground>(ground: &mut G, directions: &mut [Direction; 2]) -> Result<(), G::Error> {
-    let seen = ground.run(Purpose::Loss, &all(directions, 4 * LEAST))?;
-    for (path, flow) in paths_mut(directions).zip(seen.flows) {
-        path.sent += flow.sent;
-        path.received += flow.received.min(flow.sent);
+/// Runs all paths of both directions, so many at once, and takes what came of each.
+fn run_all<G: Ground>(
+    ground: &mut G,
+    (purpose, message, together): (Purpose, u64, usize),
+    directions: &mut [Direction; 2],
+    mut take: impl FnMut(&mut Path, &Flowed),
+) -> Result<(), G::Error> {
+    let longest = directions.iter().map(|one| one.paths.len()).max().unwrap_or(0);
+    for first in (0..longest).step_by(together) {
+        let part = |one: &Direction| first.min(one.paths.len())..one.paths.len().min(first + together);
+        let stream = |from, path: &Path| Stream { from, source_port: path.source_port, message };
+        let streams: Vec<Stream> = (directions.iter())
+            .flat_map(|one| one.paths[part(one)].iter().map(move |path| stream(one.from, path)))
+            .collect();
+        let seen = ground.run(purpose, &streams)?;
+        let paths = directions.iter_mut().flat_map(|one| {
+            let part = part(one);
+            one.paths[part].iter_mut()
+        });
+        paths.zip(&seen.flows).for_each(|(path, flow)| take(path, flow));
     }
     Ok(())
 }
 
+fn lose<G: Ground>(ground: &mut G, directions: &mut [Direction; 2]) -> Result<(), G::Error> {
+    run_all(ground, (Purpose::Loss, 4 * LEAST, COUNTED), directions, |path, flow| {
+        path.sent += flow.sent;
+        path.received += flow.received.min(flow.sent);
+    })
+}
+
 fn time<G: Ground>(ground: &mut G, directions: &mut [Direction; 2]) -> Result<(), G::Error> {
-    let seen = ground.run(Purpose::Latency, &all(directions, LEAST))?;
-    for (path, flow) in paths_mut(directions).zip(seen.flows) {
-        path.latency_us = flow.latency_us;
-    }
-    for direction in directions {
-        group(&mut direction.paths);
-    }
+    run_all(ground, (Purpose::Latency, LEAST, TIMED), directions, |path, flow| path.latency_us = flow.latency_us)?;
+    directions.iter_mut().for_each(|direction| group(&mut direction.paths));
     Ok(())
 }
 

@@ -60,8 +60,14 @@ pub struct Cable {
 pub fn plain() -> Workload {
     let mut flow = Flow::plain(Host::A, Host::B);
     flow.pattern = vec![Request { op: Opcode::Write, sge: vec![Bytes(16 << 10)] }];
-    flow.wq_depth = Depths { send: 16, recv: 1 };
+    flow.wq_depth = Depths { send: 4, recv: 1 };
     Workload::new(vec![flow])
+}
+
+/// The same, each way.
+pub fn plain_both_ways() -> Workload {
+    let one = plain().flows.remove(0);
+    Workload::new(vec![one.clone(), one.mirrored()])
 }
 
 /// All checks of a workload between these hosts.
@@ -138,7 +144,7 @@ fn read(
         ports.dedup();
         ports
     });
-    let found = probe(hosts, [&distinct[0], &distinct[1]], Depth { loss: true, speed: false })?;
+    let found = probe(hosts, [&distinct[0], &distinct[1]], Depth { loss: true, latency: false, throughput: false })?;
     note("one path alone");
     let alone = alone(workload, &used, &found);
     let alone = hosts.round(&round(workload, alone), &mut on)?;

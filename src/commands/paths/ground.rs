@@ -98,8 +98,8 @@ impl Ground for Hosts<'_> {
                 (pause, pause * PACKETS, Duration::from_secs(1))
             }
             Purpose::Latency => {
-                let pause = (2 * spaced).max(Duration::from_millis(50));
-                (pause, pause * 30, Duration::from_millis(500))
+                let pause = (5 * spaced).max(Duration::from_millis(50));
+                (pause, pause * 20, pause * 20)
             }
             Purpose::Throughput => (Duration::ZERO, WARM_UP + Duration::from_secs(2), Duration::from_millis(200)),
         };

@@ -9,7 +9,7 @@ use kelpie_engine::latency::Took;
 use kelpie_engine::plan::{GroupId, Role};
 use kelpie_engine::verbs_host::{Count, GroupEndpoint, GroupPorts, HostReading};
 use kelpie_monitor::PerHost;
-use kelpie_spaces::{Host, Workload};
+use kelpie_spaces::{Host, QpType, Workload};
 
 use super::agents::{Agents, peers_of};
 use crate::client::AgentClient;
@@ -150,7 +150,9 @@ impl Agents {
         let drain = u64::try_from(round.drain.as_millis()).unwrap_or(u64::MAX);
         let mut last = self.both(Step::Stop, async |_, agent| agent.stop(drain).await).await?;
         moved.take_latencies(workload, &mut last);
-        let last = self.settled(workload, last).await?;
+        // What is acknowledged has arrived when it completes.
+        let is_acknowledged = workload.flows.iter().all(|flow| flow.qp_type == QpType::Rc);
+        let last = if is_acknowledged { last } else { self.settled(workload, last).await? };
         for flow in 0..workload.flows.len() {
             moved.flows[flow].sent = sent(workload, &last, flow);
             moved.flows[flow].received = received(workload, &last, flow);
