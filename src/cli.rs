@@ -393,3 +393,10 @@ mod tests {
         Cli::command().debug_assert();
     }
 }
+
+impl Command {
+    /// Whether it runs until it is ended, and its log is what it says.
+    pub fn is_a_server(&self) -> bool {
+        matches!(self, Self::Agent(_) | Self::Paths(paths::PathsCommand::Serve(_)))
+    }
+}

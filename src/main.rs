@@ -50,7 +50,7 @@ fn begin(common: Common, is_agent: bool) {
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
-    begin(cli.common, matches!(cli.command, cli::Command::Agent(_)));
+    begin(cli.common, cli.command.is_a_server());
     stop::survive_file_limit();
     commands::run(&cli).unwrap_or_else(|error| {
         let text = errors::text(&error, cli.common.json);

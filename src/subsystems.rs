@@ -76,7 +76,9 @@ impl Opened {
     /// What C4P's checks say of the ports between the hosts of a pair, under eight QPs each way.
     pub fn path_checks(&mut self) -> anyhow::Result<Vec<Check>> {
         match self {
-            Self::Simulated(simulated) => bail!("--paths checks the ports of real pairs; {} is simulated", simulated.name()),
+            Self::Simulated(simulated) => {
+                bail!("--paths checks the ports of real pairs; {} is simulated", simulated.name())
+            }
             Self::Pair { subsystem, .. } => examine::checks(
                 subsystem,
                 &examine::plain_both_ways(),

@@ -90,7 +90,8 @@ fn agent() -> String {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = free.local_addr().expect("an address");
     drop(free);
-    let config = AgentConfig { name: "steady".to_owned(), security: Security::Loopback, limits: Limits::default(), door: None };
+    let config =
+        AgentConfig { name: "steady".to_owned(), security: Security::Loopback, limits: Limits::default(), door: None };
     let host = Steady { plan: None, started: Instant::now() };
     std::thread::spawn(move || serve(address, config, Box::new(host)));
     let started = Instant::now();

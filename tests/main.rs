@@ -21,4 +21,5 @@ mod search_on_f;
 mod stories;
 mod support;
 mod trace;
+mod two_ports;
 mod watch;

@@ -63,7 +63,9 @@ impl Bond {
         let device = match (&port.device, &devices[..]) {
             (Some(named), _) if devices.contains(named) => named.clone(),
             (None, [only]) => only.clone(),
-            (Some(named), _) => return Err(failed(format!("no RDMA device {named}; there are: {}", devices.join(", ")))),
+            (Some(named), _) => {
+                return Err(failed(format!("no RDMA device {named}; there are: {}", devices.join(", "))));
+            }
             (None, _) => return Err(failed(format!("name an RDMA device; there are: {}", devices.join(", ")))),
         };
         let link = PortLink::of(machine, &device, port.port.into());
@@ -154,7 +156,10 @@ mod tests {
         }
         let machine = Machine::recorded(root.path());
         let bond = Bond::read(&machine, &Port::default()).expect("there is one device");
-        assert_eq!((bond.mode.as_str(), bond.policy.as_str(), bond.netdev.as_str()), ("balance-xor", "layer3+4", "bond0"));
+        assert_eq!(
+            (bond.mode.as_str(), bond.policy.as_str(), bond.netdev.as_str()),
+            ("balance-xor", "layer3+4", "bond0")
+        );
         assert_eq!(bond.gid, "0000:0000:0000:0000:0000:ffff:0a09:0101");
         let seen: Vec<_> = bond.members.iter().map(|one| (one.name.as_str(), one.is_up, one.bytes)).collect();
         assert_eq!(seen, [("eth0", true, [100, 7]), ("eth1", false, [101, 7])]);

@@ -9,27 +9,33 @@ use clap::{Args, Subcommand, ValueEnum};
 #[derive(Debug, Subcommand)]
 pub enum PathsCommand {
     /// Find out which UDP source port takes which path between two hosts, and what is wrong with it
-    #[command(after_help = "Both hosts need a bond of two ports. The catalog is stored with what it was measured on.\n\
+    #[command(
+        after_help = "Both hosts need a bond of two ports. The catalog is stored with what it was measured on.\n\
         Exit status: 0 no path is faulty (with --verify: the catalog fits), 1 one is (it is stale), 2 could not probe.\n\n\
         Examples:\n  \
         kelpie paths probe --subsystem pair.yaml --out catalog.yaml\n  \
         kelpie paths probe --subsystem pair.yaml --ports 256 --json\n  \
-        kelpie paths probe --subsystem pair.yaml --verify catalog.yaml")]
+        kelpie paths probe --subsystem pair.yaml --verify catalog.yaml"
+    )]
     Probe(ProbeArgs),
     /// Run a verbs program whose QPs get source ports from the planner, and show which got which
-    #[command(after_help = "The host's agent is to run with --steer and --planner. The program waits for an answer 50 ms at \
+    #[command(
+        after_help = "The host's agent is to run with --steer and --planner. The program waits for an answer 50 ms at \
         most;\nwithout one its QPs are as it had them. Nothing but the source port is changed.\n\n\
         Examples:\n  \
         kelpie paths steer -- ib_write_bw -q 8 node-b\n  \
-        kelpie paths steer --socket /run/kelpie/steer --json -- ./program")]
+        kelpie paths steer --socket /run/kelpie/steer --json -- ./program"
+    )]
     Steer(SteerArgs),
     /// Be the planner that agents ask for source ports
-    #[command(after_help = "What is granted is on disk before it is said, so a planner that ends and comes back has lost \
+    #[command(
+        after_help = "What is granted is on disk before it is said, so a planner that ends and comes back has lost \
         nothing.\nAgents ask it with a certificate as of a controller: `kelpie agent cert --agent PLANNER --controller \
         NODE-A`.\n\n\
         Examples:\n  \
         kelpie paths serve catalog.yaml --listen 10.0.0.9:7480 --ca certs/ca.pem --identity certs/planner.pem\n  \
-        kelpie agent --listen ... --steer /run/kelpie/steer --planner 10.0.0.9:7480 --planner-identity node-a.pem")]
+        kelpie agent --listen ... --steer /run/kelpie/steer --planner 10.0.0.9:7480 --planner-identity node-a.pem"
+    )]
     Serve(ServeArgs),
     /// Plan which path and which source port the QPs of connections take
     #[command(

@@ -84,7 +84,9 @@ mod tests {
             let sides: Vec<Side> = (0..count).map(|_| Side::BOTH[usize::from(rng.random::<bool>())]).collect();
             let told = tell_apart(&flows, ports(&flows, &sides, [rng.random_range(0..2), rng.random_range(0..2)]));
             // Either the truth or nothing; mostly the truth.
-            assert!(told.iter().all(Option::is_none) || told == sides.iter().map(|side| Some(*side)).collect::<Vec<_>>());
+            assert!(
+                told.iter().all(Option::is_none) || told == sides.iter().map(|side| Some(*side)).collect::<Vec<_>>()
+            );
         }
         let told = |others| {
             let flows: Vec<Amount> = (0..7).map(|place| Amount { packets: 15, bytes: 15 * (64 << place) }).collect();

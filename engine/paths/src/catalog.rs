@@ -224,7 +224,11 @@ impl Catalog {
         if usable.is_empty() {
             return Vec::new();
         }
-        (0..qps).map(|qp| usable[qp % usable.len()]).enumerate().map(|(qp, ports)| ports[qp / usable.len() % ports.len()]).collect()
+        (0..qps)
+            .map(|qp| usable[qp % usable.len()])
+            .enumerate()
+            .map(|(qp, ports)| ports[qp / usable.len() % ports.len()])
+            .collect()
     }
 }
 

@@ -24,7 +24,9 @@ pub fn judge(directions: &mut [Direction]) {
         for path in &mut direction.paths {
             let of_port = |side: Option<Side>, ports: &[Option<String>; 2]| ports[side?.index()].clone();
             let of_way = || {
-                let way = slow.iter().find(|(leaves, arrives, _)| [path.leaves, path.arrives] == [Some(*leaves), Some(*arrives)]);
+                let way = slow
+                    .iter()
+                    .find(|(leaves, arrives, _)| [path.leaves, path.arrives] == [Some(*leaves), Some(*arrives)]);
                 way.map(|(.., fault)| fault.clone())
             };
             path.fault = dead(path)
@@ -67,9 +69,14 @@ fn lossy_port(paths: &[Path], host: Host, side: Side, of: fn(&Path) -> Option<Si
     let (count, hit, sent, lost) = sums(side);
     let (.., others_sent, others_lost) = sums(side.other());
     let own = share((sent, lost));
-    let is_to_blame = lost >= FEW && own >= LOSSY && 2 * hit >= count && own >= TIMES * share((others_sent, others_lost));
+    let is_to_blame =
+        lost >= FEW && own >= LOSSY && 2 * hit >= count && own >= TIMES * share((others_sent, others_lost));
     is_to_blame.then(|| {
-        format!("host {host}'s {} port loses {:.2} %: {lost} of {sent} packets on {count} paths", word(side), 100.0 * own)
+        format!(
+            "host {host}'s {} port loses {:.2} %: {lost} of {sent} packets on {count} paths",
+            word(side),
+            100.0 * own
+        )
     })
 }
 

@@ -83,7 +83,9 @@ impl Leases {
         for catalog in catalogs {
             for direction in &catalog.directions {
                 let address = |host| catalog.ends.iter().find(|end| end.host == host).map(|end| end.gid.clone());
-                let (Some(from), Some(to)) = (address(direction.from), address(direction.from.peer())) else { continue };
+                let (Some(from), Some(to)) = (address(direction.from), address(direction.from.peer())) else {
+                    continue;
+                };
                 let ports = Side::BOTH.map(|side| catalog.straight(direction.from, side));
                 leases.ways.insert((from, to), ports);
             }
@@ -217,7 +219,8 @@ mod tests {
             assert!(leases.release(&holder(qp)));
         }
         assert!(!leases.release(&holder(0)), "once");
-        let next: Vec<usize> = (20..22).map(|qp| leases.grant(&holder(qp), "x", "y").expect("a port").side.index()).collect();
+        let next: Vec<usize> =
+            (20..22).map(|qp| leases.grant(&holder(qp), "x", "y").expect("a port").side.index()).collect();
         assert_eq!(next, [0, 0], "where fewer are");
         // Asking again moves nothing else, and gives the old one back.
         let before = leases.held().count();

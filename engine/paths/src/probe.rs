@@ -171,9 +171,8 @@ fn tell<G: Ground>(
         let own: Vec<(&Stream, &Flowed)> =
             streams.iter().zip(&seen.flows).filter(|(stream, _)| stream.from == direction.from).collect();
         let amounts = |of: fn(&Flowed) -> u64| -> Vec<Amount> {
-            let amount = |(stream, flow): &(&Stream, &Flowed)| {
-                Amount { packets: of(flow), bytes: of(flow) * stream.message }
-            };
+            let amount =
+                |(stream, flow): &(&Stream, &Flowed)| Amount { packets: of(flow), bytes: of(flow) * stream.message };
             own.iter().map(amount).collect()
         };
         let leaves = tell_apart(&amounts(|flow| flow.sent), seen.sent[host]);
@@ -232,8 +231,7 @@ fn time<G: Ground>(ground: &mut G, directions: &mut [Direction; 2]) -> Result<()
 
 /// Numbers groups of latencies, the shortest first.
 fn group(paths: &mut [Path]) {
-    let mut timed: Vec<(f64, &mut Path)> =
-        paths.iter_mut().filter_map(|path| Some((path.latency_us?, path))).collect();
+    let mut timed: Vec<(f64, &mut Path)> = paths.iter_mut().filter_map(|path| Some((path.latency_us?, path))).collect();
     timed.sort_by(|one, other| one.0.total_cmp(&other.0));
     let (mut number, mut last) = (0, None);
     for (latency, path) in timed {

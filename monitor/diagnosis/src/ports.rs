@@ -120,7 +120,7 @@ fn steer(readings: &Readings) -> &'static str {
         Mode::QueueAffinity => {
             "set the LAG port of each QP (mlx5dv_modify_qp_lag_port), and its source port for the arrival"
         }
-        _ => "give the QPs other source ports; `kelpie paths plan` says which for a known fabric",
+        _ => "give the QPs other source ports: `kelpie paths probe` finds which, `kelpie paths steer` sets them",
     }
 }
 

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,10 +32,13 @@ const LOOKS: Duration = Duration::from_millis(100);
 /// How long outstanding requests may take to complete.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// Traffic runs so long before a port goes down, and at most so long while it is down and after it is up again.
+/// Traffic runs so long before a port goes down, while it is down and after it is up again.
 const BEFORE_DOWN: Duration = Duration::from_secs(2);
 const WHILE_DOWN: Duration = Duration::from_secs(8);
 const AFTER_UP: Duration = Duration::from_secs(5);
+
+/// Longest traffic of a failover, whatever the commands take.
+const LONGEST: Duration = Duration::from_mins(3);
 
 /// Where QPs get their source ports.
 #[derive(Debug, Clone)]
@@ -88,7 +92,9 @@ pub fn checks(
     }
     if let Some(flow) = workload.flows.iter().find(|flow| !flow.pattern.iter().all(|one| is_sent(one.op))) {
         let (from, to) = (flow.from, flow.to);
-        bail!("the flow from {from} to {to} READs, so its data comes from the other host: check a WRITE from {to} instead");
+        bail!(
+            "the flow from {from} to {to} READs, so its data comes from the other host: check a WRITE from {to} instead"
+        );
     }
     let mut readings: Vec<Readings> = Host::BOTH
         .into_iter()
@@ -195,7 +201,9 @@ fn source_ports(workload: &Workload, choice: &Choice) -> anyhow::Result<Vec<Vec<
 fn ports_in_use(moved: &Moved, chosen: &[Vec<u16>]) -> Vec<Vec<u16>> {
     let own = |(local, remote): &(u32, u32)| port_of_label(label_of_qps(*local, *remote));
     let flows = moved.flows.iter().zip(chosen);
-    flows.map(|(flow, chosen)| if chosen.is_empty() { flow.qps.iter().map(own).collect() } else { chosen.clone() }).collect()
+    flows
+        .map(|(flow, chosen)| if chosen.is_empty() { flow.qps.iter().map(own).collect() } else { chosen.clone() })
+        .collect()
 }
 
 /// One source port a host for all of its QPs: one that nothing is wrong with, if there is any.
@@ -230,30 +238,37 @@ fn fail_over(
     cable: &Cable,
 ) -> anyhow::Result<Option<Failover>> {
     note("a port goes down during traffic");
-    let lasts = BEFORE_DOWN + WHILE_DOWN + AFTER_UP;
-    let round = Round { lasts, watches_ports: true, ..round(workload, chosen.to_vec()) };
+    let round = Round { lasts: LONGEST, watches_ports: true, ..round(workload, chosen.to_vec()) };
+    let up_since = Mutex::new(None::<Instant>);
     let pulling = thread::scope(|scope| {
-        let (down, up) = (&cable.down, &cable.up);
-        let puller = scope.spawn(move || -> anyhow::Result<[Instant; 2]> {
+        let puller = scope.spawn(|| -> anyhow::Result<Instant> {
             thread::sleep(BEFORE_DOWN);
             let begun = Instant::now();
-            shell(down)?;
-            thread::sleep(WHILE_DOWN.saturating_sub(begun.elapsed()));
-            shell(up)?;
-            Ok([begun, Instant::now()])
+            let done = shell(&cable.down).and_then(|()| {
+                thread::sleep(WHILE_DOWN);
+                shell(&cable.up)
+            });
+            *locked(&up_since) = Some(Instant::now());
+            done.map(|()| begun)
         });
         let mut looks: Vec<(Instant, u64)> = Vec::new();
         let moved = hosts.round(&round, &mut |_, bytes| {
             looks.push((Instant::now(), bytes.iter().sum()));
-            ControlFlow::Continue(())
+            let is_over = locked(&up_since).is_some_and(|up| up.elapsed() >= AFTER_UP);
+            if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         let pulled = puller.join().expect("it does not panic");
         Ok::<_, anyhow::Error>((moved?, pulled?, looks))
     });
-    let (moved, [begun, is_up], looks) = pulling?;
+    let (moved, begun, looks) = pulling?;
+    let is_up = locked(&up_since).unwrap_or(begun);
     let gap_ms = gap(&looks, begun, is_up);
     let came_back = came_back(&moved);
     Ok(Some(Failover { gap_ms, came_back }))
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn shell(command: &str) -> anyhow::Result<()> {
@@ -300,4 +315,23 @@ fn came_back(moved: &Moved) -> Option<bool> {
         }
     }
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_is_the_longest_rest_while_a_port_was_down_and_one_that_never_ended_is_none() {
+        let begun = Instant::now();
+        let at = |ms: u64| begun + Duration::from_millis(ms);
+        let is_up = at(9000);
+        let looks = |moments: &[(u64, u64)]| moments.iter().map(|(ms, bytes)| (at(*ms), *bytes)).collect::<Vec<_>>();
+        let steady: Vec<(u64, u64)> = (0..100).map(|look| (100 * look, 5 * look)).collect();
+        assert_eq!(gap(&looks(&steady), begun, is_up), Some(100));
+        let halted: Vec<(u64, u64)> = (0..100).map(|look| (100 * look, if look < 30 { 5 } else { 5 * look })).collect();
+        assert_eq!(gap(&looks(&halted), begun, is_up), Some(3000));
+        let dead: Vec<(u64, u64)> = (0..100).map(|look| (100 * look, if look < 10 { look } else { 9 })).collect();
+        assert_eq!(gap(&looks(&dead), begun, is_up), None);
+    }
 }

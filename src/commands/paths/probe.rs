@@ -58,7 +58,8 @@ pub fn run(args: &ProbeArgs, common: Common) -> anyhow::Result<ExitCode> {
     if !changes.is_empty() {
         bail!("the hosts changed while they were probed: {}; probe again", changes.join("; "));
     }
-    folder::write_file(&args.out, catalog.to_yaml().as_bytes(), true).with_context(|| args.out.display().to_string())?;
+    folder::write_file(&args.out, catalog.to_yaml().as_bytes(), true)
+        .with_context(|| args.out.display().to_string())?;
     if common.json {
         print_json(&json!({"catalog": args.out, "measured": catalog}))?;
     } else {

@@ -105,7 +105,11 @@ fn show(qps: &[Steered]) -> anyhow::Result<()> {
     }
     let steered = qps.iter().filter(|qp| qp.source_port.is_some()).count() as u64;
     let mut text = if table.is_empty() { String::new() } else { table.render("") };
-    text.push_str(&format!("{} steered, {} as the program had them\n", plural(steered, "QP"), qps.len() as u64 - steered));
+    text.push_str(&format!(
+        "{} steered, {} as the program had them\n",
+        plural(steered, "QP"),
+        qps.len() as u64 - steered
+    ));
     print(&text)
 }
 

@@ -98,9 +98,7 @@ impl Role {
             let mac = format!("52:54:00:4b:{place:02x}:0{}", self.number);
             options.extend([
                 "-netdev".to_owned(),
-                format!(
-                    "dgram,id={own},local.type=unix,local.path={local},remote.type=unix,remote.path={remote}"
-                ),
+                format!("dgram,id={own},local.type=unix,local.path={local},remote.type=unix,remote.path={remote}"),
                 "-device".to_owned(),
                 format!("virtio-net-pci,netdev={own},mac={mac},host_mtu={LINK_MTU},romfile="),
             ]);

@@ -204,7 +204,8 @@ impl Moved {
 fn ports_of(host: Host, round: &Round) -> Vec<GroupPorts> {
     let flows = round.workload.flows.iter().zip(&round.source_ports).enumerate();
     let own = flows.filter(|(_, (flow, ports))| flow.from == host && !ports.is_empty());
-    own.map(|(flow, (_, ports))| GroupPorts { id: GroupId { flow, role: Role::Requester }, ports: ports.clone() }).collect()
+    own.map(|(flow, (_, ports))| GroupPorts { id: GroupId { flow, role: Role::Requester }, ports: ports.clone() })
+        .collect()
 }
 
 /// Numbers of the QPs of each flow.

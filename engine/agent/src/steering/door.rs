@@ -98,7 +98,9 @@ fn listen(path: &Path, group: Option<&str>) -> Result<UnixListener, DoorError> {
     let group = group.map(|name| group_id(name).ok_or_else(|| DoorError::Group(name.to_owned()))).transpose()?;
     match std::fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => return Err(DoorError::Occupied(path.to_owned())),
-        Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => return Err(DoorError::InUse(path.to_owned())),
+        Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
+            return Err(DoorError::InUse(path.to_owned()));
+        }
         // Of an agent that was killed.
         Ok(_) => std::fs::remove_file(path).map_err(failed)?,
         Err(_) => {}
@@ -193,9 +195,16 @@ impl Desk {
             let words: Vec<&str> = text.split_whitespace().collect();
             let answer = match words[..] {
                 ["ask", qp, from, to] => match (qp.parse(), address(from), address(to)) {
-                    (Ok(qp), Some(from), Some(to)) => self.ask(Qp { process: process.clone(), qp }, from, to).await,
+                    (Ok(qp), Some(from), Some(to)) => {
+                        format!("{qp} {}", self.ask(Qp { process: process.clone(), qp }, from, to).await)
+                    }
                     _ => break,
                 },
+                // A program that has opened a device: it will ask, and so the way to the planner shall be warm.
+                ["hello"] => {
+                    let _ = self.link.ask(Ask::Held {}, UNHURRIED).await;
+                    continue;
+                }
                 ["gone", qp] => match qp.parse() {
                     Ok(qp) => {
                         self.gone(vec![Qp { process: process.clone(), qp }]).await;
@@ -228,7 +237,9 @@ impl Desk {
                 let side = if lease.side == Side::Left { "left" } else { "right" };
                 format!("port {} {side}", lease.source_port)
             }
-            Some(Answer::Refused(why)) => format!("none {}", why.chars().filter(|c| !c.is_control()).take(150).collect::<String>()),
+            Some(Answer::Refused(why)) => {
+                format!("none {}", why.chars().filter(|c| !c.is_control()).take(150).collect::<String>())
+            }
             Some(_) => "none the planner said something else".to_owned(),
             None => {
                 // It may have granted a port that nobody uses.
@@ -276,9 +287,8 @@ impl Desk {
             let ended: Vec<Qp> = {
                 let held = locked(&self.held);
                 let mut alive = BTreeMap::new();
-                let is_over = |qp: &&Qp| {
-                    !*alive.entry(qp.process.clone()).or_insert_with(|| processes::is_alive(&qp.process))
-                };
+                let is_over =
+                    |qp: &&Qp| !*alive.entry(qp.process.clone()).or_insert_with(|| processes::is_alive(&qp.process));
                 held.qps.iter().filter(is_over).cloned().collect()
             };
             if ended.is_empty() { self.pass_on().await } else { self.gone(ended).await }
@@ -294,7 +304,8 @@ impl Desk {
             let (mut gone, before) = (Vec::new(), held.qps.clone());
             for qp in theirs {
                 let is_known = before.contains(&qp);
-                let of_predecessor = !before.iter().any(|own| own.process == qp.process) && processes::is_alive(&qp.process);
+                let of_predecessor =
+                    !before.iter().any(|own| own.process == qp.process) && processes::is_alive(&qp.process);
                 if is_known || of_predecessor {
                     held.qps.insert(qp);
                 } else {

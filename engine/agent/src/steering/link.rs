@@ -88,12 +88,19 @@ async fn keep(
                 let ended = serve(calls, &mut asked).await;
                 is_up.store(false, Ordering::Relaxed);
                 let Err(error) = ended else { return };
-                warn!(planner = planner.address, error = chain(&error), "lost the planner; QPs keep their own source ports");
+                warn!(
+                    planner = planner.address,
+                    error = chain(&error),
+                    "lost the planner; QPs keep their own source ports"
+                );
                 is_reported = true;
             }
             Err(error) if !is_reported => {
                 let error = chain(&error).replace("`kelpie agent`", "`kelpie paths serve`");
-                warn!(planner = planner.address, error, "the planner cannot be reached; QPs keep their own source ports");
+                warn!(
+                    planner = planner.address,
+                    error, "the planner cannot be reached; QPs keep their own source ports"
+                );
                 is_reported = true;
             }
             Err(_) => {}

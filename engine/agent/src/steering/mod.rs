@@ -11,3 +11,6 @@ mod words;
 
 pub use door::{Door, DoorError};
 pub use link::PlannerAddress;
+
+#[cfg(test)]
+mod tests;

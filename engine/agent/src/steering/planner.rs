@@ -85,10 +85,14 @@ pub fn serve(listen: SocketAddr, config: &PlannerConfig, leases: Leases) -> Resu
     if !config.security.allows(listen.ip()) {
         return Err(PlannerError::Insecure(listen));
     }
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(PlannerError::Runtime)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(PlannerError::Runtime)?;
     runtime.block_on(async {
-        let listener = TcpListener::bind(listen).await.map_err(|source| PlannerError::Listen { address: listen, source })?;
+        let listener =
+            TcpListener::bind(listen).await.map_err(|source| PlannerError::Listen { address: listen, source })?;
         serve_on(listener, config, leases).await
     })
 }
@@ -97,11 +101,7 @@ pub fn serve(listen: SocketAddr, config: &PlannerConfig, leases: Leases) -> Resu
 ///
 /// # Errors
 /// As [`serve`].
-pub async fn serve_on(
-    listener: TcpListener,
-    config: &PlannerConfig,
-    mut leases: Leases,
-) -> Result<(), PlannerError> {
+pub async fn serve_on(listener: TcpListener, config: &PlannerConfig, mut leases: Leases) -> Result<(), PlannerError> {
     let tls = match &config.security {
         Security::Tls(files) => Some(Acceptor::new(files)?),
         Security::Plain | Security::Loopback => None,
@@ -146,8 +146,8 @@ impl Planner {
         info!(agent, "agent connected");
         let mut calls = pipe.map_codec(|_| Messages::<Ask>::up_to(LIMIT));
         while let Some(ask) = calls.next().await {
-            let answer = tokio::task::block_in_place(|| self.answer(&agent, ask?))?;
-            calls.send(answer).await?;
+            // On this very thread: agents wait for the answer, and for nothing else.
+            calls.send(self.answer(&agent, ask?)?).await?;
         }
         info!(agent, "agent left");
         Ok(())
@@ -200,10 +200,14 @@ impl Planner {
                 if gone.is_empty() {
                     return Ok(Answer::Noted {});
                 }
-                journal.gone(&gone).and_then(|()| journal.trim(leases)).map_or_else(|error| failed(&error), |()| Answer::Noted {})
+                journal
+                    .gone(&gone)
+                    .and_then(|()| journal.trim(leases))
+                    .map_or_else(|error| failed(&error), |()| Answer::Noted {})
             }
             Ask::Held {} => {
-                let own = leases.of_agent(agent).into_iter().map(|holder| Qp { process: holder.process, qp: holder.qp });
+                let own =
+                    leases.of_agent(agent).into_iter().map(|holder| Qp { process: holder.process, qp: holder.qp });
                 Answer::Held(own.collect())
             }
         })

@@ -25,7 +25,8 @@ impl Fake {
 
     fn sides(&self, from: Host, port: u16) -> [Side; 2] {
         let hash = |salt: u64| {
-            let mixed = (u64::from(port) + 77 * index(from) as u64 + self.seed).wrapping_mul(0x9E37_79B9_7F4A_7C15 ^ salt << 7);
+            let mixed =
+                (u64::from(port) + 77 * index(from) as u64 + self.seed).wrapping_mul(0x9E37_79B9_7F4A_7C15 ^ salt << 7);
             Side::BOTH[(mixed >> 41 & 1) as usize]
         };
         [hash(1), hash(2)]
@@ -98,7 +99,11 @@ fn a_port_that_loses_two_percent_is_faulty_with_all_its_paths_and_no_other_is() 
         let found = probe(&mut fake, [&ports, &ports], DEEP).expect("it always runs");
         for path in &found[0].paths {
             let is_right = path.arrives == Some(Side::Right);
-            assert_eq!(path.fault.as_ref().is_some_and(|fault| fault.contains("host b's right port loses")), is_right, "{path:?}");
+            assert_eq!(
+                path.fault.as_ref().is_some_and(|fault| fault.contains("host b's right port loses")),
+                is_right,
+                "{path:?}"
+            );
         }
         assert!(found[1].paths.iter().all(|path| path.fault.is_none()));
     }
@@ -114,7 +119,11 @@ fn dead_and_slow_paths_are_faulty() {
     for path in &found[0].paths {
         let [leaves, arrives] = fake.sides(Host::A, path.source_port);
         assert_eq!(path.leaves, Some(leaves));
-        assert_eq!(path.fault.as_ref().is_some_and(|fault| fault.starts_with("dead")), arrives == Side::Left, "{path:?}");
+        assert_eq!(
+            path.fault.as_ref().is_some_and(|fault| fault.starts_with("dead")),
+            arrives == Side::Left,
+            "{path:?}"
+        );
     }
     for path in &found[1].paths {
         let is_slow = path.fault.as_ref().is_some_and(|fault| fault.starts_with("slow"));

@@ -6,7 +6,8 @@ use std::ptr::null_mut;
 use kelpie_trace::Caps;
 use rdma_sys::{
     ibv_ah, ibv_ah_attr, ibv_context, ibv_device, ibv_mr, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_cap,
-    ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_qp_state, ibv_qp_type, ibv_srq, ibv_srq_init_attr, ibv_srq_init_attr_ex,
+    ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_qp_state, ibv_qp_type, ibv_srq, ibv_srq_init_attr,
+    ibv_srq_init_attr_ex,
 };
 
 use crate::contexts::{self, Functions};
@@ -128,6 +129,7 @@ unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_contex
     let context = unsafe { real(device) };
     if !context.is_null() {
         state::begin();
+        steer::begin();
         // A program that is only steered posts as ever.
         if state::recorder().is_some() {
             // SAFETY: nobody else has it yet.

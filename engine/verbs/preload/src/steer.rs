@@ -25,8 +25,13 @@ const FOLDER: &str = "KELPIE_STEER_DIR";
 /// Longest wait for the agent. Units: nanoseconds.
 const PATIENCE: u64 = 50_000_000;
 
-/// How long nothing is asked after a wait in vain. Units: nanoseconds. Source: our choice: 5 % of the time at most.
+/// Waits in vain after which nothing is asked for a while, each time twice as long: an agent that is only slow is asked
+/// again, and one that hangs costs hardly any time. Source: our choice.
+const VAIN: u64 = 4;
+
+/// Units: nanoseconds.
 const PAUSE: u64 = 1_000_000_000;
+const LONGEST_PAUSE: u64 = 60_000_000_000;
 
 /// Longest file of what came of QPs. Units: bytes. Source: our choice, some 100,000 QPs.
 const LONGEST: u64 = 8 << 20;
@@ -40,6 +45,9 @@ static FILE: AtomicU64 = AtomicU64::new(0);
 
 /// When the next question may be asked.
 static NOT_BEFORE: AtomicU64 = AtomicU64::new(0);
+
+/// Waits in vain since the last answer.
+static IN_VAIN: AtomicU64 = AtomicU64::new(0);
 
 /// Held by the thread that asks.
 static ASKING: AtomicBool = AtomicBool::new(false);
@@ -65,7 +73,26 @@ unsafe extern "C" fn forget() {
         unsafe { libc::close(descriptor) };
     }
     NOT_BEFORE.store(0, Release);
+    IN_VAIN.store(0, Release);
     ASKING.store(false, Release);
+}
+
+/// Connects to the agent, so that it knows the program before the first question. This waits for nothing.
+pub fn begin() {
+    let Some(places) = places() else { return };
+    errno_kept(|| {
+        AT_FORK.call_once(|| {
+            // SAFETY: the function only stores to atomics and closes what is ours, which a child may do.
+            unsafe { libc::pthread_atfork(None, None, Some(forget)) };
+        });
+        if ASKING.compare_exchange(false, true, Acquire, Acquire).is_ok() {
+            if !is_ours(DESCRIPTOR.load(Acquire)) && now() >= NOT_BEFORE.load(Acquire) {
+                // So that the way to an answer is warm.
+                let _ = connect(places).and_then(|descriptor| send(descriptor, "hello\n"));
+            }
+            ASKING.store(false, Release);
+        }
+    });
 }
 
 /// The attributes that a QP is to have instead of `wanted`, if it becomes ready to receive and the agent says so.
@@ -86,15 +113,11 @@ pub unsafe fn steered(qp: *mut ibv_qp, wanted: *const ibv_qp_attr, mask: c_int) 
         return None;
     }
     errno_kept(|| {
-        AT_FORK.call_once(|| {
-            // SAFETY: the function only stores to atomics and closes what is ours, which a child may do.
-            unsafe { libc::pthread_atfork(None, None, Some(forget)) };
-        });
         let own = addresses::gid(context, address.port_num, address.grh.sgid_index)?;
         // SAFETY: any bytes are a GID.
         let peer = unsafe { address.grh.dgid.raw };
         let question = format!("ask {number} {} {}\n", hexadecimal(&own), hexadecimal(&peer));
-        let answer = ask(places, &question);
+        let answer = exchange(places, &question, Some(number));
         let port = answer.as_ref().ok().and_then(|words| granted(words));
         let outcome = answer.unwrap_or_else(|why| format!("none {why}"));
         note(places, &format!("{number} {} {outcome}\n", attributes.dest_qp_num));
@@ -110,7 +133,7 @@ pub fn gone(number: u32) {
     let Some(places) = places() else { return };
     // Who never asked has nothing to give back.
     if DESCRIPTOR.load(Acquire) >= 0 {
-        errno_kept(|| _ = exchange(places, &format!("gone {number}\n"), false));
+        errno_kept(|| _ = exchange(places, &format!("gone {number}\n"), None));
     }
 }
 
@@ -119,7 +142,7 @@ pub fn refused(number: u32, peer: u32) {
     let Some(places) = places() else { return };
     errno_kept(|| {
         note(places, &format!("{number} {peer} none the device refused it\n"));
-        _ = exchange(places, &format!("gone {number}\n"), false);
+        _ = exchange(places, &format!("gone {number}\n"), None);
     });
 }
 
@@ -145,12 +168,8 @@ fn hexadecimal(bytes: &[u8]) -> String {
     })
 }
 
-fn ask(places: &Places, question: &str) -> Result<String, &'static str> {
-    exchange(places, question, true)
-}
-
-/// Sends a line, and waits for one if it is a question.
-fn exchange(places: &Places, line: &str, is_question: bool) -> Result<String, &'static str> {
+/// Sends a line, and waits for one if it is a question about this QP.
+fn exchange(places: &Places, line: &str, question: Option<u32>) -> Result<String, &'static str> {
     let until = now() + PATIENCE;
     // Other threads wait their turn, and no longer than for an answer.
     while ASKING.compare_exchange(false, true, Acquire, Acquire).is_err() {
@@ -163,30 +182,51 @@ fn exchange(places: &Places, line: &str, is_question: bool) -> Result<String, &'
     let done = if now() < NOT_BEFORE.load(Acquire) {
         Err("the agent did not answer a moment ago")
     } else {
-        speak(places, line, is_question, until)
+        speak(places, line, question, until)
     };
     ASKING.store(false, Release);
     done
 }
 
-fn speak(places: &Places, line: &str, is_question: bool, until: u64) -> Result<String, &'static str> {
+fn speak(places: &Places, line: &str, question: Option<u32>, until: u64) -> Result<String, &'static str> {
     let mut descriptor = DESCRIPTOR.load(Acquire);
     if !is_ours(descriptor) {
         // It is not ours to close.
         DESCRIPTOR.store(-1, Release);
-        if !is_question {
+        if question.is_none() {
             return Err("not connected");
         }
         descriptor = connect(places)?;
     }
-    let said = send(descriptor, line).and_then(|()| {
-        if is_question { receive(descriptor, until) } else { Ok(String::new()) }
+    let said = send(descriptor, line).and_then(|()| match question {
+        Some(number) => receive(descriptor, number, until),
+        None => Ok(String::new()),
     });
-    if said.is_err() {
-        disconnect(descriptor);
-        NOT_BEFORE.store(now() + PAUSE, Release);
+    match (&said, question) {
+        (Ok(_), Some(_)) => IN_VAIN.store(0, Release),
+        (Ok(_), None) => {}
+        (Err(LATE), Some(number)) => {
+            // The answer may come yet, and nobody will use it.
+            if send(descriptor, &format!("gone {number}\n")).is_err() {
+                disconnect(descriptor);
+            }
+            pause(VAIN);
+        }
+        (Err(_), _) => {
+            disconnect(descriptor);
+            pause(1);
+        }
     }
     said
+}
+
+/// Asks nothing for a while after so many waits in vain.
+fn pause(after: u64) {
+    let waits = IN_VAIN.fetch_add(1, Acquire) + 1;
+    if waits >= after {
+        let length = PAUSE.checked_shl((waits - after).min(6) as u32).unwrap_or(LONGEST_PAUSE);
+        NOT_BEFORE.store(now() + length.min(LONGEST_PAUSE), Release);
+    }
 }
 
 fn disconnect(descriptor: c_int) {
@@ -217,7 +257,7 @@ fn is_ours(descriptor: c_int) -> bool {
 
 fn connect(places: &Places) -> Result<c_int, &'static str> {
     let failed = || {
-        NOT_BEFORE.store(now() + PAUSE, Release);
+        pause(1);
         "no agent listens"
     };
     // SAFETY: all fields are integers, for which zero is valid.
@@ -254,15 +294,20 @@ fn send(descriptor: c_int, line: &str) -> Result<(), &'static str> {
     if sent == line.len() as isize { Ok(()) } else { Err("the agent is gone") }
 }
 
-fn receive(descriptor: c_int, until: u64) -> Result<String, &'static str> {
+/// What is said when the wait is over.
+const LATE: &str = "the agent did not answer in 50 ms";
+
+/// The answer about a QP; those to earlier questions, which came late, are passed over.
+fn receive(descriptor: c_int, number: u32, until: u64) -> Result<String, &'static str> {
     let (mut answer, mut length) = ([0_u8; ANSWER], 0);
+    let about = format!("{number} ");
     loop {
-        let left = until.saturating_sub(now()) / 1_000_000;
+        let left = until.saturating_sub(now()).div_ceil(1_000_000);
         let mut poll = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
         // SAFETY: one descriptor is ours to be written to.
         let ready = unsafe { libc::poll(&raw mut poll, 1, left as c_int) };
         if ready == 0 || now() >= until {
-            return Err("the agent did not answer in 50 ms");
+            return Err(LATE);
         }
         if ready < 0 {
             continue;
@@ -274,8 +319,13 @@ fn receive(descriptor: c_int, until: u64) -> Result<String, &'static str> {
             return Err("the agent is gone");
         }
         length += read as usize;
-        if let Some(end) = answer[..length].iter().position(|byte| *byte == b'\n') {
-            return String::from_utf8(answer[..end].to_vec()).map_err(|_| "the agent's answer is no text");
+        while let Some(end) = answer[..length].iter().position(|byte| *byte == b'\n') {
+            let line = std::str::from_utf8(&answer[..end]).map_err(|_| "the agent's answer is no text")?;
+            if let Some(words) = line.strip_prefix(&about) {
+                return Ok(words.to_owned());
+            }
+            answer.copy_within(end + 1..length, 0);
+            length -= end + 1;
         }
         if length == ANSWER {
             return Err("the agent's answer is too long");

@@ -3,10 +3,12 @@
 #include <infiniband/verbs.h>
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #undef ibv_reg_mr
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length, int access);
@@ -62,6 +64,23 @@ static void *extended(void *qps)
     return NULL;
 }
 
+extern uint32_t fake_label;
+extern int fake_refuses;
+
+// Connects a QP; prints the flow label that the device saw, and fails if the program's own attributes changed.
+static int connected(struct ibv_qp *qp)
+{
+    struct ibv_qp_attr wanted = {.qp_state = IBV_QPS_RTR, .dest_qp_num = 99}, before;
+    wanted.ah_attr.is_global = 1;
+    wanted.ah_attr.grh.sgid_index = 1;
+    wanted.ah_attr.grh.dgid.raw[15] = 2;
+    before = wanted;
+    errno = 77;
+    int status = ibv_modify_qp(qp, &wanted, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN);
+    printf("%u\n", fake_label);
+    return status || errno != 77 || memcmp(&wanted, &before, sizeof wanted);
+}
+
 int main(int count, char **arguments)
 {
     const char *what = count > 1 ? arguments[1] : "";
@@ -87,6 +106,19 @@ int main(int count, char **arguments)
         extended(qps);
         pthread_join(other, NULL);
         return 0;
+    }
+    if (!strcmp(what, "connect") || !strcmp(what, "refused") || !strcmp(what, "closed")) {
+        int failed = 0;
+        fake_refuses = !strcmp(what, "refused");
+        for (int i = 0; i < atoi(arguments[2]); i++) {
+            struct ibv_qp *qp = new_qp();
+            failed |= connected(qp);
+            // As daemons do: whatever is open is not theirs to keep.
+            for (int file = 3; file < 20 && !strcmp(what, "closed"); file++)
+                close(file);
+            ibv_destroy_qp(qp);
+        }
+        return failed;
     }
     if (!strcmp(what, "realpath"))
         return realpath("/", NULL) ? 0 : 1;

@@ -1,0 +1,265 @@
+//! Programs, an agent and a planner in one process: who gets what, who is refused, and what a death leaves.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use kelpie_paths::catalog::{Catalog, Direction, End, Path as Found, Port};
+use kelpie_paths::leases::Leases;
+use kelpie_spaces::Host;
+use kelpie_topology::Side;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+
+use super::door::{Door, DoorError};
+use super::link::PlannerAddress;
+use super::planner::{PlannerConfig, serve_on};
+use crate::cert::{Authority, Purpose, Validity};
+use crate::{Security, TlsFiles};
+
+const A: &str = "00000000000000000000ffff0a090101";
+const B: &str = "00000000000000000000ffff0a090201";
+
+fn catalog() -> Catalog {
+    let gid = |host| {
+        if host == Host::A {
+            "0000:0000:0000:0000:0000:ffff:0a09:0101"
+        } else {
+            "0000:0000:0000:0000:0000:ffff:0a09:0201"
+        }
+    };
+    let end = |host| End {
+        host,
+        device: String::new(),
+        gid: gid(host).to_owned(),
+        mode: String::new(),
+        policy: String::new(),
+        selection: String::new(),
+        ports: vec![Port { name: "p".to_owned(), mac: String::new() }],
+        down: Vec::new(),
+    };
+    let path = |port: u16| {
+        let side = Some(Side::BOTH[usize::from(port % 2)]);
+        Found {
+            source_port: port,
+            leaves: side,
+            arrives: side,
+            sent: 9,
+            received: 9,
+            latency_us: None,
+            group: None,
+            fault: None,
+        }
+    };
+    let direction = |from| Direction { from, paths: (50_000..50_008).map(path).collect(), ways: Vec::new() };
+    Catalog {
+        subsystem: "pair".to_owned(),
+        measured: String::new(),
+        measured_unix_s: 0,
+        ends: vec![end(Host::A), end(Host::B)],
+        directions: vec![direction(Host::A), direction(Host::B)],
+    }
+}
+
+fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
+}
+
+/// A planner; dropping its runtime is what `kill -9` does to a real one.
+fn planner(address: &str, state: &Path, security: Security) -> (Runtime, String) {
+    let runtime = runtime();
+    let listener = runtime.block_on(async {
+        let started = Instant::now();
+        loop {
+            match TcpListener::bind(address).await {
+                Ok(listener) => break listener,
+                Err(error) if started.elapsed() > Duration::from_secs(5) => panic!("{error}"),
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    });
+    let address = listener.local_addr().expect("an address").to_string();
+    let config = PlannerConfig { security, state: state.to_owned() };
+    runtime.spawn(async move { serve_on(listener, &config, Leases::new(&[catalog()])).await });
+    (runtime, address)
+}
+
+struct Agent {
+    _runtime: Runtime,
+    socket: PathBuf,
+}
+
+fn agent(folder: &Path, planner: &str, security: Security, most_a_second: u32) -> Agent {
+    let runtime = runtime();
+    let socket = folder.join("steer");
+    let planner = PlannerAddress { address: planner.to_owned(), security, name: "host-a".to_owned() };
+    let door = Door { socket: socket.clone(), group: None, most_a_second, planner };
+    runtime.block_on(async { door.open() }).expect("a new socket");
+    Agent { _runtime: runtime, socket }
+}
+
+/// A program of its own: its process is what the agent knows it by.
+struct Program {
+    child: Child,
+    said: BufReader<std::process::ChildStdout>,
+}
+
+impl Program {
+    fn start(agent: &Agent) -> Self {
+        let script = "use IO::Socket::UNIX; $| = 1; my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]) or die; \
+                      $s->autoflush(1); while (my $line = <STDIN>) { print $s $line; print scalar <$s> if $line =~ /^ask/ }";
+        let mut command = Command::new("perl");
+        command.args(["-e", script]).arg(&agent.socket).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("perl, which every Debian has");
+        let said = BufReader::new(child.stdout.take().expect("piped"));
+        Self { child, said }
+    }
+
+    fn say(&mut self, line: &str) {
+        writeln!(self.child.stdin.as_mut().expect("piped"), "{line}").expect("it reads");
+    }
+
+    fn ask(&mut self, qp: u32) -> String {
+        self.say(&format!("ask {qp} {A} {B}"));
+        let mut answer = String::new();
+        self.said.read_line(&mut answer).expect("it answers");
+        answer.trim().to_owned()
+    }
+
+    /// Asks until the planner is there.
+    fn gets(&mut self, qp: u32) -> String {
+        let started = Instant::now();
+        loop {
+            let answer = self.ask(qp);
+            if answer.contains(" port ") {
+                return answer;
+            }
+            assert!(started.elapsed() < Duration::from_secs(20), "{answer}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn leases(state: &Path) -> usize {
+    let text = std::fs::read_to_string(state).expect("the planner's state");
+    let count = |word: &str| text.lines().filter(|line| line.starts_with(&format!("{{\"{word}\""))).count();
+    count("has") - count("gone")
+}
+
+fn wait_for(what: &str, done: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn qps_are_spread_given_back_and_forgotten_with_their_program() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let state = folder.path().join("state");
+    let (_planner, address) = planner("127.0.0.1:0", &state, Security::Loopback);
+    let agent = agent(folder.path(), &address, Security::Loopback, 1000);
+    let mode = std::fs::metadata(&agent.socket).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "for this user alone");
+    let mut program = Program::start(&agent);
+    let sides: Vec<String> = (1..5).map(|qp| program.gets(qp).rsplit(' ').next().expect("words").to_owned()).collect();
+    assert_eq!(sides, ["left", "right", "left", "right"]);
+    program.say("gone 1");
+    program.say("gone 3");
+    wait_for("two are given back", || leases(&state) == 2);
+    assert!(program.gets(9).ends_with(" left"), "where fewer are");
+    drop(program);
+    wait_for("a program that was killed is forgotten", || leases(&state) == 0);
+}
+
+#[test]
+fn planner_and_agent_come_back_with_what_was_granted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let state = folder.path().join("state");
+    let (first, address) = planner("127.0.0.1:0", &state, Security::Loopback);
+    let one = agent(folder.path(), &address, Security::Loopback, 1000);
+    let mut program = Program::start(&one);
+    program.gets(1);
+    first.shutdown_background();
+    wait_for("the agent says so", || {
+        // It never waits longer than a program does.
+        let mut stream = UnixStream::connect(&one.socket).expect("it listens");
+        writeln!(stream, "ask 7 {A} {B}").expect("it reads");
+        let mut answer = String::new();
+        let started = Instant::now();
+        BufReader::new(stream).read_line(&mut answer).expect("it answers");
+        assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+        answer.contains("7 none the planner")
+    });
+    let (_second, _) = planner(&address, &state, Security::Loopback);
+    assert!(program.gets(2).ends_with(" right"), "the first QP still counts");
+    // An agent that is killed: its successor knows that the program lives.
+    drop(one);
+    let two = agent(folder.path(), &address, Security::Loopback, 1000);
+    let mut other = Program::start(&two);
+    assert!(other.gets(3).ends_with(" left"));
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(leases(&state) >= 3, "those of a program that lives are kept");
+    drop(program);
+    wait_for("and go with it", || leases(&state) == 1);
+}
+
+#[test]
+fn strangers_and_crowds_are_kept_in_bounds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_planner, address) = planner("127.0.0.1:0", &folder.path().join("state"), Security::Loopback);
+    let agent = agent(folder.path(), &address, Security::Loopback, 5);
+    for nonsense in ["", "ask", "ask x y z", "port 50000 left", "ask 1 0 0", &"x".repeat(5000), "ask 99999999999 0 0"] {
+        let mut stream = UnixStream::connect(&agent.socket).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
+        let _ = writeln!(stream, "{nonsense}");
+        let mut answer = String::new();
+        let read = BufReader::new(stream).read_line(&mut answer);
+        assert!(!matches!(read, Ok(1..)), "{nonsense}: {answer}");
+    }
+    let mut program = Program::start(&agent);
+    program.gets(0);
+    std::thread::sleep(Duration::from_millis(1100));
+    let answers: Vec<String> = (1..30).map(|qp| program.ask(qp)).collect();
+    assert!(answers.iter().filter(|answer| answer.contains("too many questions")).count() > 5, "{answers:?}");
+    // What is no socket is left alone, and so is another agent's.
+    let planner = PlannerAddress { address, security: Security::Loopback, name: String::new() };
+    let at = |socket: PathBuf| Door { socket, group: None, most_a_second: 1, planner: planner.clone() };
+    let file = folder.path().join("file");
+    std::fs::write(&file, "mine").expect("it is ours");
+    let runtime = runtime();
+    assert!(matches!(runtime.block_on(async { at(file.clone()).open() }), Err(DoorError::Occupied(_))));
+    assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "mine");
+    assert!(matches!(runtime.block_on(async { at(agent.socket.clone()).open() }), Err(DoorError::InUse(_))));
+    let door = Door { group: Some("no such group".to_owned()), ..at(folder.path().join("new")) };
+    assert!(matches!(runtime.block_on(async { door.open() }), Err(DoorError::Group(_))));
+}
+
+#[test]
+fn agents_show_a_certificate_and_others_learn_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let authority = Authority::in_dir(&folder.path().join("certs"), false).expect("an authority");
+    let validity = Validity::lasting(Duration::from_hours(1));
+    let issue = |name: &str, purpose| authority.issue(&[name.to_owned()], purpose, validity).expect("a certificate").0;
+    let files = |identity| Security::Tls(TlsFiles { ca: authority.ca(), identity, insecure_key: false, revoked: None });
+    let state = folder.path().join("state");
+    let (_planner, address) = planner("127.0.0.1:0", &state, files(issue("127.0.0.1", Purpose::Agent)));
+    let known = agent(folder.path(), &address, files(issue("host-a", Purpose::Controller)), 1000);
+    assert!(Program::start(&known).gets(1).contains(" port "));
+    std::fs::create_dir(folder.path().join("other")).expect("a folder");
+    let unknown = agent(&folder.path().join("other"), &address, Security::Loopback, 1000);
+    let mut program = Program::start(&unknown);
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(program.ask(2), "2 none the planner cannot be reached");
+}

@@ -1,0 +1,347 @@
+//! Paths between the dual-port lab's two hosts, on real verbs. All tests here are ignored unless somebody asks for them.
+//! `scripts/lab-test.sh` brings that lab up and runs them; then they fail if it is missing.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{Bench, Ran};
+
+/// How long a guest may be silent while it runs a command.
+const ANSWER: Duration = Duration::from_secs(120);
+
+/// The leaf's interfaces: the host at the other end, and its side.
+const LEAF: [(&str, char, &str); 4] =
+    [("eth0", 'a', "left"), ("eth1", 'a', "right"), ("eth2", 'b', "left"), ("eth3", 'b', "right")];
+
+/// How the lab's programs are steered.
+const STEER: &str = "/run/steered/kelpie paths steer --socket /run/steer --json --";
+
+/// The dual-port lab, for one test at a time.
+struct Lab {
+    bench: Bench,
+    /// The folder of all labs, and that of this one.
+    common: PathBuf,
+    dir: PathBuf,
+    _alone: File,
+}
+
+impl Lab {
+    fn up() -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let common = std::env::var_os("KELPIE_LAB_DIR").map_or_else(|| root.join("target/lab"), PathBuf::from);
+        let dir = common.join("dual");
+        assert!(dir.join("pair.yaml").is_file(), "the lab is not up: run `cargo xtask lab up --dual-port`");
+        let alone = File::create(dir.join("tests.lock")).expect("the lab's folder is writable");
+        alone.lock().expect("a lock that waits for the other tests");
+        let lab = Self { bench: Bench::with_lab(&common), common, dir, _alone: alone };
+        lab.xtask(&["mend", "--dual-port"]);
+        // Whatever a test before this one left behind.
+        for (_, host, side) in LEAF {
+            lab.at_port(host, side, &["clear"]);
+        }
+        lab
+    }
+
+    fn xtask(&self, words: &[&str]) -> String {
+        let xtask = Path::new(env!("CARGO_BIN_EXE_kelpie")).with_file_name("xtask");
+        let output = Command::new(xtask).arg("lab").args(words).env("KELPIE_LAB_DIR", &self.common).output();
+        let output = output.expect("`lab up` built and ran xtask");
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("it prints UTF-8")
+    }
+
+    /// Loss or another capacity at what the leaf sends by the port to this host and side.
+    fn at_port(&self, host: char, side: &str, options: &[&str]) {
+        let port = format!("{host}-{side}");
+        self.xtask(&[&["netem", "--dual-port", port.as_str()], options].concat());
+    }
+
+    /// Runs a command in a guest and returns what it printed.
+    fn in_guest(&self, guest: &str, command: &str) -> String {
+        let mut stream = UnixStream::connect(self.dir.join(guest).join("control")).expect("the guest is up");
+        stream.set_read_timeout(Some(ANSWER)).expect("a timeout");
+        let now = Instant::now();
+        let mark = format!("test-{}-{now:?}", std::process::id()).replace([' ', '{', '}', ':'], "");
+        writeln!(stream, "{mark} {command}").expect("the guest reads");
+        let mut answer = Vec::new();
+        let mut byte = [0];
+        loop {
+            stream.read_exact(&mut byte).unwrap_or_else(|error| panic!("guest {guest}, `{command}`: {error}"));
+            answer.push(byte[0]);
+            let text = String::from_utf8_lossy(&answer);
+            if let Some((output, status)) = text.split_once(&format!("{mark} "))
+                && status.ends_with('\n')
+            {
+                return output.to_owned();
+            }
+        }
+    }
+
+    /// Probes so many source ports; the catalog's file and what it holds. It is faulty or it is not.
+    fn probe(&self, ports: u32, is_faulty: bool) -> (PathBuf, Value) {
+        let file = self.dir.join(format!("share/catalog-{ports}-{is_faulty}.yaml"));
+        let (ports, name) = (ports.to_string(), file.display().to_string());
+        let args =
+            ["paths", "probe", "--subsystem", "dual-lab", "--ports", &ports, "--no-latency", "--out", &name, "--json"];
+        let ran = Ran::of(self.bench.command(&args).output().expect("the binary starts"));
+        assert_eq!(ran.status, Some(i32::from(is_faulty)), "{ran:?}");
+        (file, ran.json()["measured"].clone())
+    }
+
+    /// A catalog without faults, probed once in a process.
+    fn catalog(&self) -> PathBuf {
+        static CATALOG: OnceLock<PathBuf> = OnceLock::new();
+        CATALOG.get_or_init(|| self.probe(28, false).0).clone()
+    }
+
+    /// The checks of a workload, by name.
+    fn check(&self, status: i32, args: &[&str]) -> BTreeMap<String, Value> {
+        let args = [&["paths", "check", "--subsystem", "dual-lab", "--json"], args].concat();
+        let ran = Ran::of(self.bench.command(&args).output().expect("the binary starts"));
+        assert_eq!(ran.status, Some(status), "{ran:?}");
+        let document = ran.json();
+        let checks = document["checks"].as_array().expect("checks");
+        checks.iter().map(|check| (check["name"].as_str().expect("a name").to_owned(), check.clone())).collect()
+    }
+
+    /// Runs a line of perftest at both ends, behind these words; what the client printed.
+    fn perftest(&self, before: &str, line: &str, port: u16) -> String {
+        let line = format!("{line} -p {port} -d rxe0 -x 1 -F -c RC -m 4096 -u 20");
+        thread::scope(|scope| {
+            let server = scope.spawn(|| self.in_guest("b", &format!("cd /run; timeout 80 {before} {line} 2>&1")));
+            let listens = format!(":{port:04X} 0*:0000 0A ");
+            let started = Instant::now();
+            while self.in_guest("b", &format!("grep -i '{listens}' /proc/net/tcp /proc/net/tcp6")).is_empty() {
+                assert!(started.elapsed() < Duration::from_secs(40), "perftest listens");
+            }
+            let said = self.in_guest("a", &format!("cd /run; timeout 70 {before} {line} 10.9.2.1 2>&1"));
+            server.join().expect("it ends");
+            said
+        })
+    }
+
+    /// Megabytes a second of a run, and how many of its QPs were steered; none if it did not end, which perftest does
+    /// not at times.
+    fn bandwidth(&self, before: &str, line: &str, port: u16) -> Option<(f64, usize)> {
+        let said = self.perftest(before, line, port);
+        let row = said.lines().find_map(|line| {
+            let words: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+            (words.len() == 5).then(|| words[3])
+        })?;
+        Some((row, said.matches("\"side\": \"").count()))
+    }
+
+    /// The planner and the programs of steering in guest memory, where they do not change while they run.
+    fn serve(&self, catalog: &Path) {
+        let name = catalog.file_name().expect("a file").to_string_lossy();
+        let copy = "mkdir -p /run/steered && cp -u /run/lab/kelpie /run/lab/libkelpie_preload.so /run/steered/";
+        self.in_guest("a", copy);
+        self.in_guest("b", copy);
+        self.in_guest(
+            "a",
+            &format!(
+                "kill -9 $(cat /run/planner.pid 2>/dev/null) 2>/dev/null; rm -f /run/planner.state; \
+                 cp /run/lab/{name} /run/catalog.yaml; (setsid /run/steered/kelpie paths serve /run/catalog.yaml \
+                 --listen 10.8.0.1:7480 --plain --state /run/planner.state >/run/planner.log 2>&1 & \
+                 echo $! >/run/planner.pid)"
+            ),
+        );
+        let started = Instant::now();
+        while self.in_guest("a", "grep -c 'agent connected' /run/planner.log").trim() != "2" {
+            assert!(started.elapsed() < Duration::from_secs(60), "{}", self.in_guest("a", "cat /run/planner.log"));
+            thread::sleep(Duration::from_millis(300));
+        }
+    }
+}
+
+fn state(checks: &BTreeMap<String, Value>, name: &str) -> String {
+    checks[name]["state"].as_str().expect("a state").to_owned()
+}
+
+/// Source ports from host `a` that leave and arrive so.
+fn leading(catalog: &Value, leaves: &str, arrives: &str) -> Vec<u64> {
+    let paths = catalog["directions"][0]["paths"].as_array().expect("paths");
+    let fits = |path: &&Value| path["leaves"] == leaves && path["arrives"] == arrives;
+    paths.iter().filter(fits).map(|path| path["source_port"].as_u64().expect("a port")).collect()
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn the_catalog_agrees_with_captures_on_all_four_ports() {
+    let lab = Lab::up();
+    // The first packets of each port are those that tell ports apart; more would fill the guest's memory.
+    let start = |interface: &str| {
+        format!(
+            "(setsid dumpcap -q -i {interface} -f 'udp port 4791' -s 64 -c 4000 -a duration:100 -w /run/{interface}.pcapng \
+             >/run/{interface}.log 2>&1 & echo $! >/run/{interface}.pid); "
+        )
+    };
+    lab.in_guest("leaf", &LEAF.map(|(interface, ..)| start(interface)).concat());
+    let started = Instant::now();
+    for (interface, ..) in LEAF {
+        while !lab.in_guest("leaf", &format!("cat /run/{interface}.log")).contains("File: ") {
+            assert!(started.elapsed() < Duration::from_secs(60), "dumpcap starts");
+            thread::sleep(Duration::from_millis(200));
+        }
+    }
+    let (_, catalog) = lab.probe(64, false);
+    let mut seen: BTreeMap<(char, u64), BTreeMap<&str, &str>> = BTreeMap::new();
+    for (interface, host, side) in LEAF {
+        lab.in_guest(
+            "leaf",
+            &format!(
+                "kill -INT $(cat /run/{interface}.pid) 2>/dev/null; sleep 1; cp /run/{interface}.pcapng /run/lab/; \
+                 rm /run/{interface}.*"
+            ),
+        );
+        let file = lab.dir.join(format!("share/{interface}.pcapng"));
+        let output = Command::new("tshark")
+            .args(["-r", file.to_str().expect("UTF-8"), "-n", "-T", "fields", "-e", "ip.src", "-e", "udp.srcport"])
+            .output()
+            .expect("tshark is installed: `cargo xtask lab install`");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        fs::remove_file(file).expect("it was there");
+        for line in String::from_utf8(output.stdout).expect("numbers").lines() {
+            let (source, port) = line.split_once('\t').expect("two fields");
+            let from = if source == "10.9.1.1" { 'a' } else { 'b' };
+            let end = if from == host { "leaves" } else { "arrives" };
+            let before = seen.entry((from, port.parse().expect("a port"))).or_default().insert(end, side);
+            assert!(before.is_none_or(|before| before == side), "{port} from {from} takes both ports");
+        }
+    }
+    let mut count = 0;
+    for direction in catalog["directions"].as_array().expect("both") {
+        let from = direction["from"].as_str().expect("a host").chars().next().expect("a letter");
+        for path in direction["paths"].as_array().expect("paths") {
+            let truth = &seen[&(from, path["source_port"].as_u64().expect("a port"))];
+            assert_eq!(
+                (&path["leaves"], &path["arrives"]),
+                (&truth["leaves"].into(), &truth["arrives"].into()),
+                "{path}"
+            );
+            count += 1;
+        }
+    }
+    assert_eq!(count, 128, "64 source ports, both ways");
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_port_that_loses_packets_is_faulty_and_left_out() {
+    let lab = Lab::up();
+    lab.at_port('b', "right", &["--loss", "2%"]);
+    let (file, catalog) = lab.probe(28, true);
+    for path in catalog["directions"][0]["paths"].as_array().expect("paths") {
+        let is_to_blame = path["fault"].as_str().is_some_and(|fault| fault.contains("host b's right port loses"));
+        assert_eq!(is_to_blame, path["arrives"] == "right", "{path}");
+    }
+    let back = catalog["directions"][1]["paths"].as_array().expect("paths");
+    assert!(back.iter().all(|path| path["fault"].is_null()), "the other way loses nothing");
+    // A plan on it uses the left side alone; the check of it says that this is one port.
+    let planned = lab.check(1, &["--plan", file.to_str().expect("UTF-8")]);
+    assert_eq!((state(&planned, "loss"), state(&planned, "pairing")), ("pass".to_owned(), "pass".to_owned()));
+    let right: Vec<String> = leading(&catalog, "right", "right").iter().map(u64::to_string).collect();
+    let lossy = lab.check(1, &["--source-ports", &right[..2].join(",")]);
+    assert_eq!(state(&lossy, "loss"), "fail");
+    assert!(lossy["loss"]["evidence"].to_string().contains(&right[0]), "{}", lossy["loss"]);
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn checks_pass_on_the_plan_and_fail_on_each_fault_with_its_evidence() {
+    let lab = Lab::up();
+    let file = lab.catalog();
+    let text = fs::read_to_string(&file).expect("just written");
+    let catalog: Value = serde_yaml_to_json(&text);
+    let planned = lab.check(0, &["--plan", file.to_str().expect("UTF-8")]);
+    for name in ["links", "pairing", "balance", "diversity", "collision", "loss"] {
+        assert_eq!(state(&planned, name), "pass", "{}", planned[name]);
+    }
+    assert_eq!(state(&planned, "failover"), "unknown", "nobody took a port down");
+    let ports = |pairs: &[(&str, &str)]| {
+        let ports = pairs.iter().flat_map(|(leaves, arrives)| leading(&catalog, leaves, arrives).into_iter().take(2));
+        ports.map(|port| port.to_string()).collect::<Vec<_>>().join(",")
+    };
+    let collided = lab.check(1, &["--source-ports", &ports(&[("left", "left")])]);
+    assert_eq!((state(&collided, "balance"), state(&collided, "collision")), ("fail".to_owned(), "fail".to_owned()));
+    assert!(collided["balance"]["evidence"].to_string().contains("100 % off"), "{}", collided["balance"]);
+    let crossed = lab.check(1, &["--source-ports", &ports(&[("left", "right"), ("right", "left")])]);
+    assert_eq!(state(&crossed, "pairing"), "fail");
+    assert!(crossed["pairing"]["evidence"].to_string().contains("8 of 8"), "{}", crossed["pairing"]);
+    // A port goes down and comes back while traffic runs.
+    let xtask = Path::new(env!("CARGO_BIN_EXE_kelpie")).with_file_name("xtask");
+    let link = |state: &str| {
+        format!("KELPIE_LAB_DIR={} {} lab link --dual-port b-right {state}", lab.common.display(), xtask.display())
+    };
+    let failed_over = lab
+        .check(0, &["--plan", file.to_str().expect("UTF-8"), "--port-down", &link("down"), "--port-up", &link("up")]);
+    assert!(matches!(state(&failed_over, "failover").as_str(), "pass" | "warn"), "{}", failed_over["failover"]);
+    // It stays down: the catalog does not fit any more, and without it the check says which port.
+    lab.xtask(&["link", "--dual-port", "b-right", "down"]);
+    let args = ["paths", "check", "--subsystem", "dual-lab", "--plan", file.to_str().expect("UTF-8")];
+    let stale = lab.bench.run(&args);
+    let down = lab.check(1, &[]);
+    lab.xtask(&["link", "--dual-port", "b-right", "up"]);
+    assert!(stale.status == Some(2) && stale.stderr.contains("now eth1"), "{stale:?}");
+    assert_eq!(state(&down, "links"), "fail");
+    assert!(down["links"]["evidence"].to_string().contains("eth1 of host b"), "{}", down["links"]);
+}
+
+/// YAML of a catalog as JSON.
+fn serde_yaml_to_json(text: &str) -> Value {
+    serde_yaml::from_str(text).expect("a catalog")
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn steered_programs_fill_both_ports_and_outlive_agent_and_planner() {
+    let lab = Lab::up();
+    // All QPs steered: an emulated host that is late leaves some as they were, which is what it should do.
+    let steered = |line: &str, qps: usize| {
+        (0..8).find_map(|_| lab.bandwidth(STEER, line, 18_600).filter(|(_, steered)| *steered == qps))
+    };
+    // The worst placement that a hash can make: all QPs on one path. And the plan.
+    let text = fs::read_to_string(lab.catalog()).expect("just written");
+    let mut one_path = serde_yaml_to_json(&text);
+    for direction in one_path["directions"].as_array_mut().expect("both") {
+        let paths = direction["paths"].as_array_mut().expect("paths");
+        paths.retain(|path| path["leaves"] == "left" && path["arrives"] == "left");
+        paths.truncate(1);
+    }
+    let worst = lab.dir.join("share/catalog-worst.yaml");
+    fs::write(&worst, serde_yaml::to_string(&one_path).expect("plain data")).expect("the share is writable");
+    let (mut alone, mut planned) = (Vec::new(), Vec::new());
+    let lines = [("ib_write_bw -s 16384 -t 4 -n 64", 2), ("ib_send_bw -s 16384 -t 4 -r 64 -n 64", 8)];
+    for (catalog, found) in [(worst, &mut alone), (lab.catalog(), &mut planned)] {
+        lab.serve(&catalog);
+        for (program, qps) in lines {
+            let line = format!("{program} -q {qps}");
+            let ran = steered(&line, qps).unwrap_or_else(|| panic!("{line}: never all QPs were steered"));
+            found.push(ran.0);
+        }
+    }
+    for ((one, both), (line, qps)) in alone.iter().zip(&planned).zip(lines) {
+        eprintln!("{line} -q {qps}: {both:.2} MB/s planned, {one:.2} MB/s on one path");
+        assert!(*both >= 1.6 * one, "{line} -q {qps}: {both:.2} MB/s planned, {one:.2} on one path");
+    }
+    // Agent and planner are killed while a program runs and others begin.
+    let killed = "sleep 2; kill -9 $(cat /run/agent.pid) $(cat /run/planner.pid)";
+    let (said, ()) = thread::scope(|scope| {
+        let run = scope.spawn(|| lab.perftest(STEER, "ib_write_bw -s 16384 -t 4 -n 192 -q 8", 18_601));
+        lab.in_guest("a", killed);
+        (run.join().expect("it ends"), ())
+    });
+    assert!(said.contains("\"status\": 0"), "{said}");
+    let after = (0..8).find_map(|_| lab.bandwidth(STEER, "ib_write_bw -s 16384 -t 4 -n 64 -q 8", 18_602));
+    let (_, count) = after.expect("a program begins without a planner");
+    assert_eq!(count, 0, "nothing is steered then");
+}
