@@ -230,6 +230,14 @@ impl Cache {
         self.keys[place] = key.0;
     }
 
+    /// Puts a line that is there already into a free place of its set, if there is one.
+    pub fn keep_if_free(&mut self, key: Key) {
+        let set = self.set(key);
+        if self.place(set, key).is_none() && self.free_place(set).is_some() {
+            self.keep(key);
+        }
+    }
+
     /// A line has come with a read, if no other took its room meanwhile.
     pub fn arrived(&mut self, key: Key, read: u32) {
         if let Some(place) = self.place(self.set(key), key)
@@ -252,11 +260,7 @@ impl Cache {
     fn make_room(&mut self, key: Key) -> usize {
         let set = self.set(key);
         let place = self.place(set, key).unwrap_or_else(|| {
-            let blocks = set.block..set.block + self.set_blocks;
-            let free = blocks
-                .zip(&self.tags[set.block..])
-                .find_map(|(block, word)| Some(block * BLOCK + tagged(*word, FREE).next()?));
-            let place = free.unwrap_or_else(|| set.block * BLOCK + self.way_that_goes(set));
+            let place = self.free_place(set).unwrap_or_else(|| set.block * BLOCK + self.way_that_goes(set));
             self.tag(place, set.tag);
             place
         });
@@ -264,6 +268,14 @@ impl Cache {
             *used = self.lookups;
         }
         place
+    }
+
+    /// The first free place of a set.
+    #[inline]
+    fn free_place(&self, set: Set) -> Option<usize> {
+        let blocks = set.block..set.block + self.set_blocks;
+        let words = blocks.zip(&self.tags[set.block..]);
+        words.into_iter().find_map(|(block, word)| Some(block * BLOCK + tagged(*word, FREE).next()?))
     }
 
     /// Which line of a full set goes.
