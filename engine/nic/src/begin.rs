@@ -100,7 +100,10 @@ impl Nic {
     /// The driver posted receives from one on to another, and they were read.
     pub fn recall_posted(&mut self, qp: u32, from: u64, to: u64) {
         self.announced(qp, from, to, |nic, cached, key, lines| {
-            (0..lines).for_each(|at| nic.caches[cached as usize].keep(key.plus(at)));
+            // What lies on the NIC of the last round through the ring is not what the driver wrote since.
+            let cache = &mut nic.caches[cached as usize];
+            (0..lines).for_each(|at| cache.forget(key.plus(at)));
+            (0..lines).for_each(|at| cache.keep(key.plus(at)));
         });
     }
 

@@ -10,8 +10,9 @@ impl Nic {
     pub(crate) fn receives(&mut self, qp: u32, posted: u64) {
         let from = self.qps[qp as usize].receives;
         self.qps[qp as usize].receives = posted;
+        // What lies on the NIC of the last round through the ring is not what the driver wrote since.
         self.announced(qp, from, posted, |nic, cached, key, lines| {
-            nic.need(cached, key, lines, None);
+            nic.need_anew(cached, key, lines, None);
         });
     }
 
@@ -36,8 +37,6 @@ impl Nic {
         while line < end {
             let count = (end - line).min(u64::from(self.config.fetch_lines)).min(lines - line % lines) as u32;
             let key = Key::new(kind::RECEIVE, qp, (line % lines) as u32);
-            // What lies on the NIC of the last round through the ring is not what the driver wrote since.
-            (0..count).for_each(|at| self.caches[cached as usize].forget(key.plus(at)));
             bring(self, cached, key, count);
             line += u64::from(count);
         }

@@ -13,7 +13,7 @@ use crate::counters::{Diagnostics, Traffic};
 use crate::limiting::{Snapshot, limiting};
 use crate::model::Model;
 use crate::pair::Pair;
-use crate::rings::Rings;
+use crate::rings::{FlowRings, Rings};
 use crate::steady::{BATCHES, Moment, Steady, UNKNOWN, half_width};
 
 /// The part of an experiment that is no sample is one of so many. Source: our choice.
@@ -118,8 +118,10 @@ pub fn run(model: &Model, workload: &Workload) -> Result<Run, MeasureError> {
 /// Lets hosts work until rates are steady, or for as long as an experiment may take; what had happened after each slice.
 fn work(model: &Model, workload: &Workload, steady: &Steady<'_>) -> Result<(Pair, Vec<Mark>), MeasureError> {
     let rings = Rings::new(model, workload)?;
-    // An application that pauses is not ahead of its NIC.
-    let mut is_empty: Vec<bool> = rings.flows.iter().map(|flow| flow.interarrival_ns > 0).collect();
+    // An application that pauses for longer than it posts is not ahead of its NIC.
+    let posting = |batch: u64| model.posting.doorbell_ns + model.posting.wqe_ns * batch as f64;
+    let pauses = |flow: &FlowRings| f64::from(flow.interarrival_ns) > posting(flow.batch);
+    let mut is_empty: Vec<bool> = rings.flows.iter().map(pauses).collect();
     let slice = whole_pauses(&rings, Picos::from_nanos(model.sampling.sample_us * 1e3));
     let mut events_left = model.sampling.max_events;
     let mut pair = Pair::new(model, rings, &is_empty);

@@ -234,21 +234,13 @@ impl Pair {
         self.nics[responder].recall_context(turn.peer, false);
         for message in messages {
             let wqe = flow.wqe(turn.number, message);
-            for segment in 0..wqe.segments {
-                self.nics[requester].recall_segment(flow.segment(turn.number, message, segment));
-            }
+            let nic = &mut self.nics[requester];
+            flow.portions(turn.number, message, 0..wqe.bytes, |segment| _ = nic.recall_segment(segment));
             let nic = &mut self.nics[responder];
             if flow.is_send(message) {
                 let index = flow.sends_before(message);
                 nic.recall_receive(turn.peer, index);
-                let mut bytes = wqe.bytes;
-                for segment in (0..).map_while(|segment| flow.receive_segment(turn.number, index, segment)) {
-                    nic.recall_segment(segment);
-                    bytes = bytes.saturating_sub(segment.bytes);
-                    if bytes == 0 {
-                        break;
-                    }
-                }
+                flow.receive_portions(turn.number, index, 0..wqe.bytes, |segment| _ = nic.recall_segment(segment));
                 if (index + 1).is_multiple_of(flow.receive_batch) {
                     let posted = index + 1 - flow.receive_batch + flow.receive_depth;
                     nic.recall_posted(turn.peer, posted, posted + flow.receive_batch);
@@ -278,7 +270,7 @@ impl Pair {
         (app.used, app.receives) = (used, receives);
         if is_empty {
             let phase = Picos::new(random.random_range(0..START.max(pause).count()));
-            around.events.at(phase, Event::Seen(turn.host, turn.qp, seen - 1));
+            around.events.at(phase, Event::Seen(turn.host, turn.qp, (seen - 1) as u32));
         }
         let of_message = if reads_next { [0, packets] } else { [sent, packets] };
         self.nics[requester].begin_requester(turn.qp, message, of_message, posted);
