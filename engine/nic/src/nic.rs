@@ -96,6 +96,10 @@ pub struct Tally {
     pub write_waits: u64,
     /// Packets sent, in all.
     pub packets: u64,
+    /// Packets that arrived and found no room in the receive buffer.
+    pub lost: u64,
+    /// Packets that arrived and were not used: behind a gap, seen before, or without a receive.
+    pub unused: u64,
 }
 
 /// A NIC.
@@ -449,6 +453,14 @@ impl Nic {
     /// What has arrived and was not dealt with, also from the NIC itself. Units: bytes.
     pub fn backlog(&self) -> u64 {
         self.buffer.filled() + self.looped
+    }
+
+    /// What waits now for reads or for the other end, at each of which it is: QPs and bursts.
+    pub fn waiting(&self) -> impl Iterator<Item = (Side, Cause)> {
+        let turns = self.qps.iter().filter(|qp| qp.waits > 0).map(|qp| (Side::Send, qp.wait.cause));
+        let rests = self.qps.iter().filter_map(|qp| Some((Side::Send, qp.rest?.cause)));
+        let jobs = self.held.iter().filter(|held| held.waits > 0).map(|held| (Side::Receive, held.cause));
+        turns.chain(rests).chain(jobs)
     }
 
     /// READs of all QPs that are on their way.
