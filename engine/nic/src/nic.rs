@@ -108,6 +108,9 @@ pub struct Nic {
     /// READs of all QPs.
     pub(crate) reads_on_their_way: u64,
     pub(crate) regions: Vec<Region>,
+    /// What was last seen in the cache of the translations of each region: how many lines had left it, the first line, and
+    /// how many.
+    pub(crate) translated: Vec<Option<(u32, u32, u32)>>,
     pub(crate) qps: Vec<Qp>,
     pub(crate) held: Vec<Held>,
     pub(crate) free: Vec<u32>,
@@ -177,6 +180,7 @@ impl Nic {
                 Cache::new(geometry, cache_seed)
             }),
             reads_on_their_way: 0,
+            translated: vec![None; regions.len()],
             regions,
             units: Units::new(config.units, connections.len() as u32),
             turns_begun: slots,
@@ -431,15 +435,26 @@ impl Nic {
 
     /// Needs the entry of a region and the translations of all pages of a segment.
     pub(crate) fn need_translations(&mut self, segment: Segment, waiter: Waiter) -> u32 {
-        let before = self.caches[Cached::Translation as usize].counts().misses;
         let region = self.regions[segment.key as usize];
         // A line holds the translations of eight pages.
         let line = |address: u64| ((address - region.base) >> region.page_bits) / 8;
         let (first, last) = (line(segment.address), line(segment.address + segment.bytes.max(1) - 1));
+        let lines = ((last - first + 1) as u32).min(64);
+        // As with contexts.
+        let evicted = self.caches[Cached::Translation as usize].evicted().map(|evicted| evicted as u32);
+        let now = evicted.map(|evicted| (evicted, first as u32, lines));
+        if now.is_some() && self.translated[segment.key as usize] == now {
+            self.caches[Cached::Translation as usize].hit(1 + lines);
+            return 0;
+        }
+        let before = self.caches[Cached::Translation as usize].counts().misses;
         let pages = Key::new(kind::PAGES, segment.key, first as u32);
         let waits = self.need(Cached::Translation, Key::new(kind::REGION, segment.key, 0), 1, Some(waiter))
-            + self.need(Cached::Translation, pages, ((last - first + 1) as u32).min(64), Some(waiter));
+            + self.need(Cached::Translation, pages, lines, Some(waiter));
         self.tally.translation_misses += self.caches[Cached::Translation as usize].counts().misses - before;
+        if waits == 0 {
+            self.translated[segment.key as usize] = now;
+        }
         waits
     }
 
