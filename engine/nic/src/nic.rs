@@ -280,6 +280,7 @@ impl Nic {
         match purpose {
             Purpose::Lines { cached, key, lines } => {
                 let cache = &mut self.caches[cached as usize];
+                cache.approach(key, ones(lines));
                 ones(lines).for_each(|line| cache.arrived(key.plus(line), number));
             }
             Purpose::Payload(burst) => {
@@ -341,6 +342,7 @@ impl Nic {
     /// Reads lines anew that the driver has written, whatever is here of them; says for how many reads `waiter` waits.
     pub(crate) fn need_anew(&mut self, cached: Cached, key: Key, lines: u32, waiter: Option<Waiter>) -> u32 {
         let cache = &mut self.caches[cached as usize];
+        cache.approach(key, 0..lines);
         (0..lines).for_each(|line| cache.renew(key.plus(line)));
         let read = self.fetch(cached, key, u64::MAX >> (64 - lines), waiter);
         let Some(who) = waiter else { return 0 };
@@ -387,8 +389,10 @@ impl Nic {
             self.caches[Cached::Context as usize].hit(tables.len() as u32 * lines);
             return 0;
         }
-        let before = self.caches[Cached::Context as usize].counts().misses;
         let key = |table: u32| Key::new(kind, qp, table * lines);
+        let cache = &self.caches[Cached::Context as usize];
+        cache.approach(key(0), tables.start * lines..tables.end * lines);
+        let before = cache.counts().misses;
         let waits = tables.map(|table| self.need(Cached::Context, key(table), lines, Some(waiter))).sum();
         self.tally.context_misses += self.caches[Cached::Context as usize].counts().misses - before;
         if waits == 0 {
