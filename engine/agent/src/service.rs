@@ -113,9 +113,8 @@ impl StepsService {
         let limit = step.deadline();
         let done = timeout(limit, self.host.blocking(work)).await;
         let patience = match step {
-            Step::Inspect | Step::Examine => before,
-            // It may be asked beside a session and without one.
-            Step::Bond => before,
+            // These may be asked beside a session and without one.
+            Step::Inspect | Step::Examine | Step::Bond => before,
             Step::TearDown => IDLE,
             _ if done.is_ok() => step.patience(),
             _ => Duration::ZERO,

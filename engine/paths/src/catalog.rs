@@ -251,6 +251,7 @@ mod tests {
     }
 
     fn catalog() -> Catalog {
+        use Side::{Left, Right};
         let path = |source_port, leaves, arrives, fault: Option<&str>| Path {
             source_port,
             leaves: Some(leaves),
@@ -261,7 +262,6 @@ mod tests {
             group: Some(0),
             fault: fault.map(str::to_owned),
         };
-        use Side::{Left, Right};
         let paths = vec![
             path(50_000, Left, Left, None),
             path(50_001, Right, Right, None),

@@ -225,7 +225,9 @@ fn lose<G: Ground>(ground: &mut G, directions: &mut [Direction; 2]) -> Result<()
 
 fn time<G: Ground>(ground: &mut G, directions: &mut [Direction; 2]) -> Result<(), G::Error> {
     run_all(ground, (Purpose::Latency, LEAST, TIMED), directions, |path, flow| path.latency_us = flow.latency_us)?;
-    directions.iter_mut().for_each(|direction| group(&mut direction.paths));
+    for direction in directions {
+        group(&mut direction.paths);
+    }
     Ok(())
 }
 

@@ -36,7 +36,7 @@ pub struct LocalPort {
 impl LocalPort {
     /// The same, with packets from this source port, if there is one.
     #[must_use]
-    pub fn from_source_port(&self, source_port: Option<u16>) -> Self {
+    pub fn with_source_port(&self, source_port: Option<u16>) -> Self {
         let mut port = *self;
         port.tuning.udp_source_port = source_port.or(port.tuning.udp_source_port);
         port

@@ -111,7 +111,7 @@ impl Lane {
             let QpEndpoint { qpn, psn, .. } = peers[index];
             let remote = RemoteQp { port: remote_port, qpn, psn, reads: peer.reads };
             let port =
-                port.from_source_port((self.first + index).checked_rem(source_ports.len()).map(|at| source_ports[at]));
+                port.with_source_port((self.first + index).checked_rem(source_ports.len()).map(|at| source_ports[at]));
             qp.ready_to_receive(&port, &remote, plan.mtu)?;
             qp.ready_to_send(&port, &remote, first_psn(qp, session))
         })?;

@@ -257,8 +257,8 @@ fn fail_over(
             let is_over = locked(&up_since).is_some_and(|up| up.elapsed() >= AFTER_UP);
             if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        let pulled = puller.join().expect("it does not panic");
-        Ok::<_, anyhow::Error>((moved?, pulled?, looks))
+        let begun = puller.join().expect("it does not panic");
+        Ok::<_, anyhow::Error>((moved?, begun?, looks))
     });
     let (moved, begun, looks) = pulling?;
     let is_up = locked(&up_since).unwrap_or(begun);

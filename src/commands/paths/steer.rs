@@ -1,5 +1,6 @@
 //! `kelpie paths steer`: runs a program whose QPs ask the host's agent for source ports, and shows which got which.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
@@ -105,11 +106,7 @@ fn show(qps: &[Steered]) -> anyhow::Result<()> {
     }
     let steered = qps.iter().filter(|qp| qp.source_port.is_some()).count() as u64;
     let mut text = if table.is_empty() { String::new() } else { table.render("") };
-    text.push_str(&format!(
-        "{} steered, {} as the program had them\n",
-        plural(steered, "QP"),
-        qps.len() as u64 - steered
-    ));
+    let _ = writeln!(text, "{} steered, {} as the program had them", plural(steered, "QP"), qps.len() as u64 - steered);
     print(&text)
 }
 

@@ -5,8 +5,8 @@
 /// Source: `proc_pid_stat(5)`: the third field is the state, the 22nd the start since boot. The name of the program, in
 /// brackets before them, may hold anything.
 pub fn name(pid: i32) -> Option<String> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     let start = fields.nth(18)?;
     (!matches!(state, "Z" | "X")).then(|| format!("{pid}:{start}"))
@@ -25,7 +25,7 @@ mod tests {
     #[test]
     fn a_process_is_alive_until_it_ends_and_another_of_its_number_is_not_it() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
-        let process = name(child.id() as i32).expect("it runs");
+        let process = name(child.id().cast_signed()).expect("it runs");
         assert!(is_alive(&process) && !is_alive(&format!("{}:1", child.id())));
         child.kill().expect("it runs");
         // Its parent has not noticed yet.

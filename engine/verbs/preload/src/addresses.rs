@@ -58,5 +58,5 @@ pub fn gid(context: *mut ibv_context, number: u8, index: u8) -> Option<[u8; 16]>
     // SAFETY: the context is open, and the GID ours.
     let status = unsafe { query(context, number, index.into(), &raw mut gid) };
     // SAFETY: any bytes are a GID.
-    (status == 0).then(|| unsafe { gid.raw })
+    (status == 0).then_some(unsafe { gid.raw })
 }
