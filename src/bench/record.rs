@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kelpie_monitor::Symptom;
-use kelpie_search::{Algorithm, Config, SignalSet};
+use kelpie_search::{Algorithm, Config, Finding, SignalSet};
 use serde::{Deserialize, Serialize};
+
+use super::quality::Quality;
 
 /// What a search must not see: the symptom, and the part of the subsystem that limits the traffic.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -66,6 +68,13 @@ impl Sightings {
 /// Experiments, and the value of a counter at each.
 pub type Course = Vec<(u64, f64)>;
 
+/// A finding as it was when the campaign ended, and the weakness that its workload shows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stored {
+    pub finding: Finding,
+    pub weakness: Weakness,
+}
+
 /// A campaign that ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
@@ -82,6 +91,11 @@ pub struct Record {
     /// Every diagnostic counter over the experiments that searched and had it; of one campaign of each kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub course: Option<BTreeMap<String, Course>>,
+    /// The findings, in the order of their numbers.
+    pub stored: Vec<Stored>,
+    /// How good they are, if that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quality: Option<Quality>,
 }
 
 impl Record {
@@ -97,6 +111,8 @@ impl Record {
             touched: Sightings::default(),
             found: Sightings::default(),
             course: None,
+            stored: Vec::new(),
+            quality: None,
         }
     }
 }
