@@ -9,6 +9,7 @@ mod determinism;
 mod diagnosis;
 mod diff;
 mod doctor;
+mod gate;
 mod golden;
 mod lab;
 mod latency;
