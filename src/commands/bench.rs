@@ -126,7 +126,7 @@ pub fn run(args: &SearchArgs, common: Common) -> anyhow::Result<ExitCode> {
         let findings: usize = records.iter().flatten().map(|record| record.stored.len()).sum();
         let progress = Progress::of_campaigns(jobs.len() as u64, findings as u64 * bench::INSIDE);
         let judged = bench::judge(&space, &jobs, &mut records, &bench::first(points, count), &archive, &stop, &|| {
-            progress.step()
+            progress.step();
         });
         progress.close();
         is_judged = judged?;

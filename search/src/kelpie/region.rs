@@ -208,28 +208,24 @@ impl<'a> Pool<'a> {
 
     /// A cut as a test, together with what was tested before.
     fn test(&self, at: usize, side: &Side, whole: &Side, old: Option<&Test>) -> Test {
-        match (side, whole) {
-            (Side::Numbers(low, high), Side::Numbers(least, most)) => {
-                let (min, max) = match old {
-                    Some(Test::Range { min, max }) => (*min, *max),
-                    _ => (None, None),
-                };
-                Test::Range {
-                    min: if low > least { Some(*low) } else { min },
-                    max: if high < most { Some(*high) } else { max },
-                }
-            }
-            _ => {
-                let feature = Feature::ALL[at];
-                let is_old = |value: &FeatureValue| match old {
-                    Some(test) => Condition { feature, test: test.clone() }.admits(value),
-                    None => true,
-                };
-                let values = self.space.feature_values(feature).into_iter().enumerate();
-                let kept = values.filter(|(word, value)| side.admits(*word as u64) && is_old(value));
-                Test::In(kept.filter_map(|(_, value)| value.into_word()).collect())
-            }
+        if let (Side::Numbers(low, high), Side::Numbers(least, most)) = (side, whole) {
+            let (min, max) = match old {
+                Some(Test::Range { min, max }) => (*min, *max),
+                _ => (None, None),
+            };
+            return Test::Range {
+                min: if low > least { Some(*low) } else { min },
+                max: if high < most { Some(*high) } else { max },
+            };
         }
+        let feature = Feature::ALL[at];
+        let is_old = |value: &FeatureValue| match old {
+            Some(test) => Condition { feature, test: test.clone() }.admits(value),
+            None => true,
+        };
+        let values = self.space.feature_values(feature).into_iter().enumerate();
+        let kept = values.filter(|(word, value)| side.admits(*word as u64) && is_old(value));
+        Test::In(kept.filter_map(|(_, value)| value.into_word()).collect())
     }
 }
 
