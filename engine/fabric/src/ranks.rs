@@ -17,18 +17,50 @@ const LATENCY_US: f64 = 5.0;
 /// What is wrong with a cluster, from an iteration on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fault {
-    /// A rank comes later to each iteration. Units: microseconds.
-    Delay { rank: u32, by_us: f64 },
-    /// Messages from a rank to another one have a share of what a port carries.
-    Pair { from: u32, to: u32, share: f64 },
-    /// What a rank's NIC sends.
-    Sends { rank: u32, share: f64 },
-    /// What a rank's NIC receives.
-    Receives { rank: u32, share: f64 },
+    /// A rank comes later to each iteration.
+    Delay {
+        /// Which.
+        rank: u32,
+        /// Units: microseconds.
+        by_us: f64,
+    },
+    /// Messages of a pair have a share of what a port carries.
+    Pair {
+        /// Who sends.
+        from: u32,
+        /// Who receives.
+        to: u32,
+        /// 0 to 1.
+        share: f64,
+    },
+    /// A rank's NIC has a share of what it sent.
+    Sends {
+        /// Which.
+        rank: u32,
+        /// 0 to 1.
+        share: f64,
+    },
+    /// A rank's NIC has a share of what it received.
+    Receives {
+        /// Which.
+        rank: u32,
+        /// 0 to 1.
+        share: f64,
+    },
     /// Each port at a leaf has a share of what it carried.
-    Leaf { leaf: u32, share: f64 },
-    /// A rank stops: before it comes to the iteration, or in a round of it.
-    Stop { rank: u32, round: usize },
+    Leaf {
+        /// Which.
+        leaf: u32,
+        /// 0 to 1.
+        share: f64,
+    },
+    /// A rank stops, with its process.
+    Stop {
+        /// Which.
+        rank: u32,
+        /// Round that it does not begin; 0: it does not come to the iteration.
+        round: usize,
+    },
 }
 
 /// A cluster, and how its ranks run.
@@ -431,7 +463,9 @@ mod tests {
         };
         let absent = open(&[Fault::Stop { rank: 5, round: 0 }]);
         let nobody: Vec<u32> = absent.iter().filter(|one| one.entered.is_none()).map(|one| one.from).collect();
-        assert_eq!((absent.len(), nobody, absent[0].iteration), (8, vec![5], 1));
+        // Those behind it have sent what they may, and wait to receive.
+        let waiting: Vec<u32> = absent.iter().map(|one| one.from).collect();
+        assert_eq!((waiting, nobody, absent[0].iteration), (vec![1, 2, 3, 4, 5], vec![5], 1));
         let midway = open(&[Fault::Stop { rank: 5, round: 4 }]);
         let least = midway.iter().map(|one| one.round).min().expect("some");
         let behind: Vec<u32> = midway.iter().filter(|one| one.round == least).map(|one| one.from).collect();

@@ -96,7 +96,9 @@ pub fn pairs(args: &PairsArgs, common: Common) -> anyhow::Result<ExitCode> {
                         continue;
                     }
                 };
-                let rates = measured.mean().into_iter().find(|rates| rates.from == *from && rates.to == *to);
+                let mean = measured.mean();
+                let rates = mean.iter().flat_map(|mean| &mean.directions);
+                let rates = rates.into_iter().find(|rates| rates.from == *from && rates.to == *to);
                 let per_second = rates.map_or(0.0, |rates| rates.messages_per_sec);
                 // One message at a time: what one takes is what all take, by their number.
                 let end = (per_second > 0.0).then(|| at + 1e6 / per_second);

@@ -78,10 +78,11 @@ impl Tail {
     /// Gives what was written since the last time, at most `most` bytes, and says what happened before that. After a
     /// change, the rest comes with the next call.
     pub fn read(&mut self, most: usize, mut give: impl FnMut(&[u8])) -> anyhow::Result<(usize, Option<Change>)> {
-        let name = || self.path.display().to_string();
         if !self.try_open()? {
             return Ok((0, None));
         }
+        let name = self.path.display().to_string();
+        let name = || name.clone();
         let (file, offset) = self.open.as_mut().expect("just opened");
         if file.metadata().with_context(name)?.len() < *offset {
             *offset = 0;

@@ -290,9 +290,10 @@ impl<'a> Watcher<'a> {
         }
         let jobs = self.jobs.values().map(|job| (job.window.clone(), job.said.clone())).collect();
         let (waiting, drained) = (self.outbox.waiting(), self.drained.clone());
-        Stored { files, jobs, events: self.events, waiting, drained, ..Stored::default() }
-            .write(path)
-            .with_context(|| path.display().to_string())
+        let mut stored = Stored::default();
+        (stored.files, stored.jobs, stored.events) = (files, jobs, self.events);
+        (stored.waiting, stored.drained) = (waiting, drained);
+        stored.write(path).with_context(|| path.display().to_string())
     }
 }
 

@@ -147,15 +147,18 @@ impl Follower {
             let mut stream = serde_json::Deserializer::from_slice(&self.rest[used..]).into_iter::<AnyRecord>();
             let begin = used;
             let mut broken = None;
-            for record in &mut stream {
-                match record.map_err(|error| (error.is_eof(), error.to_string())) {
+            // After an error nothing more is asked: the stream would go on in the middle of a record.
+            while let Some(record) = stream.next() {
+                match record {
                     Ok(record) => match record.record().and_then(checked) {
                         Ok(Some(record)) => give(Ok(record)),
                         Ok(None) => {}
                         Err(problem) => give(Err(Skipped { line: self.line, problem })),
                     },
-                    Err((true, _)) => {}
-                    Err((false, error)) => broken = Some(shown(&error)),
+                    Err(error) => {
+                        broken = (!error.is_eof()).then(|| shown(&error.to_string()));
+                        break;
+                    }
                 }
             }
             used = begin + stream.byte_offset();

@@ -64,8 +64,10 @@ pub fn hang(job: &Job, now: Option<f64>, patience_us: f64) -> Option<Hang> {
     let is_communication = fewest > last;
     let (ranks, connections) = if is_communication {
         let still: Vec<_> = open.iter().filter(|operation| operation.bytes == 0).collect();
+        // What began and does not end is stuck; what did not begin waits for it, or all of it is stuck.
+        let begun = || open.iter().filter(|operation| operation.begin.is_some()).collect::<Vec<_>>();
+        let still = if still.is_empty() { begun() } else { still };
         let still = if still.is_empty() { open.iter().collect() } else { still };
-        // Nothing left a rank that has an open operation and did not begin; if all began, all of them are it.
         let ranks: BTreeSet<u32> = still.iter().map(|operation| operation.source).collect();
         let pairs = still.iter().filter_map(|operation| Some((operation.source, operation.destination?)));
         (ranks.into_iter().collect(), pairs.collect())

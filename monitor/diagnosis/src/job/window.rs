@@ -116,7 +116,7 @@ impl Window {
     pub fn shrink(&mut self, most: usize) {
         while self.count > most && self.iterations.len() > 2 {
             // One of the first and one of the latest are the least that shows a change.
-            self.remove(if self.iterations.len() > FIRST { FIRST } else { self.iterations.len() / 2 });
+            self.remove(self.iterations.len() / 2);
         }
         while self.count > most && self.iterations.len() > 1 {
             self.remove(0);
