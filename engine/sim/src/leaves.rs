@@ -181,17 +181,14 @@ mod tests {
 
     use super::*;
 
-    const CABLES: Cables = Cables {
-        port: Rate::gbps(100.0),
-        trunk: Rate::gbps(50.0),
-        link: Picos::from_nanos(300.0),
-        xoff: 8000,
-        xon: 4000,
-    };
+    fn cables() -> Cables {
+        let link = Picos::from_nanos(300.0);
+        Cables { port: Rate::gbps(100.0), trunk: Rate::gbps(50.0), link, xoff: 8000, xon: 4000 }
+    }
 
     /// Sends bursts of 1,000 bytes, one each 80 ns and host unless it is paused, and says what each port of `b` got.
     fn run(ports: &[(u8, u8)], until: Picos) -> ([u64; 2], [u64; 2]) {
-        let mut leaves = Leaves::new(CABLES);
+        let mut leaves = Leaves::new(cables());
         let mut events: Events<Option<Step>> = Events::default();
         let (mut got, mut pauses, mut paused, mut turn) = ([0; 2], [0; 2], [false; 2], 0);
         events.at(Picos::ZERO, None);
