@@ -12,6 +12,7 @@ pub mod path;
 pub mod pcie;
 pub mod qp;
 pub mod reads;
+mod port;
 mod receive;
 mod receive_ring;
 mod send;

@@ -199,7 +199,7 @@ impl Nic {
         let state = &self.qps[qp as usize];
         let (connection, number) = (state.connection, state.receiver.expected());
         let headers = &self.config.headers;
-        let burst = Burst::answer(kind, connection.peer, connection.is_loopback, number, headers);
+        let burst = Burst::answer(kind, connection.peer, connection.is_loopback, number, headers).by(connection.ports);
         self.reply(now, qp, Answer::Burst(burst), out);
     }
 

@@ -23,7 +23,7 @@ pub struct Snapshot {
     waits: [Waits; 2],
     tallies: [Tally; 2],
     wires: [Picos; 2],
-    holding: [Picos; 2],
+    holding: [[Picos; 2]; 2],
     messages: u64,
 }
 
@@ -35,7 +35,7 @@ impl Snapshot {
             waits: pair.around.waits.clone(),
             tallies: pair.nics.each_ref().map(Nic::tally),
             wires: pair.nics.each_ref().map(Nic::wire_busy),
-            holding: pair.around.holding.each_ref().map(|holding| holding.total(pair.now)),
+            holding: pair.around.holding.each_ref().map(|ports| ports.each_ref().map(|port| port.total(pair.now))),
             messages: pair.around.traffic.iter().flatten().map(|traffic| traffic.messages).sum(),
         }
     }
@@ -47,7 +47,11 @@ pub fn limiting(pair: &Pair, before: &Snapshot) -> String {
     let span = (now.time - before.time).max(Picos::new(1));
     let share = |now: Picos, then: Picos| (now - then).ratio_to(span);
     // A receiver that cannot keep up holds its senders, so that what they wait for says nothing.
-    let pauses = Host::BOTH.map(|host| share(now.holding[host.index()], before.holding[host.index()]));
+    let pauses = Host::BOTH.map(|host| {
+        let [first, second] =
+            [0, 1].map(|port| share(now.holding[host.index()][port], before.holding[host.index()][port]));
+        first.max(second)
+    });
     let [a, b] = pauses;
     if a.max(b) > PAUSE_RATIO {
         let host = if a >= b { Host::A } else { Host::B };
