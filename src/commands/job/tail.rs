@@ -40,12 +40,14 @@ pub struct Place {
 pub struct Tail {
     path: PathBuf,
     open: Option<(File, u64)>,
+    /// How the file begins, as far as it was read.
+    begin: String,
 }
 
 impl Tail {
     /// A file that is read from its begin.
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), open: None }
+        Self { path: path.to_owned(), open: None, begin: String::new() }
     }
 
     /// Goes on where a former process ended, if it is the same file; else at its begin.
@@ -63,6 +65,7 @@ impl Tail {
             return Ok((tail, Some(Change::Truncated)));
         }
         *offset = place.offset;
+        tail.begin.clone_from(&place.begin);
         Ok((tail, None))
     }
 
@@ -84,8 +87,11 @@ impl Tail {
         let name = self.path.display().to_string();
         let name = || name.clone();
         let (file, offset) = self.open.as_mut().expect("just opened");
-        if file.metadata().with_context(name)?.len() < *offset {
+        let length = file.metadata().with_context(name)?.len();
+        // What was cut may be longer again than it was, and then begins with something else.
+        if length < *offset || (length > *offset && fingerprint(file, *offset).with_context(name)? != self.begin) {
             *offset = 0;
+            self.begin.clear();
             return Ok((0, Some(Change::Truncated)));
         }
         let mut count = advance(file, offset, most, &mut give).with_context(name)?;
@@ -95,8 +101,13 @@ impl Tail {
             count = advance(file, offset, most, &mut give).with_context(name)?;
             if count == 0 {
                 self.open = None;
+                self.begin.clear();
                 return Ok((0, Some(Change::Replaced)));
             }
+        }
+        if self.begin.len() < 2 * FINGERPRINT as usize {
+            let (file, offset) = self.open.as_mut().expect("it is open");
+            self.begin = fingerprint(file, *offset).with_context(name)?;
         }
         Ok((count, None))
     }
@@ -184,9 +195,12 @@ mod tests {
         std::fs::write(&path, "x\n").expect("written");
         assert_eq!(read(&mut tail).1, Some(Change::Truncated));
         assert_eq!(read(&mut tail).0, "x\n");
+        std::fs::write(&path, "longer than before\n").expect("written");
+        assert_eq!(read(&mut tail).1, Some(Change::Truncated), "cut and longer again between two looks");
+        assert_eq!(read(&mut tail).0, "longer than before\n");
         std::fs::rename(&path, folder.path().join("log.1")).expect("moved");
         assert_eq!(read(&mut tail), (String::new(), None));
-        std::fs::write(folder.path().join("log.1"), "x\nlast of the old one\n").expect("written");
+        std::fs::write(folder.path().join("log.1"), "longer than before\nlast of the old one\n").expect("written");
         std::fs::write(&path, "new\n").expect("written");
         assert_eq!(read(&mut tail).0, "last of the old one\n");
         assert_eq!(read(&mut tail).1, Some(Change::Replaced));

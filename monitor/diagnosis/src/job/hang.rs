@@ -88,8 +88,8 @@ fn stopped_midway(job: &Job, open: &[&Operation], last: u64) -> Option<Vec<u32>>
     for operation in job.operations.iter().rev().take_while(|operation| operation.iteration == last) {
         *done.entry(operation.source).or_insert(0) += u32::from(operation.end.is_some());
     }
-    let least = done.values().min().copied().filter(|least| *least > 0)?;
-    let is_behind = |rank: u32| done.get(&rank) == Some(&least);
+    let fewest = done.values().min().copied().filter(|fewest| *fewest > 0)?;
+    let is_behind = |rank: u32| done.get(&rank) == Some(&fewest);
     let waits_for_receiver = |operation: &Operation| operation.destination.is_some_and(is_behind);
     let behind = open.iter().filter(|operation| is_behind(operation.source));
     let (waiting, stopped): (Vec<&Operation>, Vec<&Operation>) =
