@@ -122,13 +122,18 @@ fn a_watcher_says_what_begins_and_ends_to_all_who_are_to_hear() {
     append(&bench, "job.csv", &ring(0..30, 0.0));
     append(&bench, "job.csv", &ring(30..60, 3000.0));
     let slow = watcher.next();
-    assert_eq!((&slow["verdict"], &slow["class"], &slow["rank"][0]), (&"slow".into(), &"non_communication".into(), &5.into()));
+    assert_eq!(
+        (&slow["verdict"], &slow["class"], &slow["rank"][0]),
+        (&"slow".into(), &"non_communication".into(), &5.into())
+    );
     assert_eq!((&slow["since_iteration"], &slow["event"]), (&30.into(), &1.into()));
     assert_eq!((&slow["placement"]["host"][0], &slow["placement"]["ranks"]["5"]["leaf"][0]), (&"n5".into(), &2.into()));
     append(&bench, "job.csv", &ring(60..130, 0.0));
     let well = watcher.next();
     assert_eq!((&well["state"], &well["event"]), (&"well".into(), &2.into()));
-    until("the command heard both", || std::fs::read_to_string(bench.path("heard")).is_ok_and(|text| text.contains("\"event\":2")));
+    until("the command heard both", || {
+        std::fs::read_to_string(bench.path("heard")).is_ok_and(|text| text.contains("\"event\":2"))
+    });
     let heard: Vec<Value> = [DUE, DUE].iter().map(|due| posted.recv_timeout(*due).expect("posted again")).collect();
     assert_eq!(heard, [slow, well]);
     assert_eq!(watcher.stop(Signal::INT).0, Some(0));
@@ -152,7 +157,10 @@ fn a_watcher_goes_on_after_a_kill_a_cut_and_a_replacement() {
     let watcher = Watcher::start(&bench, &args);
     append(&bench, "job.csv", &more[200..]);
     let well = watcher.next();
-    assert_eq!((&well["state"], &well["event"], &well["evidence"]["notes"]), (&"well".into(), &2.into(), &serde_json::json!([])));
+    assert_eq!(
+        (&well["state"], &well["event"], &well["evidence"]["notes"]),
+        (&"well".into(), &2.into(), &serde_json::json!([]))
+    );
     // The file is replaced by one without a heading that goes on, and then cut by another job.
     std::fs::rename(bench.path("job.csv"), bench.path("job.csv.1")).expect("moved");
     append(&bench, "job.csv.1", &ring(140..150, 3000.0));
@@ -182,7 +190,10 @@ fn a_hang_is_seen_by_silence_and_slurm_is_asked_only_with_act() {
     let args = ["job.csv", "--topology", "t.yaml", "--slurm", "--patience", "1s"];
     let watcher = Watcher::start(&bench, &args);
     let hang = watcher.next();
-    assert_eq!((&hang["verdict"], &hang["rank"], &hang["since_iteration"]), (&"hang".into(), &serde_json::json!([6]), &30.into()));
+    assert_eq!(
+        (&hang["verdict"], &hang["rank"], &hang["since_iteration"]),
+        (&"hang".into(), &serde_json::json!([6]), &30.into())
+    );
     let line = "scontrol update NodeName=n6 State=DRAIN Reason=\"kelpie: hang, since iteration 30, rank 6\"";
     assert_eq!(hang["slurm"], serde_json::json!([line]));
     assert_eq!(watcher.stop(Signal::INT).0, Some(1));
@@ -230,7 +241,10 @@ fn a_simulated_ring_gives_the_verdict_that_its_fault_deserves() {
     bench.write("t.yaml", TOPOLOGY);
     assert_eq!(diagnosed(&bench, 0, &["--planned"])["verdict"], "healthy");
     let late = diagnosed(&bench, 1, &["--planned", "--fault", "delay:3:2ms"]);
-    assert_eq!((&late["class"], &late["rank"], &late["placement"]["host"][0]), (&"non_communication".into(), &serde_json::json!([3]), &"n3".into()));
+    assert_eq!(
+        (&late["class"], &late["rank"], &late["placement"]["host"][0]),
+        (&"non_communication".into(), &serde_json::json!([3]), &"n3".into())
+    );
     let link = diagnosed(&bench, 1, &["--planned", "--fault", "pair:6:7:0.5"]);
     assert_eq!((&link["class"], &link["ambiguous"]), (&"communication".into(), &serde_json::json!([[6, 7]])));
     assert_eq!(link["placement"]["ranks"]["6"]["host"], "n6");
@@ -248,7 +262,8 @@ fn a_simulated_ring_gives_the_verdict_that_its_fault_deserves() {
 fn rounds_of_all_pairs_tell_sender_receiver_and_leaf_apart() {
     let bench = Bench::new();
     bench.write("t.yaml", TOPOLOGY);
-    let pairs = |fault: &str| diagnosed(&bench, 1, &["--collective", "pairs", "--size", "8MiB", "--planned", "--fault", fault]);
+    let pairs =
+        |fault: &str| diagnosed(&bench, 1, &["--collective", "pairs", "--size", "8MiB", "--planned", "--fault", fault]);
     assert_eq!(pairs("sends:2:0.4")["source"], serde_json::json!([2]));
     assert_eq!(pairs("receives:2:0.4")["destination"], serde_json::json!([2]));
     assert_eq!(pairs("pair:0:5:0.4")["connection"], serde_json::json!([[0, 5]]));
@@ -258,11 +273,16 @@ fn rounds_of_all_pairs_tell_sender_receiver_and_leaf_apart() {
 fn pairs_of_subsystems_are_measured_in_rounds() {
     let bench = Bench::new();
     let text = bench.expect(0, &["job", "pairs", "sim:F", "sim:A", "--rounds", "2", "--size", "64KiB"]);
-    let ends: Vec<String> = text.lines().skip(1).map(|line| line.split(',').take(4).collect::<Vec<_>>().join(",")).collect();
+    let ends: Vec<String> =
+        text.lines().skip(1).map(|line| line.split(',').take(4).collect::<Vec<_>>().join(",")).collect();
     assert_eq!(ends[..4], ["0,0,1,65536", "0,1,0,65536", "0,2,3,65536", "0,3,2,65536"]);
     assert_eq!(ends.len(), 8);
     bench.write("pairs.csv", text);
     // The pair with an eighth of the rate is the slow one of the two; nothing else was measured of its hosts.
     let found = bench.json(1, &["job", "diagnose", "pairs.csv"]);
-    assert_eq!((&found["ambiguous"], &found["evidence"]["cells"]), (&serde_json::json!([[2, 3], [3, 2]]), &4.into()), "{found}");
+    assert_eq!(
+        (&found["ambiguous"], &found["evidence"]["cells"]),
+        (&serde_json::json!([[2, 3], [3, 2]]), &4.into()),
+        "{found}"
+    );
 }

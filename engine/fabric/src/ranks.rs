@@ -202,19 +202,19 @@ impl<'r> Run<'r> {
         let place = |shift: &u32| shifts.binary_search(shift).expect("it is one of them");
         let shift_of_round: Vec<usize> = job.shifts.iter().map(place).collect();
         let nic = |rank: u32| cluster.nic_of_rank(rank).expect("there is room");
-        let pairs: Vec<(u32, u32)> =
-            (0..job.ranks).flat_map(|from| shifts.iter().map(move |shift| (from, (from + shift) % job.ranks))).collect();
+        let pairs: Vec<(u32, u32)> = (0..job.ranks)
+            .flat_map(|from| shifts.iter().map(move |shift| (from, (from + shift) % job.ranks)))
+            .collect();
         let connection = |(from, to): &(u32, u32)| Connection { job: 0, from: nic(*from), to: nic(*to), qps: 1 };
         let connections: Vec<Connection> = pairs.iter().map(connection).collect();
         let working = Working::of(cluster);
-        let ports = if of.is_planned {
-            planned(cluster, &working, &connections)
-        } else {
-            unsteered(&connections, of.seed)
-        };
+        let ports =
+            if of.is_planned { planned(cluster, &working, &connections) } else { unsteered(&connections, of.seed) };
         let mut capacity: Vec<f64> = cluster.links().map(|link| cluster.capacity_gbps(link) * 1e3).collect();
         let mut groups = Vec::with_capacity(pairs.len());
-        for ((pair, connection), way) in pairs.iter().zip(&connections).zip(ways(cluster, &working, &connections, &ports)) {
+        for ((pair, connection), way) in
+            pairs.iter().zip(&connections).zip(ways(cluster, &working, &connections, &ports))
+        {
             let mut links: Group = if connection.from == connection.to {
                 Vec::new()
             } else {
@@ -291,7 +291,7 @@ impl<'r> Run<'r> {
             })
             .collect();
         let mut now = Moment { run: self, iteration, stands, flows: Vec::new(), time: 0.0 };
-        now.to_the_end(give)
+        now.finish(give)
     }
 }
 
@@ -305,12 +305,13 @@ struct Moment<'m, 'r> {
 }
 
 impl Moment<'_, '_> {
-    fn to_the_end(&mut self, give: &mut dyn FnMut(Transfer)) -> bool {
+    fn finish(&mut self, give: &mut dyn FnMut(Transfer)) -> bool {
         loop {
             self.begin();
             let rates = self.rates();
             // A flow without a rate never ends.
-            let ends: Vec<f64> = self.flows.iter().zip(&rates).map(|(flow, rate)| self.time + flow.left / rate).collect();
+            let ends: Vec<f64> =
+                self.flows.iter().zip(&rates).map(|(flow, rate)| self.time + flow.left / rate).collect();
             let first_end = ends.iter().copied().filter(|end| end.is_finite()).min_by(f64::total_cmp);
             let Some(next) = [first_end, self.next_ready()].into_iter().flatten().min_by(f64::total_cmp) else { break };
             let passed = next - self.time;
@@ -487,9 +488,6 @@ mod tests {
         };
         assert_eq!(error(9, Fault::Stop { rank: 0, round: 0 }), "9 ranks; the topology has NICs for 8");
         assert_eq!(error(4, Fault::Stop { rank: 4, round: 0 }), "fault: no rank 4; there are 4, counted from 0");
-        assert_eq!(
-            error(4, Fault::Leaf { leaf: 4, share: 0.5 }),
-            "fault: no leaf 4; there are 4, counted from 0"
-        );
+        assert_eq!(error(4, Fault::Leaf { leaf: 4, share: 0.5 }), "fault: no leaf 4; there are 4, counted from 0");
     }
 }

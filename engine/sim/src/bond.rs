@@ -136,7 +136,12 @@ mod tests {
         let crossed = taken(Ports::Crossed, 6);
         assert_eq!([count(&crossed, 0, 1), count(&crossed, 1, 0)], [3, 3]);
         // What comes back takes the same cables.
-        assert!(planned.iter().chain(&crossed).all(|[there, back]| (there.leave, there.arrive) == (back.arrive, back.leave)));
+        assert!(
+            planned
+                .iter()
+                .chain(&crossed)
+                .all(|[there, back]| (there.leave, there.arrive) == (back.arrive, back.leave))
+        );
         let hashed = taken(Ports::Hashed, 4000);
         let ways = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(leave, arrive)| count(&hashed, leave, arrive));
         assert!(ways.iter().all(|count| (800..1200).contains(count)), "{ways:?}");

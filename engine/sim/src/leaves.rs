@@ -186,11 +186,11 @@ mod tests {
         Cables { port: Rate::gbps(100.0), trunk: Rate::gbps(50.0), link, xoff: 8000, xon: 4000 }
     }
 
-    /// Sends bursts of 1,000 bytes, one each 80 ns and host unless it is paused, and says what each port of `b` got.
+    /// Sends bursts of 1,000 bytes, one each 80 ns and host unless it is silent, and says what each port of `b` got.
     fn run(ports: &[(u8, u8)], until: Picos) -> ([u64; 2], [u64; 2]) {
         let mut leaves = Leaves::new(cables());
         let mut events: Events<Option<Step>> = Events::default();
-        let (mut got, mut pauses, mut paused, mut turn) = ([0; 2], [0; 2], [false; 2], 0);
+        let (mut got, mut pauses, mut silent, mut turn) = ([0; 2], [0; 2], [false; 2], 0);
         events.at(Picos::ZERO, None);
         while let Some((now, step)) = events.next_before(until) {
             let at = &mut |time: Picos, step: Step| events.at(time, Some(step));
@@ -198,7 +198,7 @@ mod tests {
                 None => {
                     let (leave, arrive) = ports[turn % ports.len()];
                     turn += 1;
-                    if !paused[usize::from(leave)] {
+                    if !silent[usize::from(leave)] {
                         let mut burst = Burst::new(Kind::Write, 0, false, true, 0).by(Ports { leave, arrive });
                         (burst.packets, burst.wire) = (1, 1000);
                         leaves.sent(now, Host::A, burst, at);
@@ -215,7 +215,7 @@ mod tests {
                 }
                 Some(Step::Arrive(Host::A, _) | Step::Pause(Host::B, ..)) => panic!("nobody sends to a"),
                 Some(Step::Pause(Host::A, port, is_on)) => {
-                    paused[usize::from(port)] = is_on;
+                    silent[usize::from(port)] = is_on;
                     pauses[usize::from(port)] += u64::from(is_on);
                 }
             }

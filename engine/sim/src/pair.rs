@@ -230,6 +230,11 @@ impl Around {
         self.events.at((begin + span).max(from), Event::Post(host, qp));
     }
 
+    /// Whether there are leaves in the place of the switch.
+    pub fn has_leaves(&self) -> bool {
+        self.leaves.is_some()
+    }
+
     /// Time that applications of a host have waited for their core up to `now` while they had room to post again.
     pub fn core_wait(&self, now: Picos, host: Host) -> Picos {
         let to_come = |app: &App| app.waits_until.max(now) - now;

@@ -40,6 +40,16 @@ fn a_collision_and_a_crossing_are_slow_and_a_plan_is_not() {
 }
 
 #[test]
+fn what_the_leaves_hold_is_named() {
+    let mut subsystem = SimSubsystem::load("DUAL").expect("it comes along");
+    let mut limiting = |ports: Ports| {
+        subsystem.measure(&Workload::new(vec![flow(ports, 8)])).expect("it runs");
+        subsystem.limiting().to_owned()
+    };
+    assert_eq!([Ports::Crossed, Ports::One].map(&mut limiting), ["leaves:RC_WRITE", "wire:RC_WRITE"]);
+}
+
+#[test]
 fn a_plan_is_healthy_in_both_directions_and_with_every_operation() {
     for op in [Opcode::Write, Opcode::Send, Opcode::Read] {
         let mut there = flow(Ports::Planned, 8);

@@ -152,7 +152,8 @@ pub fn accused(found: &Diagnosis, placement: &Placement) -> BTreeSet<String> {
 /// Arguments of `scontrol` that drain a host.
 pub fn drain(host: &str, found: &Diagnosis) -> Vec<String> {
     let words = text::brief(found);
-    ["update".to_owned(), format!("NodeName={host}"), "State=DRAIN".to_owned(), format!("Reason=kelpie: {words}")].into()
+    ["update".to_owned(), format!("NodeName={host}"), "State=DRAIN".to_owned(), format!("Reason=kelpie: {words}")]
+        .into()
 }
 
 /// The same as a line for a shell.

@@ -58,7 +58,13 @@ pub fn hang(job: &Job, now: Option<f64>, patience_us: f64) -> Option<Hang> {
         return None;
     }
     if let Some(stopped) = stopped_midway(job, &open, last) {
-        return Some(Hang { is_communication: false, ranks: stopped, connections: Vec::new(), iteration: last, open_us });
+        return Some(Hang {
+            is_communication: false,
+            ranks: stopped,
+            connections: Vec::new(),
+            iteration: last,
+            open_us,
+        });
     }
     let fewest = came.iter().filter(|(rank, _)| sends.contains(rank)).map(|(_, latest)| *latest).min()?;
     let is_communication = fewest > last;

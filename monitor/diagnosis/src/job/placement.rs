@@ -50,7 +50,8 @@ pub fn placement(found: &Diagnosis, job: &Job, cluster: &Cluster) -> Placement {
         return placement;
     }
     let slow: BTreeSet<u32> = found.rank.iter().chain(&found.source).chain(&found.destination).copied().collect();
-    let ends = found.connection.iter().chain(&found.ambiguous).flat_map(|(source, destination)| [*source, *destination]);
+    let ends =
+        found.connection.iter().chain(&found.ambiguous).flat_map(|(source, destination)| [*source, *destination]);
     let named = slow.iter().copied().chain(ends);
     placement.ranks = named.filter_map(|rank| Some((rank, place(cluster, rank)?))).collect();
     let mut of_host: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
@@ -71,9 +72,8 @@ pub fn placement(found: &Diagnosis, job: &Job, cluster: &Cluster) -> Placement {
         count > 0 && count as f64 >= SHARE * ranks.len() as f64
     };
     // A leaf that has all ranks of the job is slow only if the job is, which its ranks already say.
-    let is_slow_leaf = |leaf: u32, of: &BTreeSet<u32>| {
-        is_most(of) && hosts_of_leaf[&leaf].len() >= LEAST && of.len() < ranks.len()
-    };
+    let is_slow_leaf =
+        |leaf: u32, of: &BTreeSet<u32>| is_most(of) && hosts_of_leaf[&leaf].len() >= LEAST && of.len() < ranks.len();
     let leaves = of_leaf.iter().filter(|(leaf, of)| is_slow_leaf(**leaf, of));
     placement.leaf = leaves.map(|(leaf, _)| *leaf).collect();
     let under: BTreeSet<u32> = placement.leaf.iter().flat_map(|leaf| &hosts_of_leaf[leaf]).copied().collect();
@@ -147,9 +147,8 @@ mod tests {
             (", host_names: [a, b, c, d, e, '-x']", "cluster.host_names[5]: write a name"),
             (", rank_nics: [0, 12]", "cluster.rank_nics[1]: no such NIC; write 0 to 11"),
         ] {
-            let text = format!(
-                "kelpie: topology/1\ncluster: {{hosts: 6, nics_per_host: 2, port_gbps: 200, leaves: 1{keys}}}"
-            );
+            let text =
+                format!("kelpie: topology/1\ncluster: {{hosts: 6, nics_per_host: 2, port_gbps: 200, leaves: 1{keys}}}");
             let error = Cluster::from_yaml("t", &text).expect_err(keys).to_string();
             assert!(error.contains(rule), "{error}");
         }

@@ -141,7 +141,8 @@ impl Window {
         let is_open = last.is_some_and(|last| last.open > 0);
         let mut found = if silent_us < patience_us {
             // Of the latest iteration, records may be on their way.
-            let count = self.iterations.len() - usize::from((is_open || !missing.is_empty()) && self.iterations.len() > 1);
+            let count =
+                self.iterations.len() - usize::from((is_open || !missing.is_empty()) && self.iterations.len() > 1);
             // What is open may go on: it hangs only if nothing comes any more.
             diagnose(Question { job: &self.job(count, &[]), now: Some(0.0), patience_us: f64::INFINITY })
         } else {
@@ -181,8 +182,13 @@ impl Window {
         }
         let there = last.keys();
         let gone = before.operations.iter().filter(|operation| !there.contains(&key(operation)));
-        let nobody =
-            |operation: &Operation| Operation { iteration: last.number, entered: None, begin: None, end: None, ..*operation };
+        let nobody = |operation: &Operation| Operation {
+            iteration: last.number,
+            entered: None,
+            begin: None,
+            end: None,
+            ..*operation
+        };
         gone.map(nobody).collect()
     }
 
