@@ -84,7 +84,8 @@ impl Said {
 #[derive(Debug, Serialize)]
 pub struct Event {
     /// Number of the event; the same after a restart, if it is sent again.
-    pub event: u64,
+    #[serde(rename = "event")]
+    pub number: u64,
     /// When, as RFC 3339.
     pub at: String,
     /// The state that began.
@@ -127,7 +128,7 @@ impl Event {
 
     /// The event in words.
     pub fn text(&self) -> String {
-        let mut text = format!("{} event {}: ", self.at, self.event);
+        let mut text = format!("{} event {}: ", self.at, self.number);
         if self.state == State::Silent {
             text.push_str("silent: ");
         }

@@ -170,7 +170,9 @@ fn fingerprint(file: &mut File, offset: u64) -> anyhow::Result<String> {
     file.seek(SeekFrom::Start(0))?;
     file.take(offset.min(FINGERPRINT)).read_to_end(&mut bytes)?;
     let mut text = String::with_capacity(2 * bytes.len());
-    bytes.iter().for_each(|byte| write!(text, "{byte:02x}").expect("memory"));
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
     Ok(text)
 }
 

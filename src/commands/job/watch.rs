@@ -237,7 +237,7 @@ impl<'a> Watcher<'a> {
         let drains: Vec<(String, Vec<String>)> =
             hosts.into_iter().flatten().map(|host| (host.clone(), drain(&host, &diagnosis))).collect();
         let event = Event {
-            event: self.events,
+            number: self.events,
             at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
             state,
             diagnosis,
