@@ -1,5 +1,6 @@
 //! Jobs that are watched while they write, and jobs that Kelpie runs itself.
 
+use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -40,7 +41,7 @@ fn ring(iterations: std::ops::Range<u64>, late: f64) -> String {
             let begin = start + late;
             let end = start + late + 1000.0 + noise;
             let to = (source + 1) % 8;
-            text.push_str(&format!("{iteration},{source},{to},1048576,{begin},{end},{entered}\n"));
+            let _ = writeln!(text, "{iteration},{source},{to},1048576,{begin},{end},{entered}");
         }
     }
     text
@@ -75,7 +76,7 @@ impl Watcher {
     }
 
     fn stop(mut self, signal: Signal) -> (Option<i32>, String) {
-        let pid = Pid::from_raw(self.child.id() as i32).expect("a process");
+        let pid = Pid::from_raw(self.child.id().cast_signed()).expect("a process");
         kill_process(pid, signal).expect("it runs");
         let status = self.child.wait().expect("it ends").code();
         let mut text = String::new();

@@ -96,6 +96,10 @@ pub struct Tally {
     pub write_waits: u64,
     /// Packets sent, in all.
     pub packets: u64,
+    /// Packets that arrived and found no room in the receive buffer.
+    pub lost: u64,
+    /// Packets that arrived and were not used: behind a gap, seen before, or without a receive.
+    pub unused: u64,
 }
 
 /// A NIC.
@@ -108,6 +112,9 @@ pub struct Nic {
     /// READs of all QPs.
     pub(crate) reads_on_their_way: u64,
     pub(crate) regions: Vec<Region>,
+    /// What was last seen in the cache of the translations of each region: how many lines had left it, the first line, and
+    /// how many.
+    pub(crate) translated: Vec<Option<(u32, u32, u32)>>,
     pub(crate) qps: Vec<Qp>,
     pub(crate) held: Vec<Held>,
     pub(crate) free: Vec<u32>,
@@ -168,6 +175,7 @@ impl Nic {
                 Cache::new(geometry, cache_seed)
             }),
             reads_on_their_way: 0,
+            translated: vec![None; regions.len()],
             regions,
             units: Units::new(config.units, connections.len() as u32),
             random: Pcg32::seed_from_u64(seed),
@@ -263,6 +271,7 @@ impl Nic {
         match purpose {
             Purpose::Lines { cached, key, lines } => {
                 let cache = &mut self.caches[cached as usize];
+                cache.approach(key, ones(lines));
                 ones(lines).for_each(|line| cache.arrived(key.plus(line), number));
             }
             Purpose::Payload(burst) => {
@@ -324,6 +333,7 @@ impl Nic {
     /// Reads lines anew that the driver has written, whatever is here of them; says for how many reads `waiter` waits.
     pub(crate) fn need_anew(&mut self, cached: Cached, key: Key, lines: u32, waiter: Option<Waiter>) -> u32 {
         let cache = &mut self.caches[cached as usize];
+        cache.approach(key, 0..lines);
         (0..lines).for_each(|line| cache.renew(key.plus(line)));
         let read = self.fetch(cached, key, u64::MAX >> (64 - lines), waiter);
         let Some(who) = waiter else { return 0 };
@@ -370,8 +380,10 @@ impl Nic {
             self.caches[Cached::Context as usize].hit(tables.len() as u32 * lines);
             return 0;
         }
-        let before = self.caches[Cached::Context as usize].counts().misses;
         let key = |table: u32| Key::new(kind, qp, table * lines);
+        let cache = &self.caches[Cached::Context as usize];
+        cache.approach(key(0), tables.start * lines..tables.end * lines);
+        let before = cache.counts().misses;
         let waits = tables.map(|table| self.need(Cached::Context, key(table), lines, Some(waiter))).sum();
         self.tally.context_misses += self.caches[Cached::Context as usize].counts().misses - before;
         if waits == 0 {
@@ -382,12 +394,22 @@ impl Nic {
 
     /// Needs the entry of a region and the translations of all pages of a segment.
     pub(crate) fn need_translations(&mut self, segment: Segment, waiter: Waiter) -> u32 {
-        let before = self.caches[Cached::Translation as usize].counts().misses;
         let [first, lines] = page_lines(&self.regions[segment.key as usize], segment);
+        // As with contexts.
+        let evicted = self.caches[Cached::Translation as usize].evicted().map(|evicted| evicted as u32);
+        let seen = evicted.map(|evicted| (evicted, first, lines));
+        if seen.is_some() && self.translated[segment.key as usize] == seen {
+            self.caches[Cached::Translation as usize].hit(1 + lines);
+            return 0;
+        }
+        let before = self.caches[Cached::Translation as usize].counts().misses;
         let pages = Key::new(kind::PAGES, segment.key, first);
         let waits = self.need(Cached::Translation, Key::new(kind::REGION, segment.key, 0), 1, Some(waiter))
             + self.need(Cached::Translation, pages, lines, Some(waiter));
         self.tally.translation_misses += self.caches[Cached::Translation as usize].counts().misses - before;
+        if waits == 0 {
+            self.translated[segment.key as usize] = seen;
+        }
         waits
     }
 
@@ -423,11 +445,6 @@ impl Nic {
         self.tally
     }
 
-    /// Packets that found no room in a receive buffer.
-    pub fn lost(&self) -> u64 {
-        self.ports.iter().map(|port| port.buffer.lost()).sum()
-    }
-
     /// Time that the busiest wire was busy.
     pub fn wire_busy(&self) -> Picos {
         self.ports.iter().map(|port| port.wire.busy).max().unwrap_or(Picos::ZERO)
@@ -436,6 +453,14 @@ impl Nic {
     /// What has arrived and was not dealt with, also from the NIC itself. Units: bytes.
     pub fn backlog(&self) -> u64 {
         self.ports.iter().map(|port| port.buffer.filled()).sum::<u64>() + self.looped
+    }
+
+    /// What waits now for reads or for the other end, at each of which it is: QPs and bursts.
+    pub fn waiting(&self) -> impl Iterator<Item = (Side, Cause)> {
+        let turns = self.qps.iter().filter(|qp| qp.waits > 0).map(|qp| (Side::Send, qp.wait.cause));
+        let rests = self.qps.iter().filter_map(|qp| Some((Side::Send, qp.rest?.cause)));
+        let jobs = self.held.iter().filter(|held| held.waits > 0).map(|held| (Side::Receive, held.cause));
+        turns.chain(rests).chain(jobs)
     }
 
     /// READs of all QPs that are on their way.

@@ -67,6 +67,7 @@ impl Nic {
                 Step::Check => {
                     self.held[id as usize].step = Step::Translate;
                     if !self.check(now, id, out) {
+                        self.tally.unused += self.held[id as usize].burst.packets;
                         self.next_job(id);
                         self.leave_buffer(now, id, out);
                         return;
@@ -183,6 +184,7 @@ impl Nic {
         }
         if used < pieces {
             let cut = held.burst.truncate(used);
+            self.tally.unused += cut;
             if state.is_reliable() {
                 state.receiver.refuse(cut);
                 self.tally.not_ready += 1;

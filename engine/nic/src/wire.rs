@@ -134,7 +134,7 @@ impl Nic {
     pub fn arrive(&mut self, now: Picos, burst: Burst, out: &mut impl Outside) {
         let port = burst.ports.arrive;
         match self.ports[usize::from(port)].buffer.arrive(burst.wire) {
-            Arrival::Lost => {}
+            Arrival::Lost => self.tally.lost += burst.packets,
             Arrival::Kept(signal) => {
                 if let Some(signal) = signal {
                     out.pause(now, port, signal == Signal::Pause);

@@ -18,7 +18,7 @@ fn rows(nic: &Nic) -> [(&'static str, u64); 9] {
         ("pcie_internal_back_pressure", tally.write_waits),
         ("rnr_naks_sent", tally.not_ready),
         ("out_of_sequence", tally.naks),
-        ("rx_discards_phy", nic.lost()),
+        ("rx_discards_phy", tally.lost),
         ("out_of_buffer", tally.no_receive),
     ]
 }
