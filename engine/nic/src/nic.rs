@@ -15,7 +15,7 @@ use crate::memory::Memory;
 use crate::packet::Burst;
 use crate::path::Path;
 use crate::pcie::Link;
-use crate::port::Port;
+use crate::port::{Answer, Port};
 use crate::qp::{Connection, Qp, Region, Segment, Wqe};
 use crate::reads::{ReadEngine, Request};
 use crate::units::Units;
@@ -141,15 +141,6 @@ pub struct Nic {
     pub(crate) ready_units: Vec<usize>,
     pub(crate) ready_jobs: VecDeque<u32>,
     pub(crate) tally: Tally,
-}
-
-/// What is to be answered.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Answer {
-    /// All that arrived on this QP.
-    Ack(u32),
-    /// This.
-    Burst(Burst),
 }
 
 impl Nic {

@@ -5,7 +5,16 @@ use std::collections::VecDeque;
 use kelpie_events::{Picos, Server};
 
 use crate::buffer::{Buffer, Thresholds};
-use crate::nic::Answer;
+use crate::packet::Burst;
+
+/// What is to be answered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Answer {
+    /// All that arrived on this QP.
+    Ack(u32),
+    /// This.
+    Burst(Burst),
+}
 
 /// A port. What leaves and arrives is in `wire`.
 #[derive(Debug)]

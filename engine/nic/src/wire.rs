@@ -3,8 +3,9 @@
 use kelpie_events::Picos;
 
 use crate::buffer::{Arrival, Signal};
-use crate::nic::{Answer, Event, Nic, Outside};
+use crate::nic::{Event, Nic, Outside};
 use crate::packet::{Burst, Kind};
+use crate::port::Answer;
 use crate::sequence;
 use crate::waits::{Cause, Side};
 
