@@ -11,6 +11,7 @@ mod diff;
 mod doctor;
 mod gate;
 mod golden;
+mod jobs;
 mod lab;
 mod latency;
 mod paths;
