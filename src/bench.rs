@@ -10,6 +10,7 @@ mod record;
 mod report;
 mod score;
 mod shown;
+mod weakness;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,8 +31,8 @@ pub use report::{document, table};
 pub use score::{Score, with_means};
 
 use cores::on_all_cores;
-use record::{Stored, Weakness};
 use shown::Shown;
+use weakness::{Stored, Weakness};
 
 /// One campaign on one subsystem.
 #[derive(Debug, Clone)]
@@ -78,7 +79,7 @@ pub fn judge(
     let qualities = on_all_cores(&ended, |(job, record)| {
         let points = points.get(job.subsystem.name()).map_or(&[][..], Vec::as_slice);
         let key = format!("quality {} {}", points.len(), job.key());
-        archive.once(&key, || Quality::of(space, &job.subsystem, record, points, stop, measured))
+        archive.once(&key, || Quality::of(space, &job.subsystem, &record.stored, points, stop, measured))
     })?;
     let is_whole = qualities.iter().all(Option::is_some);
     records.iter_mut().flatten().zip(qualities).for_each(|(record, quality)| record.quality = quality);

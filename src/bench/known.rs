@@ -7,8 +7,8 @@ use kelpie_sim::SimSubsystem;
 use kelpie_spaces::known as paper;
 use serde::{Deserialize, Serialize};
 
-use super::record::Weakness;
 use super::shown::{Judged, Shown};
+use super::weakness::Weakness;
 
 /// How often a weakness was shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

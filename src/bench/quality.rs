@@ -10,8 +10,8 @@ use rand_pcg::Pcg64;
 use serde::{Deserialize, Serialize};
 
 use super::points::workloads;
-use super::record::{Record, Stored};
 use super::shown::{Judged, Shown};
+use super::weakness::Stored;
 
 /// Random points inside each finding. Source: our choice, because a share is then known to about 7 points.
 pub const INSIDE: u64 = 40;
@@ -105,14 +105,14 @@ impl Quality {
     pub fn of(
         space: &Space,
         subsystem: &SimSubsystem,
-        record: &Record,
+        findings: &[Stored],
         points: &[Judged],
         stop: &AtomicBool,
         measured: &(dyn Fn() + Sync),
     ) -> anyhow::Result<Option<Self>> {
         let mut quality = Self { anomalous: 0, explained: 0, healthy: 0, accused: 0, findings: Vec::new() };
         for (workload, shown) in workloads(space, points.len() as u64).zip(points) {
-            let is_inside = record.stored.iter().any(|stored| stored.finding.mfs.contains(&workload));
+            let is_inside = findings.iter().any(|stored| stored.finding.mfs.contains(&workload));
             let (all, inside) = match shown {
                 Judged::Anomalous(_) => (&mut quality.anomalous, &mut quality.explained),
                 Judged::Healthy => (&mut quality.healthy, &mut quality.accused),
@@ -122,7 +122,7 @@ impl Quality {
             *inside += u64::from(is_inside);
         }
         let mut subsystem = subsystem.clone();
-        for stored in &record.stored {
+        for stored in findings {
             if stop.load(Ordering::Relaxed) {
                 return Ok(None);
             }

@@ -3,26 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kelpie_monitor::Symptom;
-use kelpie_search::{Algorithm, Config, Finding, SignalSet};
+use kelpie_search::{Algorithm, Config, SignalSet};
 use serde::{Deserialize, Serialize};
 
 use super::quality::Quality;
-
-/// What a search must not see: the symptom, and the part of the subsystem that limits the traffic.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Weakness {
-    pub symptom: Symptom,
-    /// Such as `receive_wqe_cache`.
-    pub part: String,
-}
-
-impl Weakness {
-    /// The weakness, and the transport and operation of the traffic that shows it.
-    pub fn split(symptom: Symptom, limiting: &str) -> (Self, String) {
-        let (part, traffic) = limiting.split_once(':').unwrap_or((limiting, ""));
-        (Self { symptom, part: part.to_owned() }, traffic.to_owned())
-    }
-}
+use super::weakness::{Stored, Weakness};
 
 /// The first time that a weakness was seen with this traffic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,13 +52,6 @@ impl Sightings {
 
 /// Experiments, and the value of a counter at each.
 pub type Course = Vec<(u64, f64)>;
-
-/// A finding as it was when the campaign ended, and the weakness that its workload shows.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Stored {
-    pub finding: Finding,
-    pub weakness: Weakness,
-}
 
 /// A campaign that ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use kelpie_sim::SimSubsystem;
 use kelpie_spaces::Workload;
 use serde::{Deserialize, Serialize};
 
-use super::record::Weakness;
+use super::weakness::Weakness;
 
 /// What an experiment comes to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

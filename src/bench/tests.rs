@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicUsize;
 use kelpie_monitor::Symptom;
 use kelpie_search::{Algorithm, SignalSet};
 
-use super::record::Weakness;
 use super::score::Spread;
+use super::weakness::Weakness;
 use super::*;
 
 fn space() -> Space {
