@@ -383,6 +383,13 @@ pub struct PagesArgs {
     pub out: PathBuf,
 }
 
+impl Command {
+    /// Whether it runs until it is ended, and its log is what it says.
+    pub fn is_a_server(&self) -> bool {
+        matches!(self, Self::Agent(_) | Self::Paths(paths::PathsCommand::Serve(_)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -391,12 +398,5 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
-    }
-}
-
-impl Command {
-    /// Whether it runs until it is ended, and its log is what it says.
-    pub fn is_a_server(&self) -> bool {
-        matches!(self, Self::Agent(_) | Self::Paths(paths::PathsCommand::Serve(_)))
     }
 }

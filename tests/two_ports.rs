@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::support::{Bench, Ran};
 
 /// How long a guest may be silent while it runs a command.
-const ANSWER: Duration = Duration::from_secs(120);
+const ANSWER: Duration = Duration::from_mins(2);
 
 /// The leaf's interfaces: the host at the other end, and its side.
 const LEAF: [(&str, char, &str); 4] =
@@ -160,7 +160,7 @@ impl Lab {
         );
         let started = Instant::now();
         while self.in_guest("a", "grep -c 'agent connected' /run/planner.log").trim() != "2" {
-            assert!(started.elapsed() < Duration::from_secs(60), "{}", self.in_guest("a", "cat /run/planner.log"));
+            assert!(started.elapsed() < Duration::from_mins(1), "{}", self.in_guest("a", "cat /run/planner.log"));
             thread::sleep(Duration::from_millis(300));
         }
     }
@@ -192,7 +192,7 @@ fn the_catalog_agrees_with_captures_on_all_four_ports() {
     let started = Instant::now();
     for (interface, ..) in LEAF {
         while !lab.in_guest("leaf", &format!("cat /run/{interface}.log")).contains("File: ") {
-            assert!(started.elapsed() < Duration::from_secs(60), "dumpcap starts");
+            assert!(started.elapsed() < Duration::from_mins(1), "dumpcap starts");
             thread::sleep(Duration::from_millis(200));
         }
     }
