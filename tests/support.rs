@@ -48,6 +48,8 @@ impl Bench {
             .current_dir(self.folder.path())
             .env("HOME", self.folder.path())
             .env_remove("KELPIE_DB")
+            .env_remove("KELPIE_CONFIG")
+            .env_remove("XDG_CONFIG_HOME")
             .env_remove("XDG_DATA_HOME")
             .env_remove("KELPIE_LOG")
             .env_remove("KELPIE_LAB_DIR")

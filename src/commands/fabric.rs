@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use kelpie_collectives::Jobs;
 use kelpie_fabric::{Problem, Run, Solver};
 use kelpie_spaces::document::utf8;
+use kelpie_spaces::from_json;
 use kelpie_topology::Cluster;
 use serde_json::json;
 
@@ -36,9 +37,7 @@ pub fn read_cluster(path: &Path) -> anyhow::Result<Cluster> {
 fn solve(path: &Path, common: Common) -> anyhow::Result<()> {
     let bytes = read_file(path)?;
     let name = || path.display().to_string();
-    let mut reader = serde_json::Deserializer::from_slice(&bytes);
-    let problem: Problem = serde_path_to_error::deserialize(&mut reader).with_context(name)?;
-    reader.end().with_context(name)?;
+    let problem: Problem = from_json(&name(), &bytes)?;
     let answer = problem.solve().with_context(name)?;
     if common.json {
         return print_json(&answer);

@@ -1,8 +1,7 @@
 //! Jobs as `job/1`: which hosts run which collective, which connections between NICs that takes, and what fails
 //! meanwhile. What rates they get is elsewhere.
 
-use kelpie_spaces::DocumentError;
-use kelpie_topology::file::read_tagged;
+use kelpie_spaces::{DocumentError, read_tagged};
 use kelpie_topology::{Cluster, Part};
 use serde::{Deserialize, Serialize};
 

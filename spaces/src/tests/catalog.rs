@@ -98,7 +98,7 @@ fn mistakes_in_a_space_name_their_line() {
         let error = Space::from_yaml("s.yaml", text).expect_err(text).to_string();
         assert!(without_column(&error).starts_with(expected), "{text}\n  {error}\n  {expected}");
     };
-    check("kelpie: space/2\n", "s.yaml:1: kelpie: another format");
+    check("kelpie: space/2\n", "s.yaml:1: kelpie: this is another version");
     check("qps: [1]\n", "s.yaml:1: the document: key `kelpie` is missing");
     check("kelpie: space/1\ncolour: [1]\n", "s.yaml:2: colour: unknown key; the keys here are kelpie, about,");
     check("kelpie: space/1\n\nqps: {min: 9, max: 3}\n", "s.yaml:3: qps: min 9 is over max 3");

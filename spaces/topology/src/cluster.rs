@@ -1,10 +1,8 @@
 //! A cluster as `topology/1`: hosts whose NICs have one or two ports, leaves and spines, which links there are, and
 //! which have failed. How a flow is hashed over them is in `ecmp`.
 
-use kelpie_spaces::document::DocumentError;
+use kelpie_spaces::{DocumentError, read_tagged};
 use serde::{Deserialize, Serialize};
-
-use crate::file::read_tagged;
 
 /// Most NICs of a cluster. Source: our choice, six times the largest cluster that was planned here.
 const MAX_NICS: u32 = 65_536;
