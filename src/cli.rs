@@ -87,6 +87,7 @@ pub enum Command {
         Exit status: 0 nothing is new or doubtful, 1 something is, 2 could not run.\n\n\
         Examples:\n  \
         kelpie diff 3 7\n  \
+        kelpie diff 3 7 --out comparison   (then open comparison/index.html)\n  \
         kelpie diff 1 1 --db old-firmware.db --against new-firmware.db --json")]
     Diff(DiffArgs),
     /// Write a campaign as a site to open in a browser, with summaries for CI systems
@@ -381,6 +382,12 @@ pub struct DiffArgs {
     /// Compare only what is stored; a finding of one campaign alone is then doubtful
     #[arg(long)]
     pub no_measure: bool,
+    /// Also write a page to open in a browser into this directory; created if it is missing
+    #[arg(long, short = 'o', value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Replace the page or report that is in DIR
+    #[arg(long, requires = "out")]
+    pub force: bool,
 }
 
 #[derive(Debug, Args)]

@@ -21,10 +21,6 @@ impl Kind {
     fn is_yaml(&self) -> bool {
         self.file.ends_with(".yaml")
     }
-
-    fn is_csv(&self) -> bool {
-        self.file.ends_with(".csv")
-    }
 }
 
 const CLUSTER: &str = "kelpie: topology/1\ncluster:\n  hosts: 4\n  nics_per_host: 2\n  port_gbps: 200\n  nic_gbps: 362\n  \
@@ -69,12 +65,6 @@ fn kinds(bench: &Bench) -> Vec<Kind> {
         kind("t.yaml", HOST, &["host", "diagnose", "matrix.json", "--topology", "FILE"], 0),
         kind("mx.json", MATRIX, &["host", "diagnose", "FILE", "--topology", "host.yaml"], 0),
         kind("pb.json", PROBLEM, &["fabric", "rates", "--problem", "FILE"], 0),
-        kind(
-            "o.csv",
-            "iteration,source,destination,bytes,begin,end,entered\n0,0,1,1000,0,10,0\n0,1,0,1000,0,10,0\n",
-            &["job", "diagnose", "FILE"],
-            2,
-        ),
     ]
 }
 
@@ -191,10 +181,6 @@ fn broken_files_are_refused() {
         let command: Vec<&str> = command.iter().map(String::as_str).collect();
         let path = bench.path(kind.file);
         for (way, breaks, fragments) in WAYS {
-            // Operations of a job may be a gigabyte, which is read before it is refused.
-            if kind.is_csv() && *way == "without an end" {
-                continue;
-            }
             breaks(&path, &kind);
             let case = format!("{}, {way}", kind.file);
             let ran = run(&bench, &command);
@@ -210,7 +196,7 @@ fn broken_files_are_refused() {
         assert!(!bench.path("k.db").exists(), "nothing is stored for a file that is refused");
     }
     none_of(&wrong);
-    assert!(cases > 250, "{cases}");
+    assert!(cases > 240, "{cases}");
 }
 
 #[test]
@@ -225,9 +211,6 @@ fn other_ends_of_lines_and_a_mark_at_the_beginning_are_no_mistake() {
         let status = expected.status;
         // A campaign of one experiment may find an anomaly.
         assert!(status == Some(kind.status) || (kind.file == "b.yaml" && status == Some(1)), "{expected:?}");
-        if kind.is_csv() {
-            continue;
-        }
         for (way, text) in
             [("CRLF", kind.good.replace('\n', "\r\n")), ("a mark", format!("\u{feff}{}", kind.good))]
         {
@@ -368,13 +351,12 @@ fn arguments_that_cannot_be_meant_are_named() {
         (&["space", "sample", "full", "-n", "1000000000"], &["--number"]),
         (&["space", "restrict", "full", "--only", "qps"], &["key=value"]),
         (&["space", "restrict", "full", "--only", "qbs=1"], &["did you mean `qps`?"]),
-        (&["space", "restrict", "full", "--max", "mtu=banana"], &["banana"]),
-        (&["recipe", "export", "1.99", "--db", "k.db"], &["1.99"]),
-        (&["recipe", "export", "anomaly:99"], &["99"]),
+        (&["space", "restrict", "full", "--max", "mtu=banana"], &["--max: mtu: "]),
+        (&["recipe", "export", "1.99", "--out", "r.tgz", "--db", "k.db"], &["1.99"]),
+        (&["recipe", "export", "anomaly:99", "--out", "r.tgz"], &["99"]),
         (&["recipe", "replay", "w.yaml"], &["w.yaml"]),
         (&["trace", "--from", "there", "--", "true"], &["--from"]),
         (&["trace", "--out", "there", "--", "true"], &["there", "empty"]),
-        (&["trace", "--out", "t", "--", "/no/such/program"], &["/no/such/program"]),
         (&["agent", "--listen", "0.0.0.0:7471"], &["--plain"]),
         (&["agent", "--plain", "--ca", "x"], &["--ca"]),
         (&["agent", "--identity", "x"], &["--ca"]),
@@ -409,7 +391,8 @@ fn a_configuration_file_with_a_mistake_is_named_and_help_is_printed_all_the_same
     bench.expect(0, &["measure", "w.yaml"]);
     bench.write(".config/kelpie/config.yaml", "kelpie: config/1\nsubsytem: sim:F\n");
     let ran = bench.run(&["measure", "w.yaml"]);
-    none_of(&refused(&ran, "config", "config.yaml", &["FILE:2:1: subsytem: unknown key; did you mean `subsystem`?"]).into_iter().collect::<Vec<_>>());
+    let expected = ["FILE:2:1: subsytem: unknown key; did you mean `subsystem`?"];
+    assert_eq!(refused(&ran, "config", "config.yaml", &expected), None);
     assert!(bench.expect(0, &["measure", "--help"]).contains("--subsystem"));
     bench.expect(0, &["--version"]);
 }
