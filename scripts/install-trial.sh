@@ -4,7 +4,7 @@
 #
 #   scripts/install-trial.sh                     Debian 12 and 13
 #   scripts/install-trial.sh trixie              one of them
-#   scripts/install-trial.sh --containerfile     the steps of the Containerfile, in a clean Debian with Rust
+#   scripts/install-trial.sh --containerfile     what the Containerfile makes, without its download of images
 #
 # KELPIE_DEB and KELPIE_STAGE name a package and a staged `make install DESTDIR=` that are there already;
 # KELPIE_TRIAL_DIR is kept, so that a second trial need not download Debian again.
@@ -139,25 +139,19 @@ try() {
     say "apt-get purge leaves no kelpie"
 }
 
-# The steps of the Containerfile, one by one; `podman build` does the same where containers can be built.
+# The second stage of the Containerfile, step by step, over what its first stage runs (`make install`), as built here;
+# `podman build -t kelpie .` does all of it where images can be downloaded.
 containerfile() {
     release=bookworm
-    packaged=$work/containerfile
-    fresh "$packaged"
-    local rust
-    rust=$(rustc --print sysroot)
-    mkdir -p "$packaged/src" "$packaged/rust"
-    cp -a "$rust/." "$packaged/rust/"
-    git archive HEAD | tar -x -C "$packaged/src"
-    printf 'export PATH=/rust/bin:$PATH\ncd /src && make install DESTDIR=/stage PREFIX=/usr\n' >"$packaged/steps"
-    mount --bind /proc "$packaged/proc"
-    inside "$packaged" sh -e /steps >"$packaged.log" 2>&1 || { umount "$packaged/proc"; fail "see $packaged.log"; }
-    umount "$packaged/proc"
-    fresh "$work/container"
-    packages "$work/container" libibverbs1 ibverbs-providers iproute2
-    cp -a "$packaged/stage/usr" "$work/container/"
-    inside "$work/container" kelpie --help >/dev/null || fail "the container's entry point does not start"
-    say "Containerfile: its steps, in a clean Debian"
+    staged
+    local root=$work/container
+    fresh "$root"
+    packages "$root" libibverbs1 ibverbs-providers iproute2
+    cp -a "$KELPIE_STAGE/." "$root/"
+    inside "$root" kelpie --help >/dev/null || fail "the image's command does not start"
+    inside "$root" timeout 5 kelpie agent >"$root.agent.log" 2>&1 && fail "the agent ended: see $root.agent.log"
+    [ $? = 124 ] || grep -q 127.0.0.1:7471 "$root.agent.log" || fail "the agent does not serve: see $root.agent.log"
+    say "Containerfile: kelpie and an agent, with the packages of its second stage"
 }
 
 [ $# -gt 0 ] || set -- bookworm trixie

@@ -336,9 +336,11 @@ pub enum MfsCommand {
     #[command(after_help = "Example:\n  kelpie mfs list --campaign 3")]
     List(MfsListArgs),
     /// Say whether a workload is anomalous, likely so, safe or unknown, and what to change
-    #[command(after_help = "Exit status: 0 safe, 1 anomalous or likely so, 2 too little is known, or it could not run.\n\n\
+    #[command(
+        after_help = "Exit status: 0 safe, 1 anomalous or likely so, 2 too little is known, or it could not run.\n\n\
         Examples:\n  kelpie mfs check workload.yaml && echo safe\n  \
-        kelpie mfs check workload.yaml --measure sim:F")]
+        kelpie mfs check workload.yaml --measure sim:F"
+    )]
     Check(MfsCheckArgs),
 }
 

@@ -86,8 +86,7 @@ fn with_default(command: Command, id: &'static str, value: &'static OsStr) -> Co
     // `mfs check --subsystem` is a filter, and `subsystem show S` an argument without a name.
     let is_meant = |arg: &Arg| arg.get_id() == id && (id != "subsystem" || arg.get_short() == Some('s'));
     let has = command.get_arguments().any(is_meant);
-    let command =
-        if has { command.mut_arg(id, |arg| arg.required(false).default_value(value)) } else { command };
+    let command = if has { command.mut_arg(id, |arg| arg.required(false).default_value(value)) } else { command };
     let below: Vec<String> = command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
     below.iter().fold(command, |command, name| command.mut_subcommand(name, |below| with_default(below, id, value)))
 }

@@ -41,7 +41,8 @@ fn kinds(bench: &Bench) -> Vec<Kind> {
     bench.write("host.yaml", HOST);
     bench.write("matrix.json", MATRIX);
     let kind = |file, good: &str, command, status| Kind { file, good: good.to_owned(), command, status };
-    let gate = &["campaign", "run", "-s", "sim:F", "--budget", "1", "--db", "k.db", "--gate", "--gate-baseline", "FILE"];
+    let gate =
+        &["campaign", "run", "-s", "sim:F", "--budget", "1", "--db", "k.db", "--gate", "--gate-baseline", "FILE"];
     vec![
         kind("w.yaml", HEALTHY, &["measure", "FILE", "-s", "sim:F"], 0),
         kind("s.yaml", "kelpie: space/1\nqps: {min: 1, max: 4}\n", &["space", "check", "FILE"], 0),
@@ -152,15 +153,18 @@ fn complaints(ran: &Ran, file: &str, fragments: &[&str]) -> Option<String> {
     let noises = ["panicked", "Some(", "Err(", "struct ", "u64", "f64", "os error 21", "at line "];
     let noise = noises.iter().find(|noise| message.contains(**noise));
     let steers = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
-    Some(match (missing, noise) {
-        _ if (ran.status, ran.stdout.as_str()) != (Some(2), "") => format!("exit status {:?}", ran.status),
-        _ if ran.stderr.matches("error: ").count() != 1 => "not one error".to_owned(),
-        (Some(missing), _) => format!("no `{missing}`"),
-        (None, Some(noise)) => format!("`{noise}`"),
-        _ if message.contains(steers) => "control characters".to_owned(),
-        _ if message.chars().count() > 3000 => "endless".to_owned(),
-        _ => return None,
-    } + " in " + &ran.stderr)
+    Some(
+        match (missing, noise) {
+            _ if (ran.status, ran.stdout.as_str()) != (Some(2), "") => format!("exit status {:?}", ran.status),
+            _ if ran.stderr.matches("error: ").count() != 1 => "not one error".to_owned(),
+            (Some(missing), _) => format!("no `{missing}`"),
+            (None, Some(noise)) => format!("`{noise}`"),
+            _ if message.contains(steers) => "control characters".to_owned(),
+            _ if message.chars().count() > 3000 => "endless".to_owned(),
+            _ => return None,
+        } + " in "
+            + &ran.stderr,
+    )
 }
 
 /// Fails with every complaint at once.
@@ -211,9 +215,7 @@ fn other_ends_of_lines_and_a_mark_at_the_beginning_are_no_mistake() {
         let status = expected.status;
         // A campaign of one experiment may find an anomaly.
         assert!(status == Some(kind.status) || (kind.file == "b.yaml" && status == Some(1)), "{expected:?}");
-        for (way, text) in
-            [("CRLF", kind.good.replace('\n', "\r\n")), ("a mark", format!("\u{feff}{}", kind.good))]
-        {
+        for (way, text) in [("CRLF", kind.good.replace('\n', "\r\n")), ("a mark", format!("\u{feff}{}", kind.good))] {
             write(&path, text);
             assert_eq!(run(&bench, &command).status, status, "{}, {way}", kind.file);
         }
@@ -251,8 +253,26 @@ fn values_that_no_workload_can_have_are_named() {
     let bench = Bench::new();
     let mut wrong = Vec::new();
     let values = [
-        "-1", "0", "1.5", "1e309", ".inf", ".nan", "99999999999999999999999", "0x10", "1_000", "8 QPs", "~", "\"\"",
-        "[8]", "{a: 8}", "true", "eight", "\"8; rm -rf /\"", "8GiB", "-0", "٨",
+        "-1",
+        "0",
+        "1.5",
+        "1e309",
+        ".inf",
+        ".nan",
+        "99999999999999999999999",
+        "0x10",
+        "1_000",
+        "8 QPs",
+        "~",
+        "\"\"",
+        "[8]",
+        "{a: 8}",
+        "true",
+        "eight",
+        "\"8; rm -rf /\"",
+        "8GiB",
+        "-0",
+        "٨",
     ];
     for value in values {
         bench.write("w.yaml", HEALTHY.replace("qps: 8", &format!("qps: {value}")));
@@ -283,7 +303,10 @@ fn values_that_no_workload_can_have_are_named() {
         wrong.extend(refused(&run(&bench, &["space", "check", "s.yaml"]), value, "s.yaml", &["FILE:2:", dimension]));
     }
     for value in ["-1", "0", "1e30", ".nan", ".inf", "\"200\"", "[200]", "~", "200Gbps", "1e-30"] {
-        bench.write("m.yaml", format!("kelpie: model/2\nname: m\ndescription: d\nbase: F\nport: {{line_rate_gbps: {value}}}\n"));
+        bench.write(
+            "m.yaml",
+            format!("kelpie: model/2\nname: m\ndescription: d\nbase: F\nport: {{line_rate_gbps: {value}}}\n"),
+        );
         let ran = run(&bench, &["subsystem", "check", "sim:m.yaml"]);
         wrong.extend(refused(&ran, value, "m.yaml", &["FILE:5:", "port", "line_rate_gbps"]));
     }

@@ -70,8 +70,7 @@ fn a_host_says_which_bios_it_started_with_and_two_hosts_are_compared_by_it() {
     assert_eq!(good["facts"]["BIOS"], "Dell Inc. 2.3.4 01/18/2024");
     assert_eq!(good["facts"]["machine"], "Dell Inc. PowerEdge R750");
     bench.write("good.json", good.to_string());
-    let both =
-        bench.json(1, &["doctor", "bnxt_re0", "--port", "1", "--root", "wrong", "--against", "good.json"]);
+    let both = bench.json(1, &["doctor", "bnxt_re0", "--port", "1", "--root", "wrong", "--against", "good.json"]);
     let compared = find(&both["pair"], "BIOS");
     assert_eq!(compared["summary"], "a has Dell Inc. 2.4.0 01/18/2024, b has Dell Inc. 2.3.4 01/18/2024");
     assert_eq!(compared["state"], "warn");

@@ -32,7 +32,8 @@ fn weaknesses(space: &Space, rng: &mut Pcg64) -> Vec<Weakness> {
     let mut weaknesses = Vec::new();
     while weaknesses.len() < WEAKNESSES {
         let centre = &random[rng.random_range(0..random.len())];
-        let conditions = (0..3).map(|_| condition(centre, Feature::ALL[rng.random_range(0..Feature::ALL.len())])).collect();
+        let conditions =
+            (0..3).map(|_| condition(centre, Feature::ALL[rng.random_range(0..Feature::ALL.len())])).collect();
         let region = Region { conditions };
         let inside = random.iter().filter(|workload| region.contains(workload)).count();
         if (4..40).contains(&inside) {
@@ -83,7 +84,8 @@ impl Recorder<'_> {
         let mut measurement = self.plain.clone();
         let share = if symptoms.contains(&Symptom::LowThroughput) { rng.random_range(0.1..0.7) } else { 1.0 };
         let pause = if symptoms.contains(&Symptom::Pause) { rng.random_range(0.01..0.5) } else { 0.0 };
-        let held = self.weaknesses.iter().map(|one| one.region.conditions.iter().filter(|part| part.holds(workload)).count());
+        let held =
+            self.weaknesses.iter().map(|one| one.region.conditions.iter().filter(|part| part.holds(workload)).count());
         let heat: Vec<f64> = held.map(|held| 10_f64.powi(2 * held as i32)).collect();
         for sample in &mut measurement.samples {
             for rates in &mut sample.directions {
@@ -121,7 +123,8 @@ impl Oracle for Recorder<'_> {
             workload: workload.clone(),
             outcome: Outcome::Measured { measurement, assessment, attempts: 1 },
         };
-        let clock = ExperimentClock { started_unix_ms: 1_700_000_000_000 + self.number as i64 * 20, duration_seconds: 0.02 };
+        let clock =
+            ExperimentClock { started_unix_ms: 1_700_000_000_000 + self.number as i64 * 20, duration_seconds: 0.02 };
         let start = Instant::now();
         self.store.append_experiment(self.id, &experiment, clock).expect("room for it");
         self.stored += start.elapsed();

@@ -174,7 +174,10 @@ mod tests {
         for (text, expected) in [
             ("kelpie: baseline/2\naccepted: []\n".to_owned(), "b.yaml:1:9: kelpie: this is another version"),
             ("kelpie: baseline/1\n".to_owned(), "b.yaml:1:1: the document: key `accepted` is missing"),
-            ("kelpie: baseline/1\naccepted:\n  - symptom: slow\n    region: []\n".to_owned(), "b.yaml:3:14: accepted[0].symptom: "),
+            (
+                "kelpie: baseline/1\naccepted:\n  - symptom: slow\n    region: []\n".to_owned(),
+                "b.yaml:3:14: accepted[0].symptom: ",
+            ),
             (with("{feature: qps, in: [3]}"), "b.yaml:5:9: accepted[0].region[0]: qps is ordered"),
             (with("{feature: qps, min: 4, max: 3}"), "no value of qps"),
             (with("{feature: speed, min: 4}"), "b.yaml:5:19: accepted[0].region[0].feature: "),

@@ -58,7 +58,8 @@ pub fn run(args: &DoctorArgs, common: Common) -> anyhow::Result<ExitCode> {
     }
     let other: Option<Examination> = match &args.against {
         Some(path) => Some(
-            from_json(&path.display().to_string(), &read_file(path)?).context("not what `kelpie doctor --json` prints")?,
+            from_json(&path.display().to_string(), &read_file(path)?)
+                .context("not what `kelpie doctor --json` prints")?,
         ),
         None => None,
     };

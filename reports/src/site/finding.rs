@@ -276,7 +276,10 @@ impl<'d> Shown<'d> {
                     code { "kelpie doctor" } " says of the hosts."
                 }
             } @else {
-                p { "There is none, because no measurement of this workload that shows the symptom is stored." }
+                p {
+                    "There is none: no measurement of this workload that shows the symptom is stored, or its conditions do \
+                    not hold for it."
+                }
             }
         }
     }

@@ -78,7 +78,6 @@ impl Titled {
 }
 
 impl Plot {
-
     /// The plot as the bytes of a PNG file, on white.
     pub fn png(&self) -> Result<Vec<u8>, SiteError> {
         let mut pixels = vec![0xFF; SIZE.0 as usize * SIZE.1 as usize * 3];

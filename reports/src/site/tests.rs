@@ -4,8 +4,8 @@ use kelpie_monitor::{Check, State, Symptom};
 use kelpie_store::{ExperimentClock, Store};
 
 use super::*;
-use crate::recipe::of_finding;
 use crate::course::Courses;
+use crate::recipe::of_finding;
 use crate::stored_campaign::Point;
 use crate::testing::{
     HOSTILE, definition, finding, inconclusive, measured, one_finding, sample, stored_campaign, unsupported, workload,

@@ -71,7 +71,8 @@ impl Bars {
             area.draw(&Text::new(group.name.clone(), (middle.0, middle.1 + 28), centred(16, colour::INK)))
                 .map_err(detail)?;
         }
-        let line = PathElement::new([(0.0, scale.place(*limit)), (count, scale.place(*limit))], colour::LIMIT.stroke_width(2));
+        let line =
+            PathElement::new([(0.0, scale.place(*limit)), (count, scale.place(*limit))], colour::LIMIT.stroke_width(2));
         chart.draw_series([line]).map_err(detail)?;
         draw_limit_name(area, limit_name, chart.backend_coord(&(count, scale.place(*limit))))?;
         Ok(spots)

@@ -66,7 +66,10 @@ impl Edge {
             let style = text(15, colour::INK).pos(Pos::new(HPos::Left, VPos::Top));
             area.draw(&Text::new(name, (at.0 + 4, at.1), style)).map_err(detail)?;
         }
-        let line = PathElement::new([(low - 0.5, scale.place(*limit)), (high + 0.5, scale.place(*limit))], colour::LIMIT.stroke_width(2));
+        let line = PathElement::new(
+            [(low - 0.5, scale.place(*limit)), (high + 0.5, scale.place(*limit))],
+            colour::LIMIT.stroke_width(2),
+        );
         chart.draw_series([line]).map_err(detail)?;
         draw_limit_name(area, limit_name, chart.backend_coord(&(high + 0.5, scale.place(*limit))))?;
         let mut spots = Vec::new();

@@ -61,7 +61,8 @@ impl Series {
             let style = text(16, colour::ALARM).pos(Pos::new(HPos::Left, VPos::Bottom));
             area.draw(&Text::new(finding.to_string(), label, style)).map_err(detail)?;
             labels.push(label);
-            let words = format!("finding {finding}, first seen at experiment {experiment}: {}", wording::percent(*value));
+            let words =
+                format!("finding {finding}, first seen at experiment {experiment}: {}", wording::percent(*value));
             spots.push(Spot { at, words });
         }
         Ok(spots)
