@@ -87,6 +87,8 @@ WantedBy=default.target
 UNIT
     ln -sf ../trial.service "$root/etc/systemd/system/multi-user.target.wants/trial.service"
     ln -sf /lib/systemd/system/multi-user.target "$root/etc/systemd/system/default.target"
+    # It would take the port that the trial writes to.
+    ln -sf /dev/null "$root/etc/systemd/system/serial-getty@ttyS0.service"
     rm -f "$root/usr/sbin/policy-rc.d" "$image"
     truncate -s 3G "$image"
     mke2fs -q -t ext4 -d "$root" "$image"

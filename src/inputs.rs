@@ -19,6 +19,9 @@ use crate::args::DatabaseArgs;
 /// tenth of it.
 const MAX_FILE: u64 = 16 << 20;
 
+/// Longest file of one document. Units: bytes.
+const MAX_DOCUMENT: u64 = kelpie_spaces::document::MAX_INPUT as u64;
+
 /// How long a pipe with a name may be without what somebody writes to it. Source: our choice, because a command that
 /// fills it begins within that.
 const PIPE_PATIENCE: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
@@ -78,7 +81,7 @@ pub fn simulated(model: &str) -> anyhow::Result<SimSubsystem> {
     if !model.contains(['.', '/']) && !Path::new(model).exists() {
         return Ok(SimSubsystem::load(model)?);
     }
-    let bytes = read_file(Path::new(model))?;
+    let bytes = read_file_up_to(Path::new(model), MAX_DOCUMENT)?;
     Ok(SimSubsystem::from_yaml(&format!("sim:{model}"), utf8(model, &bytes)?)?)
 }
 

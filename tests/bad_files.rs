@@ -375,7 +375,7 @@ fn arguments_that_cannot_be_meant_are_named() {
         (&["space", "restrict", "full", "--only", "qps"], &["key=value"]),
         (&["space", "restrict", "full", "--only", "qbs=1"], &["did you mean `qps`?"]),
         (&["space", "restrict", "full", "--max", "mtu=banana"], &["--max: mtu: "]),
-        (&["recipe", "export", "1.99", "--out", "r.tgz", "--db", "k.db"], &["1.99"]),
+        (&["recipe", "export", "1.99", "--out", "r.tgz", "--db", "k.db"], &["no finding 99"]),
         (&["recipe", "export", "anomaly:99", "--out", "r.tgz"], &["99"]),
         (&["recipe", "replay", "w.yaml"], &["w.yaml"]),
         (&["trace", "--from", "there", "--", "true"], &["--from"]),

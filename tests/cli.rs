@@ -219,7 +219,7 @@ fn the_gate_stops_on_every_anomaly_that_no_baseline_accepts() {
         "kelpie: baseline/1\naccepted:\n  - symptom: pause\n    region:\n      - {feature: qps}\n  x\n",
     );
     let refused = bench.run(&with("bad.yaml"));
-    assert!(refused.status == Some(2) && refused.stderr.contains("line 6 column"), "{}", refused.stderr);
+    assert!(refused.status == Some(2) && refused.stderr.contains("bad.yaml:"), "{}", refused.stderr);
     let campaigns = bench.json(0, &["campaign", "list"])["campaigns"].as_array().expect("a list").len();
     assert_eq!(campaigns, 2, "the file is read before anything begins");
     let alone = bench.run(&["campaign", "run", "-s", "sim:F", "--gate-severity", "0.3"]);
