@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(good.find(good.bandwidth_gbps.as_ref(), "rnic0", "mem0"), Some(197.3));
         for (from, to, expected) in [
             ("matrix/1", "matrix/2", "m.json: kelpie: this is format `matrix/2`"),
-            ("197.3", "\"fast\"", "m.json:3:27: bandwidth_gbps[0][0]: `fast` is not "),
+            ("197.3", "\"fast\"", "m.json:3:26: bandwidth_gbps[0][0]: `fast` is not "),
             ("197.3", "-1", "m.json: bandwidth_gbps[0][0]: write a number from 0"),
             ("[197.3, null]", "[197.3]", "m.json: bandwidth_gbps[0]: 1 values, but `columns` names 2"),
             ("[[2.55, 2.82]]", "[]", "m.json: latency_us: 0 rows, but `rows` names 1"),
@@ -184,10 +184,10 @@ mod tests {
             (
                 "\"latency_us\"",
                 "\"latency\"",
-                "m.json:3:47: latency: unknown key `latency`; did you mean `latency_us`?",
+                "m.json:3:44: latency: unknown key `latency`; did you mean `latency_us`?",
             ),
-            ("2.82]]}", "2.82]]", "m.json:3:69: this is no JSON: it ends in the middle"),
-            ("2.82]]}", "2.82]]} x", "m.json:3:74: something follows the end"),
+            ("2.82]]}", "2.82]]", "m.json:3:63: this is no JSON: it ends in the middle"),
+            ("2.82]]}", "2.82]]} x", "m.json:3:66: something follows the end"),
         ] {
             assert!(SMALL.contains(from), "{from}");
             let error = Matrix::from_bytes("m.json", SMALL.replacen(from, to, 1).as_bytes()).expect_err(to).to_string();

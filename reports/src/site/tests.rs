@@ -34,6 +34,7 @@ fn a_site_has_a_page_and_a_workload_for_each_finding() {
             "finding-1.html",
             "finding-1.yaml",
             "finding-1.tar.gz",
+            "plots/timeline-growth.png",
             "plots/timeline-utilisation.png",
             "plots/timeline-counter-1.png",
             "plots/finding-1-throughput.png",

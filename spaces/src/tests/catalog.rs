@@ -122,5 +122,5 @@ fn mistakes_in_a_space_name_their_line() {
     check("kelpie: space/1\npinned_per_host: [1GiB]\n", only_max);
     check("", "s.yaml:1: the document is empty");
     let error = Space::from_bytes("s.yaml", b"kelpie: \xff").expect_err("no text").to_string();
-    assert_eq!(error, "s.yaml: not UTF-8 text: the byte at offset 8 begins no character");
+    assert_eq!(error, "s.yaml: not UTF-8 text: the byte at offset 8 begins no character; save the file as UTF-8");
 }
