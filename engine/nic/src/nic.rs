@@ -2,9 +2,10 @@
 //! `receive`, both ends of the wire in `wire`.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use kelpie_events::{Picos, Server};
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_pcg::Pcg32;
 
 use crate::buffer::Buffer;
@@ -23,10 +24,11 @@ use crate::waits::{Cause, Side};
 /// What happens to a NIC.
 #[derive(Debug, Clone, Copy)]
 pub enum Event {
-    /// The driver rang the doorbell of a QP: so many work requests were posted in all.
-    Doorbell(u32, u64),
+    /// The driver rang the doorbell of a QP: so many work requests were posted in all. Counts of events are of 32 bits,
+    /// because the queue moves events all the time.
+    Doorbell(u32, u32),
     /// The driver posted receives: so many in all.
-    Receives(u32, u64),
+    Receives(u32, u32),
     /// An answer from memory begins.
     Answered(Request),
     /// An answer from memory is here.
@@ -51,10 +53,10 @@ pub trait Outside {
     fn at(&mut self, time: Picos, event: Event);
     /// A WQE of a send ring.
     fn wqe(&self, qp: u32, index: u64) -> Wqe;
-    /// A segment of the list of a send WQE.
-    fn segment(&self, qp: u32, index: u64, segment: u32) -> Segment;
-    /// A segment of the list of a receive WQE, if there are so many.
-    fn receive_segment(&self, qp: u32, index: u64, segment: u32) -> Option<Segment>;
+    /// What a part of a message lies in, by the list of its send WQE.
+    fn portions(&self, qp: u32, index: u64, part: Range<u64>, each: impl FnMut(Segment));
+    /// The same by the list of a receive WQE.
+    fn receive_portions(&self, qp: u32, index: u64, part: Range<u64>, each: impl FnMut(Segment));
     /// A burst begins to leave on the wire.
     fn sent(&mut self, now: Picos, burst: Burst);
     /// Asks the neighbour to be silent, or to go on.
@@ -94,6 +96,10 @@ pub struct Tally {
     pub write_waits: u64,
     /// Packets sent, in all.
     pub packets: u64,
+    /// Packets that arrived and found no room in the receive buffer.
+    pub lost: u64,
+    /// Packets that arrived and were not used: behind a gap, seen before, or without a receive.
+    pub unused: u64,
 }
 
 /// A NIC.
@@ -106,13 +112,14 @@ pub struct Nic {
     /// READs of all QPs.
     pub(crate) reads_on_their_way: u64,
     pub(crate) regions: Vec<Region>,
+    /// What was last seen in the cache of the translations of each region: how many lines had left it, the first line, and
+    /// how many.
+    pub(crate) translated: Vec<Option<(u32, u32, u32)>>,
     pub(crate) qps: Vec<Qp>,
     pub(crate) held: Vec<Held>,
     pub(crate) free: Vec<u32>,
     // Send side.
     pub(crate) units: Units,
-    /// Turns that begin somewhere in them, so that those of all slots do not end together.
-    pub(crate) turns_begun: u64,
     pub(crate) random: Pcg32,
     pub(crate) no_room: VecDeque<u32>,
     pub(crate) staged: u64,
@@ -155,7 +162,6 @@ impl Nic {
     /// A NIC at rest, with these regions, by key, and QPs, by number. Equal seeds give equal runs.
     pub fn new(config: Config, regions: Vec<Region>, connections: &[Connection], seed: u64) -> Self {
         let qps = connections.iter().map(|connection| Qp::new(*connection)).collect();
-        let slots = u64::from(config.units.units) * u64::from(config.units.slots);
         let mut cache_seed = seed.wrapping_mul(3);
         let mut used = regions.iter().map(|region| region.place).chain([config.home]);
         let mut path = Path::new(Link::new(config.link), Memory::new(&config.places, &config.ways));
@@ -175,9 +181,9 @@ impl Nic {
                 Cache::new(geometry, cache_seed)
             }),
             reads_on_their_way: 0,
+            translated: vec![None; regions.len()],
             regions,
             units: Units::new(config.units, connections.len() as u32),
-            turns_begun: slots,
             random: Pcg32::seed_from_u64(seed),
             no_room: VecDeque::new(),
             staged: 0,
@@ -209,42 +215,11 @@ impl Nic {
         }
     }
 
-    /// The context of one end of a QP was used before.
-    pub fn has_used(&mut self, qp: u32, of_requester: bool) {
-        let kind = if of_requester { kind::REQUESTER } else { kind::RESPONDER };
-        let lines = self.config.context_tables * self.config.context_lines;
-        (0..lines).for_each(|line| self.caches[Cached::Context as usize].keep(Key::new(kind, qp, line)));
-    }
-
-    /// WQEs of the next messages of a QP were fetched in the turn before this. Turns end after packets, so that the more
-    /// of them a message has, the more WQEs were fetched for nothing.
-    pub fn has_fetched(&mut self, qp: u32, packets_of_message: u64) {
-        let stride = self.qps[qp as usize].connection.send_stride;
-        let wqes = |lines: u32| u64::from((lines / stride).max(1));
-        let most = wqes(self.config.fetch_lines) + wqes(self.config.send_ahead).min(packets_of_message) - 1;
-        let slots = u64::from(self.qps[qp as usize].connection.send_slots);
-        let fetched = self.random.random_range(0..=most.min(slots));
-        self.qps[qp as usize].fetched = fetched;
-        let lines = fetched as u32 * stride;
-        (0..lines).for_each(|line| self.caches[Cached::Send as usize].keep(Key::new(kind::SEND, qp, line)));
-    }
-
-    /// A region and the translations of a line of eight of its pages were used before.
-    pub fn has_translated(&mut self, region: u32, line: u32) {
-        let cache = &mut self.caches[Cached::Translation as usize];
-        cache.keep(Key::new(kind::REGION, region, 0));
-        cache.keep(Key::new(kind::PAGES, region, line));
-    }
-
-    /// Lines of translations that there is room for.
-    pub fn translation_lines(&self) -> usize {
-        self.caches[Cached::Translation as usize].lines()
-    }
-
     /// Something happens.
     pub fn handle(&mut self, now: Picos, event: Event, out: &mut impl Outside) {
         match event {
             Event::Doorbell(qp, posted) => {
+                let posted = posted.into();
                 self.take_pushed_wqe(qp, posted);
                 let state = &mut self.qps[qp as usize];
                 state.producer = posted;
@@ -253,7 +228,7 @@ impl Nic {
                 }
                 self.has_work(qp);
             }
-            Event::Receives(qp, posted) => self.receives(qp, posted),
+            Event::Receives(qp, posted) => self.receives(qp, posted.into()),
             Event::Answered(request) => {
                 let here = self.reads.answered(now, request, &mut self.path);
                 out.at(here, Event::Received(request));
@@ -309,7 +284,8 @@ impl Nic {
         match purpose {
             Purpose::Lines { cached, key, lines } => {
                 let cache = &mut self.caches[cached as usize];
-                (0..64).filter(|line| lines >> line & 1 == 1).for_each(|line| cache.arrived(key.plus(line), number));
+                cache.approach(key, ones(lines));
+                ones(lines).for_each(|line| cache.arrived(key.plus(line), number));
             }
             Purpose::Payload(burst) => {
                 self.held[burst as usize].reads -= 1;
@@ -357,53 +333,96 @@ impl Nic {
             }
         }
         if missing != 0 {
-            let amount = self.path.link.amount(u64::from(missing.count_ones()) * LINE);
-            let class = match (cached, waiter) {
-                (_, None) | (Cached::Send, _) => class::WQE,
-                (_, Some(Waiter::Turn(_))) => class::SEND,
-                (Cached::Receive | Cached::Chain, Some(Waiter::Job(_))) => class::RECEIVE_WQE,
-                (Cached::Scatter, Some(Waiter::Job(_))) => class::SCATTER,
-                (_, Some(Waiter::Job(_))) => class::RECEIVE,
-            };
-            let purpose = Purpose::Lines { cached, key, lines: missing };
-            let read = self.reads.want(class, purpose, self.config.home, amount);
-            (0..lines).filter(|line| missing >> line & 1 == 1).for_each(|line| cache.bring(key.plus(line), read));
+            let read = self.fetch(cached, key, missing, waiter);
             if let Some(waiter) = waiter {
                 self.reads.wait(read, waiter);
                 waits += 1;
             }
         }
+        self.wait_for(cached, waits, waiter);
+        waits
+    }
+
+    /// Reads lines anew that the driver has written, whatever is here of them; says for how many reads `waiter` waits.
+    pub(crate) fn need_anew(&mut self, cached: Cached, key: Key, lines: u32, waiter: Option<Waiter>) -> u32 {
+        let cache = &mut self.caches[cached as usize];
+        cache.approach(key, 0..lines);
+        (0..lines).for_each(|line| cache.renew(key.plus(line)));
+        let read = self.fetch(cached, key, u64::MAX >> (64 - lines), waiter);
+        let Some(who) = waiter else { return 0 };
+        self.reads.wait(read, who);
+        self.wait_for(cached, 1, waiter);
+        1
+    }
+
+    /// Reads missing lines, a bit for each.
+    fn fetch(&mut self, cached: Cached, key: Key, missing: u64, waiter: Option<Waiter>) -> u32 {
+        let amount = self.path.link.amount(u64::from(missing.count_ones()) * LINE);
+        let class = match (cached, waiter) {
+            (_, None) | (Cached::Send, _) => class::WQE,
+            (_, Some(Waiter::Turn(_))) => class::SEND,
+            (Cached::Receive | Cached::Chain, Some(Waiter::Job(_))) => class::RECEIVE_WQE,
+            (Cached::Scatter, Some(Waiter::Job(_))) => class::SCATTER,
+            (_, Some(Waiter::Job(_))) => class::RECEIVE,
+        };
+        let purpose = Purpose::Lines { cached, key, lines: missing };
+        let read = self.reads.want(class, purpose, self.config.home, amount);
+        let cache = &mut self.caches[cached as usize];
+        ones(missing).for_each(|line| cache.bring(key.plus(line), read));
+        read
+    }
+
+    /// Notes what somebody waits for who has to wait for so many reads.
+    fn wait_for(&mut self, cached: Cached, waits: u32, waiter: Option<Waiter>) {
         match waiter {
             Some(Waiter::Turn(qp)) if waits > 0 => self.qps[qp as usize].wait.cause = cached.cause(),
             Some(Waiter::Job(job)) if waits > 0 => self.held[job as usize].cause = cached.cause(),
             _ => {}
         }
-        waits
     }
 
     /// Needs the context of one end of a QP: its entry in the first table, or the rest.
     pub(crate) fn need_context(&mut self, qp: u32, of_requester: bool, is_rest: bool, waiter: Waiter) -> u32 {
         let kind = if of_requester { kind::REQUESTER } else { kind::RESPONDER };
-        let before = self.caches[Cached::Context as usize].counts().misses;
         let lines = self.config.context_lines;
         let tables = if is_rest { 1..self.config.context_tables } else { 0..1 };
+        // Contexts are never forgotten, so that one which was there is there until another line goes.
+        let evicted = self.caches[Cached::Context as usize].evicted().map(|evicted| evicted as u32);
+        let seen = self.qps[qp as usize].contexts_seen[usize::from(of_requester)][usize::from(is_rest)];
+        if evicted.is_some() && seen == evicted {
+            self.caches[Cached::Context as usize].hit(tables.len() as u32 * lines);
+            return 0;
+        }
         let key = |table: u32| Key::new(kind, qp, table * lines);
+        let cache = &self.caches[Cached::Context as usize];
+        cache.approach(key(0), tables.start * lines..tables.end * lines);
+        let before = cache.counts().misses;
         let waits = tables.map(|table| self.need(Cached::Context, key(table), lines, Some(waiter))).sum();
         self.tally.context_misses += self.caches[Cached::Context as usize].counts().misses - before;
+        if waits == 0 {
+            self.qps[qp as usize].contexts_seen[usize::from(of_requester)][usize::from(is_rest)] = evicted;
+        }
         waits
     }
 
     /// Needs the entry of a region and the translations of all pages of a segment.
     pub(crate) fn need_translations(&mut self, segment: Segment, waiter: Waiter) -> u32 {
+        let [first, lines] = page_lines(&self.regions[segment.key as usize], segment);
+        // As with contexts.
+        let evicted = self.caches[Cached::Translation as usize].evicted().map(|evicted| evicted as u32);
+        let seen = evicted.map(|evicted| (evicted, first, lines));
+        if seen.is_some() && self.translated[segment.key as usize] == seen {
+            self.caches[Cached::Translation as usize].hit(1 + lines);
+            return 0;
+        }
         let before = self.caches[Cached::Translation as usize].counts().misses;
-        let region = self.regions[segment.key as usize];
-        // A line holds the translations of eight pages.
-        let line = |address: u64| ((address - region.base) >> region.page_bits) / 8;
-        let (first, last) = (line(segment.address), line(segment.address + segment.bytes.max(1) - 1));
-        let pages = Key::new(kind::PAGES, segment.key, first as u32);
+        let pages = Key::new(kind::PAGES, segment.key, first);
         let waits = self.need(Cached::Translation, Key::new(kind::REGION, segment.key, 0), 1, Some(waiter))
-            + self.need(Cached::Translation, pages, ((last - first + 1) as u32).min(64), Some(waiter));
+            + self.need(Cached::Translation, pages, lines, Some(waiter));
         self.tally.translation_misses += self.caches[Cached::Translation as usize].counts().misses - before;
+        if waits == 0 {
+            self.translated[segment.key as usize] = seen;
+        }
         waits
     }
 
@@ -454,23 +473,33 @@ impl Nic {
         self.buffer.filled() + self.looped
     }
 
+    /// What waits now for reads or for the other end, at each of which it is: QPs and bursts.
+    pub fn waiting(&self) -> impl Iterator<Item = (Side, Cause)> {
+        let turns = self.qps.iter().filter(|qp| qp.waits > 0).map(|qp| (Side::Send, qp.wait.cause));
+        let rests = self.qps.iter().filter_map(|qp| Some((Side::Send, qp.rest?.cause)));
+        let jobs = self.held.iter().filter(|held| held.waits > 0).map(|held| (Side::Receive, held.cause));
+        turns.chain(rests).chain(jobs)
+    }
+
     /// READs of all QPs that are on their way.
     pub fn reads_open(&self) -> u64 {
         self.reads_on_their_way
     }
 }
 
-/// The parts of a list of segments that lie from `offset` on, `bytes` long.
-pub(crate) fn portions(list: impl Iterator<Item = Segment>, offset: u64, bytes: u64, mut each: impl FnMut(Segment)) {
-    let (mut begin, end) = (0, offset + bytes);
-    for segment in list {
-        let (from, to) = (offset.max(begin), end.min(begin + segment.bytes));
-        if from < to {
-            each(Segment { address: segment.address + from - begin, bytes: to - from, ..segment });
-        }
-        begin += segment.bytes;
-        if begin >= end {
-            break;
-        }
-    }
+/// Lines of a region's translations that a segment needs: the first, and how many, at most 64. A line holds those of
+/// eight pages.
+pub(crate) fn page_lines(region: &Region, segment: Segment) -> [u32; 2] {
+    let line = |address: u64| (((address - region.base) >> region.page_bits) / 8) as u32;
+    let (first, last) = (line(segment.address), line(segment.address + segment.bytes.max(1) - 1));
+    [first, (last - first + 1).min(64)]
+}
+
+/// Places of the ones of a word.
+fn ones(mut word: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let first = (word != 0).then(|| word.trailing_zeros());
+        word &= word.wrapping_sub(1);
+        first
+    })
 }

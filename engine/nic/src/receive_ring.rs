@@ -10,21 +10,10 @@ impl Nic {
     pub(crate) fn receives(&mut self, qp: u32, posted: u64) {
         let from = self.qps[qp as usize].receives;
         self.qps[qp as usize].receives = posted;
+        // What lies on the NIC of the last round through the ring is not what the driver wrote since.
         self.announced(qp, from, posted, |nic, cached, key, lines| {
-            nic.need(cached, key, lines, None);
+            nic.need_anew(cached, key, lines, None);
         });
-    }
-
-    /// The driver posted receives before all began, and they were read.
-    pub fn has_posted(&mut self, qp: u32, from: u64, to: u64) {
-        self.announced(qp, from, to, |nic, cached, key, lines| {
-            (0..lines).for_each(|at| nic.caches[cached as usize].keep(key.plus(at)));
-        });
-    }
-
-    /// So many receives are posted when all begins.
-    pub fn has_receives(&mut self, qp: u32, receives: u64) {
-        self.qps[qp as usize].receives = receives;
     }
 
     /// Lines of a receive ring.
@@ -32,13 +21,14 @@ impl Nic {
         ring_lines(&self.qps[qp as usize].connection)
     }
 
-    /// Lines of receive WQEs that there is room for.
-    pub fn receive_lines(&self) -> usize {
-        self.caches[Cached::Receive as usize].lines()
-    }
-
     /// Receives from one on to another were announced together; `bring` gets their lines, a fetch at a time.
-    fn announced(&mut self, qp: u32, from: u64, to: u64, mut bring: impl FnMut(&mut Self, Cached, Key, u32)) {
+    pub(crate) fn announced(
+        &mut self,
+        qp: u32,
+        from: u64,
+        to: u64,
+        mut bring: impl FnMut(&mut Self, Cached, Key, u32),
+    ) {
         let state = &mut self.qps[qp as usize];
         state.is_chain = to - from > u64::from(self.config.chain);
         let cached = state.receive_cache();
@@ -47,8 +37,6 @@ impl Nic {
         while line < end {
             let count = (end - line).min(u64::from(self.config.fetch_lines)).min(lines - line % lines) as u32;
             let key = Key::new(kind::RECEIVE, qp, (line % lines) as u32);
-            // What lies on the NIC of the last round through the ring is not what the driver wrote since.
-            (0..count).for_each(|at| self.caches[cached as usize].forget(key.plus(at)));
             bring(self, cached, key, count);
             line += u64::from(count);
         }

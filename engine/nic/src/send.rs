@@ -1,11 +1,10 @@
 //! The send side: turns of QPs on the units, what they need, what they plan, and the gathering of payload.
 
 use kelpie_events::Picos;
-use rand::RngExt;
 
 use crate::cache::{Cached, Key, Lookup};
 use crate::held::{Purpose, Waiter, class, kind};
-use crate::nic::{Event, Nic, Outside, portions};
+use crate::nic::{Event, Nic, Outside};
 use crate::packet::{BURST_BYTES, BURST_PACKETS, Burst, Kind, Operation, Piece};
 use crate::pcie::Amount;
 use crate::qp::{Stage, Wqe};
@@ -20,10 +19,8 @@ impl Nic {
 
     /// A QP got a slot.
     pub(crate) fn begin_turn(&mut self, now: Picos, qp: u32, out: &mut impl Outside) {
-        let quantum = self.config.quantum;
-        let quantum = if self.turns_begun > 0 { self.random.random_range(1..=quantum) } else { quantum };
-        self.turns_begun = self.turns_begun.saturating_sub(1);
         let state = &mut self.qps[qp as usize];
+        let quantum = state.begun.take().unwrap_or(self.config.quantum);
         (state.stage, state.quantum) = (Stage::Context, quantum);
         if let Some(rest) = state.rest.take() {
             out.waited(Side::Send, rest.cause, qp, now - rest.since);
@@ -157,8 +154,7 @@ impl Nic {
         let lines = (count as u32 * state.connection.send_stride).min(64);
         let key = self.wqe_key(qp, from);
         // What is here of the last round through the ring is not what the driver wrote since.
-        (0..lines).for_each(|line| self.caches[Cached::Send as usize].forget(key.plus(line)));
-        self.need(Cached::Send, key, lines, waiter)
+        self.need_anew(Cached::Send, key, lines, waiter)
     }
 
     pub(crate) fn wqe_key(&self, qp: u32, index: u64) -> Key {
@@ -206,8 +202,8 @@ impl Nic {
             let (index, offset) = (self.qps[qp as usize].next, self.qps[qp as usize].offset);
             let Some(piece) = self.take_piece(qp, &wqe, &mut burst) else { break };
             if piece.bytes > 0 && kind != Kind::ReadRequest {
-                let list = (0..wqe.segments).map(|segment| out.segment(qp, index, segment));
-                portions(list, offset, piece.bytes.into(), |portion| segments.push(portion));
+                let part = offset..offset + u64::from(piece.bytes);
+                out.portions(qp, index, part, |portion| segments.push(portion));
             }
             let next = self.qps[qp as usize].next;
             if burst.packets >= most || !piece.is_last || !self.has_wqe(qp, next) {
@@ -225,7 +221,7 @@ impl Nic {
     }
 
     /// Takes as much of the next message as a burst has room for.
-    fn take_piece(&mut self, qp: u32, wqe: &Wqe, burst: &mut Burst) -> Option<Piece> {
+    pub(crate) fn take_piece(&mut self, qp: u32, wqe: &Wqe, burst: &mut Burst) -> Option<Piece> {
         let headers = self.config.headers;
         let state = &mut self.qps[qp as usize];
         let (mtu, offset, index) = (state.connection.mtu, state.offset, state.next);
@@ -381,7 +377,7 @@ impl Nic {
         let held = &mut self.held[burst as usize];
         if let Some(segment) = held.segments.first() {
             let place = self.regions[segment.key as usize].place;
-            out.waited(Side::Send, Cause::Gather(place), held.from, now - held.since);
+            out.waited(Side::Send, Cause::Gather(place as u8), held.from, now - held.since);
         }
         held.since = now;
         if self.held[burst as usize].burst.is_loopback {

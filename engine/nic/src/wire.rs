@@ -125,7 +125,7 @@ impl Nic {
     /// A burst arrives from the wire.
     pub fn arrive(&mut self, now: Picos, burst: Burst, out: &mut impl Outside) {
         match self.buffer.arrive(burst.wire) {
-            Arrival::Lost => {}
+            Arrival::Lost => self.tally.lost += burst.packets,
             Arrival::Kept(signal) => {
                 if let Some(signal) = signal {
                     out.pause(now, signal == Signal::Pause);

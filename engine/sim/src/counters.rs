@@ -18,7 +18,7 @@ fn rows(nic: &Nic) -> [(&'static str, u64); 9] {
         ("pcie_internal_back_pressure", tally.write_waits),
         ("rnr_naks_sent", tally.not_ready),
         ("out_of_sequence", tally.naks),
-        ("rx_discards_phy", nic.buffer().lost()),
+        ("rx_discards_phy", tally.lost),
         ("out_of_buffer", tally.no_receive),
     ]
 }
@@ -88,7 +88,7 @@ mod tests {
     fn every_counter_has_a_meaning() {
         let model = Model::load("F").expect("embedded");
         let workload = kelpie_spaces::known::anomaly(1).expect("18 anomalies").trigger.workload();
-        let pair = Pair::new(&model, Rings::new(&model, &workload).expect("F has this memory"));
+        let pair = Pair::new(&model, Rings::new(&model, &workload).expect("F has this memory"), &[false; 2]);
         for (name, _) in rows(&pair.nics[0]) {
             assert!(counters::known(name).is_some(), "{name} has no row in the table of counters");
         }
