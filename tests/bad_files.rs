@@ -19,7 +19,7 @@ struct Kind {
 
 impl Kind {
     fn is_yaml(&self) -> bool {
-        self.file.ends_with(".yaml")
+        Path::new(self.file).extension().is_some_and(|extension| extension == "yaml")
     }
 }
 

@@ -86,7 +86,7 @@ impl Recorder<'_> {
         let pause = if symptoms.contains(&Symptom::Pause) { rng.random_range(0.01..0.5) } else { 0.0 };
         let held =
             self.weaknesses.iter().map(|one| one.region.conditions.iter().filter(|part| part.holds(workload)).count());
-        let heat: Vec<f64> = held.map(|held| 10_f64.powi(2 * held as i32)).collect();
+        let heat: Vec<f64> = held.map(|held| 100_f64.powf(held as f64)).collect();
         for sample in &mut measurement.samples {
             for rates in &mut sample.directions {
                 rates.wire_bps *= share * rng.random_range(0.98..1.0);
@@ -123,8 +123,10 @@ impl Oracle for Recorder<'_> {
             workload: workload.clone(),
             outcome: Outcome::Measured { measurement, assessment, attempts: 1 },
         };
-        let clock =
-            ExperimentClock { started_unix_ms: 1_700_000_000_000 + self.number as i64 * 20, duration_seconds: 0.02 };
+        let clock = ExperimentClock {
+            started_unix_ms: 1_700_000_000_000 + self.number.cast_signed() * 20,
+            duration_seconds: 0.02,
+        };
         let start = Instant::now();
         self.store.append_experiment(self.id, &experiment, clock).expect("room for it");
         self.stored += start.elapsed();
@@ -179,7 +181,7 @@ fn write(path: &Path, experiments: u64) -> (u64, Duration, Duration) {
     kelpie_search::run(&space, &config, &mut recorder).expect_err("the budget ends it");
     let (findings, stored) = (recorder.findings, recorder.stored);
     drop(lock);
-    (findings, start.elapsed() - stored, stored)
+    (findings, start.elapsed().saturating_sub(stored), stored)
 }
 
 /// What a command took: seconds, and the most memory. Units: MiB.
@@ -194,17 +196,18 @@ fn cost(bench: &Bench, args: &[&str]) -> Cost {
     command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
     let start = Instant::now();
     let mut child = command.spawn().expect("the binary starts");
-    let (mut status, mut kib) = (None, 0);
+    let mut kib = 0;
     // The peak is in /proc for as long as the process lives.
-    while status.is_none() {
+    let status = loop {
         let text = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
         let peak = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let peak = peak.and_then(|peak| peak.trim().strip_suffix(" kB")).and_then(|peak| peak.parse::<u64>().ok());
         kib = kib.max(peak.unwrap_or(0));
+        if let Some(status) = child.try_wait().expect("it is ours") {
+            break status;
+        }
         std::thread::sleep(Duration::from_millis(2));
-        status = child.try_wait().expect("it is ours");
-    }
-    let status = status.expect("it ended");
+    };
     assert!(matches!(status.code(), Some(0 | 1)), "{args:?}: {status}");
     Cost { seconds: start.elapsed().as_secs_f64(), mib: kib as f64 / 1024.0 }
 }
@@ -229,7 +232,7 @@ const COMMANDS: [&[&str]; 14] = [
 
 /// Costs of all commands on a campaign of so many experiments.
 fn costs(experiments: u64) -> BTreeMap<String, Cost> {
-    let bench = Bench::new();
+    let bench = Bench::in_memory();
     bench.write("w.yaml", HEALTHY);
     let (findings, search, store) = write(&bench.path("k.db"), experiments);
     println!("{experiments} experiments, {findings} findings: search {search:.1?}, store {store:.1?}");

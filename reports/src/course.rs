@@ -9,32 +9,37 @@ use kelpie_store::Purpose;
 /// Stretches of a campaign of which the ends are kept. Source: our choice, because a plot has not many more pixels.
 const STRETCHES: u64 = 800;
 
-/// The lowest and the highest value of each stretch of experiments, each with its experiment.
-#[derive(Debug, Clone, Default)]
-pub struct Ends {
-    /// Stretch, lowest, highest.
-    ends: Vec<(u64, (u64, f64), (u64, f64))>,
+/// A stretch of experiments: its lowest and its highest value, each with its experiment.
+#[derive(Debug, Clone)]
+struct Stretch {
+    index: u64,
+    lowest: (u64, f64),
+    highest: (u64, f64),
 }
 
+/// The lowest and the highest value of each stretch of experiments.
+#[derive(Debug, Clone, Default)]
+pub struct Ends(Vec<Stretch>);
+
 impl Ends {
-    fn take(&mut self, stretch: u64, experiment: u64, value: f64) {
+    fn take(&mut self, index: u64, experiment: u64, value: f64) {
         let here = (experiment, value);
-        match self.ends.last_mut() {
-            Some((last, lowest, highest)) if *last == stretch => {
-                if value < lowest.1 {
-                    *lowest = here;
+        match self.0.last_mut() {
+            Some(last) if last.index == index => {
+                if value < last.lowest.1 {
+                    last.lowest = here;
                 }
-                if value > highest.1 {
-                    *highest = here;
+                if value > last.highest.1 {
+                    last.highest = here;
                 }
             }
-            _ => self.ends.push((stretch, here, here)),
+            _ => self.0.push(Stretch { index, lowest: here, highest: here }),
         }
     }
 
     /// What is kept, in order.
     pub fn values(&self) -> Vec<(u64, f64)> {
-        let both = self.ends.iter().flat_map(|(_, lowest, highest)| {
+        let both = self.0.iter().flat_map(|Stretch { lowest, highest, .. }| {
             let (first, second) = if lowest.0 <= highest.0 { (lowest, highest) } else { (highest, lowest) };
             std::iter::once(*first).chain((first.0 != second.0).then_some(*second))
         });

@@ -68,23 +68,18 @@ fn beyond(points: &[(u64, f64, bool)], inside: impl Fn(&u64) -> bool) -> String 
     let count = |within: bool, anomalous: bool| {
         points.iter().filter(|(value, _, is)| inside(value) == within && *is == anomalous).count()
     };
-    let mut text = String::new();
-    let outside = count(false, true);
-    if outside > 0 {
-        text += &format!(
+    let be = |count: usize| if count == 1 { "is" } else { "are" };
+    let (outside, healthy) = (count(false, true), count(true, false));
+    let outside = (outside > 0).then(|| {
+        format!(
             " {outside} beyond the condition {} anomalous too: the condition is what this finding claims, and what lies \
              beyond it belongs to other findings, or is not explained.",
-            if outside == 1 { "is" } else { "are" }
-        );
-    }
-    let healthy = count(true, false);
-    if healthy > 0 {
-        text += &format!(
-            " {healthy} within it {} healthy, which is why the confidence is below 1.",
-            if healthy == 1 { "is" } else { "are" }
-        );
-    }
-    text
+            be(outside)
+        )
+    });
+    let healthy = (healthy > 0)
+        .then(|| format!(" {healthy} within it {} healthy, which is why the confidence is below 1.", be(healthy)));
+    [outside, healthy].into_iter().flatten().collect()
 }
 
 /// What the symptom goes by.

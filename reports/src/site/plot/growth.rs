@@ -35,11 +35,10 @@ impl Growth {
             .draw()
             .map_err(detail)?;
         let mut spots = Vec::new();
-        for (index, ((name, at), colour)) in self.lines.iter().zip([colour::ALARM, colour::CALM]).enumerate() {
+        for ((name, at), (colour, height)) in self.lines.iter().zip([(colour::ALARM, 22), (colour::CALM, 42)]) {
             chart.draw_series([PathElement::new(steps(at, end), colour.stroke_width(2))]).map_err(detail)?;
-            let place = (96, 22 + 20 * index as i32);
             let style = text(16, colour).pos(Pos::new(HPos::Left, VPos::Center));
-            area.draw(&Text::new(name.clone(), place, style)).map_err(detail)?;
+            area.draw(&Text::new(name.clone(), (96, height), style)).map_err(detail)?;
             let middle = at[at.len() / 2];
             let words = format!("half of the {name} had been seen after experiment {middle}");
             spots.push(Spot { at: chart.backend_coord(&(middle, 0.5)), words });
