@@ -11,6 +11,7 @@ mod diagnosis;
 mod diff;
 mod doctor;
 mod golden;
+mod jobs;
 mod lab;
 mod large;
 mod latency;

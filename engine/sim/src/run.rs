@@ -41,8 +41,9 @@ struct Totals {
     time: Picos,
     traffic: [[Traffic; 2]; 2],
     counts: [Diagnostics; 2],
-    holding: [Picos; 2],
-    held: [Picos; 2],
+    /// By host and port.
+    holding: [[Picos; 2]; 2],
+    held: [[Picos; 2]; 2],
     core_wait: [Picos; 2],
 }
 
@@ -53,8 +54,8 @@ impl Totals {
             time: pair.now,
             traffic: around.traffic,
             counts: pair.nics.each_ref().map(Diagnostics::of),
-            holding: around.holding.each_ref().map(|spell| spell.total(pair.now)),
-            held: around.held.each_ref().map(|spell| spell.total(pair.now)),
+            holding: around.holding.each_ref().map(|ports| ports.each_ref().map(|spell| spell.total(pair.now))),
+            held: around.held.each_ref().map(|ports| ports.each_ref().map(|spell| spell.total(pair.now))),
             core_wait: Host::BOTH.map(|host| around.core_wait(pair.now, host)),
         }
     }
@@ -189,9 +190,11 @@ fn sample(pair: &Pair, loaded: &[Direction], before: &Totals, after: &Totals, no
         }
         counters
     };
+    // Of two ports the one that is paused for longer speaks for its host.
+    let longer = |now: [Picos; 2], then: [Picos; 2]| share(now[0], then[0]).max(share(now[1], then[1]));
     let pause = |host: Host| PauseRatios {
-        tx: share(after.holding[host.index()], before.holding[host.index()]),
-        rx: share(after.held[host.index()], before.held[host.index()]),
+        tx: longer(after.holding[host.index()], before.holding[host.index()]),
+        rx: longer(after.held[host.index()], before.held[host.index()]),
     };
     Sample {
         seconds,

@@ -119,8 +119,9 @@ impl Subsystem for SimSubsystem {
         let read = 2.0 * model.pcie.link_latency_ns + model.host.memory_latency_ns;
         // Doorbell, WQE read, payload read, two links each way, and what the application takes to see it.
         let rtt = model.posting.doorbell_ns + 2.0 * read + 4.0 * model.port.link_delay_ns + model.posting.poll_ns;
+        let ports = if model.bond.is_some() { 2.0 } else { 1.0 };
         Bounds {
-            max_bps: model.port.line_rate_gbps * 1e9,
+            max_bps: ports * model.port.line_rate_gbps * 1e9,
             max_pps: model.port.max_mpps * 1e6,
             base_rtt_seconds: Some(Picos::from_nanos(rtt).as_seconds()),
             max_pcie_bps: Some(model.pcie.gbps * 1e9),
