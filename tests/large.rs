@@ -259,16 +259,3 @@ fn what_large_campaigns_cost() {
         .collect();
     assert!(over.is_empty(), "over 200 MiB: {over:?}");
 }
-
-/// What an experiment may add to the memory of a command. Units: KiB. Source: 200 MiB at 100,000 experiments.
-const MOST_FOR_ONE: f64 = 2.0;
-
-#[test]
-fn memory_hardly_grows_with_a_campaign() {
-    let [few, many] = [500_u64, 2500].map(|experiments| (experiments, costs(experiments)));
-    // It trains on every experiment, which an unoptimised build takes long for.
-    for (name, cost) in many.1.iter().filter(|(name, _)| !name.starts_with("mfs check")) {
-        let grown = (cost.mib - few.1[name].mib) * 1024.0 / (many.0 - few.0) as f64;
-        assert!(grown < MOST_FOR_ONE, "{name} grows by {grown:.1} KiB with each experiment");
-    }
-}
