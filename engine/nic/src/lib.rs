@@ -1,6 +1,7 @@
 //! The parts of a simulated NIC. They see doorbells, WQEs, packets and their own memories; no workload can be named
 //! here.
 
+mod atomics;
 pub mod begin;
 pub mod buffer;
 pub mod cache;
@@ -11,6 +12,7 @@ pub mod nic;
 pub mod packet;
 pub mod path;
 pub mod pcie;
+mod port;
 pub mod qp;
 pub mod reads;
 mod receive;

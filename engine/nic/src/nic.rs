@@ -1,14 +1,13 @@
 //! A NIC made of the parts: what it holds, what can happen to it, what it reads. Sending is in `send`, receiving in
 //! `receive`, both ends of the wire in `wire`.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use kelpie_events::{Picos, Server};
 use rand::SeedableRng;
 use rand_pcg::Pcg32;
 
-use crate::buffer::Buffer;
 use crate::cache::{Cache, Cached, Key, LINE, Lookup};
 use crate::config::Config;
 use crate::held::{Held, Purpose, Waiter, Write, class, kind};
@@ -16,6 +15,7 @@ use crate::memory::Memory;
 use crate::packet::Burst;
 use crate::path::Path;
 use crate::pcie::Link;
+use crate::port::{Answer, Port};
 use crate::qp::{Connection, Qp, Region, Segment, Wqe};
 use crate::reads::{ReadEngine, Request};
 use crate::units::Units;
@@ -35,10 +35,12 @@ pub enum Event {
     Received(Request),
     /// A send unit is done with what a QP planned.
     Worked(u32),
+    /// Memory has what an atomic request changed, under a lock of this number.
+    Changed(u32),
     /// A QP may send again.
     Wake(u32),
-    /// The wire may take something.
-    Egress,
+    /// The wire of a port may take something.
+    Egress(u8),
     /// The way back into the own receive buffer may take something.
     Loopback,
     /// A receive unit is done with a burst.
@@ -59,8 +61,8 @@ pub trait Outside {
     fn receive_portions(&self, qp: u32, index: u64, part: Range<u64>, each: impl FnMut(Segment));
     /// A burst begins to leave on the wire.
     fn sent(&mut self, now: Picos, burst: Burst);
-    /// Asks the neighbour to be silent, or to go on.
-    fn pause(&mut self, now: Picos, is_on: bool);
+    /// Asks the neighbour at a port to be silent, or to go on.
+    fn pause(&mut self, now: Picos, port: u8, is_on: bool);
     /// The CQE of a send WQE is in memory at this time.
     fn completed(&mut self, time: Picos, qp: u32, index: u64);
     /// The CQE of a receive WQE is in memory at this time.
@@ -121,18 +123,12 @@ pub struct Nic {
     // Send side.
     pub(crate) units: Units,
     pub(crate) random: Pcg32,
-    pub(crate) no_room: VecDeque<u32>,
-    pub(crate) staged: u64,
-    pub(crate) out: VecDeque<u32>,
     pub(crate) out_loop: VecDeque<u32>,
-    pub(crate) answers: VecDeque<Answer>,
     pub(crate) loop_answers: VecDeque<Answer>,
-    pub(crate) wire: Server,
     pub(crate) packet_rate: Server,
-    pub(crate) egress_at: Picos,
-    pub(crate) is_paused: bool,
+    /// Both ways of each port.
+    pub(crate) ports: Vec<Port>,
     // Receive side.
-    pub(crate) buffer: Buffer,
     pub(crate) looped: u64,
     pub(crate) loopback_is_due: bool,
     pub(crate) arrivals: VecDeque<u32>,
@@ -140,6 +136,8 @@ pub struct Nic {
     pub(crate) pipeline: [Server; 2],
     pub(crate) responses: Server,
     pub(crate) jobs: u32,
+    /// Locks of atomic changes at work, and the QPs that wait for each.
+    pub(crate) locks: BTreeMap<u32, VecDeque<u32>>,
     pub(crate) writes: VecDeque<Write>,
     pub(crate) write_is_due: bool,
     // Work that an event leaves behind.
@@ -147,15 +145,6 @@ pub struct Nic {
     pub(crate) ready_units: Vec<usize>,
     pub(crate) ready_jobs: VecDeque<u32>,
     pub(crate) tally: Tally,
-}
-
-/// What is to be answered.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Answer {
-    /// All that arrived on this QP.
-    Ack(u32),
-    /// This.
-    Burst(Burst),
 }
 
 impl Nic {
@@ -185,23 +174,17 @@ impl Nic {
             regions,
             units: Units::new(config.units, connections.len() as u32),
             random: Pcg32::seed_from_u64(seed),
-            no_room: VecDeque::new(),
-            staged: 0,
-            out: VecDeque::new(),
             out_loop: VecDeque::new(),
-            answers: VecDeque::new(),
             loop_answers: VecDeque::new(),
-            wire: Server::default(),
             packet_rate: Server::default(),
-            egress_at: Picos::MAX,
-            is_paused: false,
-            buffer: Buffer::new(config.buffer),
+            ports: (0..config.ports).map(|_| Port::new(config.buffer)).collect(),
             looped: 0,
             loopback_is_due: false,
             arrivals: VecDeque::new(),
             pipeline: Default::default(),
             responses: Server::default(),
             jobs: 0,
+            locks: BTreeMap::new(),
             writes: VecDeque::new(),
             write_is_due: false,
             turns: Vec::new(),
@@ -234,11 +217,12 @@ impl Nic {
                 out.at(here, Event::Received(request));
             }
             Event::Received(request) => self.read_is_here(now, request, out),
-            Event::Worked(qp) => self.gather(now, qp, out),
+            Event::Worked(qp) => self.worked(now, qp, out),
+            Event::Changed(lock) => self.has_changed(now, lock, out),
             Event::Wake(qp) => self.has_work(qp),
-            Event::Egress => {
-                self.egress_at = Picos::MAX;
-                self.kick_egress(now, out);
+            Event::Egress(port) => {
+                self.ports[usize::from(port)].egress_at = Picos::MAX;
+                self.kick_egress(now, port, out);
             }
             Event::Loopback => self.loopback(now, out),
             Event::Processed(job) => self.processed(now, job, out),
@@ -458,19 +442,14 @@ impl Nic {
         self.tally
     }
 
-    /// The receive buffer.
-    pub fn buffer(&self) -> &Buffer {
-        &self.buffer
-    }
-
-    /// Time that the wire was busy.
+    /// Time that the busiest wire was busy.
     pub fn wire_busy(&self) -> Picos {
-        self.wire.busy
+        self.ports.iter().map(|port| port.wire.busy).max().unwrap_or(Picos::ZERO)
     }
 
     /// What has arrived and was not dealt with, also from the NIC itself. Units: bytes.
     pub fn backlog(&self) -> u64 {
-        self.buffer.filled() + self.looped
+        self.ports.iter().map(|port| port.buffer.filled()).sum::<u64>() + self.looped
     }
 
     /// What waits now for reads or for the other end, at each of which it is: QPs and bursts.

@@ -14,6 +14,15 @@ pub enum Operation {
     Write,
     /// From an address of the peer.
     Read,
+    /// Changes 8 bytes at an address of the peer in place, and brings back what was there.
+    Atomic,
+}
+
+impl Operation {
+    /// Whether its payload comes from the peer, as the answer to a request.
+    pub fn brings_back(self) -> bool {
+        matches!(self, Self::Read | Self::Atomic)
+    }
 }
 
 /// What the headers of a packet say that it is.
@@ -23,9 +32,9 @@ pub enum Kind {
     Send,
     /// RDMA WRITE.
     Write,
-    /// RDMA READ request.
+    /// RDMA READ request, or an atomic one.
     ReadRequest,
-    /// RDMA READ response.
+    /// RDMA READ response, or an acknowledgement of an atomic request.
     ReadResponse,
     /// All packets below the number arrived.
     Ack,
@@ -40,6 +49,15 @@ impl Kind {
     pub fn is_answer(self) -> bool {
         matches!(self, Self::ReadResponse | Self::Ack | Self::Nak | Self::NotReady)
     }
+}
+
+/// The ports that packets take: of the NIC that sends them, and of the one that they go to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ports {
+    /// By which they leave, from 0.
+    pub leave: u8,
+    /// At which they arrive, from 0.
+    pub arrive: u8,
 }
 
 /// A part of one message in a burst.
@@ -57,6 +75,8 @@ pub struct Piece {
     pub is_first: bool,
     /// Whether it ends its message.
     pub is_last: bool,
+    /// Whether it asks for an atomic change, or answers that.
+    pub is_atomic: bool,
 }
 
 /// Consecutive packets of one QP.
@@ -70,6 +90,8 @@ pub struct Burst {
     pub to: u32,
     /// Whether that is the NIC that they come from.
     pub is_loopback: bool,
+    /// The ports that they take.
+    pub ports: Ports,
     /// Number of the first packet; of an answer, the number that it speaks of.
     pub number: u64,
     /// Numbers that they take; those of a READ request are those of its response.
@@ -92,6 +114,7 @@ impl Burst {
             is_reliable,
             to,
             is_loopback,
+            ports: Ports::default(),
             number,
             numbers: 0,
             packets: 0,
@@ -107,6 +130,11 @@ impl Burst {
         &self.pieces[..usize::from(self.count)]
     }
 
+    /// Whether it answers an atomic request: such an answer is a burst of its own.
+    pub fn is_atomic_answer(&self) -> bool {
+        self.kind == Kind::ReadResponse && self.pieces[0].is_atomic
+    }
+
     /// Adds a piece whose packets have these headers.
     pub fn add(&mut self, piece: Piece, headers: &Headers) {
         let is_request = self.kind == Kind::ReadRequest;
@@ -116,6 +144,9 @@ impl Burst {
         self.packets += packets;
         self.payload += payload;
         self.wire += payload + packets * headers.of(self.kind);
+        if is_request && piece.is_atomic {
+            self.wire += headers.atomic - headers.reth;
+        }
         if self.kind == Kind::Write && piece.is_first {
             self.wire += headers.reth;
         }
@@ -138,6 +169,12 @@ impl Burst {
         packets
     }
 
+    /// The same, by these ports.
+    #[must_use]
+    pub fn by(self, ports: Ports) -> Self {
+        Self { ports, ..self }
+    }
+
     /// An answer without payload, of one packet.
     pub fn answer(kind: Kind, to: u32, is_loopback: bool, number: u64, headers: &Headers) -> Self {
         let wire = headers.of(kind);
@@ -152,6 +189,8 @@ pub struct Headers {
     pub each: u64,
     /// Address, key and length of a WRITE's first packet, and of a READ request.
     pub reth: u64,
+    /// Address, key and operands of an atomic request.
+    pub atomic: u64,
     /// Of an answer.
     pub aeth: u64,
     /// Of a datagram.

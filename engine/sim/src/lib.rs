@@ -1,9 +1,11 @@
 //! The simulated subsystem: two hosts, a lossless switch, and NICs made of the parts of `kelpie-nic`. Deterministic: no
 //! clock, no threads.
 
+mod bond;
 mod check;
 mod config;
 mod counters;
+mod leaves;
 mod limiting;
 mod load;
 mod model;

@@ -3,11 +3,12 @@
 use std::ops::Range;
 
 use kelpie_engine::MeasureError;
-use kelpie_nic::packet::Operation;
+use kelpie_nic::packet::{Operation, Ports};
 use kelpie_nic::qp::{Connection, Region, Segment, Transport, Wqe};
 use kelpie_spaces::{Device, Flow, Host, Opcode, QpType, Workload};
 use rand::RngExt;
 
+use crate::bond::Bond;
 use crate::model::Model;
 
 /// What WQEs are made of. Units: bytes. Source: `struct mlx5_wqe_data_seg`.
@@ -266,13 +267,14 @@ impl Rings {
             regions: [const { Vec::new() }; 2],
             lines: [const { Vec::new() }; 2],
         };
-        for flow in &workload.flows {
-            rings.add(model, flow)?;
+        let ports = ports(model, &workload.flows)?;
+        for (place, flow) in workload.flows.iter().enumerate() {
+            rings.add(model, flow, ports.get(place).map_or(&[], Vec::as_slice))?;
         }
         Ok(rings)
     }
 
-    fn add(&mut self, model: &Model, flow: &Flow) -> Result<(), MeasureError> {
+    fn add(&mut self, model: &Model, flow: &Flow, ports: &[[Ports; 2]]) -> Result<(), MeasureError> {
         let [from, to] = [flow.from, flow.to];
         let vector = vector(flow)?;
         let elements = vector.iter().map(|request| request.list.len() as u64).sum::<u64>();
@@ -319,6 +321,7 @@ impl Rings {
             },
             peer: 0,
             is_loopback: from == to,
+            ports: Ports::default(),
             mtu: model.port.force_mtu.unwrap_or(flow.mtu.bytes()),
             max_reads: model.processing.max_reads,
             send_stride: stride,
@@ -333,13 +336,21 @@ impl Rings {
             first
         };
         let first = [create(from, true), create(to, false)];
+        let taken = |qp: u32| ports.get(qp as usize).copied().unwrap_or_default();
         for qp in 0..flow.qps {
-            self.connections[from.index()].push(Connection { peer: first[1] + qp, ..connection });
+            let connection = Connection { peer: first[1] + qp, ports: taken(qp)[0], ..connection };
+            self.connections[from.index()].push(connection);
         }
         for qp in 0..flow.qps {
-            self.connections[to.index()].push(Connection { peer: first[0] + qp, ..connection });
+            let connection = Connection { peer: first[0] + qp, ports: taken(qp)[1], ..connection };
+            self.connections[to.index()].push(connection);
         }
-        let operations = [(Operation::Send, "SEND"), (Operation::Write, "WRITE"), (Operation::Read, "READ")];
+        let operations = [
+            (Operation::Send, "SEND"),
+            (Operation::Write, "WRITE"),
+            (Operation::Read, "READ"),
+            (Operation::Atomic, "ATOMIC"),
+        ];
         let used = operations.iter().filter(|(op, _)| vector.iter().any(|request| request.operation == *op));
         let names: Vec<&str> = used.map(|(_, name)| *name).collect();
         self.flows.push(FlowRings {
@@ -369,6 +380,20 @@ impl Rings {
     }
 }
 
+/// The ports of both ends of each flow's QPs; none if hosts have one port.
+fn ports(model: &Model, flows: &[Flow]) -> Result<Vec<Vec<[Ports; 2]>>, MeasureError> {
+    if let Some(bond) = Bond::of(model) {
+        return Ok(bond.ports(flows));
+    }
+    match flows.iter().find(|flow| flow.ports != kelpie_spaces::Ports::Hashed) {
+        None => Ok(Vec::new()),
+        Some(flow) => {
+            let reason = format!("the NICs of {} have one port: leave out `ports: {}`", model.name, flow.ports);
+            Err(MeasureError::Unsupported { reason })
+        }
+    }
+}
+
 fn vector(flow: &Flow) -> Result<Vec<Request>, MeasureError> {
     let from_gpu = matches!(flow.memory.from.device, Device::Gpu(_));
     let (mut before, mut sends_before) = (0, 0);
@@ -381,13 +406,14 @@ fn vector(flow: &Flow) -> Result<Vec<Request>, MeasureError> {
             Opcode::Send => Operation::Send,
             Opcode::Write => Operation::Write,
             Opcode::Read => Operation::Read,
-            other => {
-                let reason = format!("the simulated subsystem models SEND, WRITE and READ, not {other}");
+            Opcode::FetchAdd | Opcode::CmpSwap => Operation::Atomic,
+            other @ (Opcode::SendWithImm | Opcode::WriteWithImm) => {
+                let reason = format!("the simulated subsystem has no immediate data, so no {other}");
                 return Err(MeasureError::Unsupported { reason });
             }
         };
         let bytes = request.message().0.max(1);
-        let is_inline = operation != Operation::Read && request.message() <= flow.inline;
+        let is_inline = !operation.brings_back() && request.message() <= flow.inline;
         if is_inline && from_gpu {
             let reason = "inline data is copied by the CPU, which cannot read a GPU".to_owned();
             return Err(MeasureError::Unsupported { reason });
@@ -396,8 +422,9 @@ fn vector(flow: &Flow) -> Result<Vec<Request>, MeasureError> {
             if is_inline { Vec::new() } else { request.sge.iter().map(|size| size.0.max(1)).collect() };
         let data =
             if is_inline { (INLINE_HEADER + bytes).next_multiple_of(SEGMENT) } else { SEGMENT * list.len() as u64 };
-        // A segment of control, one of remote address for one-sided operations, then the data.
-        let wqe = SEGMENT + data + if operation == Operation::Send { 0 } else { SEGMENT };
+        // A segment of control, one of remote address for one-sided operations, one of operands for atomics, then the data.
+        let address = if operation == Operation::Send { 0 } else { SEGMENT };
+        let wqe = SEGMENT + address + if operation == Operation::Atomic { SEGMENT } else { 0 } + data;
         let request = Request { operation, bytes, before, sends_before, lines: wqe.div_ceil(LINE) as u32, list };
         before += request.list.len() as u64;
         sends_before += u64::from(operation == Operation::Send);

@@ -1,0 +1,98 @@
+//! Records of a job with bytes changed, cut and doubled: readers refuse or accept, whole and in pieces, and never panic.
+
+use kelpie_diagnosis::job::{Follower, Question, Window, diagnose, read};
+use proptest::prelude::*;
+
+const CSV: &str = "iteration,source,destination,bytes,begin,end,entered\n0,0,1,8,10,20.5,9\n0,1,0,8,10,21,9\n\
+    1,0,1,8,30,40,29\n1,1,0,8,30,,29\n2,0,1,8,50,60,49\n";
+const JSON: &str = r#"{"iteration":0,"source":0,"destination":1,"bytes":8,"begin":1,"end":2.5,"entered":0.5}
+{"header":{"id":"0x7f","rank":2,"n_ranks":8},"coll_perf":{"coll":"AllReduce","coll_sn":14,"coll_msg_size_bytes":17,
+"coll_exec_time_us":61974}}{"header":{"id":"a","rank":1},"p2p_perf":{"p2p":"Recv","p2p_sn":3,"p2p_peer":0,
+"p2p_msg_size_bytes":8,"p2p_exec_time_us":5}}"#;
+
+/// What is done to a text.
+#[derive(Debug, Clone)]
+enum Change {
+    Set(usize, u8),
+    Cut(usize),
+    Remove(usize, usize),
+    Double(usize, usize),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let likely = prop::sample::select(b"\n,.\"{}[]:-019eE \xff\x00".to_vec());
+    prop_oneof![
+        4 => (any::<usize>(), prop_oneof![likely, any::<u8>()]).prop_map(|(at, byte)| Change::Set(at, byte)),
+        1 => any::<usize>().prop_map(Change::Cut),
+        1 => (any::<usize>(), 1_usize..20).prop_map(|(at, count)| Change::Remove(at, count)),
+        1 => (any::<usize>(), 1_usize..20).prop_map(|(at, count)| Change::Double(at, count)),
+    ]
+}
+
+fn apply(mut bytes: Vec<u8>, changes: &[Change]) -> Vec<u8> {
+    for change in changes {
+        if bytes.is_empty() {
+            break;
+        }
+        let length = bytes.len();
+        let range = |at: usize, count: usize| at % length..(at % length + count).min(length);
+        match *change {
+            Change::Set(at, byte) => bytes[at % length] = byte,
+            Change::Cut(at) => bytes.truncate(at % length),
+            Change::Remove(at, count) => drop(bytes.drain(range(at, count))),
+            Change::Double(at, count) => {
+                let piece = bytes[range(at, count)].to_vec();
+                bytes.splice(at % length..at % length, piece);
+            }
+        }
+    }
+    bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn readers_refuse_or_accept_and_say_no_control_characters(
+        is_csv in any::<bool>(),
+        changes in prop::collection::vec(change(), 0..6),
+        piece in 1_usize..64,
+    ) {
+        let bytes = apply(if is_csv { CSV } else { JSON }.into(), &changes);
+        match read("job", &bytes) {
+            Ok(jobs) => {
+                for job in &jobs {
+                    diagnose(Question::at_the_end(job));
+                    diagnose(Question { now: Some(1e9), ..Question::at_the_end(job) });
+                }
+            }
+            Err(error) => prop_assert!(!error.to_string().chars().any(char::is_control), "{}", error),
+        }
+        let (mut follower, mut window, mut said) = (Follower::default(), Window::default(), Vec::new());
+        for piece in bytes.chunks(piece) {
+            let give = |one: Result<_, _>| match one {
+                Ok(record) => drop(window.push(record, false)),
+                Err(skipped) => said.push(skipped),
+            };
+            if let Err(refused) = follower.take(piece, give) {
+                said.push(refused);
+                break;
+            }
+        }
+        prop_assert!(!said.iter().any(|skipped| skipped.problem.chars().any(char::is_control)), "{:?}", said);
+        window.judge(0.0, 30e6);
+        window.judge(30e6, 30e6);
+    }
+
+    /// What a reader of whole files takes, one that follows takes as well.
+    #[test]
+    fn pieces_are_read_as_the_whole(piece in 1_usize..80, lines in 1_usize..6) {
+        let text: String = CSV.split_inclusive('\n').take(lines).collect();
+        let whole = read("job", text.as_bytes()).map(|jobs| jobs[0].operations.clone()).unwrap_or_default();
+        let (mut follower, mut taken) = (Follower::default(), Vec::new());
+        for piece in text.as_bytes().chunks(piece) {
+            follower.take(piece, |one| taken.extend(one.ok().map(|record| record.operation))).expect("CSV");
+        }
+        prop_assert_eq!(taken, whole);
+    }
+}
