@@ -50,7 +50,7 @@ fn measure_tells_healthy_from_anomalous() {
     let healthy = bench.json(0, &["measure", "healthy.yaml", "--subsystem", "sim:F"]);
     assert_eq!(
         keys(&healthy),
-        ["verdict", "symptoms", "directions", "pause_ratio", "counters", "bounds", "samples"],
+        ["verdict", "symptoms", "directions", "pause_ratio", "counters", "bounds", "samples", "confidence"],
         "exactly what is documented"
     );
     assert_eq!(healthy["verdict"], "healthy");

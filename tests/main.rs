@@ -10,6 +10,7 @@ mod determinism;
 mod diagnosis;
 mod diff;
 mod doctor;
+mod gate;
 mod golden;
 mod jobs;
 mod lab;
