@@ -103,6 +103,13 @@ impl SimSubsystem {
         &self.limiting
     }
 
+    fn attempt(&mut self, workload: &Workload, attempt: u32) -> Result<Measurement, MeasureError> {
+        let run = run(&self.model, workload, attempt)?;
+        self.limiting = run.limiting;
+        self.packets = run.packets;
+        Ok(run.measurement)
+    }
+
     /// Packets that the last measurement moved, warm-up included.
     pub fn packets(&self) -> u64 {
         self.packets
@@ -129,9 +136,12 @@ impl Subsystem for SimSubsystem {
     }
 
     fn measure(&mut self, workload: &Workload) -> Result<Measurement, MeasureError> {
-        let run = run(&self.model, workload)?;
-        self.limiting = run.limiting;
-        self.packets = run.packets;
-        Ok(run.measurement)
+        self.attempt(workload, 0)
+    }
+
+    /// Only noise differs from run to run.
+    fn measure_again(&mut self, workload: &Workload, attempt: u32) -> Result<Option<Measurement>, MeasureError> {
+        let differs = attempt == 0 || self.model.sampling.noise > 0.0;
+        differs.then(|| self.attempt(workload, attempt)).transpose()
     }
 }
