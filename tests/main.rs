@@ -10,6 +10,7 @@ mod diagnosis;
 mod diff;
 mod doctor;
 mod golden;
+mod hosts;
 mod lab;
 mod latency;
 mod paths;

@@ -4,6 +4,7 @@
 mod check;
 mod config;
 mod counters;
+pub mod host;
 mod limiting;
 mod load;
 mod model;

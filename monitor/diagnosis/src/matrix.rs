@@ -45,7 +45,7 @@ pub struct Matrix {
 }
 
 /// Why a matrix was refused; always names the file.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MatrixError {
     /// No JSON, or not of this shape.
     #[error("{file}:{line}: {key}: {problem}")]

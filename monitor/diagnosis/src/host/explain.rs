@@ -20,16 +20,18 @@ const MAX_EXPLANATIONS: usize = 64;
 /// Most steps of the search. Source: our choice; it bounds the time at about a second.
 const MAX_STEPS: usize = 2_000_000;
 
-/// Per abnormal path, the links that may limit it.
+/// Per abnormal path, the links that may limit it; below the share `slow` a path is slow.
 ///
 /// If no link fits by what it carried, those fit whose paths are all slower by this share: a link that makes every path
-/// slower in proportion, as one does that repeats what it lost.
+/// slower in proportion, as one does that repeats what it lost. If none does, those fit all of whose paths are slow: of an
+/// interconnect, memory and GPUs of the other socket get unequal shares.
 pub fn candidates(
     paths: &[Path],
     crossing: &BTreeMap<usize, Vec<usize>>,
     ratios: &[Option<f64>],
     abnormal: &[usize],
     noise: f64,
+    slow: f64,
 ) -> Vec<Vec<usize>> {
     let (spreads, most_tolerance) = TOLERANCE_NOISE;
     let tolerance = (spreads * noise).clamp(TOLERANCE, most_tolerance);
@@ -46,8 +48,11 @@ pub fn candidates(
     abnormal
         .iter()
         .map(|&path| {
-            let links = fitting(path, &carried, paths[path].bandwidth);
-            if links.is_empty() { fitting(path, &share, ratios[path]) } else { links }
+            let by_share = || fitting(path, &share, ratios[path]);
+            let by_all = || paths[path].links.iter().copied().filter(|link| share[link] < slow).collect();
+            let either =
+                |links: Vec<usize>, other: &dyn Fn() -> Vec<usize>| if links.is_empty() { other() } else { links };
+            either(either(fitting(path, &carried, paths[path].bandwidth), &by_share), &by_all)
         })
         .collect()
 }
