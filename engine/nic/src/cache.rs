@@ -24,11 +24,11 @@ pub(crate) enum Cached {
 /// A line. Units: bytes. Source: the cache line of hosts, by which PCIe reads come back.
 pub const LINE: u64 = 64;
 
-/// Set in a place whose line is on its way: bit 63 of a key is free, because kinds are below 127.
-const COMING: u64 = 1 << 63;
+/// Set in the highest byte of a key whose line is on its way.
+const COMING: u8 = 1 << 7;
 
-/// No key, and of a place that no way of the set has: bits 56 to 62 of a key are its kind, and no kind is 127.
-const EMPTY: u64 = !COMING;
+/// The highest byte of no key: kinds are below 7.
+const EMPTY: u8 = !COMING;
 
 /// Places whose tags, a byte each, are searched at once, as bytes of a word.
 const BLOCK: usize = 8;
@@ -49,11 +49,18 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 pub struct Key(u64);
 
 impl Key {
-    /// Line `line` of thing `object` of a kind, which is below 127.
+    /// Line `line` of thing `object` of a kind, which is below 7.
     #[inline]
     pub const fn new(kind: u8, object: u32, line: u32) -> Self {
-        debug_assert!(kind < 127 && line < 1 << 24);
+        debug_assert!(kind < 7 && object < 1 << 28 && line < 1 << 24);
         Self((kind as u64) << 56 | (object as u64) << 24 | line as u64)
+    }
+
+    /// The same in 32, 16 and 7 bits: of the object, the highest four are zero.
+    #[inline]
+    const fn parts(self) -> (u32, u16, u8) {
+        let high = self.0 >> 48;
+        (self.0 as u32, (self.0 >> 32) as u16, (high >> 8 << 4 | high & 0xf) as u8)
     }
 
     /// The line `further` lines behind.
@@ -144,12 +151,43 @@ struct Set {
     tag: u8,
 }
 
+/// Places of a set that are searched at once. It fills one line of the processor's cache, so that a lookup that finds
+/// what it looks for takes one.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Block {
+    /// Their tags, the first in the lowest byte.
+    tags: u64,
+    /// Their keys, as [`Key::parts`].
+    low: [u32; BLOCK],
+    middle: [u16; BLOCK],
+    high: [u8; BLOCK],
+}
+
+impl Block {
+    #[inline]
+    fn holds(&self, at: usize, (low, middle, high): (u32, u16, u8)) -> bool {
+        self.low[at] == low && self.middle[at] == middle && self.high[at] & !COMING == high
+    }
+
+    #[inline]
+    fn put(&mut self, at: usize, key: Key, is_coming: bool) {
+        let (low, middle, high) = key.parts();
+        self.low[at] = low;
+        self.middle[at] = middle;
+        self.high[at] = if is_coming { high | COMING } else { high };
+    }
+
+    #[inline]
+    fn tag(&mut self, at: usize, tag: u8) {
+        self.tags = self.tags & !(0xff << (8 * at)) | u64::from(tag) << (8 * at);
+    }
+}
+
 /// A cache. Shape: `sets` times `ways` lines, each set in whole blocks.
 #[derive(Debug, Clone)]
 pub struct Cache {
-    /// The tags of a block in each, the first in the lowest byte.
-    tags: Vec<u64>,
-    keys: Vec<u64>,
+    blocks: Vec<Block>,
     /// The read with which a line on its way comes.
     reads: Vec<u32>,
     /// When each line was used last, counted in lookups; empty unless the least recent goes.
@@ -171,10 +209,12 @@ impl Cache {
         // The last block of a set may have fewer places.
         let last = ways - (set_blocks - 1) * BLOCK;
         let absent = (last..BLOCK).fold(0, |word, at| word | u64::from(ABSENT) << (8 * at));
-        let block_tags = |block: usize| if block % set_blocks + 1 == set_blocks { absent } else { 0 };
+        let block = |block: usize| {
+            let tags = if block % set_blocks + 1 == set_blocks { absent } else { 0 };
+            Block { tags, low: [0; BLOCK], middle: [0; BLOCK], high: [EMPTY; BLOCK] }
+        };
         Self {
-            tags: (0..sets as usize * set_blocks).map(block_tags).collect(),
-            keys: vec![EMPTY; places],
+            blocks: (0..sets as usize * set_blocks).map(block).collect(),
             reads: vec![0; places],
             used: if geometry.replacement == Replacement::LeastRecent { vec![0; places] } else { Vec::new() },
             sets,
@@ -196,6 +236,19 @@ impl Cache {
         self.counts
     }
 
+    /// Lines that made room so far, by which a line that was there is known to be there still; none if use decides which
+    /// line goes, because then each use has to be seen.
+    #[inline]
+    pub(crate) fn evicted(&self) -> Option<u64> {
+        self.used.is_empty().then_some(self.counts.evicted)
+    }
+
+    /// Counts lookups of lines that are known to be there.
+    #[inline]
+    pub(crate) fn hit(&mut self, lines: u32) {
+        self.counts.hits += u64::from(lines);
+    }
+
     /// Looks a line up.
     #[inline]
     pub fn look_up(&mut self, key: Key) -> Lookup {
@@ -207,7 +260,7 @@ impl Cache {
         if let Some(used) = self.used.get_mut(place) {
             *used = self.lookups;
         }
-        if self.keys[place] & COMING == 0 {
+        if self.blocks[place / BLOCK].high[place % BLOCK] & COMING == 0 {
             self.counts.hits += 1;
             Lookup::Held
         } else {
@@ -216,10 +269,12 @@ impl Cache {
         }
     }
 
-    /// Makes room for a line that comes with a read.
+    /// Makes room for a line that comes with a read, and that was missing when it was looked up.
     pub fn bring(&mut self, key: Key, read: u32) {
-        let place = self.make_room(key);
-        self.keys[place] = key.0 | COMING;
+        let set = self.set(key);
+        debug_assert!(self.place(set, key).is_none(), "the line is missing");
+        let place = self.make_room_in(set);
+        self.blocks[place / BLOCK].put(place % BLOCK, key, true);
         self.reads[place] = read;
     }
 
@@ -227,7 +282,7 @@ impl Cache {
     #[inline]
     pub fn keep(&mut self, key: Key) {
         let place = self.make_room(key);
-        self.keys[place] = key.0;
+        self.blocks[place / BLOCK].put(place % BLOCK, key, false);
     }
 
     /// A line has come with a read, if no other took its room meanwhile.
@@ -235,15 +290,23 @@ impl Cache {
         if let Some(place) = self.place(self.set(key), key)
             && self.reads[place] == read
         {
-            self.keys[place] = key.0;
+            self.blocks[place / BLOCK].high[place % BLOCK] &= !COMING;
         }
+    }
+
+    /// A line that may be here is no longer what memory holds, and has to be fetched.
+    pub fn renew(&mut self, key: Key) {
+        self.forget(key);
+        self.lookups += 1;
+        self.counts.misses += 1;
     }
 
     /// A line is no longer what memory holds.
     pub fn forget(&mut self, key: Key) {
         if let Some(place) = self.place(self.set(key), key) {
-            self.keys[place] = EMPTY;
-            self.tag(place, FREE);
+            let block = &mut self.blocks[place / BLOCK];
+            block.high[place % BLOCK] = EMPTY;
+            block.tag(place % BLOCK, FREE);
         }
     }
 
@@ -251,19 +314,30 @@ impl Cache {
     #[inline]
     fn make_room(&mut self, key: Key) -> usize {
         let set = self.set(key);
-        let place = self.place(set, key).unwrap_or_else(|| {
-            let blocks = set.block..set.block + self.set_blocks;
-            let free = blocks
-                .zip(&self.tags[set.block..])
-                .find_map(|(block, word)| Some(block * BLOCK + tagged(*word, FREE).next()?));
-            let place = free.unwrap_or_else(|| set.block * BLOCK + self.way_that_goes(set));
-            self.tag(place, set.tag);
-            place
-        });
+        let Some(place) = self.place(set, key) else { return self.make_room_in(set) };
         if let Some(used) = self.used.get_mut(place) {
             *used = self.lookups;
         }
         place
+    }
+
+    /// The same for a line that its set does not hold.
+    #[inline]
+    fn make_room_in(&mut self, set: Set) -> usize {
+        let place = self.free_place(set).unwrap_or_else(|| set.block * BLOCK + self.way_that_goes(set));
+        self.blocks[place / BLOCK].tag(place % BLOCK, set.tag);
+        if let Some(used) = self.used.get_mut(place) {
+            *used = self.lookups;
+        }
+        place
+    }
+
+    /// The first free place of a set.
+    #[inline]
+    fn free_place(&self, set: Set) -> Option<usize> {
+        let blocks = &self.blocks[set.block..set.block + self.set_blocks];
+        let found = blocks.iter().enumerate().find_map(|(at, block)| Some((at, tagged(block.tags, FREE).next()?)));
+        found.map(|(block, at)| (set.block + block) * BLOCK + at)
     }
 
     /// Which line of a full set goes.
@@ -279,18 +353,13 @@ impl Cache {
     /// Where a set holds a line, on its way or not.
     #[inline]
     fn place(&self, set: Set, key: Key) -> Option<usize> {
-        let blocks = set.block..set.block + self.set_blocks;
-        blocks.zip(&self.tags[set.block..]).find_map(|(block, word)| {
-            let mut places = tagged(*word, set.tag).map(|at| block * BLOCK + at);
-            places.find(|place| self.keys[*place] & !COMING == key.0)
-        })
-    }
-
-    #[inline]
-    fn tag(&mut self, place: usize, tag: u8) {
-        let shift = 8 * (place % BLOCK);
-        let word = &mut self.tags[place / BLOCK];
-        *word = *word & !(0xff << shift) | u64::from(tag) << shift;
+        let parts = key.parts();
+        let blocks = &self.blocks[set.block..set.block + self.set_blocks];
+        let found = blocks.iter().enumerate().find_map(|(at, block)| {
+            let place = tagged(block.tags, set.tag).find(|place| block.holds(*place, parts))?;
+            Some((at, place))
+        });
+        found.map(|(block, at)| (set.block + block) * BLOCK + at)
     }
 
     /// The set that a key belongs to.
@@ -400,7 +469,7 @@ mod tests {
             let counts = cache.counts();
             prop_assert_eq!(counts.hits + counts.merged + counts.misses, touched.len() as u64);
             prop_assert!(counts.misses - counts.evicted <= cache.lines() as u64);
-            let held = cache.keys.iter().filter(|key| **key != EMPTY).count();
+            let held = cache.blocks.iter().flat_map(|block| block.high).filter(|high| *high != EMPTY).count();
             prop_assert_eq!(counts.misses - counts.evicted, held as u64);
         }
     }

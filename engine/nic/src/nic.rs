@@ -2,6 +2,7 @@
 //! `receive`, both ends of the wire in `wire`.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use kelpie_events::{Picos, Server};
 use rand::{RngExt, SeedableRng};
@@ -23,10 +24,11 @@ use crate::waits::{Cause, Side};
 /// What happens to a NIC.
 #[derive(Debug, Clone, Copy)]
 pub enum Event {
-    /// The driver rang the doorbell of a QP: so many work requests were posted in all.
-    Doorbell(u32, u64),
+    /// The driver rang the doorbell of a QP: so many work requests were posted in all. Counts of events are of 32 bits,
+    /// because the queue moves events all the time.
+    Doorbell(u32, u32),
     /// The driver posted receives: so many in all.
-    Receives(u32, u64),
+    Receives(u32, u32),
     /// An answer from memory begins.
     Answered(Request),
     /// An answer from memory is here.
@@ -51,10 +53,10 @@ pub trait Outside {
     fn at(&mut self, time: Picos, event: Event);
     /// A WQE of a send ring.
     fn wqe(&self, qp: u32, index: u64) -> Wqe;
-    /// A segment of the list of a send WQE.
-    fn segment(&self, qp: u32, index: u64, segment: u32) -> Segment;
-    /// A segment of the list of a receive WQE, if there are so many.
-    fn receive_segment(&self, qp: u32, index: u64, segment: u32) -> Option<Segment>;
+    /// What a part of a message lies in, by the list of its send WQE.
+    fn portions(&self, qp: u32, index: u64, part: Range<u64>, each: impl FnMut(Segment));
+    /// The same by the list of a receive WQE.
+    fn receive_portions(&self, qp: u32, index: u64, part: Range<u64>, each: impl FnMut(Segment));
     /// A burst begins to leave on the wire.
     fn sent(&mut self, now: Picos, burst: Burst);
     /// Asks the neighbour to be silent, or to go on.
@@ -245,6 +247,7 @@ impl Nic {
     pub fn handle(&mut self, now: Picos, event: Event, out: &mut impl Outside) {
         match event {
             Event::Doorbell(qp, posted) => {
+                let posted = posted.into();
                 self.take_pushed_wqe(qp, posted);
                 let state = &mut self.qps[qp as usize];
                 state.producer = posted;
@@ -253,7 +256,7 @@ impl Nic {
                 }
                 self.has_work(qp);
             }
-            Event::Receives(qp, posted) => self.receives(qp, posted),
+            Event::Receives(qp, posted) => self.receives(qp, posted.into()),
             Event::Answered(request) => {
                 let here = self.reads.answered(now, request, &mut self.path);
                 out.at(here, Event::Received(request));
@@ -309,7 +312,7 @@ impl Nic {
         match purpose {
             Purpose::Lines { cached, key, lines } => {
                 let cache = &mut self.caches[cached as usize];
-                (0..64).filter(|line| lines >> line & 1 == 1).for_each(|line| cache.arrived(key.plus(line), number));
+                ones(lines).for_each(|line| cache.arrived(key.plus(line), number));
             }
             Purpose::Payload(burst) => {
                 self.held[burst as usize].reads -= 1;
@@ -357,39 +360,72 @@ impl Nic {
             }
         }
         if missing != 0 {
-            let amount = self.path.link.amount(u64::from(missing.count_ones()) * LINE);
-            let class = match (cached, waiter) {
-                (_, None) | (Cached::Send, _) => class::WQE,
-                (_, Some(Waiter::Turn(_))) => class::SEND,
-                (Cached::Receive | Cached::Chain, Some(Waiter::Job(_))) => class::RECEIVE_WQE,
-                (Cached::Scatter, Some(Waiter::Job(_))) => class::SCATTER,
-                (_, Some(Waiter::Job(_))) => class::RECEIVE,
-            };
-            let purpose = Purpose::Lines { cached, key, lines: missing };
-            let read = self.reads.want(class, purpose, self.config.home, amount);
-            (0..lines).filter(|line| missing >> line & 1 == 1).for_each(|line| cache.bring(key.plus(line), read));
+            let read = self.fetch(cached, key, missing, waiter);
             if let Some(waiter) = waiter {
                 self.reads.wait(read, waiter);
                 waits += 1;
             }
         }
+        self.wait_for(cached, waits, waiter);
+        waits
+    }
+
+    /// Reads lines anew that the driver has written, whatever is here of them; says for how many reads `waiter` waits.
+    pub(crate) fn need_anew(&mut self, cached: Cached, key: Key, lines: u32, waiter: Option<Waiter>) -> u32 {
+        let cache = &mut self.caches[cached as usize];
+        (0..lines).for_each(|line| cache.renew(key.plus(line)));
+        let read = self.fetch(cached, key, u64::MAX >> (64 - lines), waiter);
+        let Some(who) = waiter else { return 0 };
+        self.reads.wait(read, who);
+        self.wait_for(cached, 1, waiter);
+        1
+    }
+
+    /// Reads missing lines, a bit for each.
+    fn fetch(&mut self, cached: Cached, key: Key, missing: u64, waiter: Option<Waiter>) -> u32 {
+        let amount = self.path.link.amount(u64::from(missing.count_ones()) * LINE);
+        let class = match (cached, waiter) {
+            (_, None) | (Cached::Send, _) => class::WQE,
+            (_, Some(Waiter::Turn(_))) => class::SEND,
+            (Cached::Receive | Cached::Chain, Some(Waiter::Job(_))) => class::RECEIVE_WQE,
+            (Cached::Scatter, Some(Waiter::Job(_))) => class::SCATTER,
+            (_, Some(Waiter::Job(_))) => class::RECEIVE,
+        };
+        let purpose = Purpose::Lines { cached, key, lines: missing };
+        let read = self.reads.want(class, purpose, self.config.home, amount);
+        let cache = &mut self.caches[cached as usize];
+        ones(missing).for_each(|line| cache.bring(key.plus(line), read));
+        read
+    }
+
+    /// Notes what somebody waits for who has to wait for so many reads.
+    fn wait_for(&mut self, cached: Cached, waits: u32, waiter: Option<Waiter>) {
         match waiter {
             Some(Waiter::Turn(qp)) if waits > 0 => self.qps[qp as usize].wait.cause = cached.cause(),
             Some(Waiter::Job(job)) if waits > 0 => self.held[job as usize].cause = cached.cause(),
             _ => {}
         }
-        waits
     }
 
     /// Needs the context of one end of a QP: its entry in the first table, or the rest.
     pub(crate) fn need_context(&mut self, qp: u32, of_requester: bool, is_rest: bool, waiter: Waiter) -> u32 {
         let kind = if of_requester { kind::REQUESTER } else { kind::RESPONDER };
-        let before = self.caches[Cached::Context as usize].counts().misses;
         let lines = self.config.context_lines;
         let tables = if is_rest { 1..self.config.context_tables } else { 0..1 };
+        // Contexts are never forgotten, so that one which was there is there until another line goes.
+        let evicted = self.caches[Cached::Context as usize].evicted().map(|evicted| evicted as u32);
+        let seen = self.qps[qp as usize].contexts_seen[usize::from(of_requester)][usize::from(is_rest)];
+        if evicted.is_some() && seen == evicted {
+            self.caches[Cached::Context as usize].hit(tables.len() as u32 * lines);
+            return 0;
+        }
+        let before = self.caches[Cached::Context as usize].counts().misses;
         let key = |table: u32| Key::new(kind, qp, table * lines);
         let waits = tables.map(|table| self.need(Cached::Context, key(table), lines, Some(waiter))).sum();
         self.tally.context_misses += self.caches[Cached::Context as usize].counts().misses - before;
+        if waits == 0 {
+            self.qps[qp as usize].contexts_seen[usize::from(of_requester)][usize::from(is_rest)] = evicted;
+        }
         waits
     }
 
@@ -460,17 +496,11 @@ impl Nic {
     }
 }
 
-/// The parts of a list of segments that lie from `offset` on, `bytes` long.
-pub(crate) fn portions(list: impl Iterator<Item = Segment>, offset: u64, bytes: u64, mut each: impl FnMut(Segment)) {
-    let (mut begin, end) = (0, offset + bytes);
-    for segment in list {
-        let (from, to) = (offset.max(begin), end.min(begin + segment.bytes));
-        if from < to {
-            each(Segment { address: segment.address + from - begin, bytes: to - from, ..segment });
-        }
-        begin += segment.bytes;
-        if begin >= end {
-            break;
-        }
-    }
+/// Places of the ones of a word.
+fn ones(mut word: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let first = (word != 0).then(|| word.trailing_zeros());
+        word &= word.wrapping_sub(1);
+        first
+    })
 }

@@ -1,6 +1,7 @@
 //! What a NIC keeps of a queue pair, and what the driver tells of it. What happens to it is in `send` and `receive`.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use kelpie_events::Picos;
 
@@ -73,6 +74,14 @@ pub struct Segment {
     pub bytes: u64,
 }
 
+impl Segment {
+    /// A part of it.
+    #[must_use]
+    pub fn part(self, part: Range<u64>) -> Self {
+        Self { address: self.address + part.start, bytes: part.end - part.start, ..self }
+    }
+}
+
 /// A memory region as the driver registered it.
 #[derive(Debug, Clone, Copy)]
 pub struct Region {
@@ -113,6 +122,9 @@ pub(crate) struct Owed {
 #[derive(Debug)]
 pub(crate) struct Qp {
     pub connection: Connection,
+    /// Lines that had left the cache when contexts were last seen there: of the responder and of the requester, the entry
+    /// in the first table and the rest.
+    pub contexts_seen: [[Option<u32>; 2]; 2],
     // As requester.
     /// Work requests that were announced.
     pub producer: u64,
@@ -158,6 +170,7 @@ impl Qp {
     pub fn new(connection: Connection) -> Self {
         Self {
             connection,
+            contexts_seen: [[None; 2]; 2],
             producer: 0,
             next: 0,
             offset: 0,

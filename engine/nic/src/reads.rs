@@ -46,8 +46,8 @@ pub struct ReadEngine<T, W> {
     classes: Vec<Class>,
     /// The class that is asked first.
     turn: usize,
-    /// Reads of all classes that wait.
-    waiting: usize,
+    /// A bit for each class of which a read waits that may go.
+    ready: u32,
     reads: Vec<Read<T, W>>,
     free: Vec<u32>,
     /// What was asked for, and for which read.
@@ -62,7 +62,7 @@ impl<T, W> ReadEngine<T, W> {
         Self {
             classes: classes.iter().map(class).collect(),
             turn: 0,
-            waiting: 0,
+            ready: 0,
             reads: Vec::new(),
             free: Vec::new(),
             requests: Vec::new(),
@@ -78,9 +78,17 @@ impl<T, W> ReadEngine<T, W> {
         });
         let slot = &mut self.reads[read as usize];
         (slot.purpose, slot.left, slot.class) = (Some(purpose), amount.bytes, class);
-        self.waiting += 1;
         self.classes[class].waiting.push_back(Waiting { read, place, amount, is_begun: false });
+        self.note(class);
         read
+    }
+
+    /// Notes whether a read of a class may go.
+    #[inline]
+    fn note(&mut self, class: usize) {
+        let Class { waiting, on_their_way, most } = &self.classes[class];
+        let may_go = waiting.front().is_some_and(|waiting| waiting.is_begun || on_their_way < most);
+        self.ready = self.ready & !(1 << class) | u32::from(may_go) << class;
     }
 
     /// Somebody waits for a read, too.
@@ -93,15 +101,13 @@ impl<T, W> ReadEngine<T, W> {
     /// take turns.
     #[inline]
     pub fn send(&mut self, now: Picos, path: &mut Path) -> Option<(Picos, Request)> {
-        if self.waiting == 0 { None } else { self.send_next(now, path) }
+        if self.ready == 0 { None } else { self.send_next(now, path) }
     }
 
     fn send_next(&mut self, now: Picos, path: &mut Path) -> Option<(Picos, Request)> {
-        let count = self.classes.len();
-        let may_go = |class: &Class| {
-            class.waiting.front().is_some_and(|waiting| waiting.is_begun || class.on_their_way < class.most)
-        };
-        let next = (self.turn..self.turn + count).map(|class| class % count).find(|at| may_go(&self.classes[*at]))?;
+        // The first from `turn` on, or the first of all.
+        let later = self.ready & (u32::MAX << self.turn);
+        let next = if later == 0 { self.ready } else { later }.trailing_zeros() as usize;
         let class = &mut self.classes[next];
         let waiting = class.waiting.front_mut()?;
         let asked = path.read(now, waiting.place, waiting.amount)?;
@@ -112,9 +118,9 @@ impl<T, W> ReadEngine<T, W> {
         let part = (waiting.read, asked);
         if waiting.amount.bytes == 0 {
             class.waiting.pop_front();
-            self.waiting -= 1;
         }
-        self.turn = (next + 1) % count;
+        self.note(next);
+        self.turn = if next + 1 == self.classes.len() { 0 } else { next + 1 };
         let request = if let Some(request) = self.free_requests.pop() {
             self.requests[request as usize] = part;
             request
@@ -147,8 +153,10 @@ impl<T, W> ReadEngine<T, W> {
         if read.left > 0 {
             return None;
         }
-        self.classes[read.class].on_their_way -= 1;
-        read.purpose.take().map(|purpose| (number, purpose))
+        let (class, purpose) = (read.class, read.purpose.take());
+        self.classes[class].on_their_way -= 1;
+        self.note(class);
+        purpose.map(|purpose| (number, purpose))
     }
 
     /// Who else waited for a read that has come. After the last, its number is free.

@@ -5,7 +5,7 @@ use kelpie_events::Picos;
 use crate::cache::{Cached, Key, Lookup};
 use crate::config::WhenBusy;
 use crate::held::{Step, Waiter, Write, class, kind};
-use crate::nic::{Answer, Event, Nic, Outside, portions};
+use crate::nic::{Answer, Event, Nic, Outside};
 use crate::packet::{Burst, Kind, Operation};
 use crate::path::Order;
 use crate::qp::{Owed, Segment};
@@ -243,8 +243,8 @@ impl Nic {
                 let (mut index, mut offset) = (held.receive, held.receive_offset);
                 let first = index;
                 for piece in held.burst.pieces() {
-                    let list = (0..).map_while(|segment| out.receive_segment(qp, index, segment));
-                    portions(list, offset, piece.bytes.into(), |portion| targets.push(portion));
+                    let part = offset..offset + u64::from(piece.bytes);
+                    out.receive_portions(qp, index, part, |portion| targets.push(portion));
                     (index, offset) =
                         if piece.is_last { (index + 1, 0) } else { (index, offset + u64::from(piece.bytes)) };
                 }
@@ -260,8 +260,8 @@ impl Nic {
                         index += 1;
                         wqe = out.wqe(qp, index);
                     }
-                    let list = (0..wqe.segments).map(|segment| out.segment(qp, index, segment));
-                    portions(list, offset, piece.bytes.into(), |portion| targets.push(portion));
+                    let part = offset..offset + u64::from(piece.bytes);
+                    out.portions(qp, index, part, |portion| targets.push(portion));
                     if piece.is_last {
                         let key = self.wqe_key(qp, index);
                         let cache = &mut self.caches[Cached::Scatter as usize];
@@ -382,7 +382,7 @@ impl Nic {
         let (qp, receive) = (burst.to, held.receive);
         if let Some(segment) = held.segments.first() {
             let place = self.regions[segment.key as usize].place;
-            out.waited(Side::Receive, Cause::Write(place), qp, now - held.since);
+            out.waited(Side::Receive, Cause::Write(place as u8), qp, now - held.since);
         }
         out.delivered(&burst);
         let ended = burst.pieces().iter().filter(|piece| piece.is_last).count() as u64;

@@ -10,15 +10,18 @@ impl Nic {
     pub(crate) fn receives(&mut self, qp: u32, posted: u64) {
         let from = self.qps[qp as usize].receives;
         self.qps[qp as usize].receives = posted;
+        // What lies on the NIC of the last round through the ring is not what the driver wrote since.
         self.announced(qp, from, posted, |nic, cached, key, lines| {
-            nic.need(cached, key, lines, None);
+            nic.need_anew(cached, key, lines, None);
         });
     }
 
     /// The driver posted receives before all began, and they were read.
     pub fn has_posted(&mut self, qp: u32, from: u64, to: u64) {
         self.announced(qp, from, to, |nic, cached, key, lines| {
-            (0..lines).for_each(|at| nic.caches[cached as usize].keep(key.plus(at)));
+            let cache = &mut nic.caches[cached as usize];
+            (0..lines).for_each(|at| cache.forget(key.plus(at)));
+            (0..lines).for_each(|at| cache.keep(key.plus(at)));
         });
     }
 
@@ -47,8 +50,6 @@ impl Nic {
         while line < end {
             let count = (end - line).min(u64::from(self.config.fetch_lines)).min(lines - line % lines) as u32;
             let key = Key::new(kind::RECEIVE, qp, (line % lines) as u32);
-            // What lies on the NIC of the last round through the ring is not what the driver wrote since.
-            (0..count).for_each(|at| self.caches[cached as usize].forget(key.plus(at)));
             bring(self, cached, key, count);
             line += u64::from(count);
         }

@@ -5,7 +5,7 @@ use rand::RngExt;
 
 use crate::cache::{Cached, Key, Lookup};
 use crate::held::{Purpose, Waiter, class, kind};
-use crate::nic::{Event, Nic, Outside, portions};
+use crate::nic::{Event, Nic, Outside};
 use crate::packet::{BURST_BYTES, BURST_PACKETS, Burst, Kind, Operation, Piece};
 use crate::pcie::Amount;
 use crate::qp::{Stage, Wqe};
@@ -157,8 +157,7 @@ impl Nic {
         let lines = (count as u32 * state.connection.send_stride).min(64);
         let key = self.wqe_key(qp, from);
         // What is here of the last round through the ring is not what the driver wrote since.
-        (0..lines).for_each(|line| self.caches[Cached::Send as usize].forget(key.plus(line)));
-        self.need(Cached::Send, key, lines, waiter)
+        self.need_anew(Cached::Send, key, lines, waiter)
     }
 
     pub(crate) fn wqe_key(&self, qp: u32, index: u64) -> Key {
@@ -206,8 +205,8 @@ impl Nic {
             let (index, offset) = (self.qps[qp as usize].next, self.qps[qp as usize].offset);
             let Some(piece) = self.take_piece(qp, &wqe, &mut burst) else { break };
             if piece.bytes > 0 && kind != Kind::ReadRequest {
-                let list = (0..wqe.segments).map(|segment| out.segment(qp, index, segment));
-                portions(list, offset, piece.bytes.into(), |portion| segments.push(portion));
+                let part = offset..offset + u64::from(piece.bytes);
+                out.portions(qp, index, part, |portion| segments.push(portion));
             }
             let next = self.qps[qp as usize].next;
             if burst.packets >= most || !piece.is_last || !self.has_wqe(qp, next) {
@@ -381,7 +380,7 @@ impl Nic {
         let held = &mut self.held[burst as usize];
         if let Some(segment) = held.segments.first() {
             let place = self.regions[segment.key as usize].place;
-            out.waited(Side::Send, Cause::Gather(place), held.from, now - held.since);
+            out.waited(Side::Send, Cause::Gather(place as u8), held.from, now - held.since);
         }
         held.since = now;
         if self.held[burst as usize].burst.is_loopback {

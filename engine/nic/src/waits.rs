@@ -24,11 +24,11 @@ pub enum Cause {
     /// The engine for READ responses.
     Response,
     /// Payload from the memory of this number.
-    Gather(usize),
+    Gather(u8),
     /// The wire, also while the neighbour asks for silence.
     Wire,
     /// Writes to the memory of this number.
-    Write(usize),
+    Write(u8),
     /// READs on their way, as many as may be.
     ReadWindow,
     /// The timer after a NAK that the receiver was not ready.

@@ -120,12 +120,12 @@ fn part(cause: Cause, reaches: &[Reach]) -> &'static str {
         Cause::ReadWindow => "read_window",
         Cause::NotReady => "receiver_not_ready",
         Cause::SendQueue => "send_queue",
-        Cause::Gather(place) => match reaches[place] {
+        Cause::Gather(place) => match reaches[usize::from(place)] {
             Reach::Local => "pcie_read",
             Reach::Interconnect => "socket_interconnect",
             Reach::Redirected => "peer_to_peer_redirect",
         },
-        Cause::Write(place) => match reaches[place] {
+        Cause::Write(place) => match reaches[usize::from(place)] {
             Reach::Local => "pcie_write",
             Reach::Interconnect => "socket_interconnect",
             Reach::Redirected => "peer_to_peer_redirect",

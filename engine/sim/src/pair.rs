@@ -1,6 +1,7 @@
 //! Two hosts with their NICs and applications, and the switch between them. What a NIC does is in `kelpie-nic`.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use kelpie_events::{Events, Picos, Server};
 use kelpie_nic::nic::{self, Nic, Outside};
@@ -32,9 +33,9 @@ enum Event {
     /// The application of a requester rings the doorbell.
     Post(Host, u32),
     /// The application sees a completion of this work request.
-    Seen(Host, u32, u64),
+    Seen(Host, u32, u32),
     /// The application sees that this receive was used.
-    Used(Host, u32, u64),
+    Used(Host, u32, u32),
     /// The switch port towards this host may take the next burst.
     SwitchPort(Host),
     /// A burst reaches this host.
@@ -144,14 +145,14 @@ impl Outside for View<'_> {
         self.around.rings.flows[flow as usize].wqe(number, index)
     }
 
-    fn segment(&self, qp: u32, index: u64, segment: u32) -> Segment {
+    fn portions(&self, qp: u32, index: u64, part: Range<u64>, each: impl FnMut(Segment)) {
         let (flow, number, _) = self.around.rings.qps[self.host.index()][qp as usize];
-        self.around.rings.flows[flow as usize].segment(number, index, segment)
+        self.around.rings.flows[flow as usize].portions(number, index, part, each);
     }
 
-    fn receive_segment(&self, qp: u32, index: u64, segment: u32) -> Option<Segment> {
+    fn receive_portions(&self, qp: u32, index: u64, part: Range<u64>, each: impl FnMut(Segment)) {
         let (flow, number, _) = self.around.rings.qps[self.host.index()][qp as usize];
-        self.around.rings.flows[flow as usize].receive_segment(number, index, segment)
+        self.around.rings.flows[flow as usize].receive_portions(number, index, part, each);
     }
 
     fn sent(&mut self, now: Picos, burst: Burst) {
@@ -172,11 +173,11 @@ impl Outside for View<'_> {
     }
 
     fn completed(&mut self, time: Picos, qp: u32, index: u64) {
-        self.around.events.at(time + self.around.costs.poll, Event::Seen(self.host, qp, index));
+        self.around.events.at(time + self.around.costs.poll, Event::Seen(self.host, qp, index as u32));
     }
 
     fn received(&mut self, time: Picos, qp: u32, index: u64) {
-        self.around.events.at(time + self.around.costs.poll, Event::Used(self.host, qp, index));
+        self.around.events.at(time + self.around.costs.poll, Event::Used(self.host, qp, index as u32));
     }
 
     fn delivered(&mut self, burst: &Burst) {
@@ -250,7 +251,7 @@ impl Around {
         if app.posts_left > 0 {
             self.events.at(now + span.max(interarrival), Event::Post(host, qp));
         }
-        self.events.at(now + self.costs.mmio, Event::Nic(host, nic::Event::Doorbell(qp, posted)));
+        self.events.at(now + self.costs.mmio, Event::Nic(host, nic::Event::Doorbell(qp, posted as u32)));
         self.post_when_room(now, host, qp);
     }
 
@@ -266,7 +267,7 @@ impl Around {
             app.receives = posted;
             let span = self.costs.wqe * batches;
             let done = self.on_core(now, host, qp, span) + span;
-            self.events.at(done + self.costs.mmio, Event::Nic(host, nic::Event::Receives(qp, posted)));
+            self.events.at(done + self.costs.mmio, Event::Nic(host, nic::Event::Receives(qp, posted as u32)));
         }
     }
 
@@ -347,7 +348,7 @@ impl Pair {
                 let (.., is_requester) = around.rings.qps[host.index()][qp as usize];
                 if is_requester {
                     let phase = Picos::new(random.random_range(0..START.count()));
-                    around.events.at(phase, Event::Seen(host, qp, u64::MAX));
+                    around.events.at(phase, Event::Seen(host, qp, u32::MAX));
                 }
             }
         }
@@ -459,10 +460,10 @@ impl Pair {
             Event::Post(host, qp) => around.post(now, host, qp),
             Event::Seen(host, qp, index) => {
                 // The first time there is nothing to see.
-                around.apps[host.index()][qp as usize].seen = index.wrapping_add(1);
+                around.apps[host.index()][qp as usize].seen = index.wrapping_add(1).into();
                 around.post_when_room(now, host, qp);
             }
-            Event::Used(host, qp, index) => around.used(now, host, qp, index),
+            Event::Used(host, qp, index) => around.used(now, host, qp, index.into()),
             Event::SwitchPort(host) => {
                 around.ports[host.index()].is_scheduled = false;
                 around.switch_port(now + around.costs.link, host);

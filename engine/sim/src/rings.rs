@@ -1,5 +1,7 @@
 //! What the driver of each host puts into rings: WQEs and their lists, computed from the flow when the NIC reads them.
 
+use std::ops::Range;
+
 use kelpie_engine::MeasureError;
 use kelpie_nic::packet::Operation;
 use kelpie_nic::qp::{Connection, Region, Segment, Transport, Wqe};
@@ -107,18 +109,36 @@ impl FlowRings {
         }
     }
 
-    /// A segment of its list.
-    pub fn segment(&self, qp: u32, index: u64, segment: u32) -> Segment {
+    /// What a part of its message lies in.
+    pub fn portions(&self, qp: u32, index: u64, part: Range<u64>, mut each: impl FnMut(Segment)) {
         let (request, round) = self.request(index);
-        let number = round * self.elements + request.before + u64::from(segment);
-        self.local.segment(qp, number, request.list[segment as usize])
+        let first = round * self.elements + request.before;
+        overlaps(&request.list, part, |at, inside| {
+            each(self.local.segment(qp, first + at, request.list[at as usize]).part(inside));
+        });
     }
 
-    /// A segment of the list of a receive WQE.
-    pub fn receive_segment(&self, qp: u32, index: u64, segment: u32) -> Option<Segment> {
-        let bytes = *self.receive_list.get(segment as usize)?;
-        let number = index * self.receive_list.len() as u64 + u64::from(segment);
-        Some(self.receive.segment(qp, number, bytes))
+    /// The same by the list of a receive WQE.
+    pub fn receive_portions(&self, qp: u32, index: u64, part: Range<u64>, mut each: impl FnMut(Segment)) {
+        let first = index * self.receive_list.len() as u64;
+        overlaps(&self.receive_list, part, |at, inside| {
+            each(self.receive.segment(qp, first + at, self.receive_list[at as usize]).part(inside));
+        });
+    }
+}
+
+/// Which elements of a list a part of its message lies in, and where in each.
+fn overlaps(list: &[u64], part: Range<u64>, mut each: impl FnMut(u64, Range<u64>)) {
+    let mut begin = 0;
+    for (at, bytes) in list.iter().enumerate() {
+        let (from, to) = (part.start.max(begin), part.end.min(begin + bytes));
+        if from < to {
+            each(at as u64, from - begin..to - begin);
+        }
+        begin += bytes;
+        if begin >= part.end {
+            break;
+        }
     }
 }
 
