@@ -17,7 +17,7 @@ fn host(name: &str) -> Bench {
 fn found(bench: &Bench, name: &str, status: i32, sets: &[&str], words: &[&str]) -> Value {
     let subsystem = format!("sim:{name}");
     let mut args = vec!["host", "matrix", "--subsystem", &subsystem, "--out", "m.json", "--force"];
-    sets.iter().for_each(|set| args.extend(["--set", set]));
+    args.extend(sets.iter().flat_map(|set| ["--set", set]));
     args.extend(words);
     bench.expect(0, &args);
     let diagnose = ["host", "diagnose", "m.json", "--topology", "t.yaml", "--baseline", "healthy.json"];
@@ -132,7 +132,7 @@ fn equal_seeds_give_equal_matrices_and_mistakes_are_named() {
 fn watch(bench: &Bench, sets: &[&str], words: &[&str]) -> (Option<i32>, Vec<Value>) {
     let mut args = vec!["host", "watch", "--subsystem", "sim:a100", "--json", "--period", "0s", "--look", "0s"];
     args.extend(["--pause", "0s"]);
-    sets.iter().for_each(|set| args.extend(["--set", set]));
+    args.extend(sets.iter().flat_map(|set| ["--set", set]));
     args.extend(words);
     let ran = bench.run(&args);
     let events = ran.stdout.lines().map(|line| serde_json::from_str(line).expect("a line is an event"));

@@ -124,7 +124,7 @@ pub struct WatchHostArgs {
     /// Serve OpenMetrics on this loopback address, such as 127.0.0.1:9465
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
-    /// Read the links' own status (LnkSta) on this machine, which has to be the measured one
+    /// Read the links' own status on this machine, which has to be the measured one
     #[arg(long)]
     pub live: bool,
 }

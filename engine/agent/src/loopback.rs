@@ -13,7 +13,7 @@ use kelpie_monitor::rates::rates;
 use kelpie_spaces::{Batch, Bytes, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, Request, Workload};
 
 use crate::client::{AgentClient, ClientError};
-use crate::pair::{Agents, PATIENCE_AT_OPEN, PATIENCE_LATER};
+use crate::pair::{Agents, PATIENCE_AT_OPEN, PATIENCE_LATER, failure};
 use crate::{PairError, PairFile};
 
 /// Messages of a probe, and how many are on their way. Source: Azure's health checks use 8 MiB for bandwidth; 64 KiB
@@ -108,7 +108,7 @@ impl AgentHost {
             if torn_down.is_err() {
                 agents.forget(which);
             }
-            outcome.map_err(|error| agents.failure(which, "measure loopback", error))
+            outcome.map_err(|error| failure(which, "measure loopback", error))
         })
     }
 }

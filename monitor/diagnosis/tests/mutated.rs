@@ -100,7 +100,7 @@ fn mutated_files_are_read_or_refused() {
 
 #[test]
 fn huge_files_are_refused_before_they_take_memory() {
-    let nodes: String = (0..2000).map(|node| format!("n{node}: gpu, ")).collect();
+    let nodes = (0..2000).map(|node| format!("n{node}: gpu")).collect::<Vec<_>>().join(", ");
     let many = format!("kelpie: topology/1\nhost: {{nodes: {{{nodes}}}, links: [{{a: n0, b: n1}}]}}\n");
     let error = HostTopology::from_yaml("t.yaml", &many).expect_err("too many").to_string();
     assert!(error.contains("2000 entries; write 1 to 1024"), "{error}");

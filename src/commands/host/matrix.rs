@@ -79,7 +79,9 @@ impl Opened {
         for (path, value) in set {
             host.set(path, value).with_context(|| format!("--set {path}={value}"))?;
         }
-        seed.into_iter().for_each(|seed| host.set_seed(seed));
+        if let Some(seed) = seed {
+            host.set_seed(seed);
+        }
         let topology = host.topology().clone();
         Ok(Self { host: Box::new(host), topology })
     }

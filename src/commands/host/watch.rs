@@ -45,7 +45,7 @@ pub fn run(args: &WatchHostArgs, common: Common) -> anyhow::Result<ExitCode> {
     }
     let stop = stop::on_signals("stopping after this cell; once more ends at once")?;
     let mut watch = Watch { args, common, opened, history, metrics, stop, last_word: LastWord::default(), last: None };
-    watch.run()?;
+    watch.run();
     Ok(match watch.last {
         Some(Verdict::Healthy) => exit::HEALTHY,
         Some(Verdict::Abnormal) => exit::anomalous(),
@@ -76,7 +76,7 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    fn run(&mut self) -> anyhow::Result<()> {
+    fn run(&mut self) {
         let begin = Instant::now();
         let mut schedule = Schedule::new(self.args.period.into(), self.args.pause.into());
         let mut rounds = 0;
@@ -99,7 +99,6 @@ impl Watch<'_> {
             }
             self.sleep(self.args.look.into());
         }
-        Ok(())
     }
 
     fn is_stopped(&self) -> bool {

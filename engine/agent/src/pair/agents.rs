@@ -51,11 +51,6 @@ impl Agents {
         *self.clients.get_mut(host) = None;
     }
 
-    /// What became of a step, with its host.
-    pub fn failure(&self, host: Host, operation: &str, error: ClientError) -> MeasureError {
-        failure(host, operation, error)
-    }
-
     /// Connects whoever is not connected (any more) and asks both for their ports.
     pub async fn ready(&mut self, patience: Duration) -> Result<PerHost<PortReport>, MeasureError> {
         let (hosts, security) = (&self.file.hosts, self.file.security());
@@ -205,7 +200,8 @@ fn controller_name() -> String {
     format!("kelpie {} on {}", std::process::id(), host.trim())
 }
 
-fn failure(host: Host, operation: &str, error: ClientError) -> MeasureError {
+/// What became of a step, with its host.
+pub fn failure(host: Host, operation: &str, error: ClientError) -> MeasureError {
     match error {
         ClientError::Host(HostError::Unsupported(reason)) => {
             MeasureError::Unsupported { reason: format!("host {host}: {reason}") }

@@ -13,7 +13,7 @@ use kelpie_spaces::Workload;
 
 pub use file::{HostSpec, PairFile, PairFileError};
 
-pub(crate) use agents::{Agents, PATIENCE_AT_OPEN, PATIENCE_LATER};
+pub(crate) use agents::{Agents, PATIENCE_AT_OPEN, PATIENCE_LATER, failure};
 
 /// Why a pair cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -121,7 +121,7 @@ impl Parts {
         }
     }
 
-    /// PCIe links with fewer lanes than they have in the topology, as their status (LnkSta) shows it.
+    /// PCIe links with fewer lanes than they have in the topology, as their link status shows it.
     pub fn narrow_links(&self) -> Vec<String> {
         let is_narrow = |part: &&Part| std::ptr::eq(part.rows, PCIE) && part.get("width") < 1.0;
         self.links.iter().filter(is_narrow).map(|part| part.name.clone()).collect()

@@ -1,6 +1,8 @@
 //! One RNIC of a host at work: loopback out of an endpoint and into it, and what applications receive meanwhile. The
 //! NIC is that of `kelpie-nic`; here are its driver and its neighbour.
 
+use std::ops::Range;
+
 use kelpie_events::{Events, Picos, Rate};
 use kelpie_nic::config::Config;
 use kelpie_nic::nic::{self, Nic, Outside};
@@ -121,14 +123,12 @@ impl Outside for Around<'_> {
         }
     }
 
-    fn segment(&self, _: u32, index: u64, _: u32) -> Segment {
+    fn portions(&self, _: u32, index: u64, part: Range<u64>, mut each: impl FnMut(Segment)) {
         let bytes = self.load.map_or(1, |load| load.message);
-        Segment { key: FROM, address: place(FROM, index, bytes), bytes }
+        each(Segment { key: FROM, address: place(FROM, index, bytes) + part.start, bytes: part.end - part.start });
     }
 
-    fn receive_segment(&self, _: u32, _: u64, _: u32) -> Option<Segment> {
-        None
-    }
+    fn receive_portions(&self, _: u32, _: u64, _: Range<u64>, _: impl FnMut(Segment)) {}
 
     fn sent(&mut self, _: Picos, _: Burst) {}
 
@@ -169,7 +169,7 @@ impl Around<'_> {
         self.posted += 1;
         self.posted_at = now;
         let rung = now + self.scene.post + self.scene.mmio;
-        self.events.at(rung, Event::Nic(nic::Event::Doorbell(0, self.posted)));
+        self.events.at(rung, Event::Nic(nic::Event::Doorbell(0, self.posted as u32)));
     }
 
     /// The neighbour's next burst, if it may.

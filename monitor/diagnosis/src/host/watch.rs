@@ -197,15 +197,9 @@ impl LastWord {
         let before = self.said.replace(now).map(|(verdict, _)| verdict);
         match (before, verdict) {
             (_, Verdict::Abnormal) => Some(News::Abnormal),
+            (Some(before), now) if before == now => None,
             (None, Verdict::Healthy) => Some(News::Healthy),
-            (Some(Verdict::Healthy), Verdict::Healthy) => None,
             (Some(_), Verdict::Healthy) => Some(News::Recovered),
-            // Undecided is no end of what was abnormal.
-            (Some(Verdict::Abnormal), Verdict::Undecided) => {
-                self.said = None;
-                Some(News::Undecided)
-            }
-            (Some(Verdict::Undecided), Verdict::Undecided) => None,
             (_, Verdict::Undecided) => Some(News::Undecided),
         }
     }
