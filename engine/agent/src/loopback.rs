@@ -20,9 +20,12 @@ use crate::{PairError, PairFile};
 /// carry 98 % of that and let a probe end soon.
 const LARGE: (u64, u32) = (64 << 10, 32);
 const SMALL: (u64, u32) = (64, 1);
-/// Traffic before what counts, and what counts. Source: our choice, thousands of small messages.
+/// Traffic before what counts, and what counts at least. Source: our choice, thousands of small messages.
 const WARM: Duration = Duration::from_millis(5);
 const COUNTED: Duration = Duration::from_millis(25);
+/// Messages that count at least, and how long they are waited for. Source: our choice; emulated hosts are slow.
+const MESSAGES: u64 = 32;
+const LONGEST: Duration = Duration::from_secs(3);
 /// How long what an RNIC was seen to do besides is believed.
 const FRESH: Duration = Duration::from_secs(1);
 /// How long outstanding work may take at the end. Units: milliseconds.
@@ -128,8 +131,13 @@ async fn traffic(
     let started = Instant::now();
     tokio::time::sleep(WARM).await;
     let before = client.sample().await?;
-    tokio::time::sleep(COUNTED).await;
-    let after = client.sample().await?;
+    let after = loop {
+        tokio::time::sleep(COUNTED).await;
+        let after = client.sample().await?;
+        if done(&after).0 - done(&before).0 >= MESSAGES || started.elapsed() > LONGEST {
+            break after;
+        }
+    };
     client.stop(DRAIN_MS).await?;
     Ok((before, after, started.elapsed()))
 }
@@ -146,6 +154,13 @@ fn workload(probe: Probe, mtu: Mtu, device: Device) -> Workload {
         memory: MemoryPair { from: memory, to: memory },
         ..Flow::plain(Host::A, Host::A)
     }])
+}
+
+/// Messages and bytes that requesters have done.
+fn done(reading: &HostReading) -> (u64, u64) {
+    let groups = reading.groups.iter().filter(|group| group.id.role == Role::Requester);
+    let counts = groups.flat_map(|group| group.by_op.values());
+    counts.fold((0, 0), |sum, count| (sum.0 + count.messages, sum.1 + count.bytes))
 }
 
 /// The memory of a NUMA node or GPU by the name of a topology's node.
@@ -197,12 +212,6 @@ impl LoopbackHost for AgentHost {
         if let Some(event) = after.events.first() {
             return Err(MeasureError::Unsupported { reason: event.clone() });
         }
-        let done = |reading: &HostReading| {
-            let groups = reading.groups.iter().filter(|group| group.id.role == Role::Requester);
-            groups
-                .flat_map(|group| group.by_op.values())
-                .fold((0, 0), |sum, count| (sum.0 + count.messages, sum.1 + count.bytes))
-        };
         let ((messages, bytes), seconds) = (done(&after), after.at_nanos.saturating_sub(before.at_nanos) as f64 / 1e9);
         let (messages, bytes) = (messages - done(&before).0, bytes - done(&before).1);
         if messages == 0 || seconds == 0.0 {
