@@ -16,6 +16,6 @@ pub mod verdict;
 
 pub use check::{Check, State};
 pub use latency::{DirectionLatency, Latency};
-pub use measurement::{Bounds, DirectionRates, Measurement, PauseRatios, PerHost, Sample};
+pub use measurement::{Bounds, Confidence, DirectionRates, Measurement, PauseRatios, PerHost, Sample};
 pub use severity::Severity;
 pub use verdict::{ATTEMPTS, Assessment, Inconclusive, Judged, Symptom, Verdict, assess, measure_judged};

@@ -107,6 +107,19 @@ pub struct Measurement {
     /// How long requests took over the whole window; empty if nobody asked for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latency: Vec<DirectionLatency>,
+    /// How well the goodput is known; none if nobody estimated it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<Confidence>,
+}
+
+/// How well a measurement knows the goodput of all directions together.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Confidence {
+    /// Half of the confidence interval (95 %). Units: part of the goodput; none if nothing was delivered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub half_width: Option<f64>,
+    /// Whether the traffic was steady. If not, the rates are no estimate of those that it comes to.
+    pub is_steady: bool,
 }
 
 impl Measurement {

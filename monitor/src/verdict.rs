@@ -59,6 +59,8 @@ pub enum Inconclusive {
         /// Relative standard deviation of the worst direction.
         deviation: f64,
     },
+    /// The traffic was not steady when the measurement ended.
+    NotSteady,
     /// No sample, or a sample without a direction that the workload loads.
     NoSamples,
 }
@@ -67,6 +69,7 @@ impl fmt::Display for Inconclusive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Inconclusive::Unstable { deviation } => write!(f, "goodput varies by {}", units::percent(*deviation)),
+            Inconclusive::NotSteady => f.write_str("the traffic was not steady when the measurement ended"),
             Inconclusive::NoSamples => f.write_str("nothing was sampled"),
         }
     }
@@ -118,7 +121,8 @@ pub fn assess(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -
     };
     let judge = |sample: &Sample| symptoms(workload, bounds, &directions, sample);
     let deviation = directions.iter().map(|way| goodput_deviation(measurement, *way)).fold(0.0, f64::max);
-    if deviation <= STABLE_DEVIATION {
+    let is_steady = measurement.confidence.is_none_or(|confidence| confidence.is_steady);
+    if deviation <= STABLE_DEVIATION && is_steady {
         return Assessment::of_symptoms(judge(&mean));
     }
     // Unsteady traffic still shows what every sample shows.
@@ -128,7 +132,8 @@ pub fn assess(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -
         .filter(|symptom| each.iter().all(|symptoms| symptoms.contains(symptom)))
         .collect();
     if shown.is_empty() {
-        return Assessment::of_nothing(Inconclusive::Unstable { deviation });
+        let unstable = Inconclusive::Unstable { deviation };
+        return Assessment::of_nothing(if is_steady { unstable } else { Inconclusive::NotSteady });
     }
     Assessment::of_symptoms(shown)
 }

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use kelpie_monitor::{
-    Bounds, DirectionRates, Inconclusive, Judged, Latency, PauseRatios, PerHost, Sample, Symptom, Verdict, counters,
-    measure_judged,
+    Bounds, Confidence, DirectionRates, Inconclusive, Judged, Latency, PauseRatios, PerHost, Sample, Symptom, Verdict,
+    counters, measure_judged,
 };
 use kelpie_spaces::Host;
 use serde::Serialize;
@@ -33,6 +33,9 @@ struct Report<'a> {
     counters: PerHost<BTreeMap<String, f64>>,
     bounds: Limits,
     samples: &'a [Sample],
+    /// Only if the subsystem estimates it: how well the goodput of all directions is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confidence: Option<Confidence>,
     /// Only if the hardware failed.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     hardware_events: &'a [String],
@@ -86,6 +89,7 @@ impl<'a> Report<'a> {
             counters: mean.map(|mean| mean.counters).unwrap_or_default(),
             bounds: Limits { max_bps: bounds.max_bps, max_pps: bounds.max_pps },
             samples: &judged.measurement.samples,
+            confidence: judged.measurement.confidence,
             hardware_events: &judged.measurement.hardware_events,
             limiting,
         }

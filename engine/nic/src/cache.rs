@@ -285,6 +285,14 @@ impl Cache {
         self.blocks[place / BLOCK].put(place % BLOCK, key, false);
     }
 
+    /// Puts a line that is there already into a free place of its set, if there is one.
+    pub fn keep_if_free(&mut self, key: Key) {
+        let set = self.set(key);
+        if self.place(set, key).is_none() && self.free_place(set).is_some() {
+            self.keep(key);
+        }
+    }
+
     /// A line has come with a read, if no other took its room meanwhile.
     pub fn arrived(&mut self, key: Key, read: u32) {
         if let Some(place) = self.place(self.set(key), key)

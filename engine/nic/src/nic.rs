@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use kelpie_events::{Picos, Server};
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_pcg::Pcg32;
 
 use crate::buffer::Buffer;
@@ -113,8 +113,6 @@ pub struct Nic {
     pub(crate) free: Vec<u32>,
     // Send side.
     pub(crate) units: Units,
-    /// Turns that begin somewhere in them, so that those of all slots do not end together.
-    pub(crate) turns_begun: u64,
     pub(crate) random: Pcg32,
     pub(crate) no_room: VecDeque<u32>,
     pub(crate) staged: u64,
@@ -157,7 +155,6 @@ impl Nic {
     /// A NIC at rest, with these regions, by key, and QPs, by number. Equal seeds give equal runs.
     pub fn new(config: Config, regions: Vec<Region>, connections: &[Connection], seed: u64) -> Self {
         let qps = connections.iter().map(|connection| Qp::new(*connection)).collect();
-        let slots = u64::from(config.units.units) * u64::from(config.units.slots);
         let mut cache_seed = seed.wrapping_mul(3);
         let mut used = regions.iter().map(|region| region.place).chain([config.home]);
         let mut path = Path::new(Link::new(config.link), Memory::new(&config.places, &config.ways));
@@ -179,7 +176,6 @@ impl Nic {
             reads_on_their_way: 0,
             regions,
             units: Units::new(config.units, connections.len() as u32),
-            turns_begun: slots,
             random: Pcg32::seed_from_u64(seed),
             no_room: VecDeque::new(),
             staged: 0,
@@ -209,38 +205,6 @@ impl Nic {
             qps,
             config,
         }
-    }
-
-    /// The context of one end of a QP was used before.
-    pub fn has_used(&mut self, qp: u32, of_requester: bool) {
-        let kind = if of_requester { kind::REQUESTER } else { kind::RESPONDER };
-        let lines = self.config.context_tables * self.config.context_lines;
-        (0..lines).for_each(|line| self.caches[Cached::Context as usize].keep(Key::new(kind, qp, line)));
-    }
-
-    /// WQEs of the next messages of a QP were fetched in the turn before this. Turns end after packets, so that the more
-    /// of them a message has, the more WQEs were fetched for nothing.
-    pub fn has_fetched(&mut self, qp: u32, packets_of_message: u64) {
-        let stride = self.qps[qp as usize].connection.send_stride;
-        let wqes = |lines: u32| u64::from((lines / stride).max(1));
-        let most = wqes(self.config.fetch_lines) + wqes(self.config.send_ahead).min(packets_of_message) - 1;
-        let slots = u64::from(self.qps[qp as usize].connection.send_slots);
-        let fetched = self.random.random_range(0..=most.min(slots));
-        self.qps[qp as usize].fetched = fetched;
-        let lines = fetched as u32 * stride;
-        (0..lines).for_each(|line| self.caches[Cached::Send as usize].keep(Key::new(kind::SEND, qp, line)));
-    }
-
-    /// A region and the translations of a line of eight of its pages were used before.
-    pub fn has_translated(&mut self, region: u32, line: u32) {
-        let cache = &mut self.caches[Cached::Translation as usize];
-        cache.keep(Key::new(kind::REGION, region, 0));
-        cache.keep(Key::new(kind::PAGES, region, line));
-    }
-
-    /// Lines of translations that there is room for.
-    pub fn translation_lines(&self) -> usize {
-        self.caches[Cached::Translation as usize].lines()
     }
 
     /// Something happens.
@@ -432,13 +396,10 @@ impl Nic {
     /// Needs the entry of a region and the translations of all pages of a segment.
     pub(crate) fn need_translations(&mut self, segment: Segment, waiter: Waiter) -> u32 {
         let before = self.caches[Cached::Translation as usize].counts().misses;
-        let region = self.regions[segment.key as usize];
-        // A line holds the translations of eight pages.
-        let line = |address: u64| ((address - region.base) >> region.page_bits) / 8;
-        let (first, last) = (line(segment.address), line(segment.address + segment.bytes.max(1) - 1));
-        let pages = Key::new(kind::PAGES, segment.key, first as u32);
+        let [first, lines] = page_lines(&self.regions[segment.key as usize], segment);
+        let pages = Key::new(kind::PAGES, segment.key, first);
         let waits = self.need(Cached::Translation, Key::new(kind::REGION, segment.key, 0), 1, Some(waiter))
-            + self.need(Cached::Translation, pages, ((last - first + 1) as u32).min(64), Some(waiter));
+            + self.need(Cached::Translation, pages, lines, Some(waiter));
         self.tally.translation_misses += self.caches[Cached::Translation as usize].counts().misses - before;
         waits
     }
@@ -494,6 +455,14 @@ impl Nic {
     pub fn reads_open(&self) -> u64 {
         self.reads_on_their_way
     }
+}
+
+/// Lines of a region's translations that a segment needs: the first, and how many, at most 64. A line holds those of
+/// eight pages.
+pub(crate) fn page_lines(region: &Region, segment: Segment) -> [u32; 2] {
+    let line = |address: u64| (((address - region.base) >> region.page_bits) / 8) as u32;
+    let (first, last) = (line(segment.address), line(segment.address + segment.bytes.max(1) - 1));
+    [first, (last - first + 1).min(64)]
 }
 
 /// Places of the ones of a word.

@@ -151,6 +151,8 @@ pub(crate) struct Qp {
     pub rest: Option<Wait>,
     pub planned: u32,
     pub quantum: u32,
+    /// What is left of the turn that it is in when all begins.
+    pub begun: Option<u32>,
     // As responder.
     pub receiver: Receiver,
     pub owed: VecDeque<Owed>,
@@ -187,6 +189,7 @@ impl Qp {
             rest: None,
             planned: 0,
             quantum: 0,
+            begun: None,
             receiver: Receiver::default(),
             owed: VecDeque::new(),
             receives: 0,

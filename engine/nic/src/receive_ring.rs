@@ -16,32 +16,19 @@ impl Nic {
         });
     }
 
-    /// The driver posted receives before all began, and they were read.
-    pub fn has_posted(&mut self, qp: u32, from: u64, to: u64) {
-        self.announced(qp, from, to, |nic, cached, key, lines| {
-            let cache = &mut nic.caches[cached as usize];
-            (0..lines).for_each(|at| cache.forget(key.plus(at)));
-            (0..lines).for_each(|at| cache.keep(key.plus(at)));
-        });
-    }
-
-    /// So many receives are posted when all begins.
-    pub fn has_receives(&mut self, qp: u32, receives: u64) {
-        self.qps[qp as usize].receives = receives;
-    }
-
     /// Lines of a receive ring.
     pub fn receive_ring_lines(&self, qp: u32) -> u64 {
         ring_lines(&self.qps[qp as usize].connection)
     }
 
-    /// Lines of receive WQEs that there is room for.
-    pub fn receive_lines(&self) -> usize {
-        self.caches[Cached::Receive as usize].lines()
-    }
-
     /// Receives from one on to another were announced together; `bring` gets their lines, a fetch at a time.
-    fn announced(&mut self, qp: u32, from: u64, to: u64, mut bring: impl FnMut(&mut Self, Cached, Key, u32)) {
+    pub(crate) fn announced(
+        &mut self,
+        qp: u32,
+        from: u64,
+        to: u64,
+        mut bring: impl FnMut(&mut Self, Cached, Key, u32),
+    ) {
         let state = &mut self.qps[qp as usize];
         state.is_chain = to - from > u64::from(self.config.chain);
         let cached = state.receive_cache();

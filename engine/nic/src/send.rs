@@ -1,7 +1,6 @@
 //! The send side: turns of QPs on the units, what they need, what they plan, and the gathering of payload.
 
 use kelpie_events::Picos;
-use rand::RngExt;
 
 use crate::cache::{Cached, Key, Lookup};
 use crate::held::{Purpose, Waiter, class, kind};
@@ -20,10 +19,8 @@ impl Nic {
 
     /// A QP got a slot.
     pub(crate) fn begin_turn(&mut self, now: Picos, qp: u32, out: &mut impl Outside) {
-        let quantum = self.config.quantum;
-        let quantum = if self.turns_begun > 0 { self.random.random_range(1..=quantum) } else { quantum };
-        self.turns_begun = self.turns_begun.saturating_sub(1);
         let state = &mut self.qps[qp as usize];
+        let quantum = state.begun.take().unwrap_or(self.config.quantum);
         (state.stage, state.quantum) = (Stage::Context, quantum);
         if let Some(rest) = state.rest.take() {
             out.waited(Side::Send, rest.cause, qp, now - rest.since);
@@ -224,7 +221,7 @@ impl Nic {
     }
 
     /// Takes as much of the next message as a burst has room for.
-    fn take_piece(&mut self, qp: u32, wqe: &Wqe, burst: &mut Burst) -> Option<Piece> {
+    pub(crate) fn take_piece(&mut self, qp: u32, wqe: &Wqe, burst: &mut Burst) -> Option<Piece> {
         let headers = self.config.headers;
         let state = &mut self.qps[qp as usize];
         let (mtu, offset, index) = (state.connection.mtu, state.offset, state.next);

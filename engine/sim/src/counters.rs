@@ -88,7 +88,7 @@ mod tests {
     fn every_counter_has_a_meaning() {
         let model = Model::load("F").expect("embedded");
         let workload = kelpie_spaces::known::anomaly(1).expect("18 anomalies").trigger.workload();
-        let pair = Pair::new(&model, Rings::new(&model, &workload).expect("F has this memory"));
+        let pair = Pair::new(&model, Rings::new(&model, &workload).expect("F has this memory"), &[false; 2]);
         for (name, _) in rows(&pair.nics[0]) {
             assert!(counters::known(name).is_some(), "{name} has no row in the table of counters");
         }

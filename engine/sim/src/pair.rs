@@ -1,5 +1,7 @@
 //! Two hosts with their NICs and applications, and the switch between them. What a NIC does is in `kelpie-nic`.
 
+mod start;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -9,22 +11,12 @@ use kelpie_nic::packet::{Burst, Kind};
 use kelpie_nic::qp::{Segment, Wqe};
 use kelpie_nic::waits::{Cause, Side};
 use kelpie_spaces::Host;
-use rand::seq::SliceRandom;
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg32;
 
 use crate::config::Reach;
 use crate::counters::{Spell, Traffic};
 use crate::model::Model;
 use crate::rings::Rings;
 use crate::waits::Waits;
-
-/// Applications start within this time of each other. Source: our choice, some round trips.
-const START: Picos = Picos::new(10_000_000);
-
-/// Rounds through the receive rings, or times what the cache holds, after which what it holds is as it stays. Source: our
-/// choice; e^-4 of what was posted so long ago is left.
-const WARM_ROUNDS: u64 = 4;
 
 /// What happens, and to whom.
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +46,8 @@ struct App {
     posts_from: Picos,
     /// Until when it has its core, or waits for it, to post what there is room for.
     waits_until: Picos,
+    /// Whether it has filled its queue before: to do so for the first time is no sign that it does not keep up.
+    has_filled: bool,
     /// Receives.
     receives: u64,
     used: u64,
@@ -119,6 +113,8 @@ pub struct Around {
     core_wait: [Picos; 2],
     /// What work waits for, at each host.
     pub waits: [Waits; 2],
+    /// Time for which the cores of each host have or had work.
+    core_time: [Picos; 2],
 }
 
 /// Two hosts at work.
@@ -213,8 +209,7 @@ impl Around {
         let begin = self.on_core(now, host, qp, span * batches);
         let end = begin + span * batches;
         let app = &mut self.apps[host.index()][qp as usize];
-        // To fill a queue for the first time is no sign of an application that does not keep up.
-        if app.seen > 0 {
+        if std::mem::replace(&mut app.has_filled, true) {
             self.core_wait[host.index()] += end - now;
             app.waits_until = end;
         }
@@ -235,7 +230,16 @@ impl Around {
         let core = &mut cores[qp as usize % count];
         let begin = (*core).max(now);
         *core = begin + span;
+        self.core_time[host.index()] += span;
         begin
+    }
+
+    /// Part of the time up to `now` that those cores of a host were busy that QPs use.
+    pub fn core_busy(&self, now: Picos, host: Host) -> f64 {
+        let cores = &self.cores[host.index()];
+        let used = cores.len().min(self.apps[host.index()].len());
+        let to_come: Picos = cores.iter().map(|core| (*core).max(now) - now).sum();
+        (self.core_time[host.index()] - to_come).ratio_to(now * used.max(1) as u64)
     }
 
     fn post(&mut self, now: Picos, host: Host, qp: u32) {
@@ -318,16 +322,16 @@ impl Around {
 }
 
 impl Pair {
-    /// Hosts at rest, whose applications are about to post, each at a moment that the seed decides.
-    pub fn new(model: &Model, rings: Rings) -> Self {
+    /// Hosts that have been at work for long, with the queues of each flow full or empty; the rest is up to the seed.
+    pub fn new(model: &Model, rings: Rings, is_empty: &[bool]) -> Self {
         let seed = model.sampling.seed;
-        let mut random = Pcg32::seed_from_u64(seed);
         let config = model.nic();
+        let hosts = rings.hosts();
         let nics = Host::BOTH.map(|host| {
             let (regions, connections) = (&rings.regions[host.index()], &rings.connections[host.index()]);
-            Nic::new(config.clone(), regions.clone(), connections, seed ^ host.index() as u64)
+            Nic::new(config.clone(), regions.clone(), connections, seed ^ u64::from(host != hosts[0]))
         });
-        let mut around = Around {
+        let around = Around {
             apps: Host::BOTH.map(|host| vec![App::default(); rings.qps[host.index()].len()]),
             cores: Host::BOTH.map(|_| vec![Picos::ZERO; model.posting.cores as usize]),
             ports: Default::default(),
@@ -338,104 +342,15 @@ impl Pair {
             held: Default::default(),
             core_wait: Default::default(),
             waits: Default::default(),
+            core_time: Default::default(),
             events: Events::default(),
             costs: Costs::new(model),
             reaches: model.reaches(),
             rings,
         };
-        for host in Host::BOTH {
-            for qp in 0..around.rings.qps[host.index()].len() as u32 {
-                let (.., is_requester) = around.rings.qps[host.index()][qp as usize];
-                if is_requester {
-                    let phase = Picos::new(random.random_range(0..START.count()));
-                    around.events.at(phase, Event::Seen(host, qp, u32::MAX));
-                }
-            }
-        }
         let mut pair = Self { nics, around, now: Picos::ZERO };
-        for host in Host::BOTH {
-            pair.warm(host, &mut random);
-            pair.post_receives(host);
-        }
+        pair.begin(&model.processing, seed, is_empty);
         pair
-    }
-
-    /// Fills the caches of contexts and translations as an application leaves them that has run for long: with any of
-    /// what it uses, and with what it uses now.
-    fn warm(&mut self, host: Host, random: &mut Pcg32) {
-        let (nic, rings) = (&mut self.nics[host.index()], &self.around.rings);
-        let qps = &rings.qps[host.index()];
-        let mut order: Vec<u32> = (0..qps.len() as u32).collect();
-        order.shuffle(random);
-        for qp in order {
-            let (flow, number, is_requester) = qps[qp as usize];
-            nic.has_used(qp, is_requester);
-            if is_requester {
-                let mtu = rings.connections[host.index()][qp as usize].mtu;
-                nic.has_fetched(qp, rings.flows[flow as usize].wqe(number, 0).bytes.div_ceil(mtu));
-            }
-        }
-        let (uses, room) = (&rings.uses[host.index()], nic.translation_lines());
-        // Of more than there is room for, any fill it.
-        let most = room + room / 2;
-        let regions = uses.len() as u32;
-        let mut held: Vec<(u32, u32)> = if uses.iter().map(|uses| uses.all as usize).sum::<usize>() <= most {
-            (0..regions).flat_map(|region| (0..uses[region as usize].all).map(move |line| (region, line))).collect()
-        } else {
-            let any = |_| {
-                let region = random.random_range(0..regions);
-                (region, random.random_range(0..uses[region as usize].all))
-            };
-            (0..most).map(any).collect()
-        };
-        held.shuffle(random);
-        for (region, line) in held {
-            nic.has_translated(region, line);
-        }
-        let mut now: Vec<u32> = if uses.len() <= most {
-            (0..regions).collect()
-        } else {
-            (0..most).map(|_| random.random_range(0..regions)).collect()
-        };
-        // What is pushed out while others come is back the next time.
-        for _ in 0..2 {
-            now.shuffle(random);
-            for region in &now {
-                let [first, last] = uses[*region as usize].now;
-                (first..=last).for_each(|line| nic.has_translated(*region, line));
-            }
-        }
-    }
-
-    /// Fills the receive queues as if their doorbells had rung in turn, several times around the rings.
-    fn post_receives(&mut self, host: Host) {
-        let (nic, rings) = (&mut self.nics[host.index()], &self.around.rings);
-        let flow_of = |qp: u32| &rings.flows[rings.qps[host.index()][qp as usize].0 as usize];
-        let takes = |qp: &u32| !rings.qps[host.index()][*qp as usize].2 && flow_of(*qp).sends;
-        let responders: Vec<u32> = (0..rings.qps[host.index()].len() as u32).filter(takes).collect();
-        let batches = |qp: u32| flow_of(qp).receive_depth.div_ceil(flow_of(qp).receive_batch);
-        let longest = responders.iter().map(|qp| batches(*qp)).max().unwrap_or(0);
-        let lines: u64 = responders.iter().map(|qp| nic.receive_ring_lines(*qp)).sum();
-        // What was posted so long ago that it is gone is left out.
-        let kept = WARM_ROUNDS * nic.receive_lines() as u64;
-        let rounds = (kept / lines.max(1)).min(WARM_ROUNDS);
-        let skipped = if rounds == 0 { longest - (longest * kept / lines.max(1)).clamp(1, longest) } else { 0 };
-        for _ in 0..rounds.max(1) {
-            for step in skipped..longest {
-                for qp in &responders {
-                    let (depth, batch) = (flow_of(*qp).receive_depth, flow_of(*qp).receive_batch);
-                    let (from, to) = (step * batch, ((step + 1) * batch).min(depth));
-                    if from < to {
-                        nic.has_posted(*qp, from, to);
-                    }
-                }
-            }
-        }
-        for qp in responders {
-            let depth = flow_of(qp).receive_depth;
-            nic.has_receives(qp, depth);
-            self.around.apps[host.index()][qp as usize].receives = depth;
-        }
     }
 
     /// Runs until `end`, or until no events are left.
@@ -459,8 +374,7 @@ impl Pair {
             }
             Event::Post(host, qp) => around.post(now, host, qp),
             Event::Seen(host, qp, index) => {
-                // The first time there is nothing to see.
-                around.apps[host.index()][qp as usize].seen = index.wrapping_add(1).into();
+                around.apps[host.index()][qp as usize].seen = u64::from(index) + 1;
                 around.post_when_room(now, host, qp);
             }
             Event::Used(host, qp, index) => around.used(now, host, qp, index.into()),

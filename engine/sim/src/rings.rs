@@ -6,6 +6,7 @@ use kelpie_engine::MeasureError;
 use kelpie_nic::packet::Operation;
 use kelpie_nic::qp::{Connection, Region, Segment, Transport, Wqe};
 use kelpie_spaces::{Device, Flow, Host, Opcode, QpType, Workload};
+use rand::RngExt;
 
 use crate::model::Model;
 
@@ -47,11 +48,11 @@ impl Rotation {
     }
 }
 
-/// Lines of a region's translations: all that are used, and the first and the last of those that are used first.
-#[derive(Debug, Clone, Copy)]
-pub struct Uses {
-    pub all: u32,
-    pub now: [u32; 2],
+/// Where the requester of a QP is: at a message, of whose packets it has sent some.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Place {
+    pub message: u64,
+    pub packets: [u64; 2],
 }
 
 /// A request of the vector.
@@ -61,8 +62,9 @@ struct Request {
     bytes: u64,
     /// The list; empty if the payload is inline.
     list: Vec<u64>,
-    /// Elements of the requests before it in the vector.
+    /// Elements of the requests before it in the vector, and how many of these are SENDs.
     before: u64,
+    sends_before: u64,
     lines: u32,
 }
 
@@ -80,9 +82,14 @@ pub struct FlowRings {
     pub interarrival_ns: u32,
     pub name: String,
     pub sends: bool,
+    pub reads: bool,
     vector: Vec<Request>,
     elements: u64,
+    sends_of_vector: u64,
+    mtu: u64,
     receive_list: Vec<u64>,
+    /// The longest element at each end, and of a receive.
+    longest: [u64; 3],
     local: Rotation,
     remote: Rotation,
     receive: Rotation,
@@ -125,6 +132,92 @@ impl FlowRings {
             each(self.receive.segment(qp, first + at, self.receive_list[at as usize]).part(inside));
         });
     }
+
+    /// Somewhere in round `round` of the vector, each packet of which is as likely as another, because a QP is in its long
+    /// messages for most of the time.
+    pub fn place(&self, round: u64, random: &mut impl RngExt) -> Place {
+        let packets = |request: &Request| request.bytes.div_ceil(self.mtu);
+        let mut packet = random.random_range(0..self.vector.iter().map(packets).sum::<u64>());
+        let mut at = 0;
+        while packet >= packets(&self.vector[at]) {
+            packet -= packets(&self.vector[at]);
+            at += 1;
+        }
+        let message = round * self.vector.len() as u64 + at as u64;
+        Place { message, packets: [packet, packets(&self.vector[at])] }
+    }
+
+    /// Messages of a turn of so many packets, as far as the queue is long enough, in the mean.
+    pub fn messages_of_turn(&self, packets: u32, max_reads: u32) -> u64 {
+        let all = self.packets_of(self.vector.len() as u64);
+        let only_reads = self.vector.iter().all(|request| request.operation == Operation::Read);
+        let most = if only_reads { self.depth.min(max_reads.into()) } else { self.depth };
+        (u64::from(packets) * self.vector.len() as u64 / all).clamp(1, most)
+    }
+
+    /// Packets of so many messages in the mean, at least 1.
+    pub fn packets_of(&self, messages: u64) -> u64 {
+        let all: u64 = self.vector.iter().map(|request| request.bytes.div_ceil(self.mtu)).sum();
+        (messages * all / self.vector.len() as u64).max(1)
+    }
+
+    /// SENDs before a message.
+    pub fn sends_before(&self, message: u64) -> u64 {
+        let (request, round) = self.request(message);
+        round * self.sends_of_vector + request.sends_before
+    }
+
+    /// What the SEND at a message has filled of its receive once so many packets were sent.
+    pub fn filled(&self, place: Place) -> u64 {
+        if self.is_send(place.message) { place.packets[0] * self.mtu } else { 0 }
+    }
+
+    /// Whether a message is a SEND.
+    pub fn is_send(&self, message: u64) -> bool {
+        self.request(message).0.operation == Operation::Send
+    }
+
+    /// Where a message that is no SEND goes to, or comes from.
+    pub fn remote_segment(&self, qp: u32, message: u64) -> Segment {
+        self.remote.segment(qp, message, self.request(message).0.bytes)
+    }
+
+    /// Lines that translate what a QP uses in turn, at its requester and at its responder, and those of a message at both
+    /// in the mean.
+    pub fn translations(&self) -> [u64; 3] {
+        let of_segment = |bytes: u64| 2 + (bytes >> PAGE_BITS) / 8;
+        let [element, whole, receive] = self.longest;
+        let bytes = self.vector.iter().map(|request| request.bytes).sum::<u64>() / self.vector.len() as u64;
+        let segments = self.elements.div_ceil(self.vector.len() as u64)
+            + if self.sends { self.receive_list.len() as u64 } else { 1 };
+        [
+            self.local.per_qp * of_segment(element),
+            self.remote.per_qp * of_segment(if self.sends { receive } else { whole }),
+            2 * segments + 2 * (bytes >> PAGE_BITS) / 8,
+        ]
+    }
+
+    /// Whether the next message is a READ.
+    pub fn reads_next(&self, message: u64) -> bool {
+        self.request(message).0.operation == Operation::Read
+    }
+
+    /// What a QP uses next of each of its regions, at its requester and at its responder.
+    pub fn in_use(&self, qp: u32, message: u64) -> impl Iterator<Item = (Host, Segment)> {
+        let (request, round) = self.request(message);
+        let elements = round * self.elements + request.before;
+        let receives = self.sends_before(message) * self.receive_list.len() as u64;
+        let [element, whole, receive] = self.longest;
+        let reaches = self.vector.iter().any(|request| request.operation != Operation::Send);
+        let takes = |rotation: &Rotation, is_used: bool| if is_used { rotation.per_qp } else { 0 };
+        let local = takes(&self.local, self.elements > 0);
+        let at_local = (0..local).map(move |at| (self.from, self.local.segment(qp, elements + at, element)));
+        let remote = takes(&self.remote, reaches);
+        let at_remote = (0..remote).map(move |at| (self.to, self.remote.segment(qp, message + at, whole)));
+        let of_sends = takes(&self.receive, self.sends);
+        let at_receive = (0..of_sends).map(move |at| (self.to, self.receive.segment(qp, receives + at, receive)));
+        at_local.chain(at_remote).chain(at_receive)
+    }
 }
 
 /// Which elements of a list a part of its message lies in, and where in each.
@@ -150,11 +243,17 @@ pub struct Rings {
     pub qps: [Vec<(u32, u32, bool)>; 2],
     pub connections: [Vec<Connection>; 2],
     pub regions: [Vec<Region>; 2],
-    /// What is used of the translations of each region.
-    pub uses: [Vec<Uses>; 2],
+    /// Lines of the translations of each region that are ever used.
+    pub lines: [Vec<u32>; 2],
 }
 
 impl Rings {
+    /// The hosts, first the one from which the first flow comes: equal traffic the other way round is an equal run.
+    pub fn hosts(&self) -> [Host; 2] {
+        let first = self.flows.first().map_or(Host::A, |flow| flow.from);
+        [first, first.peer()]
+    }
+
     /// What a valid workload needs on these hosts.
     ///
     /// # Errors
@@ -165,7 +264,7 @@ impl Rings {
             qps: [const { Vec::new() }; 2],
             connections: [const { Vec::new() }; 2],
             regions: [const { Vec::new() }; 2],
-            uses: [const { Vec::new() }; 2],
+            lines: [const { Vec::new() }; 2],
         };
         for flow in &workload.flows {
             rings.add(model, flow)?;
@@ -176,7 +275,8 @@ impl Rings {
     fn add(&mut self, model: &Model, flow: &Flow) -> Result<(), MeasureError> {
         let [from, to] = [flow.from, flow.to];
         let vector = vector(flow)?;
-        let elements = vector.iter().map(|request| request.list.len() as u64).sum::<u64>().max(1);
+        let elements = vector.iter().map(|request| request.list.len() as u64).sum::<u64>();
+        let sends_of_vector = vector.iter().filter(|request| request.operation == Operation::Send).count() as u64;
         let is_datagram = flow.qp_type == QpType::Ud;
         let longest = vector.iter().map(|request| request.bytes).max().unwrap_or(1);
         let sends = vector.iter().any(|request| request.operation == Operation::Send);
@@ -198,11 +298,7 @@ impl Rings {
             let places = memory.mr_size.0.saturating_sub(longest) / stride + 1;
             let rotation = Rotation { first, per_qp: memory.mrs.into(), stride, places };
             let all = (memory.mr_size.0.max(longest) >> PAGE_BITS).div_ceil(8).max(1) as u32;
-            let line = |offset: u64| ((offset >> PAGE_BITS) / 8) as u32;
-            self.uses[host.index()].extend((0..count).map(|region| {
-                let offset = rotation.offset(first + region, 0);
-                Uses { all, now: [line(offset), line(offset + longest.max(1) - 1)] }
-            }));
+            self.lines[host.index()].extend((0..count).map(|_| all));
             Ok(rotation)
         };
         let longest_element = vector.iter().flat_map(|request| request.list.iter().copied()).max().unwrap_or(1);
@@ -258,8 +354,12 @@ impl Rings {
             interarrival_ns: flow.interarrival_ns,
             name: format!("{}_{}", flow.qp_type, names.join("+")),
             sends,
+            reads: vector.iter().any(|request| request.operation == Operation::Read),
             vector,
             elements,
+            sends_of_vector,
+            mtu: connection.mtu,
+            longest: [longest_element, longest, longest_receive],
             receive_list,
             local,
             remote,
@@ -271,8 +371,12 @@ impl Rings {
 
 fn vector(flow: &Flow) -> Result<Vec<Request>, MeasureError> {
     let from_gpu = matches!(flow.memory.from.device, Device::Gpu(_));
-    let mut before = 0;
-    let each = flow.pattern.iter().map(|request| {
+    let (mut before, mut sends_before) = (0, 0);
+    // Which request a vector begins with makes no difference to who goes through it for long.
+    let rotated = |by: usize| flow.pattern[by..].iter().chain(&flow.pattern[..by]);
+    let words = |by: &usize| rotated(*by).map(|request| (request.op, &request.sge)).collect::<Vec<_>>();
+    let least = (0..flow.pattern.len()).min_by_key(words).unwrap_or(0);
+    let each = rotated(least).map(|request| {
         let operation = match request.op {
             Opcode::Send => Operation::Send,
             Opcode::Write => Operation::Write,
@@ -294,8 +398,9 @@ fn vector(flow: &Flow) -> Result<Vec<Request>, MeasureError> {
             if is_inline { (INLINE_HEADER + bytes).next_multiple_of(SEGMENT) } else { SEGMENT * list.len() as u64 };
         // A segment of control, one of remote address for one-sided operations, then the data.
         let wqe = SEGMENT + data + if operation == Operation::Send { 0 } else { SEGMENT };
-        let request = Request { operation, bytes, before, lines: wqe.div_ceil(LINE) as u32, list };
+        let request = Request { operation, bytes, before, sends_before, lines: wqe.div_ceil(LINE) as u32, list };
         before += request.list.len() as u64;
+        sends_before += u64::from(operation == Operation::Send);
         Ok(request)
     });
     each.collect()

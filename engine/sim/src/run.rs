@@ -3,7 +3,7 @@
 use kelpie_engine::MeasureError;
 use kelpie_events::Picos;
 use kelpie_monitor::counters::SEND_QUEUE_FULL;
-use kelpie_monitor::{DirectionRates, Measurement, PauseRatios, PerHost, Sample};
+use kelpie_monitor::{Confidence, DirectionRates, Measurement, PauseRatios, PerHost, Sample};
 use kelpie_spaces::{Direction, Host, Workload, loaded_directions};
 use rand::SeedableRng;
 use rand_distr::{Distribution, Normal};
@@ -13,8 +13,17 @@ use crate::counters::{Diagnostics, Traffic};
 use crate::limiting::{Snapshot, limiting};
 use crate::model::Model;
 use crate::pair::Pair;
-use crate::rings::Rings;
-use crate::steady::{Moment, Steady};
+use crate::rings::{FlowRings, Rings};
+use crate::steady::{BATCHES, Moment, Steady, UNKNOWN, half_width};
+
+/// The part of an experiment that is no sample is one of so many. Source: our choice.
+const WARM_UP: usize = 3;
+/// Slices after which it is seen whether an experiment may end.
+const STEP: usize = BATCHES * WARM_UP / (WARM_UP - 1);
+/// Slices after which an experiment ends, steady or not. Source: our choice; some tens of milliseconds.
+const MOST_SLICES: usize = 128 * STEP;
+/// Part of the time that cores are busy if their applications cannot keep queues full. Source: our choice.
+const CORES_BUSY: f64 = 0.95;
 
 /// What a run gives.
 #[derive(Debug)]
@@ -58,42 +67,97 @@ fn whole_pauses(rings: &Rings, length: Picos) -> Picos {
     if pause == Picos::ZERO { length } else { pause * (length.as_micros() / pause.as_micros()).ceil() as u64 }
 }
 
+/// What had happened by the end of a slice.
+struct Mark {
+    moment: Moment,
+    totals: Totals,
+    snapshot: Snapshot,
+}
+
+impl Mark {
+    fn of(pair: &Pair) -> Self {
+        Self { moment: Moment::of(pair), totals: Totals::of(pair), snapshot: Snapshot::of(pair) }
+    }
+}
+
+/// Where the samples begin: what came before may still be a trace of the beginning.
+fn begin(slices: usize) -> usize {
+    slices / WARM_UP
+}
+
 /// Runs `workload` on `model`.
 ///
 /// # Errors
 /// When the model's hosts cannot run it.
 pub fn run(model: &Model, workload: &Workload) -> Result<Run, MeasureError> {
-    let rings = Rings::new(model, workload)?;
-    let sampling = &model.sampling;
-    let samples = sampling.samples as usize;
-    let slice = whole_pauses(&rings, Picos::from_nanos(sampling.sample_us * 1e3));
     let loaded = loaded_directions(workload);
-    let queued = rings.flows.iter().map(|flow| u64::from(flow.qps) * flow.depth).sum();
-    let steady = Steady { directions: &loaded, samples, precision: sampling.precision, queued };
-    let mut pair = Pair::new(model, rings);
-    let mut course = vec![(Moment::of(&pair), Totals::of(&pair), Snapshot::of(&pair))];
-    let mut events_left = sampling.max_events;
-    loop {
-        pair.run_until(pair.now + slice, &mut events_left);
-        course.push((Moment::of(&pair), Totals::of(&pair), Snapshot::of(&pair)));
-        let slices = course.len() - 1;
-        let may_end = slices.is_multiple_of(2 * samples);
-        if events_left == 0 || (may_end && steady.is_reached(&course, |(moment, ..)| moment)) {
-            break;
-        }
-    }
+    let steady = Steady { directions: &loaded, precision: model.sampling.precision };
+    let (pair, course) = work(model, workload, &steady)?;
+    let moments = moments(&course);
+    let half_width = Some(half_width(&moments, &loaded)).filter(|half| half.is_finite());
+    let is_steady = steady.is_balanced(&moments) && half_width.is_some_and(|half| half <= UNKNOWN);
     let slices = course.len() - 1;
-    let samples = samples.min(slices);
-    let of_sample = (slices / 2 / samples).max(1);
+    let samples = (model.sampling.samples as usize).min(slices);
+    let of_sample = ((slices - begin(slices)) / samples).max(1);
     let begin = slices - samples * of_sample;
     let mut noise = Noise::new(model, workload);
     let bounds = (0..samples).map(|at| [begin + at * of_sample, begin + (at + 1) * of_sample]);
-    let samples = bounds.map(|[from, to]| sample(&pair, &loaded, &course[from].1, &course[to].1, &mut noise)).collect();
+    let samples =
+        bounds.map(|[from, to]| sample(&pair, &loaded, &course[from].totals, &course[to].totals, &mut noise)).collect();
     Ok(Run {
-        measurement: Measurement { samples, ..Measurement::default() },
-        limiting: limiting(&pair, &course[begin].2),
+        measurement: Measurement {
+            samples,
+            confidence: Some(Confidence { half_width, is_steady }),
+            ..Measurement::default()
+        },
+        limiting: limiting(&pair, &course[begin].snapshot),
         packets: pair.nics.iter().map(|nic| nic.tally().packets).sum(),
     })
+}
+
+/// Lets hosts work until rates are steady, or for as long as an experiment may take; what had happened after each slice.
+fn work(model: &Model, workload: &Workload, steady: &Steady<'_>) -> Result<(Pair, Vec<Mark>), MeasureError> {
+    let rings = Rings::new(model, workload)?;
+    // An application that pauses for longer than it posts is not ahead of its NIC.
+    let posting = |batch: u64| model.posting.doorbell_ns + model.posting.wqe_ns * batch as f64;
+    let pauses = |flow: &FlowRings| f64::from(flow.interarrival_ns) > posting(flow.batch);
+    let mut is_empty: Vec<bool> = rings.flows.iter().map(pauses).collect();
+    let slice = whole_pauses(&rings, Picos::from_nanos(model.sampling.sample_us * 1e3));
+    let mut events_left = model.sampling.max_events;
+    let mut pair = Pair::new(model, rings, &is_empty);
+    let mut course = vec![Mark::of(&pair)];
+    loop {
+        pair.run_until(pair.now + slice, &mut events_left);
+        course.push(Mark::of(&pair));
+        let slices = course.len() - 1;
+        if slices == STEP && events_left > 0 && cannot_keep_up(&pair, &mut is_empty) {
+            pair = Pair::new(model, Rings::new(model, workload)?, &is_empty);
+            course = vec![Mark::of(&pair)];
+        } else if events_left == 0
+            || slices == MOST_SLICES
+            || (slices.is_multiple_of(STEP) && steady.is_reached(&moments(&course)))
+        {
+            return Ok((pair, course));
+        }
+    }
+}
+
+/// From where the samples begin.
+fn moments(course: &[Mark]) -> Vec<&Moment> {
+    course[begin(course.len() - 1)..].iter().map(|mark| &mark.moment).collect()
+}
+
+/// Whether applications that began with full queues have no time to keep them full, so that these run empty: notes the
+/// flows that should begin with empty ones.
+fn cannot_keep_up(pair: &Pair, is_empty: &mut [bool]) -> bool {
+    let mut changed = false;
+    for (flow, is_empty) in pair.around.rings.flows.iter().zip(is_empty) {
+        let busy = pair.around.core_busy(pair.now, flow.from);
+        if busy > CORES_BUSY && !std::mem::replace(is_empty, true) {
+            changed = true;
+        }
+    }
+    changed
 }
 
 fn sample(pair: &Pair, loaded: &[Direction], before: &Totals, after: &Totals, noise: &mut Noise) -> Sample {

@@ -102,7 +102,7 @@ const NONE: Room = |_| [0.0, 0.0];
 
 /// Name, change, room.
 const WORKLOADS: [(&str, Change, Room); 8] = [
-    ("hosts swapped", |w| of_flows(w, |flow| std::mem::swap(&mut flow.from, &mut flow.to)), NONE),
+    ("hosts swapped", |w| of_flows(w, |flow| (flow.from, flow.to) = (flow.from.peer(), flow.to.peer())), NONE),
     ("flows split", split, NONE),
     ("requests rotated", |w| of_flows(w, |flow| flow.pattern.rotate_left(1)), NONE),
     ("a QP more", |w| of_flows(w, |flow| flow.qps += 1), |w| one_of(w, |flow| flow.qps)),

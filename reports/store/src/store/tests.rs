@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use kelpie_monitor::{
-    Assessment, Bounds, DirectionLatency, DirectionRates, Latency, Measurement, PerHost, Sample, Symptom, Verdict,
+    Assessment, Bounds, Confidence, DirectionLatency, DirectionRates, Latency, Measurement, PerHost, Sample, Symptom,
+    Verdict,
 };
 use kelpie_search::Purpose as Asked;
 use kelpie_spaces::{Condition, Feature, Host, Region, Test, Workload};
@@ -50,6 +51,7 @@ fn experiment(number: u64, value: f64) -> Experiment {
                 samples: vec![sample; 4],
                 hardware_events: vec!["QP 3 in error".to_owned()],
                 latency: vec![DirectionLatency { from: Host::A, to: Host::B, latency_ns }],
+                confidence: Some(Confidence { half_width: Some(1.0 / 3.0), is_steady: true }),
             },
             assessment: Assessment { verdict: Verdict::Healthy, symptoms: Vec::new(), inconclusive: None },
             attempts: 2,

@@ -1,0 +1,191 @@
+//! What a NIC has behind it when an experiment begins: the lines that its caches hold, and how far its QPs are.
+
+use kelpie_events::Picos;
+use rand::RngExt;
+
+use crate::cache::{Cached, Key, Lookup};
+use crate::held::kind;
+use crate::nic::{Nic, Outside, page_lines};
+use crate::packet::{Burst, Kind, Operation, Piece};
+use crate::qp::{Owed, Segment};
+use crate::receive_ring::{receive_lines, ring_lines};
+use crate::sequence::Answer;
+
+/// Room of a cache. Units: lines.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    /// Of contexts.
+    pub contexts: usize,
+    /// Of regions and translations.
+    pub translations: usize,
+    /// Of receive WQEs.
+    pub receives: usize,
+}
+
+/// READs that were asked for before all began, and of which nothing was answered but packets of the first.
+#[derive(Debug, Default)]
+pub struct Reads(Vec<(Piece, u64)>);
+
+impl Nic {
+    /// What the caches have room for.
+    pub fn room(&self) -> Room {
+        let lines = |cached: Cached| self.caches[cached as usize].lines();
+        Room {
+            contexts: lines(Cached::Context),
+            translations: lines(Cached::Translation),
+            receives: lines(Cached::Receive),
+        }
+    }
+
+    /// Lines of the context of one end of a QP.
+    pub fn context_lines(&self) -> u32 {
+        self.config.context_tables * self.config.context_lines
+    }
+
+    /// The unit of a QP.
+    pub fn unit(&self, qp: u32) -> usize {
+        self.units.of(qp)
+    }
+
+    fn recall(&mut self, cached: Cached, key: Key) {
+        let cache = &mut self.caches[cached as usize];
+        if cache.look_up(key) == Lookup::Missing {
+            cache.keep(key);
+        }
+    }
+
+    /// The context of one end of a QP was used.
+    pub fn recall_context(&mut self, qp: u32, of_requester: bool) {
+        let kind = if of_requester { kind::REQUESTER } else { kind::RESPONDER };
+        (0..self.context_lines()).for_each(|line| self.recall(Cached::Context, Key::new(kind, qp, line)));
+    }
+
+    /// A segment was translated. Says how many lines that took.
+    pub fn recall_segment(&mut self, segment: Segment) -> u32 {
+        let [first, lines] = page_lines(&self.regions[segment.key as usize], segment);
+        self.recall(Cached::Translation, Key::new(kind::REGION, segment.key, 0));
+        (first..first + lines).for_each(|line| {
+            self.recall(Cached::Translation, Key::new(kind::PAGES, segment.key, line));
+        });
+        1 + lines
+    }
+
+    /// Translations of a line of eight pages were used long ago: they are still here if nothing needed their room.
+    pub fn remember_translation(&mut self, region: u32, line: u32) {
+        self.caches[Cached::Translation as usize].keep_if_free(Key::new(kind::PAGES, region, line));
+    }
+
+    /// A receive WQE was used.
+    pub fn recall_receive(&mut self, qp: u32, index: u64) {
+        let state = &self.qps[qp as usize];
+        let (connection, cached) = (state.connection, state.receive_cache());
+        let [from, end] = receive_lines(&connection, index, index + 1);
+        let lines = ring_lines(&connection);
+        let mut line = from;
+        while line < end {
+            let cache = &mut self.caches[cached as usize];
+            let key = Key::new(kind::RECEIVE, qp, (line % lines) as u32);
+            let count = if cache.look_up(key) == Lookup::Missing {
+                let count = u64::from(self.config.demand_lines).min(lines - line % lines);
+                (0..count as u32).for_each(|at| cache.keep(key.plus(at)));
+                count
+            } else {
+                1
+            };
+            line += count;
+        }
+        self.forget_receives(qp, index, index + 1);
+    }
+
+    /// The driver posted receives from one on to another, and they were read.
+    pub fn recall_posted(&mut self, qp: u32, from: u64, to: u64) {
+        self.announced(qp, from, to, |nic, cached, key, lines| {
+            // What lies on the NIC of the last round through the ring is not what the driver wrote since.
+            let cache = &mut nic.caches[cached as usize];
+            (0..lines).for_each(|at| cache.forget(key.plus(at)));
+            (0..lines).for_each(|at| cache.keep(key.plus(at)));
+        });
+    }
+
+    /// A requester is at a message, of whose `packets` it has sent some, and so many work requests are posted in all.
+    /// WQEs were fetched in the turn before this. Turns end after packets, so that the more of them a message has, the
+    /// more WQEs were fetched for nothing.
+    pub fn begin_requester(&mut self, qp: u32, message: u64, [sent, packets]: [u64; 2], posted: u64) {
+        let stride = self.qps[qp as usize].connection.send_stride;
+        let wqes = |lines: u32| u64::from((lines / stride).max(1));
+        let most = wqes(self.config.fetch_lines) + wqes(self.config.send_ahead).min(packets) - 1;
+        let fetched = self.random.random_range(0..=most).min(posted - message);
+        let state = &mut self.qps[qp as usize];
+        (state.next, state.completed, state.response) = (message, message, message);
+        (state.producer, state.fetched) = (posted, message + fetched);
+        if sent > 0 {
+            state.offset = sent * state.connection.mtu;
+            state.sender.add(packets);
+            state.sender.send_many(sent);
+            state.sender.answered(Answer::Ack(sent));
+        }
+        for index in message..message + fetched {
+            let key = self.wqe_key(qp, index);
+            (0..stride).for_each(|line| self.caches[Cached::Send as usize].keep(key.plus(line)));
+        }
+        if posted > message {
+            self.has_work(qp);
+        }
+    }
+
+    /// A responder has used so many receives and some bytes of the next, of so many that were posted; so many packets of
+    /// a message have arrived.
+    pub fn begin_responder(&mut self, qp: u32, [used, posted]: [u64; 2], offset: u64, packets: u64) {
+        let state = &mut self.qps[qp as usize];
+        (state.receive_next, state.receives, state.receive_offset) = (used, posted, offset);
+        state.receiver.skip_to(packets);
+    }
+
+    /// A requester asks for as many READs as it may, but some, beginning with its next message; of the first it `has` so
+    /// many packets.
+    pub fn begin_reads(&mut self, qp: u32, [has, but]: [u64; 2], out: &impl Outside) -> Reads {
+        let most = self.qps[qp as usize].connection.max_reads.saturating_sub(but as u32);
+        let mut reads = Reads::default();
+        loop {
+            let state = &self.qps[qp as usize];
+            if state.next >= state.producer || state.reads_open >= most {
+                break;
+            }
+            let wqe = out.wqe(qp, state.next);
+            if wqe.operation != Operation::Read {
+                break;
+            }
+            let mut burst = Burst::new(Kind::ReadRequest, 0, false, true, 0);
+            let Some(piece) = self.take_piece(qp, &wqe, &mut burst) else { break };
+            reads.0.push((piece, burst.number));
+        }
+        if !reads.0.is_empty() && has > 0 {
+            let state = &mut self.qps[qp as usize];
+            state.response_offset = has * state.connection.mtu;
+            state.sender.answered(Answer::Ack(has));
+        }
+        reads
+    }
+
+    /// A responder owes these, but so many packets of the first.
+    pub fn begin_owing(&mut self, qp: u32, reads: &Reads, has: u64) {
+        let state = &mut self.qps[qp as usize];
+        for (at, (piece, number)) in reads.0.iter().enumerate() {
+            state.receiver.skip_to(number + u64::from(piece.packets));
+            state.owed.push_back(Owed { piece: *piece, number: *number, sent: if at == 0 { has } else { 0 } });
+        }
+        if !reads.0.is_empty() {
+            self.has_work(qp);
+        }
+    }
+
+    /// A QP is in a turn of which so many packets are left, when its unit gives it a slot.
+    pub fn begin_turn_with(&mut self, qp: u32, packets: u32) {
+        self.qps[qp as usize].begun = Some(packets.max(1));
+    }
+
+    /// All that is behind this NIC is said: it goes on.
+    pub fn begin(&mut self, out: &mut impl Outside) {
+        self.settle(Picos::ZERO, out);
+    }
+}

@@ -1,0 +1,289 @@
+//! How an experiment begins: as applications and NICs that have been at work for long leave each other.
+
+use std::ops::Range;
+
+use kelpie_events::Picos;
+use kelpie_spaces::Host;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg32;
+
+use super::{Event, Pair, View};
+use crate::model::Processing;
+use crate::rings::Place;
+
+/// Applications with empty queues begin within this time of each other. Source: our choice, some round trips.
+const START: Picos = Picos::new(10_000_000);
+/// Rounds of the request vector that lie behind each QP, at least. Source: our choice, more than are gone through again.
+const ROUNDS: u64 = 1 << 18;
+/// Rounds through the receive rings, or times what a cache holds, after which what it holds is as it stays. Source: our
+/// choice; e^-4 of what was there so long ago is left.
+const WARM_ROUNDS: u64 = 4;
+/// Times all that is used, and times what a cache holds, that are looked up at most before all begins, if the cache does
+/// not hold all with ease. Source: our choice, as what misses takes any place: e^-3 of what was there before is left.
+const REPLAYED: [u64; 2] = [3, 4];
+
+/// A requester, in the order of turns.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    host: Host,
+    qp: u32,
+    /// Its flow, and its number in it.
+    flow: usize,
+    number: u32,
+    peer: u32,
+    place: Place,
+    /// Messages of one of its turns.
+    messages: u64,
+    /// Turns that are gone through before all begins.
+    replayed: u64,
+}
+
+impl Turn {
+    /// The message at which what is gone through begins.
+    fn from(&self) -> u64 {
+        self.place.message - self.replayed * self.messages
+    }
+}
+
+impl Pair {
+    /// Brings all to where it is after long work. Queues of a flow are full or empty.
+    pub(super) fn begin(&mut self, processing: &Processing, seed: u64, is_empty: &[bool]) {
+        let mut random = Pcg32::seed_from_u64(seed);
+        let mut turns = self.turns(processing, seed, is_empty);
+        turns.shuffle(&mut random);
+        self.fill_caches(&turns);
+        self.plan_replay(&mut turns);
+        self.post_receives(&turns);
+        self.replay(&turns);
+        self.replay_begun(&turns, processing, &mut random);
+        for turn in &turns {
+            self.begin_requester(turn, is_empty[turn.flow], &mut random);
+        }
+        for host in self.around.rings.hosts() {
+            self.nics[host.index()].begin(&mut View { host, around: &mut self.around });
+        }
+    }
+
+    /// All requesters, each somewhere in its vector.
+    fn turns(&self, processing: &Processing, seed: u64, is_empty: &[bool]) -> Vec<Turn> {
+        let rings = &self.around.rings;
+        let hosts = rings.hosts();
+        let mut turns = Vec::new();
+        for host in hosts {
+            for (qp, (flow, number, is_requester)) in rings.qps[host.index()].iter().enumerate() {
+                if !is_requester {
+                    continue;
+                }
+                let (flow, of_flow) = (*flow as usize, &rings.flows[*flow as usize]);
+                // What one QP draws does not depend on the others.
+                let stream = (qp as u64) << 1 | u64::from(host != hosts[0]);
+                let mut random = Pcg32::new(seed, stream);
+                let round = random.random_range(ROUNDS..2 * ROUNDS);
+                let mut place = of_flow.place(round, &mut random);
+                if is_empty[flow] {
+                    place.message -= place.message % of_flow.signal;
+                    place.packets[0] = 0;
+                }
+                turns.push(Turn {
+                    host,
+                    qp: qp as u32,
+                    flow,
+                    number: *number,
+                    peer: rings.connections[host.index()][qp].peer,
+                    place,
+                    messages: of_flow.messages_of_turn(processing.turn_packets, processing.max_reads),
+                    replayed: 0,
+                });
+            }
+        }
+        turns
+    }
+
+    /// Fills the caches of contexts and translations with what is used now; what was used long ago fills what is left, if
+    /// it may be used again.
+    fn fill_caches(&mut self, turns: &[Turn]) {
+        let rings = &self.around.rings;
+        let room = self.nics[0].room();
+        // Of more than there is room for, any fill it.
+        let [mut contexts, mut translations] = [room.contexts, room.translations].map(|lines| 4 * lines as u64);
+        for turn in turns {
+            let flow = &rings.flows[turn.flow];
+            if contexts > 0 {
+                for (host, qp, of_requester) in [(flow.from, turn.qp, true), (flow.to, turn.peer, false)] {
+                    let nic = &mut self.nics[host.index()];
+                    contexts = contexts.saturating_sub(nic.context_lines().into());
+                    nic.recall_context(qp, of_requester);
+                }
+            }
+            if translations > 0 {
+                for (host, segment) in flow.in_use(turn.number, turn.place.message) {
+                    let lines = self.nics[host.index()].recall_segment(segment);
+                    translations = translations.saturating_sub(lines.into());
+                }
+            }
+        }
+        for host in rings.hosts() {
+            let (nic, lines) = (&mut self.nics[host.index()], &rings.lines[host.index()]);
+            let all: u64 = lines.iter().map(|lines| u64::from(*lines)).sum();
+            if all <= 2 * room.translations as u64 {
+                for (region, lines) in lines.iter().enumerate() {
+                    (0..*lines).for_each(|line| nic.remember_translation(region as u32, line));
+                }
+            }
+        }
+    }
+
+    /// Says how many turns are gone through before all begins: none if all that is used is held.
+    fn plan_replay(&self, turns: &mut [Turn]) {
+        let rings = &self.around.rings;
+        let room = self.nics[0].room();
+        let flow_of = |turn: &Turn| &rings.flows[turn.flow];
+        let context = u64::from(self.nics[0].context_lines());
+        // Of contexts, translations and receive WQEs, by host.
+        let (mut used, mut lookups) = ([[0; 3]; 2], 0);
+        for turn in turns.iter() {
+            let flow = flow_of(turn);
+            let [local, remote, lines] = flow.translations();
+            let receives = if flow.sends { self.nics[flow.to.index()].receive_ring_lines(turn.peer) } else { 0 };
+            for (host, of_end) in [(flow.from, [context, local, 0]), (flow.to, [context, remote, receives])] {
+                used[host.index()].iter_mut().zip(of_end).for_each(|(used, lines)| *used += lines);
+            }
+            lookups += 3 * context + turn.messages * lines;
+        }
+        let rooms = [room.contexts, room.translations, room.receives].map(|lines| lines as u64);
+        let [rounds, times] = REPLAYED;
+        let lacks = |used: u64, room: u64| if 2 * used > room { (rounds * used).min(times * room) } else { 0 };
+        let of_host = |used: [u64; 3]| used.into_iter().zip(rooms).map(|(used, room)| lacks(used, room)).sum::<u64>();
+        // Both hosts look up about equally much.
+        let wanted = 2 * used.into_iter().map(of_host).max().unwrap_or(0);
+        let count = turns.len() as u64;
+        let all = (wanted * count).div_ceil(lookups.max(1));
+        for (at, turn) in turns.iter_mut().enumerate() {
+            turn.replayed = all / count + u64::from(at as u64 >= count - all % count);
+        }
+    }
+
+    /// Fills the receive queues as if their doorbells had rung in turn, several times around the rings.
+    fn post_receives(&mut self, turns: &[Turn]) {
+        let rings = &self.around.rings;
+        let takers: Vec<&Turn> = turns.iter().filter(|turn| rings.flows[turn.flow].sends).collect();
+        for host in rings.hosts() {
+            let nic = &mut self.nics[host.index()];
+            let here: Vec<&&Turn> = takers.iter().filter(|turn| rings.flows[turn.flow].to == host).collect();
+            let batches = |turn: &Turn| {
+                let flow = &rings.flows[turn.flow];
+                flow.receive_depth.div_ceil(flow.receive_batch)
+            };
+            let longest = here.iter().map(|turn| batches(turn)).max().unwrap_or(0);
+            let lines: u64 = here.iter().map(|turn| nic.receive_ring_lines(turn.peer)).sum();
+            // What was posted so long ago that it is gone is left out.
+            let kept = WARM_ROUNDS * nic.room().receives as u64;
+            let rounds = (kept / lines.max(1)).min(WARM_ROUNDS);
+            let skipped = if rounds == 0 { longest - (longest * kept / lines.max(1)).clamp(1, longest) } else { 0 };
+            for _ in 0..rounds.max(1) {
+                for step in skipped..longest {
+                    for turn in &here {
+                        let flow = &rings.flows[turn.flow];
+                        let used = flow.sends_before(turn.from());
+                        let first = used / flow.receive_batch * flow.receive_batch;
+                        let from = (first + step * flow.receive_batch).max(used);
+                        let to = (first + (step + 1) * flow.receive_batch).min(first + flow.receive_depth);
+                        if from < to {
+                            nic.recall_posted(turn.peer, from, to);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Goes through the last turns of all QPs without time: only what the caches hold changes.
+    fn replay(&mut self, turns: &[Turn]) {
+        let rounds = turns.iter().map(|turn| turn.replayed).max().unwrap_or(0);
+        for round in (0..rounds).rev() {
+            for turn in turns.iter().filter(|turn| turn.replayed > round) {
+                let from = turn.place.message - (round + 1) * turn.messages;
+                self.replay_messages(turn, from..from + turn.messages);
+            }
+        }
+    }
+
+    /// QPs that have a slot when all begins are somewhere in their turn, so that its first part is behind them.
+    fn replay_begun(&mut self, turns: &[Turn], processing: &Processing, random: &mut Pcg32) {
+        let mut slots = [(); 2].map(|()| vec![processing.slots; processing.units as usize]);
+        for turn in turns {
+            let host = turn.host.index();
+            let free = &mut slots[host][self.nics[host].unit(turn.qp)];
+            if *free > 0 {
+                *free -= 1;
+                let flow = &self.around.rings.flows[turn.flow];
+                let packets = flow.packets_of(turn.messages).min(processing.turn_packets.into());
+                let left = random.random_range(1..=packets.max(1));
+                let done = (packets - left) * turn.messages / packets;
+                self.nics[host].begin_turn_with(turn.qp, left as u32);
+                self.replay_messages(turn, turn.place.message - done..turn.place.message);
+            }
+        }
+    }
+
+    fn replay_messages(&mut self, turn: &Turn, messages: Range<u64>) {
+        let flow = &self.around.rings.flows[turn.flow];
+        let [requester, responder] = [flow.from.index(), flow.to.index()];
+        self.nics[requester].recall_context(turn.qp, true);
+        self.nics[responder].recall_context(turn.peer, false);
+        for message in messages {
+            let wqe = flow.wqe(turn.number, message);
+            let nic = &mut self.nics[requester];
+            flow.portions(turn.number, message, 0..wqe.bytes, |segment| _ = nic.recall_segment(segment));
+            let nic = &mut self.nics[responder];
+            if flow.is_send(message) {
+                let index = flow.sends_before(message);
+                nic.recall_receive(turn.peer, index);
+                flow.receive_portions(turn.number, index, 0..wqe.bytes, |segment| _ = nic.recall_segment(segment));
+                if (index + 1).is_multiple_of(flow.receive_batch) {
+                    let posted = index + 1 - flow.receive_batch + flow.receive_depth;
+                    nic.recall_posted(turn.peer, posted, posted + flow.receive_batch);
+                }
+            } else {
+                nic.recall_segment(flow.remote_segment(turn.number, message));
+            }
+        }
+        self.nics[requester].recall_context(turn.qp, true);
+    }
+
+    /// Queues of a QP and what is on its way.
+    fn begin_requester(&mut self, turn: &Turn, is_empty: bool, random: &mut Pcg32) {
+        let around = &mut self.around;
+        let flow = &around.rings.flows[turn.flow];
+        let [requester, responder] = [flow.from.index(), flow.to.index()];
+        let (message, [sent, packets]) = (turn.place.message, turn.place.packets);
+        let seen = message - message % flow.signal;
+        let posted = if is_empty { seen } else { seen + flow.depth / flow.batch * flow.batch };
+        let used = flow.sends_before(message);
+        let receives = used / flow.receive_batch * flow.receive_batch + flow.receive_depth;
+        let (filled, reads_next) = (flow.filled(turn.place), flow.reads_next(message));
+        let pause = Picos::from_nanos(flow.interarrival_ns.into());
+        let app = &mut around.apps[requester][turn.qp as usize];
+        (app.posted, app.seen, app.has_filled) = (posted, seen, !is_empty);
+        let app = &mut around.apps[responder][turn.peer as usize];
+        (app.used, app.receives) = (used, receives);
+        if is_empty {
+            let phase = Picos::new(random.random_range(0..START.max(pause).count()));
+            around.events.at(phase, Event::Seen(turn.host, turn.qp, (seen - 1) as u32));
+        }
+        let of_message = if reads_next { [0, packets] } else { [sent, packets] };
+        self.nics[requester].begin_requester(turn.qp, message, of_message, posted);
+        let nic = &mut self.nics[responder];
+        nic.begin_responder(turn.peer, [used, receives], filled, of_message[0]);
+        // Where requests and responses take turns on the same units, one in two requesters waits for its turn while READs
+        // of a turn have come back.
+        let shares = around.rings.flows.iter().any(|other| other.reads && other.from == flow.to);
+        let back = if shares && random.random() { turn.messages } else { 0 };
+        if reads_next && !is_empty {
+            let view = View { host: turn.host, around: &mut self.around };
+            let reads = self.nics[requester].begin_reads(turn.qp, [sent, back], &view);
+            self.nics[responder].begin_owing(turn.peer, &reads, sent);
+        }
+    }
+}
