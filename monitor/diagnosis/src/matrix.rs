@@ -176,7 +176,7 @@ fn syntax(file: &str, key: String, error: &serde_json::Error) -> MatrixError {
 }
 
 /// What of a stranger's text an error repeats.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(120).collect()
 }
 

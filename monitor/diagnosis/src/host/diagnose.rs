@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::causes::{self, Cause};
 use super::error::HostError;
 use super::expected::{Expected, expected};
-use super::explain::{Explanations, candidates, smallest};
+use super::explain::{Explanations, candidates, one_larger, smallest};
 use super::misconfiguration::rerouted;
 use super::paths::{Path, State, crossing, paths};
 use super::published;
@@ -80,8 +80,8 @@ pub struct Diagnosis {
     pub explanations: Vec<Vec<String>>,
     /// Whether there are more explanations of this size than are named, or none was found in time.
     pub more_explanations: bool,
-    /// Explanations with one link more, which the slow ones may hide: no path that does not cross them needs as much of it
-    /// as it should carry.
+    /// What needs one link more than these: other explanations, and these with a link that they may hide, because nobody
+    /// saw it carry what some path expects of it.
     pub cannot_be_excluded: Vec<Vec<String>>,
     /// Settings that are wrong, such as `acs_or_ats:psw0`.
     pub misconfiguration: Vec<String>,
@@ -228,7 +228,7 @@ impl Seen {
             verdict,
             paths: by_row,
             explanations: named(&explained.sets),
-            cannot_be_excluded: named(&self.hidden(&explained.sets)),
+            cannot_be_excluded: named(&self.hidden(&explained.sets, one_larger(&limits, &explained))),
             more_explanations: explained.is_cut,
             misconfiguration,
             causes,
@@ -276,9 +276,9 @@ impl Seen {
         (0..host.links().len()).map(state).collect()
     }
 
-    /// Each explanation with each link that it may hide: one that shares a path with it, and of which nobody saw what
-    /// some path expects. On a busy RNIC a path shows that by its share of the best one.
-    fn hidden(&self, sets: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    /// `others`, and each explanation with each link that it may hide: one that shares a path with it, and of which
+    /// nobody saw what some path expects. On a busy RNIC a path shows that by its share of the best one.
+    fn hidden(&self, sets: &[Vec<usize>], others: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
         let expected = |path: usize| self.expected.bandwidth[path].unwrap_or(0.0);
         let is_seen = |link: usize| {
             let crossing = &self.crossing[&link];
@@ -294,7 +294,7 @@ impl Seen {
             needed == 0.0 || crossing.iter().any(|path| shows(*path))
         };
         let unseen: Vec<usize> = self.crossing.keys().copied().filter(|link| !is_seen(*link)).collect();
-        let mut hidden: Vec<Vec<usize>> = Vec::new();
+        let mut hidden = others;
         for set in sets {
             let meets = |link: usize| {
                 let on = |path: &&usize| self.paths[**path].links.iter().any(|other| set.contains(other));

@@ -85,6 +85,18 @@ pub fn smallest(candidates: &[Vec<usize>]) -> Explanations {
     Explanations { sets: search.found.into_iter().collect(), is_cut }
 }
 
+/// All sets with one link more than the smallest, each of whose links is needed: another way to explain the same.
+pub fn one_larger(candidates: &[Vec<usize>], smallest: &Explanations) -> Vec<Vec<usize>> {
+    let Some(size) = smallest.sets.first().map(Vec::len).filter(|size| *size < MAX_SIZE && !smallest.is_cut) else {
+        return Vec::new();
+    };
+    let open: Vec<&Vec<usize>> = candidates.iter().filter(|links| !links.is_empty()).collect();
+    let mut search = Search { open: &open, found: BTreeSet::new(), steps: 0, is_cut: false };
+    search.add(size + 1, &mut Vec::new(), &mut BTreeSet::new());
+    let is_more = |set: &Vec<usize>| smallest.sets.iter().any(|small| small.iter().all(|link| set.contains(link)));
+    search.found.into_iter().filter(|set| !is_more(set)).collect()
+}
+
 struct Search<'c> {
     open: &'c [&'c Vec<usize>],
     found: BTreeSet<Vec<usize>>,
@@ -147,6 +159,20 @@ mod tests {
         check(&[&[1, 2], &[1, 2]], &[&[1], &[2]]);
         check(&[&[1, 2], &[3, 4]], &[&[1, 3], &[1, 4], &[2, 3], &[2, 4]]);
         check(&[&[1, 2], &[2, 3], &[1, 3]], &[&[1, 2], &[1, 3], &[2, 3]]);
+    }
+
+    #[test]
+    fn what_needs_one_link_more_is_found_without_what_is_only_larger() {
+        let check = |candidates: &[&[usize]], expected: &[&[usize]]| {
+            let candidates: Vec<Vec<usize>> = candidates.iter().map(|links| links.to_vec()).collect();
+            let larger = one_larger(&candidates, &smallest(&candidates));
+            assert_eq!(larger, expected.iter().map(|set| set.to_vec()).collect::<Vec<_>>(), "{candidates:?}");
+        };
+        check(&[], &[]);
+        check(&[&[3]], &[]);
+        check(&[&[1, 2], &[2, 3]], &[&[1, 3]]);
+        check(&[&[1, 2], &[2, 3], &[2, 4]], &[]);
+        check(&[&[1, 2], &[1, 2]], &[]);
     }
 
     #[test]

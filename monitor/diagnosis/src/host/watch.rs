@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::diagnose::{Diagnosis, Verdict};
-use crate::matrix::{Matrix, MatrixError};
+use crate::matrix::{Matrix, MatrixError, shown};
 
 /// Rounds that a history keeps. Source: our choice, a week of hourly rounds.
 pub const MOST_ROUNDS: usize = 168;
@@ -108,7 +108,7 @@ impl History {
             let round: Round = serde_json::from_str(line).map_err(|error| MatrixError::Key {
                 file: place.clone(),
                 key: "round".to_owned(),
-                rule: error.to_string(),
+                rule: shown(&error.to_string()),
             })?;
             // The matrix has rules of its own.
             let bytes = serde_json::to_vec(&round.matrix).unwrap_or_default();
