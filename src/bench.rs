@@ -4,10 +4,13 @@ mod archive;
 mod cores;
 mod figures;
 mod known;
+mod points;
+mod quality;
 mod record;
 mod report;
 mod score;
 mod shown;
+mod weakness;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,13 +23,16 @@ use kelpie_spaces::{Space, Workload};
 
 pub use archive::{Archive, Settings};
 pub use figures::figures;
-pub use known::{Known, known};
+pub use known::Known;
+pub use points::{Points, first, points};
+pub use quality::{INSIDE, Quality};
 pub use record::Record;
 pub use report::{document, table};
 pub use score::{Score, with_means};
 
 use cores::on_all_cores;
 use shown::Shown;
+use weakness::{Stored, Weakness};
 
 /// One campaign on one subsystem.
 #[derive(Debug, Clone)]
@@ -52,6 +58,32 @@ pub fn run(
     measured: &(dyn Fn() + Sync),
 ) -> anyhow::Result<Vec<Option<Record>>> {
     on_all_cores(jobs, |job| archive.once(&job.key(), || job.run(space, stop, measured)))
+}
+
+/// Judges the findings of each campaign by these random points, or takes that from the archive; `false` if `stop` ended
+/// it. `measured` is called after each point inside a finding, from any thread.
+///
+/// # Errors
+/// A subsystem could not be measured, or something not be stored.
+pub fn judge(
+    space: &Space,
+    jobs: &[Job],
+    records: &mut [Option<Record>],
+    points: &Points,
+    archive: &Archive,
+    stop: &AtomicBool,
+    measured: &(dyn Fn() + Sync),
+) -> anyhow::Result<bool> {
+    let ended: Vec<(&Job, &Record)> =
+        jobs.iter().zip(&*records).filter_map(|(job, record)| Some((job, record.as_ref()?))).collect();
+    let qualities = on_all_cores(&ended, |(job, record)| {
+        let points = points.get(job.subsystem.name()).map_or(&[][..], Vec::as_slice);
+        let key = format!("quality {} {}", points.len(), job.key());
+        archive.once(&key, || Quality::of(space, &job.subsystem, &record.stored, points, stop, measured))
+    })?;
+    let is_whole = qualities.iter().all(Option::is_some);
+    records.iter_mut().flatten().zip(qualities).for_each(|(record, quality)| record.quality = quality);
+    Ok(is_whole)
 }
 
 impl Job {
@@ -133,6 +165,11 @@ impl Oracle for Judge<'_> {
             None => Shown::measure(&mut self.subsystem, &finding.workload).map_err(End::Failed)?.limiting,
         };
         self.record.findings = self.record.findings.max(number);
+        let stored = Stored { finding: finding.clone(), weakness: Weakness::split(finding.symptom, &limiting).0 };
+        match self.record.stored.get_mut(number as usize - 1) {
+            Some(before) => *before = stored,
+            None => self.record.stored.push(stored),
+        }
         // A workload with every feature pinned has no minimal feature set; it is touched and no more.
         if !finding.evidence.narrowed {
             self.record.found.add(finding.symptom, &limiting, self.record.experiments);

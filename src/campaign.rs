@@ -248,7 +248,9 @@ impl<'a> Recorder<'a> {
 
     fn attempt(&mut self, workload: &Workload) -> Result<Outcome, MeasureError> {
         let subsystem = &mut *self.parts.subsystem;
-        let judged = measure_judged(workload, &self.parts.bounds, |workload| subsystem.measure(workload))?;
+        let judged = measure_judged(workload, &self.parts.bounds, |workload, attempt| {
+            subsystem.measure_again(workload, attempt)
+        })?;
         Ok(Outcome::Measured {
             measurement: judged.measurement,
             assessment: judged.assessment,

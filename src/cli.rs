@@ -26,7 +26,7 @@ pub use campaign::{
     RmArgs, RunArgs, ShowArgs,
 };
 pub use host::{DiagnoseArgs, HostCommand, MatrixArgs, MeasuredHostArgs, TopologyArgs, WatchHostArgs};
-pub use job::{JobArgs, JobCommand};
+pub use job::{JobArgs, JobCollective, JobCommand, PairsArgs, RunJobArgs, WatchJobArgs};
 
 /// Finds the workloads that break an RDMA subsystem, before an application does.
 #[derive(Debug, Parser)]

@@ -14,7 +14,7 @@ mod gate;
 pub mod generate;
 mod host;
 pub mod import;
-mod job;
+pub mod job;
 mod labels;
 mod measure;
 mod mfs;
@@ -69,6 +69,9 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Host(HostCommand::Watch(args)) => host::watch::run(args, common),
         Command::Host(HostCommand::Diagnose(args)) => host::diagnose(args, common),
         Command::Job(JobCommand::Diagnose(args)) => job::diagnose(args, common),
+        Command::Job(JobCommand::Watch(args)) => job::watch(args, common),
+        Command::Job(JobCommand::Run(args)) => job::run(args, common),
+        Command::Job(JobCommand::Pairs(args)) => job::pairs(args, common),
         Command::Schema(args) => schema::run(args),
         Command::Generate(args) => generate::run(args, common),
     }

@@ -8,6 +8,7 @@ mod commands;
 mod errors;
 mod exit;
 mod inputs;
+mod notify;
 mod output;
 mod progress;
 mod safe_text;

@@ -153,6 +153,10 @@ fn a_watch_says_what_is_news_once_and_learns_what_is_healthy() {
     assert_eq!(lines(&bench), 5);
     let (status, events) = watch(&bench, &slow, &["--rounds", "1"]);
     assert_eq!((status, &events[0]["event"]), (Some(0), &json!("healthy")), "without a past: {events:?}");
+    let exec = ["--rounds", "1", "--exec", "cat > event.json"];
+    let (_, events) = watch(&bench, &["psw0.acs=on"], &exec);
+    let heard = std::fs::read_to_string(bench.path("event.json")).expect("the command ran");
+    assert_eq!(serde_json::from_str::<Value>(&heard).expect("one event"), events[0]);
     bench.write("h.jsonl", "{\"at\": 1}\n");
     let ran = bench.run(&["host", "watch", "--subsystem", "sim:a100", "--history", "h.jsonl"]);
     assert!(ran.status == Some(2) && ran.stderr.contains("h.jsonl:1: round:"), "{ran:?}");

@@ -39,6 +39,34 @@ fn numbers(value: &Value) -> Vec<f64> {
 }
 
 #[test]
+fn a_campaign_on_bonded_hosts_names_their_ports_and_the_plan_is_the_cure() {
+    let bench = Bench::new();
+    let space = "kelpie: space/1\nqp_type: [RC]\nopcode: [WRITE]\nmtu: [4096]\nqps: {min: 4, max: 64}\nmrs: [1]\n\
+        requests: [1]\nsge_count: [1]\nmessage: {min: 64KiB, max: 1MiB}\nmemory_requester: [\"dram:0\"]\n\
+        memory_responder: [\"dram:0\"]\nloopback: [false]\nports: [crossed, planned]\n";
+    bench.write("space.yaml", space);
+    let args =
+        ["campaign", "run", "--subsystem", "sim:DUAL", "--space", "space.yaml", "--budget", "60", "--db", "k.db"];
+    let found = bench.json(0, &args);
+    let finding = &found["findings"][0];
+    let of_ports = finding["mfs"].as_array().and_then(|all| all.iter().find(|one| one["feature"] == "ports"));
+    assert_eq!(of_ports.expect("a condition on ports")["in"], json!(["crossed"]), "{found}");
+    // The same workload as a plan has it.
+    let mut workload = finding["workload"].clone();
+    for flow in workload["flows"].as_array_mut().expect("flows") {
+        assert_eq!(flow["ports"], "crossed");
+        flow["ports"] = json!("planned");
+    }
+    bench.write("planned.yaml", workload.to_string());
+    assert_eq!(bench.json(0, &["measure", "planned.yaml", "--subsystem", "sim:DUAL"])["verdict"], "healthy");
+    let refused = bench.run(&["measure", "planned.yaml", "--subsystem", "sim:F"]);
+    assert!(
+        refused.status == Some(2) && refused.stderr.contains("one port: leave out `ports: planned`"),
+        "{refused:?}"
+    );
+}
+
+#[test]
 fn the_bare_solver_answers_problems() {
     let bench = Bench::new();
     let problem = |solver: &str| {
@@ -66,6 +94,18 @@ fn the_bare_solver_answers_problems() {
     let ran = bench.run(&["fabric", "rates", "--problem", "problem.json"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (Some(2), ""));
     assert!(ran.stderr.contains("problem.json: flows[1].links[0]: no link `z`"), "{}", ran.stderr);
+    for (text, expected) in [
+        (
+            "{\"capacity_gbps\": {\"a\": 1},\n\"flows\": [{\"jobs\": 0}]}",
+            "problem.json:2: flows[0].jobs: unknown key `jobs`",
+        ),
+        ("{\"capacity_gbps\": {\"a\": 1, \"a\": 2}}", "problem.json:1: capacity_gbps: link `a` is named twice"),
+        ("{\"capacity_gbps\": {\"a\": 1}, \"solver\": \"fast\"}", "problem.json:1: solver: unknown word `fast`"),
+    ] {
+        bench.write("problem.json", text);
+        let ran = bench.run(&["fabric", "rates", "--problem", "problem.json"]);
+        assert!(ran.status == Some(2) && ran.stderr.contains(expected), "{}", ran.stderr);
+    }
 }
 
 #[test]

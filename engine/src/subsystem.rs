@@ -46,4 +46,14 @@ pub trait Subsystem {
     /// # Errors
     /// Only when Kelpie itself fails; what the hardware did, also a hang, is in the measurement.
     fn measure(&mut self, workload: &Workload) -> Result<Measurement, MeasureError>;
+
+    /// As [`Subsystem::measure`], for a workload that was measured `attempt` times just before; `None` if that would show
+    /// what it showed before.
+    ///
+    /// # Errors
+    /// As `measure`.
+    fn measure_again(&mut self, workload: &Workload, attempt: u32) -> Result<Option<Measurement>, MeasureError> {
+        _ = attempt;
+        self.measure(workload).map(Some)
+    }
 }

@@ -1,8 +1,8 @@
-//! The readers of a job's operations over arbitrary bytes, and the diagnosis of whatever they accept.
+//! The readers of a job's operations over arbitrary bytes, whole and in pieces, and the diagnosis of what they accept.
 
 #![no_main]
 
-use kelpie_diagnosis::job::{Question, diagnose, read};
+use kelpie_diagnosis::job::{Follower, Question, Window, diagnose, read};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -10,10 +10,23 @@ fuzz_target!(|bytes: &[u8]| {
         Ok(jobs) => {
             for job in &jobs {
                 for now in [None, Some(1e9)] {
-                    diagnose(Question { job, now });
+                    diagnose(Question { now, ..Question::at_the_end(job) });
                 }
             }
         }
         Err(error) => assert!(!error.to_string().chars().any(char::is_control), "{error}"),
     }
+    let (mut follower, mut window) = (Follower::default(), Window::default());
+    for piece in bytes.chunks(7) {
+        let give = |one: Result<_, _>| {
+            if let Ok(record) = one {
+                window.push(record, false);
+            }
+        };
+        if follower.take(piece, give).is_err() {
+            return;
+        }
+    }
+    window.judge(0.0, 30e6);
+    window.judge(30e6, 30e6);
 });

@@ -24,9 +24,6 @@ pub const POSTING_LIMITED: f64 = 0.5;
 /// is half of the margin that makes a rate low.
 pub const STABLE_DEVIATION: f64 = 0.1;
 
-/// How often an inconclusive workload is measured in all. Source: our choice.
-pub const ATTEMPTS: u32 = 3;
-
 /// A symptom. Source: Collie, section 5.2, where nothing else is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -59,6 +56,8 @@ pub enum Inconclusive {
         /// Relative standard deviation of the worst direction.
         deviation: f64,
     },
+    /// Noise may turn the verdict, however often it was measured.
+    Marginal,
     /// The traffic was not steady when the measurement ended.
     NotSteady,
     /// No sample, or a sample without a direction that the workload loads.
@@ -69,6 +68,7 @@ impl fmt::Display for Inconclusive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Inconclusive::Unstable { deviation } => write!(f, "goodput varies by {}", units::percent(*deviation)),
+            Inconclusive::Marginal => f.write_str("it lies as near to a threshold as noise reaches"),
             Inconclusive::NotSteady => f.write_str("the traffic was not steady when the measurement ended"),
             Inconclusive::NoSamples => f.write_str("nothing was sampled"),
         }
@@ -138,37 +138,6 @@ pub fn assess(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -
     Assessment::of_symptoms(shown)
 }
 
-/// A measurement with its assessment.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
-    /// The last measurement.
-    pub measurement: Measurement,
-    /// What it means.
-    pub assessment: Assessment,
-    /// How often the workload was measured.
-    pub attempts: u32,
-}
-
-/// Measures `workload` until the verdict is conclusive, at most [`ATTEMPTS`] times.
-///
-/// # Errors
-/// The first error of `measure`, unchanged.
-pub fn measure_judged<E>(
-    workload: &Workload,
-    bounds: &Bounds,
-    mut measure: impl FnMut(&Workload) -> Result<Measurement, E>,
-) -> Result<Judged, E> {
-    let mut attempts = 0;
-    loop {
-        attempts += 1;
-        let measurement = measure(workload)?;
-        let assessment = assess(workload, bounds, &measurement);
-        if assessment.verdict != Verdict::Inconclusive || attempts == ATTEMPTS {
-            return Ok(Judged { measurement, assessment, attempts });
-        }
-    }
-}
-
 fn symptoms(workload: &Workload, bounds: &Bounds, directions: &[Direction], sample: &Sample) -> Vec<Symptom> {
     let pause = sample.pause.as_ref().is_some_and(|pause| {
         Host::BOTH.iter().any(|host| pause.get(*host).tx > PAUSE_RATIO || pause.get(*host).rx > PAUSE_RATIO)
@@ -188,10 +157,21 @@ fn is_low(workload: &Workload, bounds: &Bounds, way: Direction, sample: &Sample)
 ///
 /// Units: share of that bound, above `1 - LOW_SHARE` and up to 1.
 pub(crate) fn shortfall(workload: &Workload, bounds: &Bounds, way: Direction, sample: &Sample) -> Option<f64> {
+    let attained = attained(workload, bounds, way, sample)?;
+    (attained < LOW_SHARE).then(|| 1.0 - attained.max(0.0))
+}
+
+/// How much a direction attains of the bound that it is nearest to; `None` if it is not judged.
+///
+/// Units: share of that bound.
+pub(crate) fn attained(workload: &Workload, bounds: &Bounds, way: Direction, sample: &Sample) -> Option<f64> {
     // The bounds are those of a port, which loopback traffic does not cross.
     let rates = sample.direction(way.from, way.to).filter(|_| !way.is_loopback())?;
     let mut attained = bounds.utilisation(rates);
-    if attained >= LOW_SHARE || posting_limited(workload, way, sample) {
+    if attained >= LOW_SHARE {
+        return Some(attained);
+    }
+    if posting_limited(workload, way, sample) {
         return None;
     }
     if let Some(max_bps) = bounds.max_pcie_bps {
@@ -201,7 +181,7 @@ pub(crate) fn shortfall(workload: &Workload, bounds: &Bounds, way: Direction, sa
         let limit = depth_limit(workload, way, bounds, base_rtt, sample);
         attained = attained.max(rates.wire_bps / limit.wire_bps).max(rates.packets_per_sec / limit.packets_per_sec);
     }
-    (attained < LOW_SHARE).then(|| 1.0 - attained.max(0.0))
+    Some(attained)
 }
 
 /// Whether every requester that pays into this direction is known not to have kept its queues full, or who receives all

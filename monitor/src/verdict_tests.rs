@@ -274,29 +274,6 @@ fn a_gap_in_the_measurement_is_no_anomaly() {
 }
 
 #[test]
-fn inconclusive_is_measured_again_three_times_at_most() {
-    let full = steady(&sample(&[(A_TO_B, 198.0, 23.0)]));
-    let gap = of(Vec::new());
-    let table: &[(&[&Measurement], u32, Verdict)] = &[
-        (&[&full], 1, Verdict::Healthy),
-        (&[&gap, &full], 2, Verdict::Healthy),
-        (&[&gap, &gap, &full], 3, Verdict::Healthy),
-        (&[&gap, &gap, &gap], 3, Verdict::Inconclusive),
-    ];
-    for (script, attempts, verdict) in table {
-        let mut answers = script.iter();
-        let judged = measure_judged(&write(A_TO_B), &bounds(), |_| {
-            answers.next().map(|measurement| (*measurement).clone()).ok_or("asked too often")
-        })
-        .expect("the script is long enough");
-        assert_eq!((judged.attempts, judged.assessment.verdict), (*attempts, *verdict));
-        assert_eq!(&judged.measurement, script[script.len() - 1]);
-    }
-    let failed = measure_judged(&write(A_TO_B), &bounds(), |_| Err::<Measurement, _>("agent gone"));
-    assert_eq!(failed, Err("agent gone"));
-}
-
-#[test]
 fn assessments_have_a_stable_json_shape() {
     let anomalous = Assessment::of_symptoms(vec![Symptom::Pause, Symptom::LowThroughput]);
     let unstable = Assessment::of_nothing(Inconclusive::Unstable { deviation: 0.5 });

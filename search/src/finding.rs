@@ -19,7 +19,7 @@ pub struct Finding {
     pub found_at: u64,
     /// Experiments spent on the region.
     pub experiments_for_mfs: u64,
-    /// Share of the region that is anomalous, at least, with 95 % confidence; 0 if nothing was validated.
+    /// Share of the region that is anomalous, at least, with 95 % confidence; 0 if nothing is known of that.
     pub confidence: f64,
     /// What it rests on.
     pub evidence: FindingEvidence,
@@ -53,13 +53,13 @@ pub struct Cure {
 }
 
 /// Lower end of Wilson's one-sided 95 % interval for a share, of `successes` out of `trials`.
-pub(crate) fn wilson_lower_bound(successes: u64, trials: u64) -> f64 {
+pub(crate) fn wilson_lower_bound(successes: f64, trials: f64) -> f64 {
     const Z: f64 = 1.645;
-    if trials == 0 {
+    if trials == 0.0 {
         return 0.0;
     }
-    let n = trials as f64;
-    let share = successes as f64 / n;
+    let n = trials;
+    let share = successes / n;
     let centre = share + Z * Z / (2.0 * n);
     let half = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
     ((centre - half) / (1.0 + Z * Z / n)).clamp(0.0, 1.0)
@@ -71,7 +71,8 @@ mod tests {
 
     #[test]
     fn the_bound_is_wilsons() {
-        let table = [(0, 0, 0.0), (45, 45, 0.9433), (10, 10, 0.7870), (8, 10, 0.5407), (0, 10, 0.0)];
+        let table =
+            [(0.0, 0.0, 0.0), (45.0, 45.0, 0.9433), (10.0, 10.0, 0.7870), (8.0, 10.0, 0.5407), (0.0, 10.0, 0.0)];
         for (successes, trials, expected) in table {
             let bound = wilson_lower_bound(successes, trials);
             assert!((bound - expected).abs() < 1e-3, "{successes} of {trials}: {bound}");

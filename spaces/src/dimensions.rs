@@ -7,7 +7,7 @@ mod table;
 
 use crate::domain::Domain;
 use crate::units::Bytes;
-use crate::workload::{Device, Mtu, Opcode, QpType};
+use crate::workload::{Device, Mtu, Opcode, Ports, QpType};
 
 pub use crate::sides::Side;
 pub use reference::reference;
@@ -58,6 +58,7 @@ impl Dimension {
             Kind::QpType => index(&["RC", "UC", "UD"])?,
             Kind::Opcode => index(&Opcode::ALL.map(Opcode::name))?,
             Kind::Truth => index(&["false", "true"])?,
+            Kind::Ports => index(&Ports::ALL.map(Ports::name))?,
             Kind::Device => device_code(word.parse::<Device>().map_err(|error| error.to_string())?),
             Kind::Mtu => {
                 let bytes = word.parse::<u64>().map_err(|_| "write path MTUs in bytes".to_owned())?;
@@ -80,6 +81,7 @@ impl Dimension {
             Kind::QpType => QpType::ALL[code as usize].to_string(),
             Kind::Opcode => Opcode::ALL[code as usize].to_string(),
             Kind::Truth => (code == 1).to_string(),
+            Kind::Ports => Ports::ALL[code as usize].to_string(),
             Kind::Device => device(code).to_string(),
             Kind::Mtu | Kind::Count => code.to_string(),
             Kind::Size => Bytes(code).to_string(),

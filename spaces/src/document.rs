@@ -168,7 +168,7 @@ impl<'t> Document<'t> {
         }
         let mut builder = Builder { open: Vec::new(), root: None };
         let failed = |Syntax { mark, problem }: Syntax| {
-            let first = vec![mistake(text, mark, String::new(), problem)];
+            let first = vec![mistake(text, mark, "", &problem)];
             DocumentError::Mistakes(Mistakes { file: file.to_owned(), first, more: 0 })
         };
         for event in Parser::new_from_str(text) {
@@ -245,7 +245,7 @@ impl<'t> Document<'t> {
 
     fn note(&self, mark: Mark, path: &str, rule: &dyn Display) {
         let key = if path.is_empty() { "the document" } else { path };
-        self.mistakes.borrow_mut().push(mistake(self.text, mark, key.to_owned(), rule.to_string()));
+        self.mistakes.borrow_mut().push(mistake(self.text, mark, key, &rule.to_string()));
     }
 
     /// Everything that was refused so far.
@@ -269,10 +269,10 @@ impl<'t> Document<'t> {
     }
 }
 
-fn mistake(text: &str, Mark { line, column }: Mark, key: String, rule: String) -> Mistake {
+fn mistake(text: &str, Mark { line, column }: Mark, key: &str, rule: &str) -> Mistake {
     let source = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
-    let plain = source.chars().map(|c| if c.is_control() { ' ' } else { c });
-    Mistake { line, column, key, rule, source: plain.collect() }
+    let plain = |text: &str| text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect();
+    Mistake { line, column, key: plain(key), rule: plain(rule), source: plain(source) }
 }
 
 /// Why the text is no document.

@@ -43,7 +43,9 @@ pub use serde_words::serde_words;
 pub use space::{Space, SpaceError};
 pub use suggest::suggestion;
 pub use units::Bytes;
-pub use workload::{Batch, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, Opcode, QpType, Request, Workload};
+pub use workload::{
+    Batch, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, Opcode, Ports, QpType, Request, Workload,
+};
 pub use yaml::{WorkloadError, workload_from_bytes, workload_from_yaml, workload_to_yaml};
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::constraints::{MAX_DEPTH, MAX_FLOWS, MAX_MRS, MAX_PATTERN, MAX_QPS, MAX_SGE};
 use crate::dimensions::{Kind, Row, TABLE};
-use crate::workload::{Host, Mtu, Opcode, QpType, Workload};
+use crate::workload::{Host, Mtu, Opcode, Ports, QpType, Workload};
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
@@ -67,6 +67,7 @@ fn value(row: &Row) -> Value {
         Kind::Mtu => mtu(),
         Kind::Device => device(),
         Kind::Truth => json!({"type": "boolean"}),
+        Kind::Ports => one_of(Ports::ALL),
         Kind::Count => json!({"type": "integer", "minimum": row.limit.0, "maximum": row.limit.1}),
         Kind::Size => size(),
     }

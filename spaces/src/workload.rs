@@ -89,6 +89,42 @@ pub enum Opcode {
     CmpSwap,
 }
 
+/// By which ports of a bonded NIC with two of them the QPs of a flow leave, and at which they arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ports {
+    /// As the hash of their source ports has it, when nobody steers.
+    #[default]
+    Hashed,
+    /// All by one port, and to its like.
+    One,
+    /// By one port, and to the other one, across the leaves.
+    Crossed,
+    /// As a plan has it: half by each port, and to its like.
+    Planned,
+}
+
+impl Ports {
+    /// All, in order.
+    pub const ALL: [Ports; 4] = [Ports::Hashed, Ports::One, Ports::Crossed, Ports::Planned];
+
+    /// The name in YAML, JSON and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ports::One => "one",
+            Ports::Hashed => "hashed",
+            Ports::Crossed => "crossed",
+            Ports::Planned => "planned",
+        }
+    }
+}
+
+impl fmt::Display for Ports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// What an atomic operation reads and writes. Units: bytes. Source: IBTA volume 1, section 9.4.5.
 pub const ATOMIC_SIZE: Bytes = Bytes(8);
 
@@ -331,6 +367,9 @@ pub struct Flow {
     /// How long each QP pauses from one post call to the next, at least. Units: ns; 0 is not at all.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub interarrival_ns: u32,
+    /// Which ports of a bonded NIC its QPs use.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ports: Ports,
     /// Memory of both sides.
     pub memory: MemoryPair,
 }
@@ -355,6 +394,7 @@ impl Flow {
             recv_sge: Vec::new(),
             inline: Bytes(0),
             interarrival_ns: 0,
+            ports: Ports::Hashed,
             memory: MemoryPair { from: memory, to: memory },
         }
     }

@@ -6,21 +6,8 @@ use kelpie_monitor::Symptom;
 use kelpie_search::{Algorithm, Config, SignalSet};
 use serde::{Deserialize, Serialize};
 
-/// What a search must not see: the symptom, and the part of the subsystem that limits the traffic.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Weakness {
-    pub symptom: Symptom,
-    /// Such as `receive_wqe_cache`.
-    pub part: String,
-}
-
-impl Weakness {
-    /// The weakness, and the transport and operation of the traffic that shows it.
-    pub fn split(symptom: Symptom, limiting: &str) -> (Self, String) {
-        let (part, traffic) = limiting.split_once(':').unwrap_or((limiting, ""));
-        (Self { symptom, part: part.to_owned() }, traffic.to_owned())
-    }
-}
+use super::quality::Quality;
+use super::weakness::{Stored, Weakness};
 
 /// The first time that a weakness was seen with this traffic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +69,11 @@ pub struct Record {
     /// Every diagnostic counter over the experiments that searched and had it; of one campaign of each kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub course: Option<BTreeMap<String, Course>>,
+    /// The findings, in the order of their numbers.
+    pub stored: Vec<Stored>,
+    /// How good they are, if that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quality: Option<Quality>,
 }
 
 impl Record {
@@ -97,6 +89,8 @@ impl Record {
             touched: Sightings::default(),
             found: Sightings::default(),
             course: None,
+            stored: Vec::new(),
+            quality: None,
         }
     }
 }

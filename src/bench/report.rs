@@ -30,13 +30,13 @@ pub fn document(space: &str, budget: u64, scores: &[Score], known: &[Known]) -> 
             moments(budget).into_iter().filter_map(at).collect()
         };
         let campaigns: Vec<Record> =
-            score.records.iter().map(|record| Record { course: None, ..record.clone() }).collect();
+            score.records.iter().map(|record| Record { course: None, stored: Vec::new(), ..record.clone() }).collect();
         json!({
             "subsystem": score.subsystem, "algorithm": score.algorithm, "signal": score.signal,
             "found": after(&|moment| score.found(moment)), "touched": after(&|moment| score.touched(moment)),
             "known_share": after(&|moment| score.known_share(known, moment)),
             "to_found": score.to_found(), "to_touched": score.to_touched(), "witnesses": score.witnesses(), "findings": score.findings(),
-            "campaigns": campaigns,
+            "quality": score.quality(), "campaigns": campaigns,
         })
     };
     json!({
@@ -49,6 +49,9 @@ pub fn table(budget: u64, scores: &[Score], known: &[Known]) -> String {
     let moments = moments(budget);
     let mut text = format!("Weaknesses found\n{}", counts(&moments, scores, Score::found, true));
     let _ = write!(text, "\nWeaknesses touched\n{}", counts(&moments, scores, Score::touched, false));
+    if scores.iter().any(|score| score.quality().is_some()) {
+        let _ = write!(text, "\nFindings judged by random points (median / 95th percentile)\n{}", qualities(scores));
+    }
     if !known.is_empty() {
         let share = |score: &Score, moment: u64| score.known_share(known, moment);
         let _ = write!(text, "\nShare found of the known weaknesses\n{}", shares(&moments, scores, share));
@@ -64,7 +67,7 @@ fn heading(moments: &[u64], more: &[&str]) -> Vec<String> {
 
 fn rows(heading: &[String], scores: &[Score], cells: impl Fn(&Score) -> Vec<String>) -> String {
     let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
-    let mut table = Table::new(&heading, &[2, 3, 4, 5, 6, 7, 8]);
+    let mut table = Table::new(&heading, &[2, 3, 4, 5, 6, 7, 8, 9, 10]);
     for score in scores {
         let own = [score.subsystem.clone(), score.name(), score.records.len().to_string()];
         table.row(own.into_iter().chain(cells(score)).collect());
@@ -92,6 +95,36 @@ fn counts(moments: &[u64], scores: &[Score], count: fn(&Score, u64) -> Option<Sp
 fn shares(moments: &[u64], scores: &[Score], share: impl Fn(&Score, u64) -> Option<Spread>) -> String {
     rows(&heading(moments, &[]), scores, |score| {
         moments.iter().map(|moment| share(score, *moment).map_or("-".to_owned(), |share| percent(share.mean))).collect()
+    })
+}
+
+fn qualities(scores: &[Score]) -> String {
+    let heading = [
+        "subsystem",
+        "algorithm",
+        "campaigns",
+        "findings",
+        "explain",
+        "accuse",
+        "healthy inside",
+        "other cause",
+        "pinned",
+        "validated",
+        "hold",
+    ];
+    rows(&heading.map(str::to_owned), scores, |score| {
+        let Some(quality) = score.quality() else { return vec!["-".to_owned(); 8] };
+        let both = |[median, high]: [f64; 2]| format!("{} / {}", percent(median), percent(high));
+        vec![
+            format!("{:.1}", quality.findings),
+            percent(quality.explained),
+            percent(quality.accused),
+            both(quality.healthy_inside),
+            both(quality.other_inside),
+            percent(quality.pinned),
+            percent(quality.validated),
+            percent(quality.holds),
+        ]
     })
 }
 

@@ -4,6 +4,7 @@ use kelpie_search::{Algorithm, SignalSet};
 use serde::Serialize;
 
 use super::known::Known;
+use super::quality::QualityScore;
 use super::record::{Record, Sightings};
 
 /// Mean and spread over campaigns.
@@ -88,6 +89,11 @@ impl Score {
             known.share(&record.found.weaknesses(by))
         };
         Spread::of(self.records.iter().filter_map(share))
+    }
+
+    /// How good the findings of its campaigns are; `None` if that was not asked.
+    pub fn quality(&self) -> Option<QualityScore> {
+        QualityScore::of(self.records.iter().filter_map(|record| record.quality.as_ref()))
     }
 
     /// Experiments to the first, second and further weaknesses, as far as any campaign found them.

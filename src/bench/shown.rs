@@ -1,10 +1,22 @@
 //! One experiment of a benchmark.
 
 use kelpie_engine::{MeasureError, Subsystem};
-use kelpie_monitor::{Assessment, Inconclusive, Measurement, Symptom, measure_judged};
+use kelpie_monitor::{Assessment, Inconclusive, Measurement, Symptom, Verdict, measure_judged};
 use kelpie_search::Observation;
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::Workload;
+use serde::{Deserialize, Serialize};
+
+use super::weakness::Weakness;
+
+/// What an experiment comes to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Judged {
+    Healthy,
+    Inconclusive,
+    Anomalous(Weakness),
+}
 
 /// What an experiment on a simulated subsystem shows, and what limited it, which no search sees.
 pub struct Shown {
@@ -17,7 +29,7 @@ impl Shown {
     /// The subsystem failed; what it cannot express is inconclusive.
     pub fn measure(subsystem: &mut SimSubsystem, workload: &Workload) -> Result<Self, MeasureError> {
         let bounds = subsystem.bounds();
-        let judged = measure_judged(workload, &bounds, |workload| subsystem.measure(workload));
+        let judged = measure_judged(workload, &bounds, |workload, attempt| subsystem.measure_again(workload, attempt));
         let (measurement, assessment) = match judged {
             Ok(judged) => (judged.measurement, judged.assessment),
             Err(MeasureError::Unsupported { .. }) => {
@@ -32,5 +44,14 @@ impl Shown {
     /// As findings have it: pause before low throughput.
     pub fn symptom(&self) -> Option<Symptom> {
         self.seen.assessment.symptoms.iter().min().copied()
+    }
+
+    /// The verdict, with the weakness if there is one.
+    pub fn judged(&self) -> Judged {
+        match (self.seen.assessment.verdict, self.symptom()) {
+            (Verdict::Anomalous, Some(symptom)) => Judged::Anomalous(Weakness::split(symptom, &self.limiting).0),
+            (Verdict::Healthy, _) => Judged::Healthy,
+            _ => Judged::Inconclusive,
+        }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicUsize;
 use kelpie_monitor::Symptom;
 use kelpie_search::{Algorithm, SignalSet};
 
-use super::record::Weakness;
 use super::score::Spread;
+use super::weakness::Weakness;
 use super::*;
 
 fn space() -> Space {
@@ -75,7 +75,8 @@ fn what_is_kept_is_not_run_again() {
     let measure = || {
         let subsystem = SimSubsystem::load("F").expect("embedded");
         let step = || _ = count.fetch_add(1, Ordering::Relaxed);
-        super::known(&space(), &[subsystem], 30, &again, &never, &step).unwrap().expect("nothing stopped it")
+        let points = points(&space(), std::slice::from_ref(&subsystem), 30, &again, &never, &step).unwrap();
+        vec![Known::of(&subsystem, &points.expect("nothing stopped it")["sim:F"]).unwrap()]
     };
     let first = measure();
     assert_eq!(count.load(Ordering::Relaxed), 30);

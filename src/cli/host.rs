@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use kelpie_spaces::Host;
 
 use crate::args::parse_setting;
+use crate::notify::NotifyArgs;
 
 #[derive(Debug, Subcommand)]
 pub enum HostCommand {
@@ -124,6 +125,8 @@ pub struct WatchHostArgs {
     /// Serve OpenMetrics on this loopback address, such as 127.0.0.1:9465
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
+    #[command(flatten)]
+    pub notify: NotifyArgs,
     /// Read the links' own status on this machine, which has to be the measured one
     #[arg(long)]
     pub live: bool,

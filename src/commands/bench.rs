@@ -11,7 +11,7 @@ use kelpie_search::{Algorithm, Config, SignalSet};
 use kelpie_sim::SimSubsystem;
 
 use crate::args::{Common, DEFAULT_BUDGET, algorithm, signal};
-use crate::bench::{self, Archive, Job, Known, Record, Score, Settings};
+use crate::bench::{self, Archive, Job, Known, Points, Record, Score, Settings};
 use crate::exit;
 use crate::inputs::{self, Kind};
 use crate::output::{note, plural, print, print_json};
@@ -34,6 +34,7 @@ pub enum BenchCommand {
         kelpie bench search --subsystem sim:F --algorithms collie random --seeds 8 --budget 500 --json\n  \
         kelpie bench search --subsystem sim:F --algorithms collie anneal --signal perf diag --out bench-f\n  \
         kelpie bench search --subsystem sim:F --known 50000 --out bench-f\n  \
+        kelpie bench search --subsystem sim:F --algorithms kelpie --budget 1000 --quality 1000 --out bench-q\n  \
         kelpie bench search --generated 20 --seeds 3 --budget 500 --out bench-generated"
     )]
     Search(SearchArgs),
@@ -70,6 +71,10 @@ pub struct SearchArgs {
     /// Say also which weaknesses so many random points and the triggers of the paper's anomalies show
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub known: Option<u64>,
+    /// Judge findings: how many of so many random points they explain, and how many points inside each are healthy or
+    /// have another cause
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub quality: Option<u64>,
     /// Directory that keeps results and figures
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -109,27 +114,42 @@ pub fn run(args: &SearchArgs, common: Common) -> anyhow::Result<ExitCode> {
     };
     let stop = stop::on_signals("stopping; interrupt again to stop now")?;
     note(&format!("{} of {}", plural(jobs.len() as u64, "campaign"), plural(args.budget, "experiment")));
-    let points = args.known.unwrap_or(0);
+    let count = args.known.max(args.quality).unwrap_or(0);
     let progress =
-        Progress::of_campaigns(jobs.len() as u64, args.budget * jobs.len() as u64 + points * subsystems.len() as u64);
-    let known = match args.known {
-        Some(points) => bench::known(&space, &subsystems, points, &archive, &stop, &|| progress.step())?,
-        None => Some(Vec::new()),
-    };
+        Progress::of_campaigns(jobs.len() as u64, args.budget * jobs.len() as u64 + count * subsystems.len() as u64);
+    let points = bench::points(&space, &subsystems, count, &archive, &stop, &|| progress.step())?;
     let records = bench::run(&space, &jobs, &archive, &stop, &|| progress.step());
     progress.close();
-    let records = records?;
+    let mut records = records?;
+    let mut is_judged = true;
+    if let Some((points, count)) = points.as_ref().zip(args.quality) {
+        let findings: usize = records.iter().flatten().map(|record| record.stored.len()).sum();
+        let progress = Progress::of_campaigns(jobs.len() as u64, findings as u64 * bench::INSIDE);
+        let judged = bench::judge(&space, &jobs, &mut records, &bench::first(points, count), &archive, &stop, &|| {
+            progress.step();
+        });
+        progress.close();
+        is_judged = judged?;
+    }
+    let known: Option<Vec<Known>> = match (&points, args.known) {
+        (Some(points), Some(count)) => Some(known(&subsystems, &bench::first(points, count))?),
+        (points, _) => points.as_ref().map(|_| Vec::new()),
+    };
     let missing = records.iter().filter(|record| record.is_none()).count() as u64;
     let of_each = records.chunks(args.seeds as usize).map(|records| records.iter().flatten().cloned().collect());
     let scores: Vec<Score> =
         contestants.iter().zip(of_each).map(|(one, records)| one.score(args.budget, records)).collect();
-    let is_whole = missing == 0 && known.is_some();
+    let is_whole = missing == 0 && known.is_some() && is_judged;
     show(args, common, &archive, &scores, &known.unwrap_or_default())?;
     if is_whole {
         return Ok(exit::HEALTHY);
     }
     note(&format!("stopped: {} of {} did not end", plural(missing, "campaign"), jobs.len()));
     Ok(exit::failed())
+}
+
+fn known(subsystems: &[SimSubsystem], points: &Points) -> anyhow::Result<Vec<Known>> {
+    subsystems.iter().map(|one| Ok(Known::of(one, &points[one.name()])?)).collect()
 }
 
 /// Prints the scores, and keeps them with the figures.

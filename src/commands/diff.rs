@@ -69,7 +69,9 @@ impl Measured {
     fn repeat(&mut self, finding: &FindingRecord) -> Repeated {
         let Some(opened) = &mut self.subsystem else { return Repeated::NotMeasured };
         let bounds = self.campaign.definition.bounds;
-        let judged = measure_judged(&finding.workload, &bounds, |workload| opened.subsystem().measure(workload));
+        let judged = measure_judged(&finding.workload, &bounds, |workload, attempt| {
+            opened.subsystem().measure_again(workload, attempt)
+        });
         match judged {
             Ok(judged) => Repeated::of(&judged.assessment, finding.symptom),
             Err(error) => {

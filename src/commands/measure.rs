@@ -110,7 +110,8 @@ pub fn run(args: &MeasureArgs, common: Common) -> anyhow::Result<ExitCode> {
         opened.measure_latency()?;
     }
     let bounds = opened.subsystem().bounds();
-    let judged = measure_judged(&workload, &bounds, |workload| opened.subsystem().measure(workload))?;
+    let judged =
+        measure_judged(&workload, &bounds, |workload, attempt| opened.subsystem().measure_again(workload, attempt))?;
     let limiting = opened.simulated().filter(|_| args.explain).map(|simulated| simulated.limiting().to_owned());
     let report = Report::new(&judged, bounds, limiting);
     if common.json {

@@ -70,7 +70,8 @@ fn measured<'a>(advisers: &'a [Adviser<'a>], workload: &Workload, name: &str) ->
     let mut opened = Opened::open(&SubsystemArgs { subsystem: name.to_owned(), set: Vec::new(), fix: Vec::new() })?;
     let bounds = opened.subsystem().bounds();
     let mut measure = |workload: &Workload| {
-        let judged = measure_judged(workload, &bounds, |workload| opened.subsystem().measure(workload))?;
+        let judged =
+            measure_judged(workload, &bounds, |workload, attempt| opened.subsystem().measure_again(workload, attempt))?;
         Ok(match judged.assessment.verdict {
             Verdict::Anomalous => Some(true),
             Verdict::Healthy => Some(false),

@@ -12,7 +12,7 @@ use kelpie_engine::timing::DRAIN_LIMIT_MS;
 use kelpie_engine::verbs_host::{GroupEndpoint, HostError, HostReading, Port, PortReport, VerbsHost};
 use kelpie_monitor::doctor::{Examination, examine};
 use kelpie_monitor::machine::Machine;
-use kelpie_spaces::{Host, Workload};
+use kelpie_spaces::{Host, Ports, Workload};
 use tarpc::server::{BaseChannel, Channel, Config};
 use tarpc::{ChannelError, context::Context};
 use tokio::time::timeout;
@@ -146,6 +146,7 @@ impl Steps for StepsService {
     ) -> Result<Vec<GroupEndpoint>, HostError> {
         check_tuning(&port)?;
         kelpie_spaces::check(&workload).map_err(|violation| HostError::Unsupported(violation.to_string()))?;
+        check_ports(&workload)?;
         let plan = plan(&workload, host);
         let plan = if latency { plan.with_latency() } else { plan };
         self.limits.check(&plan)?;
@@ -182,6 +183,17 @@ impl Steps for StepsService {
 /// A controller has checked it too; but it may be another one.
 fn check_tuning(port: &Port) -> Result<(), HostError> {
     port.tuning.broken_rule().map_or(Ok(()), |(key, rule)| Err(HostError::Failed(format!("tuning.{key}: {rule}"))))
+}
+
+/// Where a source port leads is known of simulated bonds; of real ones, only a catalog of probed ports could say it.
+fn check_ports(workload: &Workload) -> Result<(), HostError> {
+    match workload.flows.iter().find(|flow| flow.ports != Ports::Hashed) {
+        None => Ok(()),
+        Some(flow) => Err(HostError::Unsupported(format!(
+            "`ports: {}` needs to know where source ports lead, which an agent does not; leave it out",
+            flow.ports
+        ))),
+    }
 }
 
 /// What no device can have named is not handed to one.

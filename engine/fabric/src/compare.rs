@@ -77,6 +77,8 @@ impl Setting {
             cable_gbps: 800.0 / f64::from(self.cables),
             hash_seed: seed,
             failed: Vec::new(),
+            host_names: Vec::new(),
+            rank_nics: Vec::new(),
         }
     }
 

@@ -5,7 +5,9 @@ pub mod compare;
 pub mod dynamics;
 pub mod max_min;
 pub mod problem;
+mod ranks;
 mod timeline;
 
 pub use problem::{Answer, Problem, ProblemError, Solver};
+pub use ranks::{Fault, RanksError, SimulatedRanks};
 pub use timeline::{Moment, Ports, Run, busbw_gbps, planned, rates_gbps, unsteered, ways};

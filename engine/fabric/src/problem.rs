@@ -1,8 +1,10 @@
 //! The bare question of rates: links with capacities, flows of jobs over them. Where those come from is elsewhere.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::max_min::{self, Group};
 
@@ -35,6 +37,7 @@ pub struct ProblemFlow {
 #[serde(deny_unknown_fields)]
 pub struct Problem {
     /// What each link carries. Units: Gbit/s.
+    #[serde(deserialize_with = "each_once")]
     pub capacity_gbps: BTreeMap<String, f64>,
     /// The flows.
     pub flows: Vec<ProblemFlow>,
@@ -47,6 +50,32 @@ pub struct Problem {
     /// How the flows of a job move.
     #[serde(default)]
     pub solver: Solver,
+}
+
+/// A map whose keys are named once: of two values for a link, nobody knows which was meant.
+fn each_once<'de, D: Deserializer<'de>>(input: D) -> Result<BTreeMap<String, f64>, D::Error> {
+    struct Links;
+
+    impl<'de> Visitor<'de> for Links {
+        type Value = BTreeMap<String, f64>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a map from links to Gbit/s")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut links = BTreeMap::new();
+            while let Some((link, gbps)) = map.next_entry::<String, f64>()? {
+                let name: String = link.chars().filter(|letter| !letter.is_control()).take(40).collect();
+                if links.insert(link, gbps).is_some() {
+                    return Err(A::Error::custom(format!("link `{name}` is named twice")));
+                }
+            }
+            Ok(links)
+        }
+    }
+
+    input.deserialize_map(Links)
 }
 
 fn one() -> u32 {
@@ -180,6 +209,9 @@ mod tests {
         let mut wrong = problem(Solver::Lockstep);
         wrong.flows[2].links[0] = "z".to_owned();
         assert!(wrong.solve().expect_err("no such link").to_string().starts_with("flows[2].links[0]: no link `z`"));
+        let twice = r#"{"capacity_gbps": {"a": 1, "b": 2, "a": 3}, "flows": []}"#;
+        let error = serde_json::from_str::<Problem>(twice).expect_err("two values").to_string();
+        assert!(error.starts_with("link `a` is named twice"), "{error}");
         let mut wrong = problem(Solver::Lockstep);
         wrong.flows[3].job = 7;
         assert!(wrong.solve().expect_err("a gap").to_string().starts_with("flows[3].job: 3 jobs"));

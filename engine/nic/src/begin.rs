@@ -179,6 +179,11 @@ impl Nic {
         }
     }
 
+    /// Work requests of a QP that are complete.
+    pub fn completed(&self, qp: u32) -> u64 {
+        self.qps[qp as usize].completed
+    }
+
     /// A QP is in a turn of which so many packets are left, when its unit gives it a slot.
     pub fn begin_turn_with(&mut self, qp: u32, packets: u32) {
         self.qps[qp as usize].begun = Some(packets.max(1));

@@ -249,6 +249,13 @@ impl Cache {
         self.counts.hits += u64::from(lines);
     }
 
+    /// Lets the processor fetch what lookups of these lines need, so that it does so for all at once.
+    #[inline]
+    pub(crate) fn approach(&self, key: Key, lines: impl Iterator<Item = u32>) {
+        let tags = lines.map(|line| self.blocks[self.set(key.plus(line)).block].tags);
+        std::hint::black_box(tags.fold(0, |all, tags| all ^ tags));
+    }
+
     /// Looks a line up.
     #[inline]
     pub fn look_up(&mut self, key: Key) -> Lookup {

@@ -60,6 +60,8 @@ pub struct Config {
     pub quantum: u32,
     /// Payload on its way from memory to the wire at most. Units: bytes.
     pub staging: u64,
+    /// Ports, each with a wire and a receive buffer of its own: 1 or 2.
+    pub ports: u8,
     /// The wire.
     pub wire: Rate,
     /// Least time between two packets that are sent, in the mean.

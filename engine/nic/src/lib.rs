@@ -11,6 +11,7 @@ pub mod nic;
 pub mod packet;
 pub mod path;
 pub mod pcie;
+mod port;
 pub mod qp;
 pub mod reads;
 mod receive;

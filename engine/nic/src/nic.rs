@@ -8,7 +8,6 @@ use kelpie_events::{Picos, Server};
 use rand::SeedableRng;
 use rand_pcg::Pcg32;
 
-use crate::buffer::Buffer;
 use crate::cache::{Cache, Cached, Key, LINE, Lookup};
 use crate::config::Config;
 use crate::held::{Held, Purpose, Waiter, Write, class, kind};
@@ -16,6 +15,7 @@ use crate::memory::Memory;
 use crate::packet::Burst;
 use crate::path::Path;
 use crate::pcie::Link;
+use crate::port::{Answer, Port};
 use crate::qp::{Connection, Qp, Region, Segment, Wqe};
 use crate::reads::{ReadEngine, Request};
 use crate::units::Units;
@@ -37,8 +37,8 @@ pub enum Event {
     Worked(u32),
     /// A QP may send again.
     Wake(u32),
-    /// The wire may take something.
-    Egress,
+    /// The wire of a port may take something.
+    Egress(u8),
     /// The way back into the own receive buffer may take something.
     Loopback,
     /// A receive unit is done with a burst.
@@ -59,8 +59,8 @@ pub trait Outside {
     fn receive_portions(&self, qp: u32, index: u64, part: Range<u64>, each: impl FnMut(Segment));
     /// A burst begins to leave on the wire.
     fn sent(&mut self, now: Picos, burst: Burst);
-    /// Asks the neighbour to be silent, or to go on.
-    fn pause(&mut self, now: Picos, is_on: bool);
+    /// Asks the neighbour at a port to be silent, or to go on.
+    fn pause(&mut self, now: Picos, port: u8, is_on: bool);
     /// The CQE of a send WQE is in memory at this time.
     fn completed(&mut self, time: Picos, qp: u32, index: u64);
     /// The CQE of a receive WQE is in memory at this time.
@@ -96,6 +96,10 @@ pub struct Tally {
     pub write_waits: u64,
     /// Packets sent, in all.
     pub packets: u64,
+    /// Packets that arrived and found no room in the receive buffer.
+    pub lost: u64,
+    /// Packets that arrived and were not used: behind a gap, seen before, or without a receive.
+    pub unused: u64,
 }
 
 /// A NIC.
@@ -108,24 +112,21 @@ pub struct Nic {
     /// READs of all QPs.
     pub(crate) reads_on_their_way: u64,
     pub(crate) regions: Vec<Region>,
+    /// What was last seen in the cache of the translations of each region: how many lines had left it, the first line, and
+    /// how many.
+    pub(crate) translated: Vec<Option<(u32, u32, u32)>>,
     pub(crate) qps: Vec<Qp>,
     pub(crate) held: Vec<Held>,
     pub(crate) free: Vec<u32>,
     // Send side.
     pub(crate) units: Units,
     pub(crate) random: Pcg32,
-    pub(crate) no_room: VecDeque<u32>,
-    pub(crate) staged: u64,
-    pub(crate) out: VecDeque<u32>,
     pub(crate) out_loop: VecDeque<u32>,
-    pub(crate) answers: VecDeque<Answer>,
     pub(crate) loop_answers: VecDeque<Answer>,
-    pub(crate) wire: Server,
     pub(crate) packet_rate: Server,
-    pub(crate) egress_at: Picos,
-    pub(crate) is_paused: bool,
+    /// Both ways of each port.
+    pub(crate) ports: Vec<Port>,
     // Receive side.
-    pub(crate) buffer: Buffer,
     pub(crate) looped: u64,
     pub(crate) loopback_is_due: bool,
     pub(crate) arrivals: VecDeque<u32>,
@@ -140,15 +141,6 @@ pub struct Nic {
     pub(crate) ready_units: Vec<usize>,
     pub(crate) ready_jobs: VecDeque<u32>,
     pub(crate) tally: Tally,
-}
-
-/// What is to be answered.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Answer {
-    /// All that arrived on this QP.
-    Ack(u32),
-    /// This.
-    Burst(Burst),
 }
 
 impl Nic {
@@ -174,20 +166,14 @@ impl Nic {
                 Cache::new(geometry, cache_seed)
             }),
             reads_on_their_way: 0,
+            translated: vec![None; regions.len()],
             regions,
             units: Units::new(config.units, connections.len() as u32),
             random: Pcg32::seed_from_u64(seed),
-            no_room: VecDeque::new(),
-            staged: 0,
-            out: VecDeque::new(),
             out_loop: VecDeque::new(),
-            answers: VecDeque::new(),
             loop_answers: VecDeque::new(),
-            wire: Server::default(),
             packet_rate: Server::default(),
-            egress_at: Picos::MAX,
-            is_paused: false,
-            buffer: Buffer::new(config.buffer),
+            ports: (0..config.ports).map(|_| Port::new(config.buffer)).collect(),
             looped: 0,
             loopback_is_due: false,
             arrivals: VecDeque::new(),
@@ -228,9 +214,9 @@ impl Nic {
             Event::Received(request) => self.read_is_here(now, request, out),
             Event::Worked(qp) => self.gather(now, qp, out),
             Event::Wake(qp) => self.has_work(qp),
-            Event::Egress => {
-                self.egress_at = Picos::MAX;
-                self.kick_egress(now, out);
+            Event::Egress(port) => {
+                self.ports[usize::from(port)].egress_at = Picos::MAX;
+                self.kick_egress(now, port, out);
             }
             Event::Loopback => self.loopback(now, out),
             Event::Processed(job) => self.processed(now, job, out),
@@ -276,6 +262,7 @@ impl Nic {
         match purpose {
             Purpose::Lines { cached, key, lines } => {
                 let cache = &mut self.caches[cached as usize];
+                cache.approach(key, ones(lines));
                 ones(lines).for_each(|line| cache.arrived(key.plus(line), number));
             }
             Purpose::Payload(burst) => {
@@ -337,6 +324,7 @@ impl Nic {
     /// Reads lines anew that the driver has written, whatever is here of them; says for how many reads `waiter` waits.
     pub(crate) fn need_anew(&mut self, cached: Cached, key: Key, lines: u32, waiter: Option<Waiter>) -> u32 {
         let cache = &mut self.caches[cached as usize];
+        cache.approach(key, 0..lines);
         (0..lines).for_each(|line| cache.renew(key.plus(line)));
         let read = self.fetch(cached, key, u64::MAX >> (64 - lines), waiter);
         let Some(who) = waiter else { return 0 };
@@ -383,8 +371,10 @@ impl Nic {
             self.caches[Cached::Context as usize].hit(tables.len() as u32 * lines);
             return 0;
         }
-        let before = self.caches[Cached::Context as usize].counts().misses;
         let key = |table: u32| Key::new(kind, qp, table * lines);
+        let cache = &self.caches[Cached::Context as usize];
+        cache.approach(key(0), tables.start * lines..tables.end * lines);
+        let before = cache.counts().misses;
         let waits = tables.map(|table| self.need(Cached::Context, key(table), lines, Some(waiter))).sum();
         self.tally.context_misses += self.caches[Cached::Context as usize].counts().misses - before;
         if waits == 0 {
@@ -395,12 +385,22 @@ impl Nic {
 
     /// Needs the entry of a region and the translations of all pages of a segment.
     pub(crate) fn need_translations(&mut self, segment: Segment, waiter: Waiter) -> u32 {
-        let before = self.caches[Cached::Translation as usize].counts().misses;
         let [first, lines] = page_lines(&self.regions[segment.key as usize], segment);
+        // As with contexts.
+        let evicted = self.caches[Cached::Translation as usize].evicted().map(|evicted| evicted as u32);
+        let seen = evicted.map(|evicted| (evicted, first, lines));
+        if seen.is_some() && self.translated[segment.key as usize] == seen {
+            self.caches[Cached::Translation as usize].hit(1 + lines);
+            return 0;
+        }
+        let before = self.caches[Cached::Translation as usize].counts().misses;
         let pages = Key::new(kind::PAGES, segment.key, first);
         let waits = self.need(Cached::Translation, Key::new(kind::REGION, segment.key, 0), 1, Some(waiter))
             + self.need(Cached::Translation, pages, lines, Some(waiter));
         self.tally.translation_misses += self.caches[Cached::Translation as usize].counts().misses - before;
+        if waits == 0 {
+            self.translated[segment.key as usize] = seen;
+        }
         waits
     }
 
@@ -436,19 +436,22 @@ impl Nic {
         self.tally
     }
 
-    /// The receive buffer.
-    pub fn buffer(&self) -> &Buffer {
-        &self.buffer
-    }
-
-    /// Time that the wire was busy.
+    /// Time that the busiest wire was busy.
     pub fn wire_busy(&self) -> Picos {
-        self.wire.busy
+        self.ports.iter().map(|port| port.wire.busy).max().unwrap_or(Picos::ZERO)
     }
 
     /// What has arrived and was not dealt with, also from the NIC itself. Units: bytes.
     pub fn backlog(&self) -> u64 {
-        self.buffer.filled() + self.looped
+        self.ports.iter().map(|port| port.buffer.filled()).sum::<u64>() + self.looped
+    }
+
+    /// What waits now for reads or for the other end, at each of which it is: QPs and bursts.
+    pub fn waiting(&self) -> impl Iterator<Item = (Side, Cause)> {
+        let turns = self.qps.iter().filter(|qp| qp.waits > 0).map(|qp| (Side::Send, qp.wait.cause));
+        let rests = self.qps.iter().filter_map(|qp| Some((Side::Send, qp.rest?.cause)));
+        let jobs = self.held.iter().filter(|held| held.waits > 0).map(|held| (Side::Receive, held.cause));
+        turns.chain(rests).chain(jobs)
     }
 
     /// READs of all QPs that are on their way.

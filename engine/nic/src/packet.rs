@@ -42,6 +42,15 @@ impl Kind {
     }
 }
 
+/// The ports that packets take: of the NIC that sends them, and of the one that they go to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ports {
+    /// By which they leave, from 0.
+    pub leave: u8,
+    /// At which they arrive, from 0.
+    pub arrive: u8,
+}
+
 /// A part of one message in a burst.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Piece {
@@ -70,6 +79,8 @@ pub struct Burst {
     pub to: u32,
     /// Whether that is the NIC that they come from.
     pub is_loopback: bool,
+    /// The ports that they take.
+    pub ports: Ports,
     /// Number of the first packet; of an answer, the number that it speaks of.
     pub number: u64,
     /// Numbers that they take; those of a READ request are those of its response.
@@ -92,6 +103,7 @@ impl Burst {
             is_reliable,
             to,
             is_loopback,
+            ports: Ports::default(),
             number,
             numbers: 0,
             packets: 0,
@@ -136,6 +148,12 @@ impl Burst {
         self.numbers -= packets;
         self.count = pieces as u8;
         packets
+    }
+
+    /// The same, by these ports.
+    #[must_use]
+    pub fn by(self, ports: Ports) -> Self {
+        Self { ports, ..self }
     }
 
     /// An answer without payload, of one packet.

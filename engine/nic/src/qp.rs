@@ -6,7 +6,7 @@ use std::ops::Range;
 use kelpie_events::Picos;
 
 use crate::cache::Cached;
-use crate::packet::{Operation, Piece};
+use crate::packet::{Operation, Piece, Ports};
 use crate::sequence::{Receiver, Sender};
 use crate::waits::{Cause, Wait};
 
@@ -19,6 +19,8 @@ pub struct Connection {
     pub peer: u32,
     /// Whether that is on the same NIC.
     pub is_loopback: bool,
+    /// The ports that what it sends takes.
+    pub ports: Ports,
     /// Path MTU. Units: bytes.
     pub mtu: u64,
     /// READs that may be on their way (`max_rd_atomic`).

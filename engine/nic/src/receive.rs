@@ -5,9 +5,10 @@ use kelpie_events::Picos;
 use crate::cache::{Cached, Key, Lookup};
 use crate::config::WhenBusy;
 use crate::held::{Step, Waiter, Write, class, kind};
-use crate::nic::{Answer, Event, Nic, Outside};
+use crate::nic::{Event, Nic, Outside};
 use crate::packet::{Burst, Kind, Operation};
 use crate::path::Order;
+use crate::port::Answer;
 use crate::qp::{Owed, Segment};
 use crate::receive_ring::{receive_lines, ring_lines};
 use crate::sequence::{self, Packet};
@@ -67,6 +68,7 @@ impl Nic {
                 Step::Check => {
                     self.held[id as usize].step = Step::Translate;
                     if !self.check(now, id, out) {
+                        self.tally.unused += self.held[id as usize].burst.packets;
                         self.next_job(id);
                         self.leave_buffer(now, id, out);
                         return;
@@ -183,6 +185,7 @@ impl Nic {
         }
         if used < pieces {
             let cut = held.burst.truncate(used);
+            self.tally.unused += cut;
             if state.is_reliable() {
                 state.receiver.refuse(cut);
                 self.tally.not_ready += 1;
@@ -199,7 +202,7 @@ impl Nic {
         let state = &self.qps[qp as usize];
         let (connection, number) = (state.connection, state.receiver.expected());
         let headers = &self.config.headers;
-        let burst = Burst::answer(kind, connection.peer, connection.is_loopback, number, headers);
+        let burst = Burst::answer(kind, connection.peer, connection.is_loopback, number, headers).by(connection.ports);
         self.reply(now, qp, Answer::Burst(burst), out);
     }
 

@@ -73,12 +73,13 @@ impl Nic {
                 }
                 Stage::Issue => {
                     let planned = self.qps[qp as usize].planned;
-                    let payload = self.held[planned as usize].burst.payload;
-                    if self.staged > 0 && self.staged + payload > self.config.staging {
-                        self.no_room.push_back(qp);
+                    let burst = &self.held[planned as usize].burst;
+                    let (payload, port) = (burst.payload, &mut self.ports[usize::from(burst.ports.leave)]);
+                    if port.staged > 0 && port.staged + payload > self.config.staging {
+                        port.no_room.push_back(qp);
                         return false;
                     }
-                    self.staged += payload;
+                    port.staged += payload;
                     let packets = self.held[planned as usize].burst.packets;
                     let piped = self.pass_pipeline(now, if payload > 0 { packets } else { 0 }, true);
                     let worked = self.units.work(self.units.of(qp), now, self.time_for(planned));
@@ -195,6 +196,7 @@ impl Nic {
         let connection = state.connection;
         let most = u64::from(state.quantum.max(1)).min(BURST_PACKETS);
         let burst = Burst::new(kind, connection.peer, connection.is_loopback, state.is_reliable(), 0);
+        let burst = burst.by(connection.ports);
         let id = self.hold(burst, qp);
         let mut segments = std::mem::take(&mut self.held[id as usize].segments);
         let (mut burst, mut wqe) = (burst, first);
@@ -279,7 +281,8 @@ impl Nic {
         let headers = self.config.headers;
         let state = &self.qps[qp as usize];
         let (connection, number) = (state.connection, state.owed[0].number + state.owed[0].sent);
-        let id = self.hold(Burst::new(Kind::ReadResponse, connection.peer, connection.is_loopback, true, number), qp);
+        let burst = Burst::new(Kind::ReadResponse, connection.peer, connection.is_loopback, true, number);
+        let id = self.hold(burst.by(connection.ports), qp);
         let held = &mut self.held[id as usize];
         let state = &mut self.qps[qp as usize];
         let most = u64::from(state.quantum.max(1)).min(BURST_PACKETS);
@@ -352,7 +355,8 @@ impl Nic {
         if is_loopback {
             self.out_loop.push_back(id);
         } else {
-            self.out.push_back(id);
+            let port = self.held[id as usize].burst.ports.leave;
+            self.ports[usize::from(port)].out.push_back(id);
         }
         if !waits {
             self.is_gathered(now, id, out);
@@ -380,10 +384,11 @@ impl Nic {
             out.waited(Side::Send, Cause::Gather(place as u8), held.from, now - held.since);
         }
         held.since = now;
-        if self.held[burst as usize].burst.is_loopback {
+        let sent = &self.held[burst as usize].burst;
+        if sent.is_loopback {
             self.kick_loopback(now, out);
         } else {
-            self.kick_egress(now, out);
+            self.kick_egress(now, sent.ports.leave, out);
         }
     }
 }

@@ -3,51 +3,55 @@
 use kelpie_events::Picos;
 
 use crate::buffer::{Arrival, Signal};
-use crate::nic::{Answer, Event, Nic, Outside};
+use crate::nic::{Event, Nic, Outside};
 use crate::packet::{Burst, Kind};
+use crate::port::Answer;
 use crate::sequence;
 use crate::waits::{Cause, Side};
 
 impl Nic {
-    /// The neighbour asks for silence, or lets this NIC go on.
-    pub fn paused(&mut self, now: Picos, is_on: bool, out: &mut impl Outside) {
-        self.is_paused = is_on;
-        self.kick_egress(now, out);
+    /// The neighbour at a port asks for silence, or lets it go on.
+    pub fn paused(&mut self, now: Picos, port: u8, is_on: bool, out: &mut impl Outside) {
+        self.ports[usize::from(port)].is_paused = is_on;
+        self.kick_egress(now, port, out);
     }
 
-    /// Lets the wire look for something to send once it may.
-    pub(crate) fn kick_egress(&mut self, now: Picos, out: &mut impl Outside) {
+    /// Lets the wire of a port look for something to send once it may.
+    pub(crate) fn kick_egress(&mut self, now: Picos, number: u8, out: &mut impl Outside) {
         let is_gathered = |burst: &u32| self.held[*burst as usize].reads == 0;
-        if self.is_paused || (self.answers.is_empty() && !self.out.front().is_some_and(is_gathered)) {
+        let port = &mut self.ports[usize::from(number)];
+        if port.is_paused || (port.answers.is_empty() && !port.out.front().is_some_and(is_gathered)) {
             return;
         }
-        let time = self.wire.free();
+        let time = port.wire.free();
         if time <= now {
-            self.egress(now, out);
-        } else if time < self.egress_at {
-            self.egress_at = time;
-            out.at(time, Event::Egress);
+            self.egress(now, number, out);
+        } else if time < port.egress_at {
+            port.egress_at = time;
+            out.at(time, Event::Egress(number));
         }
     }
 
     /// The wire is free and takes a burst; answers go first.
-    fn egress(&mut self, now: Picos, out: &mut impl Outside) {
-        let (burst, id) = if let Some(answer) = self.answers.pop_front() {
+    fn egress(&mut self, now: Picos, number: u8, out: &mut impl Outside) {
+        let port = &mut self.ports[usize::from(number)];
+        let (burst, id) = if let Some(answer) = port.answers.pop_front() {
             (self.answer(answer), None)
-        } else if let Some(id) = self.out.pop_front_if(|id| self.held[*id as usize].reads == 0) {
+        } else if let Some(id) = port.out.pop_front_if(|id| self.held[*id as usize].reads == 0) {
             (self.held[id as usize].burst, Some(id))
         } else {
             return;
         };
         let paced = self.packet_rate.serve(now, self.config.packet * burst.packets);
-        let sent = self.wire.serve(now, self.config.wire.time(burst.wire));
-        self.wire.hold_until(paced.saturating_sub(self.config.packet_slack).max(sent));
+        let wire = &mut self.ports[usize::from(number)].wire;
+        let sent = wire.serve(now, self.config.wire.time(burst.wire));
+        wire.hold_until(paced.saturating_sub(self.config.packet_slack).max(sent));
         self.tally.packets += burst.packets;
         out.sent(now, burst);
         if let Some(id) = id {
             self.has_left(now, id, out);
         }
-        self.kick_egress(now, out);
+        self.kick_egress(now, number, out);
     }
 
     /// Lets the way back into the own buffer look for something.
@@ -86,9 +90,11 @@ impl Nic {
         let held = &self.held[id as usize];
         let (burst, from) = (held.burst, held.from);
         out.waited(Side::Send, Cause::Wire, from, now - held.since);
-        self.staged -= burst.payload;
+        let port = &mut self.ports[usize::from(burst.ports.leave)];
+        port.staged -= burst.payload;
+        let next = port.no_room.pop_front();
         self.let_go(id);
-        if let Some(qp) = self.no_room.pop_front() {
+        if let Some(qp) = next {
             self.turns.push(qp);
         }
         if !burst.is_reliable {
@@ -106,29 +112,33 @@ impl Nic {
                 // What was read is acknowledged by its response.
                 let number = state.owed.front().map_or(state.receiver.expected(), |owed| owed.number);
                 let connection = state.connection;
-                Burst::answer(Kind::Ack, connection.peer, connection.is_loopback, number, &self.config.headers)
+                let headers = &self.config.headers;
+                Burst::answer(Kind::Ack, connection.peer, connection.is_loopback, number, headers).by(connection.ports)
             }
         }
     }
 
     /// Sends an answer on behalf of a QP.
     pub(crate) fn reply(&mut self, now: Picos, qp: u32, answer: Answer, out: &mut impl Outside) {
-        if self.qps[qp as usize].connection.is_loopback {
+        let connection = &self.qps[qp as usize].connection;
+        let port = connection.ports.leave;
+        if connection.is_loopback {
             self.loop_answers.push_back(answer);
             self.kick_loopback(now, out);
         } else {
-            self.answers.push_back(answer);
-            self.kick_egress(now, out);
+            self.ports[usize::from(port)].answers.push_back(answer);
+            self.kick_egress(now, port, out);
         }
     }
 
     /// A burst arrives from the wire.
     pub fn arrive(&mut self, now: Picos, burst: Burst, out: &mut impl Outside) {
-        match self.buffer.arrive(burst.wire) {
-            Arrival::Lost => {}
+        let port = burst.ports.arrive;
+        match self.ports[usize::from(port)].buffer.arrive(burst.wire) {
+            Arrival::Lost => self.tally.lost += burst.packets,
             Arrival::Kept(signal) => {
                 if let Some(signal) = signal {
-                    out.pause(now, signal == Signal::Pause);
+                    out.pause(now, port, signal == Signal::Pause);
                 }
                 self.enqueue(burst);
             }
@@ -152,12 +162,12 @@ impl Nic {
     /// A burst has left the receive buffer.
     pub(crate) fn leave_buffer(&mut self, now: Picos, id: u32, out: &mut impl Outside) {
         let held = &self.held[id as usize];
-        let (room, is_loopback) = (held.room, held.burst.is_loopback);
+        let (room, is_loopback, port) = (held.room, held.burst.is_loopback, held.burst.ports.arrive);
         if is_loopback {
             self.looped -= room;
             self.kick_loopback(now, out);
-        } else if let Some(signal) = self.buffer.leave(room) {
-            out.pause(now, signal == Signal::Pause);
+        } else if let Some(signal) = self.ports[usize::from(port)].buffer.leave(room) {
+            out.pause(now, port, signal == Signal::Pause);
         }
         self.let_go(id);
     }

@@ -54,7 +54,8 @@ fn check_rates(model: &Model) -> Result<(), Refused> {
         ("host.redirect_write_gbps", host.redirect_write_gbps),
         ("sampling.sample_us", sampling.sample_us),
     ];
-    for (path, value) in positive {
+    let trunk = model.bond.as_ref().map(|bond| ("bond.trunk_gbps", bond.trunk_gbps));
+    for (path, value) in positive.into_iter().chain(trunk) {
         if !LIKELY.contains(&value) {
             return refuse(path, format!("{value:?}"), "is outside 0.001 to 1e9");
         }

@@ -12,6 +12,7 @@ use kelpie_nic::pcie;
 use kelpie_nic::units::Form;
 use kelpie_spaces::{Device, headers};
 
+use crate::leaves::Cables;
 use crate::model::{self, CacheForm, Gpu, Model};
 
 /// Time for which the packet rate may exceed the specified one, as long as its mean does not.
@@ -124,6 +125,7 @@ impl Model {
             },
             quantum: processing.turn_packets,
             staging: kib(processing.staging_kib),
+            ports: if self.bond.is_some() { 2 } else { 1 },
             wire: Rate::gbps(port.line_rate_gbps),
             packet: ns(1e3 / port.max_mpps),
             packet_slack: PACKET_RATE_SLACK,
@@ -141,6 +143,18 @@ impl Model {
                 datagram: headers::DETH,
             },
         }
+    }
+
+    /// The leaves between hosts with two ports.
+    pub fn leaves(&self) -> Option<Cables> {
+        let bond = self.bond.as_ref()?;
+        Some(Cables {
+            port: Rate::gbps(self.port.line_rate_gbps),
+            trunk: Rate::gbps(bond.trunk_gbps),
+            link: Picos::from_nanos(self.port.link_delay_ns),
+            xoff: kib(self.switch.xoff_kib),
+            xon: kib(self.switch.xon_kib),
+        })
     }
 
     fn link(&self) -> pcie::Config {

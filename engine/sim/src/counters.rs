@@ -18,7 +18,7 @@ fn rows(nic: &Nic) -> [(&'static str, u64); 9] {
         ("pcie_internal_back_pressure", tally.write_waits),
         ("rnr_naks_sent", tally.not_ready),
         ("out_of_sequence", tally.naks),
-        ("rx_discards_phy", nic.buffer().lost()),
+        ("rx_discards_phy", tally.lost),
         ("out_of_buffer", tally.no_receive),
     ]
 }
@@ -59,13 +59,22 @@ pub struct Spell {
 }
 
 impl Spell {
-    pub fn on(&mut self, now: Picos) {
+    fn on(&mut self, now: Picos) {
         self.since.get_or_insert(now);
     }
 
-    pub fn off(&mut self, now: Picos) {
+    fn off(&mut self, now: Picos) {
         if let Some(since) = self.since.take() {
             self.total += now.saturating_sub(since);
+        }
+    }
+
+    /// It is in the state from now on, or no more.
+    pub fn set(&mut self, now: Picos, is_on: bool) {
+        if is_on {
+            self.on(now);
+        } else {
+            self.off(now);
         }
     }
 

@@ -1,10 +1,12 @@
 //! The simulated subsystem: two hosts, a lossless switch, and NICs made of the parts of `kelpie-nic`. Deterministic: no
 //! clock, no threads.
 
+mod bond;
 mod check;
 mod config;
 mod counters;
 pub mod host;
+mod leaves;
 mod limiting;
 mod load;
 mod model;

@@ -8,6 +8,7 @@ use kelpie_nic::waits::{Cause, Side};
 use kelpie_spaces::Host;
 
 use crate::config::Reach;
+use crate::counters::Spell;
 use crate::pair::Pair;
 use crate::waits::Waits;
 
@@ -23,7 +24,8 @@ pub struct Snapshot {
     waits: [Waits; 2],
     tallies: [Tally; 2],
     wires: [Picos; 2],
-    holding: [Picos; 2],
+    holding: [[Picos; 2]; 2],
+    held: [[Picos; 2]; 2],
     messages: u64,
 }
 
@@ -35,10 +37,16 @@ impl Snapshot {
             waits: pair.around.waits.clone(),
             tallies: pair.nics.each_ref().map(Nic::tally),
             wires: pair.nics.each_ref().map(Nic::wire_busy),
-            holding: pair.around.holding.each_ref().map(|holding| holding.total(pair.now)),
+            holding: totals(&pair.around.holding, pair.now),
+            held: totals(&pair.around.held, pair.now),
             messages: pair.around.traffic.iter().flatten().map(|traffic| traffic.messages).sum(),
         }
     }
+}
+
+/// Time in a state, by host and port.
+fn totals(spells: &[[Spell; 2]; 2], now: Picos) -> [[Picos; 2]; 2] {
+    spells.each_ref().map(|ports| ports.each_ref().map(|port| port.total(now)))
 }
 
 /// The resource that limits, and whose traffic, such as `receive_wqe_cache:UD_SEND`.
@@ -47,11 +55,18 @@ pub fn limiting(pair: &Pair, before: &Snapshot) -> String {
     let span = (now.time - before.time).max(Picos::new(1));
     let share = |now: Picos, then: Picos| (now - then).ratio_to(span);
     // A receiver that cannot keep up holds its senders, so that what they wait for says nothing.
-    let pauses = Host::BOTH.map(|host| share(now.holding[host.index()], before.holding[host.index()]));
-    let [a, b] = pauses;
+    let longer = |now: [Picos; 2], then: [Picos; 2]| share(now[0], then[0]).max(share(now[1], then[1]));
+    let [a, b] = [0, 1].map(|host| longer(now.holding[host], before.holding[host]));
     if a.max(b) > PAUSE_RATIO {
         let host = if a >= b { Host::A } else { Host::B };
         return longest(pair, host, before, &now, |side, _| side == Side::Receive);
+    }
+    // What leaves hold while no receiver does meets on a port or on the trunk.
+    let [a, b] = [0, 1].map(|host| longer(now.held[host], before.held[host]));
+    if pair.around.has_leaves() && a.max(b) > PAUSE_RATIO {
+        let host = if a >= b { Host::A } else { Host::B };
+        let flow = pair.around.rings.flows.iter().find(|flow| flow.from == host);
+        return format!("leaves:{}", flow.map_or("", |flow| flow.name.as_str()));
     }
     let lost = |tally: fn(&Tally) -> u64| (0..2).map(|at| tally(&now.tallies[at]) - tally(&before.tallies[at])).sum();
     let (refused, absent): (u64, u64) = (lost(|tally| tally.refused), lost(|tally| tally.no_receive));

@@ -24,6 +24,9 @@ const EMBEDDED: [(&str, &str); 8] = [
     ("H", include_str!("../models/H.yaml")),
 ];
 
+/// Models that come along and are none of the paper's; they are known by name as well.
+const OTHERS: [(&str, &str); 1] = [("DUAL", include_str!("../models/DUAL.yaml"))];
+
 /// What every file says of itself and takes from no base.
 const OWN: [&str; 3] = ["kelpie", "name", "description"];
 
@@ -34,7 +37,7 @@ const MAX_QUOTE: usize = 200;
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// No such embedded model, and no such file.
-    #[error("no simulated subsystem `{name}`: the embedded ones are A to H; a file is given as sim:path.yaml")]
+    #[error("no simulated subsystem `{name}`: the embedded ones are A to H and DUAL; a file is given as sim:path.yaml")]
     Unknown {
         /// What was asked for.
         name: String,
@@ -93,7 +96,7 @@ pub fn names() -> [&'static str; 8] {
 }
 
 fn embedded(name: &str) -> Option<&'static str> {
-    EMBEDDED.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+    EMBEDDED.iter().chain(&OTHERS).find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
 /// Takes away what must be there: a base may have it, and null removes an entry of the base.

@@ -22,6 +22,9 @@ pub struct Model {
     pub port: Port,
     /// Switch between the hosts.
     pub switch: Switch,
+    /// A second port of each host, bonded with the first; none if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bond: Option<Bond>,
     /// The applications that post work.
     pub posting: Posting,
     /// What processes work requests and packets.
@@ -66,6 +69,17 @@ pub struct Switch {
     pub xoff_kib: f64,
     /// Queued bytes below which it is resumed. Units: KiB.
     pub xon_kib: f64,
+}
+
+/// Two ports of each host in a bond: each to a leaf of its own, and a trunk between the leaves. `port` is one of them,
+/// `switch` one of the leaves.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bond {
+    /// Each direction of the trunk. Units: Gbit/s.
+    pub trunk_gbps: f64,
+    /// Of the hash of the bonds over their ports, and of that of the fabric over the receiver's.
+    pub hash_seed: u64,
 }
 
 /// The applications that post work.

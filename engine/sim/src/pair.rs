@@ -14,6 +14,7 @@ use kelpie_spaces::Host;
 
 use crate::config::Reach;
 use crate::counters::{Spell, Traffic};
+use crate::leaves::{Leaves, Step};
 use crate::model::Model;
 use crate::rings::Rings;
 use crate::waits::Waits;
@@ -34,6 +35,8 @@ enum Event {
     Arrive(Host),
     /// A pause frame of the switch reaches this host, or one that ends the pause.
     HostPause(Host, bool),
+    /// Something happens at the leaves of hosts with two ports.
+    Leaves(Step),
 }
 
 /// The application of a QP.
@@ -105,10 +108,12 @@ pub struct Around {
     ports: [Port; 2],
     wire: kelpie_events::Rate,
     from_switch: [VecDeque<Burst>; 2],
+    /// In the place of the switch, if hosts have two ports.
+    leaves: Option<Leaves>,
     pub traffic: [[Traffic; 2]; 2],
-    /// A NIC holds its switch port; the switch holds a NIC.
-    pub holding: [Spell; 2],
-    pub held: [Spell; 2],
+    /// A NIC holds its switch port; the switch holds a NIC. By host and port.
+    pub holding: [[Spell; 2]; 2],
+    pub held: [[Spell; 2]; 2],
     /// Time that applications of each host wait for their core while they have room again, as soon as it is known.
     core_wait: [Picos; 2],
     /// What work waits for, at each host.
@@ -152,16 +157,20 @@ impl Outside for View<'_> {
     }
 
     fn sent(&mut self, now: Picos, burst: Burst) {
+        let Around { leaves, events, .. } = &mut *self.around;
+        if let Some(leaves) = leaves {
+            return leaves.sent(now, self.host, burst, &mut |time, step| events.at(time, Event::Leaves(step)));
+        }
         let at_switch = now + self.around.costs.link;
         self.around.at_switch(at_switch, self.host, burst);
     }
 
-    fn pause(&mut self, now: Picos, is_on: bool) {
-        let holding = &mut self.around.holding[self.host.index()];
-        if is_on {
-            holding.on(now);
-        } else {
-            holding.off(now);
+    fn pause(&mut self, now: Picos, port: u8, is_on: bool) {
+        self.around.holding[self.host.index()][usize::from(port)].set(now, is_on);
+        let Around { leaves, events, .. } = &mut *self.around;
+        if let Some(leaves) = leaves {
+            let at = &mut |time, step| events.at(time, Event::Leaves(step));
+            return leaves.pause(now, self.host, port, is_on, at);
         }
         let at_switch = now + self.around.costs.link;
         self.around.ports[self.host.index()].is_paused = is_on;
@@ -214,6 +223,11 @@ impl Around {
             app.waits_until = end;
         }
         self.events.at((begin + span).max(from), Event::Post(host, qp));
+    }
+
+    /// Whether there are leaves in the place of the switch.
+    pub fn has_leaves(&self) -> bool {
+        self.leaves.is_some()
     }
 
     /// Time that applications of a host have waited for their core up to `now` while they had room to post again.
@@ -337,6 +351,7 @@ impl Pair {
             ports: Default::default(),
             wire: config.wire,
             from_switch: Default::default(),
+            leaves: model.leaves().map(Leaves::new),
             traffic: Default::default(),
             holding: Default::default(),
             held: Default::default(),
@@ -384,21 +399,43 @@ impl Pair {
             }
             Event::Arrive(host) => {
                 let Some(burst) = around.from_switch[host.index()].pop_front() else { return };
-                if matches!(burst.kind, Kind::Ack | Kind::Nak | Kind::NotReady) {
-                    let traffic = &mut around.traffic[host.peer().index()][host.index()];
-                    traffic.packets += burst.packets;
-                    traffic.wire_bytes += burst.wire;
-                }
-                self.nics[host.index()].arrive(now, burst, &mut View { host, around });
+                self.arrive(host, burst);
             }
-            Event::HostPause(host, is_on) => {
-                let held = &mut around.held[host.index()];
-                if is_on {
-                    held.on(now);
-                } else {
-                    held.off(now);
+            Event::HostPause(host, is_on) => self.paused(host, 0, is_on),
+            Event::Leaves(step) => self.at_leaves(step),
+        }
+    }
+
+    fn arrive(&mut self, host: Host, burst: Burst) {
+        let around = &mut self.around;
+        if matches!(burst.kind, Kind::Ack | Kind::Nak | Kind::NotReady) {
+            let traffic = &mut around.traffic[host.peer().index()][host.index()];
+            traffic.packets += burst.packets;
+            traffic.wire_bytes += burst.wire;
+        }
+        self.nics[host.index()].arrive(self.now, burst, &mut View { host, around });
+    }
+
+    fn paused(&mut self, host: Host, port: u8, is_on: bool) {
+        let (now, around) = (self.now, &mut self.around);
+        around.held[host.index()][usize::from(port)].set(now, is_on);
+        self.nics[host.index()].paused(now, port, is_on, &mut View { host, around });
+    }
+
+    fn at_leaves(&mut self, step: Step) {
+        let now = self.now;
+        let Around { leaves, events, .. } = &mut self.around;
+        let Some(leaves) = leaves else { return };
+        let at = &mut |time, step| events.at(time, Event::Leaves(step));
+        match step {
+            Step::Enter(place) => leaves.enter(now, place, at),
+            Step::Leave(place) => leaves.leave(now, place, at),
+            Step::Hold(place, is_on) => leaves.hold(now, place, is_on, at),
+            Step::Pause(host, port, is_on) => self.paused(host, port, is_on),
+            Step::Arrive(host, port) => {
+                if let Some(burst) = leaves.arrived(host, port) {
+                    self.arrive(host, burst);
                 }
-                self.nics[host.index()].paused(now, is_on, &mut View { host, around });
             }
         }
     }

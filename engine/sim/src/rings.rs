@@ -3,11 +3,12 @@
 use std::ops::Range;
 
 use kelpie_engine::MeasureError;
-use kelpie_nic::packet::Operation;
+use kelpie_nic::packet::{Operation, Ports};
 use kelpie_nic::qp::{Connection, Region, Segment, Transport, Wqe};
 use kelpie_spaces::{Device, Flow, Host, Opcode, QpType, Workload};
 use rand::RngExt;
 
+use crate::bond::Bond;
 use crate::model::Model;
 
 /// What WQEs are made of. Units: bytes. Source: `struct mlx5_wqe_data_seg`.
@@ -266,13 +267,14 @@ impl Rings {
             regions: [const { Vec::new() }; 2],
             lines: [const { Vec::new() }; 2],
         };
-        for flow in &workload.flows {
-            rings.add(model, flow)?;
+        let ports = ports(model, &workload.flows)?;
+        for (place, flow) in workload.flows.iter().enumerate() {
+            rings.add(model, flow, ports.get(place).map_or(&[], Vec::as_slice))?;
         }
         Ok(rings)
     }
 
-    fn add(&mut self, model: &Model, flow: &Flow) -> Result<(), MeasureError> {
+    fn add(&mut self, model: &Model, flow: &Flow, ports: &[[Ports; 2]]) -> Result<(), MeasureError> {
         let [from, to] = [flow.from, flow.to];
         let vector = vector(flow)?;
         let elements = vector.iter().map(|request| request.list.len() as u64).sum::<u64>();
@@ -319,6 +321,7 @@ impl Rings {
             },
             peer: 0,
             is_loopback: from == to,
+            ports: Ports::default(),
             mtu: model.port.force_mtu.unwrap_or(flow.mtu.bytes()),
             max_reads: model.processing.max_reads,
             send_stride: stride,
@@ -333,11 +336,14 @@ impl Rings {
             first
         };
         let first = [create(from, true), create(to, false)];
+        let taken = |qp: u32| ports.get(qp as usize).copied().unwrap_or_default();
         for qp in 0..flow.qps {
-            self.connections[from.index()].push(Connection { peer: first[1] + qp, ..connection });
+            let connection = Connection { peer: first[1] + qp, ports: taken(qp)[0], ..connection };
+            self.connections[from.index()].push(connection);
         }
         for qp in 0..flow.qps {
-            self.connections[to.index()].push(Connection { peer: first[0] + qp, ..connection });
+            let connection = Connection { peer: first[0] + qp, ports: taken(qp)[1], ..connection };
+            self.connections[to.index()].push(connection);
         }
         let operations = [(Operation::Send, "SEND"), (Operation::Write, "WRITE"), (Operation::Read, "READ")];
         let used = operations.iter().filter(|(op, _)| vector.iter().any(|request| request.operation == *op));
@@ -366,6 +372,20 @@ impl Rings {
             receive,
         });
         Ok(())
+    }
+}
+
+/// The ports of both ends of each flow's QPs; none if hosts have one port.
+fn ports(model: &Model, flows: &[Flow]) -> Result<Vec<Vec<[Ports; 2]>>, MeasureError> {
+    if let Some(bond) = Bond::of(model) {
+        return Ok(bond.ports(flows));
+    }
+    match flows.iter().find(|flow| flow.ports != kelpie_spaces::Ports::Hashed) {
+        None => Ok(Vec::new()),
+        Some(flow) => {
+            let reason = format!("the NICs of {} have one port: leave out `ports: {}`", model.name, flow.ports);
+            Err(MeasureError::Unsupported { reason })
+        }
     }
 }
 

@@ -41,8 +41,9 @@ struct Totals {
     time: Picos,
     traffic: [[Traffic; 2]; 2],
     counts: [Diagnostics; 2],
-    holding: [Picos; 2],
-    held: [Picos; 2],
+    /// By host and port.
+    holding: [[Picos; 2]; 2],
+    held: [[Picos; 2]; 2],
     core_wait: [Picos; 2],
 }
 
@@ -53,8 +54,8 @@ impl Totals {
             time: pair.now,
             traffic: around.traffic,
             counts: pair.nics.each_ref().map(Diagnostics::of),
-            holding: around.holding.each_ref().map(|spell| spell.total(pair.now)),
-            held: around.held.each_ref().map(|spell| spell.total(pair.now)),
+            holding: around.holding.each_ref().map(|ports| ports.each_ref().map(|spell| spell.total(pair.now))),
+            held: around.held.each_ref().map(|ports| ports.each_ref().map(|spell| spell.total(pair.now))),
             core_wait: Host::BOTH.map(|host| around.core_wait(pair.now, host)),
         }
     }
@@ -85,11 +86,11 @@ fn begin(slices: usize) -> usize {
     slices / WARM_UP
 }
 
-/// Runs `workload` on `model`.
+/// Runs `workload` on `model`; the noise is that of the `attempt`th run, counted from 0.
 ///
 /// # Errors
 /// When the model's hosts cannot run it.
-pub fn run(model: &Model, workload: &Workload) -> Result<Run, MeasureError> {
+pub fn run(model: &Model, workload: &Workload, attempt: u32) -> Result<Run, MeasureError> {
     let loaded = loaded_directions(workload);
     let steady = Steady { directions: &loaded, precision: model.sampling.precision };
     let (pair, course) = work(model, workload, &steady)?;
@@ -100,7 +101,7 @@ pub fn run(model: &Model, workload: &Workload) -> Result<Run, MeasureError> {
     let samples = (model.sampling.samples as usize).min(slices);
     let of_sample = ((slices - begin(slices)) / samples).max(1);
     let begin = slices - samples * of_sample;
-    let mut noise = Noise::new(model, workload);
+    let mut noise = Noise::new(model, workload, attempt);
     let bounds = (0..samples).map(|at| [begin + at * of_sample, begin + (at + 1) * of_sample]);
     let samples =
         bounds.map(|[from, to]| sample(&pair, &loaded, &course[from].totals, &course[to].totals, &mut noise)).collect();
@@ -189,9 +190,11 @@ fn sample(pair: &Pair, loaded: &[Direction], before: &Totals, after: &Totals, no
         }
         counters
     };
+    // Of two ports the one that is paused for longer speaks for its host.
+    let longer = |now: [Picos; 2], then: [Picos; 2]| share(now[0], then[0]).max(share(now[1], then[1]));
     let pause = |host: Host| PauseRatios {
-        tx: share(after.holding[host.index()], before.holding[host.index()]),
-        rx: share(after.held[host.index()], before.held[host.index()]),
+        tx: longer(after.holding[host.index()], before.holding[host.index()]),
+        rx: longer(after.held[host.index()], before.held[host.index()]),
     };
     Sample {
         seconds,
@@ -201,21 +204,21 @@ fn sample(pair: &Pair, loaded: &[Direction], before: &Totals, after: &Totals, no
     }
 }
 
-/// Multiplicative noise on rates, the same for the same workload and model.
+/// Multiplicative noise on rates, the same for the same attempt at the same workload and model.
 struct Noise {
     normal: Option<Normal<f64>>,
     random: Pcg64Mcg,
 }
 
 impl Noise {
-    fn new(model: &Model, workload: &Workload) -> Self {
+    fn new(model: &Model, workload: &Workload, attempt: u32) -> Self {
         // FNV-1a over the workload's text form: stable over versions of the standard library, unlike its hashers.
         let text = format!("{}{}{workload:?}", model.name, model.sampling.seed);
         let seed = text
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
         let normal = (model.sampling.noise > 0.0).then(|| Normal::new(1.0, model.sampling.noise).ok()).flatten();
-        Self { normal, random: Pcg64Mcg::seed_from_u64(seed) }
+        Self { normal, random: Pcg64Mcg::seed_from_u64(seed.wrapping_add(attempt.into())) }
     }
 
     fn factor(&mut self) -> f64 {

@@ -103,6 +103,13 @@ impl SimSubsystem {
         &self.limiting
     }
 
+    fn attempt(&mut self, workload: &Workload, attempt: u32) -> Result<Measurement, MeasureError> {
+        let run = run(&self.model, workload, attempt)?;
+        self.limiting = run.limiting;
+        self.packets = run.packets;
+        Ok(run.measurement)
+    }
+
     /// Packets that the last measurement moved, warm-up included.
     pub fn packets(&self) -> u64 {
         self.packets
@@ -119,8 +126,9 @@ impl Subsystem for SimSubsystem {
         let read = 2.0 * model.pcie.link_latency_ns + model.host.memory_latency_ns;
         // Doorbell, WQE read, payload read, two links each way, and what the application takes to see it.
         let rtt = model.posting.doorbell_ns + 2.0 * read + 4.0 * model.port.link_delay_ns + model.posting.poll_ns;
+        let ports = if model.bond.is_some() { 2.0 } else { 1.0 };
         Bounds {
-            max_bps: model.port.line_rate_gbps * 1e9,
+            max_bps: ports * model.port.line_rate_gbps * 1e9,
             max_pps: model.port.max_mpps * 1e6,
             base_rtt_seconds: Some(Picos::from_nanos(rtt).as_seconds()),
             max_pcie_bps: Some(model.pcie.gbps * 1e9),
@@ -128,9 +136,12 @@ impl Subsystem for SimSubsystem {
     }
 
     fn measure(&mut self, workload: &Workload) -> Result<Measurement, MeasureError> {
-        let run = run(&self.model, workload)?;
-        self.limiting = run.limiting;
-        self.packets = run.packets;
-        Ok(run.measurement)
+        self.attempt(workload, 0)
+    }
+
+    /// Only noise differs from run to run.
+    fn measure_again(&mut self, workload: &Workload, attempt: u32) -> Result<Option<Measurement>, MeasureError> {
+        let differs = attempt == 0 || self.model.sampling.noise > 0.0;
+        differs.then(|| self.attempt(workload, attempt)).transpose()
     }
 }

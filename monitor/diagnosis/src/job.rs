@@ -4,17 +4,26 @@
 
 mod cells;
 mod diagnose;
+mod follow;
 mod hang;
 mod history;
 mod operation;
 mod peers;
+mod placement;
 mod places;
 mod read;
+mod record;
 mod waiting;
+mod window;
 
 pub use diagnose::{Class, Diagnosis, Evidence, Question, Verdict, diagnose};
+pub use follow::{Follower, Skipped};
+pub use hang::PATIENCE_US;
 pub use history::{Chart, threshold};
 pub use operation::{Job, Operation};
 pub use peers::{Peers, peers};
+pub use placement::{Place, Placement, place, placement};
 pub use places::Fault;
 pub use read::{JobError, read};
+pub use record::Record;
+pub use window::{Seen, Window};

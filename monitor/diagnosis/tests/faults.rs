@@ -75,7 +75,7 @@ fn a_slowdown_of_a_tenth_is_placed_by_its_own_past_alone() {
     let mut random = Pcg64Mcg::seed_from_u64(13);
     for (name, place) in PLACES {
         let shape = Shape { ranks: 24, iterations: 100, noise: 0.03, has_tails: false, slow: Some((place, 1.1, 50)) };
-        let found = job::diagnose(job::Question { job: &shape.draw(&mut random), now: None });
+        let found = job::diagnose(job::Question::at_the_end(&shape.draw(&mut random)));
         let truth = match place {
             Place::Cell => Fault::Connection(3, 5),
             Place::Row => Fault::Source(3),
@@ -87,8 +87,5 @@ fn a_slowdown_of_a_tenth_is_placed_by_its_own_past_alone() {
         assert!(found.since_iteration.is_some_and(|since| (45..55).contains(&since)), "{name}: {found:?}");
     }
     let shape = Shape { ranks: 24, iterations: 300, noise: 0.03, has_tails: false, slow: None };
-    assert_eq!(
-        job::diagnose(job::Question { job: &shape.draw(&mut random), now: None }).verdict,
-        job::Verdict::Healthy
-    );
+    assert_eq!(job::diagnose(job::Question::at_the_end(&shape.draw(&mut random))).verdict, job::Verdict::Healthy);
 }

@@ -1,116 +1,98 @@
-//! Files of hosts and matrices that were cut, repeated and changed at random: read, or refused by an error that a
-//! terminal can show. A bounded form of the fuzz target `host`.
+//! Records of a job with bytes changed, cut and doubled: readers refuse or accept, whole and in pieces, and never panic.
 
-use kelpie_diagnosis::Matrix;
-use kelpie_diagnosis::host::watch::History;
-use kelpie_diagnosis::host::{Question, diagnose};
-use kelpie_topology::HostTopology;
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64Mcg;
+use kelpie_diagnosis::job::{Follower, Question, Window, diagnose, read};
+use proptest::prelude::*;
 
-const HOST: &str = "kelpie: topology/1
-host:
-  nodes: {r: rnic, s: rnic, p: pcie_switch, c: socket, d: socket, m: memory, n: memory, g: gpu}
-  links: [{a: r, b: p, gbps: 252}, {a: s, b: p}, {a: g, b: p}, {a: p, b: c}, {a: m, b: c}, {a: n, b: d}, {a: c, b: d}]
-  pci: {r: \"0000:3b:00.0\"}
-simulation: {model: F, parts: {p: {acs: on}}}
-";
-const MATRIX: &str = r#"{"kelpie": "matrix/1", "rows": ["r", "s"], "columns": ["m", "n", "g"], "busy": ["s"],
-    "bandwidth_gbps": [[197.0, 9.0, 190.5], [null, 90.0, 1e3]], "latency_us": [[2.5, 2.6, 2.8], [2.5, null, 3.9]]}"#;
+const CSV: &str = "iteration,source,destination,bytes,begin,end,entered\n0,0,1,8,10,20.5,9\n0,1,0,8,10,21,9\n\
+    1,0,1,8,30,40,29\n1,1,0,8,30,,29\n2,0,1,8,50,60,49\n";
+const JSON: &str = r#"{"iteration":0,"source":0,"destination":1,"bytes":8,"begin":1,"end":2.5,"entered":0.5}
+{"header":{"id":"0x7f","rank":2,"n_ranks":8},"coll_perf":{"coll":"AllReduce","coll_sn":14,"coll_msg_size_bytes":17,
+"coll_exec_time_us":61974}}{"header":{"id":"a","rank":1},"p2p_perf":{"p2p":"Recv","p2p_sn":3,"p2p_peer":0,
+"p2p_msg_size_bytes":8,"p2p_exec_time_us":5}}"#;
 
-/// A text with some bytes changed, taken away, repeated, or put in from what breaks parsers.
-fn mutated(text: &str, random: &mut Pcg64Mcg) -> Vec<u8> {
-    const PIECES: [&[u8]; 12] = [
-        b"null",
-        b"-1",
-        b"1e999",
-        b"\x00",
-        b"\xff\xfe",
-        b"[[[[[[[[",
-        b"{",
-        b"\"",
-        b"\n",
-        b"&a *a",
-        b"9".as_slice(),
-        b"\x1b[31m",
-    ];
-    let mut bytes = text.as_bytes().to_vec();
-    for _ in 0..random.random_range(1..6) {
+/// What is done to a text.
+#[derive(Debug, Clone)]
+enum Change {
+    Set(usize, u8),
+    Cut(usize),
+    Remove(usize, usize),
+    Double(usize, usize),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let likely = prop::sample::select(b"\n,.\"{}[]:-019eE \xff\x00".to_vec());
+    prop_oneof![
+        4 => (any::<usize>(), prop_oneof![likely, any::<u8>()]).prop_map(|(at, byte)| Change::Set(at, byte)),
+        1 => any::<usize>().prop_map(Change::Cut),
+        1 => (any::<usize>(), 1_usize..20).prop_map(|(at, count)| Change::Remove(at, count)),
+        1 => (any::<usize>(), 1_usize..20).prop_map(|(at, count)| Change::Double(at, count)),
+    ]
+}
+
+fn apply(mut bytes: Vec<u8>, changes: &[Change]) -> Vec<u8> {
+    for change in changes {
         if bytes.is_empty() {
             break;
         }
-        let at = random.random_range(0..bytes.len());
-        let end = (at + random.random_range(0..30)).min(bytes.len());
-        match random.random_range(0..6) {
-            0 => bytes[at] = random.random(),
-            1 => bytes.truncate(at),
-            2 => drop(bytes.drain(at..end)),
-            3 => {
-                let piece = bytes[at..end].to_vec();
-                (0..random.random_range(1..40)).for_each(|_| drop(bytes.splice(at..at, piece.clone())));
+        let length = bytes.len();
+        let range = |at: usize, count: usize| at % length..(at % length + count).min(length);
+        match *change {
+            Change::Set(at, byte) => bytes[at % length] = byte,
+            Change::Cut(at) => bytes.truncate(at % length),
+            Change::Remove(at, count) => drop(bytes.drain(range(at, count))),
+            Change::Double(at, count) => {
+                let piece = bytes[range(at, count)].to_vec();
+                bytes.splice(at % length..at % length, piece);
             }
-            4 => drop(bytes.splice(at..end, PIECES[random.random_range(0..PIECES.len())].iter().copied())),
-            _ => bytes[at] = bytes[at].wrapping_add(1),
         }
     }
     bytes
 }
 
-/// What was read, else the good one. An error has one line for each mistake and no control characters.
-fn checked<T, E: std::fmt::Display>(outcome: Result<T, E>, good: &T) -> (T, bool)
-where
-    T: Clone,
-{
-    match outcome {
-        Ok(read) => (read, true),
-        Err(error) => {
-            let text = error.to_string();
-            assert!(!text.is_empty() && text.len() < 8192, "{text:?}");
-            assert!(!text.chars().any(|letter| letter.is_control() && letter != '\n'), "{text:?}");
-            (good.clone(), false)
-        }
-    }
-}
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
-#[test]
-fn mutated_files_are_read_or_refused() {
-    let mut random = Pcg64Mcg::seed_from_u64(17);
-    let host = HostTopology::from_yaml("t.yaml", HOST).expect("it keeps the rules");
-    let matrix = Matrix::from_bytes("m.json", MATRIX.as_bytes()).expect("it keeps the rules");
-    let mut read = [0, 0, 0];
-    for _ in 0..4000 {
-        let (host, is_host) = checked(HostTopology::from_bytes("t.yaml", &mutated(HOST, &mut random)), &host);
-        let (matrix, is_matrix) = checked(Matrix::from_bytes("m.json", &mutated(MATRIX, &mut random)), &matrix);
-        let line = String::from_utf8_lossy(&mutated(MATRIX, &mut random)).into_owned();
-        let round = format!("{{\"at\": \"now\", \"verdict\": \"healthy\", \"busy\": false, \"matrix\": {line}}}\n");
-        let (_, is_history) = checked(History::read("h", &round.replace('\n', " ")), &History::default());
-        for (count, is_read) in read.iter_mut().zip([is_host, is_matrix, is_history]) {
-            *count += u32::from(is_read);
+    #[test]
+    fn readers_refuse_or_accept_and_say_no_control_characters(
+        is_csv in any::<bool>(),
+        changes in prop::collection::vec(change(), 0..6),
+        piece in 1_usize..64,
+    ) {
+        let bytes = apply(if is_csv { CSV } else { JSON }.into(), &changes);
+        match read("job", &bytes) {
+            Ok(jobs) => {
+                for job in &jobs {
+                    diagnose(Question::at_the_end(job));
+                    diagnose(Question { now: Some(1e9), ..Question::at_the_end(job) });
+                }
+            }
+            Err(error) => prop_assert!(!error.to_string().chars().any(char::is_control), "{}", error),
         }
-        for busy in [false, true] {
-            let question = Question { host: &host, matrix: &matrix, repeats: &[], baseline: Some(&matrix), busy };
-            if let Err(error) = diagnose(question) {
-                assert!(!error.to_string().chars().any(char::is_control), "{error:?}");
+        let (mut follower, mut window, mut said) = (Follower::default(), Window::default(), Vec::new());
+        for piece in bytes.chunks(piece) {
+            let give = |one: Result<_, _>| match one {
+                Ok(record) => drop(window.push(record, false)),
+                Err(skipped) => said.push(skipped),
+            };
+            if let Err(refused) = follower.take(piece, give) {
+                said.push(refused);
+                break;
             }
         }
+        prop_assert!(!said.iter().any(|skipped| skipped.problem.chars().any(char::is_control)), "{:?}", said);
+        window.judge(0.0, 30e6);
+        window.judge(30e6, 30e6);
     }
-    // Some pass, or only the first lines of the readers would be tried.
-    assert!(read.iter().all(|count| *count > 100), "{read:?}");
-}
 
-#[test]
-fn huge_files_are_refused_before_they_take_memory() {
-    let nodes = (0..2000).map(|node| format!("n{node}: gpu")).collect::<Vec<_>>().join(", ");
-    let many = format!("kelpie: topology/1\nhost: {{nodes: {{{nodes}}}, links: [{{a: n0, b: n1}}]}}\n");
-    let error = HostTopology::from_yaml("t.yaml", &many).expect_err("too many").to_string();
-    assert!(error.contains("2000 entries; write 1 to 1024"), "{error}");
-    let long = format!("kelpie: topology/1\n# {}\nhost: {{}}\n", "x".repeat(2 << 20));
-    assert!(HostTopology::from_yaml("t.yaml", &long).expect_err("too long").to_string().contains("are more than"));
-    let rows: Vec<String> = (0..5000).map(|row| format!("\"r{row}\"")).collect();
-    let many = format!(r#"{{"kelpie": "matrix/1", "rows": [{}], "columns": ["m"]}}"#, rows.join(","));
-    let error = Matrix::from_bytes("m.json", many.as_bytes()).expect_err("too many").to_string();
-    assert!(error.contains("5000 entries; write 1 to 4096"), "{error}");
-    let deep = "[".repeat(100_000);
-    assert!(Matrix::from_bytes("m.json", deep.as_bytes()).is_err());
-    assert!(HostTopology::from_bytes("t.yaml", deep.as_bytes()).is_err());
+    /// What a reader of whole files takes, one that follows takes as well.
+    #[test]
+    fn pieces_are_read_as_the_whole(piece in 1_usize..80, lines in 1_usize..6) {
+        let text: String = CSV.split_inclusive('\n').take(lines).collect();
+        let whole = read("job", text.as_bytes()).map(|jobs| jobs[0].operations.clone()).unwrap_or_default();
+        let (mut follower, mut taken) = (Follower::default(), Vec::new());
+        for piece in text.as_bytes().chunks(piece) {
+            follower.take(piece, |one| taken.extend(one.ok().map(|record| record.operation))).expect("CSV");
+        }
+        prop_assert_eq!(taken, whole);
+    }
 }

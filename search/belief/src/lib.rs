@@ -16,14 +16,52 @@ use forest::{Forest, Rows};
 pub use calibration::Interval;
 pub use encoding::Strange;
 
-/// What all measurements of one subsystem say of any workload.
+/// What all measurements of one subsystem say of any workload, with the measured workloads.
 #[derive(Debug)]
 pub struct Belief<'w> {
     workloads: Vec<&'w Workload>,
-    encoding: Encoding,
     rows: Rows,
+    model: Model,
+}
+
+/// What was learnt from measurements; it keeps none of them.
+#[derive(Debug)]
+pub struct Model {
+    encoding: Encoding,
     forest: Forest,
     calibration: Calibration,
+}
+
+impl Model {
+    /// Learns from workloads and whether each was anomalous; `None` without any.
+    pub fn learn(outcomes: &BTreeMap<&Workload, bool>) -> Option<Self> {
+        Some(Self::with_rows(outcomes)?.0)
+    }
+
+    fn with_rows(outcomes: &BTreeMap<&Workload, bool>) -> Option<(Self, Rows)> {
+        if outcomes.is_empty() {
+            return None;
+        }
+        let encoding = Encoding::of(&outcomes.keys().copied());
+        let mut rows = Rows::default();
+        for (workload, is_anomalous) in outcomes {
+            let row = encoding.row(workload);
+            rows.columns.resize_with(row.len(), Vec::new);
+            rows.columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+            rows.outcomes.push(*is_anomalous);
+        }
+        let (forest, unseen) = Forest::grow(&rows);
+        let scored = unseen.iter().zip(&rows.outcomes).filter_map(|(score, outcome)| Some(((*score)?, *outcome)));
+        let calibration = Calibration::of(&scored.collect::<Vec<_>>());
+        Some((Self { encoding, forest, calibration }, rows))
+    }
+
+    /// What is believed of a workload.
+    pub fn of(&self, workload: &Workload) -> Estimate {
+        let score = self.forest.score(&self.encoding.row(workload));
+        let (as_healthy, anomalous_of_them) = self.calibration.up_to(score);
+        Estimate { probability: self.calibration.at(score), as_healthy, anomalous_of_them }
+    }
 }
 
 /// What is believed of a workload.
@@ -84,22 +122,8 @@ impl<'w> Belief<'w> {
         for (workload, is_anomalous) in measured {
             *outcomes.entry(workload).or_default() |= is_anomalous;
         }
-        if outcomes.is_empty() {
-            return None;
-        }
-        let encoding = Encoding::of(&outcomes.keys().copied());
-        let mut rows = Rows::default();
-        for (workload, is_anomalous) in &outcomes {
-            let row = encoding.row(workload);
-            rows.columns.resize_with(row.len(), Vec::new);
-            rows.columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
-            rows.outcomes.push(*is_anomalous);
-        }
-        let (forest, unseen) = Forest::grow(&rows);
-        let scored = unseen.iter().zip(&rows.outcomes).filter_map(|(score, outcome)| Some(((*score)?, *outcome)));
-        let calibration = Calibration::of(&scored.collect::<Vec<_>>());
-        let workloads = outcomes.into_keys().collect();
-        Some(Self { workloads, encoding, rows, forest, calibration })
+        let (model, rows) = Model::with_rows(&outcomes)?;
+        Some(Self { workloads: outcomes.into_keys().collect(), rows, model })
     }
 
     /// Workloads that were measured.
@@ -109,19 +133,17 @@ impl<'w> Belief<'w> {
 
     /// What is believed of a workload.
     pub fn of(&self, workload: &Workload) -> Estimate {
-        let score = self.forest.score(&self.encoding.row(workload));
-        let (as_healthy, anomalous_of_them) = self.calibration.up_to(score);
-        Estimate { probability: self.calibration.at(score), as_healthy, anomalous_of_them }
+        self.model.of(workload)
     }
 
     /// Whether a workload is unlike all that was measured, so that its probability says little.
     pub fn strange(&self, workload: &Workload) -> Option<Strange> {
-        self.encoding.strange(workload)
+        self.model.encoding.strange(workload)
     }
 
     /// The measured workloads nearest to one, the nearest first, at most `most`.
     pub fn nearest(&self, workload: &Workload, most: usize) -> Vec<Neighbour<'w>> {
-        let row = self.encoding.row(workload);
+        let row = self.model.encoding.row(workload);
         let neighbour = |index: usize| Neighbour {
             workload: self.workloads[index],
             is_anomalous: self.rows.outcomes[index],
@@ -134,7 +156,7 @@ impl<'w> Belief<'w> {
     }
 
     fn distance(&self, row: &[f32], index: usize) -> f32 {
-        self.encoding.distance(|column| row[column], |column| self.rows.columns[column][index])
+        self.model.encoding.distance(|column| row[column], |column| self.rows.columns[column][index])
     }
 }
 

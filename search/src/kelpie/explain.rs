@@ -4,13 +4,13 @@ use kelpie_monitor::Symptom;
 use kelpie_spaces::Workload;
 
 use super::Search;
-use super::factors::{TRANSPORT, plain, projected};
+use super::factors::{plain, projected};
 use super::known::Known;
 use super::lab::{Seen, is_apart, times};
 use crate::oracle::{Oracle, Purpose};
 
 /// Findings that are tried for one anomaly. Source: our choice.
-const MOST_TRIED: usize = 4;
+const MOST_TRIED: usize = 2;
 
 impl<O: Oracle> Search<'_, O> {
     /// The finding that explains the anomaly; its region is wider afterwards.
@@ -36,9 +36,7 @@ impl<O: Oracle> Search<'_, O> {
                 let known = &mut self.findings[index];
                 known.visits += 1;
                 known.explained += 1;
-                for feature in known.factors.clone().into_iter().chain(TRANSPORT) {
-                    known.widen_to(feature, &alone.feature(feature));
-                }
+                known.take_in(&alone);
                 self.store(index)?;
                 return Ok(Some(index));
             }

@@ -3,17 +3,22 @@
 use std::rc::Rc;
 
 use kelpie_monitor::Symptom;
-use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Test, Workload};
+use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Space, Test, Workload};
 
 use super::factors::TRANSPORT;
 use super::lab::Seen;
 use crate::finding::{Cure, Finding, FindingEvidence, wilson_lower_bound};
 use crate::outcome::Outcome;
 
-/// Explorations that came upon a finding, from which on it is generalised. Source: our choice.
-const GENERAL_AT: u32 = 3;
-/// Explorations that came upon a finding, from which on its bounds are looked for. Source: our choice.
-const BOUNDED_AT: u32 = 8;
+/// Explorations that came upon a finding, from which on its removals are confirmed. Source: our choice.
+const SETTLED_AT: u32 = 3;
+
+/// Share of random points inside that may be healthy. Source: our choice, because some weaknesses have no sharp border.
+const MOST_HEALTHY: f64 = 0.05;
+
+/// Random points that the word of the trees is worth. Source: our choice; a region that was never sampled then states
+/// about two thirds.
+const BELIEF: f64 = 10.0;
 
 #[derive(Debug)]
 pub(super) struct Known {
@@ -40,16 +45,17 @@ pub(super) struct Known {
     healthy: usize,
     /// How many of them came after the region last changed.
     fresh: usize,
-    /// Healthy points inside that no bound separates from the witness.
-    pub(super) inseparable: u64,
     /// Random points inside that had been measured before.
     pub(super) repeats: u32,
-    /// Whether its bounds were looked for.
-    pub(super) is_bounded: bool,
-    /// Whether its removals were confirmed and other transports tried.
-    pub(super) is_general: bool,
-    /// Whether its region was given up: no condition separates healthy points inside.
-    pub(super) is_stuck: bool,
+    /// Whether its removals were confirmed.
+    pub(super) is_settled: bool,
+    /// Share of its region that is anomalous by what trees learnt; `None` if it was not read from experiments, but put
+    /// together from its own.
+    believed: Option<f64>,
+    /// Whether something came up since its region was read that the region does not say.
+    pub(super) is_stale: bool,
+    /// Whether no random points of its region are left.
+    pub(super) is_spent: bool,
 }
 
 impl Known {
@@ -76,11 +82,11 @@ impl Known {
             trials: Vec::new(),
             healthy: 0,
             fresh: 0,
-            inseparable: 0,
             repeats: 0,
-            is_bounded: false,
-            is_general: false,
-            is_stuck: false,
+            is_settled: false,
+            believed: None,
+            is_stale: true,
+            is_spent: false,
         };
         let words = TRANSPORT.map(|feature| (feature, known.witness.feature(feature)));
         let levels = known.factors.iter().map(|feature| (*feature, known.witness.feature(*feature)));
@@ -89,6 +95,43 @@ impl Known {
         known.region = Region { conditions };
         known.region.conditions.sort();
         known
+    }
+
+    /// All workloads that stress its factors the same way.
+    pub(super) fn hull(&self, space: &Space) -> Region {
+        let beyond_plain = |feature: &Feature| {
+            let old = self.condition(*feature);
+            let test = match (self.witness.feature(*feature).number(), self.plain.feature(*feature).number()) {
+                (Some(witness), Some(plain)) => {
+                    let values = space.feature_values(*feature).into_iter().filter_map(|value| value.number());
+                    if witness > plain {
+                        let first = values.filter(|value| (plain + 1..=witness).contains(value)).min();
+                        Test::Range { min: first, max: None }
+                    } else {
+                        let first = values.filter(|value| (witness..plain).contains(value)).max();
+                        Test::Range { min: None, max: first }
+                    }
+                }
+                (Some(_), None) => old?.test.clone(),
+                _ => Test::In(vec![self.witness.feature(*feature).to_string()]),
+            };
+            Some(Condition { feature: *feature, test })
+        };
+        let mut conditions: Vec<Condition> = self.factors.iter().filter_map(beyond_plain).collect();
+        conditions.sort();
+        Region { conditions }
+    }
+
+    /// Takes a region that was read from experiments.
+    pub(super) fn become_region(&mut self, region: Region, share: f64) {
+        self.believed = Some(share);
+        if self.region == region {
+            return;
+        }
+        self.region = region;
+        self.trials.retain(|(point, _)| self.region.contains(point));
+        self.fresh = self.trials.len();
+        self.healthy = self.trials.iter().filter(|(_, is_anomalous)| !is_anomalous).count();
     }
 
     /// The condition that a feature is at this value or farther from plain.
@@ -120,9 +163,9 @@ impl Known {
         })
     }
 
-    /// Whether so many explorations came upon it that a wider region pays.
+    /// Whether so many explorations came upon it that its removals are to be confirmed.
     pub(super) fn is_due(&self) -> bool {
-        (!self.is_general && self.visits >= GENERAL_AT) || (!self.is_bounded && self.visits >= BOUNDED_AT)
+        !self.is_settled && self.visits >= SETTLED_AT
     }
 
     pub(super) fn contains(&self, workload: &Workload) -> bool {
@@ -156,12 +199,12 @@ impl Known {
         self.set(condition);
     }
 
-    /// Narrows the region; random points that stay inside are random points of what is left.
-    pub(super) fn narrow(&mut self, condition: Condition) {
-        self.set(condition);
-        self.trials.retain(|(point, _)| self.region.contains(point));
-        self.fresh = self.trials.len();
-        self.healthy = self.trials.iter().filter(|(_, is_anomalous)| !is_anomalous).count();
+    /// Takes in an anomaly that its factors explain; a region that was not read yet reaches to there.
+    pub(super) fn take_in(&mut self, anomaly: &Workload) {
+        self.is_stale = true;
+        for feature in self.factors.clone().into_iter().chain(TRANSPORT) {
+            self.widen_to(feature, &anomaly.feature(feature));
+        }
     }
 
     /// Takes in a random point inside.
@@ -178,6 +221,9 @@ impl Known {
 
     /// Widens the region to where the workload lies in this feature.
     pub(super) fn widen_to(&mut self, feature: Feature, value: &FeatureValue) {
+        if self.believed.is_some() {
+            return;
+        }
         let Some(old) = self.condition(feature).filter(|condition| !condition.admits(value)) else { return };
         let test = match (&old.test, value) {
             (Test::In(words), FeatureValue::Category(word)) => {
@@ -203,6 +249,18 @@ impl Known {
         (self.healthy as f64 + 0.5) / (self.trials.len() as f64 + 1.0)
     }
 
+    /// Share of the region that is anomalous, at least, after random points inside; what trees say of it counts as
+    /// [`BELIEF`] points.
+    fn confidence(&self, anomalous: f64, points: f64) -> f64 {
+        let (share, belief) = self.believed.map_or((0.0, 0.0), |share| (share, BELIEF));
+        wilson_lower_bound(anomalous + share * belief, points + belief)
+    }
+
+    /// Whether more of its random points were healthy than a region admits.
+    pub(super) fn is_impure(&self) -> bool {
+        self.healthy as f64 > (self.trials.len() as f64 * MOST_HEALTHY).max(1.0)
+    }
+
     /// As it is now; `cures` says what the removal of each factor did.
     pub(super) fn finding(&self, cures: Vec<Cure>) -> Finding {
         let fresh = &self.trials[self.fresh..];
@@ -214,7 +272,7 @@ impl Known {
             mfs: self.region.clone(),
             found_at: self.found_at,
             experiments_for_mfs: self.spent,
-            confidence: wilson_lower_bound(trials - healthy, trials),
+            confidence: self.confidence((trials - healthy) as f64, trials as f64),
             evidence: FindingEvidence {
                 symptoms: self.seen.observation.assessment.symptoms.clone(),
                 signals: self.seen.observation.signals.clone(),

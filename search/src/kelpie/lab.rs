@@ -1,8 +1,9 @@
 //! What a search has measured, and the oracle that measures the rest.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
+use kelpie_belief::Model;
 use kelpie_spaces::{Space, Workload};
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
@@ -47,6 +48,12 @@ impl Seen {
     }
 }
 
+/// How many times more experiments there are when the model is learnt again. Source: our choice, because the time that
+/// it takes is then linear in all experiments.
+const GROWTH: f64 = 1.1;
+/// Experiments of which a model is learnt, at least. Source: our choice.
+const LEAST: u64 = 60;
+
 /// The measured part of a space.
 pub(super) struct Lab<'a, O: Oracle> {
     pub(super) space: &'a Space,
@@ -54,13 +61,14 @@ pub(super) struct Lab<'a, O: Oracle> {
     oracle: &'a mut O,
     seen: HashMap<Workload, Rc<Seen>>,
     experiments: u64,
-    anomalies: Vec<Workload>,
+    /// What trees learnt, and from how many experiments.
+    model: Option<(Rc<Model>, u64)>,
 }
 
 impl<'a, O: Oracle> Lab<'a, O> {
     pub(super) fn new(space: &'a Space, seed: u64, oracle: &'a mut O) -> Self {
         let rng = Pcg64::seed_from_u64(seed);
-        Self { space, rng, oracle, seen: HashMap::new(), experiments: 0, anomalies: Vec::new() }
+        Self { space, rng, oracle, seen: HashMap::new(), experiments: 0, model: None }
     }
 
     pub(super) fn experiments(&self) -> u64 {
@@ -76,9 +84,6 @@ impl<'a, O: Oracle> Lab<'a, O> {
         self.experiments += 1;
         let outcome = Outcome::from(&observation.assessment);
         let seen = Rc::new(Seen { outcome, observation, number: self.experiments });
-        if matches!(outcome, Outcome::Anomalous(_)) {
-            self.anomalies.push(workload.clone());
-        }
         self.seen.insert(workload.clone(), Rc::clone(&seen));
         Ok(seen)
     }
@@ -88,9 +93,30 @@ impl<'a, O: Oracle> Lab<'a, O> {
         self.seen.get(workload)
     }
 
-    /// Every workload that was anomalous.
-    pub(super) fn anomalies(&self) -> impl Iterator<Item = &Workload> {
-        self.anomalies.iter()
+    /// Every workload with a verdict: whether it was anomalous.
+    pub(super) fn outcomes(&self) -> BTreeMap<&Workload, bool> {
+        let outcome = |seen: &Seen| match seen.outcome {
+            Outcome::Healthy => Some(false),
+            Outcome::Anomalous(_) => Some(true),
+            Outcome::Inconclusive => None,
+        };
+        self.seen.iter().filter_map(|(workload, seen)| Some((workload, outcome(seen)?))).collect()
+    }
+
+    /// What the trees have learnt; `None` if there was too little.
+    pub(super) fn model(&self) -> Option<Rc<Model>> {
+        self.model.as_ref().map(|(model, _)| Rc::clone(model))
+    }
+
+    /// Learns from all experiments if there are many more than before; says whether.
+    pub(super) fn has_learnt(&mut self) -> bool {
+        let enough = self.model.as_ref().map_or(LEAST as f64, |(_, learnt)| *learnt as f64 * GROWTH);
+        if (self.experiments as f64) < enough {
+            return false;
+        }
+        let model = Model::learn(&self.outcomes()).map(|model| (Rc::new(model), self.experiments));
+        self.model = model;
+        true
     }
 
     pub(super) fn oracle(&mut self) -> &mut O {

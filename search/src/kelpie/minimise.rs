@@ -2,11 +2,12 @@
 
 use kelpie_monitor::Symptom;
 use kelpie_spaces::{Feature, Space, Workload};
+use rand::RngExt;
 
 use super::Search;
-use super::factors::{moved, plain};
+use super::factors::{TRANSPORT, moved, plain};
 use super::known::Known;
-use super::lab::is_apart;
+use super::lab::{Seen, is_apart};
 use super::reduce::reduce;
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
@@ -21,6 +22,12 @@ impl<O: Oracle> Search<'_, O> {
     pub(super) fn minimise(&mut self, anomaly: &Workload, symptom: Symptom) -> Result<Option<usize>, O::Error> {
         let before = self.lab.experiments();
         let seen = self.lab.look(anomaly, Purpose::Mfs)?;
+        if let Some(index) = self.taken_for(anomaly, symptom, &seen) {
+            let known = &mut self.findings[index];
+            known.visits += 1;
+            known.is_stale = true;
+            return Ok(Some(index));
+        }
         let most_used = 1.0 - KEPT_LOSS * (1.0 - seen.utilisation());
         let key = self.unaccounted(anomaly, &seen);
         let loss = 1.0 - seen.utilisation();
@@ -51,15 +58,30 @@ impl<O: Oracle> Search<'_, O> {
         let index = twin.unwrap_or(self.findings.len());
         if let Some(twin) = self.findings.get_mut(index) {
             twin.visits += 1;
-            for condition in &known.region.conditions {
-                twin.widen_to(condition.feature, &known.witness.feature(condition.feature));
-            }
+            twin.take_in(&known.witness);
         } else {
+            let is_alike = |other: &Known| other.symptom == symptom && other.seen.is_like(&known.seen);
+            self.looks += u32::from(!self.findings.iter().any(is_alike));
             self.findings.push(known);
+            self.read_region(index);
         }
         self.findings[index].spent += self.lab.experiments() - before;
         self.store(index)?;
         Ok(Some(index))
+    }
+}
+
+impl<O: Oracle> Search<'_, O> {
+    /// The latest finding of the same look, for which an anomaly is taken the more likely the more of them there are: each
+    /// costs some ten experiments to tell apart, and few turn out to be another weakness.
+    fn taken_for(&mut self, anomaly: &Workload, symptom: Symptom, seen: &Seen) -> Option<usize> {
+        let transport = |workload: &Workload| TRANSPORT.map(|feature| workload.feature(feature));
+        let is_alike = |known: &Known| {
+            known.symptom == symptom && transport(&known.witness) == transport(anomaly) && known.seen.is_like(seen)
+        };
+        let alike: Vec<usize> = (0..self.findings.len()).filter(|index| is_alike(&self.findings[*index])).collect();
+        let is_taken = self.lab.rng.random_range(0..=alike.len()) > 0;
+        alike.last().copied().filter(|_| is_taken)
     }
 }
 

@@ -1,8 +1,7 @@
 //! The default search: discover first, refine later. `docs/search.md` explains it; the stages are one file each.
 //!
 //! A workload that is looked at passes [`corners`] (where it comes from), `explain` (is it a known weakness?), `minimise`
-//! (what does it need?) and `relieve` (what else is behind it?). Findings go to `refine` when little new is to be
-//! expected.
+//! (what does it need?) and `relieve` (what else is behind it?). The less is new, the more `refine` looks at random points.
 
 mod corners;
 mod diagonal;
@@ -14,8 +13,10 @@ mod minimise;
 mod products;
 mod reduce;
 mod refine;
+mod region;
 mod relieve;
 
+use kelpie_monitor::Symptom;
 use kelpie_spaces::{Feature, Region, Space, Workload};
 
 use crate::config::Config;
@@ -30,12 +31,13 @@ use reduce::Needs;
 
 /// Most workloads that one exploration leads to. Source: our choice.
 const MOST_LEADS: usize = 40;
-/// Share of explorations that find something new, below which regions are refined. Source: our choice.
-const LITTLE_NEW: f64 = 0.1;
-/// Explorations that this share is a mean of. Source: our choice.
+/// Explorations that the share of those which find something new is a mean of. Source: our choice.
 const RECENT: f64 = 20.0;
-/// Share of the explorations whose region may be wrong, from which on the region is refined. Source: our choice.
-const LITTLE_DOUBT: f64 = 0.02;
+/// Experiments with random points for each experiment of an exploration, where half of the explorations find something
+/// new. Source: our choice.
+const SURVEYED: f64 = 0.15;
+/// That share, where it is taken for no less. Source: our choice, so that one experiment in ten goes on exploring.
+const LEAST_NOVELTY: f64 = 0.05;
 
 /// Steps in a row without an experiment after which all that the search can reach is known. Source: our choice.
 const MOST_IDLE: u32 = 1000;
@@ -45,13 +47,17 @@ struct Search<'a, O: Oracle> {
     explorer: Explorer,
     /// Of minimising.
     needs: Needs,
-    /// Of healthy points inside regions.
-    borders: Needs,
     findings: Vec<Known>,
     avoided: Vec<Region>,
     /// Workloads to look at next, the last first.
     leads: Vec<Workload>,
-    explorations: u32,
+    /// Findings that looked like none before.
+    looks: u32,
+    /// Looks at random points.
+    surveys: u32,
+    /// Experiments of explorations, and of looks at random points.
+    explored: u64,
+    surveyed: u64,
     /// Share of the last explorations that found something new.
     novelty: f64,
 }
@@ -64,11 +70,13 @@ pub(crate) fn run<O: Oracle>(space: &Space, config: &Config, oracle: &mut O) -> 
         lab,
         explorer,
         needs: Needs::default(),
-        borders: Needs::default(),
         findings: Vec::new(),
         avoided: config.known.clone(),
         leads: Vec::new(),
-        explorations: 0,
+        looks: 0,
+        surveys: 0,
+        explored: 0,
+        surveyed: 0,
         novelty: 1.0,
     };
     let mut idle = 0;
@@ -81,25 +89,27 @@ pub(crate) fn run<O: Oracle>(space: &Space, config: &Config, oracle: &mut O) -> 
 }
 
 impl<O: Oracle> Search<'_, O> {
-    /// Discovers first: regions are refined when few explorations find something new.
+    /// Discovers first; the less that finds which is new, the more random points are looked at instead.
     fn step(&mut self) -> Result<(), O::Error> {
         if let Some(index) = (0..self.findings.len()).find(|index| self.findings[*index].is_due()) {
-            return self.refine(index);
+            return self.settle(index);
         }
-        let doubtful = self.least_sure().filter(|index| self.share_in_doubt(*index) > LITTLE_DOUBT);
-        if let Some(index) = doubtful.filter(|_| self.novelty < LITTLE_NEW) {
-            return self.refine(index);
+        let before = (self.looks, self.lab.experiments());
+        let wanted = SURVEYED * (1.0 / self.novelty.max(LEAST_NOVELTY) - 1.0) * self.explored as f64;
+        if self.lab.model().is_some() && (self.surveyed as f64) < wanted {
+            self.survey()?;
+            self.surveyed += self.lab.experiments() - before.1;
+        } else {
+            self.explore()?;
+            self.explored += self.lab.experiments() - before.1;
+            let is_new = f64::from(u8::from(self.looks > before.0));
+            self.novelty += (is_new - self.novelty) / RECENT;
         }
-        let known = self.findings.len();
-        self.explore()?;
-        let is_new = f64::from(u8::from(self.findings.len() > known));
-        self.novelty += (is_new - self.novelty) / RECENT;
-        Ok(())
+        self.refresh()
     }
 
     /// Looks at one new workload, and at all that it leads to.
     fn explore(&mut self) -> Result<(), O::Error> {
-        self.explorations += 1;
         let (first, is_random) = self.explorer.next(self.lab.space, &mut self.lab.rng);
         if is_random {
             self.check(&first)?;
@@ -128,9 +138,7 @@ impl<O: Oracle> Search<'_, O> {
             Outcome::Healthy => self.explorer.healthy(workload, &seen),
             Outcome::Inconclusive => self.calm(workload),
             Outcome::Anomalous(symptom) => {
-                let explained = self.explain(workload, symptom)?;
-                let index = if explained.is_some() { explained } else { self.minimise(workload, symptom)? };
-                if let Some(index) = index {
+                if let Some(index) = self.account_for(workload, symptom)? {
                     self.relieve(workload, index);
                 }
             }
@@ -138,17 +146,10 @@ impl<O: Oracle> Search<'_, O> {
         Ok(())
     }
 
-    /// The finding whose doubtful part weighs most.
-    fn least_sure(&self) -> Option<usize> {
-        let open = (0..self.findings.len()).filter(|index| !self.findings[*index].is_stuck);
-        open.max_by(|a, b| self.share_in_doubt(*a).total_cmp(&self.share_in_doubt(*b)))
-    }
-
-    /// Share of the explorations that end in a finding's region and might as well be healthy.
-    fn share_in_doubt(&self, index: usize) -> f64 {
-        let known = &self.findings[index];
-        let doubt = if known.is_bounded { known.doubt() } else { 1.0 };
-        f64::from(known.visits) / f64::from(self.explorations.max(1)) * doubt
+    /// The finding that an anomaly is, known or new.
+    fn account_for(&mut self, workload: &Workload, symptom: Symptom) -> Result<Option<usize>, O::Error> {
+        let explained = self.explain(workload, symptom)?;
+        if explained.is_some() { Ok(explained) } else { self.minimise(workload, symptom) }
     }
 
     /// Hands a finding to the oracle, as it is now.
@@ -162,8 +163,10 @@ impl<O: Oracle> Search<'_, O> {
                 Outcome::Inconclusive => None,
             }
         };
+        let hull = known.hull(self.lab.space);
         let cures = known.factors.iter().filter_map(|feature| {
-            let condition = known.condition(*feature)?.clone();
+            let of_hull = || hull.conditions.iter().find(|condition| condition.feature == *feature);
+            let condition = known.condition(*feature).or_else(of_hull)?.clone();
             Some(Cure { condition, cured: effect(feature) })
         });
         let finding = known.finding(cures.collect());

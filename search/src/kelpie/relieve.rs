@@ -4,7 +4,7 @@ use kelpie_spaces::{Feature, FeatureValue, Workload};
 use rand::seq::SliceRandom;
 
 use super::Search;
-use super::factors::{moved, plain};
+use super::factors::{TRANSPORT, moved, plain};
 use crate::oracle::Oracle;
 
 impl<O: Oracle> Search<'_, O> {
@@ -13,8 +13,8 @@ impl<O: Oracle> Search<'_, O> {
     pub(super) fn relieve(&mut self, workload: &Workload, index: usize) {
         let plain = plain(self.lab.space, workload);
         let known = &self.findings[index];
-        let mut factors: Vec<Feature> = known.region.conditions.iter().map(|condition| condition.feature).collect();
-        factors.retain(|feature| feature.plain().is_some());
+        let mut factors: Vec<Feature> = known.factors.clone();
+        factors.extend(TRANSPORT);
         factors.shuffle(&mut self.lab.rng);
         let mut ways: Vec<Workload> =
             factors.iter().filter_map(|factor| moved(self.lab.space, workload, &[*factor], &plain)).collect();

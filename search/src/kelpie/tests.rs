@@ -78,13 +78,13 @@ fn regions_are_anomalous_inside() {
 }
 
 #[test]
-fn a_product_is_one_condition() {
+fn a_product_is_one_factor() {
     let product = [at_least(Feature::TotalMrs, 16384), at_most(Feature::MessageMax, 2048)];
     let both = [at_least(Feature::Qps, 512), at_least(Feature::Mrs, 64)];
     let says_product = |conditions: &[Condition], seed| {
         let oracle = campaign(&[Weakness::new(Symptom::LowThroughput, conditions)], seed, 300);
         let finding = oracle.findings.first().expect("the budget is ample");
-        finding.mfs.conditions.iter().any(|condition| condition.feature == Feature::TotalMrs)
+        finding.evidence.cures.iter().any(|cure| cure.condition.feature == Feature::TotalMrs)
     };
     let said = (0..8).filter(|seed| says_product(&product, *seed)).count();
     assert!(said >= 6, "{said} of 8 campaigns");

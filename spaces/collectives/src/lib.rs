@@ -1,5 +1,7 @@
 //! Jobs as `job/1`: which hosts run which collective, which connections between NICs that takes, and what fails
-//! meanwhile. What rates they get is elsewhere.
+//! meanwhile. What rates they get is elsewhere. `rounds` has jobs as transfers between ranks.
+
+pub mod rounds;
 
 use kelpie_spaces::DocumentError;
 use kelpie_topology::file::read_tagged;

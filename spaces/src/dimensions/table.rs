@@ -9,7 +9,7 @@ use super::scope::{Scope, Special};
 use crate::constraints::{MAX_DEPTH, MAX_INLINE, MAX_MESSAGE, MAX_MRS, MAX_PATTERN, MAX_PINNED, MAX_QPS, MAX_SGE};
 use crate::sides::{Side, set_bidirectional, set_loopback};
 use crate::units::Bytes;
-use crate::workload::{Flow, Mtu, Opcode, QpType};
+use crate::workload::{Flow, Mtu, Opcode, Ports, QpType};
 
 const TOPOLOGY: &str = "1 host topology";
 const MEMORY: &str = "2 memory allocation";
@@ -457,6 +457,25 @@ rows! {
                 off: "keep traffic within a host off the NIC",
             },
             walk: 140, plain: Some("false"),
+        }
+    }
+    Ports "ports" TOPOLOGY Ports {
+        unit: "ports of a bonded NIC", place: "ports",
+        scope: Scope::Flow {
+            get: |flow| flow.ports as u64,
+            set: |flow, code| flow.ports = Ports::ALL[code as usize],
+        },
+        full: Values::Set(&["hashed"]), limit: (0, Ports::ALL.len() as u64 - 1),
+        why: "QPs that meet on one port of two share it, at the sender or at the receiver; those that leave by one side \
+            and arrive at the other also share the cables between the leaves.",
+        source: "C4 (Dong et al., HPCA 2025), section III-B; hashed, because nobody steers and most NICs have one port",
+    } shown by {
+        /// Which ports of a bonded NIC the QPs of all flows use, sorted and joined by `+`.
+        Ports "ports" = 24 {
+            reading: Reading::Words,
+            phrase: "ports of a bonded NIC",
+            advice: Advice::Word("let QPs use ports as {} instead of {now}"),
+            walk: 145, plain: Some("hashed"),
         }
     }
 }

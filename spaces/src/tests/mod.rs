@@ -9,7 +9,7 @@ mod table;
 
 use std::fmt::Write as _;
 
-use crate::dimensions::TABLE;
+use crate::dimensions::{Kind, TABLE};
 use crate::{Space, Workload, workload_from_yaml};
 use rand_pcg::Pcg64;
 
@@ -26,7 +26,14 @@ fn full() -> Space {
 fn widest() -> Space {
     let mut yaml = String::from("kelpie: space/1\nmixed_opcodes: [false, true]\n");
     for row in TABLE.iter().filter(|row| row.optional().is_some()) {
-        let _ = writeln!(yaml, "{}: {{min: 0}}", row.name);
+        let dimension = row.dimension;
+        let _ = match row.kind {
+            Kind::Count | Kind::Size => writeln!(yaml, "{}: {{min: 0}}", row.name),
+            _ => {
+                let words: Vec<String> = (row.limit.0..=row.limit.1).map(|code| dimension.word(code)).collect();
+                writeln!(yaml, "{}: [{}]", row.name, words.join(", "))
+            }
+        };
     }
     Space::from_yaml("widest", &yaml).expect("a wide space")
 }

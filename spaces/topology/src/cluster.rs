@@ -1,6 +1,8 @@
 //! A cluster as `topology/1`: hosts whose NICs have one or two ports, leaves and spines, which links there are, and
 //! which have failed. How a flow is hashed over them is in `ecmp`.
 
+use std::collections::BTreeSet;
+
 use kelpie_spaces::document::DocumentError;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +16,8 @@ const MAX_SWITCHES: u32 = 4096;
 const MAX_CABLES: u64 = 1 << 20;
 /// Most entries of `failed`. Source: our choice.
 const MAX_FAILED: usize = 4096;
+/// Longest name of a host. Source: RFC 1123, section 2.1.
+const MAX_NAME: usize = 255;
 
 /// A port of a NIC; the ports of one side lead to the same leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -88,6 +92,12 @@ pub struct Cluster {
     /// What has failed from the beginning.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<Part>,
+    /// What the hosts are called, in their order; none or all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub host_names: Vec<String>,
+    /// The NIC of each rank of a job, counted through the cluster; the n-th rank has the n-th NIC if it is absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rank_nics: Vec<u32>,
 }
 
 fn one() -> u32 {
@@ -214,8 +224,56 @@ impl Cluster {
         if self.failed.len() > MAX_FAILED {
             return refuse("failed", format!("at most {MAX_FAILED} entries are accepted"));
         }
+        if let Some(broken) = self.broken_names().or_else(|| self.broken_ranks(nics)) {
+            return Some(broken);
+        }
         let wrong = self.failed.iter().enumerate().find_map(|(index, part)| Some((index, self.unknown(*part)?)));
         wrong.and_then(|(index, rule)| refuse(&format!("failed[{index}]"), rule))
+    }
+
+    fn broken_names(&self) -> Option<(String, String)> {
+        if self.host_names.is_empty() {
+            return None;
+        }
+        if self.host_names.len() != self.hosts as usize {
+            let rule = format!("{} names for {} hosts; write one for each", self.host_names.len(), self.hosts);
+            return Some(("host_names".to_owned(), rule));
+        }
+        let is_name = |name: &String| {
+            let letters = |letter: u8| letter.is_ascii_alphanumeric() || b"-._".contains(&letter);
+            (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(letters) && !name.starts_with('-')
+        };
+        let mut seen = BTreeSet::new();
+        let wrong = self.host_names.iter().position(|name| !is_name(name) || !seen.insert(name));
+        let rule = "write a name of letters, digits, `-`, `.` and `_` that no other host has";
+        wrong.map(|place| (format!("host_names[{place}]"), rule.to_owned()))
+    }
+
+    fn broken_ranks(&self, nics: u64) -> Option<(String, String)> {
+        if self.rank_nics.len() > MAX_NICS as usize {
+            return Some(("rank_nics".to_owned(), format!("more than {MAX_NICS} ranks")));
+        }
+        let wrong = self.rank_nics.iter().position(|nic| u64::from(*nic) >= nics);
+        wrong.map(|place| (format!("rank_nics[{place}]"), format!("no such NIC; write 0 to {}", nics - 1)))
+    }
+
+    /// The NIC of a rank of a job; none if the cluster has no such rank.
+    pub fn nic_of_rank(&self, rank: u32) -> Option<u32> {
+        if self.rank_nics.is_empty() {
+            (rank < self.nics()).then_some(rank)
+        } else {
+            self.rank_nics.get(rank as usize).copied()
+        }
+    }
+
+    /// Ranks that the cluster has room for.
+    pub fn ranks(&self) -> u32 {
+        if self.rank_nics.is_empty() { self.nics() } else { self.rank_nics.len() as u32 }
+    }
+
+    /// What a host is called: its name, else its number.
+    pub fn host_name(&self, host: u32) -> String {
+        self.host_names.get(host as usize).cloned().unwrap_or_else(|| host.to_string())
     }
 
     /// Why there is no such part, if there is none.

@@ -24,6 +24,7 @@ use super::metrics::Metrics;
 use crate::args::Common;
 use crate::cli::WatchHostArgs;
 use crate::exit;
+use crate::notify::Outbox;
 use crate::output::{note, print};
 use crate::safe_text::clean_json;
 use crate::stop;
@@ -44,7 +45,8 @@ pub fn run(args: &WatchHostArgs, common: Common) -> anyhow::Result<ExitCode> {
         note(&format!("metrics at http://{}/metrics until Ctrl-C", metrics.serve(listen)?));
     }
     let stop = stop::on_signals("stopping after this cell; once more ends at once")?;
-    let mut watch = Watch { args, common, opened, history, metrics, stop, last_word: LastWord::default(), last: None };
+    let outbox = Outbox::new(args.notify.clone(), Vec::new());
+    let mut watch = Watch { args, common, opened, history, metrics, outbox, stop, last_word: LastWord::default(), last: None };
     watch.run();
     Ok(match watch.last {
         Some(Verdict::Healthy) => exit::HEALTHY,
@@ -70,6 +72,7 @@ struct Watch<'a> {
     opened: Opened,
     history: History,
     metrics: Metrics,
+    outbox: Outbox,
     stop: Arc<AtomicBool>,
     last_word: LastWord,
     last: Option<Verdict>,
@@ -94,6 +97,7 @@ impl Watch<'_> {
                 }
                 Err(error) => self.lost(&error.into()),
             }
+            self.outbox.flush().iter().for_each(|problem| note(&format!("error: {problem}")));
             if self.args.rounds.is_some_and(|most| rounds >= most) {
                 break;
             }
@@ -184,7 +188,7 @@ impl Watch<'_> {
         Ok(Some(matrix_of(self.opened.host.as_ref(), &measured, by)))
     }
 
-    fn say(&self, news: News, at: &str, is_busy: bool, found: &Diagnosis, narrow: &[String]) -> anyhow::Result<()> {
+    fn say(&mut self, news: News, at: &str, is_busy: bool, found: &Diagnosis, narrow: &[String]) -> anyhow::Result<()> {
         let event = json!({
             "event": news, "at": at, "host": self.args.host.subsystem, "busy": is_busy, "verdict": found.verdict,
             "explanations": found.explanations, "cannot_be_excluded": found.cannot_be_excluded,
@@ -193,6 +197,9 @@ impl Watch<'_> {
         });
         self.metrics.said();
         let line = clean_json(&event.to_string());
+        if let Some(given_up) = self.outbox.push(line.clone()) {
+            note(&format!("error: {given_up}"));
+        }
         if self.common.json {
             return print(&(line + "\n"));
         }

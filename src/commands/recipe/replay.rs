@@ -27,7 +27,9 @@ pub fn run(args: &ReplayArgs, common: Common) -> anyhow::Result<ExitCode> {
         simulated.set("sampling.seed", &seed.to_string()).context("--seed")?;
     }
     let bounds = opened.subsystem().bounds();
-    let judged = measure_judged(&recipe.workload, &bounds, |workload| opened.subsystem().measure(workload))?;
+    let judged = measure_judged(&recipe.workload, &bounds, |workload, attempt| {
+        opened.subsystem().measure_again(workload, attempt)
+    })?;
     let verdict = judged.assessment.verdict;
     let outcome = Replayed::of(verdict, &judged.assessment.symptoms, &recipe.expected.symptoms);
     if common.json {

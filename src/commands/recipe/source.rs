@@ -71,7 +71,7 @@ pub fn of_paper(id: u32) -> anyhow::Result<Recipe> {
 
 fn measure(subsystem: &mut SimSubsystem, workload: &Workload) -> anyhow::Result<(Verdict, Seen)> {
     let bounds = subsystem.bounds();
-    let judged = measure_judged(workload, &bounds, |workload| subsystem.measure(workload))?;
+    let judged = measure_judged(workload, &bounds, |workload, attempt| subsystem.measure_again(workload, attempt))?;
     let seen = Seen::new(&judged.measurement, &judged.assessment).context("the simulated subsystem took no sample")?;
     Ok((judged.assessment.verdict, seen))
 }

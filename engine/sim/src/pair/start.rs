@@ -287,3 +287,11 @@ impl Pair {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "conservation_tests.rs"]
+mod conservation;
+
+#[cfg(test)]
+#[path = "occupancy_tests.rs"]
+mod occupancy;

@@ -187,7 +187,7 @@ fn scale() {
 }
 
 fn judge(job: &job::Job) -> job::Diagnosis {
-    job::diagnose(job::Question { job, now: None })
+    job::diagnose(job::Question::at_the_end(job))
 }
 
 /// Alarms of each connection's own past over healthy jobs of 64 ranks, all pairs.

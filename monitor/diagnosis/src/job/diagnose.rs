@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::cells::Cells;
-use super::hang::{Hang, hang};
+use super::hang::{Hang, PATIENCE_US, hang};
 use super::history::{History, history};
 use super::operation::Job;
 use super::peers::{Peers, peers};
@@ -21,6 +21,15 @@ pub struct Question<'q> {
     pub job: &'q Job,
     /// When somebody looked, on the job's clock; without it the job counts as given up. Units: microseconds.
     pub now: Option<f64>,
+    /// With `now`, an operation that is open for this long hangs. Units: microseconds.
+    pub patience_us: f64,
+}
+
+impl<'q> Question<'q> {
+    /// About a job that is over, or was given up.
+    pub fn at_the_end(job: &'q Job) -> Self {
+        Self { job, now: None, patience_us: PATIENCE_US }
+    }
 }
 
 /// The verdict on a job.
@@ -106,7 +115,7 @@ pub struct Diagnosis {
 pub fn diagnose(question: Question<'_>) -> Diagnosis {
     let job = question.job;
     let cells = Cells::new(job);
-    let stuck = hang(job, question.now);
+    let stuck = hang(job, question.now, question.patience_us);
     let late = late(job, &cells);
     let by_peers = peers(&cells);
     let by_history = history(&cells);

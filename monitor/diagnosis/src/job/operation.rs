@@ -1,7 +1,10 @@
 //! What a job did: operations between ranks, with their times.
 
+use serde::{Deserialize, Serialize};
+
 /// One operation: a message from a rank to another, or a rank's share of a collective.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Row", into = "Row")]
 pub struct Operation {
     /// Which iteration it belongs to.
     pub iteration: u64,
@@ -17,6 +20,21 @@ pub struct Operation {
     pub begin: Option<f64>,
     /// When it was complete; `None` if it never was while anybody looked.
     pub end: Option<f64>,
+}
+
+/// An operation as it is kept: iteration, source, destination, bytes, entered, begin, end.
+type Row = (u64, u32, Option<u32>, u64, Option<f64>, Option<f64>, Option<f64>);
+
+impl From<Row> for Operation {
+    fn from((iteration, source, destination, bytes, entered, begin, end): Row) -> Self {
+        Self { iteration, source, destination, bytes, entered, begin, end }
+    }
+}
+
+impl From<Operation> for Row {
+    fn from(of: Operation) -> Self {
+        (of.iteration, of.source, of.destination, of.bytes, of.entered, of.begin, of.end)
+    }
 }
 
 impl Operation {

@@ -1,15 +1,13 @@
-//! Reads a job's operations: CSV, JSON, NCCL Inspector's JSON, `matrix/1`. What they mean is elsewhere.
+//! Reads a file of a job's operations: CSV, JSON, NCCL Inspector's JSON, `matrix/1`. What they mean is elsewhere.
 
 use indexmap::IndexMap;
-use serde::Deserialize;
 
 use super::operation::{Job, Operation};
+use super::record::{AnyRecord, Columns, MAX_RANK, Record, check, shown};
 use crate::matrix::{Matrix, MatrixError};
 
 /// Most operations of a file. Source: our choice; at 64 bytes each they need 512 MiB.
 const MAX_OPERATIONS: usize = 8 << 20;
-/// Highest rank. Source: our choice, because no job has a million GPUs.
-const MAX_RANK: u32 = 1 << 20;
 /// Most communicators of a file. Source: our choice.
 const MAX_COMMUNICATORS: usize = 65_536;
 
@@ -37,59 +35,6 @@ pub enum JobError {
         /// Where it came from.
         file: String,
     },
-}
-
-/// A record: of the documented format with times in microseconds, or of NCCL's Inspector.
-///
-/// Source: NCCL, `ext-profiler/inspector/README.md`, output format v4.0.
-#[derive(Deserialize)]
-struct AnyRecord {
-    iteration: Option<u64>,
-    source: Option<u32>,
-    destination: Option<u32>,
-    #[serde(default)]
-    bytes: u64,
-    #[serde(alias = "begin_us")]
-    begin: Option<f64>,
-    #[serde(alias = "end_us")]
-    end: Option<f64>,
-    #[serde(alias = "entered_us")]
-    entered: Option<f64>,
-    header: Option<InspectedHeader>,
-    coll_perf: Option<InspectedCollective>,
-    p2p_perf: Option<InspectedPeer>,
-}
-
-#[derive(Deserialize)]
-struct InspectedHeader {
-    id: String,
-    rank: u32,
-    #[serde(default)]
-    n_ranks: Option<u32>,
-}
-
-#[derive(Deserialize)]
-struct InspectedCollective {
-    #[serde(rename = "coll_sn")]
-    number: u64,
-    #[serde(rename = "coll_msg_size_bytes")]
-    bytes: u64,
-    #[serde(rename = "coll_exec_time_us")]
-    time_us: f64,
-}
-
-#[derive(Deserialize)]
-struct InspectedPeer {
-    #[serde(rename = "p2p")]
-    function: String,
-    #[serde(rename = "p2p_sn")]
-    number: u64,
-    #[serde(rename = "p2p_peer")]
-    peer: u32,
-    #[serde(rename = "p2p_msg_size_bytes")]
-    bytes: u64,
-    #[serde(rename = "p2p_exec_time_us")]
-    time_us: f64,
 }
 
 /// Reads the jobs of a file, one per communicator. A last record that breaks off is left out, and the job says so.
@@ -149,21 +94,7 @@ fn csv(file: &str, bytes: &[u8]) -> Result<Job, JobError> {
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let mut reader = csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::All).from_reader(bytes);
     let heading = reader.byte_headers().map_err(|error| refuse(1, shown(&error.to_string())))?.clone();
-    let column = |names: [&str; 2]| {
-        heading.iter().position(|cell| names.iter().any(|name| cell.eq_ignore_ascii_case(name.as_bytes())))
-    };
-    let need = |name: &str| {
-        column([name, name]).ok_or_else(|| {
-            refuse(
-                1,
-                format!("no column `{name}`; the heading is iteration,source,destination,bytes,begin,end,entered"),
-            )
-        })
-    };
-    let [iteration, source, destination] = [need("iteration")?, need("source")?, need("destination")?];
-    let size = column(["bytes", "bytes"]);
-    let [begin, end, entered] = ["begin", "end", "entered"].map(|name| column([name, &format!("{name}_us")]));
-    let end = end.ok_or_else(|| refuse(1, "no column `end`".to_owned()))?;
+    let columns = Columns::of(&heading).map_err(|problem| refuse(1, problem))?;
     let mut job = Job::default();
     let mut record = csv::ByteRecord::new();
     loop {
@@ -174,10 +105,10 @@ fn csv(file: &str, bytes: &[u8]) -> Result<Job, JobError> {
             Err(error) => return Err(refuse(at, shown(&error.to_string()))),
         }
         let line = record.position().map_or(at, csv::Position::line);
-        let parsed = parse_row(&record, [iteration, source, destination, end], [size, begin, entered]);
+        let parsed = columns.operation(&record);
         let is_last = reader.position().byte() as usize > whole;
         match parsed {
-            Ok(operation) if !is_last || record.len() == heading.len() => push(&mut job, operation, file, line)?,
+            Ok(operation) if !is_last || columns.fit(&record) => push(&mut job, operation, file, line)?,
             Ok(_) => job.is_truncated = true,
             Err(_) if is_last => job.is_truncated = true,
             Err(problem) => return Err(refuse(line, problem)),
@@ -186,55 +117,9 @@ fn csv(file: &str, bytes: &[u8]) -> Result<Job, JobError> {
     Ok(job)
 }
 
-fn parse_row(record: &csv::ByteRecord, needed: [usize; 4], optional: [Option<usize>; 3]) -> Result<Operation, String> {
-    fn cell(record: &csv::ByteRecord, index: usize) -> Option<&str> {
-        record.get(index).and_then(|cell| std::str::from_utf8(cell).ok()).filter(|cell| !cell.is_empty())
-    }
-    fn number<T: std::str::FromStr>(record: &csv::ByteRecord, index: usize, name: &str) -> Result<T, String> {
-        let text = cell(record, index).ok_or_else(|| format!("`{name}` is missing"))?;
-        text.parse().map_err(|_| format!("`{name}` is no number: {}", shown(text)))
-    }
-    let time = |index: Option<usize>, name: &str| -> Result<Option<f64>, String> {
-        match index {
-            Some(index) if cell(record, index).is_some() => number(record, index, name).map(Some),
-            _ => Ok(None),
-        }
-    };
-    let [iteration, source, destination, end] = needed;
-    let [size, begin, entered] = optional;
-    let bytes = match size {
-        Some(size) if cell(record, size).is_some() => number(record, size, "bytes")?,
-        _ => 0,
-    };
-    let destination = match cell(record, destination) {
-        Some(_) => Some(number(record, destination, "destination")?),
-        None => None,
-    };
-    Ok(Operation {
-        iteration: number(record, iteration, "iteration")?,
-        source: number(record, source, "source")?,
-        destination,
-        bytes,
-        begin: time(begin, "begin")?,
-        end: time(Some(end), "end")?,
-        entered: time(entered, "entered")?,
-    })
-}
-
 fn push(job: &mut Job, operation: Operation, file: &str, line: u64) -> Result<(), JobError> {
     let refuse = |problem: String| JobError::Record { file: file.to_owned(), line, problem };
-    if operation.source > MAX_RANK || operation.destination.is_some_and(|rank| rank > MAX_RANK) {
-        return Err(refuse(format!("a rank is at most {MAX_RANK}")));
-    }
-    let times = [operation.begin, operation.end, operation.entered];
-    if times.iter().flatten().any(|time| !time.is_finite()) {
-        return Err(refuse("a time is a number of microseconds, or left out".to_owned()));
-    }
-    if let (Some(begin), Some(end)) = (operation.begin.or(operation.entered), operation.end)
-        && end < begin
-    {
-        return Err(refuse(format!("it ends at {end}, before it begins at {begin}")));
-    }
+    check(&operation).map_err(refuse)?;
     if job.operations.len() >= MAX_OPERATIONS {
         return Err(refuse(format!("more than {MAX_OPERATIONS} operations; give the latest iterations alone")));
     }
@@ -280,59 +165,14 @@ fn json(file: &str, bytes: &[u8]) -> Result<Vec<Job>, JobError> {
 }
 
 fn take(jobs: &mut IndexMap<String, Job>, record: AnyRecord, file: &str, line: u64) -> Result<(), JobError> {
-    let AnyRecord { iteration, source, destination, bytes, begin, end, entered, header, coll_perf, p2p_perf } = record;
-    let (communicator, ranks, operation) = match (header, coll_perf, p2p_perf, iteration, source) {
-        (Some(header), Some(done), ..) => (Some(header.id), header.n_ranks, of_collective(header.rank, &done)),
-        (Some(header), None, Some(done), ..) => (Some(header.id), header.n_ranks, of_peer(header.rank, &done)),
-        (Some(_), None, None, ..) => return Ok(()),
-        (None, _, _, Some(iteration), Some(source)) => {
-            (None, None, Operation { iteration, source, destination, bytes, entered, begin, end })
-        }
-        _ => {
-            let problem =
-                "no record: write iteration, source, destination, bytes, begin, end, entered, or what NCCL's \
-                           Inspector writes"
-                    .to_owned();
-            return Err(JobError::Record { file: file.to_owned(), line, problem });
-        }
-    };
+    let refuse = |problem: String| JobError::Record { file: file.to_owned(), line, problem };
+    let Some(Record { communicator, ranks, operation }) = record.record().map_err(refuse)? else { return Ok(()) };
     let key = communicator.clone().unwrap_or_default();
     if !jobs.contains_key(&key) && jobs.len() >= MAX_COMMUNICATORS {
-        let problem = format!("more than {MAX_COMMUNICATORS} communicators");
-        return Err(JobError::Record { file: file.to_owned(), line, problem });
+        return Err(refuse(format!("more than {MAX_COMMUNICATORS} communicators")));
     }
     let job = jobs.entry(key).or_insert_with(|| Job { communicator, ranks, ..Job::default() });
     push(job, operation, file, line)
-}
-
-fn of_collective(rank: u32, done: &InspectedCollective) -> Operation {
-    Operation {
-        iteration: done.number,
-        source: rank,
-        destination: None,
-        bytes: done.bytes,
-        entered: None,
-        begin: Some(0.0),
-        end: Some(done.time_us),
-    }
-}
-
-fn of_peer(rank: u32, done: &InspectedPeer) -> Operation {
-    let (source, destination) = if done.function.contains("Recv") { (done.peer, rank) } else { (rank, done.peer) };
-    Operation {
-        iteration: done.number,
-        source,
-        destination: Some(destination),
-        bytes: done.bytes,
-        entered: None,
-        begin: Some(0.0),
-        end: Some(done.time_us),
-    }
-}
-
-/// What of a stranger's text an error repeats.
-fn shown(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).take(120).collect()
 }
 
 #[cfg(test)]

@@ -3,13 +3,14 @@
 //! Source: C4 (Dong et al., HPCA 2025), the waiting chain of a ring: the late entrant waits least, while its predecessor
 //! waits for its buffer and its successor for its data. The thresholds are ours.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::cells::{Cells, entries};
-use super::operation::Job;
+use super::operation::{Job, Operation};
 use crate::statistics::median;
 
-/// A rank is late that comes this share of the median transfer after the median rank.
+/// A rank is late that takes longer by this share of the median transfer than the median rank, from the end of its
+/// operations in one iteration until it comes to the next.
 /// Source: our choice: the same half that makes a message hot.
 const LATE: f64 = 0.5;
 /// Share of the iterations at the end in which it is late. Source: our choice.
@@ -35,13 +36,17 @@ pub struct Late {
 /// The ranks that come late at the end of a job.
 pub fn late(job: &Job, cells: &Cells) -> Vec<Late> {
     let mut lateness: BTreeMap<u32, Vec<(u64, f64, f64)>> = BTreeMap::new();
+    let mut done: HashMap<u32, f64> = HashMap::new();
     for (operations, times) in job.iterations().zip(&cells.times) {
         if operations.iter().all(|operation| operation.destination.is_none()) {
             shares(operations, &mut lateness);
             continue;
         }
         let usual = median(&times.iter().map(|(_, time)| *time).collect::<Vec<_>>());
-        let entered = entries(operations);
+        // A rank that was held up by a slow message comes late as well, but takes no longer by itself.
+        let before = std::mem::replace(&mut done, ends(operations));
+        let own = |(rank, time): (u32, f64)| (rank, before.get(&rank).map_or(time, |end| time - end));
+        let entered: BTreeMap<u32, f64> = entries(operations).into_iter().map(own).collect();
         let middle = median(&entered.values().copied().collect::<Vec<_>>());
         let (Some(usual), Some(middle)) = (usual, middle) else { continue };
         if entered.len() < 3 {
@@ -74,9 +79,22 @@ pub fn late(job: &Job, cells: &Cells) -> Vec<Late> {
     found
 }
 
+/// When each rank was through with the operations of an iteration that it took part in.
+fn ends(operations: &[Operation]) -> HashMap<u32, f64> {
+    let mut ends: HashMap<u32, f64> = HashMap::new();
+    for operation in operations {
+        let Some(end) = operation.end else { continue };
+        for rank in [Some(operation.source), operation.destination].into_iter().flatten() {
+            let last = ends.entry(rank).or_insert(end);
+            *last = last.max(end);
+        }
+    }
+    ends
+}
+
 /// Of collectives only each rank's own time is known: who came late has the shortest one, by as much as the others wait.
-fn shares(operations: &[super::operation::Operation], lateness: &mut BTreeMap<u32, Vec<(u64, f64, f64)>>) {
-    let times: Vec<f64> = operations.iter().filter_map(super::operation::Operation::duration).collect();
+fn shares(operations: &[Operation], lateness: &mut BTreeMap<u32, Vec<(u64, f64, f64)>>) {
+    let times: Vec<f64> = operations.iter().filter_map(Operation::duration).collect();
     let (Some(usual), true) = (median(&times), times.len() >= 3) else { return };
     let shortest = times.iter().copied().fold(f64::INFINITY, f64::min);
     for operation in operations {
@@ -90,14 +108,15 @@ fn shares(operations: &[super::operation::Operation], lateness: &mut BTreeMap<u3
 fn chain(job: &Job, origin: u32) -> Vec<u32> {
     let last = job.operations.last().map_or(0, |operation| operation.iteration);
     let recent = job.operations.iter().rev().take_while(|operation| operation.iteration == last);
-    let mut next: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let mut next: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     for operation in recent {
         if let Some(destination) = operation.destination {
-            next.entry(operation.source).or_default().push(destination);
+            next.entry(operation.source).or_default().insert(destination);
         }
     }
     let mut chain = vec![origin];
-    while let Some([after]) = chain.last().and_then(|rank| next.get(rank)).map(Vec::as_slice) {
+    while let Some(after) = chain.last().and_then(|rank| next.get(rank)).filter(|all| all.len() == 1) {
+        let Some(after) = after.first() else { break };
         if chain.contains(after) || chain.len() >= LONGEST_CHAIN {
             break;
         }

@@ -17,6 +17,8 @@ pub enum Kind {
     Device,
     /// `true` or `false`.
     Truth,
+    /// Which ports of a bonded NIC.
+    Ports,
     /// A count.
     Count,
     /// A size in bytes.

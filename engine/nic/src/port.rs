@@ -1,0 +1,49 @@
+//! What a NIC has of each of its ports: a wire, what waits for it, and a receive buffer.
+
+use std::collections::VecDeque;
+
+use kelpie_events::{Picos, Server};
+
+use crate::buffer::{Buffer, Thresholds};
+use crate::packet::Burst;
+
+/// What is to be answered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Answer {
+    /// All that arrived on this QP.
+    Ack(u32),
+    /// This.
+    Burst(Burst),
+}
+
+/// A port. What leaves and arrives is in `wire`.
+#[derive(Debug)]
+pub(crate) struct Port {
+    /// QPs whose next burst waits for room.
+    pub no_room: VecDeque<u32>,
+    /// Payload on its way from memory to the wire. Units: bytes.
+    pub staged: u64,
+    /// Bursts, in the order in which they leave.
+    pub out: VecDeque<u32>,
+    pub answers: VecDeque<Answer>,
+    pub wire: Server,
+    pub egress_at: Picos,
+    pub is_paused: bool,
+    pub buffer: Buffer,
+}
+
+impl Port {
+    /// A port at rest.
+    pub fn new(buffer: Thresholds) -> Self {
+        Self {
+            no_room: VecDeque::new(),
+            staged: 0,
+            out: VecDeque::new(),
+            answers: VecDeque::new(),
+            wire: Server::default(),
+            egress_at: Picos::MAX,
+            is_paused: false,
+            buffer: Buffer::new(buffer),
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! What is kept of a job that goes on: its first iterations, by which it is judged, and its latest ones.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use super::diagnose::{Diagnosis, Question, Verdict, diagnose};
+use super::operation::{Job, Operation};
+use super::record::Record;
+
+/// Iterations from the begin that are kept. Source: our choice; docs/diagnosis.md has the power after 50.
+const FIRST: usize = 64;
+/// Latest iterations that are kept. Source: our choice, above the 50 that the published rule looks at.
+const LATEST: usize = 64;
+
+/// What a record did to the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// It belongs to the job.
+    Kept,
+    /// It begins another job: what was kept before is gone.
+    NewJob,
+}
+
+/// One iteration.
+#[derive(Debug, Clone, PartialEq)]
+struct Iteration {
+    number: u64,
+    operations: Vec<Operation>,
+    /// How many of them are open.
+    open: usize,
+}
+
+/// The part of a communicator's job that is kept.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Kept", into = "Kept")]
+pub struct Window {
+    communicator: Option<String>,
+    ranks: Option<u32>,
+    iterations: VecDeque<Iteration>,
+    /// Operations, all together.
+    count: usize,
+    /// Whether operations were left out because one iteration has too many.
+    is_cut: bool,
+}
+
+/// A window as it is stored.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    communicator: Option<String>,
+    ranks: Option<u32>,
+    operations: Vec<Operation>,
+}
+
+impl From<Kept> for Window {
+    fn from(kept: Kept) -> Self {
+        let mut window = Self::default();
+        for operation in kept.operations {
+            let (communicator, ranks) = (kept.communicator.clone(), kept.ranks);
+            window.append(Record { communicator, ranks, operation });
+        }
+        window
+    }
+}
+
+impl From<Window> for Kept {
+    fn from(window: Window) -> Self {
+        let Window { communicator, ranks, iterations, .. } = window;
+        Self { communicator, ranks, operations: iterations.into_iter().flat_map(|one| one.operations).collect() }
+    }
+}
+
+impl Window {
+    /// The communicator, where the file names several.
+    pub fn communicator(&self) -> Option<&str> {
+        self.communicator.as_deref()
+    }
+
+    /// Operations that it holds.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Takes a record. One of an iteration long before the latest begins another job, and so does an earlier one than the
+    /// latest if `is_new_file`.
+    pub fn push(&mut self, record: Record, is_new_file: bool) -> Seen {
+        let operation = &record.operation;
+        let latest = self.iterations.back().map_or(0, |last| last.number);
+        let reach = if is_new_file { 0 } else { LATEST as u64 };
+        let seen = if operation.iteration.saturating_add(reach) < latest { Seen::NewJob } else { Seen::Kept };
+        if seen == Seen::NewJob {
+            *self = Self::default();
+        }
+        self.append(record);
+        seen
+    }
+
+    fn append(&mut self, record: Record) {
+        let Record { communicator, ranks, operation } = record;
+        (self.communicator, self.ranks) = (communicator, ranks.max(self.ranks));
+        let place = self.iterations.partition_point(|iteration| iteration.number < operation.iteration);
+        if self.iterations.get(place).is_none_or(|iteration| iteration.number != operation.iteration) {
+            let iteration = Iteration { number: operation.iteration, operations: Vec::new(), open: 0 };
+            self.iterations.insert(place, iteration);
+            if self.iterations.len() > FIRST + LATEST {
+                self.remove(FIRST);
+            }
+        }
+        let place = self.iterations.partition_point(|iteration| iteration.number < operation.iteration);
+        if let Some(iteration) = self.iterations.get_mut(place) {
+            self.count += usize::from(iteration.push(operation));
+        }
+    }
+
+    /// Gives up the iteration that is missed least, or what comes last if there is one only.
+    pub fn shrink(&mut self, most: usize) {
+        while self.count > most && self.iterations.len() > 2 {
+            // One of the first and one of the latest are the least that shows a change.
+            self.remove(self.iterations.len() / 2);
+        }
+        while self.count > most && self.iterations.len() > 1 {
+            self.remove(0);
+        }
+        if let Some(only) = self.iterations.front_mut().filter(|_| self.count > most) {
+            only.operations.truncate(most);
+            only.open = only.operations.iter().filter(|operation| operation.end.is_none()).count();
+            self.count = only.operations.len();
+            self.is_cut = true;
+        }
+    }
+
+    fn remove(&mut self, place: usize) {
+        let place = place.min(self.iterations.len() - 1);
+        self.count -= self.iterations.remove(place).map_or(0, |iteration| iteration.operations.len());
+    }
+
+    /// What the job suffers from. `silent_us` is how long nothing came; from `patience_us` on, it hangs or is over.
+    pub fn judge(&self, silent_us: f64, patience_us: f64) -> Diagnosis {
+        let missing = self.missing();
+        let last = self.iterations.back();
+        let is_open = last.is_some_and(|last| last.open > 0);
+        let mut found = if silent_us < patience_us {
+            // Of the latest iteration, records may be on their way.
+            let count =
+                self.iterations.len() - usize::from((is_open || !missing.is_empty()) && self.iterations.len() > 1);
+            // What is open may go on: it hangs only if nothing comes any more.
+            diagnose(Question { job: &self.job(count, &[]), now: Some(0.0), patience_us: f64::INFINITY })
+        } else {
+            diagnose(Question::at_the_end(&self.job(self.iterations.len(), &missing)))
+        };
+        if self.is_cut {
+            found.evidence.notes.push("an iteration has more operations than are kept: some were left out".to_owned());
+        }
+        if silent_us >= patience_us {
+            let silent = format!("no record came for {:.0} s", silent_us / 1e6);
+            if found.verdict == Verdict::Hang && !is_open {
+                found.class = None;
+                found.evidence.notes.push(format!(
+                    "{silent}; records of complete operations do not tell a rank that did not come from one whose \
+                     messages do not move"
+                ));
+            } else if found.verdict == Verdict::Hang {
+                found.evidence.open_us = Some(silent_us);
+                found.evidence.notes.push(silent);
+            } else if found.verdict == Verdict::Healthy {
+                found.verdict = Verdict::Undecided;
+                found.evidence.notes.push(format!("{silent}: the job is over, or hangs between two iterations"));
+            } else {
+                found.evidence.notes.push(silent);
+            }
+        }
+        found
+    }
+
+    /// What the two iterations before had and the latest has not, as operations to which nobody came. If those two differ,
+    /// nothing says what is missing.
+    fn missing(&self) -> Vec<Operation> {
+        let mut back = self.iterations.iter().rev();
+        let (Some(last), Some(before)) = (back.next(), back.next()) else { return Vec::new() };
+        if back.next().is_some_and(|earlier| earlier.keys() != before.keys()) {
+            return Vec::new();
+        }
+        let there = last.keys();
+        let gone = before.operations.iter().filter(|operation| !there.contains(&key(operation)));
+        let nobody = |operation: &Operation| Operation {
+            iteration: last.number,
+            entered: None,
+            begin: None,
+            end: None,
+            ..*operation
+        };
+        gone.map(nobody).collect()
+    }
+
+    /// The latest two iterations, which name every rank there is.
+    pub fn latest(&self) -> Job {
+        let mut job = self.job(0, &[]);
+        let latest = self.iterations.iter().rev().take(2).rev();
+        job.operations = latest.flat_map(|iteration| &iteration.operations).copied().collect();
+        job
+    }
+
+    /// The first `count` iterations that are kept, and operations more.
+    fn job(&self, count: usize, more: &[Operation]) -> Job {
+        let kept = self.iterations.iter().take(count).flat_map(|iteration| &iteration.operations);
+        Job {
+            communicator: self.communicator.clone(),
+            ranks: self.ranks,
+            operations: kept.chain(more).copied().collect(),
+            is_truncated: false,
+        }
+    }
+}
+
+type Key = (u32, Option<u32>, u64);
+
+fn key(operation: &Operation) -> Key {
+    (operation.source, operation.destination, operation.bytes)
+}
+
+impl Iteration {
+    fn keys(&self) -> BTreeSet<Key> {
+        self.operations.iter().map(key).collect()
+    }
+
+    /// Takes an operation, which completes an open one if there is such; says whether there is one more.
+    fn push(&mut self, operation: Operation) -> bool {
+        let is_open = |open: &&mut Operation| open.end.is_none() && key(open) == key(&operation);
+        if self.open > 0
+            && let Some(open) = self.operations.iter_mut().find(is_open)
+        {
+            self.open -= usize::from(operation.end.is_some());
+            *open = operation;
+            return false;
+        }
+        self.open += usize::from(operation.end.is_none());
+        self.operations.push(operation);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::diagnose::Class;
+    use super::*;
+
+    /// Rank, iteration and time of a ring of four.
+    fn record(iteration: u64, source: u32, end: Option<f64>) -> Record {
+        let start = iteration as f64 * 1000.0;
+        let operation = Operation {
+            iteration,
+            source,
+            destination: Some((source + 1) % 4),
+            bytes: 8,
+            entered: Some(start),
+            begin: Some(start),
+            end: end.map(|end| start + end),
+        };
+        Record { communicator: None, ranks: None, operation }
+    }
+
+    fn noise(iteration: u64, source: u32) -> f64 {
+        100.0 + [-1.0, 0.6, 1.3, -0.2, -0.9, 0.4, 0.1][(iteration as usize * 3 + source as usize * 5) % 7]
+    }
+
+    fn run(window: &mut Window, iterations: std::ops::Range<u64>, factor: f64) {
+        for iteration in iterations {
+            for source in 0..4 {
+                let factor = if source == 2 { factor } else { 1.0 };
+                window.push(record(iteration, source, Some(factor * noise(iteration, source))), false);
+            }
+        }
+    }
+
+    const PATIENCE: f64 = 30e6;
+
+    #[test]
+    fn a_slowdown_stays_slow_however_long_it_lasts_and_memory_is_bounded() {
+        let mut window = Window::default();
+        run(&mut window, 0..100, 1.0);
+        assert_eq!(window.judge(0.0, PATIENCE).verdict, Verdict::Healthy);
+        run(&mut window, 100..5000, 1.1);
+        let found = window.judge(0.0, PATIENCE);
+        assert_eq!((found.verdict, found.ambiguous), (Verdict::Slow, vec![(2, 3)]));
+        assert_eq!(window.count(), 4 * (FIRST + LATEST));
+        run(&mut window, 5000..5100, 1.0);
+        assert_eq!(window.judge(0.0, PATIENCE).verdict, Verdict::Healthy);
+    }
+
+    #[test]
+    fn silence_is_a_hang_if_something_is_missing_or_open_and_else_not_known() {
+        let mut window = Window::default();
+        run(&mut window, 0..20, 1.0);
+        let over = window.judge(PATIENCE, PATIENCE);
+        assert!(over.verdict == Verdict::Undecided && over.evidence.notes[0].contains("the job is over"), "{over:?}");
+        for source in [0, 1, 3] {
+            window.push(record(20, source, Some(100.0)), false);
+        }
+        assert_eq!(window.judge(PATIENCE - 1.0, PATIENCE).verdict, Verdict::Healthy);
+        let absent = window.judge(PATIENCE, PATIENCE);
+        assert_eq!((absent.verdict, absent.class, absent.rank), (Verdict::Hang, None, vec![2]));
+        window.push(record(20, 2, None), false);
+        let open = window.judge(PATIENCE, PATIENCE);
+        let expected = (Verdict::Hang, Some(Class::Communication), vec![2]);
+        assert_eq!((open.verdict, open.class, open.rank), expected);
+        window.push(record(20, 2, Some(101.0)), false);
+        assert_eq!(window.judge(0.0, PATIENCE).verdict, Verdict::Healthy, "it completed after all");
+        assert_eq!(window.count(), 84);
+    }
+
+    #[test]
+    fn another_job_begins_where_iterations_go_back() {
+        let mut window = Window::default();
+        run(&mut window, 0..20, 1.0);
+        assert_eq!(window.push(record(3, 0, Some(1.0)), false), Seen::Kept, "late, or the same job");
+        assert_eq!(window.push(record(0, 0, Some(1.0)), true), Seen::NewJob);
+        run(&mut window, 0..200, 1.0);
+        assert_eq!(window.push(record(0, 0, Some(1.0)), false), Seen::NewJob);
+        assert_eq!(window.count(), 1);
+    }
+
+    #[test]
+    fn a_window_shrinks_to_what_may_be_kept() {
+        let mut window = Window::default();
+        run(&mut window, 0..200, 1.0);
+        window.shrink(40);
+        let kept: Vec<u64> = window.iterations.iter().map(|one| one.number).collect();
+        assert!(window.count() <= 40 && kept[0] == 0 && kept.last() == Some(&199), "{kept:?}");
+        window.shrink(3);
+        assert!(window.count() == 3 && window.is_cut);
+    }
+}

@@ -1,0 +1,131 @@
+//! Scripts of measurements with the verdict that each must get, and how often noise turns one.
+
+use kelpie_spaces::{Bytes, Depths, Flow, Host, Mtu, Opcode, Request};
+
+use super::*;
+use crate::measurement::{DirectionRates, PauseRatios, PerHost, Sample};
+
+fn workload() -> Workload {
+    let flow = Flow {
+        qps: 8,
+        mtu: Mtu::ALL[2],
+        wq_depth: Depths { send: 128, recv: 128 },
+        pattern: vec![Request { op: Opcode::Write, sge: vec![Bytes(65536)] }],
+        ..Flow::plain(Host::A, Host::B)
+    };
+    Workload::new(vec![flow])
+}
+
+/// 200 Gbit/s and 100 million packets a second.
+fn bounds() -> Bounds {
+    Bounds::new(200e9, 100e6)
+}
+
+/// Samples that use these shares of the line, with these pause ratios.
+fn of(shares: &[f64], pauses: &[f64]) -> Measurement {
+    let sample = |(at, share): (usize, &f64)| {
+        let ratios = PauseRatios { tx: pauses.get(at).copied().unwrap_or(0.0), rx: 0.0 };
+        Sample {
+            seconds: 1.0,
+            directions: vec![DirectionRates {
+                from: Host::A,
+                to: Host::B,
+                goodput_bps: share * 190e9,
+                wire_bps: share * 200e9,
+                packets_per_sec: 1e6,
+                messages_per_sec: 1e6,
+            }],
+            pause: Some(PerHost { a: ratios, b: PauseRatios::default() }),
+            counters: PerHost::default(),
+        }
+    };
+    Measurement { samples: shares.iter().enumerate().map(sample).collect(), ..Measurement::default() }
+}
+
+fn judged(script: &[Measurement]) -> Judged {
+    let measure = |_: &Workload, attempt: u32| script.get(attempt as usize).cloned().map(Some).ok_or("asked too often");
+    measure_judged(&workload(), &bounds(), measure).expect("the script is long enough")
+}
+
+#[test]
+fn what_is_clear_is_measured_once() {
+    for (shares, verdict) in [
+        ([0.99, 0.98, 0.99, 0.98], Verdict::Healthy),
+        ([0.4, 0.41, 0.39, 0.4], Verdict::Anomalous),
+        ([0.8, 0.8, 0.8, 0.8], Verdict::Healthy),
+    ] {
+        let judged = judged(&[of(&shares, &[])]);
+        assert_eq!((judged.attempts, judged.assessment.verdict), (1, verdict), "{shares:?}");
+    }
+}
+
+#[test]
+fn samples_near_a_threshold_are_judged_together() {
+    let near = of(&[0.78, 0.86, 0.74, 0.84], &[]);
+    let low = of(&[0.72, 0.74, 0.71, 0.73], &[]);
+    let high = of(&[0.95, 0.96, 0.94, 0.95], &[]);
+    let first = judged(&[near.clone(), low.clone(), low]);
+    assert_eq!(
+        (first.attempts, first.assessment.verdict, first.measurement.samples.len()),
+        (3, Verdict::Anomalous, 12)
+    );
+    let second = judged(&[near.clone(), high.clone(), high]);
+    assert_eq!(second.assessment.verdict, Verdict::Healthy);
+    let never = judged(&[near.clone(), near.clone(), near]);
+    assert_eq!((never.attempts, never.assessment.inconclusive), (3, Some(Inconclusive::Marginal)));
+}
+
+#[test]
+fn what_would_show_the_same_again_is_judged_by_its_mean() {
+    let near = of(&[0.78, 0.86, 0.74, 0.84], &[]);
+    let measure = |_: &Workload, attempt: u32| Ok::<_, &str>((attempt == 0).then(|| near.clone()));
+    let judged = measure_judged(&workload(), &bounds(), measure).expect("it never fails");
+    assert_eq!((judged.attempts, judged.assessment.verdict), (1, Verdict::Healthy));
+}
+
+#[test]
+fn what_says_nothing_is_replaced_three_times_at_most() {
+    let (gap, full) = (of(&[], &[]), of(&[0.99; 4], &[]));
+    for (script, attempts, verdict) in [
+        (vec![&gap, &full], 2, Verdict::Healthy),
+        (vec![&gap, &gap, &full], 3, Verdict::Healthy),
+        (vec![&gap, &gap, &gap], 3, Verdict::Inconclusive),
+    ] {
+        let script: Vec<Measurement> = script.into_iter().cloned().collect();
+        let judged = judged(&script);
+        assert_eq!((judged.attempts, judged.assessment.verdict), (attempts, verdict));
+        assert_eq!(&judged.measurement, &script[script.len() - 1]);
+    }
+    let failed = measure_judged(&workload(), &bounds(), |_, _| Err::<Option<Measurement>, _>("agent gone"));
+    assert_eq!(failed, Err("agent gone"));
+}
+
+#[test]
+fn a_pause_that_comes_and_goes_is_measured_again() {
+    let (none, some) = (of(&[0.99; 4], &[]), of(&[0.99; 4], &[0.0, 0.2, 0.0, 0.0]));
+    let all = of(&[0.99; 4], &[0.2; 4]);
+    assert_eq!(judged(std::slice::from_ref(&all)).assessment.verdict, Verdict::Anomalous);
+    assert_eq!(judged(std::slice::from_ref(&none)).attempts, 1);
+    assert_eq!(judged(&[some.clone(), none.clone(), none]).attempts, 3);
+}
+
+#[test]
+fn noise_turns_at_most_one_verdict_in_twenty() {
+    use rand::SeedableRng;
+    use rand_distr::{Distribution, Normal};
+    let mut random = rand_pcg::Pcg64::seed_from_u64(1);
+    for truth in [0.74, 0.78, 0.79, 0.81, 0.82, 0.86] {
+        let noise = Normal::new(1.0, 0.05).expect("it is finite");
+        let mut turned = 0;
+        for _ in 0..400 {
+            let measure = |_: &Workload, _: u32| {
+                let shares: Vec<f64> = (0..4).map(|_| truth * noise.sample(&mut random)).collect();
+                Ok::<_, &str>(Some(of(&shares, &[])))
+            };
+            let verdict = measure_judged(&workload(), &bounds(), measure).expect("it never fails").assessment.verdict;
+            let wrong = if truth < LOW_SHARE { Verdict::Healthy } else { Verdict::Anomalous };
+            turned += u32::from(verdict == wrong);
+        }
+        assert!(turned <= 20, "{truth}: {turned} of 400");
+    }
+}

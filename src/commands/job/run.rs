@@ -1,0 +1,150 @@
+//! `kelpie job run` and `job pairs`: jobs that Kelpie runs itself, as records of their operations. What is simulated lives
+//! in `kelpie_fabric`, what is measured in the agents.
+
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use kelpie_agent::PairFile;
+use kelpie_collectives::rounds::{Cluster as _, Rounds, Transfer};
+use kelpie_diagnosis::job::Operation;
+use kelpie_engine::MeasureError;
+use kelpie_fabric::SimulatedRanks;
+use kelpie_spaces::{Host, Workload};
+
+use super::records::Records;
+use crate::args::{Common, SubsystemArgs};
+use crate::cli::{JobCollective, PairsArgs, RunJobArgs};
+use crate::commands::fabric::read_cluster;
+use crate::exit;
+use crate::inputs::{Kind, kind};
+use crate::output::note;
+use crate::stop;
+use crate::subsystems::Opened;
+
+/// Runs `kelpie job run`.
+pub fn run(args: &RunJobArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let cluster = read_cluster(&args.topology)?;
+    let ranks = args.ranks.unwrap_or_else(|| cluster.ranks());
+    let job = match args.collective {
+        JobCollective::Ring => Rounds::ring_all_reduce(ranks, args.size, args.iterations),
+        JobCollective::Pairs => Rounds::all_pairs(ranks, args.size, args.iterations),
+    };
+    let mut simulated = SimulatedRanks {
+        cluster: &cluster,
+        is_planned: args.is_planned,
+        noise: args.noise,
+        faults: args.fault.clone(),
+        from_iteration: args.from_iteration.unwrap_or(args.iterations / 2),
+        seed: common.seed_or_default(),
+    };
+    let mut records = Records::new(common.json);
+    let mut written = Ok(());
+    simulated
+        .run(&job, &mut |transfer| {
+            if written.is_ok() {
+                written = records.write(&operation(&transfer));
+            }
+        })
+        .with_context(|| args.topology.display().to_string())?;
+    written?;
+    records.flush()?;
+    Ok(exit::HEALTHY)
+}
+
+fn operation(transfer: &Transfer) -> Operation {
+    let Transfer { iteration, from, to, bytes, entered, begin, end, .. } = *transfer;
+    let iteration = u64::from(iteration);
+    Operation { iteration, source: from, destination: Some(to), bytes, entered, begin, end }
+}
+
+/// Two hosts that can be measured, and their ranks.
+struct Pair {
+    opened: Opened,
+    ranks: [u32; 2],
+}
+
+/// Runs `kelpie job pairs`.
+pub fn pairs(args: &PairsArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let (mut pairs, names) = open(&args.subsystems)?;
+    for (rank, name) in names.iter().enumerate() {
+        note(&format!("rank {rank}: {name}"));
+    }
+    let stop = stop::on_signals("stopping after this pair; interrupt again to stop now")?;
+    let mut records = Records::new(common.json);
+    let begin = Instant::now();
+    let ways = [(Host::A, Host::B), (Host::B, Host::A)];
+    let workloads = ways.map(|(from, to)| workload(from, to, args.size));
+    for iteration in 0..args.rounds {
+        for pair in &mut pairs {
+            for ((from, to), workload) in ways.iter().zip(&workloads) {
+                if stop.load(Ordering::Relaxed) {
+                    records.flush()?;
+                    return Ok(exit::failed());
+                }
+                let rank = |host: Host| pair.ranks[usize::from(host == Host::B)];
+                let at = begin.elapsed().as_secs_f64() * 1e6;
+                let measured = pair.opened.subsystem().measure(workload);
+                let measured = match measured {
+                    Ok(measured) => measured,
+                    Err(error @ MeasureError::Unsupported { .. }) => return Err(error.into()),
+                    // An agent that is away says nothing of the hosts' connection.
+                    Err(error) => {
+                        let error = kelpie_engine::chain(&error);
+                        note(&format!("warning: round {iteration}, rank {} to {}: {error}", rank(*from), rank(*to)));
+                        continue;
+                    }
+                };
+                let mean = measured.mean();
+                let rates = mean.iter().flat_map(|mean| &mean.directions);
+                let rates = rates.into_iter().find(|rates| rates.from == *from && rates.to == *to);
+                let per_second = rates.map_or(0.0, |rates| rates.messages_per_sec);
+                // One message at a time: what one takes is what all take, by their number.
+                let end = (per_second > 0.0).then(|| at + 1e6 / per_second);
+                let (source, destination) = (rank(*from), Some(rank(*to)));
+                let iteration = u64::from(iteration);
+                let (begin, entered) = (Some(at), None);
+                records.write(&Operation { iteration, source, destination, bytes: args.size, entered, begin, end })?;
+                records.flush()?;
+            }
+        }
+    }
+    Ok(exit::HEALTHY)
+}
+
+/// Opens pairs; each agent is a rank, in the order in which they are named first.
+fn open(subsystems: &[String]) -> anyhow::Result<(Vec<Pair>, Vec<String>)> {
+    let mut names: Vec<String> = Vec::new();
+    let mut rank = |name: String| {
+        let known = names.iter().position(|one| *one == name);
+        known.unwrap_or_else(|| {
+            names.push(name);
+            names.len() - 1
+        }) as u32
+    };
+    let mut pairs = Vec::new();
+    for subsystem in subsystems {
+        let ranks = match kind(subsystem)? {
+            Kind::Simulated(_) => ["a", "b"].map(|host| rank(format!("{subsystem} {host}"))),
+            Kind::Pair(path) => {
+                let hosts = PairFile::read(&path)?.hosts;
+                [hosts.a.agent, hosts.b.agent].map(&mut rank)
+            }
+        };
+        let one = SubsystemArgs { subsystem: subsystem.clone(), set: Vec::new(), fix: Vec::new() };
+        pairs.push(Pair { opened: Opened::open(&one)?, ranks });
+    }
+    Ok((pairs, names))
+}
+
+/// WRITEs of one size, one at a time.
+fn workload(from: Host, to: Host, bytes: u64) -> Workload {
+    let text = format!(
+        "kelpie: workload/1\nflows:\n  - from: {from}\n    to: {to}\n    qp_type: RC\n    qps: 1\n    mtu: 4096\n    \
+         wq_depth: {{send: 1, recv: 1}}\n    batch: {{send: 1, recv: 1}}\n    pattern: [{{op: WRITE, sge: [{bytes}]}}]\n    \
+         memory:\n      from: {{device: \"dram:0\", mrs: 1, mr_size: {bytes}}}\n      \
+         to: {{device: \"dram:0\", mrs: 1, mr_size: {bytes}}}\n"
+    );
+    kelpie_spaces::workload_from_bytes("pairs", text.as_bytes()).expect("a workload that keeps the rules")
+}

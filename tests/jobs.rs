@@ -1,0 +1,289 @@
+//! Jobs that are watched while they write, and jobs that Kelpie runs itself.
+
+use std::fmt::Write as _;
+use std::fs::OpenOptions;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::support::Bench;
+
+const HEADING: &str = "iteration,source,destination,bytes,begin,end,entered\n";
+/// Events are due within this.
+const DUE: Duration = Duration::from_secs(10);
+
+const TOPOLOGY: &str = "\
+kelpie: topology/1
+cluster:
+  hosts: 8
+  nics_per_host: 1
+  port_gbps: 200
+  leaves: 4
+  spines: 4
+  cable_gbps: 400
+  host_names: [n0, n1, n2, n3, n4, n5, n6, n7]
+";
+
+/// Iterations of a ring of eight; rank 5 comes late by `late` in microseconds.
+fn ring(iterations: std::ops::Range<u64>, late: f64) -> String {
+    let mut text = String::new();
+    for iteration in iterations {
+        let start = iteration as f64 * 10_000.0;
+        for source in 0..8_u32 {
+            let noise = [-10.0, 6.0, 13.0, -2.0, -9.0, 4.0, 1.0][(iteration as usize * 3 + source as usize * 5) % 7];
+            let entered = start + if source == 5 { late } else { 0.0 };
+            // Each forwards what it gets, so that all begin when the late one is there.
+            let begin = start + late;
+            let end = start + late + 1000.0 + noise;
+            let to = (source + 1) % 8;
+            let _ = writeln!(text, "{iteration},{source},{to},1048576,{begin},{end},{entered}");
+        }
+    }
+    text
+}
+
+/// A watcher, and the events that it prints.
+struct Watcher {
+    child: Child,
+    events: Receiver<Value>,
+}
+
+impl Watcher {
+    fn start(bench: &Bench, args: &[&str]) -> Self {
+        let all = [&["job", "watch", "--json", "--interval", "100ms"], args].concat();
+        let folder = bench.path("").display().to_string();
+        let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
+        let mut command = bench.command(&all);
+        let mut child =
+            command.env("PATH", path).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let (send, events) = channel();
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                let _ = send.send(serde_json::from_str(&line).expect("an event a line"));
+            }
+        });
+        Self { child, events }
+    }
+
+    fn next(&self) -> Value {
+        self.events.recv_timeout(DUE).expect("an event is due within 10 s")
+    }
+
+    fn stop(mut self, signal: Signal) -> (Option<i32>, String) {
+        let pid = Pid::from_raw(self.child.id().cast_signed()).expect("a process");
+        kill_process(pid, signal).expect("it runs");
+        let status = self.child.wait().expect("it ends").code();
+        let mut text = String::new();
+        self.child.stderr.take().expect("piped").read_to_string(&mut text).expect("text");
+        (status, text)
+    }
+}
+
+fn append(bench: &Bench, name: &str, text: &str) {
+    let mut file = OpenOptions::new().create(true).append(true).open(bench.path(name)).expect("writable");
+    file.write_all(text.as_bytes()).expect("written");
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < DUE, "not within 10 s: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_watcher_says_what_begins_and_ends_to_all_who_are_to_hear() {
+    let bench = Bench::new();
+    let server = tiny_http::Server::http("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/kelpie", server.server_addr());
+    let (send, posted) = channel();
+    std::thread::spawn(move || {
+        // The first try is refused: it comes again.
+        for (at, mut request) in server.incoming_requests().enumerate() {
+            let mut body = String::new();
+            request.as_reader().read_to_string(&mut body).expect("text");
+            let status = if at == 0 { 503 } else { 200 };
+            let _ = request.respond(tiny_http::Response::empty(status));
+            if at > 0 {
+                let _ = send.send(serde_json::from_str::<Value>(&body).expect("JSON"));
+            }
+        }
+    });
+    bench.write("t.yaml", TOPOLOGY);
+    let args = ["job.csv", "--exec", "cat >> heard", "--webhook", &url, "--topology", "t.yaml"];
+    let watcher = Watcher::start(&bench, &args);
+    append(&bench, "job.csv", HEADING);
+    append(&bench, "job.csv", &ring(0..30, 0.0));
+    append(&bench, "job.csv", &ring(30..60, 3000.0));
+    let slow = watcher.next();
+    assert_eq!(
+        (&slow["verdict"], &slow["class"], &slow["rank"][0]),
+        (&"slow".into(), &"non_communication".into(), &5.into())
+    );
+    assert_eq!((&slow["since_iteration"], &slow["event"]), (&30.into(), &1.into()));
+    assert_eq!((&slow["placement"]["host"][0], &slow["placement"]["ranks"]["5"]["leaf"][0]), (&"n5".into(), &2.into()));
+    append(&bench, "job.csv", &ring(60..130, 0.0));
+    let well = watcher.next();
+    assert_eq!((&well["state"], &well["event"]), (&"well".into(), &2.into()));
+    until("the command heard both", || {
+        std::fs::read_to_string(bench.path("heard")).is_ok_and(|text| text.contains("\"event\":2"))
+    });
+    let heard: Vec<Value> = [DUE, DUE].iter().map(|due| posted.recv_timeout(*due).expect("posted again")).collect();
+    assert_eq!(heard, [slow, well]);
+    assert_eq!(watcher.stop(Signal::INT).0, Some(0));
+}
+
+#[test]
+fn a_watcher_goes_on_after_a_kill_a_cut_and_a_replacement() {
+    let bench = Bench::new();
+    let args = ["job.csv", "--state", "state.json"];
+    append(&bench, "job.csv", HEADING);
+    append(&bench, "job.csv", &ring(0..30, 0.0));
+    append(&bench, "job.csv", &ring(30..60, 3000.0));
+    let watcher = Watcher::start(&bench, &args);
+    assert_eq!(watcher.next()["event"], 1);
+    until("the state is written", || bench.path("state.json").exists());
+    watcher.stop(Signal::KILL);
+    // What is written meanwhile, also half a record, is read afterwards, and what was said is not said again.
+    append(&bench, "job.csv", &ring(60..70, 3000.0));
+    let more = ring(70..140, 0.0);
+    append(&bench, "job.csv", &more[..200]);
+    let watcher = Watcher::start(&bench, &args);
+    append(&bench, "job.csv", &more[200..]);
+    let well = watcher.next();
+    assert_eq!(
+        (&well["state"], &well["event"], &well["evidence"]["notes"]),
+        (&"well".into(), &2.into(), &serde_json::json!([]))
+    );
+    // The file is replaced by one without a heading that goes on, and then cut by another job.
+    std::fs::rename(bench.path("job.csv"), bench.path("job.csv.1")).expect("moved");
+    append(&bench, "job.csv.1", &ring(140..150, 3000.0));
+    append(&bench, "job.csv", &ring(150..170, 3000.0));
+    let slow = watcher.next();
+    assert_eq!((&slow["state"], &slow["since_iteration"]), (&"slow".into(), &140.into()));
+    std::fs::write(bench.path("job.csv"), format!("{HEADING}{}", ring(0..30, 0.0))).expect("written");
+    assert_eq!(watcher.next()["state"], "well", "another job");
+    let (status, stderr) = watcher.stop(Signal::TERM);
+    assert_eq!(status, Some(0), "{stderr}");
+    for words in ["another file is there now", "it was cut", "another job is watched"] {
+        assert!(stderr.contains(words), "{stderr}");
+    }
+}
+
+#[test]
+fn a_hang_is_seen_by_silence_and_slurm_is_asked_only_with_act() {
+    let bench = Bench::new();
+    bench.write("t.yaml", TOPOLOGY);
+    bench.write("scontrol", "#!/bin/sh\nprintf '%s\\n' \"$@\" >> drained\n");
+    std::fs::set_permissions(bench.path("scontrol"), std::fs::Permissions::from_mode(0o755)).expect("executable");
+    append(&bench, "job.csv", HEADING);
+    append(&bench, "job.csv", &ring(0..30, 0.0));
+    let last = ring(30..31, 0.0);
+    let without = last.lines().filter(|line| !line.starts_with("30,6,")).collect::<Vec<_>>().join("\n");
+    append(&bench, "job.csv", &format!("{without}\n"));
+    let args = ["job.csv", "--topology", "t.yaml", "--slurm", "--patience", "1s"];
+    let watcher = Watcher::start(&bench, &args);
+    let hang = watcher.next();
+    assert_eq!(
+        (&hang["verdict"], &hang["rank"], &hang["since_iteration"]),
+        (&"hang".into(), &serde_json::json!([6]), &30.into())
+    );
+    let line = "scontrol update NodeName=n6 State=DRAIN Reason=\"kelpie: hang, since iteration 30, rank 6\"";
+    assert_eq!(hang["slurm"], serde_json::json!([line]));
+    assert_eq!(watcher.stop(Signal::INT).0, Some(1));
+    assert!(!bench.path("drained").exists(), "nobody said --act");
+    let watcher = Watcher::start(&bench, &[&args[..], &["--act"]].concat());
+    watcher.next();
+    until("it is drained", || bench.path("drained").exists());
+    watcher.stop(Signal::INT);
+    let drained = std::fs::read_to_string(bench.path("drained")).expect("written");
+    assert_eq!(drained, "update\nNodeName=n6\nState=DRAIN\nReason=kelpie: hang, since iteration 30, rank 6\n");
+}
+
+#[test]
+fn what_a_watcher_cannot_follow_is_said() {
+    let bench = Bench::new();
+    bench.write("list.json", "[]");
+    bench.write("wrong.csv", "a,b\n1,2\n");
+    bench.write("t.yaml", TOPOLOGY.replace("  host_names: [n0, n1, n2, n3, n4, n5, n6, n7]\n", ""));
+    bench.write("state.json", "{}");
+    for (args, expected) in [
+        (vec!["list.json"], "list.json:1: a list is complete only at its end"),
+        (vec!["wrong.csv"], "wrong.csv:1: no column `iteration`"),
+        (vec!["."], "what is not a file cannot be followed"),
+        (vec!["x.csv", "--slurm", "--topology", "t.yaml"], "write `host_names`"),
+        (vec!["x.csv", "--webhook", "https://example.org/x"], "--exec"),
+        (vec!["x.csv", "--state", "state.json"], "state.json: no state of a watcher"),
+        (vec!["x.csv", "--interval", "1ms"], "write 50ms to 5s"),
+    ] {
+        let ran = bench.run(&[&["job", "watch"], &args[..]].concat());
+        assert_eq!((ran.status, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+        assert!(ran.stderr.contains(expected), "{}", ran.stderr);
+    }
+}
+
+/// Runs a job with a fault and diagnoses it with the topology.
+fn diagnosed(bench: &Bench, status: i32, args: &[&str]) -> Value {
+    let text = bench.expect(0, &[&["job", "run", "--topology", "t.yaml"], args].concat());
+    bench.write("run.csv", text);
+    bench.json(status, &["job", "diagnose", "run.csv", "--topology", "t.yaml"])
+}
+
+#[test]
+fn a_simulated_ring_gives_the_verdict_that_its_fault_deserves() {
+    let bench = Bench::new();
+    bench.write("t.yaml", TOPOLOGY);
+    assert_eq!(diagnosed(&bench, 0, &["--planned"])["verdict"], "healthy");
+    let late = diagnosed(&bench, 1, &["--planned", "--fault", "delay:3:2ms"]);
+    assert_eq!(
+        (&late["class"], &late["rank"], &late["placement"]["host"][0]),
+        (&"non_communication".into(), &serde_json::json!([3]), &"n3".into())
+    );
+    let link = diagnosed(&bench, 1, &["--planned", "--fault", "pair:6:7:0.5"]);
+    assert_eq!((&link["class"], &link["ambiguous"]), (&"communication".into(), &serde_json::json!([[6, 7]])));
+    assert_eq!(link["placement"]["ranks"]["6"]["host"], "n6");
+    for (fault, class) in [("stop:4", "non_communication"), ("stop:4:5", "non_communication")] {
+        let stopped = diagnosed(&bench, 1, &["--planned", "--fault", fault]);
+        let found = (&stopped["verdict"], &stopped["class"], &stopped["rank"], &stopped["since_iteration"]);
+        assert_eq!(found, (&"hang".into(), &class.into(), &serde_json::json!([4]), &30.into()), "{fault}");
+    }
+    let dead = diagnosed(&bench, 1, &["--planned", "--fault", "pair:1:2:0"]);
+    assert_eq!((&dead["verdict"], &dead["class"]), (&"hang".into(), &"communication".into()));
+    assert_eq!(dead["connection"], serde_json::json!([[1, 2]]));
+}
+
+#[test]
+fn rounds_of_all_pairs_tell_sender_receiver_and_leaf_apart() {
+    let bench = Bench::new();
+    bench.write("t.yaml", TOPOLOGY);
+    let pairs =
+        |fault: &str| diagnosed(&bench, 1, &["--collective", "pairs", "--size", "8MiB", "--planned", "--fault", fault]);
+    assert_eq!(pairs("sends:2:0.4")["source"], serde_json::json!([2]));
+    assert_eq!(pairs("receives:2:0.4")["destination"], serde_json::json!([2]));
+    assert_eq!(pairs("pair:0:5:0.4")["connection"], serde_json::json!([[0, 5]]));
+}
+
+#[test]
+fn pairs_of_subsystems_are_measured_in_rounds() {
+    let bench = Bench::new();
+    let text = bench.expect(0, &["job", "pairs", "sim:F", "sim:A", "--rounds", "2", "--size", "64KiB"]);
+    let ends: Vec<String> =
+        text.lines().skip(1).map(|line| line.split(',').take(4).collect::<Vec<_>>().join(",")).collect();
+    assert_eq!(ends[..4], ["0,0,1,65536", "0,1,0,65536", "0,2,3,65536", "0,3,2,65536"]);
+    assert_eq!(ends.len(), 8);
+    bench.write("pairs.csv", text);
+    // The pair with an eighth of the rate is the slow one of the two; nothing else was measured of its hosts.
+    let found = bench.json(1, &["job", "diagnose", "pairs.csv"]);
+    assert_eq!(
+        (&found["ambiguous"], &found["evidence"]["cells"]),
+        (&serde_json::json!([[2, 3], [3, 2]]), &4.into()),
+        "{found}"
+    );
+}
