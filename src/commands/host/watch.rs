@@ -46,7 +46,8 @@ pub fn run(args: &WatchHostArgs, common: Common) -> anyhow::Result<ExitCode> {
     }
     let stop = stop::on_signals("stopping after this cell; once more ends at once")?;
     let outbox = Outbox::new(args.notify.clone(), Vec::new());
-    let mut watch = Watch { args, common, opened, history, metrics, outbox, stop, last_word: LastWord::default(), last: None };
+    let mut watch =
+        Watch { args, common, opened, history, metrics, outbox, stop, last_word: LastWord::default(), last: None };
     watch.run();
     Ok(match watch.last {
         Some(Verdict::Healthy) => exit::HEALTHY,

@@ -6,7 +6,7 @@ use std::ops::Range;
 use kelpie_events::{Events, Picos, Rate};
 use kelpie_nic::config::Config;
 use kelpie_nic::nic::{self, Nic, Outside};
-use kelpie_nic::packet::{Burst, Headers, Kind, Operation, Piece};
+use kelpie_nic::packet::{Burst, Headers, Kind, Operation, Piece, Ports};
 use kelpie_nic::qp::{Connection, Region, Segment, Transport, Wqe};
 use kelpie_nic::waits::{Cause, Side};
 use rand::{RngExt, SeedableRng};
@@ -132,12 +132,8 @@ impl Outside for Around<'_> {
 
     fn sent(&mut self, _: Picos, _: Burst) {}
 
-    fn pause(&mut self, now: Picos, is_on: bool) {
-        if is_on {
-            self.paused.on(now);
-        } else {
-            self.paused.off(now);
-        }
+    fn pause(&mut self, now: Picos, _: u8, is_on: bool) {
+        self.paused.set(now, is_on);
         self.events.at(now + self.scene.cable, Event::Neighbour(is_on));
     }
 
@@ -204,6 +200,7 @@ pub fn run(scene: &Scene, load: Option<Load>, span: Picos, seed: u64) -> Outcome
         receive_entry: 16,
         send_slots: slots,
         receive_slots: 1,
+        ports: Ports::default(),
     };
     let connections = [
         connection(1, true, Transport::Reliable),
@@ -296,7 +293,7 @@ impl Around<'_> {
             took: now,
             service_gbps: gbps(self.received - begin.received),
             pause_ratio: (self.paused.total(now) - begin.paused).ratio_to(now - begin.at),
-            lost: nic.buffer().lost(),
+            lost: nic.tally().lost,
         }
     }
 }
