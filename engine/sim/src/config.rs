@@ -139,6 +139,7 @@ impl Model {
             headers: Headers {
                 each: headers::PACKET_OVERHEAD,
                 reth: headers::RETH,
+                atomic: headers::ATOMIC_ETH,
                 aeth: headers::AETH,
                 datagram: headers::DETH,
             },

@@ -345,7 +345,12 @@ impl Rings {
             let connection = Connection { peer: first[0] + qp, ports: taken(qp)[1], ..connection };
             self.connections[to.index()].push(connection);
         }
-        let operations = [(Operation::Send, "SEND"), (Operation::Write, "WRITE"), (Operation::Read, "READ")];
+        let operations = [
+            (Operation::Send, "SEND"),
+            (Operation::Write, "WRITE"),
+            (Operation::Read, "READ"),
+            (Operation::Atomic, "ATOMIC"),
+        ];
         let used = operations.iter().filter(|(op, _)| vector.iter().any(|request| request.operation == *op));
         let names: Vec<&str> = used.map(|(_, name)| *name).collect();
         self.flows.push(FlowRings {
@@ -401,13 +406,14 @@ fn vector(flow: &Flow) -> Result<Vec<Request>, MeasureError> {
             Opcode::Send => Operation::Send,
             Opcode::Write => Operation::Write,
             Opcode::Read => Operation::Read,
-            other => {
-                let reason = format!("the simulated subsystem models SEND, WRITE and READ, not {other}");
+            Opcode::FetchAdd | Opcode::CmpSwap => Operation::Atomic,
+            other @ (Opcode::SendWithImm | Opcode::WriteWithImm) => {
+                let reason = format!("the simulated subsystem has no immediate data, so no {other}");
                 return Err(MeasureError::Unsupported { reason });
             }
         };
         let bytes = request.message().0.max(1);
-        let is_inline = operation != Operation::Read && request.message() <= flow.inline;
+        let is_inline = !operation.brings_back() && request.message() <= flow.inline;
         if is_inline && from_gpu {
             let reason = "inline data is copied by the CPU, which cannot read a GPU".to_owned();
             return Err(MeasureError::Unsupported { reason });
@@ -416,8 +422,9 @@ fn vector(flow: &Flow) -> Result<Vec<Request>, MeasureError> {
             if is_inline { Vec::new() } else { request.sge.iter().map(|size| size.0.max(1)).collect() };
         let data =
             if is_inline { (INLINE_HEADER + bytes).next_multiple_of(SEGMENT) } else { SEGMENT * list.len() as u64 };
-        // A segment of control, one of remote address for one-sided operations, then the data.
-        let wqe = SEGMENT + data + if operation == Operation::Send { 0 } else { SEGMENT };
+        // A segment of control, one of remote address for one-sided operations, one of operands for atomics, then the data.
+        let address = if operation == Operation::Send { 0 } else { SEGMENT };
+        let wqe = SEGMENT + address + if operation == Operation::Atomic { SEGMENT } else { 0 } + data;
         let request = Request { operation, bytes, before, sends_before, lines: wqe.div_ceil(LINE) as u32, list };
         before += request.list.len() as u64;
         sends_before += u64::from(operation == Operation::Send);
