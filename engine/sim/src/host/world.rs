@@ -176,7 +176,15 @@ impl Around<'_> {
         }
         let address = place(SERVICE, self.sequence, SERVICE_BURST.into());
         let mut burst = Burst::new(Kind::Write, 2, false, false, self.sequence);
-        let piece = Piece { key: SERVICE, address, bytes: SERVICE_BURST, packets: 1, is_first: true, is_last: true };
+        let piece = Piece {
+            key: SERVICE,
+            address,
+            bytes: SERVICE_BURST,
+            packets: 1,
+            is_first: true,
+            is_last: true,
+            is_atomic: false,
+        };
         burst.add(piece, headers);
         self.sequence += 1;
         self.events.at(now + Rate::gbps(self.scene.service_gbps).time(SERVICE_BURST.into()), Event::Service);
