@@ -1,6 +1,7 @@
 //! The integration tests, one binary: the real `kelpie` run as a user runs it.
 
 mod agents;
+mod bad_files;
 mod bad_input;
 mod bench;
 mod calibrate;
@@ -13,6 +14,7 @@ mod gate;
 mod golden;
 mod jobs;
 mod lab;
+mod large;
 mod latency;
 mod paths;
 mod recipes;

@@ -116,10 +116,11 @@ impl HostTopology {
     /// ```
     pub fn from_yaml(file: &str, text: &str) -> Result<Self, DocumentError> {
         let document = Document::parse(file, text)?;
+        document.expect(FORMAT)?;
         let tree: serde_yaml::Value = serde_yaml::from_str(text).map_err(|error| document.refuse("", &error))?;
         let tag = tree.get("kelpie").and_then(|tag| tag.as_str());
         if tag != Some(FORMAT) {
-            return Err(document.refuse("kelpie", &format!("another format; write `kelpie: {FORMAT}`")));
+            return Err(document.refuse("kelpie", &format!("this is another version; write `kelpie: {FORMAT}`")));
         }
         if tree.get("host").is_none() {
             return Err(document.refuse("", &"no key `host`: this file describes no host"));
@@ -315,7 +316,7 @@ host:
     #[test]
     fn mistakes_are_named_with_their_line() {
         for (from, to, expected) in [
-            ("topology/1", "topology/9", "t.yaml:1: kelpie: another format"),
+            ("topology/1", "topology/9", "t.yaml:1: kelpie: this is another version"),
             ("host:", "cluster:", "t.yaml:1: the document: no key `host`"),
             ("gpu0: gpu", "gpu0: toaster", "t.yaml:3: host.nodes"),
             (
