@@ -4,6 +4,7 @@ pub mod bond;
 mod bounded;
 mod chain;
 pub mod latency;
+pub mod loopback;
 pub mod meminfo;
 pub mod plan;
 pub mod readings;

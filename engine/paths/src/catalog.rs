@@ -1,10 +1,9 @@
 //! The catalog of a pair of hosts as `catalog/1`: which UDP source port takes which path, what is wrong with it, and
 //! what it was measured on. How it is measured is in `probe`.
 
-use kelpie_spaces::{DocumentError, Host};
+use kelpie_spaces::{DocumentError, Host, read_tagged};
 use kelpie_topology::Side;
 use kelpie_topology::ecmp::{FIRST_PORT, PORTS};
-use kelpie_topology::file::read_tagged;
 use serde::{Deserialize, Serialize};
 
 /// Longest text of a file. Units: bytes. Source: our choice.
