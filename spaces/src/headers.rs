@@ -19,6 +19,8 @@ pub const ICRC: u64 = 4;
 
 /// RETH of a WRITE's first packet and of a READ request. Source: IBTA volume 1, section 9.3.
 pub const RETH: u64 = 16;
+/// `AtomicETH` of an atomic request. Source: IBTA volume 1, section 9.3.
+pub const ATOMIC_ETH: u64 = 28;
 /// AETH of an acknowledgement or READ response. Source: IBTA volume 1, section 9.3.
 pub const AETH: u64 = 4;
 /// DETH of a datagram. Source: IBTA volume 1, section 9.3.

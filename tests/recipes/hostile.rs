@@ -70,8 +70,9 @@ fn a_strangers_model_is_bounded() {
     let bench = Bench::new();
     let good = export(&bench, "anomaly:1", "r", &[]);
     let model = good["environment"]["model"].as_str().expect("a model").to_owned();
+    let events = model.lines().find(|line| line.trim_start().starts_with("max_events:")).expect("a bound").trim();
     let table = [
-        (model.replace("max_events: 400000", "max_events: 4000000000"), "at most 4000000 are accepted"),
+        (model.replace(events, "max_events: 4000000000"), "at most 4000000 are accepted"),
         (model.replace("name: F\n", "name: \"\\e[31m\"\nnot_there: 1\n"), "environment.model"),
         ("base: /etc/passwd\n".to_owned(), "environment.model"),
         ("a: &a [x]\nb: *a\n".to_owned(), "aliases"),

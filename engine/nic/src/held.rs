@@ -126,5 +126,11 @@ impl Held {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Write {
     Burst(u32),
-    Completion { qp: u32, index: u64, of_receive: bool },
+    /// What an atomic request has changed.
+    Atomic(Segment),
+    Completion {
+        qp: u32,
+        index: u64,
+        of_receive: bool,
+    },
 }

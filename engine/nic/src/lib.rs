@@ -1,6 +1,7 @@
 //! The parts of a simulated NIC. They see doorbells, WQEs, packets and their own memories; no workload can be named
 //! here.
 
+mod atomics;
 pub mod begin;
 pub mod buffer;
 pub mod cache;

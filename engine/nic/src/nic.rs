@@ -1,7 +1,7 @@
 //! A NIC made of the parts: what it holds, what can happen to it, what it reads. Sending is in `send`, receiving in
 //! `receive`, both ends of the wire in `wire`.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use kelpie_events::{Picos, Server};
@@ -35,6 +35,8 @@ pub enum Event {
     Received(Request),
     /// A send unit is done with what a QP planned.
     Worked(u32),
+    /// Memory has what an atomic request changed, under a lock of this number.
+    Changed(u32),
     /// A QP may send again.
     Wake(u32),
     /// The wire of a port may take something.
@@ -134,6 +136,8 @@ pub struct Nic {
     pub(crate) pipeline: [Server; 2],
     pub(crate) responses: Server,
     pub(crate) jobs: u32,
+    /// Locks of atomic changes at work, and the QPs that wait for each.
+    pub(crate) locks: BTreeMap<u32, VecDeque<u32>>,
     pub(crate) writes: VecDeque<Write>,
     pub(crate) write_is_due: bool,
     // Work that an event leaves behind.
@@ -180,6 +184,7 @@ impl Nic {
             pipeline: Default::default(),
             responses: Server::default(),
             jobs: 0,
+            locks: BTreeMap::new(),
             writes: VecDeque::new(),
             write_is_due: false,
             turns: Vec::new(),
@@ -212,7 +217,8 @@ impl Nic {
                 out.at(here, Event::Received(request));
             }
             Event::Received(request) => self.read_is_here(now, request, out),
-            Event::Worked(qp) => self.gather(now, qp, out),
+            Event::Worked(qp) => self.worked(now, qp, out),
+            Event::Changed(lock) => self.has_changed(now, lock, out),
             Event::Wake(qp) => self.has_work(qp),
             Event::Egress(port) => {
                 self.ports[usize::from(port)].egress_at = Picos::MAX;

@@ -14,6 +14,15 @@ pub enum Operation {
     Write,
     /// From an address of the peer.
     Read,
+    /// Changes 8 bytes at an address of the peer in place, and brings back what was there.
+    Atomic,
+}
+
+impl Operation {
+    /// Whether its payload comes from the peer, as the answer to a request.
+    pub fn brings_back(self) -> bool {
+        matches!(self, Self::Read | Self::Atomic)
+    }
 }
 
 /// What the headers of a packet say that it is.
@@ -23,9 +32,9 @@ pub enum Kind {
     Send,
     /// RDMA WRITE.
     Write,
-    /// RDMA READ request.
+    /// RDMA READ request, or an atomic one.
     ReadRequest,
-    /// RDMA READ response.
+    /// RDMA READ response, or an acknowledgement of an atomic request.
     ReadResponse,
     /// All packets below the number arrived.
     Ack,
@@ -66,6 +75,8 @@ pub struct Piece {
     pub is_first: bool,
     /// Whether it ends its message.
     pub is_last: bool,
+    /// Whether it asks for an atomic change, or answers that.
+    pub is_atomic: bool,
 }
 
 /// Consecutive packets of one QP.
@@ -119,6 +130,11 @@ impl Burst {
         &self.pieces[..usize::from(self.count)]
     }
 
+    /// Whether it answers an atomic request: such an answer is a burst of its own.
+    pub fn is_atomic_answer(&self) -> bool {
+        self.kind == Kind::ReadResponse && self.pieces[0].is_atomic
+    }
+
     /// Adds a piece whose packets have these headers.
     pub fn add(&mut self, piece: Piece, headers: &Headers) {
         let is_request = self.kind == Kind::ReadRequest;
@@ -128,6 +144,9 @@ impl Burst {
         self.packets += packets;
         self.payload += payload;
         self.wire += payload + packets * headers.of(self.kind);
+        if is_request && piece.is_atomic {
+            self.wire += headers.atomic - headers.reth;
+        }
         if self.kind == Kind::Write && piece.is_first {
             self.wire += headers.reth;
         }
@@ -170,6 +189,8 @@ pub struct Headers {
     pub each: u64,
     /// Address, key and length of a WRITE's first packet, and of a READ request.
     pub reth: u64,
+    /// Address, key and operands of an atomic request.
+    pub atomic: u64,
     /// Of an answer.
     pub aeth: u64,
     /// Of a datagram.

@@ -6,7 +6,7 @@ use crate::cache::{Cached, Key, Lookup};
 use crate::config::WhenBusy;
 use crate::held::{Step, Waiter, Write, class, kind};
 use crate::nic::{Event, Nic, Outside};
-use crate::packet::{Burst, Kind, Operation};
+use crate::packet::{Burst, Kind};
 use crate::path::Order;
 use crate::port::Answer;
 use crate::qp::{Owed, Segment};
@@ -217,7 +217,7 @@ impl Nic {
     fn need_scatter_list(&mut self, id: u32, out: &impl Outside) -> u32 {
         let qp = self.held[id as usize].burst.to;
         let state = &mut self.qps[qp as usize];
-        while out.wqe(qp, state.response).operation != Operation::Read {
+        while !out.wqe(qp, state.response).operation.brings_back() {
             state.response += 1;
         }
         let index = state.response;
@@ -259,7 +259,7 @@ impl Nic {
                 let burst = held.burst;
                 for piece in burst.pieces() {
                     let mut wqe = out.wqe(qp, index);
-                    while wqe.operation != Operation::Read {
+                    while !wqe.operation.brings_back() {
                         index += 1;
                         wqe = out.wqe(qp, index);
                     }
@@ -324,7 +324,7 @@ impl Nic {
             let (messages, packets) = state.sender.position();
             let before = state.next;
             (state.next, state.offset) = (state.completed + messages, packets * state.connection.mtu);
-            let again = (state.next..before).filter(|index| out.wqe(qp, *index).operation == Operation::Read).count();
+            let again = (state.next..before).filter(|index| out.wqe(qp, *index).operation.brings_back()).count();
             let state = &mut self.qps[qp as usize];
             debug_assert!(state.reads_open >= again as u32, "what is sent again was on its way");
             state.reads_open -= again as u32;
@@ -352,6 +352,7 @@ impl Nic {
                         if of_receive { out.received(*time, qp, index) } else { out.completed(*time, qp, index) }
                     })
                 }
+                Write::Atomic(segment) => self.write_atomic(now, segment, out),
                 Write::Burst(id) => self.write_burst(now, id),
             };
             if let Err(later) = done {

@@ -3,7 +3,7 @@
 use kelpie_events::Picos;
 
 use crate::cache::{Cached, Key, Lookup};
-use crate::held::{Purpose, Waiter, class, kind};
+use crate::held::{Purpose, Waiter, Write, class, kind};
 use crate::nic::{Event, Nic, Outside};
 use crate::packet::{BURST_BYTES, BURST_PACKETS, Burst, Kind, Operation, Piece};
 use crate::pcie::Amount;
@@ -108,7 +108,7 @@ impl Nic {
         if state.next >= state.producer || state.silent_until > now {
             return false;
         }
-        state.reads_open < state.connection.max_reads || out.wqe(qp, state.next).operation != Operation::Read
+        state.reads_open < state.connection.max_reads || !out.wqe(qp, state.next).operation.brings_back()
     }
 
     /// Needs the WQE that comes next, and asks for some ahead.
@@ -190,7 +190,7 @@ impl Nic {
         let kind = match first.operation {
             Operation::Send => Kind::Send,
             Operation::Write => Kind::Write,
-            Operation::Read => Kind::ReadRequest,
+            Operation::Read | Operation::Atomic => Kind::ReadRequest,
         };
         let state = &self.qps[qp as usize];
         let connection = state.connection;
@@ -228,7 +228,7 @@ impl Nic {
         let state = &mut self.qps[qp as usize];
         let (mtu, offset, index) = (state.connection.mtu, state.offset, state.next);
         let rest = wqe.bytes - offset;
-        let bytes = if wqe.operation == Operation::Read {
+        let bytes = if wqe.operation.brings_back() {
             rest
         } else {
             let room = BURST_BYTES.saturating_sub(burst.payload) / mtu;
@@ -257,6 +257,7 @@ impl Nic {
             packets: packets as u32,
             is_first: offset == 0,
             is_last: bytes == rest,
+            is_atomic: wqe.operation == Operation::Atomic,
         };
         burst.add(piece, &headers);
         if piece.is_last {
@@ -269,7 +270,7 @@ impl Nic {
             // Nobody needs it again, so its room is free.
             (0..lines).for_each(|line| self.caches[Cached::Send as usize].forget(key.plus(line)));
         }
-        if wqe.operation == Operation::Read {
+        if wqe.operation.brings_back() {
             self.qps[qp as usize].reads_open += 1;
             self.reads_on_their_way += 1;
             (0..lines).for_each(|line| self.caches[Cached::Scatter as usize].keep(key.plus(line)));
@@ -295,7 +296,8 @@ impl Nic {
             let least = u64::from(held.burst.packets == 0 || (fits && held.burst.packets < most));
             let bytes = rest.min(packets.max(least) * connection.mtu);
             let follows = owed.number + owed.sent == number + held.burst.numbers;
-            if bytes == 0 || !follows {
+            let is_alone = !owed.piece.is_atomic || held.burst.packets == 0;
+            if bytes == 0 || !follows || !is_alone {
                 break;
             }
             let piece = Piece {
@@ -308,10 +310,12 @@ impl Nic {
             };
             held.burst.add(piece, &headers);
             held.segments.push(crate::qp::Segment { key: piece.key, address: piece.address, bytes });
-            if piece.is_last {
-                state.owed.pop_front();
-            } else {
+            if !piece.is_last {
                 owed.sent += u64::from(piece.packets);
+                break;
+            }
+            state.owed.pop_front();
+            if piece.is_atomic {
                 break;
             }
         }
@@ -326,7 +330,16 @@ impl Nic {
         times.wqe * begun as u64 + times.segment * held.segments.len() as u64 + times.packet * held.burst.packets
     }
 
-    /// A unit is done with a burst: its payload is read, and the QP goes on.
+    /// A unit is done with a burst: its payload is read once nobody else changes it, and the QP goes on.
+    pub(crate) fn worked(&mut self, now: Picos, qp: u32, out: &mut impl Outside) {
+        let id = self.qps[qp as usize].planned;
+        self.held[id as usize].since = now;
+        if self.may_change(id, qp) {
+            self.gather(now, qp, out);
+        }
+    }
+
+    /// The payload of what a QP has planned is read, and the QP goes on.
     pub(crate) fn gather(&mut self, now: Picos, qp: u32, out: &mut impl Outside) {
         let id = self.qps[qp as usize].planned;
         let held = &mut self.held[id as usize];
@@ -384,6 +397,10 @@ impl Nic {
             out.waited(Side::Send, Cause::Gather(place as u8), held.from, now - held.since);
         }
         held.since = now;
+        if held.burst.is_atomic_answer() {
+            self.writes.push_back(Write::Atomic(held.segments[0]));
+            self.write(now, out);
+        }
         let sent = &self.held[burst as usize].burst;
         if sent.is_loopback {
             self.kick_loopback(now, out);

@@ -29,6 +29,8 @@ pub enum Cause {
     Wire,
     /// Writes to the memory of this number.
     Write(u8),
+    /// Somebody else who changes the same memory.
+    Atomic,
     /// READs on their way, as many as may be.
     ReadWindow,
     /// The timer after a NAK that the receiver was not ready.

@@ -6,34 +6,40 @@ use crate::model::Model;
 #[derive(Debug)]
 pub struct Refused {
     /// Path of the parameter.
-    pub path: &'static str,
+    pub path: String,
     /// Its value and the rule that it breaks.
     pub rule: String,
 }
 
-fn refuse(path: &'static str, value: impl std::fmt::Display, rule: &str) -> Result<(), Refused> {
-    Err(Refused { path, rule: format!("{value} {rule}") })
+/// What was refused so far.
+#[derive(Debug, Default)]
+struct Checked(Vec<Refused>);
+
+impl Checked {
+    fn refuse(&mut self, path: impl Into<String>, value: impl std::fmt::Display, rule: &str) {
+        self.0.push(Refused { path: path.into(), rule: format!("{value} {rule}") });
+    }
 }
 
-/// Checks that every parameter is in its domain.
-///
-/// # Errors
-/// The first that is not.
-pub fn check(model: &Model) -> Result<(), Refused> {
-    if model.kelpie != "model/2" {
-        return refuse("kelpie", &model.kelpie, "is not model/2, the only version this Kelpie reads");
+/// The parameters that are not in their domain.
+pub fn check(model: &Model) -> Vec<Refused> {
+    let mut checked = Checked::default();
+    if model.kelpie == "model/2" {
+        check_rates(model, &mut checked);
+        check_times(model, &mut checked);
+        check_caches(model, &mut checked);
+        check_counts(model, &mut checked);
+        check_relations(model, &mut checked);
+    } else {
+        checked.refuse("kelpie", &model.kelpie, "is not model/2, the only version this Kelpie reads");
     }
-    check_rates(model)?;
-    check_times(model)?;
-    check_caches(model)?;
-    check_counts(model)?;
-    check_relations(model)
+    checked.0
 }
 
 /// Rates, sizes and times between which any real one lies, whatever its unit. Source: our choice.
 const LIKELY: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
 
-fn check_rates(model: &Model) -> Result<(), Refused> {
+fn check_rates(model: &Model, checked: &mut Checked) {
     let Model { port, switch, processing, receive, pcie, host, sampling, .. } = model;
     let positive = [
         ("port.line_rate_gbps", port.line_rate_gbps),
@@ -57,19 +63,18 @@ fn check_rates(model: &Model) -> Result<(), Refused> {
     let trunk = model.bond.as_ref().map(|bond| ("bond.trunk_gbps", bond.trunk_gbps));
     for (path, value) in positive.into_iter().chain(trunk) {
         if !LIKELY.contains(&value) {
-            return refuse(path, format!("{value:?}"), "is outside 0.001 to 1e9");
+            checked.refuse(path, format!("{value:?}"), "is outside 0.001 to 1e9");
         }
     }
     if !(sampling.precision > 0.0 && sampling.precision <= 1.0) {
-        return refuse("sampling.precision", sampling.precision, "must be above 0 and at most 1");
+        checked.refuse("sampling.precision", sampling.precision, "must be above 0 and at most 1");
     }
     if !(0.0..=1.0).contains(&sampling.noise) {
-        return refuse("sampling.noise", sampling.noise, "must be from 0 to 1");
+        checked.refuse("sampling.noise", sampling.noise, "must be from 0 to 1");
     }
-    Ok(())
 }
 
-fn check_times(model: &Model) -> Result<(), Refused> {
+fn check_times(model: &Model, checked: &mut Checked) {
     let Model { port, posting, processing, receive, pcie, host, .. } = model;
     let times = [
         ("port.link_delay_ns", port.link_delay_ns),
@@ -90,16 +95,15 @@ fn check_times(model: &Model) -> Result<(), Refused> {
     ];
     for (path, value) in times {
         if !(0.0..1e9).contains(&value) {
-            return refuse(path, value, "must be a time from 0 to below 1e9");
+            checked.refuse(path, value, "must be a time from 0 to below 1e9");
         }
     }
-    Ok(())
 }
 
 /// What a cache of a NIC may hold at most. Units: KiB. Source: our choice, a gigabyte, far more than any has.
 const MOST_KIB: f64 = 1_048_576.0;
 
-fn check_caches(model: &Model) -> Result<(), Refused> {
+fn check_caches(model: &Model, checked: &mut Checked) {
     let caches = &model.caches;
     let forms = [
         ("caches.contexts", caches.contexts),
@@ -111,16 +115,19 @@ fn check_caches(model: &Model) -> Result<(), Refused> {
     ];
     for (path, form) in forms {
         if !(form.kib > 0.0 && form.kib <= MOST_KIB) {
-            return refuse(path, form.kib, "KiB: a cache must hold something, and at most 1,048,576 KiB");
+            checked.refuse(
+                format!("{path}.kib"),
+                form.kib,
+                "KiB: a cache must hold something, and at most 1,048,576 KiB",
+            );
         }
         if form.ways == 0 || form.ways > 1024 {
-            return refuse(path, form.ways, "ways: a set must have 1 to 1,024 lines");
+            checked.refuse(format!("{path}.ways"), form.ways, "ways: a set must have 1 to 1,024 lines");
         }
     }
-    Ok(())
 }
 
-fn check_counts(model: &Model) -> Result<(), Refused> {
+fn check_counts(model: &Model, checked: &mut Checked) {
     let Model { posting, processing, caches, fetch, receive, pcie, sampling, .. } = model;
     let counts = [
         ("posting.cores", posting.cores, 4096),
@@ -148,17 +155,16 @@ fn check_counts(model: &Model) -> Result<(), Refused> {
     ];
     for (path, value, most) in counts {
         if value == 0 || value > most {
-            return refuse(path, value, "must be above zero and within what a NIC could have");
+            checked.refuse(path, value, "must be above zero and within what a NIC could have");
         }
     }
     if pcie.tlp_overhead_bytes > 4096 {
-        return refuse("pcie.tlp_overhead_bytes", pcie.tlp_overhead_bytes, "must be within what a NIC could have");
+        checked.refuse("pcie.tlp_overhead_bytes", pcie.tlp_overhead_bytes, "must be within what a NIC could have");
     }
-    Ok(())
 }
 
 /// Checks the parameters whose domain is not a range of its own.
-fn check_relations(model: &Model) -> Result<(), Refused> {
+fn check_relations(model: &Model, checked: &mut Checked) {
     let Model { port, switch, receive, pcie, host, sampling, .. } = model;
     let payloads = [
         ("pcie.max_payload_bytes", pcie.max_payload_bytes),
@@ -166,26 +172,25 @@ fn check_relations(model: &Model) -> Result<(), Refused> {
     ];
     for (path, value) in payloads {
         if !(64..=1 << 20).contains(&value) {
-            return refuse(path, value, "must be from 64 to 1,048,576");
+            checked.refuse(path, value, "must be from 64 to 1,048,576");
         }
     }
     if sampling.max_events < 1000 || sampling.max_events > 1 << 32 {
-        return refuse("sampling.max_events", sampling.max_events, "must be from 1,000 to 2^32");
+        checked.refuse("sampling.max_events", sampling.max_events, "must be from 1,000 to 2^32");
     }
     if receive.xon_kib > receive.xoff_kib {
-        return refuse("receive.xon_kib", receive.xon_kib, "must not be above xoff_kib");
+        checked.refuse("receive.xon_kib", receive.xon_kib, "must not be above xoff_kib");
     }
     if receive.xoff_kib > receive.capacity_kib {
-        return refuse("receive.xoff_kib", receive.xoff_kib, "must not be above capacity_kib");
+        checked.refuse("receive.xoff_kib", receive.xoff_kib, "must not be above capacity_kib");
     }
     if switch.xon_kib > switch.xoff_kib {
-        return refuse("switch.xon_kib", switch.xon_kib, "must not be above xoff_kib");
+        checked.refuse("switch.xon_kib", switch.xon_kib, "must not be above xoff_kib");
     }
     if host.dram.is_empty() || host.dram.len() > 64 || host.gpus.len() > 64 {
-        return refuse("host.dram", host.dram.len(), "must list 1 to 64 NUMA nodes, and at most 64 GPUs");
+        checked.refuse("host.dram", host.dram.len(), "must list 1 to 64 NUMA nodes, and at most 64 GPUs");
     }
     if port.force_mtu.is_some_and(|mtu| kelpie_spaces::Mtu::try_from(mtu).is_err()) {
-        return refuse("port.force_mtu", format!("{:?}", port.force_mtu), "must be a path MTU or null");
+        checked.refuse("port.force_mtu", format!("{:?}", port.force_mtu), "must be a path MTU or null");
     }
-    Ok(())
 }

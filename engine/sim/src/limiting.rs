@@ -132,6 +132,7 @@ fn part(cause: Cause, reaches: &[Reach]) -> &'static str {
         Cause::Pipeline => "packet_processing",
         Cause::Response => "read_response_processing",
         Cause::Wire => "wire",
+        Cause::Atomic => "atomic_lock",
         Cause::ReadWindow => "read_window",
         Cause::NotReady => "receiver_not_ready",
         Cause::SendQueue => "send_queue",

@@ -30,6 +30,9 @@ const OTHERS: [(&str, &str); 1] = [("DUAL", include_str!("../models/DUAL.yaml"))
 /// What every file says of itself and takes from no base.
 const OWN: [&str; 3] = ["kelpie", "name", "description"];
 
+/// Mistakes of a file that are looked for at most.
+const MOST_MISTAKES: usize = 10;
+
 /// Longest parameter path that an error repeats. Units: characters.
 const MAX_QUOTE: usize = 200;
 
@@ -174,6 +177,7 @@ impl Model {
     /// Names file, line, key and rule of the first mistake.
     pub fn parse(file: &str, text: &str) -> Result<Self, DocumentError> {
         let document = Document::parse(file, text)?;
+        document.expect("model/2")?;
         let mut tree: Mapping = serde_yaml::from_str(text).map_err(|error| document.refuse_value("", &error))?;
         if let Some(base) = tree.remove("base") {
             let known = base.as_str().and_then(|name| Some((name, embedded(name)?)));
@@ -186,15 +190,31 @@ impl Model {
             merge(&mut whole, tree);
             tree = whole;
         }
-        Self::of_tree(tree).map_err(|(path, rule)| document.refuse_value(&path, &rule))
+        Self::of_tree(tree).map_err(|mistakes| {
+            let errors = mistakes.iter().map(|(path, rule)| document.refuse_value(path, rule));
+            errors.last().unwrap_or_else(|| document.refuse("", &"is no model"))
+        })
     }
 
-    /// The parameters, checked; else the path of the first that is wrong, and why.
-    fn of_tree(tree: Mapping) -> Result<Self, (String, String)> {
-        let model: Self = serde_path_to_error::deserialize(Value::Mapping(tree))
-            .map_err(|error| (error.path().to_string().trim_matches('.').to_owned(), error.inner().to_string()))?;
-        check(&model).map_err(|refused| (refused.path.to_owned(), refused.rule))?;
-        Ok(model)
+    /// The parameters, checked; else the paths of those that are wrong, and why.
+    fn of_tree(mut tree: Mapping) -> Result<Self, Vec<(String, String)>> {
+        let mut mistakes = Vec::new();
+        while mistakes.len() < MOST_MISTAKES {
+            let error = match serde_path_to_error::deserialize::<_, Self>(Value::Mapping(tree.clone())) {
+                Ok(model) => {
+                    mistakes.extend(check(&model).into_iter().map(|refused| (refused.path, refused.rule)));
+                    return if mistakes.is_empty() { Ok(model) } else { Err(mistakes) };
+                }
+                Err(error) => error,
+            };
+            let path = error.path().to_string().trim_matches('.').to_owned();
+            let is_mended = mend(&mut tree, &path);
+            mistakes.push((path, error.inner().to_string()));
+            if !is_mended {
+                break;
+            }
+        }
+        Err(mistakes)
     }
 
     fn tree(&self) -> Mapping {
@@ -239,7 +259,15 @@ impl Model {
             *node.ok_or_else(|| no_parameter(path, &[]))? = whole.map_or_else(|| Value::from(*number), Value::from);
         }
         let Value::Mapping(tree) = tree else { unreachable!("it was made as one") };
-        *self = Self::of_tree(tree).map_err(|(path, rule)| ModelError::Parameter { path, rule })?;
+        self.replace(tree)
+    }
+
+    /// Takes other parameters, if they fit.
+    fn replace(&mut self, tree: Mapping) -> Result<(), ModelError> {
+        *self = Self::of_tree(tree).map_err(|mistakes| {
+            let (path, rule) = mistakes.into_iter().next().unwrap_or_default();
+            ModelError::Parameter { path, rule: serde_words(&rule) }
+        })?;
         Ok(())
     }
 
@@ -265,8 +293,7 @@ impl Model {
         }
         *node = value;
         let Value::Mapping(tree) = tree else { return Err(no_parameter()) };
-        *self = Self::of_tree(tree).map_err(|(path, rule)| ModelError::Parameter { path, rule: serde_words(&rule) })?;
-        Ok(())
+        self.replace(tree)
     }
 
     /// Applies the fix of one of the paper's anomalies.
@@ -279,6 +306,24 @@ impl Model {
             return Err(ModelError::NoFix { name: self.name.clone(), anomaly, known: known.join(", ") });
         };
         changes.into_iter().try_for_each(|(path, value)| self.set_value(&path, value))
+    }
+}
+
+/// Puts what F has in place of a value that cannot be read, or takes a key away that F lacks, so that what else is wrong
+/// can be seen. Whether that could be done.
+fn mend(tree: &mut Mapping, path: &str) -> bool {
+    let Some(text) = embedded("F") else { return false };
+    let Ok(mut known) = serde_yaml::from_str::<Value>(text) else { return false };
+    let (parents, key) = path.rsplit_once('.').map_or((None, path), |(parents, key)| (Some(parents), key));
+    let mut at = Some(tree);
+    for step in parents.iter().flat_map(|parents| parents.split('.')) {
+        known = known.get(step).cloned().unwrap_or_default();
+        at = at.and_then(|tree| tree.get_mut(step)?.as_mapping_mut());
+    }
+    let Some(at) = at.filter(|_| !key.is_empty()) else { return false };
+    match known.get(key).cloned() {
+        Some(value) => at.insert(key.into(), value).is_some(),
+        None => at.remove(key).is_some(),
     }
 }
 
@@ -343,6 +388,25 @@ mod tests {
         assert!(mine.fixes.keys().eq(&[3, 11]));
         let forced = over_f("port: {force_mtu: 4096}\n").expect("a model");
         assert_eq!(forced.port.force_mtu, Some(4096));
+    }
+
+    #[test]
+    fn all_mistakes_of_a_file_are_named_at_once() {
+        let many = "pcie: {gbps: fast, gpbs: 3}\nprocessing: {unitz: 3, slots: 0}\nhost: {memory_gbps: -1, dram: []}\n\
+                    receive: {xoff_kib: 100, xon_kib: 300}\ncaches: {contexts: {kib: 1e12, ways: 8, replacement: random}}\n";
+        let error = over_f(many).expect_err("nine mistakes");
+        for expected in [
+            "mine.yaml:5:14: pcie.gbps: `fast` is not a number",
+            "mine.yaml:5:20: pcie.gpbs: unknown key",
+            "mine.yaml:6:14: processing.unitz: unknown key `unitz`; did you mean `units`?",
+            "mine.yaml:6:31: processing.slots: 0 must be above zero",
+            "mine.yaml:7:21: host.memory_gbps: -1.0 is outside",
+            "mine.yaml:7:31: host.dram: 0 must list 1 to 64",
+            "mine.yaml:8:35: receive.xon_kib: 300 must not be above xoff_kib",
+            "mine.yaml:9:26: caches.contexts.kib: 1000000000000 KiB",
+        ] {
+            assert!(error.contains(expected), "{expected} is not in:\n{error}");
+        }
     }
 
     /// That an error names this line, at any column, and says this.

@@ -329,23 +329,13 @@ impl Rings {
             send_slots: flow.wq_depth.send.next_power_of_two(),
             receive_slots: flow.wq_depth.recv.next_power_of_two(),
         };
-        let flow_number = self.flows.len() as u32;
-        let mut create = |host: Host, is_requester: bool| {
-            let first = self.qps[host.index()].len() as u32;
-            self.qps[host.index()].extend((0..flow.qps).map(|qp| (flow_number, qp, is_requester)));
-            first
-        };
-        let first = [create(from, true), create(to, false)];
-        let taken = |qp: u32| ports.get(qp as usize).copied().unwrap_or_default();
-        for qp in 0..flow.qps {
-            let connection = Connection { peer: first[1] + qp, ports: taken(qp)[0], ..connection };
-            self.connections[from.index()].push(connection);
-        }
-        for qp in 0..flow.qps {
-            let connection = Connection { peer: first[0] + qp, ports: taken(qp)[1], ..connection };
-            self.connections[to.index()].push(connection);
-        }
-        let operations = [(Operation::Send, "SEND"), (Operation::Write, "WRITE"), (Operation::Read, "READ")];
+        self.connect(flow, connection, ports);
+        let operations = [
+            (Operation::Send, "SEND"),
+            (Operation::Write, "WRITE"),
+            (Operation::Read, "READ"),
+            (Operation::Atomic, "ATOMIC"),
+        ];
         let used = operations.iter().filter(|(op, _)| vector.iter().any(|request| request.operation == *op));
         let names: Vec<&str> = used.map(|(_, name)| *name).collect();
         self.flows.push(FlowRings {
@@ -372,6 +362,26 @@ impl Rings {
             receive,
         });
         Ok(())
+    }
+
+    /// Creates the QPs of the flow that comes next, at both ends.
+    fn connect(&mut self, flow: &Flow, connection: Connection, ports: &[[Ports; 2]]) {
+        let number = self.flows.len() as u32;
+        let mut create = |host: Host, is_requester: bool| {
+            let first = self.qps[host.index()].len() as u32;
+            self.qps[host.index()].extend((0..flow.qps).map(|qp| (number, qp, is_requester)));
+            first
+        };
+        let [first, peers] = [create(flow.from, true), create(flow.to, false)];
+        let taken = |qp: u32| ports.get(qp as usize).copied().unwrap_or_default();
+        for qp in 0..flow.qps {
+            let connection = Connection { peer: peers + qp, ports: taken(qp)[0], ..connection };
+            self.connections[flow.from.index()].push(connection);
+        }
+        for qp in 0..flow.qps {
+            let connection = Connection { peer: first + qp, ports: taken(qp)[1], ..connection };
+            self.connections[flow.to.index()].push(connection);
+        }
     }
 }
 
@@ -401,13 +411,14 @@ fn vector(flow: &Flow) -> Result<Vec<Request>, MeasureError> {
             Opcode::Send => Operation::Send,
             Opcode::Write => Operation::Write,
             Opcode::Read => Operation::Read,
-            other => {
-                let reason = format!("the simulated subsystem models SEND, WRITE and READ, not {other}");
+            Opcode::FetchAdd | Opcode::CmpSwap => Operation::Atomic,
+            other @ (Opcode::SendWithImm | Opcode::WriteWithImm) => {
+                let reason = format!("the simulated subsystem has no immediate data, so no {other}");
                 return Err(MeasureError::Unsupported { reason });
             }
         };
         let bytes = request.message().0.max(1);
-        let is_inline = operation != Operation::Read && request.message() <= flow.inline;
+        let is_inline = !operation.brings_back() && request.message() <= flow.inline;
         if is_inline && from_gpu {
             let reason = "inline data is copied by the CPU, which cannot read a GPU".to_owned();
             return Err(MeasureError::Unsupported { reason });
@@ -416,8 +427,9 @@ fn vector(flow: &Flow) -> Result<Vec<Request>, MeasureError> {
             if is_inline { Vec::new() } else { request.sge.iter().map(|size| size.0.max(1)).collect() };
         let data =
             if is_inline { (INLINE_HEADER + bytes).next_multiple_of(SEGMENT) } else { SEGMENT * list.len() as u64 };
-        // A segment of control, one of remote address for one-sided operations, then the data.
-        let wqe = SEGMENT + data + if operation == Operation::Send { 0 } else { SEGMENT };
+        // A segment of control, one of remote address for one-sided operations, one of operands for atomics, then the data.
+        let address = if operation == Operation::Send { 0 } else { SEGMENT };
+        let wqe = SEGMENT + address + if operation == Operation::Atomic { SEGMENT } else { 0 } + data;
         let request = Request { operation, bytes, before, sends_before, lines: wqe.div_ceil(LINE) as u32, list };
         before += request.list.len() as u64;
         sends_before += u64::from(operation == Operation::Send);

@@ -13,7 +13,7 @@ const POINTS: usize = 6;
 /// By how much a rate may differ if it should not.
 const EQUAL: f64 = 0.03;
 /// Part of the points that must keep an invariant; of a few points one more or less is much.
-const LEAST: f64 = 0.85;
+const LEAST: f64 = 0.8;
 /// Part of the points that may be inconclusive, and that say nothing therefore.
 const INCONCLUSIVE: f64 = 0.1;
 /// Parts of the model that make nothing slower if they are twice as large.

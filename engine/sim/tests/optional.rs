@@ -73,3 +73,50 @@ fn a_pause_shorter_than_posting_changes_nothing() {
     let paced = Flow { interarrival_ns: 1, ..plain.clone() };
     assert_eq!(measured(&plain).expect("F has it"), measured(&paced).expect("F has it"));
 }
+
+/// Atomics of so many QPs whose MRs have this size.
+fn atomics(qps: u32, mr_size: u64) -> Flow {
+    let mut flow = Flow { qps, ..one_by_one(Opcode::FetchAdd, 8) };
+    (flow.wq_depth.send, flow.memory.from.mr_size, flow.memory.to.mr_size) = (64, Bytes(mr_size), Bytes(mr_size));
+    flow
+}
+
+#[test]
+fn an_atomic_takes_as_long_as_a_read_of_as_many_bytes() {
+    let [atomic, read] = [Opcode::CmpSwap, Opcode::Read].map(|op| 1e9 / rate(&one_by_one(op, 8)));
+    assert!((atomic - read).abs() < 10.0, "{atomic} ns, a READ {read} ns");
+}
+
+#[test]
+fn atomics_of_one_lock_come_one_after_the_other_whoever_asks() {
+    // All MRs begin at the same place of a page, which is one lock: a read of memory, and a write of a part of a line.
+    let one = rate(&atomics(1, 64));
+    assert!((0.5e6..1.0e6).contains(&one), "{one}/s are not one each read and write of memory");
+    let many = rate(&atomics(64, 64));
+    assert!((many / one - 1.0).abs() < 0.1, "64 QPs: {many}/s, one: {one}/s");
+    // Spread over a page, and over more QPs than share a lock.
+    let spread = rate(&atomics(64, 4096));
+    assert!(spread > 10.0 * one, "spread over a page: {spread}/s, one lock: {one}/s");
+}
+
+#[test]
+fn atomics_on_their_way_count_as_reads() {
+    // As many QPs as spread over all locks.
+    let [atomic, read] = [Opcode::FetchAdd, Opcode::Read].map(|op| {
+        let mut flow = atomics(1, 1 << 20);
+        flow.pattern[0].op = op;
+        rate(&flow)
+    });
+    assert!((0.9..1.1).contains(&(atomic / read)), "{atomic}/s atomics, {read}/s READs");
+}
+
+#[test]
+fn atomics_and_other_requests_of_a_vector_all_go_on() {
+    let mut flow = Flow { qps: 4, ..one_by_one(Opcode::FetchAdd, 8) };
+    (flow.wq_depth.send, flow.batch.send) = (64, 4);
+    for op in [Opcode::Read, Opcode::Write, Opcode::Send] {
+        flow.pattern.push(Request { op, sge: vec![Bytes(2048), Bytes(100)] });
+    }
+    let measurement = measured(&flow).expect("F has this memory").mean().expect("there are samples");
+    assert!(measurement.directions.iter().all(|way| way.messages_per_sec > 1e5), "{measurement:?}");
+}

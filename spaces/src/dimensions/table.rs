@@ -199,8 +199,8 @@ rows! {
         },
         full: Values::Set(&["SEND", "WRITE", "READ"]), limit: ANY,
         why: "SEND consumes receive work requests, READ turns the data around, WRITE does neither. A file may also \
-            name WRITE_WITH_IMM, SEND_WITH_IMM, FETCH_ADD and CMP_SWAP, which real hosts run and the simulated \
-            subsystem refuses; the last two take messages of one element of 8 bytes.",
+            name WRITE_WITH_IMM and SEND_WITH_IMM, which real hosts run and the simulated subsystem refuses, and \
+            FETCH_ADD and CMP_SWAP, which take messages of one element of 8 bytes.",
         source: "Collie, section 4, dimension 3",
     } shown by {
         /// Opcodes of all requests, sorted and joined by `+`.
