@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use kelpie_engine::bond::Bond;
 use kelpie_engine::{MeasureError, Subsystem};
-use kelpie_monitor::{Bounds, Check, Measurement};
+use kelpie_monitor::{Bounds, Check, Measurement, PerHost};
 use kelpie_spaces::Workload;
 
 pub use file::{HostSpec, PairFile, PairFileError};
