@@ -1,6 +1,6 @@
 //! The only wiring: a search asks, the store answers what it knows, the subsystem is measured for the rest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -18,6 +18,9 @@ use crate::progress::Progress;
 /// How often a host may fail under a workload before the workload is to blame. Source: our choice, as often as an
 /// inconclusive workload is measured.
 const TRIES: usize = kelpie_monitor::ATTEMPTS as usize;
+
+/// Stored experiments that are read at once. Source: our choice, a megabyte of them.
+const READ_AHEAD: u32 = 256;
 
 /// Pause between looks whether a host is back. Source: our choice.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -89,6 +92,8 @@ struct Recorder<'a> {
     reduces_failures: bool,
     /// The last workload that the hosts survived.
     survived: Option<Workload>,
+    /// Stored experiments that were read ahead of the search.
+    ahead: VecDeque<Experiment>,
     /// Findings as they are so far, while the search catches up: the store has their latest form already.
     caught_up: BTreeMap<u64, FindingRecord>,
 }
@@ -105,6 +110,7 @@ impl<'a> Recorder<'a> {
             skipped: 0,
             reduces_failures,
             survived: None,
+            ahead: VecDeque::new(),
             caught_up: BTreeMap::new(),
         })
     }
@@ -142,11 +148,12 @@ impl<'a> Recorder<'a> {
 
     /// The stored answer to the experiment that is asked for now.
     fn replay(&mut self, workload: &Workload, purpose: Purpose) -> anyhow::Result<Outcome> {
-        let experiment = self
-            .parts
-            .store
-            .experiment(self.id, self.number)?
-            .with_context(|| format!("experiment {} of campaign {} is missing", self.number, self.id))?;
+        if self.ahead.is_empty() {
+            self.ahead = self.parts.store.experiments_after(self.id, self.number - 1, READ_AHEAD)?.into();
+        }
+        let experiment = self.ahead.pop_front().filter(|experiment| experiment.number == self.number);
+        let experiment =
+            experiment.with_context(|| format!("experiment {} of campaign {} is missing", self.number, self.id))?;
         let asked = (workload, &purpose.into(), self.skipped);
         if (&experiment.workload, &experiment.purpose, experiment.skipped_before) != asked {
             return Err(self.diverged("asks for something else"));

@@ -9,7 +9,7 @@ pub mod paths;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use kelpie_store::CampaignId;
 
 use crate::args::{Common, DatabaseArgs, SubsystemArgs, parse_id, parse_setting};
@@ -25,7 +25,7 @@ pub use campaign::{
     BackupArgs, BaselineArgs, CampaignCommand, ExportArgs, GateArgs, LabelArgs, LabelCommandArgs, Limits, ResumeArgs,
     RmArgs, RunArgs, ShowArgs,
 };
-pub use host::{DiagnoseArgs, HostCommand, TopologyArgs};
+pub use host::{DiagnoseArgs, HostCommand, MatrixArgs, MeasuredHostArgs, TopologyArgs, WatchHostArgs};
 pub use job::{JobArgs, JobCollective, JobCommand, PairsArgs, RunJobArgs, WatchJobArgs};
 
 /// Finds the workloads that break an RDMA subsystem, before an application does.
@@ -49,7 +49,8 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run one workload once and judge it
-    #[command(after_help = "Examples:\n  \
+    #[command(after_help = "Exit status: 0 healthy, 1 anomalous, 2 inconclusive or could not run.\n\n\
+        Examples:\n  \
         kelpie measure workload.yaml --subsystem sim:F\n  \
         kelpie measure workload.yaml --subsystem sim:F --explain --set caches.receive_chains.kib=48\n  \
         kelpie measure workload.yaml --subsystem pair.yaml --latency\n  \
@@ -86,10 +87,12 @@ pub enum Command {
         Exit status: 0 nothing is new or doubtful, 1 something is, 2 could not run.\n\n\
         Examples:\n  \
         kelpie diff 3 7\n  \
+        kelpie diff 3 7 --out comparison   (then open comparison/index.html)\n  \
         kelpie diff 1 1 --db old-firmware.db --against new-firmware.db --json")]
     Diff(DiffArgs),
     /// Write a campaign as a site to open in a browser, with summaries for CI systems
-    #[command(after_help = "The site needs no network and no server: open DIR/index.html.\n\n\
+    #[command(after_help = "The site needs no network and no server: open DIR/index.html.\n\
+        Exit status: 0 it was written, 1 the gate is red (--gate), 2 it could not be written.\n\n\
         Examples:\n  \
         kelpie report --out report\n  \
         kelpie report 3 --out report --force --db campaigns.db\n  \
@@ -106,7 +109,8 @@ pub enum Command {
     #[command(after_help = "The program prints as usual; with --json its output goes to stderr. DIR then holds:\n  \
         workload.yaml  what it does all the time; host a is this host\n  \
         space.yaml     everything it did, from least to most\n  \
-        trace.json     the record, which --from and --peer read\n\n\
+        trace.json     the record, which --from and --peer read\n\
+        Exit status: 0 the record was written, whatever the program's own; 2 it could not be.\n\n\
         Examples:\n  \
         kelpie trace --out app -- ib_write_bw -d mlx5_0 -q 4 server\n  \
         kelpie mfs check app/workload.yaml\n  \
@@ -135,6 +139,11 @@ pub enum Command {
     #[command(subcommand)]
     Fabric(fabric::FabricCommand),
     /// Serve this host to a controller
+    #[command(after_help = "It serves until a signal ends it. docs/real-hosts.md walks through two hosts.\n\
+        Exit status: 0 a signal ended it, 2 it could not serve, or a device did not release its objects.\n\n\
+        Examples:\n  \
+        kelpie agent --listen 10.0.0.1:7471 --ca ca.pem --identity agent.pem\n  \
+        kelpie agent --device mlx5_0   (on this machine only, for ssh -L or a try-out)")]
     Agent(AgentArgs),
     /// Check this host for what spoils measurements, with the evidence and the repair
     #[command(after_help = "Exit status: 0 no check fails, 1 a check fails, 2 the doctor could not look.\n\n\
@@ -327,10 +336,11 @@ pub enum MfsCommand {
     #[command(after_help = "Example:\n  kelpie mfs list --campaign 3")]
     List(MfsListArgs),
     /// Say whether a workload is anomalous, likely so, safe or unknown, and what to change
-    ///
-    /// The exit status is 1 if it is anomalous or likely so, 0 if it is safe, and 2 if too little is known.
-    #[command(after_help = "Examples:\n  kelpie mfs check workload.yaml && echo safe\n  \
-        kelpie mfs check workload.yaml --measure sim:F")]
+    #[command(
+        after_help = "Exit status: 0 safe, 1 anomalous or likely so, 2 too little is known, or it could not run.\n\n\
+        Examples:\n  kelpie mfs check workload.yaml && echo safe\n  \
+        kelpie mfs check workload.yaml --measure sim:F"
+    )]
     Check(MfsCheckArgs),
 }
 
@@ -374,6 +384,12 @@ pub struct DiffArgs {
     /// Compare only what is stored; a finding of one campaign alone is then doubtful
     #[arg(long)]
     pub no_measure: bool,
+    /// Also write a page to open in a browser into this directory; created if it is missing
+    #[arg(long, short = 'o', value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Replace the page or report that is in DIR
+    #[arg(long, requires = "out")]
+    pub force: bool,
 }
 
 #[derive(Debug, Args)]
@@ -383,13 +399,54 @@ pub struct PagesArgs {
     pub out: PathBuf,
 }
 
+/// The whole command line: each command that does not say its exit statuses has the usual ones.
+pub fn command() -> clap::Command {
+    with_statuses(Cli::command())
+}
+
+fn with_statuses(command: clap::Command) -> clap::Command {
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let is_leaf = command.get_subcommands().next().is_none();
+    if is_leaf && !help.contains("Exit status") {
+        return command.after_help(format!("Exit status: 0 done, 2 could not run.\n\n{help}"));
+    }
+    let below: Vec<String> = command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
+    below.iter().fold(command, |command, name| command.mut_subcommand(name, with_statuses))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
-        use clap::CommandFactory;
-        Cli::command().debug_assert();
+        command().debug_assert();
+    }
+
+    /// Every command that runs something, with its path.
+    fn leaves(command: &clap::Command, path: &str) -> Vec<(String, clap::Command)> {
+        let path = format!("{path} {}", command.get_name()).trim().to_owned();
+        let own = command.get_subcommands().filter(|below| below.get_name() != "help");
+        let below: Vec<_> = own.flat_map(|below| leaves(below, &path)).collect();
+        // `kelpie agent` and `kelpie calibrate` run something and have commands below them.
+        let runs = below.is_empty() || !command.is_subcommand_required_set();
+        if runs { below.into_iter().chain([(path, command.clone())]).collect() } else { below }
+    }
+
+    #[test]
+    fn every_command_has_an_example_that_its_arguments_allow() {
+        let mut root = command();
+        // With the options that all commands have.
+        root.build();
+        let all = leaves(&root, "");
+        assert!(all.len() > 30, "{}", all.len());
+        for (path, mut command) in all {
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("Exit status"), "`{path}` does not say its exit statuses");
+            let examples = help.split_once("Example").map(|(_, rest)| rest).unwrap_or_default();
+            let begun: Vec<&str> = examples.lines().filter(|line| line.contains(&format!("{path} "))).collect();
+            let alone = examples.lines().any(|line| line.trim().trim_end().ends_with(&path));
+            assert!(!begun.is_empty() || alone, "`{path}` has no example:\n{help}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What went wrong, for people or as JSON.
 
 use kelpie_agent::PairFileError;
+use kelpie_diagnosis::MatrixError;
 use kelpie_sim::ModelError;
 use kelpie_spaces::SpaceError;
 use kelpie_spaces::document::{DocumentError, Mistakes};
@@ -36,6 +37,10 @@ fn mistakes<'e>(cause: &'e (dyn std::error::Error + 'static)) -> Option<&'e Mist
         .or_else(|| match cause.downcast_ref::<PairFileError>()? {
             PairFileError::File(document) => Some(document),
             _ => None,
+        })
+        .or_else(|| match cause.downcast_ref::<MatrixError>()? {
+            MatrixError::File(document) => Some(document),
+            MatrixError::Key { .. } => None,
         })?;
     match document {
         DocumentError::Mistakes(mistakes) => Some(mistakes),

@@ -1,17 +1,30 @@
 //! What arguments name: files, workloads, spaces, subsystems, the database.
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use kelpie_agent::PairFile;
+use kelpie_sim::SimSubsystem;
+use kelpie_spaces::document::utf8;
 use kelpie_spaces::{Space, Workload, suggestion};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_setfl};
 
 use crate::args::DatabaseArgs;
 
 /// Longest file that is read as YAML. Units: bytes. Source: our choice, because a workload of 1,000 flows is a
 /// tenth of it.
 const MAX_FILE: u64 = 16 << 20;
+
+/// Longest file of one document. Units: bytes.
+const MAX_DOCUMENT: u64 = kelpie_spaces::document::MAX_INPUT as u64;
+
+/// How long a pipe with a name may be without what somebody writes to it. Source: our choice, because a command that
+/// fills it begins within that.
+const PIPE_PATIENCE: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
 
 /// Reads a file of bounded length; `-` is stdin.
 pub fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
@@ -21,17 +34,60 @@ pub fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
 /// As above, with another limit.
 pub fn read_file_up_to(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
+    let too_long = || {
+        let (size, unit) = if limit < 1 << 20 { (limit >> 10, "KiB") } else { (limit >> 20, "MiB") };
+        format!("{}: longer than {size} {unit}, the most that Kelpie reads", path.display())
+    };
     if path == Path::new("-") {
-        std::io::stdin().lock().take(limit + 1).read_to_end(&mut bytes).context("stdin")?;
+        io::stdin().lock().take(limit + 1).read_to_end(&mut bytes).context("stdin")?;
     } else {
         let name = || path.display().to_string();
-        let file = std::fs::File::open(path).with_context(name)?;
+        let file = open(path).with_context(name)?;
+        if file.metadata().is_ok_and(|found| found.is_file() && found.len() > limit) {
+            bail!(too_long());
+        }
         file.take(limit + 1).read_to_end(&mut bytes).with_context(name)?;
     }
     if bytes.len() as u64 > limit {
-        bail!("{}: longer than {} MiB, the most that Kelpie reads", path.display(), limit >> 20);
+        bail!(too_long());
     }
     Ok(bytes)
+}
+
+/// Opens a file to read; of a pipe it waits for the writer, as long as one may be waited for.
+pub fn open(path: &Path) -> anyhow::Result<File> {
+    let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path);
+    let file = file.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound if path.is_symlink() => anyhow::anyhow!("a link to a file that is not there"),
+        io::ErrorKind::NotFound => match std::env::current_dir() {
+            Ok(here) if path.is_relative() => anyhow::anyhow!("No such file in {}", here.display()),
+            _ => anyhow::anyhow!("No such file"),
+        },
+        _ => error.into(),
+    })?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() {
+        bail!("a directory; name a file");
+    }
+    if kind.is_fifo() && poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&PIPE_PATIENCE))? == 0 {
+        bail!("a pipe, and nobody wrote to it within {} s", PIPE_PATIENCE.tv_sec);
+    }
+    fcntl_setfl(&file, OFlags::empty())?;
+    Ok(file)
+}
+
+/// A simulated subsystem: an embedded model, or a file.
+pub fn simulated(model: &str) -> anyhow::Result<SimSubsystem> {
+    if !model.contains(['.', '/']) && !Path::new(model).exists() {
+        return Ok(SimSubsystem::load(model)?);
+    }
+    let bytes = read_file_up_to(Path::new(model), MAX_DOCUMENT)?;
+    Ok(SimSubsystem::from_yaml(&format!("sim:{model}"), utf8(model, &bytes)?)?)
+}
+
+/// The pair that a file names.
+pub fn pair_file(path: &Path) -> anyhow::Result<PairFile> {
+    Ok(PairFile::from_bytes(path, &read_file(path)?)?)
 }
 
 /// Reads a workload file.
@@ -54,16 +110,21 @@ pub fn read_space(name: &str) -> anyhow::Result<Space> {
     Ok(Space::from_bytes(name, &read_file(path)?)?)
 }
 
+/// A folder of the user: the one that the variable names, else this one below the home.
+pub fn home_folder(variable: &str, below_home: &str) -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    // Source: XDG Base Directory Specification; a relative path there is to be ignored.
+    let named = set(variable).filter(|path| path.is_absolute());
+    named.or_else(|| set("HOME").map(|home| home.join(below_home)))
+}
+
 impl DatabaseArgs {
     /// The database file: the one that was named, else the user's own.
     pub fn path(&self) -> anyhow::Result<PathBuf> {
-        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         if let Some(path) = &self.db {
             return Ok(path.clone());
         }
-        // Source: XDG Base Directory Specification, XDG_DATA_HOME; a relative path there is to be ignored.
-        let data = set("XDG_DATA_HOME").filter(|path| path.is_absolute());
-        let data = data.or_else(|| set("HOME").map(|home| home.join(".local/share")));
+        let data = home_folder("XDG_DATA_HOME", ".local/share");
         let data = data.context("neither XDG_DATA_HOME nor HOME is set; name the database with --db F")?;
         Ok(data.join("kelpie/kelpie.db"))
     }
@@ -94,6 +155,7 @@ pub fn kind(name: &str) -> anyhow::Result<Kind<'_>> {
 
 /// The text of a pair file that is known to be right.
 pub fn pair_source(path: &Path) -> anyhow::Result<String> {
-    PairFile::read(path)?;
-    std::fs::read_to_string(path).with_context(|| path.display().to_string())
+    let bytes = read_file(path)?;
+    PairFile::from_bytes(path, &bytes)?;
+    Ok(utf8(&path.display().to_string(), &bytes)?.to_owned())
 }

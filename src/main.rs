@@ -12,15 +12,18 @@ mod notify;
 mod output;
 mod progress;
 mod safe_text;
+mod settings;
 mod stop;
 mod subsystems;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{FromArgMatches as _, Parser as _};
 use tracing_subscriber::EnvFilter;
 
 use args::{Colour, Common};
+use cli::Cli;
+use settings::Settings;
 
 /// How much is said, and in which colours.
 fn begin(common: Common, is_agent: bool) {
@@ -49,13 +52,34 @@ fn begin(common: Common, is_agent: bool) {
         .init();
 }
 
+/// The arguments, over what the user's configuration file says.
+fn arguments() -> Result<Cli, ExitCode> {
+    let settings = Settings::read().map_err(|error| {
+        // Help and version are printed all the same.
+        if let Err(asked) = Cli::try_parse()
+            && !asked.use_stderr()
+        {
+            asked.exit();
+        }
+        failed(&error, std::env::args_os().any(|arg| arg == "--json"))
+    })?;
+    let matches = settings.apply(cli::command()).get_matches();
+    Ok(Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()))
+}
+
+/// Says what went wrong.
+fn failed(error: &anyhow::Error, json: bool) -> ExitCode {
+    let text = errors::text(error, json);
+    output::note(&if json { safe_text::clean_json(&text) } else { text });
+    exit::failed()
+}
+
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = match arguments() {
+        Ok(cli) => cli,
+        Err(status) => return status,
+    };
     begin(cli.common, matches!(cli.command, cli::Command::Agent(_)));
     stop::survive_file_limit();
-    commands::run(&cli).unwrap_or_else(|error| {
-        let text = errors::text(&error, cli.common.json);
-        output::note(&if cli.common.json { safe_text::clean_json(&text) } else { text });
-        exit::failed()
-    })
+    commands::run(&cli).unwrap_or_else(|error| failed(&error, cli.common.json))
 }

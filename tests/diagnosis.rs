@@ -190,15 +190,15 @@ fn mistakes_are_named_and_nothing_is_printed() {
     let bench = host();
     let good = matrix(&BANDWIDTH, &LATENCY);
     for (case, matrix, topology, expected) in [
-        ("truncated", good[..300].to_owned(), a100(), "m.json:1: bandwidth_gbps"),
+        ("truncated", good[..300].to_owned(), a100(), "m.json:1:300: bandwidth_gbps[1]: this is no JSON: it ends"),
         ("another node", good.replace("gpu7", "gpu9"), a100(), "`gpu9` is no node of the topology"),
         ("a GPU as row", good.replace("\"rnic3\"", "\"gpu3\""), a100(), "row `gpu3` is no RNIC"),
         ("no bandwidth", good.replace("bandwidth_gbps", "completion_us"), a100(), "no key `bandwidth_gbps`"),
-        ("no number", good.replace("197.928", "1e999"), a100(), "m.json:1: bandwidth_gbps[0][0]"),
+        ("no number", good.replace("197.928", "1e999"), a100(), ": bandwidth_gbps[0][0]: "),
         ("a hole", good.clone(), a100().replace("  - {a: mem0, b: cpu0}\n", ""), "no way from `rnic0` to `mem0`"),
         ("another kind", good.clone(), a100().replace("mem0: memory", "mem0: cupboard"), "m.yaml:4"),
-        ("no topology", good.clone(), good.clone(), "kelpie: another format"),
-        ("not UTF-8", "\u{0}".to_owned(), a100(), "m.json:1: the document"),
+        ("no topology", good.clone(), good.clone(), "this is format `matrix/1`; `topology/1` is needed here"),
+        ("not UTF-8", "\u{0}".to_owned(), a100(), "m.json:1:1: this is no JSON"),
     ] {
         bench.write("m.json", matrix);
         bench.write("m.yaml", topology);

@@ -49,6 +49,34 @@ fn piped_text_is_plain_and_shows_evidence_and_what_mends() {
 }
 
 #[test]
+fn a_host_says_which_bios_it_started_with_and_two_hosts_are_compared_by_it() {
+    let bench = bench();
+    for (host, version) in [("good", "2.3.4"), ("wrong", "2.4.0")] {
+        std::fs::create_dir_all(bench.path(&format!("{host}/sys/class/dmi/id"))).expect("a folder");
+        let files = [
+            ("sys_vendor", "Dell Inc."),
+            ("product_name", "PowerEdge R750"),
+            ("bios_vendor", "Dell Inc."),
+            ("bios_version", version),
+            ("bios_date", "01/18/2024"),
+        ];
+        for (file, text) in files {
+            bench.write(&format!("{host}/sys/class/dmi/id/{file}"), format!("{text}\n"));
+        }
+    }
+    let good = bench.json(0, &["doctor", "mlx5_0", "--port", "1", "--root", "good"]);
+    let bios = find(&good["findings"], "BIOS");
+    assert_eq!((bios["about"].as_str(), bios["state"].as_str()), (Some("host"), Some("pass")));
+    assert_eq!(good["facts"]["BIOS"], "Dell Inc. 2.3.4 01/18/2024");
+    assert_eq!(good["facts"]["machine"], "Dell Inc. PowerEdge R750");
+    bench.write("good.json", good.to_string());
+    let both = bench.json(1, &["doctor", "bnxt_re0", "--port", "1", "--root", "wrong", "--against", "good.json"]);
+    let compared = find(&both["pair"], "BIOS");
+    assert_eq!(compared["summary"], "a has Dell Inc. 2.4.0 01/18/2024, b has Dell Inc. 2.3.4 01/18/2024");
+    assert_eq!(compared["state"], "warn");
+}
+
+#[test]
 fn json_has_everything_and_is_what_the_other_host_compares_with() {
     let bench = bench();
     let good = bench.json(0, &["doctor", "--root", "good"]);

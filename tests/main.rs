@@ -1,6 +1,7 @@
 //! The integration tests, one binary: the real `kelpie` run as a user runs it.
 
 mod agents;
+mod bad_files;
 mod bad_input;
 mod bench;
 mod calibrate;
@@ -11,8 +12,10 @@ mod diff;
 mod doctor;
 mod gate;
 mod golden;
+mod hosts;
 mod jobs;
 mod lab;
+mod large;
 mod latency;
 mod paths;
 mod recipes;

@@ -25,6 +25,12 @@ impl Bench {
         Self { folder: tempfile::tempdir().expect("a temporary folder"), lab: None }
     }
 
+    /// One whose files cost no disk, if the system has room in memory for files.
+    pub fn in_memory() -> Self {
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a temporary folder");
+        Self { folder, lab: None }
+    }
+
     /// One whose binary finds the lab in `dir`.
     pub fn with_lab(dir: &Path) -> Self {
         Self { lab: Some(dir.to_owned()), ..Self::new() }
@@ -48,6 +54,8 @@ impl Bench {
             .current_dir(self.folder.path())
             .env("HOME", self.folder.path())
             .env_remove("KELPIE_DB")
+            .env_remove("KELPIE_CONFIG")
+            .env_remove("XDG_CONFIG_HOME")
             .env_remove("XDG_DATA_HOME")
             .env_remove("KELPIE_LOG")
             .env_remove("KELPIE_LAB_DIR")

@@ -47,6 +47,9 @@ pub fn examine(machine: &Machine, device: Option<&str>, port: Option<u32>, traff
         Examination { host: machine.text("proc/sys/kernel/hostname").unwrap_or_default(), ..Examination::default() };
     seen.add("host", host::checks(machine));
     seen.fact("kernel", machine.text("proc/sys/kernel/osrelease"));
+    for (name, value) in host::facts(machine) {
+        seen.fact(name, value);
+    }
     let devices = rdma_devices(machine);
     let wanted: Vec<&String> = devices.iter().filter(|name| device.is_none_or(|device| device == *name)).collect();
     if wanted.is_empty() {

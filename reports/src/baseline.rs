@@ -4,7 +4,8 @@
 use std::fmt::Write as _;
 
 use kelpie_monitor::{Severity, Symptom};
-use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Test, Workload};
+use kelpie_spaces::document::{DocumentError, utf8};
+use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Test, Workload, read_tagged};
 use kelpie_store::Anomaly;
 use serde::{Deserialize, Serialize};
 
@@ -12,26 +13,6 @@ use crate::explained::Explained;
 
 /// The format tag of this version.
 const FORMAT: &str = "baseline/1";
-
-/// Why a baseline file was refused; names file, line, column and rule.
-#[derive(Debug, thiserror::Error)]
-pub enum BaselineError {
-    /// It is no baseline file.
-    #[error("{file} is no baseline file")]
-    Syntax {
-        /// The file.
-        file: String,
-        /// Line, column and cause.
-        #[source]
-        source: serde_yaml::Error,
-    },
-    /// It is of another version.
-    #[error("{file}: kelpie: another format; write `kelpie: {FORMAT}`")]
-    Format {
-        /// The file.
-        file: String,
-    },
-}
 
 /// Workloads whose symptom is accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,8 +33,7 @@ pub struct Baseline {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Document {
-    kelpie: String,
+struct File {
     accepted: Vec<Accepted>,
 }
 
@@ -61,14 +41,10 @@ impl Baseline {
     /// Reads a file; `file` stands for its name in errors.
     ///
     /// # Errors
-    /// It is not UTF-8 text, no YAML, of another format, or a condition does not fit its feature.
-    pub fn from_bytes(file: &str, bytes: &[u8]) -> Result<Self, BaselineError> {
-        let failed = |source| BaselineError::Syntax { file: file.to_owned(), source };
-        let document: Document = serde_yaml::from_slice(bytes).map_err(failed)?;
-        if document.kelpie != FORMAT {
-            return Err(BaselineError::Format { file: file.to_owned() });
-        }
-        Ok(Self { accepted: document.accepted.into_iter().map(|one| (String::new(), one)).collect() })
+    /// Names file, line, column, key and rule of the first mistake.
+    pub fn from_bytes(file: &str, bytes: &[u8]) -> Result<Self, DocumentError> {
+        let (_, File { accepted }) = read_tagged(file, utf8(file, bytes)?, FORMAT)?;
+        Ok(Self { accepted: accepted.into_iter().map(|one| (String::new(), one)).collect() })
     }
 
     /// Accepts the findings of a campaign; `all` accepts each anomaly beside them as well, as it was measured.
@@ -196,18 +172,19 @@ mod tests {
             format!("kelpie: baseline/1\naccepted:\n  - symptom: pause\n    region:\n      - {condition}\n")
         };
         for (text, expected) in [
-            ("kelpie: baseline/2\naccepted: []\n".to_owned(), "b.yaml: kelpie: another format"),
-            ("kelpie: baseline/1\n".to_owned(), "missing field `accepted`"),
-            ("kelpie: baseline/1\naccepted:\n  - symptom: slow\n    region: []\n".to_owned(), "line 3 column 14"),
-            (with("{feature: qps, in: [3]}"), "qps is ordered"),
-            (with("{feature: qps, in: [3]}"), "line 5 column"),
+            ("kelpie: baseline/2\naccepted: []\n".to_owned(), "b.yaml:1:9: kelpie: this is another version"),
+            ("kelpie: baseline/1\n".to_owned(), "b.yaml:1:1: the document: key `accepted` is missing"),
+            (
+                "kelpie: baseline/1\naccepted:\n  - symptom: slow\n    region: []\n".to_owned(),
+                "b.yaml:3:14: accepted[0].symptom: ",
+            ),
+            (with("{feature: qps, in: [3]}"), "b.yaml:5:9: accepted[0].region[0]: qps is ordered"),
             (with("{feature: qps, min: 4, max: 3}"), "no value of qps"),
-            (with("{feature: speed, min: 4}"), "line 5 column"),
-            ("\u{0}".to_owned(), "control characters"),
+            (with("{feature: speed, min: 4}"), "b.yaml:5:19: accepted[0].region[0].feature: "),
+            ("\u{0}".to_owned(), "b.yaml:1:1: a control character"),
         ] {
             let error = Baseline::from_bytes("b.yaml", text.as_bytes()).expect_err(&text);
-            let said =
-                format!("{error}: {}", std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default());
+            let said = error.to_string();
             assert!(said.starts_with("b.yaml") && said.contains(expected), "{said} instead of {expected}");
         }
     }

@@ -4,6 +4,7 @@ pub mod absence;
 pub mod answer;
 pub mod baseline;
 pub mod compare;
+mod course;
 pub mod coverage;
 pub mod explained;
 pub mod export;

@@ -1,5 +1,6 @@
 //! The report of a campaign: a static site, a Markdown summary and `junit.xml`. What each page says lives below.
 
+mod comparison;
 mod edges;
 mod error;
 mod file;
@@ -21,6 +22,7 @@ use crate::junit::junit;
 use crate::stored_campaign::StoredCampaign;
 use crate::summary::summary;
 
+pub use comparison::{ComparedRow, Comparison};
 pub use error::SiteError;
 pub use file::File;
 pub use plot::{Curve, Curves, Dot};

@@ -1,14 +1,16 @@
-//! A campaign as a report needs it: its findings, and each experiment with its samples averaged. No words, no markup.
+//! A campaign as a report needs it: its findings, a little of each experiment, more of those that findings rest on. No
+//! words, no markup.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kelpie_monitor::{Bounds, Check, Sample, Severity, Symptom, Verdict};
-use kelpie_search::Observation;
-use kelpie_spaces::{Space, SpaceError, Workload, nearest_outside};
+use kelpie_search::{Observation, UTILISATION};
+use kelpie_spaces::{Space, SpaceError, Workload, loaded_directions, nearest_outside};
 use kelpie_store::{
     Anomaly, Campaign, CampaignId, Ended, Experiment, FindingRecord, Label, Outcome, Purpose, Store, StoreError,
 };
 
+use crate::course::Courses;
 use crate::coverage::{Coverage, coverage};
 
 /// What went wrong while a campaign was read for a report.
@@ -41,13 +43,17 @@ pub struct StoredCampaign {
     pub findings: Vec<FindingRecord>,
     /// Its experiments, in order.
     pub points: Vec<Point>,
+    /// Its signals over the experiments.
+    pub courses: Courses,
+    /// What was seen in the experiments that reports look at more closely, by their numbers.
+    pub details: BTreeMap<u64, Detail>,
     /// What was looked at on its hosts before it began.
     pub checks: Vec<Check>,
     /// What people say of it.
     pub label: Label,
 }
 
-/// One experiment, its samples averaged.
+/// One experiment, as much of it as is kept of every one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
     /// Its number in the campaign, from 1.
@@ -60,32 +66,62 @@ pub struct Point {
     pub ended: Ended,
     /// What was seen; nothing if it is not anomalous.
     pub symptoms: Vec<Symptom>,
-    /// The mean of its samples, if it has any.
-    pub mean: Option<Sample>,
-    /// The signals that the search looks at.
-    pub signals: BTreeMap<String, f64>,
-    /// What went wrong on the hardware's side.
-    pub events: Vec<String>,
     /// How bad it was, if it was anomalous.
     pub severity: Option<Severity>,
+    /// The use of the port by its slowest direction, if that is known. Units: share.
+    pub utilisation: Option<f64>,
+    /// The longest pause of both ports, if they count it. Units: share of the time.
+    pub pause: Option<f64>,
+    /// What a host said last, if it failed.
+    pub reason: Option<String>,
+}
+
+/// What was seen in an experiment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Detail {
+    /// The mean of its samples, if it has any.
+    pub mean: Option<Sample>,
+    /// What went wrong on the hardware's side.
+    pub events: Vec<String>,
+}
+
+impl Detail {
+    /// Of an experiment; nothing was seen in one that could not be run.
+    pub fn of(experiment: Experiment) -> Self {
+        match experiment.outcome {
+            Outcome::Measured { measurement, .. } => {
+                Self { mean: measurement.mean(), events: measurement.hardware_events }
+            }
+            Outcome::Unsupported { .. } => Self::default(),
+        }
+    }
 }
 
 impl Point {
-    /// An experiment on a subsystem with these bounds.
-    pub fn new(experiment: Experiment, bounds: &Bounds) -> Self {
+    /// An experiment on a subsystem with these bounds, and its signals.
+    pub fn new(experiment: Experiment, bounds: &Bounds) -> (Self, BTreeMap<String, f64>) {
         let Experiment { number, purpose, workload, outcome, .. } = experiment;
-        let (ended, symptoms, mean, signals, events, severity) = match outcome {
-            Outcome::Measured { measurement, assessment, .. } => {
-                let anomaly = Anomaly::of(number, &workload, &measurement, &assessment, bounds);
-                let severity = anomaly.map(|anomaly| anomaly.severity);
-                let observation = Observation::new(&measurement, assessment, bounds);
-                let ended = Ended::Judged(observation.assessment.verdict);
-                let symptoms = observation.assessment.symptoms;
-                (ended, symptoms, measurement.mean(), observation.signals, measurement.hardware_events, severity)
-            }
-            Outcome::Unsupported { .. } => (Ended::Unsupported, Vec::new(), None, BTreeMap::new(), Vec::new(), None),
+        let mut point = Self {
+            number,
+            purpose,
+            workload,
+            ended: Ended::Unsupported,
+            symptoms: Vec::new(),
+            severity: None,
+            utilisation: None,
+            pause: None,
+            reason: None,
         };
-        Self { number, purpose, workload, ended, symptoms, mean, signals, events, severity }
+        let Outcome::Measured { measurement, assessment, .. } = outcome else { return (point, BTreeMap::new()) };
+        let anomaly = Anomaly::of(number, &point.workload, &measurement, &assessment, bounds);
+        let observation = Observation::new(&measurement, assessment, bounds);
+        point.ended = Ended::Judged(observation.assessment.verdict);
+        point.symptoms = observation.assessment.symptoms;
+        point.symptoms.shrink_to_fit();
+        point.utilisation = observation.signals.get(UTILISATION).copied();
+        point.pause = measurement.mean().and_then(|mean| mean.pause).map(|pause| pause.longest());
+        (point.severity, point.reason) = anomaly.map_or((None, None), |found| (Some(found.severity), found.reason));
+        (point, observation.signals)
     }
 
     /// Whether it says something about its workload.
@@ -104,7 +140,29 @@ pub(crate) fn space_of(campaign: &Campaign) -> Result<Space, StoredCampaignError
 }
 
 impl StoredCampaign {
-    /// Reads a campaign.
+    /// One whose experiments are still to be read.
+    pub(crate) fn begin(campaign: Campaign, space: Space, findings: Vec<FindingRecord>) -> Self {
+        let found_at = findings.iter().map(|finding| finding.found_at).collect();
+        Self {
+            courses: Courses::new(campaign.experiments, found_at),
+            campaign,
+            space,
+            findings,
+            points: Vec::new(),
+            details: BTreeMap::new(),
+            checks: Vec::new(),
+            label: Label::default(),
+        }
+    }
+
+    /// Takes the next experiment.
+    pub(crate) fn take(&mut self, experiment: Experiment) {
+        let (point, signals) = Point::new(experiment, &self.campaign.definition.bounds);
+        self.courses.take(point.number, &point.purpose, signals);
+        self.points.push(point);
+    }
+
+    /// Reads a campaign: most of it one experiment at a time, so that it need not fit into memory.
     ///
     /// # Errors
     /// The database cannot be read, there is no such campaign, or it was stored with a space that is none.
@@ -113,10 +171,23 @@ impl StoredCampaign {
         // Before the experiments: a campaign that is running may add to both, and a finding names its experiment.
         let findings = store.findings(id)?;
         let space = space_of(&campaign)?;
-        let mut points = Vec::new();
-        store.experiments(id, |experiment| points.push(Point::new(experiment, &campaign.definition.bounds)))?;
-        let (checks, label) = (store.checks(id)?, store.label(id)?);
-        Ok(Self { campaign, space, findings, points, checks, label })
+        let mut stored = Self::begin(campaign, space, findings);
+        store.experiments(id, |experiment| stored.take(experiment))?;
+        let closer = stored.findings.iter().flat_map(|finding| {
+            [stored.witness(finding), stored.healthy_neighbour(finding)].into_iter().flatten().map(|point| point.number)
+        });
+        for number in closer.collect::<BTreeSet<u64>>() {
+            if let Some(experiment) = store.experiment(id, number)? {
+                stored.details.insert(number, Detail::of(experiment));
+            }
+        }
+        (stored.checks, stored.label) = (store.checks(id)?, store.label(id)?);
+        Ok(stored)
+    }
+
+    /// What was seen in an experiment that reports look at more closely.
+    pub fn detail(&self, point: &Point) -> Option<&Detail> {
+        self.details.get(&point.number)
     }
 
     /// An experiment by its number.
@@ -129,7 +200,7 @@ impl StoredCampaign {
     pub fn anomalies(&self) -> Vec<Anomaly> {
         let anomaly = |point: &Point| {
             let (symptom, severity) = (*point.symptoms.first()?, point.severity?);
-            let reason = (symptom == Symptom::HostFailure).then(|| point.events.last().cloned()).flatten();
+            let reason = point.reason.clone();
             Some(Anomaly { number: point.number, symptom, severity, workload: point.workload.clone(), reason })
         };
         self.points.iter().filter_map(anomaly).collect()
@@ -152,11 +223,21 @@ impl StoredCampaign {
         self.points.iter().find(shows)
     }
 
+    /// The experiment that a finding is looked at by: the one that shows it, else the one that found it.
+    pub fn witness(&self, finding: &FindingRecord) -> Option<&Point> {
+        self.proof(finding).or_else(|| self.point(finding.found_at))
+    }
+
     /// The healthy experiment that a finding is compared with: outside its region, unlike its workload in the fewest
-    /// features, of several the first.
+    /// features, of several the first. One that loads the same directions can be compared, so it comes before others.
     pub fn healthy_neighbour(&self, finding: &FindingRecord) -> Option<&Point> {
-        let healthy = self.points.iter().filter(|point| point.ended == Ended::Judged(Verdict::Healthy));
-        nearest_outside(&finding.workload, &finding.mfs, healthy, |point| &point.workload).into_iter().next()
+        let healthy: Vec<&Point> =
+            self.points.iter().filter(|point| point.ended == Ended::Judged(Verdict::Healthy)).collect();
+        let loaded = loaded_directions(&finding.workload);
+        let alike = healthy.iter().copied().filter(|point| loaded_directions(&point.workload) == loaded).collect();
+        [alike, healthy].into_iter().find_map(|points: Vec<&Point>| {
+            nearest_outside(&finding.workload, &finding.mfs, points, |point| &point.workload).into_iter().next()
+        })
     }
 }
 
@@ -196,7 +277,7 @@ mod tests {
         // It differs in one feature only, the one outside in more.
         let inside = measured(6, workload(4, 1024), sample(0.9, None), Vec::new());
         let mut stored = one_finding();
-        stored.points.push(Point::new(inside, &stored.campaign.definition.bounds));
+        stored.take(inside);
         assert_eq!(stored.healthy_neighbour(&stored.findings[0]).unwrap().number, 5);
     }
 
@@ -204,7 +285,7 @@ mod tests {
     fn of_equal_neighbours_the_first_counts() {
         let again = measured(6, workload(2, 4096), sample(0.99, None), Vec::new());
         let mut stored = one_finding();
-        stored.points.push(Point::new(again, &stored.campaign.definition.bounds));
+        stored.take(again);
         assert_eq!(stored.healthy_neighbour(&stored.findings[0]).unwrap().number, 5);
     }
 

@@ -4,7 +4,7 @@ use kelpie_monitor::{Severity, Symptom};
 use kelpie_spaces::{Space, Workload};
 use kelpie_store::{Anomaly, Campaign, CampaignId, CampaignState, Experiment, FindingRecord};
 
-use crate::stored_campaign::{Point, StoredCampaign};
+use crate::stored_campaign::{Detail, StoredCampaign};
 
 #[path = "../store/src/testing.rs"]
 mod records;
@@ -13,25 +13,22 @@ pub use records::*;
 
 /// A campaign over the tiny space.
 pub fn stored_campaign(experiments: Vec<Experiment>, findings: Vec<FindingRecord>) -> StoredCampaign {
-    let definition = definition();
-    let count = experiments.len() as u64;
-    let points = experiments.into_iter().map(|experiment| Point::new(experiment, &definition.bounds)).collect();
-    StoredCampaign {
-        space: Space::from_yaml("tiny", TINY_SPACE).expect("a space"),
-        campaign: Campaign {
-            id: CampaignId(1),
-            definition,
-            state: CampaignState::Finished,
-            experiments: count,
-            skipped: 0,
-            findings: findings.len() as u64,
-            host_failures: 0,
-        },
-        points,
-        findings,
-        checks: Vec::new(),
-        label: kelpie_store::Label::default(),
+    let space = Space::from_yaml("tiny", TINY_SPACE).expect("a space");
+    let campaign = Campaign {
+        id: CampaignId(1),
+        definition: definition(),
+        state: CampaignState::Finished,
+        experiments: experiments.len() as u64,
+        skipped: 0,
+        findings: findings.len() as u64,
+        host_failures: 0,
+    };
+    let mut stored = StoredCampaign::begin(campaign, space, findings);
+    for experiment in experiments {
+        stored.details.insert(experiment.number, Detail::of(experiment.clone()));
+        stored.take(experiment);
     }
+    stored
 }
 
 /// A campaign with a finding, its healthy neighbour, an inconclusive and an unsupported experiment.

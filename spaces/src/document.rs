@@ -2,6 +2,7 @@
 //! mistake. What the keys mean lives in `yaml` and `space_yaml`.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
@@ -9,6 +10,7 @@ use serde::Serialize;
 
 use crate::serde_words::serde_words;
 use crate::suggest::suggestion;
+use crate::yaml_words::yaml_words;
 
 /// Longest input. Units: bytes. Source: our choice, because the largest legal workload is far below.
 pub const MAX_INPUT: usize = 1 << 20;
@@ -27,7 +29,7 @@ const MAX_CARET: usize = MAX_SOURCE;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DocumentError {
     /// Bytes that are no text.
-    #[error("{file}: not UTF-8 text: the byte at offset {offset} begins no character")]
+    #[error("{file}: not UTF-8 text: the byte at offset {offset} begins no character; save the file as UTF-8")]
     NotUtf8 {
         /// Where the text came from.
         file: String,
@@ -35,7 +37,7 @@ pub enum DocumentError {
         offset: usize,
     },
     /// Longer than 1 MiB.
-    #[error("{file}: {len} bytes are more than the {MAX_INPUT} that are accepted")]
+    #[error("{file}: longer than {} MiB, the most of such a file that Kelpie reads", MAX_INPUT >> 20)]
     TooLong {
         /// Where the text came from.
         file: String,
@@ -93,20 +95,21 @@ impl Display for Mistakes {
     }
 }
 
-/// The text of a file, or where it stops being UTF-8.
+/// The text of a file without the mark that some editors begin UTF-8 with, or where it stops being UTF-8.
 ///
 /// # Errors
 /// [`DocumentError::NotUtf8`].
 pub fn utf8<'b>(file: &str, bytes: &'b [u8]) -> Result<&'b str, DocumentError> {
-    std::str::from_utf8(bytes)
-        .map_err(|error| DocumentError::NotUtf8 { file: file.to_owned(), offset: error.valid_up_to() })
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| DocumentError::NotUtf8 { file: file.to_owned(), offset: error.valid_up_to() })?;
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
 /// A place in the text. Units: lines and columns, both from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Mark {
-    line: usize,
-    column: usize,
+pub(crate) struct Mark {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
 }
 
 impl Mark {
@@ -174,11 +177,12 @@ impl<'t> Document<'t> {
         for event in Parser::new_from_str(text) {
             let (event, span) = event.map_err(|error| {
                 let mark = Mark { line: error.marker().line(), column: error.marker().col() + 1 };
-                failed(Syntax::at(mark, error.info()))
+                failed(Syntax { mark, problem: yaml_words(error.info()) })
             })?;
             builder.take(event, span).map_err(failed)?;
         }
-        let empty = || failed(Syntax::at(Mark { line: 1, column: 1 }, "the document is empty"));
+        let empty =
+            || failed(Syntax::at(Mark { line: 1, column: 1 }, "the document is empty; docs/files.md has the formats"));
         let root = builder.root.ok_or_else(empty)?;
         Ok(Self { file: file.to_owned(), text, root, mistakes: RefCell::default() })
     }
@@ -186,6 +190,39 @@ impl<'t> Document<'t> {
     /// The top of the document.
     pub(crate) fn root(&self) -> Reader<'_> {
         Reader { document: self, node: &self.root, mark: self.root.mark, path: String::new() }
+    }
+
+    /// Refuses a document of another kind than `wanted`, such as `space/1`, before its keys are looked at: a mistake, not ten.
+    ///
+    /// # Errors
+    /// The document has no tag, or that of another kind. Another version of the kind is left to its reader.
+    pub fn expect(&self, wanted: &str) -> Result<(), DocumentError> {
+        let kind = |tag: &str| tag.split('/').next().unwrap_or_default().to_owned();
+        let Value::Map(entries) = &self.root.value else {
+            return Err(self.refuse("", &format!("this is no `{wanted}`; such a file begins with `kelpie: {wanted}`")));
+        };
+        let tag = entries.iter().find(|entry| entry.key == "kelpie").map(|entry| &entry.node.value);
+        match tag {
+            Some(Value::Scalar { text, .. }) if kind(text) == kind(wanted) => Ok(()),
+            Some(Value::Scalar { text, .. }) => {
+                let rule = format!("this is format `{}`; `{wanted}` is needed here", quote(text));
+                Err(self.refuse("kelpie", &rule))
+            }
+            Some(_) => Err(self.refuse("kelpie", &format!("write `kelpie: {wanted}`"))),
+            None => Err(self.refuse("", &format!("key `kelpie` is missing; begin with `kelpie: {wanted}`"))),
+        }
+    }
+
+    /// The values of a document that is one map of words, by their keys.
+    ///
+    /// # Errors
+    /// It is something else, or has other keys than `known`.
+    pub fn words(&self, known: &[&'static str]) -> Result<BTreeMap<&'static str, String>, DocumentError> {
+        let read = self.root().map(known).map(|fields| {
+            let value = |key: &&'static str| Some((*key, fields.get(key)?.text()?.to_owned()));
+            known.iter().filter_map(value).collect()
+        });
+        self.complete(read)
     }
 
     /// An error at a key path, empty for the whole; if the path is not in the file, at its nearest ancestor.
@@ -269,10 +306,10 @@ impl<'t> Document<'t> {
     }
 }
 
-fn mistake(text: &str, Mark { line, column }: Mark, key: String, rule: String) -> Mistake {
+pub(crate) fn mistake(text: &str, Mark { line, column }: Mark, key: String, rule: String) -> Mistake {
     let source = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
-    let plain = source.chars().map(|c| if c.is_control() { ' ' } else { c });
-    Mistake { line, column, key, rule, source: plain.collect() }
+    let plain = |text: String| text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect();
+    Mistake { line, column, key: plain(key), rule: plain(rule), source: plain(source.to_owned()) }
 }
 
 /// Why the text is no document.

@@ -10,6 +10,7 @@ mod domains;
 mod edit;
 pub mod features;
 pub mod headers;
+mod json;
 pub mod known;
 mod mix;
 mod moves;
@@ -26,22 +27,26 @@ pub mod space;
 mod space_yaml;
 mod suggest;
 mod summary;
+mod tagged;
 pub mod units;
 mod whole_space;
 pub mod workload;
 pub mod yaml;
+mod yaml_words;
 
 pub use constraints::{Violation, check};
 pub use dimensions::Dimension;
 pub use directions::{Direction, loaded_directions, receiver, requesters};
 pub use document::DocumentError;
 pub use features::{Feature, FeatureValue};
+pub use json::from_json;
 pub use narrow::Narrowing;
 pub use neighbours::nearest_outside;
 pub use region::{Condition, Region, Test};
 pub use serde_words::serde_words;
 pub use space::{Space, SpaceError};
 pub use suggest::suggestion;
+pub use tagged::read_tagged;
 pub use units::Bytes;
 pub use workload::{
     Batch, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, Opcode, Ports, QpType, Request, Workload,

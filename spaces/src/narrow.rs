@@ -5,6 +5,7 @@ use crate::dimensions::{Dimension, Kind};
 use crate::domain::Domain;
 use crate::features::Feature;
 use crate::space::{Space, SpaceError};
+use crate::suggest::suggestion;
 
 /// What the values of one dimension are narrowed to, in the words of a space file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +52,10 @@ fn dimension(key: &str, to: &Narrowing) -> Result<Dimension, String> {
         }
         (Err(_), _) => {
             let names: Vec<&str> = Dimension::all().map(Dimension::name).collect();
-            Err(format!("no dimension; write one of {}", names.join(", ")))
+            Err(match suggestion(key, names.iter().copied()) {
+                Some(near) => format!("no dimension; did you mean `{near}`?"),
+                None => format!("no dimension; write one of {}", names.join(", ")),
+            })
         }
     }
 }
@@ -119,7 +123,8 @@ mod tests {
     #[test]
     fn a_mistake_names_its_key_and_rule() {
         for (key, to, part) in [
-            ("qp", max("4"), "no dimension; write one of memory_requester,"),
+            ("potato", max("4"), "no dimension; write one of memory_requester,"),
+            ("qbs", max("4"), "no dimension; did you mean `qps`?"),
             ("sge_min", max("4B"), "its dimension `message`"),
             ("message_max", min("4B"), "its dimension `message`"),
             ("qp_type", max("RC"), "name those to keep"),

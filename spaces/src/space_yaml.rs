@@ -41,6 +41,7 @@ impl Space {
     /// Names file, line, column, key and rule of each mistake, or says that no workload fits all bounds together.
     pub fn from_yaml(source_name: &str, text: &str) -> Result<Space, SpaceError> {
         let document = Document::parse(source_name, text)?;
+        document.expect(FORMAT)?;
         let (about, domains) = document.complete(whole(&document.root()))?;
         Space::new(source_name, about, domains)
     }
@@ -90,7 +91,7 @@ fn whole(root: &Reader<'_>) -> Option<(String, Vec<Domain>)> {
     let top = root.map(&keys)?;
     let tag = top.need("kelpie", |tag| match tag.text()? {
         FORMAT => Some(()),
-        _ => tag.refuse(&"another format; write `kelpie: space/1`"),
+        _ => tag.refuse(&format!("this is another version; write `kelpie: {FORMAT}`")),
     });
     let about = top.or("about", String::new(), |place| Some(place.text()?.trim().chars().take(MAX_ABOUT).collect()));
     let domains: Vec<Option<Domain>> = Dimension::all()

@@ -22,6 +22,7 @@ pub type WorkloadError = DocumentError;
 /// ```
 pub fn workload_from_yaml(source_name: &str, text: &str) -> Result<Workload, WorkloadError> {
     let document = Document::parse(source_name, text)?;
+    document.expect(Workload::FORMAT)?;
     let workload = document.complete(whole(&document.root()))?;
     document.refuse_all(constraints::violations(&workload).map(|violation| (violation.path, violation.rule)))?;
     Ok(workload)

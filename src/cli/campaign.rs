@@ -14,16 +14,22 @@ use crate::args::{DatabaseArgs, SubsystemArgs, algorithm, parse_id, signal};
 #[derive(Debug, Subcommand)]
 pub enum CampaignCommand {
     /// Search a space for anomalies and store everything
-    #[command(after_help = "Examples:\n  \
+    #[command(
+        after_help = "Exit status: 0 it ended, whatever it found; 1 the gate is red (--gate); 2 it was interrupted or could not go on.\n\n\
+        Examples:\n  \
         kelpie campaign run --subsystem sim:F\n  \
         kelpie campaign run --subsystem sim:H --space rpc-library --algorithm random --time 5m\n  \
         kelpie campaign run --subsystem pair.yaml --budget 2000 --gate --json > findings.json\n  \
-        kelpie campaign run --subsystem pair.yaml --gate --gate-severity 0.3 --gate-baseline accepted.yaml")]
+        kelpie campaign run --subsystem pair.yaml --gate --gate-severity 0.3 --gate-baseline accepted.yaml"
+    )]
     Run(RunArgs),
     /// Go on with a campaign that was stopped or killed
-    #[command(after_help = "Examples:\n  \
+    #[command(
+        after_help = "Exit status: 0 it ended, whatever it found; 1 the gate is red (--gate); 2 it was interrupted or could not go on.\n\n\
+        Examples:\n  \
         kelpie campaign resume\n  \
-        kelpie campaign resume 3 --budget 2000   (also extends a finished campaign)")]
+        kelpie campaign resume 3 --budget 2000   (also extends a finished campaign)"
+    )]
     Resume(ResumeArgs),
     /// List the campaigns of a database
     #[command(after_help = "Example:\n  kelpie campaign list --db campaigns.db")]

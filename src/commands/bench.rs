@@ -204,7 +204,7 @@ impl Contestant<'_> {
 
 fn simulated(name: &str) -> anyhow::Result<SimSubsystem> {
     match inputs::kind(name)? {
-        Kind::Simulated(model) => Ok(SimSubsystem::load(model)?),
+        Kind::Simulated(model) => inputs::simulated(model),
         Kind::Pair(_) => bail!("`{name}` is real; only a simulated subsystem says what limits it, so name a sim:..."),
     }
 }

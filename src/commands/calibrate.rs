@@ -20,6 +20,7 @@ use kelpie_sim::SimSubsystem;
 
 use crate::args::Common;
 use crate::exit;
+use crate::inputs;
 use crate::output::{note, plural};
 use crate::progress::Progress;
 use crate::stop;
@@ -120,7 +121,7 @@ fn read_table(path: &Path) -> anyhow::Result<Table> {
     let reader: Box<dyn Read> = if path == Path::new("-") {
         Box::new(std::io::stdin().lock())
     } else {
-        Box::new(std::fs::File::open(path).with_context(|| name.clone())?)
+        Box::new(inputs::open(path).with_context(|| name.clone())?)
     };
     Ok(table::read(&name, reader)?)
 }

@@ -9,6 +9,7 @@ use kelpie_monitor::{Check, Severity, measure_judged};
 use kelpie_reports::compare::{Compared, Fate, Repeated, Side, compare};
 use kelpie_reports::explained::{self, Weighed};
 use kelpie_reports::identity::{self, Difference};
+use kelpie_reports::site::{self, ComparedRow, Comparison, File};
 use kelpie_spaces::Condition;
 use kelpie_store::{Anomaly, Campaign, CampaignId, FindingRecord, Store};
 use serde::Serialize;
@@ -88,6 +89,10 @@ impl Measured {
 
 /// Runs the command.
 pub fn run(args: &DiffArgs, common: Common) -> anyhow::Result<ExitCode> {
+    if let Some(out) = &args.out {
+        // Before anything is measured, because that may take a while.
+        site::check_target(out, args.force)?;
+    }
     let path = args.database.path()?;
     let mut a = Measured::read(&path, args.a, !args.no_measure)?;
     let mut b = Measured::read(args.against.as_deref().unwrap_or(&path), args.b, !args.no_measure)?;
@@ -109,6 +114,9 @@ pub fn run(args: &DiffArgs, common: Common) -> anyhow::Result<ExitCode> {
     };
     all.sort_by(worst_first);
     let sides = [&a, &b];
+    if let Some(out) = &args.out {
+        site::publish(&[page(sides, &all)], out, args.force)?;
+    }
     if common.json { print_json(&document(sides, &all)) } else { print(&text(sides, &all)) }?;
     let is_settled = all.iter().all(|row| !matches!(row.compared.fate, Fate::New | Fate::Doubtful));
     Ok(if is_settled { exit::HEALTHY } else { exit::anomalous() })
@@ -176,26 +184,49 @@ fn text([a, b]: [&Measured; 2], all: &[Row]) -> String {
         );
     }
     text += &difference_lines(&differences(a, b));
-    let counts: Vec<String> = FATES.iter().map(|fate| format!("{} {fate}", count(all, *fate))).collect();
-    let _ = writeln!(text, "{}\n", counts.join(", "));
+    let _ = writeln!(text, "{}\n", counts(all));
     let mut table = Table::new(&["", "finding", "symptom", "severity", "conditions"], &[]);
-    for Row { compared, severity } in all {
+    for ComparedRow { fate, finding, symptom, severity, conditions } in rows([a, b], all) {
+        let severity = severity.map_or_else(|| "not measured".to_owned(), |severity| severity.to_string());
+        table.row(vec![fate, finding, symptom, severity, conditions]);
+    }
+    text + &table.render("")
+}
+
+fn counts(all: &[Row]) -> String {
+    FATES.iter().map(|fate| format!("{} {fate}", count(all, *fate))).collect::<Vec<_>>().join(", ")
+}
+
+/// The findings in words.
+fn rows([a, b]: [&Measured; 2], all: &[Row]) -> Vec<ComparedRow> {
+    let row = |Row { compared, severity }: &Row| {
         let (own, other) = match compared.side {
             Side::A => (a, b),
             Side::B => (b, a),
         };
         let name = |side: &Measured, number: u64| format!("{}.{number}", side.campaign.id);
-        let Some(finding) = own.finding(compared.finding) else { continue };
+        let finding = own.finding(compared.finding)?;
         let counterpart = compared.counterpart.map(|number| format!(" ({})", name(other, number))).unwrap_or_default();
-        table.row(vec![
-            fate(compared),
-            format!("{}{counterpart}", name(own, finding.number)),
-            finding.symptom.name().to_owned(),
-            severity.map_or_else(|| "not measured".to_owned(), |severity| severity.to_string()),
-            conditions(finding, compared),
-        ]);
-    }
-    text + &table.render("")
+        Some(ComparedRow {
+            fate: fate(compared),
+            finding: format!("{}{counterpart}", name(own, finding.number)),
+            symptom: finding.symptom.name().to_owned(),
+            severity: *severity,
+            conditions: conditions(finding, compared),
+        })
+    };
+    all.iter().filter_map(row).collect()
+}
+
+/// The same as a page.
+fn page([a, b]: [&Measured; 2], all: &[Row]) -> File {
+    let comparison = Comparison {
+        campaigns: [&a.campaign, &b.campaign],
+        differences: &differences(a, b),
+        counts: counts(all),
+        rows: rows([a, b], all),
+    };
+    comparison.file()
 }
 
 /// What became of it; if that is not known, why.

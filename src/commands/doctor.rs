@@ -9,6 +9,7 @@ use console::{Style, Term, style};
 use kelpie_monitor::check::{Check, State};
 use kelpie_monitor::doctor::{Examination, compare, examine};
 use kelpie_monitor::machine::Machine;
+use kelpie_spaces::from_json;
 use serde::Serialize;
 
 use crate::args::Common;
@@ -57,8 +58,8 @@ pub fn run(args: &DoctorArgs, common: Common) -> anyhow::Result<ExitCode> {
     }
     let other: Option<Examination> = match &args.against {
         Some(path) => Some(
-            serde_json::from_slice(&read_file(path)?)
-                .with_context(|| format!("{}: not what `kelpie doctor --json` prints", path.display()))?,
+            from_json(&path.display().to_string(), &read_file(path)?)
+                .context("not what `kelpie doctor --json` prints")?,
         ),
         None => None,
     };

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use kelpie_collectives::Jobs;
 use kelpie_fabric::{Problem, Run, Solver};
 use kelpie_spaces::document::utf8;
-use kelpie_spaces::serde_words;
+use kelpie_spaces::from_json;
 use kelpie_topology::Cluster;
 use serde_json::json;
 
@@ -37,14 +37,7 @@ pub fn read_cluster(path: &Path) -> anyhow::Result<Cluster> {
 fn solve(path: &Path, common: Common) -> anyhow::Result<()> {
     let bytes = read_file(path)?;
     let name = || path.display().to_string();
-    let mut reader = serde_json::Deserializer::from_slice(&bytes);
-    let problem: Problem = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let (key, inner) = (error.path().to_string(), error.inner());
-        let text = inner.to_string();
-        let rule = text.split_once(" at line ").map_or(text.as_str(), |(rule, _)| rule);
-        anyhow::anyhow!("{}:{}: {key}: {}", name(), inner.line(), serde_words(rule))
-    })?;
-    reader.end().with_context(name)?;
+    let problem: Problem = from_json(&name(), &bytes)?;
     let answer = problem.solve().with_context(name)?;
     if common.json {
         return print_json(&answer);

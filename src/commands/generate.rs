@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::CommandFactory as _;
 use clap_complete::Shell;
 use serde_json::json;
 
 use crate::args::Common;
-use crate::cli::{Cli, PagesArgs};
+use crate::cli::{self, PagesArgs};
 use crate::output::{note, print_json};
 
 /// Where each shell looks for completions under a prefix.
@@ -23,11 +22,11 @@ const SHELLS: [(Shell, &str, &str); 3] = [
 /// Writes them; the pages are named as `git` names its own: kelpie-campaign-run(1).
 pub fn run(args: &PagesArgs, common: Common) -> anyhow::Result<ExitCode> {
     let pages = folder(&args.out, "share/man/man1")?;
-    clap_mangen::generate_to(Cli::command(), &pages).with_context(|| format!("write {}", pages.display()))?;
+    clap_mangen::generate_to(cli::command(), &pages).with_context(|| format!("write {}", pages.display()))?;
     for (shell, place, name) in SHELLS {
         let path = folder(&args.out, place)?.join(name);
         let mut text = Vec::new();
-        clap_complete::generate(shell, &mut Cli::command(), "kelpie", &mut text);
+        clap_complete::generate(shell, &mut cli::command(), "kelpie", &mut text);
         fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
     }
     if common.json {

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::args::{Common, SubsystemArgs};
 use crate::cli::{GenerateArgs, NamedSubsystem, SubsystemCommand};
 use crate::exit;
-use crate::inputs::{Kind, kind, pair_source};
+use crate::inputs::{Kind, kind, pair_source, simulated};
 use crate::output::{Table, print, print_json, si};
 use crate::subsystems::Opened;
 
@@ -53,7 +53,7 @@ fn list(common: Common) -> anyhow::Result<()> {
 
 fn show(args: &NamedSubsystem, common: Common) -> anyhow::Result<()> {
     let text = match kind(&args.subsystem)? {
-        Kind::Simulated(model) => SimSubsystem::load(model)?.yaml(),
+        Kind::Simulated(model) => simulated(model)?.yaml(),
         Kind::Pair(path) => pair_source(&path)?,
     };
     if common.json { print_json(&json!({"subsystem": args.subsystem, "yaml": text})) } else { print(&text) }

@@ -1,7 +1,6 @@
 //! Requests of connections as `paths/1`, for people and tests. What becomes of them lives in `planner`.
 
-use kelpie_spaces::DocumentError;
-use kelpie_topology::file::read_tagged;
+use kelpie_spaces::{DocumentError, read_tagged};
 use kelpie_topology::{Cluster, Part};
 use serde::{Deserialize, Serialize};
 

@@ -177,6 +177,7 @@ impl Model {
     /// Names file, line, key and rule of the first mistake.
     pub fn parse(file: &str, text: &str) -> Result<Self, DocumentError> {
         let document = Document::parse(file, text)?;
+        document.expect("model/2")?;
         let mut tree: Mapping = serde_yaml::from_str(text).map_err(|error| document.refuse_value("", &error))?;
         if let Some(base) = tree.remove("base") {
             let known = base.as_str().and_then(|name| Some((name, embedded(name)?)));

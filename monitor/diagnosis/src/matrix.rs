@@ -1,5 +1,6 @@
 //! `matrix/1`: what was measured between the rows and the columns, read from JSON. What it means is elsewhere.
 
+use kelpie_spaces::{DocumentError, from_json};
 use serde::{Deserialize, Serialize};
 
 use crate::statistics::median;
@@ -45,20 +46,11 @@ pub struct Matrix {
 }
 
 /// Why a matrix was refused; always names the file.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MatrixError {
-    /// No JSON, or not of this shape.
-    #[error("{file}:{line}: {key}: {problem}")]
-    Syntax {
-        /// Where it came from.
-        file: String,
-        /// Line, from 1.
-        line: usize,
-        /// Path of the key.
-        key: String,
-        /// What is wrong.
-        problem: String,
-    },
+    /// No JSON, or not of this shape; the text names line and key.
+    #[error(transparent)]
+    File(#[from] DocumentError),
     /// A value that breaks a rule.
     #[error("{file}: {key}: {rule}")]
     Key {
@@ -77,20 +69,14 @@ impl Matrix {
     /// # Errors
     /// Names file, line or key, and rule of the first mistake.
     pub fn from_bytes(file: &str, bytes: &[u8]) -> Result<Self, MatrixError> {
-        let mut json = serde_json::Deserializer::from_slice(bytes);
-        let matrix: Self = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-            let key = shown(&error.path().to_string());
-            let key = if key == "." || key == "?" { "the document".to_owned() } else { key };
-            syntax(file, key, error.inner())
-        })?;
-        json.end().map_err(|error| syntax(file, "the document".to_owned(), &error))?;
+        let matrix: Self = from_json(file, bytes)?;
         matrix.check().map_err(|(key, rule)| MatrixError::Key { file: file.to_owned(), key, rule })?;
         Ok(matrix)
     }
 
     fn check(&self) -> Result<(), (String, String)> {
         if self.kelpie != FORMAT {
-            return Err(("kelpie".to_owned(), format!("another format; write \"{FORMAT}\"")));
+            return Err(("kelpie".to_owned(), format!("this is format `{}`; write \"{FORMAT}\"", shown(&self.kelpie))));
         }
         for (key, names) in [("rows", &self.rows), ("columns", &self.columns)] {
             if !(1..=MAX_SIDE).contains(&names.len()) {
@@ -171,12 +157,8 @@ impl Matrix {
     }
 }
 
-fn syntax(file: &str, key: String, error: &serde_json::Error) -> MatrixError {
-    MatrixError::Syntax { file: file.to_owned(), line: error.line(), key, problem: shown(&error.to_string()) }
-}
-
 /// What of a stranger's text an error repeats.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(120).collect()
 }
 
@@ -193,15 +175,19 @@ mod tests {
         let good = Matrix::from_bytes("m.json", SMALL.as_bytes()).expect("it keeps the rules");
         assert_eq!(good.find(good.bandwidth_gbps.as_ref(), "rnic0", "mem0"), Some(197.3));
         for (from, to, expected) in [
-            ("matrix/1", "matrix/2", "m.json: kelpie: another format"),
-            ("197.3", "\"fast\"", "m.json:3: bandwidth_gbps[0][0]: invalid type"),
+            ("matrix/1", "matrix/2", "m.json: kelpie: this is format `matrix/2`"),
+            ("197.3", "\"fast\"", "m.json:3:26: bandwidth_gbps[0][0]: `fast` is not "),
             ("197.3", "-1", "m.json: bandwidth_gbps[0][0]: write a number from 0"),
             ("[197.3, null]", "[197.3]", "m.json: bandwidth_gbps[0]: 1 values, but `columns` names 2"),
             ("[[2.55, 2.82]]", "[]", "m.json: latency_us: 0 rows, but `rows` names 1"),
             ("\"gpu0\"", "\"mem0\"", "m.json: columns[1]: `mem0` is there twice"),
-            ("\"latency_us\"", "\"latency\"", "m.json:3: latency: unknown field"),
-            ("2.82]]}", "2.82]]", "m.json:3: the document: EOF"),
-            ("2.82]]}", "2.82]]} x", "m.json:3: the document: trailing"),
+            (
+                "\"latency_us\"",
+                "\"latency\"",
+                "m.json:3:44: latency: unknown key `latency`; did you mean `latency_us`?",
+            ),
+            ("2.82]]}", "2.82]]", "m.json:3:63: this is no JSON: it ends in the middle"),
+            ("2.82]]}", "2.82]]} x", "m.json:3:66: something follows the end"),
         ] {
             assert!(SMALL.contains(from), "{from}");
             let error = Matrix::from_bytes("m.json", SMALL.replacen(from, to, 1).as_bytes()).expect_err(to).to_string();

@@ -11,7 +11,35 @@ const LITTLE_MEMORY: u64 = 1 << 30;
 const CAP_IPC_LOCK: u64 = 1 << 14;
 
 pub fn checks(machine: &Machine) -> Vec<Check> {
-    vec![memlock(machine), governor(machine)]
+    let mut checks = vec![memlock(machine), governor(machine)];
+    checks.extend(bios(machine));
+    checks
+}
+
+/// What machine it is and what firmware it started with, as far as its tables say: no serial numbers.
+///
+/// Source: kernel `Documentation/ABI/testing/sysfs-firmware-dmi-tables` and `drivers/firmware/dmi-id.c`.
+const DMI: [(&str, &[&str]); 2] =
+    [("machine", &["sys_vendor", "product_name"]), ("BIOS", &["bios_vendor", "bios_version", "bios_date"])];
+
+/// What two hosts of one kind have in common, and what a BIOS update changes.
+pub fn facts(machine: &Machine) -> impl Iterator<Item = (&'static str, Option<String>)> {
+    DMI.into_iter().map(|(name, files)| {
+        let words: Vec<String> = files.iter().filter_map(|file| machine.text(&dmi_file(file))).collect();
+        (name, (!words.is_empty()).then(|| words.join(" ")))
+    })
+}
+
+fn dmi_file(name: &str) -> String {
+    format!("sys/class/dmi/id/{name}")
+}
+
+/// The BIOS by itself, because a campaign on one host has no other to compare with; nothing if its tables are not shown.
+fn bios(machine: &Machine) -> Option<Check> {
+    let (name, words) = facts(machine).find(|(name, _)| *name == "BIOS")?;
+    let files = DMI.iter().flat_map(|(_, files)| *files).map(|file| dmi_file(file));
+    let check = Check::new(name, State::Pass, words?);
+    Some(files.filter(|file| machine.has(file)).fold(check, |check, file| check.file(machine, &file)))
 }
 
 fn memlock(machine: &Machine) -> Check {

@@ -4,7 +4,7 @@ use super::Examination;
 use crate::check::{Check, State};
 
 /// The step that repairs a difference, for each fact.
-const FIXES: [(&str, &str); 5] = [
+const FIXES: [(&str, &str); 6] = [
     (
         "interface MTU",
         "ip link set dev NETDEV mtu 4200, on both hosts: the smaller one limits the path MTU of workloads",
@@ -12,6 +12,7 @@ const FIXES: [(&str, &str); 5] = [
     ("link speed", "check the cable and `ethtool NETDEV`: the slower port limits both"),
     ("PFC priorities", "dcb pfc set dev NETDEV prio-pfc all:off 3:on, on both hosts and the switch"),
     ("trust", "dcb app show dev NETDEV, and give both the same"),
+    ("BIOS", "install the same BIOS and give both the same settings, unless the difference is what you test"),
     ("firmware", "flash the same firmware, unless the difference is what you test"),
 ];
 

@@ -14,7 +14,7 @@ use crate::stored_campaign::{Point, StoredCampaign};
 
 /// The recipe of a campaign's finding, without its environment; `None` if no measurement of its workload shows it.
 pub fn of_finding(stored: &StoredCampaign, finding: &FindingRecord) -> Option<Recipe> {
-    let anomalous = seen_at(stored.proof(finding)?)?;
+    let anomalous = seen_at(stored, stored.proof(finding)?)?;
     let definition = &stored.campaign.definition;
     let expected = Expected {
         verdict: Verdict::Anomalous,
@@ -22,7 +22,7 @@ pub fn of_finding(stored: &StoredCampaign, finding: &FindingRecord) -> Option<Re
         bounds: definition.bounds,
         confidence: finding.confidence,
     };
-    let neighbour = |point: &Point| Some(Neighbour { workload: point.workload.clone(), seen: seen_at(point)? });
+    let neighbour = |point: &Point| Some(Neighbour { workload: point.workload.clone(), seen: seen_at(stored, point)? });
     Some(Recipe {
         kelpie: Recipe::FORMAT.to_owned(),
         kelpie_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -125,9 +125,10 @@ impl Seen {
     }
 }
 
-fn seen_at(point: &Point) -> Option<Seen> {
-    let (symptoms, hardware_events) = (point.symptoms.clone(), point.events.clone());
-    Some(Seen { symptoms, mean: point.mean.clone()?, hardware_events })
+fn seen_at(stored: &StoredCampaign, point: &Point) -> Option<Seen> {
+    let detail = stored.detail(point)?;
+    let (symptoms, hardware_events) = (point.symptoms.clone(), detail.events.clone());
+    Some(Seen { symptoms, mean: detail.mean.clone()?, hardware_events })
 }
 
 /// The finding's own symptom first, then whatever else was seen.
@@ -190,10 +191,9 @@ mod tests {
 
     #[test]
     fn the_findings_own_symptom_comes_first() {
-        let mut stored = one_finding();
         let both = vec![Symptom::Pause, Symptom::LowThroughput];
-        let anomalous = measured(2, workload(4, 4096), sample(0.3, Some(0.2)), both);
-        stored.points[1] = Point::new(anomalous, &stored.campaign.definition.bounds);
+        let anomalous = measured(1, workload(4, 4096), sample(0.3, Some(0.2)), both);
+        let stored = stored_campaign(vec![anomalous], vec![finding(1, 1, workload(4, 4096))]);
         let recipe = of_finding(&stored, &stored.findings[0]).expect("it was measured");
         assert_eq!(recipe.expected.symptoms, [Symptom::LowThroughput, Symptom::Pause]);
         assert_eq!(recipe.anomalous.symptoms, [Symptom::Pause, Symptom::LowThroughput]);

@@ -2,12 +2,11 @@
 
 use kelpie_monitor::verdict::{LOW_SHARE, PAUSE_RATIO};
 use kelpie_monitor::{Symptom, Verdict};
-use kelpie_search::UTILISATION;
-use kelpie_spaces::{Condition, Host, Test};
+use kelpie_spaces::{Condition, Test};
 use kelpie_store::Ended;
 use kelpie_store::FindingRecord;
 
-use super::plot::{Edge, Plot, Titled};
+use super::plot::{Edge, Plot, Scale, Titled};
 use crate::stored_campaign::{Point, StoredCampaign};
 use crate::wording;
 
@@ -49,22 +48,46 @@ fn edge(stored: &StoredCampaign, record: &FindingRecord, condition: &Condition) 
         title: wording::condition(condition),
         caption: format!(
             "The {} measured workloads that fulfil the other conditions, and {shown}. Crosses were \
-             anomalous, with any symptom; circles were healthy. The upright lines are the condition.",
-            points.len()
+             anomalous, with any symptom; circles were healthy. The upright lines are the condition.{}",
+            points.len(),
+            beyond(&points, inside)
         ),
-        plot: Plot::Edge(Edge { feature: condition.feature, y_label: y_label.to_owned(), points, bounds, limit }),
+        plot: Plot::Edge(Edge {
+            feature: condition.feature,
+            y_label: y_label.to_owned(),
+            scale: Scale::of(record.symptom),
+            points,
+            bounds,
+            limit,
+        }),
     })
+}
+
+/// Why workloads beyond the condition may be anomalous, and those within it healthy, if there are such.
+fn beyond(points: &[(u64, f64, bool)], inside: impl Fn(&u64) -> bool) -> String {
+    let count = |within: bool, anomalous: bool| {
+        points.iter().filter(|(value, _, is)| inside(value) == within && *is == anomalous).count()
+    };
+    let be = |count: usize| if count == 1 { "is" } else { "are" };
+    let (outside, healthy) = (count(false, true), count(true, false));
+    let outside = (outside > 0).then(|| {
+        format!(
+            " {outside} beyond the condition {} anomalous too: the condition is what this finding claims, and what lies \
+             beyond it belongs to other findings, or is not explained.",
+            be(outside)
+        )
+    });
+    let healthy = (healthy > 0)
+        .then(|| format!(" {healthy} within it {} healthy, which is why the confidence is below 1.", be(healthy)));
+    [outside, healthy].into_iter().flatten().collect()
 }
 
 /// What the symptom goes by.
 fn symptom_ratio(point: &Point, symptom: Symptom) -> Option<f64> {
     match symptom {
-        Symptom::LowThroughput => point.signals.get(UTILISATION).copied(),
+        Symptom::LowThroughput => point.utilisation,
         Symptom::HostFailure => None,
-        Symptom::Pause => {
-            let pause = point.mean.as_ref()?.pause.as_ref()?;
-            Host::BOTH.iter().flat_map(|host| [pause.get(*host).tx, pause.get(*host).rx]).max_by(f64::total_cmp)
-        }
+        Symptom::Pause => point.pause,
     }
 }
 

@@ -12,7 +12,7 @@ use maud::{Markup, html};
 use super::edges::edges;
 use super::error::SiteError;
 use super::page::{campaign_title, figure, named, page, wide};
-use super::plot::{Bars, Group, Plot, Titled};
+use super::plot::{Bars, Group, Plot, Scale, Titled};
 use crate::explained::Weighed;
 use crate::stored_campaign::{Point, StoredCampaign};
 use crate::wording;
@@ -37,7 +37,7 @@ pub(super) struct Shown<'d> {
 impl<'d> Shown<'d> {
     pub(super) fn new(stored: &'d StoredCampaign, found: Weighed<'d>, has_recipe: bool) -> Self {
         let Weighed { finding: record, severity } = found;
-        let witness = stored.proof(record).or_else(|| stored.point(record.found_at));
+        let witness = stored.witness(record);
         let neighbour = stored.healthy_neighbour(record);
         let evidence = record.evidence();
         let edges = edges(stored, record);
@@ -70,7 +70,7 @@ impl<'d> Shown<'d> {
                 h2 #compared { "Beside a healthy workload" }
                 (self.compared())
                 @for figure in &figures { (figure) }
-                @if self.witness.is_some_and(|point| point.mean.as_ref().is_some_and(|mean| mean.pause.is_none())) {
+                @if self.mean(self.witness).is_some_and(|mean| mean.pause.is_none()) {
                     p { "The subsystem has no pause counters." }
                 }
                 (self.counters())
@@ -170,7 +170,7 @@ impl<'d> Shown<'d> {
                         dd { (evidence.symptoms.iter().map(|one| one.name()).collect::<Vec<_>>().join(", ")) }
                     }
                 }
-                @if let Some(events) = self.witness.map(|point| &point.events).filter(|events| !events.is_empty()) {
+                @if let Some(events) = self.events().filter(|events| !events.is_empty()) {
                     dt { "Hardware" } dd { ul.plain { @for event in events { li { (event) } } } }
                 }
             }
@@ -215,8 +215,7 @@ impl<'d> Shown<'d> {
     }
 
     fn counters(&self) -> Markup {
-        let healthy = self.neighbour.and_then(|neighbour| neighbour.mean.as_ref());
-        let anomalous = self.witness.and_then(|point| point.mean.as_ref());
+        let (healthy, anomalous) = (self.mean(self.neighbour), self.mean(self.witness));
         let rows = counter_rows(healthy, anomalous);
         if rows.is_empty() {
             return html! { p { "All counters are 0." } };
@@ -277,7 +276,10 @@ impl<'d> Shown<'d> {
                     code { "kelpie doctor" } " says of the hosts."
                 }
             } @else {
-                p { "There is none, because no measurement of this workload that shows the symptom is stored." }
+                p {
+                    "There is none: no measurement of this workload that shows the symptom is stored, or its conditions do \
+                    not hold for it."
+                }
             }
         }
     }
@@ -293,8 +295,17 @@ impl<'d> Shown<'d> {
 
     /// The mean of the anomalous experiment, and of the healthy one if there is one.
     fn means(&self) -> Option<(Option<&Sample>, &Sample)> {
-        let healthy = self.neighbour.and_then(|neighbour| neighbour.mean.as_ref());
-        Some((healthy, self.witness?.mean.as_ref()?))
+        Some((self.mean(self.neighbour), self.mean(self.witness)?))
+    }
+
+    /// The mean of an experiment's samples.
+    fn mean(&self, point: Option<&Point>) -> Option<&'d Sample> {
+        self.stored.detail(point?)?.mean.as_ref()
+    }
+
+    /// What went wrong on the hardware's side in the anomalous experiment.
+    fn events(&self) -> Option<&'d Vec<String>> {
+        Some(&self.stored.detail(self.witness?)?.events)
     }
 
     fn throughput(&self) -> Option<Titled> {
@@ -318,6 +329,7 @@ impl<'d> Shown<'d> {
         };
         let bars = Bars {
             y_label: "share of the port".to_owned(),
+            scale: Scale::Linear,
             groups: ways.into_iter().map(group).collect(),
             limit: (LOW_SHARE, format!("{:.0} %", LOW_SHARE * 100.0)),
         };
@@ -343,11 +355,12 @@ impl<'d> Shown<'d> {
         });
         let bars = Bars {
             y_label: "share of the time".to_owned(),
+            scale: Scale::Logarithmic,
             groups: groups.collect(),
             limit: (PAUSE_RATIO, wording::percent(PAUSE_RATIO)),
         };
         let caption = "Share of the time in which pause frames held a port, by the frames that each host sent and \
-                       received. Above the line there is a pause symptom.";
+                       received, on a logarithmic axis. Above the line there is a pause symptom.";
         Some(self.titled("pause", "Pause", caption, bars))
     }
 }

@@ -105,7 +105,7 @@ fn findings(stored: &StoredCampaign, explained: &Explained<'_>) -> Markup {
         return html! { p { "No finding in " (stored.points.len()) " experiments." } };
     }
     let table = html! {
-        table.sortable {
+        table.sortable.cards {
             caption #findings-caption { "Findings, the worst first; a heading sorts by its column." }
             thead {
                 tr {
@@ -125,20 +125,20 @@ fn findings(stored: &StoredCampaign, explained: &Explained<'_>) -> Markup {
                         th scope="row" data-value=(finding.number) {
                             a href={ "finding-" (finding.number) ".html" } { (stored.campaign.id) "." (finding.number) }
                         }
-                        td { (finding.symptom.name()) }
+                        td data-label="Symptom" { (finding.symptom.name()) }
                         (weight(*severity))
-                        td {
-                            ul.cell {
-                                @for words in wording::conditions(&finding.mfs, wording::MOST_CONDITIONS) {
-                                    li { (words) }
-                                }
-                            }
-                            @if finding.is_pinned() { span.badge { "pinned" } }
+                        td.long data-label="Conditions" {
+                            (wording::conditions(&finding.mfs, wording::MOST_CONDITIONS).join("; "))
+                            @if finding.is_pinned() { " " span.badge { "pinned" } }
                         }
-                        td { (finding.workload.summary()) }
-                        td.figure data-value=(finding.confidence) { (format!("{:.2}", finding.confidence)) }
-                        td.figure data-value=(finding.found_at) { (finding.found_at) }
-                        td.figure data-value=(finding.experiments_for_mfs) { (finding.experiments_for_mfs) }
+                        td.long data-label="Workload" { (finding.workload.summary()) }
+                        td.figure data-label="Confidence" data-value=(finding.confidence) {
+                            (format!("{:.2}", finding.confidence))
+                        }
+                        td.figure data-label="Found at" data-value=(finding.found_at) { (finding.found_at) }
+                        td.figure data-label="Reduced in" data-value=(finding.experiments_for_mfs) {
+                            (finding.experiments_for_mfs)
+                        }
                     }
                 }
             }
@@ -148,14 +148,14 @@ fn findings(stored: &StoredCampaign, explained: &Explained<'_>) -> Markup {
 }
 
 /// A cell that sorts by the share of the port.
-fn weight(severity: Option<Severity>) -> Markup {
-    html! { td data-value=(severity.map_or(-1.0, Severity::share)) { (wording::severity(severity)) } }
+pub(super) fn weight(severity: Option<Severity>) -> Markup {
+    html! { td data-label="Severity" data-value=(severity.map_or(-1.0, Severity::share)) { (wording::severity(severity)) } }
 }
 
 fn unexplained(explained: &Explained<'_>) -> Markup {
     let more = explained.unexplained.len().saturating_sub(MOST_UNEXPLAINED);
     let table = html! {
-        table.sortable {
+        table.sortable.cards {
             caption #unexplained-caption { "Anomalous experiments in no finding, the worst first." }
             thead {
                 tr {
@@ -169,12 +169,12 @@ fn unexplained(explained: &Explained<'_>) -> Markup {
                 @for anomaly in explained.unexplained.iter().take(MOST_UNEXPLAINED) {
                     tr {
                         th scope="row" data-value=(anomaly.number) { (anomaly.number) }
-                        td {
+                        td data-label="Symptom" {
                             (anomaly.symptom.name())
                             @if let Some(reason) = &anomaly.reason { ": " (reason) }
                         }
                         (weight(Some(anomaly.severity)))
-                        td { (anomaly.workload.summary()) }
+                        td.long data-label="Workload" { (anomaly.workload.summary()) }
                     }
                 }
             }

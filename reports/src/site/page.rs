@@ -59,7 +59,7 @@ pub(super) fn png_name(plot: &Titled) -> String {
 
 /// A plot with its caption, and the same as a PNG.
 pub(super) fn figure(plot: &Titled) -> Result<Markup, SiteError> {
-    let svg = plot.plot.svg()?;
+    let svg = plot.svg()?;
     Ok(html! {
         figure {
             // Too wide for a phone, where it is scrolled, by keyboard too.

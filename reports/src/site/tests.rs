@@ -4,6 +4,7 @@ use kelpie_monitor::{Check, State, Symptom};
 use kelpie_store::{ExperimentClock, Store};
 
 use super::*;
+use crate::course::Courses;
 use crate::recipe::of_finding;
 use crate::stored_campaign::Point;
 use crate::testing::{
@@ -33,6 +34,7 @@ fn a_site_has_a_page_and_a_workload_for_each_finding() {
             "finding-1.html",
             "finding-1.yaml",
             "finding-1.tar.gz",
+            "plots/timeline-growth.png",
             "plots/timeline-utilisation.png",
             "plots/timeline-counter-1.png",
             "plots/finding-1-throughput.png",
@@ -86,11 +88,12 @@ fn hostile_text_is_shown_as_text() {
         HOSTILE.clone_into(name);
     }
     let evidence = stored.findings[0].evidence.clone();
-    let point: &mut Point = &mut stored.points[1];
-    point.events.push(HOSTILE.to_owned());
-    point.purpose = HOSTILE.to_owned().into();
-    point.signals.insert(HOSTILE.to_owned(), 1.0);
-    point.mean.as_mut().unwrap().counters.a.insert(HOSTILE.to_owned(), 1.0);
+    let purpose = kelpie_store::Purpose::from(HOSTILE.to_owned());
+    stored.courses.take(2, &purpose, BTreeMap::from([(HOSTILE.to_owned(), 1.0)]));
+    stored.points[1].purpose = purpose;
+    let detail = stored.details.get_mut(&2).unwrap();
+    detail.events.push(HOSTILE.to_owned());
+    detail.mean.as_mut().unwrap().counters.a.insert(HOSTILE.to_owned(), 1.0);
     stored.findings[0].mfs.conditions.push(kelpie_spaces::Condition {
         feature: kelpie_spaces::Feature::Opcode,
         test: kelpie_spaces::Test::In(vec![HOSTILE.to_owned()]),
@@ -120,8 +123,9 @@ fn a_campaign_may_be_empty_or_say_nothing() {
 fn bounds_of_nothing_are_no_endless_axis() {
     let mut stored = one_finding();
     stored.campaign.definition.bounds = kelpie_monitor::Bounds::new(0.0, 0.0);
+    stored.courses = Courses::default();
     for point in &mut stored.points {
-        point.signals.clear();
+        point.utilisation = None;
     }
     assert!(text(&render(&stored, recipes(), &Gate::default()).unwrap(), "finding-1.html").contains("none"));
 }

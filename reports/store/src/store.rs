@@ -361,6 +361,19 @@ impl Store {
         row.map(|row| self.read_experiment(number, &row)).transpose()
     }
 
+    /// The experiments of a campaign after this number, in order and at most so many.
+    ///
+    /// # Errors
+    /// The database cannot be read, or a record does not make sense.
+    pub fn experiments_after(&mut self, id: CampaignId, number: u64, most: u32) -> Result<Vec<Experiment>, StoreError> {
+        let sql = self.select(EXPERIMENT, "experiment WHERE campaign = ? AND number > ? ORDER BY number LIMIT ?");
+        let rows = self.sql("reading experiments", async |connection| {
+            let query = sqlx::query(AssertSqlSafe(sql)).bind(id.0).bind(number.cast_signed()).bind(most);
+            query.fetch_all(connection).await
+        })?;
+        rows.iter().map(|row| self.read_experiment(self.count(row, "number")?, row)).collect()
+    }
+
     /// Gives every experiment of a campaign to `visit`, in order, one at a time: a campaign need not fit into memory.
     ///
     /// # Errors
@@ -467,7 +480,8 @@ impl Store {
         })
     }
 
-    fn read_experiment(&self, number: u64, row: &SqliteRow) -> Result<Experiment, StoreError> {
+    /// Refuses an experiment that is not as it was stored.
+    fn check_experiment(&self, number: u64, row: &SqliteRow) -> Result<(), StoreError> {
         let text = |column| self.get::<&str>(row, column);
         let optional = |column| self.get::<Option<&str>>(row, column);
         let checksum = Checksum::of("experiment")
@@ -480,7 +494,20 @@ impl Store {
             .optional(optional("assessment")?)
             .integer(self.get(row, "attempts")?)
             .optional(optional("unsupported")?);
-        self.check_sum(row, checksum, || format!("experiment {number}"))?;
+        self.check_sum(row, checksum, || format!("experiment {number}"))
+    }
+
+    /// Refuses an experiment that cannot be read: without a look inside if its checksum says that it is as it was.
+    fn verify_experiment(&self, row: &SqliteRow) -> Result<(), StoreError> {
+        let number = self.count(row, "number")?;
+        match self.get::<Option<i64>>(row, "checksum")? {
+            Some(_) => self.check_experiment(number, row),
+            None => self.read_experiment(number, row).map(drop),
+        }
+    }
+
+    fn read_experiment(&self, number: u64, row: &SqliteRow) -> Result<Experiment, StoreError> {
+        self.check_experiment(number, row)?;
         let unsupported: Option<String> = self.get(row, "unsupported")?;
         let outcome = match unsupported {
             Some(reason) => Outcome::Unsupported { reason },

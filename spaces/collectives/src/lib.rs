@@ -3,8 +3,7 @@
 
 pub mod rounds;
 
-use kelpie_spaces::DocumentError;
-use kelpie_topology::file::read_tagged;
+use kelpie_spaces::{DocumentError, read_tagged};
 use kelpie_topology::{Cluster, Part};
 use serde::{Deserialize, Serialize};
 

@@ -98,7 +98,7 @@ fn mistakes_in_a_space_name_their_line() {
         let error = Space::from_yaml("s.yaml", text).expect_err(text).to_string();
         assert!(without_column(&error).starts_with(expected), "{text}\n  {error}\n  {expected}");
     };
-    check("kelpie: space/2\n", "s.yaml:1: kelpie: another format");
+    check("kelpie: space/2\n", "s.yaml:1: kelpie: this is another version");
     check("qps: [1]\n", "s.yaml:1: the document: key `kelpie` is missing");
     check("kelpie: space/1\ncolour: [1]\n", "s.yaml:2: colour: unknown key; the keys here are kelpie, about,");
     check("kelpie: space/1\n\nqps: {min: 9, max: 3}\n", "s.yaml:3: qps: min 9 is over max 3");
@@ -122,5 +122,5 @@ fn mistakes_in_a_space_name_their_line() {
     check("kelpie: space/1\npinned_per_host: [1GiB]\n", only_max);
     check("", "s.yaml:1: the document is empty");
     let error = Space::from_bytes("s.yaml", b"kelpie: \xff").expect_err("no text").to_string();
-    assert_eq!(error, "s.yaml: not UTF-8 text: the byte at offset 8 begins no character");
+    assert_eq!(error, "s.yaml: not UTF-8 text: the byte at offset 8 begins no character; save the file as UTF-8");
 }

@@ -217,7 +217,7 @@ fn mistakes_of_form_name_their_line() {
     check("qps: 8", "qps: *n", "w.yaml:6:");
     check("qps: 8", "qps: !!int 8", "w.yaml:6: tags");
     refused("", "w.yaml:1: the document is empty");
-    refused("- a\n", "w.yaml:1: the document: write a map with the keys kelpie, flows");
+    refused("- a\n", "w.yaml:1: the document: this is no `workload/1`; such a file begins with");
     refused("kelpie: workload/1\nflows: 3\n", "w.yaml:2: flows: write a list");
     refused("kelpie: workload/1\nflows: []\n---\nx: 1\n", "w.yaml:3: a second document");
     refused(&good[..good.len() / 2 + 20], "w.yaml:");
@@ -226,7 +226,7 @@ fn mistakes_of_form_name_their_line() {
 
 #[test]
 fn absurd_inputs_are_refused_quickly() {
-    refused(&" ".repeat((1 << 20) + 1), "w.yaml: 1048577 bytes are more than the 1048576 that are accepted");
+    refused(&" ".repeat((1 << 20) + 1), "w.yaml: longer than 1 MiB, the most of such a file");
     refused(&"[".repeat(17), "w.yaml:1: nested too deeply");
     refused(&"[".repeat(1 << 20), "w.yaml:1: recursion limit exceeded");
     refused(&"{a: ".repeat(1 << 18), "w.yaml:1: ");
@@ -240,7 +240,7 @@ fn absurd_inputs_are_refused_quickly() {
     let many = flow.replace("qps: 8", "qps: 60000").split_once("flows:\n").expect("flows").1.repeat(2);
     refused(&format!("kelpie: workload/1\nflows:\n{many}"), "w.yaml:6: flows[0].qps: 120000 QPs in all on host a");
     let error = workload_from_bytes("w.yaml", b"kelpie\xc3\x28").expect_err("no text").to_string();
-    assert_eq!(error, "w.yaml: not UTF-8 text: the byte at offset 6 begins no character");
+    assert_eq!(error, "w.yaml: not UTF-8 text: the byte at offset 6 begins no character; save the file as UTF-8");
 }
 
 proptest! {

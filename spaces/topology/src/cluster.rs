@@ -3,10 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use kelpie_spaces::document::DocumentError;
+use kelpie_spaces::{DocumentError, read_tagged};
 use serde::{Deserialize, Serialize};
-
-use crate::file::read_tagged;
 
 /// Most NICs of a cluster. Source: our choice, six times the largest cluster that was planned here.
 const MAX_NICS: u32 = 65_536;

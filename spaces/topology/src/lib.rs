@@ -5,7 +5,6 @@
 
 pub mod cluster;
 pub mod ecmp;
-pub mod file;
 pub mod host;
 
 pub use cluster::{Attach, Cluster, Link, Part, Side, Working};

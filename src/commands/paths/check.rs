@@ -7,7 +7,7 @@ use anyhow::bail;
 use kelpie_diagnosis::ports::{Readings, checks};
 use kelpie_monitor::check::{Check, State};
 use kelpie_spaces::document::utf8;
-use kelpie_topology::file::read_tagged;
+use kelpie_spaces::read_tagged;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -14,7 +14,7 @@ use super::source::Kept;
 use super::{environment, source};
 use crate::args::Common;
 use crate::exit;
-use crate::output::{print, print_json};
+use crate::output::{note, print, print_json};
 
 /// Writes a recipe.
 pub fn run(args: &ExportArgs, common: Common) -> anyhow::Result<ExitCode> {
@@ -61,7 +61,13 @@ pub fn archives(stored: &StoredCampaign) -> anyhow::Result<BTreeMap<u64, Vec<u8>
         let recipe = Recipe { environment: known.environment.clone(), ..recipe };
         let recipe = recipe::without_names(recipe, &known.names);
         let lines = recipe::perftest_of(stored, finding);
-        archives.insert(finding.number, recipe::archive(&recipe::entries(&recipe, &lines)?)?);
+        match recipe::entries(&recipe, &lines) {
+            Ok(entries) => {
+                archives.insert(finding.number, recipe::archive(&entries)?);
+            }
+            // One finding that a recipe cannot hold is no reason to go without a report.
+            Err(error) => note(&format!("finding {}: no recipe: {error}", recipe.finding)),
+        }
     }
     Ok(archives)
 }

@@ -1,11 +1,13 @@
 //! The file that names a pair of hosts, format `pair/1`: parsing and checks. No connection is made here.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use kelpie_engine::timing::Timing;
 use kelpie_engine::verbs_host::Port;
 use kelpie_monitor::{Bounds, PerHost};
-use kelpie_spaces::document::Document;
+use kelpie_spaces::document::{Document, utf8};
 use kelpie_spaces::{DocumentError, Host};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,7 +30,7 @@ pub enum PairFileError {
         source: std::io::Error,
     },
     /// It is longer than any pair file.
-    #[error("{path} is longer than {FILE_LIMIT} bytes and no pair file")]
+    #[error("{path}: longer than {} KiB, so no pair file", FILE_LIMIT >> 10)]
     TooLong {
         /// The file.
         path: PathBuf,
@@ -100,10 +102,21 @@ impl PairFile {
     /// Where it cannot be read or breaks a rule.
     pub fn read(path: &Path) -> Result<Self, PairFileError> {
         let failed = |source| PairFileError::Read { path: path.to_owned(), source };
-        if std::fs::metadata(path).map_err(failed)?.len() > FILE_LIMIT {
+        let mut bytes = Vec::new();
+        // One byte more than is accepted shows that a file is too long, and what has no end is not read to it.
+        File::open(path).and_then(|file| file.take(FILE_LIMIT + 1).read_to_end(&mut bytes)).map_err(failed)?;
+        Self::from_bytes(path, &bytes)
+    }
+
+    /// As [`PairFile::from_yaml`], from bytes that may be anything.
+    ///
+    /// # Errors
+    /// Also where they are too many, or no text.
+    pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self, PairFileError> {
+        if bytes.len() as u64 > FILE_LIMIT {
             return Err(PairFileError::TooLong { path: path.to_owned() });
         }
-        Self::from_yaml(path, &std::fs::read_to_string(path).map_err(failed)?)
+        Self::from_yaml(path, utf8(&path.display().to_string(), bytes)?)
     }
 
     /// Parses and checks `text`, which came from `path`.
@@ -112,6 +125,7 @@ impl PairFile {
     /// Where it breaks a rule.
     pub fn from_yaml(path: &Path, text: &str) -> Result<Self, PairFileError> {
         let document = Document::parse(&path.display().to_string(), text)?;
+        document.expect(Self::FORMAT)?;
         let tree: serde_yaml::Value = serde_yaml::from_str(text).map_err(|error| document.refuse("", &error))?;
         let mut pair: PairFile = serde_path_to_error::deserialize(tree)
             .map_err(|error| document.refuse_value(error.path().to_string().trim_matches('.'), error.inner()))?;

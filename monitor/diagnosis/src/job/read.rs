@@ -229,7 +229,7 @@ mod tests {
             (&CSV.replace("20.5", "inf"), "j:2: a time is a number of microseconds"),
             (&CSV.replace("0,0,1,", "0,0,9999999,"), "j:2: a rank is at most"),
             ("{\"iteration\": 0}\n", "j:1: no record: write iteration"),
-            ("{\"kelpie\": \"matrix/1\"}", "j:1: the document: missing field"),
+            ("{\"kelpie\": \"matrix/1\"}", "j:1:22: key `rows` is missing"),
             ("[1, 2]", "j:1: "),
         ] {
             let error = read("j", text.as_bytes()).expect_err(text).to_string();

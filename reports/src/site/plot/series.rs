@@ -6,22 +6,18 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::style::{colour, detail, draw_limit_name, in_style, is_drawable, text};
-
-/// Most points of one series. Source: our choice, because there is not more than one for each pixel.
-const MOST_POINTS: usize = 1600;
+use super::style::{Spot, colour, detail, draw_limit_name, in_style, is_drawable, text};
+use crate::wording;
 
 /// Values over the experiments of a campaign, with the findings marked as in Figure 6 of the Collie paper.
 #[derive(Debug)]
 pub(in crate::site) struct Series {
     pub y_label: String,
     pub experiments: u64,
-    /// Of experiments that search.
+    /// Of experiments that search: dots, and no line, because what lies between two of them may be a reduction.
     pub searching: Vec<(u64, f64)>,
     /// Of experiments that reduce a finding: faint dots.
     pub reducing: Vec<(u64, f64)>,
-    /// Whether those that search are joined by a line, else they are dots.
-    pub is_line: bool,
     /// A level that means something, with its name.
     pub limit: Option<(f64, String)>,
     /// Finding, experiment, value.
@@ -29,7 +25,7 @@ pub(in crate::site) struct Series {
 }
 
 impl Series {
-    pub(super) fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<(), String> {
+    pub(super) fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<Vec<Spot>, String> {
         let x: Range<u64> = 0..self.experiments.max(1) + 1;
         let values = self.searching.iter().chain(&self.reducing).map(|(_, value)| *value);
         let highest = values.filter(|value| is_drawable(*value)).fold(1.0, f64::max);
@@ -47,15 +43,9 @@ impl Series {
             .y_label_formatter(&|share| format!("{:.0} %", share * 100.0))
             .draw()
             .map_err(detail)?;
-        let dots = |values: &[(u64, f64)], colour: RGBColor| {
-            thinned(values).into_iter().map(move |value| Circle::new(value, 2, colour.filled()))
-        };
-        chart.draw_series(dots(&self.reducing, colour::FAINT)).map_err(detail)?;
-        if self.is_line {
-            // One pixel: thicker lines get spikes at their bends in the PNG.
-            chart.draw_series([PathElement::new(thinned(&self.searching), colour::CALM)]).map_err(detail)?;
-        } else {
-            chart.draw_series(dots(&self.searching, colour::CALM)).map_err(detail)?;
+        for (values, colour) in [(&self.reducing, colour::FAINT), (&self.searching, colour::CALM)] {
+            let drawn = values.iter().filter(|(_, value)| is_drawable(*value));
+            chart.draw_series(drawn.map(|value| Circle::new(*value, 2, colour.filled()))).map_err(detail)?;
         }
         if let Some((level, name)) = &self.limit {
             let line = PathElement::new([(0, *level), (self.experiments + 1, *level)], colour::LIMIT.stroke_width(2));
@@ -63,6 +53,7 @@ impl Series {
             draw_limit_name(area, name, chart.backend_coord(&(self.experiments + 1, *level)))?;
         }
         let mut labels: Vec<(i32, i32)> = Vec::new();
+        let mut spots = Vec::new();
         for (finding, experiment, value) in self.marks.iter().filter(|(.., value)| is_drawable(*value)) {
             let at = chart.backend_coord(&(*experiment, *value));
             area.draw(&Cross::new(at, 5, colour::ALARM.stroke_width(2))).map_err(detail)?;
@@ -70,8 +61,11 @@ impl Series {
             let style = text(16, colour::ALARM).pos(Pos::new(HPos::Left, VPos::Bottom));
             area.draw(&Text::new(finding.to_string(), label, style)).map_err(detail)?;
             labels.push(label);
+            let words =
+                format!("finding {finding}, first seen at experiment {experiment}: {}", wording::percent(*value));
+            spots.push(Spot { at, words });
         }
-        Ok(())
+        Ok(spots)
     }
 }
 
@@ -85,36 +79,9 @@ fn free_place(wanted: (i32, i32), labels: &[(i32, i32)]) -> (i32, i32) {
     place
 }
 
-/// At most [`MOST_POINTS`] of the values: the lowest and the highest of each stretch, in order.
-fn thinned(values: &[(u64, f64)]) -> Vec<(u64, f64)> {
-    let values: Vec<(u64, f64)> = values.iter().copied().filter(|(_, value)| is_drawable(*value)).collect();
-    if values.len() <= MOST_POINTS {
-        return values;
-    }
-    let stretch = values.len().div_ceil(MOST_POINTS / 2);
-    let by_value = |one: &&(u64, f64), other: &&(u64, f64)| one.1.total_cmp(&other.1);
-    let ends = values.chunks(stretch).flat_map(|chunk| {
-        let mut ends: Vec<(u64, f64)> =
-            [chunk.iter().min_by(by_value), chunk.iter().max_by(by_value)].into_iter().flatten().copied().collect();
-        ends.sort_unstable_by_key(|(experiment, _)| *experiment);
-        ends.dedup();
-        ends
-    });
-    ends.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn long_campaigns_keep_their_peaks() {
-        let values: Vec<(u64, f64)> = (1..=100_000).map(|n| (n, if n == 50_000 { 9.0 } else { 0.1 })).collect();
-        let thin = thinned(&values);
-        assert!(thin.len() <= MOST_POINTS, "{}", thin.len());
-        assert!(thin.contains(&(50_000, 9.0)));
-        assert!(thin.is_sorted_by_key(|(experiment, _)| *experiment));
-    }
 
     #[test]
     fn labels_do_not_cover_each_other() {

@@ -1,16 +1,73 @@
 //! How plots look: colours, letters, axes, and what can be drawn at all.
 
+use std::ops::Range;
+
+use kelpie_monitor::Symptom;
 use plotters::chart::MeshStyle;
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::Ranged;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use crate::wording;
+
 /// The family that plots ask for: the registered one in a PNG, the reader's own in an SVG.
 pub(super) const FAMILY: &str = "sans-serif";
 
 /// Highest share that is drawn. Source: our choice, because what a port does at most is about 1.
 const MOST_SHARE: f64 = 1e6;
+
+/// Something to point at: where it is and what is said of it.
+#[derive(Debug)]
+pub(super) struct Spot {
+    /// Units: pixels.
+    pub at: (i32, i32),
+    pub words: String,
+}
+
+/// How shares are spread over an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::site) enum Scale {
+    Linear,
+    /// By powers of ten down to [`SMALLEST`], below which everything is at the foot.
+    Logarithmic,
+}
+
+/// Smallest share of a logarithmic axis. Source: our choice, a hundredth of the pause that is a symptom.
+const SMALLEST: f64 = 1e-5;
+
+impl Scale {
+    /// Pauses that matter lie between a thousandth and all of the time.
+    pub(in crate::site) fn of(symptom: Symptom) -> Self {
+        if symptom == Symptom::Pause { Scale::Logarithmic } else { Scale::Linear }
+    }
+
+    /// Where a share is on the axis.
+    pub(super) fn place(self, share: f64) -> f64 {
+        match self {
+            Scale::Linear => share,
+            Scale::Logarithmic => share.max(SMALLEST).log10(),
+        }
+    }
+
+    /// The axis up to this share, with some room above.
+    pub(super) fn axis(self, highest: f64, room: f64) -> Range<f64> {
+        match self {
+            Scale::Linear => 0.0..highest * room,
+            Scale::Logarithmic => SMALLEST.log10()..self.place(highest) + 0.25,
+        }
+    }
+
+    /// What stands at a tick.
+    pub(super) fn label(self, place: f64) -> String {
+        match self {
+            Scale::Linear => wording::percent(place),
+            Scale::Logarithmic if (place - place.round()).abs() > 1e-6 => String::new(),
+            Scale::Logarithmic if place <= SMALLEST.log10() => "0".to_owned(),
+            Scale::Logarithmic => format!("{} %", 10_f64.powi(place.round() as i32 + 2)),
+        }
+    }
+}
 
 /// Each colour below is a name too: the page's style sheet gives it another shade if the page is dark.
 pub(in crate::site) mod colour {

@@ -20,8 +20,7 @@ impl Store {
         let sql = self.select(super::EXPERIMENT, anomalous);
         let mut anomalies = Vec::new();
         self.rows("reading the anomalies", sql, id, |store, row| {
-            // With its checksum.
-            store.read_experiment(store.count(row, "number")?, row)?;
+            store.check_experiment(store.count(row, "number")?, row)?;
             anomalies.extend(store.read_anomaly(row, &bounds)?);
             Ok(())
         })?;

@@ -21,7 +21,8 @@ impl Store {
     pub fn verify(&mut self, id: CampaignId) -> Result<(), StoreError> {
         self.campaign(id)?;
         self.findings(id)?;
-        self.experiments(id, drop)
+        let sql = self.select(super::EXPERIMENT, "experiment WHERE campaign = ? ORDER BY number");
+        self.rows("checking the experiments", sql, id, Self::verify_experiment)
     }
 
     /// Writes a copy with everything that is committed, also while a campaign runs.
