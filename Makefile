@@ -37,15 +37,18 @@ install: setup
 	install -D -m 644 "$$target/release/libkelpie_preload.so" "$(root)/lib/kelpie/libkelpie_preload.so"
 	"$(root)/bin/kelpie" generate --out "$(root)"
 	install -d "$(root)/lib/systemd/system"
-	sed 's|@BINDIR@|$(PREFIX)/bin|' packaging/kelpie-agent.service > "$(root)/lib/systemd/system/kelpie-agent.service"
+	for unit in kelpie-agent kelpie-host-watch; do \
+		sed 's|@BINDIR@|$(PREFIX)/bin|' "packaging/$$unit.service" > "$(root)/lib/systemd/system/$$unit.service" || exit; \
+	done
 	install -D -m 644 packaging/kelpie.sysusers "$(root)/lib/sysusers.d/kelpie.conf"
 	install -D -m 644 packaging/agent.env "$(root)/share/kelpie/agent.env"
+	install -D -m 644 packaging/host-watch.env "$(root)/share/kelpie/host-watch.env"
 
 uninstall:
 	rm -f "$(root)/bin/kelpie" "$(root)"/share/man/man1/kelpie{,-*}.1 \
 		"$(root)/share/bash-completion/completions/kelpie" "$(root)/share/zsh/site-functions/_kelpie" \
-		"$(root)/share/fish/vendor_completions.d/kelpie.fish" "$(root)/lib/systemd/system/kelpie-agent.service" \
-		"$(root)/lib/sysusers.d/kelpie.conf" "$(root)/share/kelpie/agent.env"
+		"$(root)/share/fish/vendor_completions.d/kelpie.fish" "$(root)"/lib/systemd/system/kelpie-{agent,host-watch}.service \
+		"$(root)/lib/sysusers.d/kelpie.conf" "$(root)"/share/kelpie/{agent,host-watch}.env
 	rm -rf "$(root)/lib/kelpie"
 
 # A Debian package in target/debian.

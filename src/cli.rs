@@ -25,7 +25,7 @@ pub use campaign::{
     BackupArgs, BaselineArgs, CampaignCommand, ExportArgs, GateArgs, LabelArgs, LabelCommandArgs, Limits, ResumeArgs,
     RmArgs, RunArgs, ShowArgs,
 };
-pub use host::{DiagnoseArgs, HostCommand, TopologyArgs};
+pub use host::{DiagnoseArgs, HostCommand, MatrixArgs, MeasuredHostArgs, TopologyArgs, WatchHostArgs};
 pub use job::{JobArgs, JobCollective, JobCommand, PairsArgs, RunJobArgs, WatchJobArgs};
 
 /// Finds the workloads that break an RDMA subsystem, before an application does.

@@ -65,6 +65,8 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Agent(args) => agent::run(args, common),
         Command::Doctor(args) => doctor::run(args, common),
         Command::Host(HostCommand::Topology(args)) => host::topology(args, common),
+        Command::Host(HostCommand::Matrix(args)) => host::matrix::run(args, common),
+        Command::Host(HostCommand::Watch(args)) => host::watch::run(args, common),
         Command::Host(HostCommand::Diagnose(args)) => host::diagnose(args, common),
         Command::Job(JobCommand::Diagnose(args)) => job::diagnose(args, common),
         Command::Job(JobCommand::Watch(args)) => job::watch(args, common),

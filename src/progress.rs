@@ -101,6 +101,25 @@ impl Progress {
         line
     }
 
+    /// Progress towards so many cells of a matrix.
+    pub fn of_cells(cells: usize) -> Self {
+        let progress = Self::until(Some(cells as u64), None);
+        let template = "{bar:30} {pos}/{len} cells, {msg}, {left} left";
+        progress.bar.set_style(ProgressStyle::with_template(template).expect("the template is a constant").with_key(
+            "left",
+            |state: &ProgressState, line: &mut dyn std::fmt::Write| {
+                let _ = write!(line, "{}", HumanDuration(state.eta()));
+            },
+        ));
+        progress
+    }
+
+    /// So many cells are done, and this one comes next.
+    pub fn cell(&self, done: usize, rnic: &str, endpoint: &str) {
+        self.bar.set_position(done as u64);
+        self.bar.set_message(format!("{rnic} to {endpoint}"));
+    }
+
     /// Progress of several campaigns towards `total` experiments.
     pub fn of_campaigns(campaigns: u64, total: u64) -> Self {
         let progress = Self::new(Some(total));

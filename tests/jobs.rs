@@ -214,6 +214,10 @@ fn what_a_watcher_cannot_follow_is_said() {
     bench.write("wrong.csv", "a,b\n1,2\n");
     bench.write("t.yaml", TOPOLOGY.replace("  host_names: [n0, n1, n2, n3, n4, n5, n6, n7]\n", ""));
     bench.write("state.json", "{}");
+    bench.write("y.csv", format!("{HEADING}{}", ring(0..20, 0.0)));
+    let watcher = Watcher::start(&bench, &["y.csv", "--state", "other.json"]);
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(watcher.stop(Signal::INT).0, Some(0), "healthy");
     for (args, expected) in [
         (vec!["list.json"], "list.json:1: a list is complete only at its end"),
         (vec!["wrong.csv"], "wrong.csv:1: no column `iteration`"),
@@ -222,6 +226,8 @@ fn what_a_watcher_cannot_follow_is_said() {
         (vec!["x.csv", "--webhook", "https://example.org/x"], "--exec"),
         (vec!["x.csv", "--state", "state.json"], "state.json: no state of a watcher"),
         (vec!["x.csv", "--interval", "1ms"], "write 50ms to 5s"),
+        (vec!["-"], "stdin cannot be followed"),
+        (vec!["x.csv", "--state", "other.json"], "other.json: it is of y.csv"),
     ] {
         let ran = bench.run(&[&["job", "watch"], &args[..]].concat());
         assert_eq!((ran.status, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");

@@ -12,6 +12,7 @@ mod diff;
 mod doctor;
 mod gate;
 mod golden;
+mod hosts;
 mod jobs;
 mod lab;
 mod large;

@@ -3,6 +3,7 @@
 mod bounded;
 mod chain;
 pub mod latency;
+pub mod loopback;
 pub mod meminfo;
 pub mod plan;
 pub mod readings;

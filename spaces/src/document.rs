@@ -308,8 +308,8 @@ impl<'t> Document<'t> {
 
 pub(crate) fn mistake(text: &str, Mark { line, column }: Mark, key: String, rule: String) -> Mistake {
     let source = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
-    let plain = source.chars().map(|c| if c.is_control() { ' ' } else { c });
-    Mistake { line, column, key, rule, source: plain.collect() }
+    let plain = |text: String| text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect();
+    Mistake { line, column, key: plain(key), rule: plain(rule), source: plain(source.to_owned()) }
 }
 
 /// Why the text is no document.

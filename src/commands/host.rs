@@ -1,5 +1,9 @@
 //! `kelpie host`: which links of a host are slow, in words and as JSON. The judging lives in `kelpie_diagnosis`.
 
+pub mod matrix;
+mod metrics;
+pub mod watch;
+
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,6 +24,11 @@ use crate::output::{Table, percent, print, print_json};
 
 /// Runs `kelpie host topology`.
 pub fn topology(args: &TopologyArgs, common: Common) -> anyhow::Result<ExitCode> {
+    if let Some(name) = &args.subsystem {
+        let yaml = matrix::Opened::by_name(name)?.topology.to_yaml();
+        if common.json { print_json(&json!({"topology": yaml, "readings": []})) } else { print(&yaml) }?;
+        return Ok(exit::HEALTHY);
+    }
     let machine = args.root.as_ref().map_or_else(Machine::live, Machine::recorded);
     let found = discover(&machine).map_err(|problem| anyhow::anyhow!("{}: {problem}", machine.root().display()))?;
     let yaml = found.topology.to_yaml();
@@ -102,6 +111,16 @@ fn text(found: &Diagnosis) -> String {
     }
     if found.explanations.is_empty() && found.more_explanations {
         let _ = writeln!(text, "no small set of links explains these paths");
+    }
+    if !found.cannot_be_excluded.is_empty() {
+        let mut beside: Vec<&str> = Vec::new();
+        for link in found.cannot_be_excluded.iter().flatten() {
+            let is_named = found.explanations.iter().any(|set| set.contains(link));
+            if !is_named && !beside.contains(&link.as_str()) {
+                beside.push(link);
+            }
+        }
+        let _ = writeln!(text, "cannot be excluded, because that may hide it: one of {}", beside.join(", "));
     }
     for [row, column] in &found.unexplained {
         let _ = writeln!(text, "no link explains {row} to {column}");

@@ -20,7 +20,7 @@ const LAYERS: [(&str, &[&str]); 21] = [
     ("kelpie-search", &["kelpie-spaces", "kelpie-monitor", "kelpie-belief"]),
     ("kelpie-events", &[]),
     ("kelpie-nic", &["kelpie-events"]),
-    ("kelpie-sim", &["kelpie-engine", "kelpie-events", "kelpie-nic", "kelpie-paths"]),
+    ("kelpie-sim", &["kelpie-engine", "kelpie-events", "kelpie-nic", "kelpie-paths", "kelpie-topology"]),
     ("kelpie-calibration", &["kelpie-sim"]),
     ("kelpie-verbs", &["kelpie-engine"]),
     ("kelpie-trace", &["kelpie-spaces"]),

@@ -7,6 +7,7 @@ mod identity;
 pub mod lab;
 mod lease;
 mod limits;
+pub mod loopback;
 pub mod pair;
 mod rare;
 pub mod security;

@@ -102,7 +102,7 @@ mod tests {
             write_credits: 16 << 10,
         });
         let near = Place { rate: Rate::gbps(800.0), latency: Picos::new(90_000), way: None };
-        let way = Way { away: Rate::gbps(166.0), back: Rate::gbps(166.0), latency: Picos::new(400_000) };
+        let way = Way::new(Rate::gbps(166.0), Rate::gbps(166.0), Picos::new(400_000));
         Path::new(link, Memory::new(&[near, Place { way: Some(0), ..near }], &[way]))
     }
 

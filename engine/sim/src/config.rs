@@ -189,7 +189,7 @@ impl Model {
         let interconnect = Rate::gbps(host.interconnect_gbps);
         let latency = Picos::from_nanos(host.interconnect_latency_ns);
         let (away, back) = (Rate::gbps(host.redirect_write_gbps), Rate::gbps(host.redirect_read_gbps));
-        vec![Way { away: interconnect, back: interconnect, latency }, Way { away, back, latency: Picos::ZERO }]
+        vec![Way::new(interconnect, interconnect, latency), Way::new(away, back, Picos::ZERO)]
     }
 }
 

@@ -5,6 +5,7 @@ mod bond;
 mod check;
 mod config;
 mod counters;
+pub mod host;
 mod leaves;
 mod limiting;
 mod load;

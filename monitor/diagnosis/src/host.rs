@@ -10,6 +10,7 @@ mod explain;
 mod misconfiguration;
 mod paths;
 mod published;
+pub mod watch;
 
 pub use causes::{Cause, Reading};
 pub use diagnose::{Diagnosis, Question, Verdict, diagnose};

@@ -46,7 +46,7 @@ pub struct Matrix {
 }
 
 /// Why a matrix was refused; always names the file.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MatrixError {
     /// No JSON, or not of this shape; the text names line and key.
     #[error(transparent)]
@@ -158,7 +158,7 @@ impl Matrix {
 }
 
 /// What of a stranger's text an error repeats.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(120).collect()
 }
 

@@ -81,6 +81,10 @@ pub struct HostTopology {
 struct File {
     kelpie: String,
     host: Content,
+    /// What only a simulation of the host needs to know, and reads by itself.
+    #[serde(default, skip_serializing)]
+    #[allow(dead_code, reason = "a key that is allowed here and read elsewhere")]
+    simulation: Option<serde_yaml::Value>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -211,7 +215,7 @@ impl HostTopology {
             links: self.links.iter().map(edge).collect(),
             pci: self.nodes.iter().filter_map(pci).collect(),
         };
-        serde_yaml::to_string(&File { kelpie: FORMAT.to_owned(), host: content })
+        serde_yaml::to_string(&File { kelpie: FORMAT.to_owned(), host: content, simulation: None })
             .expect("a host holds only words and numbers, which YAML can write")
     }
 
@@ -265,17 +269,32 @@ impl HostTopology {
         Some(path)
     }
 
+    /// The node at the other end of a link.
+    pub fn other_end(&self, link: usize, node: usize) -> usize {
+        let Link { a, b, .. } = self.links[link];
+        if a == node { b } else { a }
+    }
+
+    /// The nodes along a route from `from`, both ends included.
+    pub fn nodes_on(&self, from: usize, route: &[usize]) -> Vec<usize> {
+        let mut nodes = vec![from];
+        for &link in route {
+            nodes.push(self.other_end(link, nodes[nodes.len() - 1]));
+        }
+        nodes
+    }
+
     /// The kinds of the nodes along a route from `from`, both ends included.
     pub fn kinds(&self, from: usize, route: &[usize]) -> Vec<Kind> {
-        let mut node = from;
-        let mut kinds = vec![self.nodes[from].kind];
-        for &link in route {
-            let Link { a, b, .. } = self.links[link];
-            node = if a == node { b } else { a };
-            kinds.push(self.nodes[node].kind);
-        }
-        kinds
+        self.nodes_on(from, route).into_iter().map(|node| self.nodes[node].kind).collect()
     }
+}
+
+/// Whether the RNIC alone limits a healthy path through nodes of these kinds: to any memory, and to what is below its own
+/// switch. Source: Hostping (Liu et al., NSDI 2023), "affinitive".
+pub fn is_affinitive(kinds: &[Kind]) -> bool {
+    let is_root = |kind: &Kind| matches!(kind, Kind::Socket | Kind::NumaNode | Kind::RootPort);
+    kinds.last() == Some(&Kind::Memory) || !kinds.iter().any(is_root)
 }
 
 fn check_size(path: &str, count: usize, most: usize) -> Result<(), (String, String)> {

@@ -2,6 +2,7 @@
 //! `kelpie_diagnosis`; files, events and state are beside this file.
 
 use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -25,7 +26,7 @@ use crate::stop;
 /// What is read of a file before somebody may interrupt. Units: bytes. Source: our choice.
 const TURN: usize = 16 << 20;
 /// Operations that are kept of all communicators together. Source: our choice: two iterations of all pairs of 1,024 ranks;
-/// they need 128 MiB, and judging them as much again.
+/// with judging them, a watcher takes 0.7 GB.
 const MOST: usize = 2 << 20;
 /// Most communicators. Source: our choice.
 const MAX_COMMUNICATORS: usize = 4096;
@@ -94,7 +95,14 @@ struct Watcher<'a> {
 
 impl<'a> Watcher<'a> {
     fn new(args: &'a WatchJobArgs, common: Common, cluster: Option<Cluster>) -> anyhow::Result<Self> {
+        if args.files.iter().any(|file| file == Path::new("-")) {
+            anyhow::bail!("stdin cannot be followed: write to a file, and name that");
+        }
         let stored = args.state.as_deref().map(Stored::read).transpose()?.flatten().unwrap_or_default();
+        if let Some((place, _)) = stored.files.iter().find(|(place, _)| !args.files.contains(&place.path)) {
+            let state = args.state.as_deref().unwrap_or(Path::new("")).display();
+            anyhow::bail!("{state}: it is of {}; name that as well, or another state", place.path.display());
+        }
         let mut sources = Vec::new();
         for path in &args.files {
             let name = path.display().to_string();
@@ -130,7 +138,7 @@ impl<'a> Watcher<'a> {
 
     fn follow(&mut self, stop: &AtomicBool) -> anyhow::Result<()> {
         for source in &self.sources {
-            if !std::path::Path::new(&source.name).exists() {
+            if !Path::new(&source.name).exists() {
                 note(&format!("{}: not there yet; waiting for it", source.name));
             }
         }

@@ -35,6 +35,22 @@ pub struct Agents {
 }
 
 impl Agents {
+    /// Nobody is connected yet.
+    pub fn new(file: PairFile) -> Self {
+        Self { file, clients: PerHost::default() }
+    }
+
+    /// Connects one host if it is not connected (any more).
+    pub async fn ready_one(&mut self, host: Host, patience: Duration) -> Result<PortReport, MeasureError> {
+        let security = self.file.security();
+        ready(host, self.file.hosts.get(host), &security, self.clients.get_mut(host), patience).await
+    }
+
+    /// Lets go of a host, whose agent then tears down what is left.
+    pub fn forget(&mut self, host: Host) {
+        *self.clients.get_mut(host) = None;
+    }
+
     /// Connects whoever is not connected (any more) and asks both for their ports.
     pub async fn ready(&mut self, patience: Duration) -> Result<PerHost<PortReport>, MeasureError> {
         let (hosts, security) = (&self.file.hosts, self.file.security());
@@ -184,7 +200,8 @@ fn controller_name() -> String {
     format!("kelpie {} on {}", std::process::id(), host.trim())
 }
 
-fn failure(host: Host, operation: &str, error: ClientError) -> MeasureError {
+/// What became of a step, with its host.
+pub fn failure(host: Host, operation: &str, error: ClientError) -> MeasureError {
     match error {
         ClientError::Host(HostError::Unsupported(reason)) => {
             MeasureError::Unsupported { reason: format!("host {host}: {reason}") }

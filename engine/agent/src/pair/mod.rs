@@ -8,12 +8,12 @@ mod file;
 use std::path::Path;
 
 use kelpie_engine::{MeasureError, Subsystem};
-use kelpie_monitor::{Bounds, Check, Measurement, PerHost};
+use kelpie_monitor::{Bounds, Check, Measurement};
 use kelpie_spaces::Workload;
 
 pub use file::{HostSpec, PairFile, PairFileError};
 
-use agents::{Agents, PATIENCE_AT_OPEN, PATIENCE_LATER};
+pub(crate) use agents::{Agents, PATIENCE_AT_OPEN, PATIENCE_LATER, failure};
 
 /// Why a pair cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +66,7 @@ impl PairSubsystem {
             .enable_all()
             .build()
             .map_err(PairError::Runtime)?;
-        let mut agents = Agents { file, clients: PerHost::default() };
+        let mut agents = Agents::new(file);
         let ports = runtime.block_on(agents.ready(PATIENCE_AT_OPEN)).map_err(PairError::Host)?;
         let bounds = match agents.file.bounds {
             Some(bounds) => bounds,

@@ -1,6 +1,7 @@
 //! The protocol and the pair over fake hosts: order of steps, refusals, deaths. No device.
 
 mod bad_input;
+mod loopback;
 mod trust;
 
 use std::path::Path;

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use hosts::{Host, KINDS};
 use jobs::{PLACES, Place, Shape};
 use kelpie_diagnosis::Matrix;
-use kelpie_diagnosis::host::{Question, State, Verdict, diagnose};
+use kelpie_diagnosis::host::{Question, Verdict, diagnose};
 use kelpie_diagnosis::job;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -47,6 +47,7 @@ fn worth(found: &kelpie_diagnosis::host::Diagnosis, truth: &[String]) -> &'stati
     match found.explanations.as_slice() {
         [only] if is_truth(only) => "exact",
         several if several.iter().any(is_truth) => "tie with the truth",
+        _ if found.cannot_be_excluded.iter().any(is_truth) => "cannot be excluded",
         [] if found.verdict == Verdict::Undecided => "undecided",
         [] => "nothing",
         _ => "wrong",
@@ -77,25 +78,27 @@ fn singles_and_doubles(random: &mut Pcg64Mcg) {
             faults.iter().map(|(link, _)| host.topology.link_name(*link)).collect()
         };
         for share in SHARES {
-            let (mut single, mut double) = (BTreeMap::new(), BTreeMap::new());
+            let (mut single, mut double, mut beside) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
             for one in 0..links {
                 let faults = [(one, share)];
                 let found = ask(&host, &[host.measured(&host.with_faults(&faults), 0.0, random)], &baseline);
                 *single.entry(worth(&found, &names(&faults))).or_default() += 1;
+                beside.push(found.cannot_be_excluded.len());
                 for other in one + 1..links {
                     let faults = [(one, share), (other, share)];
                     let values = host.with_faults(&faults);
-                    let is_hidden = faults.iter().any(|fault| host.with_faults(&[*fault]) == values);
                     let found = ask(&host, &[host.measured(&values, 0.0, random)], &baseline);
-                    let mut worth = if is_hidden { "one hides the other" } else { worth(&found, &names(&faults)) };
-                    let is_open = |name: &String| found.links[name] != State::Normal;
-                    if worth == "wrong" && names(&faults).iter().all(is_open) {
-                        worth = "one named, the other undecided";
-                    }
+                    let worth = worth(&found, &names(&faults));
                     *double.entry(worth).or_default() += 1;
                 }
             }
-            println!("{name} at {share}: single {}; double {}", shown(&single), shown(&double));
+            let most = beside.iter().max().unwrap_or(&0);
+            println!(
+                "{name} at {share}: single {}; beside it {} links in all, {most} at most; double {}",
+                shown(&single),
+                beside.iter().sum::<usize>(),
+                shown(&double)
+            );
         }
     }
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
 use kelpie_topology::HostTopology;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::causes::{self, Cause};
 use super::error::HostError;
 use super::expected::{Expected, expected};
-use super::explain::{Explanations, candidates, smallest};
+use super::explain::{Explanations, candidates, one_larger, smallest};
 use super::misconfiguration::rerouted;
 use super::paths::{Path, State, crossing, paths};
 use super::published;
@@ -29,6 +29,9 @@ const NOISE_BEFORE: (f64, f64) = (0.03, 10.0);
 /// Source: our choice; the classes of Hostping's slide spread by 6 %, and a detour through the root adds 23 %.
 const LATE: f64 = 1.2;
 
+/// Most explanations that are named because they cannot be excluded. Source: our choice, as of explanations.
+const MOST_HIDDEN: usize = 64;
+
 /// What is asked.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'q> {
@@ -45,7 +48,7 @@ pub struct Question<'q> {
 }
 
 /// The verdict on a host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// All that was measured is as it should be.
@@ -77,6 +80,9 @@ pub struct Diagnosis {
     pub explanations: Vec<Vec<String>>,
     /// Whether there are more explanations of this size than are named, or none was found in time.
     pub more_explanations: bool,
+    /// What needs one link more than these: other explanations, and these with a link that they may hide, because nobody
+    /// saw it carry what some path expects of it.
+    pub cannot_be_excluded: Vec<Vec<String>>,
     /// Settings that are wrong, such as `acs_or_ats:psw0`.
     pub misconfiguration: Vec<String>,
     /// What may be behind it, and which readings tell.
@@ -176,7 +182,7 @@ impl Seen {
     fn judge(&self, question: &Question<'_>, matrix: &Matrix) -> Diagnosis {
         let host = question.host;
         let slow: Vec<usize> = (0..self.paths.len()).filter(|path| self.is_slow(*path)).collect();
-        let limits = candidates(&self.paths, &self.crossing, &self.ratios, &slow, self.noise);
+        let limits = candidates(&self.paths, &self.crossing, &self.ratios, &slow, self.noise, ABNORMAL);
         let abnormal = self.confirmed(&slow, &limits);
         let settings = rerouted(host, &self.paths, &self.expected, &abnormal);
         let by_setting = |path: &usize| settings.iter().any(|setting| setting.paths.contains(path));
@@ -215,14 +221,14 @@ impl Seen {
             let [row, column] = cell(path);
             by_row.entry(row).or_default().insert(column, *state);
         }
+        let named = |sets: &[Vec<usize>]| -> Vec<Vec<String>> {
+            sets.iter().map(|set| set.iter().map(|link| host.link_name(*link)).collect()).collect()
+        };
         Diagnosis {
             verdict,
             paths: by_row,
-            explanations: explained
-                .sets
-                .iter()
-                .map(|set| set.iter().map(|link| host.link_name(*link)).collect())
-                .collect(),
+            explanations: named(&explained.sets),
+            cannot_be_excluded: named(&self.hidden(&explained.sets, one_larger(&limits, &explained))),
             more_explanations: explained.is_cut,
             misconfiguration,
             causes,
@@ -268,6 +274,42 @@ impl Seen {
             _ => State::Undecided,
         };
         (0..host.links().len()).map(state).collect()
+    }
+
+    /// `others`, and each explanation with each link that it may hide: one that shares a path with it, and of which
+    /// nobody saw what some path expects. On a busy RNIC a path shows that by its share of the best one.
+    fn hidden(&self, sets: &[Vec<usize>], others: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
+        let expected = |path: usize| self.expected.bandwidth[path].unwrap_or(0.0);
+        let is_seen = |link: usize| {
+            let crossing = &self.crossing[&link];
+            let needed = crossing.iter().map(|path| expected(*path)).fold(0.0, f64::max);
+            let shows = |path: usize| {
+                let share = if self.busy[path] {
+                    self.ratios[path]
+                } else {
+                    self.paths[path].bandwidth.map(|seen| seen / needed)
+                };
+                expected(path) >= ABNORMAL * needed && share.is_some_and(|share| share >= ABNORMAL)
+            };
+            needed == 0.0 || crossing.iter().any(|path| shows(*path))
+        };
+        let unseen: Vec<usize> = self.crossing.keys().copied().filter(|link| !is_seen(*link)).collect();
+        let mut hidden = others;
+        for set in sets {
+            let meets = |link: usize| {
+                let on = |path: &&usize| self.paths[**path].links.iter().any(|other| set.contains(other));
+                self.crossing[&link].iter().any(|path| on(&path))
+            };
+            for &link in unseen.iter().filter(|link| !set.contains(link) && meets(**link)) {
+                let mut more = set.clone();
+                more.push(link);
+                more.sort_unstable();
+                if hidden.len() < MOST_HIDDEN && !hidden.contains(&more) {
+                    hidden.push(more);
+                }
+            }
+        }
+        hidden
     }
 
     /// Source: Hostping: on a busy host links that more RNICs mark are most likely abnormal.

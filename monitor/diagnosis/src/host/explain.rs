@@ -20,16 +20,18 @@ const MAX_EXPLANATIONS: usize = 64;
 /// Most steps of the search. Source: our choice; it bounds the time at about a second.
 const MAX_STEPS: usize = 2_000_000;
 
-/// Per abnormal path, the links that may limit it.
+/// Per abnormal path, the links that may limit it; below the share `slow` a path is slow.
 ///
 /// If no link fits by what it carried, those fit whose paths are all slower by this share: a link that makes every path
-/// slower in proportion, as one does that repeats what it lost.
+/// slower in proportion, as one does that repeats what it lost. If none does, those fit all of whose paths are slow: of an
+/// interconnect, memory and GPUs of the other socket get unequal shares.
 pub fn candidates(
     paths: &[Path],
     crossing: &BTreeMap<usize, Vec<usize>>,
     ratios: &[Option<f64>],
     abnormal: &[usize],
     noise: f64,
+    slow: f64,
 ) -> Vec<Vec<usize>> {
     let (spreads, most_tolerance) = TOLERANCE_NOISE;
     let tolerance = (spreads * noise).clamp(TOLERANCE, most_tolerance);
@@ -46,8 +48,11 @@ pub fn candidates(
     abnormal
         .iter()
         .map(|&path| {
-            let links = fitting(path, &carried, paths[path].bandwidth);
-            if links.is_empty() { fitting(path, &share, ratios[path]) } else { links }
+            let by_share = || fitting(path, &share, ratios[path]);
+            let by_all = || paths[path].links.iter().copied().filter(|link| share[link] < slow).collect();
+            let either =
+                |links: Vec<usize>, other: &dyn Fn() -> Vec<usize>| if links.is_empty() { other() } else { links };
+            either(either(fitting(path, &carried, paths[path].bandwidth), &by_share), &by_all)
         })
         .collect()
 }
@@ -78,6 +83,18 @@ pub fn smallest(candidates: &[Vec<usize>]) -> Explanations {
     }
     let is_cut = search.is_cut || search.found.is_empty();
     Explanations { sets: search.found.into_iter().collect(), is_cut }
+}
+
+/// All sets with one link more than the smallest, each of whose links is needed: another way to explain the same.
+pub fn one_larger(candidates: &[Vec<usize>], smallest: &Explanations) -> Vec<Vec<usize>> {
+    let Some(size) = smallest.sets.first().map(Vec::len).filter(|size| *size < MAX_SIZE && !smallest.is_cut) else {
+        return Vec::new();
+    };
+    let open: Vec<&Vec<usize>> = candidates.iter().filter(|links| !links.is_empty()).collect();
+    let mut search = Search { open: &open, found: BTreeSet::new(), steps: 0, is_cut: false };
+    search.add(size + 1, &mut Vec::new(), &mut BTreeSet::new());
+    let is_more = |set: &Vec<usize>| smallest.sets.iter().any(|small| small.iter().all(|link| set.contains(link)));
+    search.found.into_iter().filter(|set| !is_more(set)).collect()
 }
 
 struct Search<'c> {
@@ -142,6 +159,20 @@ mod tests {
         check(&[&[1, 2], &[1, 2]], &[&[1], &[2]]);
         check(&[&[1, 2], &[3, 4]], &[&[1, 3], &[1, 4], &[2, 3], &[2, 4]]);
         check(&[&[1, 2], &[2, 3], &[1, 3]], &[&[1, 2], &[1, 3], &[2, 3]]);
+    }
+
+    #[test]
+    fn what_needs_one_link_more_is_found_without_what_is_only_larger() {
+        let check = |candidates: &[&[usize]], expected: &[&[usize]]| {
+            let candidates: Vec<Vec<usize>> = candidates.iter().map(|links| links.to_vec()).collect();
+            let larger = one_larger(&candidates, &smallest(&candidates));
+            assert_eq!(larger, expected.iter().map(|set| set.to_vec()).collect::<Vec<_>>(), "{candidates:?}");
+        };
+        check(&[], &[]);
+        check(&[&[3]], &[]);
+        check(&[&[1, 2], &[2, 3]], &[&[1, 3]]);
+        check(&[&[1, 2], &[2, 3], &[2, 4]], &[]);
+        check(&[&[1, 2], &[1, 2]], &[]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kelpie_topology::HostTopology;
-use kelpie_topology::host::Kind;
+use kelpie_topology::host::{Kind, is_affinitive};
 use serde::Serialize;
 
 use super::error::HostError;
@@ -44,8 +44,7 @@ impl Path {
     /// Whether the RNIC alone limits a healthy path of this kind: to any memory, and to what is under the same switch.
     /// Only such paths can show that their links are normal (Hostping, "affinitive").
     pub fn is_affinitive(&self) -> bool {
-        let through_root = self.kinds.iter().any(|kind| matches!(kind, Kind::Socket | Kind::NumaNode | Kind::RootPort));
-        self.kinds.last() == Some(&Kind::Memory) || !through_root
+        is_affinitive(&self.kinds)
     }
 
     /// Whether it ends at a GPU below the RNIC's own switch.

@@ -1,0 +1,306 @@
+//! A simulated host with several RNICs, switches, memories and GPUs, whose inside is measured by loopback traffic. What
+//! a NIC does is in `kelpie-nic`; faults are parameters of parts.
+
+mod parts;
+mod routes;
+mod world;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kelpie_engine::MeasureError;
+use kelpie_engine::loopback::{Activity, LoopbackHost, Probe, Probed};
+use kelpie_events::{Picos, Rate};
+use kelpie_spaces::document::{Document, DocumentError, MAX_INPUT, utf8};
+use kelpie_topology::HostTopology;
+use kelpie_topology::host::Kind;
+use serde::Deserialize;
+use serde_yaml::Value;
+
+use crate::load::ModelError;
+use crate::model::Model;
+use parts::Parts;
+use routes::Routes;
+use world::{Load, Outcome, Scene, run};
+
+/// The embedded hosts, by name.
+const EMBEDDED: [(&str, &str); 5] = [
+    ("a100", include_str!("../hosts/a100.yaml")),
+    ("h100", include_str!("../hosts/h100.yaml")),
+    ("nps4", include_str!("../hosts/nps4.yaml")),
+    ("storage", include_str!("../hosts/storage.yaml")),
+    ("two-socket", include_str!("../hosts/two-socket.yaml")),
+];
+
+/// Large messages, for bandwidth. Source: our choice; by Azure's node health checks, loopback WRITEs of 64 KiB carry 98 %
+/// of what those of 8 MiB do.
+const LARGE: Load = Load { message: 64 << 10, depth: 16, messages: [32, 48] };
+/// Small messages, for latency. Source: Hostping: messages so small that their bytes do not count.
+const SMALL: Load = Load { message: 64, depth: 1, messages: [4, 16] };
+/// How long an RNIC is looked at without loopback. Units: picoseconds.
+const GLANCE: Picos = Picos::new(200_000_000);
+
+/// Why a simulated host cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// No such embedded host, and no such file.
+    #[error("no simulated host `{name}`: the embedded ones are {}; a topology file is given as sim:path.yaml", names().join(", "))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+    },
+    /// The file could not be read.
+    #[error("cannot read the host {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file does not fit the format.
+    #[error(transparent)]
+    File(#[from] DocumentError),
+    /// A change names no part, no parameter, or is outside of what the parameter may be.
+    #[error("{0}")]
+    Parameter(String),
+    /// A change of the NIC.
+    #[error(transparent)]
+    Nic(#[from] ModelError),
+    /// It has no RNIC, or one that reaches no memory.
+    #[error("{host}: {problem}")]
+    NoRnic {
+        /// The host.
+        host: String,
+        /// What is missing.
+        problem: String,
+    },
+}
+
+/// Names of the embedded hosts.
+pub fn names() -> [&'static str; EMBEDDED.len()] {
+    EMBEDDED.map(|(name, _)| name)
+}
+
+/// What of a host's file the simulation alone reads.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Simulation {
+    /// The model whose NIC all RNICs are.
+    model: String,
+    /// What differs from it.
+    nic: BTreeMap<String, Value>,
+    /// What differs from the defaults of parts.
+    parts: BTreeMap<String, BTreeMap<String, Value>>,
+}
+
+impl Default for Simulation {
+    fn default() -> Self {
+        Self { model: "F".to_owned(), nic: BTreeMap::new(), parts: BTreeMap::new() }
+    }
+}
+
+/// A simulated host.
+#[derive(Debug, Clone)]
+pub struct SimHost {
+    topology: HostTopology,
+    parts: Parts,
+    model: Model,
+    rnics: Vec<usize>,
+    endpoints: Vec<usize>,
+    names: [Vec<String>; 2],
+    /// Runs so far, of which each has a seed of its own.
+    runs: u64,
+    seed: u64,
+}
+
+impl SimHost {
+    /// Loads an embedded host by name, or a topology file.
+    ///
+    /// # Errors
+    /// When there is none, or it does not fit the format.
+    pub fn load(name_or_path: &str) -> Result<Self, HostError> {
+        if let Some((name, text)) = EMBEDDED.iter().find(|(name, _)| *name == name_or_path) {
+            return Self::from_yaml(name, text);
+        }
+        let path = Path::new(name_or_path);
+        if !path.exists() {
+            let name = name_or_path.chars().filter(|letter| !letter.is_control()).take(64).collect();
+            return Err(HostError::Unknown { name });
+        }
+        // One byte more than is accepted shows that a file is too long, and what has no end is not read to it.
+        let mut bytes = Vec::new();
+        File::open(path)
+            .and_then(|file| file.take(MAX_INPUT as u64 + 1).read_to_end(&mut bytes))
+            .map_err(|source| HostError::Read { path: path.to_owned(), source })?;
+        Self::from_yaml(name_or_path, utf8(name_or_path, &bytes)?)
+    }
+
+    /// A host from the text of its file; `file` names it in errors.
+    ///
+    /// # Errors
+    /// When it does not fit the format, or has no RNIC.
+    pub fn from_yaml(file: &str, text: &str) -> Result<Self, HostError> {
+        let topology = HostTopology::from_yaml(file, text)?;
+        let document = Document::parse(file, text)?;
+        let refuse = |path: &str, rule: &dyn std::fmt::Display| HostError::File(document.refuse(path, rule));
+        let mut tree: Value = serde_yaml::from_str(text).map_err(|error| refuse("", &error))?;
+        let simulation = tree.as_mapping_mut().and_then(|map| map.shift_remove("simulation"));
+        let simulation: Simulation = match simulation {
+            None => Simulation::default(),
+            Some(value) => serde_path_to_error::deserialize(value).map_err(|error| {
+                let path = format!("simulation.{}", error.path());
+                HostError::File(document.refuse_value(path.trim_end_matches('.'), error.inner()))
+            })?,
+        };
+        let mut model = Model::load(&simulation.model)
+            .ok()
+            .filter(|_| crate::load::names().contains(&simulation.model.as_str()))
+            .ok_or_else(|| refuse("simulation.model", &"write the name of an embedded model, A to H"))?;
+        for (path, value) in &simulation.nic {
+            let value = serde_yaml::to_string(value).unwrap_or_default();
+            model.set(path, value.trim()).map_err(|error| refuse("simulation.nic", &error))?;
+        }
+        let nodes = |wanted: &[Kind]| -> Vec<usize> {
+            let nodes = topology.nodes().iter().enumerate();
+            wanted
+                .iter()
+                .flat_map(|kind| nodes.clone().filter(move |(_, node)| node.kind == *kind).map(|(index, _)| index))
+                .collect()
+        };
+        let (rnics, endpoints) = (nodes(&[Kind::Rnic]), nodes(&[Kind::Memory, Kind::Gpu]));
+        let names = [&rnics, &endpoints]
+            .map(|nodes| nodes.iter().map(|node| topology.nodes()[*node].name.clone()).collect::<Vec<_>>());
+        let parts = Parts::new(&topology);
+        let mut host = Self { parts, topology, model, rnics, endpoints, names, runs: 0, seed: 1 };
+        for (part, values) in &simulation.parts {
+            for (key, value) in values {
+                host.set_part(part, key, value).map_err(|rule| refuse("simulation.parts", &rule))?;
+            }
+        }
+        let unusable = |problem: String| HostError::NoRnic { host: file.to_owned(), problem };
+        if host.rnics.is_empty() {
+            return Err(unusable("no node of kind rnic: add one to host.nodes".to_owned()));
+        }
+        for rnic in 0..host.rnics.len() {
+            host.scene(rnic, None).map_err(unusable)?;
+        }
+        Ok(host)
+    }
+
+    /// Changes a parameter: `PART.KEY` of a part, such as `psw0|cpu0.width`, or `nic.KEY` of the NIC's model.
+    ///
+    /// # Errors
+    /// When there is no such parameter, or the value does not fit.
+    pub fn set(&mut self, path: &str, value: &str) -> Result<(), HostError> {
+        if let Some(parameter) = path.strip_prefix("nic.") {
+            return Ok(self.model.set(parameter, value)?);
+        }
+        let text: String = path.chars().filter(|letter| !letter.is_control()).take(64).collect();
+        let (part, key) = path.rsplit_once('.').ok_or_else(|| {
+            HostError::Parameter(format!("`{text}`: write PART.KEY=VALUE, such as 'psw0|cpu0.width=0.25'"))
+        })?;
+        let value = serde_yaml::from_str(value).unwrap_or(Value::Null);
+        self.set_part(part, key, &value).map_err(HostError::Parameter)
+    }
+
+    fn set_part(&mut self, part: &str, key: &str, value: &Value) -> Result<(), String> {
+        let number = match (value.as_f64(), value.as_bool(), value.as_str()) {
+            (Some(number), ..) => number,
+            (_, Some(on), _) => f64::from(u8::from(on)),
+            (_, _, Some("on")) => 1.0,
+            (_, _, Some("off")) => 0.0,
+            _ => return Err(format!("{part}.{key}: write a number, or on or off")),
+        };
+        self.parts.set(part, key, number)
+    }
+
+    /// The seed of all that is random.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.seed = seed;
+    }
+
+    /// What it consists of.
+    pub fn topology(&self) -> &HostTopology {
+        &self.topology
+    }
+
+    /// The sum of latencies along links, from a node to another.
+    fn distance(&self, from: usize, to: usize) -> Option<f64> {
+        let links = self.topology.route(from, to)?;
+        Some(links.iter().map(|link| self.parts.links[*link].get("latency_ns")).sum())
+    }
+
+    /// An RNIC, by its row, with the place of an endpoint, by its column.
+    fn scene(&self, row: usize, column: Option<usize>) -> Result<Scene, String> {
+        let (host, rnic) = (&self.topology, self.rnics[row]);
+        let memories = self.endpoints.iter().copied().filter(|node| host.nodes()[*node].kind == Kind::Memory);
+        let reached = memories.filter_map(|memory| Some((memory, host.route(rnic, memory)?)));
+        let (home, links) = reached
+            .min_by_key(|(_, links)| links.len())
+            .ok_or_else(|| format!("{} reaches no memory", host.nodes()[rnic].name))?;
+        let mut routes = Routes::default();
+        routes.add(host, &self.parts, rnic, home)?;
+        let endpoint = match column.map(|column| self.endpoints[column]) {
+            Some(node) if node != home => routes.add(host, &self.parts, rnic, node)?,
+            _ => 0,
+        };
+        let mut config = self.model.nic();
+        let own = &self.parts.links[links[0]];
+        config.link.rate = Rate::gbps(own.rate());
+        config.link.latency = Picos::from_nanos(own.get("latency_ns"));
+        (config.places, config.ways, config.home) = (routes.places, routes.ways, 0);
+        let posting = &self.model.posting;
+        Ok(Scene {
+            config,
+            endpoint,
+            mmio: Picos::from_nanos(self.distance(rnic, home).unwrap_or(0.0)),
+            post: Picos::from_nanos(posting.doorbell_ns + posting.wqe_ns),
+            poll: Picos::from_nanos(posting.poll_ns),
+            cable: Picos::from_nanos(2.0 * self.model.port.link_delay_ns),
+            service_gbps: self.parts.nodes[rnic].get("service_gbps"),
+        })
+    }
+
+    fn run(&mut self, row: usize, column: Option<usize>, load: Option<Load>) -> Result<Outcome, MeasureError> {
+        let scene = self.scene(row, column).map_err(|reason| MeasureError::Unsupported { reason })?;
+        self.runs += 1;
+        Ok(run(&scene, load, GLANCE, self.seed.wrapping_mul(0x9e37_79b9).wrapping_add(self.runs)))
+    }
+}
+
+impl LoopbackHost for SimHost {
+    fn rnics(&self) -> &[String] {
+        &self.names[0]
+    }
+
+    fn endpoints(&self) -> &[String] {
+        &self.names[1]
+    }
+
+    fn activity(&mut self, rnic: usize) -> Result<Activity, MeasureError> {
+        if self.parts.nodes[self.rnics[rnic]].get("service_gbps") == 0.0 {
+            return Ok(Activity::default());
+        }
+        let seen = self.run(rnic, None, None)?;
+        let drops = seen.lost as f64 / seen.took.as_seconds();
+        Ok(Activity { gbps: seen.service_gbps, pause_ratio: seen.pause_ratio, drops })
+    }
+
+    fn probe(&mut self, rnic: usize, endpoint: usize, probe: Probe) -> Result<Probed, MeasureError> {
+        let load = if probe == Probe::Bandwidth { LARGE } else { SMALL };
+        let seen = self.run(rnic, Some(endpoint), Some(load))?;
+        let value = if probe == Probe::Bandwidth { seen.gbps } else { seen.latency_us };
+        Ok(Probed { value, took: Duration::from_secs_f64(seen.took.as_seconds()) })
+    }
+
+    fn narrow_links(&self) -> Vec<String> {
+        self.parts.narrow_links()
+    }
+
+    /// Simulated time passes by itself.
+    fn rest(&mut self, _: Duration) {}
+}

@@ -1,0 +1,159 @@
+//! The parameters of a host's parts: what each kind of link and node has, its default, and changing one by its name.
+
+use kelpie_spaces::suggestion;
+use kelpie_topology::HostTopology;
+use kelpie_topology::host::Kind;
+
+/// A parameter of a kind of part: its key, its default, and what it may be.
+type Row = (&'static str, f64, [f64; 2]);
+
+/// A share of lanes or channels that are left.
+const SHARE: [f64; 2] = [0.001, 1.0];
+/// Rates of any link. Units: Gbit/s.
+const RATE: [f64; 2] = [0.001, 1e6];
+/// Latencies of any part. Units: nanoseconds.
+const TIME: [f64; 2] = [0.0, 1e6];
+/// Off or on.
+const SWITCH: [f64; 2] = [0.0, 1.0];
+/// What others use of a link; all of it would leave nothing.
+const LOAD: [f64; 2] = [0.0, 0.95];
+
+/// A PCIe link. Source: PCIe base specification 4.0, 16 lanes of 16 GT/s; latency: our choice, with it and those below
+/// the classes of Hostping's slide come out (docs/diagnosis.md has both).
+static PCIE: &[Row] = &[("gbps", 252.0, RATE), ("width", 1.0, SHARE), ("latency_ns", 75.0, TIME), ("load", 0.0, LOAD)];
+/// The channels of a memory, reads and writes together. Source: our choice, half of eight channels of DDR4-3200.
+const MEMORY_LINK: &[Row] = &[("gbps", 900.0, RATE), ("width", 1.0, SHARE)];
+/// The interconnect of two sockets, in each direction, and what PCIe peers get of it. Source: Hostping's slide: remote
+/// memory has 196 Gbit/s, a GPU of the other socket 72.
+const SOCKETS: &[Row] = &[
+    ("gbps", 400.0, RATE),
+    ("peer_gbps", 76.0, RATE),
+    ("width", 1.0, SHARE),
+    ("latency_ns", 20.0, TIME),
+    ("load", 0.0, LOAD),
+];
+/// Between the NUMA nodes of a socket. Source: our choice, wider than what a NIC needs.
+const INTERNAL: &[Row] =
+    &[("gbps", 1200.0, RATE), ("width", 1.0, SHARE), ("latency_ns", 20.0, TIME), ("load", 0.0, LOAD)];
+/// A socket, which passes traffic between PCIe peers more slowly than to memory. Source: Hostping's slide, 92 Gbit/s to
+/// a GPU of the same socket and 3.48 us.
+const SOCKET: &[Row] = &[("peer_gbps", 96.0, RATE), ("peer_latency_ns", 70.0, TIME)];
+/// Whether Access Control Services redirect what peers send each other.
+const SWITCH_NODE: &[Row] = &[("acs", 0.0, SWITCH)];
+/// Whether it translates addresses itself, so that what it sends to peers need not go through the root; and what
+/// applications receive through it from other hosts, of which all goes to the nearest memory. Units: Gbit/s.
+const RNIC: &[Row] = &[("ats", 1.0, SWITCH), ("service_gbps", 0.0, [0.0, 1e6])];
+/// DRAM. Source: our choice, with the link: a read takes 0.8 us, as in model F.
+const MEMORY: &[Row] = &[("latency_ns", 500.0, TIME)];
+/// A GPU's memory. Source: Hostping's slide: 0.29 us later than DRAM.
+const GPU: &[Row] = &[("latency_ns", 790.0, TIME)];
+
+/// A link or node with its parameters.
+#[derive(Debug, Clone)]
+pub struct Part {
+    name: String,
+    rows: &'static [Row],
+    values: Vec<f64>,
+}
+
+impl Part {
+    fn new(name: String, rows: &'static [Row]) -> Self {
+        Self { name, rows, values: rows.iter().map(|row| row.1).collect() }
+    }
+
+    fn place(&self, key: &str) -> Option<usize> {
+        self.rows.iter().position(|row| row.0 == key)
+    }
+
+    /// A parameter that parts of this kind have.
+    pub fn get(&self, key: &str) -> f64 {
+        self.place(key).map_or(0.0, |place| self.values[place])
+    }
+
+    /// What a link of this kind carries now.
+    pub fn rate(&self) -> f64 {
+        self.get("gbps") * self.get("width")
+    }
+}
+
+/// All parts of a host: links and nodes, each by its index in the topology.
+#[derive(Debug, Clone)]
+pub struct Parts {
+    /// The links.
+    pub links: Vec<Part>,
+    /// The nodes.
+    pub nodes: Vec<Part>,
+}
+
+impl Parts {
+    /// Parts with their defaults, and links as fast as the topology says.
+    pub fn new(host: &HostTopology) -> Self {
+        let kind = |node: usize| host.nodes()[node].kind;
+        let is_cpu = |node: usize| matches!(kind(node), Kind::Socket | Kind::NumaNode);
+        let link = |(index, link): (usize, &kelpie_topology::host::Link)| {
+            let rows = if [kind(link.a), kind(link.b)].contains(&Kind::Memory) {
+                MEMORY_LINK
+            } else if is_cpu(link.a) && is_cpu(link.b) {
+                if kind(link.a) == kind(link.b) { SOCKETS } else { INTERNAL }
+            } else {
+                PCIE
+            };
+            let mut part = Part::new(host.link_name(index), rows);
+            if let Some(gbps) = link.gbps {
+                part.values[0] = gbps;
+            }
+            part
+        };
+        let node = |node: &kelpie_topology::host::Node| {
+            let rows = match node.kind {
+                Kind::Rnic => RNIC,
+                Kind::PcieSwitch => SWITCH_NODE,
+                Kind::Socket | Kind::NumaNode => SOCKET,
+                Kind::Memory => MEMORY,
+                Kind::Gpu => GPU,
+                Kind::RootPort | Kind::Nvme => &[],
+            };
+            Part::new(node.name.clone(), rows)
+        };
+        Self {
+            links: host.links().iter().enumerate().map(link).collect(),
+            nodes: host.nodes().iter().map(node).collect(),
+        }
+    }
+
+    /// PCIe links with fewer lanes than they have in the topology, as their link status shows it.
+    pub fn narrow_links(&self) -> Vec<String> {
+        let is_narrow = |part: &&Part| std::ptr::eq(part.rows, PCIE) && part.get("width") < 1.0;
+        self.links.iter().filter(is_narrow).map(|part| part.name.clone()).collect()
+    }
+
+    /// Changes a parameter of a part; a link is named by its nodes in either order.
+    ///
+    /// # Errors
+    /// What is wrong with the name, the key or the value, and what there is instead.
+    pub fn set(&mut self, name: &str, key: &str, value: f64) -> Result<(), String> {
+        let swapped = name.split_once('|').map(|(a, b)| format!("{b}|{a}"));
+        let is_it = |part: &Part| part.name == name || Some(&part.name) == swapped.as_ref();
+        if !self.links.iter().chain(&self.nodes).any(is_it) {
+            let all = self.links.iter().chain(&self.nodes).map(|part| part.name.as_str());
+            let hint = suggestion(name, all).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            return Err(format!("no part `{}` in this host{hint}", shown(name)));
+        }
+        let part = self.links.iter_mut().chain(&mut self.nodes).find(|part| is_it(part)).expect("looked for above");
+        let Some(place) = part.place(key) else {
+            let keys: Vec<&str> = part.rows.iter().map(|row| row.0).collect();
+            let keys = if keys.is_empty() { "no parameters".to_owned() } else { keys.join(", ") };
+            return Err(format!("`{}` has no parameter `{}`: it has {keys}", part.name, shown(key)));
+        };
+        let (_, _, [least, most]) = part.rows[place];
+        if !(least..=most).contains(&value) {
+            return Err(format!("{}.{key}: {value} is outside {least} to {most}", part.name));
+        }
+        part.values[place] = value;
+        Ok(())
+    }
+}
+
+fn shown(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(64).collect()
+}

@@ -1,0 +1,161 @@
+//! `kelpie host watch --listen`: what was last measured, in OpenMetrics, for a scraper on this machine.
+
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context as _, anyhow, bail};
+use kelpie_diagnosis::host::{State, Verdict};
+use kelpie_diagnosis::{Matrix, host::Diagnosis};
+use kelpie_engine::loopback::Activity;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tiny_http::{Header, Method, Request, Response, Server};
+
+use crate::safe_text::clean;
+
+/// Media type of the answers. Source: OpenMetrics 1.0, section "Protocol Negotiation".
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Path {
+    rnic: String,
+    endpoint: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Rnic {
+    rnic: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Round {
+    verdict: &'static str,
+}
+
+type Floats<L> = Family<L, Gauge<f64, AtomicU64>>;
+
+/// The values, which a thread of their own serves.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    bandwidth: Floats<Path>,
+    latency: Floats<Path>,
+    abnormal: Family<Path, Gauge>,
+    traffic: Floats<Rnic>,
+    paused: Floats<Rnic>,
+    rounds: Family<Round, Counter>,
+    events: Counter,
+    up: Gauge,
+    shown: Arc<Mutex<String>>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("kelpie_host");
+        let (bandwidth, latency) = (Floats::<Path>::default(), Floats::<Path>::default());
+        let (traffic, paused) = (Floats::<Rnic>::default(), Floats::<Rnic>::default());
+        let abnormal = Family::<Path, Gauge>::default();
+        let rounds = Family::<Round, Counter>::default();
+        let (events, up) = (Counter::default(), Gauge::default());
+        registry.register("path_bandwidth_gbps", "Loopback of large messages, last round", bandwidth.clone());
+        registry.register("path_latency_us", "Loopback of small messages, last round", latency.clone());
+        registry.register("path_abnormal", "Whether the path is slower than it should be", abnormal.clone());
+        registry.register("rnic_traffic_gbps", "Traffic of others on the port, last look", traffic.clone());
+        registry.register("rnic_pause_ratio", "Share of the time for which it paused its neighbour", paused.clone());
+        registry.register("rounds", "Rounds by what came of them", rounds.clone());
+        registry.register("events", "Events that were said", events.clone());
+        registry.register("up", "Whether the host answered the last time", up.clone());
+        up.set(1);
+        Self { registry, bandwidth, latency, abnormal, traffic, paused, rounds, events, up, shown: Arc::default() }
+    }
+}
+
+impl Metrics {
+    /// Serves them on a loopback address from now on; says which.
+    pub fn serve(&self, listen: SocketAddr) -> anyhow::Result<String> {
+        if !listen.ip().is_loopback() {
+            bail!(
+                "--listen {listen}: metrics carry no secret and no password, so only loopback is served; try \
+                 127.0.0.1:9465"
+            );
+        }
+        let server = Server::http(listen).map_err(|error| anyhow!("{error}")).context(format!("listen on {listen}"))?;
+        let address = server.server_addr().to_string();
+        let shown = Arc::clone(&self.shown);
+        self.show();
+        std::thread::spawn(move || server.incoming_requests().for_each(|request| answer(request, &shown)));
+        Ok(address)
+    }
+
+    /// What RNICs do besides.
+    pub fn looked(&self, rnics: &[String], activity: &[Activity]) {
+        self.up.set(1);
+        for (rnic, activity) in rnics.iter().zip(activity) {
+            let rnic = Rnic { rnic: clean(rnic) };
+            self.traffic.get_or_create(&rnic).set(activity.gbps);
+            self.paused.get_or_create(&rnic).set(activity.pause_ratio);
+        }
+        self.show();
+    }
+
+    /// The host did not answer.
+    pub fn lost(&self) {
+        self.up.set(0);
+        self.show();
+    }
+
+    /// A round was judged.
+    pub fn judged(&self, matrix: &Matrix, found: &Diagnosis) {
+        let verdict = match found.verdict {
+            Verdict::Healthy => "healthy",
+            Verdict::Abnormal => "abnormal",
+            Verdict::Undecided => "undecided",
+        };
+        self.rounds.get_or_create(&Round { verdict }).inc();
+        for (family, cells) in [(&self.bandwidth, &matrix.bandwidth_gbps), (&self.latency, &matrix.latency_us)] {
+            for (rnic, endpoint) in matrix.rows.iter().flat_map(|row| matrix.columns.iter().map(move |to| (row, to))) {
+                if let Some(value) = matrix.find(cells.as_ref(), rnic, endpoint) {
+                    family.get_or_create(&Path { rnic: clean(rnic), endpoint: clean(endpoint) }).set(value);
+                }
+            }
+        }
+        for (rnic, row) in &found.paths {
+            for (endpoint, state) in row {
+                let path = Path { rnic: clean(rnic), endpoint: clean(endpoint) };
+                self.abnormal.get_or_create(&path).set(i64::from(*state == State::Abnormal));
+            }
+        }
+        self.show();
+    }
+
+    /// An event was said.
+    pub fn said(&self) {
+        self.events.inc();
+        self.show();
+    }
+
+    fn show(&self) {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("a string takes all that is written to it");
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = text;
+    }
+}
+
+fn answer(request: Request, shown: &Mutex<String>) {
+    let response = if request.url() != "/metrics" {
+        Response::from_string("metrics are at /metrics\n").with_status_code(404)
+    } else if *request.method() != Method::Get {
+        Response::from_string("only GET\n").with_status_code(405)
+    } else {
+        let kind = Header::from_bytes("Content-Type", OPEN_METRICS).expect("the header is a constant");
+        let text = shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Response::from_string(text).with_header(kind)
+    };
+    // A scraper that went away is no failure.
+    let _ = request.respond(response);
+}
