@@ -182,11 +182,15 @@ impl Known {
         self.region.conditions.sort();
     }
 
-    /// Drops a factor that the symptom does not need after all.
+    /// Drops a factor that the symptom does not need after all, and what else the simpler witness does not meet: features
+    /// that hang together move together.
     pub(super) fn simplify(&mut self, factor: Feature, witness: Workload, seen: Rc<Seen>) {
         (self.witness, self.seen) = (witness, seen);
         self.factors.retain(|other| *other != factor);
-        self.region.conditions.retain(|condition| condition.feature != factor);
+        let witness = &self.witness;
+        self.region
+            .conditions
+            .retain(|condition| condition.feature != factor && condition.admits(&witness.feature(condition.feature)));
         self.forget_trials();
     }
 
