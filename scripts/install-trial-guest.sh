@@ -39,7 +39,8 @@ tls: {ca: certs/ca.pem, identity: certs/controller.pem}
 PAIR
 kelpie subsystem check pair.yaml || fail "the pair does not answer"
 kelpie space sample lab --seed 1 | kelpie measure - --subsystem pair.yaml --json >measured.json
-[ $? != 2 ] || fail "no traffic"
+# Rates of an emulated guest may be too unsteady for a verdict; that both agents drove traffic is what counts here.
+grep -q '"goodput_bps": [1-9]' measured.json || fail "no traffic: $(cat measured.json)"
 
 old=$(main)
 kill -9 "$old"

@@ -329,22 +329,7 @@ impl Rings {
             send_slots: flow.wq_depth.send.next_power_of_two(),
             receive_slots: flow.wq_depth.recv.next_power_of_two(),
         };
-        let flow_number = self.flows.len() as u32;
-        let mut create = |host: Host, is_requester: bool| {
-            let first = self.qps[host.index()].len() as u32;
-            self.qps[host.index()].extend((0..flow.qps).map(|qp| (flow_number, qp, is_requester)));
-            first
-        };
-        let first = [create(from, true), create(to, false)];
-        let taken = |qp: u32| ports.get(qp as usize).copied().unwrap_or_default();
-        for qp in 0..flow.qps {
-            let connection = Connection { peer: first[1] + qp, ports: taken(qp)[0], ..connection };
-            self.connections[from.index()].push(connection);
-        }
-        for qp in 0..flow.qps {
-            let connection = Connection { peer: first[0] + qp, ports: taken(qp)[1], ..connection };
-            self.connections[to.index()].push(connection);
-        }
+        self.connect(flow, connection, ports);
         let operations = [
             (Operation::Send, "SEND"),
             (Operation::Write, "WRITE"),
@@ -377,6 +362,26 @@ impl Rings {
             receive,
         });
         Ok(())
+    }
+
+    /// Creates the QPs of the flow that comes next, at both ends.
+    fn connect(&mut self, flow: &Flow, connection: Connection, ports: &[[Ports; 2]]) {
+        let number = self.flows.len() as u32;
+        let mut create = |host: Host, is_requester: bool| {
+            let first = self.qps[host.index()].len() as u32;
+            self.qps[host.index()].extend((0..flow.qps).map(|qp| (number, qp, is_requester)));
+            first
+        };
+        let [first, peers] = [create(flow.from, true), create(flow.to, false)];
+        let taken = |qp: u32| ports.get(qp as usize).copied().unwrap_or_default();
+        for qp in 0..flow.qps {
+            let connection = Connection { peer: peers + qp, ports: taken(qp)[0], ..connection };
+            self.connections[flow.from.index()].push(connection);
+        }
+        for qp in 0..flow.qps {
+            let connection = Connection { peer: first + qp, ports: taken(qp)[1], ..connection };
+            self.connections[flow.to.index()].push(connection);
+        }
     }
 }
 
