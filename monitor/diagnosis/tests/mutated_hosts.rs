@@ -35,7 +35,8 @@ fn mutated(text: &str, random: &mut Pcg64Mcg) -> Vec<u8> {
         b"\x1b[31m",
     ];
     let mut bytes = text.as_bytes().to_vec();
-    for _ in 0..random.random_range(1..6) {
+    // Few at once, so that some files pass and what comes after reading is tried too.
+    for _ in 0..random.random_range(1..3) {
         if bytes.is_empty() {
             break;
         }
@@ -105,7 +106,7 @@ fn huge_files_are_refused_before_they_take_memory() {
     let error = HostTopology::from_yaml("t.yaml", &many).expect_err("too many").to_string();
     assert!(error.contains("2000 entries; write 1 to 1024"), "{error}");
     let long = format!("kelpie: topology/1\n# {}\nhost: {{}}\n", "x".repeat(2 << 20));
-    assert!(HostTopology::from_yaml("t.yaml", &long).expect_err("too long").to_string().contains("are more than"));
+    assert!(HostTopology::from_yaml("t.yaml", &long).expect_err("too long").to_string().contains("longer than 1 MiB"));
     let rows: Vec<String> = (0..5000).map(|row| format!("\"r{row}\"")).collect();
     let many = format!(r#"{{"kelpie": "matrix/1", "rows": [{}], "columns": ["m"]}}"#, rows.join(","));
     let error = Matrix::from_bytes("m.json", many.as_bytes()).expect_err("too many").to_string();
