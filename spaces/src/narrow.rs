@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_mistake_names_its_key_and_rule() {
         for (key, to, part) in [
-            ("potato", max("4"), "no dimension; write one of memory_requester,"),
+            ("colour", max("4"), "no dimension; write one of memory_requester,"),
             ("qbs", max("4"), "no dimension; did you mean `qps`?"),
             ("sge_min", max("4B"), "its dimension `message`"),
             ("message_max", min("4B"), "its dimension `message`"),

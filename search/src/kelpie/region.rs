@@ -74,7 +74,7 @@ pub(super) fn read(
         let whole = pool.whole();
         let (share, _) = pool.mean(&whole)?;
         if share >= PURE || round == ROUNDS {
-            return Some((region, share));
+            return Some((reached(region, hull, measured, witness), share));
         }
         let pasted = pool.paste(pool.peel(whole.clone())?, &whole);
         for (at, feature) in Feature::ALL.into_iter().enumerate().filter(|(at, _)| pasted[*at] != whole[*at]) {
@@ -85,6 +85,26 @@ pub(super) fn read(
         region.conditions.sort();
     }
     None
+}
+
+/// The region with each bound that was cut no farther out than an anomaly was measured: what lies between the last one and
+/// the bound is a guess of the trees.
+fn reached(mut region: Region, hull: &Region, measured: &BTreeMap<&Workload, bool>, witness: &Workload) -> Region {
+    let seen: Vec<&Workload> = measured
+        .iter()
+        .filter(|(workload, is_anomalous)| **is_anomalous && region.contains(workload))
+        .map(|(workload, _)| *workload)
+        .chain([witness])
+        .collect();
+    for condition in region.conditions.iter_mut().filter(|condition| !hull.conditions.contains(condition)) {
+        let values = seen.iter().filter_map(|workload| workload.feature(condition.feature).number());
+        if let (Test::Range { min, max }, (Some(least), Some(most))) =
+            (&mut condition.test, (values.clone().min(), values.max()))
+        {
+            (*min, *max) = (min.map(|min| min.max(least)), max.map(|max| max.min(most)));
+        }
+    }
+    region
 }
 
 impl<'a> Pool<'a> {
