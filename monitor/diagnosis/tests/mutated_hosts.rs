@@ -96,7 +96,7 @@ fn mutated_files_are_read_or_refused() {
         }
     }
     // Some pass, or only the first lines of the readers would be tried.
-    assert!(read.iter().all(|count| *count > 100), "{read:?}");
+    assert!(read.iter().all(|count| *count > 50), "{read:?}");
 }
 
 #[test]
