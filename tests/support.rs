@@ -1,7 +1,10 @@
 //! Running the binary, and what the tests need around it. No assertions about results.
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -154,4 +157,26 @@ loopback: [false]
 /// Opens a database with `sqlite3`'s file header in mind: whether it is one.
 pub fn is_sqlite(path: &Path) -> bool {
     std::fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"SQLite format 3\0"))
+}
+
+/// Runs a command in a guest of the lab in `dir` and returns what it printed; the guest may be silent for `patience`.
+pub fn in_guest(dir: &Path, guest: &str, command: &str, patience: Duration) -> String {
+    let mut stream = UnixStream::connect(dir.join(guest).join("control")).expect("the guest is up");
+    stream.set_read_timeout(Some(patience)).expect("a timeout");
+    // Several commands may run at once, so each has a mark of its own.
+    let now = Instant::now();
+    let mark = format!("test-{}-{now:?}", std::process::id()).replace([' ', '{', '}', ':'], "");
+    writeln!(stream, "{mark} {command}").expect("the guest reads");
+    let mut answer = Vec::new();
+    let mut byte = [0];
+    loop {
+        stream.read_exact(&mut byte).unwrap_or_else(|error| panic!("guest {guest}, `{command}`: {error}"));
+        answer.push(byte[0]);
+        let text = String::from_utf8_lossy(&answer);
+        if let Some((output, status)) = text.split_once(&format!("{mark} "))
+            && status.ends_with('\n')
+        {
+            return output.to_owned();
+        }
+    }
 }

@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -12,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Bench, Ran};
+use crate::support::{Bench, Ran, in_guest};
 
 /// How long a guest may be silent while it runs a command.
 const ANSWER: Duration = Duration::from_mins(2);
@@ -66,23 +64,7 @@ impl Lab {
 
     /// Runs a command in a guest and returns what it printed.
     fn in_guest(&self, guest: &str, command: &str) -> String {
-        let mut stream = UnixStream::connect(self.dir.join(guest).join("control")).expect("the guest is up");
-        stream.set_read_timeout(Some(ANSWER)).expect("a timeout");
-        let now = Instant::now();
-        let mark = format!("test-{}-{now:?}", std::process::id()).replace([' ', '{', '}', ':'], "");
-        writeln!(stream, "{mark} {command}").expect("the guest reads");
-        let mut answer = Vec::new();
-        let mut byte = [0];
-        loop {
-            stream.read_exact(&mut byte).unwrap_or_else(|error| panic!("guest {guest}, `{command}`: {error}"));
-            answer.push(byte[0]);
-            let text = String::from_utf8_lossy(&answer);
-            if let Some((output, status)) = text.split_once(&format!("{mark} "))
-                && status.ends_with('\n')
-            {
-                return output.to_owned();
-            }
-        }
+        in_guest(&self.dir, guest, command, ANSWER)
     }
 
     /// Probes so many source ports; the catalog's file and what it holds. It is faulty or it is not.

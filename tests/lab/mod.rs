@@ -11,8 +11,6 @@ mod trace;
 mod truth;
 
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Bench, Ran};
+use crate::support::{Bench, Ran, in_guest};
 
 /// How long a guest may be silent while it runs a command. Source: our choice, because the longest takes 18 s and a
 /// machine that does something else at the same time may take five times as long.
@@ -108,22 +106,7 @@ impl Lab {
 
     /// Runs a command in a guest and returns what it printed.
     fn in_guest(&self, guest: &str, command: &str) -> String {
-        let mut stream = UnixStream::connect(self.dir.join(guest).join("control")).expect("the guest is up");
-        stream.set_read_timeout(Some(ANSWER)).expect("a timeout");
-        let mark = format!("test-{}", std::process::id());
-        writeln!(stream, "{mark} {command}").expect("the guest reads");
-        let mut answer = Vec::new();
-        let mut byte = [0];
-        loop {
-            stream.read_exact(&mut byte).unwrap_or_else(|error| panic!("guest {guest}, `{command}`: {error}"));
-            answer.push(byte[0]);
-            let text = String::from_utf8_lossy(&answer);
-            if let Some((output, status)) = text.split_once(&format!("{mark} "))
-                && status.ends_with('\n')
-            {
-                return output.to_owned();
-            }
-        }
+        in_guest(&self.dir, guest, command, ANSWER)
     }
 
     /// QPs and MRs that the guest's device holds; one QP is the kernel's own.

@@ -11,7 +11,7 @@ use kelpie_engine::verbs_host::{
     VerbsHost,
 };
 use tokio::net::TcpListener;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 use crate::server::{AgentConfig, serve_on};
 use crate::{Limits, Security};
@@ -184,7 +184,7 @@ impl FakeAgent {
     fn serving(address: SocketAddr, security: Security, script: Arc<Mutex<Script>>, host: Box<dyn VerbsHost>) -> Self {
         let limits = Limits { qps: 100, mrs: 1_000, memory_bytes: 16 << 20 };
         let config = AgentConfig { name: "fake".to_owned(), security, limits, door: None };
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        let runtime = crate::runtime::with_one_worker().expect("a runtime");
         // The address of an agent that has just died may be in use for a moment.
         let deadline = Instant::now() + Duration::from_secs(5);
         let listener = loop {

@@ -10,6 +10,7 @@ mod limits;
 pub mod loopback;
 pub mod pair;
 mod rare;
+mod runtime;
 pub mod security;
 pub mod server;
 mod service;

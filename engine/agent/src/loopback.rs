@@ -82,11 +82,7 @@ impl AgentHost {
         };
         let device = |name: &String| device_of(name).ok_or_else(|| unknown(name));
         let devices = endpoints.iter().map(device).collect::<Result<_, _>>()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .map_err(PairError::Runtime)?;
+        let runtime = crate::runtime::with_one_worker().map_err(PairError::Runtime)?;
         let mut agents = Agents::new(file);
         runtime.block_on(agents.ready_one(which, PATIENCE_AT_OPEN)).map_err(PairError::Host)?;
         let seen = vec![None; rnics.len()];

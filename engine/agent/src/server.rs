@@ -102,11 +102,7 @@ pub fn serve(listen: SocketAddr, config: AgentConfig, host: Box<dyn VerbsHost>) 
     if !config.security.allows(listen.ip()) {
         return Err(AgentError::Insecure(listen));
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(AgentError::Runtime)?;
+    let runtime = crate::runtime::with_one_worker().map_err(AgentError::Runtime)?;
     let ended = runtime.block_on(async {
         let listener =
             TcpListener::bind(listen).await.map_err(|source| AgentError::Listen { address: listen, source })?;

@@ -78,7 +78,7 @@ pub struct Seen {
     pub received: [[Amount; 2]; 2],
 }
 
-/// Whoever moves traffic.
+/// What moves traffic.
 pub trait Ground {
     /// Why it could not.
     type Error;

@@ -1,5 +1,5 @@
 //! Two leaves between hosts whose NICs have two ports: each leaf has one port of each host, and a trunk to the other leaf.
-//! Lossless: whoever fills a leaf is paused at the port by which it comes in.
+//! Lossless: a sender that fills a leaf is paused at the port by which it comes in.
 
 use std::collections::VecDeque;
 
@@ -131,7 +131,7 @@ impl Leaves {
         self.kick(now, place, at);
     }
 
-    /// Tells whoever is at the other end of a way in.
+    /// Pauses what is at the other end of a way in, or lets it go on.
     fn upstream(&self, now: Picos, place: Place, is_on: bool, at: &mut impl FnMut(Picos, Step)) {
         let step = match place.end.into() {
             TRUNK => Step::Hold(Place { leaf: 1 - place.leaf, ..place }, is_on),

@@ -66,12 +66,7 @@ impl PairSubsystem {
     /// # Errors
     /// As `open`.
     pub fn of(file: PairFile) -> Result<Self, PairError> {
-        // A thread of its own keeps the connections alive, and closes them, between experiments too.
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .map_err(PairError::Runtime)?;
+        let runtime = crate::runtime::with_one_worker().map_err(PairError::Runtime)?;
         let mut agents = Agents::new(file);
         let ports = runtime.block_on(agents.ready(PATIENCE_AT_OPEN)).map_err(PairError::Host)?;
         let bounds = match agents.file.bounds {

@@ -269,7 +269,7 @@ impl Desk {
         if !matches!(self.link.ask(Ask::Gone(gone.clone()), UNHURRIED).await, Some(Answer::Noted {})) {
             let mut held = locked(&self.held);
             held.gone.extend(gone);
-            // Whoever is left out here is found by what the planner holds, when it is there again.
+            // A program that is left out here is found by what the planner holds, when it is there again.
             held.gone.truncate(MOST_QPS);
         }
     }

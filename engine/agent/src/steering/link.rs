@@ -148,7 +148,7 @@ async fn serve(mut calls: Calls, asked: &mut mpsc::Receiver<Question>) -> Result
         };
         calls.send(ask).await?;
         let answer = timeout(PATIENCE, calls.next()).await.map_err(|_| WireError::Deadline(PATIENCE))?;
-        // Whoever asked may have given up.
+        // The program that asked may have given up.
         let _ = sender.send(answer.unwrap_or(Err(WireError::Closed))?);
     }
 }

@@ -85,11 +85,7 @@ pub fn serve(listen: SocketAddr, config: &PlannerConfig, leases: Leases) -> Resu
     if !config.security.allows(listen.ip()) {
         return Err(PlannerError::Insecure(listen));
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(PlannerError::Runtime)?;
+    let runtime = crate::runtime::with_one_worker().map_err(PlannerError::Runtime)?;
     runtime.block_on(async {
         let listener =
             TcpListener::bind(listen).await.map_err(|source| PlannerError::Listen { address: listen, source })?;
@@ -118,7 +114,7 @@ pub async fn serve_on(listener: TcpListener, config: &PlannerConfig, mut leases:
         match listener.accept().await {
             Ok((stream, peer)) => {
                 let planner = Arc::clone(&planner);
-                // Whoever finds no room connects again later.
+                // An agent that finds no room connects again later.
                 let Ok(room) = Arc::clone(&planner.room).try_acquire_owned() else { continue };
                 tokio::spawn(async move {
                     match planner.connection(stream).await {

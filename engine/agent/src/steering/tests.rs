@@ -12,7 +12,7 @@ use kelpie_paths::leases::Leases;
 use kelpie_spaces::Host;
 use kelpie_topology::Side;
 use tokio::net::TcpListener;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 use super::door::{Door, DoorError};
 use super::link::PlannerAddress;
@@ -65,7 +65,7 @@ fn catalog() -> Catalog {
 }
 
 fn runtime() -> Runtime {
-    Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
+    crate::runtime::with_one_worker().expect("a runtime")
 }
 
 /// A planner; dropping its runtime is what `kill -9` does to a real one.
