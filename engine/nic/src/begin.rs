@@ -108,13 +108,22 @@ impl Nic {
     }
 
     /// A requester is at a message, of whose `packets` it has sent some, and so many work requests are posted in all.
-    /// WQEs were fetched in the turn before this. Turns end after packets, so that the more of them a message has, the
-    /// more WQEs were fetched for nothing.
-    pub fn begin_requester(&mut self, qp: u32, message: u64, [sent, packets]: [u64; 2], posted: u64) {
+    /// WQEs were fetched in the turn before this, if that did not end because all were used. Turns end after packets, so
+    /// that the more of them a message has, the more WQEs were fetched for nothing.
+    pub fn begin_requester(
+        &mut self,
+        qp: u32,
+        message: u64,
+        [sent, packets]: [u64; 2],
+        posted: u64,
+        turns_end_empty: bool,
+    ) {
         let stride = self.qps[qp as usize].connection.send_stride;
         let wqes = |lines: u32| u64::from((lines / stride).max(1));
         let most = wqes(self.config.fetch_lines) + wqes(self.config.send_ahead).min(packets) - 1;
-        let fetched = self.random.random_range(0..=most).min(posted - message);
+        let least = u64::from(sent > 0);
+        let most = if turns_end_empty { least } else { most.max(least) };
+        let fetched = self.random.random_range(least..=most).min(posted - message);
         let state = &mut self.qps[qp as usize];
         (state.next, state.completed, state.response) = (message, message, message);
         (state.producer, state.fetched) = (posted, message + fetched);
@@ -130,6 +139,15 @@ impl Nic {
         }
         if posted > message {
             self.has_work(qp);
+        }
+    }
+
+    /// The WQE of the message of which a requester has sent a part was used last.
+    pub fn recall_message(&mut self, qp: u32) {
+        let state = &self.qps[qp as usize];
+        if state.offset > 0 {
+            let (key, stride) = (self.wqe_key(qp, state.next), state.connection.send_stride);
+            (0..stride).for_each(|line| self.recall(Cached::Send, key.plus(line)));
         }
     }
 

@@ -148,12 +148,69 @@ impl FlowRings {
         Place { message, packets: [packet, packets(&self.vector[at])] }
     }
 
-    /// Messages of a turn of so many packets, as far as the queue is long enough, in the mean.
-    pub fn messages_of_turn(&self, packets: u32, max_reads: u32) -> u64 {
-        let all = self.packets_of(self.vector.len() as u64);
+    /// Packets and messages of a turn at most.
+    pub fn most_of_turn(&self, packets: u32, max_reads: u32) -> [u64; 2] {
         let only_reads = self.vector.iter().all(|request| request.operation == Operation::Read);
-        let most = if only_reads { self.depth.min(max_reads.into()) } else { self.depth };
-        (u64::from(packets) * self.vector.len() as u64 / all).clamp(1, most)
+        [packets.into(), if only_reads { self.depth.min(max_reads.into()) } else { self.depth }]
+    }
+
+    /// Messages that a turn of at most so many packets and messages begins, in the mean, at least 1.
+    pub fn messages_of_turn(&self, [packets, messages]: [u64; 2]) -> u64 {
+        let all = self.packets_of(self.vector.len() as u64);
+        (packets * self.vector.len() as u64 / all).clamp(1, messages)
+    }
+
+    /// Whether turns end because all that was posted is sent.
+    pub fn ends_turns_empty(&self, [packets, messages]: [u64; 2]) -> bool {
+        self.packets_of(self.depth) <= packets && self.depth <= messages
+    }
+
+    /// The beginning of the batch that a QP is in.
+    pub fn batch_of(&self, place: Place) -> Place {
+        let message = place.message - place.message % self.signal;
+        Place { message, packets: [0, self.packets_at(message)] }
+    }
+
+    /// Where a QP was so many turns ago, each of at most so many packets and messages.
+    pub fn turns_before(&self, place: Place, [packets, messages]: [u64; 2], turns: u64) -> Place {
+        let mut at = place;
+        for _ in 0..turns {
+            let mut left = packets;
+            for _ in 0..messages {
+                if at.packets[0] == 0 {
+                    let message = at.message - 1;
+                    let of_message = self.packets_at(message);
+                    at = Place { message, packets: [of_message; 2] };
+                }
+                let sent = left.min(at.packets[0]);
+                at.packets[0] -= sent;
+                left -= sent;
+                if left == 0 {
+                    break;
+                }
+            }
+        }
+        at
+    }
+
+    /// Where a QP is after so many packets more of its message.
+    pub fn after(&self, at: Place, packets: u64) -> Place {
+        let sent = at.packets[0] + packets;
+        if sent < at.packets[1] {
+            Place { packets: [sent, at.packets[1]], ..at }
+        } else {
+            Place { message: at.message + 1, packets: [0, self.packets_at(at.message + 1)] }
+        }
+    }
+
+    /// What the next so many packets carry of their message.
+    pub fn part(&self, at: Place, packets: u64) -> Range<u64> {
+        let bytes = self.request(at.message).0.bytes;
+        at.packets[0] * self.mtu..((at.packets[0] + packets) * self.mtu).min(bytes)
+    }
+
+    fn packets_at(&self, message: u64) -> u64 {
+        self.request(message).0.bytes.div_ceil(self.mtu)
     }
 
     /// Packets of so many messages in the mean, at least 1.

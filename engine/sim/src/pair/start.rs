@@ -1,7 +1,5 @@
 //! How an experiment begins: as applications and NICs that have been at work for long leave each other.
 
-use std::ops::Range;
-
 use kelpie_events::Picos;
 use kelpie_spaces::Host;
 use rand::seq::SliceRandom;
@@ -33,17 +31,21 @@ struct Turn {
     number: u32,
     peer: u32,
     place: Place,
-    /// Messages of one of its turns.
-    messages: u64,
+    /// Packets and messages of one of its turns at most.
+    most: [u64; 2],
     /// Turns that are gone through before all begins.
     replayed: u64,
+    /// Where what is gone through begins.
+    from: Place,
+    /// Whether it has a slot of its unit when all begins.
+    has_slot: bool,
 }
 
-impl Turn {
-    /// The message at which what is gone through begins.
-    fn from(&self) -> u64 {
-        self.place.message - self.replayed * self.messages
-    }
+/// Caches that do not hold with ease all that is used.
+#[derive(Debug, Clone, Copy)]
+struct Lacking {
+    contexts: bool,
+    translations: bool,
 }
 
 impl Pair {
@@ -52,13 +54,17 @@ impl Pair {
         let mut random = Pcg32::seed_from_u64(seed);
         let mut turns = self.turns(processing, seed, is_empty);
         turns.shuffle(&mut random);
+        self.give_slots(&mut turns, processing);
         self.fill_caches(&turns);
-        self.plan_replay(&mut turns);
+        let lacking = self.plan_replay(&mut turns);
         self.post_receives(&turns);
-        self.replay(&turns);
-        self.replay_begun(&turns, processing, &mut random);
+        self.replay(&turns, lacking);
+        self.replay_begun(&turns, &mut random);
         for turn in &turns {
             self.begin_requester(turn, is_empty[turn.flow], &mut random);
+        }
+        for turn in &turns {
+            self.nics[turn.host.index()].recall_message(turn.qp);
         }
         for host in self.around.rings.hosts() {
             self.nics[host.index()].begin(&mut View { host, around: &mut self.around });
@@ -82,8 +88,7 @@ impl Pair {
                 let round = random.random_range(ROUNDS..2 * ROUNDS);
                 let mut place = of_flow.place(round, &mut random);
                 if is_empty[flow] {
-                    place.message -= place.message % of_flow.signal;
-                    place.packets[0] = 0;
+                    place = of_flow.batch_of(place);
                 }
                 turns.push(Turn {
                     host,
@@ -92,12 +97,30 @@ impl Pair {
                     number: *number,
                     peer: rings.connections[host.index()][qp].peer,
                     place,
-                    messages: of_flow.messages_of_turn(processing.turn_packets, processing.max_reads),
+                    most: of_flow.most_of_turn(processing.turn_packets, processing.max_reads),
                     replayed: 0,
+                    from: place,
+                    has_slot: false,
                 });
             }
         }
         turns
+    }
+
+    /// Gives the slots of units to the first QPs. The others wait for their turn; if turns end because all that was posted
+    /// is sent, they are at the beginning of a batch.
+    fn give_slots(&self, turns: &mut [Turn], processing: &Processing) {
+        let mut slots = [(); 2].map(|()| vec![processing.slots; processing.units as usize]);
+        for turn in turns {
+            let host = turn.host.index();
+            let free = &mut slots[host][self.nics[host].unit(turn.qp)];
+            turn.has_slot = *free > 0;
+            *free -= u32::from(turn.has_slot);
+            let flow = &self.around.rings.flows[turn.flow];
+            if !turn.has_slot && flow.ends_turns_empty(turn.most) {
+                turn.place = flow.batch_of(turn.place);
+            }
+        }
     }
 
     /// Fills the caches of contexts and translations with what is used now; what was used long ago fills what is left, if
@@ -134,34 +157,41 @@ impl Pair {
         }
     }
 
-    /// Says how many turns are gone through before all begins: none if all that is used is held.
-    fn plan_replay(&self, turns: &mut [Turn]) {
+    /// Says how many turns are gone through before all begins: as many as the cache needs that takes longest to be as it
+    /// stays, and none if each holds all that is used.
+    fn plan_replay(&self, turns: &mut [Turn]) -> Lacking {
         let rings = &self.around.rings;
         let room = self.nics[0].room();
-        let flow_of = |turn: &Turn| &rings.flows[turn.flow];
         let context = u64::from(self.nics[0].context_lines());
-        // Of contexts, translations and receive WQEs, by host.
-        let (mut used, mut lookups) = ([[0; 3]; 2], 0);
+        // Of contexts, translations and receive WQEs: what is used by host, and what all QPs look up in a turn of each.
+        let (mut used, mut lookups) = ([[0; 2]; 3], [0; 3]);
         for turn in turns.iter() {
-            let flow = flow_of(turn);
+            let flow = &rings.flows[turn.flow];
             let [local, remote, lines] = flow.translations();
             let receives = if flow.sends { self.nics[flow.to.index()].receive_ring_lines(turn.peer) } else { 0 };
-            for (host, of_end) in [(flow.from, [context, local, 0]), (flow.to, [context, remote, receives])] {
-                used[host.index()].iter_mut().zip(of_end).for_each(|(used, lines)| *used += lines);
+            let messages = flow.messages_of_turn(turn.most);
+            let of_ends = [[context; 2], [local, remote], [0, receives]];
+            for (used, [from, to]) in used.iter_mut().zip(of_ends) {
+                used[flow.from.index()] += from;
+                used[flow.to.index()] += to;
             }
-            lookups += 3 * context + turn.messages * lines;
+            let of_turn = [2 * context, lines * messages, (receives / flow.receive_depth.max(1)).max(1) * messages];
+            lookups.iter_mut().zip(of_turn).for_each(|(lookups, of_turn)| *lookups += of_turn);
         }
         let rooms = [room.contexts, room.translations, room.receives].map(|lines| lines as u64);
         let [rounds, times] = REPLAYED;
         let lacks = |used: u64, room: u64| if 2 * used > room { (rounds * used).min(times * room) } else { 0 };
-        let of_host = |used: [u64; 3]| used.into_iter().zip(rooms).map(|(used, room)| lacks(used, room)).sum::<u64>();
-        // Both hosts look up about equally much.
-        let wanted = 2 * used.into_iter().map(of_host).max().unwrap_or(0);
         let count = turns.len() as u64;
-        let all = (wanted * count).div_ceil(lookups.max(1));
+        // Both hosts look up about equally much.
+        let wanted =
+            |cache: usize| 2 * used[cache].into_iter().map(|used| lacks(used, rooms[cache])).max().unwrap_or(0);
+        let turns_for = |cache: usize| (wanted(cache) * count).div_ceil(lookups[cache].max(1));
+        let all = (0..3).map(turns_for).max().unwrap_or(0);
         for (at, turn) in turns.iter_mut().enumerate() {
             turn.replayed = all / count + u64::from(at as u64 >= count - all % count);
+            turn.from = rings.flows[turn.flow].turns_before(turn.place, turn.most, turn.replayed);
         }
+        Lacking { contexts: wanted(0) > 0, translations: wanted(1) > 0 }
     }
 
     /// Fills the receive queues as if their doorbells had rung in turn, several times around the rings.
@@ -185,7 +215,7 @@ impl Pair {
                 for step in skipped..longest {
                     for turn in &here {
                         let flow = &rings.flows[turn.flow];
-                        let used = flow.sends_before(turn.from());
+                        let used = flow.sends_before(turn.from.message);
                         let first = used / flow.receive_batch * flow.receive_batch;
                         let from = (first + step * flow.receive_batch).max(used);
                         let to = (first + (step + 1) * flow.receive_batch).min(first + flow.receive_depth);
@@ -199,57 +229,82 @@ impl Pair {
     }
 
     /// Goes through the last turns of all QPs without time: only what the caches hold changes.
-    fn replay(&mut self, turns: &[Turn]) {
+    fn replay(&mut self, turns: &[Turn], lacking: Lacking) {
         let rounds = turns.iter().map(|turn| turn.replayed).max().unwrap_or(0);
+        let mut places: Vec<Place> = turns.iter().map(|turn| turn.from).collect();
         for round in (0..rounds).rev() {
-            for turn in turns.iter().filter(|turn| turn.replayed > round) {
-                let from = turn.place.message - (round + 1) * turn.messages;
-                self.replay_messages(turn, from..from + turn.messages);
+            for (turn, place) in turns.iter().zip(&mut places).filter(|(turn, _)| turn.replayed > round) {
+                *place = self.replay_turn(turn, *place, turn.most, lacking);
             }
         }
     }
 
     /// QPs that have a slot when all begins are somewhere in their turn, so that its first part is behind them.
-    fn replay_begun(&mut self, turns: &[Turn], processing: &Processing, random: &mut Pcg32) {
-        let mut slots = [(); 2].map(|()| vec![processing.slots; processing.units as usize]);
-        for turn in turns {
-            let host = turn.host.index();
-            let free = &mut slots[host][self.nics[host].unit(turn.qp)];
-            if *free > 0 {
-                *free -= 1;
-                let flow = &self.around.rings.flows[turn.flow];
-                let packets = flow.packets_of(turn.messages).min(processing.turn_packets.into());
-                let left = random.random_range(1..=packets.max(1));
-                let done = (packets - left) * turn.messages / packets;
-                self.nics[host].begin_turn_with(turn.qp, left as u32);
-                self.replay_messages(turn, turn.place.message - done..turn.place.message);
-            }
+    fn replay_begun(&mut self, turns: &[Turn], random: &mut Pcg32) {
+        for turn in turns.iter().filter(|turn| turn.has_slot) {
+            let flow = &self.around.rings.flows[turn.flow];
+            let packets = flow.packets_of(flow.messages_of_turn(turn.most)).min(turn.most[0]);
+            let left = random.random_range(1..=packets);
+            self.nics[turn.host.index()].begin_turn_with(turn.qp, left as u32);
+            let most = [packets - left, turn.most[1]];
+            let from = flow.turns_before(turn.place, most, 1);
+            self.replay_turn(turn, from, most, Lacking { contexts: true, translations: true });
         }
     }
 
-    fn replay_messages(&mut self, turn: &Turn, messages: Range<u64>) {
+    /// Goes through a turn of at most so many packets and messages, from a place on and not beyond that of the QP; says
+    /// where it ends.
+    fn replay_turn(&mut self, turn: &Turn, from: Place, [packets, messages]: [u64; 2], lacking: Lacking) -> Place {
         let flow = &self.around.rings.flows[turn.flow];
         let [requester, responder] = [flow.from.index(), flow.to.index()];
-        self.nics[requester].recall_context(turn.qp, true);
-        self.nics[responder].recall_context(turn.peer, false);
-        for message in messages {
-            let wqe = flow.wqe(turn.number, message);
+        if lacking.contexts {
+            self.nics[requester].recall_context(turn.qp, true);
+            self.nics[responder].recall_context(turn.peer, false);
+        }
+        let (mut at, mut left) = (from, packets);
+        for _ in 0..messages {
+            let end = if at.message == turn.place.message { turn.place.packets[0] } else { at.packets[1] };
+            let sent = left.min(end.saturating_sub(at.packets[0]));
+            if at.message > turn.place.message || sent == 0 {
+                break;
+            }
+            self.replay_packets(turn, at, sent, lacking);
+            left -= sent;
+            at = self.around.rings.flows[turn.flow].after(at, sent);
+        }
+        if lacking.contexts {
+            self.nics[requester].recall_context(turn.qp, true);
+        }
+        at
+    }
+
+    /// Goes through so many packets of a message.
+    fn replay_packets(&mut self, turn: &Turn, at: Place, packets: u64, lacking: Lacking) {
+        let flow = &self.around.rings.flows[turn.flow];
+        let [requester, responder] = [flow.from.index(), flow.to.index()];
+        let receive = flow.is_send(at.message).then(|| flow.sends_before(at.message));
+        let part = flow.part(at, packets);
+        if lacking.translations {
             let nic = &mut self.nics[requester];
-            flow.portions(turn.number, message, 0..wqe.bytes, |segment| _ = nic.recall_segment(segment));
-            let nic = &mut self.nics[responder];
-            if flow.is_send(message) {
-                let index = flow.sends_before(message);
-                nic.recall_receive(turn.peer, index);
-                flow.receive_portions(turn.number, index, 0..wqe.bytes, |segment| _ = nic.recall_segment(segment));
-                if (index + 1).is_multiple_of(flow.receive_batch) {
-                    let posted = index + 1 - flow.receive_batch + flow.receive_depth;
-                    nic.recall_posted(turn.peer, posted, posted + flow.receive_batch);
-                }
-            } else {
-                nic.recall_segment(flow.remote_segment(turn.number, message));
+            flow.portions(turn.number, at.message, part.clone(), |segment| _ = nic.recall_segment(segment));
+        }
+        let nic = &mut self.nics[responder];
+        match receive {
+            Some(index) if lacking.translations => {
+                flow.receive_portions(turn.number, index, part, |segment| _ = nic.recall_segment(segment));
+            }
+            None if lacking.translations => {
+                nic.recall_segment(flow.remote_segment(turn.number, at.message).part(part));
+            }
+            _ => {}
+        }
+        if let Some(index) = receive.filter(|_| at.packets[0] == 0) {
+            nic.recall_receive(turn.peer, index);
+            if (index + 1).is_multiple_of(flow.receive_batch) {
+                let posted = index + 1 - flow.receive_batch + flow.receive_depth;
+                nic.recall_posted(turn.peer, posted, posted + flow.receive_batch);
             }
         }
-        self.nics[requester].recall_context(turn.qp, true);
     }
 
     /// Queues of a QP and what is on its way.
@@ -263,6 +318,8 @@ impl Pair {
         let used = flow.sends_before(message);
         let receives = used / flow.receive_batch * flow.receive_batch + flow.receive_depth;
         let (filled, reads_next) = (flow.filled(turn.place), flow.reads_next(message));
+        let messages = flow.messages_of_turn(turn.most);
+        let ends_empty = flow.ends_turns_empty(turn.most) && !turn.has_slot;
         let pause = Picos::from_nanos(flow.interarrival_ns.into());
         let app = &mut around.apps[requester][turn.qp as usize];
         (app.posted, app.seen, app.has_filled) = (posted, seen, !is_empty);
@@ -273,13 +330,13 @@ impl Pair {
             around.events.at(phase, Event::Seen(turn.host, turn.qp, (seen - 1) as u32));
         }
         let of_message = if reads_next { [0, packets] } else { [sent, packets] };
-        self.nics[requester].begin_requester(turn.qp, message, of_message, posted);
+        self.nics[requester].begin_requester(turn.qp, message, of_message, posted, ends_empty);
         let nic = &mut self.nics[responder];
         nic.begin_responder(turn.peer, [used, receives], filled, of_message[0]);
         // Where requests and responses take turns on the same units, one in two requesters waits for its turn while READs
         // of a turn have come back.
         let shares = around.rings.flows.iter().any(|other| other.reads && other.from == flow.to);
-        let back = if shares && random.random() { turn.messages } else { 0 };
+        let back = if shares && random.random() { messages } else { 0 };
         if reads_next && !is_empty {
             let view = View { host: turn.host, around: &mut self.around };
             let reads = self.nics[requester].begin_reads(turn.qp, [sent, back], &view);
