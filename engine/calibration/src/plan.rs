@@ -109,8 +109,10 @@ impl Plan {
             let traffic = Traffic { mtu: mtu(256), batch: 4, ..Traffic::new(Send, 256 * packets, 1) };
             self.add(&[RECEIVE], traffic);
         }
-        self.add(&[READS], Traffic { batch: 16, ..Traffic::new(Read, 8, 1) });
-        self.add(&[READS], Traffic { batch: 16, ..Traffic::new(Read, 64, 2) });
+        // Several, because READs of few QPs fall into a step with each other that depends on how they began.
+        for (size, qps) in [(8, 1), (64, 2), (8, 3), (128, 4), (64, 6)] {
+            self.add(&[READS], Traffic { batch: 16, ..Traffic::new(Read, size, qps) });
+        }
     }
 
     fn caches(&mut self, base: &SimSubsystem) {
