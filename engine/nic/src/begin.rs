@@ -48,10 +48,7 @@ impl Nic {
     }
 
     fn recall(&mut self, cached: Cached, key: Key) {
-        let cache = &mut self.caches[cached as usize];
-        if cache.look_up(key) == Lookup::Missing {
-            cache.keep(key);
-        }
+        self.caches[cached as usize].keep(key);
     }
 
     /// The context of one end of a QP was used.
@@ -100,9 +97,7 @@ impl Nic {
     /// The driver posted receives from one on to another, and they were read.
     pub fn recall_posted(&mut self, qp: u32, from: u64, to: u64) {
         self.announced(qp, from, to, |nic, cached, key, lines| {
-            // What lies on the NIC of the last round through the ring is not what the driver wrote since.
             let cache = &mut nic.caches[cached as usize];
-            (0..lines).for_each(|at| cache.forget(key.plus(at)));
             (0..lines).for_each(|at| cache.keep(key.plus(at)));
         });
     }

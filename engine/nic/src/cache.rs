@@ -285,9 +285,10 @@ impl Cache {
         self.reads[place] = read;
     }
 
-    /// Makes room for a line that is there already.
+    /// Uses a line that is there already, and makes room for it if it is not here.
     #[inline]
     pub fn keep(&mut self, key: Key) {
+        self.lookups += 1;
         let place = self.make_room(key);
         self.blocks[place / BLOCK].put(place % BLOCK, key, false);
     }

@@ -14,9 +14,9 @@ use crate::rings::Place;
 const START: Picos = Picos::new(10_000_000);
 /// Rounds of the request vector that lie behind each QP, at least. Source: our choice, more than are gone through again.
 const ROUNDS: u64 = 1 << 18;
-/// Rounds through the receive rings, or times what a cache holds, after which what it holds is as it stays. Source: our
-/// choice; e^-4 of what was there so long ago is left.
-const WARM_ROUNDS: u64 = 4;
+/// Times what a cache of receive WQEs holds that are posted before all begins. Source: our choice; e^-4 of what was posted
+/// before that would be left.
+const WARM: u64 = 4;
 /// Times all that is used, and times what a cache holds, that are looked up at most before all begins, if the cache does
 /// not hold all with ease. Source: our choice, as what misses takes any place: e^-3 of what was there before is left.
 const REPLAYED: [u64; 2] = [3, 4];
@@ -194,7 +194,7 @@ impl Pair {
         Lacking { contexts: wanted(0) > 0, translations: wanted(1) > 0 }
     }
 
-    /// Fills the receive queues as if their doorbells had rung in turn, several times around the rings.
+    /// Fills the receive queues as if their doorbells had rung in turn.
     fn post_receives(&mut self, turns: &[Turn]) {
         let rings = &self.around.rings;
         let takers: Vec<&Turn> = turns.iter().filter(|turn| rings.flows[turn.flow].sends).collect();
@@ -208,20 +208,17 @@ impl Pair {
             let longest = here.iter().map(|turn| batches(turn)).max().unwrap_or(0);
             let lines: u64 = here.iter().map(|turn| nic.receive_ring_lines(turn.peer)).sum();
             // What was posted so long ago that it is gone is left out.
-            let kept = WARM_ROUNDS * nic.room().receives as u64;
-            let rounds = (kept / lines.max(1)).min(WARM_ROUNDS);
-            let skipped = if rounds == 0 { longest - (longest * kept / lines.max(1)).clamp(1, longest) } else { 0 };
-            for _ in 0..rounds.max(1) {
-                for step in skipped..longest {
-                    for turn in &here {
-                        let flow = &rings.flows[turn.flow];
-                        let used = flow.sends_before(turn.from.message);
-                        let first = used / flow.receive_batch * flow.receive_batch;
-                        let from = (first + step * flow.receive_batch).max(used);
-                        let to = (first + (step + 1) * flow.receive_batch).min(first + flow.receive_depth);
-                        if from < to {
-                            nic.recall_posted(turn.peer, from, to);
-                        }
+            let kept = WARM * nic.room().receives as u64;
+            let skipped = if lines > kept { longest - (longest * kept / lines).clamp(1, longest) } else { 0 };
+            for step in skipped..longest {
+                for turn in &here {
+                    let flow = &rings.flows[turn.flow];
+                    let used = flow.sends_before(turn.from.message);
+                    let first = used / flow.receive_batch * flow.receive_batch;
+                    let from = (first + step * flow.receive_batch).max(used);
+                    let to = (first + (step + 1) * flow.receive_batch).min(first + flow.receive_depth);
+                    if from < to {
+                        nic.recall_posted(turn.peer, from, to);
                     }
                 }
             }
