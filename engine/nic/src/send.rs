@@ -38,7 +38,8 @@ impl Nic {
         } else {
             Cause::ReadWindow
         };
-        state.rest = Some(Wait { since: now, cause });
+        // A QP that only answers waits for nothing of its own.
+        state.rest = (state.producer > 0).then_some(Wait { since: now, cause });
     }
 
     /// Takes a QP in a slot as far as it goes; says whether it gave the slot back.

@@ -336,3 +336,15 @@ fn an_application_that_posts_all_the_time_is_never_seen_with_full_queues() {
     let ratios: Vec<f64> = ratios.collect();
     assert!(ratios.iter().all(|ratio| *ratio < 0.05), "{ratios:?}");
 }
+
+#[test]
+fn reads_of_full_queues_never_wait_for_their_application() {
+    let mut subsystem = load("F", &[]);
+    let mut flow = Flow { qps: 256, mtu: kelpie_spaces::Mtu::ALL[1], ..Flow::plain(Host::A, Host::B) };
+    (flow.wq_depth.send, flow.batch.send) = (64, 64);
+    (flow.pattern[0].op, flow.pattern[0].sge) = (kelpie_spaces::Opcode::Read, vec![Bytes(96)]);
+    let mirror = flow.mirrored();
+    subsystem.measure(&Workload::new(vec![flow, mirror])).expect("measured");
+    // The ends that only answer have nothing posted, and wait for no work of their own.
+    assert!(!subsystem.limiting().starts_with("send_queue"), "{}", subsystem.limiting());
+}
