@@ -66,7 +66,8 @@ impl Explorer {
     fn apart(&self, one: &Place, other: &Place) -> f32 {
         let terms = self.scales.iter().zip(one.iter().zip(other)).map(|(scale, (one, other))| match scale {
             Scale::Numbers { .. } => (one - other) * (one - other),
-            Scale::Words(_) => f32::from(u8::from(one != other)),
+            // Places of words are whole numbers.
+            Scale::Words(_) => (one - other).abs().min(1.0),
         });
         terms.sum()
     }

@@ -45,9 +45,7 @@ impl<O: Oracle> Search<'_, O> {
         let mut changed = Vec::new();
         for (index, known) in self.findings.iter_mut().enumerate().filter(|(_, known)| which(known)) {
             let hull = known.hull(self.lab.space);
-            if let Some((region, share)) =
-                read(self.lab.space, &model, &outcomes, &hull, &known.witness, &mut rng)
-            {
+            if let Some((region, share)) = read(self.lab.space, &model, &outcomes, &hull, &known.witness, &mut rng) {
                 known.become_region(region, share);
             }
             known.is_stale = false;
