@@ -126,13 +126,13 @@ fn peel(points: &[&Point], shows: &dyn Fn(&Point) -> bool) -> Option<Bounds> {
             return Some(bounds);
         }
         let mut best: Option<(f64, usize, (f64, f64))> = None;
-        for column in 0..bounds.len() {
+        for (column, side) in bounds.iter().enumerate() {
             let mut values: Vec<f64> = inside.iter().map(|point| point.row[column]).collect();
             values.sort_by(f64::total_cmp);
             let at = (values.len() as f64 * PEEL) as usize;
-            let above = values.iter().find(|value| **value > values[at]).map(|low| (*low, bounds[column].1));
+            let above = values.iter().find(|value| **value > values[at]).map(|low| (*low, side.1));
             let last = values[values.len() - 1 - at];
-            let below = values.iter().rev().find(|value| **value < last).map(|high| (bounds[column].0, *high));
+            let below = values.iter().rev().find(|value| **value < last).map(|high| (side.0, *high));
             for cut in above.into_iter().chain(below) {
                 let rest: Vec<&Point> =
                     inside.iter().copied().filter(|point| (cut.0..=cut.1).contains(&point.row[column])).collect();
