@@ -143,6 +143,7 @@ impl Oracle for Judge<'_> {
         }
         let shown = Shown::measure(&mut self.subsystem, workload).map_err(End::Failed)?;
         self.record.experiments += 1;
+        *self.record.purposes.entry(purpose.name().to_owned()).or_default() += 1;
         (self.measured)();
         if let Some(symptom) = shown.symptom() {
             self.record.touched.add(symptom, &shown.limiting, self.record.experiments);

@@ -14,29 +14,46 @@ pub enum Purpose {
     Search,
     /// One of the random points by which diagnostic counters are ranked.
     Rank,
+    /// A workload behind a known weakness: without something that the weakness needs.
+    Relieve,
+    /// Whether a finding explains an anomaly.
+    Explain,
     /// A question about the conditions of an anomaly.
     Mfs,
+    /// A random point of the space, to draw regions.
+    Survey,
     /// A random point inside a region that is being validated.
     Validate,
 }
 
 impl Purpose {
     /// Every purpose.
-    pub const ALL: [Purpose; 4] = [Purpose::Search, Purpose::Rank, Purpose::Mfs, Purpose::Validate];
+    pub const ALL: [Purpose; 7] = [
+        Purpose::Search,
+        Purpose::Rank,
+        Purpose::Relieve,
+        Purpose::Explain,
+        Purpose::Mfs,
+        Purpose::Survey,
+        Purpose::Validate,
+    ];
 
     /// Its name in JSON and the store.
     pub fn name(self) -> &'static str {
         match self {
             Purpose::Search => "search",
             Purpose::Rank => "rank",
+            Purpose::Relieve => "relieve",
+            Purpose::Explain => "explain",
             Purpose::Mfs => "mfs",
+            Purpose::Survey => "survey",
             Purpose::Validate => "validate",
         }
     }
 
     /// Whether it serves to reduce an anomaly to its conditions.
     pub fn is_reducing(self) -> bool {
-        matches!(self, Purpose::Mfs | Purpose::Validate)
+        matches!(self, Purpose::Explain | Purpose::Mfs | Purpose::Validate)
     }
 }
 

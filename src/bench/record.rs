@@ -61,6 +61,9 @@ pub struct Record {
     pub signal: SignalSet,
     pub seed: u64,
     pub experiments: u64,
+    /// How many of them each stage of the search asked for.
+    #[serde(default)]
+    pub purposes: BTreeMap<String, u64>,
     pub findings: u64,
     /// By some experiment.
     pub touched: Sightings,
@@ -85,6 +88,7 @@ impl Record {
             signal: config.signal,
             seed: config.seed,
             experiments: 0,
+            purposes: BTreeMap::new(),
             findings: 0,
             touched: Sightings::default(),
             found: Sightings::default(),

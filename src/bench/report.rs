@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use kelpie_search::Purpose;
 use serde_json::{Value, json};
 
 use crate::output::{Table, percent};
@@ -36,7 +37,7 @@ pub fn document(space: &str, budget: u64, scores: &[Score], known: &[Known]) -> 
             "found": after(&|moment| score.found(moment)), "touched": after(&|moment| score.touched(moment)),
             "known_share": after(&|moment| score.known_share(known, moment)),
             "to_found": score.to_found(), "to_touched": score.to_touched(), "witnesses": score.witnesses(), "findings": score.findings(),
-            "quality": score.quality(), "campaigns": campaigns,
+            "purposes": score.purposes(), "quality": score.quality(), "campaigns": campaigns,
         })
     };
     json!({
@@ -44,11 +45,12 @@ pub fn document(space: &str, budget: u64, scores: &[Score], known: &[Known]) -> 
     })
 }
 
-/// Two tables, and a third of what is known if there is anything.
+/// Three tables, and more of findings and of what is known if there is anything.
 pub fn table(budget: u64, scores: &[Score], known: &[Known]) -> String {
     let moments = moments(budget);
     let mut text = format!("Weaknesses found\n{}", counts(&moments, scores, Score::found, true));
     let _ = write!(text, "\nWeaknesses touched\n{}", counts(&moments, scores, Score::touched, false));
+    let _ = write!(text, "\nExperiments by what they were for, in the mean\n{}", purposes(scores));
     if scores.iter().any(|score| score.quality().is_some()) {
         let _ = write!(text, "\nFindings judged by random points (median / 95th percentile)\n{}", qualities(scores));
     }
@@ -89,6 +91,16 @@ fn counts(moments: &[u64], scores: &[Score], count: fn(&Score, u64) -> Option<Sp
             cells.push(shown(score.findings(), 1));
         }
         cells
+    })
+}
+
+fn purposes(scores: &[Score]) -> String {
+    let names = Purpose::ALL.map(Purpose::name);
+    let heading: Vec<String> =
+        ["subsystem", "algorithm", "campaigns"].into_iter().chain(names).map(str::to_owned).collect();
+    rows(&heading, scores, |score| {
+        let means = score.purposes();
+        names.iter().map(|name| means.get(name).map_or("-".to_owned(), |mean| format!("{mean:.0}"))).collect()
     })
 }
 

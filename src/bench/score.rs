@@ -1,6 +1,8 @@
 //! Scores of one algorithm over its campaigns: counts after so many experiments, experiments to so many weaknesses.
 
-use kelpie_search::{Algorithm, SignalSet};
+use std::collections::BTreeMap;
+
+use kelpie_search::{Algorithm, Purpose, SignalSet};
 use serde::Serialize;
 
 use super::known::Known;
@@ -75,6 +77,16 @@ impl Score {
     /// Findings of each campaign.
     pub fn findings(&self) -> Option<Spread> {
         Spread::of(self.records.iter().map(|record| record.findings as f64))
+    }
+
+    /// Experiments that each stage asked for, in the mean.
+    pub fn purposes(&self) -> BTreeMap<&'static str, f64> {
+        let mean = |purpose: Purpose| {
+            let of = |record: &Record| record.purposes.get(purpose.name()).copied().unwrap_or(0) as f64;
+            let mean = Spread::of(self.records.iter().map(of))?.mean;
+            (mean > 0.0).then_some((purpose.name(), mean))
+        };
+        Purpose::ALL.into_iter().filter_map(mean).collect()
     }
 
     /// Weaknesses found, those of each transport and operation counted apart.

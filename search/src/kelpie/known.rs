@@ -20,6 +20,13 @@ const MOST_HEALTHY: f64 = 0.05;
 /// about two thirds.
 const BELIEF: f64 = 10.0;
 
+/// Plausibility that a finding explains an anomaly which stresses its factors hardly at all. Source: our choice.
+const AT_ALL: f64 = 0.3;
+/// Part of its plausibility that is left if counters of its witness are silent in the anomaly. Source: our choice.
+const MISSES_OWN: f64 = 0.3;
+/// Part that is left if the anomaly has counters that are silent in its witness. Source: our choice.
+const SHOWS_MORE: f64 = 0.7;
+
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) symptom: Symptom,
@@ -36,9 +43,6 @@ pub(super) struct Known {
     pub(super) spent: u64,
     /// Explorations that came upon it.
     pub(super) visits: u32,
-    /// Anomalies that it was tried for, and how many of them it explains.
-    pub(super) tries: u32,
-    pub(super) explained: u32,
     /// Random points inside, and whether they were anomalous.
     trials: Vec<(Workload, bool)>,
     /// How many of them were healthy.
@@ -77,8 +81,6 @@ impl Known {
             region: Region::default(),
             spent: 0,
             visits: 1,
-            tries: 0,
-            explained: 0,
             trials: Vec::new(),
             healthy: 0,
             fresh: 0,
@@ -146,21 +148,32 @@ impl Known {
         Condition { feature, test }
     }
 
-    /// Whether the workload stresses all factors: in the same direction, or with the same words.
-    pub(super) fn may_explain(&self, workload: &Workload) -> bool {
-        self.factors.iter().all(|feature| {
+    /// How far the workload stresses the factor that it stresses least, against the witness. Shape: 0 to 1; 0 if it does
+    /// not stress them all.
+    pub(super) fn level(&self, workload: &Workload) -> f64 {
+        let of = |feature: &Feature| {
             let value = workload.feature(*feature);
             match (value.number(), self.witness.feature(*feature).number(), self.plain.feature(*feature).number()) {
                 (Some(value), Some(witness), Some(plain)) => {
-                    if witness > plain {
-                        value > plain
-                    } else {
-                        value < plain
-                    }
+                    let way = |to: u64| ((1.0 + to as f64) / (1.0 + plain as f64)).ln();
+                    (way(value) / way(witness)).clamp(0.0, 1.0)
                 }
-                _ => self.condition(*feature).is_none_or(|condition| condition.admits(&value)),
+                _ => f64::from(u8::from(self.condition(*feature).is_none_or(|condition| condition.admits(&value)))),
             }
-        })
+        };
+        self.factors.iter().map(of).fold(1.0, f64::min)
+    }
+
+    /// How plausible it is that this explains an anomaly: the more, the farther all its factors are stressed, and the less,
+    /// the more the counters say otherwise. Shape: 0 to 1.
+    pub(super) fn plausible(&self, workload: &Workload, symptom: Symptom, seen: &Seen) -> f64 {
+        let level = if self.symptom == symptom { self.level(workload) } else { 0.0 };
+        if level == 0.0 {
+            return 0.0;
+        }
+        let shows_own = if seen.accounts_for(&self.seen) { 1.0 } else { MISSES_OWN };
+        let shows_more = if self.seen.accounts_for(seen) { 1.0 } else { SHOWS_MORE };
+        (AT_ALL + (1.0 - AT_ALL) * level) * shows_own * shows_more
     }
 
     /// Whether so many explorations came upon it that its removals are to be confirmed.
@@ -192,15 +205,6 @@ impl Known {
             .conditions
             .retain(|condition| condition.feature != factor && condition.admits(&witness.feature(condition.feature)));
         self.forget_trials();
-    }
-
-    /// Puts a product in the place of its parts.
-    pub(super) fn replace(&mut self, parts: &[Feature], product: Feature) {
-        self.factors.retain(|factor| !parts.contains(factor));
-        self.region.conditions.retain(|condition| !parts.contains(&condition.feature));
-        self.factors.push(product);
-        let condition = self.at_least_as_far(product, &self.witness.feature(product));
-        self.set(condition);
     }
 
     /// Takes in an anomaly that its factors explain; a region that was not read yet reaches to there.
@@ -241,11 +245,6 @@ impl Known {
         self.set(Condition { feature, test });
         // Random points of a part say nothing of the whole.
         self.forget_trials();
-    }
-
-    /// How probable it is that the finding explains an anomaly. Source: the mean of Jeffreys' posterior.
-    pub(super) fn success(&self) -> f64 {
-        (f64::from(self.explained) + 0.5) / (f64::from(self.tries) + 1.0)
     }
 
     /// How probable it is that a random point inside is healthy. Source: the mean of Jeffreys' posterior.
@@ -294,7 +293,7 @@ impl Known {
         self.symptom == other.symptom
             && transport(self) == transport(other)
             && self.factors.len() == other.factors.len()
-            && self.may_explain(&other.witness)
+            && self.level(&other.witness) > 0.0
     }
 
     pub(super) fn shows(&self, seen: &Seen) -> bool {

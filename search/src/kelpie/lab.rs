@@ -50,7 +50,7 @@ impl Seen {
 
 /// How many times more experiments there are when the model is learnt again. Source: our choice, because the time that
 /// it takes is then linear in all experiments.
-const GROWTH: f64 = 1.1;
+const GROWTH: f64 = 1.2;
 /// Experiments of which a model is learnt, at least. Source: our choice.
 const LEAST: u64 = 60;
 

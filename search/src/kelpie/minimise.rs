@@ -2,13 +2,12 @@
 
 use kelpie_monitor::Symptom;
 use kelpie_spaces::{Feature, Space, Workload};
-use rand::RngExt;
 
 use super::Search;
-use super::factors::{TRANSPORT, moved, plain};
+use super::factors::{moved, plain};
 use super::known::Known;
-use super::lab::{Seen, is_apart};
-use super::reduce::reduce;
+use super::lab::{Seen, is_apart, times};
+use super::reduce::{Answer, reduce};
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
 
@@ -22,66 +21,65 @@ impl<O: Oracle> Search<'_, O> {
     pub(super) fn minimise(&mut self, anomaly: &Workload, symptom: Symptom) -> Result<Option<usize>, O::Error> {
         let before = self.lab.experiments();
         let seen = self.lab.look(anomaly, Purpose::Mfs)?;
-        if let Some(index) = self.taken_for(anomaly, symptom, &seen) {
-            let known = &mut self.findings[index];
-            known.visits += 1;
-            known.is_stale = true;
-            return Ok(Some(index));
-        }
         let most_used = 1.0 - KEPT_LOSS * (1.0 - seen.utilisation());
         let key = self.unaccounted(anomaly, &seen);
         let loss = 1.0 - seen.utilisation();
         let plain = plain(self.lab.space, anomaly);
         let mut hidden = Vec::new();
+        let mut known = None;
+        let findings = &self.findings;
         let reduced = reduce(&mut self.lab, &mut self.needs, anomaly, &plain, |lab, workload| {
             let seen = lab.look(workload, Purpose::Mfs)?;
-            let Outcome::Anomalous(shown) = seen.outcome else { return Ok(false) };
+            let Outcome::Anomalous(shown) = seen.outcome else { return Ok(Answer::Gone) };
             // A counter that falls silent while much of the loss goes belongs to another weakness than what is left.
             let is_silent = key.as_ref().is_some_and(|(name, rate)| is_apart(*rate, seen.counter(name)));
             let is_less = 1.0 - seen.utilisation() < OTHERS_LOSS * loss;
             if shown != symptom || (is_silent && is_less) {
-                hidden.push(workload.clone());
-                return Ok(false);
+                hidden.push((workload.clone(), shown, seen));
+                return Ok(Answer::Gone);
             }
-            Ok(symptom != Symptom::LowThroughput || seen.utilisation() <= most_used)
+            if symptom == Symptom::LowThroughput && seen.utilisation() > most_used {
+                return Ok(Answer::Gone);
+            }
+            known = findings.iter().position(|known| known.plausible(workload, symptom, &seen) >= 1.0);
+            Ok(if known.is_some() { Answer::Enough } else { Answer::Holds })
         })?;
-        self.leads.extend(hidden);
+        for (workload, shown, seen) in hidden {
+            self.touch(&workload, shown, &seen);
+        }
+        if let Some(index) = known {
+            self.findings[index].spent += self.lab.experiments() - before;
+            self.come_upon(index, &reduced.workload)?;
+            return Ok(Some(index));
+        }
         let seen = self.lab.look(&reduced.workload, Purpose::Mfs)?;
         if self.avoided.iter().any(|region| region.contains(&reduced.workload)) {
             return Ok(None);
         }
         let factors = independent(self.lab.space, &reduced.workload, &plain, reduced.needed);
-        let mut known = Known::new(symptom, reduced.workload, seen, plain, factors);
-        self.combine(&mut known)?;
-        self.come_nearer(&mut known)?;
+        let known = Known::new(symptom, reduced.workload, seen, plain, factors);
         let twin = self.findings.iter().position(|other| other.is_like(&known) && other.seen.is_like(&known.seen));
-        let index = twin.unwrap_or(self.findings.len());
-        if let Some(twin) = self.findings.get_mut(index) {
-            twin.visits += 1;
-            twin.take_in(&known.witness);
-        } else {
-            let is_alike = |other: &Known| other.symptom == symptom && other.seen.is_like(&known.seen);
-            self.looks += u32::from(!self.findings.iter().any(is_alike));
-            self.findings.push(known);
-            self.read_region(index);
+        if let Some(twin) = twin {
+            self.findings[twin].spent += self.lab.experiments() - before;
+            self.come_upon(twin, &known.witness)?;
+            return Ok(Some(twin));
         }
-        self.findings[index].spent += self.lab.experiments() - before;
+        let index = self.findings.len();
+        self.findings.push(known);
+        self.findings[index].spent = self.lab.experiments() - before;
+        self.reconsider(index);
         self.store(index)?;
         Ok(Some(index))
     }
-}
 
-impl<O: Oracle> Search<'_, O> {
-    /// The latest finding of the same look, for which an anomaly is taken the more likely the more of them there are: each
-    /// costs some ten experiments to tell apart, and few turn out to be another weakness.
-    fn taken_for(&mut self, anomaly: &Workload, symptom: Symptom, seen: &Seen) -> Option<usize> {
-        let transport = |workload: &Workload| TRANSPORT.map(|feature| workload.feature(feature));
-        let is_alike = |known: &Known| {
-            known.symptom == symptom && transport(&known.witness) == transport(anomaly) && known.seen.is_like(seen)
-        };
-        let alike: Vec<usize> = (0..self.findings.len()).filter(|index| is_alike(&self.findings[*index])).collect();
-        let is_taken = self.lab.rng.random_range(0..=alike.len()) > 0;
-        alike.last().copied().filter(|_| is_taken)
+    /// The counter that is farthest above what all findings that may explain the anomaly show, with its rate.
+    fn unaccounted(&self, anomaly: &Workload, seen: &Seen) -> Option<(String, f64)> {
+        let fits: Vec<&Known> = self.findings.iter().filter(|known| known.level(anomaly) > 0.0).collect();
+        let account = |name: &str| fits.iter().map(|known| known.seen.counter(name)).fold(0.0, f64::max);
+        let excess = seen.counters().map(|(name, rate)| (name, rate, times(rate, account(name))));
+        let (name, rate, _) =
+            excess.filter(|(name, rate, _)| is_apart(*rate, account(name))).max_by(|a, b| a.2.total_cmp(&b.2))?;
+        Some((name.to_owned(), rate))
     }
 }
 

@@ -1,43 +1,40 @@
 //! The default search: discover first, refine later. `docs/search.md` explains it; the stages are one file each.
 //!
-//! A workload that is looked at passes [`corners`] (where it comes from), `explain` (is it a known weakness?), `minimise`
-//! (what does it need?) and `relieve` (what else is behind it?). The less is new, the more `refine` looks at random points.
+//! A workload comes from `explore`. Anomalies wait in `touched`; the most promising one passes `explain` (is it a known
+//! weakness?) and `minimise` (what does it need?), or `relieve` (what is behind a known one?). The less promise there is,
+//! the more `refine` looks at random points.
 
-mod corners;
-mod diagonal;
 mod explain;
+mod explore;
 mod factors;
 mod known;
 mod lab;
 mod minimise;
-mod products;
 mod reduce;
 mod refine;
 mod region;
 mod relieve;
+mod touched;
 
-use kelpie_monitor::Symptom;
 use kelpie_spaces::{Feature, Region, Space, Workload};
 
 use crate::config::Config;
 use crate::finding::Cure;
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
-use corners::Explorer;
+use explore::Explorer;
 use factors::moved;
 use known::Known;
 use lab::Lab;
 use reduce::Needs;
+use touched::{Touched, Way, Yields};
 
-/// Most workloads that one exploration leads to. Source: our choice.
-const MOST_LEADS: usize = 40;
-/// Explorations that the share of those which find something new is a mean of. Source: our choice.
-const RECENT: f64 = 20.0;
-/// Experiments with random points for each experiment of an exploration, where half of the explorations find something
-/// new. Source: our choice.
-const SURVEYED: f64 = 0.15;
-/// That share, where it is taken for no less. Source: our choice, so that one experiment in ten goes on exploring.
-const LEAST_NOVELTY: f64 = 0.05;
+/// Experiments with random points for each exploration, if half of the explorations show something new. Source: our
+/// choice.
+const SURVEYED: f64 = 0.02;
+/// The share of explorations that show something new is taken for no less. Source: our choice, so that one experiment in
+/// three goes on exploring.
+const LEAST_NOVELTY: f64 = 0.01;
 
 /// Steps in a row without an experiment after which all that the search can reach is known. Source: our choice.
 const MOST_IDLE: u32 = 1000;
@@ -49,17 +46,14 @@ struct Search<'a, O: Oracle> {
     needs: Needs,
     findings: Vec<Known>,
     avoided: Vec<Region>,
-    /// Workloads to look at next, the last first.
-    leads: Vec<Workload>,
-    /// Findings that looked like none before.
-    looks: u32,
+    /// Anomalies to account for.
+    touched: Vec<Touched>,
+    yields: Yields,
     /// Looks at random points.
     surveys: u32,
     /// Experiments of explorations, and of looks at random points.
     explored: u64,
     surveyed: u64,
-    /// Share of the last explorations that found something new.
-    novelty: f64,
 }
 
 /// Searches until the oracle stops it, or until nothing is left to measure.
@@ -72,12 +66,11 @@ pub(crate) fn run<O: Oracle>(space: &Space, config: &Config, oracle: &mut O) -> 
         needs: Needs::default(),
         findings: Vec::new(),
         avoided: config.known.clone(),
-        leads: Vec::new(),
-        looks: 0,
+        touched: Vec::new(),
+        yields: Yields::default(),
         surveys: 0,
         explored: 0,
         surveyed: 0,
-        novelty: 1.0,
     };
     let mut idle = 0;
     while idle < MOST_IDLE {
@@ -89,67 +82,61 @@ pub(crate) fn run<O: Oracle>(space: &Space, config: &Config, oracle: &mut O) -> 
 }
 
 impl<O: Oracle> Search<'_, O> {
-    /// Discovers first; the less that finds which is new, the more random points are looked at instead.
+    /// Does what promises most new weaknesses for each experiment; the less anything promises, the more random points are
+    /// looked at instead.
     fn step(&mut self) -> Result<(), O::Error> {
         if let Some(index) = (0..self.findings.len()).find(|index| self.findings[*index].is_due()) {
             return self.settle(index);
         }
-        let before = (self.looks, self.lab.experiments());
-        let wanted = SURVEYED * (1.0 / self.novelty.max(LEAST_NOVELTY) - 1.0) * self.explored as f64;
-        if self.lab.model().is_some() && (self.surveyed as f64) < wanted {
-            self.survey()?;
-            self.surveyed += self.lab.experiments() - before.1;
-        } else {
-            self.explore()?;
-            self.explored += self.lab.experiments() - before.1;
-            let is_new = f64::from(u8::from(self.looks > before.0));
-            self.novelty += (is_new - self.novelty) / RECENT;
+        let before = self.lab.experiments();
+        match self.most_promising() {
+            Some((touched, Way::Account)) => {
+                self.account_for(&touched)?;
+                self.yields.accounted(self.lab.experiments() - before);
+            }
+            Some((touched, Way::Relieve)) => {
+                let is_new = self.relieve(&touched)?;
+                self.yields.relieved(is_new);
+            }
+            None if self.is_survey_due() => {
+                self.survey()?;
+                self.surveyed += self.lab.experiments() - before;
+            }
+            None => {
+                let workload = self.explorer.next(self.lab.space, &mut self.lab.rng);
+                let is_new = self.follow(&workload, Purpose::Search)?;
+                self.explored += self.lab.experiments() - before;
+                self.yields.explored(is_new);
+            }
         }
         self.refresh()
     }
 
-    /// Looks at one new workload, and at all that it leads to.
-    fn explore(&mut self) -> Result<(), O::Error> {
-        let (first, is_random) = self.explorer.next(self.lab.space, &mut self.lab.rng);
-        if is_random {
-            self.check(&first)?;
-        }
-        self.leads = vec![first];
-        for _ in 0..MOST_LEADS {
-            let Some(workload) = self.leads.pop() else { break };
-            self.follow(&workload)?;
-        }
-        Ok(())
+    fn is_survey_due(&self) -> bool {
+        let wanted = SURVEYED * (1.0 / self.yields.novelty.max(LEAST_NOVELTY) - 1.0) * self.explored as f64;
+        self.lab.model().is_some() && (self.surveyed as f64) < wanted
     }
 
-    fn follow(&mut self, workload: &Workload) -> Result<(), O::Error> {
+    /// Looks at a workload; says whether it shows something new.
+    fn follow(&mut self, workload: &Workload, purpose: Purpose) -> Result<bool, O::Error> {
         if self.avoided.iter().any(|region| region.contains(workload)) {
             self.lab.oracle().skipped(workload);
-            return Ok(());
+            return Ok(false);
         }
-        if let Some(index) = self.findings.iter().position(|known| known.contains(workload)) {
-            self.lab.oracle().skipped(workload);
-            self.findings[index].visits += 1;
-            self.relieve(workload, index);
-            return Ok(());
-        }
-        let seen = self.lab.look(workload, Purpose::Search)?;
+        let seen = self.lab.look(workload, purpose)?;
         match seen.outcome {
-            Outcome::Healthy => self.explorer.healthy(workload, &seen),
+            Outcome::Healthy => Ok(false),
             Outcome::Inconclusive => self.calm(workload),
-            Outcome::Anomalous(symptom) => {
-                if let Some(index) = self.account_for(workload, symptom)? {
-                    self.relieve(workload, index);
-                }
-            }
+            Outcome::Anomalous(symptom) => Ok(self.touch(workload, symptom, &seen)),
         }
-        Ok(())
     }
 
-    /// The finding that an anomaly is, known or new.
-    fn account_for(&mut self, workload: &Workload, symptom: Symptom) -> Result<Option<usize>, O::Error> {
-        let explained = self.explain(workload, symptom)?;
-        if explained.is_some() { Ok(explained) } else { self.minimise(workload, symptom) }
+    /// Explains an anomaly, or makes a finding of it.
+    fn account_for(&mut self, touched: &Touched) -> Result<(), O::Error> {
+        if self.explain(touched)?.is_none() {
+            self.minimise(&touched.workload, touched.symptom)?;
+        }
+        Ok(())
     }
 
     /// Hands a finding to the oracle, as it is now.

@@ -28,6 +28,16 @@ impl Needs {
     }
 }
 
+/// What a workload on the way shows.
+pub(super) enum Answer {
+    /// What is reduced is still there.
+    Holds,
+    /// It is not.
+    Gone,
+    /// It is, and nothing more is to be learnt.
+    Enough,
+}
+
 /// What is left of a way from one workload to another.
 pub(super) struct Reduced {
     /// The workload nearest to the target that still holds.
@@ -36,13 +46,13 @@ pub(super) struct Reduced {
     pub(super) needed: Vec<Feature>,
 }
 
-/// Moves `from`, which holds, towards `to` in all features that can follow while `holds` is true.
+/// Moves `from`, which holds, towards `to` in all features that can follow while it holds.
 pub(super) fn reduce<'a, O: Oracle>(
     lab: &mut Lab<'a, O>,
     needs: &mut Needs,
     from: &Workload,
     to: &Workload,
-    mut holds: impl FnMut(&mut Lab<'a, O>, &Workload) -> Result<bool, O::Error>,
+    mut ask: impl FnMut(&mut Lab<'a, O>, &Workload) -> Result<Answer, O::Error>,
 ) -> Result<Reduced, O::Error> {
     let mut here = from.clone();
     let mut needed = Vec::new();
@@ -65,17 +75,21 @@ pub(super) fn reduce<'a, O: Oracle>(
             }
             let half = if is_guilty { group.len() / 2 } else { group.len() };
             let rest = group.split_off(half);
-            match moved(lab.space, &here, &group, to) {
-                // What the rules hold back is no feature of its own.
-                None => group = rest,
-                Some(next) if holds(lab, &next)? => {
+            // What the rules hold back is no feature of its own.
+            let Some(next) = moved(lab.space, &here, &group, to) else {
+                group = rest;
+                continue;
+            };
+            match ask(lab, &next)? {
+                Answer::Enough => return Ok(Reduced { workload: next, needed }),
+                Answer::Holds => {
                     here = next;
                     for feature in group {
                         needs.learn(feature, false);
                     }
                     group = rest;
                 }
-                Some(_) => {
+                Answer::Gone => {
                     open.extend(rest);
                     is_guilty = true;
                 }

@@ -9,8 +9,6 @@ use super::region::read;
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
 
-/// Doubt up to which explorations leave a region alone. Source: our choice.
-const SURE: f64 = 0.05;
 /// Every so many random points one is of the region that is least sure. Source: our choice.
 const SAMPLED: u32 = 4;
 /// Random points in a row that had been measured before, after which no others are expected. Source: our choice.
@@ -22,7 +20,7 @@ impl<O: Oracle> Search<'_, O> {
         let before = self.lab.experiments();
         self.findings[index].is_settled = true;
         self.confirm(index)?;
-        self.read_region(index);
+        self.findings[index].is_stale = true;
         self.findings[index].spent += self.lab.experiments() - before;
         self.store(index)
     }
@@ -40,31 +38,26 @@ impl<O: Oracle> Search<'_, O> {
         Ok(())
     }
 
-    /// Reads a finding's region from all experiments, if there are enough.
-    pub(super) fn read_region(&mut self, index: usize) {
-        let Some(model) = self.lab.model() else { return };
-        let known = &self.findings[index];
-        let (hull, mut rng) = (known.hull(self.lab.space), self.lab.rng.clone());
-        let region = read(self.lab.space, &model, &self.lab.outcomes(), &hull, &known.witness, &mut rng);
-        self.lab.rng = rng;
-        if let Some((region, share)) = region {
-            self.findings[index].become_region(region, share);
+    /// Reads regions from all experiments, if there are enough.
+    pub(super) fn read_regions(&mut self, which: impl Fn(&Known) -> bool) -> Result<(), O::Error> {
+        let Some(model) = self.lab.model() else { return Ok(()) };
+        let (outcomes, mut rng) = (self.lab.outcomes(), self.lab.rng.clone());
+        let mut changed = Vec::new();
+        for (index, known) in self.findings.iter_mut().enumerate().filter(|(_, known)| which(known)) {
+            let hull = known.hull(self.lab.space);
+            if let Some((region, share)) = read(self.lab.space, &model, &outcomes, &hull, &known.witness, &mut rng) {
+                known.become_region(region, share);
+            }
+            known.is_stale = false;
+            changed.push(index);
         }
-        self.findings[index].is_stale = false;
+        self.lab.rng = rng;
+        changed.into_iter().try_for_each(|index| self.store(index))
     }
 
     /// Reads again what is stale, if much was learnt since.
     pub(super) fn refresh(&mut self) -> Result<(), O::Error> {
-        if !self.lab.has_learnt() {
-            return Ok(());
-        }
-        for index in 0..self.findings.len() {
-            if self.findings[index].is_stale {
-                self.read_region(index);
-                self.store(index)?;
-            }
-        }
-        Ok(())
+        if self.lab.has_learnt() { self.read_regions(|known| known.is_stale) } else { Ok(()) }
     }
 
     /// Looks at a random point: mostly of the space, now and then of the region that is least sure.
@@ -83,11 +76,10 @@ impl<O: Oracle> Search<'_, O> {
         if self.findings.iter().any(|known| known.contains(&point)) {
             return self.look_inside(&point);
         }
-        let seen = self.lab.look(&point, Purpose::Search)?;
+        let seen = self.lab.look(&point, Purpose::Survey)?;
         match seen.outcome {
-            Outcome::Healthy => self.explorer.healthy(&point, &seen),
-            Outcome::Inconclusive => {}
-            Outcome::Anomalous(symptom) => _ = self.account_for(&point, symptom)?,
+            Outcome::Healthy | Outcome::Inconclusive => {}
+            Outcome::Anomalous(symptom) => _ = self.touch(&point, symptom, &seen),
         }
         Ok(())
     }
@@ -99,18 +91,12 @@ impl<O: Oracle> Search<'_, O> {
         open.max_by(|a, b| weight(a).total_cmp(&weight(b)))
     }
 
-    /// Looks at a random point of the space if it lies in a region in doubt.
-    pub(super) fn check(&mut self, point: &Workload) -> Result<(), O::Error> {
-        let in_doubt = |known: &Known| known.contains(point) && known.doubt() > SURE;
-        if self.findings.iter().any(in_doubt) { self.look_inside(point) } else { Ok(()) }
-    }
-
     /// Looks at a random point that lies in regions.
     fn look_inside(&mut self, point: &Workload) -> Result<(), O::Error> {
         if self.lab.recall(point).is_some() {
             return Ok(());
         }
-        let is_anomalous = match self.lab.look(point, Purpose::Validate)?.outcome {
+        let is_anomalous = match self.lab.look(point, Purpose::Survey)?.outcome {
             Outcome::Inconclusive => return Ok(()),
             Outcome::Anomalous(_) => true,
             Outcome::Healthy => false,
@@ -140,19 +126,14 @@ impl<O: Oracle> Search<'_, O> {
         match seen.outcome {
             Outcome::Inconclusive => Ok(()),
             Outcome::Anomalous(_) => self.tried(index, &point, true),
-            Outcome::Healthy => {
-                self.explorer.healthy(&point, &seen);
-                self.tried(index, &point, false)
-            }
+            Outcome::Healthy => self.tried(index, &point, false),
         }
     }
 
-    /// Takes in a random point inside; after a healthy one the region is read again.
+    /// Takes in a random point inside; after many healthy ones the region is read again.
     fn tried(&mut self, index: usize, point: &Workload, is_anomalous: bool) -> Result<(), O::Error> {
         self.findings[index].tried(point.clone(), is_anomalous);
-        if !is_anomalous && self.findings[index].is_impure() {
-            self.read_region(index);
-        }
+        self.findings[index].is_stale |= !is_anomalous && self.findings[index].is_impure();
         self.store(index)
     }
 }

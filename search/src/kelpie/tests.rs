@@ -78,20 +78,6 @@ fn regions_are_anomalous_inside() {
 }
 
 #[test]
-fn a_product_is_one_factor() {
-    let product = [at_least(Feature::TotalMrs, 16384), at_most(Feature::MessageMax, 2048)];
-    let both = [at_least(Feature::Qps, 512), at_least(Feature::Mrs, 64)];
-    let says_product = |conditions: &[Condition], seed| {
-        let oracle = campaign(&[Weakness::new(Symptom::LowThroughput, conditions)], seed, 300);
-        let finding = oracle.findings.first().expect("the budget is ample");
-        finding.evidence.cures.iter().any(|cure| cure.condition.feature == Feature::TotalMrs)
-    };
-    let said = (0..8).filter(|seed| says_product(&product, *seed)).count();
-    assert!(said >= 6, "{said} of 8 campaigns");
-    assert_eq!((0..8).filter(|seed| says_product(&both, *seed)).count(), 0, "each part has a bound of its own");
-}
-
-#[test]
 fn a_longer_campaign_begins_like_a_shorter_one_and_asks_nothing_twice() {
     let long = campaign(&weaknesses(), 7, 300);
     for budget in [1, 20, 150] {

@@ -9,10 +9,13 @@ use kelpie_store::follow::RECENT;
 use kelpie_store::{Anomaly, Brief, Campaign, CampaignState, Ended, ExperimentClock, FindingRecord, News, Purpose};
 
 /// What experiments are for, with words for people. Source: `kelpie_search::Purpose`.
-pub const PURPOSES: [(Asked, &str); 4] = [
+pub const PURPOSES: [(Asked, &str); 7] = [
     (Asked::Rank, "measuring random points, to rank the counters"),
     (Asked::Search, "searching"),
+    (Asked::Relieve, "looking behind what is known"),
+    (Asked::Explain, "asking whether a finding explains an anomaly"),
     (Asked::Mfs, "reducing an anomaly to its conditions"),
+    (Asked::Survey, "measuring random points, to draw conditions"),
     (Asked::Validate, "validating the conditions of an anomaly"),
 ];
 

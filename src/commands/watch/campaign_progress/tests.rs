@@ -17,7 +17,7 @@ fn news_add_up() {
     assert_eq!((progress.campaign.skipped, progress.campaign.findings), (13, 2));
     assert_eq!(progress.ended, [12, 4, 2, 2]);
     assert_eq!(progress.count(Ended::Judged(Verdict::Anomalous)), 4);
-    assert_eq!((progress.purposes, progress.phase()), ([10, 10, 0, 0], Some(1)));
+    assert_eq!((progress.purposes, progress.phase()), ([10, 10, 0, 0, 0, 0, 0], Some(1)));
     assert_eq!(progress.budget_ratio(), Some(20.0 / 150.0));
     // Whoever resumes may take the budget away, and what was skipped at the end is counted again before an experiment.
     let mut resumed = news(vec![brief(21)], Vec::new());
