@@ -239,6 +239,12 @@ impl<'t> Document<'t> {
         self.error()
     }
 
+    /// An error that says each of these mistakes, of which there is one at least.
+    pub fn refuse_each(&self, broken: impl IntoIterator<Item = (String, impl Display)>) -> DocumentError {
+        broken.into_iter().for_each(|(path, rule)| self.note(self.mark(&path), &path, &rule));
+        self.error()
+    }
+
     /// Refuses every path that breaks a rule.
     ///
     /// # Errors

@@ -47,7 +47,10 @@ pub fn discover(machine: &Machine) -> Result<Discovered, String> {
     }
     building.settings(&devices);
     let Building { nodes, links, readings, .. } = building;
-    let topology = HostTopology::new(nodes, links).map_err(|(path, rule)| format!("{path}: {rule}"))?;
+    let topology = HostTopology::new(nodes, links).map_err(|broken| {
+        let said: Vec<String> = broken.iter().map(|(path, rule)| format!("{path}: {rule}")).collect();
+        said.join("; ")
+    })?;
     Ok(Discovered { topology, readings })
 }
 

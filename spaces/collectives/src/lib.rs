@@ -64,6 +64,17 @@ pub struct Event {
     pub repair: Option<Part>,
 }
 
+impl Event {
+    fn broken_rules(&self, cluster: &Cluster) -> Vec<(&'static str, String)> {
+        let time = (!is_time(self.at_s)).then(|| (".at_s", TIME.to_owned()));
+        let part = match (self.fail, self.repair) {
+            (Some(part), None) | (None, Some(part)) => cluster.unknown(part),
+            _ => Some("write either `fail` or `repair`".to_owned()),
+        };
+        time.into_iter().chain(part.map(|rule| ("", rule))).collect()
+    }
+}
+
 /// What a file holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -110,26 +121,23 @@ impl Job {
         pairs.into_iter().flat_map(|pair| nics.iter().map(move |nic| connection(pair, *nic))).collect()
     }
 
-    fn broken_rule(&self, cluster: &Cluster) -> Option<(&'static str, String)> {
+    fn broken_rules(&self, cluster: &Cluster) -> Vec<(&'static str, String)> {
         let unique = |list: &[u32], most: u32| {
             let mut sorted = list.to_vec();
             sorted.sort_unstable();
             sorted.windows(2).all(|two| two[0] != two[1]) && list.iter().all(|one| *one < most)
         };
-        if self.hosts.len() < 2 || !unique(&self.hosts, cluster.hosts) {
-            return Some(("hosts", format!("write at least two different hosts from 0 to {}", cluster.hosts - 1)));
-        }
         let nics = self.nics.as_deref().unwrap_or(&[0]);
-        if nics.is_empty() || !unique(nics, cluster.nics_per_host) {
-            return Some(("nics", format!("write different NICs from 0 to {}", cluster.nics_per_host - 1)));
-        }
-        if !(1..=1024).contains(&self.qps_per_connection) {
-            return Some(("qps_per_connection", "write 1 to 1024".to_owned()));
-        }
-        if self.bytes_per_connection == Some(0) {
-            return Some(("bytes_per_connection", "write at least 1".to_owned()));
-        }
-        (!is_time(self.start_s)).then(|| ("start_s", TIME.to_owned()))
+        let hosts_are_known = self.hosts.len() >= 2 && unique(&self.hosts, cluster.hosts);
+        let nics_are_known = !nics.is_empty() && unique(nics, cluster.nics_per_host);
+        let rules = [
+            (hosts_are_known, "hosts", format!("write at least two different hosts from 0 to {}", cluster.hosts - 1)),
+            (nics_are_known, "nics", format!("write different NICs from 0 to {}", cluster.nics_per_host - 1)),
+            ((1..=1024).contains(&self.qps_per_connection), "qps_per_connection", "write 1 to 1024".to_owned()),
+            (self.bytes_per_connection != Some(0), "bytes_per_connection", "write at least 1".to_owned()),
+            (is_time(self.start_s), "start_s", TIME.to_owned()),
+        ];
+        rules.into_iter().filter(|(is_kept, ..)| !is_kept).map(|(_, key, rule)| (key, rule)).collect()
     }
 
     fn flows(&self, cluster: &Cluster) -> u64 {
@@ -153,7 +161,7 @@ impl Jobs {
     /// Reads jobs on a cluster from YAML.
     ///
     /// # Errors
-    /// Names file, line, key and rule of the first mistake; `file` stands for the file.
+    /// Names file, line, key and rule of each mistake; `file` stands for the file.
     pub fn from_yaml(file: &str, text: &str, cluster: &Cluster) -> Result<Self, DocumentError> {
         let (document, jobs) = read_tagged::<Self>(file, text, Self::FORMAT)?;
         if jobs.jobs.is_empty() || jobs.jobs.len() > MAX_JOBS {
@@ -162,28 +170,18 @@ impl Jobs {
         if jobs.events.len() > MAX_EVENTS {
             return Err(document.refuse("events", &format!("write at most {MAX_EVENTS} events")));
         }
-        for (place, job) in jobs.jobs.iter().enumerate() {
-            if let Some((key, rule)) = job.broken_rule(cluster) {
-                return Err(document.refuse(&format!("jobs[{place}].{key}"), &rule));
-            }
-        }
+        let of_jobs = jobs.jobs.iter().enumerate().flat_map(|(place, job)| {
+            let named = move |(key, rule)| (format!("jobs[{place}].{key}"), rule);
+            job.broken_rules(cluster).into_iter().map(named)
+        });
+        let of_events = jobs.events.iter().enumerate().flat_map(|(place, event)| {
+            let named = move |(key, rule)| (format!("events[{place}]{key}"), rule);
+            event.broken_rules(cluster).into_iter().map(named)
+        });
+        document.refuse_all(of_jobs.chain(of_events))?;
         let flows = jobs.jobs.iter().map(|job| job.flows(cluster)).fold(0, u64::saturating_add);
         if flows > MAX_FLOWS {
             return Err(document.refuse("jobs", &format!("{flows} QPs; at most {MAX_FLOWS} are accepted")));
-        }
-        for (place, event) in jobs.events.iter().enumerate() {
-            let refuse = |key: &str, rule: &str| Err(document.refuse(&format!("events[{place}]{key}"), &rule));
-            if !is_time(event.at_s) {
-                return refuse(".at_s", TIME);
-            }
-            match (event.fail, event.repair) {
-                (Some(part), None) | (None, Some(part)) => {
-                    if let Some(rule) = cluster.unknown(part) {
-                        return refuse("", &rule);
-                    }
-                }
-                _ => return refuse("", "write either `fail` or `repair`"),
-            }
         }
         Ok(jobs)
     }
@@ -214,6 +212,16 @@ mod tests {
         };
         assert_eq!(of(0), [(0, 4), (1, 5), (4, 2), (5, 3), (2, 0), (3, 1)]);
         assert_eq!(of(1), [(1, 7), (1, 3), (7, 1), (7, 3), (3, 1), (3, 7)]);
+    }
+
+    #[test]
+    fn all_mistakes_are_named_at_once() {
+        let text =
+            "kelpie: job/1\njobs:\n- {hosts: [0, 9], collective: ring, qps_per_connection: 0}\nevents: [{at_s: -1}]";
+        let error = Jobs::from_yaml("j", text, &cluster()).expect_err("four mistakes").to_string();
+        for key in ["jobs[0].hosts", "jobs[0].qps_per_connection", "events[0].at_s", "either `fail` or `repair`"] {
+            assert!(error.contains(key), "{key}: {error}");
+        }
     }
 
     #[test]

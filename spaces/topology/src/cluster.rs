@@ -168,7 +168,7 @@ impl Cluster {
     /// Reads a cluster from YAML.
     ///
     /// # Errors
-    /// Names file, line, key and rule of the first mistake; `file` stands for the file.
+    /// Names file, line, key and rule of each mistake; `file` stands for the file.
     ///
     /// # Examples
     /// ```
@@ -178,10 +178,8 @@ impl Cluster {
     /// ```
     pub fn from_yaml(file: &str, text: &str) -> Result<Self, DocumentError> {
         let (document, File { cluster }) = read_tagged::<File>(file, text, Self::FORMAT)?;
-        match cluster.broken_rule() {
-            Some((key, rule)) => Err(document.refuse(&format!("cluster.{key}"), &rule)),
-            None => Ok(cluster),
-        }
+        document.refuse_all(cluster.broken_rules().into_iter().map(|(key, rule)| (format!("cluster.{key}"), rule)))?;
+        Ok(cluster)
     }
 
     /// The file again.
@@ -189,44 +187,46 @@ impl Cluster {
         serde_yaml::to_string(&Out { kelpie: Self::FORMAT, cluster: self }).expect("numbers and words are YAML")
     }
 
-    fn broken_rule(&self) -> Option<(String, String)> {
-        let refuse = |key: &str, rule: String| Some((key.to_owned(), rule));
+    fn broken_rules(&self) -> Vec<(String, String)> {
+        let mut broken: Vec<(String, String)> = Vec::new();
+        let mut refuse = |key: &str, rule: String| broken.push((key.to_owned(), rule));
         let nics = u64::from(self.hosts) * u64::from(self.nics_per_host);
         if nics == 0 || nics > u64::from(MAX_NICS) {
-            return refuse("hosts", format!("{nics} NICs; 1 to {MAX_NICS} are accepted"));
+            refuse("hosts", format!("{nics} NICs; 1 to {MAX_NICS} are accepted"));
         }
-        if !(1..=2).contains(&self.ports_per_nic) {
-            return refuse("ports_per_nic", "write 1 or 2".to_owned());
+        let has_ports = (1..=2).contains(&self.ports_per_nic);
+        if !has_ports {
+            refuse("ports_per_nic", "write 1 or 2".to_owned());
         }
         let speeds = [("port_gbps", Some(self.port_gbps)), ("nic_gbps", self.nic_gbps)];
         let cables = [("cable_gbps", (self.spines > 0).then_some(self.cable_gbps))];
         for (key, speed) in speeds.into_iter().chain(cables) {
             if speed.is_some_and(|speed| !(speed > 0.0 && speed <= 1e6)) {
-                return refuse(key, "write Gbit/s above 0, at most 1000000".to_owned());
+                refuse(key, "write Gbit/s above 0, at most 1000000".to_owned());
             }
         }
         let (leaves, ports) = (self.leaves, self.ports_per_nic);
-        if leaves == 0 || leaves > MAX_SWITCHES || (leaves > 1 && !leaves.is_multiple_of(ports)) {
-            let rule = format!("{leaves} leaves; write 1, or a multiple of {ports} up to {MAX_SWITCHES}");
-            return refuse("leaves", rule);
-        }
-        if self.groups() > 1 && self.spines == 0 {
-            return refuse("spines", "leaves of different hosts need a spine".to_owned());
+        if has_ports && (leaves == 0 || leaves > MAX_SWITCHES || (leaves > 1 && !leaves.is_multiple_of(ports))) {
+            refuse("leaves", format!("{leaves} leaves; write 1, or a multiple of {ports} up to {MAX_SWITCHES}"));
+        } else if has_ports && self.groups() > 1 && self.spines == 0 {
+            refuse("spines", "leaves of different hosts need a spine".to_owned());
         }
         if self.spines > MAX_SWITCHES || self.cables == 0 || self.cables > MAX_SWITCHES {
-            return refuse("cables", format!("write 1 to {MAX_SWITCHES}"));
-        }
-        if u64::from(leaves) * u64::from(self.spines) * u64::from(self.cables) > MAX_CABLES {
-            return refuse("spines", format!("more than {MAX_CABLES} cables between leaves and spines"));
+            refuse("cables", format!("write 1 to {MAX_SWITCHES}"));
+        } else if u64::from(leaves) * u64::from(self.spines) * u64::from(self.cables) > MAX_CABLES {
+            refuse("spines", format!("more than {MAX_CABLES} cables between leaves and spines"));
         }
         if self.failed.len() > MAX_FAILED {
-            return refuse("failed", format!("at most {MAX_FAILED} entries are accepted"));
+            refuse("failed", format!("at most {MAX_FAILED} entries are accepted"));
         }
-        if let Some(broken) = self.broken_names().or_else(|| self.broken_ranks(nics)) {
-            return Some(broken);
+        // Names, ranks and what failed are counted against the rest.
+        if broken.is_empty() {
+            broken.extend(self.broken_names());
+            broken.extend(self.broken_ranks(nics));
+            let unknown = |(index, part): (usize, &Part)| Some((format!("failed[{index}]"), self.unknown(*part)?));
+            broken.extend(self.failed.iter().enumerate().filter_map(unknown));
         }
-        let wrong = self.failed.iter().enumerate().find_map(|(index, part)| Some((index, self.unknown(*part)?)));
-        wrong.and_then(|(index, rule)| refuse(&format!("failed[{index}]"), rule))
+        broken
     }
 
     fn broken_names(&self) -> Option<(String, String)> {

@@ -67,6 +67,9 @@ pub struct Link {
     pub gbps: Option<f64>,
 }
 
+/// Rules that are broken: the path of the key, and the rule.
+pub type Broken = Vec<(String, String)>;
+
 /// The inside of a host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostTopology {
@@ -109,7 +112,7 @@ impl HostTopology {
     /// Reads a host from YAML.
     ///
     /// # Errors
-    /// Names file, line, key and rule of the first mistake; `file` stands for the file.
+    /// Names file, line, key and rule of each mistake; `file` stands for the file.
     ///
     /// # Examples
     /// ```
@@ -133,7 +136,7 @@ impl HostTopology {
             let path = error.path().to_string();
             document.refuse_value(path.trim_matches('.'), error.inner())
         })?;
-        Self::of(&file.host).map_err(|(path, rule)| document.refuse(&path, &rule))
+        Self::of(&file.host).map_err(|broken| document.refuse_each(broken))
     }
 
     /// As [`HostTopology::from_yaml`], from bytes that may not be text.
@@ -147,55 +150,59 @@ impl HostTopology {
     /// A host of these nodes and links; links name nodes by index.
     ///
     /// # Errors
-    /// The path of the key that breaks a rule, as a file would have it, and the rule.
-    pub fn new(nodes: Vec<Node>, links: Vec<Link>) -> Result<Self, (String, String)> {
-        check_size("host.nodes", nodes.len(), MAX_NODES)?;
-        check_size("host.links", links.len(), MAX_LINKS)?;
+    /// The paths of the keys that break rules, as a file would have them, and the rules.
+    pub fn new(nodes: Vec<Node>, links: Vec<Link>) -> Result<Self, Broken> {
+        let sizes = [("host.nodes", nodes.len(), MAX_NODES), ("host.links", links.len(), MAX_LINKS)];
+        let mut broken: Broken = sizes.into_iter().filter_map(broken_size).collect();
         let mut neighbours = vec![Vec::new(); nodes.len()];
-        for (index, link) in links.iter().enumerate() {
-            let at = |key: &str| format!("host.links[{index}].{key}");
+        for (index, link) in links.iter().enumerate().take(MAX_LINKS) {
+            let mut refuse =
+                |key: &str, rule: &str| broken.push((format!("host.links[{index}].{key}"), rule.to_owned()));
             if link.a == link.b {
-                return Err((at("b"), "a link joins two different nodes".to_owned()));
+                refuse("b", "a link joins two different nodes");
             }
             if links[..index].iter().any(|other| [(link.a, link.b), (link.b, link.a)].contains(&(other.a, other.b))) {
-                return Err((
-                    at("a"),
-                    "these two nodes have a link already; write one with the sum of both".to_owned(),
-                ));
+                refuse("a", "these two nodes have a link already; write one with the sum of both");
             }
             if link.gbps.is_some_and(|gbps| !(gbps.is_finite() && gbps > 0.0)) {
-                return Err((at("gbps"), "write a bandwidth above 0 Gbit/s, or leave it out".to_owned()));
+                refuse("gbps", "write a bandwidth above 0 Gbit/s, or leave it out");
             }
             neighbours[link.a].push((index, link.b));
             neighbours[link.b].push((index, link.a));
         }
-        Ok(Self { nodes, links, neighbours })
+        if broken.is_empty() { Ok(Self { nodes, links, neighbours }) } else { Err(broken) }
     }
 
-    fn of(content: &Content) -> Result<Self, (String, String)> {
+    fn of(content: &Content) -> Result<Self, Broken> {
+        let mut broken = Broken::new();
         for name in content.nodes.keys() {
             let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-.:/".contains(letter);
             if name.is_empty() || name.chars().count() > MAX_NAME || !name.chars().all(is_plain) {
                 let rule = format!("a name has 1 to {MAX_NAME} letters, digits and any of _ - . : /");
-                return Err(("host.nodes".to_owned(), rule));
+                broken.push(("host.nodes".to_owned(), rule));
             }
         }
-        let find = |name: &str, path: String| {
-            let missing = || {
+        let mut find = |name: &str, path: String| {
+            let found = content.nodes.get_index_of(name);
+            if found.is_none() {
                 let name: String = name.chars().filter(|letter| !letter.is_control()).take(MAX_NAME).collect();
-                (path, format!("no node `{name}`; name it under `nodes`"))
-            };
-            content.nodes.get_index_of(name).ok_or_else(missing)
+                broken.push((path, format!("no node `{name}`; name it under `nodes`")));
+            }
+            found
         };
-        check_size("host.links", content.links.len(), MAX_LINKS)?;
-        let mut links = Vec::with_capacity(content.links.len());
+        let mut links = Vec::with_capacity(content.links.len().min(MAX_LINKS));
         for (index, edge) in content.links.iter().enumerate() {
-            let a = find(&edge.a, format!("host.links[{index}].a"))?;
-            let b = find(&edge.b, format!("host.links[{index}].b"))?;
-            links.push(Link { a, b, gbps: edge.gbps });
+            let ends =
+                [("a", &edge.a), ("b", &edge.b)].map(|(key, name)| find(name, format!("host.links[{index}].{key}")));
+            if let [Some(a), Some(b)] = ends {
+                links.push(Link { a, b, gbps: edge.gbps });
+            }
         }
         for name in content.pci.keys() {
-            find(name, format!("host.pci.{name}"))?;
+            find(name, format!("host.pci.{name}"));
+        }
+        if !broken.is_empty() {
+            return Err(broken);
         }
         let nodes = content.nodes.iter().map(|(name, kind)| Node {
             name: name.clone(),
@@ -297,12 +304,8 @@ pub fn is_affinitive(kinds: &[Kind]) -> bool {
     kinds.last() == Some(&Kind::Memory) || !kinds.iter().any(is_root)
 }
 
-fn check_size(path: &str, count: usize, most: usize) -> Result<(), (String, String)> {
-    if (1..=most).contains(&count) {
-        Ok(())
-    } else {
-        Err((path.to_owned(), format!("{count} entries; write 1 to {most}")))
-    }
+fn broken_size((path, count, most): (&str, usize, usize)) -> Option<(String, String)> {
+    (!(1..=most).contains(&count)).then(|| (path.to_owned(), format!("{count} entries; write 1 to {most}")))
 }
 
 #[cfg(test)]
@@ -354,6 +357,18 @@ host:
             let (place, rule) = expected.split_once(": ").expect("a line and a rule");
             assert!(error.starts_with(&format!("{place}:")) && error.contains(rule), "{to}: {error}");
         }
+    }
+
+    #[test]
+    fn all_mistakes_are_named_at_once() {
+        let text = SMALL
+            .replace("b: psw0, gbps: 252", "b: psw0, gbps: -1")
+            .replace("{a: psw0, b: cpu0}", "{a: psw0, b: psw0}");
+        let error = HostTopology::from_yaml("t.yaml", &text).expect_err("two mistakes").to_string();
+        assert!(error.contains("links[0].gbps") && error.contains("links[2].b"), "{error}");
+        let text = SMALL.replace("a: gpu0", "a: gpu7").replace("{a: psw0, b: cpu0}", "{a: psw0, b: cpu8}");
+        let error = HostTopology::from_yaml("t.yaml", &text).expect_err("two mistakes").to_string();
+        assert!(error.contains("`gpu7`") && error.contains("`cpu8`"), "{error}");
     }
 
     #[test]
