@@ -1,6 +1,6 @@
 //! What agents and their planner say to each other: a frame of JSON each, questions and answers in turn.
 
-use kelpie_paths::leases::Lease;
+use kelpie_paths::leases::{Lease, Way};
 use serde::{Deserialize, Serialize};
 
 /// Version of what follows the first exchange, which is that of controllers and agents.
@@ -33,8 +33,12 @@ pub enum Ask {
     },
     /// QPs are gone.
     Gone(Vec<Qp>),
+    /// QPs that have a port which the agent chose itself, because the planner was slow or away.
+    Has(Vec<(Qp, Lease)>),
     /// Which QPs of this agent have a port?
     Held {},
+    /// Which paths lead from these addresses, which are the agent's?
+    Ways(Vec<String>),
 }
 
 /// What the planner answers.
@@ -48,5 +52,7 @@ pub enum Answer {
     /// Done.
     Noted {},
     /// These have ports.
-    Held(Vec<Qp>),
+    Held(Vec<(Qp, Lease)>),
+    /// These.
+    Ways(Vec<Way>),
 }
