@@ -46,7 +46,7 @@ impl RankJob {
     }
 }
 
-/// A message of a rank. Units of times: microseconds since this rank was started, by its host's clock.
+/// A message of a rank. Units of times: microseconds since this rank was set up, by its host's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Moved {
     /// Iteration, from 0.
@@ -64,6 +64,8 @@ pub struct Moved {
 /// What a rank did since the reading before.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RankReading {
+    /// What its clock shows now.
+    pub now_us: f64,
     /// Messages that completed.
     #[serde(deserialize_with = "few")]
     pub moved: Vec<Moved>,

@@ -276,12 +276,12 @@ pub trait VerbsHost: Send {
         Err(HostError::Unsupported("ranks of jobs cannot run here".to_owned()))
     }
 
-    /// What the rank has done since the last reading.
+    /// What the rank has done since the last reading, and what its clock shows.
     ///
     /// # Errors
-    /// Where no rank was started.
+    /// Where no rank is set up.
     fn read_rank(&mut self) -> Result<RankReading, HostError> {
-        Err(HostError::Failed("no rank was started".to_owned()))
+        Err(HostError::Failed("no rank is set up".to_owned()))
     }
 
     /// Ends the session; what it had made may serve the next session of the same controller. Nothing to do is fine.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use kelpie_collectives::rounds::{Cluster, Rounds, Transfer};
 use kelpie_engine::plan::Role;
-use kelpie_engine::rank::{Moved, RankJob};
+use kelpie_engine::rank::{Moved, RankJob, RankReading};
 use kelpie_engine::verbs_host::GroupEndpoint;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -18,6 +18,9 @@ pub use file::{RanksFile, RanksFileError};
 
 /// How often a rank is asked what it has done.
 const LOOKS: Duration = Duration::from_millis(250);
+
+/// Looks at a rank's clock before it starts; the one that was answered soonest counts, as in NTP. Source: our choice.
+const CLOCK_LOOKS: u32 = 12;
 
 /// Why a job could not run.
 #[derive(Debug, thiserror::Error)]
@@ -84,21 +87,18 @@ impl Cluster for AgentRanks {
     }
 }
 
-/// What came of asking a rank.
-enum Heard {
-    /// It has done this, and stands there.
-    Moved(Vec<Moved>, Option<Moved>),
-    /// It has done all.
-    Over,
-}
-
 /// Where a rank is.
-#[derive(Default, Clone)]
 struct Place {
     /// When its clock began, by the job's. Units: microseconds.
     began_us: f64,
     open: Option<Moved>,
     is_over: bool,
+}
+
+impl Place {
+    fn at(began_us: f64) -> Self {
+        Self { began_us, open: None, is_over: false }
+    }
 }
 
 impl AgentRanks {
@@ -111,13 +111,14 @@ impl AgentRanks {
         let clients = self.connect().await?;
         self.set_up(&clients, job).await?;
         let begun = Instant::now();
-        let mut places = vec![Place::default(); clients.len()];
+        let mut clocks = Vec::new();
         for (rank, client) in clients.iter().enumerate() {
-            let before = begun.elapsed();
-            client.start().await.map_err(|source| RanksError::Rank { rank, source })?;
-            // Half of what it took: to know it better, clocks would have to be set.
-            places[rank].began_us = (before + begun.elapsed()).as_secs_f64() * 1e6 / 2.0;
+            clocks.push(clock(client, begun).await.map_err(|source| RanksError::Rank { rank, source })?);
         }
+        for (rank, client) in clients.iter().enumerate() {
+            client.start().await.map_err(|source| RanksError::Rank { rank, source })?;
+        }
+        let mut places: Vec<Place> = clocks.into_iter().map(Place::at).collect();
         let (tell, mut heard) = channel(64);
         for (rank, client) in clients.into_iter().enumerate() {
             runtime.spawn(follow(rank, client, tell.clone()));
@@ -126,7 +127,7 @@ impl AgentRanks {
         self.gather(job, &mut heard, &mut places, give).await;
         for (rank, place) in places.iter().enumerate() {
             if let Some(moved) = place.open {
-                give(transfer(rank, &moved, place, job));
+                give(transfer(rank, &moved, place.began_us, job));
             }
         }
         Ok(())
@@ -136,27 +137,21 @@ impl AgentRanks {
     async fn gather(
         &self,
         job: &Rounds,
-        heard: &mut Receiver<(usize, Heard)>,
+        heard: &mut Receiver<(usize, RankReading)>,
         places: &mut [Place],
         give: &mut dyn FnMut(Transfer),
     ) {
         let mut last = Instant::now();
         while places.iter().any(|place| !place.is_over) {
             let left = self.patience.saturating_sub(last.elapsed());
-            let Ok(Some((rank, said))) = tokio::time::timeout(left, heard.recv()).await else { return };
-            match said {
-                Heard::Moved(moved, open) => {
-                    if !moved.is_empty() {
-                        last = Instant::now();
-                    }
-                    moved.iter().for_each(|moved| give(transfer(rank, moved, &places[rank], job)));
-                    places[rank].open = open;
-                }
-                Heard::Over => {
-                    last = Instant::now();
-                    places[rank].is_over = true;
-                }
+            let said = tokio::time::timeout(left, heard.recv()).await;
+            let Ok(Some((rank, reading))) = said else { return };
+            if !reading.moved.is_empty() || reading.is_over {
+                last = Instant::now();
             }
+            let place = &mut places[rank];
+            reading.moved.iter().for_each(|moved| give(transfer(rank, moved, place.began_us, job)));
+            (place.open, place.is_over) = (reading.open, reading.is_over);
         }
     }
 
@@ -198,8 +193,23 @@ impl AgentRanks {
     }
 }
 
+/// When a rank's clock began, by the job's. Units: microseconds.
+async fn clock(client: &AgentClient, begun: Instant) -> Result<f64, ClientError> {
+    let (mut soonest, mut began_us) = (Duration::MAX, 0.0);
+    for _ in 0..CLOCK_LOOKS {
+        let asked = begun.elapsed();
+        let reading = client.read_rank().await?;
+        let answered = begun.elapsed();
+        if answered - asked < soonest {
+            soonest = answered - asked;
+            began_us = (asked + answered).as_secs_f64() * 1e6 / 2.0 - reading.now_us;
+        }
+    }
+    Ok(began_us)
+}
+
 /// Asks a rank until it is done, or lost; then nothing more is heard of it.
-async fn follow(rank: usize, client: AgentClient, tell: Sender<(usize, Heard)>) {
+async fn follow(rank: usize, client: AgentClient, tell: Sender<(usize, RankReading)>) {
     loop {
         let reading = match client.read_rank().await {
             Ok(reading) => reading,
@@ -211,12 +221,11 @@ async fn follow(rank: usize, client: AgentClient, tell: Sender<(usize, Heard)>) 
         for event in &reading.events {
             tracing::warn!(rank, event, "a rank cannot go on");
         }
-        let is_lost = !reading.events.is_empty();
-        if tell.send((rank, Heard::Moved(reading.moved, reading.open))).await.is_err() || is_lost {
+        let (is_lost, is_over) = (!reading.events.is_empty(), reading.is_over);
+        if tell.send((rank, reading)).await.is_err() || is_lost {
             return;
         }
-        if reading.is_over {
-            let _ = tell.send((rank, Heard::Over)).await;
+        if is_over {
             // The others may still need it.
             while !tell.is_closed() && client.read_rank().await.is_ok() {
                 tokio::time::sleep(LOOKS).await;
@@ -227,8 +236,8 @@ async fn follow(rank: usize, client: AgentClient, tell: Sender<(usize, Heard)>) 
     }
 }
 
-fn transfer(rank: usize, moved: &Moved, place: &Place, job: &Rounds) -> Transfer {
-    let at = |time: f64| place.began_us + time;
+fn transfer(rank: usize, moved: &Moved, began_us: f64, job: &Rounds) -> Transfer {
+    let at = |time: f64| began_us + time;
     let from = rank as u32;
     Transfer {
         iteration: moved.iteration,

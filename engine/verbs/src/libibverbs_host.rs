@@ -311,6 +311,7 @@ impl VerbsHost for LibibverbsHost {
 
     fn read_rank(&mut self) -> Result<RankReading, HostError> {
         match &self.stage {
+            Stage::Ring(ring) => Ok(ring.read()),
             Stage::Rank(rank) => Ok(rank.read()),
             _ => Err(not_running().into()),
         }

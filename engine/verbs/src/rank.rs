@@ -52,6 +52,8 @@ pub struct Ring {
     psn: [u32; 2],
     mtu: Mtu,
     connected: bool,
+    /// Its clock begins when it is made.
+    made: Instant,
 }
 
 impl Ring {
@@ -69,7 +71,12 @@ impl Ring {
         let psn = qps.each_ref().map(|qp| first_psn(qp, session));
         let length = job.bytes as usize;
         let region = || Mr::new(pd, &Arc::new(Arena::new(Device::Dram(0), length, false)?), 0, length, false);
-        Ok(Self { memory: [region()?, region()?], qps, cq, job, psn, mtu, connected: false })
+        Ok(Self { memory: [region()?, region()?], qps, cq, job, psn, mtu, connected: false, made: Instant::now() })
+    }
+
+    /// What its clock shows, before it does anything.
+    pub fn read(&self) -> RankReading {
+        RankReading { now_us: since(self.made), ..RankReading::default() }
     }
 
     /// What both neighbours have to know: the end of flow 0 that sends to the next rank, and that which receives.
@@ -156,8 +163,13 @@ impl Course {
     }
 }
 
+fn since(made: Instant) -> f64 {
+    made.elapsed().as_nanos() as f64 / 1e3
+}
+
 /// A rank at work.
 pub struct Rank {
+    made: Instant,
     course: Arc<Course>,
     thread: Option<JoinHandle<()>>,
 }
@@ -169,16 +181,16 @@ impl Rank {
             return Err(VerbsError::Protocol("the rank has no neighbours yet".to_owned()));
         }
         let course = Arc::new(Course::default());
-        let shared = Arc::clone(&course);
+        let (shared, made) = (Arc::clone(&course), ring.made);
         let run = move || {
-            let mut work = Work { ring, course: &shared, started: Instant::now(), seen: Seen::default() };
+            let mut work = Work { ring, course: &shared, seen: Seen::default() };
             if let Err(error) = work.run() {
                 shared.reading().events.push(chain(&error));
             }
         };
         let thread = thread::Builder::new().name("rank".to_owned()).spawn(run);
         let thread = thread.map_err(|error| VerbsError::Protocol(format!("no thread for a rank: {error}")))?;
-        Ok(Self { course, thread: Some(thread) })
+        Ok(Self { made, course, thread: Some(thread) })
     }
 
     /// What was done since the last reading.
@@ -187,7 +199,7 @@ impl Rank {
         let count = now.moved.len().min(MOST_MOVED);
         let rest = now.moved.split_off(count);
         let is_over = now.is_over && rest.is_empty();
-        RankReading { moved: std::mem::replace(&mut now.moved, rest), is_over, ..now.clone() }
+        RankReading { now_us: since(self.made), moved: std::mem::replace(&mut now.moved, rest), is_over, ..now.clone() }
     }
 }
 
@@ -211,7 +223,6 @@ struct Seen {
 struct Work<'c> {
     ring: Ring,
     course: &'c Course,
-    started: Instant,
     seen: Seen,
 }
 
@@ -254,7 +265,7 @@ impl Work<'_> {
     }
 
     fn now_us(&self) -> f64 {
-        self.started.elapsed().as_nanos() as f64 / 1e3
+        since(self.ring.made)
     }
 
     fn rest(&self, span: Duration) {

@@ -1,5 +1,6 @@
 //! Programs, an agent and a planner in one process: who gets what, who is refused, and what a death leaves.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
@@ -156,10 +157,19 @@ impl Drop for Program {
     }
 }
 
+/// How many QPs have a port by the planner's journal.
 fn leases(state: &Path) -> usize {
     let text = std::fs::read_to_string(state).expect("the planner's state");
-    let count = |word: &str| text.lines().filter(|line| line.starts_with(&format!("{{\"{word}\""))).count();
-    count("has") - count("gone")
+    let mut held = BTreeSet::new();
+    for line in text.lines() {
+        // A line may be half written.
+        let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else { continue };
+        match line.get("gone") {
+            Some(gone) => _ = held.remove(&gone.to_string()),
+            None => _ = held.insert(line["has"][0].to_string()),
+        }
+    }
+    held.len()
 }
 
 fn wait_for(what: &str, done: impl Fn() -> bool) {

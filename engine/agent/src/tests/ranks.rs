@@ -20,6 +20,7 @@ struct FakeRank {
     ranks: u32,
     stops_after: Option<u32>,
     job: Option<RankJob>,
+    is_started: bool,
     given: Mutex<u32>,
 }
 
@@ -27,7 +28,7 @@ impl FakeRank {
     fn agents(ranks: u32, stopped: Option<(u32, u32)>) -> Vec<FakeAgent> {
         let rank = |number: u32| {
             let stops_after = stopped.filter(|(rank, _)| *rank == number).map(|(_, after)| after);
-            FakeAgent::of(Box::new(Self { number, ranks, stops_after, job: None, given: Mutex::default() }))
+            FakeAgent::of(Box::new(Self { number, ranks, stops_after, job: None, is_started: false, given: Mutex::default() }))
         };
         (0..ranks).map(rank).collect()
     }
@@ -67,11 +68,15 @@ impl VerbsHost for FakeRank {
     }
 
     fn start(&mut self) -> Result<(), HostError> {
+        self.is_started = true;
         Ok(())
     }
 
     fn read_rank(&mut self) -> Result<RankReading, HostError> {
         let job = self.job.expect("it was set up");
+        if !self.is_started {
+            return Ok(RankReading::default());
+        }
         let mut given = self.given.lock().expect("no test panics");
         if self.stops_after.is_some_and(|after| *given >= after) {
             std::thread::sleep(Duration::from_secs(3));
@@ -88,7 +93,7 @@ impl VerbsHost for FakeRank {
         *given = until;
         // Neighbours of one that stops never come further than it lets them.
         let open = self.stops_after.map(|after| Moved { begin_us: None, end_us: None, ..moved_at(job, after) });
-        Ok(RankReading { moved, open, is_over: until == all, events: Vec::new() })
+        Ok(RankReading { now_us: 0.0, moved, open, is_over: until == all, events: Vec::new() })
     }
 
     fn sample(&mut self) -> Result<HostReading, HostError> {
