@@ -77,7 +77,10 @@ fn a_ring_of_agents_gives_away_a_late_rank_a_slow_link_and_a_stopped_process() {
     let lab = Lab::up();
     let ring = Ring::start(&lab);
     let late = ring.verdict("--iterations 16 --fault delay:3:200ms", None);
-    assert_eq!((&late["verdict"], &late["class"], &late["rank"]), (&json!("slow"), &json!("non_communication"), &json!([3])));
+    assert_eq!(
+        (&late["verdict"], &late["class"], &late["rank"]),
+        (&json!("slow"), &json!("non_communication"), &json!([3]))
+    );
     // Whatever a message of rank 2 takes, by its source port, takes 150 ms longer: of 4 KiB and more, so that its
     // answers to rank 1 do not.
     let slow = "sleep 8; tc qdisc add dev bond0 root handle 9: prio bands 3 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0; \

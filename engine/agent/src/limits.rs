@@ -39,7 +39,9 @@ impl Limits {
             return Ok(());
         }
         let limit = self.memory_bytes;
-        Err(HostError::Unsupported(format!("{wanted} bytes of memory are over the agent's limit of {limit} (--max-memory)")))
+        Err(HostError::Unsupported(format!(
+            "{wanted} bytes of memory are over the agent's limit of {limit} (--max-memory)"
+        )))
     }
 
     /// Whether `plan` keeps within them.

@@ -102,12 +102,7 @@ impl Place {
 }
 
 impl AgentRanks {
-    async fn run_on(
-        &self,
-        runtime: &Runtime,
-        job: &Rounds,
-        give: &mut dyn FnMut(Transfer),
-    ) -> Result<(), RanksError> {
+    async fn run_on(&self, runtime: &Runtime, job: &Rounds, give: &mut dyn FnMut(Transfer)) -> Result<(), RanksError> {
         let clients = self.connect().await?;
         self.set_up(&clients, job).await?;
         let begun = Instant::now();

@@ -294,7 +294,10 @@ mod tests {
         assert!(lame.plan(Host::A, 0).is_empty());
         // Of a device that deals QPs out, the port by which they leave is no source port's.
         lame.ends[0].selection = "queue_affinity".to_owned();
-        assert_eq!([Side::Left, Side::Right].map(|side| lame.straight(Host::A, side)), [vec![50_000, 50_003], vec![50_002]]);
+        assert_eq!(
+            [Side::Left, Side::Right].map(|side| lame.straight(Host::A, side)),
+            [vec![50_000, 50_003], vec![50_002]]
+        );
     }
 
     #[test]

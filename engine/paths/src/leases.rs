@@ -308,7 +308,10 @@ mod tests {
         let granted: Vec<Lease> = (0..4).map(|qp| own.grant(&holder(qp), "z", "y").expect("a port")).collect();
         assert_eq!(granted.iter().map(|lease| lease.side.index()).collect::<Vec<_>>(), [0, 1, 0, 1]);
         assert!(granted.iter().all(|lease| planner.leads(lease)));
-        assert!(own.grant(&holder(9), "x", "y").is_ok_and(|lease| lease.side == Side::Left), "the other side is faulty");
+        assert!(
+            own.grant(&holder(9), "x", "y").is_ok_and(|lease| lease.side == Side::Left),
+            "the other side is faulty"
+        );
         assert!(matches!(own.grant(&holder(9), "y", "x"), Err(Refused::Unknown { .. })));
         let forged = Lease { source_port: 50_001, ..granted[0].clone() };
         assert!(!planner.leads(&forged), "it leads to the other side");

@@ -48,12 +48,7 @@ fn from_iteration(args: &RunJobArgs) -> u32 {
     args.from_iteration.unwrap_or(args.iterations / 2)
 }
 
-fn simulated(
-    topology: &Path,
-    args: &RunJobArgs,
-    common: Common,
-    give: &mut dyn FnMut(Transfer),
-) -> anyhow::Result<()> {
+fn simulated(topology: &Path, args: &RunJobArgs, common: Common, give: &mut dyn FnMut(Transfer)) -> anyhow::Result<()> {
     let cluster = read_cluster(topology)?;
     let ranks = args.ranks.unwrap_or_else(|| cluster.ranks());
     let job = match args.collective {

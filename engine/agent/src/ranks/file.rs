@@ -96,7 +96,8 @@ mod tests {
     #[test]
     fn a_file_names_an_agent_for_each_rank() {
         let read = |text: &str| RanksFile::from_bytes(Path::new("/srv/ranks.yaml"), text.as_bytes());
-        let good = "kelpie: ranks/1\nranks:\n  - {agent: \"10.0.0.1:7471\", device: rxe0}\n  - {agent: \"10.0.0.2:7471\"}\n";
+        let good =
+            "kelpie: ranks/1\nranks:\n  - {agent: \"10.0.0.1:7471\", device: rxe0}\n  - {agent: \"10.0.0.2:7471\"}\n";
         let file = read(good).expect("a good file");
         assert_eq!((file.ranks.len(), file.security()), (2, Security::Loopback));
         let tls = read(&format!("{good}tls: {{ca: ca.pem, identity: me.pem}}\n")).expect("a good file").tls;

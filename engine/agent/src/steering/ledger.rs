@@ -1,7 +1,7 @@
 //! What an agent knows of its host's QPs and their source ports: who has which, which paths there are to choose from, and
 //! what its planner has yet to learn. No clock, no socket.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kelpie_paths::leases::{Holder, Lease, Leases, Way};
 
@@ -15,7 +15,7 @@ pub const MOST_QPS: usize = 1 << 16;
 pub struct Ledger {
     leases: Leases,
     /// Chosen here, while the planner may not know it yet.
-    chosen: Vec<Qp>,
+    chosen: BTreeSet<Qp>,
     /// Gone, while the planner may not know it yet.
     gone: Vec<Qp>,
 }
@@ -39,15 +39,13 @@ impl Ledger {
     /// The planner has granted this.
     pub fn granted(&mut self, qp: &Qp, lease: Lease) {
         self.leases.restore(holder(qp), lease);
-        self.chosen.retain(|chosen| chosen != qp);
+        self.chosen.remove(qp);
     }
 
     /// Chooses a path itself, if one is known.
     pub fn choose(&mut self, qp: &Qp, from: &str, to: &str) -> Option<Lease> {
         let lease = self.leases.grant(&holder(qp), from, to).ok()?;
-        if !self.chosen.contains(qp) {
-            self.chosen.push(qp.clone());
-        }
+        self.chosen.insert(qp.clone());
         Some(lease)
     }
 

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use kelpie_monitor::machine::Machine;
 use kelpie_paths::catalog::{Catalog, Direction, End, Path as Found, Port};
 use kelpie_paths::leases::Leases;
-use kelpie_monitor::machine::Machine;
 use kelpie_spaces::Host;
 use kelpie_topology::Side;
 use tokio::net::TcpListener;

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 /// Version of what follows the first exchange, which is that of controllers and agents.
 pub const PROTOCOL: &str = "planner/1";
 
-/// Longest frame. Units: bytes. Source: our choice, which has room for the QPs of one host.
-pub const LIMIT: usize = 4 << 20;
+/// Longest frame. Units: bytes. Source: our choice, which has room for the QPs of one host with their leases, 200 bytes
+/// each.
+pub const LIMIT: usize = 16 << 20;
 
 /// A QP of the agent's host.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

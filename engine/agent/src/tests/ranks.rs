@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 use kelpie_collectives::rounds::{Cluster, Rounds, Transfer};
 use kelpie_engine::plan::{GroupId, HostPlan, Role};
 use kelpie_engine::rank::{Moved, RankJob, RankReading};
-use kelpie_engine::verbs_host::{
-    GroupEndpoint, HostError, HostReading, Port, PortReport, QpEndpoint, VerbsHost,
-};
+use kelpie_engine::verbs_host::{GroupEndpoint, HostError, HostReading, Port, PortReport, QpEndpoint, VerbsHost};
 
 use crate::fake::FakeAgent;
 use crate::pair::HostSpec;
@@ -28,7 +26,14 @@ impl FakeRank {
     fn agents(ranks: u32, stopped: Option<(u32, u32)>) -> Vec<FakeAgent> {
         let rank = |number: u32| {
             let stops_after = stopped.filter(|(rank, _)| *rank == number).map(|(_, after)| after);
-            FakeAgent::of(Box::new(Self { number, ranks, stops_after, job: None, is_started: false, given: Mutex::default() }))
+            FakeAgent::of(Box::new(Self {
+                number,
+                ranks,
+                stops_after,
+                job: None,
+                is_started: false,
+                given: Mutex::default(),
+            }))
         };
         (0..ranks).map(rank).collect()
     }
@@ -116,8 +121,7 @@ fn moved_at(job: RankJob, turn: u32) -> Moved {
 fn run(agents: &[FakeAgent], ranks: u32, late: Vec<Late>) -> (Result<(), RanksError>, Vec<Transfer>) {
     let spec = |agent: &FakeAgent| HostSpec { agent: agent.address.to_string(), port: Port::default() };
     let file = RanksFile { ranks: agents.iter().map(spec).collect(), tls: None, plain: false };
-    let mut cluster =
-        AgentRanks { file, pause: Duration::from_millis(1), late, patience: Duration::from_millis(1500) };
+    let mut cluster = AgentRanks { file, pause: Duration::from_millis(1), late, patience: Duration::from_millis(1500) };
     let mut given = Vec::new();
     let done = cluster.run(&Rounds::ring_all_reduce(ranks, 4096, 5), &mut |transfer| given.push(transfer));
     (done, given)
