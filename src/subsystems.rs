@@ -10,7 +10,7 @@ use kelpie_monitor::Check;
 use kelpie_sim::SimSubsystem;
 
 use crate::args::SubsystemArgs;
-use crate::commands::paths::examine;
+use crate::commands::paths::{examine, simulated};
 use crate::inputs::{self, Kind, kind};
 
 /// A subsystem that can be measured, with its whole description.
@@ -76,9 +76,7 @@ impl Opened {
     /// What C4P's checks say of the ports between the hosts of a pair, under eight QPs each way.
     pub fn path_checks(&mut self) -> anyhow::Result<Vec<Check>> {
         match self {
-            Self::Simulated(simulated) => {
-                bail!("--paths checks the ports of real pairs; {} is simulated", simulated.name())
-            }
+            Self::Simulated(subsystem) => simulated::checks(subsystem, &examine::plain_both_ways()),
             Self::Pair { subsystem, .. } => examine::checks(
                 subsystem,
                 &examine::plain_both_ways(),

@@ -266,6 +266,22 @@ fn a_simulated_ring_gives_the_verdict_that_its_fault_deserves() {
 }
 
 #[test]
+fn a_rank_whose_last_words_are_of_the_iteration_before_is_the_one_that_stopped() {
+    let bench = Bench::new();
+    bench.write("t.yaml", TOPOLOGY);
+    assert_eq!(diagnosed(&bench, 1, &["--planned", "--fault", "stop:4:5"])["rank"], serde_json::json!([4]));
+    // Its process was asked before it came to the last iteration, and never again.
+    let text = std::fs::read_to_string(bench.path("run.csv")).expect("just written");
+    let last = text.lines().filter_map(|line| line.split(',').next()?.parse::<u64>().ok()).max().expect("records");
+    let gone = format!("{last},4,");
+    let known: Vec<&str> = text.lines().filter(|line| !line.starts_with(&gone)).collect();
+    assert!(known.len() < text.lines().count());
+    bench.write("run.csv", known.join("\n") + "\n");
+    let hang = bench.json(1, &["job", "diagnose", "run.csv"]);
+    assert_eq!((&hang["verdict"], &hang["rank"]), (&serde_json::json!("hang"), &serde_json::json!([4])), "{hang}");
+}
+
+#[test]
 fn rounds_of_all_pairs_tell_sender_receiver_and_leaf_apart() {
     let bench = Bench::new();
     bench.write("t.yaml", TOPOLOGY);

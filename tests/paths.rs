@@ -233,3 +233,31 @@ fn mistakes_in_files_are_named() {
         assert!(ran.stderr.contains("cluster.yaml:") && ran.stderr.contains(expected), "{}", ran.stderr);
     }
 }
+
+#[test]
+fn checks_of_simulated_ports_pass_on_the_plan_and_fail_on_what_crosses_or_meets() {
+    let bench = Bench::new();
+    let checks = |status: i32, ports: &str| {
+        bench.write(
+            "w.yaml",
+            &format!(
+                "kelpie: workload/1\nflows:\n  - {{from: a, to: b, qps: 8, ports: {ports}, \
+                 pattern: [{{op: WRITE, sge: [64KiB]}}]}}\n"
+            ),
+        );
+        let document = bench.json(status, &["paths", "check", "w.yaml", "--subsystem", "sim:DUAL"]);
+        let state = |name: &str| {
+            let one = document["checks"].as_array().expect("checks").iter().find(|check| check["name"] == name);
+            one.expect(name)["state"].as_str().expect("a state").to_owned()
+        };
+        ["links", "pairing", "balance", "diversity", "collision", "loss", "failover"].map(state).join(" ")
+    };
+    assert_eq!(checks(0, "planned"), "pass pass pass pass pass pass unknown");
+    assert_eq!(checks(1, "crossed"), "pass fail pass pass fail pass unknown");
+    assert_eq!(checks(1, "one"), "pass pass fail warn fail pass unknown");
+    assert_eq!(checks(1, "hashed"), "pass fail pass pass fail pass unknown");
+    let one_port = bench.json(0, &["paths", "check", "--subsystem", "sim:F"]);
+    assert_eq!(one_port["checks"][1]["state"], "not_applicable");
+    let refused = bench.run(&["paths", "check", "--subsystem", "sim:DUAL", "--source-ports", "50000"]);
+    assert!(refused.status == Some(2) && refused.stderr.contains("`ports: hashed`"), "{refused:?}");
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
@@ -72,6 +73,37 @@ pub fn events<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>,
         }
     }
     deserializer.deserialize_seq(Texts)
+}
+
+/// A list of at most so many of something.
+///
+/// # Errors
+/// There are more.
+pub fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+    most: usize,
+    what: &'static str,
+) -> Result<Vec<T>, D::Error> {
+    struct Items<T>(usize, &'static str, PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "at most {} {}", self.0, self.1)
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+            let mut list = Vec::new();
+            while let Some(item) = items.next_element()? {
+                list.push(item);
+                if list.len() > self.0 {
+                    return Err(A::Error::invalid_length(list.len(), &self));
+                }
+            }
+            Ok(list)
+        }
+    }
+    deserializer.deserialize_seq(Items(most, what, PhantomData))
 }
 
 /// A text, cut to what is worth keeping.

@@ -7,6 +7,7 @@ pub mod latency;
 pub mod loopback;
 pub mod meminfo;
 pub mod plan;
+pub mod rank;
 pub mod readings;
 pub mod session;
 pub mod storm;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::bounded;
 use crate::latency::Took;
 use crate::plan::{GroupId, HostPlan};
+use crate::rank::{RankJob, RankReading};
 
 /// Which port of which RDMA device to use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -265,6 +266,23 @@ pub trait VerbsHost: Send {
     /// # Errors
     /// Where no traffic was started.
     fn stop(&mut self, drain: Duration) -> Result<HostReading, HostError>;
+
+    /// Creates memory and QPs of a rank of a ring, which is then connected and started as other traffic is: the end of
+    /// flow 0 that sends to the next rank, and that which receives from the one before.
+    ///
+    /// # Errors
+    /// Where the device refuses or lacks something.
+    fn set_up_rank(&mut self, _port: &Port, _job: &RankJob) -> Result<Vec<GroupEndpoint>, HostError> {
+        Err(HostError::Unsupported("ranks of jobs cannot run here".to_owned()))
+    }
+
+    /// What the rank has done since the last reading, and what its clock shows.
+    ///
+    /// # Errors
+    /// Where no rank is set up.
+    fn read_rank(&mut self) -> Result<RankReading, HostError> {
+        Err(HostError::Failed("no rank is set up".to_owned()))
+    }
 
     /// Ends the session; what it had made may serve the next session of the same controller. Nothing to do is fine.
     fn recycle(&mut self);

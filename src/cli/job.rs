@@ -35,9 +35,10 @@ pub enum JobCommand {
         kelpie job watch operations.csv --topology cluster.yaml --slurm   (prints scontrol, --act runs it)"
     )]
     Watch(WatchJobArgs),
-    /// Run a collective on a simulated cluster, and write what its operations took
+    /// Run a collective on a simulated cluster, or a ring of agents, and write what its operations took
     #[command(
-        after_help = "Each transfer is a flow on the cluster's links; docs/diagnosis.md says what is simulated. \
+        after_help = "Each simulated transfer is a flow on the cluster's links; docs/diagnosis.md says what is simulated. \
+        Agents send over\ntheir RDMA devices; of the faults they know `delay`.\n\
         --fault may be given several times:\n  \
         delay:RANK:TIME      the rank comes this much later to each iteration\n  \
         pair:FROM:TO:SHARE   messages of this pair have this share of a port\n  \
@@ -46,7 +47,8 @@ pub enum JobCommand {
         Examples:\n  \
         kelpie job run --topology cluster.yaml --fault delay:3:2ms | kelpie job diagnose -\n  \
         kelpie job run --topology cluster.yaml --collective pairs --fault leaf:1:60% | \
-        kelpie job diagnose - --topology cluster.yaml"
+        kelpie job diagnose - --topology cluster.yaml\n  \
+        kelpie job run --agents ranks.yaml --size 1MiB | kelpie job diagnose -"
     )]
     Run(RunJobArgs),
     /// Measure all pairs that are given, one at a time and both ways, round by round, as records for `job diagnose`
@@ -72,8 +74,17 @@ pub enum JobCollective {
 #[derive(Debug, Args)]
 pub struct RunJobArgs {
     /// The cluster (topology/1)
-    #[arg(long, value_name = "T.yaml")]
-    pub topology: PathBuf,
+    #[arg(long, value_name = "T.yaml", required_unless_present = "agents")]
+    pub topology: Option<PathBuf>,
+    /// Run it on real hosts: agents that are the ranks (ranks/1)
+    #[arg(long, value_name = "RANKS.yaml", conflicts_with_all = ["topology", "ranks", "noise", "is_planned"])]
+    pub agents: Option<PathBuf>,
+    /// Of agents: what a rank does before each iteration
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_pause, requires = "agents")]
+    pub pause: Duration,
+    /// Of agents: how long nothing may happen before the job is given up
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_patience, requires = "agents")]
+    pub patience: Duration,
     /// Ranks [default: one for each NIC]
     #[arg(long, value_name = "N")]
     pub ranks: Option<u32>,
@@ -173,6 +184,10 @@ fn parse_between(text: &str, least: Duration, most: Duration) -> Result<Duration
 
 fn parse_interval(text: &str) -> Result<Duration, String> {
     parse_between(text, Duration::from_millis(50), Duration::from_secs(5))
+}
+
+fn parse_pause(text: &str) -> Result<Duration, String> {
+    parse_between(text, Duration::ZERO, Duration::from_secs(30))
 }
 
 fn parse_patience(text: &str) -> Result<Duration, String> {

@@ -103,7 +103,7 @@ pub struct CheckArgs {
     /// What was read (ports/1), or with --subsystem a workload; `-` for stdin
     #[arg(value_name = "FILE", required_unless_present = "subsystem")]
     pub file: Option<PathBuf>,
-    /// Check these hosts: `lab`, `dual-lab`, or a file that names two agents
+    /// Check these hosts: `lab`, `dual-lab`, `sim:DUAL`, or a file that names two agents
     #[arg(long, short = 's', value_name = "S")]
     pub subsystem: Option<String>,
     /// Give QPs the source ports that this catalog plans

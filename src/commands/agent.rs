@@ -11,6 +11,7 @@ use kelpie_agent::server::{AgentConfig, serve};
 use kelpie_agent::steering::{Door, PlannerAddress};
 use kelpie_agent::{Limits, Security, TlsFiles};
 use kelpie_engine::verbs_host::VerbsHost;
+use kelpie_monitor::machine::Machine;
 use kelpie_spaces::Bytes;
 use serde_json::json;
 
@@ -178,7 +179,7 @@ impl ServeArgs {
         };
         let planner = PlannerAddress { address: self.planner.clone()?, security, name: name.to_owned() };
         let (group, most_a_second) = (self.steer_group.clone(), self.steer_rate);
-        Some(Door { socket: self.steer.clone()?, group, most_a_second, planner })
+        Some(Door { socket: self.steer.clone()?, group, most_a_second, planner, machine: Machine::live() })
     }
 
     fn limits(&self) -> Limits {

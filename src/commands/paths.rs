@@ -9,6 +9,7 @@ mod ground;
 mod plan;
 mod probe;
 mod serve;
+pub mod simulated;
 mod steer;
 
 use std::process::ExitCode;

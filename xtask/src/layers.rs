@@ -15,7 +15,7 @@ const LAYERS: [(&str, &[&str]); 21] = [
     ("kelpie-monitor", &["kelpie-spaces"]),
     ("kelpie-diagnosis", &["kelpie-monitor", "kelpie-topology"]),
     ("kelpie-engine", &["kelpie-spaces", "kelpie-monitor"]),
-    ("kelpie-agent", &["kelpie-engine", "kelpie-paths"]),
+    ("kelpie-agent", &["kelpie-engine", "kelpie-paths", "kelpie-collectives"]),
     ("kelpie-belief", &["kelpie-spaces"]),
     ("kelpie-search", &["kelpie-spaces", "kelpie-monitor", "kelpie-belief"]),
     ("kelpie-events", &[]),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::{SinkExt, StreamExt};
 use kelpie_engine::bond::Bond;
 use kelpie_engine::chain;
+use kelpie_engine::rank::{RankJob, RankReading};
 use kelpie_engine::verbs_host::{GroupEndpoint, GroupPorts, HostError, HostReading, Port, PortReport};
 use kelpie_monitor::doctor::Examination;
 use kelpie_spaces::{Host, Workload};
@@ -255,6 +256,28 @@ impl AgentClient {
     pub async fn stop(&self, drain_ms: u64) -> Result<HostReading, ClientError> {
         match self.call(Step::Stop, StepsRequest::Stop { drain_ms }).await? {
             StepsResponse::Stop(answer) => Ok(answer?),
+            other => self.unexpected(&other),
+        }
+    }
+
+    /// Lets it set up a rank of a ring.
+    ///
+    /// # Errors
+    /// As [`AgentClient::inspect`].
+    pub async fn set_up_rank(&self, port: Port, job: RankJob) -> Result<Vec<GroupEndpoint>, ClientError> {
+        match self.call(Step::SetUpRank, StepsRequest::SetUpRank { port, job }).await? {
+            StepsResponse::SetUpRank(answer) => Ok(answer?),
+            other => self.unexpected(&other),
+        }
+    }
+
+    /// Asks what its rank has done.
+    ///
+    /// # Errors
+    /// As [`AgentClient::inspect`].
+    pub async fn read_rank(&self) -> Result<RankReading, ClientError> {
+        match self.call(Step::ReadRank, StepsRequest::ReadRank {}).await? {
+            StepsResponse::ReadRank(answer) => Ok(answer?),
             other => self.unexpected(&other),
         }
     }

@@ -9,6 +9,7 @@ mod lease;
 mod limits;
 pub mod loopback;
 pub mod pair;
+pub mod ranks;
 mod rare;
 mod runtime;
 pub mod security;

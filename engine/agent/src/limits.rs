@@ -2,6 +2,7 @@
 
 use kelpie_engine::meminfo;
 use kelpie_engine::plan::{GroupPlan, HostPlan};
+use kelpie_engine::rank::RankJob;
 use kelpie_engine::verbs_host::HostError;
 
 /// Upper bounds of one experiment on one host.
@@ -26,6 +27,21 @@ impl Limits {
     /// the host has to live beside it.
     pub fn half_of_memory() -> u64 {
         meminfo::bytes("MemTotal").map_or(u64::MAX, |bytes| bytes / 2)
+    }
+
+    /// Whether a rank keeps within them.
+    ///
+    /// # Errors
+    /// As [`Limits::check`].
+    pub fn check_rank(&self, job: &RankJob) -> Result<(), HostError> {
+        let wanted = 2 * job.bytes;
+        if wanted <= self.memory_bytes {
+            return Ok(());
+        }
+        let limit = self.memory_bytes;
+        Err(HostError::Unsupported(format!(
+            "{wanted} bytes of memory are over the agent's limit of {limit} (--max-memory)"
+        )))
     }
 
     /// Whether `plan` keeps within them.

@@ -9,6 +9,7 @@ use futures_util::{SinkExt, StreamExt};
 use kelpie_engine::bond::Bond;
 use kelpie_engine::chain;
 use kelpie_engine::plan::plan;
+use kelpie_engine::rank::{RankJob, RankReading};
 use kelpie_engine::timing::DRAIN_LIMIT_MS;
 use kelpie_engine::verbs_host::{GroupEndpoint, GroupPorts, HostError, HostReading, Port, PortReport, VerbsHost};
 use kelpie_monitor::doctor::{Examination, examine};
@@ -187,6 +188,17 @@ impl Steps for StepsService {
     async fn stop(self, _: Context, drain_ms: u64) -> Result<HostReading, HostError> {
         let drain = Duration::from_millis(drain_ms.min(DRAIN_LIMIT_MS));
         self.step(Step::Stop, move |host| host.stop(drain)).await
+    }
+
+    async fn set_up_rank(self, _: Context, port: Port, job: RankJob) -> Result<Vec<GroupEndpoint>, HostError> {
+        check_tuning(&port)?;
+        job.broken_rule().map_or(Ok(()), |rule| Err(HostError::Failed(rule)))?;
+        self.limits.check_rank(&job)?;
+        self.step(Step::SetUpRank, move |host| host.set_up_rank(&port, &job)).await
+    }
+
+    async fn read_rank(self, _: Context) -> Result<RankReading, HostError> {
+        self.step(Step::ReadRank, |host| host.read_rank()).await
     }
 
     async fn tear_down(self, _: Context) -> Result<(), HostError> {

@@ -6,6 +6,7 @@ use kelpie_monitor::doctor::Examination;
 use kelpie_spaces::{Host, Workload};
 
 use kelpie_engine::bond::Bond;
+use kelpie_engine::rank::{RankJob, RankReading};
 use kelpie_engine::timing::{DRAIN_LIMIT_MS, SAMPLE_LIMIT_MS};
 use kelpie_engine::verbs_host::{GroupEndpoint, GroupPorts, HostError, HostReading, Port, PortReport};
 
@@ -31,6 +32,10 @@ pub trait Steps {
     async fn sample() -> Result<HostReading, HostError>;
     /// Stop posting, wait at most `drain_ms` milliseconds for outstanding work.
     async fn stop(drain_ms: u64) -> Result<HostReading, HostError>;
+    /// Set up a rank of a ring, to be connected and started as any traffic.
+    async fn set_up_rank(port: Port, job: RankJob) -> Result<Vec<GroupEndpoint>, HostError>;
+    /// What has the rank done since you were last asked?
+    async fn read_rank() -> Result<RankReading, HostError>;
     /// End the session.
     async fn tear_down() -> Result<(), HostError>;
 }
@@ -62,6 +67,10 @@ pub enum Step {
     Sample,
     /// [`Steps::stop`].
     Stop,
+    /// [`Steps::set_up_rank`].
+    SetUpRank,
+    /// [`Steps::read_rank`].
+    ReadRank,
     /// [`Steps::tear_down`].
     TearDown,
 }
@@ -79,6 +88,8 @@ impl Step {
             Step::Start => "start traffic",
             Step::Sample => "sample",
             Step::Stop => "stop traffic",
+            Step::SetUpRank => "set up a rank",
+            Step::ReadRank => "read a rank",
             Step::TearDown => "tear down",
         }
     }
@@ -88,11 +99,15 @@ impl Step {
     /// Source: our choice, because 20 K QPs take 6 s on Soft-RoCE and a real NIC is no slower.
     pub fn deadline(self) -> Duration {
         match self {
-            Step::SetUp | Step::Connect | Step::TearDown => Duration::from_mins(2),
+            Step::SetUp | Step::SetUpRank | Step::Connect | Step::TearDown => Duration::from_mins(2),
             Step::Stop => Duration::from_millis(DRAIN_LIMIT_MS) + Duration::from_secs(5),
-            Step::Inspect | Step::Examine | Step::Bond | Step::SetSourcePorts | Step::Start | Step::Sample => {
-                Duration::from_secs(5)
-            }
+            Step::Inspect
+            | Step::Examine
+            | Step::Bond
+            | Step::SetSourcePorts
+            | Step::Start
+            | Step::Sample
+            | Step::ReadRank => Duration::from_secs(5),
         }
     }
 

@@ -209,10 +209,13 @@ impl Catalog {
         paths.iter().find(|path| path.source_port == source_port)
     }
 
-    /// Source ports from one host that leave and arrive on this side and that nothing is wrong with.
+    /// Source ports from one host that leave and arrive on this side and that nothing is wrong with. If the device deals
+    /// QPs out, a source port says only where it arrives, and the QP's LAG port by which it leaves.
     pub fn straight(&self, from: Host, side: Side) -> Vec<u16> {
         let direction = self.directions.iter().filter(|direction| direction.from == from);
-        let fits = |path: &&Path| path.leaves == Some(side) && path.arrives == Some(side) && path.fault.is_none();
+        let is_dealt = self.ends.iter().any(|end| end.host == from && end.selection == "queue_affinity");
+        let leaves = |path: &Path| is_dealt || path.leaves == Some(side);
+        let fits = |path: &&Path| leaves(path) && path.arrives == Some(side) && path.fault.is_none();
         direction.flat_map(|direction| &direction.paths).filter(fits).map(|path| path.source_port).collect()
     }
 
@@ -289,6 +292,12 @@ mod tests {
         lame.directions[0].paths[1].fault = Some("dead".to_owned());
         assert_eq!(lame.plan(Host::A, 3), [50_000, 50_003, 50_000]);
         assert!(lame.plan(Host::A, 0).is_empty());
+        // Of a device that deals QPs out, the port by which they leave is no source port's.
+        lame.ends[0].selection = "queue_affinity".to_owned();
+        assert_eq!(
+            [Side::Left, Side::Right].map(|side| lame.straight(Host::A, side)),
+            [vec![50_000, 50_003], vec![50_002]]
+        );
     }
 
     #[test]

@@ -65,6 +65,17 @@ type Link = (String, Side, bool);
 /// What leads from one address to another: the source ports of both sides.
 type Ports = [Vec<u16>; 2];
 
+/// Straight paths from one address to another without fault.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Way {
+    /// Address of one NIC.
+    pub from: String,
+    /// Address of its peer's.
+    pub to: String,
+    /// Source ports that lead left, and right.
+    pub ports: Ports,
+}
+
 /// All leases, and the paths that they are of.
 #[derive(Debug, Default)]
 pub struct Leases {
@@ -91,6 +102,29 @@ impl Leases {
             }
         }
         leases
+    }
+
+    /// Other paths from now on; what is leased stays.
+    pub fn set_ways(&mut self, ways: Vec<Way>) {
+        self.ways = ways.into_iter().map(|way| ((way.from, way.to), way.ports)).collect();
+    }
+
+    /// The paths from these addresses, at most so many ways of so many ports a side.
+    pub fn ways_from(&self, addresses: &[String], most_ways: usize, most_ports: usize) -> Vec<Way> {
+        let own = self.ways.iter().filter(|((from, _), _)| addresses.contains(from)).take(most_ways);
+        let cut = |ports: &Ports| ports.clone().map(|ports| ports.into_iter().take(most_ports).collect());
+        own.map(|((from, to), ports)| Way { from: from.clone(), to: to.clone(), ports: cut(ports) }).collect()
+    }
+
+    /// Whether a path between these two is known.
+    pub fn has_way(&self, from: &str, to: &str) -> bool {
+        self.ways.contains_key(&(from.to_owned(), to.to_owned()))
+    }
+
+    /// Whether a lease is of a path that is known.
+    pub fn leads(&self, lease: &Lease) -> bool {
+        let ports = self.ways.get(&(lease.from.clone(), lease.to.clone()));
+        ports.is_some_and(|ports| ports[lease.side.index()].contains(&lease.source_port))
     }
 
     /// Gives a QP a source port, on the side with fewer QPs at both ends together; one that it had is given back.
@@ -139,13 +173,19 @@ impl Leases {
     }
 
     /// All leases.
-    pub fn held(&self) -> impl Iterator<Item = (&Holder, &Lease)> {
+    pub fn held(&self) -> impl ExactSizeIterator<Item = (&Holder, &Lease)> {
         self.held.iter()
     }
 
+    /// The lease of a QP.
+    pub fn of(&self, holder: &Holder) -> Option<&Lease> {
+        self.held.get(holder)
+    }
+
     /// Who holds leases for this agent.
-    pub fn of_agent(&self, agent: &str) -> Vec<Holder> {
-        self.held.keys().filter(|holder| holder.agent == agent).cloned().collect()
+    pub fn of_agent(&self, agent: &str) -> Vec<(Holder, Lease)> {
+        let own = self.held.iter().filter(|(holder, _)| holder.agent == agent);
+        own.map(|(holder, lease)| (holder.clone(), lease.clone())).collect()
     }
 }
 
@@ -256,5 +296,26 @@ mod tests {
         leases.held().for_each(|(holder, lease)| again.restore(holder.clone(), lease.clone()));
         assert_eq!(again.grant(&holder(3), "x", "y"), leases.grant(&holder(3), "x", "y"));
         assert_eq!(again.of_agent("a").len(), 4);
+    }
+
+    #[test]
+    fn an_agent_that_was_told_the_ways_chooses_as_the_planner_would() {
+        let planner = Leases::new(&[catalog("x", "y", true), catalog("z", "y", false)]);
+        let ways = planner.ways_from(&["x".to_owned(), "z".to_owned()], 9, 2);
+        assert_eq!(ways.len(), 2, "what others send is none of its business");
+        let mut own = Leases::default();
+        own.set_ways(ways);
+        let granted: Vec<Lease> = (0..4).map(|qp| own.grant(&holder(qp), "z", "y").expect("a port")).collect();
+        assert_eq!(granted.iter().map(|lease| lease.side.index()).collect::<Vec<_>>(), [0, 1, 0, 1]);
+        assert!(granted.iter().all(|lease| planner.leads(lease)));
+        assert!(
+            own.grant(&holder(9), "x", "y").is_ok_and(|lease| lease.side == Side::Left),
+            "the other side is faulty"
+        );
+        assert!(matches!(own.grant(&holder(9), "y", "x"), Err(Refused::Unknown { .. })));
+        let forged = Lease { source_port: 50_001, ..granted[0].clone() };
+        assert!(!planner.leads(&forged), "it leads to the other side");
+        own.set_ways(Vec::new());
+        assert_eq!((own.held().count(), own.of(&holder(0))), (4, Some(&granted[0])));
     }
 }

@@ -52,7 +52,7 @@ impl Bond {
     }
 
     /// The ports that packets of a host with this source port take.
-    fn taken(&self, from: Host, source_port: u16) -> Taken {
+    pub fn taken(&self, from: Host, source_port: u16) -> Taken {
         let flow = FlowKey { from: from.index() as u32, to: from.peer().index() as u32, source_port };
         let out = self.cluster.transmit(&self.working, flow).unwrap_or(Side::Left);
         let arrives = self.cluster.route(&self.working, flow, out).map_or(out, |path| path.arrives);
@@ -61,6 +61,15 @@ impl Bond {
 
     /// For each flow and QP the ports that its requester's packets take, and those of its responder.
     pub fn ports(&self, flows: &[Flow]) -> Vec<Vec<[Taken; 2]>> {
+        let of_flow = |(flow, ports): (&Flow, Vec<[u16; 2]>)| {
+            let of_qp = |[there, back]: [u16; 2]| [self.taken(flow.from, there), self.taken(flow.from.peer(), back)];
+            ports.into_iter().map(of_qp).collect()
+        };
+        flows.iter().zip(self.source_ports(flows)).map(of_flow).collect()
+    }
+
+    /// For each flow and QP the source ports of its requester and its responder.
+    pub fn source_ports(&self, flows: &[Flow]) -> Vec<Vec<[u16; 2]>> {
         let planned = self.planned(flows);
         let mut next = [FIRST_QP; 2];
         let of_flow = |(flow, sides): (&Flow, Vec<Side>)| {
@@ -73,7 +82,7 @@ impl Bond {
             let of_qp = |qp: u32| {
                 let [local, remote] = first.map(|first| first + qp);
                 let side = sides.get(qp as usize).copied().unwrap_or(Side::Left);
-                let source_ports = match flow.ports {
+                match flow.ports {
                     // Both ends compute the same label.
                     Ports::Hashed => [port_of_label(label_of_qps(local, remote)); 2],
                     Ports::One => self.known_ports(flow, [Side::Left; 2], qp),
@@ -82,8 +91,7 @@ impl Bond {
                         let out = Side::BOTH[qp as usize % 2];
                         self.known_ports(flow, [out, out.other()], qp)
                     }
-                };
-                [self.taken(flow.from, source_ports[0]), self.taken(flow.from.peer(), source_ports[1])]
+                }
             };
             (0..flow.qps).map(of_qp).collect()
         };

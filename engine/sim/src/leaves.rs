@@ -79,16 +79,27 @@ pub struct Leaves {
     ins: [In; 2 * ENDS],
     outs: [Out; 2 * ENDS],
     to_hosts: [[VecDeque<Burst>; 2]; 2],
+    /// What each host sent by its ports, and what it received. Units: bytes.
+    pub sent_bytes: [[u64; 2]; 2],
+    pub received_bytes: [[u64; 2]; 2],
 }
 
 impl Leaves {
     /// Leaves at rest.
     pub fn new(cables: Cables) -> Self {
-        Self { cables, ins: Default::default(), outs: Default::default(), to_hosts: Default::default() }
+        Self {
+            cables,
+            ins: Default::default(),
+            outs: Default::default(),
+            to_hosts: Default::default(),
+            sent_bytes: Default::default(),
+            received_bytes: Default::default(),
+        }
     }
 
     /// A host sends a burst, which says by which port.
     pub fn sent(&mut self, now: Picos, from: Host, burst: Burst, at: &mut impl FnMut(Picos, Step)) {
+        self.sent_bytes[from.index()][usize::from(burst.ports.leave)] += burst.wire;
         let place = Place::of(burst.ports.leave.into(), from.index());
         self.ins[place.index()].coming.push_back((burst, from.peer()));
         at(now + self.cables.link, Step::Enter(place));
@@ -101,7 +112,9 @@ impl Leaves {
 
     /// The burst that reaches a port of a host.
     pub fn arrived(&mut self, host: Host, port: u8) -> Option<Burst> {
-        self.to_hosts[host.index()][usize::from(port)].pop_front()
+        let burst = self.to_hosts[host.index()][usize::from(port)].pop_front()?;
+        self.received_bytes[host.index()][usize::from(port)] += burst.wire;
+        Some(burst)
     }
 
     /// A burst comes in, and waits at the port that leads to where it arrives.

@@ -18,4 +18,4 @@ mod subsystem;
 mod waits;
 
 pub use load::ModelError;
-pub use subsystem::SimSubsystem;
+pub use subsystem::{PortsSeen, SimSubsystem};

@@ -95,6 +95,15 @@ impl Costs {
     }
 }
 
+/// What each port moved, by host and port. Units: bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct ByPort {
+    /// By which they left.
+    pub sent_bytes: [[u64; 2]; 2],
+    /// At which they arrived.
+    pub received_bytes: [[u64; 2]; 2],
+}
+
 /// All that is outside of the NICs.
 #[derive(Debug)]
 pub struct Around {
@@ -228,6 +237,12 @@ impl Around {
     /// Whether there are leaves in the place of the switch.
     pub fn has_leaves(&self) -> bool {
         self.leaves.is_some()
+    }
+
+    /// What each port of both hosts has sent and received, if they have two.
+    pub fn by_port(&self) -> Option<ByPort> {
+        let leaves = self.leaves.as_ref()?;
+        Some(ByPort { sent_bytes: leaves.sent_bytes, received_bytes: leaves.received_bytes })
     }
 
     /// Time that applications of a host have waited for their core up to `now` while they had room to post again.

@@ -12,7 +12,7 @@ use rand_pcg::Pcg64Mcg;
 use crate::counters::{Diagnostics, Traffic};
 use crate::limiting::{Snapshot, limiting};
 use crate::model::Model;
-use crate::pair::Pair;
+use crate::pair::{ByPort, Pair};
 use crate::rings::{FlowRings, Rings};
 use crate::steady::{BATCHES, Moment, Steady, UNKNOWN, half_width};
 
@@ -34,6 +34,8 @@ pub struct Run {
     pub limiting: String,
     /// Packets moved in all, for benchmarks.
     pub packets: u64,
+    /// What each port moved, if hosts have two.
+    pub by_port: Option<ByPort>,
 }
 
 /// Everything that is counted, at one moment.
@@ -113,6 +115,7 @@ pub fn run(model: &Model, workload: &Workload, attempt: u32) -> Result<Run, Meas
         },
         limiting: limiting(&pair, &course[begin].snapshot),
         packets: pair.nics.iter().map(|nic| nic.tally().packets).sum(),
+        by_port: pair.around.by_port(),
     })
 }
 

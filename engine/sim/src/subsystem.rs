@@ -3,11 +3,28 @@
 use kelpie_engine::{MeasureError, Subsystem};
 use kelpie_events::Picos;
 use kelpie_monitor::{Bounds, Measurement};
-use kelpie_spaces::Workload;
+use kelpie_nic::packet::Ports;
+use kelpie_spaces::{Flow, Workload};
+use kelpie_topology::Side;
 
+use crate::bond::Bond;
 use crate::load::ModelError;
 use crate::model::Model;
+use crate::pair::ByPort;
 use crate::run::run;
+
+/// What two ports of each host did.
+#[derive(Debug, Clone)]
+pub struct PortsSeen {
+    /// For each flow, each QP's source port, and the ports by which it leaves and at which it arrives.
+    pub qps: Vec<Vec<(u16, Side, Side)>>,
+    /// By host and port. Units: bytes.
+    pub sent_bytes: [[u64; 2]; 2],
+    /// As above.
+    pub received_bytes: [[u64; 2]; 2],
+    /// The traffic meanwhile.
+    pub measurement: Measurement,
+}
 
 /// A simulated subsystem.
 #[derive(Debug, Clone)]
@@ -108,6 +125,23 @@ impl SimSubsystem {
         self.limiting = run.limiting;
         self.packets = run.packets;
         Ok(run.measurement)
+    }
+
+    /// What the ports of hosts that have two did under a workload; none of hosts that have one.
+    ///
+    /// # Errors
+    /// When the model's hosts cannot run it.
+    pub fn ports(&self, workload: &Workload) -> Result<Option<PortsSeen>, MeasureError> {
+        let Some(bond) = Bond::of(&self.model) else { return Ok(None) };
+        let run = run(&self.model, workload, 0)?;
+        let Some(ByPort { sent_bytes, received_bytes }) = run.by_port else { return Ok(None) };
+        let taken = |flow: &Flow, [there, _]: [u16; 2]| {
+            let Ports { leave, arrive } = bond.taken(flow.from, there);
+            (there, Side::BOTH[usize::from(leave)], Side::BOTH[usize::from(arrive)])
+        };
+        let flows = workload.flows.iter().zip(bond.source_ports(&workload.flows));
+        let qps = flows.map(|(flow, ports)| ports.into_iter().map(|ports| taken(flow, ports)).collect()).collect();
+        Ok(Some(PortsSeen { qps, sent_bytes, received_bytes, measurement: run.measurement }))
     }
 
     /// Packets that the last measurement moved, warm-up included.

@@ -237,7 +237,7 @@ impl Lane {
 }
 
 /// A number that differs between QPs and sessions.
-fn first_psn(qp: &Qp, session: u32) -> u32 {
+pub fn first_psn(qp: &Qp, session: u32) -> u32 {
     (qp.number() ^ session.rotate_left(16)).wrapping_mul(0x9e37_79b1) & PSN_MASK
 }
 
@@ -250,7 +250,8 @@ fn post_failed(verb: Verb, id: GroupId, first: usize, index: u32, error: &io::Er
     format!("flow {}: {verb} failed for QP {}: {error}", id.flow, first + index as usize)
 }
 
-fn status(code: ibv_wc_status::Type) -> String {
+/// What a status of a completion means.
+pub fn status(code: ibv_wc_status::Type) -> String {
     match crate::library::library() {
         // SAFETY: the function accepts any number and returns a static string.
         Ok(library) => text(unsafe { (library.wc_status_str.run)(code) }),

@@ -42,6 +42,8 @@ mod pool;
 #[cfg(feature = "rdma")]
 mod qp;
 #[cfg(feature = "rdma")]
+mod rank;
+#[cfg(feature = "rdma")]
 mod requester;
 #[cfg(feature = "rdma")]
 mod responder;

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use kelpie_engine::plan::{GroupPlan, HostPlan, Role};
+use kelpie_engine::rank::{RankJob, RankReading};
 use kelpie_engine::verbs_host::{GroupEndpoint, GroupPorts, HostError, HostReading, Port, PortReport, VerbsHost};
 use kelpie_monitor::sources::{CounterSource, PortSources};
 
@@ -19,6 +20,7 @@ use crate::library::library;
 use crate::memory;
 use crate::pd::Pd;
 use crate::pool::Pool;
+use crate::rank::{Rank, Ring};
 use crate::traffic::Traffic;
 
 /// Most polling threads. Source: our choice, because the fastest NICs take 200 M messages/s and a thread posts 25 M.
@@ -38,6 +40,10 @@ enum Stage {
     Prepared { groups: Vec<Group>, connected: bool },
     /// Traffic runs, with the groups' lanes.
     Running { traffic: Traffic, groups: Vec<Group> },
+    /// A rank of a ring exists, connected or not.
+    Ring(Ring),
+    /// It runs.
+    Rank(Rank),
 }
 
 /// A port in use, from a controller's first word to its last.
@@ -131,7 +137,22 @@ impl LibibverbsHost {
         Ok(endpoints)
     }
 
+    fn prepare_rank(&mut self, wanted: &Port, job: &RankJob) -> Result<Vec<GroupEndpoint>, VerbsError> {
+        self.end_session();
+        self.session = self.session.wrapping_add(1);
+        let (session, most_memory) = (self.session, self.most_memory);
+        let port = self.open(wanted)?;
+        port.pool.make_room(2 * job.bytes, 0, most_memory)?;
+        let ring = Ring::new(port.pool.pd(), port.state, *job, session)?;
+        let endpoints = ring.endpoints(port.pool.pd(), &port.local, port.state);
+        self.stage = Stage::Ring(ring);
+        Ok(endpoints)
+    }
+
     fn connect_groups(&mut self, peers: &[GroupEndpoint]) -> Result<(), VerbsError> {
+        if let (Stage::Ring(ring), Some(port)) = (&mut self.stage, &self.port) {
+            return ring.connect(&port.local, peers);
+        }
         let (Stage::Prepared { groups, connected }, Some(port)) = (&mut self.stage, &self.port) else {
             return Err(VerbsError::Protocol("nothing is set up to be connected".to_owned()));
         };
@@ -156,6 +177,10 @@ impl LibibverbsHost {
                 let lanes = groups.iter_mut().flat_map(Group::take_lanes).collect();
                 let traffic = Traffic::start(port.pool.pd().context(), lanes, &ops, &port.cpus)?;
                 self.stage = Stage::Running { traffic, groups };
+                Ok(())
+            }
+            Stage::Ring(ring) => {
+                self.stage = Stage::Rank(Rank::start(ring)?);
                 Ok(())
             }
             other => {
@@ -204,7 +229,7 @@ impl LibibverbsHost {
     /// Ends traffic and leaves the objects of the session to the next one.
     fn end_session(&mut self) {
         let (groups, is_sound) = match std::mem::replace(&mut self.stage, Stage::Idle) {
-            Stage::Idle => return,
+            Stage::Idle | Stage::Ring(_) | Stage::Rank(_) => return,
             Stage::Prepared { groups, .. } => (groups, true),
             Stage::Running { traffic, mut groups } => {
                 let is_sound = traffic.state().events().is_empty();
@@ -278,6 +303,18 @@ impl VerbsHost for LibibverbsHost {
 
     fn stop(&mut self, drain: Duration) -> Result<HostReading, HostError> {
         Ok(self.drain(drain)?)
+    }
+
+    fn set_up_rank(&mut self, port: &Port, job: &RankJob) -> Result<Vec<GroupEndpoint>, HostError> {
+        Ok(self.prepare_rank(port, job)?)
+    }
+
+    fn read_rank(&mut self) -> Result<RankReading, HostError> {
+        match &self.stage {
+            Stage::Ring(ring) => Ok(ring.read()),
+            Stage::Rank(rank) => Ok(rank.read()),
+            _ => Err(not_running().into()),
+        }
     }
 
     fn recycle(&mut self) {

@@ -1,16 +1,18 @@
 //! `kelpie job run` and `job pairs`: jobs that Kelpie runs itself, as records of their operations. What is simulated lives
 //! in `kelpie_fabric`, what is measured in the agents.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use kelpie_agent::PairFile;
+use kelpie_agent::ranks::{AgentRanks, Late, RanksFile};
 use kelpie_collectives::rounds::{Cluster as _, Rounds, Transfer};
 use kelpie_diagnosis::job::Operation;
 use kelpie_engine::MeasureError;
-use kelpie_fabric::SimulatedRanks;
+use kelpie_fabric::{Fault, SimulatedRanks};
 use kelpie_spaces::{Host, Workload};
 
 use super::records::Records;
@@ -18,14 +20,36 @@ use crate::args::{Common, SubsystemArgs};
 use crate::cli::{JobCollective, PairsArgs, RunJobArgs};
 use crate::commands::fabric::read_cluster;
 use crate::exit;
-use crate::inputs::{Kind, kind};
+use crate::inputs::{Kind, kind, read_file};
 use crate::output::note;
 use crate::stop;
 use crate::subsystems::Opened;
 
 /// Runs `kelpie job run`.
 pub fn run(args: &RunJobArgs, common: Common) -> anyhow::Result<ExitCode> {
-    let cluster = read_cluster(&args.topology)?;
+    let mut records = Records::new(common.json);
+    let mut written = Ok(());
+    let mut give = |transfer: Transfer| {
+        if written.is_ok() {
+            written = records.write(&operation(&transfer));
+        }
+    };
+    match (&args.agents, &args.topology) {
+        (Some(agents), _) => on_agents(agents, args, &mut give)?,
+        (None, Some(topology)) => simulated(topology, args, common, &mut give)?,
+        (None, None) => bail!("name a cluster with --topology, or agents with --agents"),
+    }
+    written?;
+    records.flush()?;
+    Ok(exit::HEALTHY)
+}
+
+fn from_iteration(args: &RunJobArgs) -> u32 {
+    args.from_iteration.unwrap_or(args.iterations / 2)
+}
+
+fn simulated(topology: &Path, args: &RunJobArgs, common: Common, give: &mut dyn FnMut(Transfer)) -> anyhow::Result<()> {
+    let cluster = read_cluster(topology)?;
     let ranks = args.ranks.unwrap_or_else(|| cluster.ranks());
     let job = match args.collective {
         JobCollective::Ring => Rounds::ring_all_reduce(ranks, args.size, args.iterations),
@@ -36,21 +60,29 @@ pub fn run(args: &RunJobArgs, common: Common) -> anyhow::Result<ExitCode> {
         is_planned: args.is_planned,
         noise: args.noise,
         faults: args.fault.clone(),
-        from_iteration: args.from_iteration.unwrap_or(args.iterations / 2),
+        from_iteration: from_iteration(args),
         seed: common.seed_or_default(),
     };
-    let mut records = Records::new(common.json);
-    let mut written = Ok(());
-    simulated
-        .run(&job, &mut |transfer| {
-            if written.is_ok() {
-                written = records.write(&operation(&transfer));
-            }
-        })
-        .with_context(|| args.topology.display().to_string())?;
-    written?;
-    records.flush()?;
-    Ok(exit::HEALTHY)
+    simulated.run(&job, give).with_context(|| topology.display().to_string())
+}
+
+fn on_agents(path: &Path, args: &RunJobArgs, give: &mut dyn FnMut(Transfer)) -> anyhow::Result<()> {
+    if args.collective != JobCollective::Ring {
+        bail!("agents run rings: leave out --collective");
+    }
+    let file = RanksFile::from_bytes(path, &read_file(path)?)?;
+    let ranks = file.ranks.len() as u32;
+    let late = args.fault.iter().map(|fault| match *fault {
+        Fault::Delay { rank, by_us } if rank < ranks => {
+            Ok(Late { rank, by_us: by_us as u64, from_iteration: from_iteration(args) })
+        }
+        Fault::Delay { rank, .. } => bail!("fault: no rank {rank}; there are {ranks}, counted from 0"),
+        _ => bail!("of the faults, agents know `delay:RANK:TIME`; cause others where they happen (tc, kill -STOP)"),
+    });
+    let late = late.collect::<anyhow::Result<_>>()?;
+    let job = Rounds::ring_all_reduce(ranks, args.size, args.iterations);
+    let mut agents = AgentRanks { file, pause: args.pause, late, patience: args.patience };
+    agents.run(&job, give).with_context(|| path.display().to_string())
 }
 
 fn operation(transfer: &Transfer) -> Operation {

@@ -14,11 +14,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::examine::{self, Cable, Choice};
-use super::probe;
+use super::{probe, simulated};
 use crate::args::Common;
 use crate::cli::paths::CheckArgs;
 use crate::exit;
-use crate::inputs::{read_file, read_workload};
+use crate::inputs::{self, Kind, kind, read_file, read_workload};
 use crate::output::{Table, print, print_json};
 use crate::stop;
 
@@ -50,6 +50,15 @@ pub fn run(args: &CheckArgs, common: Common) -> anyhow::Result<ExitCode> {
 fn of_hosts(args: &CheckArgs, subsystem: &str, workload: Option<&Path>) -> anyhow::Result<Vec<Check>> {
     let stop = stop::on_signals("stopping after this traffic; interrupt again to stop now")?;
     let workload = workload.map_or_else(|| Ok(examine::plain()), read_workload)?;
+    if let Kind::Simulated(name) = kind(subsystem)? {
+        if args.plan.is_some() || !args.source_ports.is_empty() || args.port_down.is_some() {
+            bail!(
+                "--plan, --source-ports and --port-down are for real hosts; of {subsystem} a workload's flows say \
+                 `ports: hashed`, `one`, `crossed` or `planned`"
+            );
+        }
+        return simulated::checks(&inputs::simulated(name)?, &workload);
+    }
     let choice = match (&args.plan, &args.source_ports[..]) {
         (Some(catalog), _) => Choice::Planned(Box::new(probe::read(catalog)?)),
         (None, []) => Choice::Own,

@@ -90,12 +90,7 @@ pub fn checks(
             bail!("the catalog is stale, probe again: {}", changes.join("; "));
         }
     }
-    if let Some(flow) = workload.flows.iter().find(|flow| !flow.pattern.iter().all(|one| is_sent(one.op))) {
-        let (from, to) = (flow.from, flow.to);
-        bail!(
-            "the flow from {from} to {to} READs, so its data comes from the other host: check a WRITE from {to} instead"
-        );
-    }
+    must_send(workload)?;
     let mut readings: Vec<Readings> = Host::BOTH
         .into_iter()
         .filter(|from| workload.flows.iter().any(|flow| flow.from == *from && !flow.is_loopback()))
@@ -105,6 +100,15 @@ pub fn checks(
         read(&mut hosts, workload, choice, cable, &mut readings)?;
     }
     Ok(readings.iter().flat_map(kelpie_diagnosis::ports::checks).collect())
+}
+
+/// Refuses what the other host's ports would show.
+pub fn must_send(workload: &Workload) -> anyhow::Result<()> {
+    let Some(flow) = workload.flows.iter().find(|flow| !flow.pattern.iter().all(|one| is_sent(one.op))) else {
+        return Ok(());
+    };
+    let (from, to) = (flow.from, flow.to);
+    bail!("the flow from {from} to {to} READs, so its data comes from the other host: check a WRITE from {to} instead")
 }
 
 fn is_sent(op: Opcode) -> bool {
@@ -127,7 +131,8 @@ fn unread(from: Host, ends: &[End]) -> Readings {
     }
 }
 
-fn about(from: Host) -> String {
+/// What the checks of a direction are about.
+pub fn about(from: Host) -> String {
     format!("{from} to {}", from.peer())
 }
 

@@ -11,7 +11,7 @@ use super::place::{Lab, checked, read};
 
 /// Modules of a guest, in the order of loading; their dependencies come first.
 /// `crc32_generic` is a crypto dependency of `rdma_rxe` that modprobe does not list.
-const MODULES: [&str; 15] = [
+const MODULES: [&str; 17] = [
     "crc32_generic",
     "crc32c_generic",
     "virtio_pci",
@@ -27,6 +27,8 @@ const MODULES: [&str; 15] = [
     "virtio_rng",
     "bonding",
     "sch_tbf",
+    "sch_prio",
+    "cls_u32",
 ];
 
 /// A kernel ready to boot.

@@ -195,7 +195,7 @@ async fn attempt(
 }
 
 /// Who holds an agent, for others to read.
-fn controller_name() -> String {
+pub fn controller_name() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("kelpie {} on {}", std::process::id(), host.trim())
 }

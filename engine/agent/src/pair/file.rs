@@ -60,6 +60,23 @@ pub struct HostSpec {
     pub port: Port,
 }
 
+impl HostSpec {
+    /// Each key that breaks a rule, with the rule.
+    pub(crate) fn broken_rules(&self) -> Vec<(String, String)> {
+        let mut broken = Vec::new();
+        if !self.agent.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
+            broken.push(("agent".to_owned(), format!("`{}` is not host:port", self.agent)));
+        }
+        if self.port.port == 0 {
+            broken.push(("port".to_owned(), "ports count from 1".to_owned()));
+        }
+        if let Some((key, rule)) = self.port.tuning.broken_rule() {
+            broken.push((format!("tuning.{key}"), rule.to_owned()));
+        }
+        broken
+    }
+}
+
 /// A pair of hosts with agents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -167,17 +184,8 @@ impl PairFile {
             broken.push(("name".to_owned(), "write 1 to 80 characters".to_owned()));
         }
         for host in Host::BOTH {
-            let spec = self.hosts.get(host);
-            let has_port = spec.agent.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-            if !has_port {
-                broken.push((format!("hosts.{host}.agent"), format!("`{}` is not host:port", spec.agent)));
-            }
-            if spec.port.port == 0 {
-                broken.push((format!("hosts.{host}.port"), "ports count from 1".to_owned()));
-            }
-            if let Some((key, rule)) = spec.port.tuning.broken_rule() {
-                broken.push((format!("hosts.{host}.tuning.{key}"), rule.to_owned()));
-            }
+            let of_host = self.hosts.get(host).broken_rules().into_iter();
+            broken.extend(of_host.map(|(key, rule)| (format!("hosts.{host}.{key}"), rule)));
         }
         if self.hosts.a.agent == self.hosts.b.agent {
             broken.push(("hosts".to_owned(), "a and b are the same agent; a pair needs two".to_owned()));

@@ -1,26 +1,29 @@
 //! The socket on which programs of this host ask for source ports. It serves one group, believes nothing of paths that
 //! a program says, answers so often a second and no more, and forgets programs that end.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use kelpie_monitor::machine::{Machine, gids, rdma_devices};
+use kelpie_paths::leases::Lease;
 use kelpie_topology::Side;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tracing::{info, warn};
 
+use super::ledger::{Ledger, MOST_QPS};
 use super::link::{Link, PlannerAddress};
 use super::processes;
 use super::words::{Answer, Ask, Qp};
 use crate::lease::locked;
 
-/// Longest wait for the planner: programs wait 50 ms for all of it.
+/// Longest wait for the planner: programs wait 50 ms for all of it. And if the agent can choose instead.
 const PATIENCE: Duration = Duration::from_millis(40);
+const SOON: Duration = Duration::from_millis(15);
 
 /// Longest wait for the planner if nobody waits.
 const UNHURRIED: Duration = Duration::from_secs(5);
@@ -31,11 +34,11 @@ const LONGEST: u64 = 128;
 /// Most programs at a time.
 const MOST: usize = 1024;
 
-/// Most QPs that ports are remembered for. Source: our choice, above the paper's 20,000.
-const MOST_QPS: usize = 1 << 16;
-
 /// How often programs that ended are looked for.
 const SWEEP: Duration = Duration::from_secs(2);
+
+/// How often this host's addresses are looked at, beside each time when the planner is there again.
+const LOOK: Duration = Duration::from_mins(1);
 
 /// Why there is no socket.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +74,8 @@ pub struct Door {
     pub most_a_second: u32,
     /// The planner.
     pub planner: PlannerAddress,
+    /// This host, whose addresses paths begin at.
+    pub machine: Machine,
 }
 
 impl Door {
@@ -81,13 +86,15 @@ impl Door {
     pub fn open(self) -> Result<(), DoorError> {
         let listener = listen(&self.socket, self.group.as_deref())?;
         info!(socket = %self.socket.display(), planner = self.planner.address, "programs can ask for source ports");
-        let (connected, reconnected) = mpsc::channel(1);
+        let (tells, connected) = mpsc::channel(1);
         let desk = Arc::new(Desk {
-            link: Link::new(self.planner, connected),
+            machine: self.machine,
+            link: Link::new(self.planner, tells),
             pace: Mutex::new(Pace { most: self.most_a_second, second: Instant::now(), count: 0 }),
-            held: Mutex::default(),
+            ledger: Mutex::default(),
+            news: Notify::new(),
         });
-        tokio::spawn(Arc::clone(&desk).sweep(reconnected));
+        tokio::spawn(Arc::clone(&desk).tend(connected));
         tokio::spawn(accept(listener, desk));
         Ok(())
     }
@@ -162,18 +169,14 @@ impl Pace {
     }
 }
 
-/// What the agent knows of programs and their QPs.
+/// What serves programs.
 struct Desk {
+    machine: Machine,
     link: Link,
     pace: Mutex<Pace>,
-    held: Mutex<Held>,
-}
-
-#[derive(Default)]
-struct Held {
-    qps: BTreeSet<Qp>,
-    /// Gone, while the planner may not know it yet.
-    gone: Vec<Qp>,
+    ledger: Mutex<Ledger>,
+    /// There is something that the planner has to learn.
+    news: Notify,
 }
 
 impl Desk {
@@ -193,131 +196,144 @@ impl Desk {
             }
             let Ok(text) = std::str::from_utf8(&line) else { break };
             let words: Vec<&str> = text.split_whitespace().collect();
+            let own = |qp: &str| Some(Qp { process: process.clone(), qp: qp.parse().ok()? });
             let answer = match words[..] {
-                ["ask", qp, from, to] => match (qp.parse(), address(from), address(to)) {
-                    (Ok(qp), Some(from), Some(to)) => {
-                        format!("{qp} {}", self.ask(Qp { process: process.clone(), qp }, from, to).await)
+                ["ask", qp, from, to] => match (own(qp), address(from), address(to)) {
+                    (Some(qp), Some(from), Some(to)) => {
+                        let number = qp.qp;
+                        format!("{number} {}\n", self.ask(qp, from, to).await)
                     }
                     _ => break,
                 },
-                // A program that has opened a device: it will ask, and so the way to the planner shall be warm.
-                ["hello"] => {
-                    let _ = self.link.ask(Ask::Held {}, UNHURRIED).await;
-                    continue;
-                }
-                ["gone", qp] => match qp.parse() {
-                    Ok(qp) => {
-                        self.gone(vec![Qp { process: process.clone(), qp }]).await;
+                // A program that has opened a device: it is known from now on.
+                ["hello"] => continue,
+                ["gone", qp] => match own(qp) {
+                    Some(qp) => {
+                        self.gone(qp);
                         continue;
                     }
-                    Err(_) => break,
+                    None => break,
                 },
                 _ => break,
             };
-            if writing.write_all(format!("{answer}\n").as_bytes()).await.is_err() {
+            if writing.write_all(answer.as_bytes()).await.is_err() {
                 break;
             }
         }
     }
 
-    /// What a program is answered.
+    /// What a program is answered: what the planner says, or what is chosen here if it is slow or away.
     async fn ask(&self, qp: Qp, from: String, to: String) -> String {
         if !locked(&self.pace).allows() {
             return "none too many questions in this second".to_owned();
         }
-        if locked(&self.held).qps.len() >= MOST_QPS {
+        let (is_full, is_known) = {
+            let ledger = locked(&self.ledger);
+            (ledger.is_full(), ledger.knows(&from, &to))
+        };
+        if is_full {
             return format!("none {MOST_QPS} QPs of this host have a source port already");
         }
-        if !self.link.is_up() {
-            return "none the planner cannot be reached".to_owned();
+        if self.link.is_up() && (self.link.is_quick() || !is_known) {
+            let limit = if is_known { SOON } else { PATIENCE };
+            let grant = Ask::Grant { qp: qp.clone(), from: from.clone(), to: to.clone() };
+            match self.link.ask(grant, limit).await {
+                Some(Answer::Granted(lease)) => {
+                    let said = said(&lease);
+                    locked(&self.ledger).granted(&qp, lease);
+                    return said;
+                }
+                Some(Answer::Refused(why)) => {
+                    return format!("none {}", why.chars().filter(|c| !c.is_control()).take(150).collect::<String>());
+                }
+                Some(_) => return "none the planner said something else".to_owned(),
+                None => {}
+            }
         }
-        match self.link.ask(Ask::Grant { qp: qp.clone(), from, to }, PATIENCE).await {
-            Some(Answer::Granted(lease)) => {
-                locked(&self.held).qps.insert(qp);
-                let side = if lease.side == Side::Left { "left" } else { "right" };
-                format!("port {} {side}", lease.source_port)
+        let chosen = locked(&self.ledger).choose(&qp, &from, &to);
+        match chosen {
+            Some(lease) => {
+                self.news.notify_one();
+                said(&lease)
             }
-            Some(Answer::Refused(why)) => {
-                format!("none {}", why.chars().filter(|c| !c.is_control()).take(150).collect::<String>())
-            }
-            Some(_) => "none the planner said something else".to_owned(),
-            None => {
+            None if self.link.is_up() => {
                 // It may have granted a port that nobody uses.
-                self.gone(vec![qp]).await;
+                self.gone(qp);
                 "none the planner did not answer in time".to_owned()
             }
+            None => "none the planner cannot be reached".to_owned(),
         }
     }
 
-    /// QPs are gone; the planner learns it now, or once it is there again.
-    async fn gone(&self, qps: Vec<Qp>) {
-        {
-            let mut held = locked(&self.held);
-            for qp in &qps {
-                held.qps.remove(qp);
-            }
-            held.gone.extend(qps);
-        }
-        self.pass_on().await;
+    /// A QP is gone; the planner learns it soon, or once it is there again. No program waits for that.
+    fn gone(&self, qp: Qp) {
+        locked(&self.ledger).gone(vec![qp]);
+        self.news.notify_one();
     }
 
-    async fn pass_on(&self) {
-        let gone = std::mem::take(&mut locked(&self.held).gone);
-        if gone.is_empty() {
-            return;
-        }
-        if !matches!(self.link.ask(Ask::Gone(gone.clone()), UNHURRIED).await, Some(Answer::Noted {})) {
-            let mut held = locked(&self.held);
-            held.gone.extend(gone);
-            // A program that is left out here is found by what the planner holds, when it is there again.
-            held.gone.truncate(MOST_QPS);
-        }
-    }
-
-    /// Gives back what programs held that ended, and compares notes with a planner that is there again.
-    async fn sweep(self: Arc<Self>, mut reconnected: mpsc::Receiver<()>) {
+    /// Tells the planner what it has to learn, gives back what programs held that ended, and compares notes with a
+    /// planner that is there again.
+    async fn tend(self: Arc<Self>, mut connected: mpsc::Receiver<()>) {
+        let mut sweep = tokio::time::interval(SWEEP);
+        let mut looked = Instant::now();
         loop {
             tokio::select! {
-                connected = reconnected.recv() => match connected {
-                    Some(()) => self.compare().await,
+                connected = connected.recv() => match connected {
+                    Some(()) => {
+                        self.learn().await;
+                        self.compare().await;
+                    }
                     None => return,
                 },
-                () = tokio::time::sleep(SWEEP) => {}
+                () = self.news.notified() => {}
+                _ = sweep.tick() => locked(&self.ledger).forget_dead(processes::is_alive),
             }
-            let ended: Vec<Qp> = {
-                let held = locked(&self.held);
-                let mut alive = BTreeMap::new();
-                let is_over =
-                    |qp: &&Qp| !*alive.entry(qp.process.clone()).or_insert_with(|| processes::is_alive(&qp.process));
-                held.qps.iter().filter(is_over).cloned().collect()
-            };
-            if ended.is_empty() { self.pass_on().await } else { self.gone(ended).await }
+            if looked.elapsed() >= LOOK {
+                looked = Instant::now();
+                self.learn().await;
+            }
+            self.tell().await;
         }
     }
 
-    /// The planner may hold what this agent does not know of: of its predecessor, whose programs still run, or of
-    /// programs that ended while it was away.
-    async fn compare(&self) {
-        let Some(Answer::Held(theirs)) = self.link.ask(Ask::Held {}, UNHURRIED).await else { return };
-        let gone: Vec<Qp> = {
-            let mut held = locked(&self.held);
-            let (mut gone, before) = (Vec::new(), held.qps.clone());
-            for qp in theirs {
-                let is_known = before.contains(&qp);
-                let of_predecessor =
-                    !before.iter().any(|own| own.process == qp.process) && processes::is_alive(&qp.process);
-                if is_known || of_predecessor {
-                    held.qps.insert(qp);
-                } else {
-                    gone.push(qp);
-                }
+    async fn tell(&self) {
+        loop {
+            let Some(news) = locked(&self.ledger).news() else { return };
+            if !matches!(self.link.ask(news.clone(), UNHURRIED).await, Some(Answer::Noted {})) {
+                return locked(&self.ledger).untold(news);
             }
-            gone
-        };
-        if !gone.is_empty() {
-            self.gone(gone).await;
         }
     }
+
+    /// Asks which paths lead from this host.
+    async fn learn(&self) {
+        let own = addresses(&self.machine);
+        if let Some(Answer::Ways(ways)) = self.link.ask(Ask::Ways(own), UNHURRIED).await {
+            locked(&self.ledger).set_ways(ways);
+        }
+    }
+
+    async fn compare(&self) {
+        if let Some(Answer::Held(theirs)) = self.link.ask(Ask::Held {}, UNHURRIED).await {
+            locked(&self.ledger).compare(theirs, processes::is_alive);
+        }
+    }
+}
+
+/// A lease, as programs are told of it.
+fn said(lease: &Lease) -> String {
+    let side = if lease.side == Side::Left { "left" } else { "right" };
+    format!("port {} {side}", lease.source_port)
+}
+
+/// The addresses of this host's RDMA ports.
+fn addresses(machine: &Machine) -> Vec<String> {
+    let tables = rdma_devices(machine).into_iter().flat_map(|device| {
+        let folder = format!("sys/class/infiniband/{device}/ports");
+        let ports = machine.names(&folder).into_iter().map(move |port| format!("{folder}/{port}"));
+        ports.flat_map(|port| gids(None, |name| machine.text(&format!("{port}/{name}"))))
+    });
+    tables.map(|gid| gid.text).collect()
 }
 
 /// An address of 32 hexadecimal digits as the kernel writes GIDs.

@@ -1,9 +1,11 @@
 //! Steering: programs ask the agent of their host for source ports, and agents ask the planner that they share.
 //!
-//! `door` is where programs ask, `link` the agent's connection to the planner, `planner` the planner itself.
+//! `door` is where programs ask, `ledger` what the agent knows of them, `link` its connection to the planner, `planner` the
+//! planner itself.
 
 mod door;
 mod journal;
+mod ledger;
 mod link;
 pub mod planner;
 mod processes;

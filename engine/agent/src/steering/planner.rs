@@ -32,6 +32,10 @@ const MOST: usize = 256;
 /// Longest name of a process or an address. Units: bytes.
 const LONGEST: usize = 128;
 
+/// Most peers that an agent is told ways to, and source ports of each and side. Source: our choice; together they fit
+/// into a frame.
+const WAYS: (usize, usize) = (10_000, 8);
+
 /// Why a planner ended.
 #[derive(Debug, thiserror::Error)]
 pub enum PlannerError {
@@ -201,11 +205,25 @@ impl Planner {
                     .and_then(|()| journal.trim(leases))
                     .map_or_else(|error| failed(&error), |()| Answer::Noted {})
             }
-            Ask::Held {} => {
-                let own =
-                    leases.of_agent(agent).into_iter().map(|holder| Qp { process: holder.process, qp: holder.qp });
-                Answer::Held(own.collect())
+            Ask::Has(chosen) => {
+                for (qp, lease) in chosen {
+                    // By paths that this planner does not know, any more or at all, nothing is counted.
+                    if qp.process.len() > LONGEST || !leases.leads(&lease) {
+                        continue;
+                    }
+                    let holder = holder(qp);
+                    if let Err(error) = journal.has(&holder, &lease).and_then(|()| journal.trim(leases)) {
+                        return Ok(failed(&error));
+                    }
+                    leases.restore(holder, lease);
+                }
+                Answer::Noted {}
             }
+            Ask::Held {} => {
+                let own = leases.of_agent(agent).into_iter();
+                Answer::Held(own.map(|(one, lease)| (Qp { process: one.process, qp: one.qp }, lease)).collect())
+            }
+            Ask::Ways(addresses) => Answer::Ways(leases.ways_from(&addresses, WAYS.0, WAYS.1)),
         })
     }
 }

@@ -1,13 +1,14 @@
 //! What agents and their planner say to each other: a frame of JSON each, questions and answers in turn.
 
-use kelpie_paths::leases::Lease;
+use kelpie_paths::leases::{Lease, Way};
 use serde::{Deserialize, Serialize};
 
 /// Version of what follows the first exchange, which is that of controllers and agents.
 pub const PROTOCOL: &str = "planner/1";
 
-/// Longest frame. Units: bytes. Source: our choice, which has room for the QPs of one host.
-pub const LIMIT: usize = 4 << 20;
+/// Longest frame. Units: bytes. Source: our choice, which has room for the QPs of one host with their leases, 200 bytes
+/// each.
+pub const LIMIT: usize = 16 << 20;
 
 /// A QP of the agent's host.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -33,8 +34,12 @@ pub enum Ask {
     },
     /// QPs are gone.
     Gone(Vec<Qp>),
+    /// QPs that have a port which the agent chose itself, because the planner was slow or away.
+    Has(Vec<(Qp, Lease)>),
     /// Which QPs of this agent have a port?
     Held {},
+    /// Which paths lead from these addresses, which are the agent's?
+    Ways(Vec<String>),
 }
 
 /// What the planner answers.
@@ -48,5 +53,7 @@ pub enum Answer {
     /// Done.
     Noted {},
     /// These have ports.
-    Held(Vec<Qp>),
+    Held(Vec<(Qp, Lease)>),
+    /// These.
+    Ways(Vec<Way>),
 }

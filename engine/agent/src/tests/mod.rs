@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod loopback;
+mod ranks;
 mod trust;
 
 use std::path::Path;

@@ -209,6 +209,9 @@ unsafe fn modify(
         if status == 0 && is_reset {
             steer::gone((*qp).qp_num);
         }
+        if status == 0 && mask as u32 & ibv_qp_attr_mask::IBV_QP_STATE.0 != 0 {
+            steer::changed(qp, (*wanted).qp_state);
+        }
         status
     }
 }

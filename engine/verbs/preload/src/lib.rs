@@ -21,6 +21,8 @@ mod exports;
 #[cfg(feature = "verbs")]
 mod extended;
 #[cfg(feature = "verbs")]
+mod lag;
+#[cfg(feature = "verbs")]
 mod lock;
 #[cfg(feature = "verbs")]
 mod memory;

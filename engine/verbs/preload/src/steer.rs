@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Acquire, Ord
 use rdma_sys::{ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_state, ibv_qp_type};
 
 use crate::addresses;
+use crate::lag;
 use crate::state::{Descriptor, errno_kept, now};
 
 /// The agent's socket; without it nothing is asked.
@@ -42,6 +43,10 @@ const ANSWER: usize = 256;
 /// A connection is one descriptor, and which file it is: the program may close it and open another in its place.
 static DESCRIPTOR: AtomicI32 = AtomicI32::new(-1);
 static FILE: AtomicU64 = AtomicU64::new(0);
+
+/// QPs that wait until they are ready to send, to be given a LAG port: the number of one, and above it the port. Two QPs
+/// that share a place leave one of them as the driver has it. Source of the size: our choice.
+static TO_LEAVE: [AtomicU64; 4096] = [const { AtomicU64::new(0) }; 4096];
 
 /// When the next question may be asked.
 static NOT_BEFORE: AtomicU64 = AtomicU64::new(0);
@@ -119,13 +124,38 @@ pub unsafe fn steered(qp: *mut ibv_qp, wanted: *const ibv_qp_attr, mask: c_int) 
         let question = format!("ask {number} {} {}\n", hexadecimal(&own), hexadecimal(&peer));
         let answer = exchange(places, &question, Some(number));
         let port = answer.as_ref().ok().and_then(|words| granted(words));
-        let outcome = answer.unwrap_or_else(|why| format!("none {why}"));
+        let outcome = answer.as_ref().map_or_else(|why| format!("none {why}"), String::clone);
         note(places, &format!("{number} {} {outcome}\n", attributes.dest_qp_num));
         // SAFETY: all of it is integers, and the program's own stays as it is.
         let mut steered = unsafe { wanted.read() };
         steered.ah_attr.grh.flow_label = flow_label(port?);
+        if let Some(leaves) = answer.as_ref().ok().and_then(|words| lag_port(words)) {
+            to_leave(number).store(u64::from(number) | u64::from(leaves) << 32, Release);
+        }
         Some(steered)
     })
+}
+
+fn to_leave(number: u32) -> &'static AtomicU64 {
+    &TO_LEAVE[number as usize % TO_LEAVE.len()]
+}
+
+/// A QP is in this state now: one that was steered and is ready to send leaves by its side's port of the LAG, if its
+/// device has one that deals QPs out.
+///
+/// # Safety
+/// The QP exists.
+pub unsafe fn changed(qp: *mut ibv_qp, state: ibv_qp_state::Type) {
+    // SAFETY: as the caller promises.
+    let number = unsafe { (*qp).qp_num };
+    let place = to_leave(number);
+    let known = place.load(Acquire);
+    if state != ibv_qp_state::IBV_QPS_RTS || known as u32 != number || known == 0 {
+        return;
+    }
+    place.store(0, Release);
+    // SAFETY: as above.
+    errno_kept(|| _ = unsafe { lag::leave_by(qp, (known >> 32) as u8) });
 }
 
 /// A QP is gone, or has no connection any more.
@@ -150,6 +180,15 @@ pub fn refused(number: u32, peer: u32) {
 fn granted(words: &str) -> Option<u16> {
     let port: u16 = words.strip_prefix("port ")?.split(' ').next()?.parse().ok()?;
     (port >= 0xC000).then_some(port)
+}
+
+/// The port of a LAG, counted from 1, of an answer `port 50012 left`.
+fn lag_port(words: &str) -> Option<u8> {
+    match words.rsplit(' ').next()? {
+        "left" => Some(1),
+        "right" => Some(2),
+        _ => None,
+    }
 }
 
 /// A flow label, not 0, from which the kernel and devices make this source port.
@@ -364,6 +403,7 @@ mod tests {
         ] {
             assert_eq!(granted(words), port, "{words}");
         }
+        assert_eq!(["port 1 left", "port 1 right", "port 1", ""].map(lag_port), [Some(1), Some(2), None, None]);
         for port in [0xC000, 50_000, 0xFFFF] {
             let label = flow_label(port);
             assert!(label != 0 && (label & 0x3fff ^ label >> 14) | 0xC000 == u32::from(port));

@@ -39,6 +39,8 @@ fn run(what: &str, qps: u32, agent: Option<fn(UnixStream, u32)>) -> (Ran, Receiv
     let library = path("libibverbs.so.1");
     let named = ["-shared", "-fPIC", "-Wl,-soname,libibverbs.so.1", "-Wl,--version-script,fake_verbs.map"];
     build(&[&named[..], &["fake_verbs.c", "-o", &library]].concat());
+    let named = ["-shared", "-fPIC", "-Wl,-soname,libmlx5.so.1"];
+    build(&[&named[..], &["fake_mlx5.c", "-o", &path("libmlx5.so.1")]].concat());
     build(&["program.c", &library, "-o", &path("program"), "-ldl"]);
     fs::create_dir(path("notes")).expect("it is new");
     let (kept, connections) = channel();
@@ -96,6 +98,30 @@ fn qps_get_the_ports_that_the_agent_says_and_the_program_keeps_its_attributes() 
     assert!(ran.labels.iter().all(|label| *label != 0));
     assert_eq!(ran.notes.len(), 20);
     assert_eq!(ran.notes[3], "4 99 port 50004 left");
+}
+
+/// Answers as `answers` does, with both sides in turn.
+fn takes_sides(stream: UnixStream, _: u32) {
+    let mut writing = stream.try_clone().expect("a descriptor");
+    for line in BufReader::new(stream).lines().map_while(Result::ok) {
+        if let ["ask", qp, ..] = line.split(' ').collect::<Vec<_>>()[..] {
+            let number: u16 = qp.parse().expect("a number");
+            let side = if number % 2 == 0 { "right" } else { "left" };
+            let _ = writeln!(writing, "{qp} port {} {side}", 50_000 + number);
+        }
+    }
+}
+
+#[test]
+fn a_device_that_deals_qps_out_is_told_the_port_of_the_side() {
+    // A label and the port by which the QP leaves, in turn; 9 is what the device had.
+    for (what, ports) in [("lag", [1, 2, 1, 2]), ("no-lag", [9; 4]), ("not-mlx5", [9; 4])] {
+        let (ran, _) = run(what, 4, Some(takes_sides));
+        assert_eq!(ran.labels.iter().skip(1).step_by(2).copied().collect::<Vec<_>>(), ports, "{what}");
+        assert!(ran.labels.iter().step_by(2).all(|label| *label != 0), "{what}: {:?}", ran.labels);
+    }
+    let (ran, _) = run("lag", 4, None);
+    assert_eq!(ran.labels, [0, 9, 0, 9, 0, 9, 0, 9], "whom nobody steers the device deals out");
 }
 
 #[test]

@@ -94,6 +94,10 @@ fn stopped_midway(job: &Job, open: &[&Operation], last: u64) -> Option<Vec<u32>>
     for operation in job.operations.iter().rev().take_while(|operation| operation.iteration == last) {
         *done.entry(operation.source).or_insert(0) += u32::from(operation.end.is_some());
     }
+    // Of whom nothing is known here, who took part in the iteration before, did not come to this one.
+    for operation in job.operations.iter().filter(|operation| operation.iteration + 1 == last) {
+        done.entry(operation.source).or_insert(0);
+    }
     let fewest = done.values().min().copied().filter(|fewest| *fewest > 0)?;
     let is_behind = |rank: u32| done.get(&rank) == Some(&fewest);
     let waits_for_receiver = |operation: &Operation| operation.destination.is_some_and(is_behind);

@@ -120,6 +120,24 @@ int main(int count, char **arguments)
         }
         return failed;
     }
+    if (!strcmp(what, "lag") || !strcmp(what, "no-lag") || !strcmp(what, "not-mlx5")) {
+        // As libibverbs does with the libraries of devices.
+        void *library = dlopen("libmlx5.so.1", RTLD_NOW);
+        uint8_t *port = dlsym(library, "fake_lag_port");
+        *(int *)dlsym(library, "fake_has_lag") = strcmp(what, "no-lag") != 0;
+        *(int *)dlsym(library, "fake_is_mlx5") = strcmp(what, "not-mlx5") != 0;
+        int failed = 0;
+        for (int i = 0; i < atoi(arguments[2]); i++) {
+            struct ibv_qp *qp = new_qp();
+            struct ibv_qp_attr ready = {.qp_state = IBV_QPS_RTS};
+            failed |= connected(qp);
+            *port = 9;
+            failed |= ibv_modify_qp(qp, &ready, IBV_QP_STATE);
+            printf("%u\n", *port);
+            ibv_destroy_qp(qp);
+        }
+        return failed;
+    }
     if (!strcmp(what, "realpath"))
         return realpath("/", NULL) ? 0 : 1;
     if (!strcmp(what, "dlvsym")) {

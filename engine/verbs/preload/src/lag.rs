@@ -1,0 +1,75 @@
+//! LAG ports of mlx5 devices: in a bond with queue affinity the driver deals QPs out, and only the device's own call moves
+//! one to another port. libmlx5 is there if such a device is; nothing is loaded for it. Not tried on such a device.
+//!
+//! Source: `mlx5dv_query_qp_lag_port(3)`, `mlx5dv_modify_qp_lag_port(3)`: a later change of the QP's state may set the
+//! port anew, and a QP that is not ready to send, or is in no LAG, is refused.
+
+use std::ffi::{CStr, c_int};
+use std::sync::OnceLock;
+
+use rdma_sys::{ibv_device, ibv_qp};
+
+/// The library as the dynamic linker knows it.
+const LIBRARY: &CStr = c"libmlx5.so.1";
+
+/// Its functions. Source: `infiniband/mlx5dv.h`.
+struct Mlx5 {
+    is_supported: unsafe extern "C" fn(*mut ibv_device) -> bool,
+    query: unsafe extern "C" fn(*mut ibv_qp, *mut u8, *mut u8) -> c_int,
+    modify: unsafe extern "C" fn(*mut ibv_qp, u8) -> c_int,
+}
+
+/// The functions, if the library is in this process and new enough (rdma-core 31).
+fn mlx5() -> Option<&'static Mlx5> {
+    static FUNCTIONS: OnceLock<Option<Mlx5>> = OnceLock::new();
+    FUNCTIONS
+        .get_or_init(|| {
+            // SAFETY: it only looks for a library that is loaded already, and keeps it.
+            let library = unsafe { libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
+            if library.is_null() {
+                return None;
+            }
+            let symbol = |name: &CStr| {
+                // SAFETY: the library is open.
+                let found = unsafe { libc::dlsym(library, name.as_ptr()) };
+                (!found.is_null()).then_some(found)
+            };
+            // SAFETY: the types are those of `infiniband/mlx5dv.h`.
+            unsafe {
+                Some(Mlx5 {
+                    is_supported: std::mem::transmute::<
+                        *mut libc::c_void,
+                        unsafe extern "C" fn(*mut ibv_device) -> bool,
+                    >(symbol(c"mlx5dv_is_supported")?),
+                    query: std::mem::transmute::<
+                        *mut libc::c_void,
+                        unsafe extern "C" fn(*mut ibv_qp, *mut u8, *mut u8) -> c_int,
+                    >(symbol(c"mlx5dv_query_qp_lag_port")?),
+                    modify: std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn(*mut ibv_qp, u8) -> c_int>(
+                        symbol(c"mlx5dv_modify_qp_lag_port")?,
+                    ),
+                })
+            }
+        })
+        .as_ref()
+}
+
+/// Has a QP that is ready to send leave by this port of its LAG, counted from 1. Says by which it leaves then; nothing if
+/// the device has no LAG that could be told.
+///
+/// # Safety
+/// The QP exists.
+pub unsafe fn leave_by(qp: *mut ibv_qp, port: u8) -> Option<u8> {
+    let mlx5 = mlx5()?;
+    let (mut configured, mut active) = (0, 0);
+    // SAFETY: the QP, its context and its device exist; the device is asked first whether it is libmlx5's.
+    unsafe {
+        if !(mlx5.is_supported)((*(*qp).context).device) {
+            return None;
+        }
+        if (mlx5.query)(qp, &raw mut configured, &raw mut active) != 0 || (mlx5.modify)(qp, port) != 0 {
+            return None;
+        }
+        ((mlx5.query)(qp, &raw mut configured, &raw mut active) == 0).then_some(active)
+    }
+}

@@ -1,0 +1,96 @@
+//! A ring all-reduce between agents over real verbs, and what `job diagnose` says of a late rank, a slow link and a stopped
+//! process.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::Lab;
+
+/// Hosts take turns, so that each message crosses the leaf: the rank's host, and its agent's number there.
+const RANKS: [(&str, u32); 6] = [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 3), ("b", 3)];
+
+/// Agents that are ranks, beside the hosts' own.
+struct Ring<'l> {
+    lab: &'l Lab,
+}
+
+impl<'l> Ring<'l> {
+    fn start(lab: &'l Lab) -> Self {
+        lab.copy_programs();
+        let mut file = "kelpie: ranks/1\nplain: true\nranks:\n".to_owned();
+        for (rank, (host, number)) in RANKS.iter().enumerate() {
+            let address = format!("10.8.0.{}:{}", if *host == "a" { 1 } else { 2 }, 7480 + number);
+            lab.in_guest(
+                host,
+                &format!(
+                    "(setsid /run/steered/kelpie agent --listen {address} --plain --device rxe0 >/run/rank{number}.log 2>&1 & \
+                     echo $! >/run/rank{number}.pid)"
+                ),
+            );
+            let tuning = format!("{{ack_timeout: 20, udp_source_port: {}}}", 50_000 + rank);
+            let _ = writeln!(file, "  - {{agent: \"{address}\", device: rxe0, gid_index: 1, tuning: {tuning}}}");
+        }
+        fs::write(lab.dir.join("share/ranks.yaml"), file).expect("the share is writable");
+        let started = Instant::now();
+        for (host, number) in RANKS {
+            while !lab.in_guest(host, &format!("cat /run/rank{number}.log")).contains("agent is ready") {
+                assert!(started.elapsed() < Duration::from_secs(40), "agents start");
+                thread::sleep(Duration::from_millis(200));
+            }
+        }
+        Self { lab }
+    }
+
+    /// Runs the job with these arguments, and this in the background of a guest; what is said of it.
+    fn verdict(&self, arguments: &str, meanwhile: Option<(&str, &str)>) -> Value {
+        if let Some((guest, command)) = meanwhile {
+            self.lab.in_guest(guest, &format!("(setsid sh -c '{command}' >/run/meanwhile.log 2>&1 &)"));
+        }
+        // Messages of 64 KiB: shorter ones pass in what a link may send at once, and differ by chance.
+        let run = "/run/steered/kelpie job run --agents /run/lab/ranks.yaml --size 384KiB --patience 15s";
+        let said = self.lab.in_guest("a", &format!("{run} {arguments} 2>&1 >/run/lab/ring.csv"));
+        let records = self.lab.dir.join("share/ring.csv").display().to_string();
+        let ran = self.lab.bench.run(&["job", "diagnose", &records, "--json"]);
+        assert_eq!(ran.status, Some(1), "{ran:?} {said}");
+        let verdict = ran.json();
+        eprintln!("{arguments} {meanwhile:?}: {verdict}");
+        verdict
+    }
+}
+
+impl Drop for Ring<'_> {
+    fn drop(&mut self) {
+        for (host, number) in RANKS {
+            self.lab.in_guest(host, &format!("kill -9 $(cat /run/rank{number}.pid); rm -f /run/rank{number}.*"));
+        }
+        self.lab.in_guest("a", "tc qdisc del dev bond0 root 2>/dev/null");
+    }
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_ring_of_agents_gives_away_a_late_rank_a_slow_link_and_a_stopped_process() {
+    let lab = Lab::up();
+    let ring = Ring::start(&lab);
+    let late = ring.verdict("--iterations 16 --fault delay:3:200ms", None);
+    assert_eq!(
+        (&late["verdict"], &late["class"], &late["rank"]),
+        (&json!("slow"), &json!("non_communication"), &json!([3]))
+    );
+    // Whatever a message of rank 2 takes, by its source port, takes 150 ms longer: of 4 KiB and more, so that its
+    // answers to rank 1 do not.
+    let slow = "sleep 8; tc qdisc add dev bond0 root handle 9: prio bands 3 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0; \
+                tc qdisc add dev bond0 parent 9:3 netem delay 150ms limit 1000; tc filter add dev bond0 parent 9: \
+                protocol ip u32 match ip sport 50002 0xffff match u16 0x1000 0xf000 at 2 flowid 9:3";
+    let link = ring.verdict("--iterations 18", Some(("a", slow)));
+    assert_eq!((&link["verdict"], &link["class"]), (&json!("slow"), &json!("communication")));
+    // A ring has no other message between these two ends to tell them apart by.
+    assert_eq!(link["ambiguous"], json!([[2, 3]]));
+    lab.in_guest("a", "tc qdisc del dev bond0 root");
+    let stopped = ring.verdict("--iterations 100", Some(("a", "sleep 6; kill -STOP $(cat /run/rank3.pid)")));
+    assert_eq!((&stopped["verdict"], &stopped["rank"]), (&json!("hang"), &json!([4])));
+}
