@@ -192,12 +192,12 @@ impl AgentRanks {
 async fn clock(client: &AgentClient, begun: Instant) -> Result<f64, ClientError> {
     let (mut soonest, mut began_us) = (Duration::MAX, 0.0);
     for _ in 0..CLOCK_LOOKS {
-        let asked = begun.elapsed();
+        let asked = Instant::now();
         let reading = client.read_rank().await?;
-        let answered = begun.elapsed();
-        if answered - asked < soonest {
-            soonest = answered - asked;
-            began_us = (asked + answered).as_secs_f64() * 1e6 / 2.0 - reading.now_us;
+        let took = asked.elapsed();
+        if took < soonest {
+            soonest = took;
+            began_us = (asked.duration_since(begun) + took / 2).as_secs_f64() * 1e6 - reading.now_us;
         }
     }
     Ok(began_us)

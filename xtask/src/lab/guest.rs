@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use super::kernel::Kernel;
 use super::place::{Lab, checked};
-use super::shape::Role;
+use super::shape::{Role, Shape};
 
 /// How long QEMU may take to end after each request.
 const ENDING: Duration = Duration::from_secs(5);
@@ -89,6 +89,13 @@ impl Guest {
         // Guests of 6.12 still died of flags that no CPU has, in the allocator that uses CMPXCHG16B where it is there.
         let cpu = if kernel.version == "6.12" { "max,cx16=off" } else { "max" };
         qemu.args(["-accel", "tcg,thread=multi", "-cpu", cpu, "-smp", "1,maxcpus=2", "-m", "1024"]);
+        if lab.shape == Shape::DualPort && self.has_agent() {
+            // Two NUMA nodes, of one memory: `host matrix` has two columns.
+            for node in 0..2 {
+                qemu.args(["-object", &format!("memory-backend-ram,id=node{node},size=512M")]);
+                qemu.args(["-numa", &format!("node,nodeid={node},memdev=node{node},cpus={node}")]);
+            }
+        }
         qemu.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-daemonize"]);
         qemu.arg("-pidfile").arg(self.dir.join("pid"));
         qemu.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(&kernel.initramfs);

@@ -64,7 +64,7 @@ impl HostSpec {
     /// Each key that breaks a rule, with the rule.
     pub(crate) fn broken_rules(&self) -> Vec<(String, String)> {
         let mut broken = Vec::new();
-        if !self.agent.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
+        if self.agent.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
             broken.push(("agent".to_owned(), format!("`{}` is not host:port", self.agent)));
         }
         if self.port.port == 0 {
