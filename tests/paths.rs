@@ -240,7 +240,7 @@ fn checks_of_simulated_ports_pass_on_the_plan_and_fail_on_what_crosses_or_meets(
     let checks = |status: i32, ports: &str| {
         bench.write(
             "w.yaml",
-            &format!(
+            format!(
                 "kelpie: workload/1\nflows:\n  - {{from: a, to: b, qps: 8, ports: {ports}, \
                  pattern: [{{op: WRITE, sge: [64KiB]}}]}}\n"
             ),

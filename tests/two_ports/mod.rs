@@ -433,7 +433,7 @@ fn programs_outlive_agent_and_planner() {
         [("0.3", "agent planner"), ("2", "planner"), ("2.5", "agent"), ("5", "agent planner")].into_iter().enumerate()
     {
         lab.serve(&catalog);
-        let kill = victims.split(' ').map(|victim| format!("kill -9 $(cat /run/{victim}.pid); ")).collect::<String>();
+        let kill = format!("for victim in {victims}; do kill -9 $(cat /run/$victim.pid); done");
         lab.in_guest("a", &format!("(setsid sh -c 'sleep {moment}; {kill}' >/dev/null 2>&1 &)"));
         let ran = lab.perftest(STEER, [WRITE_8.0], 18_800 + place as u16);
         let (rate, steered) = ran.unwrap_or_else(|| panic!("{victims} killed after {moment} s: perftest did not end"));

@@ -106,7 +106,7 @@ fn takes_sides(stream: UnixStream, _: u32) {
     for line in BufReader::new(stream).lines().map_while(Result::ok) {
         if let ["ask", qp, ..] = line.split(' ').collect::<Vec<_>>()[..] {
             let number: u16 = qp.parse().expect("a number");
-            let side = if number % 2 == 0 { "right" } else { "left" };
+            let side = if number.is_multiple_of(2) { "right" } else { "left" };
             let _ = writeln!(writing, "{qp} port {} {side}", 50_000 + number);
         }
     }
