@@ -114,7 +114,7 @@ fn the_plan_is_a_table_to_fill_in_and_workloads_to_measure() {
     let csv = bench.expect(0, &["calibrate", "plan", "--csv"]);
     assert!(csv.starts_with("operation,transport,size_bytes,qps,"), "{csv}");
     let rows = csv.lines().count() - 1;
-    assert!((45..=90).contains(&rows), "{rows}");
+    assert!((45..=95).contains(&rows), "{rows}");
     bench.write("empty.csv", &csv);
     let empty = bench.run(&["calibrate", "empty.csv", "--out", "e.yaml"]);
     assert_eq!(empty.status, Some(2));
