@@ -27,6 +27,11 @@ impl Seen {
         self.observation.signals.get(UTILISATION).copied().unwrap_or(1.0)
     }
 
+    /// Logarithm of what it uses of its bounds.
+    pub(super) fn used(&self) -> f64 {
+        (self.utilisation() + LEAST_USED).ln()
+    }
+
     pub(super) fn counter(&self, name: &str) -> f64 {
         self.observation.signals.get(name).copied().unwrap_or(0.0)
     }
@@ -40,6 +45,15 @@ impl Seen {
     /// Whether no counter of the other is far above this one's.
     pub(super) fn accounts_for(&self, other: &Seen) -> bool {
         other.counters().all(|(name, rate)| !is_apart(rate, self.counter(name)))
+    }
+
+    /// How far what two experiments show is apart: decades between their counters, all added up, and the logarithm of what
+    /// they use of their bounds. Shape: 0 and up.
+    pub(super) fn distance(&self, other: &Seen) -> f64 {
+        let decades = |name: &str| times(self.counter(name), other.counter(name)).log10().abs();
+        let own = self.counters().map(|(name, _)| decades(name));
+        let others = other.counters().filter(|(name, _)| !self.observation.signals.contains_key(*name));
+        own.chain(others.map(|(name, _)| decades(name))).sum::<f64>() + (self.used() - other.used()).abs()
     }
 
     pub(super) fn counters(&self) -> impl Iterator<Item = (&str, f64)> {
@@ -129,6 +143,9 @@ impl<'a, O: Oracle> Lab<'a, O> {
 const APART: f64 = 30.0;
 /// Rate that counts as still. Units: events per second. Source: our choice.
 const STILL: f64 = 1e4;
+
+/// Share of the bounds below which two experiments are alike. Source: our choice.
+const LEAST_USED: f64 = 0.02;
 
 /// How many times more one rate is than another.
 pub(super) fn times(rate: f64, other: f64) -> f64 {

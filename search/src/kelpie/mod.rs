@@ -97,6 +97,7 @@ impl<O: Oracle> Search<'_, O> {
             Some((touched, Way::Relieve)) => {
                 let is_new = self.relieve(&touched)?;
                 self.yields.relieved(is_new);
+                self.wait_on(touched);
             }
             None if self.is_survey_due() => {
                 self.survey()?;

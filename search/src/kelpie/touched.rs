@@ -122,6 +122,11 @@ impl<O: Oracle> Search<'_, O> {
         is_new
     }
 
+    /// Keeps an anomaly that was relieved: it may be another weakness all the same.
+    pub(super) fn wait_on(&mut self, touched: Touched) {
+        self.touched.push(Touched { shows_more: false, ..touched });
+    }
+
     /// The finding that explains an anomaly most plausibly.
     pub(super) fn most_plausible(&self, workload: &Workload, symptom: Symptom, seen: &Seen) -> Option<(f64, usize)> {
         let of = |(index, known): (usize, &Known)| (known.plausible(workload, symptom, seen), index);
