@@ -47,23 +47,35 @@ impl Nic {
         self.units.of(qp)
     }
 
-    fn recall(&mut self, cached: Cached, key: Key) {
-        self.caches[cached as usize].keep(key);
-    }
-
     /// The context of one end of a QP was used.
     pub fn recall_context(&mut self, qp: u32, of_requester: bool) {
         let kind = if of_requester { kind::REQUESTER } else { kind::RESPONDER };
-        (0..self.context_lines()).for_each(|line| self.recall(Cached::Context, Key::new(kind, qp, line)));
+        let lines = self.context_lines();
+        let cache = &mut self.caches[Cached::Context as usize];
+        let seen = &mut self.qps[qp as usize].contexts_seen[usize::from(of_requester)];
+        let evicted = cache.evicted().map(|evicted| evicted as u32);
+        if evicted.is_some() && *seen == [evicted; 2] {
+            return;
+        }
+        cache.keep_all(Key::new(kind, qp, 0), lines);
+        if cache.evicted().map(|evicted| evicted as u32) == evicted {
+            *seen = [evicted; 2];
+        }
     }
 
     /// A segment was translated. Says how many lines that took.
     pub fn recall_segment(&mut self, segment: Segment) -> u32 {
         let [first, lines] = page_lines(&self.regions[segment.key as usize], segment);
-        self.recall(Cached::Translation, Key::new(kind::REGION, segment.key, 0));
-        (first..first + lines).for_each(|line| {
-            self.recall(Cached::Translation, Key::new(kind::PAGES, segment.key, line));
-        });
+        let cache = &mut self.caches[Cached::Translation as usize];
+        let seen = &mut self.translated[segment.key as usize];
+        let evicted = cache.evicted().map(|evicted| (evicted as u32, first, lines));
+        if evicted.is_none() || *seen != evicted {
+            cache.keep(Key::new(kind::REGION, segment.key, 0));
+            cache.keep_all(Key::new(kind::PAGES, segment.key, first), lines);
+            if cache.evicted().map(|evicted| (evicted as u32, first, lines)) == evicted {
+                *seen = evicted;
+            }
+        }
         1 + lines
     }
 
@@ -84,7 +96,7 @@ impl Nic {
             let key = Key::new(kind::RECEIVE, qp, (line % lines) as u32);
             let count = if cache.look_up(key) == Lookup::Missing {
                 let count = u64::from(self.config.demand_lines).min(lines - line % lines);
-                (0..count as u32).for_each(|at| cache.keep(key.plus(at)));
+                cache.keep_all(key, count as u32);
                 count
             } else {
                 1
@@ -97,8 +109,7 @@ impl Nic {
     /// The driver posted receives from one on to another, and they were read.
     pub fn recall_posted(&mut self, qp: u32, from: u64, to: u64) {
         self.announced(qp, from, to, |nic, cached, key, lines| {
-            let cache = &mut nic.caches[cached as usize];
-            (0..lines).for_each(|at| cache.keep(key.plus(at)));
+            nic.caches[cached as usize].keep_all(key, lines);
         });
     }
 
@@ -130,7 +141,7 @@ impl Nic {
         }
         for index in message..message + fetched {
             let key = self.wqe_key(qp, index);
-            (0..stride).for_each(|line| self.caches[Cached::Send as usize].keep(key.plus(line)));
+            self.caches[Cached::Send as usize].keep_all(key, stride);
         }
         if posted > message {
             self.has_work(qp);
@@ -142,7 +153,7 @@ impl Nic {
         let state = &self.qps[qp as usize];
         if state.offset > 0 {
             let (key, stride) = (self.wqe_key(qp, state.next), state.connection.send_stride);
-            (0..stride).for_each(|line| self.recall(Cached::Send, key.plus(line)));
+            self.caches[Cached::Send as usize].keep_all(key, stride);
         }
     }
 

@@ -1,8 +1,12 @@
 //! A set-associative cache of lines of host memory, which says what is held, what is on its way and what is missing.
 //! Fetching a missing line is up to whoever asked.
 
+mod wide;
+
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
+
+use wide::{Recency, Wide};
 
 /// The caches of a NIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +36,12 @@ const EMPTY: u8 = !COMING;
 
 /// Places whose tags, a byte each, are searched at once, as bytes of a word.
 const BLOCK: usize = 8;
+
+/// Blocks of a set that are searched one after the other. Source: measured; a line of the processor's cache each.
+const SEARCHED: usize = 4;
+
+/// Lines of a fetch at most.
+const MOST: usize = 64;
 
 /// The lowest and the highest bit of each byte of a word.
 const LOW: u64 = u64::MAX / 255;
@@ -190,8 +200,10 @@ pub struct Cache {
     blocks: Vec<Block>,
     /// The read with which a line on its way comes.
     reads: Vec<u32>,
-    /// When each line was used last, counted in lookups; empty unless the least recent goes.
-    used: Vec<u64>,
+    /// The order in which lines were used last, if the least recent goes.
+    recency: Option<Recency>,
+    /// Where keys and free places are, of sets too wide to be searched.
+    wide: Option<Wide>,
     sets: u64,
     ways: usize,
     set_blocks: usize,
@@ -216,7 +228,9 @@ impl Cache {
         Self {
             blocks: (0..sets as usize * set_blocks).map(block).collect(),
             reads: vec![0; places],
-            used: if geometry.replacement == Replacement::LeastRecent { vec![0; places] } else { Vec::new() },
+            recency: (geometry.replacement == Replacement::LeastRecent)
+                .then(|| Recency::new(sets as usize, set_blocks * BLOCK)),
+            wide: (set_blocks > SEARCHED).then(|| Wide::new(sets as usize, ways, set_blocks * BLOCK)),
             sets,
             ways,
             set_blocks,
@@ -240,7 +254,7 @@ impl Cache {
     /// line goes, because then each use has to be seen.
     #[inline]
     pub(crate) fn evicted(&self) -> Option<u64> {
-        self.used.is_empty().then_some(self.counts.evicted)
+        self.recency.is_none().then_some(self.counts.evicted)
     }
 
     /// Counts lookups of lines that are known to be there.
@@ -264,9 +278,7 @@ impl Cache {
             self.counts.misses += 1;
             return Lookup::Missing;
         };
-        if let Some(used) = self.used.get_mut(place) {
-            *used = self.lookups;
-        }
+        self.used(place);
         if self.blocks[place / BLOCK].high[place % BLOCK] & COMING == 0 {
             self.counts.hits += 1;
             Lookup::Held
@@ -278,7 +290,11 @@ impl Cache {
 
     /// Makes room for a line that comes with a read, and that was missing when it was looked up.
     pub fn bring(&mut self, key: Key, read: u32) {
-        let set = self.set(key);
+        self.bring_into(self.set(key), key, read);
+    }
+
+    #[inline]
+    fn bring_into(&mut self, set: Set, key: Key, read: u32) {
         debug_assert!(self.place(set, key).is_none(), "the line is missing");
         let place = self.make_room_in(set);
         self.blocks[place / BLOCK].put(place % BLOCK, key, true);
@@ -288,16 +304,37 @@ impl Cache {
     /// Uses a line that is there already, and makes room for it if it is not here.
     #[inline]
     pub fn keep(&mut self, key: Key) {
+        self.keep_in(self.set(key), key);
+    }
+
+    /// The same for lines that follow each other.
+    pub fn keep_all(&mut self, key: Key, lines: u32) {
+        self.approach(key, 0..lines);
+        (0..lines).for_each(|line| self.keep(key.plus(line)));
+    }
+
+    #[inline]
+    fn keep_in(&mut self, set: Set, key: Key) {
         self.lookups += 1;
-        let place = self.make_room(key);
-        self.blocks[place / BLOCK].put(place % BLOCK, key, false);
+        match self.place(set, key) {
+            Some(place) => {
+                self.used(place);
+                self.blocks[place / BLOCK].high[place % BLOCK] &= !COMING;
+            }
+            None => {
+                let place = self.make_room_in(set);
+                self.blocks[place / BLOCK].put(place % BLOCK, key, false);
+            }
+        }
     }
 
     /// Puts a line that is there already into a free place of its set, if there is one.
     pub fn keep_if_free(&mut self, key: Key) {
         let set = self.set(key);
-        if self.place(set, key).is_none() && self.free_place(set).is_some() {
-            self.keep(key);
+        if self.free_place(set).is_some() && self.place(set, key).is_none() {
+            self.lookups += 1;
+            let place = self.make_room_in(set);
+            self.blocks[place / BLOCK].put(place % BLOCK, key, false);
         }
     }
 
@@ -310,47 +347,71 @@ impl Cache {
         }
     }
 
-    /// A line that may be here is no longer what memory holds, and has to be fetched.
-    pub fn renew(&mut self, key: Key) {
-        self.forget(key);
-        self.lookups += 1;
-        self.counts.misses += 1;
+    /// Lines, at most [`MOST`], that may be here are no longer what memory holds, and come with a read.
+    pub fn bring_anew(&mut self, key: Key, lines: u32, read: u32) {
+        let mut sets = [Set { block: 0, tag: FREE }; MOST];
+        let sets = &mut sets[..lines as usize];
+        for (line, set) in (0..lines).zip(&mut *sets) {
+            *set = self.set(key.plus(line));
+        }
+        // So that the processor fetches all at once.
+        std::hint::black_box(sets.iter().fold(0, |all, set| all ^ self.blocks[set.block].tags));
+        for (line, set) in (0..lines).zip(&*sets) {
+            self.forget_in(*set, key.plus(line));
+        }
+        self.lookups += u64::from(lines);
+        self.counts.misses += u64::from(lines);
+        for (line, set) in (0..lines).zip(&*sets) {
+            self.bring_into(*set, key.plus(line), read);
+        }
     }
 
     /// A line is no longer what memory holds.
     pub fn forget(&mut self, key: Key) {
-        if let Some(place) = self.place(self.set(key), key) {
+        self.forget_in(self.set(key), key);
+    }
+
+    #[inline]
+    fn forget_in(&mut self, set: Set, key: Key) {
+        if let Some(place) = self.place(set, key) {
             let block = &mut self.blocks[place / BLOCK];
             block.high[place % BLOCK] = EMPTY;
             block.tag(place % BLOCK, FREE);
+            if let Some(recency) = &mut self.recency {
+                recency.forget(place);
+            }
+            if let Some(wide) = &mut self.wide {
+                wide.remove(place);
+            }
         }
     }
 
-    /// The place of a line that is to be put into its set: its own, a free one, or that of a line which goes.
+    /// Notes that the line at a place is used.
     #[inline]
-    fn make_room(&mut self, key: Key) -> usize {
-        let set = self.set(key);
-        let Some(place) = self.place(set, key) else { return self.make_room_in(set) };
-        if let Some(used) = self.used.get_mut(place) {
-            *used = self.lookups;
+    fn used(&mut self, place: usize) {
+        if let Some(recency) = &mut self.recency {
+            recency.used(place, self.lookups);
         }
-        place
     }
 
-    /// The same for a line that its set does not hold.
+    /// A place of a set for a line that it does not hold: a free one, or that of a line which goes.
     #[inline]
     fn make_room_in(&mut self, set: Set) -> usize {
         let place = self.free_place(set).unwrap_or_else(|| set.block * BLOCK + self.way_that_goes(set));
         self.blocks[place / BLOCK].tag(place % BLOCK, set.tag);
-        if let Some(used) = self.used.get_mut(place) {
-            *used = self.lookups;
+        if let Some(wide) = &mut self.wide {
+            wide.put(place, set.tag);
         }
+        self.used(place);
         place
     }
 
     /// The first free place of a set.
     #[inline]
     fn free_place(&self, set: Set) -> Option<usize> {
+        if let Some(wide) = &self.wide {
+            return wide.free_place(set.block * BLOCK);
+        }
         let blocks = &self.blocks[set.block..set.block + self.set_blocks];
         let found = blocks.iter().enumerate().find_map(|(at, block)| Some((at, tagged(block.tags, FREE).next()?)));
         found.map(|(block, at)| (set.block + block) * BLOCK + at)
@@ -360,8 +421,8 @@ impl Cache {
     fn way_that_goes(&mut self, set: Set) -> usize {
         self.counts.evicted += 1;
         let first = set.block * BLOCK;
-        match self.used.get(first..first + self.ways) {
-            Some(used) => (0..self.ways).min_by_key(|way| used[*way]).expect("a set has at least one line"),
+        match &self.recency {
+            Some(recency) => recency.least(first) - first,
             None => ((u64::from(self.random.next_u32()) * self.ways as u64) >> 32) as usize,
         }
     }
@@ -370,6 +431,10 @@ impl Cache {
     #[inline]
     fn place(&self, set: Set, key: Key) -> Option<usize> {
         let parts = key.parts();
+        if let Some(wide) = &self.wide {
+            let holds = |place: &usize| self.blocks[*place / BLOCK].holds(*place % BLOCK, parts);
+            return wide.tagged(set.block * BLOCK, set.tag).find(holds);
+        }
         let blocks = &self.blocks[set.block..set.block + self.set_blocks];
         let found = blocks.iter().enumerate().find_map(|(at, block)| {
             let place = tagged(block.tags, set.tag).find(|place| block.holds(*place, parts))?;

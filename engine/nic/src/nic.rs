@@ -327,12 +327,13 @@ impl Nic {
         waits
     }
 
-    /// Reads lines anew that the driver has written, whatever is here of them; says for how many reads `waiter` waits.
+    /// Reads lines of WQEs anew that the driver has written, whatever is here of them; says for how many reads `waiter`
+    /// waits.
     pub(crate) fn need_anew(&mut self, cached: Cached, key: Key, lines: u32, waiter: Option<Waiter>) -> u32 {
-        let cache = &mut self.caches[cached as usize];
-        cache.approach(key, 0..lines);
-        (0..lines).for_each(|line| cache.renew(key.plus(line)));
-        let read = self.fetch(cached, key, u64::MAX >> (64 - lines), waiter);
+        let amount = self.path.link.amount(u64::from(lines) * LINE);
+        let purpose = Purpose::Lines { cached, key, lines: u64::MAX >> (64 - lines) };
+        let read = self.reads.want(class::WQE, purpose, self.config.home, amount);
+        self.caches[cached as usize].bring_anew(key, lines, read);
         let Some(who) = waiter else { return 0 };
         self.reads.wait(read, who);
         self.wait_for(cached, 1, waiter);

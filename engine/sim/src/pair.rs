@@ -47,8 +47,6 @@ struct App {
     /// Batches that it is about to post, and when the next may be at the earliest.
     posts_left: u64,
     posts_from: Picos,
-    /// Until when it has its core, or waits for it, to post what there is room for.
-    waits_until: Picos,
     /// Whether it has filled its queue before: to do so for the first time is no sign that it does not keep up.
     has_filled: bool,
     /// Receives.
@@ -125,6 +123,8 @@ pub struct Around {
     pub held: [[Spell; 2]; 2],
     /// Time that applications of each host wait for their core while they have room again, as soon as it is known.
     core_wait: [Picos; 2],
+    /// When those that wait for it, or have it, will have posted what there is room for.
+    core_ends: [Vec<Picos>; 2],
     /// What work waits for, at each host.
     pub waits: [Waits; 2],
     /// Time for which the cores of each host have or had work.
@@ -229,7 +229,7 @@ impl Around {
         let app = &mut self.apps[host.index()][qp as usize];
         if std::mem::replace(&mut app.has_filled, true) {
             self.core_wait[host.index()] += end - now;
-            app.waits_until = end;
+            self.core_ends[host.index()].push(end);
         }
         self.events.at((begin + span).max(from), Event::Post(host, qp));
     }
@@ -246,9 +246,10 @@ impl Around {
     }
 
     /// Time that applications of a host have waited for their core up to `now` while they had room to post again.
-    pub fn core_wait(&self, now: Picos, host: Host) -> Picos {
-        let to_come = |app: &App| app.waits_until.max(now) - now;
-        let to_come = self.apps[host.index()].iter().map(to_come).sum();
+    pub fn core_wait(&mut self, now: Picos, host: Host) -> Picos {
+        let ends = &mut self.core_ends[host.index()];
+        ends.retain(|end| *end > now);
+        let to_come = ends.iter().map(|end| *end - now).sum();
         self.core_wait[host.index()] - to_come
     }
 
@@ -371,6 +372,7 @@ impl Pair {
             holding: Default::default(),
             held: Default::default(),
             core_wait: Default::default(),
+            core_ends: Default::default(),
             waits: Default::default(),
             core_time: Default::default(),
             events: Events::default(),

@@ -50,7 +50,8 @@ struct Totals {
 }
 
 impl Totals {
-    fn of(pair: &Pair) -> Self {
+    fn of(pair: &mut Pair) -> Self {
+        let core_wait = Host::BOTH.map(|host| pair.around.core_wait(pair.now, host));
         let around = &pair.around;
         Self {
             time: pair.now,
@@ -58,7 +59,7 @@ impl Totals {
             counts: pair.nics.each_ref().map(Diagnostics::of),
             holding: around.holding.each_ref().map(|ports| ports.each_ref().map(|spell| spell.total(pair.now))),
             held: around.held.each_ref().map(|ports| ports.each_ref().map(|spell| spell.total(pair.now))),
-            core_wait: Host::BOTH.map(|host| around.core_wait(pair.now, host)),
+            core_wait,
         }
     }
 }
@@ -78,7 +79,7 @@ struct Mark {
 }
 
 impl Mark {
-    fn of(pair: &Pair) -> Self {
+    fn of(pair: &mut Pair) -> Self {
         Self { moment: Moment::of(pair), totals: Totals::of(pair), snapshot: Snapshot::of(pair) }
     }
 }
@@ -129,14 +130,14 @@ fn work(model: &Model, workload: &Workload, steady: &Steady<'_>) -> Result<(Pair
     let slice = whole_pauses(&rings, Picos::from_nanos(model.sampling.sample_us * 1e3));
     let mut events_left = model.sampling.max_events;
     let mut pair = Pair::new(model, rings, &is_empty);
-    let mut course = vec![Mark::of(&pair)];
+    let mut course = vec![Mark::of(&mut pair)];
     loop {
         pair.run_until(pair.now + slice, &mut events_left);
-        course.push(Mark::of(&pair));
+        course.push(Mark::of(&mut pair));
         let slices = course.len() - 1;
         if slices == STEP && events_left > 0 && cannot_keep_up(&pair, &mut is_empty) {
             pair = Pair::new(model, Rings::new(model, workload)?, &is_empty);
-            course = vec![Mark::of(&pair)];
+            course = vec![Mark::of(&mut pair)];
         } else if events_left == 0
             || slices == MOST_SLICES
             || (slices.is_multiple_of(STEP) && steady.is_reached(&moments(&course)))
