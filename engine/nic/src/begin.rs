@@ -20,6 +20,8 @@ pub struct Room {
     pub translations: usize,
     /// Of receive WQEs.
     pub receives: usize,
+    /// Of receive WQEs of long chains.
+    pub chains: usize,
 }
 
 /// READs that were asked for before all began, and of which nothing was answered but packets of the first.
@@ -34,7 +36,13 @@ impl Nic {
             contexts: lines(Cached::Context),
             translations: lines(Cached::Translation),
             receives: lines(Cached::Receive),
+            chains: lines(Cached::Chain),
         }
+    }
+
+    /// Whether so many receives that are announced together are a long chain.
+    pub fn is_chain(&self, receives: u64) -> bool {
+        receives > u64::from(self.config.chain)
     }
 
     /// Lines of the context of one end of a QP.

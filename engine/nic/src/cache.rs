@@ -40,8 +40,8 @@ const BLOCK: usize = 8;
 /// Blocks of a set that are searched one after the other. Source: measured; a line of the processor's cache each.
 const SEARCHED: usize = 4;
 
-/// Lines of a fetch at most.
-const MOST: usize = 64;
+/// Lines that are looked for together. Source: measured; those of a fetch and of a context.
+const TOGETHER: usize = 8;
 
 /// The lowest and the highest bit of each byte of a word.
 const LOW: u64 = u64::MAX / 255;
@@ -155,7 +155,7 @@ fn tagged(word: u64, tag: u8) -> impl Iterator<Item = usize> {
 }
 
 /// The set of a key: its first block, and the tag by which the key is looked for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Set {
     block: usize,
     tag: u8,
@@ -308,8 +308,8 @@ impl Cache {
     }
 
     /// The same for lines that follow each other.
+    #[inline]
     pub fn keep_all(&mut self, key: Key, lines: u32) {
-        self.approach(key, 0..lines);
         (0..lines).for_each(|line| self.keep(key.plus(line)));
     }
 
@@ -347,23 +347,37 @@ impl Cache {
         }
     }
 
-    /// Lines, at most [`MOST`], that may be here are no longer what memory holds, and come with a read.
+    /// Lines that may be here are no longer what memory holds, and come with a read.
     pub fn bring_anew(&mut self, key: Key, lines: u32, read: u32) {
-        let mut sets = [Set { block: 0, tag: FREE }; MOST];
-        let sets = &mut sets[..lines as usize];
-        for (line, set) in (0..lines).zip(&mut *sets) {
-            *set = self.set(key.plus(line));
-        }
-        // So that the processor fetches all at once.
-        std::hint::black_box(sets.iter().fold(0, |all, set| all ^ self.blocks[set.block].tags));
-        for (line, set) in (0..lines).zip(&*sets) {
-            self.forget_in(*set, key.plus(line));
-        }
+        let chunks =
+            || (0..lines).step_by(TOGETHER).map(|first| (key.plus(first), (lines - first).min(TOGETHER as u32)));
         self.lookups += u64::from(lines);
         self.counts.misses += u64::from(lines);
-        for (line, set) in (0..lines).zip(&*sets) {
-            self.bring_into(*set, key.plus(line), read);
+        let mut sets = [Set::default(); TOGETHER];
+        for (key, lines) in chunks() {
+            sets = self.sets(key, lines);
+            (0..lines).zip(sets).for_each(|(line, set)| self.forget_in(set, key.plus(line)));
         }
+        for (key, of_chunk) in chunks() {
+            if lines > of_chunk {
+                sets = self.sets(key, of_chunk);
+            }
+            (0..of_chunk).zip(sets).for_each(|(line, set)| self.bring_into(set, key.plus(line), read));
+        }
+    }
+
+    /// The sets of lines that follow each other, at most [`TOGETHER`]. Lets the processor fetch what looking for them needs,
+    /// so that it does so for all at once.
+    #[inline]
+    fn sets(&self, key: Key, lines: u32) -> [Set; TOGETHER] {
+        let mut sets = [Set::default(); TOGETHER];
+        let mut all = 0;
+        for (line, set) in (0..lines).zip(&mut sets) {
+            *set = self.set(key.plus(line));
+            all ^= self.blocks[set.block].tags;
+        }
+        std::hint::black_box(all);
+        sets
     }
 
     /// A line is no longer what memory holds.
@@ -431,9 +445,8 @@ impl Cache {
     #[inline]
     fn place(&self, set: Set, key: Key) -> Option<usize> {
         let parts = key.parts();
-        if let Some(wide) = &self.wide {
-            let holds = |place: &usize| self.blocks[*place / BLOCK].holds(*place % BLOCK, parts);
-            return wide.tagged(set.block * BLOCK, set.tag).find(holds);
+        if self.wide.is_some() {
+            return self.wide_place(set, key);
         }
         let blocks = &self.blocks[set.block..set.block + self.set_blocks];
         let found = blocks.iter().enumerate().find_map(|(at, block)| {
@@ -441,6 +454,14 @@ impl Cache {
             Some((at, place))
         });
         found.map(|(block, at)| (set.block + block) * BLOCK + at)
+    }
+
+    /// The same of a wide set.
+    #[inline(never)]
+    fn wide_place(&self, set: Set, key: Key) -> Option<usize> {
+        let parts = key.parts();
+        let holds = |place: &usize| self.blocks[*place / BLOCK].holds(*place % BLOCK, parts);
+        self.wide.as_ref()?.tagged(set.block * BLOCK, set.tag).find(holds)
     }
 
     /// The set that a key belongs to.

@@ -29,8 +29,9 @@ impl Nic {
         to: u64,
         mut bring: impl FnMut(&mut Self, Cached, Key, u32),
     ) {
+        let is_chain = self.is_chain(to - from);
         let state = &mut self.qps[qp as usize];
-        state.is_chain = to - from > u64::from(self.config.chain);
+        state.is_chain = is_chain;
         let cached = state.receive_cache();
         let [mut line, end] = receive_lines(&state.connection, from, to);
         let lines = ring_lines(&state.connection);

@@ -33,20 +33,24 @@ struct Turn {
     place: Place,
     /// Packets and messages of one of its turns at most.
     most: [u64; 2],
-    /// Turns that are gone through before all begins.
+    /// Turns that are gone through before all begins, in all and for each kind of cache.
     replayed: u64,
-    /// Where what is gone through begins.
+    replayed_for: [u64; KINDS],
+    /// Where what is gone through begins, in all and for receives.
     from: Place,
+    receives_from: Place,
     /// Whether it has a slot of its unit when all begins.
     has_slot: bool,
 }
 
-/// Caches that do not hold with ease all that is used.
-#[derive(Debug, Clone, Copy)]
-struct Lacking {
-    contexts: bool,
-    translations: bool,
-}
+/// Kinds of caches that are filled by going through turns.
+const KINDS: usize = 3;
+/// Contexts.
+const CONTEXTS: usize = 0;
+/// Translations.
+const TRANSLATIONS: usize = 1;
+/// Receive WQEs, long chains or not.
+const RECEIVES: usize = 2;
 
 impl Pair {
     /// Brings all to where it is after long work. Queues of a flow are full or empty.
@@ -56,9 +60,9 @@ impl Pair {
         turns.shuffle(&mut random);
         self.give_slots(&mut turns, processing);
         self.fill_caches(&turns);
-        let lacking = self.plan_replay(&mut turns);
+        self.plan_replay(&mut turns);
         self.post_receives(&turns);
-        self.replay(&turns, lacking);
+        self.replay(&turns);
         self.replay_begun(&turns, &mut random);
         for turn in &turns {
             self.begin_requester(turn, is_empty[turn.flow], &mut random);
@@ -99,7 +103,9 @@ impl Pair {
                     place,
                     most: of_flow.most_of_turn(processing.turn_packets, processing.max_reads),
                     replayed: 0,
+                    replayed_for: [0; KINDS],
                     from: place,
+                    receives_from: place,
                     has_slot: false,
                 });
             }
@@ -157,28 +163,34 @@ impl Pair {
         }
     }
 
-    /// Says how many turns are gone through before all begins: as many as the cache needs that takes longest to be as it
-    /// stays, and none if each holds all that is used.
-    fn plan_replay(&self, turns: &mut [Turn]) -> Lacking {
+    /// Says how many turns are gone through before all begins: for each cache as many as it needs to be as it stays, and
+    /// none if it holds all that is used.
+    fn plan_replay(&self, turns: &mut [Turn]) {
         let rings = &self.around.rings;
         let room = self.nics[0].room();
         let context = u64::from(self.nics[0].context_lines());
-        // Of contexts, translations and receive WQEs: what is used by host, and what all QPs look up in a turn of each.
-        let (mut used, mut lookups) = ([[0; 2]; 3], [0; 3]);
+        // Of contexts, translations, receive WQEs and those of long chains: what is used by host, and what all QPs look up in
+        // a turn of each.
+        let (mut used, mut lookups) = ([[0; 2]; 4], [0; 4]);
         for turn in turns.iter() {
             let flow = &rings.flows[turn.flow];
             let [local, remote, lines] = flow.translations();
-            let receives = if flow.sends { self.nics[flow.to.index()].receive_ring_lines(turn.peer) } else { 0 };
+            let nic = &self.nics[flow.to.index()];
+            let receives = if flow.sends { nic.receive_ring_lines(turn.peer) } else { 0 };
             let messages = flow.messages_of_turn(turn.most);
-            let of_ends = [[context; 2], [local, remote], [0, receives]];
+            let looked_up = (receives / flow.receive_depth.max(1)).max(1) * messages;
+            let is_chain = nic.is_chain(flow.receive_batch);
+            let in_cache = |chains: bool, value: u64| if chains == is_chain { value } else { 0 };
+            let [chains, others] = [true, false].map(|chains| in_cache(chains, receives));
+            let of_ends = [[context; 2], [local, remote], [0, others], [0, chains]];
             for (used, [from, to]) in used.iter_mut().zip(of_ends) {
                 used[flow.from.index()] += from;
                 used[flow.to.index()] += to;
             }
-            let of_turn = [2 * context, lines * messages, (receives / flow.receive_depth.max(1)).max(1) * messages];
+            let of_turn = [2 * context, lines * messages, in_cache(false, looked_up), in_cache(true, looked_up)];
             lookups.iter_mut().zip(of_turn).for_each(|(lookups, of_turn)| *lookups += of_turn);
         }
-        let rooms = [room.contexts, room.translations, room.receives].map(|lines| lines as u64);
+        let rooms = [room.contexts, room.translations, room.receives, room.chains].map(|lines| lines as u64);
         let [rounds, times] = REPLAYED;
         let lacks = |used: u64, room: u64| if 2 * used > room { (rounds * used).min(times * room) } else { 0 };
         let count = turns.len() as u64;
@@ -186,21 +198,27 @@ impl Pair {
         let wanted =
             |cache: usize| 2 * used[cache].into_iter().map(|used| lacks(used, rooms[cache])).max().unwrap_or(0);
         let turns_for = |cache: usize| (wanted(cache) * count).div_ceil(lookups[cache].max(1));
-        let all = (0..3).map(turns_for).max().unwrap_or(0);
+        let all = [turns_for(0), turns_for(1), turns_for(2).max(turns_for(3))];
         for (at, turn) in turns.iter_mut().enumerate() {
-            turn.replayed = all / count + u64::from(at as u64 >= count - all % count);
-            turn.from = rings.flows[turn.flow].turns_before(turn.place, turn.most, turn.replayed);
+            let flow = &rings.flows[turn.flow];
+            turn.replayed_for = all.map(|all| all / count + u64::from(at as u64 >= count - all % count));
+            turn.replayed = turn.replayed_for.into_iter().max().unwrap_or(0);
+            turn.from = flow.turns_before(turn.place, turn.most, turn.replayed);
+            turn.receives_from = flow.turns_before(turn.place, turn.most, turn.replayed_for[RECEIVES]);
         }
-        Lacking { contexts: wanted(0) > 0, translations: wanted(1) > 0 }
     }
 
     /// Fills the receive queues as if their doorbells had rung in turn.
     fn post_receives(&mut self, turns: &[Turn]) {
         let rings = &self.around.rings;
         let takers: Vec<&Turn> = turns.iter().filter(|turn| rings.flows[turn.flow].sends).collect();
-        for host in rings.hosts() {
+        for (host, chains) in rings.hosts().into_iter().flat_map(|host| [(host, false), (host, true)]) {
             let nic = &mut self.nics[host.index()];
-            let here: Vec<&&Turn> = takers.iter().filter(|turn| rings.flows[turn.flow].to == host).collect();
+            let is_here = |turn: &&&Turn| {
+                let flow = &rings.flows[turn.flow];
+                flow.to == host && nic.is_chain(flow.receive_batch) == chains
+            };
+            let here: Vec<&&Turn> = takers.iter().filter(is_here).collect();
             let batches = |turn: &Turn| {
                 let flow = &rings.flows[turn.flow];
                 flow.receive_depth.div_ceil(flow.receive_batch)
@@ -208,12 +226,13 @@ impl Pair {
             let longest = here.iter().map(|turn| batches(turn)).max().unwrap_or(0);
             let lines: u64 = here.iter().map(|turn| nic.receive_ring_lines(turn.peer)).sum();
             // What was posted so long ago that it is gone is left out.
-            let kept = WARM * nic.room().receives as u64;
+            let room = nic.room();
+            let kept = WARM * if chains { room.chains } else { room.receives } as u64;
             let skipped = if lines > kept { longest - (longest * kept / lines).clamp(1, longest) } else { 0 };
             for step in skipped..longest {
                 for turn in &here {
                     let flow = &rings.flows[turn.flow];
-                    let used = flow.sends_before(turn.from.message);
+                    let used = flow.sends_before(turn.receives_from.message);
                     let first = used / flow.receive_batch * flow.receive_batch;
                     let from = (first + step * flow.receive_batch).max(used);
                     let to = (first + (step + 1) * flow.receive_batch).min(first + flow.receive_depth);
@@ -226,11 +245,12 @@ impl Pair {
     }
 
     /// Goes through the last turns of all QPs without time: only what the caches hold changes.
-    fn replay(&mut self, turns: &[Turn], lacking: Lacking) {
+    fn replay(&mut self, turns: &[Turn]) {
         let rounds = turns.iter().map(|turn| turn.replayed).max().unwrap_or(0);
         let mut places: Vec<Place> = turns.iter().map(|turn| turn.from).collect();
         for round in (0..rounds).rev() {
             for (turn, place) in turns.iter().zip(&mut places).filter(|(turn, _)| turn.replayed > round) {
+                let lacking = turn.replayed_for.map(|replayed| replayed > round);
                 *place = self.replay_turn(turn, *place, turn.most, lacking);
             }
         }
@@ -245,16 +265,22 @@ impl Pair {
             self.nics[turn.host.index()].begin_turn_with(turn.qp, left as u32);
             let most = [packets - left, turn.most[1]];
             let from = flow.turns_before(turn.place, most, 1);
-            self.replay_turn(turn, from, most, Lacking { contexts: true, translations: true });
+            self.replay_turn(turn, from, most, [true; KINDS]);
         }
     }
 
     /// Goes through a turn of at most so many packets and messages, from a place on and not beyond that of the QP; says
     /// where it ends.
-    fn replay_turn(&mut self, turn: &Turn, from: Place, [packets, messages]: [u64; 2], lacking: Lacking) -> Place {
+    fn replay_turn(
+        &mut self,
+        turn: &Turn,
+        from: Place,
+        [packets, messages]: [u64; 2],
+        lacking: [bool; KINDS],
+    ) -> Place {
         let flow = &self.around.rings.flows[turn.flow];
         let [requester, responder] = [flow.from.index(), flow.to.index()];
-        if lacking.contexts {
+        if lacking[CONTEXTS] {
             self.nics[requester].recall_context(turn.qp, true);
             self.nics[responder].recall_context(turn.peer, false);
         }
@@ -269,33 +295,33 @@ impl Pair {
             left -= sent;
             at = self.around.rings.flows[turn.flow].after(at, sent);
         }
-        if lacking.contexts {
+        if lacking[CONTEXTS] {
             self.nics[requester].recall_context(turn.qp, true);
         }
         at
     }
 
     /// Goes through so many packets of a message.
-    fn replay_packets(&mut self, turn: &Turn, at: Place, packets: u64, lacking: Lacking) {
+    fn replay_packets(&mut self, turn: &Turn, at: Place, packets: u64, lacking: [bool; KINDS]) {
         let flow = &self.around.rings.flows[turn.flow];
         let [requester, responder] = [flow.from.index(), flow.to.index()];
         let receive = flow.is_send(at.message).then(|| flow.sends_before(at.message));
         let part = flow.part(at, packets);
-        if lacking.translations {
+        if lacking[TRANSLATIONS] {
             let nic = &mut self.nics[requester];
             flow.portions(turn.number, at.message, part.clone(), |segment| _ = nic.recall_segment(segment));
         }
         let nic = &mut self.nics[responder];
         match receive {
-            Some(index) if lacking.translations => {
+            Some(index) if lacking[TRANSLATIONS] => {
                 flow.receive_portions(turn.number, index, part, |segment| _ = nic.recall_segment(segment));
             }
-            None if lacking.translations => {
+            None if lacking[TRANSLATIONS] => {
                 nic.recall_segment(flow.remote_segment(turn.number, at.message).part(part));
             }
             _ => {}
         }
-        if let Some(index) = receive.filter(|_| at.packets[0] == 0) {
+        if let Some(index) = receive.filter(|_| lacking[RECEIVES] && at.packets[0] == 0) {
             nic.recall_receive(turn.peer, index);
             if (index + 1).is_multiple_of(flow.receive_batch) {
                 let posted = index + 1 - flow.receive_batch + flow.receive_depth;
