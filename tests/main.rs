@@ -28,3 +28,4 @@ mod support;
 mod trace;
 mod two_ports;
 mod watch;
+mod wider_space;

@@ -96,6 +96,15 @@ pub struct RecvPlan {
     pub ops: Vec<Opcode>,
 }
 
+/// QPs and MRs that one end of a flow makes and destroys beside its traffic. Units: per second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Churn {
+    /// QPs.
+    pub qps: u32,
+    /// MRs.
+    pub mrs: u32,
+}
+
 /// Equal QPs of one end of one flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupPlan {
@@ -115,6 +124,8 @@ pub struct GroupPlan {
     pub send: Option<SendPlan>,
     /// Set for a responder where something consumes receives.
     pub recv: Option<RecvPlan>,
+    /// What it makes and destroys meanwhile.
+    pub churn: Churn,
     /// Memory here, per QP. A datagram's responder has MRs that hold a GRH besides its longest element.
     pub memory: Memory,
     /// Memory at the other end, per QP.
@@ -158,6 +169,15 @@ impl GroupPlan {
     }
 }
 
+/// What a host makes of the way of all that it sends. The default is the way as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct PathPlan {
+    /// Packets that are lost, of a million.
+    pub loss_ppm: u32,
+    /// What it takes longer. Units: ns.
+    pub delay_ns: u32,
+}
+
 /// Everything that one host sets up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostPlan {
@@ -165,9 +185,18 @@ pub struct HostPlan {
     pub host: Host,
     /// Its ends of the flows, in the order of the flows, requester before responder.
     pub groups: Vec<GroupPlan>,
+    /// The ways of all flows that leave it, each once; a host can have one.
+    pub paths: Vec<PathPlan>,
 }
 
 impl HostPlan {
+    /// QPs and MRs that all its ends make and destroy beside their traffic; none if they make none. Units: per second.
+    pub fn churn(&self) -> Option<[u64; 2]> {
+        let sum = |of: fn(&Churn) -> u32| self.groups.iter().map(|group| u64::from(of(&group.churn))).sum();
+        let all: [u64; 2] = [sum(|churn| churn.qps), sum(|churn| churn.mrs)];
+        (all != [0, 0]).then_some(all)
+    }
+
     /// The same, with every requester's signalled requests timed.
     #[must_use]
     pub fn with_latency(mut self) -> Self {
@@ -187,7 +216,12 @@ pub fn plan(workload: &Workload, host: Host) -> HostPlan {
             groups.push(responder(index, flow));
         }
     }
-    HostPlan { host, groups }
+    let leave = workload.flows.iter().filter(|flow| !flow.is_loopback());
+    let path = |flow: &Flow| PathPlan { loss_ppm: flow.loss_ppm, delay_ns: flow.path_delay_ns };
+    let mut paths: Vec<PathPlan> = leave.map(path).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    HostPlan { host, groups, paths }
 }
 
 fn requester(index: usize, flow: &Flow) -> GroupPlan {
@@ -214,6 +248,7 @@ fn requester(index: usize, flow: &Flow) -> GroupPlan {
             latency: false,
         }),
         recv: None,
+        churn: churn(flow),
         memory: flow.memory.from,
         remote: flow.memory.to,
     }
@@ -243,9 +278,14 @@ fn responder(index: usize, flow: &Flow) -> GroupPlan {
         caps: Caps { send_wr: 1, recv_wr, send_sge: 1, recv_sge, inline: 0 },
         send: None,
         recv,
+        churn: churn(flow),
         memory,
         remote: flow.memory.from,
     }
+}
+
+fn churn(flow: &Flow) -> Churn {
+    Churn { qps: flow.qps_made_per_sec, mrs: flow.mrs_made_per_sec }
 }
 
 /// Each of them once, in the order of [`Opcode::ALL`].
@@ -288,6 +328,15 @@ mod tests {
         assert_eq!(timed(&with), [true, true]);
         with.groups.iter_mut().filter_map(|group| group.send.as_mut()).for_each(|send| send.latency = false);
         assert_eq!(with, plain);
+    }
+
+    #[test]
+    fn both_ends_make_and_destroy_and_a_host_with_both_does_twice_as_much() {
+        let mut making = flow("a", "b", "WRITE");
+        (making.qps_made_per_sec, making.mrs_made_per_sec) = (100, 7);
+        let both = workload(vec![making.clone(), Flow { to: making.from, ..making.clone() }, flow("a", "b", "READ")]);
+        assert_eq!([Host::A, Host::B].map(|host| plan(&both, host).churn()), [Some([300, 21]), Some([100, 7])]);
+        assert_eq!(plan(&workload(vec![flow("a", "b", "WRITE")]), Host::A).churn(), None);
     }
 
     #[test]

@@ -68,6 +68,13 @@ impl Default for Tuning {
 }
 
 impl Tuning {
+    /// The longest that a requester may wait for an acknowledgement: four times what it was told. Units: seconds.
+    ///
+    /// Source: IBTA volume 1, section 9.9.2.1.1.
+    pub fn longest_ack_timeout_seconds(&self) -> f64 {
+        4.0 * 4.096e-6 * f64::from(self.ack_timeout).exp2()
+    }
+
     /// The key and the rule that it breaks, if one does.
     pub fn broken_rule(&self) -> Option<(&'static str, &'static str)> {
         if self.service_level > 15 {

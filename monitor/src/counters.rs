@@ -20,6 +20,16 @@ pub const RECEIVE_QUEUE_FULL: &str = "engine_receive_queue_full_ratio";
 /// smaller of what its device and its peer's allow (`max_qp_init_rd_atom`, `max_qp_rd_atom`).
 pub const OUTSTANDING_READS: &str = "engine_outstanding_reads";
 
+/// Counter, from the engine itself: how long a requester of a host waits for an acknowledgement before it sends again;
+/// said if the path loses packets. Units: seconds.
+pub const ACK_TIMEOUT: &str = "engine_ack_timeout_seconds";
+
+/// Requests that were not acknowledged in time and were sent again, as mlx5 names them.
+pub const TIMEOUTS: &str = "local_ack_timeout_err";
+
+/// Counters of the engine itself: QPs and MRs that were made and destroyed beside traffic.
+pub const MADE: [&str; 2] = ["engine_qps_made", "engine_mrs_made"];
+
 /// Counters of the engine itself: messages, payload bytes and payload packets that requesters of a host completed.
 pub const REQUESTED: [&str; 3] = ["engine_requested_messages", "engine_requested_bytes", "engine_requested_packets"];
 
@@ -97,7 +107,7 @@ const NETDEV: &str = "kernel `Documentation/ABI/testing/sysfs-class-net-statisti
 const EVENTS: Unit = Unit::Things("");
 
 /// The counters of which more is known than their names; every other one counts events. The first row that fits holds.
-pub const TABLE: [Counter; 34] = {
+pub const TABLE: [Counter; 38] = {
     use Quantity::{Level, Rate, Setting, Share};
     use Unit::{Micros, Percent, Things};
     [
@@ -116,6 +126,9 @@ pub const TABLE: [Counter; 34] = {
             ENGINE,
         ),
         row(OUTSTANDING_READS, Setting, Things("requests"), "READs and atomics that a QP can have outstanding", ENGINE),
+        row(ACK_TIMEOUT, Setting, Things("seconds"), "Longest wait for an acknowledgement", ENGINE),
+        row(MADE[0], Rate, Things("QPs"), "QPs that were made and destroyed beside traffic", ENGINE),
+        row(MADE[1], Rate, Things("MRs"), "MRs that were registered and deregistered beside traffic", ENGINE),
         row(PAUSE_IS_UPPER_BOUND, Setting, EVENTS, "1 if pause frames were counted and not time", ENGINE),
         row("*_ratio", Share, EVENTS, "A share of the time or of events", ENGINE),
         row("port_xmit_data", Rate, Things("words"), "Data that the port sent, in words of four bytes", PORT),
@@ -146,6 +159,7 @@ pub const TABLE: [Counter; 34] = {
         simulated("rnr_naks_sent", EVENTS, "NAKs because no receive WQE was there in time"),
         simulated("out_of_sequence", EVENTS, "NAKs because packets were missing"),
         simulated("out_of_buffer", EVENTS, "Messages of UD and UC that found no receive WQE in time"),
+        simulated(TIMEOUTS, EVENTS, "Requests that were not acknowledged in time and were sent again"),
         simulated("rx_discards_phy", EVENTS, "Bursts of packets that found no room in the receive buffer"),
     ]
 };

@@ -3,7 +3,8 @@
 use kelpie_spaces::headers::PACKET_OVERHEAD;
 use kelpie_spaces::{Direction, Flow, Opcode, Workload};
 
-use crate::counters::OUTSTANDING_READS;
+use crate::counters::{ACK_TIMEOUT, OUTSTANDING_READS};
+use crate::lossy_path::{loss, round_trip};
 use crate::measurement::{Bounds, Sample};
 
 /// READs and atomics that a QP keeps outstanding on the wire, whatever its send queue holds, if no counter says how
@@ -35,7 +36,10 @@ pub fn depth_limit(
     sample: &Sample,
 ) -> DepthLimit {
     let reads = |flow: &Flow| sample.counters.get(flow.from).get(OUTSTANDING_READS).copied().unwrap_or(USUAL_READS);
-    workload.flows.iter().map(|flow| flow_rates(flow, direction, bounds, base_rtt, reads(flow))).fold(
+    let timeout = |flow: &Flow| sample.counters.get(flow.from).get(ACK_TIMEOUT).copied().unwrap_or(0.0);
+    // A queue stands still for a timer if its last packet is lost, or the last acknowledgement.
+    let trip = |flow: &Flow| round_trip(flow, base_rtt) + 2.0 * loss(flow) * timeout(flow);
+    workload.flows.iter().map(|flow| flow_rates(flow, direction, bounds, trip(flow), reads(flow))).fold(
         DepthLimit::default(),
         |sum, rates| DepthLimit {
             wire_bps: sum.wire_bps + rates.wire_bps,

@@ -5,6 +5,7 @@ pub mod counters;
 pub mod depth_limit;
 pub mod doctor;
 pub mod latency;
+mod lossy_path;
 pub mod machine;
 pub mod measurement;
 pub mod pause;

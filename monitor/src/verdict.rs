@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use kelpie_spaces::{Direction, Host, Workload, loaded_directions, receiver, requesters, units};
+use kelpie_spaces::{Direction, Flow, Host, Workload, loaded_directions, receiver, requesters, units};
 use serde::{Deserialize, Serialize};
 
 use crate::counters::{RECEIVE_QUEUE_FULL, SEND_QUEUE_FULL};
 use crate::depth_limit::depth_limit;
+use crate::lossy_path::carried;
 use crate::measurement::{Bounds, DirectionRates, Measurement, Sample};
 use crate::pcie_need::needed_bps;
 
@@ -167,7 +168,11 @@ pub(crate) fn shortfall(workload: &Workload, bounds: &Bounds, way: Direction, sa
 pub(crate) fn attained(workload: &Workload, bounds: &Bounds, way: Direction, sample: &Sample) -> Option<f64> {
     // The bounds are those of a port, which loopback traffic does not cross.
     let rates = sample.direction(way.from, way.to).filter(|_| !way.is_loopback())?;
-    let mut attained = bounds.utilisation(rates);
+    let paying = |flow: &&Flow| flow.pattern.iter().any(|request| Direction::of(flow, request.op) == way);
+    let base_rtt = bounds.base_rtt_seconds.unwrap_or(0.0);
+    let paths = workload.flows.iter().filter(paying).map(|flow| carried(flow, bounds, base_rtt));
+    let of_paths = paths.fold(1.0, f64::min);
+    let mut attained = bounds.utilisation(rates) / of_paths;
     if attained >= LOW_SHARE {
         return Some(attained);
     }
@@ -179,7 +184,10 @@ pub(crate) fn attained(workload: &Workload, bounds: &Bounds, way: Direction, sam
     }
     if let Some(base_rtt) = bounds.base_rtt_seconds {
         let limit = depth_limit(workload, way, bounds, base_rtt, sample);
-        attained = attained.max(rates.wire_bps / limit.wire_bps).max(rates.packets_per_sec / limit.packets_per_sec);
+        let share = |rate: f64, limit: f64| rate / (limit * of_paths);
+        attained = attained
+            .max(share(rates.wire_bps, limit.wire_bps))
+            .max(share(rates.packets_per_sec, limit.packets_per_sec));
     }
     Some(attained)
 }

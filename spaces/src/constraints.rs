@@ -27,6 +27,16 @@ const PINNED: &str = "of pinned memory";
 /// Most inline data. Source: our choice, four times the 1 KiB that mlx5 devices take at most.
 pub const MAX_INLINE: Bytes = Bytes(4 << 10);
 
+/// Most QPs or MRs that an end makes. Units: per second. Source: our choice, ten times what one thread gets out of a
+/// kernel driver, which takes some 10 us for each.
+pub const MAX_MADE_PER_SEC: u32 = 1_000_000;
+
+/// Most packets that a path loses, of a million. Source: our choice, half of them, beyond which nothing is called a path.
+pub const MAX_LOSS_PPM: u32 = 500_000;
+
+/// Longest delay of a path, one way. Units: ns. Source: our choice, 100 ms, as between continents.
+pub const MAX_PATH_DELAY_NS: u32 = 100_000_000;
+
 /// A broken rule and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {rule}")]
@@ -131,6 +141,14 @@ pub enum Rule {
     /// More inline data than is accepted.
     #[error("{0} is more than {MAX_INLINE}, beyond what a WQE holds")]
     Inline(Bytes),
+    /// More of an optional value than is accepted.
+    #[error("{value} is more than {max}, the most that is accepted")]
+    Above {
+        /// The value.
+        value: u64,
+        /// The largest accepted.
+        max: u64,
+    },
     /// A receive vector that nothing uses.
     #[error("a receive vector without a SEND or a WRITE_WITH_IMM in the pattern is never used; remove it")]
     ReceiveWithoutSend,
@@ -245,6 +263,16 @@ fn broken(flow: &Flow) -> impl Iterator<Item = Broken> {
         ]
     });
     let inline = if flow.inline > MAX_INLINE { Err(("inline".to_owned(), Rule::Inline(flow.inline))) } else { Ok(()) };
+    let optional = [
+        ("qps_made_per_sec", flow.qps_made_per_sec, MAX_MADE_PER_SEC),
+        ("mrs_made_per_sec", flow.mrs_made_per_sec, MAX_MADE_PER_SEC),
+        ("loss_ppm", flow.loss_ppm, MAX_LOSS_PPM),
+        ("path_delay_ns", flow.path_delay_ns, MAX_PATH_DELAY_NS),
+    ];
+    let optional = optional.into_iter().map(|(key, value, max)| {
+        let (value, max) = (value.into(), max.into());
+        if value > max { Err((key.to_owned(), Rule::Above { value, max })) } else { Ok(()) }
+    });
     let memory = [("from", &flow.memory.from), ("to", &flow.memory.to)];
     let memory = memory.into_iter().map(|(side, memory)| check_memory(&format!("memory.{side}"), memory));
     let pattern = length(flow.pattern.len(), MAX_PATTERN).map_err(|rule| ("pattern".to_owned(), rule));
@@ -252,7 +280,7 @@ fn broken(flow: &Flow) -> impl Iterator<Item = Broken> {
         check_request(flow, request).map_err(|(key, rule)| (format!("pattern[{index}].{key}"), rule))
     });
     let whole = [bounded("qps", flow.qps.into(), MAX_QPS), inline, pattern, check_receive(flow)];
-    whole.into_iter().chain(queues).chain(memory).chain(requests).filter_map(Result::err)
+    whole.into_iter().chain(optional).chain(queues).chain(memory).chain(requests).filter_map(Result::err)
 }
 
 fn check_memory(key: &str, memory: &Memory) -> Result<(), Broken> {

@@ -367,6 +367,18 @@ pub struct Flow {
     /// How long each QP pauses from one post call to the next, at least. Units: ns; 0 is not at all.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub interarrival_ns: u32,
+    /// QPs that each end makes and destroys beside its traffic. Units: per second; 0 is none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub qps_made_per_sec: u32,
+    /// MRs that each end registers and deregisters beside its traffic. Units: per second; 0 is none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub mrs_made_per_sec: u32,
+    /// Packets that the path loses, of a million, in either direction.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub loss_ppm: u32,
+    /// By how much the path is longer than it has to be, in either direction. Units: ns.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub path_delay_ns: u32,
     /// Which ports of a bonded NIC its QPs use.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ports: Ports,
@@ -394,6 +406,10 @@ impl Flow {
             recv_sge: Vec::new(),
             inline: Bytes(0),
             interarrival_ns: 0,
+            qps_made_per_sec: 0,
+            mrs_made_per_sec: 0,
+            loss_ppm: 0,
+            path_delay_ns: 0,
             ports: Ports::Hashed,
             memory: MemoryPair { from: memory, to: memory },
         }

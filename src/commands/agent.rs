@@ -95,6 +95,10 @@ struct ServeArgs {
     #[arg(long, value_name = "FILE", requires = "planner", requires = "ca")]
     planner_identity: Option<PathBuf>,
 
+    /// Network interface on which this agent may set loss and delay (netem) for workloads that ask for them
+    #[arg(long, value_name = "INTERFACE")]
+    netem: Option<String>,
+
     /// Most QPs of an experiment
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = Limits::QPS)]
     max_qps: u64,
@@ -190,10 +194,11 @@ impl ServeArgs {
 
 /// This machine; if it cannot drive a device, it reports to controllers what is missing.
 fn host(args: &ServeArgs) -> Box<dyn VerbsHost> {
-    verbs_host(args).unwrap_or_else(|missing| {
+    let host = verbs_host(args).unwrap_or_else(|missing| {
         note(&format!("this agent cannot run traffic, and reports that to controllers: {missing}"));
         Box::new(kelpie_agent::AbsentHost::new(missing))
-    })
+    });
+    Box::new(kelpie_agent::Netem::new(host, args.netem.clone()))
 }
 
 #[cfg(feature = "verbs")]

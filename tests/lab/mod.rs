@@ -9,6 +9,7 @@ mod latency;
 mod shapes;
 mod trace;
 mod truth;
+mod wider;
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

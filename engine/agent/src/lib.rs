@@ -8,6 +8,7 @@ pub mod lab;
 mod lease;
 mod limits;
 pub mod loopback;
+mod netem;
 pub mod pair;
 pub mod ranks;
 mod rare;
@@ -31,5 +32,6 @@ mod tests;
 
 pub use absent::AbsentHost;
 pub use limits::Limits;
+pub use netem::Netem;
 pub use pair::{PairError, PairFile, PairFileError, PairSubsystem};
 pub use security::{Security, TlsFiles};

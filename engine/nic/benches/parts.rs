@@ -51,6 +51,7 @@ fn read_and_write(bencher: Bencher) {
         max_read_request: 1024,
         tags: 256,
         write_credits: 32 << 10,
+        sleep: None,
     };
     let place = Place { rate: Rate::gbps(800.0), latency: Picos::new(300_000), way: None };
     bencher.counter(ItemsCount::new(WORK)).bench_local(|| {

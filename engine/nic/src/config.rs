@@ -4,6 +4,7 @@ use kelpie_events::{Picos, Rate};
 
 use crate::buffer::Thresholds;
 use crate::cache::Geometry;
+use crate::commands::CommandTimes;
 use crate::memory::{Place, Way};
 use crate::packet::Headers;
 use crate::path::Order;
@@ -50,6 +51,8 @@ pub struct Config {
     /// Time of the pipeline, of which there is one, for each packet of payload in either direction. What is sent goes
     /// first.
     pub pipeline: Picos,
+    /// What commands of the driver take.
+    pub commands: CommandTimes,
     /// Bursts that the receive side has at work.
     pub receive_slots: u32,
     /// Time of a send unit for a WQE, for each segment of its list, and for a packet.
@@ -74,6 +77,8 @@ pub struct Config {
     pub loopback_room: u64,
     /// How long a requester is silent after a NAK that the receiver was not ready.
     pub not_ready_timer: Picos,
+    /// How long a requester waits for an answer before it sends again; none if nothing is ever lost on the way.
+    pub ack_timeout: Option<Picos>,
     /// Headers of packets.
     pub headers: Headers,
 }

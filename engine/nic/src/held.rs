@@ -40,6 +40,8 @@ pub(crate) enum Purpose {
     Lines { cached: Cached, key: Key, lines: u64 },
     /// Payload of a burst.
     Payload(u32),
+    /// A command of the driver.
+    Command,
 }
 
 /// Who waits for a read.
@@ -126,6 +128,8 @@ impl Held {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Write {
     Burst(u32),
+    /// Lines that a command has made.
+    Lines(u32),
     /// What an atomic request has changed.
     Atomic(Segment),
     Completion {

@@ -9,6 +9,7 @@ use rand::SeedableRng;
 use rand_pcg::Pcg32;
 
 use crate::cache::{Cache, Cached, Key, LINE, Lookup};
+use crate::commands::Command;
 use crate::config::Config;
 use crate::held::{Held, Purpose, Waiter, Write, class, kind};
 use crate::memory::Memory;
@@ -47,6 +48,12 @@ pub enum Event {
     Processed(u32),
     /// The root complex has room for the next write.
     Write,
+    /// The driver rang the doorbell of the command queue.
+    Command(Command),
+    /// The firmware is done with a command.
+    Commanded,
+    /// The acknowledgement timer of a QP may have run out.
+    Timeout(u32),
 }
 
 /// What lies outside of a NIC: its driver with the rings, the network, the queue of events.
@@ -67,6 +74,8 @@ pub trait Outside {
     fn completed(&mut self, time: Picos, qp: u32, index: u64);
     /// The CQE of a receive WQE is in memory at this time.
     fn received(&mut self, time: Picos, qp: u32, index: u64);
+    /// A command was carried out.
+    fn commanded(&mut self, _time: Picos) {}
     /// The root complex has taken a burst's payload.
     fn delivered(&mut self, burst: &Burst);
     /// Work of a QP waited so long.
@@ -94,6 +103,8 @@ pub struct Tally {
     pub not_ready: u64,
     /// NAKs for a gap, sent.
     pub naks: u64,
+    /// Requests that were not answered in time.
+    pub timeouts: u64,
     /// Writes that waited for credits.
     pub write_waits: u64,
     /// Packets sent, in all.
@@ -140,6 +151,10 @@ pub struct Nic {
     pub(crate) locks: BTreeMap<u32, VecDeque<u32>>,
     pub(crate) writes: VecDeque<Write>,
     pub(crate) write_is_due: bool,
+    /// Commands, the one at work in front.
+    pub(crate) commands: VecDeque<Command>,
+    /// Until when a command holds the pipeline.
+    pub(crate) held_until: Picos,
     // Work that an event leaves behind.
     pub(crate) turns: Vec<u32>,
     pub(crate) ready_units: Vec<usize>,
@@ -187,6 +202,8 @@ impl Nic {
             locks: BTreeMap::new(),
             writes: VecDeque::new(),
             write_is_due: false,
+            commands: VecDeque::new(),
+            held_until: Picos::ZERO,
             turns: Vec::new(),
             ready_units: Vec::new(),
             ready_jobs: VecDeque::new(),
@@ -230,6 +247,9 @@ impl Nic {
                 self.write_is_due = false;
                 self.write(now, out);
             }
+            Event::Command(command) => self.take_command(command),
+            Event::Commanded => self.commanded(now, out),
+            Event::Timeout(qp) => self.may_time_out(now, qp, out),
         }
         self.settle(now, out);
     }
@@ -271,6 +291,7 @@ impl Nic {
                 cache.approach(key, ones(lines));
                 ones(lines).for_each(|line| cache.arrived(key.plus(line), number));
             }
+            Purpose::Command => self.has_command(now, out),
             Purpose::Payload(burst) => {
                 self.held[burst as usize].reads -= 1;
                 if self.held[burst as usize].reads == 0 {
@@ -441,6 +462,11 @@ impl Nic {
     /// Counted events.
     pub fn tally(&self) -> Tally {
         self.tally
+    }
+
+    /// How long it waits for an answer before it sends again; none if nothing can be lost.
+    pub fn ack_timeout(&self) -> Option<Picos> {
+        self.config.ack_timeout
     }
 
     /// Time that the busiest wire was busy.

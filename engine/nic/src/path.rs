@@ -100,6 +100,7 @@ mod tests {
             max_read_request: 512,
             tags: 64,
             write_credits: 16 << 10,
+            sleep: None,
         });
         let near = Place { rate: Rate::gbps(800.0), latency: Picos::new(90_000), way: None };
         let way = Way::new(Rate::gbps(166.0), Rate::gbps(166.0), Picos::new(400_000));

@@ -25,6 +25,17 @@ pub struct Config {
     pub tags: u32,
     /// Data of writes that the root complex has room for until memory took them. Units: bytes.
     pub write_credits: u64,
+    /// How it saves power, if it does.
+    pub sleep: Option<Sleep>,
+}
+
+/// How a link saves power. Source: PCIe base specification, section 5.4.1 (active state power management, L1).
+#[derive(Debug, Clone, Copy)]
+pub struct Sleep {
+    /// It sleeps after so much time without traffic.
+    pub after: Picos,
+    /// What waking takes.
+    pub wake: Picos,
 }
 
 /// What is read: data, and the requests for it, of which each takes a tag.
@@ -71,6 +82,9 @@ pub struct Link {
     writes: u64,
     /// When credits come back, and for how many bytes; the first first.
     returns: VecDeque<(Picos, u64)>,
+    /// Since when nothing moves, and from when on it is awake.
+    idle_since: Picos,
+    awake_from: Picos,
     counts: Counts,
 }
 
@@ -84,6 +98,8 @@ impl Link {
             tags: 0,
             writes: 0,
             returns: VecDeque::new(),
+            idle_since: Picos::ZERO,
+            awake_from: Picos::ZERO,
             counts: Counts::default(),
         }
     }
@@ -118,6 +134,7 @@ impl Link {
         self.tags += granted.requests;
         self.counts.reads += u64::from(granted.requests);
         let requests = self.config.rate.time(self.config.overhead) * u64::from(granted.requests);
+        let now = self.wake(now);
         Some((self.up.serve(now, requests) + self.config.latency, granted))
     }
 
@@ -126,7 +143,21 @@ impl Link {
         self.counts.read_bytes += amount.bytes;
         let packets = amount.bytes.div_ceil(self.config.max_payload).max(amount.requests.into());
         let span = self.config.rate.time(amount.bytes + packets * self.config.overhead);
-        self.down.serve(now, span).max(end) + self.config.latency
+        let here = self.down.serve(now, span).max(end) + self.config.latency;
+        self.idle_since = self.idle_since.max(here);
+        here
+    }
+
+    /// Something is to move: when it may at the earliest.
+    #[inline]
+    fn wake(&mut self, now: Picos) -> Picos {
+        let Some(sleep) = self.config.sleep else { return now };
+        if now > self.idle_since + sleep.after {
+            self.awake_from = now + sleep.wake;
+        }
+        let moves = now.max(self.awake_from);
+        self.idle_since = self.idle_since.max(moves);
+        moves
     }
 
     /// Requests are over.
@@ -163,7 +194,11 @@ impl Link {
         }
         self.writes += bytes;
         self.counts.written_bytes += bytes;
-        Ok(self.up.serve(now, self.on_link(bytes)) + self.config.latency)
+        let span = self.on_link(bytes);
+        let now = self.wake(now);
+        let there = self.up.serve(now, span) + self.config.latency;
+        self.idle_since = self.idle_since.max(there);
+        Ok(there)
     }
 
     /// The root complex has room again for a written `bytes` from this time on.
@@ -197,6 +232,18 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn a_link_that_was_idle_for_long_takes_its_time_to_wake() {
+        let sleep = Some(Sleep { after: nanos(20_000), wake: nanos(16_000) });
+        let mut link = Link::new(Config { sleep, ..config() });
+        let mut took = |at: u64| (link.write(nanos(at), 64).expect("credits") - nanos(at)) > nanos(16_000);
+        // Idle from the start for less than it takes to sleep, idle for more, awake, and idle again.
+        assert_eq!([10_000, 40_000, 60_000, 90_000].map(&mut took), [false, true, false, true]);
+        let mut link = Link::new(config());
+        let now = nanos(1_000_000);
+        assert!(link.write(now, 64).expect("credits") < now + nanos(1000), "none that saves no power");
+    }
+
     /// PCIe 4.0 x16, with 100 ns from end to end.
     fn config() -> Config {
         Config {
@@ -207,6 +254,7 @@ mod tests {
             max_read_request: 512,
             tags: 64,
             write_credits: 16 << 10,
+            sleep: None,
         }
     }
 

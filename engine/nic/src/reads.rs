@@ -200,6 +200,7 @@ mod tests {
             max_read_request: 512,
             tags,
             write_credits: 1 << 14,
+            sleep: None,
         });
         let place = Place { rate: Rate::gbps(800.0), latency: Picos::new(90_000), way: None };
         let mut path = Path::new(link, Memory::new(&[place], &[]));

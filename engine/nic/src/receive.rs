@@ -2,7 +2,7 @@
 
 use kelpie_events::Picos;
 
-use crate::cache::{Cached, Key, Lookup};
+use crate::cache::{Cached, Key, LINE, Lookup};
 use crate::config::WhenBusy;
 use crate::held::{Step, Waiter, Write, class, kind};
 use crate::nic::{Event, Nic, Outside};
@@ -104,7 +104,7 @@ impl Nic {
                     let cause = if done == worked {
                         Cause::Unit
                     } else if done == piped {
-                        Cause::Pipeline
+                        if self.held_until > now { Cause::Command } else { Cause::Pipeline }
                     } else {
                         Cause::Response
                     };
@@ -127,12 +127,17 @@ impl Nic {
         let burst = self.held[id as usize].burst;
         let qp = burst.to;
         if burst.kind.is_answer() {
-            return true;
+            return burst.kind != Kind::ReadResponse || self.is_next_response(now, &burst, out);
         }
         let state = &mut self.qps[qp as usize];
         if burst.is_reliable {
             match state.receiver.arrive_many(burst.number, burst.numbers) {
                 Packet::Next => {}
+                Packet::Again if burst.kind == Kind::ReadRequest => {
+                    // What is asked for again is read again.
+                    let end = burst.number + burst.numbers;
+                    state.receiver.skip_to(state.receiver.expected().max(end));
+                }
                 Packet::Again => {
                     self.acknowledge(now, qp, out);
                     return false;
@@ -316,8 +321,11 @@ impl Nic {
 
     /// An answer says how far a QP's messages are complete, and perhaps from where to begin again.
     pub(crate) fn answered(&mut self, now: Picos, qp: u32, answer: sequence::Answer, out: &mut impl Outside) {
+        let answer = self.believed(qp, answer, out);
         let state = &mut self.qps[qp as usize];
+        let acked = state.sender.acked();
         let complete = state.sender.answered(answer);
+        let has_moved = state.sender.acked() > acked || matches!(answer, sequence::Answer::Nak(_));
         let first = state.completed;
         state.completed += complete;
         if matches!(answer, sequence::Answer::Nak(_)) {
@@ -330,6 +338,9 @@ impl Nic {
             state.reads_open -= again as u32;
             self.reads_on_their_way -= again as u64;
             self.has_work(qp);
+        }
+        if has_moved {
+            self.has_progress(now, qp, out);
         }
         for index in first..first + complete {
             if out.wqe(qp, index).is_signaled {
@@ -351,6 +362,9 @@ impl Nic {
                     written.inspect(|time| {
                         if of_receive { out.received(*time, qp, index) } else { out.completed(*time, qp, index) }
                     })
+                }
+                Write::Lines(lines) => {
+                    self.path.write(now, self.config.home, 0, u64::from(lines) * LINE, Order::Strict)
                 }
                 Write::Atomic(segment) => self.write_atomic(now, segment, out),
                 Write::Burst(id) => self.write_burst(now, id),
@@ -393,8 +407,10 @@ impl Nic {
         match burst.kind {
             Kind::ReadResponse => {
                 let state = &mut self.qps[qp as usize];
-                state.reads_open -= ended as u32;
-                self.reads_on_their_way -= ended;
+                // One that a timer has given up is not among them.
+                let open = ended.min(state.reads_open.into());
+                state.reads_open -= open as u32;
+                self.reads_on_their_way -= open;
                 self.answered(now, qp, sequence::Answer::Ack(burst.number + burst.numbers), out);
                 if ended > 0 {
                     self.has_work(qp);

@@ -85,7 +85,11 @@ impl Nic {
                     let piped = self.pass_pipeline(now, if payload > 0 { packets } else { 0 }, true);
                     let worked = self.units.work(self.units.of(qp), now, self.time_for(planned));
                     let done = worked.max(piped);
-                    let cause = if piped > worked { Cause::Pipeline } else { Cause::Unit };
+                    let cause = match piped > worked {
+                        true if self.held_until > now => Cause::Command,
+                        true => Cause::Pipeline,
+                        false => Cause::Unit,
+                    };
                     out.waited(Side::Send, cause, qp, done - now);
                     out.at(done, Event::Worked(qp));
                     return false;

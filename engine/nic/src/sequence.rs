@@ -90,6 +90,17 @@ impl Sender {
         self.next = self.acked;
     }
 
+    /// All packets below this number are acknowledged.
+    pub fn acked(&self) -> u64 {
+        self.acked
+    }
+
+    /// The first packet of an open message, counted from the oldest; none if there are not so many.
+    pub fn begins(&self, at: u64) -> Option<u64> {
+        let at = usize::try_from(at).ok().filter(|at| *at < self.messages.len())?;
+        Some(if at == 0 { self.first } else { self.messages[at - 1] })
+    }
+
     /// Messages that were added and are not acknowledged.
     pub fn messages(&self) -> u64 {
         self.messages.len() as u64

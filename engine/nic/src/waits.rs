@@ -21,6 +21,8 @@ pub enum Cause {
     Unit,
     /// The pipeline of both directions.
     Pipeline,
+    /// The pipeline, which a command holds.
+    Command,
     /// The engine for READ responses.
     Response,
     /// Payload from the memory of this number.

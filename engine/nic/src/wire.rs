@@ -90,6 +90,7 @@ impl Nic {
         let held = &self.held[id as usize];
         let (burst, from) = (held.burst, held.from);
         out.waited(Side::Send, Cause::Wire, from, now - held.since);
+        self.watch(now, from, &burst, out);
         let port = &mut self.ports[usize::from(burst.ports.leave)];
         port.staged -= burst.payload;
         let next = port.no_room.pop_front();

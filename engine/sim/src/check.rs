@@ -75,7 +75,7 @@ fn check_rates(model: &Model, checked: &mut Checked) {
 }
 
 fn check_times(model: &Model, checked: &mut Checked) {
-    let Model { port, posting, processing, receive, pcie, host, .. } = model;
+    let Model { port, posting, processing, receive, control, pcie, host, .. } = model;
     let times = [
         ("port.link_delay_ns", port.link_delay_ns),
         ("posting.doorbell_ns", posting.doorbell_ns),
@@ -89,11 +89,20 @@ fn check_times(model: &Model, checked: &mut Checked) {
         ("processing.response_packet_ns", processing.response_packet_ns),
         ("processing.pipeline_packet_ns", processing.pipeline_packet_ns),
         ("receive.rnr_timer_us", receive.rnr_timer_us),
+        ("control.firmware_us", control.firmware_us),
+        ("control.hold_us", control.hold_us),
         ("pcie.link_latency_ns", pcie.link_latency_ns),
         ("host.memory_latency_ns", host.memory_latency_ns),
         ("host.interconnect_latency_ns", host.interconnect_latency_ns),
     ];
-    for (path, value) in times {
+    let sleep = pcie
+        .sleep
+        .as_ref()
+        .map(|sleep| [("pcie.sleep.after_us", sleep.after_us), ("pcie.sleep.wake_us", sleep.wake_us)]);
+    if !(control.ack_timeout_us >= 4.096 && control.ack_timeout_us < 1e9) {
+        checked.refuse("control.ack_timeout_us", control.ack_timeout_us, "must be from 4.096 to below 1e9");
+    }
+    for (path, value) in times.into_iter().chain(sleep.into_iter().flatten()) {
         if !(0.0..1e9).contains(&value) {
             checked.refuse(path, value, "must be a time from 0 to below 1e9");
         }

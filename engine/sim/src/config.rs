@@ -4,6 +4,7 @@ use kelpie_engine::MeasureError;
 use kelpie_events::{Picos, Rate};
 use kelpie_nic::buffer::Thresholds;
 use kelpie_nic::cache::{Geometry, Replacement};
+use kelpie_nic::commands::CommandTimes;
 use kelpie_nic::config::{Config, Misses, ReceiveTimes, SendTimes, WhenBusy};
 use kelpie_nic::memory::{Place, Way};
 use kelpie_nic::packet::Headers;
@@ -112,6 +113,10 @@ impl Model {
             },
             units: Form { units: processing.units, slots: processing.slots },
             pipeline: ns(processing.pipeline_packet_ns),
+            commands: CommandTimes {
+                firmware: ns(self.control.firmware_us * 1e3),
+                hold: ns(self.control.hold_us * 1e3),
+            },
             receive_slots: receive.slots,
             send_times: SendTimes {
                 wqe: ns(processing.wqe_ns),
@@ -136,6 +141,7 @@ impl Model {
             },
             loopback_room: kib(receive.loopback_kib),
             not_ready_timer: ns(receive.rnr_timer_us * 1e3),
+            ack_timeout: Some(ns(self.control.ack_timeout_us * 1e3)),
             headers: Headers {
                 each: headers::PACKET_OVERHEAD,
                 reth: headers::RETH,
@@ -168,6 +174,10 @@ impl Model {
             max_read_request: pcie.max_read_request_bytes,
             tags: pcie.tags,
             write_credits: kib(pcie.write_credit_kib),
+            sleep: pcie.sleep.as_ref().map(|sleep| pcie::Sleep {
+                after: Picos::from_nanos(sleep.after_us * 1e3),
+                wake: Picos::from_nanos(sleep.wake_us * 1e3),
+            }),
         }
     }
 

@@ -4,6 +4,7 @@
 mod bond;
 mod check;
 mod config;
+mod control_thread;
 mod counters;
 pub mod host;
 mod leaves;
@@ -11,6 +12,7 @@ mod limiting;
 mod load;
 mod model;
 mod pair;
+mod path_part;
 mod rings;
 mod run;
 mod steady;

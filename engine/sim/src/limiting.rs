@@ -130,6 +130,7 @@ fn part(cause: Cause, reaches: &[Reach]) -> &'static str {
         Cause::ReadList => "read_scatter_cache",
         Cause::Unit => "processing_unit",
         Cause::Pipeline => "packet_processing",
+        Cause::Command => "command_interface",
         Cause::Response => "read_response_processing",
         Cause::Wire => "wire",
         Cause::Atomic => "atomic_lock",

@@ -35,6 +35,9 @@ pub struct Model {
     pub fetch: Fetch,
     /// Receive side of the NIC.
     pub receive: Receive,
+    /// The NIC's command interface, for what makes and destroys QPs and MRs.
+    #[serde(default)]
+    pub control: Control,
     /// PCIe between NIC and host.
     pub pcie: Pcie,
     /// Sockets, memory and GPUs.
@@ -283,6 +286,38 @@ pub struct Pcie {
     pub write_credit_kib: f64,
     /// Ordering of the NIC's writes of payload.
     pub ordering: Ordering,
+    /// How the link saves power; it does not if this is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sleep: Option<Sleep>,
+}
+
+/// Power management of the PCIe link (ASPM L1).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sleep {
+    /// It sleeps after so much time without traffic. Units: µs.
+    pub after_us: f64,
+    /// What waking takes. Units: µs.
+    pub wake_us: f64,
+}
+
+/// The NIC's command interface. Models of before it take commands as these defaults have it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Control {
+    /// The firmware for each command, one after the other. Units: µs.
+    pub firmware_us: f64,
+    /// How long a command that destroys holds the pipeline of packets. Units: µs.
+    pub hold_us: f64,
+    /// How long a requester waits for an acknowledgement before it sends again. Units: µs.
+    pub ack_timeout_us: f64,
+}
+
+impl Default for Control {
+    fn default() -> Self {
+        // Sources: as in the model of F.
+        Self { firmware_us: 10.0, hold_us: 0.0, ack_timeout_us: 524.0 }
+    }
 }
 
 /// Memory of a NUMA node.

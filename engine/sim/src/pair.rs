@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use kelpie_events::{Events, Picos, Server};
+use kelpie_nic::commands::{Command, Object};
 use kelpie_nic::nic::{self, Nic, Outside};
 use kelpie_nic::packet::{Burst, Kind};
 use kelpie_nic::qp::{Segment, Wqe};
@@ -13,9 +14,11 @@ use kelpie_nic::waits::{Cause, Side};
 use kelpie_spaces::Host;
 
 use crate::config::Reach;
+use crate::control_thread::ControlThread;
 use crate::counters::{Spell, Traffic};
 use crate::leaves::{Leaves, Step};
 use crate::model::Model;
+use crate::path_part::{Passed, PathPart};
 use crate::rings::Rings;
 use crate::waits::Waits;
 
@@ -35,6 +38,12 @@ enum Event {
     Arrive(Host),
     /// A pause frame of the switch reaches this host, or one that ends the pause.
     HostPause(Host, bool),
+    /// A host is to make and destroy an object beside its traffic.
+    Due(Host, Object),
+    /// Its thread sees that a command is carried out.
+    Commanded(Host),
+    /// A burst comes to the end of what the path of its flow adds, the first of it.
+    Delayed(Host, u32),
     /// Something happens at the leaves of hosts with two ports.
     Leaves(Step),
 }
@@ -115,6 +124,10 @@ pub struct Around {
     ports: [Port; 2],
     wire: kelpie_events::Rate,
     from_switch: [VecDeque<Burst>; 2],
+    /// What makes and destroys QPs and MRs beside traffic, if something does.
+    pub control: [Option<ControlThread>; 2],
+    /// What lies between a host and the switch, for each flow, if a path loses packets or is longer than it has to be.
+    path: Option<[PathPart; 2]>,
     /// In the place of the switch, if hosts have two ports.
     leaves: Option<Leaves>,
     pub traffic: [[Traffic; 2]; 2],
@@ -166,12 +179,11 @@ impl Outside for View<'_> {
     }
 
     fn sent(&mut self, now: Picos, burst: Burst) {
-        let Around { leaves, events, .. } = &mut *self.around;
-        if let Some(leaves) = leaves {
-            return leaves.sent(now, self.host, burst, &mut |time, step| events.at(time, Event::Leaves(step)));
+        if self.around.path.is_some() {
+            self.around.on_path(now, self.host, burst);
+        } else {
+            self.around.enter(now, self.host, burst);
         }
-        let at_switch = now + self.around.costs.link;
-        self.around.at_switch(at_switch, self.host, burst);
     }
 
     fn pause(&mut self, now: Picos, port: u8, is_on: bool) {
@@ -192,6 +204,10 @@ impl Outside for View<'_> {
 
     fn received(&mut self, time: Picos, qp: u32, index: u64) {
         self.around.events.at(time + self.around.costs.poll, Event::Used(self.host, qp, index as u32));
+    }
+
+    fn commanded(&mut self, time: Picos) {
+        self.around.events.at(time + self.around.costs.poll, Event::Commanded(self.host));
     }
 
     fn delivered(&mut self, burst: &Burst) {
@@ -305,6 +321,45 @@ impl Around {
         }
     }
 
+    /// A burst leaves a host, whose path may lose it or take its time.
+    fn on_path(&mut self, now: Picos, host: Host, burst: Burst) {
+        let (flow, ..) = self.rings.qps[host.peer().index()][burst.to as usize];
+        let Some(path) = &mut self.path else { return };
+        match path[host.index()].pass(flow, burst) {
+            Passed::Lost => {}
+            Passed::Late(delay) => self.events.at(now + delay, Event::Delayed(host, flow)),
+            Passed::Through(burst) => self.enter(now, host, burst),
+        }
+    }
+
+    /// A burst comes to the first switch.
+    fn enter(&mut self, now: Picos, host: Host, burst: Burst) {
+        let Self { leaves, events, .. } = self;
+        if let Some(leaves) = leaves {
+            return leaves.sent(now, host, burst, &mut |time, step| events.at(time, Event::Leaves(step)));
+        }
+        let at_switch = now + self.costs.link;
+        self.at_switch(at_switch, host, burst);
+    }
+
+    /// An object is to be made beside traffic, and the next one a period later.
+    fn is_due(&mut self, now: Picos, host: Host, object: Object) {
+        let Some(thread) = &mut self.control[host.index()] else { return };
+        let command = thread.is_due(object);
+        if let Some(period) = thread.period(object) {
+            self.events.at(now + period, Event::Due(host, object));
+        }
+        self.command(now, host, command);
+    }
+
+    /// Posts a command.
+    fn command(&mut self, now: Picos, host: Host, command: Option<Command>) {
+        if let Some(command) = command {
+            let at_nic = now + self.costs.doorbell + self.costs.mmio;
+            self.events.at(at_nic, Event::Nic(host, nic::Event::Command(command)));
+        }
+    }
+
     /// A burst reaches the switch. All that comes to it takes equally long, so that it is dealt with in order when it
     /// leaves its host, and the switch is ahead of the hosts by that time.
     fn at_switch(&mut self, now: Picos, from: Host, burst: Burst) {
@@ -355,7 +410,10 @@ impl Pair {
     /// Hosts that have been at work for long, with the queues of each flow full or empty; the rest is up to the seed.
     pub fn new(model: &Model, rings: Rings, is_empty: &[bool]) -> Self {
         let seed = model.sampling.seed;
-        let config = model.nic();
+        let mut config = model.nic();
+        let path = PathPart::both(&rings, seed);
+        // Where nothing is lost on the way no timer runs out, so that nobody needs to watch one.
+        config.ack_timeout = rings.flows.iter().any(|flow| flow.loss_ppm > 0).then_some(config.ack_timeout).flatten();
         let hosts = rings.hosts();
         let nics = Host::BOTH.map(|host| {
             let (regions, connections) = (&rings.regions[host.index()], &rings.connections[host.index()]);
@@ -367,6 +425,8 @@ impl Pair {
             ports: Default::default(),
             wire: config.wire,
             from_switch: Default::default(),
+            control: Host::BOTH.map(|host| rings.control_thread(host)),
+            path,
             leaves: model.leaves().map(Leaves::new),
             traffic: Default::default(),
             holding: Default::default(),
@@ -382,6 +442,18 @@ impl Pair {
         };
         let mut pair = Self { nics, around, now: Picos::ZERO };
         pair.begin(&model.processing, seed, is_empty);
+        for (place, host) in hosts.into_iter().enumerate() {
+            let periods = [Object::Qp, Object::Region].map(|object| {
+                (object, pair.around.control[host.index()].as_ref().and_then(|thread| thread.period(object)))
+            });
+            for (object, period) in periods {
+                // Nothing keeps the threads of two hosts in step: the second begins half a period later.
+                let first = period.map(|period| if place == 0 { Picos::ZERO } else { period / 2 });
+                if let Some(first) = first {
+                    pair.around.events.at(first, Event::Due(host, object));
+                }
+            }
+        }
         pair
     }
 
@@ -419,6 +491,17 @@ impl Pair {
                 self.arrive(host, burst);
             }
             Event::HostPause(host, is_on) => self.paused(host, 0, is_on),
+            Event::Due(host, object) => around.is_due(now, host, object),
+            Event::Commanded(host) => {
+                let command = around.control[host.index()].as_mut().and_then(ControlThread::is_done);
+                around.command(now, host, command);
+            }
+            Event::Delayed(host, flow) => {
+                let burst = around.path.as_mut().and_then(|path| path[host.index()].is_through(flow));
+                if let Some(burst) = burst {
+                    around.enter(now, host, burst);
+                }
+            }
             Event::Leaves(step) => self.at_leaves(step),
         }
     }

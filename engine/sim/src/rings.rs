@@ -9,6 +9,7 @@ use kelpie_spaces::{Device, Flow, Host, Opcode, QpType, Workload};
 use rand::RngExt;
 
 use crate::bond::Bond;
+use crate::control_thread::ControlThread;
 use crate::model::Model;
 
 /// What WQEs are made of. Units: bytes. Source: `struct mlx5_wqe_data_seg`.
@@ -81,6 +82,10 @@ pub struct FlowRings {
     pub receive_batch: u64,
     pub signal: u64,
     pub interarrival_ns: u32,
+    /// QPs and MRs that each end makes beside traffic. Units: per second.
+    made_per_sec: [u32; 2],
+    pub loss_ppm: u32,
+    pub path_delay_ns: u32,
     pub name: String,
     pub sends: bool,
     pub reads: bool,
@@ -312,6 +317,15 @@ impl Rings {
         [first, first.peer()]
     }
 
+    /// What makes and destroys objects on a host beside its traffic: a thread for all flows that end there.
+    pub fn control_thread(&self, host: Host) -> Option<ControlThread> {
+        let ends = |flow: &FlowRings| u64::from(flow.from == host) + u64::from(flow.to == host);
+        let rate = |at: usize| self.flows.iter().map(|flow| ends(flow) * u64::from(flow.made_per_sec[at])).sum();
+        let rates: [u64; 2] = [rate(0), rate(1)];
+        let free = [self.qps[host.index()].len() as u32, self.regions[host.index()].len() as u32];
+        (rates != [0, 0]).then(|| ControlThread::new(rates, free))
+    }
+
     /// What a valid workload needs on these hosts.
     ///
     /// # Errors
@@ -405,6 +419,9 @@ impl Rings {
             receive_batch: flow.batch.recv.into(),
             signal,
             interarrival_ns: flow.interarrival_ns,
+            made_per_sec: [flow.qps_made_per_sec, flow.mrs_made_per_sec],
+            loss_ppm: flow.loss_ppm,
+            path_delay_ns: flow.path_delay_ns,
             name: format!("{}_{}", flow.qp_type, names.join("+")),
             sends,
             reads: vector.iter().any(|request| request.operation == Operation::Read),

@@ -2,13 +2,15 @@
 
 use kelpie_engine::MeasureError;
 use kelpie_events::Picos;
-use kelpie_monitor::counters::SEND_QUEUE_FULL;
+use kelpie_monitor::counters::{ACK_TIMEOUT, MADE, SEND_QUEUE_FULL, TIMEOUTS};
 use kelpie_monitor::{Confidence, DirectionRates, Measurement, PauseRatios, PerHost, Sample};
+use kelpie_nic::commands::Object;
 use kelpie_spaces::{Direction, Host, Workload, loaded_directions};
 use rand::SeedableRng;
 use rand_distr::{Distribution, Normal};
 use rand_pcg::Pcg64Mcg;
 
+use crate::control_thread::ControlThread;
 use crate::counters::{Diagnostics, Traffic};
 use crate::limiting::{Snapshot, limiting};
 use crate::model::Model;
@@ -47,6 +49,9 @@ struct Totals {
     holding: [[Picos; 2]; 2],
     held: [[Picos; 2]; 2],
     core_wait: [Picos; 2],
+    timeouts: [u64; 2],
+    /// QPs and MRs that were made beside traffic, by host.
+    made: [Option<[u64; 2]>; 2],
 }
 
 impl Totals {
@@ -60,14 +65,23 @@ impl Totals {
             holding: around.holding.each_ref().map(|ports| ports.each_ref().map(|spell| spell.total(pair.now))),
             held: around.held.each_ref().map(|ports| ports.each_ref().map(|spell| spell.total(pair.now))),
             core_wait,
+            timeouts: pair.nics.each_ref().map(|nic| nic.tally().timeouts),
+            made: around.control.each_ref().map(|thread| thread.as_ref().map(ControlThread::made)),
         }
     }
 }
 
-/// A sample of about `length` that holds whole pauses of the applications, so that all samples hold equally many posts.
+/// Longest time between two commands of which a sample holds one. Source: our choice, because samples would take too long
+/// for rarer ones, which take little of the NIC.
+const LONGEST_PERIOD: Picos = Picos::new(500_000_000);
+
+/// A sample of about `length` that holds whole pauses of the applications, and as many commands as any other.
 fn whole_pauses(rings: &Rings, length: Picos) -> Picos {
     let longest = rings.flows.iter().map(|flow| flow.interarrival_ns).max().unwrap_or(0);
-    let pause = Picos::from_nanos(longest.into());
+    let threads = Host::BOTH.into_iter().filter_map(|host| rings.control_thread(host));
+    let periods = threads.flat_map(|thread| [Object::Qp, Object::Region].map(|object| thread.period(object)));
+    let period = periods.flatten().filter(|period| *period <= LONGEST_PERIOD).max().unwrap_or(Picos::ZERO);
+    let pause = Picos::from_nanos(longest.into()).max(period);
     if pause == Picos::ZERO { length } else { pause * (length.as_micros() / pause.as_micros()).ceil() as u64 }
 }
 
@@ -191,6 +205,14 @@ fn sample(pair: &Pair, loaded: &[Direction], before: &Totals, after: &Totals, no
         if qps > 0 {
             let waiting = share(after.core_wait[index], before.core_wait[index]) / f64::from(qps);
             counters.insert(SEND_QUEUE_FULL.to_owned(), (1.0 - waiting).clamp(0.0, 1.0));
+        }
+        if let Some(timeout) = pair.nics[index].ack_timeout() {
+            counters.insert(ACK_TIMEOUT.to_owned(), timeout.as_seconds());
+            counters.insert(TIMEOUTS.to_owned(), (after.timeouts[index] - before.timeouts[index]) as f64 / seconds);
+        }
+        for (now, then) in after.made[index].iter().zip(&before.made[index]) {
+            let rates = MADE.iter().zip(now.iter().zip(then));
+            counters.extend(rates.map(|(name, (now, then))| ((*name).to_owned(), (now - then) as f64 / seconds)));
         }
         counters
     };

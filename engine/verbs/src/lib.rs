@@ -10,6 +10,8 @@ mod affinity;
 #[cfg(feature = "rdma")]
 mod ah;
 #[cfg(feature = "rdma")]
+mod churn;
+#[cfg(feature = "rdma")]
 mod cq;
 #[cfg(feature = "rdma")]
 mod device;

@@ -7,11 +7,13 @@ use std::time::{Duration, Instant, SystemTime};
 use kelpie_engine::plan::{GroupPlan, HostPlan, Role};
 use kelpie_engine::rank::{RankJob, RankReading};
 use kelpie_engine::verbs_host::{GroupEndpoint, GroupPorts, HostError, HostReading, Port, PortReport, VerbsHost};
+use kelpie_monitor::counters::MADE;
 use kelpie_monitor::sources::{CounterSource, PortSources};
 
 use crate::address::{self, SYSFS_ROOT};
 use crate::affinity::{self, cpus_near};
 use crate::ah::LocalPort;
+use crate::churn::Churn;
 use crate::cq::Completions;
 use crate::device::{Context, PortState};
 use crate::error::VerbsError;
@@ -37,9 +39,9 @@ enum Stage {
     /// Nothing is there but what is idle.
     Idle,
     /// QPs exist; connected or not.
-    Prepared { groups: Vec<Group>, connected: bool },
-    /// Traffic runs, with the groups' lanes.
-    Running { traffic: Traffic, groups: Vec<Group> },
+    Prepared { groups: Vec<Group>, churn: Option<[u64; 2]>, connected: bool },
+    /// Traffic runs, with the groups' lanes, and perhaps something beside it.
+    Running { traffic: Traffic, churn: Option<Churn>, groups: Vec<Group> },
     /// A rank of a ring exists, connected or not.
     Ring(Ring),
     /// It runs.
@@ -133,7 +135,7 @@ impl LibibverbsHost {
             groups.iter().map(|group| group.endpoint(port.pool.pd().context(), &port.local, port.state)).collect();
         let made = port.pool.made();
         tracing::info!(made.qps, made.mrs, milliseconds = started.elapsed().as_millis(), "session is set up");
-        self.stage = Stage::Prepared { groups, connected: false };
+        self.stage = Stage::Prepared { groups, churn: plan.churn(), connected: false };
         Ok(endpoints)
     }
 
@@ -153,7 +155,7 @@ impl LibibverbsHost {
         if let (Stage::Ring(ring), Some(port)) = (&mut self.stage, &self.port) {
             return ring.connect(&port.local, peers);
         }
-        let (Stage::Prepared { groups, connected }, Some(port)) = (&mut self.stage, &self.port) else {
+        let (Stage::Prepared { groups, connected, .. }, Some(port)) = (&mut self.stage, &self.port) else {
             return Err(VerbsError::Protocol("nothing is set up to be connected".to_owned()));
         };
         // Responders first: on a loopback flow both ends are here.
@@ -172,11 +174,12 @@ impl LibibverbsHost {
     fn start_traffic(&mut self) -> Result<(), VerbsError> {
         let Some(port) = &self.port else { return Err(not_running()) };
         match std::mem::replace(&mut self.stage, Stage::Idle) {
-            Stage::Prepared { mut groups, connected: true } => {
+            Stage::Prepared { mut groups, churn, connected: true } => {
                 let ops = groups.iter().map(|group| (group.plan().id, group.plan().ops())).collect();
                 let lanes = groups.iter_mut().flat_map(Group::take_lanes).collect();
                 let traffic = Traffic::start(port.pool.pd().context(), lanes, &ops, &port.cpus)?;
-                self.stage = Stage::Running { traffic, groups };
+                let churn = churn.map(|per_sec| Churn::start(port.pool.pd(), per_sec)).transpose()?;
+                self.stage = Stage::Running { traffic, churn, groups };
                 Ok(())
             }
             Stage::Ring(ring) => {
@@ -191,7 +194,7 @@ impl LibibverbsHost {
     }
 
     fn read(&mut self) -> Result<HostReading, VerbsError> {
-        let (Stage::Running { traffic, .. }, Some(port)) = (&self.stage, &mut self.port) else {
+        let (Stage::Running { traffic, churn, .. }, Some(port)) = (&self.stage, &mut self.port) else {
             return Err(not_running());
         };
         // What its lanes would have done is not the hardware's fault.
@@ -203,7 +206,13 @@ impl LibibverbsHost {
         let at_nanos = u64::try_from(traffic.started().elapsed().as_nanos()).unwrap_or(u64::MAX);
         let groups = state.counts();
         // Without counters of the port there is still the engine's count: a missing counter is missing.
-        let counters = port.counters.read().unwrap_or_default();
+        let mut counters = port.counters.read().unwrap_or_default();
+        if let Some(churn) = churn {
+            counters.extend(MADE.iter().zip(churn.made()).map(|(name, made)| ((*name).to_owned(), made)));
+            if let Some(failure) = churn.failure() {
+                state.event(failure);
+            }
+        }
         Ok(HostReading {
             at_nanos,
             groups,
@@ -231,7 +240,8 @@ impl LibibverbsHost {
         let (groups, is_sound) = match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Idle | Stage::Ring(_) | Stage::Rank(_) => return,
             Stage::Prepared { groups, .. } => (groups, true),
-            Stage::Running { traffic, mut groups } => {
+            Stage::Running { traffic, churn, mut groups } => {
+                drop(churn);
                 let is_sound = traffic.state().events().is_empty();
                 for lane in traffic.finish() {
                     let group = groups.iter_mut().find(|group| group.plan().id == lane.id);
@@ -283,7 +293,7 @@ impl VerbsHost for LibibverbsHost {
     }
 
     fn set_source_ports(&mut self, wanted: &[GroupPorts]) -> Result<(), HostError> {
-        let Stage::Prepared { groups, connected: false } = &mut self.stage else {
+        let Stage::Prepared { groups, connected: false, .. } = &mut self.stage else {
             return Err(VerbsError::Protocol("nothing is set up to be given source ports".to_owned()).into());
         };
         for group in groups {

@@ -44,6 +44,8 @@ pub(crate) struct Encoding {
     words: Vec<(Feature, String)>,
     /// The least and the greatest of each number.
     ranges: Vec<(Feature, u64, u64)>,
+    /// Features of [`LATER`] that were always off, which have no column.
+    off: Vec<Feature>,
 }
 
 /// A workload unlike all that was measured.
@@ -71,6 +73,10 @@ fn ordered() -> impl Iterator<Item = Feature> {
     Feature::ALL.into_iter().filter(|feature| feature.is_ordered())
 }
 
+/// Features that have a column only if something was measured with them on, so that campaigns of spaces without them
+/// decide as they did before there were such features.
+const LATER: [Feature; 4] = [Feature::QpsMadePerSec, Feature::MrsMadePerSec, Feature::LossPpm, Feature::PathDelayNs];
+
 fn number(workload: &Workload, feature: Feature) -> u64 {
     workload.feature(feature).number().unwrap_or(0)
 }
@@ -92,12 +98,15 @@ impl Encoding {
             let numbers = || workloads.clone().map(|workload| number(workload, feature));
             (feature, numbers().min().unwrap_or(0), numbers().max().unwrap_or(0))
         };
-        Self { words: words.into_iter().collect(), ranges: ordered().map(range).collect() }
+        let is_on = |(feature, _, high): &(Feature, u64, u64)| !LATER.contains(feature) || *high > 0;
+        let (ranges, off): (Vec<_>, Vec<_>) = ordered().map(range).partition(is_on);
+        let off = off.into_iter().map(|(feature, ..)| feature).collect();
+        Self { words: words.into_iter().collect(), ranges, off }
     }
 
     /// The row of a workload.
     pub(crate) fn row(&self, workload: &Workload) -> Vec<f32> {
-        let mut row: Vec<f32> = ordered().map(|feature| log(number(workload, feature))).collect();
+        let mut row: Vec<f32> = self.ranges.iter().map(|(feature, ..)| log(number(workload, *feature))).collect();
         let sum =
             |features: &[Feature]| -> f32 { features.iter().map(|feature| log(number(workload, *feature))).sum() };
         row.extend(PRODUCTS.iter().map(|(times, per)| sum(times) - sum(per)));
@@ -130,7 +139,9 @@ impl Encoding {
                 return Some(Strange::Word { feature, word });
             }
         }
-        self.ranges.iter().find_map(|(feature, low, high)| {
+        let off = self.off.iter().map(|feature| (feature, &0, &0));
+        let ranges = self.ranges.iter().map(|(feature, low, high)| (feature, low, high));
+        ranges.chain(off).find_map(|(feature, low, high)| {
             let number = number(workload, *feature);
             let nearest = number.clamp(*low, *high);
             (nearest != number).then_some(Strange::Number { feature: *feature, number, nearest })

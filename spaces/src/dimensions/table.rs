@@ -6,7 +6,10 @@ pub(super) mod row;
 use row::{ANY, Advice, Described, Kind, Reading, Row, Values};
 
 use super::scope::{Scope, Special};
-use crate::constraints::{MAX_DEPTH, MAX_INLINE, MAX_MESSAGE, MAX_MRS, MAX_PATTERN, MAX_PINNED, MAX_QPS, MAX_SGE};
+use crate::constraints::{
+    MAX_DEPTH, MAX_INLINE, MAX_LOSS_PPM, MAX_MADE_PER_SEC, MAX_MESSAGE, MAX_MRS, MAX_PATH_DELAY_NS, MAX_PATTERN,
+    MAX_PINNED, MAX_QPS, MAX_SGE,
+};
 use crate::sides::{Side, set_bidirectional, set_loopback};
 use crate::units::Bytes;
 use crate::workload::{Flow, Mtu, Opcode, Ports, QpType};
@@ -370,6 +373,71 @@ rows! {
             reading: Reading::Largest, walk: 15, plain: Some("0"),
             phrase: "pause between post calls in ns",
             advice: Advice::Bound("pause for {} ns between post calls"),
+        }
+    }
+    QpsMade "qps_made_per_sec" TRANSPORT Count {
+        unit: "QPs made and destroyed per second at each end of a flow", place: "qps_made_per_sec",
+        scope: Scope::Flow {
+            get: |flow| flow.qps_made_per_sec.into(),
+            set: |flow, rate| flow.qps_made_per_sec = rate as u32,
+        },
+        full: Values::Set(&["0"]), limit: (0, MAX_MADE_PER_SEC as u64),
+        why: "Commands of the control path take the NIC's firmware, its memory and its caches from traffic.",
+        source: "Collie, section 4, lists no commands; off, because it measures connections that stand",
+    } shown by {
+        /// Most QPs that an end makes and destroys. Units: per second.
+        QpsMadePerSec "qps_made_per_sec" = 25 {
+            reading: Reading::Largest, walk: 2, plain: Some("0"),
+            phrase: "QPs made and destroyed per second",
+            advice: Advice::Bound("make {} QPs per second while traffic runs"),
+        }
+    }
+    MrsMade "mrs_made_per_sec" MEMORY Count {
+        unit: "MRs registered and deregistered per second at each end of a flow", place: "mrs_made_per_sec",
+        scope: Scope::Flow {
+            get: |flow| flow.mrs_made_per_sec.into(),
+            set: |flow, rate| flow.mrs_made_per_sec = rate as u32,
+        },
+        full: Values::Set(&["0"]), limit: (0, MAX_MADE_PER_SEC as u64),
+        why: "As qps_made_per_sec; a library that registers each buffer for one transfer does so.",
+        source: "as qps_made_per_sec",
+    } shown by {
+        /// Most MRs that an end registers and deregisters. Units: per second.
+        MrsMadePerSec "mrs_made_per_sec" = 26 {
+            reading: Reading::Largest, walk: 4, plain: Some("0"),
+            phrase: "MRs registered and deregistered per second",
+            advice: Advice::Bound("register {} MRs per second while traffic runs"),
+        }
+    }
+    Loss "loss_ppm" TOPOLOGY Count {
+        unit: "packets lost of a million, each way", place: "loss_ppm",
+        scope: Scope::Flow { get: |flow| flow.loss_ppm.into(), set: |flow, share| flow.loss_ppm = share as u32 },
+        full: Values::Set(&["0"]), limit: (0, MAX_LOSS_PPM as u64),
+        why: "A NIC that sends a packet again sends what came behind it again, or waits for a timer.",
+        source: "off, because Collie, section 2, has lossless links between its hosts",
+    } shown by {
+        /// Most packets that the path of a flow loses, of a million.
+        LossPpm "loss_ppm" = 27 {
+            reading: Reading::Largest, walk: 6, plain: Some("0"),
+            phrase: "packets of a million that the path loses",
+            advice: Advice::Bound("use a path that loses {} packets of a million"),
+        }
+    }
+    PathDelay "path_delay_ns" TOPOLOGY Count {
+        unit: "ns that the path adds, each way", place: "path_delay_ns",
+        scope: Scope::Flow {
+            get: |flow| flow.path_delay_ns.into(),
+            set: |flow, delay| flow.path_delay_ns = delay as u32,
+        },
+        full: Values::Set(&["0"]), limit: (0, MAX_PATH_DELAY_NS as u64),
+        why: "A longer path needs more requests on their way, which a NIC has to keep.",
+        source: "off, because Collie, section 2, has one switch between its hosts",
+    } shown by {
+        /// Longest delay that the path of a flow adds. Units: ns.
+        PathDelayNs "path_delay_ns" = 28 {
+            reading: Reading::Largest, walk: 8, plain: Some("0"),
+            phrase: "delay of the path in ns",
+            advice: Advice::Bound("use a path whose delay is {} ns"),
         }
     }
     Requests "requests" PATTERN Count {

@@ -7,6 +7,7 @@ use kelpie_engine::readings::measurement;
 use kelpie_engine::session::{Next, Session};
 use kelpie_engine::timing::Timing;
 use kelpie_engine::verbs_host::{GroupEndpoint, HostError, PortReport};
+use kelpie_monitor::counters::ACK_TIMEOUT;
 use kelpie_monitor::{Measurement, PerHost};
 use kelpie_spaces::{Host, Workload};
 
@@ -98,6 +99,13 @@ impl Agents {
         let storm = session.storm().map(ToString::to_string);
         let mut measured = measurement(workload, &endpoints, &session.into_readings(), &last);
         measured.hardware_events.extend(storm);
+        if workload.flows.iter().any(|flow| flow.loss_ppm > 0) {
+            for host in Host::BOTH {
+                let timeout = hosts.get(host).port.tuning.longest_ack_timeout_seconds();
+                let counters = measured.samples.iter_mut().map(|sample| sample.counters.get_mut(host));
+                counters.for_each(|counters| _ = counters.insert(ACK_TIMEOUT.to_owned(), timeout));
+            }
+        }
         for host in Host::BOTH {
             for group in &last.get(host).groups {
                 for (op, done) in &group.by_op {
