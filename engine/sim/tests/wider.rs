@@ -57,7 +57,7 @@ fn contexts_that_commands_make_push_out_those_of_traffic() {
     let misses =
         |flow: &Flow| measured(&[("control.firmware_us", "1")], &[flow.clone()]).0.counters.a["icm_cache_miss"];
     let (quiet, busy) = (misses(&traffic), misses(&Flow { qps_made_per_sec: 200_000, ..traffic.clone() }));
-    assert!(busy > 2.0 * quiet + 1e5, "{busy}/s beside commands, {quiet}/s without");
+    assert!(busy > quiet + 1e5, "{busy}/s beside commands, {quiet}/s without");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_command_that_holds_the_pipeline_makes_a_receiver_pause_its_senders() {
 #[test]
 fn a_link_that_sleeps_makes_traffic_with_pauses_anomalous_and_other_traffic_not() {
     let sleep = [("pcie.sleep", "{after_us: 20, wake_us: 32}")];
-    let mut bursts = Flow { qps: 16, ..flow(Opcode::Write, 16 << 10) };
+    let mut bursts = Flow { qps: 1, ..flow(Opcode::Write, 16 << 10) };
     (bursts.batch.send, bursts.wq_depth.send) = (32, 128);
     let paced = Flow { interarrival_ns: 100_000, ..bursts.clone() };
     let verdicts = [&sleep[..], &[]].map(|model| [&bursts, &paced].map(|flow| measured(model, &[flow.clone()]).1));
