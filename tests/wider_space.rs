@@ -20,8 +20,8 @@ fn asked_for(finding: &Value) -> Vec<&str> {
 fn found(seed: &str) -> [bool; 2] {
     let bench = Bench::new();
     let (nic, space) = (format!("sim:{}", example("planted-nic.yaml")), example("wider-space.yaml"));
-    let args = ["campaign", "run", "--subsystem", &nic, "--space", &space, "--budget", "150", "--seed", seed];
-    let document = bench.json(0, &args);
+    let args = ["--budget", "150", "--seed", seed, "--signal", "both"];
+    let document = bench.json(0, &[&["campaign", "run", "--subsystem", &nic, "--space", &space], &args[..]].concat());
     let findings = document["findings"].as_array().expect("a list");
     let asked: Vec<Vec<&str>> = findings.iter().map(asked_for).collect();
     let is_timed = |asked: &[&str]| asked.contains(&"interarrival_ns");
