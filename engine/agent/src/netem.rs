@@ -169,7 +169,8 @@ mod tests {
         fs::write(&tool, format!("#!/bin/sh\necho \"$*\" >> {}\n", log.display())).expect("a file");
         fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).expect("a mode");
         let host = Box::new(AbsentHost::new("no device".to_owned()));
-        let mut netem = Netem { tool: tool.into(), ..Netem::new(host, interface.map(str::to_owned)) };
+        let mut netem = Netem::new(host, interface.map(str::to_owned));
+        netem.tool = tool.into();
         let flows = paths.iter().map(|(loss_ppm, path_delay_ns)| Flow {
             loss_ppm: *loss_ppm,
             path_delay_ns: *path_delay_ns,
