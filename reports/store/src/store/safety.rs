@@ -93,7 +93,9 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 mod tests {
     use super::*;
     use crate::records::ExperimentClock;
-    use crate::testing::{definition, inconclusive, unsupported};
+    use crate::store::follow::Follower;
+    use crate::testing::{definition, inconclusive, measured, sample, unsupported, workload};
+    use kelpie_monitor::Symptom;
 
     const CLOCK: ExperimentClock = ExperimentClock { started_unix_ms: 0, duration_seconds: 0.0 };
 
@@ -141,6 +143,38 @@ mod tests {
             );
             assert_eq!(store.experiment(id, 1).is_err(), !of_campaign, "{sql}");
             assert_eq!(store.campaigns().is_err(), of_campaign, "{sql}");
+        }
+    }
+
+    #[test]
+    fn no_view_of_a_campaign_hides_what_changed_by_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        for (number, (sql, of_anomalies)) in [
+            ("UPDATE experiment SET assessment = replace(assessment, 'anomalous', 'anomalOus')", true),
+            ("UPDATE experiment SET measurement = replace(measurement, '0.3', '0.2') WHERE number = 1", true),
+            ("UPDATE experiment SET purpose = 'rank' WHERE number = 2", false),
+            ("DELETE FROM experiment_clock; DELETE FROM experiment WHERE number = 1", true),
+            ("UPDATE campaign SET skipped_at_end = 5", true),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let path = folder.path().join(format!("{number}.db"));
+            let mut store = Store::create(&path).unwrap();
+            let (id, _lock) = store.begin_campaign(&definition(), &[]).unwrap();
+            let low = measured(1, workload(4, 4096), sample(0.3, None), vec![Symptom::LowThroughput]);
+            store.append_experiment(id, &low, CLOCK).unwrap();
+            store.append_experiment(id, &inconclusive(2), CLOCK).unwrap();
+            let campaign = store.campaign(id).unwrap();
+            assert_eq!(store.anomalies(id).unwrap().len(), 1);
+            drop(store);
+            run_sql(&path, sql);
+            let mut store = Store::open_to_read(&path).unwrap();
+            assert_eq!(store.anomalies(id).is_err(), of_anomalies, "{sql}");
+            let is_gone = sql.starts_with("DELETE");
+            assert_eq!(store.campaigns().is_err(), is_gone || sql.contains("campaign SET"), "{sql}");
+            let followed = Follower::new(&path, &campaign).read();
+            assert!(matches!(followed, Err(StoreError::Damaged { .. })) || is_gone, "{sql}: {followed:?}");
         }
     }
 
