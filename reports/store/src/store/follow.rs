@@ -142,7 +142,10 @@ impl Store {
             skipped_at_end: self.count(&campaign, "skipped_at_end")?,
             stored,
             is_all: (experiments.len() as u64) < MOST_AT_ONCE,
-            experiments: experiments.iter().map(|row| self.read_brief(row, bounds, recent)).collect::<Result<_, _>>()?,
+            experiments: experiments
+                .iter()
+                .map(|row| self.read_brief(row, bounds, recent))
+                .collect::<Result<_, _>>()?,
             findings: findings.iter().map(|row| self.read_finding(row)).collect::<Result<_, _>>()?,
         })
     }

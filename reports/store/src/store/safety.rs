@@ -35,7 +35,15 @@ impl Store {
             return Err(failed("create", std::io::ErrorKind::AlreadyExists.into()));
         }
         let part = beside(to, &format!(".part-{}", std::process::id()));
-        let copied = self.copy_into(&part).and_then(|()| {
+        let copied = self.copy_into(&part).map_err(|error| match error {
+            // The disk that the copy is to be on.
+            StoreError::Full { .. } => failed("write", std::io::ErrorKind::StorageFull.into()),
+            StoreError::Io { path, detail } => {
+                failed("write", std::io::Error::other(format!("{detail}, there or in {}", path.display())))
+            }
+            other => other,
+        });
+        let copied = copied.and_then(|()| {
             File::open(&part).and_then(|file| file.sync_all()).map_err(|source| failed("write", source))?;
             // Unlike a renaming, this replaces nothing.
             fs::hard_link(&part, to).map_err(|source| failed("create", source))
@@ -151,7 +159,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for (number, (sql, of_anomalies)) in [
             ("UPDATE experiment SET assessment = replace(assessment, 'anomalous', 'anomalOus')", true),
-            ("UPDATE experiment SET measurement = replace(measurement, '0.3', '0.2') WHERE number = 1", true),
+            ("UPDATE experiment SET measurement = measurement || ' ' WHERE number = 1", true),
             ("UPDATE experiment SET purpose = 'rank' WHERE number = 2", false),
             ("DELETE FROM experiment_clock; DELETE FROM experiment WHERE number = 1", true),
             ("UPDATE campaign SET skipped_at_end = 5", true),
