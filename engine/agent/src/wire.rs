@@ -330,7 +330,10 @@ mod tests {
     #[test]
     fn the_page_on_hosts_names_this_version() {
         let page = include_str!("../../../docs/real-hosts.md");
-        assert!(page.contains(&format!("the versions (`{PROTOCOL}`)")), "docs/real-hosts.md has another than {PROTOCOL}");
+        assert!(
+            page.contains(&format!("the versions (`{PROTOCOL}`)")),
+            "docs/real-hosts.md has another than {PROTOCOL}"
+        );
     }
 
     #[test]
