@@ -15,9 +15,12 @@ fail() { echo "error: $*" >&2; exit 2; }
 say() { printf '%-9s %s\n' "$release" "$*"; }
 
 [ "$(id -u)" = 0 ] || fail "run it as root: debootstrap and chroot need that"
-for tool in debootstrap qemu-system-x86_64 mke2fs; do
-    command -v $tool >/dev/null || fail "$tool is missing: apt-get install debootstrap qemu-system-x86 e2fsprogs"
+for tool in debootstrap qemu-system-x86_64 mke2fs objdump; do
+    command -v $tool >/dev/null ||
+        fail "$tool is missing: apt-get install debootstrap qemu-system-x86 e2fsprogs binutils"
 done
+# As docs/real-hosts.md says.
+glibc=2.34
 mirror=${KELPIE_TRIAL_MIRROR:-http://deb.debian.org/debian}
 work=${KELPIE_TRIAL_DIR:-$(mktemp -d)}
 mkdir -p "$work"
@@ -102,6 +105,16 @@ UNIT
     grep -q 'trial: passed' "$log" || fail "the agent's unit: $(grep 'trial: ' "$log" || tail -n 5 "$log")"
 }
 
+# One binary for every host: it needs no newer C library than the page says, and links no libibverbs, which it opens when
+# it starts.
+portable() {
+    local binary=$1 newest
+    newest=$(objdump -T "$binary" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)
+    [ "$(printf '%s\n' "$newest" "GLIBC_$glibc" | sort -V | tail -n 1)" = "GLIBC_$glibc" ] ||
+        fail "$binary needs $newest; docs/real-hosts.md says $glibc"
+    ! objdump -p "$binary" | grep -q 'NEEDED.*libibverbs' || fail "$binary links libibverbs"
+}
+
 staged() {
     if [ -z "${KELPIE_STAGE:-}" ]; then
         KELPIE_STAGE=$work/stage
@@ -109,6 +122,7 @@ staged() {
         make install DESTDIR="$KELPIE_STAGE" PREFIX=/usr/local >"$work/install.log" 2>&1 ||
             fail "make install: see $work/install.log"
     fi
+    portable "$KELPIE_STAGE/usr/local/bin/kelpie"
 }
 
 packaged() {

@@ -70,7 +70,7 @@ fn arguments() -> Result<Cli, ExitCode> {
 /// Says what went wrong.
 fn failed(error: &anyhow::Error, json: bool) -> ExitCode {
     let text = errors::text(error, json);
-    output::note(&if json { safe_text::clean_json(&text) } else { text });
+    output::note(&if json { safe_text::clean_json(text) } else { text });
     exit::failed()
 }
 

@@ -23,7 +23,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 
 /// Writes one JSON document to stdout.
 pub fn print_json<T: Serialize>(document: &T) -> anyhow::Result<()> {
-    print(&(clean_json(&serde_json::to_string_pretty(document)?) + "\n"))
+    print(&(clean_json(serde_json::to_string_pretty(document)?) + "\n"))
 }
 
 /// Whether only errors are said.

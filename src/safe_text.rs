@@ -3,17 +3,11 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use kelpie_reports::plain::steers;
+
 /// Longest text of the database that is shown in one place. Units: characters. Source: our choice, because names are
 /// shorter, and a screen holds less.
 const MOST_CHARACTERS: usize = 4000;
-
-/// Whether a character does something to a terminal but stand there.
-///
-/// Source: Unicode, `Bidi_Control`, and its line and paragraph separators, beside the control characters.
-fn steers(c: char) -> bool {
-    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    c.is_control() || turns
-}
 
 /// Text of a database as text: what would steer a terminal, or turn the direction of writing, is spelled out.
 pub fn clean(text: &str) -> String {
@@ -28,15 +22,19 @@ pub fn clean(text: &str) -> String {
 }
 
 /// A JSON document in which no character steers a terminal either; it reads back the same.
-pub fn clean_json(document: &str) -> String {
+pub fn clean_json(document: String) -> String {
+    // JSON escapes what is below 0x20 itself, and its line feeds between values are meant.
+    let is_meant = |c: char| c < '\u{7f}' || !steers(c);
+    if document.chars().all(is_meant) {
+        return document;
+    }
     let mut cleaned = String::with_capacity(document.len());
     for c in document.chars() {
-        // JSON escapes what is below 0x20 itself, and its line feeds between values are meant.
-        if c >= '\u{7f}' && steers(c) {
+        if is_meant(c) {
+            cleaned.push(c);
+        } else {
             // Writing to a string cannot fail.
             let _ = write!(cleaned, "\\u{:04x}", u32::from(c));
-        } else {
-            cleaned.push(c);
         }
     }
     cleaned
@@ -97,7 +95,7 @@ mod tests {
     fn json_reads_back_the_same_without_what_steers_a_terminal() {
         let hostile = "\u{1b}[2J\u{9b}2J\u{7f}\u{202e}\"\\雪";
         let document = serde_json::to_string(hostile).unwrap();
-        let cleaned = clean_json(&document);
+        let cleaned = clean_json(document);
         assert!(!cleaned.chars().any(char::is_control) && !cleaned.contains('\u{202e}'), "{cleaned}");
         assert_eq!(serde_json::from_str::<String>(&cleaned).unwrap(), hostile);
     }

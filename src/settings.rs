@@ -42,7 +42,8 @@ impl Settings {
     fn from_bytes(path: &Path, bytes: &[u8]) -> anyhow::Result<Self> {
         let name = path.display().to_string();
         let document = Document::parse(&name, utf8(&name, bytes)?)?;
-        let mut words = document.words(&["kelpie", "db", "subsystem", "color"])?;
+        document.expect(FORMAT)?;
+        let mut words = document.words(&["kelpie", "db", "subsystem", "color"]);
         let mut broken = Vec::new();
         if words.get("kelpie").is_none_or(|tag| tag != FORMAT) {
             broken.push(("kelpie", format!("write `kelpie: {FORMAT}`")));
@@ -134,15 +135,20 @@ mod tests {
     #[test]
     fn mistakes_name_the_line() {
         for (text, expected) in [
-            ("db: /k.db\n", "config.yaml:1:1: kelpie: write `kelpie: config/1`"),
+            ("db: /k.db\n", "config.yaml:1:1: the document: key `kelpie` is missing; begin with `kelpie: config/1`"),
+            ("kelpie: config/2\n", "config.yaml:1:9: kelpie: write `kelpie: config/1`"),
             ("kelpie: config/1\ncolour: never\n", "config.yaml:2:1: colour: unknown key; did you mean `color`?"),
             ("kelpie: config/1\ncolor: blue\n", "config.yaml:2:8: color: `blue` is not one of auto, always, never"),
             ("kelpie: config/1\ndb: k.db\n", "config.yaml:2:5: db: `k.db` depends on the directory"),
             ("kelpie: config/1\ndb: [x]\n", "config.yaml:2:5: db: write a single value"),
-            ("- 1\n", "config.yaml:1:1: the document: write a map"),
+            ("- 1\n", "config.yaml:1:1: the document: this is no `config/1`"),
         ] {
             let error = format!("{:#}", read(text).unwrap_err());
             assert!(error.starts_with(expected), "{error}");
+        }
+        let all = format!("{:#}", read("kelpie: config/1\ncolour: never\ncolor: blue\ndb: k.db\n").unwrap_err());
+        for expected in ["2:1: colour: unknown key", "3:8: color: `blue`", "4:5: db: `k.db`"] {
+            assert!(all.contains(expected), "{all}");
         }
     }
 }

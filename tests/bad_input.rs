@@ -308,6 +308,23 @@ fn a_disk_that_fills_up_stops_a_campaign_that_can_be_resumed() {
 }
 
 #[test]
+fn a_copy_that_finds_no_room_is_named_and_not_its_source() {
+    let (bench, before) = with_campaign();
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "trap '' XFSZ; ulimit -f 20; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_kelpie")])
+        .args(["campaign", "backup", "--db", "k.db", "--out", "copy.db"])
+        .current_dir(bench.path("."));
+    let ran = Ran::of(command.output().expect("sh is there"));
+    check(&ran, "full", &["copy.db"]);
+    assert!(!ran.stderr.contains("resume"), "{}", ran.stderr);
+    let left = std::fs::read_dir(bench.path(".")).expect("a folder").filter_map(Result::ok);
+    let left: Vec<_> = left.filter(|file| file.file_name().to_string_lossy().starts_with("copy.db")).collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(content(&bench, "k.db", "1"), before);
+}
+
+#[test]
 fn errors_are_json_for_machines() {
     let bench = Bench::new();
     bench.write("w.yaml", HEALTHY.replace("qps:", "qbs:").replace("mtu: 4096", "mtu: 1500"));

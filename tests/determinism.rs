@@ -2,10 +2,11 @@
 
 use crate::support::Bench;
 
-/// Everything that a campaign stored, but for its number.
+/// Everything that a campaign stored, but for its number and what a clock says.
 pub fn content(bench: &Bench, database: &str, id: &str) -> String {
     let mut document = bench.json(0, &["campaign", "show", id, "--db", database, "--experiments"]);
     document["campaign"] = serde_json::Value::Null;
+    document["clock"] = serde_json::Value::Null;
     serde_json::to_string_pretty(&document).expect("JSON")
 }
 

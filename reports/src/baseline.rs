@@ -10,6 +10,7 @@ use kelpie_store::Anomaly;
 use serde::{Deserialize, Serialize};
 
 use crate::explained::Explained;
+use crate::plain::steers;
 
 /// The format tag of this version.
 const FORMAT: &str = "baseline/1";
@@ -101,7 +102,12 @@ impl Baseline {
 fn written(Condition { feature, test }: &Condition) -> String {
     match test {
         // JSON is YAML, with every special character escaped.
-        Test::In(words) => format!("{{feature: {feature}, in: {}}}", serde_json::Value::from(words.clone())),
+        Test::In(words) => {
+            let words = serde_json::Value::from(words.clone()).to_string();
+            // JSON leaves some of what steers a terminal as it is.
+            let escaped = |c: char| if steers(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+            format!("{{feature: {feature}, in: {}}}", words.chars().map(escaped).collect::<String>())
+        }
         Test::Range { min, max } => {
             let end = |name: &str, end: &Option<u64>| end.map_or_else(String::new, |end| format!(", {name}: {end}"));
             let text = format!("{{feature: {feature}{}{}}}", end("min", min), end("max", max));

@@ -28,6 +28,17 @@ pub fn of_sources(a: &str, b: &str) -> Vec<Difference> {
     compared(&a, &b)
 }
 
+/// Differences that are listed. Source: our choice, because more do not fit into a line.
+const MOST: usize = 8;
+
+/// The second of two subsystems by what it has otherwise, as a phrase.
+pub fn in_words(differences: &[Difference]) -> String {
+    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
+    let words = |one: &Difference| format!("{} {} instead of {}", one.about, value(&one.b), value(&one.a));
+    let all: Vec<String> = differences.iter().take(MOST).map(words).collect();
+    all.join(", ") + if differences.len() > MOST { ", …" } else { "" }
+}
+
 /// In what two hosts differ by what the doctor looked at before each campaign.
 pub fn of_checks(a: &[Check], b: &[Check]) -> Vec<Difference> {
     let [a, b] = [a, b].map(|checks| {

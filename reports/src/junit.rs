@@ -11,7 +11,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::explained::{Explained, Weighed, explains};
 use crate::gate::Gate;
+use crate::identity;
+use crate::plain::plain;
 use crate::stored_campaign::StoredCampaign;
+use crate::times;
 use crate::wording;
 
 /// Longest readable part of a case's name. Units: characters. Source: our choice, because CI systems show about so many.
@@ -29,7 +32,16 @@ pub(crate) fn junit(stored: &StoredCampaign, explained: &Explained<'_>, gate: &G
             suite.add_property((key, value.as_str()));
         }
     }
-    for (key, value) in [("algorithm", definition.algorithm.clone()), ("seed", definition.seed.to_string())] {
+    let mut properties = vec![
+        ("algorithm", definition.algorithm.clone()),
+        ("seed", definition.seed.to_string()),
+        ("started", times::started(stored.clock)),
+        ("measured_for", times::measured(stored.clock)),
+    ];
+    if !stored.changed.is_empty() {
+        properties.push(("changed", identity::in_words(&stored.changed)));
+    }
+    for (key, value) in properties {
         suite.add_property((key, value.as_str()));
     }
     let stopping = gate.stopping(explained);
@@ -52,7 +64,7 @@ pub(crate) fn junit(stored: &StoredCampaign, explained: &Explained<'_>, gate: &G
     }
     let mut report = Report::new("kelpie");
     report.add_test_suite(suite);
-    report.to_string()
+    Ok(plain(&report.to_string()?))
 }
 
 /// Whether a check is of the ports of one direction, as `campaign run --paths` asks for them.

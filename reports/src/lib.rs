@@ -14,12 +14,14 @@ pub mod identity;
 mod junit;
 pub mod known;
 mod markdown;
+pub mod plain;
 pub mod recipe;
 pub mod site;
 pub mod stored_campaign;
 mod summary;
 #[cfg(test)]
 mod testing;
+pub mod times;
 pub mod ways_out;
 mod wording;
 

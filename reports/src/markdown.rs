@@ -1,5 +1,7 @@
 //! Text of others within Markdown.
 
+use crate::plain::steers;
+
 /// Text that Markdown takes as it is, on one line.
 pub(crate) fn escaped(text: &str) -> String {
     // Source: CommonMark 0.31, section 2.4 (any ASCII punctuation may be escaped); these begin something.
@@ -17,17 +19,12 @@ fn escape(text: &str, special: &str) -> String {
         if special.contains(c) {
             escaped.push('\\');
         }
-        escaped.push(if turns(c) { ' ' } else { c });
+        escaped.push(if steers(c) { ' ' } else { c });
     }
     escaped
 }
 
 /// A name within a code span, where nothing can be escaped.
 pub(crate) fn code(text: &str) -> String {
-    text.chars().map(|c| if turns(c) || c == '`' || c == '|' { ' ' } else { c }).collect()
-}
-
-/// Whether a character ends a line or changes its direction.
-fn turns(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    text.chars().map(|c| if steers(c) || c == '`' || c == '|' { ' ' } else { c }).collect()
 }

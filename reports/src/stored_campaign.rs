@@ -7,11 +7,13 @@ use kelpie_monitor::{Bounds, Check, Sample, Severity, Symptom, Verdict};
 use kelpie_search::{Observation, UTILISATION};
 use kelpie_spaces::{Space, SpaceError, Workload, loaded_directions, nearest_outside};
 use kelpie_store::{
-    Anomaly, Campaign, CampaignId, Ended, Experiment, FindingRecord, Label, Outcome, Purpose, Store, StoreError,
+    Anomaly, Campaign, CampaignClock, CampaignId, Ended, Experiment, FindingRecord, Label, Outcome, Purpose, Store,
+    StoreError,
 };
 
 use crate::course::Courses;
 use crate::coverage::{Coverage, coverage};
+use crate::identity::Difference;
 
 /// What went wrong while a campaign was read for a report.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +53,10 @@ pub struct StoredCampaign {
     pub checks: Vec<Check>,
     /// What people say of it.
     pub label: Label,
+    /// When it ran.
+    pub clock: CampaignClock,
+    /// In what a simulated subsystem differs from the embedded model of its name; whoever has the models fills it in.
+    pub changed: Vec<Difference>,
 }
 
 /// One experiment, as much of it as is kept of every one.
@@ -152,6 +158,8 @@ impl StoredCampaign {
             details: BTreeMap::new(),
             checks: Vec::new(),
             label: Label::default(),
+            clock: CampaignClock { started_unix_ms: None, measured_seconds: 0.0 },
+            changed: Vec::new(),
         }
     }
 
@@ -181,7 +189,7 @@ impl StoredCampaign {
                 stored.details.insert(number, Detail::of(experiment));
             }
         }
-        (stored.checks, stored.label) = (store.checks(id)?, store.label(id)?);
+        (stored.checks, stored.label, stored.clock) = (store.checks(id)?, store.label(id)?, store.clock(id)?);
         Ok(stored)
     }
 

@@ -7,8 +7,10 @@ use kelpie_store::Anomaly;
 use crate::absence::absence;
 use crate::coverage::Coverage;
 use crate::explained::{Explained, Weighed};
+use crate::identity;
 use crate::markdown::escaped;
 use crate::stored_campaign::StoredCampaign;
+use crate::times;
 use crate::wording;
 
 /// Unexplained anomalies that are listed. Source: our choice, because a summary is to be read at a glance.
@@ -20,7 +22,8 @@ pub(crate) fn summary(stored: &StoredCampaign, explained: &Explained<'_>, covera
     let definition = &campaign.definition;
     let mut text = format!(
         "# Kelpie campaign {}: {} over {}\n\n{} experiments, {} skipped, {} findings; {} of the pairs of feature \
-         values measured. Algorithm {}, signals {}, seed {}, {}, begun by Kelpie {}.\n",
+         values measured. Algorithm {}, signals {}, seed {}, {}, begun {} by Kelpie {}, measured \
+         for {}.\n",
         campaign.id,
         escaped(&definition.subsystem),
         escaped(&definition.space),
@@ -32,8 +35,13 @@ pub(crate) fn summary(stored: &StoredCampaign, explained: &Explained<'_>, covera
         escaped(&definition.signal),
         definition.seed,
         campaign.state,
+        times::started(stored.clock),
         escaped(&definition.kelpie_version),
+        times::measured(stored.clock),
     );
+    if !stored.changed.is_empty() {
+        let _ = writeln!(text, "\nThe subsystem has {}.", escaped(&identity::in_words(&stored.changed)));
+    }
     if stored.findings.is_empty() {
         let evidence = absence(stored, coverage).map(|absence| format!(" {absence}.")).unwrap_or_default();
         let _ = writeln!(text, "\nNo finding.{evidence}");

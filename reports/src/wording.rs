@@ -3,7 +3,8 @@
 use kelpie_monitor::{Severity, Symptom, Verdict};
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Test, units};
 
-use kelpie_store::Ended;
+use kelpie_search::Purpose as Asked;
+use kelpie_store::{Ended, Purpose};
 
 /// Conditions of one finding in a list of findings. Source: our choice, because findings of regions have up to eight,
 /// and those that are pinned name every feature.
@@ -23,6 +24,22 @@ fn truth(word: &str) -> Option<&'static str> {
         "false" => Some("no"),
         _ => None,
     }
+}
+
+/// What an experiment did, after "which"; the name of a purpose that this Kelpie does not know is text of others.
+pub(crate) fn purpose(purpose: &Purpose) -> String {
+    let words = match purpose {
+        Purpose::Other(word) => return format!("was for `{word}`"),
+        Purpose::Import => "came with a recipe",
+        Purpose::Search(Asked::Search) => "looked for anomalies",
+        Purpose::Search(Asked::Rank) => "was a random point to rank counters",
+        Purpose::Search(Asked::Relieve) => "looked behind a known weakness",
+        Purpose::Search(Asked::Explain) => "asked whether a finding explains an anomaly",
+        Purpose::Search(Asked::Mfs) => "asked what an anomaly needs",
+        Purpose::Search(Asked::Survey) => "was a random point of the space",
+        Purpose::Search(Asked::Validate) => "was a random point inside a finding",
+    };
+    words.to_owned()
 }
 
 /// A condition as a sentence without its full stop.

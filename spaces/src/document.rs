@@ -213,16 +213,12 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// The values of a document that is one map of words, by their keys.
-    ///
-    /// # Errors
-    /// It is something else, or has other keys than `known`.
-    pub fn words(&self, known: &[&'static str]) -> Result<BTreeMap<&'static str, String>, DocumentError> {
-        let read = self.root().map(known).map(|fields| {
-            let value = |key: &&'static str| Some((*key, fields.get(key)?.text()?.to_owned()));
-            known.iter().filter_map(value).collect()
-        });
-        self.complete(read)
+    /// The values of a document that is one map of words, by their keys. What is none is noted, for [`Self::refuse_all`] to
+    /// say.
+    pub fn words(&self, known: &[&'static str]) -> BTreeMap<&'static str, String> {
+        let fields = self.root().map(known);
+        let value = |key: &&'static str| Some((*key, fields.as_ref()?.get(key)?.text()?.to_owned()));
+        known.iter().filter_map(value).collect()
     }
 
     /// An error at a key path, empty for the whole; if the path is not in the file, at its nearest ancestor.
@@ -233,10 +229,19 @@ impl<'t> Document<'t> {
 
     /// An error of serde at a key path.
     pub fn refuse_value(&self, path: &str, error: &dyn Display) -> DocumentError {
-        let error = error.to_string();
-        let mark = if error.starts_with("unknown field") { self.key_mark(path) } else { self.mark(path) };
-        self.note(mark, path, &serde_words(&error));
+        self.note_value(path, &error.to_string());
         self.error()
+    }
+
+    /// Notes an error of serde at a key path.
+    pub(crate) fn note_value(&self, path: &str, error: &str) {
+        let mark = if error.starts_with("unknown field") { self.key_mark(path) } else { self.mark(path) };
+        self.note(mark, path, &serde_words(error));
+    }
+
+    /// Whether it has so many mistakes.
+    pub(crate) fn has(&self, count: usize) -> bool {
+        self.mistakes.borrow().len() >= count
     }
 
     /// An error that says each of these mistakes, of which there is one at least.
@@ -292,7 +297,7 @@ impl<'t> Document<'t> {
     }
 
     /// Everything that was refused so far.
-    fn error(&self) -> DocumentError {
+    pub(crate) fn error(&self) -> DocumentError {
         let mut first = self.mistakes.borrow().clone();
         first.sort_by_key(|mistake| (mistake.line, mistake.column));
         let more = first.len().saturating_sub(MAX_MISTAKES);

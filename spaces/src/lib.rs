@@ -46,7 +46,7 @@ pub use region::{Condition, Region, Test};
 pub use serde_words::serde_words;
 pub use space::{Space, SpaceError};
 pub use suggest::suggestion;
-pub use tagged::read_tagged;
+pub use tagged::{decode, read_tagged};
 pub use units::Bytes;
 pub use workload::{
     Batch, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, Opcode, Ports, QpType, Request, Workload,

@@ -5,8 +5,19 @@ use crate::suggest::suggestion;
 /// Longest piece of a value that is repeated. Units: characters.
 const MAX_QUOTE: usize = 60;
 
-/// Rust's names of numbers, as serde writes what it expected.
-const WHOLE: [&str; 10] = ["u8", "u16", "u32", "u64", "usize", "i8", "i16", "i32", "i64", "isize"];
+/// Rust's names of numbers, as serde writes what it expected, with the words for them.
+const WHOLE: [(&str, &str); 10] = [
+    ("u8", "a whole number from 0 to 255"),
+    ("u16", "a whole number from 0 to 65535"),
+    ("u32", "a whole number from 0 to 4294967295"),
+    ("u64", "a whole number from 0"),
+    ("usize", "a whole number from 0"),
+    ("i8", "a whole number from -128 to 127"),
+    ("i16", "a whole number from -32768 to 32767"),
+    ("i32", "a whole number from -2147483648 to 2147483647"),
+    ("i64", "a whole number"),
+    ("isize", "a whole number"),
+];
 const REAL: [&str; 2] = ["f32", "f64"];
 
 /// Rewrites an error of serde; one whose form is not known stays as it is.
@@ -33,8 +44,9 @@ fn rewritten(error: &str) -> Option<String> {
     }
     let wrong = error.strip_prefix("invalid type: ").or_else(|| error.strip_prefix("invalid value: "))?;
     let (found, expected) = wrong.rsplit_once(", expected ")?;
+    let whole = WHOLE.iter().find(|(name, _)| *name == expected).map(|(_, words)| *words);
     let expected = match expected {
-        name if WHOLE.contains(&name) => "a whole number",
+        _ if whole.is_some() => whole.unwrap_or_default(),
         name if REAL.contains(&name) => "a number",
         "a string" => "text",
         "a boolean" => "true or false",
@@ -99,7 +111,7 @@ mod tests {
             ("unknown field `x`, there are no fields", "unknown key `x`"),
             ("unknown variant `fats`, expected `fast` or `slow`", "unknown word `fats`; did you mean `fast`?"),
             ("invalid type: string \"a, expected b\", expected f64", "`a, expected b` is not a number"),
-            ("invalid value: integer `-1`, expected u32", "`-1` is not a whole number"),
+            ("invalid value: integer `-1`, expected u32", "`-1` is not a whole number from 0 to 4294967295"),
             ("invalid type: map, expected a string", "a group of keys is not text"),
             ("invalid type: sequence, expected struct Port", "a list is not a group of keys"),
             ("invalid type: string \"abc\", expected a YAML mapping", "`abc` is not a group of keys"),

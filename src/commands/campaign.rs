@@ -10,6 +10,7 @@ use kelpie_reports::explained::{self, Explained};
 use kelpie_reports::gate::Gate;
 use kelpie_reports::known::known_regions;
 use kelpie_reports::recipe::IMPORT;
+use kelpie_reports::times;
 use kelpie_search::Config;
 use kelpie_spaces::Space;
 use kelpie_store::{
@@ -253,10 +254,10 @@ pub fn show(args: &ShowArgs, common: Common) -> anyhow::Result<ExitCode> {
     let path = args.database.path()?;
     let mut store = Store::open_to_read(&path)?;
     let id = chosen(&mut store, args.id)?;
-    if args.experiments {
-        findings::print_with_experiments(&mut store, id)?;
-    } else {
-        report(&mut store, id, common.json)?;
+    match (common.json, args.experiments) {
+        (_, true) => findings::print_with_experiments(&mut store, id)?,
+        (true, false) => print_json(&findings::document_with_clock(&mut store, id)?)?,
+        (false, false) => print(&findings::text(&mut store, id)?)?,
     }
     Ok(exit::HEALTHY)
 }
@@ -314,8 +315,8 @@ pub fn list(args: &DatabaseArgs, common: Common) -> anyhow::Result<ExitCode> {
             campaign.experiments.to_string(),
             campaign.skipped.to_string(),
             campaign.findings.to_string(),
-            findings::started(clock),
-            findings::measured(clock),
+            times::started(clock),
+            times::measured(clock),
             label.name.unwrap_or_default(),
         ]);
     }

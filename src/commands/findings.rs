@@ -1,7 +1,6 @@
 //! How a campaign and its findings are printed; shared by `campaign` and `mfs`.
 
 use std::fmt::Write as _;
-use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use kelpie_monitor::{Check, Severity, Symptom};
@@ -9,6 +8,7 @@ use kelpie_reports::StoredCampaign;
 use kelpie_reports::absence::{Absence, absence};
 use kelpie_reports::explained::{self, Explained, Weighed};
 use kelpie_reports::identity::{self, Difference};
+use kelpie_reports::times;
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::{Condition, Region, Workload};
 use kelpie_store::{
@@ -24,7 +24,7 @@ use crate::safe_text::{clean, clean_json};
 /// Unexplained anomalies that are listed. Source: our choice, because a terminal shows some more lines.
 const MOST_UNEXPLAINED: usize = 10;
 
-/// The document of `campaign run|resume|show --json`. Equal seeds give equal bytes, but for `campaign` and `checks`.
+/// The document of `campaign run|resume|show --json`. Equal seeds give equal bytes, but for `campaign`, `checks` and `clock`.
 #[derive(Serialize)]
 pub struct CampaignDocument {
     campaign: CampaignId,
@@ -42,6 +42,9 @@ pub struct CampaignDocument {
     algorithm: String,
     signal: String,
     seed: u64,
+    /// When it ran; only if it is shown, because what a run prints depends on no clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clock: Option<CampaignClock>,
     experiments: u64,
     skipped: u64,
     /// What was looked at on both hosts before it began; empty for a simulated subsystem.
@@ -107,6 +110,7 @@ pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow:
         algorithm: campaign.definition.algorithm,
         signal: campaign.definition.signal,
         seed: campaign.definition.seed,
+        clock: None,
         experiments: campaign.experiments,
         skipped: campaign.skipped,
         checks: store.checks(id)?,
@@ -116,6 +120,11 @@ pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow:
         none_found,
         log,
     })
+}
+
+/// The same with when it ran.
+pub fn document_with_clock(store: &mut Store, id: CampaignId) -> anyhow::Result<CampaignDocument> {
+    Ok(CampaignDocument { clock: Some(store.clock(id)?), ..document(store, id, false)? })
 }
 
 fn log(store: &mut Store, campaign: &Campaign) -> anyhow::Result<Vec<Value>> {
@@ -148,16 +157,16 @@ fn entry(experiment: &Experiment) -> Value {
 /// Prints the document with every experiment, one at a time: a campaign need not fit into memory.
 pub fn print_with_experiments(store: &mut Store, id: CampaignId) -> anyhow::Result<()> {
     let most = store.campaign(id)?.experiments;
-    let document = serde_json::to_string_pretty(&document(store, id, false)?)?;
+    let document = serde_json::to_string_pretty(&document_with_clock(store, id)?)?;
     let head = document.strip_suffix("\n}").context("an object with something in it")?;
-    print(&clean_json(&format!("{head},\n  \"log\": [")))?;
+    print(&clean_json(format!("{head},\n  \"log\": [")))?;
     let (mut separator, mut outcome) = ("\n", Ok(()));
     store.experiments(id, |experiment| {
         // One that runs may have gone on meanwhile.
         if experiment.number <= most && outcome.is_ok() {
             outcome = serde_json::to_string_pretty(&entry(&experiment))
                 .map_err(anyhow::Error::from)
-                .and_then(|text| print(&clean_json(&format!("{separator}    {}", text.replace('\n', "\n    ")))));
+                .and_then(|text| print(&clean_json(format!("{separator}    {}", text.replace('\n', "\n    ")))));
             separator = ",\n";
         }
     })?;
@@ -196,16 +205,10 @@ pub fn text(store: &mut Store, id: CampaignId) -> anyhow::Result<String> {
     );
     let changed = changed(definition);
     if !changed.is_empty() {
-        let words = |one: &Difference| {
-            let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
-            format!("{} {} instead of {}", one.about, value(&one.b), value(&one.a))
-        };
-        let all: Vec<String> = changed.iter().take(MOST_CHANGED).map(words).collect();
-        let more = if changed.len() > MOST_CHANGED { ", …" } else { "" };
-        let _ = writeln!(text, "  with {}{more}", all.join(", "));
+        let _ = writeln!(text, "  with {}", identity::in_words(&changed));
     }
     let clock = store.clock(id)?;
-    let _ = writeln!(text, "  begun {}, measured for {}", started(clock), measured(clock));
+    let _ = writeln!(text, "  begun {}, measured for {}", times::started(clock), times::measured(clock));
     let label = words(&store.label(id)?);
     if !label.is_empty() {
         let _ = writeln!(text, "  {label}");
@@ -220,35 +223,10 @@ pub fn text(store: &mut Store, id: CampaignId) -> anyhow::Result<String> {
     Ok(text + &unexplained_text(&explained))
 }
 
-/// Changed parameters that are listed. Source: our choice, because more do not fit into a line.
-const MOST_CHANGED: usize = 8;
-
 /// In what a simulated subsystem differs from the embedded model of its name; nothing for others.
-fn changed(definition: &CampaignDefinition) -> Vec<Difference> {
+pub fn changed(definition: &CampaignDefinition) -> Vec<Difference> {
     let embedded = definition.subsystem.strip_prefix("sim:").and_then(SimSubsystem::embedded);
     embedded.map_or_else(Vec::new, |model| identity::of_sources(&model.yaml(), &definition.subsystem_source))
-}
-
-/// When a campaign began, in UTC.
-pub fn started(clock: CampaignClock) -> String {
-    let since = clock.started_unix_ms.and_then(|ms| u64::try_from(ms / 1000).ok());
-    // The last second of the year 9999, beyond which the form has no date.
-    let known = since.filter(|seconds| *seconds < 253_402_300_800);
-    known.map_or_else(
-        || "unknown".to_owned(),
-        |seconds| humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds)).to_string(),
-    )
-}
-
-/// How long the experiments of a campaign took together.
-pub fn measured(clock: CampaignClock) -> String {
-    let seconds = clock.measured_seconds.clamp(0.0, 1e12);
-    let whole = Duration::from_secs(seconds.round() as u64);
-    if seconds < 10.0 {
-        format!("{seconds:.1}s")
-    } else {
-        humantime::format_duration(whole).to_string().replace(' ', "")
-    }
 }
 
 /// The worst of the anomalies that no finding explains; nothing if there are none.

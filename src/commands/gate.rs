@@ -1,8 +1,8 @@
 //! `--gate` of several commands, and `kelpie campaign baseline`. What stops is decided in `kelpie_reports::gate`.
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use kelpie_reports::baseline::Baseline;
 use kelpie_reports::explained::{self, Explained};
 use kelpie_reports::folder;
@@ -50,8 +50,10 @@ pub fn write_baseline(args: &BaselineArgs, common: Common) -> anyhow::Result<Exi
     let findings = store.campaign(id)?.definition.in_whole_space(findings)?;
     let explained = Explained::new(&findings, &anomalies);
     let baseline = Baseline::of(&explained, args.unexplained);
-    folder::write_file(&args.out, baseline.to_yaml().as_bytes(), args.force)
-        .with_context(|| format!("{} (--force replaces a file)", args.out.display()))?;
+    folder::write_file(&args.out, baseline.to_yaml().as_bytes(), args.force).map_err(|error| {
+        let hint = if error.kind() == ErrorKind::AlreadyExists { " (--force replaces it)" } else { "" };
+        anyhow::anyhow!(error).context(format!("{}{hint}", args.out.display()))
+    })?;
     let stopping = Gate { least: 0.0, baseline: baseline.clone() }.stopping(&explained).len();
     if common.json {
         print_json(&json!({"campaign": id, "out": args.out, "accepted": baseline.len(), "not_accepted": stopping}))?;

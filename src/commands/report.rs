@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::args::Common;
 use crate::cli::ReportArgs;
-use crate::commands::{campaign, recipe};
+use crate::commands::{campaign, findings, recipe};
 use crate::output::{plural, print, print_json};
 
 /// Writes the site.
@@ -19,7 +19,8 @@ pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
     site::check_target(&args.out, args.force)?;
     let mut store = Store::open_to_read(&args.database.path()?)?;
     let id = campaign::chosen(&mut store, args.id)?;
-    let stored = StoredCampaign::read(&mut store, id)?;
+    let mut stored = StoredCampaign::read(&mut store, id)?;
+    stored.changed = findings::changed(&stored.campaign.definition);
     let recipes = recipe::archives(&stored)?;
     let files = site::render(&stored, recipes, &gate)?;
     site::publish(&files, &args.out, args.force)?;

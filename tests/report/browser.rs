@@ -69,6 +69,7 @@ fn pages_fit_and_can_be_read_and_used() {
         for view in views {
             let number = |key: &str| view[key].as_f64().unwrap_or_else(|| panic!("{key} in {view}"));
             assert!(number("overflow") <= 0.0, "{view}");
+            assert!(number("cut") <= 0.0 || number("width") < 1000.0, "a table is cut off on a wide screen: {view}");
             assert!(number("contrast") >= CONTRAST, "{view}");
             assert!((number("paper") < 0.2) == dark, "the page follows the scheme: {view}");
             assert!(number("plots") > 0.0 && number("texts") > 50.0, "{view}");

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
@@ -83,6 +84,18 @@ pub enum ClientError {
         /// Address as written.
         address: String,
     },
+    /// It closed the connection when it had seen the certificate.
+    #[error(
+        "the agent at {address} closed the connection when it had seen {}: its log says why, such as that this \
+         certificate was revoked there (--revoked)",
+        identity.display()
+    )]
+    Unwelcome {
+        /// Address as written.
+        address: String,
+        /// The file with the certificate.
+        identity: PathBuf,
+    },
     /// The agent serves someone else.
     #[error("the agent at {address} refused: {reason}")]
     Busy {
@@ -137,19 +150,20 @@ impl AgentClient {
         };
         let late = |_| Err(WireError::Deadline(CONNECT_LIMIT));
         let welcome = timeout(CONNECT_LIMIT, exchange).await.unwrap_or_else(late);
-        let is_plain = !matches!(security, Security::Tls(_));
-        accept(
-            address,
-            welcome.map_err(|source| match source {
-                source if is_plain && was_closed(&source) => ClientError::Silent { address: address.to_owned() },
-                source => ClientError::Wire { address: address.to_owned(), source },
-            })?,
-        )?;
+        let address = address.to_owned();
+        let welcome = welcome.map_err(|source| match security {
+            _ if !was_closed(&source) => ClientError::Wire { address: address.clone(), source },
+            Security::Tls(files) => {
+                ClientError::Unwelcome { address: address.clone(), identity: files.identity.clone() }
+            }
+            Security::Plain | Security::Loopback => ClientError::Silent { address: address.clone() },
+        });
+        accept(&address, welcome?)?;
         let transport = opening.map_codec(|_| ControllerCodec::default());
         let rpc = tarpc::client::new(Config::default(), transport);
         // Whoever waits for an answer learns how it ended.
         let dispatch = tokio::spawn(async { drop(rpc.dispatch.await) });
-        Ok(Self { address: address.to_owned(), calls: rpc.client, dispatch })
+        Ok(Self { address, calls: rpc.client, dispatch })
     }
 
     /// Asks what a port is.
@@ -342,7 +356,7 @@ pub(crate) async fn reach(address: &str, security: &Security) -> Result<Pipe, Cl
 
 /// Whether the other side has left; closing with something unread resets the connection.
 fn was_closed(error: &WireError) -> bool {
-    let is_reset = |kind| matches!(kind, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe);
+    let is_reset = |kind| matches!(kind, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof);
     matches!(error, WireError::Closed) || matches!(error, WireError::Io(error) if is_reset(error.kind()))
 }
 

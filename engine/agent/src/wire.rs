@@ -328,6 +328,15 @@ mod tests {
     }
 
     #[test]
+    fn the_page_on_hosts_names_this_version() {
+        let page = include_str!("../../../docs/real-hosts.md");
+        assert!(
+            page.contains(&format!("the versions (`{PROTOCOL}`)")),
+            "docs/real-hosts.md has another than {PROTOCOL}"
+        );
+    }
+
+    #[test]
     fn a_welcome_of_before_is_understood() {
         let welcome: Welcome = serde_json::from_str(r#"{"kelpie":"agent/3","agent":"a","busy":false}"#).expect("whole");
         assert_eq!((welcome.kelpie.as_str(), welcome.leaving, welcome.refused), ("agent/3", false, None));

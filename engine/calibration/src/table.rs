@@ -184,11 +184,13 @@ impl Cells<'_> {
         })
     }
 
-    fn target(&mut self, traffic: &Traffic) -> Option<Target> {
-        let ports = if traffic.path == Path::Both { 2.0 } else { 1.0 };
+    /// The rates; of traffic that cannot be read, too, so that all mistakes of a row are said.
+    fn target(&mut self, traffic: Option<&Traffic>) -> Option<Target> {
+        let ports = if traffic.is_none_or(|traffic| traffic.path == Path::Both) { 2.0 } else { 1.0 };
         let before = self.mistakes.len();
         let gbps = self.get(Column::Gbps, |cell| columns::gbps(cell, ports));
-        let mpps = self.get(Column::Mpps, |cell| columns::mpps(cell, traffic.size_bytes, ports));
+        let mpps =
+            traffic.and_then(|traffic| self.get(Column::Mpps, |cell| columns::mpps(cell, traffic.size_bytes, ports)));
         if gbps.is_some() && mpps.is_some() {
             self.refuse(Column::Mpps, "rate_gbps is filled in too; write one of both");
         }
@@ -208,7 +210,7 @@ fn row(line: u64, heading: &[Column], text: &str) -> Result<Option<Row>, Vec<Mis
     let mut cells = Cells { line, heading, texts, mistakes: Vec::new() };
     let traffic = cells.traffic();
     let used_for = cells.get(Column::Use, columns::used_for);
-    let target = traffic.as_ref().and_then(|traffic| cells.target(traffic));
+    let target = cells.target(traffic.as_ref());
     if let Some(Err(violation)) = traffic.as_ref().map(Traffic::workload) {
         cells.mistakes.push(Mistake { line, column: None, what: violation.rule.to_string() });
     }
@@ -306,6 +308,10 @@ mod tests {
         ] {
             let error = mistakes(&format!("{HEAD}{}{bad}\n", rows(8)));
             assert!(error.starts_with(expected), "{error}\nnot {expected}");
+        }
+        let all = mistakes(&format!("{HEAD}{}PUSH,8,-3,NaN,120\n", rows(8)));
+        for column in ["operation: `PUSH`", "qps: `-3`", "rate_gbps: `NaN`", "pause_percent: `120`"] {
+            assert!(all.contains(column), "{all}");
         }
         let long = mistakes(&format!("{HEAD}{}WRITE,{},8,1,0\n", rows(8), "9".repeat(500)));
         assert!(long.starts_with("t.csv:10:2: `9999") && long.len() < 200, "{long}");

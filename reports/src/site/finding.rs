@@ -111,8 +111,12 @@ impl<'d> Shown<'d> {
                 }
             }
             p {
-                "Confidence " (format!("{:.2}", self.record.confidence))
-                ": with 95 % certainty at least this share of such workloads shows it."
+                "Confidence " (format!("{:.2}", self.record.confidence)) ": "
+                @if self.record.confidence > 0.0 {
+                    "with 95 % certainty at least this share of such workloads shows it."
+                } @else {
+                    "the search ended before it measured how many of such workloads show it."
+                }
                 @if self.record.is_pinned() {
                     " " span.badge { "pinned" } " The conditions are held close to the workload, because the limit of \
                     experiments for one finding was reached or the budget was nearly spent. A wider region may show it \
@@ -156,14 +160,17 @@ impl<'d> Shown<'d> {
                 dt { "Found at" }
                 dd {
                     "experiment " (record.found_at) " of " (stored.points.len())
-                    @if let Some(purpose) = purpose { " (asked to: " (purpose) ")" }
+                    @if let Some(purpose) = purpose { ", which " (wording::purpose(purpose)) }
                 }
                 dt { "Reduced in" } dd { (record.experiments_for_mfs) " experiments" }
                 @if let Some(evidence) = evidence {
                     dt { "Validated" }
                     dd {
-                        (evidence.validated) " random workloads inside the conditions, of which "
-                        (evidence.healthy_inside) " were healthy"
+                        @if evidence.validated == 0 { "no random workload inside the conditions was measured" }
+                        @else {
+                            (evidence.validated) " random workloads inside the conditions, of which "
+                            (evidence.healthy_inside) " were healthy"
+                        }
                     }
                     @if !evidence.symptoms.is_empty() {
                         dt { "Symptoms" }

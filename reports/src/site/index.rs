@@ -12,7 +12,9 @@ use super::page::{self, campaign_title, figure, named, wide};
 use super::plot::Titled;
 use crate::coverage::{Coverage, FeatureCoverage};
 use crate::explained::{Explained, Weighed};
+use crate::identity;
 use crate::stored_campaign::StoredCampaign;
+use crate::times;
 use crate::wording;
 
 /// Values named of those that were not measured. Source: our choice, because more make a row higher than a phone.
@@ -72,7 +74,11 @@ fn summary(stored: &StoredCampaign, explained: &Explained<'_>, coverage: &Covera
         dl.facts {
             @if let Some(name) = &stored.label.name { dt { "Name" } dd { (name) } }
             @if let Some(note) = &stored.label.note { dt { "Note" } dd { (note) } }
-            dt { "Subsystem" } dd { (definition.subsystem) }
+            dt { "Subsystem" }
+            dd {
+                (definition.subsystem)
+                @if !stored.changed.is_empty() { ", with " (identity::in_words(&stored.changed)) }
+            }
             dt { "Space" } dd { (definition.space) }
             dt { "Search" } dd { (definition.algorithm) " by " (definition.signal) " signals, seed " (definition.seed) }
             dt { "Experiments" } dd { (stored.points.len()) ": " (counts.join(", ")) }
@@ -83,7 +89,8 @@ fn summary(stored: &StoredCampaign, explained: &Explained<'_>, coverage: &Covera
             dt { "State" } dd { (campaign.state) }
             dt { "Coverage" } dd { (wording::percent(coverage.pair_share())) " of the pairs of feature values" }
             dt { "Bounds" } dd { (bounds(&definition.bounds)) }
-            dt { "Begun by" } dd { "Kelpie " (definition.kelpie_version) }
+            dt { "Begun" } dd { (times::started(stored.clock)) ", by Kelpie " (definition.kelpie_version) }
+            dt { "Measured for" } dd { (times::measured(stored.clock)) }
         }
     }
 }
@@ -116,7 +123,6 @@ fn findings(stored: &StoredCampaign, explained: &Explained<'_>) -> Markup {
                     th scope="col" { "Workload" }
                     th.figure scope="col" data-number { "Confidence" }
                     th.figure scope="col" data-number { "Found at" }
-                    th.figure scope="col" data-number { "Reduced in" }
                 }
             }
             tbody {
@@ -136,9 +142,6 @@ fn findings(stored: &StoredCampaign, explained: &Explained<'_>) -> Markup {
                             (format!("{:.2}", finding.confidence))
                         }
                         td.figure data-label="Found at" data-value=(finding.found_at) { (finding.found_at) }
-                        td.figure data-label="Reduced in" data-value=(finding.experiments_for_mfs) {
-                            (finding.experiments_for_mfs)
-                        }
                     }
                 }
             }
@@ -149,7 +152,7 @@ fn findings(stored: &StoredCampaign, explained: &Explained<'_>) -> Markup {
 
 /// A cell that sorts by the share of the port.
 pub(super) fn weight(severity: Option<Severity>) -> Markup {
-    html! { td data-label="Severity" data-value=(severity.map_or(-1.0, Severity::share)) { (wording::severity(severity)) } }
+    html! { td.weight data-label="Severity" data-value=(severity.map_or(-1.0, Severity::share)) { (wording::severity(severity)) } }
 }
 
 fn unexplained(explained: &Explained<'_>) -> Markup {

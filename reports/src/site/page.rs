@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::error::SiteError;
 use super::plot::Titled;
+use crate::plain::plain;
 use crate::stored_campaign::StoredCampaign;
 
 const STYLE: &str = include_str!("style.css");
@@ -49,7 +50,7 @@ pub(super) fn page(title: &str, trail: &Markup, content: &Markup) -> String {
             }
         }
     };
-    page.into_string()
+    plain(&page.into_string())
 }
 
 /// Where a plot's PNG is in the site.

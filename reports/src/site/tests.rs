@@ -1,10 +1,11 @@
 //! Tests of whole sites: hostile text, and campaigns in which something is missing.
 
 use kelpie_monitor::{Check, State, Symptom};
-use kelpie_store::{ExperimentClock, Store};
+use kelpie_store::{CampaignClock, ExperimentClock, Store};
 
 use super::*;
 use crate::course::Courses;
+use crate::identity::Difference;
 use crate::recipe::of_finding;
 use crate::stored_campaign::Point;
 use crate::testing::{
@@ -67,6 +68,29 @@ fn a_site_has_a_page_and_a_workload_for_each_finding() {
 }
 
 #[test]
+fn a_report_says_when_it_ran_and_what_was_changed() {
+    let mut stored = one_finding();
+    stored.clock = CampaignClock { started_unix_ms: Some(1_700_000_000_000), measured_seconds: 61.0 };
+    let (a, b) = (Some("200".to_owned()), Some("100".to_owned()));
+    stored.changed.push(Difference { about: "port.line_rate_gbps".to_owned(), a, b });
+    let files = render(&stored, recipes(), &Gate::default()).unwrap();
+    for file in ["index.html", "summary.md", "junit.xml"] {
+        let text = text(&files, file).replace('\\', "");
+        for expected in ["2023-11-14T22:13:20Z", "1m1s", "port.line_rate_gbps 100 instead of 200"] {
+            assert!(text.contains(expected), "{file}: {expected}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn a_page_says_what_no_random_workload_has_shown_yet() {
+    let mut stored = one_finding();
+    stored.findings[0].confidence = 0.0;
+    let page = text(&render(&stored, recipes(), &Gate::default()).unwrap(), "finding-1.html");
+    assert!(page.contains("the search ended before it measured") && !page.contains("with 95 % certainty"), "{page}");
+}
+
+#[test]
 fn equal_campaigns_give_equal_bytes() {
     assert_eq!(
         render(&one_finding(), recipes(), &Gate::default()).unwrap(),
@@ -99,7 +123,13 @@ fn hostile_text_is_shown_as_text() {
         test: kelpie_spaces::Test::In(vec![HOSTILE.to_owned()]),
     });
     stored.findings[0].evidence = evidence;
+    stored.label.note = Some("\u{1b}[2J\u{7}\u{9b}31m\u{202e}".to_owned());
     let files = render(&stored, recipes(), &Gate::default()).unwrap();
+    let is_text = |file: &&File| [".html", ".md", ".xml", ".yaml"].iter().any(|end| file.name.ends_with(end));
+    for file in files.iter().filter(is_text) {
+        let steers = |c: &char| crate::plain::steers(*c) && !matches!(c, '\n' | '\t');
+        assert_eq!(text(&files, &file.name).chars().find(steers), None, "{}", file.name);
+    }
     for name in ["index.html", "finding-1.html"] {
         let page = text(&files, name);
         assert!(page.contains("&lt;script&gt;alert(1)"), "{name} shows it");

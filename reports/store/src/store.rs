@@ -425,8 +425,13 @@ impl Store {
 
     fn read_campaign(&self, row: &SqliteRow) -> Result<Campaign, StoreError> {
         let id = CampaignId(self.get(row, "id")?);
-        let checksum = campaign_checksum(row).map_err(|error| classify(&self.path, "reading a record", error))?;
-        self.check_sum(row, checksum, || format!("campaign {id}"))?;
+        self.check_campaign(id, row)?;
+        let experiments = self.count(row, "experiments")?;
+        let last = self.count(row, "last")?;
+        if experiments != last {
+            let detail = format!("campaign {id} has {experiments} experiments, and the last one is number {last}");
+            return Err(StoreError::Damaged { path: self.path.clone(), detail });
+        }
         let budget: Option<i64> = self.get(row, "budget")?;
         Ok(Campaign {
             id,
@@ -444,11 +449,17 @@ impl Store {
                 budget: budget.map(i64::cast_unsigned),
             },
             state: self.state(row, id)?,
-            experiments: self.count(row, "experiments")?,
+            experiments,
             skipped: self.count(row, "skipped")?,
             findings: self.count(row, "findings")?,
             host_failures: self.count(row, "host_failures")?,
         })
+    }
+
+    /// Refuses a campaign that is not as it was stored.
+    fn check_campaign(&self, id: CampaignId, row: &SqliteRow) -> Result<(), StoreError> {
+        let checksum = campaign_checksum(row).map_err(|error| classify(&self.path, "reading a record", error))?;
+        self.check_sum(row, checksum, || format!("campaign {id}"))
     }
 
     /// A query for these columns, with the checksum if the database has one.
@@ -625,6 +636,7 @@ macro_rules! campaigns {
     ($host_failures:literal) => {
         concat!(
             "SELECT campaign.*, (SELECT count(*) FROM experiment WHERE campaign = id) AS experiments, \
+             (SELECT coalesce(max(number), 0) FROM experiment WHERE campaign = id) AS last, \
              skipped_at_end + (SELECT coalesce(sum(skipped_before), 0) FROM experiment WHERE campaign = id) AS skipped, \
              (SELECT count(*) FROM finding WHERE campaign = id) AS findings, ",
             $host_failures,

@@ -197,7 +197,7 @@ impl Watch<'_> {
             "unexplained": found.unexplained, "notes": found.notes,
         });
         self.metrics.said();
-        let line = clean_json(&event.to_string());
+        let line = clean_json(event.to_string());
         if let Some(given_up) = self.outbox.push(line.clone()) {
             note(&format!("error: {given_up}"));
         }

@@ -253,7 +253,7 @@ impl<'a> Watcher<'a> {
             slurm: drains.iter().map(|(_, arguments)| shell_line(arguments)).collect(),
         }
         .bounded();
-        let json = clean_json(&serde_json::to_string(&event)?);
+        let json = clean_json(serde_json::to_string(&event)?);
         if self.common.json { print(&(json.clone() + "\n")) } else { print(&event.text()) }?;
         if let Some(given_up) = self.outbox.push(json) {
             note(&format!("warning: {given_up}"));

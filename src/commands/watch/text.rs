@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use kelpie_monitor::{Severity, Verdict};
 use kelpie_reports::explained::Weighed;
-use kelpie_store::CampaignState;
-use kelpie_store::Ended;
+use kelpie_store::{Anomaly, CampaignState, Ended};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::campaign_progress::{CampaignProgress, PURPOSES};
@@ -114,16 +114,25 @@ pub fn json(progress: &CampaignProgress, now_unix_ms: i64) -> anyhow::Result<Str
         signals.iter().filter_map(|signal| Some((signal.name.as_str(), signal.latest()?))).collect();
     let explained = progress.explained();
     let findings: Vec<FindingDocument> = explained.findings.iter().map(|found| (*found).into()).collect();
-    let document = json!({
+    let head = json!({
         "campaign": campaign.id, "state": campaign.state.to_string(), "subsystem": definition.subsystem,
         "space": definition.space, "algorithm": definition.algorithm, "signal": definition.signal,
         "seed": definition.seed, "budget": definition.budget,
         "experiments": campaign.experiments, "skipped": campaign.skipped, "verdicts": verdicts,
         "phase": progress.phase().map(|index| PURPOSES[index].0.name()), "purposes": purposes,
         "experiments_per_minute": progress.per_minute(now_unix_ms), "seconds_left": progress.seconds_left(now_unix_ms),
-        "signals": signals, "findings": findings, "unexplained": explained.unexplained,
+        "signals": signals, "findings": findings,
     });
-    Ok(clean_json(&serde_json::to_string_pretty(&document)?) + "\n")
+    let document = Document { head, unexplained: &explained.unexplained };
+    Ok(clean_json(serde_json::to_string_pretty(&document)?) + "\n")
+}
+
+/// The document; its longest part is written as it is, since as a value it would take several times as much memory.
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    head: Value,
+    unexplained: &'a [&'a Anomaly],
 }
 
 #[cfg(test)]

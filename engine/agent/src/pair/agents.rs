@@ -176,7 +176,10 @@ async fn ready(
                 started + LONGEST_RELEASE
             }
             ClientError::Busy { .. } => waiting_since + patience,
-            ClientError::Connect { .. } | ClientError::Wire { .. } | ClientError::Silent { .. }
+            ClientError::Connect { .. }
+            | ClientError::Wire { .. }
+            | ClientError::Silent { .. }
+            | ClientError::Unwelcome { .. }
                 if was_connected || patience == PATIENCE_LATER =>
             {
                 waiting_since + patience

@@ -5,12 +5,12 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use kelpie_engine::timing::Timing;
-use kelpie_engine::verbs_host::Port;
+use kelpie_engine::verbs_host::{Port, Tuning};
 use kelpie_monitor::{Bounds, PerHost};
 use kelpie_spaces::document::{Document, utf8};
-use kelpie_spaces::{DocumentError, Host};
+use kelpie_spaces::{DocumentError, Host, decode};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::security::{Security, TlsFiles};
 
@@ -50,7 +50,7 @@ pub enum PairFileError {
 }
 
 /// One host of a pair.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostSpec {
     /// Where its agent listens, `host:port`.
@@ -58,6 +58,28 @@ pub struct HostSpec {
     /// The port that the agent is to use.
     #[serde(flatten)]
     pub port: Port,
+}
+
+/// The keys of a host one by one: serde does not say which of flattened ones is wrong.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HostKeys {
+    agent: String,
+    #[serde(default)]
+    device: Option<String>,
+    port: Option<u8>,
+    #[serde(default)]
+    gid_index: Option<u8>,
+    #[serde(default)]
+    tuning: Tuning,
+}
+
+impl<'de> Deserialize<'de> for HostSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let HostKeys { agent, device, port, gid_index, tuning } = HostKeys::deserialize(deserializer)?;
+        let port = port.unwrap_or(Port::default().port);
+        Ok(Self { agent, port: Port { device, port, gid_index, tuning } })
+    }
 }
 
 impl HostSpec {
@@ -144,9 +166,7 @@ impl PairFile {
         let document = Document::parse(&path.display().to_string(), text)?;
         document.expect(Self::FORMAT)?;
         let tree: serde_yaml::Value = serde_yaml::from_str(text).map_err(|error| document.refuse("", &error))?;
-        let mut pair: PairFile = serde_path_to_error::deserialize(tree)
-            .map_err(|error| document.refuse_value(error.path().to_string().trim_matches('.'), error.inner()))?;
-        document.refuse_all(pair.broken_rules().into_iter())?;
+        let mut pair: PairFile = decode(&document, tree, Self::broken_rules)?;
         if let (Some(tls), Some(dir)) = (&mut pair.tls, path.parent()) {
             for file in [&mut tls.ca, &mut tls.identity] {
                 let absolute = std::path::absolute(dir.join(&*file));
@@ -280,6 +300,27 @@ mod tests {
             let text = kelpie_engine::chain(&error);
             assert!(text.starts_with("pair.yaml") && text.contains(expected), "{to}: {text}");
         }
+    }
+
+    #[test]
+    fn all_mistakes_are_said_at_once() {
+        let text = "kelpie: pair/1\nname: ''\nhosts:\n  a: {agent: x, port: 0, tuning: {traffic_class: 999, hop: 3}}\n  \
+                    b: {device: 7}\n  c: {}\nbounds: {max_bps: fast, max_pps: 0}\nsession: {samples: 0, drain: 5}\n";
+        let error = PairFile::from_yaml(Path::new("pair.yaml"), text).expect_err("all of it is wrong").to_string();
+        for expected in [
+            "hosts.a.tuning.traffic_class: `999` is not a whole number from 0 to 255",
+            "hosts.a.tuning.hop: unknown key `hop`; did you mean `hop_limit`?",
+            "hosts.b.device: ",
+            "hosts.b: key `agent` is missing",
+            "hosts.c: unknown key `c`",
+            "bounds.max_bps: `fast` is not a number",
+            "session.drain: unknown key `drain`; did you mean `drain_ms`?",
+        ] {
+            assert!(error.contains(expected), "{expected}\n{error}");
+        }
+        let rules = GOOD.replace("rack 7", "''").replace("gid_index: 3", "tuning: {traffic_class: 999}");
+        let error = PairFile::from_yaml(Path::new("pair.yaml"), &rules).expect_err("two mistakes").to_string();
+        assert!(error.contains("name: write 1 to 80") && error.contains("`999` is not"), "{error}");
     }
 
     #[test]

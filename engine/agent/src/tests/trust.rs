@@ -163,7 +163,8 @@ fn a_certificate_that_is_revoked_is_refused_from_then_on() {
     let written: Vec<String> =
         serial.to_uppercase().as_bytes().chunks(2).map(|two| String::from_utf8_lossy(two).into()).collect();
     std::fs::write(&list, format!("{} # stolen with a laptop\n", written.join(":"))).expect("written");
-    visit(&agent, &stolen).expect_err("revoked");
+    let error = visit(&agent, &stolen).expect_err("revoked");
+    assert!(error.contains("was revoked") && error.contains("its log says why"), "{error}");
     visit(&agent, &other).expect("not this one");
     std::fs::write(&list, "no number").expect("written");
     visit(&agent, &other).expect_err("a list that says nothing lets nobody in");

@@ -15,8 +15,9 @@ impl Store {
     /// The database cannot be read, there is no such campaign, or a record does not make sense.
     pub fn anomalies(&mut self, id: CampaignId) -> Result<Vec<Anomaly>, StoreError> {
         let bounds = self.campaign(id)?.definition.bounds;
-        let anomalous =
-            "experiment WHERE campaign = ? AND json_extract(assessment, '$.verdict') = 'anomalous' ORDER BY number";
+        // By what they are not: a verdict that changed by itself is neither, and its checksum then tells.
+        let anomalous = "experiment WHERE campaign = ? \
+             AND json_extract(assessment, '$.verdict') NOT IN ('healthy', 'inconclusive') ORDER BY number";
         let sql = self.select(super::EXPERIMENT, anomalous);
         let mut anomalies = Vec::new();
         self.rows("reading the anomalies", sql, id, |store, row| {

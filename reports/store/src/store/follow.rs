@@ -110,8 +110,7 @@ impl Store {
         // The state first: whatever was stored before a campaign ended is then read too.
         let campaign = self.sql("reading the campaign", async |connection| {
             sqlx::query(
-                "SELECT state, budget, skipped_at_end, \
-                 (SELECT coalesce(max(number), 0) FROM experiment WHERE campaign = id) AS stored \
+                "SELECT campaign.*, (SELECT coalesce(max(number), 0) FROM experiment WHERE campaign = id) AS stored \
                  FROM campaign WHERE id = ?",
             )
             .bind(id.0)
@@ -119,27 +118,23 @@ impl Store {
             .await
         })?;
         let campaign = campaign.ok_or_else(|| StoreError::NoCampaign { path: self.path.clone(), id })?;
+        self.check_campaign(id, &campaign)?;
         let stored = self.count(&campaign, "stored")?;
         let state = self.state(&campaign, id)?;
         let sql = self.select(super::FINDING, "finding WHERE campaign = ? AND number > ? ORDER BY number");
         let findings = self.sql("reading the findings", async |connection| {
             sqlx::query(AssertSqlSafe(sql)).bind(id.0).bind(seen.finding.cast_signed()).fetch_all(connection).await
         })?;
+        let sql = self.select(
+            &format!("{}, started_unix_ms, duration_seconds", super::EXPERIMENT),
+            "experiment LEFT JOIN experiment_clock USING (campaign, number) \
+             WHERE campaign = ? AND number > ? ORDER BY number LIMIT ?",
+        );
         let experiments = self.sql("reading the experiments", async |connection| {
-            sqlx::query(
-                "SELECT number, purpose, skipped_before, assessment, unsupported, started_unix_ms, duration_seconds, \
-                 CASE WHEN number > ?3 OR json_extract(assessment, '$.verdict') = 'anomalous' THEN measurement END \
-                 AS measurement, workload \
-                 FROM experiment LEFT JOIN experiment_clock USING (campaign, number) \
-                 WHERE campaign = ?1 AND number > ?2 ORDER BY number LIMIT ?4",
-            )
-            .bind(id.0)
-            .bind(seen.experiment.cast_signed())
-            .bind(stored.saturating_sub(RECENT).cast_signed())
-            .bind(MOST_AT_ONCE.cast_signed())
-            .fetch_all(connection)
-            .await
+            let query = sqlx::query(AssertSqlSafe(sql)).bind(id.0).bind(seen.experiment.cast_signed());
+            query.bind(MOST_AT_ONCE.cast_signed()).fetch_all(connection).await
         })?;
+        let recent = stored.saturating_sub(RECENT);
         let budget: Option<i64> = self.get(&campaign, "budget")?;
         Ok(News {
             state,
@@ -147,24 +142,29 @@ impl Store {
             skipped_at_end: self.count(&campaign, "skipped_at_end")?,
             stored,
             is_all: (experiments.len() as u64) < MOST_AT_ONCE,
-            experiments: experiments.iter().map(|row| self.read_brief(row, bounds)).collect::<Result<_, _>>()?,
+            experiments: experiments
+                .iter()
+                .map(|row| self.read_brief(row, bounds, recent))
+                .collect::<Result<_, _>>()?,
             findings: findings.iter().map(|row| self.read_finding(row)).collect::<Result<_, _>>()?,
         })
     }
 
-    fn read_brief(&self, row: &SqliteRow, bounds: &Bounds) -> Result<Brief, StoreError> {
-        let unsupported: Option<String> = self.get(row, "unsupported")?;
-        let measurement: Option<String> = self.get(row, "measurement")?;
+    /// Measurements are looked into only of anomalies and of experiments after `recent`.
+    fn read_brief(&self, row: &SqliteRow, bounds: &Bounds, recent: u64) -> Result<Brief, StoreError> {
+        let number = self.count(row, "number")?;
+        self.check_experiment(number, row)?;
+        let unsupported: Option<&str> = self.get(row, "unsupported")?;
         let (mut signals, mut anomaly) = (BTreeMap::new(), None);
         let ended = if unsupported.is_some() {
             Ended::Unsupported
         } else {
             let assessment: Assessment = self.json(row, "assessment")?;
             let verdict = assessment.verdict;
-            if measurement.is_some() {
-                if verdict == Verdict::Anomalous {
-                    anomaly = self.read_anomaly(row, bounds)?;
-                }
+            if verdict == Verdict::Anomalous {
+                anomaly = self.read_anomaly(row, bounds)?;
+            }
+            if number > recent || verdict == Verdict::Anomalous {
                 signals = Observation::new(&self.json(row, "measurement")?, assessment, bounds).signals;
             }
             Ended::Judged(verdict)
@@ -175,7 +175,7 @@ impl Store {
             .zip(duration)
             .map(|(started_unix_ms, duration_seconds)| ExperimentClock { started_unix_ms, duration_seconds });
         Ok(Brief {
-            number: self.count(row, "number")?,
+            number,
             purpose: self.get::<String>(row, "purpose")?.into(),
             skipped_before: self.count(row, "skipped_before")?,
             ended,

@@ -1,5 +1,6 @@
 //! What people call campaigns, when they ran, and their end: nothing that decides a campaign.
 
+use serde::Serialize;
 use sqlx::{Connection as _, Row as _};
 
 use super::Store;
@@ -31,7 +32,7 @@ pub struct Label {
 }
 
 /// What a clock says of a campaign.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct CampaignClock {
     /// When it began; nothing of an imported one. Units: milliseconds since 1970.
     pub started_unix_ms: Option<i64>,

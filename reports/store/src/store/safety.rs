@@ -35,7 +35,15 @@ impl Store {
             return Err(failed("create", std::io::ErrorKind::AlreadyExists.into()));
         }
         let part = beside(to, &format!(".part-{}", std::process::id()));
-        let copied = self.copy_into(&part).and_then(|()| {
+        let copied = self.copy_into(&part).map_err(|error| match error {
+            // The disk that the copy is to be on.
+            StoreError::Full { .. } => failed("write", std::io::ErrorKind::StorageFull.into()),
+            StoreError::Io { path, detail } => {
+                failed("write", std::io::Error::other(format!("{detail}, there or in {}", path.display())))
+            }
+            other => other,
+        });
+        let copied = copied.and_then(|()| {
             File::open(&part).and_then(|file| file.sync_all()).map_err(|source| failed("write", source))?;
             // Unlike a renaming, this replaces nothing.
             fs::hard_link(&part, to).map_err(|source| failed("create", source))
@@ -93,7 +101,9 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 mod tests {
     use super::*;
     use crate::records::ExperimentClock;
-    use crate::testing::{definition, inconclusive, unsupported};
+    use crate::store::follow::Follower;
+    use crate::testing::{definition, inconclusive, measured, sample, unsupported, workload};
+    use kelpie_monitor::Symptom;
 
     const CLOCK: ExperimentClock = ExperimentClock { started_unix_ms: 0, duration_seconds: 0.0 };
 
@@ -141,6 +151,38 @@ mod tests {
             );
             assert_eq!(store.experiment(id, 1).is_err(), !of_campaign, "{sql}");
             assert_eq!(store.campaigns().is_err(), of_campaign, "{sql}");
+        }
+    }
+
+    #[test]
+    fn no_view_of_a_campaign_hides_what_changed_by_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        for (number, (sql, of_anomalies)) in [
+            ("UPDATE experiment SET assessment = replace(assessment, 'anomalous', 'anomalOus')", true),
+            ("UPDATE experiment SET measurement = measurement || ' ' WHERE number = 1", true),
+            ("UPDATE experiment SET purpose = 'rank' WHERE number = 2", false),
+            ("DELETE FROM experiment_clock; DELETE FROM experiment WHERE number = 1", true),
+            ("UPDATE campaign SET skipped_at_end = 5", true),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let path = folder.path().join(format!("{number}.db"));
+            let mut store = Store::create(&path).unwrap();
+            let (id, _lock) = store.begin_campaign(&definition(), &[]).unwrap();
+            let low = measured(1, workload(4, 4096), sample(0.3, None), vec![Symptom::LowThroughput]);
+            store.append_experiment(id, &low, CLOCK).unwrap();
+            store.append_experiment(id, &inconclusive(2), CLOCK).unwrap();
+            let campaign = store.campaign(id).unwrap();
+            assert_eq!(store.anomalies(id).unwrap().len(), 1);
+            drop(store);
+            run_sql(&path, sql);
+            let mut store = Store::open_to_read(&path).unwrap();
+            assert_eq!(store.anomalies(id).is_err(), of_anomalies, "{sql}");
+            let is_gone = sql.starts_with("DELETE");
+            assert_eq!(store.campaigns().is_err(), is_gone || sql.contains("campaign SET"), "{sql}");
+            let followed = Follower::new(&path, &campaign).read();
+            assert!(matches!(followed, Err(StoreError::Damaged { .. })) || is_gone, "{sql}: {followed:?}");
         }
     }
 

@@ -178,7 +178,7 @@ fn a_campaign_that_goes_away_or_makes_no_sense_is_an_error() {
     let mut spoil = |statement: &'static str| {
         writer.sql("spoiling", async |connection| sqlx::query(statement).execute(connection).await).unwrap();
     };
-    spoil("UPDATE experiment SET purpose = char(27) || '[2J', assessment = '{}'");
+    spoil("UPDATE experiment SET purpose = char(27) || '[2J', assessment = '{}', checksum = NULL");
     assert!(matches!(follower.read(), Err(StoreError::Damaged { .. })));
     spoil("UPDATE experiment SET assessment = '{\"verdict\":\"healthy\",\"symptoms\":[]}'");
     let news = follower.read().unwrap();
