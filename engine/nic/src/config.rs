@@ -47,8 +47,7 @@ pub struct Config {
     pub when_busy: WhenBusy,
     /// Processing units, which both sides share, with slots for senders.
     pub units: Form,
-    /// Time of the pipeline, of which there is one, for each packet of payload in either direction. What is sent goes
-    /// first.
+    /// Time of the pipeline, of which there is one, for each packet of payload in either direction.
     pub pipeline: Picos,
     /// Bursts that the receive side has at work.
     pub receive_slots: u32,

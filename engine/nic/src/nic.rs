@@ -15,6 +15,7 @@ use crate::memory::Memory;
 use crate::packet::Burst;
 use crate::path::Path;
 use crate::pcie::Link;
+use crate::pipeline::Pipeline;
 use crate::port::{Answer, Port};
 use crate::qp::{Connection, Qp, Region, Segment, Wqe};
 use crate::reads::{ReadEngine, Request};
@@ -45,6 +46,8 @@ pub enum Event {
     Loopback,
     /// A receive unit is done with a burst.
     Processed(u32),
+    /// The pipeline may take what waits for it.
+    Pipeline,
     /// The root complex has room for the next write.
     Write,
 }
@@ -132,8 +135,7 @@ pub struct Nic {
     pub(crate) looped: u64,
     pub(crate) loopback_is_due: bool,
     pub(crate) arrivals: VecDeque<u32>,
-    /// The pipeline as senders see it, and as receivers do.
-    pub(crate) pipeline: [Server; 2],
+    pub(crate) pipeline: Pipeline,
     pub(crate) responses: Server,
     pub(crate) jobs: u32,
     /// Locks of atomic changes at work, and the QPs that wait for each.
@@ -181,7 +183,7 @@ impl Nic {
             looped: 0,
             loopback_is_due: false,
             arrivals: VecDeque::new(),
-            pipeline: Default::default(),
+            pipeline: Pipeline::new(config.pipeline),
             responses: Server::default(),
             jobs: 0,
             locks: BTreeMap::new(),
@@ -226,6 +228,7 @@ impl Nic {
             }
             Event::Loopback => self.loopback(now, out),
             Event::Processed(job) => self.processed(now, job, out),
+            Event::Pipeline => self.go_through(now, out),
             Event::Write => {
                 self.write_is_due = false;
                 self.write(now, out);
@@ -409,15 +412,6 @@ impl Nic {
             self.translated[segment.key as usize] = seen;
         }
         waits
-    }
-
-    /// Takes packets through the pipeline; says when that is done. What is sent holds up what is received, and never the
-    /// other way round.
-    pub(crate) fn pass_pipeline(&mut self, now: Picos, packets: u64, is_sent: bool) -> Picos {
-        let span = self.config.pipeline * packets;
-        let [sent, received] = &mut self.pipeline;
-        let after_all = received.serve(now, span);
-        if is_sent { sent.serve(now, span) } else { after_all }
     }
 
     /// Keeps a burst on the NIC.
