@@ -1,11 +1,13 @@
 //! A set-associative cache of lines of host memory, which says what is held, what is on its way and what is missing.
 //! Fetching a missing line is up to whoever asked.
 
+mod block;
 mod wide;
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
+use block::{ABSENT, BLOCK, Block, COMING, EMPTY, FREE, tagged};
 use wide::{Recency, Wide};
 
 /// The caches of a NIC.
@@ -28,28 +30,11 @@ pub(crate) enum Cached {
 /// A line. Units: bytes. Source: the cache line of hosts, by which PCIe reads come back.
 pub const LINE: u64 = 64;
 
-/// Set in the highest byte of a key whose line is on its way.
-const COMING: u8 = 1 << 7;
-
-/// The highest byte of no key: kinds are below 7.
-const EMPTY: u8 = !COMING;
-
-/// Places whose tags, a byte each, are searched at once, as bytes of a word.
-const BLOCK: usize = 8;
-
 /// Blocks of a set that are searched one after the other. Source: measured; a line of the processor's cache each.
 const SEARCHED: usize = 4;
 
 /// Lines that are looked for together. Source: measured; those of a fetch and of a context.
 const TOGETHER: usize = 8;
-
-/// The lowest and the highest bit of each byte of a word.
-const LOW: u64 = u64::MAX / 255;
-const HIGH: u64 = LOW << 7;
-
-/// The tag of a free place, and of one that no way of the set has. Tags of keys are from 1 to 254.
-const FREE: u8 = 0;
-const ABSENT: u8 = 255;
 
 /// Multiplier of Fibonacci hashing, 2^64 divided by the golden ratio. Source: Knuth, TAOCP 3, section 6.4.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -140,58 +125,11 @@ pub struct Counts {
     pub evicted: u64,
 }
 
-/// Places of a word in which a byte is this tag, the first always and others perhaps.
-///
-/// Source: Warren, Hacker's Delight, section 6-1: of a word that holds a zero byte, this finds the first.
-#[inline]
-fn tagged(word: u64, tag: u8) -> impl Iterator<Item = usize> {
-    let other = word ^ (u64::from(tag) * LOW);
-    let mut found = other.wrapping_sub(LOW) & !other & HIGH;
-    std::iter::from_fn(move || {
-        let first = (found != 0).then(|| found.trailing_zeros() as usize / 8);
-        found &= found.wrapping_sub(1);
-        first
-    })
-}
-
 /// The set of a key: its first block, and the tag by which the key is looked for.
 #[derive(Debug, Clone, Copy, Default)]
 struct Set {
     block: usize,
     tag: u8,
-}
-
-/// Places of a set that are searched at once. It fills one line of the processor's cache, so that a lookup that finds
-/// what it looks for takes one.
-#[derive(Debug, Clone, Copy)]
-#[repr(align(64))]
-struct Block {
-    /// Their tags, the first in the lowest byte.
-    tags: u64,
-    /// Their keys, as [`Key::parts`].
-    low: [u32; BLOCK],
-    middle: [u16; BLOCK],
-    high: [u8; BLOCK],
-}
-
-impl Block {
-    #[inline]
-    fn holds(&self, at: usize, (low, middle, high): (u32, u16, u8)) -> bool {
-        self.low[at] == low && self.middle[at] == middle && self.high[at] & !COMING == high
-    }
-
-    #[inline]
-    fn put(&mut self, at: usize, key: Key, is_coming: bool) {
-        let (low, middle, high) = key.parts();
-        self.low[at] = low;
-        self.middle[at] = middle;
-        self.high[at] = if is_coming { high | COMING } else { high };
-    }
-
-    #[inline]
-    fn tag(&mut self, at: usize, tag: u8) {
-        self.tags = self.tags & !(0xff << (8 * at)) | u64::from(tag) << (8 * at);
-    }
 }
 
 /// A cache. Shape: `sets` times `ways` lines, each set in whole blocks.
@@ -316,15 +254,12 @@ impl Cache {
     #[inline]
     fn keep_in(&mut self, set: Set, key: Key) {
         self.lookups += 1;
-        match self.place(set, key) {
-            Some(place) => {
-                self.used(place);
-                self.blocks[place / BLOCK].high[place % BLOCK] &= !COMING;
-            }
-            None => {
-                let place = self.make_room_in(set);
-                self.blocks[place / BLOCK].put(place % BLOCK, key, false);
-            }
+        if let Some(place) = self.place(set, key) {
+            self.used(place);
+            self.blocks[place / BLOCK].high[place % BLOCK] &= !COMING;
+        } else {
+            let place = self.make_room_in(set);
+            self.blocks[place / BLOCK].put(place % BLOCK, key, false);
         }
     }
 
@@ -442,7 +377,8 @@ impl Cache {
     }
 
     /// Where a set holds a line, on its way or not.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "lookups are most of the work: a call costs 3 % of all instructions")]
+    #[inline(always)]
     fn place(&self, set: Set, key: Key) -> Option<usize> {
         let parts = key.parts();
         if self.wide.is_some() {

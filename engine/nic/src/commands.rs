@@ -100,7 +100,7 @@ impl Nic {
     fn hold_pipeline(&mut self, now: Picos) {
         let hold = self.config.commands.hold;
         if hold > Picos::ZERO {
-            self.held_until = self.pipeline.each_mut().map(|way| way.serve(now, hold)).into_iter().max().unwrap_or(now);
+            self.pipeline.hold(now, hold);
         }
     }
 }

@@ -48,8 +48,7 @@ pub struct Config {
     pub when_busy: WhenBusy,
     /// Processing units, which both sides share, with slots for senders.
     pub units: Form,
-    /// Time of the pipeline, of which there is one, for each packet of payload in either direction. What is sent goes
-    /// first.
+    /// Time of the pipeline, of which there is one, for each packet of payload in either direction.
     pub pipeline: Picos,
     /// What commands of the driver take.
     pub commands: CommandTimes,

@@ -13,6 +13,7 @@ pub mod nic;
 pub mod packet;
 pub mod path;
 pub mod pcie;
+mod pipeline;
 mod port;
 pub mod qp;
 pub mod reads;

@@ -16,6 +16,7 @@ use crate::memory::Memory;
 use crate::packet::Burst;
 use crate::path::Path;
 use crate::pcie::Link;
+use crate::pipeline::Pipeline;
 use crate::port::{Answer, Port};
 use crate::qp::{Connection, Qp, Region, Segment, Wqe};
 use crate::reads::{ReadEngine, Request};
@@ -46,6 +47,8 @@ pub enum Event {
     Loopback,
     /// A receive unit is done with a burst.
     Processed(u32),
+    /// The pipeline may take what waits for it.
+    Pipeline,
     /// The root complex has room for the next write.
     Write,
     /// The driver rang the doorbell of the command queue.
@@ -143,8 +146,7 @@ pub struct Nic {
     pub(crate) looped: u64,
     pub(crate) loopback_is_due: bool,
     pub(crate) arrivals: VecDeque<u32>,
-    /// The pipeline as senders see it, and as receivers do.
-    pub(crate) pipeline: [Server; 2],
+    pub(crate) pipeline: Pipeline,
     pub(crate) responses: Server,
     pub(crate) jobs: u32,
     /// Locks of atomic changes at work, and the QPs that wait for each.
@@ -153,8 +155,6 @@ pub struct Nic {
     pub(crate) write_is_due: bool,
     /// Commands, the one at work in front.
     pub(crate) commands: VecDeque<Command>,
-    /// Until when a command holds the pipeline.
-    pub(crate) held_until: Picos,
     // Work that an event leaves behind.
     pub(crate) turns: Vec<u32>,
     pub(crate) ready_units: Vec<usize>,
@@ -196,14 +196,13 @@ impl Nic {
             looped: 0,
             loopback_is_due: false,
             arrivals: VecDeque::new(),
-            pipeline: Default::default(),
+            pipeline: Pipeline::new(config.pipeline),
             responses: Server::default(),
             jobs: 0,
             locks: BTreeMap::new(),
             writes: VecDeque::new(),
             write_is_due: false,
             commands: VecDeque::new(),
-            held_until: Picos::ZERO,
             turns: Vec::new(),
             ready_units: Vec::new(),
             ready_jobs: VecDeque::new(),
@@ -243,6 +242,7 @@ impl Nic {
             }
             Event::Loopback => self.loopback(now, out),
             Event::Processed(job) => self.processed(now, job, out),
+            Event::Pipeline => self.go_through(now, out),
             Event::Write => {
                 self.write_is_due = false;
                 self.write(now, out);
@@ -430,15 +430,6 @@ impl Nic {
             self.translated[segment.key as usize] = seen;
         }
         waits
-    }
-
-    /// Takes packets through the pipeline; says when that is done. What is sent holds up what is received, and never the
-    /// other way round.
-    pub(crate) fn pass_pipeline(&mut self, now: Picos, packets: u64, is_sent: bool) -> Picos {
-        let span = self.config.pipeline * packets;
-        let [sent, received] = &mut self.pipeline;
-        let after_all = received.serve(now, span);
-        if is_sent { sent.serve(now, span) } else { after_all }
     }
 
     /// Keeps a burst on the NIC.

@@ -8,6 +8,7 @@ use crate::held::{Step, Waiter, Write, class, kind};
 use crate::nic::{Event, Nic, Outside};
 use crate::packet::{Burst, Kind};
 use crate::path::Order;
+use crate::pipeline::Claim;
 use crate::port::Answer;
 use crate::qp::{Owed, Segment};
 use crate::receive_ring::{receive_lines, ring_lines};
@@ -92,7 +93,6 @@ impl Nic {
                     let times = self.config.receive_times;
                     let begun = burst.pieces().iter().filter(|piece| piece.is_first).count() as u64;
                     let (packets, is_response) = (burst.packets, kind == Kind::ReadResponse);
-                    let piped = self.pass_pipeline(now, if burst.payload > 0 { packets } else { 0 }, false);
                     let span = times.packet * packets + times.message * begun;
                     let worked = self.units.work(self.units.of(qp), now, span);
                     let answered = if is_response && packets > begun {
@@ -100,16 +100,10 @@ impl Nic {
                     } else {
                         now
                     };
-                    let done = worked.max(piped).max(answered);
-                    let cause = if done == worked {
-                        Cause::Unit
-                    } else if done == piped {
-                        if self.held_until > now { Cause::Command } else { Cause::Pipeline }
-                    } else {
-                        Cause::Response
-                    };
-                    out.waited(Side::Receive, cause, qp, done - now);
-                    out.at(done, Event::Processed(id));
+                    let cause = if worked >= answered { Cause::Unit } else { Cause::Response };
+                    let packets = if burst.payload > 0 { packets } else { 0 };
+                    let claim = Claim { id, qp, packets, since: now, ready: worked.max(answered), cause };
+                    self.pass_pipeline(now, Side::Receive, claim, out);
                     return;
                 }
             };

@@ -4,9 +4,10 @@ use kelpie_events::Picos;
 
 use crate::cache::{Cached, Key, Lookup};
 use crate::held::{Purpose, Waiter, Write, class, kind};
-use crate::nic::{Event, Nic, Outside};
+use crate::nic::{Nic, Outside};
 use crate::packet::{BURST_BYTES, BURST_PACKETS, Burst, Kind, Operation, Piece};
 use crate::pcie::Amount;
+use crate::pipeline::Claim;
 use crate::qp::{Stage, Wqe};
 use crate::waits::{Cause, Side, Wait};
 
@@ -82,16 +83,10 @@ impl Nic {
                     }
                     port.staged += payload;
                     let packets = self.held[planned as usize].burst.packets;
-                    let piped = self.pass_pipeline(now, if payload > 0 { packets } else { 0 }, true);
-                    let worked = self.units.work(self.units.of(qp), now, self.time_for(planned));
-                    let done = worked.max(piped);
-                    let cause = match piped > worked {
-                        true if self.held_until > now => Cause::Command,
-                        true => Cause::Pipeline,
-                        false => Cause::Unit,
-                    };
-                    out.waited(Side::Send, cause, qp, done - now);
-                    out.at(done, Event::Worked(qp));
+                    let ready = self.units.work(self.units.of(qp), now, self.time_for(planned));
+                    let packets = if payload > 0 { packets } else { 0 };
+                    let claim = Claim { id: qp, qp, packets, since: now, ready, cause: Cause::Unit };
+                    self.pass_pipeline(now, Side::Send, claim, out);
                     return false;
                 }
             };
