@@ -25,7 +25,8 @@ fn found(bench: &Bench, name: &str, status: i32, sets: &[&str], words: &[&str]) 
 }
 
 /// The faults of Hostping's deployment as parameters of parts, what they are to be called, and their cause.
-const A100: [(&str, &str, &str); 8] = [
+const A100: [(&str, &str, &str); 9] = [
+    ("rnic2|leaf0.width=0.25", "rnic2|leaf0", "port_or_cable"),
     ("rnic0|psw0.width=0.25", "rnic0|psw0", "rnic_pcie_link"),
     ("psw0|cpu0.width=0.25", "psw0|cpu0", "root_port_or_uplink"),
     ("gpu3|psw1.width=0.25", "gpu3|psw1", "gpu_pcie_link"),
@@ -60,6 +61,10 @@ fn each_fault_of_a_busy_host_is_found_but_an_rnics_own_link() {
     let quiet = found(&bench, "a100", 2, &SERVICE, &["--busy"]);
     assert_eq!((&quiet["verdict"], &quiet["explanations"]), (&json!("undecided"), &json!([])), "{quiet}");
     for (set, place, cause) in A100 {
+        // Nothing is sent to other RNICs then.
+        if cause == "port_or_cable" {
+            continue;
+        }
         // An RNIC is compared with itself, so its own link is not seen: its LnkSta is to be read.
         let is_own = cause == "rnic_pcie_link";
         let sets: Vec<&str> = SERVICE.iter().copied().chain([set]).collect();
@@ -89,6 +94,37 @@ fn every_simulated_host_is_healthy_by_its_siblings_and_its_narrow_links_are_foun
         let found = found(&bench, name, 1, &[set], &[]);
         assert_eq!(found["explanations"], json!([[truth]]), "{name}: {found}");
     }
+}
+
+#[test]
+fn a_cable_between_two_rnics_is_named_and_one_that_nobody_measured_is_not_cleared() {
+    let bench = host("two-socket");
+    // The only cable: nothing else carries what goes over it, and the RNICs' own links are cleared by loopback.
+    let found = found(&bench, "two-socket", 1, &["rnic0|rnic1.width=0.25"], &[]);
+    assert_eq!(found["explanations"], json!([["rnic0|rnic1"]]), "{found}");
+    assert_eq!(
+        (&found["causes"][0]["cause"], &found["paths"]["rnic0"]["mem0"]),
+        (&json!("port_or_cable"), &json!("normal"))
+    );
+    // A cable that nobody measured is not cleared, and what has no cable has no way.
+    let healthy = std::fs::read_to_string(bench.path("healthy.json")).expect("written");
+    let mut without: Value = serde_json::from_str(&healthy).expect("JSON");
+    for key in ["columns", "bandwidth_gbps", "latency_us"] {
+        let cut = |list: &mut Value| list.as_array_mut().expect("a list").truncate(2);
+        match key {
+            "columns" => cut(&mut without[key]),
+            _ => without[key].as_array_mut().expect("rows").iter_mut().for_each(cut),
+        }
+    }
+    bench.write("short.json", without.to_string());
+    let seen = bench.json(0, &["host", "diagnose", "short.json", "--topology", "t.yaml"]);
+    assert_eq!((&seen["links"]["rnic0|rnic1"], &seen["verdict"]), (&json!("undecided"), &json!("healthy")), "{seen}");
+    let topology = std::fs::read_to_string(bench.path("t.yaml")).expect("written");
+    let place = topology.find("  - a: rnic0\n    b: rnic1").expect("a cable");
+    let end = topology[place + 4..].find("  - a:").map_or(topology.len(), |next| place + 4 + next);
+    bench.write("uncabled.yaml", format!("{}{}", &topology[..place], &topology[end..]));
+    let ran = bench.run(&["host", "diagnose", "healthy.json", "--topology", "uncabled.yaml"]);
+    assert!(ran.status == Some(2) && ran.stderr.contains("no way from `rnic0` to `rnic1`"), "{ran:?}");
 }
 
 #[test]

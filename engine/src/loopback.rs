@@ -63,14 +63,14 @@ impl Activity {
 pub trait LoopbackHost {
     /// Names of its RNICs.
     fn rnics(&self) -> &[String];
-    /// Names of the memories and GPUs that they can reach.
+    /// Names of the memories and GPUs that they can reach, and of RNICs to which cables lead.
     fn endpoints(&self) -> &[String];
     /// What an RNIC does now, without our traffic.
     ///
     /// # Errors
     /// When the host does not answer.
     fn activity(&mut self, rnic: usize) -> Result<Activity, MeasureError>;
-    /// Sends from an RNIC to itself, out of an endpoint and into it.
+    /// Sends from an RNIC to itself, out of an endpoint and into it; or to another RNIC, from memory to memory.
     ///
     /// # Errors
     /// [`MeasureError::Unsupported`] if this path cannot be measured at all; else when the host does not answer.

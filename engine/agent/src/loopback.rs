@@ -1,4 +1,5 @@
-//! Loopback through the RNICs of one real host: an agent, asked for a session per probe. When to probe is decided above.
+//! Loopback through the RNICs of one real host, and from one of them to another: an agent, or two of one host, asked for a
+//! session per probe. When to probe is decided above.
 
 use std::path::Path;
 use std::thread;
@@ -8,12 +9,13 @@ use kelpie_engine::MeasureError;
 use kelpie_engine::loopback::{Activity, LoopbackHost, Probe, Probed};
 use kelpie_engine::plan::Role;
 use kelpie_engine::verbs_host::{HostReading, Port};
+use kelpie_monitor::PerHost;
 use kelpie_monitor::pause::host_pause;
 use kelpie_monitor::rates::rates;
 use kelpie_spaces::{Batch, Bytes, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, Request, Workload};
 
 use crate::client::{AgentClient, ClientError};
-use crate::pair::{Agents, PATIENCE_AT_OPEN, PATIENCE_LATER, failure};
+use crate::pair::{Agents, PATIENCE_AT_OPEN, PATIENCE_LATER, failure, peers_of};
 use crate::{PairError, PairFile};
 
 /// Messages of a probe, and how many are on their way. Source: our choice; by Azure's node health checks, loopback WRITEs
@@ -37,6 +39,15 @@ const TRAFFIC: [(&str, &str, f64); 2] =
 /// Counters of packets that found no room.
 const DROPS: [&str; 3] = ["ethtool.rx_discards_phy", "ethtool.rx_out_of_buffer", "out_of_buffer"];
 
+/// What traffic of a probe ends in.
+#[derive(Debug, Clone, Copy)]
+enum Endpoint {
+    /// Memory, out of which and into which an RNIC sends.
+    Memory(Device),
+    /// Another RNIC, by its row.
+    Rnic(usize),
+}
+
 /// A host behind an agent, and the RNICs and memories that are measured of it.
 #[derive(Debug)]
 pub struct AgentHost {
@@ -45,13 +56,15 @@ pub struct AgentHost {
     which: Host,
     names: [Vec<String>; 2],
     ports: Vec<Port>,
-    devices: Vec<Device>,
+    endpoints: Vec<Endpoint>,
     seen: Vec<Option<(Instant, Activity)>>,
+    /// Whether the pair's other agent is on this host; else why not.
+    second: Option<Result<(), String>>,
 }
 
 impl AgentHost {
     /// Connects to the agent of a pair's host. An RNIC is the name of its device; endpoints are `mem0`, `gpu0` and so on,
-    /// by the number of the NUMA node or GPU.
+    /// by the number of the NUMA node or GPU, and other RNICs, to which the pair's other agent is needed, on the same host.
     ///
     /// # Errors
     /// Where the file is refused, the agent cannot be reached, or an endpoint is neither memory nor GPU.
@@ -80,36 +93,119 @@ impl AgentHost {
             let reason = format!("`{name}` is neither memory nor GPU: name endpoints mem0, gpu0 and so on");
             PairError::Host(MeasureError::Unsupported { reason })
         };
-        let device = |name: &String| device_of(name).ok_or_else(|| unknown(name));
-        let devices = endpoints.iter().map(device).collect::<Result<_, _>>()?;
+        let endpoint = |name: &String| {
+            let rnic = rnics.iter().position(|rnic| rnic == name).map(Endpoint::Rnic);
+            rnic.or_else(|| device_of(name).map(Endpoint::Memory)).ok_or_else(|| unknown(name))
+        };
+        let kinds = endpoints.iter().map(endpoint).collect::<Result<_, _>>()?;
         let runtime = crate::runtime::with_one_worker().map_err(PairError::Runtime)?;
         let mut agents = Agents::new(file);
         runtime.block_on(agents.ready_one(which, PATIENCE_AT_OPEN)).map_err(PairError::Host)?;
         let seen = vec![None; rnics.len()];
-        Ok(Self { runtime, agents, which, names: [rnics, endpoints], ports, devices, seen })
+        let names = [rnics, endpoints];
+        Ok(Self { runtime, agents, which, names, ports, endpoints: kinds, seen, second: None })
     }
 
-    /// A session of loopback traffic; the readings before and after what counts, and how long it loaded the RNIC.
+    /// As if the other agent were known to be on this host: those of tests have no devices that say so.
+    #[cfg(test)]
+    pub fn with_second(self) -> Self {
+        Self { second: Some(Ok(())), ..self }
+    }
+
+    /// A session of traffic; the readings before and after what counts, and how long it loaded the RNIC.
     fn session(
         &mut self,
         rnic: usize,
-        endpoint: usize,
+        endpoint: Endpoint,
         probe: Probe,
     ) -> Result<(HostReading, HostReading, Duration), MeasureError> {
-        let (which, port, device) = (self.which, self.ports[rnic].clone(), self.devices[endpoint]);
+        let (which, port) = (self.which, self.ports[rnic].clone());
+        let (memory, peer) = match endpoint {
+            Endpoint::Memory(device) => (device, None),
+            // Memory that the kernel gives is that of the node on which the agent runs.
+            Endpoint::Rnic(to) => {
+                self.second(to)?;
+                (Device::Dram(0), Some(self.ports[to].clone()))
+            }
+        };
         let Self { runtime, agents, .. } = self;
         runtime.block_on(async {
             agents.ready_one(which, PATIENCE_LATER).await?;
-            let client = agents.client(which);
-            let outcome = traffic(client, &port, device, probe).await;
-            // Whatever came of it, nothing is left on the host: by a tear-down, or by the loss of the connection.
-            let torn_down = client.tear_down().await;
-            if torn_down.is_err() {
-                agents.forget(which);
+            if peer.is_some() {
+                agents.ready_one(which.peer(), PATIENCE_LATER).await?;
             }
-            outcome.map_err(|error| failure(which, "measure loopback", error))
+            let (own, other) = (agents.client(which), peer.as_ref().map(|port| (agents.client(which.peer()), port)));
+            let outcome = match other {
+                None => traffic(own, &port, memory, probe).await.map_err(|error| failure(which, LOOPBACK, error)),
+                Some(other) => between((own, &port), other, memory, probe, which).await,
+            };
+            // Whatever came of it, nothing is left on the host: by a tear-down, or by the loss of the connection.
+            let hosts = [Some(which), other.map(|_| which.peer())];
+            for host in hosts.into_iter().flatten() {
+                if agents.client(host).tear_down().await.is_err() {
+                    agents.forget(host);
+                }
+            }
+            outcome
         })
     }
+
+    /// Makes sure that the pair's other agent is on this host: both see the same port of this RNIC.
+    fn second(&mut self, rnic: usize) -> Result<(), MeasureError> {
+        if self.second.is_none() {
+            let (which, port) = (self.which, self.ports[rnic].clone());
+            let Self { runtime, agents, .. } = self;
+            let seen = runtime.block_on(async {
+                let mut bonds = Vec::new();
+                for host in [which, which.peer()] {
+                    agents.ready_one(host, PATIENCE_AT_OPEN).await.map_err(|error| error.to_string())?;
+                    let bond = agents.client(host).bond(port.clone()).await.map_err(|error| error.to_string())?;
+                    bonds.push((bond.gid, bond.members.into_iter().map(|member| member.mac).collect::<Vec<_>>()));
+                }
+                Ok::<bool, String>(bonds[0] == bonds[1] && !bonds[0].0.is_empty())
+            });
+            self.second = Some(match seen {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(format!(
+                    "the agent of host {} is on another host: RNIC to RNIC needs a second agent on this one",
+                    which.peer()
+                )),
+                Err(error) => Err(format!("RNIC to RNIC needs a second agent on this host: {error}")),
+            });
+        }
+        let known = self.second.clone().expect("it was asked for above");
+        known.map_err(|reason| MeasureError::Unsupported { reason })
+    }
+}
+
+/// What is done, in errors.
+const LOOPBACK: &str = "measure loopback";
+
+/// Traffic from one RNIC to another, each driven by an agent of its own.
+async fn between(
+    (own, port): (&AgentClient, &Port),
+    (other, other_port): (&AgentClient, &Port),
+    device: Device,
+    probe: Probe,
+    which: Host,
+) -> Result<(HostReading, HostReading, Duration), MeasureError> {
+    let named = |host: Host| move |error: ClientError| failure(host, "measure RNIC to RNIC", error);
+    let (mine, theirs) = (named(which), named(which.peer()));
+    let reports =
+        [own.inspect(port.clone()).await.map_err(&mine)?, other.inspect(other_port.clone()).await.map_err(&theirs)?];
+    let most = reports[0].active_mtu.min(reports[1].active_mtu);
+    let mtu = Mtu::ALL.into_iter().rev().find(|mtu| mtu.bytes() <= most).unwrap_or(Mtu::ALL[0]);
+    let workload = workload(probe, mtu, device, Host::B);
+    let ends = PerHost {
+        a: own.set_up(Host::A, port.clone(), workload.clone(), false).await.map_err(&mine)?,
+        b: other.set_up(Host::B, other_port.clone(), workload, false).await.map_err(&theirs)?,
+    };
+    own.connect_to(peers_of(Host::A, &ends)).await.map_err(&mine)?;
+    other.connect_to(peers_of(Host::B, &ends)).await.map_err(&theirs)?;
+    other.start().await.map_err(&theirs)?;
+    let seen = counted(own).await.map_err(&mine)?;
+    other.stop(DRAIN_MS).await.map_err(&theirs)?;
+    Ok(seen)
 }
 
 async fn traffic(
@@ -121,8 +217,13 @@ async fn traffic(
     let report = client.inspect(port.clone()).await?;
     let mtu = Mtu::ALL.into_iter().rev().find(|mtu| mtu.bytes() <= report.active_mtu).unwrap_or(Mtu::ALL[0]);
     // Alone on a host it is host A of a pair that sends to itself.
-    let endpoints = client.set_up(Host::A, port.clone(), workload(probe, mtu, device), false).await?;
+    let endpoints = client.set_up(Host::A, port.clone(), workload(probe, mtu, device, Host::A), false).await?;
     client.connect_to(endpoints).await?;
+    counted(client).await
+}
+
+/// Starts what sends, and reads it before and after what counts.
+async fn counted(client: &AgentClient) -> Result<(HostReading, HostReading, Duration), ClientError> {
     client.start().await?;
     let started = Instant::now();
     tokio::time::sleep(WARM).await;
@@ -138,7 +239,7 @@ async fn traffic(
     Ok((before, after, started.elapsed()))
 }
 
-fn workload(probe: Probe, mtu: Mtu, device: Device) -> Workload {
+fn workload(probe: Probe, mtu: Mtu, device: Device, to: Host) -> Workload {
     let (message, depth) = if probe == Probe::Bandwidth { LARGE } else { SMALL };
     let memory = Memory { device, mrs: 1, mr_size: Bytes(message.max(4096)) };
     Workload::new(vec![Flow {
@@ -148,7 +249,7 @@ fn workload(probe: Probe, mtu: Mtu, device: Device) -> Workload {
         batch: Batch { send: 1, recv: 1 },
         pattern: vec![Request { op: kelpie_spaces::Opcode::Write, sge: vec![Bytes(message)] }],
         memory: MemoryPair { from: memory, to: memory },
-        ..Flow::plain(Host::A, Host::A)
+        ..Flow::plain(Host::A, to)
     }])
 }
 
@@ -196,15 +297,21 @@ impl LoopbackHost for AgentHost {
         if let Some((_, activity)) = self.seen[rnic].filter(|(when, _)| when.elapsed() < FRESH) {
             return Ok(activity);
         }
-        let (before, after, _) = self.session(rnic, 0, Probe::Latency)?;
+        let memory = self.endpoints.iter().find(|endpoint| matches!(endpoint, Endpoint::Memory(_)));
+        let memory = memory.copied().unwrap_or(Endpoint::Memory(Device::Dram(0)));
+        let (before, after, _) = self.session(rnic, memory, Probe::Latency)?;
         let activity = besides(&before, &after);
         self.seen[rnic] = Some((Instant::now(), activity));
         Ok(activity)
     }
 
     fn probe(&mut self, rnic: usize, endpoint: usize, probe: Probe) -> Result<Probed, MeasureError> {
+        let endpoint = self.endpoints[endpoint];
         let (before, after, took) = self.session(rnic, endpoint, probe)?;
-        self.seen[rnic] = Some((Instant::now(), besides(&before, &after)));
+        // What goes to another RNIC passes the port, and would count as others' traffic.
+        if matches!(endpoint, Endpoint::Memory(_)) {
+            self.seen[rnic] = Some((Instant::now(), besides(&before, &after)));
+        }
         if let Some(event) = after.events.first() {
             return Err(MeasureError::Unsupported { reason: event.clone() });
         }
@@ -233,7 +340,7 @@ mod tests {
     fn probes_are_valid_workloads_at_every_mtu() {
         for probe in [Probe::Bandwidth, Probe::Latency] {
             for mtu in Mtu::ALL {
-                kelpie_spaces::check(&workload(probe, mtu, Device::Dram(1))).expect("valid");
+                kelpie_spaces::check(&workload(probe, mtu, Device::Dram(1), Host::B)).expect("valid");
             }
         }
     }

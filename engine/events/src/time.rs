@@ -116,6 +116,12 @@ impl Rate {
         Self { picos_per_byte: 8e3 / value }
     }
 
+    /// So much of it.
+    #[must_use]
+    pub fn share(self, part: f64) -> Self {
+        Self { picos_per_byte: self.picos_per_byte / part }
+    }
+
     /// What `bytes` take.
     #[inline]
     pub fn time(self, bytes: u64) -> Picos {
@@ -137,6 +143,7 @@ mod tests {
             assert!((seen - expected).abs() < 1e-15, "{seen}");
         }
         assert_eq!(Rate::gbps(100.0).time(1_000), Picos::new(80_000));
+        assert_eq!(Rate::gbps(100.0).share(0.5).time(1_000), Picos::new(160_000));
     }
 
     #[test]

@@ -74,12 +74,27 @@ pub struct Way {
     pub to: String,
     /// Source ports that lead left, and right.
     pub ports: Ports,
+    /// The side of a first QP, if nothing else decides; of those who send to one receiver every other one begins right, so
+    /// that they are level though none knows of the others.
+    #[serde(default = "left")]
+    pub first: Side,
+}
+
+fn left() -> Side {
+    Side::Left
+}
+
+/// What leads from one address to another, and which side comes first.
+#[derive(Debug, Clone)]
+struct Known {
+    ports: Ports,
+    first: Side,
 }
 
 /// All leases, and the paths that they are of.
 #[derive(Debug, Default)]
 pub struct Leases {
-    ways: BTreeMap<(String, String), Ports>,
+    ways: BTreeMap<(String, String), Known>,
     held: BTreeMap<Holder, Lease>,
     /// QPs on each port of a NIC.
     loads: BTreeMap<Link, u32>,
@@ -98,22 +113,35 @@ impl Leases {
                     continue;
                 };
                 let ports = Side::BOTH.map(|side| catalog.straight(direction.from, side));
-                leases.ways.insert((from, to), ports);
+                leases.ways.insert((from, to), Known { ports, first: Side::Left });
             }
+        }
+        let mut senders: BTreeMap<&str, usize> = BTreeMap::new();
+        for ((_, to), known) in &mut leases.ways {
+            let nth = senders.entry(to).or_default();
+            known.first = Side::BOTH[*nth % 2];
+            *nth += 1;
         }
         leases
     }
 
     /// Other paths from now on; what is leased stays.
     pub fn set_ways(&mut self, ways: Vec<Way>) {
-        self.ways = ways.into_iter().map(|way| ((way.from, way.to), way.ports)).collect();
+        let known = |way: Way| ((way.from, way.to), Known { ports: way.ports, first: way.first });
+        self.ways = ways.into_iter().map(known).collect();
     }
 
     /// The paths from these addresses, at most so many ways of so many ports a side.
     pub fn ways_from(&self, addresses: &[String], most_ways: usize, most_ports: usize) -> Vec<Way> {
         let own = self.ways.iter().filter(|((from, _), _)| addresses.contains(from)).take(most_ways);
         let cut = |ports: &Ports| ports.clone().map(|ports| ports.into_iter().take(most_ports).collect());
-        own.map(|((from, to), ports)| Way { from: from.clone(), to: to.clone(), ports: cut(ports) }).collect()
+        let way = |((from, to), known): (&(String, String), &Known)| Way {
+            from: from.clone(),
+            to: to.clone(),
+            ports: cut(&known.ports),
+            first: known.first,
+        };
+        own.map(way).collect()
     }
 
     /// Whether a path between these two is known.
@@ -123,8 +151,8 @@ impl Leases {
 
     /// Whether a lease is of a path that is known.
     pub fn leads(&self, lease: &Lease) -> bool {
-        let ports = self.ways.get(&(lease.from.clone(), lease.to.clone()));
-        ports.is_some_and(|ports| ports[lease.side.index()].contains(&lease.source_port))
+        let known = self.ways.get(&(lease.from.clone(), lease.to.clone()));
+        known.is_some_and(|known| known.ports[lease.side.index()].contains(&lease.source_port))
     }
 
     /// Gives a QP a source port, on the side with fewer QPs at both ends together; one that it had is given back.
@@ -134,14 +162,16 @@ impl Leases {
     pub fn grant(&mut self, holder: &Holder, from: &str, to: &str) -> Result<Lease, Refused> {
         self.release(holder);
         let (from, to) = (from.to_owned(), to.to_owned());
-        let Some(ports) = self.ways.get(&(from.clone(), to.clone())) else { return Err(Refused::Unknown { from, to }) };
+        let Some(Known { ports, first }) = self.ways.get(&(from.clone(), to.clone())) else {
+            return Err(Refused::Unknown { from, to });
+        };
         if self.held.len() >= MOST {
             return Err(Refused::Full);
         }
         let load = |side: Side| {
             let ends = [(from.clone(), side, true), (to.clone(), side, false)];
             let [out, into] = ends.map(|link| self.loads.get(&link).copied().unwrap_or(0));
-            (out.max(into), out + into, side)
+            (out.max(into), out + into, side != *first)
         };
         let sides = Side::BOTH.into_iter().filter(|side| !ports[side.index()].is_empty());
         let Some(side) = sides.min_by_key(|side| load(*side)) else { return Err(Refused::NoPath { from, to }) };
@@ -298,6 +328,38 @@ mod tests {
         assert_eq!(again.of_agent("a").len(), 4);
     }
 
+    /// So many hosts send to one receiver, each knows of itself alone, and each has so many QPs.
+    fn left_and_right(qps: &[u32]) -> [u32; 2] {
+        let names: Vec<String> = (0..qps.len()).map(|host| format!("host{host:03}")).collect();
+        let catalogs: Vec<Catalog> = names.iter().map(|name| catalog(name, "y", false)).collect();
+        let planner = Leases::new(&catalogs);
+        let mut sides = [0; 2];
+        for (name, qps) in names.iter().zip(qps) {
+            let mut agent = Leases::default();
+            agent.set_ways(planner.ways_from(std::slice::from_ref(name), 9, 9));
+            for qp in 0..*qps {
+                sides[agent.grant(&holder(qp), name, "y").expect("a port").side.index()] += 1;
+            }
+        }
+        sides
+    }
+
+    #[test]
+    fn hosts_that_know_nothing_of_each_other_are_level_at_a_receiver_if_they_have_as_many_qps() {
+        for hosts in 1..20 {
+            for qps in 1..10 {
+                let [left, right] = left_and_right(&vec![qps; hosts]);
+                assert!(left.abs_diff(right) <= 1, "{hosts} hosts, {qps} QPs: {left} {right}");
+            }
+        }
+        // Else they are off by one for each host at most: where all with an odd number begin at one side.
+        for hosts in 2..20_u32 {
+            let qps: Vec<u32> = (0..hosts).map(|host| 8 - host % 2).collect();
+            let [left, right] = left_and_right(&qps);
+            assert!(left.abs_diff(right) <= hosts.div_ceil(2), "{hosts} hosts: {left} {right}");
+        }
+    }
+
     #[test]
     fn an_agent_that_was_told_the_ways_chooses_as_the_planner_would() {
         let planner = Leases::new(&[catalog("x", "y", true), catalog("z", "y", false)]);
@@ -306,7 +368,7 @@ mod tests {
         let mut own = Leases::default();
         own.set_ways(ways);
         let granted: Vec<Lease> = (0..4).map(|qp| own.grant(&holder(qp), "z", "y").expect("a port")).collect();
-        assert_eq!(granted.iter().map(|lease| lease.side.index()).collect::<Vec<_>>(), [0, 1, 0, 1]);
+        assert_eq!(granted.iter().map(|lease| lease.side.index()).collect::<Vec<_>>(), [1, 0, 1, 0]);
         assert!(granted.iter().all(|lease| planner.leads(lease)));
         assert!(
             own.grant(&holder(9), "x", "y").is_ok_and(|lease| lease.side == Side::Left),

@@ -1,6 +1,7 @@
 //! A simulated host with several RNICs, switches, memories and GPUs, whose inside is measured by loopback traffic. What
 //! a NIC does is in `kelpie-nic`; faults are parameters of parts.
 
+mod between;
 mod parts;
 mod routes;
 mod world;
@@ -22,6 +23,7 @@ use serde_yaml::Value;
 
 use crate::load::ModelError;
 use crate::model::Model;
+use between::Cables;
 use parts::Parts;
 use routes::Routes;
 use world::{Load, Outcome, Scene, run};
@@ -171,7 +173,10 @@ impl SimHost {
                 .flat_map(|kind| nodes.clone().filter(move |(_, node)| node.kind == *kind).map(|(index, _)| index))
                 .collect()
         };
-        let (rnics, endpoints) = (nodes(&[Kind::Rnic]), nodes(&[Kind::Memory, Kind::Gpu]));
+        let (rnics, mut endpoints) = (nodes(&[Kind::Rnic]), nodes(&[Kind::Memory, Kind::Gpu]));
+        let is_cabled =
+            |rnic: &&usize| rnics.iter().any(|to| to != *rnic && topology.cable_route(**rnic, *to).is_some());
+        endpoints.extend(rnics.iter().filter(is_cabled));
         let names = [&rnics, &endpoints]
             .map(|nodes| nodes.iter().map(|node| topology.nodes()[*node].name.clone()).collect::<Vec<_>>());
         let parts = Parts::new(&topology);
@@ -185,7 +190,7 @@ impl SimHost {
         if host.rnics.is_empty() {
             return Err(unusable("no node of kind rnic: add one to host.nodes".to_owned()));
         }
-        for rnic in 0..host.rnics.len() {
+        for &rnic in &host.rnics {
             host.scene(rnic, None).map_err(unusable)?;
         }
         Ok(host)
@@ -234,17 +239,14 @@ impl SimHost {
         Some(links.iter().map(|link| self.parts.links[*link].get("latency_ns")).sum())
     }
 
-    /// An RNIC, by its row, with the place of an endpoint, by its column.
-    fn scene(&self, row: usize, column: Option<usize>) -> Result<Scene, String> {
-        let (host, rnic) = (&self.topology, self.rnics[row]);
-        let memories = self.endpoints.iter().copied().filter(|node| host.nodes()[*node].kind == Kind::Memory);
-        let reached = memories.filter_map(|memory| Some((memory, host.route(rnic, memory)?)));
-        let (home, links) = reached
-            .min_by_key(|(_, links)| links.len())
-            .ok_or_else(|| format!("{} reaches no memory", host.nodes()[rnic].name))?;
+    /// An RNIC with the place of an endpoint; without one with its memory alone.
+    fn scene(&self, rnic: usize, endpoint: Option<usize>) -> Result<Scene, String> {
+        let host = &self.topology;
+        let (home, links) =
+            host.nearest_memory(rnic).ok_or_else(|| format!("{} reaches no memory", host.nodes()[rnic].name))?;
         let mut routes = Routes::default();
         routes.add(host, &self.parts, rnic, home)?;
-        let endpoint = match column.map(|column| self.endpoints[column]) {
+        let endpoint = match endpoint {
             Some(node) if node != home => routes.add(host, &self.parts, rnic, node)?,
             _ => 0,
         };
@@ -265,10 +267,50 @@ impl SimHost {
         })
     }
 
-    fn run(&mut self, row: usize, column: Option<usize>, load: Option<Load>) -> Result<Outcome, MeasureError> {
-        let scene = self.scene(row, column).map_err(|reason| MeasureError::Unsupported { reason })?;
+    /// Both ends of what one RNIC sends to another, and what lies between their ports.
+    fn ends(&self, from: usize, to: usize) -> Result<([Scene; 2], Cables), String> {
+        let name = |node: usize| &self.topology.nodes()[node].name;
+        let route = self
+            .topology
+            .cable_route(from, to)
+            .ok_or_else(|| format!("no cable from {} to {}", name(from), name(to)))?;
+        let mut scenes = [self.scene(from, None)?, self.scene(to, None)?];
+        let rates = [route.first(), route.last()].map(|link| link.map_or(0.0, |link| self.parts.links[*link].rate()));
+        for (scene, rate) in scenes.iter_mut().zip(rates) {
+            let own = self.model.port.line_rate_gbps;
+            scene.config.wire = Rate::gbps(own.min(rate));
+        }
+        let homes = [from, to].map(|rnic| self.topology.nearest_memory(rnic).map(|(memory, _)| memory));
+        if homes[0] == homes[1] {
+            // What one reads the other writes to the same memory, so each has half of it.
+            for place in scenes.iter_mut().flat_map(|scene| &mut scene.config.places) {
+                place.rate = place.rate.share(0.5);
+            }
+        }
+        let links = route.iter().map(|link| &self.parts.links[*link]);
+        let slowest = links.clone().map(parts::Part::rate).fold(self.model.port.line_rate_gbps, f64::min);
+        let nodes = self.topology.nodes_on(from, &route);
+        let switches = nodes.iter().filter(|node| self.topology.nodes()[**node].kind == Kind::NetworkSwitch);
+        let switching: f64 = switches.map(|node| self.parts.nodes[*node].get("latency_ns")).sum();
+        let latency = links.map(|link| link.get("latency_ns")).sum::<f64>() + switching;
+        Ok((scenes, Cables { rate: Rate::gbps(slowest), latency: Picos::from_nanos(latency) }))
+    }
+
+    fn next_seed(&mut self) -> u64 {
         self.runs += 1;
-        Ok(run(&scene, load, GLANCE, self.seed.wrapping_mul(0x9e37_79b9).wrapping_add(self.runs)))
+        self.seed.wrapping_mul(0x9e37_79b9).wrapping_add(self.runs)
+    }
+
+    fn run(&mut self, row: usize, column: Option<usize>, load: Option<Load>) -> Result<Outcome, MeasureError> {
+        let unsupported = |reason| MeasureError::Unsupported { reason };
+        let (rnic, endpoint) = (self.rnics[row], column.map(|column| self.endpoints[column]));
+        let to = endpoint.filter(|node| self.topology.nodes()[*node].kind == Kind::Rnic);
+        if let Some((to, load)) = to.zip(load) {
+            let (scenes, cables) = self.ends(rnic, to).map_err(unsupported)?;
+            return Ok(between::run(&scenes, cables, load, self.next_seed()));
+        }
+        let scene = self.scene(rnic, endpoint).map_err(unsupported)?;
+        Ok(run(&scene, load, GLANCE, self.next_seed()))
     }
 }
 

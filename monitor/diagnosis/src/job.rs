@@ -7,6 +7,7 @@ mod diagnose;
 mod follow;
 mod hang;
 mod history;
+mod noise;
 mod operation;
 mod peers;
 mod placement;

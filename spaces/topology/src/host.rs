@@ -36,6 +36,8 @@ pub enum Kind {
     Gpu,
     /// An `NVMe` drive.
     Nvme,
+    /// A switch of the network, to which ports of RNICs are cabled.
+    NetworkSwitch,
 }
 
 impl Kind {
@@ -247,9 +249,31 @@ impl HostTopology {
         format!("{}|{}", self.nodes[a].name, self.nodes[b].name)
     }
 
-    /// The links of a shortest path, from one node to the other; of several the one whose links the file has first.
-    /// `None` if there is none. Endpoints do not forward.
+    /// The links of a shortest path inside of the host, from one node to the other; of several the one whose links the file
+    /// has first. `None` if there is none. Endpoints do not forward.
     pub fn route(&self, from: usize, to: usize) -> Option<Vec<usize>> {
+        self.shortest(from, to, |link| !self.is_cable(link))
+    }
+
+    /// As [`HostTopology::route`], over cables and switches of the network alone: from an RNIC's port to that of another.
+    pub fn cable_route(&self, from: usize, to: usize) -> Option<Vec<usize>> {
+        self.shortest(from, to, |link| self.is_cable(link))
+    }
+
+    /// Whether a link is a cable of the network: between RNICs, between their switches, or from one to the other.
+    pub fn is_cable(&self, link: usize) -> bool {
+        let Link { a, b, .. } = self.links[link];
+        [a, b].iter().all(|node| matches!(self.nodes[*node].kind, Kind::Rnic | Kind::NetworkSwitch))
+    }
+
+    /// The memory to which an RNIC has the fewest links, and these.
+    pub fn nearest_memory(&self, rnic: usize) -> Option<(usize, Vec<usize>)> {
+        let memories = (0..self.nodes.len()).filter(|node| self.nodes[*node].kind == Kind::Memory);
+        let reached = memories.filter_map(|memory| Some((memory, self.route(rnic, memory)?)));
+        reached.min_by_key(|(_, links)| links.len())
+    }
+
+    fn shortest(&self, from: usize, to: usize, may_use: impl Fn(usize) -> bool) -> Option<Vec<usize>> {
         let mut came: Vec<Option<(usize, usize)>> = vec![None; self.nodes.len()];
         let mut queue = VecDeque::from([from]);
         while let Some(node) = queue.pop_front() {
@@ -259,7 +283,7 @@ impl HostTopology {
             if node != from && self.nodes[node].kind.is_endpoint() {
                 continue;
             }
-            for &(link, next) in &self.neighbours[node] {
+            for &(link, next) in self.neighbours[node].iter().filter(|(link, _)| may_use(*link)) {
                 if next != from && came[next].is_none() {
                     came[next] = Some((link, node));
                     queue.push_back(next);
@@ -298,10 +322,14 @@ impl HostTopology {
 }
 
 /// Whether the RNIC alone limits a healthy path through nodes of these kinds: to any memory, and to what is below its own
-/// switch. Source: Hostping (Liu et al., NSDI 2023), "affinitive".
+/// switch. Source: Hostping (Liu et al., NSDI 2023), "affinitive". Another RNIC is not: the port limits what goes there.
 pub fn is_affinitive(kinds: &[Kind]) -> bool {
     let is_root = |kind: &Kind| matches!(kind, Kind::Socket | Kind::NumaNode | Kind::RootPort);
-    kinds.last() == Some(&Kind::Memory) || !kinds.iter().any(is_root)
+    match kinds.last() {
+        Some(Kind::Memory) => true,
+        Some(Kind::Rnic) => false,
+        _ => !kinds.iter().any(is_root),
+    }
 }
 
 fn broken_size((path, count, most): (&str, usize, usize)) -> Option<(String, String)> {
@@ -369,6 +397,28 @@ host:
         let text = SMALL.replace("a: gpu0", "a: gpu7").replace("{a: psw0, b: cpu0}", "{a: psw0, b: cpu8}");
         let error = HostTopology::from_yaml("t.yaml", &text).expect_err("two mistakes").to_string();
         assert!(error.contains("`gpu7`") && error.contains("`cpu8`"), "{error}");
+    }
+
+    #[test]
+    fn cables_lead_from_port_to_port_and_nothing_else_goes_over_them() {
+        let text = SMALL
+            .replace("gpu0: gpu}", "gpu0: gpu, rnic1: rnic, leaf0: network_switch}")
+            .replace("  - {a: psw0, b: cpu0}\n", "  - {a: psw0, b: cpu0}\n  - {a: rnic1, b: cpu0}\n")
+            + "  - {a: rnic0, b: leaf0, gbps: 200}\n  - {a: rnic1, b: leaf0}\n";
+        let host = HostTopology::from_yaml("t.yaml", &text).expect("it keeps the rules");
+        let node = |name| host.node(name).expect("it is there");
+        let names = |route: Option<Vec<usize>>| -> Vec<String> {
+            route.unwrap_or_default().iter().map(|link| host.link_name(*link)).collect()
+        };
+        assert_eq!(names(host.cable_route(node("rnic1"), node("rnic0"))), ["rnic1|leaf0", "rnic0|leaf0"]);
+        assert_eq!(names(host.route(node("rnic1"), node("rnic0"))), ["rnic1|cpu0", "psw0|cpu0", "rnic0|psw0"]);
+        assert_eq!(host.route(node("rnic1"), node("leaf0")), None, "a switch of the network is outside");
+        assert_eq!(host.cable_route(node("rnic0"), node("mem0")), None);
+        assert_eq!(
+            host.nearest_memory(node("rnic1")).map(|(memory, links)| (memory, links.len())),
+            Some((node("mem0"), 2))
+        );
+        assert!(!is_affinitive(&[Kind::Rnic, Kind::NetworkSwitch, Kind::Rnic]));
     }
 
     #[test]

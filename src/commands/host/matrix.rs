@@ -59,7 +59,11 @@ impl Opened {
         if rnics.is_empty() || endpoints.is_empty() {
             bail!("{}: a host to measure has an RNIC and a memory at least", file.display());
         }
-        let host = Box::new(AgentHost::open(&path, args.host, rnics, endpoints)?);
+        let node = |name: &String| topology.node(name).expect("it was listed above");
+        let is_cabled =
+            |rnic: &&String| rnics.iter().any(|to| to != *rnic && topology.cable_route(node(rnic), node(to)).is_some());
+        let endpoints = endpoints.into_iter().chain(rnics.iter().filter(is_cabled).cloned()).collect();
+        let host = Box::new(AgentHost::open(&path, args.host, rnics.clone(), endpoints)?);
         Ok(Self { host, topology })
     }
 
@@ -91,6 +95,9 @@ impl Opened {
         let node = |name: &String| self.topology.node(name);
         let is_wanted = |from: Option<usize>, to: Option<usize>| {
             let (Some(from), Some(to)) = (from, to) else { return false };
+            if self.topology.nodes()[to].kind == NodeKind::Rnic {
+                return !is_busy && from != to && self.topology.cable_route(from, to).is_some();
+            }
             let route = self.topology.route(from, to);
             route.is_some_and(|route| !is_busy || is_affinitive(&self.topology.kinds(from, &route)))
         };

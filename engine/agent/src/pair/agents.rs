@@ -141,7 +141,7 @@ impl Agents {
 }
 
 /// The endpoints whose peers are on `host`: those of the other host, and its own if a flow is a loopback.
-pub(super) fn peers_of(host: Host, endpoints: &PerHost<Vec<GroupEndpoint>>) -> Vec<GroupEndpoint> {
+pub fn peers_of(host: Host, endpoints: &PerHost<Vec<GroupEndpoint>>) -> Vec<GroupEndpoint> {
     let own = endpoints.get(host);
     let is_peer = |group: &&GroupEndpoint| own.iter().any(|mine| mine.id == group.id.peer());
     endpoints.a.iter().chain(&endpoints.b).filter(is_peer).cloned().collect()

@@ -19,7 +19,7 @@ pub use file::{HostSpec, PairFile, PairFileError};
 
 pub use rounds::{Moved, Round};
 
-pub(crate) use agents::{Agents, PATIENCE_AT_OPEN, PATIENCE_LATER, controller_name, failure};
+pub(crate) use agents::{Agents, PATIENCE_AT_OPEN, PATIENCE_LATER, controller_name, failure, peers_of};
 
 /// Why a pair cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -133,7 +133,7 @@ mod tests {
     fn ledger() -> Ledger {
         let mut ledger = Ledger::default();
         let ports = [vec![50_000, 50_002], vec![50_001]];
-        ledger.set_ways(vec![Way { from: "x".to_owned(), to: "y".to_owned(), ports }]);
+        ledger.set_ways(vec![Way { from: "x".to_owned(), to: "y".to_owned(), ports, first: Side::Left }]);
         ledger
     }
 

@@ -35,6 +35,11 @@ const SOCKETS: &[Row] = &[
 /// Between the NUMA nodes of a socket. Source: our choice, wider than what a NIC needs.
 const INTERNAL: &[Row] =
     &[("gbps", 1200.0, RATE), ("width", 1.0, SHARE), ("latency_ns", 20.0, TIME), ("load", 0.0, LOAD)];
+/// A port with its cable, each way: what both ends were trained to. Source: ports of 200 Gbit/s as in Hostping's hosts;
+/// latency: our choice, that of the pair's links (`port.link_delay_ns`).
+static CABLE: &[Row] = &[("gbps", 200.0, RATE), ("width", 1.0, SHARE), ("latency_ns", 250.0, TIME)];
+/// A switch of the network. Source: our choice, the cut-through latency of switches for data centres is 0.3 to 0.9 us.
+const NETWORK_SWITCH: &[Row] = &[("latency_ns", 500.0, TIME)];
 /// A socket, which passes traffic between PCIe peers more slowly than to memory. Source: Hostping's slide, 92 Gbit/s to
 /// a GPU of the same socket and 3.48 us.
 const SOCKET: &[Row] = &[("peer_gbps", 96.0, RATE), ("peer_latency_ns", 70.0, TIME)];
@@ -91,7 +96,9 @@ impl Parts {
         let kind = |node: usize| host.nodes()[node].kind;
         let is_cpu = |node: usize| matches!(kind(node), Kind::Socket | Kind::NumaNode);
         let link = |(index, link): (usize, &kelpie_topology::host::Link)| {
-            let rows = if [kind(link.a), kind(link.b)].contains(&Kind::Memory) {
+            let rows = if host.is_cable(index) {
+                CABLE
+            } else if [kind(link.a), kind(link.b)].contains(&Kind::Memory) {
                 MEMORY_LINK
             } else if is_cpu(link.a) && is_cpu(link.b) {
                 if kind(link.a) == kind(link.b) { SOCKETS } else { INTERNAL }
@@ -111,6 +118,7 @@ impl Parts {
                 Kind::Socket | Kind::NumaNode => SOCKET,
                 Kind::Memory => MEMORY,
                 Kind::Gpu => GPU,
+                Kind::NetworkSwitch => NETWORK_SWITCH,
                 Kind::RootPort | Kind::Nvme => &[],
             };
             Part::new(node.name.clone(), rows)
@@ -121,9 +129,11 @@ impl Parts {
         }
     }
 
-    /// PCIe links with fewer lanes than they have in the topology, as their link status shows it.
+    /// PCIe links with fewer lanes than they have in the topology, and ports that were trained to less, as their status shows
+    /// it.
     pub fn narrow_links(&self) -> Vec<String> {
-        let is_narrow = |part: &&Part| std::ptr::eq(part.rows, PCIE) && part.get("width") < 1.0;
+        let has_status = |part: &&Part| std::ptr::eq(part.rows, PCIE) || std::ptr::eq(part.rows, CABLE);
+        let is_narrow = |part: &&Part| has_status(part) && part.get("width") < 1.0;
         self.links.iter().filter(is_narrow).map(|part| part.name.clone()).collect()
     }
 

@@ -15,19 +15,19 @@ use rand_pcg::Pcg32;
 use crate::counters::Spell;
 
 /// Pages of registered memory. Units: bits of an address. Source: huge pages of Linux on x86-64.
-const PAGE_BITS: u32 = 21;
+pub(super) const PAGE_BITS: u32 = 21;
 /// From the base of a region to that of the next. Units: bits of an address.
-const REGION_BITS: u32 = 40;
+pub(super) const REGION_BITS: u32 = 40;
 /// Path MTU. Units: bytes. Source: the largest of RoCE.
-const MTU: u64 = 4096;
+pub(super) const MTU: u64 = 4096;
 /// What applications send in one burst. Units: bytes.
 const SERVICE_BURST: u32 = 4096;
 /// Keys of the regions: where loopback comes from, where it goes, where applications receive.
-const FROM: u32 = 0;
-const TO: u32 = 1;
+pub(super) const FROM: u32 = 0;
+pub(super) const TO: u32 = 1;
 const SERVICE: u32 = 2;
 /// Most events of one run. Source: our choice; a run of the slowest link takes a tenth.
-const MOST_EVENTS: u64 = 2_000_000;
+pub(super) const MOST_EVENTS: u64 = 2_000_000;
 
 /// The loopback traffic of a run.
 #[derive(Debug, Clone, Copy)]
@@ -155,7 +155,7 @@ impl Outside for Around<'_> {
 }
 
 /// Where the messages of a region lie: one behind the other, in 16 MiB that are used again.
-fn place(key: u32, index: u64, bytes: u64) -> u64 {
+pub(super) fn place(key: u32, index: u64, bytes: u64) -> u64 {
     let room = (16 << 20) / bytes.next_multiple_of(64).max(64);
     (u64::from(key) << REGION_BITS) + index % room.max(1) * bytes.next_multiple_of(64)
 }

@@ -42,7 +42,7 @@ struct Row {
 }
 
 /// Source: Hostping, "Bottlenecks found"; the readings are those of the PCI Express Base Specification, sections 7.5.3
-/// (link status), 7.8.4 (AER), 7.7.11 (ACS), 10.5.1 (ATS), and of Linux's EDAC and perf.
+/// (link status), 7.8.4 (AER), 7.7.11 (ACS), 10.5.1 (ATS), of Linux's EDAC and perf, and of ethtool.
 const RNIC_LINK: Row = Row {
     cause: "rnic_pcie_link",
     summary: "the RNIC's PCIe link is narrower or slower than it could be, or repeats what it lost",
@@ -82,6 +82,16 @@ const SOCKETS: Row = Row {
         ("lanes and speed of UPI or xGMI", "fewer lanes or a lower speed after training"),
         ("uncore counters of the interconnect", "high utilisation: overload, not failure"),
         ("who uses remote memory (numastat -p)", "processes whose memory is on the other socket"),
+    ],
+};
+const CABLE: Row = Row {
+    cause: "port_or_cable",
+    summary: "the port is trained lower than it can, the cable or transceiver loses, or its switch holds it back",
+    readings: &[
+        ("speed of the port (ethtool, rdma link) against its best", "a lower speed, or fewer lanes"),
+        ("symbol and FEC errors of both ends (ethtool -S)", "counts that rise under load: cable or transceiver"),
+        ("rx pause frames of the port", "they rise: the switch or what is behind it holds it back"),
+        ("the same cable at another port", "the fault goes with the cable, or stays with the port"),
     ],
 };
 const OTHER: Row = Row {
@@ -138,9 +148,13 @@ pub fn of(
 
 /// The row of a link, and the node whose function shows the link's state.
 fn of_link(host: &HostTopology, link: usize) -> (&'static Row, Option<usize>) {
+    let is_cable = host.is_cable(link);
     let link = host.links()[link];
     let end = |kind| [link.a, link.b].into_iter().find(|node| host.nodes()[*node].kind == kind);
     let is_cpu = |node: usize| matches!(host.nodes()[node].kind, Kind::Socket | Kind::NumaNode);
+    if is_cable {
+        return (&CABLE, end(Kind::Rnic));
+    }
     for (kind, row) in [(Kind::Memory, &MEMORY), (Kind::Rnic, &RNIC_LINK), (Kind::Gpu, &GPU_LINK)] {
         if let Some(node) = end(kind) {
             return (row, Some(node));

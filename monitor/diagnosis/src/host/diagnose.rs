@@ -182,7 +182,8 @@ impl Seen {
     fn judge(&self, question: &Question<'_>, matrix: &Matrix) -> Diagnosis {
         let host = question.host;
         let slow: Vec<usize> = (0..self.paths.len()).filter(|path| self.is_slow(*path)).collect();
-        let limits = candidates(&self.paths, &self.crossing, &self.ratios, &slow, self.noise, ABNORMAL);
+        let is_bound = |path: usize, link: usize| self.paths[path].is_bound_of(host, link);
+        let limits = candidates(&self.paths, (&self.crossing, &is_bound), &self.ratios, &slow, self.noise, ABNORMAL);
         let abnormal = self.confirmed(&slow, &limits);
         let settings = rerouted(host, &self.paths, &self.expected, &abnormal);
         let by_setting = |path: &usize| settings.iter().any(|setting| setting.paths.contains(path));
@@ -221,6 +222,7 @@ impl Seen {
             let [row, column] = cell(path);
             by_row.entry(row).or_default().insert(column, *state);
         }
+        let larger = one_larger(&limits, &explained);
         let named = |sets: &[Vec<usize>]| -> Vec<Vec<String>> {
             sets.iter().map(|set| set.iter().map(|link| host.link_name(*link)).collect()).collect()
         };
@@ -228,7 +230,7 @@ impl Seen {
             verdict,
             paths: by_row,
             explanations: named(&explained.sets),
-            cannot_be_excluded: named(&self.hidden(&explained.sets, one_larger(&limits, &explained))),
+            cannot_be_excluded: named(&self.hidden(host, &explained.sets, larger)),
             more_explanations: explained.is_cut,
             misconfiguration,
             causes,
@@ -240,13 +242,14 @@ impl Seen {
         }
     }
 
-    /// As published: what is slow is abnormal; only an affinitive path of an idle RNIC can be normal.
+    /// As published: what is slow is abnormal; only an affinitive path of an idle RNIC can be normal. So can one to another
+    /// RNIC, because nothing else goes over its cables.
     fn path_state(&self, path: usize, abnormal: &[usize]) -> State {
         if abnormal.contains(&path) {
             State::Abnormal
         } else if self.ratios[path].is_some()
             && !self.is_slow(path)
-            && self.paths[path].is_affinitive()
+            && (self.paths[path].is_affinitive() || self.paths[path].is_between_rnics())
             && !self.busy[path]
         {
             State::Normal
@@ -262,8 +265,9 @@ impl Seen {
         let is_candidate = |link: usize| explained.is_cut && limits.iter().any(|links| links.contains(&link));
         let certified = |link: usize| {
             let Some(crossing) = self.crossing.get(&link) else { return false };
-            let needed = crossing.iter().filter_map(|path| self.expected.bandwidth[*path]).fold(0.0, f64::max);
-            let idle = crossing.iter().filter(|path| !self.busy[**path]);
+            let bounds = || crossing.iter().filter(|path| self.paths[**path].is_bound_of(host, link));
+            let needed = bounds().filter_map(|path| self.expected.bandwidth[*path]).fold(0.0, f64::max);
+            let idle = bounds().filter(|path| !self.busy[**path]);
             let carried = idle.filter_map(|path| self.paths[*path].bandwidth).fold(0.0, f64::max);
             needed > 0.0 && carried >= ABNORMAL * needed
         };
@@ -278,10 +282,11 @@ impl Seen {
 
     /// `others`, and each explanation with each link that it may hide: one that shares a path with it, and of which
     /// nobody saw what some path expects. On a busy RNIC a path shows that by its share of the best one.
-    fn hidden(&self, sets: &[Vec<usize>], others: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
+    fn hidden(&self, host: &HostTopology, sets: &[Vec<usize>], others: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
         let expected = |path: usize| self.expected.bandwidth[path].unwrap_or(0.0);
         let is_seen = |link: usize| {
-            let crossing = &self.crossing[&link];
+            let bounds = self.crossing[&link].iter().filter(|path| self.paths[**path].is_bound_of(host, link));
+            let crossing: Vec<usize> = bounds.copied().collect();
             let needed = crossing.iter().map(|path| expected(*path)).fold(0.0, f64::max);
             let shows = |path: usize| {
                 let share = if self.busy[path] {

@@ -25,7 +25,7 @@ pub struct Expected {
     pub latency: Vec<Option<f64>>,
 }
 
-/// What decides how fast a healthy path is: the nodes on its way, and the width of the RNIC's own link.
+/// What decides how fast a healthy path is: the nodes on its way, and the width of the RNIC's own link, or of its cables.
 type Class = (Vec<Kind>, Option<u64>);
 
 /// What is expected of each path.
@@ -50,8 +50,10 @@ pub fn expected(host: &HostTopology, matrix: &Matrix, paths: &[Path], baseline: 
 }
 
 fn class(host: &HostTopology, path: &Path) -> Class {
-    let own = path.links.first().and_then(|link| host.links()[*link].gbps);
-    (path.kinds.clone(), own.map(f64::to_bits))
+    let gbps = |link: &usize| host.links()[*link].gbps;
+    let cables = path.links.iter().filter(|link| path.is_between_rnics() && host.is_cable(**link));
+    let narrowest = cables.filter_map(gbps).min_by(f64::total_cmp);
+    (path.kinds.clone(), narrowest.or_else(|| gbps(path.links.first()?)).map(f64::to_bits))
 }
 
 /// Siblings: what most of the better half of a class carries. Affinitive classes of equal RNICs are held against the

@@ -20,14 +20,15 @@ const MAX_EXPLANATIONS: usize = 64;
 /// Most steps of the search. Source: our choice; it bounds the time at about a second.
 const MAX_STEPS: usize = 2_000_000;
 
-/// Per abnormal path, the links that may limit it; below the share `slow` a path is slow.
+/// Per abnormal path, the links that may limit it; below the share `slow` a path is slow. `is_bound` says whether what a path
+/// carries is a bound of what a link does.
 ///
 /// If no link fits by what it carried, those fit whose paths are all slower by this share: a link that makes every path
 /// slower in proportion, as one does that repeats what it lost. If none does, those fit all of whose paths are slow: of an
 /// interconnect, memory and GPUs of the other socket get unequal shares.
 pub fn candidates(
     paths: &[Path],
-    crossing: &BTreeMap<usize, Vec<usize>>,
+    (crossing, is_bound): (&BTreeMap<usize, Vec<usize>>, &dyn Fn(usize, usize) -> bool),
     ratios: &[Option<f64>],
     abnormal: &[usize],
     noise: f64,
@@ -36,8 +37,11 @@ pub fn candidates(
     let (spreads, most_tolerance) = TOLERANCE_NOISE;
     let tolerance = (spreads * noise).clamp(TOLERANCE, most_tolerance);
     let most = |of: &dyn Fn(usize) -> Option<f64>| -> BTreeMap<usize, f64> {
-        let most = |crossing: &Vec<usize>| crossing.iter().filter_map(|path| of(*path)).fold(0.0, f64::max);
-        crossing.iter().map(|(link, crossing)| (*link, most(crossing))).collect()
+        let most = |link: usize, crossing: &Vec<usize>| {
+            let bounds = crossing.iter().filter(|path| is_bound(**path, link));
+            bounds.filter_map(|path| of(*path)).fold(0.0, f64::max)
+        };
+        crossing.iter().map(|(link, crossing)| (*link, most(*link, crossing))).collect()
     };
     let carried = most(&|path| paths[path].bandwidth);
     let share = most(&|path| ratios[path]);

@@ -47,6 +47,18 @@ impl Path {
         is_affinitive(&self.kinds)
     }
 
+    /// Whether it leads over cables, to another RNIC.
+    pub fn is_between_rnics(&self) -> bool {
+        self.kinds.last() == Some(&Kind::Rnic)
+    }
+
+    /// Whether what it carries says how much a link carries. Loopback reads and writes one memory, and what goes to
+    /// another RNIC only reads or writes it: so that carries more of a memory than loopback can.
+    pub fn is_bound_of(&self, host: &HostTopology, link: usize) -> bool {
+        let kelpie_topology::host::Link { a, b, .. } = host.links()[link];
+        !self.is_between_rnics() || [a, b].iter().all(|node| host.nodes()[*node].kind != Kind::Memory)
+    }
+
     /// Whether it ends at a GPU below the RNIC's own switch.
     pub fn is_local_gpu(&self) -> bool {
         self.kinds.last() == Some(&Kind::Gpu) && self.is_affinitive()
@@ -65,14 +77,33 @@ pub fn paths(host: &HostTopology, matrix: &Matrix) -> Result<Vec<Path>, HostErro
         }
         for (column, &to) in columns.iter().enumerate().filter(|(_, to)| **to != from) {
             let nowhere = || HostError::NoRoute { from: matrix.rows[row].clone(), to: matrix.columns[column].clone() };
-            let links = host.route(from, to).ok_or_else(nowhere)?;
-            let kinds = host.kinds(from, &links);
+            let (links, kinds) = way(host, from, to).ok_or_else(nowhere)?;
             let value = |cells: &Option<Vec<Vec<Option<f64>>>>| cells.as_ref().and_then(|cells| cells[row][column]);
             let (bandwidth, latency) = (value(&matrix.bandwidth_gbps), value(&matrix.latency_us));
             paths.push(Path { row, column, from, links, kinds, bandwidth, latency });
         }
     }
     Ok(paths)
+}
+
+/// The links on the way of a cell's traffic, and the kinds of nodes between RNIC and endpoint. To another RNIC they are those
+/// from the memory that is nearest to the first, over cables, to that which is nearest to the other.
+fn way(host: &HostTopology, from: usize, to: usize) -> Option<(Vec<usize>, Vec<Kind>)> {
+    if host.nodes()[to].kind != Kind::Rnic {
+        let links = host.route(from, to)?;
+        let kinds = host.kinds(from, &links);
+        return Some((links, kinds));
+    }
+    let cables = host.cable_route(from, to)?;
+    let kinds = host.kinds(from, &cables);
+    let [own, theirs] = [from, to].map(|rnic| host.nearest_memory(rnic).map(|(_, links)| links));
+    let mut links: Vec<usize> = Vec::new();
+    for link in own?.into_iter().chain(cables).chain(theirs?) {
+        if !links.contains(&link) {
+            links.push(link);
+        }
+    }
+    Some((links, kinds))
 }
 
 /// Per link that some path crosses, the indices of these paths.

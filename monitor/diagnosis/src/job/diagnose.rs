@@ -116,7 +116,7 @@ pub fn diagnose(question: Question<'_>) -> Diagnosis {
     let job = question.job;
     let cells = Cells::new(job);
     let stuck = hang(job, question.now, question.patience_us);
-    let late = late(job, &cells);
+    let (late, maybe_late) = late(job, &cells);
     let by_peers = peers(&cells);
     let by_history = history(&cells);
     let notes = notes(job, &cells, &by_peers, &by_history);
@@ -149,17 +149,22 @@ pub fn diagnose(question: Question<'_>) -> Diagnosis {
         found.hangs(stuck);
     } else if !late.is_empty() {
         found.waits(&late);
-    } else if !by_peers.faults.is_empty() {
-        found.is_slow("peers", &by_peers.faults, by_peers.since);
+    } else if !by_peers.confirmed.is_empty() {
+        found.is_slow("peers", &by_peers.confirmed, by_peers.since);
     } else if !by_history.faults.is_empty() {
         let faults: Vec<Fault> = by_history.faults.iter().map(|(fault, _)| *fault).collect();
         found.is_slow("history", &faults, by_history.since);
-    } else if by_history.since.is_some() {
+    } else if by_history.is_common {
         found.verdict = Verdict::Slow;
         found.class = Some(Class::Communication);
         found.since_iteration = by_history.since;
         found.evidence.rule = Some("history");
         found.evidence.notes.push("all became slower together: no rank or connection stands out".to_owned());
+    } else if maybe_late > 0 || !by_peers.faults.is_empty() || by_history.since.is_some() {
+        found.evidence.notes.push(
+            "something looks slow or late, and noise may be all of it: more iterations decide, or a quieter machine"
+                .to_owned(),
+        );
     } else if by_peers.judged > 0 || cells.times.len() >= ENOUGH {
         found.verdict = Verdict::Healthy;
     }
@@ -169,7 +174,8 @@ pub fn diagnose(question: Question<'_>) -> Diagnosis {
 impl Diagnosis {
     fn hangs(&mut self, stuck: Hang) {
         self.verdict = Verdict::Hang;
-        self.class = Some(if stuck.is_communication { Class::Communication } else { Class::NonCommunication });
+        self.class = stuck.is_communication.map(|is| if is { Class::Communication } else { Class::NonCommunication });
+        self.evidence.notes.extend(stuck.note.map(str::to_owned));
         self.rank = stuck.ranks;
         self.connection = stuck.connections;
         self.since_iteration = Some(stuck.iteration);

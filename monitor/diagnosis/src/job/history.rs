@@ -27,6 +27,8 @@ const FALSE_ALARM: f64 = 100_000.0;
 const COMMON: usize = 8;
 /// Least slowdown that is said. Source: our choice: 1 %; below, nobody acts.
 const LEAST_SHIFT: f64 = 0.01;
+/// Neighbouring values are taken for no more alike than this. Source: our choice: nothing that is more alike has a mean.
+const MOST_ALIKE: f64 = 0.97;
 /// Most faults that are said at once. Source: our choice.
 const MOST_FAULTS: usize = 16;
 
@@ -92,6 +94,8 @@ pub struct History {
     pub is_judged: bool,
     /// Alarms earlier in the job that are over.
     pub past: usize,
+    /// Whether what changed is all that was measured, and nobody in particular.
+    pub is_common: bool,
 }
 
 /// Runs the charts of all cells, sources and destinations over all iterations.
@@ -119,7 +123,7 @@ pub fn history(cells: &Cells) -> History {
     begins.sort_unstable();
     if let Some(&since) = begins.get(begins.len() / 4) {
         found.since = cells.iterations.get(since as usize).copied();
-        found.faults = located(cells, since as usize, charts.threshold);
+        (found.faults, found.is_common) = located(cells, since as usize, charts.threshold);
     }
     found
 }
@@ -183,8 +187,9 @@ fn common(times: &[(u32, f64)], mean: impl Fn(u32) -> Option<f64>) -> f64 {
 }
 
 /// The places that explain best what changed at iteration `since`: the one with the largest gain in likelihood, then the
-/// best one of what that leaves, as long as chance would not gain as much.
-fn located(cells: &Cells, since: usize, threshold: f64) -> Vec<(Fault, f64)> {
+/// best one of what that leaves, as long as chance would not gain as much. And whether all changed, so that none of them
+/// stands out.
+fn located(cells: &Cells, since: usize, threshold: f64) -> (Vec<(Fault, f64)>, bool) {
     let mut sums = vec![(0.0, 0u32); cells.pairs.len()];
     for &(cell, time) in cells.times[..since].iter().flatten() {
         let (sum, count) = &mut sums[cell as usize];
@@ -198,12 +203,14 @@ fn located(cells: &Cells, since: usize, threshold: f64) -> Vec<(Fault, f64)> {
     // Squares of what is left before the change, and sums of what is left after it.
     let mut before = vec![0.0; cells.pairs.len()];
     let mut after = vec![(0.0, 0u32); cells.pairs.len()];
+    let mut likeness = Likeness::new(cells.pairs.len());
     for (at, times) in cells.times.iter().enumerate() {
         let common = common(times, mean);
         for &(cell, time) in times {
             let Some(left) = mean(cell).map(|mean| time.ln() - mean - common) else { continue };
             if at < since {
                 before[cell as usize] += left * left;
+                likeness.push(cell as usize, left);
             } else {
                 let (sum, count) = &mut after[cell as usize];
                 *sum += left;
@@ -213,7 +220,7 @@ fn located(cells: &Cells, since: usize, threshold: f64) -> Vec<(Fault, f64)> {
     }
     let judged = before.iter().zip(&sums).filter(|(_, (_, count))| *count >= LEAST);
     let variances: Vec<f64> = judged.map(|(squares, (_, count))| squares / f64::from(count - 1)).collect();
-    let variance = median(&variances).unwrap_or(0.0).max(1e-8);
+    let variance = median(&variances).unwrap_or(0.0).max(1e-8) * likeness.inflation(since, cells.pairs.len());
     let shifts: BTreeMap<u32, f64> = after
         .iter()
         .enumerate()
@@ -222,7 +229,53 @@ fn located(cells: &Cells, since: usize, threshold: f64) -> Vec<(Fault, f64)> {
         .collect();
     // Both means are known within their noise alone.
     let (earlier, later) = (since.max(1) as f64, (cells.times.len() - since) as f64);
-    pursue(cells, shifts, 1.0 / (2.0 * variance * (1.0 / earlier + 1.0 / later)), threshold)
+    let weight = 1.0 / (2.0 * variance * (1.0 / earlier + 1.0 / later));
+    let usual = median(&shifts.values().copied().collect::<Vec<_>>()).unwrap_or(0.0);
+    let found = pursue(cells, shifts, weight, threshold);
+    // Of few cells nothing in common was taken away, so if half of them changed by themselves, all did.
+    let is_alone = |(fault, _): &(Fault, f64)| matches!(fault, Fault::Connection(..) | Fault::Ambiguous(..));
+    let is_common = usual > LEAST_SHIFT && weight * usual * usual >= threshold;
+    if is_common && found.iter().all(is_alone) { (Vec::new(), true) } else { (found, is_common) }
+}
+
+/// How alike neighbouring values of a series are. On a loaded machine they are, and then many say little more than few.
+struct Likeness {
+    last: Vec<Option<f64>>,
+    product: f64,
+    squares: f64,
+    pairs: usize,
+}
+
+impl Likeness {
+    fn new(series: usize) -> Self {
+        Self { last: vec![None; series], product: 0.0, squares: 0.0, pairs: 0 }
+    }
+
+    fn push(&mut self, series: usize, value: f64) {
+        if let Some(last) = self.last[series].replace(value) {
+            self.product += last * value;
+            self.squares += f64::midpoint(last * last, value * value);
+            self.pairs += 1;
+        }
+    }
+
+    /// By how much the variance of a mean is larger than that of independent values, at least 1.
+    ///
+    /// Source: an autoregression of the first order, whose coefficient is taken one standard error above what was
+    /// measured, and freed of what fitting a mean takes away (Kendall 1954: `(1 + 3r) / n`).
+    fn inflation(&self, iterations: usize, series: usize) -> f64 {
+        if self.squares <= 0.0 {
+            return 1.0;
+        }
+        let n = iterations.max(2) as f64;
+        let measured = self.product / self.squares;
+        let measured = measured + (1.0 + 3.0 * measured.max(0.0)) / n;
+        // Few series may all have the same load behind them.
+        let independent = if series < COMMON { n } else { self.pairs as f64 };
+        let r = (measured + 1.0 / independent.sqrt()).clamp(0.0, MOST_ALIKE);
+        // Only what is more than chance counts, so that quiet jobs lose no power.
+        if measured < 2.0 / independent.sqrt() { 1.0 } else { (1.0 + r) / (1.0 - r) }
+    }
 }
 
 fn pursue(cells: &Cells, mut shifts: BTreeMap<u32, f64>, weight: f64, threshold: f64) -> Vec<(Fault, f64)> {

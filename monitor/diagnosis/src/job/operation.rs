@@ -64,7 +64,7 @@ pub struct Job {
 
 impl Job {
     /// The operations, an iteration at a time.
-    pub fn iterations(&self) -> impl Iterator<Item = &[Operation]> {
+    pub fn iterations(&self) -> impl DoubleEndedIterator<Item = &[Operation]> {
         self.operations.chunk_by(|one, next| one.iteration == next.iteration)
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::cells::Cells;
+use super::noise::Noise;
 use super::places::Fault;
 use crate::statistics::median;
 
@@ -21,8 +22,10 @@ const LEAST_PEERS: usize = 3;
 /// What the published rule says of the end of a job.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Peers {
-    /// What is slow.
+    /// What is slow, as published.
     pub faults: Vec<Fault>,
+    /// Those of it that stand out by more than noise makes.
+    pub confirmed: Vec<Fault>,
     /// Hot cells that no fault says.
     pub hot: usize,
     /// First iteration from which it was so.
@@ -38,7 +41,8 @@ pub fn peers(cells: &Cells) -> Peers {
     let from = cells.times.len().saturating_sub(WINDOW);
     // A change within the window must not hide behind the time before it, so the last half decides.
     let from = from + (cells.times.len() - from) / 2;
-    let typical = typical(cells, from);
+    let recent = Recent::new(cells, from);
+    let typical: Vec<(u32, f64)> = recent.medians().collect();
     let mut medians: HashMap<u64, Vec<f64>> = HashMap::new();
     for (cell, time) in &typical {
         medians.entry(cells.bytes[*cell as usize]).or_default().push(*time);
@@ -55,8 +59,10 @@ pub fn peers(cells: &Cells) -> Peers {
     let hot: BTreeSet<u32> = ratios.iter().filter(|(_, ratio)| *ratio > HOT).map(|(cell, _)| *cell).collect();
     let faults = if hot.is_empty() { Vec::new() } else { lines(cells, &ratios, &hot) };
     let since = if hot.is_empty() { None } else { since(cells, &hot, &medians) };
+    let confirmed = if faults.is_empty() { Vec::new() } else { confirmed(cells, &recent, &ratios, &medians, &faults) };
     Peers {
         faults,
+        confirmed,
         hot: hot.len(),
         since,
         judged: ratios.len(),
@@ -64,16 +70,71 @@ pub fn peers(cells: &Cells) -> Peers {
     }
 }
 
-/// Each cell's median from iteration `from` on.
-fn typical(cells: &Cells, from: usize) -> Vec<(u32, f64)> {
-    if let [only] = &cells.times[from..] {
-        return only.clone();
+/// What each cell took in the iterations that count.
+struct Recent {
+    times: Vec<f64>,
+    /// Where the times of each cell begin; one more than there are cells.
+    begins: Vec<usize>,
+}
+
+impl Recent {
+    fn new(cells: &Cells, from: usize) -> Self {
+        let mut begins = vec![0; cells.pairs.len() + 1];
+        for (cell, _) in cells.times[from..].iter().flatten() {
+            begins[*cell as usize + 1] += 1;
+        }
+        for cell in 0..cells.pairs.len() {
+            begins[cell + 1] += begins[cell];
+        }
+        let mut next = begins.clone();
+        let mut times = vec![0.0; begins[cells.pairs.len()]];
+        for (cell, time) in cells.times[from..].iter().flatten() {
+            times[next[*cell as usize]] = *time;
+            next[*cell as usize] += 1;
+        }
+        Self { times, begins }
     }
-    let mut times: Vec<Vec<f64>> = vec![Vec::new(); cells.pairs.len()];
-    for (cell, time) in cells.times[from..].iter().flatten() {
-        times[*cell as usize].push(*time);
+
+    fn of(&self, cell: u32) -> &[f64] {
+        &self.times[self.begins[cell as usize]..self.begins[cell as usize + 1]]
     }
-    times.iter().enumerate().filter_map(|(cell, times)| Some((cell as u32, median(times)?))).collect()
+
+    /// Each measured cell's median.
+    fn medians(&self) -> impl Iterator<Item = (u32, f64)> {
+        (0..self.begins.len() as u32 - 1).filter_map(|cell| Some((cell, median(self.of(cell))?)))
+    }
+}
+
+/// Those faults whose cells stand out of all that are judged.
+fn confirmed(
+    cells: &Cells,
+    recent: &Recent,
+    judged: &[(u32, f64)],
+    medians: &HashMap<u64, f64>,
+    faults: &[Fault],
+) -> Vec<Fault> {
+    let logarithms: Vec<Vec<f64>> = judged
+        .iter()
+        .map(|(cell, _)| {
+            let usual = medians[&cells.bytes[*cell as usize]];
+            recent.of(*cell).iter().map(|time| (time / usual).ln()).collect()
+        })
+        .collect();
+    let noise = Noise::new(logarithms.iter().map(Vec::as_slice));
+    let is_of = |fault: &Fault, cell: u32| {
+        let (source, destination) = cells.pairs[cell as usize];
+        match *fault {
+            Fault::Rank(rank) => source == rank || destination == Some(rank),
+            Fault::Source(rank) => source == rank,
+            Fault::Destination(rank) => destination == Some(rank),
+            Fault::Connection(from, to) | Fault::Ambiguous(from, to) => (source, destination) == (from, Some(to)),
+        }
+    };
+    let is_more = |fault: &&Fault| {
+        let who = judged.iter().enumerate().filter(|(_, (cell, _))| is_of(fault, *cell)).map(|(index, _)| index);
+        noise.stand_out(who, judged.len())
+    };
+    faults.iter().filter(is_more).copied().collect()
 }
 
 /// The faults that hot cells say, in the published order: rank, source, destination, connection.

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::cells::{Cells, entries};
+use super::noise::Noise;
 use super::operation::{Job, Operation};
 use crate::statistics::median;
 
@@ -33,8 +34,8 @@ pub struct Late {
     pub chain: Vec<u32>,
 }
 
-/// The ranks that come late at the end of a job.
-pub fn late(job: &Job, cells: &Cells) -> Vec<Late> {
+/// The ranks that come late at the end of a job, and how many more do by what may be noise.
+pub fn late(job: &Job, cells: &Cells) -> (Vec<Late>, usize) {
     let mut lateness: BTreeMap<u32, Vec<(u64, f64, f64)>> = BTreeMap::new();
     let mut done: HashMap<u32, f64> = HashMap::new();
     for (operations, times) in job.iterations().zip(&cells.times) {
@@ -56,27 +57,44 @@ pub fn late(job: &Job, cells: &Cells) -> Vec<Late> {
             lateness.entry(rank).or_default().push((operations[0].iteration, time - middle, LATE * usual));
         }
     }
+    let recent = |values: &[(u64, f64, f64)]| -> Vec<f64> {
+        let values = &values[values.len().saturating_sub(WINDOW)..];
+        values[values.len() / 2..].iter().map(|(_, late, limit)| LATE * late / limit).collect()
+    };
+    let mut shares: Vec<Vec<f64>> = lateness.values().map(|values| recent(values)).collect();
+    let often = |shares: &Vec<f64>| {
+        let count = shares.iter().filter(|share| **share > LATE).count();
+        count > 0 && count as f64 >= MOST * shares.len() as f64
+    };
+    let candidates: Vec<usize> = (0..shares.len()).filter(|rank| often(&shares[*rank])).collect();
+    if candidates.is_empty() {
+        return (Vec::new(), 0);
+    }
+    // Who takes long varies by as much more, so large shares count as logarithms do.
+    shares.iter_mut().flatten().for_each(|share| *share = share.asinh());
+    let noise = Noise::new(shares.iter().map(Vec::as_slice));
+    let is_more = |rank: &usize| noise.stand_out(std::iter::once(*rank), shares.len());
+    let (confirmed, doubtful): (Vec<usize>, Vec<usize>) = candidates.into_iter().partition(is_more);
+    let of = |(rank, values): (&u32, &Vec<(u64, f64, f64)>)| {
+        let window = &values[values.len().saturating_sub(WINDOW)..];
+        let by_us = median(&window[window.len() / 2..].iter().map(|(_, late, _)| *late).collect::<Vec<_>>())?;
+        let since = values.iter().rev().take_while(|(_, late, limit)| late > limit).last().map(|value| value.0);
+        // The last one may have been an exception.
+        let since = since.unwrap_or_else(|| window[window.len() / 2].0);
+        Some(Late { rank: *rank, by_us, since, chain: chain(job, *rank) })
+    };
     let mut found: Vec<Late> = lateness
         .iter()
-        .filter_map(|(rank, values)| {
-            let recent = &values[values.len().saturating_sub(WINDOW)..];
-            let recent = &recent[recent.len() / 2..];
-            let is_late = |(_, late, limit): &&(u64, f64, f64)| late > limit;
-            let count = recent.iter().filter(is_late).count();
-            if count == 0 || (count as f64) < MOST * recent.len() as f64 {
-                return None;
-            }
-            let by_us = median(&recent.iter().map(|(_, late, _)| *late).collect::<Vec<_>>())?;
-            let since = values.iter().rev().take_while(|value| is_late(value)).last()?.0;
-            Some(Late { rank: *rank, by_us, since, chain: chain(job, *rank) })
-        })
+        .enumerate()
+        .filter(|(rank, _)| confirmed.contains(rank))
+        .filter_map(|(_, one)| of(one))
         .collect();
     // Whoever is late because of another one is later than that by its own share only, so the latest is the origin.
     found.sort_by(|one, other| other.by_us.total_cmp(&one.by_us));
     let most = found.first().map_or(0.0, |first| first.by_us);
     found.retain(|late| late.by_us > LATE * most);
     found.sort_by_key(|late| late.rank);
-    found
+    (found, doubtful.len())
 }
 
 /// When each rank was through with the operations of an iteration that it took part in.
