@@ -312,7 +312,7 @@ fn a_copy_that_finds_no_room_is_named_and_not_its_source() {
     let (bench, before) = with_campaign();
     let mut command = Command::new("sh");
     command
-        .args(["-c", "trap '' XFSZ; ulimit -f 20; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_kelpie")])
+        .args(["-c", "trap '' XFSZ; ulimit -f 100; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_kelpie")])
         .args(["campaign", "backup", "--db", "k.db", "--out", "copy.db"])
         .current_dir(bench.path("."));
     let ran = Ran::of(command.output().expect("sh is there"));

@@ -157,7 +157,11 @@ fn a_campaign_is_stored_shown_and_gates() {
     assert!(!ran.stderr.contains('\u{1b}') && !ran.stderr.contains('\r'), "no bar off a terminal: {}", ran.stderr);
     assert!(ran.stderr.contains(".local/share/kelpie/kelpie.db"), "says where: {}", ran.stderr);
 
-    assert_eq!(bench.json(0, &["campaign", "show", "1"]), document);
+    let mut shown = bench.json(0, &["campaign", "show", "1"]);
+    let clock = shown.as_object_mut().expect("a document").shift_remove("clock").expect("it says when it ran");
+    assert!(clock["started_unix_ms"].as_u64() > Some(1_700_000_000_000), "{clock}");
+    assert!(clock["measured_seconds"].as_f64() > Some(0.0), "{clock}");
+    assert_eq!(shown, document);
     assert_eq!(bench.json(0, &["campaign", "list"])["campaigns"][0]["state"], "finished");
     let listed = bench.json(0, &["mfs", "list"]);
     assert_eq!(listed["findings"].as_array().map(Vec::len), Some(findings.len()));
