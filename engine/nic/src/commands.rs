@@ -4,41 +4,13 @@
 use kelpie_events::Picos;
 
 use crate::cache::{Cached, Key, LINE};
+use crate::command::{Command, Object};
 use crate::held::{Purpose, Write, class, kind};
 use crate::nic::{Event, Nic, Outside};
 
 /// Lines of a command with its mailbox. Source: mlx5, `struct mlx5_cmd_layout` and `struct mlx5_cmd_prot_block`, 64 B and
 /// 512 B and more; a block here.
 const INPUT_LINES: u64 = 9;
-
-/// What a command is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Object {
-    /// A queue pair.
-    Qp,
-    /// A memory region.
-    Region,
-}
-
-/// A command as the driver posts it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Command {
-    /// What it is about.
-    pub object: Object,
-    /// Which one; no QP and no region of the traffic.
-    pub number: u32,
-    /// Whether it makes the object, or destroys it.
-    pub makes: bool,
-}
-
-/// What commands take.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct CommandTimes {
-    /// The firmware, for each command.
-    pub firmware: Picos,
-    /// The pipeline is held for so long by a command that destroys, so that nothing in it still knows the object.
-    pub hold: Picos,
-}
 
 impl Nic {
     /// The driver rang the doorbell of the command queue: the NIC reads the command.

@@ -4,7 +4,7 @@ use kelpie_events::{Picos, Rate};
 
 use crate::buffer::Thresholds;
 use crate::cache::Geometry;
-use crate::commands::CommandTimes;
+use crate::command::CommandTimes;
 use crate::memory::{Place, Way};
 use crate::packet::Headers;
 use crate::path::Order;

@@ -9,7 +9,7 @@ use rand::SeedableRng;
 use rand_pcg::Pcg32;
 
 use crate::cache::{Cache, Cached, Key, LINE, Lookup};
-use crate::commands::Command;
+use crate::command::Command;
 use crate::config::Config;
 use crate::held::{Held, Purpose, Waiter, Write, class, kind};
 use crate::memory::Memory;

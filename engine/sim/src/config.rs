@@ -4,7 +4,7 @@ use kelpie_engine::MeasureError;
 use kelpie_events::{Picos, Rate};
 use kelpie_nic::buffer::Thresholds;
 use kelpie_nic::cache::{Geometry, Replacement};
-use kelpie_nic::commands::CommandTimes;
+use kelpie_nic::command::CommandTimes;
 use kelpie_nic::config::{Config, Misses, ReceiveTimes, SendTimes, WhenBusy};
 use kelpie_nic::memory::{Place, Way};
 use kelpie_nic::packet::Headers;

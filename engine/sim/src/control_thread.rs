@@ -1,7 +1,7 @@
 //! The thread of a host that makes and destroys QPs and MRs beside traffic: which command it posts next. When is in `pair`.
 
 use kelpie_events::Picos;
-use kelpie_nic::commands::{Command, Object};
+use kelpie_nic::command::{Command, Object};
 
 /// Objects that its numbers go round. Source: our choice, so that keys of caches stay within their bits.
 const NUMBERS: u32 = 1 << 20;

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use kelpie_events::{Events, Picos, Server};
-use kelpie_nic::commands::{Command, Object};
+use kelpie_nic::command::{Command, Object};
 use kelpie_nic::nic::{self, Nic, Outside};
 use kelpie_nic::packet::{Burst, Kind};
 use kelpie_nic::qp::{Segment, Wqe};

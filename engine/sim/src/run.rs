@@ -4,7 +4,7 @@ use kelpie_engine::MeasureError;
 use kelpie_events::Picos;
 use kelpie_monitor::counters::{ACK_TIMEOUT, MADE, SEND_QUEUE_FULL, TIMEOUTS};
 use kelpie_monitor::{Confidence, DirectionRates, Measurement, PauseRatios, PerHost, Sample};
-use kelpie_nic::commands::Object;
+use kelpie_nic::command::Object;
 use kelpie_spaces::{Direction, Host, Workload, loaded_directions};
 use rand::SeedableRng;
 use rand_distr::{Distribution, Normal};
