@@ -105,10 +105,7 @@ fn in_file(here: &[Step], cut: &[Vec<Step>]) -> Vec<Step> {
 /// Whether a key is missing only because it was taken out.
 fn is_consequence(rule: &str, place: &[Step], cut: &[Vec<Step>]) -> bool {
     let missing = rule.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
-    missing.is_some_and(|key| {
-        let path = [place, &[Step::Key(key.to_owned())]].concat();
-        cut.iter().any(|gone| *gone == path)
-    })
+    missing.is_some_and(|key| cut.contains(&[place, &[Step::Key(key.to_owned())]].concat()))
 }
 
 /// Takes out what is at a path; says whether there was something.
