@@ -36,12 +36,12 @@ fn one_agent_measures_all_its_rnics_and_is_left_clean_and_the_other_is_not_asked
 #[test]
 fn what_goes_to_another_rnic_takes_both_agents_and_only_if_they_share_a_host() {
     let (a, b) = (FakeAgent::anywhere(), FakeAgent::anywhere());
-    let apart = host(&a, &b, &["mem0", "fake0", "fake1"]).expect("the agent is there");
+    let mut apart = host(&a, &b, &["mem0", "fake0", "fake1"]).expect("the agent is there");
     let rounds = Rounds { share: 1.0, cells: vec![(0, 2)], beside_others: true };
-    let mut apart = apart;
     let measured = measure(&mut apart, &rounds, &mut |_, _, _| true).expect("runs");
     assert_eq!(measured.bandwidth_gbps[0][2], None);
     assert!(measured.notes[0].contains("RNIC to RNIC needs a second agent on this host"), "{:?}", measured.notes);
+    drop(apart);
     let mut together = host(&a, &b, &["mem0", "fake0", "fake1"]).expect("the agent is there").with_second();
     let measured = measure(&mut together, &rounds, &mut |_, _, _| true).expect("runs");
     let bandwidth = measured.bandwidth_gbps[0][2].expect("measured");

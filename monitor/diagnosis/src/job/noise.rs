@@ -42,14 +42,25 @@ pub struct Noise {
     usual: f64,
 }
 
+/// The median; but if one half is far above all of the other, the slowest of the faster half, because then the slower half
+/// may be at fault.
+fn middle(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    let (Some(least), Some(lower)) = (values.first(), values.get(values.len().saturating_sub(1) / 2)) else {
+        return 0.0;
+    };
+    let gap = values[values.len() / 2] - lower;
+    if gap > FAR * (lower - least).max(BEFORE.0) { *lower } else { lower + gap / 2.0 }
+}
+
 impl Noise {
     /// Looks at members by their values, iteration by iteration.
     pub fn new<'v>(values: impl Iterator<Item = &'v [f64]>) -> Self {
         let of = |values: &[f64]| Some(Member { above: median(values)?, error: error(values) });
         let mut members: Vec<Member> = values.map(|values| of(values).unwrap_or_default()).collect();
-        let middle = median(&members.iter().map(|member| member.above).collect::<Vec<_>>()).unwrap_or(0.0);
-        members.iter_mut().for_each(|member| member.above -= middle);
         // Faults only add time, so what lies below the middle is noise alone.
+        let middle = middle(members.iter().map(|member| member.above).collect());
+        members.iter_mut().for_each(|member| member.above -= middle);
         let below: Vec<f64> = members.iter().map(|member| -member.above).filter(|below| *below >= 0.0).collect();
         let (before, worth) = BEFORE;
         let usual = median(&below).unwrap_or(0.0);
