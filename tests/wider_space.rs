@@ -51,6 +51,6 @@ fn the_same_nic_shows_neither_in_a_space_without_pauses_and_commands() {
     let space = bench.write("narrow.yaml", &narrow);
     let nic = format!("sim:{}", example("planted-nic.yaml"));
     let document =
-        bench.json(0, &["campaign", "run", "--subsystem", &nic, "--space", &space, "--budget", "60", "--seed", "41"]);
+        bench.json(0, &["campaign", "run", "--subsystem", &nic, "--space", space, "--budget", "60", "--seed", "41"]);
     assert_eq!(document["findings"].as_array().map(Vec::len), Some(0), "{}", document["findings"]);
 }

@@ -108,6 +108,7 @@ impl AgentHost {
 
     /// As if the other agent were known to be on this host: those of tests have no devices that say so.
     #[cfg(test)]
+    #[must_use]
     pub fn with_second(self) -> Self {
         Self { second: Some(Ok(())), ..self }
     }

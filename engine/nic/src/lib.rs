@@ -12,6 +12,7 @@ mod held;
 pub mod memory;
 pub mod nic;
 pub mod packet;
+mod passing;
 pub mod path;
 pub mod pcie;
 mod pipeline;

@@ -120,6 +120,16 @@ pub(crate) struct Owed {
     pub sent: u64,
 }
 
+/// What a requester looks after on a path that loses packets.
+#[derive(Debug, Default)]
+pub(crate) struct Timer {
+    /// When an answer is due at the latest, and whether somebody looks then.
+    pub answer_by: Picos,
+    pub is_watched: bool,
+    /// Whether what is missing of READ responses was asked for again.
+    pub misses_response: bool,
+}
+
 /// A queue pair.
 #[derive(Debug)]
 pub(crate) struct Qp {
@@ -166,11 +176,7 @@ pub(crate) struct Qp {
     /// Whether the rest of a message without reliability is thrown away.
     pub is_dropping: bool,
     pub ack_waits: bool,
-    /// When an answer is due at the latest, and whether somebody looks then.
-    pub answer_by: Picos,
-    pub is_watched: bool,
-    /// Whether what is missing of READ responses was asked for again.
-    pub misses_response: bool,
+    pub timer: Timer,
     /// The first and last of the bursts that arrived and are not dealt with.
     pub arrived: Option<(u32, u32)>,
 }
@@ -205,9 +211,7 @@ impl Qp {
             receive_offset: 0,
             is_dropping: false,
             ack_waits: false,
-            answer_by: Picos::ZERO,
-            is_watched: false,
-            misses_response: false,
+            timer: Timer::default(),
             arrived: None,
         }
     }

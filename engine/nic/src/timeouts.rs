@@ -18,10 +18,10 @@ impl Nic {
         }
         let state = &mut self.qps[qp as usize];
         if burst.number <= state.sender.acked() {
-            state.answer_by = now + timeout;
+            state.timer.answer_by = now + timeout;
         }
-        if !std::mem::replace(&mut state.is_watched, true) {
-            out.at(state.answer_by, Event::Timeout(qp));
+        if !std::mem::replace(&mut state.timer.is_watched, true) {
+            out.at(state.timer.answer_by, Event::Timeout(qp));
         }
     }
 
@@ -30,16 +30,16 @@ impl Nic {
         let Some(timeout) = self.config.ack_timeout else { return };
         let state = &mut self.qps[qp as usize];
         if state.sender.open() == 0 {
-            state.is_watched = false;
+            state.timer.is_watched = false;
             return;
         }
-        if now >= state.answer_by {
+        if now >= state.timer.answer_by {
             self.tally.timeouts += 1;
-            state.answer_by = now + timeout;
+            state.timer.answer_by = now + timeout;
             let missing = state.sender.acked();
             self.answered(now, qp, Answer::Nak(missing), out);
         }
-        out.at(self.qps[qp as usize].answer_by, Event::Timeout(qp));
+        out.at(self.qps[qp as usize].timer.answer_by, Event::Timeout(qp));
     }
 
     /// What an answer says if responses may be lost: nothing of a READ whose response has not come.
@@ -61,7 +61,7 @@ impl Nic {
         if !state.is_reliable() {
             return;
         }
-        state.answer_by = now + timeout;
+        state.timer.answer_by = now + timeout;
         let (messages, packets) = state.sender.position();
         // An answer to what was sent before a timer ran out spares it to be sent again.
         let stands = (state.completed + messages, packets * state.connection.mtu);
@@ -83,10 +83,10 @@ impl Nic {
         let Some(expected) = self.response_number(qp, out) else { return false };
         let state = &mut self.qps[qp as usize];
         if burst.number == expected {
-            state.misses_response = false;
+            state.timer.misses_response = false;
             return true;
         }
-        if burst.number > expected && !std::mem::replace(&mut state.misses_response, true) {
+        if burst.number > expected && !std::mem::replace(&mut state.timer.misses_response, true) {
             self.answered(now, qp, Answer::Nak(expected), out);
         }
         false

@@ -304,6 +304,7 @@ pub struct Sleep {
 /// The NIC's command interface. Models of before it take commands as these defaults have it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[expect(clippy::struct_field_names, reason = "they are the keys of model files, with their units")]
 pub struct Control {
     /// The firmware for each command, one after the other. Units: µs.
     pub firmware_us: f64,

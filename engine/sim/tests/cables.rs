@@ -12,7 +12,9 @@ fn cell(host: &mut SimHost, rnic: &str, endpoint: &str) -> [f64; 2] {
 
 fn a100(sets: &[(&str, &str)]) -> SimHost {
     let mut host = SimHost::load("a100").expect("it is embedded");
-    sets.iter().for_each(|(part, value)| host.set(part, value).expect("it has that"));
+    for (part, value) in sets {
+        host.set(part, value).expect("it has that");
+    }
     host
 }
 

@@ -54,8 +54,7 @@ fn contexts_that_commands_make_push_out_those_of_traffic() {
     // Half of the contexts that fit.
     let mut traffic = Flow { qps: 128, ..flow(Opcode::Write, 512) };
     traffic.wq_depth.send = 16;
-    let misses =
-        |flow: &Flow| measured(&[("control.firmware_us", "1")], &[flow.clone()]).0.counters.a["icm_cache_miss"];
+    let misses = |flow: &Flow| measured(&[("control.firmware_us", "1")], std::slice::from_ref(flow)).0.counters.a["icm_cache_miss"];
     let (quiet, busy) = (misses(&traffic), misses(&Flow { qps_made_per_sec: 200_000, ..traffic.clone() }));
     assert!(busy > quiet + 1e5, "{busy}/s beside commands, {quiet}/s without");
 }
@@ -64,7 +63,7 @@ fn contexts_that_commands_make_push_out_those_of_traffic() {
 fn a_command_that_holds_the_pipeline_makes_a_receiver_pause_its_senders() {
     let traffic = flow(Opcode::Write, 64 << 10);
     let hold = [("control.hold_us", "25")];
-    assert_eq!(measured(&hold, &[traffic.clone()]).1.verdict, Verdict::Healthy, "nothing is destroyed");
+    assert_eq!(measured(&hold, std::slice::from_ref(&traffic)).1.verdict, Verdict::Healthy, "nothing is destroyed");
     for making in
         [Flow { qps_made_per_sec: 8000, ..traffic.clone() }, Flow { mrs_made_per_sec: 8000, ..traffic.clone() }]
     {
@@ -79,7 +78,8 @@ fn a_link_that_sleeps_makes_traffic_with_pauses_anomalous_and_other_traffic_not(
     let mut bursts = Flow { qps: 1, ..flow(Opcode::Write, 16 << 10) };
     (bursts.batch.send, bursts.wq_depth.send) = (32, 128);
     let paced = Flow { interarrival_ns: 100_000, ..bursts.clone() };
-    let verdicts = [&sleep[..], &[]].map(|model| [&bursts, &paced].map(|flow| measured(model, &[flow.clone()]).1));
+    let verdicts =
+        [&sleep[..], &[]].map(|model| [&bursts, &paced].map(|flow| measured(model, std::slice::from_ref(flow)).1));
     let [[full, with_pauses], [awake, awake_with_pauses]] = verdicts;
     assert!(with_pauses.symptoms.contains(&Symptom::Pause), "{with_pauses:?}");
     for healthy in [full, awake, awake_with_pauses] {
@@ -91,7 +91,7 @@ fn a_link_that_sleeps_makes_traffic_with_pauses_anomalous_and_other_traffic_not(
 fn a_longer_path_adds_its_delay_both_ways_and_is_no_anomaly() {
     let mut one = flow(Opcode::Write, 64);
     (one.qps, one.wq_depth.send) = (1, 1);
-    let trip = |flow: &Flow| 1e9 / measured(&[], &[flow.clone()]).0.directions[0].messages_per_sec;
+    let trip = |flow: &Flow| 1e9 / measured(&[], std::slice::from_ref(flow)).0.directions[0].messages_per_sec;
     let longer = Flow { path_delay_ns: 10_000, ..one.clone() };
     let added = trip(&longer) - trip(&one);
     assert!((added - 20_000.0).abs() < 200.0, "{added} ns");
@@ -132,7 +132,7 @@ fn kinds() -> Vec<Flow> {
 fn traffic_of_every_kind_goes_on_over_a_path_that_loses_packets() {
     for flow in kinds() {
         let name = format!("{} {:?}", flow.qp_type, flow.pattern);
-        let (clean, _) = measured(&[], &[flow.clone()]);
+        let (clean, _) = measured(&[], std::slice::from_ref(&flow));
         let (lossy, _) = measured(&[("control.ack_timeout_us", "20")], &[Flow { loss_ppm: 2000, ..flow }]);
         let share = gbps(&lossy) / gbps(&clean);
         assert!((0.02..1.05).contains(&share), "{name}: {share} of what a clean path carries");

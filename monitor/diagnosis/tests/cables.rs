@@ -58,8 +58,7 @@ fn cables_links_and_memories_are_told_apart_with_and_without_a_baseline() {
         // A memory: loopback reads and writes it, what goes to another RNIC only reads or writes it, twice as fast.
         let memory = judged(
             |row, column| match (row, column) {
-                (_, "m0") => Some(30.0),
-                (0, "r1") | (1, "r0") => Some(30.0),
+                (_, "m0") | (0, "r1") | (1, "r0") => Some(30.0),
                 (0 | 1, "r2") | (2, "r0" | "r1") => Some(60.0),
                 _ => None,
             },

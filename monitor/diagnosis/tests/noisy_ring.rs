@@ -39,7 +39,8 @@ impl Ring {
         let (mut computing, mut moving) = (vec![0.0; count], vec![0.0; count]);
         // So that it does not begin quiet.
         for _ in 0..50 {
-            (load(&mut computing), load(&mut moving));
+            load(&mut computing);
+            load(&mut moving);
         }
         let mut done = vec![0.0_f64; count];
         let mut operations = Vec::new();

@@ -35,7 +35,7 @@ fn turns(iterations: u64) -> Vec<Operation> {
     let all = [LOW, HIGH].concat();
     let ranks = |iteration: u64| match iteration {
         _ if iteration % 10 == 9 => &all[..],
-        _ if iteration % 2 == 0 => &LOW[..],
+        _ if iteration.is_multiple_of(2) => &LOW[..],
         _ => &HIGH[..],
     };
     (0..iterations).flat_map(|iteration| ring(iteration, ranks(iteration), &[])).collect()

@@ -204,10 +204,10 @@ pub fn run(scenes: &[Scene; 2], cables: Cables, load: Load, seed: u64) -> Outcom
         }
     }
     let Some((at, delivered, latency)) = begin.filter(|(at, ..)| *at < now) else { return Outcome::default() };
-    let seen = around.seen.saturating_sub(warm).max(1);
+    let counted = around.seen.saturating_sub(warm).max(1);
     Outcome {
         gbps: (around.delivered - delivered) as f64 * 8.0 / (now - at).as_seconds() / 1e9,
-        latency_us: (around.latency - latency).as_micros() / seen as f64,
+        latency_us: (around.latency - latency).as_micros() / counted as f64,
         took: now,
         lost: nics.iter().map(|nic| nic.tally().lost).sum(),
         ..Outcome::default()

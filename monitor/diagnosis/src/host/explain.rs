@@ -20,6 +20,11 @@ const MAX_EXPLANATIONS: usize = 64;
 /// Most steps of the search. Source: our choice; it bounds the time at about a second.
 const MAX_STEPS: usize = 2_000_000;
 
+/// The paths that cross each link.
+pub type Crossing = BTreeMap<usize, Vec<usize>>;
+/// Whether what a path carries is a bound of what a link does.
+pub type IsBound<'a> = dyn Fn(usize, usize) -> bool + 'a;
+
 /// Per abnormal path, the links that may limit it; below the share `slow` a path is slow. `is_bound` says whether what a path
 /// carries is a bound of what a link does.
 ///
@@ -28,7 +33,7 @@ const MAX_STEPS: usize = 2_000_000;
 /// interconnect, memory and GPUs of the other socket get unequal shares.
 pub fn candidates(
     paths: &[Path],
-    (crossing, is_bound): (&BTreeMap<usize, Vec<usize>>, &dyn Fn(usize, usize) -> bool),
+    (crossing, is_bound): (&Crossing, &IsBound<'_>),
     ratios: &[Option<f64>],
     abnormal: &[usize],
     noise: f64,

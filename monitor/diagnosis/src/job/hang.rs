@@ -191,7 +191,9 @@ fn stopped_midway(job: &Job, last: &[Operation], open: &[&Operation]) -> Option<
     }
     if let Some(before) = job.iterations().rev().nth(1) {
         let mut usual: BTreeMap<u32, u32> = BTreeMap::new();
-        before.iter().for_each(|operation| *usual.entry(operation.source).or_insert(0) += 1);
+        for operation in before {
+            *usual.entry(operation.source).or_insert(0) += 1;
+        }
         if usual.values().min() != usual.values().max() {
             return None;
         }

@@ -60,7 +60,9 @@ impl Noise {
         let mut members: Vec<Member> = values.map(|values| of(values).unwrap_or_default()).collect();
         // Faults only add time, so what lies below the middle is noise alone.
         let middle = middle(members.iter().map(|member| member.above).collect());
-        members.iter_mut().for_each(|member| member.above -= middle);
+        for member in &mut members {
+            member.above -= middle;
+        }
         let below: Vec<f64> = members.iter().map(|member| -member.above).filter(|below| *below >= 0.0).collect();
         let (before, worth) = BEFORE;
         let usual = median(&below).unwrap_or(0.0);
