@@ -1,5 +1,4 @@
-//! The pipeline that both directions share: who waits for it, and who goes next. What its packets are is up to whoever
-//! waits.
+//! The pipeline that both directions share: what waits for it, and what goes next. It knows nothing of the packets.
 //!
 //! An arbiter gives both sides turns, as long as both wait: it sees two queues and the packets in them. Source: Goyal et
 //! al., Start-time Fair Queueing, SIGCOMM 1996.
