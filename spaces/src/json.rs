@@ -13,7 +13,7 @@ use crate::serde_words::serde_words;
 /// # Examples
 /// ```
 /// let error = kelpie_spaces::from_json::<Vec<u8>>("n.json", b"[1,\n \"x\"]").unwrap_err();
-/// assert!(error.to_string().starts_with("n.json:2:4: [1]: `x` is not a whole number\n"), "{error}");
+/// assert!(error.to_string().starts_with("n.json:2:4: [1]: `x` is not a whole number from 0 to 255\n"), "{error}");
 /// ```
 pub fn from_json<T: DeserializeOwned>(file: &str, bytes: &[u8]) -> Result<T, DocumentError> {
     let text = utf8(file, bytes)?;
