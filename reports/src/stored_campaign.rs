@@ -55,7 +55,8 @@ pub struct StoredCampaign {
     pub label: Label,
     /// When it ran.
     pub clock: CampaignClock,
-    /// In what a simulated subsystem differs from the embedded model of its name; whoever has the models fills it in.
+    /// In what a simulated subsystem differs from the embedded model of its name; the caller fills it in, because models are
+    /// unknown here.
     pub changed: Vec<Difference>,
 }
 

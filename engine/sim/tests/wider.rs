@@ -140,7 +140,7 @@ fn traffic_of_every_kind_goes_on_over_a_path_that_loses_packets() {
 }
 
 #[test]
-fn whoever_waits_for_one_message_waits_for_the_timer_if_that_is_lost() {
+fn a_requester_of_one_message_waits_for_the_timer_if_it_is_lost() {
     let mut one = Flow { loss_ppm: 10_000, ..flow(Opcode::Write, 64) };
     (one.qps, one.wq_depth.send) = (64, 1);
     let (sample, assessment) = measured(&[("control.ack_timeout_us", "100")], &[one.clone()]);

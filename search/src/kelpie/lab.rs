@@ -148,7 +148,7 @@ const STILL: f64 = 1e4;
 const LEAST_USED: f64 = 0.02;
 
 /// How many times more one rate is than another.
-pub(super) fn times(rate: f64, other: f64) -> f64 {
+fn times(rate: f64, other: f64) -> f64 {
     (rate + STILL) / (other + STILL)
 }
 
