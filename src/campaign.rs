@@ -1,5 +1,7 @@
 //! The only wiring: a search asks, the store answers what it knows, the subsystem is measured for the rest.
 
+mod again;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +13,7 @@ use kelpie_engine::{MeasureError, Subsystem};
 use kelpie_monitor::{Assessment, Bounds, Inconclusive, Measurement, Symptom, Verdict, measure_judged};
 use kelpie_search::{Config, Finding, Observation, Oracle, Purpose};
 use kelpie_spaces::{Flow, Host, Space, Workload};
-use kelpie_store::{CampaignId, Experiment, ExperimentClock, FindingRecord, Outcome, Store, unix_ms};
+use kelpie_store::{CampaignId, Experiment, ExperimentClock, FindingRecord, MeasuredAgain, Outcome, Store, unix_ms};
 
 use crate::progress::Progress;
 
@@ -70,10 +72,7 @@ pub fn run(id: CampaignId, space: &Space, config: &Config, parts: Parts<'_>) -> 
         Err(error) => return End::Failed(error),
     };
     match kelpie_search::run(space, config, &mut recorder).map_or_else(|end| end, |()| End::Finished) {
-        End::Finished => match recorder.finish() {
-            Ok(()) => End::Finished,
-            Err(error) => End::Failed(error),
-        },
+        End::Finished => recorder.finish().map_or_else(|end| end, |()| End::Finished),
         end => end,
     }
 }
@@ -96,11 +95,14 @@ struct Recorder<'a> {
     ahead: VecDeque<Experiment>,
     /// Findings as they are so far, while the search catches up: the store has their latest form already.
     caught_up: BTreeMap<u64, FindingRecord>,
+    /// What was measured beside experiments.
+    again: Vec<MeasuredAgain>,
 }
 
 impl<'a> Recorder<'a> {
     fn new(id: CampaignId, config: &Config, parts: Parts<'a>) -> anyhow::Result<Self> {
         let stored = parts.store.campaign(id)?.experiments;
+        let again = parts.store.measured_again(id)?;
         let reduces_failures = config.reduce_host_failures;
         Ok(Self {
             id,
@@ -112,15 +114,17 @@ impl<'a> Recorder<'a> {
             survived: None,
             ahead: VecDeque::new(),
             caught_up: BTreeMap::new(),
+            again,
         })
     }
 
-    fn finish(&mut self) -> anyhow::Result<()> {
+    fn finish(&mut self) -> Result<(), End> {
         if self.number < self.stored {
-            return Err(self.diverged("ended early"));
+            return Err(End::Failed(self.diverged("ended early")));
         }
-        self.catch_up()?;
-        Ok(self.parts.store.finish_campaign(self.id, self.skipped)?)
+        self.catch_up().map_err(End::Failed)?;
+        self.measure_findings_again()?;
+        self.parts.store.finish_campaign(self.id, self.skipped).map_err(failed)
     }
 
     /// Stores what the search made of findings up to here, unless that is stored.
@@ -165,6 +169,7 @@ impl<'a> Recorder<'a> {
     /// Measures and stores the experiment that is asked for now.
     fn experiment(&mut self, workload: &Workload, purpose: Purpose) -> Result<Outcome, End> {
         self.catch_up().map_err(End::Failed)?;
+        self.measure_control().map_err(failed)?;
         let started_unix_ms = unix_ms();
         let start = Instant::now();
         let outcome = self.tried(workload)?;
@@ -242,7 +247,6 @@ impl<'a> Recorder<'a> {
     /// Fails if the hosts fail under a workload, too, that they survived, or under a plain one.
     fn check_with_another(&mut self) -> Result<(), End> {
         self.wait_for_hosts()?;
-        let plain = || Workload::new(vec![Flow::plain(Host::A, Host::B)]);
         let other = self.survived.clone().unwrap_or_else(plain);
         match self.parts.subsystem.measure(&other) {
             Ok(_) | Err(MeasureError::Unsupported { .. }) => Ok(()),
@@ -326,6 +330,11 @@ impl Oracle for Recorder<'_> {
         }
         Ok(())
     }
+}
+
+/// A workload that every pair of hosts runs.
+fn plain() -> Workload {
+    Workload::new(vec![Flow::plain(Host::A, Host::B)])
 }
 
 fn failed(error: impl Into<anyhow::Error>) -> End {

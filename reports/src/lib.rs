@@ -1,6 +1,7 @@
 //! Reports, recipes and comparisons: how stored campaigns leave Kelpie. No SQL, no measuring, no searching.
 
 pub mod absence;
+pub mod again;
 pub mod answer;
 pub mod baseline;
 pub mod compare;

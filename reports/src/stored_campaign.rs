@@ -7,8 +7,8 @@ use kelpie_monitor::{Bounds, Check, Sample, Severity, Symptom, Verdict};
 use kelpie_search::{Observation, UTILISATION};
 use kelpie_spaces::{Space, SpaceError, Workload, loaded_directions, nearest_outside};
 use kelpie_store::{
-    Anomaly, Campaign, CampaignClock, CampaignId, Ended, Experiment, FindingRecord, Label, Outcome, Purpose, Store,
-    StoreError,
+    Anomaly, Campaign, CampaignClock, CampaignId, Ended, Experiment, FindingRecord, Label, MeasuredAgain, Outcome,
+    Purpose, Store, StoreError,
 };
 
 use crate::course::Courses;
@@ -53,6 +53,8 @@ pub struct StoredCampaign {
     pub checks: Vec<Check>,
     /// What people say of it.
     pub label: Label,
+    /// What was measured beside its experiments.
+    pub again: Vec<MeasuredAgain>,
     /// When it ran.
     pub clock: CampaignClock,
     /// In what a simulated subsystem differs from the embedded model of its name; the caller fills it in, because models are
@@ -159,6 +161,7 @@ impl StoredCampaign {
             details: BTreeMap::new(),
             checks: Vec::new(),
             label: Label::default(),
+            again: Vec::new(),
             clock: CampaignClock { started_unix_ms: None, measured_seconds: 0.0 },
             changed: Vec::new(),
         }
@@ -191,6 +194,7 @@ impl StoredCampaign {
             }
         }
         (stored.checks, stored.label, stored.clock) = (store.checks(id)?, store.label(id)?, store.clock(id)?);
+        stored.again = store.measured_again(id)?;
         Ok(stored)
     }
 

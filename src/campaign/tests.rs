@@ -55,6 +55,10 @@ impl Subsystem for Scripted<'_> {
         let sample = Sample { seconds: 1e-3, directions, pause: None, counters };
         Ok(Measurement { samples: vec![sample; 4], ..Measurement::default() })
     }
+
+    fn measure_again(&mut self, workload: &Workload, attempt: u32) -> Result<Option<Measurement>, MeasureError> {
+        if attempt > 0 { Ok(None) } else { self.measure(workload).map(Some) }
+    }
 }
 
 fn host_gone() -> MeasureError {
@@ -343,4 +347,88 @@ fn catching_up_writes_no_finding() {
     let end = go(&mut store, id, &config(), &AtomicBool::new(false), &|_| None);
     assert!(matches!(end, End::Finished), "{end:?}");
     assert_eq!(store.findings(id).unwrap(), before);
+}
+
+/// Runs as [`Scripted`] does, at a part of its speed that depends on what was measured before and on the run.
+struct Varying<'a> {
+    part: &'a dyn Fn(u64, u32) -> f64,
+    measured: u64,
+}
+
+impl Subsystem for Varying<'_> {
+    fn name(&self) -> &'static str {
+        "varying"
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds::new(1e11, 1e8)
+    }
+
+    fn measure(&mut self, workload: &Workload) -> Result<Measurement, MeasureError> {
+        Scripted { script: &|_| None, measured: 0, is_away: false }.measure(workload)
+    }
+
+    fn measure_again(&mut self, workload: &Workload, attempt: u32) -> Result<Option<Measurement>, MeasureError> {
+        self.measured += 1;
+        let part = (self.part)(self.measured, attempt);
+        let mut measurement = self.measure(workload)?;
+        for way in measurement.samples.iter_mut().flat_map(|sample| &mut sample.directions) {
+            way.goodput_bps *= part;
+            way.wire_bps *= part;
+        }
+        Ok(Some(measurement))
+    }
+}
+
+/// Runs a campaign that may be stopped before so many measurements, and goes on.
+fn vary(stops: &[u64], part: &dyn Fn(u64, u32) -> f64) -> (Store, CampaignId, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, id) = begin(&folder.path().join("kelpie.db"));
+    for at in stops.iter().copied().chain([u64::MAX]) {
+        let stop = AtomicBool::new(false);
+        let part = |measured: u64, run: u32| {
+            stop.fetch_or(measured == at, Ordering::Relaxed);
+            part(measured, run)
+        };
+        let mut subsystem = Varying { part: &part, measured: 0 };
+        let limits = Limits { budget: Some(BUDGET), deadline: None, host_patience: Duration::ZERO, stop: &stop };
+        let bounds = subsystem.bounds();
+        let progress = &mut Progress::new(None);
+        let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress };
+        let end = run(id, &Space::catalog("full").unwrap(), &config(), parts);
+        assert!(matches!((end, at), (End::Finished, u64::MAX) | (End::Interrupted, _)), "{at}");
+    }
+    (store, id, folder)
+}
+
+#[test]
+fn findings_that_show_now_and_then_have_their_rate_and_are_measured_again_once_however_often_a_campaign_stops() {
+    let steady = |_: u64, _: u32| 1.0;
+    let (mut store, id, _folder) = vary(&[], &steady);
+    let text = findings::text(&mut store, id).unwrap();
+    assert!(text.contains("anomalous in 3 of 3 more runs") && !text.contains("flaky"), "{text}");
+    assert!(text.contains("the control workload, measured 7 times, ran as at first"), "{text}");
+    let whole = store.measured_again(id).unwrap();
+    let (mut store, id, _folder) = vary(&[11, 40, 60, 70, 3], &steady);
+    assert_eq!(store.measured_again(id).unwrap(), whole);
+    let found = store.findings(id).unwrap().len();
+    assert!(whole.len() - 7 <= 18 && found > 0, "at most a tenth of the experiments: {whole:?}");
+
+    // Twice as fast in every other run after all experiments, so that nothing is slow.
+    let at_end = BUDGET + 7;
+    let (mut store, id, _folder) =
+        vary(&[], &|measured, run| if measured > at_end && run % 2 == 1 { 1.9 } else { 1.0 });
+    let text = findings::text(&mut store, id).unwrap();
+    assert!(text.contains("anomalous in 5 of 10 more runs: flaky, at a rate of 24 to 76 %"), "{text}");
+    let document = serde_json::to_value(findings::document(&mut store, id, false).unwrap()).unwrap();
+    assert_eq!(document["findings"][0]["repeats"]["anomalous"], 5, "{document}");
+}
+
+#[test]
+fn a_machine_that_became_slower_is_noticed_by_the_control_workload() {
+    let (mut store, id, _folder) = vary(&[], &|measured, _| if measured > 60 { 0.7 } else { 1.0 });
+    let text = findings::text(&mut store, id).unwrap();
+    assert!(text.contains("the machine drifted: in 4 of 7 measurements"), "{text}");
+    let document = serde_json::to_value(findings::document(&mut store, id, false).unwrap()).unwrap();
+    assert_eq!(document["control"]["moved"][0]["after"], 75, "{document}");
 }

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use kelpie_monitor::{Check, Severity, Symptom};
 use kelpie_reports::StoredCampaign;
 use kelpie_reports::absence::{Absence, absence};
+use kelpie_reports::again::{Control, Repeats};
 use kelpie_reports::explained::{self, Explained, Weighed};
 use kelpie_reports::identity::{self, Difference};
 use kelpie_reports::times;
@@ -58,6 +59,9 @@ pub struct CampaignDocument {
     /// Only if there are no findings.
     #[serde(skip_serializing_if = "Option::is_none")]
     none_found: Option<Absence>,
+    /// Only if the control workload was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    control: Option<Control>,
     /// Only with `--experiments`.
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<Vec<Value>>,
@@ -75,6 +79,9 @@ pub struct FindingDocument {
     mfs: Vec<Condition>,
     workload: Workload,
     confidence: f64,
+    /// Only if its workload was measured again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repeats: Option<Repeats>,
 }
 
 impl From<Weighed<'_>> for FindingDocument {
@@ -88,6 +95,7 @@ impl From<Weighed<'_>> for FindingDocument {
             mfs: finding.mfs.conditions.clone(),
             workload: finding.workload.clone(),
             confidence: finding.confidence,
+            repeats: None,
         }
     }
 }
@@ -100,6 +108,11 @@ pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow:
     let none_found = none_found(store, id, &findings)?;
     let log = if experiments { Some(log(store, &campaign)?) } else { None };
     let label = store.label(id)?;
+    let again = store.measured_again(id)?;
+    let with_repeats = |weighed: Weighed<'_>| FindingDocument {
+        repeats: Repeats::of(&again, weighed.finding.number),
+        ..FindingDocument::from(weighed)
+    };
     Ok(CampaignDocument {
         campaign: id,
         name: label.name,
@@ -114,10 +127,11 @@ pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow:
         experiments: campaign.experiments,
         skipped: campaign.skipped,
         checks: store.checks(id)?,
-        findings: explained.findings.into_iter().map(FindingDocument::from).collect(),
+        findings: explained.findings.into_iter().map(with_repeats).collect(),
         anomalous: anomalies.len(),
         unexplained: explained.unexplained.into_iter().cloned().collect(),
         none_found,
+        control: Control::of(&again),
         log,
     })
 }
@@ -213,13 +227,22 @@ pub fn text(store: &mut Store, id: CampaignId) -> anyhow::Result<String> {
     if !label.is_empty() {
         let _ = writeln!(text, "  {label}");
     }
+    let again = store.measured_again(id)?;
+    if let Some(control) = Control::of(&again) {
+        let _ = writeln!(text, "  {control}");
+    }
     let (findings, anomalies) = explained::read(store, id)?;
     let explained = Explained::new(&findings, &anomalies);
     if let Some(absence) = none_found(store, id, &findings)? {
         let _ = writeln!(text, "  {absence}");
     }
     let _ = writeln!(text, "  {explained}");
-    text.extend(explained.findings.iter().map(|found| finding_text(id, found)));
+    for found in &explained.findings {
+        text += &finding_text(id, found);
+        if let Some(repeats) = Repeats::of(&again, found.finding.number) {
+            let _ = writeln!(text, "  {repeats}");
+        }
+    }
     Ok(text + &unexplained_text(&explained))
 }
 

@@ -13,6 +13,7 @@ use super::edges::edges;
 use super::error::SiteError;
 use super::page::{campaign_title, figure, named, page, wide};
 use super::plot::{Bars, Group, Plot, Scale, Titled};
+use crate::again::Repeats;
 use crate::explained::Weighed;
 use crate::stored_campaign::{Point, StoredCampaign};
 use crate::wording;
@@ -116,6 +117,9 @@ impl<'d> Shown<'d> {
                     "with 95 % certainty at least this share of such workloads shows it."
                 } @else {
                     "the search ended before it measured how many of such workloads show it."
+                }
+                @if let Some(repeats) = Repeats::of(&self.stored.again, self.record.number) {
+                    " The workload was " (repeats) "."
                 }
                 @if self.record.is_pinned() {
                     " " span.badge { "pinned" } " The conditions are held close to the workload, because the limit of \

@@ -10,6 +10,7 @@ use super::error::SiteError;
 use super::hosts;
 use super::page::{self, campaign_title, figure, named, wide};
 use super::plot::Titled;
+use crate::again::Control;
 use crate::coverage::{Coverage, FeatureCoverage};
 use crate::explained::{Explained, Weighed};
 use crate::identity;
@@ -73,6 +74,7 @@ fn summary(stored: &StoredCampaign, explained: &Explained<'_>, coverage: &Covera
     html! {
         dl.facts {
             @if let Some(name) = &stored.label.name { dt { "Name" } dd { (name) } }
+            @if let Some(control) = Control::of(&stored.again) { dt { "Control" } dd { (control) } }
             @if let Some(note) = &stored.label.note { dt { "Note" } dd { (note) } }
             dt { "Subsystem" }
             dd {

@@ -27,3 +27,4 @@ pub use records::{
 pub use store::Store;
 pub use store::follow::{self, Brief, Follower, News};
 pub use store::labels::{CampaignClock, Label};
+pub use store::measured_again::MeasuredAgain;

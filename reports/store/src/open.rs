@@ -13,12 +13,13 @@ use crate::error::{StoreError, classify};
 
 /// Version, description and text of each migration. `sqlx::migrate!` would read the folder by itself, and have sqlx and
 /// SQLite built a second time for a macro.
-const MIGRATIONS: [(i64, &str, &str); 5] = [
+const MIGRATIONS: [(i64, &str, &str); 6] = [
     (1, "campaigns", include_str!("../migrations/0001_campaigns.sql")),
     (2, "checks", include_str!("../migrations/0002_checks.sql")),
     (3, "failed_tries", include_str!("../migrations/0003_failed_tries.sql")),
     (4, "labels", include_str!("../migrations/0004_labels.sql")),
     (5, "checksums", include_str!("../migrations/0005_checksums.sql")),
+    (6, "measured_again", include_str!("../migrations/0006_measured_again.sql")),
 ];
 
 static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {

@@ -660,6 +660,7 @@ mod checks;
 mod failed_tries;
 pub mod follow;
 pub mod labels;
+pub mod measured_again;
 mod safety;
 
 #[cfg(test)]

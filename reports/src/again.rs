@@ -1,0 +1,158 @@
+//! What measurements beside the experiments say: how often a finding's workload is anomalous, and whether the machine
+//! has changed. Pure.
+
+use std::fmt;
+
+use kelpie_monitor::Verdict;
+use kelpie_spaces::units::percent;
+use kelpie_store::MeasuredAgain;
+use serde::Serialize;
+
+/// Quantile of the normal distribution of the intervals: 95 %.
+const NORMAL: f64 = 1.96;
+/// Relative change of the control workload's rate from which on the machine has drifted. Source: our choice, half of what
+/// makes a rate low.
+const DRIFT: f64 = 0.1;
+/// Standard deviations that a change has to have as well. Source: our choice, one false alarm in 370 measurements.
+const CLEAR: f64 = 3.0;
+
+/// How often a workload was anomalous when it was measured again.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Repeats {
+    /// Measurements that were conclusive.
+    pub runs: u64,
+    /// Those of them that were anomalous.
+    pub anomalous: u64,
+    /// Where the rate of anomalous ones lies, with 95 % certainty.
+    pub rate: [f64; 2],
+}
+
+impl Repeats {
+    /// Of the workload of a finding; none if it was not measured again.
+    pub fn of(rows: &[MeasuredAgain], finding: u64) -> Option<Self> {
+        let own = rows.iter().filter(|row| row.finding == Some(finding) && row.verdict != Verdict::Inconclusive);
+        let (runs, anomalous) = own.fold((0, 0), |(runs, anomalous), row| {
+            (runs + 1, anomalous + u64::from(row.verdict == Verdict::Anomalous))
+        });
+        (runs > 0).then(|| Self { runs, anomalous, rate: wilson(anomalous as f64, runs as f64) })
+    }
+
+    /// Whether it is anomalous in some runs and not in others.
+    pub fn is_flaky(&self) -> bool {
+        self.anomalous < self.runs
+    }
+}
+
+impl fmt::Display for Repeats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { runs, anomalous, rate: [least, most] } = *self;
+        write!(f, "anomalous in {anomalous} of {runs} more runs")?;
+        if self.is_flaky() {
+            write!(f, ": flaky, at a rate of {:.0} to {:.0} %", least * 100.0, most * 100.0)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Wilson's interval of a share.
+///
+/// Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference".
+fn wilson(successes: f64, trials: f64) -> [f64; 2] {
+    let (share, square) = (successes / trials, NORMAL * NORMAL);
+    let center = (share + square / (2.0 * trials)) / (1.0 + square / trials);
+    let spread = (share * (1.0 - share) / trials + square / (4.0 * trials * trials)).sqrt();
+    let half = NORMAL / (1.0 + square / trials) * spread;
+    [(center - half).max(0.0), (center + half).min(1.0)]
+}
+
+/// What the control workload says of the machine.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Control {
+    /// How often it was measured.
+    pub measurements: usize,
+    /// When its rate was another than at first.
+    pub moved: Vec<Moved>,
+}
+
+/// A rate that was not as at first.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Moved {
+    /// Experiments that were over by then.
+    pub after: u64,
+    /// Relative change; below 0 is slower.
+    pub change: f64,
+}
+
+impl Control {
+    /// Of a campaign; none if nothing was measured.
+    pub fn of(rows: &[MeasuredAgain]) -> Option<Self> {
+        let controls: Vec<&MeasuredAgain> = rows.iter().filter(|row| row.finding.is_none()).collect();
+        let first = **controls.first()?;
+        let moved = |row: &&MeasuredAgain| {
+            let change = if first.bps > 0.0 { row.bps / first.bps - 1.0 } else { 0.0 };
+            let clear = CLEAR * row.deviation.hypot(first.deviation);
+            let has_moved = change.abs() > DRIFT && (row.bps - first.bps).abs() > clear;
+            has_moved.then_some(Moved { after: row.after, change })
+        };
+        Some(Self { measurements: controls.len(), moved: controls.iter().filter_map(moved).collect() })
+    }
+}
+
+impl fmt::Display for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(last) = self.moved.last() else {
+            return write!(f, "the control workload, measured {} times, ran as at first", self.measurements);
+        };
+        let how = if last.change < 0.0 { "slower" } else { "faster" };
+        write!(
+            f,
+            "the machine drifted: in {} of {} measurements the control workload ran at another rate than at first, last {} \
+             {how} after experiment {}; what was measured meanwhile may say nothing of the subsystem",
+            self.moved.len(),
+            self.measurements,
+            percent(last.change.abs()),
+            last.after
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(after: u64, finding: Option<u64>, verdict: Verdict, bps: f64) -> MeasuredAgain {
+        MeasuredAgain { after, finding, verdict, bps, deviation: 2.0 }
+    }
+
+    #[test]
+    fn a_finding_that_is_anomalous_now_and_then_has_its_rate_with_an_interval() {
+        let verdicts = [Verdict::Anomalous, Verdict::Healthy, Verdict::Inconclusive, Verdict::Healthy];
+        let mut rows: Vec<MeasuredAgain> =
+            (0..13).map(|run| row(9, Some(2), verdicts[(run as usize) % 4], 1.0)).collect();
+        rows.extend([row(9, Some(1), Verdict::Anomalous, 1.0), row(9, None, Verdict::Anomalous, 1.0)]);
+        let repeats = Repeats::of(&rows, 2).expect("measured");
+        assert_eq!((repeats.runs, repeats.anomalous, repeats.is_flaky()), (10, 4, true));
+        // Wilson's interval of 4 in 10, as published tables have it.
+        assert!((repeats.rate[0] - 0.168).abs() < 1e-3 && (repeats.rate[1] - 0.687).abs() < 1e-3, "{:?}", repeats.rate);
+        assert_eq!(Repeats::of(&rows, 1).map(|repeats| repeats.is_flaky()), Some(false));
+        assert_eq!(Repeats::of(&rows, 3), None);
+    }
+
+    #[test]
+    fn a_machine_that_got_slower_has_drifted_and_one_that_varies_has_not() {
+        let control = |rates: &[f64]| {
+            let rows = rates.iter().enumerate();
+            let rows = rows.map(|(at, rate)| row(25 * at as u64, None, Verdict::Healthy, *rate));
+            Control::of(&rows.collect::<Vec<_>>()).expect("measured").moved
+        };
+        assert_eq!(control(&[100.0, 95.0, 104.0, 109.0]), []);
+        let moved = control(&[100.0, 99.0, 80.0]);
+        assert_eq!((moved.len(), moved[0].after), (1, 50));
+        assert!((moved[0].change + 0.2).abs() < 1e-9);
+        // More than a tenth, and within what the samples vary.
+        let unclear = [row(0, None, Verdict::Healthy, 10.0), row(25, None, Verdict::Healthy, 15.0)];
+        assert_eq!(Control::of(&unclear).map(|control| control.moved), Some(Vec::new()));
+        assert_eq!(Control::of(&[]), None);
+    }
+}
