@@ -46,11 +46,16 @@ impl Repeats {
 impl fmt::Display for Repeats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { runs, anomalous, rate: [least, most] } = *self;
-        write!(f, "anomalous in {anomalous} of {runs} more runs")?;
-        if self.is_flaky() {
-            write!(f, ": flaky, at a rate of {:.0} to {:.0} %", least * 100.0, most * 100.0)
-        } else {
-            Ok(())
+        match runs {
+            _ if self.is_flaky() => {
+                let [least, most] = [least, most].map(|share| share * 100.0);
+                write!(
+                    f,
+                    "anomalous in {anomalous} of {runs} further runs: flaky, at a rate of {least:.0} to {most:.0} %"
+                )
+            }
+            1 => f.write_str("anomalous in a further run, too"),
+            _ => write!(f, "anomalous in all {runs} further runs"),
         }
     }
 }

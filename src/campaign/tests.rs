@@ -406,7 +406,7 @@ fn findings_that_show_now_and_then_have_their_rate_and_are_measured_again_once_h
     let steady = |_: u64, _: u32| 1.0;
     let (mut store, id, _folder) = vary(&[], &steady);
     let text = findings::text(&mut store, id).unwrap();
-    assert!(text.contains("anomalous in 3 of 3 more runs") && !text.contains("flaky"), "{text}");
+    assert!(text.contains("anomalous in all 3 further runs") && !text.contains("flaky"), "{text}");
     assert!(text.contains("the control workload, measured 7 times, ran as at first"), "{text}");
     let whole = store.measured_again(id).unwrap();
     let (mut store, id, _folder) = vary(&[11, 40, 60, 70, 3], &steady);
@@ -419,7 +419,7 @@ fn findings_that_show_now_and_then_have_their_rate_and_are_measured_again_once_h
     let (mut store, id, _folder) =
         vary(&[], &|measured, run| if measured > at_end && run % 2 == 1 { 1.9 } else { 1.0 });
     let text = findings::text(&mut store, id).unwrap();
-    assert!(text.contains("anomalous in 5 of 10 more runs: flaky, at a rate of 24 to 76 %"), "{text}");
+    assert!(text.contains("anomalous in 5 of 10 further runs: flaky, at a rate of 24 to 76 %"), "{text}");
     let document = serde_json::to_value(findings::document(&mut store, id, false).unwrap()).unwrap();
     assert_eq!(document["findings"][0]["repeats"]["anomalous"], 5, "{document}");
 }
