@@ -1,12 +1,14 @@
 //! Two hosts with their NICs and applications, and the switch between them. What a NIC does is in `kelpie-nic`.
 
+mod applications;
+mod network;
 mod start;
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use kelpie_events::{Events, Picos, Server};
-use kelpie_nic::command::{Command, Object};
+use kelpie_nic::command::Object;
 use kelpie_nic::nic::{self, Nic, Outside};
 use kelpie_nic::packet::{Burst, Kind};
 use kelpie_nic::qp::{Segment, Wqe};
@@ -18,7 +20,7 @@ use crate::control_thread::ControlThread;
 use crate::counters::{Spell, Traffic};
 use crate::leaves::{Leaves, Step};
 use crate::model::Model;
-use crate::path_part::{Passed, PathPart};
+use crate::path_part::PathPart;
 use crate::rings::Rings;
 use crate::waits::Waits;
 
@@ -224,185 +226,6 @@ impl Outside for View<'_> {
     fn waited(&mut self, side: Side, cause: Cause, qp: u32, span: Picos) {
         let (flow, ..) = self.around.rings.qps[self.host.index()][qp as usize];
         self.around.waits[self.host.index()].add(flow, side, cause, span);
-    }
-}
-
-impl Around {
-    /// Lets an application post all batches for which there is room, one after the other.
-    fn post_when_room(&mut self, now: Picos, host: Host, qp: u32) {
-        let (flow, ..) = self.rings.qps[host.index()][qp as usize];
-        let flow = &self.rings.flows[flow as usize];
-        let app = &mut self.apps[host.index()][qp as usize];
-        let batches = (flow.depth - (app.posted - app.seen)) / flow.batch;
-        if app.posts_left > 0 || batches == 0 {
-            return;
-        }
-        app.posts_left = batches;
-        let span = self.costs.doorbell + self.costs.wqe * flow.batch;
-        let from = app.posts_from;
-        let begin = self.on_core(now, host, qp, span * batches);
-        let end = begin + span * batches;
-        let app = &mut self.apps[host.index()][qp as usize];
-        if std::mem::replace(&mut app.has_filled, true) {
-            self.core_wait[host.index()] += end - now;
-            self.core_ends[host.index()].push(end);
-        }
-        self.events.at((begin + span).max(from), Event::Post(host, qp));
-    }
-
-    /// Whether there are leaves in the place of the switch.
-    pub fn has_leaves(&self) -> bool {
-        self.leaves.is_some()
-    }
-
-    /// What each port of both hosts has sent and received, if they have two.
-    pub fn by_port(&self) -> Option<ByPort> {
-        let leaves = self.leaves.as_ref()?;
-        Some(ByPort { sent_bytes: leaves.sent_bytes, received_bytes: leaves.received_bytes })
-    }
-
-    /// Time that applications of a host have waited for their core up to `now` while they had room to post again.
-    pub fn core_wait(&mut self, now: Picos, host: Host) -> Picos {
-        let ends = &mut self.core_ends[host.index()];
-        ends.retain(|end| *end > now);
-        let to_come = ends.iter().map(|end| *end - now).sum();
-        self.core_wait[host.index()] - to_come
-    }
-
-    /// Takes the core of a QP for a while; says when that begins.
-    fn on_core(&mut self, now: Picos, host: Host, qp: u32, span: Picos) -> Picos {
-        let cores = &mut self.cores[host.index()];
-        let count = cores.len();
-        let core = &mut cores[qp as usize % count];
-        let begin = (*core).max(now);
-        *core = begin + span;
-        self.core_time[host.index()] += span;
-        begin
-    }
-
-    /// Part of the time up to `now` that those cores of a host were busy that QPs use.
-    pub fn core_busy(&self, now: Picos, host: Host) -> f64 {
-        let cores = &self.cores[host.index()];
-        let used = cores.len().min(self.apps[host.index()].len());
-        let to_come: Picos = cores.iter().map(|core| (*core).max(now) - now).sum();
-        (self.core_time[host.index()] - to_come).ratio_to(now * used.max(1) as u64)
-    }
-
-    fn post(&mut self, now: Picos, host: Host, qp: u32) {
-        let (flow, ..) = self.rings.qps[host.index()][qp as usize];
-        let flow = &self.rings.flows[flow as usize];
-        let interarrival = Picos::from_nanos(flow.interarrival_ns.into());
-        let span = self.costs.doorbell + self.costs.wqe * flow.batch;
-        let app = &mut self.apps[host.index()][qp as usize];
-        app.posted += flow.batch;
-        app.posts_from = now + interarrival;
-        app.posts_left -= 1;
-        let posted = app.posted;
-        if app.posts_left > 0 {
-            self.events.at(now + span.max(interarrival), Event::Post(host, qp));
-        }
-        self.events.at(now + self.costs.mmio, Event::Nic(host, nic::Event::Doorbell(qp, posted as u32)));
-        self.post_when_room(now, host, qp);
-    }
-
-    fn used(&mut self, now: Picos, host: Host, qp: u32, index: u64) {
-        let (flow, ..) = self.rings.qps[host.index()][qp as usize];
-        let flow = &self.rings.flows[flow as usize];
-        let (depth, batch) = (flow.receive_depth, flow.receive_batch);
-        let app = &mut self.apps[host.index()][qp as usize];
-        app.used = index + 1;
-        let posted = depth + app.used / batch * batch;
-        if posted > app.receives {
-            let batches = posted - app.receives;
-            app.receives = posted;
-            let span = self.costs.wqe * batches;
-            let done = self.on_core(now, host, qp, span) + span;
-            self.events.at(done + self.costs.mmio, Event::Nic(host, nic::Event::Receives(qp, posted as u32)));
-        }
-    }
-
-    /// A burst leaves a host, whose path may lose it or take its time.
-    fn on_path(&mut self, now: Picos, host: Host, burst: Burst) {
-        let (flow, ..) = self.rings.qps[host.peer().index()][burst.to as usize];
-        let Some(path) = &mut self.path else { return };
-        match path[host.index()].pass(flow, burst) {
-            Passed::Lost => {}
-            Passed::Late(delay) => self.events.at(now + delay, Event::Delayed(host, flow)),
-            Passed::Through(burst) => self.enter(now, host, burst),
-        }
-    }
-
-    /// A burst comes to the first switch.
-    fn enter(&mut self, now: Picos, host: Host, burst: Burst) {
-        let Self { leaves, events, .. } = self;
-        if let Some(leaves) = leaves {
-            return leaves.sent(now, host, burst, &mut |time, step| events.at(time, Event::Leaves(step)));
-        }
-        let at_switch = now + self.costs.link;
-        self.at_switch(at_switch, host, burst);
-    }
-
-    /// An object is to be made beside traffic, and the next one a period later.
-    fn is_due(&mut self, now: Picos, host: Host, object: Object) {
-        let Some(thread) = &mut self.control[host.index()] else { return };
-        let command = thread.is_due(object);
-        if let Some(period) = thread.period(object) {
-            self.events.at(now + period, Event::Due(host, object));
-        }
-        self.command(now, host, command);
-    }
-
-    /// Posts a command.
-    fn command(&mut self, now: Picos, host: Host, command: Option<Command>) {
-        if let Some(command) = command {
-            let at_nic = now + self.costs.doorbell + self.costs.mmio;
-            self.events.at(at_nic, Event::Nic(host, nic::Event::Command(command)));
-        }
-    }
-
-    /// A burst reaches the switch. All that comes to it takes equally long, so that it is dealt with in order when it
-    /// leaves its host, and the switch is ahead of the hosts by that time.
-    fn at_switch(&mut self, now: Picos, from: Host, burst: Burst) {
-        let to = from.peer();
-        let port = &mut self.ports[to.index()];
-        port.queued += burst.wire;
-        port.queue.push_back(burst);
-        if port.queued > self.costs.switch_xoff && !port.holds_sender {
-            port.holds_sender = true;
-            self.events.at(now + self.costs.link, Event::HostPause(from, true));
-        }
-        self.kick_port(now, to);
-    }
-
-    fn kick_port(&mut self, now: Picos, to: Host) {
-        let port = &mut self.ports[to.index()];
-        if port.is_scheduled || port.is_paused || port.queue.is_empty() {
-            return;
-        }
-        if port.wire.free() <= now {
-            self.switch_port(now, to);
-        } else {
-            port.is_scheduled = true;
-            self.events.at(port.wire.free() - self.costs.link, Event::SwitchPort(to));
-        }
-    }
-
-    /// The switch port towards a host sends a burst, cut-through.
-    fn switch_port(&mut self, now: Picos, to: Host) {
-        let port = &mut self.ports[to.index()];
-        if port.is_paused {
-            return;
-        }
-        let Some(burst) = port.queue.pop_front() else { return };
-        port.queued -= burst.wire;
-        port.wire.serve(now, self.wire.time(burst.wire));
-        if port.holds_sender && port.queued < self.costs.switch_xon {
-            port.holds_sender = false;
-            self.events.at(now + self.costs.link, Event::HostPause(to.peer(), false));
-        }
-        self.from_switch[to.index()].push_back(burst);
-        self.events.at(now + self.costs.link, Event::Arrive(to));
-        self.kick_port(now, to);
     }
 }
 

@@ -1,25 +1,18 @@
 //! What the driver of each host puts into rings: WQEs and their lists, computed from the flow when the NIC reads them.
 
+mod build;
+
 use std::ops::Range;
 
-use kelpie_engine::MeasureError;
-use kelpie_nic::packet::{Operation, Ports};
-use kelpie_nic::qp::{Connection, Region, Segment, Transport, Wqe};
-use kelpie_spaces::{Device, Flow, Host, Opcode, QpType, Workload};
+use kelpie_nic::packet::Operation;
+use kelpie_nic::qp::{Connection, Region, Segment, Wqe};
+use kelpie_spaces::Host;
 use rand::RngExt;
 
-use crate::bond::Bond;
 use crate::control_thread::ControlThread;
-use crate::model::Model;
 
-/// What WQEs are made of. Units: bytes. Source: `struct mlx5_wqe_data_seg`.
-const SEGMENT: u64 = 16;
-/// What stands before inline data in a WQE. Units: bytes. Source: `struct mlx5_wqe_inl_data_seg`.
-const INLINE_HEADER: u64 = 4;
 /// A line of a ring. Units: bytes.
 const LINE: u64 = 64;
-/// What comes before the payload of a datagram in its buffer. Units: bytes. Source: IBTA volume 1, section 8.3.
-const GRH: u64 = 40;
 /// Pages of registered memory. Units: bits of an address. Source: Linux on x86-64 without huge pages.
 const PAGE_BITS: u32 = 12;
 /// From the base of a region to that of the next, which is longer than any. Units: bits of an address.
@@ -325,189 +318,4 @@ impl Rings {
         let free = [self.qps[host.index()].len() as u32, self.regions[host.index()].len() as u32];
         (rates != [0, 0]).then(|| ControlThread::new(rates, free))
     }
-
-    /// What a valid workload needs on these hosts.
-    ///
-    /// # Errors
-    /// When the hosts of the model lack a memory, or an operation is not modelled.
-    pub fn new(model: &Model, workload: &Workload) -> Result<Self, MeasureError> {
-        let mut rings = Self {
-            flows: Vec::new(),
-            qps: [const { Vec::new() }; 2],
-            connections: [const { Vec::new() }; 2],
-            regions: [const { Vec::new() }; 2],
-            lines: [const { Vec::new() }; 2],
-        };
-        let ports = ports(model, &workload.flows)?;
-        for (place, flow) in workload.flows.iter().enumerate() {
-            rings.add(model, flow, ports.get(place).map_or(&[], Vec::as_slice))?;
-        }
-        Ok(rings)
-    }
-
-    fn add(&mut self, model: &Model, flow: &Flow, ports: &[[Ports; 2]]) -> Result<(), MeasureError> {
-        let [from, to] = [flow.from, flow.to];
-        let vector = vector(flow)?;
-        let elements = vector.iter().map(|request| request.list.len() as u64).sum::<u64>();
-        let sends_of_vector = vector.iter().filter(|request| request.operation == Operation::Send).count() as u64;
-        let is_datagram = flow.qp_type == QpType::Ud;
-        let longest = vector.iter().map(|request| request.bytes).max().unwrap_or(1);
-        let sends = vector.iter().any(|request| request.operation == Operation::Send);
-        let receive_list =
-            if flow.recv_sge.is_empty() { vec![longest] } else { flow.recv_sge.iter().map(|size| size.0).collect() };
-        let grh = if is_datagram { GRH } else { 0 };
-        let receive_list: Vec<u64> = receive_list.iter().map(|bytes| bytes + grh).collect();
-        let mut register = |host: Host, memory: &kelpie_spaces::Memory, longest: u64| {
-            let place = model.place(memory.device)?;
-            let regions = &mut self.regions[host.index()];
-            let first = regions.len() as u32;
-            let count = flow.qps * memory.mrs;
-            regions.extend((0..count).map(|key| Region {
-                base: u64::from(first + key) << REGION_BITS,
-                page_bits: PAGE_BITS,
-                place,
-            }));
-            let stride = longest.max(1).next_multiple_of(LINE);
-            let places = memory.mr_size.0.saturating_sub(longest) / stride + 1;
-            let rotation = Rotation { first, per_qp: memory.mrs.into(), stride, places };
-            let all = (memory.mr_size.0.max(longest) >> PAGE_BITS).div_ceil(8).max(1) as u32;
-            self.lines[host.index()].extend((0..count).map(|_| all));
-            Ok(rotation)
-        };
-        let longest_element = vector.iter().flat_map(|request| request.list.iter().copied()).max().unwrap_or(1);
-        let local = register(from, &flow.memory.from, longest_element)?;
-        let remote = register(to, &flow.memory.to, longest)?;
-        let longest_receive = receive_list.iter().copied().max().unwrap_or(1);
-        let stride = longest_receive.next_multiple_of(LINE);
-        let places = flow.memory.to.mr_size.0.saturating_sub(longest_receive) / stride + 1;
-        let receive = Rotation { stride, places, ..remote };
-        let [depth, batch] = [flow.wq_depth.send, flow.batch.send].map(u64::from);
-        let signal = (depth / u64::from(model.posting.signal_divisor)).clamp(batch, depth.max(batch)) / batch * batch;
-        let stride = vector.iter().map(|request| request.lines).max().unwrap_or(1);
-        let connection = Connection {
-            transport: match flow.qp_type {
-                QpType::Rc => Transport::Reliable,
-                QpType::Uc => Transport::Unreliable,
-                QpType::Ud => Transport::Datagram,
-            },
-            peer: 0,
-            is_loopback: from == to,
-            ports: Ports::default(),
-            mtu: model.port.force_mtu.unwrap_or(flow.mtu.bytes()),
-            max_reads: model.processing.max_reads,
-            send_stride: stride,
-            receive_entry: model.caches.receive_entry_bytes.of(flow.qp_type),
-            send_slots: flow.wq_depth.send.next_power_of_two(),
-            receive_slots: flow.wq_depth.recv.next_power_of_two(),
-        };
-        self.connect(flow, connection, ports);
-        let operations = [
-            (Operation::Send, "SEND"),
-            (Operation::Write, "WRITE"),
-            (Operation::Read, "READ"),
-            (Operation::Atomic, "ATOMIC"),
-        ];
-        let used = operations.iter().filter(|(op, _)| vector.iter().any(|request| request.operation == *op));
-        let names: Vec<&str> = used.map(|(_, name)| *name).collect();
-        self.flows.push(FlowRings {
-            from,
-            to,
-            qps: flow.qps,
-            depth,
-            batch,
-            receive_depth: flow.wq_depth.recv.into(),
-            receive_batch: flow.batch.recv.into(),
-            signal,
-            interarrival_ns: flow.interarrival_ns,
-            made_per_sec: [flow.qps_made_per_sec, flow.mrs_made_per_sec],
-            loss_ppm: flow.loss_ppm,
-            path_delay_ns: flow.path_delay_ns,
-            name: format!("{}_{}", flow.qp_type, names.join("+")),
-            sends,
-            reads: vector.iter().any(|request| request.operation == Operation::Read),
-            vector,
-            elements,
-            sends_of_vector,
-            mtu: connection.mtu,
-            longest: [longest_element, longest, longest_receive],
-            receive_list,
-            local,
-            remote,
-            receive,
-        });
-        Ok(())
-    }
-
-    /// Creates the QPs of the flow that comes next, at both ends.
-    fn connect(&mut self, flow: &Flow, connection: Connection, ports: &[[Ports; 2]]) {
-        let number = self.flows.len() as u32;
-        let mut create = |host: Host, is_requester: bool| {
-            let first = self.qps[host.index()].len() as u32;
-            self.qps[host.index()].extend((0..flow.qps).map(|qp| (number, qp, is_requester)));
-            first
-        };
-        let [first, peers] = [create(flow.from, true), create(flow.to, false)];
-        let taken = |qp: u32| ports.get(qp as usize).copied().unwrap_or_default();
-        for qp in 0..flow.qps {
-            let connection = Connection { peer: peers + qp, ports: taken(qp)[0], ..connection };
-            self.connections[flow.from.index()].push(connection);
-        }
-        for qp in 0..flow.qps {
-            let connection = Connection { peer: first + qp, ports: taken(qp)[1], ..connection };
-            self.connections[flow.to.index()].push(connection);
-        }
-    }
-}
-
-/// The ports of both ends of each flow's QPs; none if hosts have one port.
-fn ports(model: &Model, flows: &[Flow]) -> Result<Vec<Vec<[Ports; 2]>>, MeasureError> {
-    if let Some(bond) = Bond::of(model) {
-        return Ok(bond.ports(flows));
-    }
-    match flows.iter().find(|flow| flow.ports != kelpie_spaces::Ports::Hashed) {
-        None => Ok(Vec::new()),
-        Some(flow) => {
-            let reason = format!("the NICs of {} have one port: leave out `ports: {}`", model.name, flow.ports);
-            Err(MeasureError::Unsupported { reason })
-        }
-    }
-}
-
-fn vector(flow: &Flow) -> Result<Vec<Request>, MeasureError> {
-    let from_gpu = matches!(flow.memory.from.device, Device::Gpu(_));
-    let (mut before, mut sends_before) = (0, 0);
-    // Which request a vector begins with makes no difference to who goes through it for long.
-    let rotated = |by: usize| flow.pattern[by..].iter().chain(&flow.pattern[..by]);
-    let words = |by: &usize| rotated(*by).map(|request| (request.op, &request.sge)).collect::<Vec<_>>();
-    let least = (0..flow.pattern.len()).min_by_key(words).unwrap_or(0);
-    let each = rotated(least).map(|request| {
-        let operation = match request.op {
-            Opcode::Send => Operation::Send,
-            Opcode::Write => Operation::Write,
-            Opcode::Read => Operation::Read,
-            Opcode::FetchAdd | Opcode::CmpSwap => Operation::Atomic,
-            other @ (Opcode::SendWithImm | Opcode::WriteWithImm) => {
-                let reason = format!("the simulated subsystem has no immediate data, so no {other}");
-                return Err(MeasureError::Unsupported { reason });
-            }
-        };
-        let bytes = request.message().0.max(1);
-        let is_inline = !operation.brings_back() && request.message() <= flow.inline;
-        if is_inline && from_gpu {
-            let reason = "inline data is copied by the CPU, which cannot read a GPU".to_owned();
-            return Err(MeasureError::Unsupported { reason });
-        }
-        let list: Vec<u64> =
-            if is_inline { Vec::new() } else { request.sge.iter().map(|size| size.0.max(1)).collect() };
-        let data =
-            if is_inline { (INLINE_HEADER + bytes).next_multiple_of(SEGMENT) } else { SEGMENT * list.len() as u64 };
-        // A segment of control, one of remote address for one-sided operations, one of operands for atomics, then the data.
-        let address = if operation == Operation::Send { 0 } else { SEGMENT };
-        let wqe = SEGMENT + address + if operation == Operation::Atomic { SEGMENT } else { 0 } + data;
-        let request = Request { operation, bytes, before, sends_before, lines: wqe.div_ceil(LINE) as u32, list };
-        before += request.list.len() as u64;
-        sends_before += u64::from(operation == Operation::Send);
-        Ok(request)
-    });
-    each.collect()
 }
