@@ -10,6 +10,8 @@ use serde::Serialize;
 
 /// Quantile of the normal distribution of the intervals: 95 %.
 const NORMAL: f64 = 1.96;
+/// Median of the absolute value of a standard normal variable.
+const NORMAL_MEDIAN: f64 = 0.6745;
 /// Relative change of the control workload's rate from which on the machine has drifted. Source: our choice, half of what
 /// makes a rate low.
 const DRIFT: f64 = 0.1;
@@ -94,14 +96,24 @@ impl Control {
     pub fn of(rows: &[MeasuredAgain]) -> Option<Self> {
         let controls: Vec<&MeasuredAgain> = rows.iter().filter(|row| row.finding.is_none()).collect();
         let first = **controls.first()?;
+        let varies = run_to_run(&controls);
         let moved = |row: &&MeasuredAgain| {
             let change = if first.bps > 0.0 { row.bps / first.bps - 1.0 } else { 0.0 };
-            let clear = CLEAR * row.deviation.hypot(first.deviation);
+            let clear = CLEAR * row.deviation.hypot(first.deviation).hypot(varies);
             let has_moved = change.abs() > DRIFT && (row.bps - first.bps).abs() > clear;
             has_moved.then_some(Moved { after: row.after, change })
         };
         Some(Self { measurements: controls.len(), moved: controls.iter().filter_map(moved).collect() })
     }
+}
+
+/// Standard deviation of the difference of two runs, by the median of those that follow each other: a machine that drifts
+/// does so in few of them. Units: bits/s.
+fn run_to_run(controls: &[&MeasuredAgain]) -> f64 {
+    let mut steps: Vec<f64> = controls.windows(2).map(|pair| (pair[1].bps - pair[0].bps).abs()).collect();
+    steps.sort_by(f64::total_cmp);
+    // Of two steps or fewer, one that is a drift would be the median.
+    if steps.len() < 3 { 0.0 } else { steps[(steps.len() - 1) / 2] / NORMAL_MEDIAN }
 }
 
 impl fmt::Display for Control {
@@ -155,6 +167,8 @@ mod tests {
         let moved = control(&[100.0, 99.0, 80.0]);
         assert_eq!((moved.len(), moved[0].after), (1, 50));
         assert!((moved[0].change + 0.2).abs() < 1e-9);
+        assert_eq!(control(&[100.0, 99.0, 101.0, 80.0, 81.0, 79.0]).len(), 3);
+        assert_eq!(control(&[100.0, 121.0, 98.0, 119.0, 100.0, 122.0]), [], "it varies so from run to run");
         // More than a tenth, and within what the samples vary.
         let unclear = [row(0, None, Verdict::Healthy, 10.0), row(25, None, Verdict::Healthy, 15.0)];
         assert_eq!(Control::of(&unclear).map(|control| control.moved), Some(Vec::new()));
