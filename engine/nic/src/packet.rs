@@ -1,5 +1,7 @@
 //! What moves between NICs: packets with their headers, in bursts of a few of one QP. Sizes of headers come from outside.
 
+use std::ops::Range;
+
 /// Packets of a burst at most. Source: our choice, because a burst is what one event moves.
 pub const BURST_PACKETS: u64 = 4;
 /// Payload of a burst at most; a burst of one packet has no bound. Units: bytes. Source: the largest path MTU.
@@ -159,13 +161,27 @@ impl Burst {
 
     /// Throws all pieces but the first so many away; says how many numbers those had.
     pub fn truncate(&mut self, pieces: usize) -> u64 {
-        let gone = &self.pieces[pieces..usize::from(self.count)];
+        let packets = self.lose(pieces..usize::from(self.count));
+        self.count = pieces as u8;
+        packets
+    }
+
+    /// Throws the first so many pieces away, but not all; says how many numbers those had.
+    pub fn behead(&mut self, pieces: usize) -> u64 {
+        let packets = self.lose(0..pieces);
+        self.number += packets;
+        self.pieces.copy_within(pieces..usize::from(self.count), 0);
+        self.count -= pieces as u8;
+        packets
+    }
+
+    fn lose(&mut self, pieces: Range<usize>) -> u64 {
+        let gone = &self.pieces[pieces];
         let packets: u64 = gone.iter().map(|piece| u64::from(piece.packets)).sum();
         self.payload -= gone.iter().map(|piece| u64::from(piece.bytes)).sum::<u64>();
         self.wire -= self.wire / self.packets * packets;
         self.packets -= packets;
         self.numbers -= packets;
-        self.count = pieces as u8;
         packets
     }
 

@@ -147,11 +147,12 @@ impl Nic {
         } else {
             state.is_dropping |= state.receiver.expected() != burst.number;
             state.receiver.skip_to(burst.number + burst.numbers);
-            let begins = burst.pieces().iter().position(|piece| piece.is_first);
-            if state.is_dropping && begins != Some(0) {
-                return false;
+            if state.is_dropping {
+                // What is left of a message that lacks a packet is of no use, and its receive WQE is there for the next.
+                let Some(begins) = burst.pieces().iter().position(|piece| piece.is_first) else { return false };
+                self.tally.unused += self.held[id as usize].burst.behead(begins);
+                (state.is_dropping, state.receive_offset) = (false, 0);
             }
-            state.is_dropping = false;
         }
         burst.kind != Kind::Send || self.take_receives(now, id, out)
     }

@@ -326,6 +326,21 @@ fn equal_traffic_both_ways_gets_equal_rates() {
 }
 
 #[test]
+fn what_lost_a_receive_takes_nothing_from_messages_that_come_with_its_rest() {
+    let mut flow = Flow { qps: 4, qp_type: kelpie_spaces::QpType::Uc, ..Flow::plain(Host::A, Host::B) };
+    flow.pattern[0].op = kelpie_spaces::Opcode::Send;
+    // Messages of twelve packets; receives come when all are used up, so that some messages find none.
+    (flow.mtu, flow.pattern[0].sge) = (kelpie_spaces::Mtu::try_from(2048).expect("an MTU"), vec![Bytes(24 << 10)]);
+    (flow.wq_depth.send, flow.wq_depth.recv, flow.batch.send, flow.batch.recv) = (4096, 48, 96, 48);
+    (flow.memory.from.mrs, flow.memory.to.mrs) = (128, 128);
+    let mut subsystem = load("F", &[]);
+    let workload = Workload::new(vec![flow.clone(), flow.mirrored()]);
+    let mean = subsystem.measure(&workload).expect("measured").mean().expect("samples");
+    let [one, other] = [&mean.directions[0], &mean.directions[1]].map(|way| way.goodput_bps);
+    assert!((one / other - 1.0).abs() < 0.1, "{one} and {other}");
+}
+
+#[test]
 fn an_application_that_posts_all_the_time_is_never_seen_with_full_queues() {
     let mut subsystem = load("F", &[]);
     let mut flow = Flow { qps: 1, ..Flow::plain(Host::A, Host::B) };
