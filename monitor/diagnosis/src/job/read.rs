@@ -92,7 +92,7 @@ fn csv(file: &str, bytes: &[u8]) -> Result<Job, JobError> {
     let refuse = |line: u64, problem: String| JobError::Record { file: file.to_owned(), line, problem };
     // Somebody may still be writing the last line.
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    let mut reader = csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::All).from_reader(bytes);
+    let mut reader = csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::Headers).from_reader(bytes);
     let heading = reader.byte_headers().map_err(|error| refuse(1, shown(&error.to_string())))?.clone();
     let columns = Columns::of(&heading).map_err(|problem| refuse(1, problem))?;
     let mut job = Job::default();

@@ -172,7 +172,7 @@ impl Columns {
 }
 
 fn cell(record: &csv::ByteRecord, index: usize) -> Option<&[u8]> {
-    record.get(index).filter(|cell| !cell.is_empty())
+    record.get(index).map(<[u8]>::trim_ascii).filter(|cell| !cell.is_empty())
 }
 
 fn number<T: std::str::FromStr>(record: &csv::ByteRecord, index: usize, name: &str) -> Result<T, String> {
