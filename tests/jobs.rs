@@ -140,6 +140,50 @@ fn a_watcher_says_what_begins_and_ends_to_all_who_are_to_hear() {
     assert_eq!(watcher.stop(Signal::INT).0, Some(0));
 }
 
+/// Iterations of a ring of eight whose messages vary by half.
+fn noisy_ring(iterations: std::ops::Range<u64>) -> String {
+    let mut text = String::new();
+    for iteration in iterations {
+        let start = iteration as f64 * 10_000.0;
+        for source in 0..8_u64 {
+            // Source: splitmix64's finaliser, so that neighbours have nothing in common.
+            let mut bits = (iteration * 8 + source + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let share = f64::from((bits >> 40) as u32) / f64::from(1 << 24);
+            let end = start + 1000.0 * (2.0 * (share - 0.5)).exp();
+            let to = (source + 1) % 8;
+            let _ = writeln!(text, "{iteration},{source},{to},1048576,{start},{end},{start}");
+        }
+    }
+    text
+}
+
+#[test]
+fn what_noise_may_have_made_is_said_once_and_drains_nobody() {
+    let bench = Bench::new();
+    bench.write("t.yaml", TOPOLOGY);
+    bench.write("scontrol", "#!/bin/sh\nprintf '%s\\n' \"$@\" >> drained\n");
+    std::fs::set_permissions(bench.path("scontrol"), std::fs::Permissions::from_mode(0o755)).expect("executable");
+    let watcher = Watcher::start(&bench, &["job.csv", "--topology", "t.yaml", "--slurm", "--act"]);
+    append(&bench, "job.csv", HEADING);
+    append(&bench, "job.csv", &noisy_ring(0..5));
+    std::thread::sleep(Duration::from_millis(500));
+    append(&bench, "job.csv", &noisy_ring(5..6));
+    let doubt = watcher.next();
+    assert_eq!((&doubt["state"], &doubt["verdict"]), (&"undecided".into(), &"undecided".into()));
+    assert_eq!((&doubt["class"], doubt.get("slurm")), (&Value::Null, None));
+    // The job goes on, and what is news next is that a rank comes late.
+    append(&bench, "job.csv", &ring(6..60, 0.0));
+    std::thread::sleep(Duration::from_millis(500));
+    append(&bench, "job.csv", &ring(60..120, 3000.0));
+    let slow = watcher.next();
+    assert_eq!((&slow["state"], &slow["event"], &slow["rank"]), (&"slow".into(), &2.into(), &serde_json::json!([5])));
+    until("whoever is late is drained", || bench.path("drained").exists());
+    assert_eq!(watcher.stop(Signal::INT).0, Some(1));
+    let drained = std::fs::read_to_string(bench.path("drained")).expect("written");
+    assert_eq!(drained.matches("NodeName").count(), 1, "{drained}");
+}
+
 #[test]
 fn a_watcher_goes_on_after_a_kill_a_cut_and_a_replacement() {
     let bench = Bench::new();

@@ -17,9 +17,9 @@ use std::{env, fs, io};
 
 use anyhow::{Context, Result, bail};
 
-use guest::Guest;
+use guest::{Guest, MEMORY_MIB};
 use place::Lab;
-use shape::{Shape, leaf_port};
+use shape::{FEWEST, MOST, Shape, leaf_port};
 
 /// What the guests, the preparation, the tests and the benchmarks need, as Debian packages.
 const PACKAGES: [&str; 12] = [
@@ -46,9 +46,9 @@ const BOOT_LIMIT: Duration = Duration::from_mins(5);
 
 const USAGE: &str = "usage: cargo xtask lab install | up [--kernel 6.1|6.12] | mend | status | run a|b -- COMMAND | \
                      netem [--delay TIME] [--loss PERCENT] | netem clear | bench perftest|turnaround|trace | down\n\
-                     With --dual-port after the first word, the lab of two ports each behind a leaf: up, mend, status, \
-                     run a|b|leaf, netem PORT [--delay TIME] [--loss PERCENT] [--rate RATE], netem PORT clear, \
-                     link PORT up|down, down; PORT is a-left, a-right, b-left or b-right";
+                     With --dual-port after the first word, the lab of two ports each behind a leaf: up [--hosts 2..4], \
+                     mend, status, run a|b|c|d|leaf, netem PORT [--delay TIME] [--loss PERCENT] [--rate RATE], netem PORT clear, \
+                     link PORT up|down, down; PORT is a-left, a-right, b-left, and so on";
 
 /// Runs one lab command.
 pub fn run(args: &[String]) -> Result<()> {
@@ -61,8 +61,17 @@ pub fn run(args: &[String]) -> Result<()> {
     }
     let root = crate::workspace_root();
     let common = env::var_os("KELPIE_LAB_DIR").map_or_else(|| root.join("target/lab"), PathBuf::from);
-    let shape = if is_dual { Shape::DualPort } else { Shape::Pair };
-    let lab = Lab { shape, common: std::path::absolute(common)?, root, path: format!("{path}:/usr/sbin:/sbin") };
+    let hosts = words.iter().position(|word| *word == "--hosts").filter(|_| is_dual);
+    let hosts: Option<usize> = hosts
+        .map(|at| words.drain(at..words.len().min(at + 2)).nth(1).unwrap_or_default())
+        .map(|given| given.parse().ok().filter(|hosts| (FEWEST..=MOST).contains(hosts)).context("--hosts 2, 3 or 4"))
+        .transpose()?;
+    if hosts.is_some() && words.first() != Some(&"up") {
+        bail!("{USAGE}");
+    }
+    let shape = if is_dual { Shape::DualPort(FEWEST) } else { Shape::Pair };
+    let mut lab = Lab { shape, common: std::path::absolute(common)?, root, path: format!("{path}:/usr/sbin:/sbin") };
+    lab.know_hosts(hosts)?;
     match words.as_slice() {
         ["install"] => lab.install(),
         ["up"] => lab.up("6.1"),
@@ -84,7 +93,43 @@ pub fn run(args: &[String]) -> Result<()> {
 
 impl Lab {
     fn guests(&self) -> Vec<Guest> {
-        self.shape.roles().iter().map(|role| Guest::new(&self.state(), role)).collect()
+        self.shape.roles().into_iter().map(|role| Guest::new(&self.state(), role)).collect()
+    }
+
+    /// How many hosts there are behind the leaf: as many as were started, or as are asked for.
+    fn know_hosts(&mut self, asked: Option<usize>) -> Result<()> {
+        if !self.shape.is_dual() {
+            return Ok(());
+        }
+        let file = self.state().join("hosts");
+        let started = fs::read_to_string(&file).ok().and_then(|text| text.trim().parse().ok());
+        self.shape = Shape::DualPort(started.unwrap_or(FEWEST));
+        let Some(asked) = asked else { return Ok(()) };
+        let (running, wanted) = (self.guests(), Shape::DualPort(asked));
+        if wanted != self.shape && running.iter().any(Guest::is_running) {
+            bail!("the lab has {} hosts: `cargo xtask lab down --dual-port` first", running.len() - 1);
+        }
+        self.shape = wanted;
+        fs::create_dir_all(self.state())?;
+        fs::write(file, asked.to_string()).context("write the number of hosts")
+    }
+
+    /// Guests that would not fit into memory, all of which they may touch, would end other processes of this machine.
+    fn have_room(&self, guests: usize) -> Result<()> {
+        let text = fs::read_to_string("/proc/meminfo").context("read /proc/meminfo")?;
+        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+        let kib: Option<u64> = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
+        let (available, wanted) =
+            (kib.context("/proc/meminfo has no MemAvailable")? / 1024, guests as u64 * MEMORY_MIB);
+        if self.shape != Shape::DualPort(FEWEST) && self.shape.is_dual() && available < wanted {
+            bail!("{guests} guests may take {wanted} MiB, and {available} MiB are available: fewer --hosts");
+        }
+        Ok(())
+    }
+
+    fn leaf_port(&self, port: &str) -> Result<(&'static str, &'static str, String)> {
+        let Shape::DualPort(hosts) = self.shape else { bail!("{USAGE}") };
+        leaf_port(hosts, port).with_context(|| format!("no port `{port}` at the leaf of {hosts} hosts\n{USAGE}"))
     }
 
     fn guest(&self, name: &str) -> Result<Guest> {
@@ -93,10 +138,10 @@ impl Lab {
 
     /// Takes a link of the leaf down or up, at both ends, as pulling its cable does.
     fn link(&self, port: &str, state: &str) -> Result<()> {
-        let (host, at_host, at_leaf) = leaf_port(port).with_context(|| USAGE)?;
+        let (host, at_host, at_leaf) = self.leaf_port(port)?;
         let change = |interface: &str| format!("sh /run/network {state} {interface}");
         self.succeed(host, &change(at_host))?;
-        self.succeed("leaf", &format!("{} && sh /run/network routes", change(at_leaf)))
+        self.succeed("leaf", &format!("{} && sh /run/network routes", change(&at_leaf)))
     }
 
     /// Runs a command in a guest, which has to succeed.
@@ -150,6 +195,7 @@ impl Lab {
             self.forget_stalls()?;
         }
         if !ended.is_empty() {
+            self.have_room(ended.len())?;
             let prepared = kernel::prepare(self, kernel)?;
             for guest in &ended {
                 guest.start(self, &prepared)?;
@@ -254,17 +300,23 @@ impl Lab {
         Ok(())
     }
 
-    fn down(&self) -> Result<()> {
+    fn down(&mut self) -> Result<()> {
+        if self.shape.is_dual() {
+            // All that there may be, whatever is recorded.
+            self.shape = Shape::DualPort(MOST);
+        }
         if self.guests().iter().any(Guest::is_running) && self.stalls() > 0 {
             println!("guests that stalled and were started again since the lab came up: {}", self.stalls());
         }
         // Whatever becomes of one, the others go.
         let ended: Vec<Result<()>> = self.guests().iter().map(Guest::end).collect();
-        let removed = match fs::remove_file(self.pair_file()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).context("remove pair.yaml"),
+        let removed = [self.pair_file(), self.state().join("hosts")].map(|file| match fs::remove_file(&file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("remove {}", file.display()))
+            }
             _ => Ok(()),
-        };
-        ended.into_iter().chain([removed]).collect()
+        });
+        ended.into_iter().chain(removed).collect()
     }
 }
 

@@ -17,6 +17,8 @@ const LONGEST: usize = 256;
 pub enum State {
     /// Nothing is wrong, as far as is known.
     Well,
+    /// Something looks slow or late, and noise may be all of it: said once, and no alarm.
+    Undecided,
     /// Nothing comes any more.
     Silent,
     /// Slow.
@@ -34,11 +36,18 @@ pub struct Said {
     places: Places,
     /// The iteration from which it was so.
     pub since: Option<u64>,
+    /// Whether an alarm was said since it was said to be well, so that the end of it is news.
+    #[serde(default)]
+    is_alarmed: bool,
+    /// Whether it was said to be undecided since the last alarm.
+    #[serde(default)]
+    is_doubted: bool,
 }
 
 impl Default for Said {
     fn default() -> Self {
-        Self { state: State::Well, class: None, places: Places::default(), since: None }
+        let (places, since) = (Places::default(), None);
+        Self { state: State::Well, class: None, places, since, is_alarmed: false, is_doubted: false }
     }
 }
 
@@ -58,6 +67,7 @@ impl Said {
             Verdict::Slow => State::Slow,
             Verdict::Hang => State::Hang,
             Verdict::Undecided if is_silent => State::Silent,
+            Verdict::Undecided if found.evidence.is_doubtful => State::Undecided,
             Verdict::Healthy | Verdict::Undecided => State::Well,
         };
         let class = found.class.map(|class| match class {
@@ -71,7 +81,22 @@ impl Said {
             connection: found.connection.clone(),
             ambiguous: found.ambiguous.clone(),
         };
-        Self { state, class, places, since: found.since_iteration }
+        Self { state, class, places, since: found.since_iteration, ..Self::default() }
+    }
+
+    /// This after `before` was said, and whether it is news: an alarm and its end always are, doubt once between two alarms.
+    pub fn after(self, before: &Self) -> (Self, bool) {
+        let (is_alarmed, is_doubted, is_news) = match self.state {
+            State::Well => (false, before.is_doubted, before.is_alarmed),
+            State::Undecided => (before.is_alarmed, true, !before.is_doubted),
+            State::Silent | State::Slow | State::Hang => (true, false, true),
+        };
+        (Self { is_alarmed, is_doubted, ..self }, is_news)
+    }
+
+    /// Another job may be doubted as well.
+    pub fn forget_doubt(&mut self) {
+        self.is_doubted = false;
     }
 
     /// Whether this is the same as `other`, whenever it began.
@@ -164,4 +189,33 @@ pub fn shell_line(arguments: &[String]) -> String {
         _ => argument.clone(),
     });
     std::iter::once("scontrol".to_owned()).chain(quoted).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubt_is_said_once_between_two_alarms_and_never_ends_one() {
+        use State::{Hang, Slow, Undecided, Well};
+        let mut said = Said::default();
+        for (state, is_news) in [
+            (Undecided, true),
+            (Well, false),
+            (Undecided, false),
+            (Slow, true),
+            (Undecided, true),
+            (Hang, true),
+            (Undecided, true),
+            (Well, true),
+            (Undecided, false),
+            (Well, false),
+        ] {
+            let (next, news) = Said { state, ..Said::default() }.after(&said);
+            assert_eq!(news, is_news, "{:?} to {state:?}", said.state);
+            said = next;
+        }
+        said.forget_doubt();
+        assert!(Said { state: Undecided, ..Said::default() }.after(&said).1, "of another job");
+    }
 }

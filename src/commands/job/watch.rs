@@ -53,7 +53,7 @@ pub fn watch(args: &WatchJobArgs, common: Common) -> anyhow::Result<ExitCode> {
     Ok(match watcher.jobs.values().map(|job| job.said.state).max().unwrap_or(State::Well) {
         State::Hang | State::Slow => exit::anomalous(),
         State::Well if watcher.jobs.values().any(|job| job.is_judged) => exit::HEALTHY,
-        State::Well | State::Silent => exit::failed(),
+        State::Well | State::Undecided | State::Silent => exit::failed(),
     })
 }
 
@@ -206,7 +206,9 @@ impl<'a> Watcher<'a> {
         let job = self.jobs.get_mut(key).expect("its key was just read");
         let silent = job.last_record.get_or_insert_with(Instant::now).elapsed();
         let is_silent = silent >= patience;
-        if !job.is_changed && is_silent == job.is_silent && job.doubt.is_none() {
+        // Doubt is said if it outlasts what came after it.
+        let is_to_see_again = job.doubt.as_ref().is_some_and(|doubt| doubt.state != State::Undecided);
+        if !job.is_changed && is_silent == job.is_silent && !is_to_see_again {
             return Ok(false);
         }
         job.is_silent = is_silent;
@@ -222,13 +224,19 @@ impl<'a> Watcher<'a> {
             job.doubt = None;
             return Ok(false);
         }
-        // What gets worse is said at once; other places or a recovery have to hold for a second look.
-        if now.state <= job.said.state && !job.doubt.as_ref().is_some_and(|doubt| doubt.is_same(&now)) {
+        // What gets worse is said at once; other places, a recovery or doubt have to hold for a second look.
+        let is_alarm = now.state > State::Undecided;
+        let is_worse = is_alarm && now.state > job.said.state;
+        if !is_worse && !job.doubt.as_ref().is_some_and(|doubt| doubt.is_same(&now)) {
             job.doubt = Some(now);
             return Ok(false);
         }
         job.doubt = None;
+        let (now, is_news) = now.after(&job.said);
         job.said = now.clone();
+        if !is_news {
+            return Ok(false);
+        }
         let placement = self.cluster.as_ref().map(|cluster| placement(&found, &job.window.latest(), cluster));
         self.say(Diagnosis { since_iteration: now.since, ..found }, now.state, placement)?;
         Ok(true)
@@ -241,7 +249,8 @@ impl<'a> Watcher<'a> {
         placement: Option<kelpie_diagnosis::job::Placement>,
     ) -> anyhow::Result<()> {
         self.events += 1;
-        let hosts = placement.as_ref().filter(|_| self.args.slurm).map(|placement| accused(&diagnosis, placement));
+        let is_to_drain = self.args.slurm && state > State::Undecided;
+        let hosts = placement.as_ref().filter(|_| is_to_drain).map(|placement| accused(&diagnosis, placement));
         let drains: Vec<(String, Vec<String>)> =
             hosts.into_iter().flatten().map(|host| (host.clone(), drain(&host, &diagnosis))).collect();
         let event = Event {
@@ -316,6 +325,7 @@ fn push(jobs: &mut HashMap<String, Followed>, record: Record, is_new_file: bool)
     let job = jobs.entry(key).or_default();
     if job.window.push(record, is_new_file) == Seen::NewJob {
         note("iterations begin anew: another job is watched from here on");
+        job.said.forget_doubt();
     }
     job.last_record = Some(Instant::now());
     job.is_changed = true;

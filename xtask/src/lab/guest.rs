@@ -12,10 +12,13 @@ use anyhow::{Context, Result, bail};
 
 use super::kernel::Kernel;
 use super::place::{Lab, checked};
-use super::shape::{Role, Shape};
+use super::shape::Role;
 
 /// How long QEMU may take to end after each request.
 const ENDING: Duration = Duration::from_secs(5);
+
+/// Memory of a guest; what of it is never touched takes none of the machine's. Units: MiB.
+pub const MEMORY_MIB: u64 = 1024;
 
 /// Answers to commands are cut here. Units: bytes.
 const ANSWER_LIMIT: usize = 16 << 20;
@@ -23,14 +26,14 @@ const ANSWER_LIMIT: usize = 16 << 20;
 /// One guest of the lab.
 pub struct Guest {
     pub name: &'static str,
-    pub role: &'static Role,
+    pub role: Role,
     dir: PathBuf,
     state: PathBuf,
 }
 
 impl Guest {
-    pub fn new(state: &Path, role: &'static Role) -> Self {
-        Self { name: role.name, role, dir: state.join(role.name), state: state.to_owned() }
+    pub fn new(state: &Path, role: Role) -> Self {
+        Self { name: role.name, dir: state.join(role.name), state: state.to_owned(), role }
     }
 
     /// Whether an agent runs in it.
@@ -88,11 +91,12 @@ impl Guest {
         // among CPUs, QEMU's own threads among them, and the transmit queue of a guest stopped for ever within minutes.
         // Guests of 6.12 still died of flags that no CPU has, in the allocator that uses CMPXCHG16B where it is there.
         let cpu = if kernel.version == "6.12" { "max,cx16=off" } else { "max" };
-        qemu.args(["-accel", "tcg,thread=multi", "-cpu", cpu, "-smp", "1,maxcpus=2", "-m", "1024"]);
-        if lab.shape == Shape::DualPort && self.has_agent() {
+        qemu.args(["-accel", "tcg,thread=multi", "-cpu", cpu, "-smp", "1,maxcpus=2"]);
+        qemu.args(["-m", &MEMORY_MIB.to_string()]);
+        if lab.shape.is_dual() && self.has_agent() {
             // Two NUMA nodes, of one memory: `host matrix` has two columns.
             for node in 0..2 {
-                qemu.args(["-object", &format!("memory-backend-ram,id=node{node},size=512M")]);
+                qemu.args(["-object", &format!("memory-backend-ram,id=node{node},size={}M", MEMORY_MIB / 2)]);
                 qemu.args(["-numa", &format!("node,nodeid={node},memdev=node{node},cpus={node}")]);
             }
         }

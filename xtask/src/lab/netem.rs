@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::place::Lab;
-use super::shape::leaf_port;
 
 const USAGE: &str = "usage: cargo xtask lab netem [--delay TIME] [--loss PERCENT] | netem clear; \
                      for example --delay 1ms --loss 0.1%";
@@ -31,8 +30,8 @@ impl Lab {
 
     /// The same at what the leaf sends by this port, below the port's capacity.
     pub fn netem_at(&self, port: &str, options: &[&str]) -> Result<()> {
-        let (.., interface) = leaf_port(port).with_context(|| format!("no port `{port}`: a-left to b-right"))?;
-        self.succeed("leaf", &at_port(interface, options)?)
+        let (.., interface) = self.leaf_port(port)?;
+        self.succeed("leaf", &at_port(&interface, options)?)
     }
 }
 

@@ -22,7 +22,7 @@ impl Lab {
     pub fn state(&self) -> PathBuf {
         match self.shape {
             Shape::Pair => self.common.clone(),
-            Shape::DualPort => self.common.join("dual"),
+            Shape::DualPort(_) => self.common.join("dual"),
         }
     }
 

@@ -15,6 +15,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tracing::{info, warn};
 
+use super::crowd::Crowd;
 use super::ledger::{Ledger, MOST_QPS};
 use super::link::{Link, PlannerAddress};
 use super::processes;
@@ -39,6 +40,9 @@ const SWEEP: Duration = Duration::from_secs(2);
 
 /// How often this host's addresses are looked at, beside each time when the planner is there again.
 const LOOK: Duration = Duration::from_mins(1);
+
+/// How often they are if a program names one that is not known.
+const NEW: Duration = Duration::from_secs(1);
 
 /// Why there is no socket.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +94,8 @@ impl Door {
         let desk = Arc::new(Desk {
             machine: self.machine,
             link: Link::new(self.planner, tells),
-            pace: Mutex::new(Pace { most: self.most_a_second, second: Instant::now(), count: 0 }),
+            own: Mutex::default(),
+            crowd: Mutex::new(Crowd::new(self.most_a_second)),
             ledger: Mutex::default(),
             news: Notify::new(),
         });
@@ -152,28 +157,13 @@ async fn accept(listener: UnixListener, desk: Arc<Desk>) {
     }
 }
 
-/// So many answers a second.
-struct Pace {
-    most: u32,
-    second: Instant,
-    count: u32,
-}
-
-impl Pace {
-    fn allows(&mut self) -> bool {
-        if self.second.elapsed() >= Duration::from_secs(1) {
-            (self.second, self.count) = (Instant::now(), 0);
-        }
-        self.count += 1;
-        self.count <= self.most
-    }
-}
-
 /// What serves programs.
 struct Desk {
     machine: Machine,
     link: Link,
-    pace: Mutex<Pace>,
+    /// This host's addresses, and when they were looked at.
+    own: Mutex<Option<(Instant, Vec<String>)>>,
+    crowd: Mutex<Crowd>,
     ledger: Mutex<Ledger>,
     /// There is something that the planner has to learn.
     news: Notify,
@@ -185,6 +175,13 @@ impl Desk {
         // The kernel says who it is, and not the program.
         let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
         let Some(process) = pid.and_then(processes::name) else { return };
+        if locked(&self.crowd).enters(&process, Instant::now()) {
+            self.serve(&process, stream).await;
+            locked(&self.crowd).leaves(&process);
+        }
+    }
+
+    async fn serve(&self, process: &str, stream: UnixStream) {
         let (reading, mut writing) = stream.into_split();
         let mut reading = BufReader::new(reading);
         let mut line = Vec::new();
@@ -196,7 +193,7 @@ impl Desk {
             }
             let Ok(text) = std::str::from_utf8(&line) else { break };
             let words: Vec<&str> = text.split_whitespace().collect();
-            let own = |qp: &str| Some(Qp { process: process.clone(), qp: qp.parse().ok()? });
+            let own = |qp: &str| Some(Qp { process: process.to_owned(), qp: qp.parse().ok()? });
             let answer = match words[..] {
                 ["ask", qp, from, to] => match (own(qp), address(from), address(to)) {
                     (Some(qp), Some(from), Some(to)) => {
@@ -209,7 +206,10 @@ impl Desk {
                 ["hello"] => continue,
                 ["gone", qp] => match own(qp) {
                     Some(qp) => {
-                        self.gone(qp);
+                        // Of a QP that nobody has heard of, the planner is told nothing.
+                        if !self.link.is_up() || locked(&self.ledger).has(&qp) {
+                            self.gone(qp);
+                        }
                         continue;
                     }
                     None => break,
@@ -224,15 +224,22 @@ impl Desk {
 
     /// What a program is answered: what the planner says, or what is chosen here if it is slow or away.
     async fn ask(&self, qp: Qp, from: String, to: String) -> String {
-        if !locked(&self.pace).allows() {
+        if !locked(&self.crowd).allows(&qp.process, Instant::now()) {
             return "none too many questions in this second".to_owned();
         }
-        let (is_full, is_known) = {
+        let (is_full, takes_too_many, is_known) = {
             let ledger = locked(&self.ledger);
-            (ledger.is_full(), ledger.knows(&from, &to))
+            (ledger.is_full(), ledger.takes_too_many(&qp.process), ledger.knows(&from, &to))
         };
         if is_full {
             return format!("none {MOST_QPS} QPs of this host have a source port already");
+        }
+        if takes_too_many {
+            return format!("none {} QPs of this program have a source port already", MOST_QPS / 2);
+        }
+        // A program may say anything; the planner would count it at another host's links.
+        if !is_known && !self.is_own(&from) {
+            return format!("none {from} is no address of this host");
         }
         if self.link.is_up() && (self.link.is_quick() || !is_known) {
             let limit = if is_known { SOON } else { PATIENCE };
@@ -263,6 +270,18 @@ impl Desk {
             }
             None => "none the planner cannot be reached".to_owned(),
         }
+    }
+
+    /// Whether this is an address of the host; one that is new is found within a second.
+    fn is_own(&self, address: &str) -> bool {
+        let mut own = locked(&self.own);
+        let has = |own: &Option<(Instant, Vec<String>)>| {
+            own.as_ref().is_some_and(|(_, all)| all.iter().any(|one| one == address))
+        };
+        if !has(&own) && own.as_ref().is_none_or(|(at, _)| at.elapsed() >= NEW) {
+            *own = Some((Instant::now(), addresses(&self.machine)));
+        }
+        has(&own)
     }
 
     /// A QP is gone; the planner learns it soon, or once it is there again. No program waits for that.
@@ -308,6 +327,7 @@ impl Desk {
     /// Asks which paths lead from this host.
     async fn learn(&self) {
         let own = addresses(&self.machine);
+        *locked(&self.own) = Some((Instant::now(), own.clone()));
         if let Some(Answer::Ways(ways)) = self.link.ask(Ask::Ways(own), UNHURRIED).await {
             locked(&self.ledger).set_ways(ways);
         }

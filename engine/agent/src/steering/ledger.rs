@@ -26,6 +26,17 @@ impl Ledger {
         self.leases.held().len() >= MOST_QPS
     }
 
+    /// Whether a program has half of what there is for all, so that one that lies about its QPs leaves the rest.
+    pub fn takes_too_many(&self, process: &str) -> bool {
+        let held = self.leases.held();
+        held.len() >= MOST_QPS / 2 && held.filter(|(holder, _)| holder.process == process).count() >= MOST_QPS / 2
+    }
+
+    /// Whether a QP has a port.
+    pub fn has(&self, qp: &Qp) -> bool {
+        self.of(qp).is_some()
+    }
+
     /// The paths from now on.
     pub fn set_ways(&mut self, ways: Vec<Way>) {
         self.leases.set_ways(ways);
@@ -180,5 +191,14 @@ mod tests {
         ledger.forget_dead(|process| process == "7:1");
         assert_eq!(ledger.news(), Some(Ask::Gone(vec![of("8:1", 1)])));
         assert!(!ledger.is_full() && ledger.of(&qp(1)).is_some());
+    }
+
+    #[test]
+    fn a_program_that_claims_qps_without_end_leaves_half_to_others() {
+        let mut ledger = ledger();
+        let claimed =
+            (0..).take_while(|number| !ledger.takes_too_many("7:1") && ledger.choose(&qp(*number), "x", "y").is_some());
+        assert_eq!(claimed.count(), MOST_QPS / 2);
+        assert!(!ledger.is_full() && !ledger.takes_too_many("8:1"));
     }
 }

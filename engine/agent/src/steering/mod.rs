@@ -3,6 +3,7 @@
 //! `door` is where programs ask, `ledger` what the agent knows of them, `link` its connection to the planner, `planner` the
 //! planner itself.
 
+mod crowd;
 mod door;
 mod journal;
 mod ledger;

@@ -315,6 +315,46 @@ fn strangers_and_crowds_are_kept_in_bounds() {
 }
 
 #[test]
+fn a_program_that_lies_is_believed_nothing_and_takes_nothing_from_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let state = folder.path().join("state");
+    let (_planner, address) = planner("127.0.0.1:0", &state, Security::Loopback);
+    let agent = agent(folder.path(), &address, Security::Loopback, 40);
+    let (mut honest, mut liar) = (Program::start(&agent), Program::start(&agent));
+    assert!(honest.gets(1).ends_with(" left"));
+    // Paths of the other host, which would count there.
+    liar.say(&format!("ask 5 {B} {A}"));
+    let mut answer = String::new();
+    liar.said.read_line(&mut answer).expect("it answers");
+    assert_eq!(answer, format!("5 none {} is no address of this host\n", gid(Host::B)));
+    // QPs of another program, and such that nobody has.
+    liar.say("gone 1");
+    for number in 0..2000 {
+        liar.say(&format!("gone {number}"));
+    }
+    // More questions than one program may ask; the other one gets its answers.
+    std::thread::sleep(Duration::from_millis(1100));
+    let answers: Vec<String> = (100..160).map(|qp| liar.ask(qp)).collect();
+    let granted = answers.iter().filter(|answer| answer.contains(" port ")).count();
+    assert!(granted < 60 && answers.iter().any(|answer| answer.contains("too many questions")), "{answers:?}");
+    assert!(honest.ask(2).contains(" port "), "half of a second's answers are left");
+    // It opens all connections that it can.
+    let streams: Vec<UnixStream> = (0..40).filter_map(|_| UnixStream::connect(&agent.socket).ok()).collect();
+    let served = streams.iter().filter(|stream| {
+        let mut stream = *stream;
+        stream.set_read_timeout(Some(Duration::from_millis(300))).expect("a socket");
+        // One that was turned away reads its end.
+        !matches!(stream.read(&mut [0; 1]), Ok(0))
+    });
+    assert_eq!(served.count(), 16);
+    assert!(Program::start(&agent).gets(3).contains(" port "));
+    wait_for("the planner counts what the agent answered", || leases(&state) >= granted + 2);
+    drop(liar);
+    wait_for("a liar that was killed is forgotten", || leases(&state) <= 3);
+    assert!(leases(&state) >= 2, "nobody else lost a port");
+}
+
+#[test]
 fn agents_show_a_certificate_and_others_learn_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let authority = Authority::in_dir(&folder.path().join("certs"), false).expect("an authority");

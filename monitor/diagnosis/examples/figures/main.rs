@@ -1,5 +1,5 @@
 //! The figures of docs/diagnosis.md: `cargo run --release -p kelpie-diagnosis --example figures -- hosts`, or `alarms`, `power`,
-//! `tenth`, `scale` (each with a seed if another one is wanted), or `plot FILE`.
+//! `repeats`, `tenth`, `scale` (each with a seed if another one is wanted, and `power` with a number of jobs), or `plot FILE`.
 //!
 //! Hosts and jobs are drawn by seeds that nothing was tuned on; 20261124 is the one of the page.
 
@@ -16,6 +16,7 @@ use kelpie_diagnosis::Matrix;
 use kelpie_diagnosis::host::{Question, Verdict, diagnose};
 use kelpie_diagnosis::job;
 use rand::SeedableRng;
+use rand::seq::SliceRandom as _;
 use rand_pcg::Pcg64Mcg;
 
 const SEED: u64 = 20_261_124;
@@ -32,12 +33,15 @@ fn main() {
             noisy(&mut random);
             alarms(&mut random);
         }
-        Some("scale") => scale(),
+        Some("scale") => scale(&mut random),
         Some("plot") => plot::draw(args.get(1).map_or("-", String::as_str)).expect("a file of `power`, and docs/"),
         Some("alarms") => job_alarms(&mut random),
-        Some("power") => power(&mut random),
+        Some("repeats") => by_the_repeat_rule(&mut random),
+        Some("power") => power(args.get(2).and_then(|jobs| jobs.parse().ok()).unwrap_or(TRIALS), &mut random),
         Some("tenth") => println!("{:?}", shares((Place::Cell, 1.1, 50), 0.03, 200, &mut random)),
-        _ => eprintln!("usage: figures hosts|alarms|power|tenth|scale [SEED], or plot FILE of what power printed"),
+        _ => eprintln!(
+            "usage: figures hosts|repeats|alarms|power|tenth|scale [SEED [JOBS]], or plot FILE of what power printed"
+        ),
     }
 }
 
@@ -136,6 +140,32 @@ fn noisy(random: &mut Pcg64Mcg) {
     }
 }
 
+/// Single faults by one matrix, and by four more if that one does not say healthy.
+fn by_the_repeat_rule(random: &mut Pcg64Mcg) {
+    println!("# single faults by the repeat rule: 20 hosts of each kind");
+    for noise in [0.05, 0.1] {
+        for share in SHARES {
+            let mut counts = BTreeMap::new();
+            for (_, kind) in KINDS {
+                for _ in 0..20 {
+                    let host = Host::draw(kind, random);
+                    let baseline = history(&host, noise, random);
+                    for link in 0..host.topology.links().len() {
+                        let values = host.with_faults(&[(link, share)]);
+                        let mut measured = vec![host.measured(&values, noise, random)];
+                        if ask(&host, &measured, &baseline).verdict != Verdict::Healthy {
+                            measured.extend((0..4).map(|_| host.measured(&values, noise, random)));
+                        }
+                        let found = ask(&host, &measured, &baseline);
+                        *counts.entry(worth(&found, &[host.topology.link_name(link)])).or_default() += 1;
+                    }
+                }
+            }
+            println!("noise {noise}, at {share}: {}", shown(&counts));
+        }
+    }
+}
+
 /// Healthy hosts: a first matrix, and four more if that one is not healthy.
 fn alarms(random: &mut Pcg64Mcg) {
     println!("# healthy hosts that alarm, of 10,000 of each kind");
@@ -164,15 +194,19 @@ fn alarms(random: &mut Pcg64Mcg) {
 }
 
 /// How long it takes to read and judge an iteration of a large job, as CSV.
-fn scale() {
+fn scale(random: &mut Pcg64Mcg) {
     let ring_and_tree = |ranks: u32| {
         let ring = (0..ranks).map(move |rank| (rank, (rank + 1) % ranks));
         ring.chain((1..ranks).flat_map(|rank| [(rank, (rank - 1) / 2), ((rank - 1) / 2, rank)])).collect::<Vec<_>>()
     };
     let full = |ranks: u32| (0..ranks * ranks).map(|pair| (pair / ranks, pair % ranks)).collect::<Vec<_>>();
-    for (name, pairs) in
-        [("16,384 ranks, ring and tree", ring_and_tree(16_384)), ("1,024 ranks, all pairs", full(1024))]
-    {
+    let mut mixed = full(1024);
+    mixed.shuffle(random);
+    for (name, pairs) in [
+        ("16,384 ranks, ring and tree", ring_and_tree(16_384)),
+        ("1,024 ranks, all pairs", full(1024)),
+        ("1,024 ranks, all pairs in any order", mixed),
+    ] {
         let mut text = "iteration,source,destination,bytes,begin,end,entered\n".to_owned();
         for (source, destination) in &pairs {
             let time = 1000 + (source * 7 + destination * 13) % 50;
@@ -207,12 +241,12 @@ fn job_alarms(random: &mut Pcg64Mcg) {
 }
 
 /// Shares by place, noise and slowdown.
-fn power(random: &mut Pcg64Mcg) {
-    println!("# place,noise,slowdown,ours,published_50,published_1 ({TRIALS} jobs of 64 ranks each)");
+fn power(jobs: u32, random: &mut Pcg64Mcg) {
+    println!("# place,noise,slowdown,ours,published_50,published_1 ({jobs} jobs of 64 ranks each)");
     for (name, place) in PLACES {
         for noise in [0.01, 0.03, 0.05, 0.1] {
             for factor in [1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0] {
-                let [ours, published, single] = shares((place, factor, 50), noise, TRIALS, random);
+                let [ours, published, single] = shares((place, factor, 50), noise, jobs, random);
                 println!("{name},{noise},{factor},{ours},{published},{single}");
             }
         }

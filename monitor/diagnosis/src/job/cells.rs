@@ -1,6 +1,8 @@
 //! The matrix of an iteration: what each message took. Judging is elsewhere.
 
-use std::collections::HashMap;
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 use super::operation::{Job, Operation};
 
@@ -23,27 +25,24 @@ impl Cells {
     /// The cells of a job. Several messages of a pair and of one size in an iteration count by their mean.
     pub fn new(job: &Job) -> Self {
         let mut cells = Self { pairs: Vec::new(), bytes: Vec::new(), iterations: Vec::new(), times: Vec::new() };
-        let mut numbers: HashMap<(Pair, u64), u32> = HashMap::with_capacity(job.operations.len().min(1 << 20));
+        let mut numbers = Numbers::default();
         // Per cell, where it stands in the iteration at hand, and of how many messages.
-        let mut at: Vec<(usize, u32)> = Vec::new();
+        let mut at: Vec<(u32, u32)> = Vec::new();
         for operations in job.iterations() {
             let entered = entries(operations);
             let mut times: Vec<(u32, f64)> = Vec::with_capacity(operations.len());
             for operation in operations {
                 let Some(duration) = transfer(operation, &entered) else { continue };
-                let pair = (operation.source, operation.destination);
-                let number = *numbers.entry((pair, operation.bytes)).or_insert_with(|| {
-                    cells.pairs.push(pair);
-                    cells.bytes.push(operation.bytes);
-                    at.push((usize::MAX, 0));
-                    cells.pairs.len() as u32 - 1
-                });
+                let number = numbers.of(&mut cells, (operation.source, operation.destination), operation.bytes);
+                if number as usize == at.len() {
+                    at.push((u32::MAX, 0));
+                }
                 let (index, count) = &mut at[number as usize];
-                if let Some((_, time)) = times.get_mut(*index).filter(|(cell, _)| *cell == number) {
+                if let Some((_, time)) = times.get_mut(*index as usize).filter(|(cell, _)| *cell == number) {
                     *count += 1;
                     *time += (duration - *time) / f64::from(*count);
                 } else {
-                    (*index, *count) = (times.len(), 1);
+                    (*index, *count) = (times.len() as u32, 1);
                     times.push((number, duration));
                 }
             }
@@ -51,6 +50,34 @@ impl Cells {
             cells.times.push(times);
         }
         cells
+    }
+}
+
+/// The number of each pair and size: a small table per source, because a file often has a source's operations one after
+/// the other, and one table of a million pairs misses the processor's caches each time.
+#[derive(Default)]
+struct Numbers {
+    hasher: DefaultHashBuilder,
+    sources: HashMap<u32, HashTable<u32>>,
+}
+
+impl Numbers {
+    fn of(&mut self, cells: &mut Cells, pair: Pair, bytes: u64) -> u32 {
+        let Self { hasher, sources } = self;
+        let key = |number: u32| (cells.pairs[number as usize], cells.bytes[number as usize]);
+        let hash = |key: (Pair, u64)| hasher.hash_one((key.0.1, key.1));
+        let found = sources.entry(pair.0).or_default().entry(
+            hash((pair, bytes)),
+            |number| key(*number) == (pair, bytes),
+            |number| hash(key(*number)),
+        );
+        let next = cells.pairs.len() as u32;
+        let number = *found.or_insert(next).get();
+        if number == next {
+            cells.pairs.push(pair);
+            cells.bytes.push(bytes);
+        }
+        number
     }
 }
 

@@ -84,6 +84,8 @@ pub struct Evidence {
     pub late_us: Option<f64>,
     /// How long the oldest operation is open. Units: microseconds.
     pub open_us: Option<f64>,
+    /// Whether something looks slow or late, and may be noise: an undecided answer that more iterations decide.
+    pub is_doubtful: bool,
     /// What the answer does not cover, in words.
     pub notes: Vec<String>,
 }
@@ -142,6 +144,7 @@ pub fn diagnose(question: Question<'_>) -> Diagnosis {
             waiting_chain: Vec::new(),
             late_us: None,
             open_us: None,
+            is_doubtful: false,
             notes,
         },
     };
@@ -161,6 +164,7 @@ pub fn diagnose(question: Question<'_>) -> Diagnosis {
         found.evidence.rule = Some("history");
         found.evidence.notes.push("all became slower together: no rank or connection stands out".to_owned());
     } else if maybe_late > 0 || !by_peers.faults.is_empty() || by_history.since.is_some() {
+        found.evidence.is_doubtful = true;
         found.evidence.notes.push(
             "something looks slow or late, and noise may be all of it: more iterations decide, or a quieter machine"
                 .to_owned(),

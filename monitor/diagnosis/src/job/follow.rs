@@ -1,9 +1,6 @@
 //! Reads records of a job as they are written, piece by piece and in bounded memory. Files and windows are elsewhere.
 
-use super::record::{AnyRecord, Columns, Record, check, shown};
-
-/// Longest record. Units: bytes. Source: our choice, a thousand times what any record needs.
-const MAX_RECORD: usize = 1 << 20;
+use super::record::{AnyRecord, Columns, MAX_RECORD, Record, check, shown};
 
 /// A record that could not be read, and was left out.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -122,6 +122,11 @@ impl Presence {
         };
         let same: Vec<&BTreeSet<u32>> =
             earlier.iter().filter(|(operations, _)| has_pairs(operations)).map(|(_, sources)| sources).collect();
+        let varies = earlier.iter().any(|(_, sources)| *sources != earlier[0].1);
+        let is_expected = |rank: u32, alike: usize| {
+            let came = earlier.iter().filter(|(_, sources)| sources.contains(&rank)).count();
+            !varies || is_regular(came, earlier.len(), alike)
+        };
         for _ in 0..MOST_ROUNDS {
             let mut alike = 0_usize;
             let mut with: BTreeMap<u32, usize> = BTreeMap::new();
@@ -130,7 +135,8 @@ impl Presence {
                 sources.iter().for_each(|rank| *with.entry(*rank).or_default() += 1);
             }
             let before = there.len();
-            there.extend(with.into_iter().filter(|(_, count)| *count == alike).map(|(rank, _)| rank));
+            let all = with.into_iter().filter(|(rank, count)| *count == alike && is_expected(*rank, alike));
+            there.extend(all.map(|(rank, _)| rank));
             if there.len() == before {
                 break;
             }
@@ -165,6 +171,19 @@ impl Presence {
         !self.came.contains(&rank) && !self.absent.contains(&rank)
     }
 }
+
+/// Of jobs in which not always the same take part: whether a rank that came to so many of `all` iterations, and to each of
+/// `alike` of them, did so by more than chance. It came to all for long; or its share of the other iterations, by the rule of
+/// succession, would rarely have brought it to these.
+fn is_regular(came: usize, all: usize, alike: usize) -> bool {
+    let share = (came - alike + 1) as f64 / (all - alike + 2) as f64;
+    (came == all && all >= LONG) || share.powf(alike as f64) < BY_CHANCE
+}
+
+/// A rank that came this often came always. Source: our choice: by the rule of succession it stays away once in 22 then.
+const LONG: usize = 20;
+/// How often chance may make a rank look as if it came with others. Source: our choice.
+const BY_CHANCE: f64 = 0.02;
 
 /// Who came to an iteration.
 fn sources(operations: &[Operation]) -> BTreeSet<u32> {

@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 
 use super::operation::{Job, Operation};
-use super::record::{AnyRecord, Columns, MAX_RANK, Record, check, shown};
+use super::record::{AnyRecord, Columns, MAX_RANK, MAX_RECORD, Record, check, shown};
 use crate::matrix::{Matrix, MatrixError};
 
 /// Most operations of a file. Source: our choice; at 64 bytes each they need 512 MiB.
@@ -90,9 +90,13 @@ fn of_matrix(matrix: &Matrix) -> Job {
 
 fn csv(file: &str, bytes: &[u8]) -> Result<Job, JobError> {
     let refuse = |line: u64, problem: String| JobError::Record { file: file.to_owned(), line, problem };
+    if let Some(line) = (0..).zip(bytes.split(|byte| *byte == b'\n')).find(|(_, text)| text.len() > MAX_RECORD) {
+        // Each cell of it would be copied, and a file of zeroes is one cell.
+        return Err(refuse(line.0 + 1, format!("a record of over {} MiB", MAX_RECORD >> 20)));
+    }
     // Somebody may still be writing the last line.
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    let mut reader = csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::All).from_reader(bytes);
+    let mut reader = csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::Headers).from_reader(bytes);
     let heading = reader.byte_headers().map_err(|error| refuse(1, shown(&error.to_string())))?.clone();
     let columns = Columns::of(&heading).map_err(|problem| refuse(1, problem))?;
     let mut job = Job::default();
@@ -230,6 +234,7 @@ mod tests {
             (&CSV.replace("0,0,1,", "0,0,9999999,"), "j:2: a rank is at most"),
             ("{\"iteration\": 0}\n", "j:1: no record: write iteration"),
             ("{\"kelpie\": \"matrix/1\"}", "j:1:22: key `rows` is missing"),
+            (&format!("{CSV}1,{}", "0".repeat(2 << 20)), "j:4: a record of over 1 MiB"),
             ("[1, 2]", "j:1: "),
         ] {
             let error = read("j", text.as_bytes()).expect_err(text).to_string();

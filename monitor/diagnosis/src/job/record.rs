@@ -7,6 +7,9 @@ use super::operation::Operation;
 /// Highest rank. Source: our choice, because no job has a million GPUs.
 pub const MAX_RANK: u32 = 1 << 20;
 
+/// Longest record. Units: bytes. Source: our choice, a thousand times what any record needs.
+pub const MAX_RECORD: usize = 1 << 20;
+
 /// An operation, and the communicator and its ranks if the record names them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
@@ -172,7 +175,7 @@ impl Columns {
 }
 
 fn cell(record: &csv::ByteRecord, index: usize) -> Option<&[u8]> {
-    record.get(index).filter(|cell| !cell.is_empty())
+    record.get(index).map(<[u8]>::trim_ascii).filter(|cell| !cell.is_empty())
 }
 
 fn number<T: std::str::FromStr>(record: &csv::ByteRecord, index: usize, name: &str) -> Result<T, String> {

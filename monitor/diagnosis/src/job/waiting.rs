@@ -3,7 +3,9 @@
 //! Source: C4 (Dong et al., HPCA 2025), the waiting chain of a ring: the late entrant waits least, while its predecessor
 //! waits for its buffer and its successor for its data. The thresholds are ours.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::HashMap;
 
 use super::cells::{Cells, entries};
 use super::noise::Noise;

@@ -1,6 +1,7 @@
 //! What is kept of a job that goes on: its first iterations, by which it is judged, and its latest ones.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,9 @@ use super::record::Record;
 const FIRST: usize = 64;
 /// Latest iterations that are kept. Source: our choice, above the 50 that the published rule looks at.
 const LATEST: usize = 64;
+
+/// Iterations before the latest that have to be alike. Source: our choice, as in `hang`: who came to 20 comes always.
+const ALIKE: usize = 20;
 
 /// What a record did to the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +33,8 @@ struct Iteration {
     operations: Vec<Operation>,
     /// How many of them are open.
     open: usize,
+    /// What they are between whom, in any order, as a number.
+    print: u64,
 }
 
 /// The part of a communicator's job that is kept.
@@ -100,7 +106,7 @@ impl Window {
         (self.communicator, self.ranks) = (communicator, ranks.max(self.ranks));
         let place = self.iterations.partition_point(|iteration| iteration.number < operation.iteration);
         if self.iterations.get(place).is_none_or(|iteration| iteration.number != operation.iteration) {
-            let iteration = Iteration { number: operation.iteration, operations: Vec::new(), open: 0 };
+            let iteration = Iteration { number: operation.iteration, operations: Vec::new(), open: 0, print: 0 };
             self.iterations.insert(place, iteration);
             if self.iterations.len() > FIRST + LATEST {
                 self.remove(FIRST);
@@ -124,6 +130,7 @@ impl Window {
         if let Some(only) = self.iterations.front_mut().filter(|_| self.count > most) {
             only.operations.truncate(most);
             only.open = only.operations.iter().filter(|operation| operation.end.is_none()).count();
+            only.print = only.operations.iter().map(print).fold(0, u64::wrapping_add);
             self.count = only.operations.len();
             self.is_cut = true;
         }
@@ -172,12 +179,12 @@ impl Window {
         found
     }
 
-    /// What the two iterations before had and the latest has not, as operations to which nobody came. If those two differ,
-    /// nothing says what is missing.
+    /// What the iteration before had and the latest has not, as operations to which nobody came. If iterations differ in what
+    /// they have, nothing says what is missing.
     fn missing(&self) -> Vec<Operation> {
         let mut back = self.iterations.iter().rev();
         let (Some(last), Some(before)) = (back.next(), back.next()) else { return Vec::new() };
-        if back.next().is_some_and(|earlier| earlier.keys() != before.keys()) {
+        if back.take(ALIKE).any(|earlier| earlier.print != before.print) {
             return Vec::new();
         }
         let there = last.keys();
@@ -218,6 +225,13 @@ fn key(operation: &Operation) -> Key {
     (operation.source, operation.destination, operation.bytes)
 }
 
+/// A number for what an operation is between whom, the same in each run.
+fn print(operation: &Operation) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key(operation).hash(&mut hasher);
+    hasher.finish()
+}
+
 impl Iteration {
     fn keys(&self) -> BTreeSet<Key> {
         self.operations.iter().map(key).collect()
@@ -234,6 +248,7 @@ impl Iteration {
             return false;
         }
         self.open += usize::from(operation.end.is_none());
+        self.print = self.print.wrapping_add(print(&operation));
         self.operations.push(operation);
         true
     }
@@ -306,6 +321,23 @@ mod tests {
         window.push(record(20, 2, Some(101.0)), false);
         assert_eq!(window.judge(0.0, PATIENCE).verdict, Verdict::Healthy, "it completed after all");
         assert_eq!(window.count(), 84);
+    }
+
+    #[test]
+    fn a_job_that_ends_with_an_iteration_of_fewer_does_not_hang() {
+        let over = |without: &[(u64, u32)]| {
+            let mut window = Window::default();
+            for iteration in 0..20 {
+                for source in (0..4).filter(|source| !without.contains(&(iteration, *source))) {
+                    window.push(record(iteration, source, Some(noise(iteration, source))), false);
+                }
+            }
+            let found = window.judge(PATIENCE, PATIENCE);
+            (found.verdict, found.rank)
+        };
+        assert_eq!(over(&[(19, 2)]), (Verdict::Hang, vec![2]), "it came each time before");
+        // It stayed away now and then.
+        assert_eq!(over(&[(8, 2), (14, 1), (19, 2)]).0, Verdict::Undecided);
     }
 
     #[test]
