@@ -25,5 +25,6 @@ pub use records::{
     Outcome, unix_ms,
 };
 pub use store::Store;
+pub use store::checkpoints::StoredCheckpoint;
 pub use store::follow::{self, Brief, Follower, News};
 pub use store::labels::{CampaignClock, Label};

@@ -11,7 +11,8 @@ use crate::records::CampaignId;
 const SINCE: i64 = 4;
 
 /// Every table with rows of a campaign, those that name others first.
-const TABLES: [&str; 8] = [
+const TABLES: [&str; 9] = [
+    "checkpoint",
     "experiment_clock",
     "finding",
     "experiment",
