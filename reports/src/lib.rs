@@ -3,6 +3,7 @@
 pub mod absence;
 pub mod answer;
 pub mod baseline;
+mod codes;
 pub mod compare;
 mod course;
 pub mod coverage;
