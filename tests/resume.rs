@@ -50,7 +50,7 @@ fn a_campaign_that_is_killed_often_ends_like_one_that_is_not() {
 #[test]
 fn a_campaign_with_checkpoints_that_is_killed_often_ends_like_one_that_is_not() {
     let kills =
-        killed_often(&run_args("killed.db", "collie", "170"), &run_args("whole.db", "collie", "170"), |round| {
+        killed_often(&run_args("killed.db", "collie", "130"), &run_args("whole.db", "collie", "130"), |round| {
             1 + round * 17 % 23
         });
     assert!(kills >= 9, "killed only {kills} times");
