@@ -1,6 +1,7 @@
 //! The only wiring: a search asks, the store answers what it knows, the subsystem is measured for the rest.
 
 mod again;
+mod standing;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -11,11 +12,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use kelpie_engine::{MeasureError, Subsystem};
 use kelpie_monitor::{Assessment, Bounds, Inconclusive, Measurement, Symptom, Verdict, measure_judged};
-use kelpie_search::{Config, Finding, Observation, Oracle, Purpose};
+use kelpie_search::{Checkpoint, Config, Finding, Observation, Oracle, Purpose};
 use kelpie_spaces::{Flow, Host, Space, Workload};
-use kelpie_store::{CampaignId, Experiment, ExperimentClock, FindingRecord, MeasuredAgain, Outcome, Store, unix_ms};
+use kelpie_store::{
+    CampaignId, Experiment, ExperimentClock, FindingRecord, MeasuredAgain, Outcome, Store, StoredCheckpoint, unix_ms,
+};
 
 use crate::progress::Progress;
+use standing::Standing;
 
 /// How often a host may fail under a workload before the workload is to blame. Source: our choice, as often as an
 /// inconclusive workload is measured.
@@ -23,6 +27,10 @@ const TRIES: usize = kelpie_monitor::ATTEMPTS as usize;
 
 /// Stored experiments that are read at once. Source: our choice, a megabyte of them.
 const READ_AHEAD: u32 = 256;
+
+/// Experiments after which a checkpoint is stored. Source: our choice, because going through as many again takes
+/// milliseconds, and storing it no longer than storing an experiment.
+const CHECKPOINT_EVERY: u64 = 100;
 
 /// Pause between looks whether a host is back. Source: our choice.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -64,17 +72,22 @@ pub struct Parts<'a> {
 
 /// Runs a stored campaign from where it stands, or from its beginning, until something ends it.
 ///
-/// The search always starts anew; for as long as it asks what was asked before, the store answers. So a campaign
-/// that was killed goes on with the same decisions.
+/// The search starts from its latest checkpoint, or anew; for as long as it asks what was asked before, the store answers.
+/// So a campaign that was killed goes on with the same decisions.
 pub fn run(id: CampaignId, space: &Space, config: &Config, parts: Parts<'_>) -> End {
-    let mut recorder = match Recorder::new(id, config, parts) {
+    let (mut recorder, standing) = match Recorder::new(id, config, parts) {
         Ok(recorder) => recorder,
         Err(error) => return End::Failed(error),
     };
-    match kelpie_search::run(space, config, &mut recorder).map_or_else(|end| end, |()| End::Finished) {
-        End::Finished => recorder.finish().map_or_else(|end| end, |()| End::Finished),
-        end => end,
+    let has_checkpoint = standing.is_some();
+    let end = recorder.run(space, config, standing);
+    if !(has_checkpoint && recorder.has_diverged) {
+        return end;
     }
+    // Nothing was written yet, and without the checkpoint it may go well.
+    recorder.begin_again();
+    recorder.parts.progress.line("the checkpoint does not fit the experiments after it; all of them are gone through");
+    recorder.run(space, config, None)
 }
 
 /// The oracle of a campaign.
@@ -91,6 +104,14 @@ struct Recorder<'a> {
     reduces_failures: bool,
     /// The last workload that the hosts survived.
     survived: Option<Workload>,
+    /// Anomalous experiments so far.
+    anomalies: u64,
+    /// Experiments before the latest checkpoint.
+    checkpointed: u64,
+    /// That checkpoint, until it is stored: not before the search has caught up.
+    checkpoint: Option<StoredCheckpoint>,
+    /// Whether the search asked for something else than what is stored.
+    has_diverged: bool,
     /// Stored experiments that were read ahead of the search.
     ahead: VecDeque<Experiment>,
     /// Findings as they are so far, while the search catches up: the store has their latest form already.
@@ -100,22 +121,51 @@ struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    fn new(id: CampaignId, config: &Config, parts: Parts<'a>) -> anyhow::Result<Self> {
+    /// One that is at the beginning, and how far the campaign is known to be.
+    fn new(id: CampaignId, config: &Config, parts: Parts<'a>) -> anyhow::Result<(Self, Option<Standing>)> {
         let stored = parts.store.campaign(id)?.experiments;
         let again = parts.store.measured_again(id)?;
-        let reduces_failures = config.reduce_host_failures;
-        Ok(Self {
+        let standing = parts.store.checkpoint(id)?.and_then(|stored| Standing::read(&stored, config));
+        let recorder = Self {
             id,
             parts,
             stored,
             number: 0,
             skipped: 0,
-            reduces_failures,
+            reduces_failures: config.reduce_host_failures,
             survived: None,
+            anomalies: 0,
+            checkpointed: 0,
+            checkpoint: None,
+            has_diverged: false,
             ahead: VecDeque::new(),
             caught_up: BTreeMap::new(),
             again,
-        })
+        };
+        Ok((recorder, standing))
+    }
+
+    /// Searches from here until something ends it.
+    fn run(&mut self, space: &Space, config: &Config, standing: Option<Standing>) -> End {
+        let checkpoint = standing.map(|Standing { search, skipped, anomalies, survived, .. }| {
+            self.parts.progress.goes_on(search.experiments(), search.findings(), anomalies);
+            (self.number, self.checkpointed) = (search.experiments(), search.experiments());
+            (self.skipped, self.anomalies, self.survived) = (skipped, anomalies, survived);
+            search
+        });
+        match kelpie_search::run_from(space, config, checkpoint, self) {
+            Ok(()) | Err(End::Finished) => self.finish().map_or_else(|end| end, |()| End::Finished),
+            Err(end) => end,
+        }
+    }
+
+    /// Forgets all that was read so far.
+    fn begin_again(&mut self) {
+        (self.number, self.skipped, self.anomalies, self.checkpointed) = (0, 0, 0, 0);
+        (self.survived, self.has_diverged, self.checkpoint) = (None, false, None);
+        self.ahead.clear();
+        self.caught_up.clear();
+        self.parts.progress.goes_on(0, 0, 0);
     }
 
     fn finish(&mut self) -> Result<(), End> {
@@ -129,19 +179,23 @@ impl<'a> Recorder<'a> {
 
     /// Stores what the search made of findings up to here, unless that is stored.
     fn catch_up(&mut self) -> anyhow::Result<()> {
-        if self.caught_up.is_empty() {
-            return Ok(());
-        }
-        let stored = self.parts.store.findings(self.id)?;
-        for record in std::mem::take(&mut self.caught_up).into_values() {
-            if !stored.contains(&record) {
-                self.parts.store.put_finding(self.id, &record)?;
+        if !self.caught_up.is_empty() {
+            let stored = self.parts.store.findings(self.id)?;
+            for record in std::mem::take(&mut self.caught_up).into_values() {
+                if !stored.contains(&record) {
+                    self.parts.store.put_finding(self.id, &record)?;
+                }
             }
+        }
+        // Who goes on from it does not come by the findings before it, so they are stored first.
+        if let Some(checkpoint) = self.checkpoint.take() {
+            self.parts.store.put_checkpoint(self.id, &checkpoint)?;
         }
         Ok(())
     }
 
-    fn diverged(&self, what: &str) -> anyhow::Error {
+    fn diverged(&mut self, what: &str) -> anyhow::Error {
+        self.has_diverged = true;
         anyhow!(
             "campaign {} cannot be continued: at experiment {} the search {what}, unlike the stored campaign. \
              Another version of Kelpie wrote it, or the database was changed; `kelpie campaign show` still shows it",
@@ -162,7 +216,9 @@ impl<'a> Recorder<'a> {
         if (&experiment.workload, &experiment.purpose, experiment.skipped_before) != asked {
             return Err(self.diverged("asks for something else"));
         }
-        self.parts.progress.replayed(self.number, is_anomalous(&experiment.outcome));
+        let is_anomalous = is_anomalous(&experiment.outcome);
+        self.anomalies += u64::from(is_anomalous);
+        self.parts.progress.replayed(self.number, is_anomalous);
         Ok(experiment.outcome)
     }
 
@@ -182,7 +238,9 @@ impl<'a> Recorder<'a> {
             outcome,
         };
         self.parts.store.append_experiment(self.id, &experiment, clock).map_err(failed)?;
-        self.parts.progress.measured(self.number, is_anomalous(&experiment.outcome));
+        let is_anomalous = is_anomalous(&experiment.outcome);
+        self.anomalies += u64::from(is_anomalous);
+        self.parts.progress.measured(self.number, is_anomalous);
         Ok(experiment.outcome)
     }
 
@@ -329,6 +387,16 @@ impl Oracle for Recorder<'_> {
             self.parts.store.put_finding(self.id, &record).map_err(failed)?;
         }
         Ok(())
+    }
+
+    fn between_steps(&mut self, checkpoint: &dyn Fn() -> Checkpoint) -> Result<(), End> {
+        if self.number < self.checkpointed + CHECKPOINT_EVERY {
+            return Ok(());
+        }
+        let standing = Standing::new(checkpoint(), self.skipped, self.anomalies, self.survived.clone());
+        self.checkpoint = Some(standing.stored());
+        self.checkpointed = self.number;
+        if self.number < self.stored { Ok(()) } else { self.catch_up().map_err(End::Failed) }
     }
 }
 

@@ -1,5 +1,10 @@
 //! What went wrong, for people or as JSON.
 
+use std::error::Error as _;
+use std::net::AddrParseError;
+use std::num::{ParseFloatError, ParseIntError};
+
+use clap::error::ContextKind;
 use kelpie_agent::PairFileError;
 use kelpie_diagnosis::MatrixError;
 use kelpie_sim::ModelError;
@@ -20,6 +25,20 @@ pub fn text(error: &anyhow::Error, as_json: bool) -> String {
         document["more"] = json!(more);
     }
     json!({ "error": document }).to_string()
+}
+
+/// An error of the command line, without words of Rust: what kind of value is wanted instead.
+pub fn in_words(error: clap::Error) -> clap::Error {
+    let wanted = match error.source() {
+        Some(cause) if cause.is::<ParseIntError>() => "write a whole number from 0, such as 300",
+        Some(cause) if cause.is::<ParseFloatError>() => "write a number, such as 0.5",
+        Some(cause) if cause.is::<AddrParseError>() => "write ADDRESS:PORT, such as 10.0.0.1:7471",
+        _ => return error,
+    };
+    let said = |kind| error.get(kind).map_or_else(String::new, ToString::to_string);
+    let (value, argument) = (said(ContextKind::InvalidValue), said(ContextKind::InvalidArg));
+    let help = "For more information, try '--help'.";
+    clap::Error::raw(error.kind(), format!("invalid value '{value}' for '{argument}': {wanted}\n\n{help}\n"))
 }
 
 /// The mistakes of a file, if they are why.

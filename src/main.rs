@@ -63,7 +63,8 @@ fn arguments() -> Result<Cli, ExitCode> {
         }
         failed(&error, std::env::args_os().any(|arg| arg == "--json"))
     })?;
-    let matches = settings.apply(cli::command()).get_matches();
+    let command = settings.apply(cli::command());
+    let matches = command.try_get_matches().unwrap_or_else(|error| errors::in_words(error).exit());
     Ok(Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()))
 }
 

@@ -62,6 +62,14 @@ impl Progress {
         Self { bar, findings: 0, anomalies: 0, deadline, line: None }
     }
 
+    /// A campaign goes on after so many experiments, which are not replayed.
+    pub fn goes_on(&mut self, number: u64, findings: u64, anomalies: u64) {
+        (self.findings, self.anomalies) = (findings, anomalies);
+        self.bar.set_position(number);
+        self.bar.reset_eta();
+        self.say_counts();
+    }
+
     /// A stored experiment was replayed; it took no time and says nothing about the rate.
     pub fn replayed(&mut self, number: u64, is_anomalous: bool) {
         self.bar.set_position(number);

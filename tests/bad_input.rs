@@ -291,7 +291,7 @@ fn a_disk_that_fills_up_stops_a_campaign_that_can_be_resumed() {
     // A file size limit stands in for a full disk; the store tests that SQLITE_FULL has an error of its own.
     let mut command = Command::new("sh");
     command
-        .args(["-c", "trap '' XFSZ; ulimit -f 480; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_kelpie")])
+        .args(["-c", "trap '' XFSZ; ulimit -f 600; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_kelpie")])
         .args(["campaign", "run", "--subsystem", "sim:F", "--budget", "400", "--seed", "2", "--db", "k.db"])
         .current_dir(bench.path("."));
     let ran = Ran::of(command.output().expect("sh is there"));

@@ -323,6 +323,16 @@ fn how_much_is_said_and_in_which_colours_can_be_chosen() {
         "{}",
         negative.stderr
     );
+    for (args, wanted) in [
+        (["campaign", "run", "-s", "sim:F", "--budget", "1e6"].as_slice(), "write a whole number from 0, such as 300"),
+        (&["agent", "--listen", "1.2.3.4:99999"], "write ADDRESS:PORT, such as 10.0.0.1:7471"),
+        (&["agent", "--max-memory", "0"], "write a size such as 16GiB"),
+    ] {
+        let refused = bench.run(args);
+        assert_eq!(refused.status, Some(2), "{args:?}");
+        assert!(refused.stderr.starts_with("error: invalid value '") && refused.stderr.contains(wanted), "{refused:?}");
+        assert!(refused.stderr.ends_with("try '--help'.\n"), "{refused:?}");
+    }
     let left: Vec<_> =
         std::fs::read_dir(bench.path(".")).expect("a folder").map(|entry| entry.expect("one").file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".lock")), "{left:?}");

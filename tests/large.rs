@@ -145,11 +145,11 @@ impl Oracle for Recorder<'_> {
 
 /// Writes a campaign of so many experiments, as if it had been stopped then; says how many findings it has, and how long
 /// the search and the store took.
-fn write(path: &Path, experiments: u64) -> (u64, Duration, Duration) {
+fn write(path: &Path, algorithm: Algorithm, experiments: u64) -> (u64, Duration, Duration) {
     let space = Space::catalog("full").expect("it is in the catalog");
     let mut subsystem = SimSubsystem::load("F").expect("it is embedded");
     let plain = subsystem.measure(&Workload::new(vec![Flow::plain(Host::A, Host::B)])).expect("plain traffic runs");
-    let config = Config { budget: Some(1 << 40), ..Config::new(Algorithm::Kelpie, SignalSet::Both, 7) };
+    let config = Config { budget: Some(1 << 40), ..Config::new(algorithm, SignalSet::Both, 7) };
     let definition = CampaignDefinition {
         kelpie_version: env!("CARGO_PKG_VERSION").to_owned(),
         subsystem: "sim:F".to_owned(),
@@ -231,11 +231,14 @@ const COMMANDS: [&[&str]; 14] = [
 ];
 
 /// Costs of all commands on a campaign of so many experiments.
-fn costs(experiments: u64) -> BTreeMap<String, Cost> {
+fn costs(algorithm: Algorithm, experiments: u64) -> BTreeMap<String, Cost> {
     let bench = Bench::in_memory();
     bench.write("w.yaml", HEALTHY);
-    let (findings, search, store) = write(&bench.path("k.db"), experiments);
-    println!("{experiments} experiments, {findings} findings: search {search:.1?}, store {store:.1?}");
+    let (findings, search, store) = write(&bench.path("k.db"), algorithm, experiments);
+    println!("{algorithm}, {experiments} experiments, {findings} findings: search {search:.1?}, store {store:.1?}");
+    if let Some(kept) = std::env::var_os("KELPIE_LARGE_KEEP") {
+        std::fs::copy(bench.path("k.db"), kept).expect("room for a copy");
+    }
     let commands = COMMANDS.iter().map(|args| (args.join(" "), [args, &["--db", "k.db"][..]].concat()));
     let more = (experiments + 1).to_string();
     let resume = ["campaign", "resume", "1", "--budget", &more, "--db", "k.db"];
@@ -252,8 +255,10 @@ fn costs(experiments: u64) -> BTreeMap<String, Cost> {
 #[test]
 #[ignore = "takes minutes; KELPIE_LARGE=20000 cargo test --release --test main large -- --ignored --nocapture"]
 fn what_large_campaigns_cost() {
+    let algorithm = std::env::var("KELPIE_LARGE_ALGORITHM").unwrap_or_else(|_| Algorithm::Kelpie.to_string());
+    let algorithm = algorithm.parse().expect("KELPIE_LARGE_ALGORITHM is the name of an algorithm");
     let experiments = std::env::var("KELPIE_LARGE").ok().and_then(|text| text.parse().ok()).unwrap_or(20_000);
-    let over: Vec<String> = (costs(experiments).iter())
+    let over: Vec<String> = (costs(algorithm, experiments).iter())
         .filter(|(_, cost)| cost.mib > 200.0)
         .map(|(name, cost)| format!("{name}: {:.0} MiB", cost.mib))
         .collect();

@@ -3,13 +3,14 @@
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use rand::RngExt as _;
+
 use crate::determinism::content;
 use crate::support::{Bench, Ran};
 
-const BUDGET: &str = "90";
-
-fn run_args(database: &str) -> Vec<&str> {
-    vec!["campaign", "run", "--subsystem", "sim:F", "--budget", BUDGET, "--seed", "2", "--db", database]
+fn run_args<'a>(database: &'a str, algorithm: &'a str, budget: &'a str) -> Vec<&'a str> {
+    let args = ["campaign", "run", "--subsystem", "sim:F", "--seed", "2", "--db", database];
+    [&args[..], &["--algorithm", algorithm, "--budget", budget]].concat()
 }
 
 fn start(bench: &Bench, args: &[&str]) -> Child {
@@ -39,21 +40,53 @@ fn run_until(bench: &Bench, command: &[&str], is_time: impl Fn() -> bool) -> Opt
 
 #[test]
 fn a_campaign_that_is_killed_often_ends_like_one_that_is_not() {
+    let kills = killed_often(&run_args("killed.db", "kelpie", "90"), &run_args("whole.db", "kelpie", "90"), |round| {
+        1 + round * 5 % 13
+    });
+    // Of the moments that are counted in experiments, a busy machine may let several pass at once.
+    assert!(kills >= 9, "killed only {kills} times");
+}
+
+#[test]
+fn a_campaign_with_checkpoints_that_is_killed_often_ends_like_one_that_is_not() {
+    let kills =
+        killed_often(&run_args("killed.db", "collie", "130"), &run_args("whole.db", "collie", "130"), |round| {
+            1 + round * 17 % 23
+        });
+    assert!(kills >= 9, "killed only {kills} times");
+}
+
+#[test]
+#[ignore = "takes minutes; cargo test --test main twenty_kills -- --ignored --nocapture"]
+fn twenty_kills_at_random_moments_lose_nothing() {
+    let mut rng = rand::rng();
+    for algorithm in ["kelpie", "collie", "random"] {
+        let moments: Vec<u64> = (0..100).map(|_| rng.random_range(1..40)).collect();
+        println!("{algorithm}: killed after so many more experiments: {moments:?}");
+        let args = |database| run_args(database, algorithm, "600");
+        let kills = killed_often(&args("killed.db"), &args("whole.db"), |round| moments[round as usize]);
+        println!("{algorithm}: {kills} kills");
+        assert!(kills >= 20, "killed only {kills} times");
+    }
+}
+
+/// Runs a campaign as a whole, and another that is killed again and again after `step` more experiments; says how often.
+fn killed_often(killed: &[&str], whole: &[&str], step: impl Fn(u64) -> u64) -> u64 {
     let bench = Bench::new();
-    bench.expect(0, &run_args("whole.db"));
+    bench.expect(0, whole);
 
     // The moments differ from run to run, and shall: whatever they are, the outcome must not change. The first
     // few fall into the creation of the database, the others between and into experiments.
     let mut stored = None;
     let kills = (0_u64..100).find(|&round| {
         let command =
-            if stored.is_none() { run_args("killed.db") } else { vec!["campaign", "resume", "1", "--db", "killed.db"] };
+            if stored.is_none() { killed.to_vec() } else { vec!["campaign", "resume", "1", "--db", "killed.db"] };
         let start = Instant::now();
         let ended = run_until(&bench, &command, || {
             if round < 8 {
                 return start.elapsed() >= Duration::from_millis(round * 9);
             }
-            let goal = stored.unwrap_or(0) + 1 + round * 5 % 13;
+            let goal = stored.unwrap_or(0) + step(round);
             let reached = experiments(&bench, "killed.db").is_some_and(|now| now >= goal);
             if reached {
                 std::thread::sleep(Duration::from_millis(round * 7 % 31));
@@ -72,10 +105,8 @@ fn a_campaign_that_is_killed_often_ends_like_one_that_is_not() {
         // A kill may also come after the campaign's end and before the process's.
         ended.is_some() || listed.stdout.contains("\"finished\"")
     });
-    let kills = kills.expect("the campaign comes to its end");
-    // Of the moments that are counted in experiments, a busy machine may let several pass at once.
-    assert!(kills >= 9, "killed only {kills} times");
     assert_eq!(content(&bench, "killed.db", "1"), content(&bench, "whole.db", "1"));
+    kills.expect("the campaign comes to its end")
 }
 
 #[test]

@@ -5,6 +5,8 @@ use std::fmt;
 use kelpie_monitor::{Severity, Symptom};
 use kelpie_store::{Anomaly, CampaignId, FindingRecord, Store, StoreError};
 
+use crate::codes::Codes;
+
 /// A finding with how bad it is.
 #[derive(Debug, Clone, Copy)]
 pub struct Weighed<'a> {
@@ -40,16 +42,25 @@ impl<'a> Explained<'a> {
         weighed.sort_by(|one, other| Severity::worst_first(one.severity, other.severity));
         let mut sorted: Vec<&'a Anomaly> = anomalies.iter().collect();
         sorted.sort_by(|one, other| Severity::worst_first(Some(one.severity), Some(other.severity)));
-        let is_explained = |anomaly: &Anomaly| findings.iter().any(|finding| explains(finding, anomaly));
-        let unexplained = sorted.iter().copied().filter(|anomaly| !is_explained(anomaly)).collect();
+        let codes = Codes::of(sorted.iter().map(|anomaly| &anomaly.workload));
+        let regions: Vec<_> =
+            findings.iter().map(|finding| (fails(finding.symptom), codes.fulfil(&finding.mfs.conditions))).collect();
+        let is_explained = |at: usize, anomaly: &Anomaly| {
+            regions.iter().any(|(of_failure, holds)| *of_failure == fails(anomaly.symptom) && holds(at))
+        };
+        let unexplained = sorted.iter().enumerate().filter(|(at, anomaly)| !is_explained(*at, anomaly));
+        let unexplained = unexplained.map(|(_, anomaly)| *anomaly).collect();
         Self { findings: weighed, anomalies: sorted, unexplained }
     }
 }
 
 /// Whether an anomaly lies in a finding's region. Slow traffic there does not explain a host that fails.
 pub(crate) fn explains(finding: &FindingRecord, anomaly: &Anomaly) -> bool {
-    let fails = |symptom| symptom == Symptom::HostFailure;
     fails(finding.symptom) == fails(anomaly.symptom) && finding.mfs.contains(&anomaly.workload)
+}
+
+fn fails(symptom: Symptom) -> bool {
+    symptom == Symptom::HostFailure
 }
 
 /// How many anomalies no finding explains, as a sentence without its full stop.

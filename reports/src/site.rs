@@ -28,40 +28,45 @@ pub use file::File;
 pub use plot::{Curve, Curves, Dot};
 pub use publish::{check_target, publish};
 
-/// Makes every file of a campaign's site, with the recipes of its findings by their number, as far as there are any.
-/// `junit.xml` fails where `gate` stops. Equal campaigns give equal bytes.
+/// Gives every file of a campaign's site to `take`, one at a time, with the recipes of its findings by their number, as far
+/// as there are any. `junit.xml` fails where `gate` stops. Equal campaigns give equal bytes.
 ///
 /// # Errors
-/// A plot or `junit.xml` cannot be made.
+/// A plot or `junit.xml` cannot be made, or `take` fails.
 pub fn render(
     stored: &StoredCampaign,
     mut recipes: BTreeMap<u64, Vec<u8>>,
     gate: &Gate,
-) -> Result<Vec<File>, SiteError> {
+    take: &mut dyn FnMut(File) -> Result<(), SiteError>,
+) -> Result<(), SiteError> {
     let coverage = stored.coverage();
     let anomalies = stored.anomalies();
     let explained = Explained::new(&stored.findings, &anomalies);
     let timeline = timeline::timeline(stored);
-    let mut files = vec![
-        File::of("index.html", index::page(stored, &explained, &coverage, &timeline)?),
-        File::of("summary.md", summary(stored, &explained, &coverage)),
-        File::of("junit.xml", junit(stored, &explained, gate).map_err(SiteError::Junit)?),
-    ];
-    let mut plots = timeline;
+    take(File::of("index.html", index::page(stored, &explained, &coverage, &timeline)?))?;
+    take(File::of("summary.md", summary(stored, &explained, &coverage)))?;
+    take(File::of("junit.xml", junit(stored, &explained, gate).map_err(SiteError::Junit)?))?;
+    images(timeline, take)?;
     for found in &explained.findings {
         let record = found.finding;
         let number = record.number;
         let recipe = recipes.remove(&number);
         let shown = finding::Shown::new(stored, *found, recipe.is_some());
-        files.push(File::of(&format!("finding-{number}.html"), shown.page()?));
-        files.push(File::of(&format!("finding-{number}.yaml"), workload_to_yaml(&record.workload)));
-        files.extend(recipe.map(|bytes| File { name: format!("finding-{number}.tar.gz"), bytes }));
-        plots.extend(shown.into_plots());
+        take(File::of(&format!("finding-{number}.html"), shown.page()?))?;
+        take(File::of(&format!("finding-{number}.yaml"), workload_to_yaml(&record.workload)))?;
+        if let Some(bytes) = recipe {
+            take(File { name: format!("finding-{number}.tar.gz"), bytes })?;
+        }
+        images(shown.into_plots(), take)?;
     }
-    for plot in plots {
-        files.push(File { name: page::png_name(&plot), bytes: plot.plot.png()? });
-    }
-    Ok(files)
+    Ok(())
+}
+
+fn images(
+    plots: impl IntoIterator<Item = plot::Titled>,
+    take: &mut dyn FnMut(File) -> Result<(), SiteError>,
+) -> Result<(), SiteError> {
+    plots.into_iter().try_for_each(|plot| take(File { name: page::png_name(&plot), bytes: plot.plot.png()? }))
 }
 
 #[cfg(test)]

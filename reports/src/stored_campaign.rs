@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kelpie_monitor::{Bounds, Check, Sample, Severity, Symptom, Verdict};
 use kelpie_search::{Observation, UTILISATION};
-use kelpie_spaces::{Space, SpaceError, Workload, loaded_directions, nearest_outside};
+use kelpie_spaces::{Condition, Space, SpaceError, Workload};
 use kelpie_store::{
     Anomaly, Campaign, CampaignClock, CampaignId, Ended, Experiment, FindingRecord, Label, MeasuredAgain, Outcome,
     Purpose, Store, StoreError,
 };
 
+use crate::codes::Codes;
 use crate::course::Courses;
 use crate::coverage::{Coverage, coverage};
 use crate::identity::Difference;
@@ -34,6 +35,9 @@ pub enum StoredCampaignError {
     },
 }
 
+/// Experiments for which room is made at once. Source: our choice, some hundred megabytes.
+const MOST_AT_ONCE: u64 = 1 << 20;
+
 /// All that a report says of a campaign.
 #[derive(Debug)]
 pub struct StoredCampaign {
@@ -45,6 +49,10 @@ pub struct StoredCampaign {
     pub findings: Vec<FindingRecord>,
     /// Its experiments, in order.
     pub points: Vec<Point>,
+    /// Their workloads, to test conditions on.
+    codes: Codes,
+    /// The place of the healthy neighbour of each finding, by its number, once all experiments are read.
+    neighbours: BTreeMap<u64, Option<usize>>,
     /// Its signals over the experiments.
     pub courses: Courses,
     /// What was seen in the experiments that reports look at more closely, by their numbers.
@@ -154,10 +162,13 @@ impl StoredCampaign {
         let found_at = findings.iter().map(|finding| finding.found_at).collect();
         Self {
             courses: Courses::new(campaign.experiments, found_at),
-            campaign,
             space,
             findings,
-            points: Vec::new(),
+            // Room at once, because growing needs up to three times as much. Nobody's database is believed without a limit.
+            points: Vec::with_capacity(campaign.experiments.min(MOST_AT_ONCE) as usize),
+            codes: Codes::default(),
+            neighbours: BTreeMap::new(),
+            campaign,
             details: BTreeMap::new(),
             checks: Vec::new(),
             label: Label::default(),
@@ -171,6 +182,8 @@ impl StoredCampaign {
     pub(crate) fn take(&mut self, experiment: Experiment) {
         let (point, signals) = Point::new(experiment, &self.campaign.definition.bounds);
         self.courses.take(point.number, &point.purpose, signals);
+        self.codes.push(&point.workload);
+        self.neighbours.clear();
         self.points.push(point);
     }
 
@@ -185,6 +198,8 @@ impl StoredCampaign {
         let space = space_of(&campaign)?;
         let mut stored = Self::begin(campaign, space, findings);
         store.experiments(id, |experiment| stored.take(experiment))?;
+        stored.neighbours =
+            stored.findings.iter().map(|finding| (finding.number, stored.nearest_healthy(finding))).collect();
         let closer = stored.findings.iter().flat_map(|finding| {
             [stored.witness(finding), stored.healthy_neighbour(finding)].into_iter().flatten().map(|point| point.number)
         });
@@ -244,13 +259,26 @@ impl StoredCampaign {
     /// The healthy experiment that a finding is compared with: outside its region, unlike its workload in the fewest
     /// features, of several the first. One that loads the same directions can be compared, so it comes before others.
     pub fn healthy_neighbour(&self, finding: &FindingRecord) -> Option<&Point> {
-        let healthy: Vec<&Point> =
-            self.points.iter().filter(|point| point.ended == Ended::Judged(Verdict::Healthy)).collect();
-        let loaded = loaded_directions(&finding.workload);
-        let alike = healthy.iter().copied().filter(|point| loaded_directions(&point.workload) == loaded).collect();
-        [alike, healthy].into_iter().find_map(|points: Vec<&Point>| {
-            nearest_outside(&finding.workload, &finding.mfs, points, |point| &point.workload).into_iter().next()
-        })
+        let known = self.neighbours.get(&finding.number).copied();
+        self.points.get(known.unwrap_or_else(|| self.nearest_healthy(finding))?)
+    }
+
+    fn nearest_healthy(&self, finding: &FindingRecord) -> Option<usize> {
+        let is_inside = self.codes.fulfil(&finding.mfs.conditions);
+        let is_alike = self.codes.loads_like(&finding.workload);
+        let differing = self.codes.differing(&finding.workload);
+        let is_healthy = |at: &usize| self.points[*at].ended == Ended::Judged(Verdict::Healthy);
+        let outside = (0..self.points.len()).filter(|at| is_healthy(at) && !is_inside(*at));
+        outside.min_by_key(|at| (!is_alike(*at), differing(*at)))
+    }
+
+    /// The experiments whose workloads fulfil all of these conditions, in order.
+    pub(crate) fn fulfilling<'c>(
+        &self,
+        conditions: impl IntoIterator<Item = &'c Condition>,
+    ) -> impl Iterator<Item = &Point> {
+        let fulfils = self.codes.fulfil(conditions);
+        self.points.iter().enumerate().filter(move |(at, _)| fulfils(*at)).map(|(_, point)| point)
     }
 }
 

@@ -19,13 +19,16 @@ struct Point {
 
 /// Anneals over each target in turn, and over all again, until the oracle stops it or the space is covered.
 pub(crate) fn run<O: Oracle>(search: &mut SearchState<'_, O>, keep: Keep) -> Result<(), O::Error> {
-    let ranking = rank(search, keep)?;
+    let (ranking, mut next) = match search.take_targets() {
+        Some(going_on) => going_on,
+        None => (rank(search, keep)?, 0),
+    };
     loop {
-        for target in &ranking {
-            if anneal(search, keep, target)?.is_none() {
-                return Ok(());
-            }
+        search.between_steps(&ranking, next)?;
+        if anneal(search, keep, &ranking[next])?.is_none() {
+            return Ok(());
         }
+        next = (next + 1) % ranking.len();
     }
 }
 

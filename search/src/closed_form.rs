@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use kelpie_monitor::{Assessment, Inconclusive, Symptom};
 use kelpie_spaces::{Condition, Feature, Region, Test, Workload};
 
+use crate::checkpoint::Checkpoint;
 use crate::finding::Finding;
 use crate::oracle::{Oracle, Purpose};
 use crate::signals::{Observation, UTILISATION};
@@ -61,6 +62,7 @@ pub(crate) struct ClosedForm {
     pub(crate) asked: Vec<(Workload, Purpose)>,
     pub(crate) skipped: usize,
     pub(crate) findings: Vec<Finding>,
+    pub(crate) checkpoints: Vec<Checkpoint>,
 }
 
 impl ClosedForm {
@@ -73,6 +75,7 @@ impl ClosedForm {
             asked: Vec::new(),
             skipped: 0,
             findings: Vec::new(),
+            checkpoints: Vec::new(),
         }
     }
 
@@ -134,6 +137,11 @@ impl Oracle for ClosedForm {
         } else {
             self.findings[index] = finding.clone();
         }
+        Ok(())
+    }
+
+    fn between_steps(&mut self, checkpoint: &dyn Fn() -> Checkpoint) -> Result<(), BudgetSpent> {
+        self.checkpoints.push(checkpoint());
         Ok(())
     }
 }

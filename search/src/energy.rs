@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use crate::config::SignalSet;
 use crate::signals::{Observation, UTILISATION, is_diagnostic};
 
@@ -12,7 +14,8 @@ use crate::signals::{Observation, UTILISATION, is_diagnostic};
 pub const SMALLEST: f64 = 1e-9;
 
 /// What the search drives to an extreme.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Target {
     /// A performance signal, driven down.
     Performance(String),

@@ -2,6 +2,7 @@
 
 mod annealing;
 mod bayes;
+mod checkpoint;
 mod config;
 mod energy;
 mod finding;
@@ -13,6 +14,7 @@ mod random;
 mod search_state;
 mod signals;
 
+pub use checkpoint::Checkpoint;
 pub use config::{Algorithm, Config, Schedule, SignalSet, UnknownName};
 pub use finding::{Cure, Finding, FindingEvidence};
 pub use oracle::{Oracle, Purpose};
@@ -30,10 +32,25 @@ use search_state::SearchState;
 /// # Errors
 /// The oracle's first error, unchanged: its budget is spent, someone asked to stop, or measuring failed.
 pub fn run<O: Oracle>(space: &Space, config: &Config, oracle: &mut O) -> Result<(), O::Error> {
+    run_from(space, config, None, oracle)
+}
+
+/// The same from a checkpoint of such a search, if there is one: what is asked is what would have been asked after it.
+/// A checkpoint of another algorithm or version is not looked at.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_from<O: Oracle>(
+    space: &Space,
+    config: &Config,
+    checkpoint: Option<Checkpoint>,
+    oracle: &mut O,
+) -> Result<(), O::Error> {
     if config.algorithm == Algorithm::Kelpie {
         return kelpie::run(space, config, oracle);
     }
-    let mut search = SearchState::new(space, config, oracle);
+    let checkpoint = checkpoint.filter(|checkpoint| checkpoint.is_of(config));
+    let mut search = SearchState::new(space, config, checkpoint, oracle);
     match config.algorithm {
         Algorithm::Kelpie | Algorithm::Collie => annealing::run(&mut search, Keep::Region),
         Algorithm::Anneal => annealing::run(&mut search, Keep::Workload),

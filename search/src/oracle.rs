@@ -3,6 +3,7 @@
 use kelpie_spaces::Workload;
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::Checkpoint;
 use crate::finding::Finding;
 use crate::signals::Observation;
 
@@ -76,4 +77,14 @@ pub trait Oracle {
     /// # Errors
     /// Ends the search at once.
     fn found(&mut self, number: u64, finding: &Finding) -> Result<(), Self::Error>;
+
+    /// Told between two steps that the search can go on from here by `checkpoint`, which takes some time to make. Not every
+    /// algorithm has such moments.
+    ///
+    /// # Errors
+    /// Ends the search at once.
+    fn between_steps(&mut self, checkpoint: &dyn Fn() -> Checkpoint) -> Result<(), Self::Error> {
+        let _ = checkpoint;
+        Ok(())
+    }
 }

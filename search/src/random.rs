@@ -6,11 +6,12 @@ use crate::search_state::SearchState;
 
 /// Independent random points outside known regions. Source: Collie, section 7.2, the fair comparison.
 pub(crate) fn run<O: Oracle>(search: &mut SearchState<'_, O>) -> Result<(), O::Error> {
-    while let Some(workload) = search.unknown_point() {
+    loop {
+        search.between_steps(&[], 0)?;
+        let Some(workload) = search.unknown_point() else { return Ok(()) };
         let seen = search.measure(&workload, Purpose::Search)?;
         if seen.is_anomalous() {
             Keep::Region.anomaly(search, &workload, &seen)?;
         }
     }
-    Ok(())
 }

@@ -4,7 +4,9 @@ use kelpie_spaces::{Region, Space, Workload};
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
+use crate::checkpoint::Checkpoint;
 use crate::config::Config;
+use crate::energy::Target;
 use crate::finding::Finding;
 use crate::oracle::{Oracle, Purpose};
 use crate::signals::Observation;
@@ -22,12 +24,34 @@ pub(crate) struct SearchState<'a, O: Oracle> {
     experiments: u64,
     findings: u64,
     known: Vec<Region>,
+    /// What is to be optimised from where on, if the search goes on from a checkpoint.
+    going_on: Option<(Vec<Target>, usize)>,
 }
 
 impl<'a, O: Oracle> SearchState<'a, O> {
-    pub(crate) fn new(space: &'a Space, config: &'a Config, oracle: &'a mut O) -> Self {
-        let rng = Pcg64::seed_from_u64(config.seed);
-        Self { space, config, rng, oracle, experiments: 0, findings: 0, known: config.known.clone() }
+    pub(crate) fn new(space: &'a Space, config: &'a Config, from: Option<Checkpoint>, oracle: &'a mut O) -> Self {
+        let is_beginning = from.is_none();
+        let begin = || Checkpoint::new(config.algorithm, Pcg64::seed_from_u64(config.seed), config.known.clone());
+        let Checkpoint { rng, experiments, findings, known, targets, next, .. } = from.unwrap_or_else(begin);
+        let going_on = (!is_beginning).then_some((targets, next));
+        Self { space, config, rng, oracle, experiments, findings, known, going_on }
+    }
+
+    /// The targets in order and which of them comes next, once, if the search goes on from a checkpoint.
+    pub(crate) fn take_targets(&mut self) -> Option<(Vec<Target>, usize)> {
+        self.going_on.take()
+    }
+
+    /// Tells the oracle that the search can go on from here, with the target that comes next.
+    pub(crate) fn between_steps(&mut self, targets: &[Target], next: usize) -> Result<(), O::Error> {
+        let Self { config, rng, oracle, experiments, findings, known, .. } = self;
+        oracle.between_steps(&|| Checkpoint {
+            experiments: *experiments,
+            findings: *findings,
+            targets: targets.to_vec(),
+            next,
+            ..Checkpoint::new(config.algorithm, rng.clone(), known.clone())
+        })
     }
 
     /// Experiments so far.

@@ -6,7 +6,7 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
 use crate::closed_form::{BudgetSpent, ClosedForm, Weakness, at_least, at_most, one_of, within};
-use crate::{Algorithm, Config, Finding, Purpose, SignalSet, run};
+use crate::{Algorithm, Checkpoint, Config, Finding, Purpose, SignalSet, run, run_from};
 
 fn full() -> Space {
     Space::catalog("full").expect("in the catalog")
@@ -184,6 +184,29 @@ fn equal_seeds_ask_equal_questions() {
         assert_eq!(first.findings, second.findings, "{algorithm}");
         let other = campaign(algorithm, SignalSet::Both, 4, 400);
         assert!(first.asked != other.asked, "{algorithm}");
+    }
+}
+
+#[test]
+fn a_search_goes_on_from_each_of_its_checkpoints_as_it_did() {
+    for algorithm in [Algorithm::Random, Algorithm::Collie, Algorithm::Anneal] {
+        let whole = campaign(algorithm, SignalSet::Both, 3, 1200);
+        let config = Config::new(algorithm, SignalSet::Both, 3);
+        assert!(whole.checkpoints.len() > 5, "{algorithm}");
+        let step = whole.checkpoints.len() / 5;
+        for checkpoint in whole.checkpoints.iter().step_by(step) {
+            let stored = serde_json::to_string(checkpoint).expect("its keys are text");
+            let read: Checkpoint = serde_json::from_str(&stored).expect("reads back");
+            assert_eq!(&read, checkpoint);
+            let (asked, found) = (checkpoint.experiments() as usize, checkpoint.findings() as usize);
+            let mut oracle = ClosedForm::new(&whole.weaknesses, whole.asked.len() - asked);
+            oracle.findings = whole.findings[..found].to_vec();
+            assert_eq!(run_from(&full(), &config, Some(read), &mut oracle), Err(BudgetSpent));
+            assert!(oracle.asked[..] == whole.asked[asked..], "{algorithm} after {asked}");
+            assert_eq!(oracle.findings, whole.findings, "{algorithm} after {asked}");
+        }
+        let other = Config::new(Algorithm::Bayes, SignalSet::Both, 3);
+        assert!(whole.checkpoints[0].is_of(&config) && !whole.checkpoints[0].is_of(&other));
     }
 }
 

@@ -6,6 +6,7 @@ mod scope;
 mod table;
 
 use crate::domain::Domain;
+use crate::suggest::suggestion;
 use crate::units::Bytes;
 use crate::workload::{Device, Mtu, Opcode, Ports, QpType};
 
@@ -52,7 +53,11 @@ impl Dimension {
     pub(crate) fn code(self, word: &str) -> Result<u64, String> {
         let index = |words: &[&str]| {
             let found = words.iter().position(|known| *known == word);
-            found.map(|index| index as u64).ok_or_else(|| format!("write one of {}", words.join(", ")))
+            found.map(|index| index as u64).ok_or_else(|| {
+                let near = suggestion(word, words.iter().copied());
+                let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+                format!("write one of {}{near}", words.join(", "))
+            })
         };
         let value = match self.row().kind {
             Kind::QpType => index(&["RC", "UC", "UD"])?,

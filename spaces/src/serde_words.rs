@@ -50,6 +50,7 @@ fn rewritten(error: &str) -> Option<String> {
         name if REAL.contains(&name) => "a number",
         "a string" => "text",
         "a boolean" => "true or false",
+        "map with a single key" => "a group with a single key",
         "a sequence" => "a list, such as [a, b]",
         name if name.starts_with("struct ") || name.ends_with("map") || name.ends_with("mapping") => "a group of keys",
         other => other,
@@ -115,6 +116,7 @@ mod tests {
             ("invalid type: map, expected a string", "a group of keys is not text"),
             ("invalid type: sequence, expected struct Port", "a list is not a group of keys"),
             ("invalid type: string \"abc\", expected a YAML mapping", "`abc` is not a group of keys"),
+            ("invalid type: map, expected map with a single key", "a group of keys is not a group with a single key"),
             ("something else", "something else"),
         ] {
             assert_eq!(serde_words(error), expected);

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use kelpie_monitor::{DirectionRates, PerHost, Sample};
 use kelpie_search::{Algorithm, SignalSet};
-use kelpie_spaces::{Direction, Host, loaded_directions};
-use kelpie_store::{CampaignDefinition, CampaignState};
+use kelpie_spaces::{Condition, Direction, Feature, Host, Region, Test, loaded_directions};
+use kelpie_store::{CampaignDefinition, CampaignState, StoredCheckpoint};
 
 use super::*;
 use crate::commands::findings;
@@ -431,4 +431,65 @@ fn a_machine_that_became_slower_is_noticed_by_the_control_workload() {
     assert!(text.contains("the machine drifted: in 4 of 7 measurements"), "{text}");
     let document = serde_json::to_value(findings::document(&mut store, id, false).unwrap()).unwrap();
     assert_eq!(document["control"]["moved"][0]["after"], 75, "{document}");
+}
+
+/// A campaign of random points that stood still after 100 experiments, and its checkpoint there.
+fn with_checkpoint(path: &Path, seed: u64) -> (Store, CampaignId, StoredCheckpoint) {
+    let (mut store, id) = begin(path);
+    let end = go(&mut store, id, &random(seed), &AtomicBool::new(false), &|number| (number > 100).then(host_gone));
+    assert!(matches!(end, End::Failed(_)), "{end:?}");
+    let checkpoint = store.checkpoint(id).unwrap().expect("one was due");
+    assert_eq!((checkpoint.experiments, store.campaign(id).unwrap().experiments), (100, 100));
+    (store, id, checkpoint)
+}
+
+/// Without findings, so that it can rest after each experiment.
+fn random(seed: u64) -> Config {
+    Config {
+        known: vec![Region { conditions: vec![unexplored()] }],
+        ..Config::new(Algorithm::Random, SignalSet::Both, seed)
+    }
+}
+
+fn unexplored() -> Condition {
+    Condition { feature: Feature::Qps, test: Test::Range { min: Some(64), max: None } }
+}
+
+#[test]
+fn a_campaign_goes_on_from_its_checkpoint_or_if_that_does_not_fit_from_its_beginning() {
+    let folder = tempfile::tempdir().unwrap();
+    let on = |store: &mut Store, id| {
+        let end = go(store, id, &random(5), &AtomicBool::new(false), &|_| None);
+        assert!(matches!(end, End::Finished), "{end:?}");
+        let mut all = Vec::new();
+        store.experiments(id, |experiment| all.push(experiment)).unwrap();
+        all
+    };
+    let (mut store, id) = begin(&folder.path().join("whole.db"));
+    let whole = on(&mut store, id);
+    let (mut store, id, own) = with_checkpoint(&folder.path().join("own.db"), 5);
+    assert!(on(&mut store, id) == whole);
+
+    // Of a search that is elsewhere by now: what is asked after it shows that it is what the campaign goes on from.
+    let (_, _, other) = with_checkpoint(&folder.path().join("other.db"), 6);
+    let (mut store, id, _) = with_checkpoint(&folder.path().join("0.db"), 5);
+    store.put_checkpoint(id, &other).unwrap();
+    assert!(on(&mut store, id) != whole);
+
+    let cut = own.state[..own.state.len() / 2].to_owned();
+    let of_other_version = own.state.replacen(env!("CARGO_PKG_VERSION"), "0.0.0", 1);
+    for (number, state) in [(1, cut), (2, of_other_version), (3, String::new())] {
+        let (mut store, id, _) = with_checkpoint(&folder.path().join(format!("{number}.db")), 5);
+        store.put_checkpoint(id, &StoredCheckpoint { state, ..own }).unwrap();
+        assert!(on(&mut store, id) == whole, "{number}");
+    }
+
+    // One that fits the version but not the experiments after it: there are some by now.
+    let (mut store, id, _) = with_checkpoint(&folder.path().join("4.db"), 5);
+    let end = go(&mut store, id, &random(5), &AtomicBool::new(false), &|number| (number > 20).then(host_gone));
+    assert!(matches!(end, End::Failed(_)), "{end:?}");
+    store.put_checkpoint(id, &other).unwrap();
+    assert!(on(&mut store, id) == whole);
+    // What was gone through has left one that fits.
+    assert_eq!(store.checkpoint(id).unwrap(), Some(own));
 }

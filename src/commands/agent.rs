@@ -108,8 +108,16 @@ struct ServeArgs {
     max_mrs: u64,
 
     /// Most memory of an experiment, for memory regions and queues, such as 16GiB [default: half of the machine's]
-    #[arg(long, value_name = "SIZE", value_parser = Bytes::from_str)]
+    #[arg(long, value_name = "SIZE", value_parser = some_memory)]
     max_memory: Option<Bytes>,
+}
+
+/// An amount of memory that something fits into.
+fn some_memory(text: &str) -> Result<Bytes, String> {
+    match Bytes::from_str(text).map_err(|error| error.to_string())? {
+        Bytes(0) => Err("nothing fits into that: write a size such as 16GiB".to_owned()),
+        size => Ok(size),
+    }
 }
 
 /// What certificates to make.

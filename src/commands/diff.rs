@@ -115,7 +115,7 @@ pub fn run(args: &DiffArgs, common: Common) -> anyhow::Result<ExitCode> {
     all.sort_by(worst_first);
     let sides = [&a, &b];
     if let Some(out) = &args.out {
-        site::publish(&[page(sides, &all)], out, args.force)?;
+        site::publish(out, args.force, |write| write(page(sides, &all)))?;
     }
     if common.json { print_json(&document(sides, &all)) } else { print(&text(sides, &all)) }?;
     let is_settled = all.iter().all(|row| !matches!(row.compared.fate, Fate::New | Fate::Doubtful));

@@ -22,12 +22,16 @@ pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut stored = StoredCampaign::read(&mut store, id)?;
     stored.changed = findings::changed(&stored.campaign.definition);
     let recipes = recipe::archives(&stored)?;
-    let files = site::render(&stored, recipes, &gate)?;
-    site::publish(&files, &args.out, args.force)?;
+    let (mut names, mut bytes) = (Vec::new(), 0);
+    site::publish(&args.out, args.force, |write| {
+        site::render(&stored, recipes, &gate, &mut |file| {
+            bytes += file.bytes.len();
+            names.push(file.name.clone());
+            write(file)
+        })
+    })?;
     let index = args.out.join("index.html");
     if common.json {
-        let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
-        let bytes: usize = files.iter().map(|file| file.bytes.len()).sum();
         print_json(&json!({
             "campaign": id, "out": args.out, "index": index, "experiments": stored.points.len(),
             "findings": stored.findings.len(), "bytes": bytes, "files": names,

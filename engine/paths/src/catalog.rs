@@ -116,13 +116,11 @@ impl Catalog {
     /// Reads and checks a file.
     ///
     /// # Errors
-    /// Names file, line, key and rule of the first mistake.
+    /// Names file, line, key and rule of each mistake.
     pub fn from_yaml(file: &str, text: &str) -> Result<Self, DocumentError> {
         let (document, catalog) = read_tagged::<Self>(file, text, Self::FORMAT)?;
-        match catalog.broken_rule() {
-            Some((key, rule)) => Err(document.refuse(&key, &rule)),
-            None => Ok(catalog),
-        }
+        document.refuse_all(catalog.broken_rules().into_iter())?;
+        Ok(catalog)
     }
 
     /// The file.
@@ -134,46 +132,51 @@ impl Catalog {
         format!("kelpie: {}\n{body}", Self::FORMAT)
     }
 
-    fn broken_rule(&self) -> Option<(String, String)> {
-        let both = |found: Vec<Host>| found == Host::BOTH;
-        if !both(self.ends.iter().map(|end| end.host).collect()) {
-            return Some(("ends".to_owned(), "write host a, then host b".to_owned()));
-        }
-        if !both(self.directions.iter().map(|direction| direction.from).collect()) {
-            return Some(("directions".to_owned(), "write the direction from a, then that from b".to_owned()));
-        }
+    /// Every key that breaks a rule, with the rule.
+    fn broken_rules(&self) -> Vec<(String, String)> {
+        let mut broken = Vec::new();
+        let mut check = |is_right: bool, key: &str, rule: &str| {
+            if !is_right {
+                broken.push((key.to_owned(), rule.to_owned()));
+            }
+        };
+        let hosts: Vec<Host> = self.ends.iter().map(|end| end.host).collect();
+        check(hosts == Host::BOTH, "ends", "write host a, then host b");
+        let senders: Vec<Host> = self.directions.iter().map(|direction| direction.from).collect();
+        check(senders == Host::BOTH, "directions", "write the direction from a, then that from b");
         for (place, end) in self.ends.iter().enumerate() {
-            if !(1..=8).contains(&end.ports.len()) {
-                return Some((format!("ends[{place}].ports"), "write 1 to 8 ports".to_owned()));
-            }
-            let words = [&end.device, &end.gid, &end.mode, &end.policy, &end.selection];
-            if words.iter().any(|word| word.len() > LONGEST) {
-                return Some((format!("ends[{place}]"), format!("a text is longer than {LONGEST} bytes")));
-            }
-        }
-        for (place, direction) in self.directions.iter().enumerate() {
-            let paths = format!("directions[{place}].paths");
-            if direction.paths.len() > usize::from(PORTS) || direction.ways.len() > 4 {
-                return Some((paths, format!("write at most {PORTS} paths, and four ways")));
-            }
-            for (at, path) in direction.paths.iter().enumerate() {
-                let key = |key: &str| format!("{paths}[{at}].{key}");
-                let ports = |other: &Path| other.source_port;
-                if path.source_port < FIRST_PORT {
-                    return Some((key("source_port"), format!("write {FIRST_PORT} to 65535")));
-                }
-                if at > 0 && ports(&direction.paths[at - 1]) >= path.source_port {
-                    return Some((key("source_port"), "write them in order, none twice".to_owned()));
-                }
-                if path.received > path.sent {
-                    return Some((key("received"), "more than were sent".to_owned()));
-                }
-                if path.latency_us.is_some_and(|latency| !latency.is_finite() || latency < 0.0) {
-                    return Some((key("latency_us"), "write a number from 0".to_owned()));
-                }
+            check((1..=8).contains(&end.ports.len()), &format!("ends[{place}].ports"), "write 1 to 8 ports");
+            let words = [
+                ("device", &end.device),
+                ("gid", &end.gid),
+                ("mode", &end.mode),
+                ("policy", &end.policy),
+                ("selection", &end.selection),
+            ];
+            for (key, word) in words {
+                let rule = format!("write at most {LONGEST} bytes");
+                check(word.len() <= LONGEST, &format!("ends[{place}].{key}"), &rule);
             }
         }
-        None
+        for (place, Direction { paths, ways, .. }) in self.directions.iter().enumerate() {
+            let at = format!("directions[{place}]");
+            check(ways.len() <= 4, &format!("{at}.ways"), "write at most four ways");
+            if paths.len() > usize::from(PORTS) {
+                check(false, &format!("{at}.paths"), &format!("write at most {PORTS} paths"));
+                continue;
+            }
+            for (index, path) in paths.iter().enumerate() {
+                let key = |key: &str| format!("{at}.paths[{index}].{key}");
+                let port = path.source_port;
+                check(port >= FIRST_PORT, &key("source_port"), &format!("write {FIRST_PORT} to 65535"));
+                let is_next = index == 0 || paths[index - 1].source_port < port;
+                check(is_next, &key("source_port"), "write them in order, none twice");
+                check(path.received <= path.sent, &key("received"), "more than were sent");
+                let is_time = path.latency_us.is_none_or(|latency| latency.is_finite() && latency >= 0.0);
+                check(is_time, &key("latency_us"), "write a number from 0");
+            }
+        }
+        broken
     }
 
     /// What of a host is not as it was measured; empty if the catalog holds.
@@ -310,6 +313,25 @@ mod tests {
         let changes = catalog.changes(&now);
         assert_eq!(changes[0], "host b: bond's mode balance-xor, now active-backup");
         assert_eq!(changes[1], "host b: ports that are down none, now eth1");
+    }
+
+    #[test]
+    fn all_mistakes_are_said_at_once() {
+        let mut wrong = catalog();
+        wrong.ends[1].ports.clear();
+        wrong.ends[0].policy = "x".repeat(LONGEST + 1);
+        wrong.directions[0].paths[2].received = 201;
+        wrong.directions[1].paths[3].source_port = 7;
+        let error = Catalog::from_yaml("c.yaml", &wrong.to_yaml()).expect_err("it breaks rules").to_string();
+        for expected in [
+            "ends[0].policy: write at most 512 bytes",
+            "ends[1].ports: write 1 to 8 ports",
+            "directions[0].paths[2].received: more than were sent",
+            "directions[1].paths[3].source_port: write 49152 to 65535",
+            "directions[1].paths[3].source_port: write them in order, none twice",
+        ] {
+            assert!(error.contains(expected), "{expected}: {error}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Requests of connections as `paths/1`, for people and tests. What becomes of them lives in `planner`.
 
+use std::collections::HashSet;
+
 use kelpie_spaces::{DocumentError, read_tagged};
 use kelpie_topology::{Cluster, Part};
 use serde::{Deserialize, Serialize};
@@ -63,46 +65,74 @@ impl Request {
     /// Reads a request for a cluster.
     ///
     /// # Errors
-    /// Names file, line, key and rule of the first mistake.
+    /// Names file, line, key and rule of each mistake.
     pub fn from_yaml(file: &str, text: &str, cluster: &Cluster) -> Result<Self, DocumentError> {
         let (document, request) = read_tagged::<Self>(file, text, Self::FORMAT)?;
         if request.steps.is_empty() || request.steps.len() > MAX_STEPS {
             return Err(document.refuse("steps", &format!("write 1 to {MAX_STEPS} steps")));
         }
-        let mut qps_in_all = 0_u64;
-        let mut open: Vec<&str> = Vec::new();
-        for (place, step) in request.steps.iter().enumerate() {
-            let rule = match step {
-                Step::Connect { name, from, to, qps } => {
-                    qps_in_all += u64::from(*qps);
-                    let known = |end: &End| end.host < cluster.hosts && end.nic < cluster.nics_per_host;
-                    let again = !name.is_empty() && open.contains(&name.as_str());
-                    open.push(name);
-                    let (hosts, nics) = (cluster.hosts, cluster.nics_per_host);
-                    match () {
-                        () if !known(from) || !known(to) => {
-                            Some(format!("no such NIC: {hosts} hosts of {nics} NICs, from 0"))
-                        }
-                        () if from == to => Some("it begins and ends at one NIC, so it takes no path".to_owned()),
-                        () if !(1..=4096).contains(qps) => Some("write 1 to 4096 QPs".to_owned()),
-                        () if qps_in_all > MAX_QPS => Some(format!("more than {MAX_QPS} QPs in all")),
-                        () if again => Some("a connection of this name is there already".to_owned()),
-                        () => None,
-                    }
-                }
-                Step::Release { name } => match open.iter().position(|open| open == name && !name.is_empty()) {
-                    Some(place) => {
-                        open.swap_remove(place);
-                        None
-                    }
-                    None => Some("no connection of this name is there".to_owned()),
-                },
-                Step::Fail(part) | Step::Repair(part) => cluster.unknown(*part),
-            };
-            if let Some(rule) = rule {
-                return Err(document.refuse(&format!("steps[{place}]"), &rule));
-            }
-        }
+        let broken = broken_rules(&request.steps, cluster).into_iter();
+        document.refuse_all(broken.map(|(place, rule)| (format!("steps[{place}]"), rule)))?;
         Ok(request)
+    }
+}
+
+/// Every step that breaks a rule, by its place, with the rule.
+fn broken_rules(steps: &[Step], cluster: &Cluster) -> Vec<(usize, String)> {
+    let mut broken = Vec::new();
+    let mut qps_in_all = 0_u64;
+    let mut open: HashSet<&str> = HashSet::new();
+    for (place, step) in steps.iter().enumerate() {
+        let mut refuse = |rule: String| broken.push((place, rule));
+        match step {
+            Step::Connect { name, from, to, qps } => {
+                let known = |end: &End| end.host < cluster.hosts && end.nic < cluster.nics_per_host;
+                if !known(from) || !known(to) {
+                    refuse(format!("no such NIC: {} hosts of {} NICs, from 0", cluster.hosts, cluster.nics_per_host));
+                } else if from == to {
+                    refuse("it begins and ends at one NIC, so it takes no path".to_owned());
+                }
+                let before = qps_in_all;
+                qps_in_all += u64::from(*qps);
+                if !(1..=4096).contains(qps) {
+                    refuse("write 1 to 4096 QPs".to_owned());
+                } else if before <= MAX_QPS && qps_in_all > MAX_QPS {
+                    refuse(format!("more than {MAX_QPS} QPs in all"));
+                }
+                if !name.is_empty() && !open.insert(name) {
+                    refuse("a connection of this name is there already".to_owned());
+                }
+            }
+            Step::Release { name } if open.remove(name.as_str()) => {}
+            Step::Release { .. } => refuse("no connection of this name is there".to_owned()),
+            Step::Fail(part) | Step::Repair(part) => cluster.unknown(*part).into_iter().for_each(refuse),
+        }
+    }
+    broken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_mistakes_are_said_at_once() {
+        let cluster = "kelpie: topology/1\ncluster:\n  hosts: 4\n  nics_per_host: 2\n  port_gbps: 200\n  nic_gbps: 362\n  \
+                       leaves: 4\n  spines: 2\n  cables: 2\n  cable_gbps: 200\n";
+        let cluster = Cluster::from_yaml("c.yaml", cluster).expect("it keeps the rules");
+        let text = "kelpie: paths/1\nsteps:\n  - connect: {name: x, from: {host: 0}, to: {host: 2}, qps: 4}\n  \
+                    - connect: {name: x, from: {host: 9}, to: {host: 2}, qps: 0}\n  - release: {name: y}\n  \
+                    - connect: {from: {host: 1}, to: {host: 1}, qps: 4}\n  - release: {name: x}\n";
+        let error = Request::from_yaml("r.yaml", text, &cluster).expect_err("it breaks rules").to_string();
+        for expected in [
+            "r.yaml:4:5: steps[1]: no such NIC: 4 hosts of 2 NICs, from 0",
+            "steps[1]: write 1 to 4096 QPs",
+            "steps[1]: a connection of this name is there already",
+            "r.yaml:5:5: steps[2]: no connection of this name is there",
+            "r.yaml:6:5: steps[3]: it begins and ends at one NIC",
+        ] {
+            assert!(error.contains(expected), "{expected}: {error}");
+        }
+        assert!(!error.contains("steps[0]") && !error.contains("steps[4]"), "{error}");
     }
 }

@@ -30,11 +30,27 @@ const MAX_QUOTE: usize = 200;
 
 type Broken = (String, String);
 
+/// The first key alone, whatever else there is.
+#[derive(serde::Deserialize)]
+struct Tag {
+    kelpie: String,
+}
+
+fn other_format(format: &str) -> String {
+    format!("this is format `{format}`; this Kelpie reads {}", Recipe::FORMAT)
+}
+
 /// Reads a recipe and checks every rule.
 ///
 /// # Errors
 /// Names the key of the first mistake.
 pub fn parse(text: &str) -> Result<Recipe, RecipeError> {
+    // Before anything else: keys of another version are no mistakes.
+    if let Ok(Tag { kelpie }) = serde_json::from_str(text)
+        && kelpie != Recipe::FORMAT
+    {
+        return Err(RecipeError::Rule { key: "kelpie".to_owned(), rule: shown(&other_format(&kelpie)) });
+    }
     let mut reader = serde_json::Deserializer::from_str(text);
     let recipe: Recipe = serde_path_to_error::deserialize(&mut reader).map_err(|error| RecipeError::Json {
         key: shown(&error.path().to_string()),
@@ -72,7 +88,7 @@ fn is_plain(c: char) -> bool {
 /// Checks every rule, in the order of the file.
 pub(super) fn check(recipe: &Recipe) -> Result<(), Broken> {
     if recipe.kelpie != Recipe::FORMAT {
-        return broken("kelpie", format!("this is format `{}`; this Kelpie reads {}", recipe.kelpie, Recipe::FORMAT));
+        return broken("kelpie", other_format(&recipe.kelpie));
     }
     name("kelpie_version", &recipe.kelpie_version)?;
     name("finding", &recipe.finding)?;

@@ -94,10 +94,8 @@ pub fn of_anomaly(measured: MeasuredAnomaly) -> Option<Recipe> {
 /// Why perftest cannot send the finding's own workload, if it can send none of them.
 pub fn perftest_of(stored: &StoredCampaign, finding: &FindingRecord) -> Result<Lines, Inexpressible> {
     perftest::lines(&finding.workload).or_else(|reason| {
-        let shows = |point: &&Point| {
-            point.symptoms.contains(&finding.symptom) && finding.mfs.contains(&point.workload)
-        };
-        let other = stored.points.iter().filter(shows).find_map(|point| {
+        let shows = |point: &&Point| point.symptoms.contains(&finding.symptom);
+        let other = stored.fulfilling(&finding.mfs.conditions).filter(shows).find_map(|point| {
             let mut lines = perftest::lines(&point.workload).ok()?;
             lines.differences.insert(
                 0,

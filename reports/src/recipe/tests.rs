@@ -99,6 +99,8 @@ fn each_broken_rule_names_its_key() {
         }
         assert!(!refusal.chars().any(char::is_control), "{refusal:?}");
     }
+    let later = parse("{\"kelpie\": \"recipe/2\", \"other\": {}}").expect_err("a later version").to_string();
+    assert_eq!(later, "recipe.json: kelpie: this is format `recipe/2`; this Kelpie reads recipe/1");
     let deep = json().replacen("\"seed\":7", &format!("\"seed\":{}", "[".repeat(100_000)), 1);
     assert!(parse(&deep).is_err());
     let deep = json().replacen("{\"feature\"", &format!("{}{{\"feature\"", "{\"a\":".repeat(100_000)), 1);

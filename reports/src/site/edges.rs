@@ -1,5 +1,7 @@
 //! What the plots of a finding's conditions show: the symptom inside and outside of each bound. No drawing.
 
+use std::collections::HashSet;
+
 use kelpie_monitor::verdict::{LOW_SHARE, PAUSE_RATIO};
 use kelpie_monitor::{Symptom, Verdict};
 use kelpie_spaces::{Condition, Test};
@@ -13,6 +15,12 @@ use crate::wording;
 /// Conditions of one finding that are plotted. Source: our choice, because regions rarely have more with an order.
 const MOST_EDGES: usize = 4;
 
+/// Marks from which on those that nearly cover one another are drawn as one. Source: our choice, because a plot of more takes
+/// a megabyte, and a browser seconds.
+const MOST_MARKS: usize = 500;
+/// Steps of a share, or of a decade of it, within which marks nearly cover one another. Source: our choice, two pixels.
+const STEPS: f64 = 100.0;
+
 /// One plot for each ordered condition that has measured workloads on both of its sides, and of these the first few.
 pub(super) fn edges(stored: &StoredCampaign, record: &FindingRecord) -> Vec<Titled> {
     record.mfs.conditions.iter().filter_map(|condition| edge(stored, record, condition)).take(MOST_EDGES).collect()
@@ -20,8 +28,7 @@ pub(super) fn edges(stored: &StoredCampaign, record: &FindingRecord) -> Vec<Titl
 
 fn edge(stored: &StoredCampaign, record: &FindingRecord, condition: &Condition) -> Option<Titled> {
     let Test::Range { min, max } = &condition.test else { return None };
-    let others: Vec<&Condition> = record.mfs.conditions.iter().filter(|other| *other != condition).collect();
-    let alike = stored.points.iter().filter(|point| others.iter().all(|other| other.holds(&point.workload)));
+    let alike = stored.fulfilling(record.mfs.conditions.iter().filter(|other| *other != condition));
     let placed = |point: &Point| {
         let value = point.workload.feature(condition.feature).number()?;
         Some((value, symptom_ratio(point, record.symptom)?, point.ended == Ended::Judged(Verdict::Anomalous)))
@@ -41,6 +48,8 @@ fn edge(stored: &StoredCampaign, record: &FindingRecord, condition: &Condition) 
         Symptom::Pause => "the largest of their pause ratios",
         _ => "the use of the port by their slowest direction",
     };
+    let scale = Scale::of(record.symptom);
+    let marks = apart(&points, scale);
     let mut bounds: Vec<u64> = [min, max].into_iter().flatten().copied().collect();
     bounds.dedup();
     Some(Titled {
@@ -48,19 +57,40 @@ fn edge(stored: &StoredCampaign, record: &FindingRecord, condition: &Condition) 
         title: wording::condition(condition),
         caption: format!(
             "The {} measured workloads that fulfil the other conditions, and {shown}. Crosses were \
-             anomalous, with any symptom; circles were healthy. The upright lines are the condition.{}",
+             anomalous, with any symptom; circles were healthy. The upright lines are the condition.{}{}",
             points.len(),
+            covered(points.len(), marks.len()),
             beyond(&points, inside)
         ),
         plot: Plot::Edge(Edge {
             feature: condition.feature,
             y_label: y_label.to_owned(),
-            scale: Scale::of(record.symptom),
-            points,
+            scale,
+            points: marks,
             bounds,
             limit,
         }),
     })
+}
+
+/// The marks to draw: of many that nearly cover one another the first.
+fn apart(points: &[(u64, f64, bool)], scale: Scale) -> Vec<(u64, f64, bool)> {
+    if points.len() <= MOST_MARKS {
+        return points.to_vec();
+    }
+    let mut covered = HashSet::new();
+    let is_new = |(value, share, is_anomalous): &&(u64, f64, bool)| {
+        covered.insert((*value, (scale.place(*share) * STEPS).round() as i64, *is_anomalous))
+    };
+    points.iter().filter(is_new).copied().collect()
+}
+
+/// What the caption says of marks that are not drawn.
+fn covered(points: usize, marks: usize) -> String {
+    if points == marks {
+        return String::new();
+    }
+    format!(" {marks} of them are drawn: where marks would nearly cover one another, one stands for all.")
 }
 
 /// Why workloads beyond the condition may be anomalous, and those within it healthy, if there are such.
@@ -94,7 +124,7 @@ fn symptom_ratio(point: &Point, symptom: Symptom) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::one_finding;
+    use crate::testing::{measured, one_finding, sample, workload};
 
     #[test]
     fn both_sides_of_a_bound_are_shown_and_one_side_is_not_enough() {
@@ -108,6 +138,29 @@ mod tests {
         assert_eq!(edge.bounds, [3]);
         stored.points.truncate(1);
         assert!(edges(&stored, &stored.findings[0]).is_empty());
+    }
+
+    #[test]
+    fn marks_that_cover_one_another_are_one_and_the_caption_says_so() {
+        let few: Vec<(u64, f64, bool)> = (0..400).map(|_| (4, 0.5, true)).collect();
+        assert_eq!(apart(&few, Scale::Linear), few, "few are drawn as they are");
+        let at = |number: u32| f64::from(number % 50) / 50.0;
+        let many: Vec<(u64, f64, bool)> =
+            (0..60_000).map(|number| (1 << (number % 3), at(number), number.is_multiple_of(2))).collect();
+        let marks = apart(&many, Scale::Linear);
+        assert_eq!(marks.len(), 150, "3 values, 50 shares, and the verdict of each share");
+        for one in &many {
+            assert!(marks.iter().any(|mark| mark.0 == one.0 && mark.2 == one.2 && (mark.1 - one.1).abs() < 0.011));
+        }
+        let mut stored = one_finding();
+        for number in 0..700 {
+            stored.take(measured(6 + number, workload(8, 4096), sample(0.2, None), vec![Symptom::LowThroughput]));
+        }
+        let plots = edges(&stored, &stored.findings[0]);
+        let Plot::Edge(edge) = &plots[0].plot else { panic!("an edge") };
+        assert_eq!(edge.points.len(), 4);
+        assert!(plots[0].caption.contains("The 703 measured workloads"), "{}", plots[0].caption);
+        assert!(plots[0].caption.contains(" 4 of them are drawn"), "{}", plots[0].caption);
     }
 
     #[test]

@@ -36,11 +36,15 @@ pub fn check_target(out: &Path, replace: bool) -> Result<(), SiteError> {
     }
 }
 
-/// Writes a site to `out`. It is built beside it and moved there when it is whole.
+/// Writes a site to `out`: the files that `make` gives one at a time. It is built beside it and moved there when it is whole.
 ///
 /// # Errors
-/// As [`check_target`]; also if something cannot be written.
-pub fn publish(files: &[File], out: &Path, replace: bool) -> Result<(), SiteError> {
+/// As [`check_target`]; also if something cannot be made or written.
+pub fn publish(
+    out: &Path,
+    replace: bool,
+    make: impl FnOnce(&mut dyn FnMut(File) -> Result<(), SiteError>) -> Result<(), SiteError>,
+) -> Result<(), SiteError> {
     check_target(out, replace)?;
     let exists = out.exists();
     // A link to a directory stays; what it leads to is replaced.
@@ -58,9 +62,7 @@ pub fn publish(files: &[File], out: &Path, replace: bool) -> Result<(), SiteErro
     let beside = beside.map_err(|source| failed(parent, "making a directory in it", source))?;
     // Below the temporary directory, which only its owner may read.
     let site = beside.path().join("site");
-    for file in files {
-        write(&site.join(&file.name), &file.bytes)?;
-    }
+    make(&mut |file| write(&site.join(&file.name), &file.bytes))?;
     let old = beside.path().join("old");
     if exists {
         fs::rename(&out, &old).map_err(|source| not_moved(&out, "moving it away", source))?;
@@ -138,6 +140,10 @@ fn is_plot(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn publish(files: &[File], out: &Path, replace: bool) -> Result<(), SiteError> {
+        super::publish(out, replace, |write| files.iter().cloned().try_for_each(write))
+    }
 
     fn files(text: &str) -> Vec<File> {
         let file = |name: &str| File { name: name.to_owned(), bytes: text.as_bytes().to_vec() };

@@ -17,6 +17,15 @@ fn recipes() -> BTreeMap<u64, Vec<u8>> {
     BTreeMap::from([(1, b"a recipe".to_vec())])
 }
 
+fn render(stored: &StoredCampaign, recipes: BTreeMap<u64, Vec<u8>>, gate: &Gate) -> Result<Vec<File>, SiteError> {
+    let mut files = Vec::new();
+    super::render(stored, recipes, gate, &mut |file| {
+        files.push(file);
+        Ok(())
+    })?;
+    Ok(files)
+}
+
 fn text(files: &[File], name: &str) -> String {
     let file = files.iter().find(|file| file.name == name).unwrap_or_else(|| panic!("no {name}"));
     String::from_utf8(file.bytes.clone()).unwrap()
@@ -32,12 +41,12 @@ fn a_site_has_a_page_and_a_workload_for_each_finding() {
             "index.html",
             "summary.md",
             "junit.xml",
-            "finding-1.html",
-            "finding-1.yaml",
-            "finding-1.tar.gz",
             "plots/timeline-growth.png",
             "plots/timeline-utilisation.png",
             "plots/timeline-counter-1.png",
+            "finding-1.html",
+            "finding-1.yaml",
+            "finding-1.tar.gz",
             "plots/finding-1-throughput.png",
             "plots/finding-1-pause.png",
             "plots/finding-1-qps.png",

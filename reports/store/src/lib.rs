@@ -25,6 +25,7 @@ pub use records::{
     Outcome, unix_ms,
 };
 pub use store::Store;
+pub use store::checkpoints::StoredCheckpoint;
 pub use store::follow::{self, Brief, Follower, News};
 pub use store::labels::{CampaignClock, Label};
 pub use store::measured_again::MeasuredAgain;

@@ -13,13 +13,14 @@ use crate::error::{StoreError, classify};
 
 /// Version, description and text of each migration. `sqlx::migrate!` would read the folder by itself, and have sqlx and
 /// SQLite built a second time for a macro.
-const MIGRATIONS: [(i64, &str, &str); 6] = [
+const MIGRATIONS: [(i64, &str, &str); 7] = [
     (1, "campaigns", include_str!("../migrations/0001_campaigns.sql")),
     (2, "checks", include_str!("../migrations/0002_checks.sql")),
     (3, "failed_tries", include_str!("../migrations/0003_failed_tries.sql")),
     (4, "labels", include_str!("../migrations/0004_labels.sql")),
     (5, "checksums", include_str!("../migrations/0005_checksums.sql")),
     (6, "measured_again", include_str!("../migrations/0006_measured_again.sql")),
+    (7, "checkpoints", include_str!("../migrations/0007_checkpoints.sql")),
 ];
 
 static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {
@@ -127,15 +128,18 @@ fn cannot_open(path: &Path, error: &std::io::Error) -> StoreError {
 }
 
 async fn connect(path: &Path, access: Access) -> Result<SqliteConnection, StoreError> {
-    let options =
-        SqliteConnectOptions::new().filename(path).foreign_keys(true).busy_timeout(Duration::from_secs(BUSY_SECONDS));
+    // A slow disk is no news, and a line on stderr would tear what `watch` or a progress bar has drawn.
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .foreign_keys(true)
+        .busy_timeout(Duration::from_secs(BUSY_SECONDS))
+        .disable_statement_logging();
     if access != Access::Read {
         // The journal mode is a property of the file: it is changed only once the file is known to be ours.
         let options = options.create_if_missing(access == Access::Create).synchronous(SqliteSynchronous::Full);
         return options.connect().await.map_err(|error| classify(path, "opening", error));
     }
-    // A slow disk is no news to somebody who reads, and a line on stderr would tear what `watch` has drawn.
-    let options = options.read_only(true).disable_statement_logging();
+    let options = options.read_only(true);
     match read(&options).await {
         // A database in WAL mode needs a -shm file even to be read. Where none can be made and no writer left a
         // -wal behind, the file alone is the whole truth.

@@ -656,6 +656,7 @@ const CAMPAIGNS: &str = campaigns!(
 const CAMPAIGNS_BEFORE_FAILURES: &str = campaigns!("0");
 
 mod anomalies;
+pub mod checkpoints;
 mod checks;
 mod failed_tries;
 pub mod follow;

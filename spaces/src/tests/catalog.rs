@@ -109,6 +109,10 @@ fn mistakes_in_a_space_name_their_line() {
     check("kelpie: space/1\nqp_type: {min: RC}\n", "s.yaml:2: qp_type: write a list of the values to admit");
     check("kelpie: space/1\nqp_type: []\n", "s.yaml:2: qp_type: an empty set admits nothing");
     check("kelpie: space/1\nqp_type: [RC, XRC]\n", "s.yaml:2: qp_type[1]: write one of RC, UC, UD");
+    let mistyped = "kelpie: space/1\nopcode: [WRIET]\n";
+    let expected = "s.yaml:2: opcode[0]: write one of SEND, WRITE, READ, WRITE_WITH_IMM, SEND_WITH_IMM, FETCH_ADD, CMP_SWAP; \
+                    did you mean `WRITE`?";
+    check(mistyped, expected);
     check("kelpie: space/1\nmtu: [1500]\n", "s.yaml:2: mtu[0]: path MTU 1500 is not one of");
     check(
         "kelpie: space/1\nmemory_requester: [hbm:0]\n",

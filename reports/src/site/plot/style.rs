@@ -43,7 +43,7 @@ impl Scale {
     }
 
     /// Where a share is on the axis.
-    pub(super) fn place(self, share: f64) -> f64 {
+    pub(in crate::site) fn place(self, share: f64) -> f64 {
         match self {
             Scale::Linear => share,
             Scale::Logarithmic => share.max(SMALLEST).log10(),

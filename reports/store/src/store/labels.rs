@@ -11,8 +11,9 @@ use crate::records::CampaignId;
 const SINCE: i64 = 4;
 
 /// Every table with rows of a campaign, those that name others first.
-const TABLES: [&str; 9] = [
+const TABLES: [&str; 10] = [
     "measured_again",
+    "checkpoint",
     "experiment_clock",
     "finding",
     "experiment",

@@ -236,7 +236,7 @@ fn files_that_are_no_database_of_this_version_are_refused() {
     let newer = refusal(|path| {
         run_sql(path, "INSERT INTO _sqlx_migrations VALUES (99, 'later', '2030-01-01', TRUE, x'00', 1)");
     });
-    assert!(matches!(newer, StoreError::Newer { found: 99, known: 6, .. }), "{newer}");
+    assert!(matches!(newer, StoreError::Newer { found: 99, known: 7, .. }), "{newer}");
     let foreign = refusal(|path| run_sql(path, "PRAGMA application_id = 42"));
     assert!(matches!(foreign, StoreError::Foreign { .. }), "{foreign}");
     let text = refusal(|path| std::fs::write(path, "flows: []\n".repeat(1000)).unwrap());
