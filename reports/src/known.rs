@@ -7,7 +7,7 @@ use kelpie_monitor::Verdict;
 use kelpie_spaces::{Region, Space, Workload};
 use kelpie_store::{Campaign, CampaignId, FindingRecord, Outcome, Store};
 
-use crate::stored_campaign::{StoredCampaignError, compact, space_of};
+use crate::stored_campaign::{StoredCampaignError, space_of};
 
 /// A finding with where it is kept.
 #[derive(Debug)]
@@ -128,7 +128,7 @@ pub fn known(
                 Verdict::Inconclusive => return,
             };
             let measured = Measured { campaign: campaign.id, number: experiment.number, is_anomalous };
-            known.remember(compact(experiment.workload), measured);
+            known.remember(experiment.workload, measured);
         })?;
     }
     Ok(all.into_values().collect())

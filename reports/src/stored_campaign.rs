@@ -119,7 +119,7 @@ impl Point {
         let mut point = Self {
             number,
             purpose,
-            workload: compact(workload),
+            workload,
             ended: Ended::Unsupported,
             symptoms: Vec::new(),
             severity: None,
@@ -143,17 +143,6 @@ impl Point {
     pub fn is_conclusive(&self) -> bool {
         matches!(self.ended, Ended::Judged(Verdict::Healthy | Verdict::Anomalous))
     }
-}
-
-/// A workload without the room that its lists had to grow, which is more than what they hold.
-pub(crate) fn compact(mut workload: Workload) -> Workload {
-    workload.flows.shrink_to_fit();
-    for flow in &mut workload.flows {
-        flow.pattern.shrink_to_fit();
-        flow.recv_sge.shrink_to_fit();
-        flow.pattern.iter_mut().for_each(|request| request.sge.shrink_to_fit());
-    }
-    workload
 }
 
 /// The space that a campaign searched.
