@@ -194,7 +194,7 @@ struct Off {
 fn off(before: Rate, after: Rate, [fall, growth]: [f64; 2]) -> Option<Off> {
     let change = after.goodput / before.goodput - 1.0;
     let off = (change.abs() - if change < 0.0 { fall } else { growth }).max(0.0);
-    let unknown = off - before.half_width.hypot(after.half_width);
+    let unknown = off - (before.half_width.powi(2) + after.half_width.powi(2)).sqrt();
     (before.is_steady && after.is_steady).then_some(Off { change: off, unknown })
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use kelpie_monitor::{Bounds, PerHost, Sample, Symptom, Verdict};
-use kelpie_spaces::{Bytes, known};
+use kelpie_spaces::{Bytes, Condition, Feature, Test, known};
 use proptest::prelude::*;
 use tar::{EntryType, Header};
 
@@ -278,6 +278,7 @@ fn a_readme_says_what_others_wrote_and_does_nothing_else() {
     recipe.finding = hostile();
     recipe.kelpie_version = hostile();
     recipe.environment.subsystem = hostile();
+    recipe.mfs.conditions.push(Condition { feature: Feature::QpType, test: Test::In(vec![hostile()]) });
     let facts = std::collections::BTreeMap::from([(hostile(), hostile())]);
     recipe.environment.hosts = Some(PerHost { a: facts.clone(), b: facts });
     let said = || Some(hostile());

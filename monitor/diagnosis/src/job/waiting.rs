@@ -73,7 +73,7 @@ pub fn late(job: &Job, cells: &Cells) -> (Vec<Late>, usize) {
         return (Vec::new(), 0);
     }
     // Who takes long varies by as much more, so large shares count as logarithms do.
-    shares.iter_mut().flatten().for_each(|share| *share = share.asinh());
+    shares.iter_mut().flatten().for_each(|share| *share = libm::asinh(*share));
     let noise = Noise::new(shares.iter().map(Vec::as_slice));
     let is_more = |rank: &usize| noise.stand_out(std::iter::once(*rank), shares.len());
     let (confirmed, doubtful): (Vec<usize>, Vec<usize>) = candidates.into_iter().partition(is_more);
