@@ -99,7 +99,8 @@ impl Control {
         let varies = run_to_run(&controls);
         let moved = |row: &&MeasuredAgain| {
             let change = if first.bps > 0.0 { row.bps / first.bps - 1.0 } else { 0.0 };
-            let clear = CLEAR * row.deviation.hypot(first.deviation).hypot(varies);
+            let squares: f64 = [row.deviation, first.deviation, varies].map(|one| one * one).iter().sum();
+            let clear = CLEAR * squares.sqrt();
             let has_moved = change.abs() > DRIFT && (row.bps - first.bps).abs() > clear;
             has_moved.then_some(Moved { after: row.after, change })
         };
