@@ -131,7 +131,7 @@ fn a_limit_on_the_size_of_files_is_said() {
     let bench = Bench::new();
     let binary = bench.command(&[]);
     let mut limited = Command::new("sh");
-    limited.args(["-c", "ulimit -f 400; exec \"$0\" \"$@\""]).arg(binary.get_program());
+    limited.args(["-c", "ulimit -f 600; exec \"$0\" \"$@\""]).arg(binary.get_program());
     limited.args(["campaign", "run", "--subsystem", "sim:F", "--db", "kelpie.db", "--budget", "400"]);
     let ran = Ran::of(limited.current_dir(bench.path("")).output().expect("a shell"));
     assert!(ran.status == Some(2) && ran.stderr.contains("file size limit"), "{ran:?}");

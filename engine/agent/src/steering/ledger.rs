@@ -92,9 +92,11 @@ impl Ledger {
     }
 
     /// Compares with what the planner holds, which may be of this agent's predecessor, whose programs still run, or of
-    /// programs that ended while it was away.
+    /// programs that ended while it was away. What it lacks, it has to learn again.
     pub fn compare(&mut self, theirs: Vec<(Qp, Lease)>, is_alive: impl Fn(&str) -> bool) {
         let known: Vec<Qp> = self.qps();
+        let held: BTreeSet<&Qp> = theirs.iter().map(|(qp, _)| qp).collect();
+        self.chosen.extend(known.iter().filter(|qp| !held.contains(qp)).cloned());
         let mut gone = Vec::new();
         for (qp, lease) in theirs {
             let of_predecessor = !known.iter().any(|own| own.process == qp.process) && is_alive(&qp.process);
@@ -191,6 +193,18 @@ mod tests {
         ledger.forget_dead(|process| process == "7:1");
         assert_eq!(ledger.news(), Some(Ask::Gone(vec![of("8:1", 1)])));
         assert!(!ledger.is_full() && ledger.of(&qp(1)).is_some());
+    }
+
+    #[test]
+    fn a_planner_that_lost_what_it_knew_learns_it_again() {
+        let mut ledger = ledger();
+        for number in 1..4 {
+            assert!(ledger.choose(&qp(number), "x", "y").is_some());
+        }
+        let Some(Ask::Has(told)) = ledger.news() else { panic!("it was told nothing") };
+        assert_eq!(ledger.news(), None);
+        ledger.compare(vec![told[1].clone()], |_| true);
+        assert_eq!(ledger.news(), Some(Ask::Has(vec![told[0].clone(), told[2].clone()])));
     }
 
     #[test]

@@ -334,9 +334,12 @@ fn a_program_that_lies_is_believed_nothing_and_takes_nothing_from_others() {
     }
     // More questions than one program may ask; the other one gets its answers.
     std::thread::sleep(Duration::from_millis(1100));
-    let answers: Vec<String> = (100..160).map(|qp| liar.ask(qp)).collect();
-    let granted = answers.iter().filter(|answer| answer.contains(" port ")).count();
-    assert!(granted < 60 && answers.iter().any(|answer| answer.contains("too many questions")), "{answers:?}");
+    let mut granted = 0;
+    let refused = (100..2_100).map(|qp| liar.ask(qp)).find(|answer| {
+        granted += usize::from(answer.contains(" port "));
+        answer.contains("too many questions")
+    });
+    assert!(refused.is_some(), "{granted} questions were answered");
     assert!(honest.ask(2).contains(" port "), "half of a second's answers are left");
     // It opens all connections that it can.
     let streams: Vec<UnixStream> = (0..40).filter_map(|_| UnixStream::connect(&agent.socket).ok()).collect();
