@@ -90,7 +90,7 @@ fn covered(points: usize, marks: usize) -> String {
     if points == marks {
         return String::new();
     }
-    format!(" {marks} of them are drawn: where marks would nearly cover one another, one stands for all.")
+    format!(" {marks} of them are drawn: one mark stands for all that it would nearly cover.")
 }
 
 /// Why workloads beyond the condition may be anomalous, and those within it healthy, if there are such.
