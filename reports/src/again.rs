@@ -4,6 +4,7 @@
 use std::fmt;
 
 use kelpie_monitor::Verdict;
+use kelpie_search::wilson;
 use kelpie_spaces::units::percent;
 use kelpie_store::MeasuredAgain;
 use serde::Serialize;
@@ -36,7 +37,7 @@ impl Repeats {
         let (runs, anomalous) = own.fold((0, 0), |(runs, anomalous), row| {
             (runs + 1, anomalous + u64::from(row.verdict == Verdict::Anomalous))
         });
-        (runs > 0).then(|| Self { runs, anomalous, rate: wilson(anomalous as f64, runs as f64) })
+        (runs > 0).then(|| Self { runs, anomalous, rate: wilson(anomalous as f64, runs as f64, NORMAL) })
     }
 
     /// Whether it is anomalous in some runs and not in others.
@@ -60,17 +61,6 @@ impl fmt::Display for Repeats {
             _ => write!(f, "anomalous in all {runs} further runs"),
         }
     }
-}
-
-/// Wilson's interval of a share.
-///
-/// Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference".
-fn wilson(successes: f64, trials: f64) -> [f64; 2] {
-    let (share, square) = (successes / trials, NORMAL * NORMAL);
-    let center = (share + square / (2.0 * trials)) / (1.0 + square / trials);
-    let spread = (share * (1.0 - share) / trials + square / (4.0 * trials * trials)).sqrt();
-    let half = NORMAL / (1.0 + square / trials) * spread;
-    [(center - half).max(0.0), (center + half).min(1.0)]
 }
 
 /// What the control workload says of the machine.

@@ -52,17 +52,23 @@ pub struct Cure {
     pub cured: Option<bool>,
 }
 
-/// Lower end of Wilson's one-sided 95 % interval for a share, of `successes` out of `trials`.
-pub(crate) fn wilson_lower_bound(successes: f64, trials: f64) -> f64 {
-    const Z: f64 = 1.645;
+/// Wilson's interval of a share, of `successes` out of `trials`, to this quantile of the normal distribution at each end.
+///
+/// Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference".
+pub fn wilson(successes: f64, trials: f64, quantile: f64) -> [f64; 2] {
     if trials == 0.0 {
-        return 0.0;
+        return [0.0, 1.0];
     }
-    let n = trials;
+    let (n, square) = (trials, quantile * quantile);
     let share = successes / n;
-    let centre = share + Z * Z / (2.0 * n);
-    let half = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
-    ((centre - half) / (1.0 + Z * Z / n)).clamp(0.0, 1.0)
+    let centre = share + square / (2.0 * n);
+    let half = quantile * (share * (1.0 - share) / n + square / (4.0 * n * n)).sqrt();
+    [centre - half, centre + half].map(|end| (end / (1.0 + square / n)).clamp(0.0, 1.0))
+}
+
+/// Lower end of Wilson's one-sided 95 % interval.
+pub(crate) fn wilson_lower_bound(successes: f64, trials: f64) -> f64 {
+    wilson(successes, trials, 1.645)[0]
 }
 
 #[cfg(test)]

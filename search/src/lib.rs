@@ -16,7 +16,7 @@ mod signals;
 
 pub use checkpoint::Checkpoint;
 pub use config::{Algorithm, Config, Schedule, SignalSet, UnknownName};
-pub use finding::{Cure, Finding, FindingEvidence};
+pub use finding::{Cure, Finding, FindingEvidence, wilson};
 pub use oracle::{Oracle, Purpose};
 pub use signals::{Observation, UTILISATION, is_diagnostic};
 

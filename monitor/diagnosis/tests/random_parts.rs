@@ -1,4 +1,4 @@
-//! Hangs of jobs whose ranks take part by chance: whoever is blamed is who hangs, or nobody is.
+//! Hangs of jobs whose ranks take part by chance: the rank that hangs is blamed, or none is.
 //!
 //! `KELPIE_JOBS` is how many of each kind are drawn, `KELPIE_SEED` the first seed; the test's own are few.
 

@@ -49,7 +49,7 @@ impl Crowd {
 
     /// Whether a program may have one connection more, which it has from then on.
     pub fn enters(&mut self, process: &str, now: Instant) -> bool {
-        // Whoever comes again at once goes on with the same second.
+        // A program that connects again at once goes on with the same second.
         self.programs.retain(|_, one| one.connections > 0 || now.duration_since(one.pace.second) < SECOND);
         let most = self.pace.most.div_ceil(SHARE);
         let new = || Program { connections: 0, pace: Pace::new(most, now) };

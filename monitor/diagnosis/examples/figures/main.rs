@@ -114,27 +114,38 @@ fn history(host: &Host, noise: f64, random: &mut Pcg64Mcg) -> Matrix {
     first.median_with(&earlier)
 }
 
-/// Every single fault of 20 hosts of each kind under noise, by the number of repeats.
+/// What every single fault of 20 hosts of each kind is found as, by the matrices that are taken of a host that carries this.
+fn single_faults(
+    noise: f64,
+    share: f64,
+    random: &mut Pcg64Mcg,
+    matrices: impl Fn(&Host, &[Vec<f64>], &Matrix, &mut Pcg64Mcg) -> Vec<Matrix>,
+) -> String {
+    let mut counts = BTreeMap::new();
+    for (_, kind) in KINDS {
+        for _ in 0..20 {
+            let host = Host::draw(kind, random);
+            let baseline = history(&host, noise, random);
+            for link in 0..host.topology.links().len() {
+                let measured = matrices(&host, &host.with_faults(&[(link, share)]), &baseline, random);
+                let found = ask(&host, &measured, &baseline);
+                *counts.entry(worth(&found, &[host.topology.link_name(link)])).or_default() += 1;
+            }
+        }
+    }
+    shown(&counts)
+}
+
+/// Single faults under noise, by the number of repeats.
 fn noisy(random: &mut Pcg64Mcg) {
     println!("# single faults under noise: 20 hosts of each kind");
     for noise in [0.02, 0.05, 0.1] {
         for repeats in [1, 5, 10] {
             for share in SHARES {
-                let mut counts = BTreeMap::new();
-                for (_, kind) in KINDS {
-                    for _ in 0..20 {
-                        let host = Host::draw(kind, random);
-                        let baseline = history(&host, noise, random);
-                        for link in 0..host.topology.links().len() {
-                            let values = host.with_faults(&[(link, share)]);
-                            let measured: Vec<Matrix> =
-                                (0..repeats).map(|_| host.measured(&values, noise, random)).collect();
-                            let found = ask(&host, &measured, &baseline);
-                            *counts.entry(worth(&found, &[host.topology.link_name(link)])).or_default() += 1;
-                        }
-                    }
-                }
-                println!("noise {noise}, {repeats} matrices, at {share}: {}", shown(&counts));
+                let found = single_faults(noise, share, random, |host, values, _, random| {
+                    (0..repeats).map(|_| host.measured(values, noise, random)).collect()
+                });
+                println!("noise {noise}, {repeats} matrices, at {share}: {found}");
             }
         }
     }
@@ -145,23 +156,14 @@ fn by_the_repeat_rule(random: &mut Pcg64Mcg) {
     println!("# single faults by the repeat rule: 20 hosts of each kind");
     for noise in [0.05, 0.1] {
         for share in SHARES {
-            let mut counts = BTreeMap::new();
-            for (_, kind) in KINDS {
-                for _ in 0..20 {
-                    let host = Host::draw(kind, random);
-                    let baseline = history(&host, noise, random);
-                    for link in 0..host.topology.links().len() {
-                        let values = host.with_faults(&[(link, share)]);
-                        let mut measured = vec![host.measured(&values, noise, random)];
-                        if ask(&host, &measured, &baseline).verdict != Verdict::Healthy {
-                            measured.extend((0..4).map(|_| host.measured(&values, noise, random)));
-                        }
-                        let found = ask(&host, &measured, &baseline);
-                        *counts.entry(worth(&found, &[host.topology.link_name(link)])).or_default() += 1;
-                    }
+            let found = single_faults(noise, share, random, |host, values, baseline, random| {
+                let mut measured = vec![host.measured(values, noise, random)];
+                if ask(host, &measured, baseline).verdict != Verdict::Healthy {
+                    measured.extend((0..4).map(|_| host.measured(values, noise, random)));
                 }
-            }
-            println!("noise {noise}, at {share}: {}", shown(&counts));
+                measured
+            });
+            println!("noise {noise}, at {share}: {found}");
         }
     }
 }

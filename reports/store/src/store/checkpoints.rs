@@ -15,7 +15,7 @@ const SINCE: i64 = 7;
 pub struct StoredCheckpoint {
     /// Experiments before it.
     pub experiments: u64,
-    /// What whoever stored it makes of that, JSON.
+    /// The state as its owner wrote it: JSON, which the store does not read.
     pub state: String,
 }
 
