@@ -341,8 +341,14 @@ fn the_inside_of_a_recorded_host_is_written_and_read_back() {
     bench.write("t.yaml", text);
     let matrix = r#"{"kelpie":"matrix/1","rows":["mlx5_0"],"columns":["mem0"],"bandwidth_gbps":[[97.0]]}"#;
     bench.write("m.json", matrix);
-    assert_eq!(bench.json(0, &["host", "diagnose", "m.json", "--topology", "t.yaml"])["verdict"], "healthy");
-    // A slow path without siblings needs a baseline; the RNIC's own link is then read from the host's files.
+    // A path without siblings needs a baseline.
+    let verdict = |status: i32, more: &[&str]| {
+        let words = [&["host", "diagnose", "m.json", "--topology", "t.yaml"], more].concat();
+        bench.json(status, &words)["verdict"].clone()
+    };
+    assert_eq!(verdict(2, &[]), "undecided");
+    assert_eq!(verdict(0, &["--baseline", "m.json"]), "healthy");
+    // The RNIC's own link is then read from the host's files.
     bench.write("slow.json", matrix.replace("97.0", "24.0"));
     let words = ["host", "diagnose", "slow.json", "--topology", "t.yaml", "--baseline", "m.json", "--root", "root"];
     let causes = bench.json(1, &words)["causes"].clone();

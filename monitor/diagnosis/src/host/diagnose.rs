@@ -208,10 +208,7 @@ impl Seen {
         let causes = causes::of(host, &explained.sets, &settings, &late, &self.busy);
         let verdict = if !abnormal.is_empty() || !late.is_empty() {
             Verdict::Abnormal
-        } else if slow.is_empty()
-            && self.paths.iter().all(|path| path.bandwidth.is_some())
-            && !self.busy.contains(&true)
-        {
+        } else if slow.is_empty() && self.ratios.iter().all(Option::is_some) && !self.busy.contains(&true) {
             Verdict::Healthy
         } else {
             Verdict::Undecided
@@ -371,6 +368,13 @@ impl Seen {
                 "an RNIC with other traffic is compared with itself: its own slow link is not seen, read its LnkSta"
                     .to_owned(),
             );
+        }
+        let alone = self.paths.iter().zip(&self.expected.bandwidth);
+        let alone = alone.filter(|(path, expected)| path.bandwidth.is_some() && expected.is_none()).count();
+        if alone > 0 {
+            notes.push(format!(
+                "of {alone} paths without siblings only a baseline (--baseline) can say how fast they should be"
+            ));
         }
         if question.baseline.is_none() {
             notes.push(

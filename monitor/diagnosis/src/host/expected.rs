@@ -57,7 +57,8 @@ fn class(host: &HostTopology, path: &Path) -> Class {
 }
 
 /// Siblings: what most of the better half of a class carries. Affinitive classes of equal RNICs are held against the
-/// best of them, because each is limited by the RNIC alone; so a class that is slow as a whole is seen.
+/// best of them, because each is limited by the RNIC alone; so a class that is slow as a whole is seen. Of a single path
+/// without siblings nothing is known, because it would be compared with itself.
 fn class_bandwidth(paths: &[Path], classes: &[Class]) -> BTreeMap<Class, f64> {
     let mut values: BTreeMap<&Class, Vec<f64>> = BTreeMap::new();
     let mut is_affinitive: BTreeMap<&Class, bool> = BTreeMap::new();
@@ -81,7 +82,11 @@ fn class_bandwidth(paths: &[Path], classes: &[Class]) -> BTreeMap<Class, f64> {
         let raised = is_affinitive[*class] && *value < UPPER_GROUP * best;
         ((*class).clone(), if raised { best } else { *value })
     };
-    own.iter().map(of).collect()
+    let has_peer = |class: &Class| {
+        let is_peer = |other: &&Class| *other != class && is_affinitive[*other] && other.1 == class.1;
+        values[class].len() > 1 || is_affinitive[class] && own.keys().any(is_peer)
+    };
+    own.iter().filter(|(class, _)| has_peer(class)).map(of).collect()
 }
 
 /// The lower half of a class is what its healthy paths take, because faults only add latency. Local GPUs are held against

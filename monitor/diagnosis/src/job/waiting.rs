@@ -46,9 +46,10 @@ pub fn late(job: &Job, cells: &Cells) -> (Vec<Late>, usize) {
             continue;
         }
         let usual = median(&times.iter().map(|(_, time)| *time).collect::<Vec<_>>());
-        // A rank that was held up by a slow message comes late as well, but takes no longer by itself.
+        // A rank that was held up by a slow message comes late as well, but takes no longer by itself. One that goes on
+        // before all that it sent has arrived did not wait for that.
         let before = std::mem::replace(&mut done, ends(operations));
-        let own = |(rank, time): (u32, f64)| (rank, before.get(&rank).map_or(time, |end| time - end));
+        let own = |(rank, time): (u32, f64)| (rank, before.get(&rank).map_or(time, |end| (time - end).max(0.0)));
         let entered: BTreeMap<u32, f64> = entries(operations).into_iter().map(own).collect();
         let middle = median(&entered.values().copied().collect::<Vec<_>>());
         let (Some(usual), Some(middle)) = (usual, middle) else { continue };
