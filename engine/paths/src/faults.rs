@@ -52,7 +52,8 @@ fn lossy(path: &Path) -> Option<String> {
     is_lossy.then(|| format!("loses {:.2} %: {lost} of {sent} packets", 100.0 * share((sent, lost))))
 }
 
-fn word(side: Side) -> &'static str {
+/// A side in a message.
+pub fn word(side: Side) -> &'static str {
     if side == Side::Left { "left" } else { "right" }
 }
 

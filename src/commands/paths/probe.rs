@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, bail};
 use kelpie_agent::PairSubsystem;
 use kelpie_diagnosis::ports::Mode;
-use kelpie_paths::catalog::{Catalog, Direction, Path as Found};
-use kelpie_paths::probe::{Depth, probe};
+use kelpie_paths::catalog::{Catalog, Direction, LagPort, Path as Found};
+use kelpie_paths::probe::{Depth, lag_ports, probe};
 use kelpie_reports::folder;
 use kelpie_spaces::document::utf8;
 use kelpie_topology::Side;
@@ -37,17 +37,24 @@ pub fn run(args: &ProbeArgs, common: Common) -> anyhow::Result<ExitCode> {
     let name = args.subsystem.clone();
     let mut hosts = Hosts::new(&mut subsystem, &stop)?;
     let ends = hosts.ends()?;
+    let ports = source_ports(args.ports);
     if let Some(path) = &args.verify {
-        return verify(path, &read(path)?.changes(&ends), common);
+        let catalog = read(path)?;
+        let mut changes = catalog.changes(&ends);
+        // Which LAG port leads where is not to be read anywhere; a moment of traffic shows it.
+        if changes.is_empty() {
+            changes = catalog.lag_changes(&lag_ports(&mut hosts, [&ports, &ports])?);
+        }
+        return verify(path, &changes, common);
     }
     must_have_paths(&ends)?;
     for end in ends.iter().filter(|end| mode(end) == Mode::QueueAffinity) {
         note(&format!(
-            "host {}: {} deals QPs out to its ports by queue affinity; source ports change only where they arrive",
+            "host {}: {} deals QPs out to its ports by queue affinity; source ports change only where they arrive, and \
+             LAG ports by which port they leave",
             end.host, end.device
         ));
     }
-    let ports = source_ports(args.ports);
     let depth = Depth { loss: true, latency: !args.no_latency, throughput: true };
     let directions = probe(&mut hosts, [&ports, &ports], depth)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
@@ -126,6 +133,16 @@ fn text(catalog: &Catalog) -> String {
             end.policy,
             ports.join(", ")
         );
+    }
+    for Direction { from, lag, .. } in &catalog.directions {
+        let Some(lag) = lag else { continue };
+        for LagPort { port, active, leaves } in &lag.ports {
+            let _ = write!(text, "LAG port {port} of host {from} leaves by {}", word(*leaves));
+            let _ = if active == port { writeln!(text) } else { writeln!(text, "; the device says by port {active}") };
+        }
+        if let Some(reason) = &lag.refused {
+            let _ = writeln!(text, "not applicable: QPs of host {from} cannot be put on a LAG port: {reason}");
+        }
     }
     let mut table = Table::new(
         &["from", "leaves", "arrives", "source ports", "lost", "goodput", "latency", "groups", "such as"],
