@@ -261,3 +261,42 @@ fn count(reading: &HostReading, id: GroupId) -> Count {
         packets: sum.packets + one.packets,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use kelpie_engine::verbs_host::{GroupLag, HostError};
+
+    use super::*;
+    use crate::testing::{flow, workload};
+
+    #[test]
+    fn lag_ports_go_to_the_sender_and_what_came_of_them_is_of_its_flow() {
+        let round = Round {
+            workload: workload(vec![flow("a", "b", "WRITE"), flow("b", "a", "WRITE"), flow("b", "a", "WRITE")]),
+            source_ports: vec![vec![50_000], vec![50_001], Vec::new()],
+            lag_ports: vec![vec![1, 2], Vec::new(), vec![2]],
+            lasts: Duration::ZERO,
+            looks: Duration::ZERO,
+            latency: false,
+            watches_ports: false,
+            drain: Duration::ZERO,
+        };
+        let id = |flow| GroupId { flow, role: Role::Requester };
+        let ports = |flow, ports: &[u16], lag_ports: &[u8]| GroupPorts {
+            id: id(flow),
+            ports: ports.to_vec(),
+            lag_ports: lag_ports.to_vec(),
+        };
+        assert_eq!(ports_of(Host::A, &round), [ports(0, &[50_000], &[1, 2])]);
+        assert_eq!(ports_of(Host::B, &round), [ports(1, &[50_001], &[]), ports(2, &[], &[2])]);
+        let mut reading = PerHost::<HostReading>::default();
+        reading.a.lag.push(GroupLag { id: id(0), leaves: Ok(vec![1, 2]) });
+        reading.b.lag.push(GroupLag { id: id(2), leaves: Err(HostError::Unsupported("no such call".to_owned())) });
+        assert_eq!(lag(&round, &reading, 0), Some(Ok(vec![1, 2])));
+        assert_eq!(lag(&round, &reading, 1), None, "nobody asked");
+        assert_eq!(lag(&round, &reading, 2), Some(Err("no such call".to_owned())));
+        reading.b.lag.clear();
+        let silent = lag(&round, &reading, 2).and_then(Result::err).expect("it is silent");
+        assert!(silent.contains("agent of host b says nothing of LAG ports"), "{silent}");
+    }
+}
