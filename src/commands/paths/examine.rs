@@ -363,7 +363,57 @@ fn came_back(moved: &Moved) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use kelpie_agent::pair::rounds::FlowMoved;
+    use kelpie_monitor::PerHost;
+
+    use super::super::probe::dealt;
     use super::*;
+
+    #[test]
+    fn traffic_on_a_plan_is_put_on_the_lag_ports_of_the_catalog() {
+        let choice = Choice::Planned(Box::new(dealt()));
+        let workload = plain_both_ways();
+        let chosen = chosen(&workload, &choice).expect("there are paths");
+        let round = round(&workload, &chosen);
+        assert_eq!(round.lag_ports, [[1, 2, 1, 2, 1, 2, 1, 2].to_vec(), Vec::new()]);
+        let ports = [50_000, 50_001, 50_000, 50_001, 50_000, 50_001, 50_000, 50_001];
+        assert_eq!(round.source_ports, [ports, ports]);
+        let mut refused = dealt();
+        refused.directions[0].lag.as_mut().expect("it deals QPs out").refused = Some("no such call".to_owned());
+        refused.directions[0].paths.iter_mut().for_each(|path| path.leaves = None);
+        let error = super::chosen(&workload, &Choice::Planned(Box::new(refused))).expect_err("nothing to plan");
+        let said = error.to_string();
+        assert!(said.starts_with("not applicable: host a's device") && said.ends_with("no such call"), "{said}");
+    }
+
+    #[test]
+    fn traffic_whose_qps_are_not_where_the_plan_has_them_is_not_judged() {
+        let bond = || kelpie_engine::bond::Bond {
+            device: String::new(),
+            netdev: String::new(),
+            gid: String::new(),
+            mode: String::new(),
+            policy: String::new(),
+            selection: String::new(),
+            members: Vec::new(),
+        };
+        let bonds = || PerHost { a: bond(), b: bond() };
+        let moved = |lag| Moved {
+            flows: vec![FlowMoved { lag, ..FlowMoved::default() }],
+            before: bonds(),
+            after: bonds(),
+            looks: Vec::new(),
+            events: Vec::new(),
+        };
+        for lag in [None, Some(Ok(vec![1, 2]))] {
+            must_be_put(&plain(), &moved(lag)).expect("as planned");
+        }
+        let error = must_be_put(&plain(), &moved(Some(Err("no such call".to_owned())))).expect_err("refused");
+        assert_eq!(
+            error.to_string(),
+            "host a: its QPs could not be put on the plan's LAG ports: no such call; probe again"
+        );
+    }
 
     #[test]
     fn a_gap_is_the_longest_rest_while_a_port_was_down_and_one_that_never_ended_is_none() {

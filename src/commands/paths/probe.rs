@@ -193,9 +193,44 @@ fn rows(direction: &Direction, table: &mut Table) {
     }
 }
 
+/// A catalog of a host a that deals QPs out to its ports, and a host b that hashes.
+#[cfg(test)]
+pub fn dealt() -> Catalog {
+    let text = "kelpie: catalog/1\nsubsystem: s\nmeasured: now\nmeasured_unix_s: 0\nends:\n\
+        - {host: a, device: m, gid: g, mode: m, policy: p, selection: queue_affinity, ports: [{name: l, mac: x}]}\n\
+        - {host: b, device: m, gid: h, mode: m, policy: p, selection: hash, ports: [{name: l, mac: x}]}\n\
+        directions:\n- from: a\n  lag: {ports: [{port: 1, active: 1, leaves: left}, {port: 2, active: 2, leaves: right}]}\n\
+        \x20 paths:\n\
+        \x20 - {source_port: 50000, lag_port: 1, leaves: left, arrives: left, sent: 9, received: 9}\n\
+        \x20 - {source_port: 50001, lag_port: 2, leaves: right, arrives: right, sent: 9, received: 9}\n\
+        \x20 ways: []\n- from: b\n  paths:\n\
+        \x20 - {source_port: 50000, leaves: left, arrives: left, sent: 9, received: 9}\n\
+        \x20 - {source_port: 50001, leaves: right, arrives: right, sent: 9, received: 9}\n\
+        \x20 ways: []\n";
+    Catalog::from_yaml("dealt.yaml", text).expect("a good file")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lag_ports_are_said_with_what_the_device_says_or_why_there_are_none() {
+        let mut catalog = dealt();
+        let lag = catalog.directions[0].lag.as_mut().expect("it deals QPs out");
+        lag.ports[1].active = 1;
+        let said = text(&catalog);
+        assert!(said.contains("LAG port 1 of host a leaves by left\n"), "{said}");
+        assert!(said.contains("LAG port 2 of host a leaves by right; the device says by port 1\n"), "{said}");
+        lag_refused(&mut catalog);
+        let said = text(&catalog);
+        assert!(said.contains("not applicable: QPs of host a cannot be put on a LAG port: no such call\n"), "{said}");
+    }
+
+    fn lag_refused(catalog: &mut Catalog) {
+        catalog.directions[0].lag =
+            Some(kelpie_paths::catalog::Lag { ports: Vec::new(), refused: Some("no such call".to_owned()) });
+    }
 
     #[test]
     fn source_ports_are_all_different() {

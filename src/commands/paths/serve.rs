@@ -24,7 +24,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
                 if usize::from(port) != side.index() + 1 {
                     bail!(
                         "{}: LAG port {port} of host {} leaves by {}, but programs are steered to LAG port 1 for left and \
-                         2 for right; leave the catalog out, and check it with `kelpie paths check --plan`",
+                         2 for right; leave the catalog out",
                         path.display(),
                         direction.from,
                         word(Some(side))
