@@ -6,8 +6,6 @@ use kelpie_topology::Side;
 use kelpie_topology::ecmp::{FIRST_PORT, PORTS};
 use serde::{Deserialize, Serialize};
 
-use crate::faults::word;
-
 /// How a device chooses that deals QPs out to the ports of its bond, in the words of mlx5's driver.
 const DEALT: &str = "queue_affinity";
 
@@ -324,6 +322,11 @@ impl Catalog {
             .map(|(turn, paths)| paths[turn % paths.len()])
             .collect()
     }
+}
+
+/// A side in a message.
+pub(crate) fn word(side: Side) -> &'static str {
+    if side == Side::Left { "left" } else { "right" }
 }
 
 #[cfg(test)]

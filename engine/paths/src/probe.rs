@@ -134,7 +134,9 @@ pub fn probe<G: Ground>(ground: &mut G, from: [&[u16]; 2], depth: Depth) -> Resu
             let Some(lag_port) = turns[host].get(turn) else { return Vec::new() };
             let paths = &mut directions[host].paths;
             let places = (0..paths.len()).filter(|place| !is_straight(&paths[*place])).collect::<Vec<_>>();
-            places.iter().for_each(|place| paths[*place] = unknown(paths[*place].source_port, *lag_port));
+            for place in &places {
+                paths[*place] = unknown(paths[*place].source_port, *lag_port);
+            }
             places
         });
         tell_all(ground, &mut directions, &places)?;
