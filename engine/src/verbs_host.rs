@@ -154,13 +154,25 @@ pub struct GroupEndpoint {
     pub qps: Vec<QpEndpoint>,
 }
 
-/// UDP source ports of the QPs of one end of a flow, in turn.
+/// UDP source ports of the QPs of one end of a flow, in turn, and the ports of the device's LAG by which they leave.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupPorts {
     /// Which end of which flow.
     pub id: GroupId,
-    /// Ports, from 49152.
+    /// Source ports, from 49152.
     pub ports: Vec<u16>,
+    /// LAG ports, from 1; none leaves them to the device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lag_ports: Vec<u8>,
+}
+
+/// What came of the LAG ports that the QPs of one end of a flow were to leave by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupLag {
+    /// Which end of which flow.
+    pub id: GroupId,
+    /// The LAG port by which each QP leaves, as the device says; or why they leave as the device has it.
+    pub leaves: Result<Vec<u8>, HostError>,
 }
 
 /// Completed work.
@@ -214,6 +226,9 @@ pub struct HostReading {
     /// How long requests took; empty if nobody asked for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latency: Vec<GroupLatency>,
+    /// What came of LAG ports; empty if nobody chose any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lag: Vec<GroupLag>,
 }
 
 /// Why a host could not do a step.
@@ -248,7 +263,8 @@ pub trait VerbsHost: Send {
     /// Where a peer is missing or a QP refuses.
     fn connect(&mut self, peers: &[GroupEndpoint]) -> Result<(), HostError>;
 
-    /// Gives QPs that are not connected yet their source ports; groups that are not named keep the device's choice.
+    /// Gives QPs that are not connected yet their source ports, and has them leave by their LAG ports once they are ready
+    /// to send; groups that are not named keep the device's choice. What came of LAG ports is in each reading.
     ///
     /// # Errors
     /// Where nothing is set up, or the machine cannot choose them.

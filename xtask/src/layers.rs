@@ -9,7 +9,7 @@ use crate::circles;
 use crate::workspace::{self, Package};
 
 /// Each crate with those right below it; it may use them and whatever is below them. The binary may use all.
-const LAYERS: [(&str, &[&str]); 21] = [
+const LAYERS: [(&str, &[&str]); 22] = [
     ("kelpie-spaces", &[]),
     ("kelpie-topology", &["kelpie-spaces"]),
     ("kelpie-monitor", &["kelpie-spaces"]),
@@ -22,9 +22,10 @@ const LAYERS: [(&str, &[&str]); 21] = [
     ("kelpie-nic", &["kelpie-events"]),
     ("kelpie-sim", &["kelpie-engine", "kelpie-events", "kelpie-nic", "kelpie-paths", "kelpie-topology"]),
     ("kelpie-calibration", &["kelpie-sim"]),
-    ("kelpie-verbs", &["kelpie-engine"]),
+    ("kelpie-mlx5", &[]),
+    ("kelpie-verbs", &["kelpie-engine", "kelpie-mlx5"]),
     ("kelpie-trace", &["kelpie-spaces"]),
-    ("kelpie-preload", &["kelpie-trace"]),
+    ("kelpie-preload", &["kelpie-trace", "kelpie-mlx5"]),
     ("kelpie-collectives", &["kelpie-topology"]),
     ("kelpie-paths", &["kelpie-topology", "kelpie-spaces"]),
     ("kelpie-fabric", &["kelpie-engine", "kelpie-events", "kelpie-topology", "kelpie-collectives", "kelpie-paths"]),

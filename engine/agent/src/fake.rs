@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use kelpie_engine::latency::Took;
 use kelpie_engine::plan::{HostPlan, Role};
 use kelpie_engine::verbs_host::{
-    Count, GroupCount, GroupEndpoint, GroupLatency, HostError, HostReading, Port, PortReport, QpEndpoint, RemoteMr,
-    VerbsHost,
+    Count, GroupCount, GroupEndpoint, GroupLag, GroupLatency, GroupPorts, HostError, HostReading, Port, PortReport,
+    QpEndpoint, RemoteMr, VerbsHost,
 };
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -39,6 +39,8 @@ pub struct Script {
     pub trouble: Vec<(&'static str, Trouble)>,
     /// Whether the requests of each set-up with a requester were to be timed.
     pub timed: Vec<bool>,
+    /// The ports that its QPs were given.
+    pub ports: Vec<GroupPorts>,
 }
 
 struct FakeHost {
@@ -80,10 +82,15 @@ impl FakeHost {
             let send = group.send.as_ref().filter(|send| send.latency)?;
             Some(GroupLatency { id: group.id, by_op: [(send.requests[0].op, TOOK.to_vec())].into() })
         });
+        let ports = self.script.lock().expect("whole").ports.clone().into_iter();
+        let lag = ports
+            .filter(|group| !group.lag_ports.is_empty())
+            .map(|group| GroupLag { id: group.id, leaves: Ok(group.lag_ports) });
         HostReading {
             at_nanos: u64::try_from(at.as_nanos()).expect("short"),
             groups: groups.collect(),
             latency: latency.collect(),
+            lag: lag.collect(),
             counters: [("packets".to_owned(), messages)].into(),
             ..HostReading::default()
         }
@@ -125,6 +132,12 @@ impl VerbsHost for FakeHost {
             assert_eq!(peer.qps.len(), group.qps as usize);
         }
         assert_eq!(peers.len(), plan.groups.len(), "nobody else's groups");
+        Ok(())
+    }
+
+    fn set_source_ports(&mut self, groups: &[GroupPorts]) -> Result<(), HostError> {
+        self.step("set_source_ports")?;
+        self.script.lock().expect("whole").ports = groups.to_vec();
         Ok(())
     }
 

@@ -40,6 +40,9 @@ const BITS_24: u32 = 1 << 24;
 /// First UDP source port of RoCEv2. Source: kernel `include/rdma/ib_verbs.h`, `IB_ROCE_UDP_ENCAP_VALID_PORT_MIN`.
 const FIRST_PORT: u16 = 0xC000;
 
+/// Most ports of a LAG. Source: our choice, because LAGs of RDMA devices have two to four.
+const MOST_LAG_PORTS: u8 = 8;
+
 /// How long the last word may take.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -168,6 +171,12 @@ impl Steps for StepsService {
         if count > self.limits.qps || groups.iter().flat_map(|group| &group.ports).any(|port| *port < FIRST_PORT) {
             let most = self.limits.qps;
             return Err(HostError::Failed(format!("source ports: at most {most} from {FIRST_PORT} to 65535")));
+        }
+        let lag_ports = || groups.iter().flat_map(|group| &group.lag_ports);
+        if lag_ports().count() as u64 > self.limits.qps || lag_ports().any(|port| !(1..=MOST_LAG_PORTS).contains(port))
+        {
+            let most = self.limits.qps;
+            return Err(HostError::Failed(format!("LAG ports: at most {most} from 1 to {MOST_LAG_PORTS}")));
         }
         self.step(Step::SetSourcePorts, move |host| host.set_source_ports(&groups)).await
     }

@@ -6,6 +6,12 @@ use kelpie_topology::Side;
 use kelpie_topology::ecmp::{FIRST_PORT, PORTS};
 use serde::{Deserialize, Serialize};
 
+/// How a device chooses that deals QPs out to the ports of its bond, in the words of mlx5's driver.
+const DEALT: &str = "queue_affinity";
+
+/// LAG ports that are probed. Source: our choice, because a bond here has a left and a right port.
+pub const LAG_PORTS: [u8; 2] = [1, 2];
+
 /// Longest text of a file. Units: bytes. Source: our choice.
 const LONGEST: usize = 512;
 
@@ -42,12 +48,15 @@ pub struct End {
     pub down: Vec<String>,
 }
 
-/// What a source port leads to.
+/// What a source port leads to; if the device deals QPs out, a source port of a QP that was put on a LAG port.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Path {
     /// UDP source port.
     pub source_port: u16,
+    /// LAG port on which its QP was put.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lag_port: Option<u8>,
     /// Port by which it leaves; none if it could not be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaves: Option<Side>,
@@ -81,12 +90,47 @@ pub struct Way {
     pub bps: f64,
 }
 
+/// A port of a device's LAG.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LagPort {
+    /// Its number, from 1.
+    pub port: u8,
+    /// By which the device says that a QP leaves that was put on it.
+    pub active: u8,
+    /// Port of the bond by which such a QP was seen to leave; none if it could not be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaves: Option<Side>,
+}
+
+/// What came of putting QPs on the ports of a LAG: one of both.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lag {
+    /// The ports, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<LagPort>,
+    /// Why QPs cannot be put on one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+impl Lag {
+    /// The ports that were seen to lead to a side.
+    pub fn known(&self) -> impl Iterator<Item = (u8, Side)> + '_ {
+        self.ports.iter().filter_map(|one| Some((one.port, one.leaves?)))
+    }
+}
+
 /// All that was found in one direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Direction {
     /// The sender.
     pub from: Host,
+    /// LAG ports of the sender, if its device deals QPs out to the ports of its bond.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lag: Option<Lag>,
     /// By source port.
     pub paths: Vec<Path>,
     /// Throughput of the pairs of ports.
@@ -107,6 +151,13 @@ pub struct Catalog {
     pub ends: Vec<End>,
     /// Both directions.
     pub directions: Vec<Direction>,
+}
+
+impl End {
+    /// Whether the device deals QPs out to the ports of its bond, whatever their source ports are.
+    pub fn deals(&self) -> bool {
+        self.selection == DEALT
+    }
 }
 
 impl Catalog {
@@ -158,8 +209,24 @@ impl Catalog {
                 check(word.len() <= LONGEST, &format!("ends[{place}].{key}"), &rule);
             }
         }
-        for (place, Direction { paths, ways, .. }) in self.directions.iter().enumerate() {
+        for (place, Direction { from, lag, paths, ways }) in self.directions.iter().enumerate() {
             let at = format!("directions[{place}]");
+            let is_dealt = self.ends.iter().any(|end| end.host == *from && end.deals());
+            check(is_dealt || lag.is_none(), &format!("{at}.lag"), "leave it out, because the device deals no QPs out");
+            if is_dealt {
+                let rule =
+                    "write what its LAG ports lead to, because the device deals QPs out; a new probe finds it out";
+                check(lag.is_some(), &format!("{at}.lag"), rule);
+            }
+            let lag = lag.clone().unwrap_or_default();
+            if is_dealt && self.directions[place].lag.is_some() {
+                let is_one = lag.ports.is_empty() == lag.refused.is_some();
+                check(is_one, &format!("{at}.lag"), "write `ports`, or in `refused` why there are none");
+                let is_ordered = lag.ports.is_empty() || lag.ports.iter().map(|one| one.port).eq(LAG_PORTS);
+                check(is_ordered, &format!("{at}.lag.ports"), "write LAG port 1, then 2");
+                let is_short = lag.refused.as_ref().is_none_or(|reason| reason.len() <= LONGEST);
+                check(is_short, &format!("{at}.lag.refused"), &format!("write at most {LONGEST} bytes"));
+            }
             check(ways.len() <= 4, &format!("{at}.ways"), "write at most four ways");
             if paths.len() > usize::from(PORTS) {
                 check(false, &format!("{at}.paths"), &format!("write at most {PORTS} paths"));
@@ -169,6 +236,10 @@ impl Catalog {
                 let key = |key: &str| format!("{at}.paths[{index}].{key}");
                 let port = path.source_port;
                 check(port >= FIRST_PORT, &key("source_port"), &format!("write {FIRST_PORT} to 65535"));
+                let known = lag.known().find(|(port, _)| Some(*port) == path.lag_port).map(|(_, side)| side);
+                check(path.lag_port.is_none() || known.is_some(), &key("lag_port"), "the direction's `lag` has it not");
+                let is_so = !is_dealt || path.leaves.is_none() || path.leaves == known;
+                check(is_so, &key("leaves"), "the direction's `lag` does not have the path's LAG port leave so");
                 let is_next = index == 0 || paths[index - 1].source_port < port;
                 check(is_next, &key("source_port"), "write them in order, none twice");
                 check(path.received <= path.sent, &key("received"), "more than were sent");
@@ -206,35 +277,56 @@ impl Catalog {
         changes
     }
 
-    /// The path of a source port.
-    pub fn path(&self, from: Host, source_port: u16) -> Option<&Path> {
-        let paths = &self.directions.iter().find(|direction| direction.from == from)?.paths;
-        paths.iter().find(|path| path.source_port == source_port)
-    }
-
-    /// Source ports from one host that leave and arrive on this side and that nothing is wrong with. If the device deals
-    /// QPs out, a source port says only where it arrives, and the QP's LAG port by which it leaves.
-    pub fn straight(&self, from: Host, side: Side) -> Vec<u16> {
-        let direction = self.directions.iter().filter(|direction| direction.from == from);
-        let is_dealt = self.ends.iter().any(|end| end.host == from && end.selection == "queue_affinity");
-        let leaves = |path: &Path| is_dealt || path.leaves == Some(side);
-        let fits = |path: &&Path| leaves(path) && path.arrives == Some(side) && path.fault.is_none();
-        direction.flat_map(|direction| &direction.paths).filter(fits).map(|path| path.source_port).collect()
-    }
-
-    /// Source ports for so many QPs, half and half: left to left, right to right, none twice while there are enough.
-    pub fn plan(&self, from: Host, qps: usize) -> Vec<u16> {
-        let sides = Side::BOTH.map(|side| self.straight(from, side));
-        let usable: Vec<&Vec<u16>> = sides.iter().filter(|ports| !ports.is_empty()).collect();
-        if usable.is_empty() {
-            return Vec::new();
+    /// What of the LAG ports of senders is not as it was measured.
+    pub fn lag_changes(&self, now: &[Option<Lag>; 2]) -> Vec<String> {
+        let mut changes = Vec::new();
+        for (Direction { from, lag: was, .. }, now) in self.directions.iter().zip(now) {
+            let (Some(was), Some(now)) = (was, now) else { continue };
+            if was.refused != now.refused {
+                let shown = |lag: &Lag| lag.refused.clone().unwrap_or_else(|| "can be chosen".to_owned());
+                changes.push(format!("host {from}: LAG ports {}, now {}", shown(was), shown(now)));
+            }
+            for (port, before) in was.known() {
+                let after = now.known().find(|(other, side)| *other == port && *side != before);
+                changes.extend(after.map(|(_, after)| {
+                    format!("host {from}: LAG port {port} leaves by {}, now {}", word(before), word(after))
+                }));
+            }
         }
-        (0..qps)
-            .map(|qp| usable[qp % usable.len()])
-            .enumerate()
-            .map(|(qp, ports)| ports[qp / usable.len() % ports.len()])
+        changes
+    }
+
+    /// What came of LAG ports of this host; none if its device deals no QPs out.
+    pub fn lag(&self, from: Host) -> Option<&Lag> {
+        self.directions.iter().find(|direction| direction.from == from)?.lag.as_ref()
+    }
+
+    /// Paths from one host that leave and arrive on this side and that nothing is wrong with.
+    fn sound(&self, from: Host, side: Side) -> Vec<&Path> {
+        let direction = self.directions.iter().filter(|direction| direction.from == from);
+        let fits = |path: &&Path| [path.leaves, path.arrives] == [Some(side); 2] && path.fault.is_none();
+        direction.flat_map(|direction| &direction.paths).filter(fits).collect()
+    }
+
+    /// Their source ports.
+    pub fn straight(&self, from: Host, side: Side) -> Vec<u16> {
+        self.sound(from, side).into_iter().map(|path| path.source_port).collect()
+    }
+
+    /// Paths for so many QPs, half and half: left to left, right to right, none twice while there are enough.
+    pub fn plan(&self, from: Host, qps: usize) -> Vec<&Path> {
+        let sides = Side::BOTH.map(|side| self.sound(from, side));
+        let usable: Vec<_> = sides.iter().filter(|paths| !paths.is_empty()).collect();
+        (0..if usable.is_empty() { 0 } else { qps })
+            .map(|qp| (qp / usable.len(), usable[qp % usable.len()]))
+            .map(|(turn, paths)| paths[turn % paths.len()])
             .collect()
     }
+}
+
+/// A side in a message.
+pub(crate) fn word(side: Side) -> &'static str {
+    if side == Side::Left { "left" } else { "right" }
 }
 
 #[cfg(test)]
@@ -259,6 +351,7 @@ mod tests {
         use Side::{Left, Right};
         let path = |source_port, leaves, arrives, fault: Option<&str>| Path {
             source_port,
+            lag_port: None,
             leaves: Some(leaves),
             arrives: Some(arrives),
             sent: 200,
@@ -275,7 +368,7 @@ mod tests {
             path(50_004, Right, Right, Some("loses 2 %")),
         ];
         let way = Way { leaves: Left, arrives: Left, bps: 1.5e7 };
-        let direction = |from| Direction { from, paths: paths.clone(), ways: vec![way.clone()] };
+        let direction = |from| Direction { from, lag: None, paths: paths.clone(), ways: vec![way.clone()] };
         Catalog {
             subsystem: "rack 7".to_owned(),
             measured: "2026-11-24 07:00:00 UTC".to_owned(),
@@ -290,17 +383,86 @@ mod tests {
         let catalog = catalog();
         assert_eq!(Catalog::from_yaml("c.yaml", &catalog.to_yaml()).expect("it was written so"), catalog);
         assert_eq!(catalog.straight(Host::A, Side::Right), [50_001]);
-        assert_eq!(catalog.plan(Host::B, 5), [50_000, 50_001, 50_003, 50_001, 50_000]);
+        let plan = |catalog: &Catalog, from, qps| -> Vec<u16> {
+            catalog.plan(from, qps).into_iter().map(|path| path.source_port).collect()
+        };
+        assert_eq!(plan(&catalog, Host::B, 5), [50_000, 50_001, 50_003, 50_001, 50_000]);
         let mut lame = catalog;
         lame.directions[0].paths[1].fault = Some("dead".to_owned());
-        assert_eq!(lame.plan(Host::A, 3), [50_000, 50_003, 50_000]);
+        assert_eq!(plan(&lame, Host::A, 3), [50_000, 50_003, 50_000]);
         assert!(lame.plan(Host::A, 0).is_empty());
-        // Of a device that deals QPs out, the port by which they leave is no source port's.
-        lame.ends[0].selection = "queue_affinity".to_owned();
-        assert_eq!(
-            [Side::Left, Side::Right].map(|side| lame.straight(Host::A, side)),
-            [vec![50_000, 50_003], vec![50_002]]
-        );
+    }
+
+    /// As above, but host a deals QPs out, and has LAG port 1 on its right.
+    fn dealt() -> Catalog {
+        let mut catalog = catalog();
+        catalog.ends[0].selection = "queue_affinity".to_owned();
+        let port = |port, leaves| LagPort { port, active: port, leaves: Some(leaves) };
+        let direction = &mut catalog.directions[0];
+        direction.lag = Some(Lag { ports: vec![port(1, Side::Right), port(2, Side::Left)], refused: None });
+        for path in &mut direction.paths {
+            path.lag_port = Some(if path.leaves == Some(Side::Right) { 1 } else { 2 });
+        }
+        catalog
+    }
+
+    #[test]
+    fn a_plan_has_the_lag_port_of_each_path_and_there_is_none_without_the_devices_call() {
+        let catalog = dealt();
+        let text = catalog.to_yaml();
+        assert_eq!(Catalog::from_yaml("c.yaml", &text).expect("it was written so"), catalog);
+        let planned = catalog.plan(Host::A, 3).into_iter().map(|path| (path.source_port, path.lag_port));
+        assert_eq!(planned.collect::<Vec<_>>(), [(50_000, Some(2)), (50_001, Some(1)), (50_003, Some(2))]);
+        assert!(catalog.plan(Host::B, 3).iter().all(|path| path.lag_port.is_none()));
+        let mut without = catalog.clone();
+        without.directions[0].lag = Some(Lag { ports: Vec::new(), refused: Some("no call".to_owned()) });
+        for path in &mut without.directions[0].paths {
+            (path.lag_port, path.leaves) = (None, None);
+        }
+        assert_eq!(Catalog::from_yaml("c.yaml", &without.to_yaml()).expect("it was written so"), without);
+        assert!(without.plan(Host::A, 3).is_empty() && without.straight(Host::A, Side::Left).is_empty());
+    }
+
+    #[test]
+    fn lag_ports_that_contradict_are_refused_with_line_and_key() {
+        let text = dealt().to_yaml();
+        for (from, to, expected) in [
+            ("selection: queue_affinity", "selection: hash", "directions[0].lag: leave it out"),
+            ("  lag:\n", "  lag_was:\n", "lag_was"),
+            ("active: 1", "activ: 1", "activ"),
+            ("  - port: 1", "  - port: 2", "directions[0].lag.ports: write LAG port 1, then 2"),
+            (
+                "    ports:\n    - port: 1",
+                "    refused: x\n    ports:\n    - port: 1",
+                "lag: write `ports`, or in `refused`",
+            ),
+            ("lag_port: 2", "lag_port: 3", "directions[0].paths[0].lag_port: the direction's `lag` has it not"),
+            ("lag_port: 2", "lag_port: 1", "directions[0].paths[0].leaves: the direction's `lag` does not"),
+        ] {
+            let changed = text.replacen(from, to, 1);
+            assert_ne!(changed, text, "{from}");
+            let error = Catalog::from_yaml("c.yaml", &changed).expect_err(to).to_string();
+            let line = error.strip_prefix("c.yaml:").and_then(|rest| rest.split(':').next()?.parse::<u32>().ok());
+            assert!(line.is_some_and(|line| line > 1) && error.contains(expected), "{to}: {error}");
+        }
+        let mut old = dealt();
+        old.directions[0].lag = None;
+        let error = Catalog::from_yaml("c.yaml", &old.to_yaml()).expect_err("it says nothing of LAG ports").to_string();
+        assert!(error.contains("directions[0].lag: write what its LAG ports lead to"), "{error}");
+    }
+
+    #[test]
+    fn lag_ports_that_changed_are_said() {
+        let catalog = dealt();
+        let was = [catalog.directions[0].lag.clone(), None];
+        assert!(catalog.lag_changes(&was).is_empty());
+        let mut now = was.clone();
+        let lag = now[0].as_mut().expect("it deals QPs out");
+        lag.ports[0].leaves = Some(Side::Left);
+        lag.ports[1].leaves = None;
+        assert_eq!(catalog.lag_changes(&now), ["host a: LAG port 1 leaves by right, now left"]);
+        now[0] = Some(Lag { ports: Vec::new(), refused: Some("no call".to_owned()) });
+        assert_eq!(catalog.lag_changes(&now), ["host a: LAG ports can be chosen, now no call"]);
     }
 
     #[test]

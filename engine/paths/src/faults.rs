@@ -3,7 +3,7 @@
 use kelpie_spaces::Host;
 use kelpie_topology::Side;
 
-use crate::catalog::{Direction, Path};
+use crate::catalog::{Direction, Path, word};
 
 /// Loss that is a fault. Source: our choice, as the check `loss`: go-back-N loses far more than this of its throughput.
 const LOSSY: f64 = 0.001;
@@ -50,10 +50,6 @@ fn lossy(path: &Path) -> Option<String> {
     let (sent, lost) = (path.sent, path.sent - path.received);
     let is_lossy = lost >= FEW && share((sent, lost)) >= LOSSY;
     is_lossy.then(|| format!("loses {:.2} %: {lost} of {sent} packets", 100.0 * share((sent, lost))))
-}
-
-fn word(side: Side) -> &'static str {
-    if side == Side::Left { "left" } else { "right" }
 }
 
 /// Whether all paths of a port lose packets, and others do not.

@@ -259,9 +259,20 @@ mod tests {
             let side = Side::BOTH[usize::from(port % 2)];
             let fault = (is_right_faulty && side == Side::Right).then(|| "dead".to_owned());
             let (leaves, arrives) = (Some(side), Some(side));
-            Path { source_port: port, leaves, arrives, sent: 9, received: 9, latency_us: None, group: None, fault }
+            Path {
+                source_port: port,
+                lag_port: None,
+                leaves,
+                arrives,
+                sent: 9,
+                received: 9,
+                latency_us: None,
+                group: None,
+                fault,
+            }
         };
-        let direction = |from| Direction { from, paths: (50_000..50_008).map(path).collect(), ways: Vec::new() };
+        let direction =
+            |from| Direction { from, lag: None, paths: (50_000..50_008).map(path).collect(), ways: Vec::new() };
         Catalog {
             subsystem: "pair".to_owned(),
             measured: String::new(),

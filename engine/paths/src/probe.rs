@@ -3,6 +3,9 @@
 //!
 //! Several source ports are probed at once: their messages differ in size, so that the counters of the ports say which
 //! of them went where (`apart`). What cannot be told so is probed alone.
+//!
+//! Of a device that deals QPs out to the ports of its bond, a source port says only where it arrives. There QPs are put on
+//! LAG ports (`lag`), and a path is a source port of a QP on that LAG port by which it goes straight, if there is one.
 
 use kelpie_spaces::Host;
 use kelpie_topology::Side;
@@ -10,6 +13,10 @@ use kelpie_topology::Side;
 use crate::apart::{Amount, tell_apart};
 use crate::catalog::{Direction, Path, Way};
 use crate::faults::judge;
+
+mod lag;
+
+pub use lag::lag_ports;
 
 /// Source ports at once: each has messages twice as long as the one before. Source: our choice, 64 to 4,096 bytes.
 const AT_ONCE: usize = 7;
@@ -50,12 +57,14 @@ pub struct Stream {
     pub from: Host,
     /// From which source port.
     pub source_port: u16,
+    /// On which port of the device's LAG its QP is put; none leaves it to the device.
+    pub lag_port: Option<u8>,
     /// Length of its messages. Units: bytes.
     pub message: u64,
 }
 
 /// What came of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Flowed {
     /// Messages that were sent; of the purposes that count packets each is one.
     pub sent: u64,
@@ -65,6 +74,8 @@ pub struct Flowed {
     pub bps: f64,
     /// Median time of a request. Units: microseconds.
     pub latency_us: Option<f64>,
+    /// The LAG port by which the device says that the QP leaves, or why it could not be put on one; none if none was asked.
+    pub lag: Option<Result<u8, String>>,
 }
 
 /// What came of traffic.
@@ -91,6 +102,9 @@ pub trait Ground {
 
     /// Longest message that is one packet. Units: bytes.
     fn mtu(&self) -> u64;
+
+    /// Whether the host's device deals QPs out to the ports of its bond, whatever their source ports are.
+    fn deals(&self, host: Host) -> bool;
 }
 
 /// What to find out beside the ports.
@@ -109,23 +123,77 @@ pub struct Depth {
 /// # Errors
 /// What the ground says.
 pub fn probe<G: Ground>(ground: &mut G, from: [&[u16]; 2], depth: Depth) -> Result<Vec<Direction>, G::Error> {
-    let mut directions = Host::BOTH.map(|host| Direction {
-        from: host,
-        paths: from[index(host)].iter().map(|port| unknown(*port)).collect(),
-        ways: Vec::new(),
-    });
-    let longest = from.iter().map(|ports| ports.len()).max().unwrap_or(0);
+    let lag = lag_ports(ground, from)?;
+    let mut directions = directions(from.map(|ports| ports.iter().map(|port| (*port, None))));
+    for (direction, lag) in directions.iter_mut().zip(lag) {
+        direction.lag = lag;
+    }
+    let turns = directions.each_ref().map(|direction| lag::turns(direction.lag.as_ref()));
+    for turn in 0..turns.iter().map(Vec::len).max().unwrap_or(0) {
+        let places = [0, 1].map(|host| {
+            let Some(lag_port) = turns[host].get(turn) else { return Vec::new() };
+            let paths = &mut directions[host].paths;
+            let places = (0..paths.len()).filter(|place| !is_straight(&paths[*place])).collect::<Vec<_>>();
+            for place in &places {
+                paths[*place] = unknown(paths[*place].source_port, *lag_port);
+            }
+            places
+        });
+        tell_all(ground, &mut directions, &places)?;
+    }
+    deepen(ground, directions, depth)
+}
+
+/// As [`probe`], of QPs that are on these LAG ports, or where the device put them.
+///
+/// # Errors
+/// What the ground says.
+pub fn look<G: Ground>(
+    ground: &mut G,
+    from: [&[(u16, Option<u8>)]; 2],
+    depth: Depth,
+) -> Result<Vec<Direction>, G::Error> {
+    let mut directions = directions(from.map(|paths| paths.iter().copied()));
+    let places = from.map(|paths| (0..paths.len()).collect());
+    tell_all(ground, &mut directions, &places)?;
+    deepen(ground, directions, depth)
+}
+
+fn directions(from: [impl Iterator<Item = (u16, Option<u8>)>; 2]) -> [Direction; 2] {
+    let [a, b] = from.map(|paths| paths.map(|(port, lag_port)| unknown(port, lag_port)).collect());
+    [(Host::A, a), (Host::B, b)].map(|(from, paths)| Direction { from, lag: None, paths, ways: Vec::new() })
+}
+
+fn is_straight(path: &Path) -> bool {
+    path.leaves.is_some() && path.leaves == path.arrives
+}
+
+/// Tells the ports of the paths at these places, of several at once, and then of those alone that could not be told so.
+fn tell_all<G: Ground>(
+    ground: &mut G,
+    directions: &mut [Direction; 2],
+    places: &[Vec<usize>; 2],
+) -> Result<(), G::Error> {
     let mut again = [Vec::new(), Vec::new()];
-    for first in (0..longest).step_by(AT_ONCE) {
-        let places = from.map(|ports| (first..ports.len().min(first + AT_ONCE)).collect::<Vec<_>>());
-        let missed = tell(ground, &mut directions, &places)?;
+    for first in (0..places.iter().map(Vec::len).max().unwrap_or(0)).step_by(AT_ONCE) {
+        let part = |places: &Vec<usize>| places.iter().skip(first).take(AT_ONCE).copied().collect();
+        let missed = tell(ground, directions, &places.each_ref().map(part))?;
         for (again, missed) in again.iter_mut().zip(missed) {
             again.extend(missed);
         }
     }
     for turn in 0..again.iter().map(Vec::len).max().unwrap_or(0) {
         let places = [0, 1].map(|host| again[host].get(turn).copied().into_iter().collect::<Vec<_>>());
-        tell(ground, &mut directions, &places)?;
+        tell(ground, directions, &places)?;
+    }
+    Ok(())
+}
+
+fn deepen<G: Ground>(ground: &mut G, mut directions: [Direction; 2], depth: Depth) -> Result<Vec<Direction>, G::Error> {
+    for direction in &mut directions {
+        if ground.deals(direction.from) {
+            lag::keep_what_was_put(direction);
+        }
     }
     if depth.loss {
         lose(ground, &mut directions)?;
@@ -144,8 +212,22 @@ fn index(host: Host) -> usize {
     usize::from(host == Host::B)
 }
 
-fn unknown(source_port: u16) -> Path {
-    Path { source_port, leaves: None, arrives: None, sent: 0, received: 0, latency_us: None, group: None, fault: None }
+fn unknown(source_port: u16, lag_port: Option<u8>) -> Path {
+    Path {
+        source_port,
+        lag_port,
+        leaves: None,
+        arrives: None,
+        sent: 0,
+        received: 0,
+        latency_us: None,
+        group: None,
+        fault: None,
+    }
+}
+
+fn stream(from: Host, path: &Path, message: u64) -> Stream {
+    Stream { from, source_port: path.source_port, lag_port: path.lag_port, message }
 }
 
 /// Tells the ports of the paths at these places; which could not be told comes back.
@@ -157,29 +239,22 @@ fn tell<G: Ground>(
     let most = ground.mtu();
     let streams: Vec<Stream> = (directions.iter().zip(places))
         .flat_map(|(direction, places)| {
-            places.iter().enumerate().map(move |(nth, place)| Stream {
-                from: direction.from,
-                source_port: direction.paths[*place].source_port,
-                message: (LEAST << nth).min(most),
-            })
+            let path = |place: &usize| &direction.paths[*place];
+            let places = places.iter().enumerate();
+            places.map(move |(nth, place)| stream(direction.from, path(place), (LEAST << nth).min(most)))
         })
         .collect();
     let seen = ground.run(Purpose::Ports, &streams)?;
     let mut missed = [Vec::new(), Vec::new()];
     for (direction, places) in directions.iter_mut().zip(places) {
-        let (host, peer) = (index(direction.from), 1 - index(direction.from));
-        let own: Vec<(&Stream, &Flowed)> =
-            streams.iter().zip(&seen.flows).filter(|(stream, _)| stream.from == direction.from).collect();
-        let amounts = |of: fn(&Flowed) -> u64| -> Vec<Amount> {
-            let amount =
-                |(stream, flow): &(&Stream, &Flowed)| Amount { packets: of(flow), bytes: of(flow) * stream.message };
-            own.iter().map(amount).collect()
-        };
-        let leaves = tell_apart(&amounts(|flow| flow.sent), seen.sent[host]);
-        let arrives = tell_apart(&amounts(|flow| flow.received), seen.received[peer]);
+        let host = index(direction.from);
+        let own = own(&streams, &seen, direction.from);
+        let [leaves, arrives] = sides(&own, &seen, direction.from);
         for (nth, place) in places.iter().enumerate() {
             let path = &mut direction.paths[*place];
-            path.leaves = leaves[nth].or(path.leaves);
+            // A QP that is not where it was to be says nothing of it.
+            let is_put = !matches!(own[nth].1.lag, Some(Err(_)));
+            path.leaves = leaves[nth].filter(|_| is_put).or(path.leaves);
             path.arrives = arrives[nth].or(path.arrives);
             let is_dead = own[nth].1.sent > 0 && own[nth].1.received == 0;
             path.sent += own[nth].1.sent;
@@ -192,6 +267,22 @@ fn tell<G: Ground>(
     Ok(missed)
 }
 
+/// The streams from a host, with what came of each.
+fn own<'s>(streams: &'s [Stream], seen: &'s Seen, from: Host) -> Vec<(&'s Stream, &'s Flowed)> {
+    streams.iter().zip(&seen.flows).filter(|(stream, _)| stream.from == from).collect()
+}
+
+/// By which ports the streams of a host left, and at which they arrived.
+fn sides(own: &[(&Stream, &Flowed)], seen: &Seen, from: Host) -> [Vec<Option<Side>>; 2] {
+    let amounts = |of: fn(&Flowed) -> u64| -> Vec<Amount> {
+        let amount =
+            |(stream, flow): &(&Stream, &Flowed)| Amount { packets: of(flow), bytes: of(flow) * stream.message };
+        own.iter().map(amount).collect()
+    };
+    let leaves = tell_apart(&amounts(|flow| flow.sent), seen.sent[index(from)]);
+    [leaves, tell_apart(&amounts(|flow| flow.received), seen.received[index(from.peer())])]
+}
+
 /// Runs all paths of both directions, so many at once, and takes what came of each.
 fn run_all<G: Ground>(
     ground: &mut G,
@@ -202,9 +293,8 @@ fn run_all<G: Ground>(
     let longest = directions.iter().map(|one| one.paths.len()).max().unwrap_or(0);
     for first in (0..longest).step_by(together) {
         let part = |one: &Direction| first.min(one.paths.len())..one.paths.len().min(first + together);
-        let stream = |from, path: &Path| Stream { from, source_port: path.source_port, message };
         let streams: Vec<Stream> = (directions.iter())
-            .flat_map(|one| one.paths[part(one)].iter().map(move |path| stream(one.from, path)))
+            .flat_map(|one| one.paths[part(one)].iter().map(move |path| stream(one.from, path, message)))
             .collect();
         let seen = ground.run(purpose, &streams)?;
         let paths = directions.iter_mut().flat_map(|one| {
@@ -252,7 +342,7 @@ fn fill<G: Ground>(ground: &mut G, directions: &mut [Direction; 2]) -> Result<()
         let streams: Vec<Stream> = (directions.iter())
             .flat_map(|one| {
                 let paths = one.paths.iter().filter(takes).take(FILLING);
-                paths.map(|path| Stream { from: one.from, source_port: path.source_port, message: 4 * ground.mtu() })
+                paths.map(|path| stream(one.from, path, 4 * ground.mtu()))
             })
             .collect();
         if streams.is_empty() {

@@ -1,7 +1,7 @@
 //! One end of one flow on this host: its memory and its lanes, from creation to being connected.
 
-use kelpie_engine::plan::{Caps, GroupPlan, Role};
-use kelpie_engine::verbs_host::{GroupEndpoint, RemoteMr};
+use kelpie_engine::plan::{Caps, GroupId, GroupPlan, Role};
+use kelpie_engine::verbs_host::{GroupEndpoint, GroupLag, GroupPorts, HostError, RemoteMr};
 use kelpie_spaces::{Device, Opcode, QpType};
 use rdma_sys::ibv_atomic_cap;
 
@@ -24,8 +24,10 @@ pub struct Group {
     lanes: Vec<Lane>,
     mrs: Vec<Mr>,
     mr_kind: MrKind,
-    /// Of its QPs, in turn; none if the port's tuning says them.
-    source_ports: Vec<u16>,
+    /// Of its QPs, in turn; what is empty is the port's tuning's, or the device's choice.
+    ports: GroupPorts,
+    /// What came of LAG ports, if there are any.
+    lag: Option<GroupLag>,
 }
 
 impl Group {
@@ -57,7 +59,7 @@ impl Group {
             is_relaxed: port.tuning.relaxed_ordering,
         };
         let mrs = pool.take_mrs(mr_kind, plan.qps as usize * plan.memory.mrs as usize)?;
-        Ok(Self { plan: plan.clone(), lanes, mrs, mr_kind, source_ports: Vec::new() })
+        Ok(Self { plan: plan.clone(), lanes, mrs, mr_kind, ports: no_ports(plan.id), lag: None })
     }
 
     /// What it was made of.
@@ -65,9 +67,15 @@ impl Group {
         &self.plan
     }
 
-    /// Gives its QPs these source ports in turn, once they are connected.
-    pub fn set_source_ports(&mut self, ports: &[u16]) {
-        self.source_ports = ports.to_vec();
+    /// Gives its QPs their ports of these, once they are connected.
+    pub fn set_ports(&mut self, wanted: &[GroupPorts]) {
+        let own = wanted.iter().find(|ports| ports.id == self.plan.id);
+        self.ports = own.cloned().unwrap_or_else(|| no_ports(self.plan.id));
+    }
+
+    /// What came of its LAG ports, if there are any.
+    pub fn lag(&self) -> Option<GroupLag> {
+        self.lag.clone()
     }
 
     /// What its peer has to know.
@@ -99,9 +107,13 @@ impl Group {
         let (per_qp, memory) = (self.plan.memory.mrs as usize, self.plan.memory.mr_size.0);
         let local = Rotation::new(self.mrs.iter().map(Mr::local).collect(), per_qp, memory, self.longest_element());
         let remote = self.plan.send.is_some().then(|| self.remote_memory(peer)).transpose()?;
+        let GroupPorts { id, ports, lag_ports } = &self.ports;
         for lane in &mut self.lanes {
-            lane.connect(pool.pd(), &self.plan, (port, &self.source_ports), peer, (&local, remote.as_ref()))?;
+            lane.connect(pool.pd(), &self.plan, (port, ports), peer, (&local, remote.as_ref()))?;
         }
+        let leaves = || self.lanes.iter().map(|lane| lane.leave_by(lag_ports)).collect::<Result<Vec<_>, _>>();
+        self.lag = (!lag_ports.is_empty())
+            .then(|| GroupLag { id: *id, leaves: leaves().map(|ports| ports.concat()).map_err(HostError::from) });
         Ok(())
     }
 
@@ -144,6 +156,10 @@ impl Group {
         }
         pool.put_mrs(self.mr_kind, self.mrs);
     }
+}
+
+fn no_ports(id: GroupId) -> GroupPorts {
+    GroupPorts { id, ports: Vec::new(), lag_ports: Vec::new() }
 }
 
 fn check_limits(context: &Context, plan: &GroupPlan) -> Result<(), VerbsError> {

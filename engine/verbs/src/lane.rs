@@ -133,6 +133,13 @@ impl Lane {
         Ok(())
     }
 
+    /// Has its QPs, ready to send, leave by these ports of the device's LAG, which the QPs of the group have in turn. By
+    /// which each leaves then.
+    pub fn leave_by(&self, lag_ports: &[u8]) -> Result<Vec<u8>, VerbsError> {
+        let own = lag_ports.iter().cycle().skip(self.first % lag_ports.len().max(1));
+        self.used().iter().zip(own).map(|(qp, port)| qp.leave_by(*port)).collect()
+    }
+
     /// Posts for the first time.
     pub fn start(&mut self, mut event: impl FnMut(String)) {
         if let Some(requester) = &mut self.requester {

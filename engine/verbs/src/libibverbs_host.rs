@@ -194,7 +194,7 @@ impl LibibverbsHost {
     }
 
     fn read(&mut self) -> Result<HostReading, VerbsError> {
-        let (Stage::Running { traffic, churn, .. }, Some(port)) = (&self.stage, &mut self.port) else {
+        let (Stage::Running { traffic, churn, groups: ends }, Some(port)) = (&self.stage, &mut self.port) else {
             return Err(not_running());
         };
         // What its lanes would have done is not the hardware's fault.
@@ -222,6 +222,7 @@ impl LibibverbsHost {
             events: state.events(),
             outstanding: state.outstanding(),
             latency: state.take_latencies(),
+            lag: ends.iter().filter_map(Group::lag).collect(),
         })
     }
 
@@ -297,8 +298,7 @@ impl VerbsHost for LibibverbsHost {
             return Err(VerbsError::Protocol("nothing is set up to be given source ports".to_owned()).into());
         };
         for group in groups {
-            let ports = wanted.iter().find(|ports| ports.id == group.plan().id);
-            group.set_source_ports(ports.map_or(&[], |ports| &ports.ports));
+            group.set_ports(wanted);
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use kelpie_engine::plan::{Caps, Role};
+use kelpie_mlx5::Refused;
 use kelpie_spaces::{Mtu, QpType};
 use rdma_sys::{
     ibv_access_flags, ibv_atomic_cap, ibv_post_recv, ibv_post_send, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_cap,
@@ -176,6 +177,20 @@ impl Qp {
                 | ibv_qp_attr_mask::IBV_QP_MAX_QP_RD_ATOMIC;
         }
         self.modify(attributes, mask, "to RTS")
+    }
+
+    /// Has it, ready to send, leave by this port of the device's LAG; by which it leaves then.
+    pub fn leave_by(&self, lag_port: u8) -> Result<u8, VerbsError> {
+        // SAFETY: the QP exists.
+        unsafe { kelpie_mlx5::leave_by(self.raw.as_ptr(), lag_port) }.map_err(|refused| {
+            let name = self.pd.context().name();
+            match refused {
+                Refused::Failed(..) => {
+                    VerbsError::Protocol(format!("QP {} of {name} to LAG port {lag_port}: {refused}", self.number()))
+                }
+                _ => VerbsError::Unsupported(format!("{name} has no LAG ports to choose: {refused}")),
+            }
+        })
     }
 
     fn modify(&self, mut attributes: ibv_qp_attr, mask: ibv_qp_attr_mask, way: &str) -> Result<(), VerbsError> {

@@ -12,8 +12,8 @@ use kelpie_agent::PairSubsystem;
 use kelpie_agent::pair::rounds::{Look, Moved, Round};
 use kelpie_diagnosis::ports::{Failover, Mode, QpReading, Readings};
 use kelpie_monitor::Check;
-use kelpie_paths::catalog::{Catalog, Direction, End};
-use kelpie_paths::probe::{Depth, probe};
+use kelpie_paths::catalog::{Catalog, Direction, End, Path};
+use kelpie_paths::probe::{Depth, look};
 use kelpie_spaces::{Bytes, Depths, Flow, Host, Opcode, Request, Workload};
 use kelpie_topology::ecmp::{label_of_qps, port_of_label};
 
@@ -50,6 +50,9 @@ pub enum Choice {
     /// As a catalog plans.
     Planned(Box<Catalog>),
 }
+
+/// The source port of a QP, and its LAG port if it was put on one.
+type Chosen = (u16, Option<u8>);
 
 /// Commands that take a port down, and up again.
 #[derive(Debug, Clone)]
@@ -144,21 +147,22 @@ fn read(
     readings: &mut [Readings],
 ) -> anyhow::Result<()> {
     note("traffic as it is");
-    let chosen = source_ports(workload, choice)?;
+    let chosen = chosen(workload, choice)?;
     let mut on = |_: Duration, _: &[u64]| ControlFlow::Continue(());
-    let moved = hosts.round(&round(workload, chosen.clone()), &mut on)?;
+    let moved = hosts.round(&round(workload, &chosen), &mut on)?;
+    must_be_put(workload, &moved)?;
     let used = ports_in_use(&moved, &chosen);
     let distinct = Host::BOTH.map(|host| {
         let own = workload.flows.iter().zip(&used).filter(|(flow, _)| flow.from == host);
-        let mut ports: Vec<u16> = own.flat_map(|(_, ports)| ports.iter().copied()).collect();
+        let mut ports: Vec<Chosen> = own.flat_map(|(_, ports)| ports.iter().copied()).collect();
         ports.sort_unstable();
         ports.dedup();
         ports
     });
-    let found = probe(hosts, [&distinct[0], &distinct[1]], Depth { loss: true, latency: false, throughput: false })?;
+    let found = look(hosts, [&distinct[0], &distinct[1]], Depth { loss: true, latency: false, throughput: false })?;
     note("one path alone");
-    let alone = alone(workload, &used, &found);
-    let alone = hosts.round(&round(workload, alone), &mut on)?;
+    let one_path = alone(workload, &used, &found);
+    let alone = hosts.round(&round(workload, &one_path), &mut on)?;
     let failed = cable.map(|cable| fail_over(hosts, workload, &chosen, cable)).transpose()?.flatten();
     let (sent, received) = (by_port(&moved, 0), by_port(&moved, 1));
     let (together, alone) = (rates(&moved, WARM_UP), rates(&alone, WARM_UP));
@@ -169,7 +173,9 @@ fn read(
         let rate = |rates: &[f64]| own.iter().map(|flow| rates[*flow]).sum();
         reading.sent_bytes = Some([0, 1].map(|port| sent[host][port].bytes));
         reading.received_bytes = Some([0, 1].map(|port| received[peer][port].bytes));
-        (reading.alone_bps, reading.together_bps) = (Some(rate(&alone)), Some(rate(&together)));
+        // QPs that the device deals out are on both ports, whatever their source port is.
+        let is_one = reading.mode != Mode::QueueAffinity || own.iter().all(|flow| one_path[*flow][0].1.is_some());
+        (reading.alone_bps, reading.together_bps) = (is_one.then(|| rate(&alone)), Some(rate(&together)));
         reading.failover = failed;
         let ports = own.iter().flat_map(|flow| used[*flow].iter().copied());
         reading.qps = ports.map(|port| qp(port, &found[host])).collect();
@@ -177,24 +183,46 @@ fn read(
     Ok(())
 }
 
-fn round(workload: &Workload, source_ports: Vec<Vec<u16>>) -> Round {
-    let (lasts, looks) = (WARM_UP + MEASURED, LOOKS);
-    Round { workload: workload.clone(), source_ports, lasts, looks, latency: false, watches_ports: false, drain: DRAIN }
+fn round(workload: &Workload, chosen: &[Vec<Chosen>]) -> Round {
+    Round {
+        workload: workload.clone(),
+        source_ports: chosen.iter().map(|qps| qps.iter().map(|qp| qp.0).collect()).collect(),
+        lag_ports: chosen.iter().map(|qps| qps.iter().filter_map(|qp| qp.1).collect()).collect(),
+        lasts: WARM_UP + MEASURED,
+        looks: LOOKS,
+        latency: false,
+        watches_ports: false,
+        drain: DRAIN,
+    }
 }
 
-/// Source ports of each flow's QPs; none leaves them to the device.
-fn source_ports(workload: &Workload, choice: &Choice) -> anyhow::Result<Vec<Vec<u16>>> {
-    let mut next = [0, 0];
-    let mut of_flow = |flow: &Flow| -> anyhow::Result<Vec<u16>> {
-        let first = &mut next[usize::from(flow.from == Host::B)];
-        let all = match choice {
-            Choice::Own => return Ok(Vec::new()),
-            Choice::Given(ports) => ports.clone(),
-            Choice::Planned(catalog) => catalog.plan(flow.from, *first + flow.qps as usize),
-        };
-        if all.is_empty() {
-            bail!("the catalog has no path from host {} that is straight and without fault", flow.from);
+/// Refuses traffic whose QPs are not on the LAG ports of the plan.
+fn must_be_put(workload: &Workload, moved: &Moved) -> anyhow::Result<()> {
+    for (flow, moved) in workload.flows.iter().zip(&moved.flows) {
+        if let Some(Err(reason)) = &moved.lag {
+            bail!("host {}: its QPs could not be put on the plan's LAG ports: {reason}; probe again", flow.from);
         }
+    }
+    Ok(())
+}
+
+/// Ports of each flow's QPs; none leaves them to the device.
+fn chosen(workload: &Workload, choice: &Choice) -> anyhow::Result<Vec<Vec<Chosen>>> {
+    let mut next = [0, 0];
+    let mut of_flow = |flow: &Flow| -> anyhow::Result<Vec<Chosen>> {
+        let first = &mut next[usize::from(flow.from == Host::B)];
+        let all: Vec<Chosen> = match choice {
+            Choice::Own => return Ok(Vec::new()),
+            Choice::Given(ports) => ports.iter().map(|port| (*port, None)).collect(),
+            Choice::Planned(catalog) => {
+                let paths = catalog.plan(flow.from, *first + flow.qps as usize).into_iter();
+                let all: Vec<Chosen> = paths.map(|path| (path.source_port, path.lag_port)).collect();
+                if all.is_empty() {
+                    bail!(no_plan(catalog, flow.from));
+                }
+                all
+            }
+        };
         let ports = (*first..*first + flow.qps as usize).map(|place| all[place % all.len()]).collect();
         *first += flow.qps as usize;
         Ok(ports)
@@ -202,30 +230,41 @@ fn source_ports(workload: &Workload, choice: &Choice) -> anyhow::Result<Vec<Vec<
     workload.flows.iter().map(&mut of_flow).collect()
 }
 
+fn no_plan(catalog: &Catalog, from: Host) -> String {
+    match catalog.lag(from).and_then(|lag| lag.refused.as_deref()) {
+        Some(reason) => format!(
+            "not applicable: host {from}'s device deals QPs out to its ports by queue affinity, and the catalog says that \
+             none can be put on a LAG port: {reason}"
+        ),
+        None => format!("the catalog has no path from host {from} that is straight and without fault"),
+    }
+}
+
 /// The source ports that QPs had: those that were chosen, else those that follow from their numbers.
-fn ports_in_use(moved: &Moved, chosen: &[Vec<u16>]) -> Vec<Vec<u16>> {
-    let own = |(local, remote): &(u32, u32)| port_of_label(label_of_qps(*local, *remote));
+fn ports_in_use(moved: &Moved, chosen: &[Vec<Chosen>]) -> Vec<Vec<Chosen>> {
+    let own = |(local, remote): &(u32, u32)| (port_of_label(label_of_qps(*local, *remote)), None);
     let flows = moved.flows.iter().zip(chosen);
     flows
         .map(|(flow, chosen)| if chosen.is_empty() { flow.qps.iter().map(own).collect() } else { chosen.clone() })
         .collect()
 }
 
-/// One source port a host for all of its QPs: one that nothing is wrong with, if there is any.
-fn alone(workload: &Workload, used: &[Vec<u16>], found: &[Direction]) -> Vec<Vec<u16>> {
+/// One path a host for all of its QPs: one that nothing is wrong with, if there is any.
+fn alone(workload: &Workload, used: &[Vec<Chosen>], found: &[Direction]) -> Vec<Vec<Chosen>> {
     let sound = Host::BOTH.map(|host| {
         let paths = &found[usize::from(host == Host::B)].paths;
-        paths.iter().find(|path| path.fault.is_none()).or(paths.first()).map(|path| path.source_port)
+        paths.iter().find(|path| path.fault.is_none()).or(paths.first()).map(|path| (path.source_port, path.lag_port))
     });
-    let of_flow = |(flow, used): (&Flow, &Vec<u16>)| {
+    let of_flow = |(flow, used): (&Flow, &Vec<Chosen>)| {
         let port = sound[usize::from(flow.from == Host::B)].or(used.first().copied());
         port.into_iter().collect()
     };
     workload.flows.iter().zip(used).map(of_flow).collect()
 }
 
-fn qp(source_port: u16, direction: &Direction) -> QpReading {
-    let path = direction.paths.iter().find(|path| path.source_port == source_port);
+fn qp((source_port, lag_port): Chosen, direction: &Direction) -> QpReading {
+    let is_its = |path: &&Path| (path.source_port, path.lag_port) == (source_port, lag_port);
+    let path = direction.paths.iter().find(is_its);
     let loss = path.filter(|path| path.sent > 0).map(|path| (path.sent - path.received) as f64 / path.sent as f64);
     QpReading {
         source_port: Some(source_port),
@@ -239,11 +278,11 @@ fn qp(source_port: u16, direction: &Direction) -> QpReading {
 fn fail_over(
     hosts: &mut Hosts<'_>,
     workload: &Workload,
-    chosen: &[Vec<u16>],
+    chosen: &[Vec<Chosen>],
     cable: &Cable,
 ) -> anyhow::Result<Option<Failover>> {
     note("a port goes down during traffic");
-    let round = Round { lasts: LONGEST, watches_ports: true, ..round(workload, chosen.to_vec()) };
+    let round = Round { lasts: LONGEST, watches_ports: true, ..round(workload, chosen) };
     let up_since = Mutex::new(None::<Instant>);
     let pulling = thread::scope(|scope| {
         let puller = scope.spawn(|| -> anyhow::Result<Instant> {
@@ -324,7 +363,57 @@ fn came_back(moved: &Moved) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use kelpie_agent::pair::rounds::FlowMoved;
+    use kelpie_monitor::PerHost;
+
+    use super::super::probe::dealt;
     use super::*;
+
+    #[test]
+    fn traffic_on_a_plan_is_put_on_the_lag_ports_of_the_catalog() {
+        let choice = Choice::Planned(Box::new(dealt()));
+        let workload = plain_both_ways();
+        let chosen = chosen(&workload, &choice).expect("there are paths");
+        let round = round(&workload, &chosen);
+        assert_eq!(round.lag_ports, [[1, 2, 1, 2, 1, 2, 1, 2].to_vec(), Vec::new()]);
+        let ports = [50_000, 50_001, 50_000, 50_001, 50_000, 50_001, 50_000, 50_001];
+        assert_eq!(round.source_ports, [ports, ports]);
+        let mut refused = dealt();
+        refused.directions[0].lag.as_mut().expect("it deals QPs out").refused = Some("no such call".to_owned());
+        refused.directions[0].paths.iter_mut().for_each(|path| path.leaves = None);
+        let error = super::chosen(&workload, &Choice::Planned(Box::new(refused))).expect_err("nothing to plan");
+        let said = error.to_string();
+        assert!(said.starts_with("not applicable: host a's device") && said.ends_with("no such call"), "{said}");
+    }
+
+    #[test]
+    fn traffic_whose_qps_are_not_where_the_plan_has_them_is_not_judged() {
+        let bond = || kelpie_engine::bond::Bond {
+            device: String::new(),
+            netdev: String::new(),
+            gid: String::new(),
+            mode: String::new(),
+            policy: String::new(),
+            selection: String::new(),
+            members: Vec::new(),
+        };
+        let bonds = || PerHost { a: bond(), b: bond() };
+        let moved = |lag| Moved {
+            flows: vec![FlowMoved { lag, ..FlowMoved::default() }],
+            before: bonds(),
+            after: bonds(),
+            looks: Vec::new(),
+            events: Vec::new(),
+        };
+        for lag in [None, Some(Ok(vec![1, 2]))] {
+            must_be_put(&plain(), &moved(lag)).expect("as planned");
+        }
+        let error = must_be_put(&plain(), &moved(Some(Err("no such call".to_owned())))).expect_err("refused");
+        assert_eq!(
+            error.to_string(),
+            "host a: its QPs could not be put on the plan's LAG ports: no such call; probe again"
+        );
+    }
 
     #[test]
     fn a_gap_is_the_longest_rest_while_a_port_was_down_and_one_that_never_ended_is_none() {

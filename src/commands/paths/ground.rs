@@ -35,6 +35,7 @@ const WARM_UP: Duration = Duration::from_millis(800);
 pub struct Hosts<'s> {
     subsystem: &'s mut PairSubsystem,
     mtu: Mtu,
+    deals: [bool; 2],
     stop: &'s AtomicBool,
 }
 
@@ -43,7 +44,10 @@ impl<'s> Hosts<'s> {
     pub fn new(subsystem: &'s mut PairSubsystem, stop: &'s AtomicBool) -> anyhow::Result<Self> {
         let most = subsystem.active_mtu()?;
         let mtu = Mtu::ALL.into_iter().rev().find(|mtu| mtu.bytes() <= most).unwrap_or(Mtu::ALL[0]);
-        Ok(Self { subsystem, mtu, stop })
+        let mut hosts = Self { subsystem, mtu, deals: [false; 2], stop };
+        let ends = hosts.ends()?;
+        hosts.deals = [0, 1].map(|host| mode(&ends[host]) == Mode::QueueAffinity);
+        Ok(hosts)
     }
 
     /// What both hosts' paths begin and end at now.
@@ -88,6 +92,10 @@ impl Ground for Hosts<'_> {
         self.mtu.bytes()
     }
 
+    fn deals(&self, host: Host) -> bool {
+        self.deals[host.index()]
+    }
+
     fn run(&mut self, purpose: Purpose, streams: &[Stream]) -> anyhow::Result<Seen> {
         let most = Host::BOTH.map(|host| streams.iter().filter(|stream| stream.from == host).count() as u64);
         let spaced = Duration::from_secs(most[0].max(most[1])) / PACE as u32;
@@ -114,6 +122,7 @@ impl Ground for Hosts<'_> {
         let round = Round {
             workload,
             source_ports: streams.iter().map(|stream| vec![stream.source_port]).collect(),
+            lag_ports: streams.iter().map(|stream| stream.lag_port.into_iter().collect()).collect(),
             lasts,
             looks,
             latency: purpose == Purpose::Latency,
@@ -131,16 +140,28 @@ impl Ground for Hosts<'_> {
             received: flow.received.messages,
             bps,
             latency_us: median_us(&flow.took),
+            lag: flow.lag.as_ref().map(first),
         });
         let (sent, received) = (by_port(&moved, 0), by_port(&moved, 1));
         Ok(Seen { flows: flows.collect(), sent, received })
     }
 }
 
+/// What came of the LAG port of a flow's only QP.
+fn first(lag: &Result<Vec<u8>, String>) -> Result<u8, String> {
+    let ports = lag.as_ref().map_err(String::clone)?;
+    ports.first().copied().ok_or_else(|| "nothing was reported of its LAG port".to_owned())
+}
+
 fn listed(streams: &[Stream]) -> String {
     let of = |host: Host| {
-        let ports = streams.iter().filter(|stream| stream.from == host);
-        ports.map(|stream| stream.source_port.to_string()).collect::<Vec<_>>().join(" ")
+        let own = streams.iter().filter(|stream| stream.from == host);
+        let word = |stream: &Stream| match stream.lag_port {
+            Some(lag_port) => format!("{} on LAG port {lag_port}", stream.source_port),
+            None => stream.source_port.to_string(),
+        };
+        let all = own.clone().any(|stream| stream.lag_port.is_some());
+        own.map(word).collect::<Vec<_>>().join(if all { ", " } else { " " })
     };
     let parts = Host::BOTH.map(|host| format!("from {host} {}", of(host)));
     parts.into_iter().filter(|part| part.len() > "from a ".len()).collect::<Vec<_>>().join(", ")

@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, bail};
 use kelpie_agent::PairSubsystem;
 use kelpie_diagnosis::ports::Mode;
-use kelpie_paths::catalog::{Catalog, Direction, Path as Found};
-use kelpie_paths::probe::{Depth, probe};
+use kelpie_paths::catalog::{Catalog, Direction, LagPort, Path as Found};
+use kelpie_paths::probe::{Depth, lag_ports, probe};
 use kelpie_reports::folder;
 use kelpie_spaces::document::utf8;
 use kelpie_topology::Side;
@@ -37,17 +37,24 @@ pub fn run(args: &ProbeArgs, common: Common) -> anyhow::Result<ExitCode> {
     let name = args.subsystem.clone();
     let mut hosts = Hosts::new(&mut subsystem, &stop)?;
     let ends = hosts.ends()?;
+    let ports = source_ports(args.ports);
     if let Some(path) = &args.verify {
-        return verify(path, &read(path)?.changes(&ends), common);
+        let catalog = read(path)?;
+        let mut changes = catalog.changes(&ends);
+        // Which LAG port leads where is not to be read anywhere; a moment of traffic shows it.
+        if changes.is_empty() {
+            changes = catalog.lag_changes(&lag_ports(&mut hosts, [&ports, &ports])?);
+        }
+        return verify(path, &changes, common);
     }
     must_have_paths(&ends)?;
     for end in ends.iter().filter(|end| mode(end) == Mode::QueueAffinity) {
         note(&format!(
-            "host {}: {} deals QPs out to its ports by queue affinity; source ports change only where they arrive",
+            "host {}: {} deals QPs out to its ports by queue affinity; source ports change only where they arrive, and \
+             LAG ports by which port they leave",
             end.host, end.device
         ));
     }
-    let ports = source_ports(args.ports);
     let depth = Depth { loss: true, latency: !args.no_latency, throughput: true };
     let directions = probe(&mut hosts, [&ports, &ports], depth)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
@@ -127,6 +134,16 @@ fn text(catalog: &Catalog) -> String {
             ports.join(", ")
         );
     }
+    for Direction { from, lag, .. } in &catalog.directions {
+        let Some(lag) = lag else { continue };
+        for LagPort { port, active, leaves } in &lag.ports {
+            let _ = write!(text, "LAG port {port} of host {from} leaves by {}", word(*leaves));
+            let _ = if active == port { writeln!(text) } else { writeln!(text, "; the device says by port {active}") };
+        }
+        if let Some(reason) = &lag.refused {
+            let _ = writeln!(text, "not applicable: QPs of host {from} cannot be put on a LAG port: {reason}");
+        }
+    }
     let mut table = Table::new(
         &["from", "leaves", "arrives", "source ports", "lost", "goodput", "latency", "groups", "such as"],
         &[3, 4, 5, 6, 7],
@@ -176,9 +193,44 @@ fn rows(direction: &Direction, table: &mut Table) {
     }
 }
 
+/// A catalog of a host a that deals QPs out to its ports, and a host b that hashes.
+#[cfg(test)]
+pub fn dealt() -> Catalog {
+    let text = "kelpie: catalog/1\nsubsystem: s\nmeasured: now\nmeasured_unix_s: 0\nends:\n\
+        - {host: a, device: m, gid: g, mode: m, policy: p, selection: queue_affinity, ports: [{name: l, mac: x}]}\n\
+        - {host: b, device: m, gid: h, mode: m, policy: p, selection: hash, ports: [{name: l, mac: x}]}\n\
+        directions:\n- from: a\n  lag: {ports: [{port: 1, active: 1, leaves: left}, {port: 2, active: 2, leaves: right}]}\n\
+        \x20 paths:\n\
+        \x20 - {source_port: 50000, lag_port: 1, leaves: left, arrives: left, sent: 9, received: 9}\n\
+        \x20 - {source_port: 50001, lag_port: 2, leaves: right, arrives: right, sent: 9, received: 9}\n\
+        \x20 ways: []\n- from: b\n  paths:\n\
+        \x20 - {source_port: 50000, leaves: left, arrives: left, sent: 9, received: 9}\n\
+        \x20 - {source_port: 50001, leaves: right, arrives: right, sent: 9, received: 9}\n\
+        \x20 ways: []\n";
+    Catalog::from_yaml("dealt.yaml", text).expect("a good file")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lag_ports_are_said_with_what_the_device_says_or_why_there_are_none() {
+        let mut catalog = dealt();
+        let lag = catalog.directions[0].lag.as_mut().expect("it deals QPs out");
+        lag.ports[1].active = 1;
+        let said = text(&catalog);
+        assert!(said.contains("LAG port 1 of host a leaves by left\n"), "{said}");
+        assert!(said.contains("LAG port 2 of host a leaves by right; the device says by port 1\n"), "{said}");
+        lag_refused(&mut catalog);
+        let said = text(&catalog);
+        assert!(said.contains("not applicable: QPs of host a cannot be put on a LAG port: no such call\n"), "{said}");
+    }
+
+    fn lag_refused(catalog: &mut Catalog) {
+        catalog.directions[0].lag =
+            Some(kelpie_paths::catalog::Lag { ports: Vec::new(), refused: Some("no such call".to_owned()) });
+    }
 
     #[test]
     fn source_ports_are_all_different() {

@@ -2,12 +2,14 @@
 
 use std::process::ExitCode;
 
+use anyhow::bail;
 use kelpie_agent::steering::planner::{PlannerConfig, serve};
 use kelpie_agent::{Security, TlsFiles};
+use kelpie_paths::catalog::Lag;
 use kelpie_paths::leases::Leases;
 use kelpie_topology::Side;
 
-use super::probe::read;
+use super::probe::{read, word};
 use crate::cli::paths::ServeArgs;
 use crate::exit;
 use crate::output::note;
@@ -17,6 +19,25 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let catalogs = args.catalogs.iter().map(|path| read(path)).collect::<anyhow::Result<Vec<_>>>()?;
     for (path, catalog) in args.catalogs.iter().zip(&catalogs) {
         for direction in &catalog.directions {
+            // Who steers puts QPs of the left side on LAG port 1.
+            for (port, side) in direction.lag.iter().flat_map(Lag::known) {
+                if usize::from(port) != side.index() + 1 {
+                    bail!(
+                        "{}: LAG port {port} of host {} leaves by {}, but programs are steered to LAG port 1 for left and \
+                         2 for right; leave the catalog out",
+                        path.display(),
+                        direction.from,
+                        word(Some(side))
+                    );
+                }
+            }
+            if let Some(reason) = direction.lag.as_ref().and_then(|lag| lag.refused.as_deref()) {
+                note(&format!(
+                    "{}: QPs of host {} are not steered, because they cannot be put on a LAG port: {reason}",
+                    path.display(),
+                    direction.from
+                ));
+            }
             let [left, right] = Side::BOTH.map(|side| catalog.straight(direction.from, side).len());
             note(&format!(
                 "{}, measured {}: from host {}, {left} source ports left to left, {right} right to right",

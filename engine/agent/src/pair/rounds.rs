@@ -28,6 +28,8 @@ pub struct Round {
     pub workload: Workload,
     /// UDP source ports of each flow's requesters, in turn; none leaves them to the device.
     pub source_ports: Vec<Vec<u16>>,
+    /// LAG ports on which their QPs are put, likewise.
+    pub lag_ports: Vec<Vec<u8>>,
     /// How long.
     pub lasts: Duration,
     /// How often to look.
@@ -51,6 +53,8 @@ pub struct FlowMoved {
     pub received: Count,
     /// How long its requests took, if they were timed.
     pub took: Vec<Took>,
+    /// The LAG port by which each QP leaves, as the device says, or why they were not put on any; none if none was asked.
+    pub lag: Option<Result<Vec<u8>, String>>,
 }
 
 /// What was seen of the traffic at a moment.
@@ -116,8 +120,9 @@ impl Agents {
             agent.set_up(host, hosts.get(host).port.clone(), workload.clone(), round.latency).await
         };
         let endpoints = self.both(Step::SetUp, set_up).await?;
-        if round.source_ports.iter().any(|ports| !ports.is_empty()) {
-            let ports = async |host, agent: &AgentClient| agent.set_source_ports(ports_of(host, round)).await;
+        let ports = PerHost { a: ports_of(Host::A, round), b: ports_of(Host::B, round) };
+        if !ports.a.is_empty() || !ports.b.is_empty() {
+            let ports = async |host, agent: &AgentClient| agent.set_source_ports(ports.get(host).clone()).await;
             self.both(Step::SetSourcePorts, ports).await?;
         }
         let connect = async |host, agent: &AgentClient| agent.connect_to(peers_of(host, &endpoints)).await;
@@ -156,6 +161,7 @@ impl Agents {
         for flow in 0..workload.flows.len() {
             moved.flows[flow].sent = sent(workload, &last, flow);
             moved.flows[flow].received = received(workload, &last, flow);
+            moved.flows[flow].lag = lag(round, &last, flow);
         }
         moved.after = self.bonds().await?;
         for host in Host::BOTH {
@@ -202,10 +208,25 @@ impl Moved {
 }
 
 fn ports_of(host: Host, round: &Round) -> Vec<GroupPorts> {
-    let flows = round.workload.flows.iter().zip(&round.source_ports).enumerate();
-    let own = flows.filter(|(_, (flow, ports))| flow.from == host && !ports.is_empty());
-    own.map(|(flow, (_, ports))| GroupPorts { id: GroupId { flow, role: Role::Requester }, ports: ports.clone() })
-        .collect()
+    let own = (0..round.workload.flows.len()).filter(|flow| round.workload.flows[*flow].from == host);
+    own.map(|flow| GroupPorts {
+        id: GroupId { flow, role: Role::Requester },
+        ports: round.source_ports.get(flow).cloned().unwrap_or_default(),
+        lag_ports: round.lag_ports.get(flow).cloned().unwrap_or_default(),
+    })
+    .filter(|group| !group.ports.is_empty() || !group.lag_ports.is_empty())
+    .collect()
+}
+
+/// What came of the LAG ports of a flow, if it was to have any.
+fn lag(round: &Round, reading: &PerHost<HostReading>, flow: usize) -> Option<Result<Vec<u8>, String>> {
+    round.lag_ports.get(flow).filter(|ports| !ports.is_empty())?;
+    let (from, id) = (round.workload.flows[flow].from, GroupId { flow, role: Role::Requester });
+    let told = reading.get(from).lag.iter().find(|group| group.id == id).map(|group| group.leaves.clone());
+    Some(told.map_or_else(
+        || Err(format!("the agent of host {from} says nothing of LAG ports; start one of this version")),
+        |leaves| leaves.map_err(|error| error.to_string()),
+    ))
 }
 
 /// Numbers of the QPs of each flow.
@@ -239,4 +260,43 @@ fn count(reading: &HostReading, id: GroupId) -> Count {
         bytes: sum.bytes + one.bytes,
         packets: sum.packets + one.packets,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use kelpie_engine::verbs_host::{GroupLag, HostError};
+
+    use super::*;
+    use crate::testing::{flow, workload};
+
+    #[test]
+    fn lag_ports_go_to_the_sender_and_what_came_of_them_is_of_its_flow() {
+        let round = Round {
+            workload: workload(vec![flow("a", "b", "WRITE"), flow("b", "a", "WRITE"), flow("b", "a", "WRITE")]),
+            source_ports: vec![vec![50_000], vec![50_001], Vec::new()],
+            lag_ports: vec![vec![1, 2], Vec::new(), vec![2]],
+            lasts: Duration::ZERO,
+            looks: Duration::ZERO,
+            latency: false,
+            watches_ports: false,
+            drain: Duration::ZERO,
+        };
+        let id = |flow| GroupId { flow, role: Role::Requester };
+        let ports = |flow, ports: &[u16], lag_ports: &[u8]| GroupPorts {
+            id: id(flow),
+            ports: ports.to_vec(),
+            lag_ports: lag_ports.to_vec(),
+        };
+        assert_eq!(ports_of(Host::A, &round), [ports(0, &[50_000], &[1, 2])]);
+        assert_eq!(ports_of(Host::B, &round), [ports(1, &[50_001], &[]), ports(2, &[], &[2])]);
+        let mut reading = PerHost::<HostReading>::default();
+        reading.a.lag.push(GroupLag { id: id(0), leaves: Ok(vec![1, 2]) });
+        reading.b.lag.push(GroupLag { id: id(2), leaves: Err(HostError::Unsupported("no such call".to_owned())) });
+        assert_eq!(lag(&round, &reading, 0), Some(Ok(vec![1, 2])));
+        assert_eq!(lag(&round, &reading, 1), None, "nobody asked");
+        assert_eq!(lag(&round, &reading, 2), Some(Err("no such call".to_owned())));
+        reading.b.lag.clear();
+        let silent = lag(&round, &reading, 2).and_then(Result::err).expect("it is silent");
+        assert!(silent.contains("agent of host b says nothing of LAG ports"), "{silent}");
+    }
 }

@@ -47,6 +47,7 @@ fn catalog() -> Catalog {
         let side = Some(Side::BOTH[usize::from(port % 2)]);
         Found {
             source_port: port,
+            lag_port: None,
             leaves: side,
             arrives: side,
             sent: 9,
@@ -56,7 +57,7 @@ fn catalog() -> Catalog {
             fault: None,
         }
     };
-    let direction = |from| Direction { from, paths: (50_000..50_008).map(path).collect(), ways: Vec::new() };
+    let direction = |from| Direction { from, lag: None, paths: (50_000..50_008).map(path).collect(), ways: Vec::new() };
     Catalog {
         subsystem: "pair".to_owned(),
         measured: String::new(),

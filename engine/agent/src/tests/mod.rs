@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod loopback;
+mod ports;
 mod ranks;
 mod trust;
 

@@ -16,11 +16,41 @@ struct Fake {
     /// Goodput of each port of the receivers.
     bps: [[f64; 2]; 2],
     runs: usize,
+    /// Hosts whose devices deal QPs out.
+    deals: [bool; 2],
+    /// By which port a QP leaves that is put on a LAG port; none if the device has no such call.
+    lag: Option<[Side; 2]>,
+    /// QPs that were dealt out so far.
+    dealt: usize,
 }
 
 impl Fake {
     fn new(seed: u64) -> Self {
-        Self { rng: Pcg64Mcg::seed_from_u64(seed), seed, loss: [[0.0; 2]; 2], bps: [[1e7; 2]; 2], runs: 0 }
+        Self {
+            rng: Pcg64Mcg::seed_from_u64(seed),
+            seed,
+            loss: [[0.0; 2]; 2],
+            bps: [[1e7; 2]; 2],
+            runs: 0,
+            deals: [false; 2],
+            lag: Some(Side::BOTH),
+            dealt: 0,
+        }
+    }
+
+    /// By which port a QP leaves and at which it arrives; leaves of one side hash otherwise than those of the other.
+    fn way(&mut self, stream: &Stream) -> [Side; 2] {
+        let [hashed, arrives] = self.sides(stream.from, stream.source_port);
+        if !self.deals[index(stream.from)] {
+            return [hashed, arrives];
+        }
+        let put = stream.lag_port.and_then(|port| Some(self.lag?[usize::from(port) - 1]));
+        let leaves = put.unwrap_or_else(|| {
+            self.dealt += 1;
+            Side::BOTH[self.dealt % 2]
+        });
+        let is_odd = stream.source_port.is_multiple_of(5) && leaves == Side::Right;
+        [leaves, if is_odd { arrives.other() } else { arrives }]
     }
 
     fn sides(&self, from: Host, port: u16) -> [Side; 2] {
@@ -40,6 +70,10 @@ impl Ground for Fake {
         4096
     }
 
+    fn deals(&self, host: Host) -> bool {
+        self.deals[index(host)]
+    }
+
     fn run(&mut self, purpose: Purpose, streams: &[Stream]) -> Result<Seen, ()> {
         self.runs += 1;
         let others = |rng: &mut Pcg64Mcg| {
@@ -51,7 +85,7 @@ impl Ground for Fake {
             *side = others(&mut self.rng);
         }
         for stream in streams {
-            let [leaves, arrives] = self.sides(stream.from, stream.source_port);
+            let [leaves, arrives] = self.way(stream);
             let (host, peer) = (index(stream.from), 1 - index(stream.from));
             let sent = if purpose == Purpose::Ports { self.rng.random_range(10..18) } else { 200 };
             let loss = self.loss[peer][arrives.index()];
@@ -64,7 +98,9 @@ impl Ground for Fake {
             }
             let own = streams.iter().filter(|other| other.from == stream.from).count() as f64;
             let bps = self.bps[peer][arrives.index()] / own;
-            seen.flows.push(Flowed { sent, received, bps, latency_us: Some(100.0 + self.rng.random::<f64>()) });
+            let put = |port| self.lag.map(|_| port).ok_or_else(|| "no such call".to_owned());
+            let (latency_us, lag) = (Some(100.0 + self.rng.random::<f64>()), stream.lag_port.map(put));
+            seen.flows.push(Flowed { sent, received, bps, latency_us, lag });
         }
         Ok(seen)
     }
@@ -129,4 +165,61 @@ fn dead_and_slow_paths_are_faulty() {
         let is_slow = path.fault.as_ref().is_some_and(|fault| fault.starts_with("slow"));
         assert_eq!(is_slow, path.arrives == Some(Side::Right), "{path:?}");
     }
+}
+
+/// A device that deals QPs out at host a, and one that hashes at host b.
+fn dealing(seed: u64, lag: Option<[Side; 2]>) -> Fake {
+    let mut fake = Fake::new(seed);
+    (fake.deals, fake.lag) = ([true, false], lag);
+    fake
+}
+
+#[test]
+fn a_device_that_deals_qps_out_is_probed_by_lag_port_and_paths_go_straight_where_they_can() {
+    use Side::{Left, Right};
+    let ports: Vec<u16> = (50_000..50_064).collect();
+    for (seed, lag) in (0..20).zip([[Left, Right], [Right, Left]].into_iter().cycle()) {
+        let mut fake = dealing(seed, Some(lag));
+        let found = probe(&mut fake, [&ports, &ports], DEEP).expect("it always runs");
+        let seen = found[0].lag.as_ref().expect("it deals QPs out");
+        assert_eq!(seen.known().collect::<Vec<_>>(), [(1, lag[0]), (2, lag[1])], "seed {seed}");
+        assert_eq!(found[1].lag, None);
+        for path in &found[0].paths {
+            let mut way = |lag_port| {
+                let stream = Stream { from: Host::A, source_port: path.source_port, lag_port, message: 64 };
+                fake.way(&stream)
+            };
+            assert_eq!([path.leaves, path.arrives], way(path.lag_port).map(Some), "seed {seed}, {path:?}");
+            let can_be_straight = [1, 2].map(|port| way(Some(port))).iter().any(|[leaves, arrives]| leaves == arrives);
+            assert_eq!(path.leaves == path.arrives, can_be_straight, "seed {seed}, {path:?}");
+        }
+        assert!(
+            found[0].ways.iter().any(|way| way.leaves == Left) && found[0].ways.iter().any(|way| way.leaves == Right)
+        );
+        assert!(found[1].paths.iter().all(|path| path.lag_port.is_none() && path.leaves.is_some()));
+    }
+}
+
+#[test]
+fn a_device_without_the_call_says_why_and_no_path_says_by_which_port_it_leaves() {
+    let ports: Vec<u16> = (50_000..50_016).collect();
+    let mut fake = dealing(1, None);
+    let found = probe(&mut fake, [&ports, &ports], DEEP).expect("it always runs");
+    let lag = found[0].lag.as_ref().expect("it deals QPs out");
+    assert_eq!((lag.ports.len(), lag.refused.as_deref()), (0, Some("no such call")));
+    for path in &found[0].paths {
+        let [_, arrives] = fake.sides(Host::A, path.source_port);
+        assert!(path.leaves.is_none() && path.lag_port.is_none(), "{path:?}");
+        assert!(path.source_port.is_multiple_of(5) || path.arrives == Some(arrives), "{path:?}");
+    }
+    assert!(found[0].ways.is_empty() && !found[1].ways.is_empty());
+}
+
+#[test]
+fn qps_of_a_check_are_looked_at_where_they_were_put() {
+    let mut fake = dealing(7, Some(Side::BOTH));
+    let asked = [(50_001, Some(1)), (50_002, Some(2)), (50_003, None)];
+    let found = look(&mut fake, [&asked, &[]], DEEP).expect("it always runs");
+    let leaves: Vec<Option<Side>> = found[0].paths.iter().map(|path| path.leaves).collect();
+    assert_eq!(leaves, [Some(Side::Left), Some(Side::Right), None], "who is not put anywhere is dealt out");
 }

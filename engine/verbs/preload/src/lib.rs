@@ -21,8 +21,6 @@ mod exports;
 #[cfg(feature = "verbs")]
 mod extended;
 #[cfg(feature = "verbs")]
-mod lag;
-#[cfg(feature = "verbs")]
 mod lock;
 #[cfg(feature = "verbs")]
 mod memory;

@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Acquire, Ord
 use rdma_sys::{ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_state, ibv_qp_type};
 
 use crate::addresses;
-use crate::lag;
 use crate::state::{Descriptor, errno_kept, now};
 
 /// The agent's socket; without it nothing is asked.
@@ -155,7 +154,7 @@ pub unsafe fn changed(qp: *mut ibv_qp, state: ibv_qp_state::Type) {
     }
     place.store(0, Release);
     // SAFETY: as above.
-    errno_kept(|| _ = unsafe { lag::leave_by(qp, (known >> 32) as u8) });
+    errno_kept(|| _ = unsafe { kelpie_mlx5::leave_by(qp, (known >> 32) as u8) });
 }
 
 /// A QP is gone, or has no connection any more.

@@ -40,7 +40,7 @@ fn run(what: &str, qps: u32, agent: Option<fn(UnixStream, u32)>) -> (Ran, Receiv
     let named = ["-shared", "-fPIC", "-Wl,-soname,libibverbs.so.1", "-Wl,--version-script,fake_verbs.map"];
     build(&[&named[..], &["fake_verbs.c", "-o", &library]].concat());
     let named = ["-shared", "-fPIC", "-Wl,-soname,libmlx5.so.1"];
-    build(&[&named[..], &["fake_mlx5.c", "-o", &path("libmlx5.so.1")]].concat());
+    build(&[&named[..], &["../../../mlx5/tests/c/fake_mlx5.c", "-o", &path("libmlx5.so.1")]].concat());
     build(&["program.c", &library, "-o", &path("program"), "-ldl"]);
     fs::create_dir(path("notes")).expect("it is new");
     let (kept, connections) = channel();

@@ -5,6 +5,7 @@
 //! port anew, and a QP that is not ready to send, or is in no LAG, is refused.
 
 use std::ffi::{CStr, c_int};
+use std::fmt;
 use std::sync::OnceLock;
 
 use rdma_sys::{ibv_device, ibv_qp};
@@ -17,6 +18,30 @@ struct Mlx5 {
     is_supported: unsafe extern "C" fn(*mut ibv_device) -> bool,
     query: unsafe extern "C" fn(*mut ibv_qp, *mut u8, *mut u8) -> c_int,
     modify: unsafe extern "C" fn(*mut ibv_qp, u8) -> c_int,
+}
+
+/// Why a QP was not put on a port of a LAG.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// No libmlx5 with the call is in the process.
+    NoCall,
+    /// The device is not libmlx5's.
+    OtherDevice,
+    /// The device has no LAG whose port is set by QP.
+    NoLag,
+    /// Another error: the call, and its errno.
+    Failed(&'static str, c_int),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::NoCall => f.write_str("no libmlx5 with mlx5dv_modify_qp_lag_port (rdma-core 31) is loaded"),
+            Refused::OtherDevice => f.write_str("not a device of libmlx5"),
+            Refused::NoLag => f.write_str("its LAG does not let QPs be put on a port (mlx5dv_modify_qp_lag_port)"),
+            Refused::Failed(call, errno) => write!(f, "{call} failed with errno {errno}"),
+        }
+    }
 }
 
 /// The functions, if the library is in this process and new enough (rdma-core 31).
@@ -54,22 +79,30 @@ fn mlx5() -> Option<&'static Mlx5> {
         .as_ref()
 }
 
-/// Has a QP that is ready to send leave by this port of its LAG, counted from 1. Says by which it leaves then; nothing if
-/// the device has no LAG that could be told.
+/// Has a QP that is ready to send leave by this port of its LAG, counted from 1. Says by which it leaves then.
+///
+/// # Errors
+/// Where the device has no such LAG, or no such port.
 ///
 /// # Safety
 /// The QP exists.
-pub unsafe fn leave_by(qp: *mut ibv_qp, port: u8) -> Option<u8> {
-    let mlx5 = mlx5()?;
+pub unsafe fn leave_by(qp: *mut ibv_qp, port: u8) -> Result<u8, Refused> {
+    let mlx5 = mlx5().ok_or(Refused::NoCall)?;
+    let done = |call: &'static str, status: c_int| match status {
+        0 => Ok(()),
+        libc::EOPNOTSUPP => Err(Refused::NoLag),
+        errno => Err(Refused::Failed(call, errno)),
+    };
     let (mut configured, mut active) = (0, 0);
     // SAFETY: the QP, its context and its device exist; the device is asked first whether it is libmlx5's.
     unsafe {
         if !(mlx5.is_supported)((*(*qp).context).device) {
-            return None;
+            return Err(Refused::OtherDevice);
         }
-        if (mlx5.query)(qp, &raw mut configured, &raw mut active) != 0 || (mlx5.modify)(qp, port) != 0 {
-            return None;
-        }
-        ((mlx5.query)(qp, &raw mut configured, &raw mut active) == 0).then_some(active)
+        // Some firmware takes a change outside of a LAG and does nothing.
+        done("mlx5dv_query_qp_lag_port", (mlx5.query)(qp, &raw mut configured, &raw mut active))?;
+        done("mlx5dv_modify_qp_lag_port", (mlx5.modify)(qp, port))?;
+        done("mlx5dv_query_qp_lag_port", (mlx5.query)(qp, &raw mut configured, &raw mut active))?;
     }
+    Ok(active)
 }

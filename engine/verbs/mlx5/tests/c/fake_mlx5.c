@@ -6,6 +6,8 @@
 
 int fake_is_mlx5 = 1;
 int fake_has_lag = 1;
+int fake_error = 0; // of a change
+int fake_keeps = 0; // a change succeeds and changes nothing
 uint8_t fake_lag_port = 9;
 
 bool mlx5dv_is_supported(struct ibv_device *device)
@@ -26,6 +28,7 @@ int mlx5dv_query_qp_lag_port(struct ibv_qp *qp, uint8_t *port, uint8_t *active)
 int mlx5dv_modify_qp_lag_port(struct ibv_qp *qp, uint8_t port)
 {
     (void)qp;
-    fake_lag_port = port;
-    return 0;
+    if (fake_error == 0 && !fake_keeps)
+        fake_lag_port = port;
+    return fake_error;
 }
