@@ -63,8 +63,18 @@ fn kinds(bench: &Bench) -> Vec<Kind> {
             0,
         ),
         kind("po.yaml", PORTS, &["paths", "check", "FILE"], 0),
-        kind("t.yaml", HOST, &["host", "diagnose", "matrix.json", "--topology", "FILE"], 0),
-        kind("mx.json", MATRIX, &["host", "diagnose", "FILE", "--topology", "host.yaml"], 0),
+        kind(
+            "t.yaml",
+            HOST,
+            &["host", "diagnose", "matrix.json", "--topology", "FILE", "--baseline", "matrix.json"],
+            0,
+        ),
+        kind(
+            "mx.json",
+            MATRIX,
+            &["host", "diagnose", "FILE", "--topology", "host.yaml", "--baseline", "matrix.json"],
+            0,
+        ),
         kind("pb.json", PROBLEM, &["fabric", "rates", "--problem", "FILE"], 0),
     ]
 }

@@ -373,7 +373,7 @@ impl Seen {
         let alone = alone.filter(|(path, expected)| path.bandwidth.is_some() && expected.is_none()).count();
         if alone > 0 {
             notes.push(format!(
-                "of {alone} paths without siblings only a baseline (--baseline) can say how fast they should be"
+                "paths without siblings: {alone}; only a baseline (--baseline) can say how fast they should be"
             ));
         }
         if question.baseline.is_none() {
