@@ -1,6 +1,8 @@
 //! The agent's service for one controller: calls become steps of the host, one at a time, each within its deadline.
 
+use std::fmt::Display;
 use std::io::ErrorKind;
+use std::ops::RangeInclusive;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -167,17 +169,10 @@ impl Steps for StepsService {
     }
 
     async fn set_source_ports(self, _: Context, groups: Vec<GroupPorts>) -> Result<(), HostError> {
-        let count = groups.iter().map(|group| group.ports.len() as u64).sum::<u64>();
-        if count > self.limits.qps || groups.iter().flat_map(|group| &group.ports).any(|port| *port < FIRST_PORT) {
-            let most = self.limits.qps;
-            return Err(HostError::Failed(format!("source ports: at most {most} from {FIRST_PORT} to 65535")));
-        }
-        let lag_ports = || groups.iter().flat_map(|group| &group.lag_ports);
-        if lag_ports().count() as u64 > self.limits.qps || lag_ports().any(|port| !(1..=MOST_LAG_PORTS).contains(port))
-        {
-            let most = self.limits.qps;
-            return Err(HostError::Failed(format!("LAG ports: at most {most} from 1 to {MOST_LAG_PORTS}")));
-        }
+        let source_ports = groups.iter().flat_map(|group| &group.ports).copied();
+        check_chosen("source ports", source_ports, FIRST_PORT..=u16::MAX, self.limits.qps)?;
+        let lag_ports = groups.iter().flat_map(|group| &group.lag_ports).copied();
+        check_chosen("LAG ports", lag_ports, 1..=MOST_LAG_PORTS, self.limits.qps)?;
         self.step(Step::SetSourcePorts, move |host| host.set_source_ports(&groups)).await
     }
 
@@ -236,6 +231,20 @@ fn check_ports(workload: &Workload) -> Result<(), HostError> {
 }
 
 /// What no device can have named is not handed to one.
+/// Refuses ports of QPs that are too many, or out of this range.
+fn check_chosen<P: PartialOrd + Display>(
+    what: &str,
+    mut chosen: impl Iterator<Item = P> + Clone,
+    range: RangeInclusive<P>,
+    most: u64,
+) -> Result<(), HostError> {
+    if chosen.clone().count() as u64 > most || !chosen.all(|port| range.contains(&port)) {
+        let (first, last) = (range.start(), range.end());
+        return Err(HostError::Failed(format!("{what}: at most {most} from {first} to {last}")));
+    }
+    Ok(())
+}
+
 fn check_peers(peers: &[GroupEndpoint], limits: Limits) -> Result<(), HostError> {
     let qps = || peers.iter().flat_map(|group| &group.qps);
     let refuse = |what: String| Err(HostError::Failed(format!("endpoints to connect to: {what}")));

@@ -153,6 +153,23 @@ pub struct Catalog {
     pub directions: Vec<Direction>,
 }
 
+impl Path {
+    /// One of which nothing is known yet.
+    pub fn unknown(source_port: u16, lag_port: Option<u8>) -> Self {
+        Self {
+            source_port,
+            lag_port,
+            leaves: None,
+            arrives: None,
+            sent: 0,
+            received: 0,
+            latency_us: None,
+            group: None,
+            fault: None,
+        }
+    }
+}
+
 impl End {
     /// Whether the device deals QPs out to the ports of its bond, whatever their source ports are.
     pub fn deals(&self) -> bool {
@@ -212,21 +229,25 @@ impl Catalog {
         for (place, Direction { from, lag, paths, ways }) in self.directions.iter().enumerate() {
             let at = format!("directions[{place}]");
             let is_dealt = self.ends.iter().any(|end| end.host == *from && end.deals());
-            check(is_dealt || lag.is_none(), &format!("{at}.lag"), "leave it out, because the device deals no QPs out");
-            if is_dealt {
-                let rule =
-                    "write what its LAG ports lead to, because the device deals QPs out; a new probe finds it out";
-                check(lag.is_some(), &format!("{at}.lag"), rule);
+            let key = format!("{at}.lag");
+            match lag {
+                None if is_dealt => {
+                    let rule =
+                        "write what its LAG ports lead to, because the device deals QPs out; a new probe finds it out";
+                    check(false, &key, rule);
+                }
+                None => {}
+                Some(_) if !is_dealt => check(false, &key, "leave it out, because the device deals no QPs out"),
+                Some(Lag { ports, refused }) => {
+                    let is_one = ports.is_empty() == refused.is_some();
+                    check(is_one, &key, "write `ports`, or in `refused` why there are none");
+                    let is_ordered = ports.is_empty() || ports.iter().map(|one| one.port).eq(LAG_PORTS);
+                    check(is_ordered, &format!("{key}.ports"), "write LAG port 1, then 2");
+                    let is_short = refused.as_ref().is_none_or(|reason| reason.len() <= LONGEST);
+                    check(is_short, &format!("{key}.refused"), &format!("write at most {LONGEST} bytes"));
+                }
             }
-            let lag = lag.clone().unwrap_or_default();
-            if is_dealt && self.directions[place].lag.is_some() {
-                let is_one = lag.ports.is_empty() == lag.refused.is_some();
-                check(is_one, &format!("{at}.lag"), "write `ports`, or in `refused` why there are none");
-                let is_ordered = lag.ports.is_empty() || lag.ports.iter().map(|one| one.port).eq(LAG_PORTS);
-                check(is_ordered, &format!("{at}.lag.ports"), "write LAG port 1, then 2");
-                let is_short = lag.refused.as_ref().is_none_or(|reason| reason.len() <= LONGEST);
-                check(is_short, &format!("{at}.lag.refused"), &format!("write at most {LONGEST} bytes"));
-            }
+            let known: Vec<(u8, Side)> = lag.iter().flat_map(Lag::known).collect();
             check(ways.len() <= 4, &format!("{at}.ways"), "write at most four ways");
             if paths.len() > usize::from(PORTS) {
                 check(false, &format!("{at}.paths"), &format!("write at most {PORTS} paths"));
@@ -236,7 +257,7 @@ impl Catalog {
                 let key = |key: &str| format!("{at}.paths[{index}].{key}");
                 let port = path.source_port;
                 check(port >= FIRST_PORT, &key("source_port"), &format!("write {FIRST_PORT} to 65535"));
-                let known = lag.known().find(|(port, _)| Some(*port) == path.lag_port).map(|(_, side)| side);
+                let known = known.iter().find(|(port, _)| Some(*port) == path.lag_port).map(|(_, side)| *side);
                 check(path.lag_port.is_none() || known.is_some(), &key("lag_port"), "the direction's `lag` has it not");
                 let is_so = !is_dealt || path.leaves.is_none() || path.leaves == known;
                 check(is_so, &key("leaves"), "the direction's `lag` does not have the path's LAG port leave so");
@@ -289,7 +310,7 @@ impl Catalog {
             for (port, before) in was.known() {
                 let after = now.known().find(|(other, side)| *other == port && *side != before);
                 changes.extend(after.map(|(_, after)| {
-                    format!("host {from}: LAG port {port} leaves by {}, now {}", word(before), word(after))
+                    format!("host {from}: LAG port {port} leaves by {}, now {}", before.name(), after.name())
                 }));
             }
         }
@@ -324,11 +345,6 @@ impl Catalog {
     }
 }
 
-/// A side in a message.
-pub(crate) fn word(side: Side) -> &'static str {
-    if side == Side::Left { "left" } else { "right" }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -350,8 +366,6 @@ mod tests {
     fn catalog() -> Catalog {
         use Side::{Left, Right};
         let path = |source_port, leaves, arrives, fault: Option<&str>| Path {
-            source_port,
-            lag_port: None,
             leaves: Some(leaves),
             arrives: Some(arrives),
             sent: 200,
@@ -359,6 +373,7 @@ mod tests {
             latency_us: Some(12.5),
             group: Some(0),
             fault: fault.map(str::to_owned),
+            ..Path::unknown(source_port, None)
         };
         let paths = vec![
             path(50_000, Left, Left, None),
@@ -439,9 +454,7 @@ mod tests {
             ("lag_port: 2", "lag_port: 3", "directions[0].paths[0].lag_port: the direction's `lag` has it not"),
             ("lag_port: 2", "lag_port: 1", "directions[0].paths[0].leaves: the direction's `lag` does not"),
         ] {
-            let changed = text.replacen(from, to, 1);
-            assert_ne!(changed, text, "{from}");
-            let error = Catalog::from_yaml("c.yaml", &changed).expect_err(to).to_string();
+            let error = refusal(&text, from, to);
             let line = error.strip_prefix("c.yaml:").and_then(|rest| rest.split(':').next()?.parse::<u32>().ok());
             assert!(line.is_some_and(|line| line > 1) && error.contains(expected), "{to}: {error}");
         }
@@ -496,6 +509,13 @@ mod tests {
         }
     }
 
+    /// Why a catalog in which this was changed is refused.
+    fn refusal(text: &str, from: &str, to: &str) -> String {
+        let changed = text.replacen(from, to, 1);
+        assert_ne!(changed, text, "{from}");
+        Catalog::from_yaml("c.yaml", &changed).expect_err(to).to_string()
+    }
+
     #[test]
     fn bad_files_name_line_and_key() {
         let text = catalog().to_yaml();
@@ -507,8 +527,7 @@ mod tests {
             ("- host: a", "- host: b", "ends: write host a, then host b"),
             ("subsystem:", "substem:", "substem"),
         ] {
-            let error = Catalog::from_yaml("c.yaml", &text.replacen(from, to, 1)).expect_err(to);
-            let said = error.to_string();
+            let said = refusal(&text, from, to);
             assert!(said.starts_with("c.yaml:") && said.contains(expected), "{to}: {said}");
         }
     }

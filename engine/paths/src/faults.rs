@@ -3,7 +3,7 @@
 use kelpie_spaces::Host;
 use kelpie_topology::Side;
 
-use crate::catalog::{Direction, Path, word};
+use crate::catalog::{Direction, Path};
 
 /// Loss that is a fault. Source: our choice, as the check `loss`: go-back-N loses far more than this of its throughput.
 const LOSSY: f64 = 0.001;
@@ -70,7 +70,7 @@ fn lossy_port(paths: &[Path], host: Host, side: Side, of: fn(&Path) -> Option<Si
     is_to_blame.then(|| {
         format!(
             "host {host}'s {} port loses {:.2} %: {lost} of {sent} packets on {count} paths",
-            word(side),
+            side.name(),
             100.0 * own
         )
     })
@@ -82,8 +82,8 @@ fn slow_ways(direction: &Direction) -> Vec<(Side, Side, String)> {
     slow.map(|way| {
         let fault = format!(
             "slow: {} to {} moves {:.3e} bits/s, the fastest pair of ports {best:.3e}",
-            word(way.leaves),
-            word(way.arrives),
+            way.leaves.name(),
+            way.arrives.name(),
             way.bps
         );
         (way.leaves, way.arrives, fault)

@@ -259,17 +259,7 @@ mod tests {
             let side = Side::BOTH[usize::from(port % 2)];
             let fault = (is_right_faulty && side == Side::Right).then(|| "dead".to_owned());
             let (leaves, arrives) = (Some(side), Some(side));
-            Path {
-                source_port: port,
-                lag_port: None,
-                leaves,
-                arrives,
-                sent: 9,
-                received: 9,
-                latency_us: None,
-                group: None,
-                fault,
-            }
+            Path { leaves, arrives, sent: 9, received: 9, fault, ..Path::unknown(port, None) }
         };
         let direction =
             |from| Direction { from, lag: None, paths: (50_000..50_008).map(path).collect(), ways: Vec::new() };

@@ -135,7 +135,7 @@ pub fn probe<G: Ground>(ground: &mut G, from: [&[u16]; 2], depth: Depth) -> Resu
             let paths = &mut directions[host].paths;
             let places = (0..paths.len()).filter(|place| !is_straight(&paths[*place])).collect::<Vec<_>>();
             for place in &places {
-                paths[*place] = unknown(paths[*place].source_port, *lag_port);
+                paths[*place] = Path::unknown(paths[*place].source_port, *lag_port);
             }
             places
         });
@@ -160,7 +160,7 @@ pub fn look<G: Ground>(
 }
 
 fn directions(from: [impl Iterator<Item = (u16, Option<u8>)>; 2]) -> [Direction; 2] {
-    let [a, b] = from.map(|paths| paths.map(|(port, lag_port)| unknown(port, lag_port)).collect());
+    let [a, b] = from.map(|paths| paths.map(|(port, lag_port)| Path::unknown(port, lag_port)).collect());
     [(Host::A, a), (Host::B, b)].map(|(from, paths)| Direction { from, lag: None, paths, ways: Vec::new() })
 }
 
@@ -208,24 +208,6 @@ fn deepen<G: Ground>(ground: &mut G, mut directions: [Direction; 2], depth: Dept
     Ok(directions.into())
 }
 
-fn index(host: Host) -> usize {
-    usize::from(host == Host::B)
-}
-
-fn unknown(source_port: u16, lag_port: Option<u8>) -> Path {
-    Path {
-        source_port,
-        lag_port,
-        leaves: None,
-        arrives: None,
-        sent: 0,
-        received: 0,
-        latency_us: None,
-        group: None,
-        fault: None,
-    }
-}
-
 fn stream(from: Host, path: &Path, message: u64) -> Stream {
     Stream { from, source_port: path.source_port, lag_port: path.lag_port, message }
 }
@@ -247,7 +229,7 @@ fn tell<G: Ground>(
     let seen = ground.run(Purpose::Ports, &streams)?;
     let mut missed = [Vec::new(), Vec::new()];
     for (direction, places) in directions.iter_mut().zip(places) {
-        let host = index(direction.from);
+        let host = direction.from.index();
         let own = own(&streams, &seen, direction.from);
         let [leaves, arrives] = sides(&own, &seen, direction.from);
         for (nth, place) in places.iter().enumerate() {
@@ -279,8 +261,8 @@ fn sides(own: &[(&Stream, &Flowed)], seen: &Seen, from: Host) -> [Vec<Option<Sid
             |(stream, flow): &(&Stream, &Flowed)| Amount { packets: of(flow), bytes: of(flow) * stream.message };
         own.iter().map(amount).collect()
     };
-    let leaves = tell_apart(&amounts(|flow| flow.sent), seen.sent[index(from)]);
-    [leaves, tell_apart(&amounts(|flow| flow.received), seen.received[index(from.peer())])]
+    let leaves = tell_apart(&amounts(|flow| flow.sent), seen.sent[from.index()]);
+    [leaves, tell_apart(&amounts(|flow| flow.received), seen.received[from.peer().index()])]
 }
 
 /// Runs all paths of both directions, so many at once, and takes what came of each.

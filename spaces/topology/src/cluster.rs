@@ -41,6 +41,11 @@ impl Side {
     pub fn other(self) -> Self {
         Self::BOTH[1 - self.index()]
     }
+
+    /// Its name in files and messages.
+    pub fn name(self) -> &'static str {
+        ["left", "right"][self.index()]
+    }
 }
 
 /// Which leaves a NIC is cabled to.

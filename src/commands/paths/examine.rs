@@ -86,9 +86,9 @@ pub fn checks(
     stop: &AtomicBool,
 ) -> anyhow::Result<Vec<Check>> {
     let mut hosts = Hosts::new(subsystem, stop)?;
-    let ends = hosts.ends()?;
+    let ends = hosts.ends();
     if let Choice::Planned(catalog) = choice {
-        let changes = catalog.changes(&ends);
+        let changes = catalog.changes(ends);
         if !changes.is_empty() {
             bail!("the catalog is stale, probe again: {}", changes.join("; "));
         }
@@ -97,7 +97,7 @@ pub fn checks(
     let mut readings: Vec<Readings> = Host::BOTH
         .into_iter()
         .filter(|from| workload.flows.iter().any(|flow| flow.from == *from && !flow.is_loopback()))
-        .map(|from| unread(from, &ends))
+        .map(|from| unread(from, ends))
         .collect();
     if readings.iter().any(|one| matches!(one.mode, Mode::Hash | Mode::QueueAffinity)) {
         read(&mut hosts, workload, choice, cable, &mut readings)?;

@@ -35,7 +35,8 @@ const WARM_UP: Duration = Duration::from_millis(800);
 pub struct Hosts<'s> {
     subsystem: &'s mut PairSubsystem,
     mtu: Mtu,
-    deals: [bool; 2],
+    /// As they were at the beginning.
+    ends: Vec<End>,
     stop: &'s AtomicBool,
 }
 
@@ -44,14 +45,18 @@ impl<'s> Hosts<'s> {
     pub fn new(subsystem: &'s mut PairSubsystem, stop: &'s AtomicBool) -> anyhow::Result<Self> {
         let most = subsystem.active_mtu()?;
         let mtu = Mtu::ALL.into_iter().rev().find(|mtu| mtu.bytes() <= most).unwrap_or(Mtu::ALL[0]);
-        let mut hosts = Self { subsystem, mtu, deals: [false; 2], stop };
-        let ends = hosts.ends()?;
-        hosts.deals = [0, 1].map(|host| mode(&ends[host]) == Mode::QueueAffinity);
+        let mut hosts = Self { subsystem, mtu, ends: Vec::new(), stop };
+        hosts.ends = hosts.ends_now()?;
         Ok(hosts)
     }
 
-    /// What both hosts' paths begin and end at now.
-    pub fn ends(&mut self) -> anyhow::Result<Vec<End>> {
+    /// What both hosts' paths began and ended at when this was made.
+    pub fn ends(&self) -> &[End] {
+        &self.ends
+    }
+
+    /// What they begin and end at now.
+    pub fn ends_now(&mut self) -> anyhow::Result<Vec<End>> {
         let bonds = self.subsystem.bonds()?;
         Ok(Host::BOTH.map(|host| end(host, bonds.get(host))).into())
     }
@@ -93,7 +98,7 @@ impl Ground for Hosts<'_> {
     }
 
     fn deals(&self, host: Host) -> bool {
-        self.deals[host.index()]
+        mode(&self.ends[host.index()]) == Mode::QueueAffinity
     }
 
     fn run(&mut self, purpose: Purpose, streams: &[Stream]) -> anyhow::Result<Seen> {
@@ -222,10 +227,10 @@ fn end(host: Host, bond: &Bond) -> End {
 
 /// How a host's bond chooses the port by which a QP leaves.
 pub fn mode(end: &End) -> Mode {
-    match (end.ports.len(), end.mode.as_str(), end.selection.as_str()) {
-        (..2, ..) => Mode::SinglePort,
-        (_, "active-backup", _) => Mode::ActiveBackup,
-        (_, _, "queue_affinity") => Mode::QueueAffinity,
+    match (end.ports.len(), end.mode.as_str()) {
+        (..2, _) => Mode::SinglePort,
+        (_, "active-backup") => Mode::ActiveBackup,
+        _ if end.deals() => Mode::QueueAffinity,
         _ => Mode::Hash,
     }
 }

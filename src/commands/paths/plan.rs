@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use kelpie_paths::catalog::LAG_PORTS;
 use kelpie_paths::request::{End, Request, Step};
 use kelpie_paths::{Leaving, Planner, PortSearch, QpId, Route};
 use kelpie_spaces::document::utf8;
@@ -106,7 +107,7 @@ fn document(cluster: &Cluster, plan: &Plan, rows: &[(usize, Option<Route>, Optio
                 "connection": connection.name, "from": connection.from, "to": connection.to,
                 "side": route.map(|route| route.side), "spine": spine, "cable": cable, "source_port": port,
                 // Source: mlx5dv_modify_qp_lag_port(3), whose ports count from 1.
-                "lag_port": route.map(|route| route.side.index() + 1),
+                "lag_port": route.map(|route| LAG_PORTS[route.side.index()]),
             })
         })
         .collect();

@@ -36,7 +36,7 @@ pub fn run(args: &ProbeArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut subsystem = pair(&args.subsystem)?;
     let name = args.subsystem.clone();
     let mut hosts = Hosts::new(&mut subsystem, &stop)?;
-    let ends = hosts.ends()?;
+    let ends = hosts.ends().to_vec();
     let ports = source_ports(args.ports);
     if let Some(path) = &args.verify {
         let catalog = read(path)?;
@@ -61,7 +61,7 @@ pub fn run(args: &ProbeArgs, common: Common) -> anyhow::Result<ExitCode> {
     let measured = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(now.as_secs())).to_string();
     let catalog = Catalog { subsystem: name, measured, measured_unix_s: now.as_secs(), ends, directions };
     // A link that went down meanwhile leaves paths that are half of one and half of another.
-    let changes = catalog.changes(&hosts.ends()?);
+    let changes = catalog.changes(&hosts.ends_now()?);
     if !changes.is_empty() {
         bail!("the hosts changed while they were probed: {}; probe again", changes.join("; "));
     }
@@ -112,12 +112,8 @@ fn verify(path: &Path, changes: &[String], common: Common) -> anyhow::Result<Exi
 }
 
 /// A word for a side that may be unknown.
-pub fn word(side: Option<Side>) -> &'static str {
-    match side {
-        Some(Side::Left) => "left",
-        Some(Side::Right) => "right",
-        None => "unknown",
-    }
+fn word(side: Option<Side>) -> &'static str {
+    side.map_or("unknown", Side::name)
 }
 
 fn text(catalog: &Catalog) -> String {

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use anyhow::bail;
 use kelpie_agent::steering::planner::{PlannerConfig, serve};
 use kelpie_agent::{Security, TlsFiles};
-use kelpie_paths::catalog::Lag;
+use kelpie_paths::catalog::{LAG_PORTS, Lag};
 use kelpie_paths::leases::Leases;
 use kelpie_topology::Side;
 
-use super::probe::{read, word};
+use super::probe::read;
 use crate::cli::paths::ServeArgs;
 use crate::exit;
 use crate::output::note;
@@ -21,13 +21,13 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         for direction in &catalog.directions {
             // Who steers puts QPs of the left side on LAG port 1.
             for (port, side) in direction.lag.iter().flat_map(Lag::known) {
-                if usize::from(port) != side.index() + 1 {
+                if port != LAG_PORTS[side.index()] {
                     bail!(
                         "{}: LAG port {port} of host {} leaves by {}, but programs are steered to LAG port 1 for left and \
                          2 for right; leave the catalog out",
                         path.display(),
                         direction.from,
-                        word(Some(side))
+                        side.name()
                     );
                 }
             }

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use kelpie_monitor::machine::{Machine, gids, rdma_devices};
 use kelpie_paths::leases::Lease;
-use kelpie_topology::Side;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, Semaphore, mpsc};
@@ -342,8 +341,7 @@ impl Desk {
 
 /// A lease, as programs are told of it.
 fn said(lease: &Lease) -> String {
-    let side = if lease.side == Side::Left { "left" } else { "right" };
-    format!("port {} {side}", lease.source_port)
+    format!("port {} {}", lease.source_port, lease.side.name())
 }
 
 /// The addresses of this host's RDMA ports.

@@ -45,17 +45,7 @@ fn catalog() -> Catalog {
     };
     let path = |port: u16| {
         let side = Some(Side::BOTH[usize::from(port % 2)]);
-        Found {
-            source_port: port,
-            lag_port: None,
-            leaves: side,
-            arrives: side,
-            sent: 9,
-            received: 9,
-            latency_us: None,
-            group: None,
-            fault: None,
-        }
+        Found { leaves: side, arrives: side, sent: 9, received: 9, ..Found::unknown(port, None) }
     };
     let direction = |from| Direction { from, lag: None, paths: (50_000..50_008).map(path).collect(), ways: Vec::new() };
     Catalog {

@@ -41,7 +41,7 @@ impl Fake {
     /// By which port a QP leaves and at which it arrives; leaves of one side hash otherwise than those of the other.
     fn way(&mut self, stream: &Stream) -> [Side; 2] {
         let [hashed, arrives] = self.sides(stream.from, stream.source_port);
-        if !self.deals[index(stream.from)] {
+        if !self.deals[stream.from.index()] {
             return [hashed, arrives];
         }
         let put = stream.lag_port.and_then(|port| Some(self.lag?[usize::from(port) - 1]));
@@ -55,8 +55,8 @@ impl Fake {
 
     fn sides(&self, from: Host, port: u16) -> [Side; 2] {
         let hash = |salt: u64| {
-            let mixed =
-                (u64::from(port) + 77 * index(from) as u64 + self.seed).wrapping_mul(0x9E37_79B9_7F4A_7C15 ^ salt << 7);
+            let mixed = (u64::from(port) + 77 * from.index() as u64 + self.seed)
+                .wrapping_mul(0x9E37_79B9_7F4A_7C15 ^ salt << 7);
             Side::BOTH[(mixed >> 41 & 1) as usize]
         };
         [hash(1), hash(2)]
@@ -71,7 +71,7 @@ impl Ground for Fake {
     }
 
     fn deals(&self, host: Host) -> bool {
-        self.deals[index(host)]
+        self.deals[host.index()]
     }
 
     fn run(&mut self, purpose: Purpose, streams: &[Stream]) -> Result<Seen, ()> {
@@ -86,7 +86,7 @@ impl Ground for Fake {
         }
         for stream in streams {
             let [leaves, arrives] = self.way(stream);
-            let (host, peer) = (index(stream.from), 1 - index(stream.from));
+            let (host, peer) = (stream.from.index(), 1 - stream.from.index());
             let sent = if purpose == Purpose::Ports { self.rng.random_range(10..18) } else { 200 };
             let loss = self.loss[peer][arrives.index()];
             let received = (0..sent).filter(|_| self.rng.random::<f64>() >= loss).count() as u64;
