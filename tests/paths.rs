@@ -211,10 +211,41 @@ fn readings_are_judged_and_a_fault_is_the_exit_status() {
         let fails: Vec<&Value> = checks.filter(|check| check["state"] == "fail").map(|check| &check["name"]).collect();
         assert_eq!(fails, failing, "{judged}");
     }
+    // Where nothing can be steered, that is said, and nothing is suggested.
+    let crossed = READINGS.replace("arrives: right", "arrives: left");
+    bench.write("readings.yaml", crossed.replace("mode: hash", "mode: queue_affinity\n    lag_refused: no such call"));
+    let judged = bench.json(0, &["paths", "check", "readings.yaml"]);
+    let pairing = &judged["checks"][1];
+    assert_eq!((&pairing["name"], &pairing["state"]), (&json!("pairing"), &json!("not_applicable")), "{judged}");
+    assert!(pairing.to_string().contains("no such call") && pairing["fix"].is_null(), "{pairing}");
     bench.write("readings.yaml", READINGS.replace("loss: 0}", "loss: 7}"));
     let ran = bench.run(&["paths", "check", "readings.yaml"]);
     assert_eq!(ran.status, Some(2));
     assert!(ran.stderr.contains("directions[0].qps[0].loss: write a share"), "{}", ran.stderr);
+}
+
+#[test]
+fn no_planner_begins_with_lag_ports_that_programs_are_not_steered_to() {
+    let bench = Bench::new();
+    let end = |host: &str, selection: &str| {
+        format!(
+            "- {{host: {host}, device: m, gid: g, mode: m, policy: p, selection: {selection}, \
+             ports: [{{name: l, mac: x}}, {{name: r, mac: y}}]}}\n"
+        )
+    };
+    bench.write(
+        "catalog.yaml",
+        format!(
+            "kelpie: catalog/1\nsubsystem: s\nmeasured: now\nmeasured_unix_s: 0\nends:\n{}{}directions:\n\
+             - {{from: a, lag: {{ports: [{{port: 1, active: 1, leaves: right}}, {{port: 2, active: 2, leaves: left}}]}}, \
+             paths: [], ways: []}}\n- {{from: b, paths: [], ways: []}}\n",
+            end("a", "queue_affinity"),
+            end("b", "hash")
+        ),
+    );
+    let ran = bench.run(&["paths", "serve", "catalog.yaml", "--listen", "127.0.0.1:0"]);
+    assert_eq!(ran.status, Some(2));
+    assert!(ran.stderr.contains("LAG port 1 of host a leaves by right, but programs are steered"), "{}", ran.stderr);
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! The catalog of a pair of hosts as `catalog/1`: which UDP source port takes which path, what is wrong with it, and
 //! what it was measured on. How it is measured is in `probe`.
 
+mod changes;
+mod rules;
+
 use kelpie_spaces::{DocumentError, Host, read_tagged};
 use kelpie_topology::Side;
-use kelpie_topology::ecmp::{FIRST_PORT, PORTS};
 use serde::{Deserialize, Serialize};
 
 /// How a device chooses that deals QPs out to the ports of its bond, in the words of mlx5's driver.
@@ -14,6 +16,9 @@ pub const LAG_PORTS: [u8; 2] = [1, 2];
 
 /// Longest text of a file. Units: bytes. Source: our choice.
 const LONGEST: usize = 512;
+
+/// Longest reason why QPs cannot be put on LAG ports, so that its bytes fit. Units: characters.
+pub const LONGEST_REASON: usize = LONGEST / 4;
 
 /// A port of a bond.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +81,22 @@ pub struct Path {
     /// Why it is not to be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
+}
+
+/// How a QP leaves. Of QPs that go together, either all have a LAG port or none has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QpPort {
+    /// From which UDP source port.
+    pub source_port: u16,
+    /// On which port of the device's LAG it is put; none leaves it to the device.
+    pub lag_port: Option<u8>,
+}
+
+impl QpPort {
+    /// From this source port, wherever the device puts it.
+    pub fn hashed(source_port: u16) -> Self {
+        Self { source_port, lag_port: None }
+    }
 }
 
 /// A pair of ports, and what goes through both.
@@ -155,7 +176,7 @@ pub struct Catalog {
 
 impl Path {
     /// One of which nothing is known yet.
-    pub fn unknown(source_port: u16, lag_port: Option<u8>) -> Self {
+    pub fn unknown(QpPort { source_port, lag_port }: QpPort) -> Self {
         Self {
             source_port,
             lag_port,
@@ -167,6 +188,11 @@ impl Path {
             group: None,
             fault: None,
         }
+    }
+
+    /// How a QP leaves that takes it.
+    pub fn port(&self) -> QpPort {
+        QpPort { source_port: self.source_port, lag_port: self.lag_port }
     }
 }
 
@@ -198,123 +224,6 @@ impl Catalog {
     pub fn to_yaml(&self) -> String {
         let body = serde_yaml::to_string(self).expect("plain data");
         format!("kelpie: {}\n{body}", Self::FORMAT)
-    }
-
-    /// Every key that breaks a rule, with the rule.
-    fn broken_rules(&self) -> Vec<(String, String)> {
-        let mut broken = Vec::new();
-        let mut check = |is_right: bool, key: &str, rule: &str| {
-            if !is_right {
-                broken.push((key.to_owned(), rule.to_owned()));
-            }
-        };
-        let hosts: Vec<Host> = self.ends.iter().map(|end| end.host).collect();
-        check(hosts == Host::BOTH, "ends", "write host a, then host b");
-        let senders: Vec<Host> = self.directions.iter().map(|direction| direction.from).collect();
-        check(senders == Host::BOTH, "directions", "write the direction from a, then that from b");
-        for (place, end) in self.ends.iter().enumerate() {
-            check((1..=8).contains(&end.ports.len()), &format!("ends[{place}].ports"), "write 1 to 8 ports");
-            let words = [
-                ("device", &end.device),
-                ("gid", &end.gid),
-                ("mode", &end.mode),
-                ("policy", &end.policy),
-                ("selection", &end.selection),
-            ];
-            for (key, word) in words {
-                let rule = format!("write at most {LONGEST} bytes");
-                check(word.len() <= LONGEST, &format!("ends[{place}].{key}"), &rule);
-            }
-        }
-        for (place, Direction { from, lag, paths, ways }) in self.directions.iter().enumerate() {
-            let at = format!("directions[{place}]");
-            let is_dealt = self.ends.iter().any(|end| end.host == *from && end.deals());
-            let key = format!("{at}.lag");
-            match lag {
-                None if is_dealt => {
-                    let rule =
-                        "write what its LAG ports lead to, because the device deals QPs out; a new probe finds it out";
-                    check(false, &key, rule);
-                }
-                None => {}
-                Some(_) if !is_dealt => check(false, &key, "leave it out, because the device deals no QPs out"),
-                Some(Lag { ports, refused }) => {
-                    let is_one = ports.is_empty() == refused.is_some();
-                    check(is_one, &key, "write `ports`, or in `refused` why there are none");
-                    let is_ordered = ports.is_empty() || ports.iter().map(|one| one.port).eq(LAG_PORTS);
-                    check(is_ordered, &format!("{key}.ports"), "write LAG port 1, then 2");
-                    let is_short = refused.as_ref().is_none_or(|reason| reason.len() <= LONGEST);
-                    check(is_short, &format!("{key}.refused"), &format!("write at most {LONGEST} bytes"));
-                }
-            }
-            let known: Vec<(u8, Side)> = lag.iter().flat_map(Lag::known).collect();
-            check(ways.len() <= 4, &format!("{at}.ways"), "write at most four ways");
-            if paths.len() > usize::from(PORTS) {
-                check(false, &format!("{at}.paths"), &format!("write at most {PORTS} paths"));
-                continue;
-            }
-            for (index, path) in paths.iter().enumerate() {
-                let key = |key: &str| format!("{at}.paths[{index}].{key}");
-                let port = path.source_port;
-                check(port >= FIRST_PORT, &key("source_port"), &format!("write {FIRST_PORT} to 65535"));
-                let known = known.iter().find(|(port, _)| Some(*port) == path.lag_port).map(|(_, side)| *side);
-                check(path.lag_port.is_none() || known.is_some(), &key("lag_port"), "the direction's `lag` has it not");
-                let is_so = !is_dealt || path.leaves.is_none() || path.leaves == known;
-                check(is_so, &key("leaves"), "the direction's `lag` does not have the path's LAG port leave so");
-                let is_next = index == 0 || paths[index - 1].source_port < port;
-                check(is_next, &key("source_port"), "write them in order, none twice");
-                check(path.received <= path.sent, &key("received"), "more than were sent");
-                let is_time = path.latency_us.is_none_or(|latency| latency.is_finite() && latency >= 0.0);
-                check(is_time, &key("latency_us"), "write a number from 0");
-            }
-        }
-        broken
-    }
-
-    /// What of a host is not as it was measured; empty if the catalog holds.
-    pub fn changes(&self, now: &[End]) -> Vec<String> {
-        let mut changes = Vec::new();
-        for end in now {
-            let Some(was) = self.ends.iter().find(|was| was.host == end.host) else { continue };
-            let names = |end: &End| {
-                end.ports.iter().map(|port| format!("{} ({})", port.name, port.mac)).collect::<Vec<_>>().join(", ")
-            };
-            let down = |end: &End| if end.down.is_empty() { "none".to_owned() } else { end.down.join(", ") };
-            for (what, before, after) in [
-                ("device", was.device.clone(), end.device.clone()),
-                ("address", was.gid.clone(), end.gid.clone()),
-                ("bond's mode", was.mode.clone(), end.mode.clone()),
-                ("bond's hash", was.policy.clone(), end.policy.clone()),
-                ("device's choice of ports", was.selection.clone(), end.selection.clone()),
-                ("ports", names(was), names(end)),
-                ("ports that are down", down(was), down(end)),
-            ] {
-                if before != after {
-                    let shown = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
-                    changes.push(format!("host {}: {what} {}, now {}", end.host, shown(&before), shown(&after)));
-                }
-            }
-        }
-        changes
-    }
-
-    /// What of the LAG ports of senders is not as it was measured.
-    pub fn lag_changes(&self, now: &[Option<Lag>; 2]) -> Vec<String> {
-        let mut changes = Vec::new();
-        for (Direction { from, lag: was, .. }, now) in self.directions.iter().zip(now) {
-            let (Some(was), Some(now)) = (was, now) else { continue };
-            if was.refused != now.refused {
-                let shown = |lag: &Lag| lag.refused.clone().unwrap_or_else(|| "can be chosen".to_owned());
-                changes.push(format!("host {from}: LAG ports {}, now {}", shown(was), shown(now)));
-            }
-            for (port, before) in was.known() {
-                let after = now.known().find(|(other, side)| *other == port && *side != before);
-                changes.extend(after.map(|(_, after)| {
-                    format!("host {from}: LAG port {port} leaves by {}, now {}", before.name(), after.name())
-                }));
-            }
-        }
-        changes
     }
 
     /// What came of LAG ports of this host; none if its device deals no QPs out.
@@ -373,7 +282,7 @@ mod tests {
             latency_us: Some(12.5),
             group: Some(0),
             fault: fault.map(str::to_owned),
-            ..Path::unknown(source_port, None)
+            ..Path::unknown(QpPort::hashed(source_port))
         };
         let paths = vec![
             path(50_000, Left, Left, None),

@@ -241,7 +241,7 @@ mod tests {
     use kelpie_spaces::Host;
 
     use super::*;
-    use crate::catalog::{Direction, End, Path, Port};
+    use crate::catalog::{Direction, End, Path, Port, QpPort};
 
     /// Host `a` has address `name` and `b` has `peer`; every other port leads left.
     fn catalog(name: &str, peer: &str, is_right_faulty: bool) -> Catalog {
@@ -259,7 +259,7 @@ mod tests {
             let side = Side::BOTH[usize::from(port % 2)];
             let fault = (is_right_faulty && side == Side::Right).then(|| "dead".to_owned());
             let (leaves, arrives) = (Some(side), Some(side));
-            Path { leaves, arrives, sent: 9, received: 9, fault, ..Path::unknown(port, None) }
+            Path { leaves, arrives, sent: 9, received: 9, fault, ..Path::unknown(QpPort::hashed(port)) }
         };
         let direction =
             |from| Direction { from, lag: None, paths: (50_000..50_008).map(path).collect(), ways: Vec::new() };

@@ -11,7 +11,7 @@ use kelpie_spaces::Host;
 use kelpie_topology::Side;
 
 use crate::apart::{Amount, tell_apart};
-use crate::catalog::{Direction, Path, Way};
+use crate::catalog::{Direction, Path, QpPort, Way};
 use crate::faults::judge;
 
 mod lag;
@@ -55,10 +55,8 @@ pub enum Purpose {
 pub struct Stream {
     /// Who sends.
     pub from: Host,
-    /// From which source port.
-    pub source_port: u16,
-    /// On which port of the device's LAG its QP is put; none leaves it to the device.
-    pub lag_port: Option<u8>,
+    /// How its QP leaves.
+    pub port: QpPort,
     /// Length of its messages. Units: bytes.
     pub message: u64,
 }
@@ -124,7 +122,7 @@ pub struct Depth {
 /// What the ground says.
 pub fn probe<G: Ground>(ground: &mut G, from: [&[u16]; 2], depth: Depth) -> Result<Vec<Direction>, G::Error> {
     let lag = lag_ports(ground, from)?;
-    let mut directions = directions(from.map(|ports| ports.iter().map(|port| (*port, None))));
+    let mut directions = directions(from.map(|ports| ports.iter().map(|port| QpPort::hashed(*port))));
     for (direction, lag) in directions.iter_mut().zip(lag) {
         direction.lag = lag;
     }
@@ -135,7 +133,8 @@ pub fn probe<G: Ground>(ground: &mut G, from: [&[u16]; 2], depth: Depth) -> Resu
             let paths = &mut directions[host].paths;
             let places = (0..paths.len()).filter(|place| !is_straight(&paths[*place])).collect::<Vec<_>>();
             for place in &places {
-                paths[*place] = Path::unknown(paths[*place].source_port, *lag_port);
+                let source_port = paths[*place].source_port;
+                paths[*place] = Path::unknown(QpPort { source_port, lag_port: *lag_port });
             }
             places
         });
@@ -148,19 +147,15 @@ pub fn probe<G: Ground>(ground: &mut G, from: [&[u16]; 2], depth: Depth) -> Resu
 ///
 /// # Errors
 /// What the ground says.
-pub fn look<G: Ground>(
-    ground: &mut G,
-    from: [&[(u16, Option<u8>)]; 2],
-    depth: Depth,
-) -> Result<Vec<Direction>, G::Error> {
+pub fn look<G: Ground>(ground: &mut G, from: [&[QpPort]; 2], depth: Depth) -> Result<Vec<Direction>, G::Error> {
     let mut directions = directions(from.map(|paths| paths.iter().copied()));
     let places = from.map(|paths| (0..paths.len()).collect());
     tell_all(ground, &mut directions, &places)?;
     deepen(ground, directions, depth)
 }
 
-fn directions(from: [impl Iterator<Item = (u16, Option<u8>)>; 2]) -> [Direction; 2] {
-    let [a, b] = from.map(|paths| paths.map(|(port, lag_port)| Path::unknown(port, lag_port)).collect());
+fn directions(from: [impl Iterator<Item = QpPort>; 2]) -> [Direction; 2] {
+    let [a, b] = from.map(|paths| paths.map(Path::unknown).collect());
     [(Host::A, a), (Host::B, b)].map(|(from, paths)| Direction { from, lag: None, paths, ways: Vec::new() })
 }
 
@@ -209,7 +204,7 @@ fn deepen<G: Ground>(ground: &mut G, mut directions: [Direction; 2], depth: Dept
 }
 
 fn stream(from: Host, path: &Path, message: u64) -> Stream {
-    Stream { from, source_port: path.source_port, lag_port: path.lag_port, message }
+    Stream { from, port: path.port(), message }
 }
 
 /// Tells the ports of the paths at these places; which could not be told comes back.

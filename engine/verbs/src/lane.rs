@@ -110,8 +110,7 @@ impl Lane {
             let qp = &qps[index];
             let QpEndpoint { qpn, psn, .. } = peers[index];
             let remote = RemoteQp { port: remote_port, qpn, psn, reads: peer.reads };
-            let port =
-                port.with_source_port((self.first + index).checked_rem(source_ports.len()).map(|at| source_ports[at]));
+            let port = port.with_source_port(in_turn(source_ports, self.first + index));
             qp.ready_to_receive(&port, &remote, plan.mtu)?;
             qp.ready_to_send(&port, &remote, first_psn(qp, session))
         })?;
@@ -136,8 +135,8 @@ impl Lane {
     /// Has its QPs, ready to send, leave by these ports of the device's LAG, which the QPs of the group have in turn. By
     /// which each leaves then.
     pub fn leave_by(&self, lag_ports: &[u8]) -> Result<Vec<u8>, VerbsError> {
-        let own = lag_ports.iter().cycle().skip(self.first % lag_ports.len().max(1));
-        self.used().iter().zip(own).map(|(qp, port)| qp.leave_by(*port)).collect()
+        let put = |(qp, index): (&Qp, usize)| Some(qp.leave_by(in_turn(lag_ports, index)?));
+        self.used().iter().zip(self.first..).filter_map(put).collect()
     }
 
     /// Posts for the first time.
@@ -243,6 +242,11 @@ impl Lane {
     }
 }
 
+/// What the QP in this place of a group has, if its QPs have these in turn.
+fn in_turn<T: Copy>(all: &[T], place: usize) -> Option<T> {
+    Some(all[place.checked_rem(all.len())?])
+}
+
 /// A number that differs between QPs and sessions.
 pub fn first_psn(qp: &Qp, session: u32) -> u32 {
     (qp.number() ^ session.rotate_left(16)).wrapping_mul(0x9e37_79b1) & PSN_MASK
@@ -263,5 +267,18 @@ pub fn status(code: ibv_wc_status::Type) -> String {
         // SAFETY: the function accepts any number and returns a static string.
         Ok(library) => text(unsafe { (library.wc_status_str.run)(code) }),
         Err(_) => format!("completion status {code}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_go_on_in_turn_from_one_lane_of_a_group_to_the_next() {
+        let lanes = [0..3, 3..5, 5..8];
+        let ports: Vec<u8> = lanes.into_iter().flatten().filter_map(|place| in_turn(&[1, 2], place)).collect();
+        assert_eq!(ports, [1, 2, 1, 2, 1, 2, 1, 2]);
+        assert_eq!(in_turn::<u16>(&[], 3), None, "the device chooses");
     }
 }

@@ -91,23 +91,29 @@ pub struct Readings {
     /// Ports that were down while all this was read; none is an empty list.
     #[serde(default)]
     pub down: Option<Vec<String>>,
+    /// If the mode is queue affinity: why no QP can be put on a LAG port; none if it can, or if nobody tried.
+    #[serde(default)]
+    pub lag_refused: Option<String>,
 }
 
 /// All checks of one direction.
 pub fn checks(readings: &Readings) -> Vec<Check> {
     let all = [links, pairing, balance, diversity, collision, loss, failover];
-    let nothing = match readings.mode {
-        Mode::SinglePort => Some("there is one port"),
-        Mode::ActiveBackup => Some("active-backup uses one port at a time"),
-        Mode::Hash | Mode::QueueAffinity => None,
+    let nothing = match (readings.mode, &readings.lag_refused) {
+        (Mode::SinglePort, _) => Some("there is one port".to_owned()),
+        (Mode::ActiveBackup, _) => Some("active-backup uses one port at a time".to_owned()),
+        (Mode::QueueAffinity, Some(reason)) => {
+            Some(format!("the device deals QPs out to its ports, and none can be put on a LAG port: {reason}"))
+        }
+        (Mode::Hash | Mode::QueueAffinity, _) => None,
     };
     let named = ["links", "pairing", "balance", "diversity", "collision", "loss", "failover"];
-    let check = |(check, name): (fn(&Readings) -> Check, &str)| match nothing {
+    let check = |(check, name): (fn(&Readings) -> Check, &str)| match &nothing {
         // A path can lose packets, and a port fail, in any mode with a path or two ports.
         Some(reason)
             if !matches!(name, "loss" | "links") && (name != "failover" || readings.mode == Mode::SinglePort) =>
         {
-            Check::new(name, State::NotApplicable, reason)
+            Check::new(name, State::NotApplicable, reason.as_str())
         }
         _ => check(readings),
     };
@@ -300,6 +306,7 @@ mod tests {
             together_bps: Some(3.9e8),
             failover: Some(Failover { gap_ms: Some(300), came_back: Some(true) }),
             down: Some(Vec::new()),
+            lag_refused: None,
         }
     }
 
@@ -349,8 +356,16 @@ mod tests {
             ..planned()
         };
         assert!(states(&nothing).iter().all(|(_, state)| *state == State::Unknown));
-        for (mode, applicable) in [(Mode::ActiveBackup, 3), (Mode::SinglePort, 2)] {
-            let states = states(&Readings { mode, ..planned() });
+        let refused = || Some("no such call".to_owned());
+        for (mode, lag_refused, applicable) in [
+            (Mode::ActiveBackup, None, 3),
+            (Mode::SinglePort, None, 2),
+            (Mode::QueueAffinity, refused(), 3),
+            (Mode::QueueAffinity, None, 7),
+            // A hash needs no LAG port.
+            (Mode::Hash, refused(), 7),
+        ] {
+            let states = states(&Readings { mode, lag_refused, ..planned() });
             let there = states.iter().filter(|(_, state)| *state != State::NotApplicable).count();
             assert_eq!(there, applicable, "{states:?}");
         }

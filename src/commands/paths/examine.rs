@@ -12,10 +12,10 @@ use kelpie_agent::PairSubsystem;
 use kelpie_agent::pair::rounds::{Look, Moved, Round};
 use kelpie_diagnosis::ports::{Failover, Mode, QpReading, Readings};
 use kelpie_monitor::Check;
-use kelpie_paths::catalog::{Catalog, Direction, End, Path};
-use kelpie_paths::probe::{Depth, look};
+use kelpie_paths::catalog::{Catalog, Direction, End, Path, QpPort};
+use kelpie_paths::probe::{Depth, lag_ports, look};
 use kelpie_spaces::{Bytes, Depths, Flow, Host, Opcode, Request, Workload};
-use kelpie_topology::ecmp::{label_of_qps, port_of_label};
+use kelpie_topology::ecmp::{FIRST_PORT, label_of_qps, port_of_label};
 
 use super::ground::{Hosts, by_port, mode, rates};
 use crate::output::note;
@@ -50,9 +50,6 @@ pub enum Choice {
     /// As a catalog plans.
     Planned(Box<Catalog>),
 }
-
-/// The source port of a QP, and its LAG port if it was put on one.
-type Chosen = (u16, Option<u8>);
 
 /// Commands that take a port down, and up again.
 #[derive(Debug, Clone)]
@@ -131,12 +128,18 @@ fn unread(from: Host, ends: &[End]) -> Readings {
         together_bps: None,
         failover: None,
         down: Some(down.collect()),
+        lag_refused: None,
     }
 }
 
 /// What the checks of a direction are about.
 pub fn about(from: Host) -> String {
     format!("{from} to {}", from.peer())
+}
+
+/// The sender of what was read.
+fn from(reading: &Readings) -> Host {
+    Host::BOTH.into_iter().find(|host| about(*host) == reading.about).expect("it was made of a host")
 }
 
 fn read(
@@ -146,15 +149,21 @@ fn read(
     cable: Option<&Cable>,
     readings: &mut [Readings],
 ) -> anyhow::Result<()> {
-    note("traffic as it is");
     let chosen = chosen(workload, choice)?;
+    if !matches!(choice, Choice::Planned(_)) {
+        let lag = lag_ports(hosts, [&[FIRST_PORT], &[FIRST_PORT]])?;
+        for reading in readings.iter_mut() {
+            reading.lag_refused = lag[from(reading).index()].as_ref().and_then(|lag| lag.refused.clone());
+        }
+    }
+    note("traffic as it is");
     let mut on = |_: Duration, _: &[u64]| ControlFlow::Continue(());
     let moved = hosts.round(&round(workload, &chosen), &mut on)?;
     must_be_put(workload, &moved)?;
     let used = ports_in_use(&moved, &chosen);
     let distinct = Host::BOTH.map(|host| {
         let own = workload.flows.iter().zip(&used).filter(|(flow, _)| flow.from == host);
-        let mut ports: Vec<Chosen> = own.flat_map(|(_, ports)| ports.iter().copied()).collect();
+        let mut ports: Vec<QpPort> = own.flat_map(|(_, ports)| ports.iter().copied()).collect();
         ports.sort_unstable();
         ports.dedup();
         ports
@@ -167,14 +176,15 @@ fn read(
     let (sent, received) = (by_port(&moved, 0), by_port(&moved, 1));
     let (together, alone) = (rates(&moved, WARM_UP), rates(&alone, WARM_UP));
     for reading in readings {
-        let from = Host::BOTH.into_iter().find(|host| about(*host) == reading.about).expect("it was made of a host");
+        let from = from(reading);
         let (host, peer) = (usize::from(from == Host::B), usize::from(from == Host::A));
         let own: Vec<usize> = (0..workload.flows.len()).filter(|flow| workload.flows[*flow].from == from).collect();
         let rate = |rates: &[f64]| own.iter().map(|flow| rates[*flow]).sum();
         reading.sent_bytes = Some([0, 1].map(|port| sent[host][port].bytes));
         reading.received_bytes = Some([0, 1].map(|port| received[peer][port].bytes));
         // QPs that the device deals out are on both ports, whatever their source port is.
-        let is_one = reading.mode != Mode::QueueAffinity || own.iter().all(|flow| one_path[*flow][0].1.is_some());
+        let is_one =
+            reading.mode != Mode::QueueAffinity || own.iter().all(|flow| one_path[*flow][0].lag_port.is_some());
         (reading.alone_bps, reading.together_bps) = (is_one.then(|| rate(&alone)), Some(rate(&together)));
         reading.failover = failed;
         let ports = own.iter().flat_map(|flow| used[*flow].iter().copied());
@@ -183,11 +193,10 @@ fn read(
     Ok(())
 }
 
-fn round(workload: &Workload, chosen: &[Vec<Chosen>]) -> Round {
+fn round(workload: &Workload, chosen: &[Vec<QpPort>]) -> Round {
     Round {
         workload: workload.clone(),
-        source_ports: chosen.iter().map(|qps| qps.iter().map(|qp| qp.0).collect()).collect(),
-        lag_ports: chosen.iter().map(|qps| qps.iter().filter_map(|qp| qp.1).collect()).collect(),
+        ports: chosen.to_vec(),
         lasts: WARM_UP + MEASURED,
         looks: LOOKS,
         latency: false,
@@ -207,16 +216,16 @@ fn must_be_put(workload: &Workload, moved: &Moved) -> anyhow::Result<()> {
 }
 
 /// Ports of each flow's QPs; none leaves them to the device.
-fn chosen(workload: &Workload, choice: &Choice) -> anyhow::Result<Vec<Vec<Chosen>>> {
+fn chosen(workload: &Workload, choice: &Choice) -> anyhow::Result<Vec<Vec<QpPort>>> {
     let mut next = [0, 0];
-    let mut of_flow = |flow: &Flow| -> anyhow::Result<Vec<Chosen>> {
+    let mut of_flow = |flow: &Flow| -> anyhow::Result<Vec<QpPort>> {
         let first = &mut next[usize::from(flow.from == Host::B)];
-        let all: Vec<Chosen> = match choice {
+        let all: Vec<QpPort> = match choice {
             Choice::Own => return Ok(Vec::new()),
-            Choice::Given(ports) => ports.iter().map(|port| (*port, None)).collect(),
+            Choice::Given(ports) => ports.iter().copied().map(QpPort::hashed).collect(),
             Choice::Planned(catalog) => {
-                let paths = catalog.plan(flow.from, *first + flow.qps as usize).into_iter();
-                let all: Vec<Chosen> = paths.map(|path| (path.source_port, path.lag_port)).collect();
+                let all: Vec<QpPort> =
+                    catalog.plan(flow.from, *first + flow.qps as usize).into_iter().map(Path::port).collect();
                 if all.is_empty() {
                     bail!(no_plan(catalog, flow.from));
                 }
@@ -241,8 +250,8 @@ fn no_plan(catalog: &Catalog, from: Host) -> String {
 }
 
 /// The source ports that QPs had: those that were chosen, else those that follow from their numbers.
-fn ports_in_use(moved: &Moved, chosen: &[Vec<Chosen>]) -> Vec<Vec<Chosen>> {
-    let own = |(local, remote): &(u32, u32)| (port_of_label(label_of_qps(*local, *remote)), None);
+fn ports_in_use(moved: &Moved, chosen: &[Vec<QpPort>]) -> Vec<Vec<QpPort>> {
+    let own = |(local, remote): &(u32, u32)| QpPort::hashed(port_of_label(label_of_qps(*local, *remote)));
     let flows = moved.flows.iter().zip(chosen);
     flows
         .map(|(flow, chosen)| if chosen.is_empty() { flow.qps.iter().map(own).collect() } else { chosen.clone() })
@@ -250,24 +259,22 @@ fn ports_in_use(moved: &Moved, chosen: &[Vec<Chosen>]) -> Vec<Vec<Chosen>> {
 }
 
 /// One path a host for all of its QPs: one that nothing is wrong with, if there is any.
-fn alone(workload: &Workload, used: &[Vec<Chosen>], found: &[Direction]) -> Vec<Vec<Chosen>> {
+fn alone(workload: &Workload, used: &[Vec<QpPort>], found: &[Direction]) -> Vec<Vec<QpPort>> {
     let sound = Host::BOTH.map(|host| {
         let paths = &found[usize::from(host == Host::B)].paths;
-        paths.iter().find(|path| path.fault.is_none()).or(paths.first()).map(|path| (path.source_port, path.lag_port))
+        paths.iter().find(|path| path.fault.is_none()).or(paths.first()).map(Path::port)
     });
-    let of_flow = |(flow, used): (&Flow, &Vec<Chosen>)| {
-        let port = sound[usize::from(flow.from == Host::B)].or(used.first().copied());
-        port.into_iter().collect()
+    let of_flow = |(flow, used): (&Flow, &Vec<QpPort>)| {
+        sound[usize::from(flow.from == Host::B)].or(used.first().copied()).into_iter().collect()
     };
     workload.flows.iter().zip(used).map(of_flow).collect()
 }
 
-fn qp((source_port, lag_port): Chosen, direction: &Direction) -> QpReading {
-    let is_its = |path: &&Path| (path.source_port, path.lag_port) == (source_port, lag_port);
-    let path = direction.paths.iter().find(is_its);
+fn qp(own: QpPort, direction: &Direction) -> QpReading {
+    let path = direction.paths.iter().find(|path| path.port() == own);
     let loss = path.filter(|path| path.sent > 0).map(|path| (path.sent - path.received) as f64 / path.sent as f64);
     QpReading {
-        source_port: Some(source_port),
+        source_port: Some(own.source_port),
         leaves: path.and_then(|path| path.leaves),
         arrives: path.and_then(|path| path.arrives),
         loss,
@@ -278,7 +285,7 @@ fn qp((source_port, lag_port): Chosen, direction: &Direction) -> QpReading {
 fn fail_over(
     hosts: &mut Hosts<'_>,
     workload: &Workload,
-    chosen: &[Vec<Chosen>],
+    chosen: &[Vec<QpPort>],
     cable: &Cable,
 ) -> anyhow::Result<Option<Failover>> {
     note("a port goes down during traffic");
@@ -375,9 +382,10 @@ mod tests {
         let workload = plain_both_ways();
         let chosen = chosen(&workload, &choice).expect("there are paths");
         let round = round(&workload, &chosen);
-        assert_eq!(round.lag_ports, [[1, 2, 1, 2, 1, 2, 1, 2].to_vec(), Vec::new()]);
-        let ports = [50_000, 50_001, 50_000, 50_001, 50_000, 50_001, 50_000, 50_001];
-        assert_eq!(round.source_ports, [ports, ports]);
+        let put = |source_port, lag_port| QpPort { source_port, lag_port };
+        let put_there = [put(50_000, Some(1)), put(50_001, Some(2))].repeat(4);
+        let hashed = [put(50_000, None), put(50_001, None)].repeat(4);
+        assert_eq!(round.ports, [put_there, hashed]);
         let mut refused = dealt();
         refused.directions[0].lag.as_mut().expect("it deals QPs out").refused = Some("no such call".to_owned());
         refused.directions[0].paths.iter_mut().for_each(|path| path.leaves = None);

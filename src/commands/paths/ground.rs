@@ -11,7 +11,7 @@ use kelpie_diagnosis::ports::Mode;
 use kelpie_engine::bond::{Bond, Member};
 use kelpie_engine::latency::Took;
 use kelpie_paths::apart::Amount;
-use kelpie_paths::catalog::{End, Port};
+use kelpie_paths::catalog::{End, Port, QpPort};
 use kelpie_paths::probe::{Flowed, Ground, Purpose, Seen, Stream};
 use kelpie_spaces::{Batch, Bytes, Depths, Flow, Host, Mtu, Opcode, QpType, Request, Workload};
 
@@ -126,8 +126,7 @@ impl Ground for Hosts<'_> {
         kelpie_spaces::check(&workload)?;
         let round = Round {
             workload,
-            source_ports: streams.iter().map(|stream| vec![stream.source_port]).collect(),
-            lag_ports: streams.iter().map(|stream| stream.lag_port.into_iter().collect()).collect(),
+            ports: streams.iter().map(|one| vec![one.port]).collect(),
             lasts,
             looks,
             latency: purpose == Purpose::Latency,
@@ -161,11 +160,11 @@ fn first(lag: &Result<Vec<u8>, String>) -> Result<u8, String> {
 fn listed(streams: &[Stream]) -> String {
     let of = |host: Host| {
         let own = streams.iter().filter(|stream| stream.from == host);
-        let word = |stream: &Stream| match stream.lag_port {
-            Some(lag_port) => format!("{} on LAG port {lag_port}", stream.source_port),
-            None => stream.source_port.to_string(),
+        let word = |stream: &Stream| match stream.port {
+            QpPort { source_port, lag_port: Some(lag_port) } => format!("{source_port} on LAG port {lag_port}"),
+            QpPort { source_port, lag_port: None } => source_port.to_string(),
         };
-        let all = own.clone().any(|stream| stream.lag_port.is_some());
+        let all = own.clone().any(|stream| stream.port.lag_port.is_some());
         own.map(word).collect::<Vec<_>>().join(if all { ", " } else { " " })
     };
     let parts = Host::BOTH.map(|host| format!("from {host} {}", of(host)));

@@ -52,6 +52,7 @@ fn reading(from: Host, workload: &Workload, seen: Option<&PortsSeen>, alone: Opt
         // No port of a model goes down.
         failover: None,
         down: Some(Vec::new()),
+        lag_refused: None,
     }
 }
 

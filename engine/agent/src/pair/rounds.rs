@@ -7,8 +7,9 @@ use kelpie_engine::MeasureError;
 use kelpie_engine::bond::Bond;
 use kelpie_engine::latency::Took;
 use kelpie_engine::plan::{GroupId, Role};
-use kelpie_engine::verbs_host::{Count, GroupEndpoint, GroupPorts, HostReading};
+use kelpie_engine::verbs_host::{Count, GroupEndpoint, GroupPorts, HostError, HostReading};
 use kelpie_monitor::PerHost;
+use kelpie_paths::catalog::QpPort;
 use kelpie_spaces::{Host, QpType, Workload};
 
 use super::agents::{Agents, peers_of};
@@ -26,10 +27,8 @@ const SETTLED: Duration = Duration::from_secs(3);
 pub struct Round {
     /// The flows.
     pub workload: Workload,
-    /// UDP source ports of each flow's requesters, in turn; none leaves them to the device.
-    pub source_ports: Vec<Vec<u16>>,
-    /// LAG ports on which their QPs are put, likewise.
-    pub lag_ports: Vec<Vec<u8>>,
+    /// How each flow's requesters leave, in turn; none leaves it to the device.
+    pub ports: Vec<Vec<QpPort>>,
     /// How long.
     pub lasts: Duration,
     /// How often to look.
@@ -161,7 +160,7 @@ impl Agents {
         for flow in 0..workload.flows.len() {
             moved.flows[flow].sent = sent(workload, &last, flow);
             moved.flows[flow].received = received(workload, &last, flow);
-            moved.flows[flow].lag = lag(round, &last, flow);
+            moved.flows[flow].lag = lag(round, &last, flow)?;
         }
         moved.after = self.bonds().await?;
         for host in Host::BOTH {
@@ -211,22 +210,33 @@ fn ports_of(host: Host, round: &Round) -> Vec<GroupPorts> {
     let own = (0..round.workload.flows.len()).filter(|flow| round.workload.flows[*flow].from == host);
     own.map(|flow| GroupPorts {
         id: GroupId { flow, role: Role::Requester },
-        ports: round.source_ports.get(flow).cloned().unwrap_or_default(),
-        lag_ports: round.lag_ports.get(flow).cloned().unwrap_or_default(),
+        ports: round.ports[flow].iter().map(|qp| qp.source_port).collect(),
+        lag_ports: round.ports[flow].iter().filter_map(|qp| qp.lag_port).collect(),
     })
-    .filter(|group| !group.ports.is_empty() || !group.lag_ports.is_empty())
+    .filter(|group| !group.ports.is_empty())
     .collect()
 }
 
 /// What came of the LAG ports of a flow, if it was to have any.
-fn lag(round: &Round, reading: &PerHost<HostReading>, flow: usize) -> Option<Result<Vec<u8>, String>> {
-    round.lag_ports.get(flow).filter(|ports| !ports.is_empty())?;
+///
+/// # Errors
+/// It is not known what the device can do: the call failed, or the agent does not know it.
+fn lag(
+    round: &Round,
+    reading: &PerHost<HostReading>,
+    flow: usize,
+) -> Result<Option<Result<Vec<u8>, String>>, MeasureError> {
+    if round.ports[flow].iter().all(|qp| qp.lag_port.is_none()) {
+        return Ok(None);
+    }
     let (from, id) = (round.workload.flows[flow].from, GroupId { flow, role: Role::Requester });
-    let told = reading.get(from).lag.iter().find(|group| group.id == id).map(|group| group.leaves.clone());
-    Some(told.map_or_else(
-        || Err(format!("the agent of host {from} says nothing of LAG ports; start one of this version")),
-        |leaves| leaves.map_err(|error| error.to_string()),
-    ))
+    let failed = |source| MeasureError::Host { host: from, operation: "putting QPs on LAG ports".to_owned(), source };
+    match reading.get(from).lag.iter().find(|group| group.id == id).map(|group| group.leaves.clone()) {
+        None => Err(failed("its agent says nothing of LAG ports; start one of this version".into())),
+        Some(Err(error @ HostError::Failed(_))) => Err(failed(Box::new(error))),
+        Some(Err(HostError::Unsupported(reason))) => Ok(Some(Err(reason))),
+        Some(Ok(leaves)) => Ok(Some(Ok(leaves))),
+    }
 }
 
 /// Numbers of the QPs of each flow.
@@ -264,17 +274,28 @@ fn count(reading: &HostReading, id: GroupId) -> Count {
 
 #[cfg(test)]
 mod tests {
-    use kelpie_engine::verbs_host::{GroupLag, HostError};
+    use kelpie_engine::verbs_host::GroupLag;
 
     use super::*;
     use crate::testing::{flow, workload};
 
     #[test]
     fn lag_ports_go_to_the_sender_and_what_came_of_them_is_of_its_flow() {
+        let put = |source_port, lag_port| QpPort { source_port, lag_port };
+        let of_flows = vec![
+            vec![put(50_000, Some(1)), put(50_001, Some(2))],
+            vec![put(50_001, None)],
+            vec![put(50_002, Some(2))],
+            Vec::new(),
+        ];
         let round = Round {
-            workload: workload(vec![flow("a", "b", "WRITE"), flow("b", "a", "WRITE"), flow("b", "a", "WRITE")]),
-            source_ports: vec![vec![50_000], vec![50_001], Vec::new()],
-            lag_ports: vec![vec![1, 2], Vec::new(), vec![2]],
+            workload: workload(vec![
+                flow("a", "b", "WRITE"),
+                flow("b", "a", "WRITE"),
+                flow("b", "a", "WRITE"),
+                flow("b", "a", "WRITE"),
+            ]),
+            ports: of_flows,
             lasts: Duration::ZERO,
             looks: Duration::ZERO,
             latency: false,
@@ -287,16 +308,20 @@ mod tests {
             ports: ports.to_vec(),
             lag_ports: lag_ports.to_vec(),
         };
-        assert_eq!(ports_of(Host::A, &round), [ports(0, &[50_000], &[1, 2])]);
-        assert_eq!(ports_of(Host::B, &round), [ports(1, &[50_001], &[]), ports(2, &[], &[2])]);
+        assert_eq!(ports_of(Host::A, &round), [ports(0, &[50_000, 50_001], &[1, 2])]);
+        assert_eq!(ports_of(Host::B, &round), [ports(1, &[50_001], &[]), ports(2, &[50_002], &[2])]);
         let mut reading = PerHost::<HostReading>::default();
         reading.a.lag.push(GroupLag { id: id(0), leaves: Ok(vec![1, 2]) });
         reading.b.lag.push(GroupLag { id: id(2), leaves: Err(HostError::Unsupported("no such call".to_owned())) });
-        assert_eq!(lag(&round, &reading, 0), Some(Ok(vec![1, 2])));
-        assert_eq!(lag(&round, &reading, 1), None, "nobody asked");
-        assert_eq!(lag(&round, &reading, 2), Some(Err("no such call".to_owned())));
-        reading.b.lag.clear();
-        let silent = lag(&round, &reading, 2).and_then(Result::err).expect("it is silent");
-        assert!(silent.contains("agent of host b says nothing of LAG ports"), "{silent}");
+        assert_eq!(lag(&round, &reading, 0).expect("it was put"), Some(Ok(vec![1, 2])));
+        assert_eq!(lag(&round, &reading, 1).expect("nobody asked"), None);
+        assert_eq!(lag(&round, &reading, 2).expect("the device said so"), Some(Err("no such call".to_owned())));
+        assert_eq!(lag(&round, &reading, 3).expect("nobody asked"), None);
+        // What a device once failed at says nothing of what it can do.
+        for (answer, expected) in [(Some(HostError::Failed("errno 5".to_owned())), "errno 5"), (None, "start one of")] {
+            reading.b.lag = answer.map(|error| GroupLag { id: id(2), leaves: Err(error) }).into_iter().collect();
+            let said = kelpie_engine::chain(&lag(&round, &reading, 2).expect_err(expected));
+            assert!(said.starts_with("host b: putting QPs on LAG ports failed") && said.contains(expected), "{said}");
+        }
     }
 }

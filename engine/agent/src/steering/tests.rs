@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use kelpie_monitor::machine::Machine;
-use kelpie_paths::catalog::{Catalog, Direction, End, Path as Found, Port};
+use kelpie_paths::catalog::{Catalog, Direction, End, Path as Found, Port, QpPort};
 use kelpie_paths::leases::Leases;
 use kelpie_spaces::Host;
 use kelpie_topology::Side;
@@ -45,7 +45,7 @@ fn catalog() -> Catalog {
     };
     let path = |port: u16| {
         let side = Some(Side::BOTH[usize::from(port % 2)]);
-        Found { leaves: side, arrives: side, sent: 9, received: 9, ..Found::unknown(port, None) }
+        Found { leaves: side, arrives: side, sent: 9, received: 9, ..Found::unknown(QpPort::hashed(port)) }
     };
     let direction = |from| Direction { from, lag: None, paths: (50_000..50_008).map(path).collect(), ways: Vec::new() };
     Catalog {

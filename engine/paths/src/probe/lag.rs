@@ -4,7 +4,7 @@ use kelpie_spaces::Host;
 use kelpie_topology::Side;
 
 use super::{Ground, LEAST, Purpose, Stream, own, sides};
-use crate::catalog::{Direction, LAG_PORTS, Lag, LagPort};
+use crate::catalog::{Direction, LAG_PORTS, LONGEST_REASON, Lag, LagPort, QpPort};
 
 /// Puts a QP on each LAG port of each host whose device deals QPs out, from its first source port of these, and watches
 /// the ports. None of a host whose device does not.
@@ -25,8 +25,7 @@ pub fn lag_ports<G: Ground>(ground: &mut G, from: [&[u16]; 2]) -> Result<[Option
                 let open = turn.iter().filter(|port| is_open(lag, **port)).enumerate();
                 let stream = |(nth, port): (usize, &u8)| Stream {
                     from,
-                    source_port,
-                    lag_port: Some(*port),
+                    port: QpPort { source_port, lag_port: Some(*port) },
                     message: LEAST << nth,
                 };
                 open.map(stream).collect::<Vec<_>>()
@@ -41,10 +40,10 @@ pub fn lag_ports<G: Ground>(ground: &mut G, from: [&[u16]; 2]) -> Result<[Option
             let own = own(&streams, &seen, from);
             let [leaves, _] = sides(&own, &seen, from);
             for ((stream, flow), leaves) in own.into_iter().zip(leaves) {
-                let Some(port) = stream.lag_port else { continue };
+                let Some(port) = stream.port.lag_port else { continue };
                 match &flow.lag {
                     Some(Ok(active)) => take(lag, LagPort { port, active: *active, leaves }),
-                    Some(Err(reason)) => lag.refused = Some(reason.clone()),
+                    Some(Err(reason)) => lag.refused = Some(reason.chars().take(LONGEST_REASON).collect()),
                     None => lag.refused = Some("nothing was reported of its LAG ports".to_owned()),
                 }
             }

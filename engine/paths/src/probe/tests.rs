@@ -40,16 +40,16 @@ impl Fake {
 
     /// By which port a QP leaves and at which it arrives; leaves of one side hash otherwise than those of the other.
     fn way(&mut self, stream: &Stream) -> [Side; 2] {
-        let [hashed, arrives] = self.sides(stream.from, stream.source_port);
+        let [hashed, arrives] = self.sides(stream.from, stream.port.source_port);
         if !self.deals[stream.from.index()] {
             return [hashed, arrives];
         }
-        let put = stream.lag_port.and_then(|port| Some(self.lag?[usize::from(port) - 1]));
+        let put = stream.port.lag_port.and_then(|port| Some(self.lag?[usize::from(port) - 1]));
         let leaves = put.unwrap_or_else(|| {
             self.dealt += 1;
             Side::BOTH[self.dealt % 2]
         });
-        let is_odd = stream.source_port.is_multiple_of(5) && leaves == Side::Right;
+        let is_odd = stream.port.source_port.is_multiple_of(5) && leaves == Side::Right;
         [leaves, if is_odd { arrives.other() } else { arrives }]
     }
 
@@ -99,7 +99,7 @@ impl Ground for Fake {
             let own = streams.iter().filter(|other| other.from == stream.from).count() as f64;
             let bps = self.bps[peer][arrives.index()] / own;
             let put = |port| self.lag.map(|_| port).ok_or_else(|| "no such call".to_owned());
-            let (latency_us, lag) = (Some(100.0 + self.rng.random::<f64>()), stream.lag_port.map(put));
+            let (latency_us, lag) = (Some(100.0 + self.rng.random::<f64>()), stream.port.lag_port.map(put));
             seen.flows.push(Flowed { sent, received, bps, latency_us, lag });
         }
         Ok(seen)
@@ -186,7 +186,8 @@ fn a_device_that_deals_qps_out_is_probed_by_lag_port_and_paths_go_straight_where
         assert_eq!(found[1].lag, None);
         for path in &found[0].paths {
             let mut way = |lag_port| {
-                let stream = Stream { from: Host::A, source_port: path.source_port, lag_port, message: 64 };
+                let port = QpPort { source_port: path.source_port, lag_port };
+                let stream = Stream { from: Host::A, port, message: 64 };
                 fake.way(&stream)
             };
             assert_eq!([path.leaves, path.arrives], way(path.lag_port).map(Some), "seed {seed}, {path:?}");
@@ -218,7 +219,8 @@ fn a_device_without_the_call_says_why_and_no_path_says_by_which_port_it_leaves()
 #[test]
 fn qps_of_a_check_are_looked_at_where_they_were_put() {
     let mut fake = dealing(7, Some(Side::BOTH));
-    let asked = [(50_001, Some(1)), (50_002, Some(2)), (50_003, None)];
+    let port = |source_port, lag_port| QpPort { source_port, lag_port };
+    let asked = [port(50_001, Some(1)), port(50_002, Some(2)), port(50_003, None)];
     let found = look(&mut fake, [&asked, &[]], DEEP).expect("it always runs");
     let leaves: Vec<Option<Side>> = found[0].paths.iter().map(|path| path.leaves).collect();
     assert_eq!(leaves, [Some(Side::Left), Some(Side::Right), None], "who is not put anywhere is dealt out");
