@@ -55,7 +55,7 @@ with tempfile.TemporaryDirectory() as folder:
         counts[truth] += 1
         likely = [way for way in check["ways_out"] if way.get("likely_to_help")]
         if truth == "anomalous" and likely:
-            helped = verdict("kelpie: workload/1\n" + json.dumps(likely[0]["workload"]))
+            helped = verdict(json.dumps({"kelpie": "workload/1", **likely[0]["workload"]}))
             ways["tried"] += 1
             ways["helped"] += helped == "healthy"
 

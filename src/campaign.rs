@@ -28,9 +28,11 @@ const TRIES: usize = kelpie_monitor::ATTEMPTS as usize;
 /// Stored experiments that are read at once. Source: our choice, a megabyte of them.
 const READ_AHEAD: u32 = 256;
 
-/// Experiments after which a checkpoint is stored. Source: our choice, because going through as many again takes
+/// Experiments after which a checkpoint is stored, at least. Source: our choice, because going through as many again takes
 /// milliseconds, and storing it no longer than storing an experiment.
 const CHECKPOINT_EVERY: u64 = 100;
+/// Part of all experiments after which it is, so that what is written of a long campaign does not grow with its square.
+const CHECKPOINT_PART: u64 = 100;
 
 /// Pause between looks whether a host is back. Source: our choice.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -222,6 +224,18 @@ impl<'a> Recorder<'a> {
         Ok(experiment.outcome)
     }
 
+    /// What the search is told of an outcome.
+    fn observation(&self, outcome: Outcome) -> Observation {
+        let (measurement, assessment) = match outcome {
+            Outcome::Measured { assessment, .. } if is_host_failure(&assessment) && !self.reduces_failures => {
+                (Measurement::default(), Assessment::of_nothing(Inconclusive::NoSamples))
+            }
+            Outcome::Measured { measurement, assessment, .. } => (measurement, assessment),
+            Outcome::Unsupported { .. } => (Measurement::default(), Assessment::of_nothing(Inconclusive::NoSamples)),
+        };
+        Observation::new(&measurement, assessment, &self.parts.bounds)
+    }
+
     /// Measures and stores the experiment that is asked for now.
     fn experiment(&mut self, workload: &Workload, purpose: Purpose) -> Result<Outcome, End> {
         self.catch_up().map_err(End::Failed)?;
@@ -357,20 +371,30 @@ impl Oracle for Recorder<'_> {
         };
         let outcome = outcome?;
         self.skipped = 0;
-        let (measurement, assessment) = match outcome {
-            Outcome::Measured { measurement, assessment, .. } => {
-                if !assessment.symptoms.contains(&Symptom::HostFailure) {
-                    self.survived = Some(workload.clone());
-                    (measurement, assessment)
-                } else if self.reduces_failures {
-                    (measurement, assessment)
-                } else {
-                    (measurement, Assessment::of_nothing(Inconclusive::NoSamples))
+        if matches!(&outcome, Outcome::Measured { assessment, .. } if !is_host_failure(assessment)) {
+            self.survived = Some(workload.clone());
+        }
+        Ok(self.observation(outcome))
+    }
+
+    fn past(&mut self, visit: &mut dyn FnMut(Workload, Observation) -> bool) -> Result<(), End> {
+        let last = self.number;
+        let mut read = 0;
+        while read < last {
+            self.check_limits()?;
+            let more = u32::try_from(last - read).map_or(READ_AHEAD, |left| left.min(READ_AHEAD));
+            let experiments = self.parts.store.experiments_after(self.id, read, more).map_err(failed)?;
+            for experiment in experiments {
+                read += 1;
+                let is_next = experiment.number == read;
+                let observation = self.observation(experiment.outcome);
+                if !is_next || !visit(experiment.workload, observation) {
+                    return Err(End::Failed(self.diverged("has another past")));
                 }
             }
-            Outcome::Unsupported { .. } => (Measurement::default(), Assessment::of_nothing(Inconclusive::NoSamples)),
-        };
-        Ok(Observation::new(&measurement, assessment, &self.parts.bounds))
+            self.parts.progress.read(read);
+        }
+        Ok(())
     }
 
     fn skipped(&mut self, _workload: &Workload) {
@@ -390,7 +414,7 @@ impl Oracle for Recorder<'_> {
     }
 
     fn between_steps(&mut self, checkpoint: &dyn Fn() -> Checkpoint) -> Result<(), End> {
-        if self.number < self.checkpointed + CHECKPOINT_EVERY {
+        if self.number < self.checkpointed + CHECKPOINT_EVERY.max(self.checkpointed / CHECKPOINT_PART) {
             return Ok(());
         }
         let standing = Standing::new(checkpoint(), self.skipped, self.anomalies, self.survived.clone());
@@ -407,6 +431,10 @@ fn plain() -> Workload {
 
 fn failed(error: impl Into<anyhow::Error>) -> End {
     End::Failed(error.into())
+}
+
+fn is_host_failure(assessment: &Assessment) -> bool {
+    assessment.symptoms.contains(&Symptom::HostFailure)
 }
 
 fn is_anomalous(outcome: &Outcome) -> bool {

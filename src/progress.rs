@@ -70,6 +70,12 @@ impl Progress {
         self.say_counts();
     }
 
+    /// So many stored experiments were read.
+    pub fn read(&mut self, number: u64) {
+        self.bar.set_position(number);
+        self.bar.reset_eta();
+    }
+
     /// A stored experiment was replayed; it took no time and says nothing about the rate.
     pub fn replayed(&mut self, number: u64, is_anomalous: bool) {
         self.bar.set_position(number);

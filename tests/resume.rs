@@ -40,9 +40,10 @@ fn run_until(bench: &Bench, command: &[&str], is_time: impl Fn() -> bool) -> Opt
 
 #[test]
 fn a_campaign_that_is_killed_often_ends_like_one_that_is_not() {
-    let kills = killed_often(&run_args("killed.db", "kelpie", "90"), &run_args("whole.db", "kelpie", "90"), |round| {
-        1 + round * 5 % 13
-    });
+    let kills =
+        killed_often(&run_args("killed.db", "kelpie", "130"), &run_args("whole.db", "kelpie", "130"), |round| {
+            1 + round * 5 % 13
+        });
     // Of the moments that are counted in experiments, a busy machine may let several pass at once.
     assert!(kills >= 9, "killed only {kills} times");
 }

@@ -5,12 +5,14 @@ use rand_pcg::Pcg64;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Algorithm, Config};
+use crate::discovery::Discovery;
 use crate::energy::Target;
 
 /// What the state means. Raise it whenever an algorithm that has checkpoints decides otherwise than before.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
-/// The state of a search between two of its steps. It is only as large as what is found, and no experiment is in it.
+/// The state of a search between two of its steps. No experiment is in it; the default search names those that it goes on
+/// from by their numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Checkpoint {
@@ -24,11 +26,14 @@ pub struct Checkpoint {
     /// The targets in order, and which of them comes next; nothing if the algorithm has none.
     pub(crate) targets: Vec<Target>,
     pub(crate) next: usize,
+    /// What the default search knows besides.
+    pub(crate) discovery: Option<Discovery>,
 }
 
 impl Checkpoint {
     pub(crate) fn new(algorithm: Algorithm, rng: Pcg64, known: Vec<Region>) -> Self {
-        Self { format: FORMAT, algorithm, rng, experiments: 0, findings: 0, known, targets: Vec::new(), next: 0 }
+        let (targets, discovery) = (Vec::new(), None);
+        Self { format: FORMAT, algorithm, rng, experiments: 0, findings: 0, known, targets, next: 0, discovery }
     }
 
     /// Experiments before it.
@@ -43,11 +48,12 @@ impl Checkpoint {
 
     /// Whether this version of the search, set so, can go on from it.
     pub fn is_of(&self, config: &Config) -> bool {
-        let has_target = match self.algorithm {
+        let is_whole = match self.algorithm {
             Algorithm::Random => self.targets.is_empty(),
             Algorithm::Collie | Algorithm::Anneal => self.next < self.targets.len(),
-            Algorithm::Kelpie | Algorithm::Bayes => false,
+            Algorithm::Kelpie => self.discovery.as_ref().is_some_and(|known| known.is_of(self.experiments)),
+            Algorithm::Bayes => false,
         };
-        self.format == FORMAT && self.algorithm == config.algorithm && has_target
+        self.format == FORMAT && self.algorithm == config.algorithm && is_whole
     }
 }

@@ -60,6 +60,8 @@ pub(crate) struct ClosedForm {
     /// Every how many distinct questions an answer is inconclusive.
     pub(crate) inconclusive_every: usize,
     pub(crate) asked: Vec<(Workload, Purpose)>,
+    /// What was asked before the checkpoint that a search goes on from.
+    pub(crate) before: Vec<(Workload, Purpose)>,
     pub(crate) skipped: usize,
     pub(crate) findings: Vec<Finding>,
     pub(crate) checkpoints: Vec<Checkpoint>,
@@ -73,6 +75,7 @@ impl ClosedForm {
             wanted: usize::MAX,
             inconclusive_every: usize::MAX,
             asked: Vec::new(),
+            before: Vec::new(),
             skipped: 0,
             findings: Vec::new(),
             checkpoints: Vec::new(),
@@ -98,6 +101,16 @@ impl ClosedForm {
         self.findings.iter().filter_map(hits).collect::<HashSet<_>>().len()
     }
 
+    /// What the question of this number is answered.
+    fn observation(&self, workload: &Workload, number: usize) -> Observation {
+        let assessment = if number.is_multiple_of(self.inconclusive_every) {
+            Assessment::of_nothing(Inconclusive::Unstable { deviation: 0.5 })
+        } else {
+            Assessment::of_symptoms(self.symptoms(workload))
+        };
+        Observation { assessment, signals: self.signals(workload) }
+    }
+
     fn signals(&self, workload: &Workload) -> BTreeMap<String, f64> {
         let share = |weakness: &Weakness| {
             let held = weakness.region.conditions.iter().filter(|condition| condition.holds(workload)).count();
@@ -118,12 +131,7 @@ impl Oracle for ClosedForm {
             return Err(BudgetSpent);
         }
         self.asked.push((workload.clone(), purpose));
-        let assessment = if self.asked.len().is_multiple_of(self.inconclusive_every) {
-            Assessment::of_nothing(Inconclusive::Unstable { deviation: 0.5 })
-        } else {
-            Assessment::of_symptoms(self.symptoms(workload))
-        };
-        Ok(Observation { assessment, signals: self.signals(workload) })
+        Ok(self.observation(workload, self.before.len() + self.asked.len()))
     }
 
     fn skipped(&mut self, _: &Workload) {
@@ -136,6 +144,14 @@ impl Oracle for ClosedForm {
             self.findings.push(finding.clone());
         } else {
             self.findings[index] = finding.clone();
+        }
+        Ok(())
+    }
+
+    fn past(&mut self, visit: &mut dyn FnMut(Workload, Observation) -> bool) -> Result<(), BudgetSpent> {
+        for (number, (workload, _)) in (1..).zip(self.before.clone()) {
+            let seen = self.observation(&workload, number);
+            assert!(visit(workload, seen), "nothing was measured twice");
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ mod annealing;
 mod bayes;
 mod checkpoint;
 mod config;
+mod discovery;
 mod energy;
 mod finding;
 mod kelpie;
@@ -46,10 +47,10 @@ pub fn run_from<O: Oracle>(
     checkpoint: Option<Checkpoint>,
     oracle: &mut O,
 ) -> Result<(), O::Error> {
-    if config.algorithm == Algorithm::Kelpie {
-        return kelpie::run(space, config, oracle);
-    }
     let checkpoint = checkpoint.filter(|checkpoint| checkpoint.is_of(config));
+    if config.algorithm == Algorithm::Kelpie {
+        return kelpie::run(space, config, checkpoint, oracle);
+    }
     let mut search = SearchState::new(space, config, checkpoint, oracle);
     match config.algorithm {
         Algorithm::Kelpie | Algorithm::Collie => annealing::run(&mut search, Keep::Region),

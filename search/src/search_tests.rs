@@ -189,7 +189,7 @@ fn equal_seeds_ask_equal_questions() {
 
 #[test]
 fn a_search_goes_on_from_each_of_its_checkpoints_as_it_did() {
-    for algorithm in [Algorithm::Random, Algorithm::Collie, Algorithm::Anneal] {
+    for algorithm in [Algorithm::Kelpie, Algorithm::Random, Algorithm::Collie, Algorithm::Anneal] {
         let whole = campaign(algorithm, SignalSet::Both, 3, 1200);
         let config = Config::new(algorithm, SignalSet::Both, 3);
         assert!(whole.checkpoints.len() > 5, "{algorithm}");
@@ -200,6 +200,7 @@ fn a_search_goes_on_from_each_of_its_checkpoints_as_it_did() {
             assert_eq!(&read, checkpoint);
             let (asked, found) = (checkpoint.experiments() as usize, checkpoint.findings() as usize);
             let mut oracle = ClosedForm::new(&whole.weaknesses, whole.asked.len() - asked);
+            oracle.before = whole.asked[..asked].to_vec();
             oracle.findings = whole.findings[..found].to_vec();
             assert_eq!(run_from(&full(), &config, Some(read), &mut oracle), Err(BudgetSpent));
             assert!(oracle.asked[..] == whole.asked[asked..], "{algorithm} after {asked}");

@@ -3,11 +3,15 @@
 //! Source: Mitchell 1991, "Spectrally optimal sampling for distribution ray tracing" (the best of several candidates).
 //! On model F, 100 points so chosen show 14 weaknesses in the mean, and 100 random points 12.
 
+use std::collections::VecDeque;
+
 use kelpie_spaces::{Feature, FeatureValue, Space, Workload};
 use rand::RngExt;
 use rand_pcg::Pcg64;
 
 use super::factors::{TRANSPORT, candidates, plain};
+use super::lab::Past;
+use crate::discovery::{Explored, Looked};
 
 /// Random points of which one is looked at. Source: our choice; 60 showed little more than 20.
 const CANDIDATES: usize = 20;
@@ -18,7 +22,10 @@ const REMEMBERED: usize = 500;
 /// The next workloads to look at.
 pub(super) struct Explorer {
     placements: Vec<Workload>,
-    looked: Vec<Place>,
+    /// How often was looked.
+    looked: u64,
+    /// The last looks, the latest at the end.
+    latest: VecDeque<(Workload, Place)>,
     /// How each feature is measured.
     scales: Vec<Scale>,
 }
@@ -37,14 +44,38 @@ enum Scale {
 
 impl Explorer {
     pub(super) fn new(space: &Space, rng: &mut Pcg64) -> Self {
+        Self::with(space, placements(space, rng), 0)
+    }
+
+    fn with(space: &Space, placements: Vec<Workload>, looked: u64) -> Self {
         let scales = Feature::ALL.into_iter().map(|feature| Scale::of(space, feature)).collect();
-        Self { placements: placements(space, rng), looked: Vec::new(), scales }
+        Self { placements, looked, latest: VecDeque::new(), scales }
+    }
+
+    /// As it was; `number` says of a workload which experiment looked at it.
+    pub(super) fn state(&self, number: impl Fn(&Workload) -> Option<u64>) -> Explored {
+        let looked = |(workload, _): &(Workload, Place)| {
+            number(workload).map_or_else(|| Looked::Skipped(Box::new(workload.clone())), Looked::Experiment)
+        };
+        let latest = self.latest.iter().map(looked).collect();
+        Explored { placements: self.placements.clone(), looked: self.looked, latest }
+    }
+
+    pub(super) fn of(state: &Explored, space: &Space, past: &Past<'_>) -> Self {
+        let mut explorer = Self::with(space, state.placements.clone(), state.looked);
+        for looked in &state.latest {
+            explorer.remember(match looked {
+                Looked::Experiment(number) => past.get(*number).0,
+                Looked::Skipped(workload) => (**workload).clone(),
+            });
+        }
+        explorer
     }
 
     /// The next workload to look at.
     pub(super) fn next(&mut self, space: &Space, rng: &mut Pcg64) -> Workload {
         // In turn, because what a word alone shows is cheap to explain, and the rest should not wait for it.
-        let placement = if self.looked.len().is_multiple_of(2) { self.placements.pop() } else { None };
+        let placement = if self.looked.is_multiple_of(2) { self.placements.pop() } else { None };
         let next = placement.unwrap_or_else(|| {
             let far = (0..CANDIDATES).map(|_| {
                 let point = space.sample(rng);
@@ -52,14 +83,22 @@ impl Explorer {
             });
             far.max_by(|a, b| a.0.total_cmp(&b.0)).expect("there are candidates").1
         });
-        self.looked.push(self.place(&next));
+        self.looked += 1;
+        self.remember(next.clone());
         next
+    }
+
+    fn remember(&mut self, workload: Workload) {
+        let place = self.place(&workload);
+        self.latest.push_back((workload, place));
+        if self.latest.len() > REMEMBERED {
+            self.latest.pop_front();
+        }
     }
 
     /// The square of the distance to the nearest workload that was looked at.
     fn distance(&self, place: &Place) -> f32 {
-        let latest = self.looked.iter().rev().take(REMEMBERED);
-        latest.map(|other| self.apart(place, other)).fold(f32::INFINITY, f32::min)
+        self.latest.iter().map(|(_, other)| self.apart(place, other)).fold(f32::INFINITY, f32::min)
     }
 
     /// Another word counts like the whole ladder of a number.

@@ -6,7 +6,8 @@ use kelpie_monitor::Symptom;
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Space, Test, Workload};
 
 use super::factors::TRANSPORT;
-use super::lab::Seen;
+use super::lab::{Past, Seen};
+use crate::discovery::FindingState;
 use crate::finding::{Cure, Finding, FindingEvidence, wilson_lower_bound};
 use crate::outcome::Outcome;
 
@@ -97,6 +98,56 @@ impl Known {
         known.region = Region { conditions };
         known.region.conditions.sort();
         known
+    }
+
+    /// As it is now; `number` says of a workload which experiment it was.
+    pub(super) fn state(&self, number: impl Fn(&Workload) -> Option<u64>) -> FindingState {
+        FindingState {
+            symptom: self.symptom,
+            witness: self.seen.number,
+            plain: self.plain.clone(),
+            factors: self.factors.clone(),
+            region: self.region.clone(),
+            found_at: self.found_at,
+            spent: self.spent,
+            visits: self.visits,
+            trials: self.trials.iter().map(|(point, _)| number(point).expect("it was measured")).collect(),
+            fresh: self.fresh,
+            repeats: self.repeats,
+            is_settled: self.is_settled,
+            believed: self.believed,
+            is_stale: self.is_stale,
+            is_spent: self.is_spent,
+        }
+    }
+
+    pub(super) fn of(state: &FindingState, past: &Past<'_>) -> Self {
+        let (witness, seen) = past.get(state.witness);
+        let trial = |number: &u64| {
+            let (point, seen) = past.get(*number);
+            (point, matches!(seen.outcome, Outcome::Anomalous(_)))
+        };
+        let trials: Vec<(Workload, bool)> = state.trials.iter().map(trial).collect();
+        let FindingState { symptom, found_at, spent, visits, fresh, repeats, believed, .. } = *state;
+        Self {
+            symptom,
+            witness,
+            seen,
+            plain: state.plain.clone(),
+            factors: state.factors.clone(),
+            region: state.region.clone(),
+            found_at,
+            spent,
+            visits,
+            healthy: trials.iter().filter(|(_, is_anomalous)| !is_anomalous).count(),
+            trials,
+            fresh,
+            repeats,
+            is_settled: state.is_settled,
+            believed,
+            is_stale: state.is_stale,
+            is_spent: state.is_spent,
+        }
     }
 
     /// All workloads that stress its factors the same way.

@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use kelpie_belief::Model;
 use kelpie_spaces::{Space, Workload};
-use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
+use crate::checkpoint::Checkpoint;
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
 use crate::signals::{Observation, UTILISATION};
@@ -22,6 +22,15 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// Counters of what is not anomalous are compared with nothing, so they are not kept.
+    fn new(mut observation: Observation, number: u64) -> Self {
+        let outcome = Outcome::from(&observation.assessment);
+        if !matches!(outcome, Outcome::Anomalous(_)) {
+            observation.signals.clear();
+        }
+        Self { outcome, observation, number }
+    }
+
     /// Share of its bounds that the worst direction uses; 1 if it is not known.
     pub(super) fn utilisation(&self) -> f64 {
         self.observation.signals.get(UTILISATION).copied().unwrap_or(1.0)
@@ -62,74 +71,153 @@ impl Seen {
     }
 }
 
+/// Experiments in order, from number 1 on.
+pub(super) struct Past<'p>(Vec<(&'p Workload, &'p Rc<Seen>)>);
+
+impl Past<'_> {
+    /// The experiment of this number.
+    pub(super) fn get(&self, number: u64) -> (Workload, Rc<Seen>) {
+        let (workload, seen) = self.0[number as usize - 1];
+        (workload.clone(), Rc::clone(seen))
+    }
+}
+
 /// How many times more experiments there are when the model is learnt again. Source: our choice, because the time that
 /// it takes is then linear in all experiments.
 const GROWTH: f64 = 1.2;
 /// Experiments of which a model is learnt, at least. Source: our choice.
 const LEAST: u64 = 60;
 
-/// The measured part of a space.
-pub(super) struct Lab<'a, O: Oracle> {
-    pub(super) space: &'a Space,
-    pub(super) rng: Pcg64,
-    oracle: &'a mut O,
+/// What was measured, and what was learnt of it.
+#[derive(Default)]
+pub(super) struct Notes {
     seen: HashMap<Workload, Rc<Seen>>,
     experiments: u64,
     /// What trees learnt, and from how many experiments.
     model: Option<(Rc<Model>, u64)>,
 }
 
-impl<'a, O: Oracle> Lab<'a, O> {
-    pub(super) fn new(space: &'a Space, seed: u64, oracle: &'a mut O) -> Self {
-        let rng = Pcg64::seed_from_u64(seed);
-        Self { space, rng, oracle, seen: HashMap::new(), experiments: 0, model: None }
-    }
-
+impl Notes {
     pub(super) fn experiments(&self) -> u64 {
         self.experiments
     }
 
-    /// What the workload shows; nothing is measured twice.
-    pub(super) fn look(&mut self, workload: &Workload, purpose: Purpose) -> Result<Rc<Seen>, O::Error> {
-        if let Some(seen) = self.seen.get(workload) {
-            return Ok(Rc::clone(seen));
-        }
-        let observation = self.oracle.measure(workload, purpose)?;
+    /// Of how many experiments the model was learnt.
+    pub(super) fn learnt(&self) -> Option<u64> {
+        self.model.as_ref().map(|(_, learnt)| *learnt)
+    }
+
+    /// Number of the experiment that measured this workload.
+    pub(super) fn number(&self, workload: &Workload) -> Option<u64> {
+        self.seen.get(workload).map(|seen| seen.number)
+    }
+
+    /// Its experiments by number.
+    pub(super) fn past(&self) -> Past<'_> {
+        let mut all: Vec<(&Workload, &Rc<Seen>)> = self.seen.iter().collect();
+        all.sort_unstable_by_key(|(_, seen)| seen.number);
+        Past(all)
+    }
+
+    /// Takes in the next experiment; the one that measured this workload before, if there is one.
+    fn add(&mut self, workload: Workload, observation: Observation) -> Option<Rc<Seen>> {
         self.experiments += 1;
-        let outcome = Outcome::from(&observation.assessment);
-        let seen = Rc::new(Seen { outcome, observation, number: self.experiments });
-        self.seen.insert(workload.clone(), Rc::clone(&seen));
-        Ok(seen)
+        self.seen.insert(workload, Rc::new(Seen::new(observation, self.experiments)))
     }
 
-    /// What the workload showed, if it was measured.
-    pub(super) fn recall(&self, workload: &Workload) -> Option<&Rc<Seen>> {
-        self.seen.get(workload)
-    }
-
-    /// Every workload with a verdict: whether it was anomalous.
-    pub(super) fn outcomes(&self) -> BTreeMap<&Workload, bool> {
+    /// Every workload of the first so many experiments that has a verdict: whether it was anomalous.
+    fn outcomes(&self, last: u64) -> BTreeMap<&Workload, bool> {
         let outcome = |seen: &Seen| match seen.outcome {
             Outcome::Healthy => Some(false),
             Outcome::Anomalous(_) => Some(true),
             Outcome::Inconclusive => None,
         };
-        self.seen.iter().filter_map(|(workload, seen)| Some((workload, outcome(seen)?))).collect()
+        let until = self.seen.iter().filter(|(_, seen)| seen.number <= last);
+        until.filter_map(|(workload, seen)| Some((workload, outcome(seen)?))).collect()
+    }
+
+    /// Learns from the first so many experiments.
+    fn learn(&mut self, last: u64) {
+        let model = Model::learn(&self.outcomes(last)).map(|model| (Rc::new(model), last));
+        self.model = model;
+    }
+}
+
+/// The measured part of a space.
+pub(super) struct Lab<'a, O: Oracle> {
+    pub(super) space: &'a Space,
+    pub(super) rng: Pcg64,
+    oracle: &'a mut O,
+    notes: Notes,
+}
+
+impl<'a, O: Oracle> Lab<'a, O> {
+    pub(super) fn new(space: &'a Space, rng: Pcg64, oracle: &'a mut O) -> Self {
+        Self { space, rng, oracle, notes: Notes::default() }
+    }
+
+    pub(super) fn experiments(&self) -> u64 {
+        self.notes.experiments
+    }
+
+    pub(super) fn notes(&self) -> &Notes {
+        &self.notes
+    }
+
+    /// Takes in the experiments before a checkpoint, and learns again from those from which the model was learnt; says
+    /// whether there are as many.
+    pub(super) fn has_read_past(&mut self, experiments: u64, learnt: Option<u64>) -> Result<bool, O::Error> {
+        let notes = &mut self.notes;
+        self.oracle.past(&mut |workload, observation| notes.add(workload, observation).is_none())?;
+        if notes.experiments != experiments {
+            *notes = Notes::default();
+            return Ok(false);
+        }
+        if let Some(learnt) = learnt {
+            notes.learn(learnt);
+        }
+        Ok(true)
+    }
+
+    /// Tells the oracle that the search can go on from here.
+    pub(super) fn between_steps(&mut self, checkpoint: impl Fn(&Pcg64, &Notes) -> Checkpoint) -> Result<(), O::Error> {
+        let Self { rng, oracle, notes, .. } = self;
+        oracle.between_steps(&|| checkpoint(rng, notes))
+    }
+
+    /// What the workload shows; nothing is measured twice.
+    pub(super) fn look(&mut self, workload: &Workload, purpose: Purpose) -> Result<Rc<Seen>, O::Error> {
+        if let Some(seen) = self.recall(workload) {
+            return Ok(Rc::clone(seen));
+        }
+        let observation = self.oracle.measure(workload, purpose)?;
+        self.notes.add(workload.clone(), observation);
+        Ok(Rc::clone(&self.notes.seen[workload]))
+    }
+
+    /// What the workload showed, if it was measured.
+    pub(super) fn recall(&self, workload: &Workload) -> Option<&Rc<Seen>> {
+        self.notes.seen.get(workload)
+    }
+
+    /// Every workload with a verdict: whether it was anomalous.
+    pub(super) fn outcomes(&self) -> BTreeMap<&Workload, bool> {
+        self.notes.outcomes(self.notes.experiments)
     }
 
     /// What the trees have learnt; `None` if there was too little.
     pub(super) fn model(&self) -> Option<Rc<Model>> {
-        self.model.as_ref().map(|(model, _)| Rc::clone(model))
+        self.notes.model.as_ref().map(|(model, _)| Rc::clone(model))
     }
 
     /// Learns from all experiments if there are many more than before; says whether.
     pub(super) fn has_learnt(&mut self) -> bool {
-        let enough = self.model.as_ref().map_or(LEAST as f64, |(_, learnt)| *learnt as f64 * GROWTH);
-        if (self.experiments as f64) < enough {
+        let experiments = self.notes.experiments;
+        let enough = self.notes.learnt().map_or(LEAST as f64, |learnt| learnt as f64 * GROWTH);
+        if (experiments as f64) < enough {
             return false;
         }
-        let model = Model::learn(&self.outcomes()).map(|model| (Rc::new(model), self.experiments));
-        self.model = model;
+        self.notes.learn(experiments);
         true
     }
 

@@ -14,11 +14,14 @@ mod reduce;
 mod refine;
 mod region;
 mod relieve;
+mod standing;
 mod touched;
 
 use kelpie_spaces::{Feature, Region, Space, Workload};
 
+use crate::checkpoint::Checkpoint;
 use crate::config::Config;
+use crate::discovery::Yields;
 use crate::finding::Cure;
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
@@ -27,7 +30,7 @@ use factors::moved;
 use known::Known;
 use lab::Lab;
 use reduce::Needs;
-use touched::{Touched, Way, Yields};
+use touched::{Touched, Way};
 
 /// Experiments with random points for each exploration, if half of the explorations show something new. Source: our
 /// choice.
@@ -54,29 +57,23 @@ struct Search<'a, O: Oracle> {
     /// Experiments of explorations, and of looks at random points.
     explored: u64,
     surveyed: u64,
+    /// Steps in a row without an experiment.
+    idle: u32,
 }
 
-/// Searches until the oracle stops it, or until nothing is left to measure.
-pub(crate) fn run<O: Oracle>(space: &Space, config: &Config, oracle: &mut O) -> Result<(), O::Error> {
-    let mut lab = Lab::new(space, config.seed, oracle);
-    let explorer = Explorer::new(space, &mut lab.rng);
-    let mut search = Search {
-        lab,
-        explorer,
-        needs: Needs::default(),
-        findings: Vec::new(),
-        avoided: config.known.clone(),
-        touched: Vec::new(),
-        yields: Yields::default(),
-        surveys: 0,
-        explored: 0,
-        surveyed: 0,
-    };
-    let mut idle = 0;
-    while idle < MOST_IDLE {
+/// Searches, from a checkpoint if there is one, until the oracle stops it, or until nothing is left to measure.
+pub(crate) fn run<O: Oracle>(
+    space: &Space,
+    config: &Config,
+    from: Option<Checkpoint>,
+    oracle: &mut O,
+) -> Result<(), O::Error> {
+    let mut search = Search::begin(space, config, from, oracle)?;
+    while search.idle < MOST_IDLE {
+        search.between_steps()?;
         let before = search.lab.experiments();
         search.step()?;
-        idle = if search.lab.experiments() == before { idle + 1 } else { 0 };
+        search.idle = if search.lab.experiments() == before { search.idle + 1 } else { 0 };
     }
     Ok(())
 }

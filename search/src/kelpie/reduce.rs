@@ -11,7 +11,7 @@ use crate::oracle::Oracle;
 
 /// How often each feature was tested, and how often it mattered.
 #[derive(Debug, Default)]
-pub(super) struct Needs(BTreeMap<Feature, [u32; 2]>);
+pub(super) struct Needs(pub(super) BTreeMap<Feature, [u32; 2]>);
 
 impl Needs {
     /// How probable it is that a feature matters. Source: the mean of a Beta distribution that begins with one feature

@@ -8,7 +8,7 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
 use crate::closed_form::{BudgetSpent, ClosedForm, Weakness, at_least, at_most, one_of};
-use crate::{Algorithm, Config, SignalSet, run};
+use crate::{Algorithm, Checkpoint, Config, SignalSet, run, run_from};
 
 fn full() -> Space {
     Space::catalog("full").expect("in the catalog")
@@ -51,6 +51,50 @@ fn every_weakness_is_found_soon() {
         let found = campaign(&weaknesses(), seed, 600).distinct();
         assert_eq!(found, 6, "seed {seed}: after 600 experiments");
     }
+}
+
+#[test]
+fn a_search_goes_on_from_any_checkpoint_as_it_did_also_with_known_regions_and_unclear_answers() {
+    for seed in [11, 12] {
+        let known = weaknesses()[3].region.clone();
+        let config = Config { known: vec![known], ..Config::new(Algorithm::Kelpie, SignalSet::Both, seed) };
+        let mut whole = ClosedForm { inconclusive_every: 13, ..ClosedForm::new(&weaknesses(), 300) };
+        assert_eq!(run(&full(), &config, &mut whole), Err(BudgetSpent));
+        assert!(whole.skipped > 0, "seed {seed}");
+        for checkpoint in whole.checkpoints.iter().step_by(whole.checkpoints.len() / 7) {
+            let asked = checkpoint.experiments() as usize;
+            let mut oracle = ClosedForm { inconclusive_every: 13, ..ClosedForm::new(&weaknesses(), 300 - asked) };
+            oracle.before = whole.asked[..asked].to_vec();
+            oracle.findings = whole.findings[..checkpoint.findings() as usize].to_vec();
+            assert_eq!(run_from(&full(), &config, Some(checkpoint.clone()), &mut oracle), Err(BudgetSpent));
+            assert!(oracle.asked[..] == whole.asked[asked..], "seed {seed} after {asked}");
+            assert_eq!(oracle.findings, whole.findings, "seed {seed} after {asked}");
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_that_names_what_is_not_there_is_not_taken() {
+    let whole = campaign(&weaknesses(), 4, 120);
+    let config = Config::new(Algorithm::Kelpie, SignalSet::Both, 4);
+    let last = whole.checkpoints.last().expect("one before each step");
+    assert!(last.is_of(&config));
+    let stored = serde_json::to_string(last).expect("its keys are text");
+    let experiments = last.experiments();
+    for (from, to) in [
+        (format!("\"experiments\":{experiments}"), "\"experiments\":3".to_owned()),
+        ("\"witness\":".to_owned(), "\"witness\":999".to_owned()),
+        ("\"learnt\":".to_owned(), "\"learnt\":999".to_owned()),
+    ] {
+        let changed = stored.replacen(&from, &to, 1);
+        assert_ne!(changed, stored, "{from}");
+        let changed: Checkpoint = serde_json::from_str(&changed).expect("of the right shape");
+        assert!(!changed.is_of(&config), "{to}");
+    }
+    // Without the experiments before it, the search begins anew.
+    let mut oracle = ClosedForm::new(&weaknesses(), 120);
+    assert_eq!(run_from(&full(), &config, Some(last.clone()), &mut oracle), Err(BudgetSpent));
+    assert!(oracle.asked == whole.asked);
 }
 
 #[test]

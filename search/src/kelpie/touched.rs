@@ -7,7 +7,8 @@ use kelpie_spaces::Workload;
 
 use super::Search;
 use super::known::Known;
-use super::lab::Seen;
+use super::lab::{Past, Seen};
+use crate::discovery::{TouchedState, Yields};
 use crate::oracle::Oracle;
 
 /// Plausibility of a finding from which on an anomaly that shows more is looked at without it. Source: our choice.
@@ -31,6 +32,17 @@ pub(super) struct Touched {
 }
 
 impl Touched {
+    pub(super) fn state(&self) -> TouchedState {
+        let Self { symptom, known, shows_more, .. } = *self;
+        TouchedState { experiment: self.seen.number, symptom, known, shows_more }
+    }
+
+    pub(super) fn of(state: &TouchedState, past: &Past<'_>) -> Self {
+        let (workload, seen) = past.get(state.experiment);
+        let TouchedState { symptom, known, shows_more, .. } = *state;
+        Self { workload, symptom, seen, known, shows_more }
+    }
+
     fn compare(&mut self, known: &Known) {
         let plausible = known.plausible(&self.workload, self.symptom, &self.seen);
         if plausible > self.known {
@@ -46,19 +58,6 @@ pub(super) enum Way {
     Account,
     /// It is looked at without what explains it plausibly.
     Relieve,
-}
-
-/// How much is found by each way of going on.
-#[derive(Debug)]
-pub(super) struct Yields {
-    /// Anomalies that were accounted for, and the experiments for that.
-    accounted: u64,
-    spent: u64,
-    /// Anomalies that were relieved, and how many of them showed something new.
-    relieved: u64,
-    relieved_new: u64,
-    /// Share of the last explorations that showed something new.
-    pub(super) novelty: f64,
 }
 
 impl Default for Yields {

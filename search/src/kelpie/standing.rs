@@ -1,0 +1,95 @@
+//! Where a search stands: at its beginning, or as a checkpoint and the experiments before it say.
+
+use kelpie_spaces::Space;
+use rand::SeedableRng;
+use rand_pcg::Pcg64;
+
+use super::Search;
+use super::explore::Explorer;
+use super::known::Known;
+use super::lab::Lab;
+use super::reduce::Needs;
+use super::touched::Touched;
+use crate::checkpoint::Checkpoint;
+use crate::config::{Algorithm, Config};
+use crate::discovery::{Discovery, Yields};
+use crate::oracle::Oracle;
+
+impl<'a, O: Oracle> Search<'a, O> {
+    /// The search of a checkpoint; a new one if there is none, or if the oracle has not the experiments before it.
+    pub(super) fn begin(
+        space: &'a Space,
+        config: &Config,
+        from: Option<Checkpoint>,
+        oracle: &'a mut O,
+    ) -> Result<Self, O::Error> {
+        let mut lab = Lab::new(space, Pcg64::seed_from_u64(config.seed), oracle);
+        let going_on = from.and_then(|from| Some((from.discovery?, from.rng, from.experiments)));
+        if let Some((state, rng, experiments)) = going_on
+            && lab.has_read_past(experiments, state.learnt)?
+        {
+            lab.rng = rng;
+            return Ok(Self::of(state, lab, config));
+        }
+        let explorer = Explorer::new(space, &mut lab.rng);
+        Ok(Self {
+            lab,
+            explorer,
+            needs: Needs::default(),
+            findings: Vec::new(),
+            avoided: config.known.clone(),
+            touched: Vec::new(),
+            yields: Yields::default(),
+            surveys: 0,
+            explored: 0,
+            surveyed: 0,
+            idle: 0,
+        })
+    }
+
+    fn of(state: Discovery, lab: Lab<'a, O>, config: &Config) -> Self {
+        let past = lab.notes().past();
+        let explorer = Explorer::of(&state.explored, lab.space, &past);
+        let findings = state.findings.iter().map(|finding| Known::of(finding, &past)).collect();
+        let touched = state.touched.iter().map(|touched| Touched::of(touched, &past)).collect();
+        Self {
+            explorer,
+            findings,
+            touched,
+            lab,
+            needs: Needs(state.needs),
+            avoided: config.known.clone(),
+            yields: state.yields,
+            surveys: state.surveys,
+            explored: state.spent_exploring,
+            surveyed: state.spent_surveying,
+            idle: state.idle,
+        }
+    }
+
+    /// Tells the oracle that the search can go on from here.
+    pub(super) fn between_steps(&mut self) -> Result<(), O::Error> {
+        let Self { lab, explorer, needs, findings, avoided, touched, yields, surveys, explored, surveyed, idle } = self;
+        lab.between_steps(|rng, notes| {
+            let number = |workload: &_| notes.number(workload);
+            let discovery = Discovery {
+                explored: explorer.state(number),
+                needs: needs.0.clone(),
+                findings: findings.iter().map(|known| known.state(number)).collect(),
+                touched: touched.iter().map(Touched::state).collect(),
+                yields: yields.clone(),
+                surveys: *surveys,
+                spent_exploring: *explored,
+                spent_surveying: *surveyed,
+                idle: *idle,
+                learnt: notes.learnt(),
+            };
+            Checkpoint {
+                experiments: notes.experiments(),
+                findings: findings.len() as u64,
+                discovery: Some(discovery),
+                ..Checkpoint::new(Algorithm::Kelpie, rng.clone(), avoided.clone())
+            }
+        })
+    }
+}
