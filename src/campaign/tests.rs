@@ -1,13 +1,15 @@
 //! Campaigns on a closed-form subsystem: stopping, going on, failures, and equal content for equal seeds.
 
+mod checkpoints;
+
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use kelpie_monitor::{DirectionRates, PerHost, Sample};
 use kelpie_search::{Algorithm, SignalSet};
-use kelpie_spaces::{Condition, Direction, Feature, Host, Region, Test, loaded_directions};
-use kelpie_store::{CampaignDefinition, CampaignState, StoredCheckpoint};
+use kelpie_spaces::{Direction, Host, loaded_directions};
+use kelpie_store::{CampaignDefinition, CampaignState};
 
 use super::*;
 use crate::commands::findings;
@@ -431,102 +433,4 @@ fn a_machine_that_became_slower_is_noticed_by_the_control_workload() {
     assert!(text.contains("the machine drifted: in 4 of 7 measurements"), "{text}");
     let document = serde_json::to_value(findings::document(&mut store, id, false).unwrap()).unwrap();
     assert_eq!(document["control"]["moved"][0]["after"], 75, "{document}");
-}
-
-/// A campaign that stood still after so many experiments, and its checkpoint before that.
-fn with_checkpoint(path: &Path, config: &Config, experiments: u64) -> (Store, CampaignId, StoredCheckpoint) {
-    let (mut store, id) = begin(path);
-    let end = go(&mut store, id, config, &AtomicBool::new(false), &|number| (number > experiments).then(host_gone));
-    assert!(matches!(end, End::Failed(_)), "{end:?}");
-    let checkpoint = store.checkpoint(id).unwrap().expect("one was due");
-    assert!((CHECKPOINT_EVERY..=experiments).contains(&checkpoint.experiments), "{}", checkpoint.experiments);
-    assert_eq!(store.campaign(id).unwrap().experiments, experiments);
-    (store, id, checkpoint)
-}
-
-/// Without findings, so that it can rest after each experiment.
-fn random(seed: u64) -> Config {
-    Config {
-        known: vec![Region { conditions: vec![unexplored()] }],
-        ..Config::new(Algorithm::Random, SignalSet::Both, seed)
-    }
-}
-
-fn unexplored() -> Condition {
-    Condition { feature: Feature::Qps, test: Test::Range { min: Some(64), max: None } }
-}
-
-fn kelpie(seed: u64) -> Config {
-    Config::new(Algorithm::Kelpie, SignalSet::Both, seed)
-}
-
-#[test]
-fn a_campaign_goes_on_from_its_checkpoint_or_if_that_does_not_fit_from_its_beginning() {
-    // The default search may be within a step at any moment.
-    for (config, stood_still) in [(random as fn(u64) -> Config, 100), (kelpie, 140)] {
-        let folder = tempfile::tempdir().unwrap();
-        let on = |store: &mut Store, id| {
-            let end = go(store, id, &config(5), &AtomicBool::new(false), &|_| None);
-            assert!(matches!(end, End::Finished), "{end:?}");
-            let mut all = Vec::new();
-            store.experiments(id, |experiment| all.push(experiment)).unwrap();
-            (all, store.findings(id).unwrap())
-        };
-        let at = |name: &str, seed| with_checkpoint(&folder.path().join(name), &config(seed), stood_still);
-        let (mut store, id) = begin(&folder.path().join("whole.db"));
-        let whole = on(&mut store, id);
-        let (mut store, id, own) = at("own.db", 5);
-        assert!(on(&mut store, id) == whole);
-
-        // Of a search that is elsewhere by now: what is asked after it shows that it is what the campaign goes on from.
-        let (_, _, other) = at("other.db", 6);
-        if own.experiments == stood_still {
-            let (mut store, id, _) = at("0.db", 5);
-            store.put_checkpoint(id, &other).unwrap();
-            assert!(on(&mut store, id) != whole);
-        }
-
-        let cut = own.state[..own.state.len() / 2].to_owned();
-        let of_other_version = own.state.replacen(env!("CARGO_PKG_VERSION"), "0.0.0", 1);
-        for (number, state) in [(1, cut), (2, of_other_version), (3, String::new())] {
-            let (mut store, id, _) = at(&format!("{number}.db"), 5);
-            store.put_checkpoint(id, &StoredCheckpoint { state, ..own }).unwrap();
-            assert!(on(&mut store, id) == whole, "{number}");
-        }
-
-        // One that fits the version but not the experiments after it: there are some by now.
-        let (mut store, id, _) = at("4.db", 5);
-        let end = go(&mut store, id, &config(5), &AtomicBool::new(false), &|number| (number > 20).then(host_gone));
-        assert!(matches!(end, End::Failed(_)), "{end:?}");
-        store.put_checkpoint(id, &other).unwrap();
-        assert!(on(&mut store, id) == whole);
-        // What was gone through has left one that fits.
-        assert_eq!(store.checkpoint(id).unwrap(), Some(own));
-    }
-}
-
-#[test]
-fn reading_the_past_ends_when_the_user_or_the_time_says_so_and_where_it_is_no_past_of_the_search() {
-    let folder = tempfile::tempdir().unwrap();
-    let (mut store, id, checkpoint) = with_checkpoint(&folder.path().join("kelpie.db"), &kelpie(5), 140);
-    let mut past = |is_raised: bool, deadline: Option<Instant>, most: u64| {
-        let mut subsystem = Scripted { script: &|_| None, measured: 0, is_away: false };
-        let stop = AtomicBool::new(is_raised);
-        let bounds = subsystem.bounds();
-        let limits = Limits { budget: Some(BUDGET), deadline, host_patience: Duration::ZERO, stop: &stop };
-        let progress = &mut Progress::new(None);
-        let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress };
-        let (mut recorder, _) = Recorder::new(id, &kelpie(5), parts).unwrap();
-        recorder.number = checkpoint.experiments;
-        let mut visited = 0;
-        let end = recorder.past(&mut |_, _| {
-            visited += 1;
-            visited <= most
-        });
-        (end, visited, recorder.has_diverged)
-    };
-    assert!(matches!(past(false, None, u64::MAX), (Ok(()), visited, false) if visited == checkpoint.experiments));
-    assert!(matches!(past(true, None, u64::MAX), (Err(End::Interrupted), 0, false)));
-    assert!(matches!(past(false, Some(Instant::now()), u64::MAX), (Err(End::Time), 0, false)));
-    assert!(matches!(past(false, None, 7), (Err(End::Failed(_)), 8, true)));
 }
