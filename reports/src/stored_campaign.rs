@@ -121,7 +121,8 @@ impl Point {
         let mut point = Self {
             number,
             purpose,
-            workload,
+            // What was read has room for more flows and requests than it has; a copy has not.
+            workload: workload.clone(),
             ended: Ended::Unsupported,
             symptoms: Vec::new(),
             severity: None,

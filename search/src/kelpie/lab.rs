@@ -120,9 +120,10 @@ impl Notes {
     }
 
     /// Takes in the next experiment; the one that measured this workload before, if there is one.
-    fn add(&mut self, workload: Workload, observation: Observation) -> Option<Rc<Seen>> {
+    fn add(&mut self, workload: &Workload, observation: Observation) -> Option<Rc<Seen>> {
         self.experiments += 1;
-        self.seen.insert(workload, Rc::new(Seen::new(observation, self.experiments)))
+        // A copy, because what was read has room for more flows and requests than it has.
+        self.seen.insert(workload.clone(), Rc::new(Seen::new(observation, self.experiments)))
     }
 
     /// Every workload of the first so many experiments that has a verdict: whether it was anomalous.
@@ -168,7 +169,7 @@ impl<'a, O: Oracle> Lab<'a, O> {
     /// whether there are as many.
     pub(super) fn has_read_past(&mut self, experiments: u64, learnt: Option<u64>) -> Result<bool, O::Error> {
         let notes = &mut self.notes;
-        self.oracle.past(&mut |workload, observation| notes.add(workload, observation).is_none())?;
+        self.oracle.past(&mut |workload, observation| notes.add(&workload, observation).is_none())?;
         if notes.experiments != experiments {
             *notes = Notes::default();
             return Ok(false);
@@ -191,7 +192,7 @@ impl<'a, O: Oracle> Lab<'a, O> {
             return Ok(Rc::clone(seen));
         }
         let observation = self.oracle.measure(workload, purpose)?;
-        self.notes.add(workload.clone(), observation);
+        self.notes.add(workload, observation);
         Ok(Rc::clone(&self.notes.seen[workload]))
     }
 

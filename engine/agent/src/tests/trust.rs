@@ -1,5 +1,7 @@
 //! Certificates that are missing, wrong or over: who is let in, and what the others learn.
 
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -196,4 +198,23 @@ fn the_holder_is_named_by_its_certificate() {
     });
     let text = chain(&error);
     assert!(text.contains("it serves another controller, lab-7, root[2J (127.0.0.1)"), "{text:?}");
+}
+
+#[test]
+fn who_begins_and_says_no_more_is_left_after_a_while_with_certificates_and_without() {
+    let trust = Trust::new();
+    let secured = FakeAgent::secured(trust.with(trust.identity("node-a", Purpose::Agent)));
+    let plain = FakeAgent::anywhere();
+    // Nothing; the first byte of a TLS handshake; half of a message's length.
+    let cases: [(&FakeAgent, &[u8]); 4] = [(&secured, &[]), (&secured, &[22]), (&plain, &[]), (&plain, &[0, 0])];
+    let streams = cases.map(|(agent, bytes)| {
+        let mut stream = TcpStream::connect(agent.address).expect("the agent listens");
+        stream.write_all(bytes).expect("it was let in");
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+        (stream, bytes)
+    });
+    for (mut stream, bytes) in streams {
+        let ended = stream.read_to_end(&mut Vec::new()).map_err(|error| error.kind());
+        assert!(!matches!(ended, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)), "after {bytes:?}: {ended:?}");
+    }
 }
