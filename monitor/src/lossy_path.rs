@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn what_is_carried_falls_with_loss_with_the_round_trip_and_with_the_length_of_messages() {
-        let bounds = Bounds { max_bps: 100e9, max_pps: 100e6, base_rtt_seconds: Some(5e-6), max_pcie_bps: None };
+        let bounds = Bounds { base_rtt_seconds: Some(5e-6), ..Bounds::new(100e9, 100e6) };
         let flow = |qp_type, message, loss_ppm, path_delay_ns| Flow {
             qp_type,
             qps: 1,

@@ -213,13 +213,19 @@ pub struct Bounds {
     /// With it a workload whose scatter-gather lists fill that link does not pass for a slow subsystem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_pcie_bps: Option<f64>,
+    /// By how much the rate of equal traffic differs from one run to the next, if it was calibrated: the relative standard
+    /// deviation.
+    ///
+    /// With it a verdict that another run may turn does not pass for a clear one, however steady the run is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_to_run: Option<f64>,
 }
 
 impl Bounds {
     /// Bounds of the port alone.
     #[expect(clippy::similar_names, reason = "they are the names of the fields")]
     pub fn new(max_bps: f64, max_pps: f64) -> Self {
-        Self { max_bps, max_pps, base_rtt_seconds: None, max_pcie_bps: None }
+        Self { max_bps, max_pps, base_rtt_seconds: None, max_pcie_bps: None, run_to_run: None }
     }
 
     /// How near a direction is to what a port does: the larger of its shares of the two bounds, as the symptom looks at

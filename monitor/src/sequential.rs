@@ -3,7 +3,9 @@
 use kelpie_spaces::{Direction, Workload, loaded_directions};
 
 use crate::measurement::{Bounds, Measurement};
-use crate::verdict::{Assessment, Inconclusive, LOW_SHARE, PAUSE_RATIO, Verdict, assess, attained};
+use crate::verdict::{
+    Assessment, Inconclusive, LOW_SHARE, PAUSE_RATIO, POSTING_LIMITED, Verdict, assess, assess_mean, attained, kept_full,
+};
 
 /// How often a workload is measured in all. Source: our choice.
 pub const ATTEMPTS: u32 = 3;
@@ -28,8 +30,9 @@ pub struct Judged {
 
 /// Measures `workload` until the verdict is clear, at most [`ATTEMPTS`] times.
 ///
-/// Samples of a workload near a threshold are judged together; those of unsteady traffic are replaced. `measure` is told
-/// how often it was asked before, and says `None` if it would show the same again; then the means decide.
+/// Runs that say something, each on its own, are judged together; what says nothing, such as unsteady traffic, is left out as
+/// soon as something does. `measure` is told how often it was asked before, and says `None` if it would show the same
+/// again; then the means decide.
 ///
 /// # Errors
 /// The first error of `measure`, unchanged.
@@ -38,41 +41,43 @@ pub fn measure_judged<E>(
     bounds: &Bounds,
     mut measure: impl FnMut(&Workload, u32) -> Result<Option<Measurement>, E>,
 ) -> Result<Judged, E> {
-    let mut measurement = measure(workload, 0)?.unwrap_or_default();
-    let mut attempts = 1;
-    loop {
-        let mut assessment = assess(workload, bounds, &measurement);
-        let is_judged = assessment.verdict != Verdict::Inconclusive;
-        let is_clear = is_judged && is_clear(workload, bounds, &measurement);
-        if is_clear || attempts == ATTEMPTS {
-            if is_judged && !is_clear {
-                assessment = Assessment::of_nothing(Inconclusive::Marginal);
+    let first = measure(workload, 0)?.unwrap_or_default();
+    let assessment = assess(workload, bounds, &first);
+    let mut runs = u32::from(assessment.verdict != Verdict::Inconclusive);
+    let mut judged = Judged { measurement: first, assessment, attempts: 1 };
+    while runs == 0 || !is_clear(workload, bounds, &judged.measurement, runs) {
+        if judged.attempts == ATTEMPTS {
+            if runs > 0 {
+                judged.assessment = Assessment::of_nothing(Inconclusive::Marginal);
             }
-            return Ok(Judged { measurement, assessment, attempts });
+            break;
         }
-        let Some(again) = measure(workload, attempts)? else {
-            return Ok(Judged { measurement, assessment, attempts });
-        };
-        attempts += 1;
-        if is_judged {
-            measurement.samples.extend(again.samples);
-            measurement.hardware_events.extend(again.hardware_events);
-        } else {
-            measurement = again;
+        let Some(again) = measure(workload, judged.attempts)? else { break };
+        judged.attempts += 1;
+        let alone = assess(workload, bounds, &again);
+        if runs == 0 {
+            (judged.measurement, judged.assessment) = (again, alone);
+            runs = u32::from(judged.assessment.verdict != Verdict::Inconclusive);
+        } else if alone.verdict != Verdict::Inconclusive {
+            judged.measurement.samples.extend(again.samples);
+            judged.measurement.hardware_events.extend(again.hardware_events);
+            judged.assessment = assess_mean(workload, bounds, &judged.measurement);
+            runs += 1;
         }
     }
+    Ok(judged)
 }
 
-/// Which side of a threshold a value lies on.
+/// Where a mean lies, as far as noise lets one say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Symptom,
-    None,
-    Unclear,
+enum Place {
+    Below,
+    Near,
+    Above,
 }
 
-/// Whether noise of the size that the samples show would not turn the verdict.
-fn is_clear(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -> bool {
+/// Whether noise of the size that the samples show, or that other runs would show, would not turn the verdict.
+fn is_clear(workload: &Workload, bounds: &Bounds, measurement: &Measurement, runs: u32) -> bool {
     let paused = measurement.samples.iter().filter_map(|sample| sample.pause.as_ref());
     let paused: Vec<bool> = paused.map(|pause| pause.longest() > PAUSE_RATIO).collect();
     if !paused.is_empty() && paused.iter().all(|is_paused| *is_paused) {
@@ -81,27 +86,32 @@ fn is_clear(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -> 
     if paused.contains(&true) {
         return false;
     }
-    let sides: Vec<Side> =
-        loaded_directions(workload).into_iter().map(|way| side(workload, bounds, way, measurement)).collect();
-    sides.contains(&Side::Symptom) || !sides.contains(&Side::Unclear)
+    let run_to_run = bounds.run_to_run.unwrap_or(0.0) / f64::from(runs).sqrt();
+    let places = |way: Direction| {
+        let shares: Option<Vec<f64>> =
+            measurement.samples.iter().map(|sample| attained(workload, bounds, way, sample)).collect();
+        let full = measurement.samples.iter().map(|sample| kept_full(workload, way, sample));
+        Some((place(&shares?, LOW_SHARE, run_to_run), place(&full.collect::<Vec<_>>(), POSTING_LIMITED, run_to_run)))
+    };
+    let places: Vec<(Place, Place)> = loaded_directions(workload).into_iter().filter_map(places).collect();
+    places.contains(&(Place::Below, Place::Above))
+        || places.iter().all(|(share, full)| *share == Place::Above || *full == Place::Below)
 }
 
-/// On which side of [`LOW_SHARE`] a direction is, by Student's t of its samples.
-fn side(workload: &Workload, bounds: &Bounds, way: Direction, measurement: &Measurement) -> Side {
-    let shares: Option<Vec<f64>> =
-        measurement.samples.iter().map(|sample| attained(workload, bounds, way, sample)).collect();
-    // What is not judged in some sample has no symptom, or the mean has the last word.
-    let Some(shares) = shares.filter(|shares| shares.len() > 1) else { return Side::None };
-    let count = shares.len() as f64;
-    let mean = shares.iter().sum::<f64>() / count;
-    let squares: f64 = shares.iter().map(|share| (share - mean).powi(2)).sum();
-    let of_mean = (squares / (count - 1.0) / count).sqrt();
-    if (mean - LOW_SHARE).abs() < of_mean * student(count - 1.0) {
-        Side::Unclear
-    } else if mean < LOW_SHARE {
-        Side::Symptom
+/// On which side of a threshold the mean of these samples lies, by Student's t. What differs from run to run by
+/// `run_to_run` (the relative standard deviation of the mean) is not known better than that.
+fn place(samples: &[f64], threshold: f64, run_to_run: f64) -> Place {
+    let count = samples.len() as f64;
+    let mean = samples.iter().sum::<f64>() / count;
+    let squares: f64 = samples.iter().map(|sample| (sample - mean).powi(2)).sum();
+    let within = if samples.len() > 1 { (squares / (count - 1.0) / count).sqrt() * student(count - 1.0) } else { 0.0 };
+    let reach = within.max(mean * run_to_run * CLEAR);
+    if (mean - threshold).abs() < reach {
+        Place::Near
+    } else if mean < threshold {
+        Place::Below
     } else {
-        Side::None
+        Place::Above
     }
 }
 

@@ -129,3 +129,35 @@ fn noise_turns_at_most_one_verdict_in_twenty() {
         assert!(turned <= 20, "{truth}: {turned} of 400");
     }
 }
+
+#[test]
+fn a_steady_run_is_no_clear_one_if_runs_differ() {
+    let bounds = Bounds { run_to_run: Some(0.15), ..bounds() };
+    let judged = |script: &[Measurement]| {
+        let measure = |_: &Workload, attempt: u32| Ok::<_, &str>(script.get(attempt as usize).cloned());
+        measure_judged(&workload(), &bounds, measure).expect("it never fails")
+    };
+    let steady = |share: f64| of(&[share; 4], &[]);
+    assert_eq!(judged(&[steady(0.5)]).attempts, 1);
+    let later_high = judged(&[steady(0.65), steady(0.95), steady(1.3)]);
+    assert_eq!((later_high.attempts, later_high.assessment.verdict), (3, Verdict::Inconclusive));
+    let low = judged(&[steady(0.65), steady(0.6), steady(0.62)]);
+    assert_eq!((low.attempts, low.assessment.verdict), (2, Verdict::Anomalous));
+}
+
+#[test]
+fn who_posts_hardly_enough_is_measured_again() {
+    let full = |ratios: [f64; 4]| {
+        let mut measurement = of(&[0.4; 4], &[]);
+        for (sample, ratio) in measurement.samples.iter_mut().zip(ratios) {
+            sample.counters.a.insert(crate::counters::SEND_QUEUE_FULL.to_owned(), ratio);
+        }
+        measurement
+    };
+    assert_eq!(judged(&[full([0.9; 4])]).assessment.verdict, Verdict::Anomalous);
+    assert_eq!(judged(&[full([0.1; 4])]).assessment.verdict, Verdict::Healthy);
+    let near = full([0.45, 0.6, 0.48, 0.56]);
+    let enough = judged(&[near.clone(), full([0.7; 4]), full([0.8; 4])]);
+    assert!(enough.attempts > 1 && enough.assessment.verdict == Verdict::Anomalous, "{enough:?}");
+    assert_eq!(judged(&[near.clone(), near.clone(), near]).assessment.inconclusive, Some(Inconclusive::Marginal));
+}

@@ -117,15 +117,15 @@ impl Assessment {
 pub fn assess(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -> Assessment {
     let directions = loaded_directions(workload);
     let complete = |sample: &Sample| directions.iter().all(|way| sample.direction(way.from, way.to).is_some());
-    let Some(mean) = measurement.mean().filter(|_| measurement.samples.iter().all(complete)) else {
+    if measurement.samples.is_empty() || !measurement.samples.iter().all(complete) {
         return Assessment::of_nothing(Inconclusive::NoSamples);
-    };
-    let judge = |sample: &Sample| symptoms(workload, bounds, &directions, sample);
+    }
     let deviation = directions.iter().map(|way| goodput_deviation(measurement, *way)).fold(0.0, f64::max);
     let is_steady = measurement.confidence.is_none_or(|confidence| confidence.is_steady);
     if deviation <= STABLE_DEVIATION && is_steady {
-        return Assessment::of_symptoms(judge(&mean));
+        return assess_mean(workload, bounds, measurement);
     }
+    let judge = |sample: &Sample| symptoms(workload, bounds, &directions, sample);
     // Unsteady traffic still shows what every sample shows.
     let each: Vec<Vec<Symptom>> = measurement.samples.iter().map(judge).collect();
     let shown: Vec<Symptom> = [Symptom::Pause, Symptom::LowThroughput]
@@ -137,6 +137,14 @@ pub fn assess(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -
         return Assessment::of_nothing(if is_steady { unstable } else { Inconclusive::NotSteady });
     }
     Assessment::of_symptoms(shown)
+}
+
+/// Judges the mean of all samples, however they vary.
+pub(crate) fn assess_mean(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -> Assessment {
+    match measurement.mean() {
+        Some(mean) => Assessment::of_symptoms(symptoms(workload, bounds, &loaded_directions(workload), &mean)),
+        None => Assessment::of_nothing(Inconclusive::NoSamples),
+    }
 }
 
 fn symptoms(workload: &Workload, bounds: &Bounds, directions: &[Direction], sample: &Sample) -> Vec<Symptom> {
@@ -158,11 +166,11 @@ fn is_low(workload: &Workload, bounds: &Bounds, way: Direction, sample: &Sample)
 ///
 /// Units: share of that bound, above `1 - LOW_SHARE` and up to 1.
 pub(crate) fn shortfall(workload: &Workload, bounds: &Bounds, way: Direction, sample: &Sample) -> Option<f64> {
-    let attained = attained(workload, bounds, way, sample)?;
-    (attained < LOW_SHARE).then(|| 1.0 - attained.max(0.0))
+    let attained = attained(workload, bounds, way, sample).filter(|attained| *attained < LOW_SHARE)?;
+    (kept_full(workload, way, sample) > POSTING_LIMITED).then(|| 1.0 - attained.max(0.0))
 }
 
-/// How much a direction attains of the bound that it is nearest to; `None` if it is not judged.
+/// How much a direction attains of the bound that it is nearest to; `None` if it crosses no port, or is missing.
 ///
 /// Units: share of that bound.
 pub(crate) fn attained(workload: &Workload, bounds: &Bounds, way: Direction, sample: &Sample) -> Option<f64> {
@@ -173,12 +181,6 @@ pub(crate) fn attained(workload: &Workload, bounds: &Bounds, way: Direction, sam
     let paths = workload.flows.iter().filter(paying).map(|flow| carried(flow, bounds, base_rtt));
     let of_paths = paths.fold(1.0, f64::min);
     let mut attained = bounds.utilisation(rates) / of_paths;
-    if attained >= LOW_SHARE {
-        return Some(attained);
-    }
-    if posting_limited(workload, way, sample) {
-        return None;
-    }
     if let Some(max_bps) = bounds.max_pcie_bps {
         attained = attained.max(needed_bps(workload, way, sample) / max_bps);
     }
@@ -192,14 +194,12 @@ pub(crate) fn attained(workload: &Workload, bounds: &Bounds, way: Direction, sam
     Some(attained)
 }
 
-/// Whether every requester that pays into this direction is known not to have kept its queues full, or who receives all
-/// of it not to have kept theirs.
-fn posting_limited(workload: &Workload, way: Direction, sample: &Sample) -> bool {
-    let is_low = |host: Host, counter: &str| {
-        sample.counters.get(host).get(counter).is_some_and(|ratio| *ratio <= POSTING_LIMITED)
-    };
-    requesters(workload, way).into_iter().all(|host| is_low(host, SEND_QUEUE_FULL))
-        || receiver(workload, way).is_some_and(|host| is_low(host, RECEIVE_QUEUE_FULL))
+/// For how much of the window whoever is the limit of this direction kept its queues full: the requester that kept them so
+/// the most of all that pay into it, or who receives all of it; 1 if it is not known.
+pub(crate) fn kept_full(workload: &Workload, way: Direction, sample: &Sample) -> f64 {
+    let full = |host: Host, counter: &str| sample.counters.get(host).get(counter).copied().unwrap_or(1.0);
+    let sent = requesters(workload, way).into_iter().map(|host| full(host, SEND_QUEUE_FULL)).fold(0.0, f64::max);
+    sent.min(receiver(workload, way).map_or(1.0, |host| full(host, RECEIVE_QUEUE_FULL)))
 }
 
 /// Relative standard deviation (n - 1) of a direction's goodput over the samples; 0 if nothing moves at all.

@@ -10,6 +10,7 @@ mod domains;
 mod edit;
 pub mod features;
 pub mod headers;
+mod inside;
 mod json;
 pub mod known;
 mod mix;

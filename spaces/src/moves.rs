@@ -1,16 +1,14 @@
-//! Moving about a space: mutation, one feature set, points inside a region. First points live in `sampling`.
+//! Moving about a space: mutation, one feature set. First points live in `sampling`, points inside a region in `inside`.
 
 use rand::{Rng, RngExt};
 
 use crate::dimensions::{Dimension, Scope, Special};
-use crate::domain::Domain;
 use crate::domains::Transport;
 use crate::edit::{
     recut, resize, set, set_memory_written, set_message_max, set_message_min, set_mix, set_sge_min, set_total_qps,
     split_evenly,
 };
 use crate::features::{Feature, FeatureValue};
-use crate::region::{Condition, Region, Test};
 use crate::repair::{Keep, fit};
 use crate::sampling::pick;
 use crate::space::Space;
@@ -23,9 +21,6 @@ const STEP: f64 = 0.5;
 const FOLLOW: f64 = 0.75;
 /// Mutations tried before every neighbour is looked at. Source: our choice, because one try succeeds nearly always.
 const MUTATIONS: usize = 32;
-/// Draws before a region counts as out of reach. Source: our choice, because it bounds the time to about a millisecond.
-const DRAWS: usize = 256;
-
 impl Space {
     /// A point that differs in one dimension, and in what must follow it; `w` itself only if nothing else was found.
     pub fn mutate<R: Rng + ?Sized>(&self, w: &Workload, rng: &mut R) -> Workload {
@@ -308,75 +303,6 @@ impl Space {
             return set_total_qps(w, total / mrs).then_some(());
         }
         Some(())
-    }
-
-    /// A random point of the space inside `region`, all that the region leaves free sampled afresh; `None` if none was
-    /// found.
-    pub fn sample_in<R: Rng + ?Sized>(&self, region: &Region, rng: &mut R) -> Option<Workload> {
-        let narrow = self.narrowed(region)?;
-        (0..DRAWS).find_map(|_| {
-            let mut workload = narrow.sample(rng);
-            for condition in &region.conditions {
-                if condition.holds(&workload) {
-                    continue;
-                }
-                let values = narrow.admitted(condition);
-                if values.is_empty() {
-                    return None;
-                }
-                let value = &values[rng.random_range(0..values.len() as u64) as usize];
-                workload = narrow.with_feature(&workload, condition.feature, value)?;
-            }
-            (region.contains(&workload) && self.contains(&workload)).then_some(workload)
-        })
-    }
-
-    /// The values of a feature that fulfil a condition; both ends of a range are among them.
-    fn admitted(&self, condition: &Condition) -> Vec<FeatureValue> {
-        if let Test::Range { min, max } = condition.test {
-            let range = Domain::range(min.unwrap_or(0), max.unwrap_or(u64::MAX));
-            let both = range.and_then(|range| self.domain_of(condition.feature).intersect(&range));
-            return both.map_or_else(Vec::new, |both| both.steps().iter().copied().map(FeatureValue::Number).collect());
-        }
-        let mut values = self.feature_values(condition.feature);
-        values.retain(|value| condition.admits(value));
-        values
-    }
-
-    /// The space with the conditions of a region made part of its domains, as far as domains can say them.
-    fn narrowed(&self, region: &Region) -> Option<Space> {
-        let mut domains: Vec<Domain> = self.domains().each.clone();
-        for condition in &region.conditions {
-            let dimension = Dimension::of(condition.feature);
-            let own = &mut domains[dimension as usize];
-            let (low, high) = (own.min(), own.max());
-            let bounds = match (&condition.test, condition.feature) {
-                // What several dimensions decide is no domain; it is set on the point that was sampled.
-                (
-                    _,
-                    Feature::MessageMix
-                    | Feature::SgeMin
-                    | Feature::MemoryWritten
-                    | Feature::TotalQps
-                    | Feature::TotalMrs,
-                ) => continue,
-                (Test::In(words), _) => {
-                    let codes = words.iter().filter_map(|word| dimension.code(word).ok()).collect();
-                    match Domain::set(codes).and_then(|codes| own.intersect(&codes)) {
-                        Some(narrower) if words.iter().all(|word| !word.contains('+')) => *own = narrower,
-                        None if words.iter().all(|word| !word.contains('+')) => return None,
-                        _ => {}
-                    }
-                    continue;
-                }
-                // The smallest message is at least x if all are; it is at most x if one is, which no domain says.
-                (Test::Range { min, .. }, Feature::MessageMin) => (min.unwrap_or(low), high),
-                (Test::Range { max, .. }, Feature::MessageMax) => (low, max.unwrap_or(high)),
-                (Test::Range { min, max }, _) => (min.unwrap_or(low), max.unwrap_or(high)),
-            };
-            *own = own.intersect(&Domain::range(bounds.0.max(low), bounds.1.min(high))?)?;
-        }
-        Space::new(self.name(), String::new(), domains).ok()
     }
 }
 

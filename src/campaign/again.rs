@@ -1,7 +1,7 @@
 //! What is measured beside the experiments, and decides nothing: whether the machine is as it was, and how often the workload
 //! of a finding is anomalous.
 
-use kelpie_monitor::{Symptom, Verdict, assess};
+use kelpie_monitor::{ATTEMPTS, Judged, Symptom, Verdict, measure_judged};
 use kelpie_reports::again::Control;
 use kelpie_spaces::Workload;
 use kelpie_store::{MeasuredAgain, StoreError};
@@ -74,9 +74,16 @@ impl Recorder<'_> {
         after: u64,
         finding: Option<u64>,
     ) -> Result<bool, StoreError> {
-        let Ok(Some(measurement)) = self.parts.subsystem.measure_again(workload, run) else { return Ok(false) };
-        let verdict = assess(workload, &self.parts.bounds, &measurement).verdict;
-        let row = MeasuredAgain::of(after, finding, verdict, &measurement);
+        // As a recipe is replayed: until the verdict is clear.
+        let subsystem = &mut self.parts.subsystem;
+        let judged = measure_judged(workload, &self.parts.bounds, |workload, attempt| {
+            subsystem.measure_again(workload, run * ATTEMPTS + attempt)
+        });
+        let Ok(Judged { measurement, assessment, .. }) = judged else { return Ok(false) };
+        if measurement.samples.is_empty() {
+            return Ok(false);
+        }
+        let row = MeasuredAgain::of(after, finding, assessment.verdict, &measurement);
         self.parts.store.add_measured_again(self.id, self.again.len() as u64 + 1, &row)?;
         self.again.push(row);
         Ok(true)

@@ -166,6 +166,7 @@ impl Subsystem for SimSubsystem {
             max_pps: model.port.max_mpps * 1e6,
             base_rtt_seconds: Some(Picos::from_nanos(rtt).as_seconds()),
             max_pcie_bps: Some(model.pcie.gbps * 1e9),
+            run_to_run: None,
         }
     }
 

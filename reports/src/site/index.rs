@@ -106,6 +106,9 @@ fn bounds(bounds: &Bounds) -> String {
     if let Some(max_bps) = bounds.max_pcie_bps {
         let _ = write!(text, "; {}bit/s of the PCIe link", wording::si(max_bps));
     }
+    if let Some(deviation) = bounds.run_to_run {
+        let _ = write!(text, "; equal runs differ by {}", kelpie_spaces::units::percent(deviation));
+    }
     text
 }
 

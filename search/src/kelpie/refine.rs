@@ -5,7 +5,7 @@ use kelpie_spaces::Workload;
 use super::Search;
 use super::factors::moved;
 use super::known::Known;
-use super::region::read;
+use super::region::{Evidence, read};
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
 
@@ -41,11 +41,12 @@ impl<O: Oracle> Search<'_, O> {
     /// Reads regions from all experiments, if there are enough.
     pub(super) fn read_regions(&mut self, which: impl Fn(&Known) -> bool) -> Result<(), O::Error> {
         let Some(model) = self.lab.model() else { return Ok(()) };
-        let (outcomes, mut rng) = (self.lab.outcomes(), self.lab.rng.clone());
+        let mut rng = self.lab.rng.clone();
+        let evidence = Evidence::new(self.lab.space, &model, self.lab.outcomes(), &mut rng);
         let mut changed = Vec::new();
         for (index, known) in self.findings.iter_mut().enumerate().filter(|(_, known)| which(known)) {
             let hull = known.hull(self.lab.space);
-            if let Some((region, share)) = read(self.lab.space, &model, &outcomes, &hull, &known.witness, &mut rng) {
+            if let Some((region, share)) = read(&evidence, &hull, &known.witness, &mut rng) {
                 known.become_region(region, share);
             }
             known.is_stale = false;

@@ -10,15 +10,21 @@ use kelpie_belief::Model;
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Space, Test, Workload};
 use rand_pcg::Pcg64;
 
-/// Random workloads that are labelled for one region. Source: our choice; a share of 10 % is then known to 2 points.
+/// Random workloads of the space that are labelled for all regions. Source: our choice; of a region that holds an eighth of the
+/// space there are enough among them.
+const OWN: usize = 2000;
+/// Random workloads that are labelled for one region, at least. Source: our choice; a share of 10 % is then known to 2 points.
 const POOL: usize = 250;
 /// Pools one after the other, each of what is left of the one before. Source: our choice.
 const ROUNDS: usize = 3;
 /// Part of the pool that a peel takes away at least. Source: Friedman and Fisher 1999, who advise 5 to 10 %.
 const PEEL: f64 = 0.06;
-/// Probability that a workload of the region is anomalous, in the mean. Source: our choice; regions of model F that were
-/// read so have 4 to 6 % healthy inside, because trees are less sure than they are right.
-const PURE: f64 = 0.94;
+/// Share of a region that may be healthy, by the trees. Source: our choice; regions of model F that were read so have 4 to 6 %
+/// healthy inside.
+const HEALTHY: f64 = 0.06;
+/// The same as a part of the space's own healthy share, if that is less. Source: our choice, because a region says something
+/// only if it is far purer than the space.
+const PURER: f64 = 0.2;
 /// Workloads of the pool that a region has to hold. Source: our choice.
 const LEAST: usize = 15;
 
@@ -51,29 +57,70 @@ struct Pool<'a> {
     /// How likely each workload is anomalous.
     rows: Vec<(Row, f64)>,
     witness: Row,
+    /// How likely workloads are to be, in the mean.
+    pure: f64,
+}
+
+/// What regions are read from.
+pub(super) struct Evidence<'a> {
+    space: &'a Space,
+    model: &'a Model,
+    /// Whether each workload was anomalous.
+    measured: BTreeMap<&'a Workload, bool>,
+    /// Random workloads of the space, and how likely each is anomalous.
+    own: Vec<(Workload, f64)>,
+    /// Probability that a workload of a region is anomalous, in the mean.
+    pure: f64,
+}
+
+impl<'a> Evidence<'a> {
+    pub(super) fn new(
+        space: &'a Space,
+        model: &'a Model,
+        measured: BTreeMap<&'a Workload, bool>,
+        rng: &mut Pcg64,
+    ) -> Self {
+        let mut evidence = Self { space, model, measured, own: Vec::new(), pure: 1.0 - HEALTHY };
+        evidence.own = (0..OWN).map(|_| evidence.labelled(space.sample(rng))).collect();
+        let healthy = evidence.own.iter().map(|(_, likely)| 1.0 - likely).sum::<f64>() / OWN as f64;
+        evidence.pure = 1.0 - HEALTHY.min(PURER * healthy);
+        evidence
+    }
+
+    fn labelled(&self, workload: Workload) -> (Workload, f64) {
+        let likely = self.model.of(&workload).probability.middle;
+        (workload, likely)
+    }
+
+    /// Random workloads of a region.
+    fn random(&self, region: &Region, rng: &mut Pcg64) -> Vec<(Workload, f64)> {
+        let mut random: Vec<_> = self.own.iter().filter(|(workload, _)| region.contains(workload)).cloned().collect();
+        let missing = POOL.saturating_sub(random.len());
+        // If one cannot be drawn, others take as long.
+        let others = (0..missing).map_while(|_| self.space.sample_within(region, rng));
+        random.extend(others.map(|workload| self.labelled(workload)));
+        random
+    }
 }
 
 /// A large region around the witness, within `hull`, of which workloads are anomalous, with the share that is; `None` if
 /// none shows.
 pub(super) fn read(
-    space: &Space,
-    model: &Model,
-    measured: &BTreeMap<&Workload, bool>,
+    evidence: &Evidence<'_>,
     hull: &Region,
     witness: &Workload,
     rng: &mut Pcg64,
 ) -> Option<(Region, f64)> {
+    let Evidence { space, measured, pure, .. } = evidence;
     let mut region = hull.clone();
     for round in 0..=ROUNDS {
-        let mut pool = Pool::new(space, witness);
-        // Where one cannot be drawn, others take as long.
-        let points: Vec<Workload> = (0..POOL).map_while(|_| space.sample_in(&region, rng)).collect();
-        pool.add(points.iter().map(|point| (point, model.of(point).probability.middle)));
+        let mut pool = Pool::new(space, witness, *pure);
+        pool.add(evidence.random(&region, rng).iter().map(|(workload, likely)| (workload, *likely)));
         let inside = measured.iter().filter(|(workload, _)| region.contains(workload));
         pool.add(inside.map(|(workload, is_anomalous)| (*workload, f64::from(u8::from(*is_anomalous)))));
         let whole = pool.whole();
         let (share, _) = pool.mean(&whole)?;
-        if share >= PURE || round == ROUNDS {
+        if share >= *pure || round == ROUNDS {
             return Some((reached(region, hull, measured, witness), share));
         }
         let pasted = pool.paste(pool.peel(whole.clone())?, &whole);
@@ -108,12 +155,12 @@ fn reached(mut region: Region, hull: &Region, measured: &BTreeMap<&Workload, boo
 }
 
 impl<'a> Pool<'a> {
-    fn new(space: &'a Space, witness: &Workload) -> Self {
+    fn new(space: &'a Space, witness: &Workload, pure: f64) -> Self {
         let words = |feature: Feature| {
             if feature.is_ordered() { Vec::new() } else { space.feature_values(feature) }
         };
         let words = Feature::ALL.into_iter().map(words).collect();
-        let mut pool = Self { space, words, rows: Vec::new(), witness: [0; Feature::COUNT] };
+        let mut pool = Self { space, words, rows: Vec::new(), witness: [0; Feature::COUNT], pure };
         pool.witness = pool.row(witness);
         pool
     }
@@ -159,7 +206,7 @@ impl<'a> Pool<'a> {
         let mut inside: Vec<&(Row, f64)> = self.rows.iter().collect();
         loop {
             let (now, count) = mean(inside.iter().map(|(_, likely)| *likely))?;
-            if now >= PURE {
+            if now >= self.pure {
                 return Some(sides);
             }
             let mut best: Option<(f64, usize, Side)> = None;
@@ -213,7 +260,7 @@ impl<'a> Pool<'a> {
             for at in 0..sides.len() {
                 for wider in looser(&sides[at], &whole[at]) {
                     let before = std::mem::replace(&mut sides[at], wider);
-                    let pure = self.mean(&sides).filter(|(mean, _)| *mean >= PURE);
+                    let pure = self.mean(&sides).filter(|(mean, _)| *mean >= self.pure);
                     let wider = std::mem::replace(&mut sides[at], before);
                     if let Some((_, count)) = pure.filter(|(_, count)| best.as_ref().is_none_or(|best| *count > best.0))
                     {
@@ -287,9 +334,9 @@ mod tests {
         let measured: BTreeMap<&Workload, bool> = points.iter().map(|point| (point, weakness.holds(point))).collect();
         let model = Model::learn(&measured).expect("there are points");
         let witness = points.iter().find(|point| weakness.holds(point)).expect("some hold");
-        let (region, share) =
-            read(&space, &model, &measured, &Region::default(), witness, &mut rng).expect("it shows clearly");
-        assert!(region.contains(witness) && share >= PURE, "{share}: {region}");
+        let evidence = Evidence::new(&space, &model, measured, &mut rng);
+        let (region, share) = read(&evidence, &Region::default(), witness, &mut rng).expect("it shows clearly");
+        assert!(region.contains(witness) && share >= evidence.pure, "{share}: {region}");
         let inside: Vec<Workload> = (0..300).filter_map(|_| space.sample_in(&region, &mut rng)).collect();
         let healthy = inside.iter().filter(|point| !weakness.holds(point)).count();
         assert!(healthy * 10 <= inside.len(), "{healthy} of {} in {region}", inside.len());
@@ -305,6 +352,7 @@ mod tests {
         let points: Vec<Workload> = (0..200).map(|_| space.sample(&mut rng)).collect();
         let measured = points.iter().map(|point| (point, false)).collect();
         let model = Model::learn(&measured).expect("there are points");
-        assert_eq!(read(&space, &model, &measured, &Region::default(), &points[0], &mut rng), None);
+        let evidence = Evidence::new(&space, &model, measured, &mut rng);
+        assert_eq!(read(&evidence, &Region::default(), &points[0], &mut rng), None);
     }
 }

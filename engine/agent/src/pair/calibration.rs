@@ -1,10 +1,11 @@
-//! The bounds of a pair by simple traffic, if its file has none: large messages, small messages, one at a time.
+//! The bounds of a pair by simple traffic, if its file has none: large messages, small messages, one at a time. All is
+//! measured in several rounds, because equal traffic differs from run to run, and by how much is a bound, too.
 
 use std::str::FromStr;
 
 use kelpie_engine::timing::Timing;
 use kelpie_engine::verbs_host::PortReport;
-use kelpie_monitor::{Bounds, DirectionRates, Measurement, PerHost};
+use kelpie_monitor::{Bounds, DirectionRates, PerHost};
 use kelpie_spaces::{Batch, Bytes, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, Opcode, Request, Workload};
 
 use super::PairError;
@@ -28,33 +29,53 @@ const SMALL: Simple = Simple { message: 64, qps: 8, depth: 128, batch: 16 };
 /// For the round trip.
 const SINGLE: Simple = Simple { message: 64, qps: 1, depth: 1, batch: 1 };
 
-/// Measures the bounds, the best of both directions.
+/// Runs of each kind. Source: our choice: with two directions and two sizes there are eight degrees of freedom for how much runs
+/// differ.
+const ROUNDS: usize = 3;
+
+/// Measures the bounds, the best of both directions: of each kind of traffic the median run.
 pub async fn calibrate(agents: &mut Agents, ports: &PerHost<PortReport>) -> Result<Bounds, PairError> {
     let limit = ports.a.active_mtu.min(ports.b.active_mtu);
     let mtu = Mtu::ALL.into_iter().rev().find(|mtu| mtu.bytes() <= limit).unwrap_or(Mtu::ALL[0]);
-    let mut bounds = Bounds::new(0.0, 0.0);
-    for from in Host::BOTH {
-        for simple in [LARGE, SMALL] {
-            let best = best(&run(agents, simple, mtu, from).await?)?;
-            bounds.max_bps = bounds.max_bps.max(best.wire_bps);
-            bounds.max_pps = bounds.max_pps.max(best.packets_per_sec);
+    let kinds = Host::BOTH.map(|from| [LARGE, SMALL].map(|simple| (from, simple))).concat();
+    let mut runs = vec![Vec::new(); kinds.len()];
+    let mut singles = Vec::new();
+    for _ in 0..ROUNDS {
+        for (runs, (from, simple)) in runs.iter_mut().zip(&kinds) {
+            runs.push(run(agents, *simple, mtu, *from).await?);
         }
+        singles.push(run(agents, SINGLE, mtu, Host::A).await?);
     }
-    let single = best(&run(agents, SINGLE, mtu, Host::A).await?)?;
-    bounds.base_rtt_seconds = Some(1.0 / single.messages_per_sec);
-    Ok(bounds)
+    let best = |of: fn(&DirectionRates) -> f64| runs.iter().map(|runs| of(median(runs))).fold(0.0, f64::max);
+    Ok(Bounds {
+        base_rtt_seconds: Some(1.0 / median(&singles).messages_per_sec),
+        run_to_run: Some(run_to_run(&runs)).filter(|deviation| *deviation > 0.0),
+        ..Bounds::new(best(|rates| rates.wire_bps), best(|rates| rates.packets_per_sec))
+    })
 }
 
-async fn run(agents: &mut Agents, simple: Simple, mtu: Mtu, from: Host) -> Result<Measurement, PairError> {
-    let timing = Timing { samples: 2, latency: false, ..agents.file.session };
-    agents.experiment(&workload(simple, mtu, from), timing).await.map_err(PairError::Calibration)
+fn median(runs: &[DirectionRates]) -> &DirectionRates {
+    let mut runs: Vec<&DirectionRates> = runs.iter().collect();
+    runs.sort_by(|a, b| a.messages_per_sec.total_cmp(&b.messages_per_sec));
+    runs[runs.len() / 2]
 }
 
-/// The fastest sample.
-fn best(measurement: &Measurement) -> Result<DirectionRates, PairError> {
-    let rates = measurement.samples.iter().filter_map(|sample| sample.directions.first());
-    let best = rates.max_by(|a, b| a.messages_per_sec.total_cmp(&b.messages_per_sec));
-    best.filter(|best| best.messages_per_sec > 0.0).cloned().ok_or_else(|| PairError::NoTraffic {
+/// Relative standard deviation of the rate from one run to the next, over all kinds of traffic.
+fn run_to_run(kinds: &[Vec<DirectionRates>]) -> f64 {
+    let variance = |runs: &Vec<DirectionRates>| {
+        let count = runs.len() as f64;
+        let mean = runs.iter().map(|run| run.messages_per_sec).sum::<f64>() / count;
+        runs.iter().map(|run| (run.messages_per_sec / mean - 1.0).powi(2)).sum::<f64>() / (count - 1.0)
+    };
+    (kinds.iter().map(variance).sum::<f64>() / kinds.len() as f64).sqrt()
+}
+
+/// What one run of this traffic reaches.
+async fn run(agents: &mut Agents, simple: Simple, mtu: Mtu, from: Host) -> Result<DirectionRates, PairError> {
+    let timing = Timing { latency: false, ..agents.file.session };
+    let measurement = agents.experiment(&workload(simple, mtu, from), timing).await.map_err(PairError::Calibration)?;
+    let rates = measurement.mean().and_then(|mean| mean.directions.into_iter().next());
+    rates.filter(|rates| rates.messages_per_sec > 0.0).ok_or_else(|| PairError::NoTraffic {
         events: match &measurement.hardware_events[..] {
             [] => "no error was reported".to_owned(),
             events => events.join("; "),

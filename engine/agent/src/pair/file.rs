@@ -214,7 +214,11 @@ impl PairFile {
             broken.push(("plain".to_owned(), "`tls` is given as well; leave one of them out".to_owned()));
         }
         if let Some(bounds) = self.bounds {
-            let given = [("base_rtt_seconds", bounds.base_rtt_seconds), ("max_pcie_bps", bounds.max_pcie_bps)];
+            let given = [
+                ("base_rtt_seconds", bounds.base_rtt_seconds),
+                ("max_pcie_bps", bounds.max_pcie_bps),
+                ("run_to_run", bounds.run_to_run),
+            ];
             let rates = [("max_bps", Some(bounds.max_bps)), ("max_pps", Some(bounds.max_pps))];
             for (key, value) in rates.into_iter().chain(given) {
                 if value.is_some_and(|value| !(value.is_finite() && value > 0.0)) {
