@@ -162,6 +162,21 @@ fn totals_are_spread_over_what_the_region_admits() {
 }
 
 #[test]
+fn points_of_a_wide_region_are_as_random_as_those_of_the_space() {
+    let (full, mut rng) = (full(), rng(9));
+    let region = region(r#"[{"feature":"sge_count","min":4}]"#);
+    let share_at_edge = |points: Vec<Workload>| {
+        let at_edge = points.iter().filter(|point| point.feature(Feature::SgeCount) == FeatureValue::Number(4));
+        at_edge.count() as f64 / points.len() as f64
+    };
+    let own = share_at_edge((0..4000).map(|_| full.sample(&mut rng)).filter(|point| region.contains(point)).collect());
+    let inside = share_at_edge((0..600).map(|_| full.sample_in(&region, &mut rng).expect("a wide region")).collect());
+    let cut = share_at_edge((0..600).map(|_| full.sample_within(&region, &mut rng).expect("a wide region")).collect());
+    assert!((inside - own).abs() < 0.08, "{inside} and {own}");
+    assert!(cut > own + 0.2, "cut domains prefer their edge: {cut} and {own}");
+}
+
+#[test]
 fn an_impossible_region_yields_nothing() {
     let full = full();
     for json in [
