@@ -30,9 +30,9 @@ pub struct Judged {
 
 /// Measures `workload` until the verdict is clear, at most [`ATTEMPTS`] times.
 ///
-/// Runs that say something, each on its own, are judged together; what says nothing, such as unsteady traffic, is left out as
-/// soon as something does. `measure` is told how often it was asked before, and says `None` if it would show the same
-/// again; then the means decide.
+/// All runs are judged together but those that say nothing, which are left out as soon as one says something. Unstable
+/// traffic says something if a second run bears it out. `measure` is told how often it was asked before, and says `None` if
+/// it would show the same again; then the means decide.
 ///
 /// # Errors
 /// The first error of `measure`, unchanged.
@@ -41,13 +41,17 @@ pub fn measure_judged<E>(
     bounds: &Bounds,
     mut measure: impl FnMut(&Workload, u32) -> Result<Option<Measurement>, E>,
 ) -> Result<Judged, E> {
-    let first = measure(workload, 0)?.unwrap_or_default();
-    let assessment = assess(workload, bounds, &first);
-    let mut runs = u32::from(assessment.verdict != Verdict::Inconclusive);
-    let mut judged = Judged { measurement: first, assessment, attempts: 1 };
-    while runs == 0 || !is_clear(workload, bounds, &judged.measurement, runs) {
+    let measurement = measure(workload, 0)?.unwrap_or_default();
+    let assessment = assess(workload, bounds, &measurement);
+    let mut runs = u32::from(says_something(&assessment));
+    let mut judged = Judged { measurement, assessment, attempts: 1 };
+    loop {
+        let is_judged = judged.assessment.verdict != Verdict::Inconclusive;
+        if is_judged && is_clear(workload, bounds, &judged.measurement, runs) {
+            break;
+        }
         if judged.attempts == ATTEMPTS {
-            if runs > 0 {
+            if is_judged {
                 judged.assessment = Assessment::of_nothing(Inconclusive::Marginal);
             }
             break;
@@ -56,16 +60,21 @@ pub fn measure_judged<E>(
         judged.attempts += 1;
         let alone = assess(workload, bounds, &again);
         if runs == 0 {
+            runs = u32::from(says_something(&alone));
             (judged.measurement, judged.assessment) = (again, alone);
-            runs = u32::from(judged.assessment.verdict != Verdict::Inconclusive);
-        } else if alone.verdict != Verdict::Inconclusive {
+        } else if says_something(&alone) {
+            runs += 1;
             judged.measurement.samples.extend(again.samples);
             judged.measurement.hardware_events.extend(again.hardware_events);
             judged.assessment = assess_mean(workload, bounds, &judged.measurement);
-            runs += 1;
         }
     }
     Ok(judged)
+}
+
+/// Whether a run is evidence, alone or together with another.
+fn says_something(alone: &Assessment) -> bool {
+    matches!(alone.inconclusive, None | Some(Inconclusive::Unstable { .. }))
 }
 
 /// Where a mean lies, as far as noise lets one say.

@@ -161,3 +161,15 @@ fn who_posts_hardly_enough_is_measured_again() {
     assert!(enough.attempts > 1 && enough.assessment.verdict == Verdict::Anomalous, "{enough:?}");
     assert_eq!(judged(&[near.clone(), near.clone(), near]).assessment.inconclusive, Some(Inconclusive::Marginal));
 }
+
+#[test]
+fn unstable_traffic_needs_a_second_run() {
+    let (unstable, high) = (of(&[0.3, 0.85, 0.35, 0.3], &[]), of(&[0.7, 1.0, 1.1, 0.75], &[]));
+    let low = judged(&[unstable.clone(), of(&[0.3, 0.35, 0.4, 0.3], &[])]);
+    assert_eq!((low.attempts, low.assessment.verdict), (2, Verdict::Anomalous));
+    let torn = judged(&[unstable.clone(), high.clone(), high]);
+    assert_eq!((torn.attempts, torn.assessment.inconclusive), (3, Some(Inconclusive::Marginal)));
+    let measure = |_: &Workload, attempt: u32| Ok::<_, &str>((attempt == 0).then(|| unstable.clone()));
+    let once = measure_judged(&workload(), &bounds(), measure).expect("it never fails");
+    assert!(matches!(once.assessment.inconclusive, Some(Inconclusive::Unstable { .. })), "{once:?}");
+}
