@@ -4,7 +4,8 @@ use kelpie_spaces::{Direction, Workload, loaded_directions};
 
 use crate::measurement::{Bounds, Measurement};
 use crate::verdict::{
-    Assessment, Inconclusive, LOW_SHARE, PAUSE_RATIO, POSTING_LIMITED, Verdict, assess, assess_mean, attained, kept_full,
+    Assessment, Inconclusive, LOW_SHARE, PAUSE_RATIO, POSTING_LIMITED, Verdict, assess, assess_mean, attained,
+    kept_full,
 };
 
 /// How often a workload is measured in all. Source: our choice.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{full, rng, widest, writes};
-use crate::{Condition, Feature, Region, Test};
+use crate::{Condition, Feature, FeatureValue, Region, Test, Workload};
 
 fn region(json: &str) -> Region {
     serde_json::from_str(json).unwrap_or_else(|error| panic!("{json}: {error}"))
