@@ -225,7 +225,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// What the search is told of an outcome.
-    fn observation(&self, outcome: Outcome) -> Observation {
+    fn observation(&self, workload: &Workload, outcome: Outcome) -> Observation {
         let (measurement, assessment) = match outcome {
             Outcome::Measured { assessment, .. } if is_host_failure(&assessment) && !self.reduces_failures => {
                 (Measurement::default(), Assessment::of_nothing(Inconclusive::NoSamples))
@@ -233,7 +233,7 @@ impl<'a> Recorder<'a> {
             Outcome::Measured { measurement, assessment, .. } => (measurement, assessment),
             Outcome::Unsupported { .. } => (Measurement::default(), Assessment::of_nothing(Inconclusive::NoSamples)),
         };
-        Observation::new(&measurement, assessment, &self.parts.bounds)
+        Observation::new(workload, &measurement, assessment, &self.parts.bounds)
     }
 
     /// Measures and stores the experiment that is asked for now.
@@ -374,7 +374,7 @@ impl Oracle for Recorder<'_> {
         if matches!(&outcome, Outcome::Measured { assessment, .. } if !is_host_failure(assessment)) {
             self.survived = Some(workload.clone());
         }
-        Ok(self.observation(outcome))
+        Ok(self.observation(workload, outcome))
     }
 
     fn past(&mut self, visit: &mut dyn FnMut(Workload, Observation) -> bool) -> Result<(), End> {
@@ -387,7 +387,7 @@ impl Oracle for Recorder<'_> {
             for experiment in experiments {
                 read += 1;
                 let is_next = experiment.number == read;
-                let observation = self.observation(experiment.outcome);
+                let observation = self.observation(&experiment.workload, experiment.outcome);
                 if !is_next || !visit(experiment.workload, observation) {
                     return Err(End::Failed(self.diverged("has another past")));
                 }

@@ -115,7 +115,7 @@ impl Oracle for Recorder<'_> {
         let symptoms = self.symptoms(workload);
         let measurement = self.measurement(workload, &symptoms);
         let assessment = Assessment::of_symptoms(symptoms);
-        let observation = Observation::new(&measurement, assessment.clone(), &self.bounds);
+        let observation = Observation::new(workload, &measurement, assessment.clone(), &self.bounds);
         let experiment = Experiment {
             number: self.number,
             purpose: purpose.into(),

@@ -28,7 +28,7 @@ impl Oracle for Budgeted {
         self.left = self.left.checked_sub(1).ok_or(Spent)?;
         let measurement = self.subsystem.measure(workload).expect("F can run every workload of its space");
         let assessment = assess(workload, &self.subsystem.bounds(), &measurement);
-        Ok(Observation::new(&measurement, assessment, &self.subsystem.bounds()))
+        Ok(Observation::new(workload, &measurement, assessment, &self.subsystem.bounds()))
     }
 
     fn skipped(&mut self, _: &Workload) {}

@@ -18,6 +18,10 @@ pub const ATTEMPTS: u32 = 3;
 /// stated rate of verdicts that noise turns (Bonferroni).
 const CLEAR: f64 = 2.128;
 
+/// How far a measurement on another day is from today's. Units: standard deviations from run to run. Source: that of the
+/// difference of two runs.
+const ANOTHER_DAY: f64 = std::f64::consts::SQRT_2;
+
 /// A measurement with its assessment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
@@ -48,7 +52,8 @@ pub fn measure_judged<E>(
     let mut judged = Judged { measurement, assessment, attempts: 1 };
     loop {
         let is_judged = judged.assessment.verdict != Verdict::Inconclusive;
-        if is_judged && is_clear(workload, bounds, &judged.measurement, runs) {
+        let run_to_run = bounds.run_to_run.unwrap_or(0.0) / f64::from(runs).sqrt();
+        if is_judged && is_clear(workload, bounds, &judged.measurement, run_to_run) {
             break;
         }
         if judged.attempts == ATTEMPTS {
@@ -86,8 +91,14 @@ enum Place {
     Above,
 }
 
+/// Whether a verdict is so clear that it is to be expected on another day, too; always if it is not known by how much equal
+/// runs differ.
+pub fn shows_again(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -> bool {
+    bounds.run_to_run.is_none_or(|run_to_run| is_clear(workload, bounds, measurement, ANOTHER_DAY * run_to_run))
+}
+
 /// Whether noise of the size that the samples show, or that other runs would show, would not turn the verdict.
-fn is_clear(workload: &Workload, bounds: &Bounds, measurement: &Measurement, runs: u32) -> bool {
+fn is_clear(workload: &Workload, bounds: &Bounds, measurement: &Measurement, run_to_run: f64) -> bool {
     let paused = measurement.samples.iter().filter_map(|sample| sample.pause.as_ref());
     let paused: Vec<bool> = paused.map(|pause| pause.longest() > PAUSE_RATIO).collect();
     if !paused.is_empty() && paused.iter().all(|is_paused| *is_paused) {
@@ -96,7 +107,6 @@ fn is_clear(workload: &Workload, bounds: &Bounds, measurement: &Measurement, run
     if paused.contains(&true) {
         return false;
     }
-    let run_to_run = bounds.run_to_run.unwrap_or(0.0) / f64::from(runs).sqrt();
     let places = |way: Direction| {
         let shares: Option<Vec<f64>> =
             measurement.samples.iter().map(|sample| attained(workload, bounds, way, sample)).collect();
@@ -109,13 +119,14 @@ fn is_clear(workload: &Workload, bounds: &Bounds, measurement: &Measurement, run
 }
 
 /// On which side of a threshold the mean of these samples lies, by Student's t. What differs from run to run by
-/// `run_to_run` (the relative standard deviation of the mean) is not known better than that.
+/// `run_to_run` (the relative standard deviation of the mean) is not known better than that; it is taken of the threshold,
+/// because the question is whether the truth lies on the other side of it.
 fn place(samples: &[f64], threshold: f64, run_to_run: f64) -> Place {
     let count = samples.len() as f64;
     let mean = samples.iter().sum::<f64>() / count;
     let squares: f64 = samples.iter().map(|sample| (sample - mean).powi(2)).sum();
     let within = if samples.len() > 1 { (squares / (count - 1.0) / count).sqrt() * student(count - 1.0) } else { 0.0 };
-    let reach = within.max(mean * run_to_run * CLEAR);
+    let reach = within.max(threshold * run_to_run * CLEAR);
     if (mean - threshold).abs() < reach {
         Place::Near
     } else if mean < threshold {

@@ -141,8 +141,15 @@ fn a_steady_run_is_no_clear_one_if_runs_differ() {
     assert_eq!(judged(&[steady(0.5)]).attempts, 1);
     let later_high = judged(&[steady(0.65), steady(0.95), steady(1.3)]);
     assert_eq!((later_high.attempts, later_high.assessment.verdict), (3, Verdict::Inconclusive));
-    let low = judged(&[steady(0.65), steady(0.6), steady(0.62)]);
+    let low = judged(&[steady(0.62), steady(0.58), steady(0.6)]);
     assert_eq!((low.attempts, low.assessment.verdict), (2, Verdict::Anomalous));
+}
+
+#[test]
+fn what_is_clear_today_may_not_show_on_another_day() {
+    let shows = |run_to_run, share| shows_again(&workload(), &Bounds { run_to_run, ..bounds() }, &of(&[share; 4], &[]));
+    assert!(shows(None, 0.79) && shows(Some(0.15), 0.42) && shows(Some(0.03), 0.7) && shows(Some(0.15), 1.2));
+    assert!(!shows(Some(0.15), 0.55) && !shows(Some(0.03), 0.75) && !shows(Some(0.15), 1.0));
 }
 
 #[test]

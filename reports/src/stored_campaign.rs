@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kelpie_monitor::{Bounds, Check, Sample, Severity, Symptom, Verdict};
-use kelpie_search::{Observation, UTILISATION};
+use kelpie_search::{UTILISATION, measured_signals};
 use kelpie_spaces::{Condition, Space, SpaceError, Workload};
 use kelpie_store::{
     Anomaly, Campaign, CampaignClock, CampaignId, Ended, Experiment, FindingRecord, Label, MeasuredAgain, Outcome,
@@ -132,14 +132,14 @@ impl Point {
         };
         let Outcome::Measured { measurement, assessment, .. } = outcome else { return (point, BTreeMap::new()) };
         let anomaly = Anomaly::of(number, &point.workload, &measurement, &assessment, bounds);
-        let observation = Observation::new(&measurement, assessment, bounds);
-        point.ended = Ended::Judged(observation.assessment.verdict);
-        point.symptoms = observation.assessment.symptoms;
+        let signals = measured_signals(&measurement, bounds);
+        point.ended = Ended::Judged(assessment.verdict);
+        point.symptoms = assessment.symptoms;
         point.symptoms.shrink_to_fit();
-        point.utilisation = observation.signals.get(UTILISATION).copied();
+        point.utilisation = signals.get(UTILISATION).copied();
         point.pause = measurement.mean().and_then(|mean| mean.pause).map(|pause| pause.longest());
         (point.severity, point.reason) = anomaly.map_or((None, None), |found| (Some(found.severity), found.reason));
-        (point, observation.signals)
+        (point, signals)
     }
 
     /// Whether it says something about its workload.

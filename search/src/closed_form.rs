@@ -57,6 +57,8 @@ pub(crate) struct ClosedForm {
     pub(crate) budget: usize,
     /// Stops at this many findings.
     pub(crate) wanted: usize,
+    /// Anomalies in here may not show on another day.
+    pub(crate) unsure: Option<Region>,
     /// Every how many distinct questions an answer is inconclusive.
     pub(crate) inconclusive_every: usize,
     pub(crate) asked: Vec<(Workload, Purpose)>,
@@ -73,6 +75,7 @@ impl ClosedForm {
             weaknesses: weaknesses.to_vec(),
             budget,
             wanted: usize::MAX,
+            unsure: None,
             inconclusive_every: usize::MAX,
             asked: Vec::new(),
             before: Vec::new(),
@@ -108,7 +111,8 @@ impl ClosedForm {
         } else {
             Assessment::of_symptoms(self.symptoms(workload))
         };
-        Observation { assessment, signals: self.signals(workload) }
+        let shows_again = !self.unsure.as_ref().is_some_and(|unsure| unsure.contains(workload));
+        Observation { assessment, signals: self.signals(workload), shows_again }
     }
 
     fn signals(&self, workload: &Workload) -> BTreeMap<String, f64> {

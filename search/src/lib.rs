@@ -19,7 +19,7 @@ pub use checkpoint::Checkpoint;
 pub use config::{Algorithm, Config, Schedule, SignalSet, UnknownName};
 pub use finding::{Cure, Finding, FindingEvidence, wilson};
 pub use oracle::{Oracle, Purpose};
-pub use signals::{Observation, UTILISATION, is_diagnostic};
+pub use signals::{Observation, UTILISATION, is_diagnostic, measured_signals};
 
 use kelpie_spaces::Space;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use kelpie_monitor::counters::{self, Quantity};
 use kelpie_monitor::sources::without_slave;
-use kelpie_monitor::{Assessment, Bounds, Measurement, Sample, Verdict};
-use kelpie_spaces::Host;
+use kelpie_monitor::{Assessment, Bounds, Measurement, Sample, Verdict, shows_again};
+use kelpie_spaces::{Host, Workload};
 use serde::{Deserialize, Serialize};
 
 /// The performance signal: how much of its bounds the worst direction uses.
@@ -23,6 +23,8 @@ pub struct Observation {
     pub assessment: Assessment,
     /// Signals by name: [`UTILISATION`] and every diagnostic counter. Units: those of the counters.
     pub signals: BTreeMap<String, f64>,
+    /// Whether the verdict is so clear that it is to be expected on another day, too.
+    pub shows_again: bool,
 }
 
 impl Observation {
@@ -31,19 +33,25 @@ impl Observation {
         self.assessment.verdict == Verdict::Anomalous
     }
 
-    /// Takes the signals from a measurement; of a counter that both hosts have, the larger value.
-    pub fn new(measurement: &Measurement, assessment: Assessment, bounds: &Bounds) -> Self {
-        let mut signals = BTreeMap::new();
-        if let Some(mean) = measurement.mean() {
-            signals.extend(utilisation(&mean, bounds).map(|share| (UTILISATION.to_owned(), share)));
-            let counters = Host::BOTH.iter().flat_map(|host| mean.counters.get(*host));
-            for (name, value) in counters.filter(|(name, value)| is_diagnostic(name) && value.is_finite()) {
-                let largest = signals.entry(name.clone()).or_insert(*value);
-                *largest = largest.max(*value);
-            }
-        }
-        Self { assessment, signals }
+    /// What the search learns from a measurement of this workload.
+    pub fn new(workload: &Workload, measurement: &Measurement, assessment: Assessment, bounds: &Bounds) -> Self {
+        let shows_again = shows_again(workload, bounds, measurement);
+        Self { assessment, signals: measured_signals(measurement, bounds), shows_again }
     }
+}
+
+/// The signals of a measurement; of a counter that both hosts have, the larger value.
+pub fn measured_signals(measurement: &Measurement, bounds: &Bounds) -> BTreeMap<String, f64> {
+    let mut signals = BTreeMap::new();
+    if let Some(mean) = measurement.mean() {
+        signals.extend(utilisation(&mean, bounds).map(|share| (UTILISATION.to_owned(), share)));
+        let counters = Host::BOTH.iter().flat_map(|host| mean.counters.get(*host));
+        for (name, value) in counters.filter(|(name, value)| is_diagnostic(name) && value.is_finite()) {
+            let largest = signals.entry(name.clone()).or_insert(*value);
+            *largest = largest.max(*value);
+        }
+    }
+    signals
 }
 
 fn utilisation(mean: &Sample, bounds: &Bounds) -> Option<f64> {
@@ -119,11 +127,9 @@ mod tests {
             },
         };
         let measurement = Measurement { samples: vec![sample], ..Measurement::default() };
-        let healthy = Assessment::of_symptoms(Vec::new());
-        let seen = Observation::new(&measurement, healthy.clone(), &Bounds::new(200e9, 100e6));
+        let signals = measured_signals(&measurement, &Bounds::new(200e9, 100e6));
         let expected = counters(&[("miss", 7.0), ("stall", 0.0), (UTILISATION, 0.6)]);
-        assert_eq!(seen.signals, expected);
-        let nothing = Measurement::default();
-        assert!(Observation::new(&nothing, healthy, &Bounds::new(1.0, 1.0)).signals.is_empty());
+        assert_eq!(signals, expected);
+        assert!(measured_signals(&Measurement::default(), &Bounds::new(1.0, 1.0)).is_empty());
     }
 }

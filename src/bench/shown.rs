@@ -37,7 +37,7 @@ impl Shown {
             }
             Err(error) => return Err(error),
         };
-        let seen = Observation::new(&measurement, assessment, &bounds);
+        let seen = Observation::new(workload, &measurement, assessment, &bounds);
         Ok(Self { seen, limiting: subsystem.limiting().to_owned() })
     }
 

@@ -22,9 +22,13 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Counters of what is not anomalous are compared with nothing, so they are not kept.
+    /// Counters of what is not anomalous are compared with nothing, so they are not kept. A finding whose anomaly may not show
+    /// on another day helps nobody, so that such an anomaly leads to none.
     fn new(mut observation: Observation, number: u64) -> Self {
-        let outcome = Outcome::from(&observation.assessment);
+        let outcome = match Outcome::from(&observation.assessment) {
+            Outcome::Anomalous(_) if !observation.shows_again => Outcome::Inconclusive,
+            outcome => outcome,
+        };
         if !matches!(outcome, Outcome::Anomalous(_)) {
             observation.signals.clear();
         }

@@ -98,6 +98,16 @@ fn a_checkpoint_that_names_what_is_not_there_is_not_taken() {
 }
 
 #[test]
+fn what_may_not_show_on_another_day_is_no_finding() {
+    let unsure = Region { conditions: vec![one_of(Feature::QpType, &["UD"])] };
+    let mut oracle = ClosedForm { unsure: Some(unsure.clone()), ..ClosedForm::new(&weaknesses(), 400) };
+    let config = Config::new(Algorithm::Kelpie, SignalSet::Both, 5);
+    assert_eq!(run(&full(), &config, &mut oracle), Err(BudgetSpent));
+    assert!(oracle.distinct() >= 4, "{} of the 5 that also show elsewhere", oracle.distinct());
+    assert!(oracle.findings.iter().all(|finding| !unsure.contains(&finding.workload)));
+}
+
+#[test]
 fn factors_are_what_the_weakness_needs() {
     for weakness in weaknesses() {
         let oracle = campaign(std::slice::from_ref(&weakness), 3, 600);

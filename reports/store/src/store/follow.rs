@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use kelpie_monitor::{Assessment, Bounds, Verdict};
-use kelpie_search::Observation;
+use kelpie_search::measured_signals;
 use sqlx::AssertSqlSafe;
 use sqlx::sqlite::SqliteRow;
 
@@ -159,13 +159,12 @@ impl Store {
         let ended = if unsupported.is_some() {
             Ended::Unsupported
         } else {
-            let assessment: Assessment = self.json(row, "assessment")?;
-            let verdict = assessment.verdict;
+            let Assessment { verdict, .. } = self.json(row, "assessment")?;
             if verdict == Verdict::Anomalous {
                 anomaly = self.read_anomaly(row, bounds)?;
             }
             if number > recent || verdict == Verdict::Anomalous {
-                signals = Observation::new(&self.json(row, "measurement")?, assessment, bounds).signals;
+                signals = measured_signals(&self.json(row, "measurement")?, bounds);
             }
             Ended::Judged(verdict)
         };
