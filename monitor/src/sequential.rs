@@ -52,8 +52,8 @@ pub fn measure_judged<E>(
     let mut judged = Judged { measurement, assessment, attempts: 1 };
     loop {
         let is_judged = judged.assessment.verdict != Verdict::Inconclusive;
-        let run_to_run = bounds.run_to_run.unwrap_or(0.0) / f64::from(runs).sqrt();
-        if is_judged && is_clear(workload, bounds, &judged.measurement, run_to_run) {
+        let noise = Noise { run_to_run: bounds.run_to_run.unwrap_or(0.0) / f64::from(runs).sqrt(), of_sample: false };
+        if is_judged && is_clear(workload, bounds, &judged.measurement, noise) {
             break;
         }
         if judged.attempts == ATTEMPTS {
@@ -92,13 +92,23 @@ enum Place {
 }
 
 /// Whether a verdict is so clear that it is to be expected on another day, too; always if it is not known by how much equal
-/// runs differ.
+/// runs differ. A run on another day may be as far from today's as one sample is from the others.
 pub fn shows_again(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -> bool {
-    bounds.run_to_run.is_none_or(|run_to_run| is_clear(workload, bounds, measurement, ANOTHER_DAY * run_to_run))
+    let noise = |run_to_run| Noise { run_to_run: ANOTHER_DAY * run_to_run, of_sample: true };
+    bounds.run_to_run.is_none_or(|run_to_run| is_clear(workload, bounds, measurement, noise(run_to_run)))
+}
+
+/// What a mean is uncertain by.
+#[derive(Debug, Clone, Copy)]
+struct Noise {
+    /// Difference between runs. Units: relative standard deviation.
+    run_to_run: f64,
+    /// Whether it is uncertain by what one sample is from another, not by the standard error of their mean.
+    of_sample: bool,
 }
 
 /// Whether noise of the size that the samples show, or that other runs would show, would not turn the verdict.
-fn is_clear(workload: &Workload, bounds: &Bounds, measurement: &Measurement, run_to_run: f64) -> bool {
+fn is_clear(workload: &Workload, bounds: &Bounds, measurement: &Measurement, noise: Noise) -> bool {
     let paused = measurement.samples.iter().filter_map(|sample| sample.pause.as_ref());
     let paused: Vec<bool> = paused.map(|pause| pause.longest() > PAUSE_RATIO).collect();
     if !paused.is_empty() && paused.iter().all(|is_paused| *is_paused) {
@@ -111,22 +121,23 @@ fn is_clear(workload: &Workload, bounds: &Bounds, measurement: &Measurement, run
         let shares: Option<Vec<f64>> =
             measurement.samples.iter().map(|sample| attained(workload, bounds, way, sample)).collect();
         let full = measurement.samples.iter().map(|sample| kept_full(workload, way, sample));
-        Some((place(&shares?, LOW_SHARE, run_to_run), place(&full.collect::<Vec<_>>(), POSTING_LIMITED, run_to_run)))
+        Some((place(&shares?, LOW_SHARE, noise), place(&full.collect::<Vec<_>>(), POSTING_LIMITED, noise)))
     };
     let places: Vec<(Place, Place)> = loaded_directions(workload).into_iter().filter_map(places).collect();
     places.contains(&(Place::Below, Place::Above))
         || places.iter().all(|(share, full)| *share == Place::Above || *full == Place::Below)
 }
 
-/// On which side of a threshold the mean of these samples lies, by Student's t. What differs from run to run by
-/// `run_to_run` (the relative standard deviation of the mean) is not known better than that; it is taken of the threshold,
-/// because the question is whether the truth lies on the other side of it.
-fn place(samples: &[f64], threshold: f64, run_to_run: f64) -> Place {
+/// On which side of a threshold the mean of these samples lies, by Student's t. What differs from run to run is not known
+/// better than that; it is taken of the threshold, because the question is whether the truth lies on the other side of it.
+fn place(samples: &[f64], threshold: f64, noise: Noise) -> Place {
     let count = samples.len() as f64;
     let mean = samples.iter().sum::<f64>() / count;
     let squares: f64 = samples.iter().map(|sample| (sample - mean).powi(2)).sum();
-    let within = if samples.len() > 1 { (squares / (count - 1.0) / count).sqrt() * student(count - 1.0) } else { 0.0 };
-    let reach = within.max(threshold * run_to_run * CLEAR);
+    let of_mean = if noise.of_sample { 1.0 } else { count };
+    let within =
+        if samples.len() > 1 { (squares / (count - 1.0) / of_mean).sqrt() * student(count - 1.0) } else { 0.0 };
+    let reach = within.max(threshold * noise.run_to_run * CLEAR);
     if (mean - threshold).abs() < reach {
         Place::Near
     } else if mean < threshold {

@@ -150,6 +150,10 @@ fn what_is_clear_today_may_not_show_on_another_day() {
     let shows = |run_to_run, share| shows_again(&workload(), &Bounds { run_to_run, ..bounds() }, &of(&[share; 4], &[]));
     assert!(shows(None, 0.79) && shows(Some(0.15), 0.42) && shows(Some(0.03), 0.7) && shows(Some(0.15), 1.2));
     assert!(!shows(Some(0.15), 0.55) && !shows(Some(0.03), 0.75) && !shows(Some(0.15), 1.0));
+    let shows =
+        |samples: &[f64]| shows_again(&workload(), &Bounds { run_to_run: Some(0.03), ..bounds() }, &of(samples, &[]));
+    assert!(shows(&[0.5, 0.52, 0.48, 0.5, 0.51, 0.49]));
+    assert!(!shows(&[0.5, 0.62, 0.38, 0.7, 0.3, 0.5]));
 }
 
 #[test]
