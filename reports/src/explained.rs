@@ -72,6 +72,11 @@ impl fmt::Display for Explained<'_> {
             (1, _) => f.write_str("the anomalous experiment lies in no finding"),
             (all, 0) => write!(f, "all {all} anomalous experiments lie in findings"),
             (all, none) => write!(f, "{none} of {all} anomalous experiments lie in no finding"),
+        }?;
+        match self.unexplained.iter().filter(|anomaly| !anomaly.shows_again).count() {
+            0 => Ok(()),
+            1 => f.write_str("; one may not show on another day"),
+            unsure => write!(f, "; {unsure} may not show on another day"),
         }
     }
 }
@@ -118,6 +123,14 @@ mod tests {
         for (symptom, explained) in [(Symptom::LowThroughput, [true, false]), (Symptom::HostFailure, [false, true])] {
             assert_eq!([&slow, &failed].map(|anomaly| explains(&found(symptom), anomaly)), explained, "{symptom:?}");
         }
+    }
+
+    #[test]
+    fn what_may_not_show_on_another_day_is_counted() {
+        let mut anomalies = [anomaly(1, workload(4, 4096), 0.3), anomaly(2, workload(3, 4096), 0.8)];
+        anomalies[0].shows_again = false;
+        let said = Explained::new(&[], &anomalies).to_string();
+        assert_eq!(said, "2 of 2 anomalous experiments lie in no finding; one may not show on another day");
     }
 
     #[test]

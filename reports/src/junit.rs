@@ -142,7 +142,7 @@ fn unexplained(stored: &StoredCampaign, anomaly: &Anomaly, name: &str, is_stoppi
 }
 
 fn line(anomaly: &Anomaly) -> String {
-    let Anomaly { number, symptom, severity, workload, reason } = anomaly;
+    let Anomaly { number, symptom, severity, workload, reason, .. } = anomaly;
     let reason = reason.as_ref().map_or_else(String::new, |reason| format!("; {reason}"));
     format!("experiment {number} {}, {severity}: {}{reason}", symptom.name(), workload.summary())
 }

@@ -89,6 +89,8 @@ pub struct Point {
     pub utilisation: Option<f64>,
     /// The longest pause of both ports, if they count it. Units: share of the time.
     pub pause: Option<f64>,
+    /// Whether an anomaly is to be expected on another day, too.
+    pub shows_again: bool,
     /// What a host said last, if it failed.
     pub reason: Option<String>,
 }
@@ -128,6 +130,7 @@ impl Point {
             severity: None,
             utilisation: None,
             pause: None,
+            shows_again: true,
             reason: None,
         };
         let Outcome::Measured { measurement, assessment, .. } = outcome else { return (point, BTreeMap::new()) };
@@ -138,7 +141,9 @@ impl Point {
         point.symptoms.shrink_to_fit();
         point.utilisation = signals.get(UTILISATION).copied();
         point.pause = measurement.mean().and_then(|mean| mean.pause).map(|pause| pause.longest());
-        (point.severity, point.reason) = anomaly.map_or((None, None), |found| (Some(found.severity), found.reason));
+        if let Some(Anomaly { severity, shows_again, reason, .. }) = anomaly {
+            (point.severity, point.shows_again, point.reason) = (Some(severity), shows_again, reason);
+        }
         (point, signals)
     }
 
@@ -229,8 +234,9 @@ impl StoredCampaign {
     pub fn anomalies(&self) -> Vec<Anomaly> {
         let anomaly = |point: &Point| {
             let (symptom, severity) = (*point.symptoms.first()?, point.severity?);
-            let reason = point.reason.clone();
-            Some(Anomaly { number: point.number, symptom, severity, workload: point.workload.clone(), reason })
+            let (shows_again, reason) = (point.shows_again, point.reason.clone());
+            let workload = point.workload.clone();
+            Some(Anomaly { number: point.number, symptom, severity, workload, shows_again, reason })
         };
         self.points.iter().filter_map(anomaly).collect()
     }

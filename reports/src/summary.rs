@@ -75,7 +75,7 @@ fn unexplained(explained: &Explained<'_>) -> String {
     }
     text += "\n| experiment | symptom | severity | workload |\n|---:|---|---|---|\n";
     for anomaly in explained.unexplained.iter().take(MOST_UNEXPLAINED) {
-        let Anomaly { number, symptom, severity, workload, reason } = anomaly;
+        let Anomaly { number, symptom, severity, workload, reason, .. } = anomaly;
         let shown = reason.as_deref().map_or_else(|| severity.to_string(), escaped);
         let _ = writeln!(text, "| {number} | {} | {shown} | {} |", escaped(symptom.name()), workload.summary());
     }

@@ -49,5 +49,5 @@ pub fn one_finding() -> StoredCampaign {
 /// An anomalous experiment that lost this share of the port.
 pub fn anomaly(number: u64, workload: Workload, port_lost: f64) -> Anomaly {
     let severity = Severity { port_lost, pause_ratio: 0.0 };
-    Anomaly { number, symptom: Symptom::LowThroughput, severity, workload, reason: None }
+    Anomaly { number, symptom: Symptom::LowThroughput, severity, workload, shows_again: true, reason: None }
 }

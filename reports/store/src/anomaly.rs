@@ -1,6 +1,6 @@
 //! An experiment that showed an anomaly, with how bad it was. Which findings explain it is said in the reports.
 
-use kelpie_monitor::{Assessment, Bounds, Measurement, Severity, Symptom, Verdict};
+use kelpie_monitor::{Assessment, Bounds, Measurement, Severity, Symptom, Verdict, shows_again};
 use kelpie_spaces::Workload;
 use serde::Serialize;
 
@@ -16,6 +16,9 @@ pub struct Anomaly {
     pub severity: Severity,
     /// What was run.
     pub workload: Workload,
+    /// Whether it is to be expected on another day, too; the default search makes findings only of such ones.
+    #[serde(skip_serializing_if = "Clone::clone")]
+    pub shows_again: bool,
     /// What a host said last, if it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -35,6 +38,7 @@ impl Anomaly {
             Symptom::HostFailure => (Severity::TOTAL, measurement.hardware_events.last().cloned()),
             _ => (Severity::of(workload, bounds, measurement).unwrap_or_default(), None),
         };
-        Some(Self { number, symptom, severity, workload: workload.clone(), reason })
+        let shows_again = symptom == Symptom::HostFailure || shows_again(workload, bounds, measurement);
+        Some(Self { number, symptom, severity, workload: workload.clone(), shows_again, reason })
     }
 }

@@ -176,4 +176,11 @@ fn a_space_that_is_known_ends_the_search() {
     let config = Config::new(Algorithm::Kelpie, SignalSet::Both, 5);
     assert_eq!(run(&space, &config, &mut oracle), Ok(()));
     assert!(oracle.asked.len() < 100, "{}", oracle.asked.len());
+
+    // Steps without an experiment count on after a checkpoint.
+    let late = oracle.checkpoints.len() - 10;
+    let checkpoint = oracle.checkpoints[late].clone();
+    let mut resumed = ClosedForm { before: oracle.asked.clone(), ..ClosedForm::new(&weaknesses(), 0) };
+    assert_eq!(run_from(&space, &config, Some(checkpoint), &mut resumed), Ok(()));
+    assert_eq!(resumed.checkpoints.len(), 10);
 }

@@ -99,7 +99,7 @@ fn anomaly(number: u64) -> Anomaly {
         workload.flows[0].batch.recv = 16;
     }
     let severity = Severity { port_lost: number as f64 / 100.0, pause_ratio: 0.02 };
-    Anomaly { number, symptom: Symptom::Pause, severity, workload, reason: None }
+    Anomaly { number, symptom: Symptom::Pause, severity, workload, shows_again: true, reason: None }
 }
 
 fn workload() -> Workload {
