@@ -92,10 +92,11 @@ enum Place {
 }
 
 /// Whether a verdict is so clear that it is to be expected on another day, too; always if it is not known by how much equal
-/// runs differ. A run on another day may be as far from today's as one sample is from the others.
+/// runs differ, or if it rests on no sample, as that of a host that fails. A run on another day may be as far from today's as
+/// one sample is from the others.
 pub fn shows_again(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -> bool {
-    let noise = |run_to_run| Noise { run_to_run: ANOTHER_DAY * run_to_run, of_sample: true };
-    bounds.run_to_run.is_none_or(|run_to_run| is_clear(workload, bounds, measurement, noise(run_to_run)))
+    let Some(run_to_run) = bounds.run_to_run.filter(|_| !measurement.samples.is_empty()) else { return true };
+    is_clear(workload, bounds, measurement, Noise { run_to_run: ANOTHER_DAY * run_to_run, of_sample: true })
 }
 
 /// What a mean is uncertain by.

@@ -154,6 +154,7 @@ fn what_is_clear_today_may_not_show_on_another_day() {
         |samples: &[f64]| shows_again(&workload(), &Bounds { run_to_run: Some(0.03), ..bounds() }, &of(samples, &[]));
     assert!(shows(&[0.5, 0.52, 0.48, 0.5, 0.51, 0.49]));
     assert!(!shows(&[0.5, 0.62, 0.38, 0.7, 0.3, 0.5]));
+    assert!(shows(&[]), "a host that fails gives no sample");
 }
 
 #[test]

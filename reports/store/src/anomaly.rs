@@ -38,7 +38,7 @@ impl Anomaly {
             Symptom::HostFailure => (Severity::TOTAL, measurement.hardware_events.last().cloned()),
             _ => (Severity::of(workload, bounds, measurement).unwrap_or_default(), None),
         };
-        let shows_again = symptom == Symptom::HostFailure || shows_again(workload, bounds, measurement);
+        let shows_again = shows_again(workload, bounds, measurement);
         Some(Self { number, symptom, severity, workload: workload.clone(), shows_again, reason })
     }
 }
