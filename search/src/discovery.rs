@@ -17,9 +17,6 @@ pub(crate) struct Discovery {
     pub(crate) touched: Vec<TouchedState>,
     pub(crate) yields: Yields,
     pub(crate) surveys: u32,
-    /// Experiments of explorations, and of looks at random points.
-    pub(crate) spent_exploring: u64,
-    pub(crate) spent_surveying: u64,
     /// Steps in a row without an experiment.
     pub(crate) idle: u32,
     /// Experiments of which a model was learnt.

@@ -14,9 +14,6 @@ use crate::outcome::Outcome;
 /// Explorations that came upon a finding, from which on its removals are confirmed. Source: our choice.
 const SETTLED_AT: u32 = 3;
 
-/// Share of random points inside that may be healthy. Source: our choice, because some weaknesses have no sharp border.
-const MOST_HEALTHY: f64 = 0.05;
-
 /// Random points that the word of the trees is worth. Source: our choice; a region that was never sampled then states
 /// about two thirds.
 const BELIEF: f64 = 10.0;
@@ -91,13 +88,17 @@ impl Known {
             is_stale: true,
             is_spent: false,
         };
-        let words = TRANSPORT.map(|feature| (feature, known.witness.feature(feature)));
-        let levels = known.factors.iter().map(|feature| (*feature, known.witness.feature(*feature)));
-        let conditions: Vec<Condition> =
-            levels.chain(words).map(|(feature, value)| known.at_least_as_far(feature, &value)).collect();
-        known.region = Region { conditions };
-        known.region.conditions.sort();
+        known.region = known.beyond();
         known
+    }
+
+    /// All that stresses its factors at least as much as the witness does, with the same transport.
+    pub(super) fn beyond(&self) -> Region {
+        let features = self.factors.iter().copied().chain(TRANSPORT);
+        let conditions = features.map(|feature| self.at_least_as_far(feature, &self.witness.feature(feature)));
+        let mut region = Region { conditions: conditions.collect() };
+        region.conditions.sort();
+        region
     }
 
     /// As it is now; `number` says of a workload which experiment it was.
@@ -300,19 +301,25 @@ impl Known {
 
     /// How probable it is that a random point inside is healthy. Source: the mean of Jeffreys' posterior.
     pub(super) fn doubt(&self) -> f64 {
-        (self.healthy as f64 + 0.5) / (self.trials.len() as f64 + 1.0)
+        let (share, belief) = self.belief();
+        (self.healthy as f64 + (1.0 - share) * belief + 0.5) / (self.trials.len() as f64 + belief + 1.0)
+    }
+
+    /// Whether its region was read from experiments.
+    pub(super) fn has_read(&self) -> bool {
+        self.believed.is_some()
+    }
+
+    /// What trees say: the share that is anomalous, and how many random points that is worth.
+    fn belief(&self) -> (f64, f64) {
+        self.believed.map_or((0.0, 0.0), |share| (share, BELIEF))
     }
 
     /// Share of the region that is anomalous, at least, after random points inside; what trees say of it counts as
     /// [`BELIEF`] points.
     fn confidence(&self, anomalous: f64, points: f64) -> f64 {
-        let (share, belief) = self.believed.map_or((0.0, 0.0), |share| (share, BELIEF));
+        let (share, belief) = self.belief();
         wilson_lower_bound(anomalous + share * belief, points + belief)
-    }
-
-    /// Whether more of its random points were healthy than a region admits.
-    pub(super) fn is_impure(&self) -> bool {
-        self.healthy as f64 > (self.trials.len() as f64 * MOST_HEALTHY).max(1.0)
     }
 
     /// As it is now; `cures` says what the removal of each factor did.

@@ -1,8 +1,8 @@
 //! The default search: discover first, refine later. `docs/search.md` explains it; the stages are one file each.
 //!
 //! A workload comes from `explore`. Anomalies wait in `touched`; the most promising one passes `explain` (is it a known
-//! weakness?) and `minimise` (what does it need?), or `relieve` (what is behind a known one?). The less promise there is,
-//! the more `refine` looks at random points.
+//! weakness?) and `minimise` (what does it need?), or `relieve` (what is behind a known one?). The more
+//! experiments there are, the more of them `refine` spends on regions.
 
 mod explain;
 mod explore;
@@ -32,12 +32,9 @@ use lab::Lab;
 use reduce::Needs;
 use touched::{Touched, Way};
 
-/// Experiments with random points for each exploration, if half of the explorations show something new. Source: our
-/// choice.
-const SURVEYED: f64 = 0.02;
-/// The share of explorations that show something new is taken for no less. Source: our choice, so that one experiment in
-/// three goes on exploring.
-const LEAST_NOVELTY: f64 = 0.01;
+/// Experiments after which every second one is a survey. Source: our choice, because new weaknesses come ever more slowly (on
+/// model F two or three each time that experiments double), and answers get better with each survey.
+const EVEN: f64 = 500.0;
 
 /// Steps in a row without an experiment after which all that the search can reach is known. Source: our choice.
 const MOST_IDLE: u32 = 1000;
@@ -52,11 +49,8 @@ struct Search<'a, O: Oracle> {
     /// Anomalies to account for.
     touched: Vec<Touched>,
     yields: Yields,
-    /// Looks at random points.
+    /// Looks to draw regions.
     surveys: u32,
-    /// Experiments of explorations, and of looks at random points.
-    explored: u64,
-    surveyed: u64,
     /// Steps in a row without an experiment.
     idle: u32,
 }
@@ -79,11 +73,14 @@ pub(crate) fn run<O: Oracle>(
 }
 
 impl<O: Oracle> Search<'_, O> {
-    /// Does what promises most new weaknesses for each experiment; the less anything promises, the more random points are
-    /// looked at instead.
+    /// Surveys if that is due, or does what promises most new weaknesses for each experiment.
     fn step(&mut self) -> Result<(), O::Error> {
         if let Some(index) = (0..self.findings.len()).find(|index| self.findings[*index].is_due()) {
             return self.settle(index);
+        }
+        if self.is_survey_due() {
+            self.survey()?;
+            return self.refresh();
         }
         let before = self.lab.experiments();
         match self.most_promising() {
@@ -96,23 +93,20 @@ impl<O: Oracle> Search<'_, O> {
                 self.yields.relieved(is_new);
                 self.wait_on(touched);
             }
-            None if self.is_survey_due() => {
-                self.survey()?;
-                self.surveyed += self.lab.experiments() - before;
-            }
             None => {
                 let workload = self.explorer.next(self.lab.space, &mut self.lab.rng);
                 let is_new = self.follow(&workload, Purpose::Search)?;
-                self.explored += self.lab.experiments() - before;
                 self.yields.explored(is_new);
             }
         }
         self.refresh()
     }
 
+    /// After n experiments the share of surveys among the next ones is `n / (n + EVEN)`; this is its sum.
     fn is_survey_due(&self) -> bool {
-        let wanted = SURVEYED * (1.0 / self.yields.novelty.max(LEAST_NOVELTY) - 1.0) * self.explored as f64;
-        self.lab.model().is_some() && (self.surveyed as f64) < wanted
+        let experiments = self.lab.experiments() as f64;
+        let wanted = experiments - EVEN * (experiments / EVEN).ln_1p();
+        self.lab.model().is_some() && f64::from(self.surveys) < wanted
     }
 
     /// Looks at a workload; says whether it shows something new.

@@ -1,6 +1,6 @@
 //! From a finding's factors to its region: what all experiments say, checked by random points inside.
 
-use kelpie_spaces::Workload;
+use kelpie_spaces::{Region, Workload};
 
 use super::Search;
 use super::factors::moved;
@@ -9,8 +9,13 @@ use super::region::{Evidence, read};
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
 
-/// Every so many random points one is of the region that is least sure. Source: our choice.
-const SAMPLED: u32 = 4;
+/// Kinds of looks that take turns: at a random point of the space, at one that the trees are not sure of, inside a region.
+const TURNS: u32 = 3;
+/// Random points of which one is looked at that the trees are not sure of. Source: our choice.
+const CANDIDATES: usize = 10;
+/// Probability of a point that they are not sure of at all. Source: our choice; a little below one half, because points below
+/// are to be called safe.
+const UNSURE: f64 = 0.4;
 /// Random points in a row that had been measured before, after which no others are expected. Source: our choice.
 const MOST_REPEATS: u32 = 20;
 
@@ -43,17 +48,25 @@ impl<O: Oracle> Search<'_, O> {
         let Some(model) = self.lab.model() else { return Ok(()) };
         let mut rng = self.lab.rng.clone();
         let evidence = Evidence::new(self.lab.space, &model, self.lab.outcomes(), &mut rng);
-        let mut changed = Vec::new();
-        for (index, known) in self.findings.iter_mut().enumerate().filter(|(_, known)| which(known)) {
-            let hull = known.hull(self.lab.space);
-            if let Some((region, share)) = read(&evidence, &hull, &known.witness, &mut rng) {
+        let stale = (0..self.findings.len()).filter(|index| which(&self.findings[*index]));
+        let stale: Vec<usize> = stale.collect();
+        for index in stale.iter().copied() {
+            let known = &self.findings[index];
+            let others = self.findings.iter().enumerate().filter(|(other, known)| *other != index && known.has_read());
+            let others: Vec<&Region> = others.map(|(_, other)| &other.region).collect();
+            let mut within = |hull: &Region| read(&evidence, hull, &known.witness, &others, &mut rng);
+            let mut best = within(&known.hull(self.lab.space));
+            if best.as_ref().is_none_or(|(_, share)| *share < evidence.pure) {
+                best = best.into_iter().chain(within(&known.beyond())).max_by(|a, b| a.1.total_cmp(&b.1));
+            }
+            let known = &mut self.findings[index];
+            if let Some((region, share)) = best {
                 known.become_region(region, share);
             }
             known.is_stale = false;
-            changed.push(index);
         }
         self.lab.rng = rng;
-        changed.into_iter().try_for_each(|index| self.store(index))
+        stale.into_iter().try_for_each(|index| self.store(index))
     }
 
     /// Reads again what is stale, if much was learnt since.
@@ -61,53 +74,62 @@ impl<O: Oracle> Search<'_, O> {
         if self.lab.has_learnt() { self.read_regions(|known| known.is_stale) } else { Ok(()) }
     }
 
-    /// Looks at a random point: mostly of the space, now and then of the region that is least sure.
+    /// Looks at a point, in turn at a random one of the space, at one that the trees are not sure of, and at a random one of the
+    /// region that is least sure.
     pub(super) fn survey(&mut self) -> Result<(), O::Error> {
         self.surveys += 1;
-        if self.surveys.is_multiple_of(SAMPLED)
+        let turn = self.surveys % TURNS;
+        if turn == 0
             && let Some(index) = self.least_sure()
         {
             return self.sample_inside(index);
         }
-        let point = self.lab.space.sample(&mut self.lab.rng);
+        let is_random = turn == 1;
+        let point = if is_random { self.lab.space.sample(&mut self.lab.rng) } else { self.unsure() };
         if self.avoided.iter().any(|region| region.contains(&point)) {
             self.lab.oracle().skipped(&point);
             return Ok(());
         }
-        if self.findings.iter().any(|known| known.contains(&point)) {
-            return self.look_inside(&point);
-        }
-        let seen = self.lab.look(&point, Purpose::Survey)?;
-        match seen.outcome {
-            Outcome::Healthy | Outcome::Inconclusive => {}
-            Outcome::Anomalous(symptom) => _ = self.touch(&point, symptom, &seen),
-        }
-        Ok(())
-    }
-
-    /// The finding whose doubtful part weighs most.
-    fn least_sure(&self) -> Option<usize> {
-        let open = (0..self.findings.len()).filter(|index| !self.findings[*index].is_spent);
-        let weight = |index: &usize| f64::from(self.findings[*index].visits) * self.findings[*index].doubt();
-        open.max_by(|a, b| weight(a).total_cmp(&weight(b)))
-    }
-
-    /// Looks at a random point that lies in regions.
-    fn look_inside(&mut self, point: &Workload) -> Result<(), O::Error> {
-        if self.lab.recall(point).is_some() {
+        if self.lab.recall(&point).is_some() {
             return Ok(());
         }
-        let is_anomalous = match self.lab.look(point, Purpose::Survey)?.outcome {
+        let purpose = if is_random { Purpose::Survey } else { Purpose::Search };
+        let seen = self.lab.look(&point, purpose)?;
+        let holders = (0..self.findings.len()).filter(|index| self.findings[*index].contains(&point));
+        let holders: Vec<usize> = holders.collect();
+        let is_anomalous = match seen.outcome {
             Outcome::Inconclusive => return Ok(()),
+            Outcome::Anomalous(symptom) if holders.is_empty() => {
+                self.touch(&point, symptom, &seen);
+                true
+            }
             Outcome::Anomalous(_) => true,
             Outcome::Healthy => false,
         };
-        for index in 0..self.findings.len() {
-            if self.findings[index].contains(point) {
-                self.tried(index, point, is_anomalous)?;
-            }
+        // Others say nothing of how much of a region is anomalous.
+        if is_random {
+            holders.into_iter().try_for_each(|index| self.tried(index, &point, is_anomalous))?;
         }
         Ok(())
+    }
+
+    /// Of some random points the one that the trees are least sure of.
+    fn unsure(&mut self) -> Workload {
+        let space = self.lab.space;
+        let model = self.lab.model();
+        let sureness =
+            |point: &Workload| model.as_ref().map_or(0.0, |model| (model.of(point).probability.middle - UNSURE).abs());
+        let points = (0..CANDIDATES).map(|_| {
+            let point = space.sample(&mut self.lab.rng);
+            (sureness(&point), point)
+        });
+        points.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are candidates").1
+    }
+
+    /// The finding whose region is most likely to hold healthy points.
+    fn least_sure(&self) -> Option<usize> {
+        let open = (0..self.findings.len()).filter(|index| !self.findings[*index].is_spent);
+        open.max_by(|a, b| self.findings[*a].doubt().total_cmp(&self.findings[*b].doubt()))
     }
 
     /// Looks at a random point inside a region.
@@ -131,10 +153,10 @@ impl<O: Oracle> Search<'_, O> {
         }
     }
 
-    /// Takes in a random point inside; after many healthy ones the region is read again.
+    /// Takes in a random point inside; after a healthy one the region is read again.
     fn tried(&mut self, index: usize, point: &Workload, is_anomalous: bool) -> Result<(), O::Error> {
         self.findings[index].tried(point.clone(), is_anomalous);
-        self.findings[index].is_stale |= !is_anomalous && self.findings[index].is_impure();
+        self.findings[index].is_stale |= !is_anomalous;
         self.store(index)
     }
 }

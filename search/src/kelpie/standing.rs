@@ -41,8 +41,6 @@ impl<'a, O: Oracle> Search<'a, O> {
             touched: Vec::new(),
             yields: Yields::default(),
             surveys: 0,
-            explored: 0,
-            surveyed: 0,
             idle: 0,
         })
     }
@@ -61,15 +59,13 @@ impl<'a, O: Oracle> Search<'a, O> {
             avoided: config.known.clone(),
             yields: state.yields,
             surveys: state.surveys,
-            explored: state.spent_exploring,
-            surveyed: state.spent_surveying,
             idle: state.idle,
         }
     }
 
     /// Tells the oracle that the search can go on from here.
     pub(super) fn between_steps(&mut self) -> Result<(), O::Error> {
-        let Self { lab, explorer, needs, findings, avoided, touched, yields, surveys, explored, surveyed, idle } = self;
+        let Self { lab, explorer, needs, findings, avoided, touched, yields, surveys, idle } = self;
         lab.between_steps(|rng, notes| {
             let number = |workload: &_| notes.number(workload);
             let discovery = Discovery {
@@ -79,8 +75,6 @@ impl<'a, O: Oracle> Search<'a, O> {
                 touched: touched.iter().map(Touched::state).collect(),
                 yields: yields.clone(),
                 surveys: *surveys,
-                spent_exploring: *explored,
-                spent_surveying: *surveyed,
                 idle: *idle,
                 learnt: notes.learnt(),
             };
