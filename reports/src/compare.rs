@@ -122,13 +122,16 @@ pub fn compare<E>(
     Ok(all)
 }
 
-/// The finding of the other campaign that is the same weakness; equal conditions before overlapping ones.
+/// The finding of the other campaign that is the same weakness; equal conditions before overlapping ones, of those the one
+/// with the same workload, and of those the one with the same number.
 fn counterpart<'f>(finding: &FindingRecord, others: &'f [FindingRecord]) -> Option<&'f FindingRecord> {
     let holds = |region: &FindingRecord, workload: &Workload| region.mfs.contains(workload);
     let overlap = |other: &&FindingRecord| {
         other.symptom == finding.symptom && (holds(other, &finding.workload) || holds(finding, &other.workload))
     };
-    others.iter().filter(overlap).min_by_key(|other| other.mfs != finding.mfs)
+    others.iter().filter(overlap).min_by_key(|other| {
+        (other.mfs != finding.mfs, other.workload != finding.workload, other.number != finding.number)
+    })
 }
 
 fn judge(side: Side, finding: &FindingRecord, counterpart: Option<&FindingRecord>, repeated: Repeated) -> Compared {
@@ -221,6 +224,16 @@ mod tests {
         for repeated in [Repeated::Anomalous, Repeated::NotMeasured, Repeated::Unknown] {
             assert_eq!(fates(&findings, &findings, repeated), expected, "{repeated:?}");
         }
+    }
+
+    #[test]
+    fn findings_with_equal_conditions_are_told_by_their_workloads() {
+        let reads = [word(Feature::Opcode, "READ")];
+        let second = finding(2, Symptom::Pause, &reads);
+        let twin = FindingRecord { number: 3, ..second.clone() };
+        let findings = [finding(1, Symptom::Pause, &reads), second, twin];
+        let expected = [1, 2, 3].map(|number| (Fate::Remains, Side::B, number, Some(number)));
+        assert_eq!(fates(&findings, &findings, Repeated::Anomalous), expected);
     }
 
     #[test]
