@@ -13,6 +13,17 @@ pub(crate) enum Outcome {
     Inconclusive,
 }
 
+impl Outcome {
+    /// Whether it was anomalous; `None` if nothing was shown.
+    pub(crate) fn is_anomalous(self) -> Option<bool> {
+        match self {
+            Outcome::Healthy => Some(false),
+            Outcome::Anomalous(_) => Some(true),
+            Outcome::Inconclusive => None,
+        }
+    }
+}
+
 impl From<&Assessment> for Outcome {
     fn from(assessment: &Assessment) -> Self {
         match (assessment.verdict, assessment.symptoms.iter().min()) {

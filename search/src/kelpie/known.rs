@@ -43,8 +43,6 @@ pub(super) struct Known {
     pub(super) visits: u32,
     /// Random points inside, and whether they were anomalous.
     trials: Vec<(Workload, bool)>,
-    /// How many of them were healthy.
-    healthy: usize,
     /// How many of them came after the region last changed.
     fresh: usize,
     /// Random points inside that had been measured before.
@@ -80,7 +78,6 @@ impl Known {
             spent: 0,
             visits: 1,
             trials: Vec::new(),
-            healthy: 0,
             fresh: 0,
             repeats: 0,
             is_settled: false,
@@ -140,7 +137,6 @@ impl Known {
             found_at,
             spent,
             visits,
-            healthy: trials.iter().filter(|(_, is_anomalous)| !is_anomalous).count(),
             trials,
             fresh,
             repeats,
@@ -185,7 +181,6 @@ impl Known {
         self.region = region;
         self.trials.retain(|(point, _)| self.region.contains(point));
         self.fresh = self.trials.len();
-        self.healthy = self.trials.iter().filter(|(_, is_anomalous)| !is_anomalous).count();
     }
 
     /// The condition that a feature is at this value or farther from plain.
@@ -269,14 +264,13 @@ impl Known {
 
     /// Takes in a random point inside.
     pub(super) fn tried(&mut self, point: Workload, is_anomalous: bool) {
-        self.healthy += usize::from(!is_anomalous);
         self.trials.push((point, is_anomalous));
     }
 
     /// Random points of what the region was say nothing of what it is.
     fn forget_trials(&mut self) {
         self.trials.clear();
-        (self.fresh, self.healthy) = (0, 0);
+        self.fresh = 0;
     }
 
     /// Widens the region to where the workload lies in this feature.
@@ -302,7 +296,7 @@ impl Known {
     /// How probable it is that a random point inside is healthy. Source: the mean of Jeffreys' posterior.
     pub(super) fn doubt(&self) -> f64 {
         let (share, belief) = self.belief();
-        (self.healthy as f64 + (1.0 - share) * belief + 0.5) / (self.trials.len() as f64 + belief + 1.0)
+        (healthy(&self.trials) as f64 + (1.0 - share) * belief + 0.5) / (self.trials.len() as f64 + belief + 1.0)
     }
 
     /// Whether its region was read from experiments.
@@ -325,7 +319,7 @@ impl Known {
     /// As it is now; `cures` says what the removal of each factor did.
     pub(super) fn finding(&self, cures: Vec<Cure>) -> Finding {
         let fresh = &self.trials[self.fresh..];
-        let healthy = fresh.iter().filter(|(_, is_anomalous)| !is_anomalous).count() as u64;
+        let healthy = healthy(fresh) as u64;
         let trials = fresh.len() as u64;
         Finding {
             symptom: self.symptom,
@@ -357,4 +351,9 @@ impl Known {
     pub(super) fn shows(&self, seen: &Seen) -> bool {
         seen.outcome == Outcome::Anomalous(self.symptom)
     }
+}
+
+/// How many of these points were healthy.
+fn healthy(trials: &[(Workload, bool)]) -> usize {
+    trials.iter().filter(|(_, is_anomalous)| !is_anomalous).count()
 }

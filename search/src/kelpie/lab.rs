@@ -132,13 +132,8 @@ impl Notes {
 
     /// Every workload of the first so many experiments that has a verdict: whether it was anomalous.
     fn outcomes(&self, last: u64) -> BTreeMap<&Workload, bool> {
-        let outcome = |seen: &Seen| match seen.outcome {
-            Outcome::Healthy => Some(false),
-            Outcome::Anomalous(_) => Some(true),
-            Outcome::Inconclusive => None,
-        };
         let until = self.seen.iter().filter(|(_, seen)| seen.number <= last);
-        until.filter_map(|(workload, seen)| Some((workload, outcome(seen)?))).collect()
+        until.filter_map(|(workload, seen)| Some((workload, seen.outcome.is_anomalous()?))).collect()
     }
 
     /// Learns from the first so many experiments.

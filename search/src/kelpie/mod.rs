@@ -1,8 +1,8 @@
 //! The default search: discover first, refine later. `docs/search.md` explains it; the stages are one file each.
 //!
 //! A workload comes from `explore`. Anomalies wait in `touched`; the most promising one passes `explain` (is it a known
-//! weakness?) and `minimise` (what does it need?), or `relieve` (what is behind a known one?). The more
-//! experiments there are, the more of them `refine` spends on regions.
+//! weakness?) and `minimise` (what does it need?), or `relieve` (what is behind a known one?). The more experiments
+//! there are, the more of them `refine` spends on regions.
 
 mod explain;
 mod explore;
@@ -136,11 +136,7 @@ impl<O: Oracle> Search<'_, O> {
         let known = &self.findings[index];
         let effect = |feature: &Feature| {
             let without = moved(self.lab.space, &known.witness, &[*feature], &known.plain)?;
-            match self.lab.recall(&without)?.outcome {
-                Outcome::Healthy => Some(true),
-                Outcome::Anomalous(_) => Some(false),
-                Outcome::Inconclusive => None,
-            }
+            self.lab.recall(&without)?.outcome.is_anomalous().map(|is_anomalous| !is_anomalous)
         };
         let hull = known.hull(self.lab.space);
         let cures = known.factors.iter().filter_map(|feature| {

@@ -1,10 +1,10 @@
 //! From a finding's factors to its region: what all experiments say, checked by random points inside.
 
+use kelpie_belief::Model;
 use kelpie_spaces::{Region, Workload};
 
 use super::Search;
 use super::factors::moved;
-use super::known::Known;
 use super::region::{Evidence, read};
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
@@ -43,12 +43,12 @@ impl<O: Oracle> Search<'_, O> {
         Ok(())
     }
 
-    /// Reads regions from all experiments, if there are enough.
-    pub(super) fn read_regions(&mut self, which: impl Fn(&Known) -> bool) -> Result<(), O::Error> {
+    /// Reads what is stale from all experiments, if there are enough.
+    fn read_regions(&mut self) -> Result<(), O::Error> {
         let Some(model) = self.lab.model() else { return Ok(()) };
         let mut rng = self.lab.rng.clone();
         let evidence = Evidence::new(self.lab.space, &model, self.lab.outcomes(), &mut rng);
-        let stale = (0..self.findings.len()).filter(|index| which(&self.findings[*index]));
+        let stale = (0..self.findings.len()).filter(|index| self.findings[*index].is_stale);
         let stale: Vec<usize> = stale.collect();
         for index in stale.iter().copied() {
             let known = &self.findings[index];
@@ -71,12 +71,13 @@ impl<O: Oracle> Search<'_, O> {
 
     /// Reads again what is stale, if much was learnt since.
     pub(super) fn refresh(&mut self) -> Result<(), O::Error> {
-        if self.lab.has_learnt() { self.read_regions(|known| known.is_stale) } else { Ok(()) }
+        if self.lab.has_learnt() { self.read_regions() } else { Ok(()) }
     }
 
     /// Looks at a point, in turn at a random one of the space, at one that the trees are not sure of, and at a random one of the
     /// region that is least sure.
     pub(super) fn survey(&mut self) -> Result<(), O::Error> {
+        let Some(model) = self.lab.model() else { return Ok(()) };
         self.surveys += 1;
         let turn = self.surveys % TURNS;
         if turn == 0
@@ -85,7 +86,7 @@ impl<O: Oracle> Search<'_, O> {
             return self.sample_inside(index);
         }
         let is_random = turn == 1;
-        let point = if is_random { self.lab.space.sample(&mut self.lab.rng) } else { self.unsure() };
+        let point = if is_random { self.lab.space.sample(&mut self.lab.rng) } else { self.unsure(&model) };
         if self.avoided.iter().any(|region| region.contains(&point)) {
             self.lab.oracle().skipped(&point);
             return Ok(());
@@ -97,31 +98,25 @@ impl<O: Oracle> Search<'_, O> {
         let seen = self.lab.look(&point, purpose)?;
         let holders = (0..self.findings.len()).filter(|index| self.findings[*index].contains(&point));
         let holders: Vec<usize> = holders.collect();
-        let is_anomalous = match seen.outcome {
-            Outcome::Inconclusive => return Ok(()),
-            Outcome::Anomalous(symptom) if holders.is_empty() => {
-                self.touch(&point, symptom, &seen);
-                true
-            }
-            Outcome::Anomalous(_) => true,
-            Outcome::Healthy => false,
-        };
-        // Others say nothing of how much of a region is anomalous.
-        if is_random {
-            holders.into_iter().try_for_each(|index| self.tried(index, &point, is_anomalous))?;
+        if let Outcome::Anomalous(symptom) = seen.outcome
+            && holders.is_empty()
+        {
+            self.touch(&point, symptom, &seen);
         }
-        Ok(())
+        match seen.outcome.is_anomalous() {
+            // Other points say nothing of how much of a region is anomalous.
+            Some(is_anomalous) if is_random => {
+                holders.into_iter().try_for_each(|index| self.tried(index, &point, is_anomalous))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Of some random points the one that the trees are least sure of.
-    fn unsure(&mut self) -> Workload {
-        let space = self.lab.space;
-        let model = self.lab.model();
-        let sureness =
-            |point: &Workload| model.as_ref().map_or(0.0, |model| (model.of(point).probability.middle - UNSURE).abs());
+    fn unsure(&mut self, model: &Model) -> Workload {
         let points = (0..CANDIDATES).map(|_| {
-            let point = space.sample(&mut self.lab.rng);
-            (sureness(&point), point)
+            let point = self.lab.space.sample(&mut self.lab.rng);
+            ((model.of(&point).probability.middle - UNSURE).abs(), point)
         });
         points.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are candidates").1
     }
@@ -146,11 +141,7 @@ impl<O: Oracle> Search<'_, O> {
             return Ok(());
         }
         self.findings[index].spent += 1;
-        match seen.outcome {
-            Outcome::Inconclusive => Ok(()),
-            Outcome::Anomalous(_) => self.tried(index, &point, true),
-            Outcome::Healthy => self.tried(index, &point, false),
-        }
+        seen.outcome.is_anomalous().map_or(Ok(()), |is_anomalous| self.tried(index, &point, is_anomalous))
     }
 
     /// Takes in a random point inside; after a healthy one the region is read again.

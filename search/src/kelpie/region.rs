@@ -128,8 +128,7 @@ pub(super) fn read(
     let Evidence { space, measured, pure, .. } = evidence;
     let mut region = hull.clone();
     for round in 0..=ROUNDS {
-        let mut pool = Pool::new(space, witness, *pure);
-        pool.add(&evidence.random(&region, rng), others);
+        let pool = Pool::new(space, witness, *pure, &evidence.random(&region, rng), others);
         let whole = pool.whole();
         let share = pool.sum(&whole).mean()?;
         if share >= *pure || round == ROUNDS {
@@ -167,13 +166,19 @@ fn reached(mut region: Region, hull: &Region, measured: &BTreeMap<&Workload, boo
 }
 
 impl<'a> Pool<'a> {
-    fn new(space: &'a Space, witness: &Workload, pure: f64) -> Self {
+    fn new(space: &'a Space, witness: &Workload, pure: f64, random: &[(Workload, f64)], others: &[&Region]) -> Self {
         let words = |feature: Feature| {
             if feature.is_ordered() { Vec::new() } else { space.feature_values(feature) }
         };
         let words = Feature::ALL.into_iter().map(words).collect();
         let mut pool = Self { space, words, rows: Vec::new(), witness: [0; Feature::COUNT], pure };
         pool.witness = pool.row(witness);
+        let label = |(workload, likely): &(Workload, f64)| {
+            let is_shared = others.iter().any(|region| region.contains(workload));
+            let worth = ANY + likely * if is_shared { SHARED } else { 1.0 };
+            Labelled { row: pool.row(workload), likely: *likely, worth }
+        };
+        pool.rows = random.iter().map(label).collect();
         pool
     }
 
@@ -185,14 +190,6 @@ impl<'a> Pool<'a> {
                 words.iter().position(|other| *other == word).unwrap_or(words.len()) as u64
             }
         })
-    }
-
-    fn add(&mut self, workloads: &[(Workload, f64)], others: &[&Region]) {
-        for (workload, likely) in workloads {
-            let is_shared = others.iter().any(|region| region.contains(workload));
-            let worth = ANY + likely * if is_shared { SHARED } else { 1.0 };
-            self.rows.push(Labelled { row: self.row(workload), likely: *likely, worth });
-        }
     }
 
     /// What the pool spans.
