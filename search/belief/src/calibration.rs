@@ -11,16 +11,6 @@ const PRIOR: [f64; 2] = [3.0, 1.0];
 /// Steps of Newton's method. Source: our choice, because it converges in fewer than ten.
 const STEPS: usize = 25;
 
-/// Most of the rows that are healthy as a whole that may have been anomalous. Source: our choice; we admit 2 % anomalous
-/// among safe workloads.
-pub(crate) const SAFE_SHARE: f64 = 0.02;
-
-/// The share that is anomalous, as far as these rows say; fewer than 24 are too few for [`SAFE_SHARE`]. Source: the mean of
-/// Jeffreys' posterior.
-pub(crate) fn anomalous_share(rows: usize, anomalous: usize) -> f64 {
-    (anomalous as f64 + 0.5) / (rows as f64 + 1.0)
-}
-
 /// A probability that is not known exactly. Shape: 0 to 1 each, `low` at most `middle`, `middle` at most `high`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
@@ -44,8 +34,6 @@ pub(crate) struct Calibration {
     covariance: [f64; 3],
     /// The scores, sorted, each with how many rows were anomalous up to it.
     up_to: Vec<(f64, usize)>,
-    /// How many of them from the lowest on are healthy as a whole.
-    healthy: usize,
 }
 
 impl Calibration {
@@ -80,24 +68,13 @@ impl Calibration {
             anomalous += usize::from(is);
             (score, anomalous)
         });
-        let up_to: Vec<(f64, usize)> = counted.collect();
-        let is_healthy =
-            |(at, (_, anomalous)): (usize, &(f64, usize))| anomalous_share(at + 1, *anomalous) <= SAFE_SHARE;
-        let healthy = up_to.iter().enumerate().rposition(is_healthy).map_or(0, |last| last + 1);
-        Self { offset, slope, covariance, up_to, healthy }
+        Self { offset, slope, covariance, up_to: counted.collect() }
     }
 
-    /// Rows that look at least as healthy: how many, and how many of them were anomalous. They are all that are healthy as
-    /// a whole if the score is one of theirs, because fewer of them would say less; else those that score no higher.
+    /// Rows that score no higher: how many, and how many of them were anomalous.
     pub(crate) fn up_to(&self, score: f64) -> (usize, usize) {
-        let count = self.up_to.partition_point(|(other, _)| *other <= score).max(self.reaching(score));
+        let count = self.up_to.partition_point(|(other, _)| *other <= score);
         (count, count.checked_sub(1).map_or(0, |last| self.up_to[last].1))
-    }
-
-    /// The rows that are healthy as a whole, if the score is one of theirs.
-    fn reaching(&self, score: f64) -> usize {
-        let is_among = self.healthy.checked_sub(1).is_some_and(|last| score <= self.up_to[last].0);
-        if is_among { self.healthy } else { 0 }
     }
 
     /// The probability at this score.
@@ -141,19 +118,6 @@ mod tests {
     fn what_scores_no_higher_is_counted() {
         let calibration = Calibration::of(&[(0.3, true), (0.1, false), (0.2, true), (0.2, false), (0.9, true)]);
         for (score, expected) in [(0.05, (0, 0)), (0.1, (1, 0)), (0.25, (3, 1)), (1.0, (5, 3))] {
-            assert_eq!(calibration.up_to(score), expected, "{score}");
-        }
-    }
-
-    #[test]
-    fn what_is_healthy_as_a_whole_counts_as_a_whole() {
-        // One of the healthiest was anomalous, so that the first ones alone are not healthy.
-        let mut scored: Vec<(f64, bool)> = (0..100).map(|row| (f64::from(row) / 200.0, row == 5)).collect();
-        scored.extend((0..50).map(|row| (0.6 + f64::from(row) / 200.0, true)));
-        let calibration = Calibration::of(&scored);
-        for (score, expected) in
-            [(0.0, (100, 1)), (0.3, (100, 1)), (0.495, (100, 1)), (0.6, (101, 2)), (1.0, (150, 51))]
-        {
             assert_eq!(calibration.up_to(score), expected, "{score}");
         }
     }

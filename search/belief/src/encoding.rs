@@ -4,41 +4,7 @@ use std::collections::BTreeSet;
 
 use kelpie_spaces::{Feature, FeatureValue, Workload};
 
-use Feature::{
-    MessageMax, MessageMin, MrSize, Mrs, Mtu, RecvBatch, RecvWqDepth, SendBatch, SendWqDepth, SgeCount, TotalMrs,
-    TotalQps,
-};
-
-/// Products and ratios of features in which parts of a NIC run out: a tree cuts one column at a time and needs many cuts
-/// for a product. Source: the parts of `docs/nic-parts.md` and what they hold.
-const PRODUCTS: [(&[Feature], &[Feature]); 18] = [
-    // Receive WQEs of a NIC, send WQEs of a NIC, and their elements.
-    (&[TotalQps, RecvWqDepth], &[]),
-    (&[TotalQps, SendWqDepth], &[]),
-    (&[TotalQps, SendWqDepth, SgeCount], &[]),
-    // Registered bytes, of a NIC and of a QP.
-    (&[TotalMrs, MrSize], &[]),
-    (&[Mrs, MrSize], &[]),
-    // What is posted at once, and by all QPs at once.
-    (&[SendBatch, SgeCount], &[]),
-    (&[RecvBatch, SgeCount], &[]),
-    (&[TotalQps, SendBatch], &[]),
-    (&[TotalQps, RecvBatch], &[]),
-    (&[TotalQps, SgeCount], &[]),
-    // Packets of a message; bytes of an element.
-    (&[MessageMax], &[Mtu]),
-    (&[MessageMin], &[Mtu]),
-    (&[MessageMin], &[SgeCount]),
-    // Bytes on the way.
-    (&[TotalQps, SendWqDepth, MessageMax], &[]),
-    // Batches of a queue, and one side against the other.
-    (&[SendWqDepth], &[SendBatch]),
-    (&[RecvWqDepth], &[RecvBatch]),
-    (&[SendWqDepth], &[RecvWqDepth]),
-    (&[SendBatch], &[RecvBatch]),
-];
-
-/// The columns of a row: numbers as logarithms, then products, then a column for each word that was met.
+/// The columns of a row: numbers as logarithms, then a column for each word that was met.
 #[derive(Debug)]
 pub(crate) struct Encoding {
     words: Vec<(Feature, String)>,
@@ -107,9 +73,6 @@ impl Encoding {
     /// The row of a workload.
     pub(crate) fn row(&self, workload: &Workload) -> Vec<f32> {
         let mut row: Vec<f32> = self.ranges.iter().map(|(feature, ..)| log(number(workload, *feature))).collect();
-        let sum =
-            |features: &[Feature]| -> f32 { features.iter().map(|feature| log(number(workload, *feature))).sum() };
-        row.extend(PRODUCTS.iter().map(|(times, per)| sum(times) - sum(per)));
         let has = |(feature, word): &(Feature, String)| {
             let is = matches!(workload.feature(*feature), FeatureValue::Category(other) if other == *word);
             f32::from(u8::from(is))
@@ -124,7 +87,7 @@ impl Encoding {
             let span = log(*high) - log(*low);
             if span > 0.0 { (one(column) - other(column)).abs() / span } else { 0.0 }
         });
-        let first = self.ranges.len() + PRODUCTS.len();
+        let first = self.ranges.len();
         // Another word changes two columns.
         let words = (first..first + self.words.len()).map(|column| (one(column) - other(column)).abs() / 2.0);
         numbers.chain(words).sum()

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use kelpie_spaces::Workload;
 
-use calibration::{Calibration, SAFE_SHARE, anomalous_share};
+use calibration::Calibration;
 use encoding::Encoding;
 use forest::{Forest, Rows};
 
@@ -70,15 +70,15 @@ pub struct Estimate {
     /// The probability that it is anomalous: that of measured workloads which look as bad to trees that have not seen
     /// them.
     pub probability: Interval,
-    /// Measured workloads that look at least as healthy, again to trees that have not seen them; of a workload that is one
-    /// of many that are healthy as a whole, all of these.
+    /// Measured workloads that look at least as healthy, again to trees that have not seen them.
     pub as_healthy: usize,
     /// How many of those were anomalous.
     pub anomalous_of_them: usize,
 }
 
-/// Where the probability of a safe one ends at most. Source: our choice; of two campaigns of 1,000 experiments on model F,
-/// 2.0 and 0.9 % of the random workloads that ended below 6 % were anomalous.
+/// Where the probability of a safe one ends at most. Source: our choice; we admit 2 % anomalous among safe workloads, and
+/// after nine campaigns of 1,000 experiments on four models 1.1 % of the random workloads that ended so were anomalous
+/// (1.5 % of those that ended below 7 %).
 const SAFE_HIGH: f64 = 0.05;
 
 impl Estimate {
@@ -87,14 +87,9 @@ impl Estimate {
         self.probability.low > 0.5
     }
 
-    /// Whether it is healthy as far as one can say without measuring: it is one of many that look healthy, of which at
-    /// most 2 % were anomalous.
-    ///
-    /// Source: Geifman and El-Yaniv 2017, "Selective Classification for Deep Neural Networks", for the idea to bound the
-    /// share of wrong ones among those that are answered.
+    /// Whether it is healthy as far as one can say without measuring.
     pub fn is_safe(&self) -> bool {
-        let share = anomalous_share(self.as_healthy, self.anomalous_of_them);
-        share <= SAFE_SHARE && self.probability.high <= SAFE_HIGH
+        self.probability.high <= SAFE_HIGH
     }
 }
 
