@@ -12,7 +12,7 @@ use kelpie_spaces::{Feature, Space, Workload};
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
-/// Products of which boxes may have bounds, besides features. Source: those of `kelpie-belief` that helped most.
+/// Products of which boxes may have bounds, besides features, because parts of a NIC run out in them. Source: our choice.
 const PRODUCTS: [&[Feature]; 6] = [
     &[Feature::TotalQps, Feature::RecvWqDepth],
     &[Feature::TotalQps, Feature::SendWqDepth],

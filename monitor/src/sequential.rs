@@ -18,9 +18,9 @@ pub const ATTEMPTS: u32 = 3;
 /// stated rate of verdicts that noise turns (Bonferroni).
 const CLEAR: f64 = 2.128;
 
-/// How far a measurement on another day is from today's. Units: standard deviations from run to run. Source: that of the
-/// difference of two runs.
-const ANOTHER_DAY: f64 = std::f64::consts::SQRT_2;
+/// How far a share on another day is from today's. Units: standard deviations from run to run. Source: that of the difference of
+/// two quotients, of a run and of a bound that was measured that day: the root of four.
+const ANOTHER_DAY: f64 = 2.0;
 
 /// A measurement with its assessment.
 #[derive(Debug, Clone, PartialEq)]
