@@ -18,8 +18,9 @@ pub const ATTEMPTS: u32 = 3;
 /// stated rate of verdicts that noise turns (Bonferroni).
 const CLEAR: f64 = 2.128;
 
-/// How far a share on another day is from today's. Units: standard deviations from run to run. Source: that of the difference of
-/// two quotients, of a run and of a bound that was measured that day: the root of four.
+/// How far a share on another day is from today's at most. Units: standard deviations from run to run. Source: our choice; two runs
+/// differ by the root of two, two shares by 1.6 if the bound was calibrated each day, and a few calibrating runs may
+/// understate by how much runs differ.
 const ANOTHER_DAY: f64 = 2.0;
 
 /// A measurement with its assessment.

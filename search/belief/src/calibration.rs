@@ -11,6 +11,9 @@ const PRIOR: [f64; 2] = [3.0, 1.0];
 /// Steps of Newton's method. Source: our choice, because it converges in fewer than ten.
 const STEPS: usize = 25;
 
+/// Rows on which a safe workload rests at least. Source: our choice; if none of 24 rows is anomalous, Jeffreys' mean is 2 %.
+const LEAST: usize = 24;
+
 /// A probability that is not known exactly. Shape: 0 to 1 each, `low` at most `middle`, `middle` at most `high`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
@@ -71,6 +74,12 @@ impl Calibration {
         Self { offset, slope, covariance, up_to: counted.collect() }
     }
 
+    /// The score, or the least up to which there are enough rows, if that is higher: below it the line is a guess. It is 1 if
+    /// there are not as many.
+    pub(crate) fn supported(&self, score: f64) -> f64 {
+        self.up_to.get(LEAST - 1).map_or(1.0, |(least, _)| score.max(*least))
+    }
+
     /// Rows that score no higher: how many, and how many of them were anomalous.
     pub(crate) fn up_to(&self, score: f64) -> (usize, usize) {
         let count = self.up_to.partition_point(|(other, _)| *other <= score);
@@ -120,6 +129,15 @@ mod tests {
         for (score, expected) in [(0.05, (0, 0)), (0.1, (1, 0)), (0.25, (3, 1)), (1.0, (5, 3))] {
             assert_eq!(calibration.up_to(score), expected, "{score}");
         }
+    }
+
+    #[test]
+    fn what_looks_healthier_than_all_rests_on_the_healthiest() {
+        let scored = |rows: usize| (0..rows).map(|row| (row as f64 / rows as f64, 2 * row >= rows)).collect::<Vec<_>>();
+        assert_eq!(Calibration::of(&scored(16)).supported(0.0), 1.0);
+        let calibration = Calibration::of(&scored(100));
+        assert_eq!([0.0, 0.23, 0.4].map(|score| calibration.supported(score)), [0.23, 0.23, 0.4]);
+        assert_eq!(calibration.up_to(0.23), (24, 0));
     }
 
     #[test]

@@ -121,7 +121,7 @@ fn grow_from(rows: &Rows, seen: &mut [u32], nodes: &mut Vec<Node>, rng: &mut Pcg
 }
 
 /// Of one random cut in each column that differs the one that parts the outcomes best (Gini). All columns are tried, because
-/// fewer find fewer safe workloads; of equal ones a random one wins.
+/// on model F fewer find fewer safe workloads; of equal ones a random one wins.
 fn best_cut(rows: &Rows, seen: &[u32], anomalous: usize, rng: &mut Pcg64) -> Option<(usize, f32)> {
     let mut columns: Vec<usize> = (0..rows.columns.len()).collect();
     columns.shuffle(rng);

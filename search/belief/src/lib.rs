@@ -59,8 +59,10 @@ impl Model {
     /// What is believed of a workload.
     pub fn of(&self, workload: &Workload) -> Estimate {
         let score = self.forest.score(&self.encoding.row(workload));
-        let (as_healthy, anomalous_of_them) = self.calibration.up_to(score);
-        Estimate { probability: self.calibration.at(score), as_healthy, anomalous_of_them }
+        let supported = self.calibration.supported(score);
+        let (as_healthy, anomalous_of_them) = self.calibration.up_to(supported);
+        let supported = self.calibration.at(supported);
+        Estimate { probability: self.calibration.at(score), supported, as_healthy, anomalous_of_them }
     }
 }
 
@@ -70,7 +72,9 @@ pub struct Estimate {
     /// The probability that it is anomalous: that of measured workloads which look as bad to trees that have not seen
     /// them.
     pub probability: Interval,
-    /// Measured workloads that look at least as healthy, again to trees that have not seen them.
+    /// The same, or that of the healthiest measured workloads together, if it looks healthier than they do.
+    pub supported: Interval,
+    /// Measured workloads that look at least as healthy, again to trees that have not seen them, or those healthiest ones.
     pub as_healthy: usize,
     /// How many of those were anomalous.
     pub anomalous_of_them: usize,
@@ -89,7 +93,7 @@ impl Estimate {
 
     /// Whether it is healthy as far as one can say without measuring.
     pub fn is_safe(&self) -> bool {
-        self.probability.high <= SAFE_HIGH
+        self.supported.high <= SAFE_HIGH
     }
 }
 
@@ -222,6 +226,15 @@ mod tests {
         let nearest = belief.nearest(&workloads[0], 3);
         assert_eq!((nearest[0].workload, nearest.len()), (&workloads[0], 3));
         assert!(nearest.windows(2).all(|pair| pair[0].distance <= pair[1].distance));
+    }
+
+    #[test]
+    fn nothing_is_safe_after_few_measurements() {
+        for seed in 10..30 {
+            let workloads = random(20, seed);
+            let belief = learnt(&workloads);
+            assert!(random(50, 100 + seed).iter().all(|one| !belief.of(one).is_safe()), "{seed}");
+        }
     }
 
     #[test]
