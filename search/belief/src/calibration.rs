@@ -134,9 +134,11 @@ mod tests {
     #[test]
     fn what_looks_healthier_than_all_rests_on_the_healthiest() {
         let scored = |rows: usize| (0..rows).map(|row| (row as f64 / rows as f64, 2 * row >= rows)).collect::<Vec<_>>();
-        assert_eq!(Calibration::of(&scored(16)).supported(0.0), 1.0);
+        assert!(Calibration::of(&scored(16)).supported(0.0) >= 1.0);
         let calibration = Calibration::of(&scored(100));
-        assert_eq!([0.0, 0.23, 0.4].map(|score| calibration.supported(score)), [0.23, 0.23, 0.4]);
+        for (score, expected) in [(0.0, 0.23), (0.23, 0.23), (0.4, 0.4)] {
+            assert!((calibration.supported(score) - expected).abs() < 1e-9, "{score}");
+        }
         assert_eq!(calibration.up_to(0.23), (24, 0));
     }
 
