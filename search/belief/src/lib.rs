@@ -61,8 +61,8 @@ impl Model {
         let score = self.forest.score(&self.encoding.row(workload));
         let supported = self.calibration.supported(score);
         let (as_healthy, anomalous_of_them) = self.calibration.up_to(supported);
-        let supported = self.calibration.at(supported);
-        Estimate { probability: self.calibration.at(score), supported, as_healthy, anomalous_of_them }
+        let [probability, supported] = [score, supported].map(|score| self.calibration.at(score));
+        Estimate { probability, supported, as_healthy, anomalous_of_them }
     }
 }
 
@@ -93,7 +93,7 @@ impl Estimate {
 
     /// Whether it is healthy as far as one can say without measuring.
     pub fn is_safe(&self) -> bool {
-        self.supported.high <= SAFE_HIGH
+        self.probability.high.max(self.supported.high) <= SAFE_HIGH
     }
 }
 
