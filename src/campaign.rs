@@ -377,7 +377,7 @@ impl Oracle for Recorder<'_> {
         Ok(self.observation(workload, outcome))
     }
 
-    fn past(&mut self, visit: &mut dyn FnMut(Workload, Observation) -> bool) -> Result<(), End> {
+    fn past(&mut self, visit: &mut dyn FnMut(Workload, Observation, Purpose) -> bool) -> Result<(), End> {
         let last = self.number;
         let mut read = 0;
         while read < last {
@@ -388,7 +388,8 @@ impl Oracle for Recorder<'_> {
                 read += 1;
                 let is_next = experiment.number == read;
                 let observation = self.observation(&experiment.workload, experiment.outcome);
-                if !is_next || !visit(experiment.workload, observation) {
+                let purpose = experiment.purpose.asked().unwrap_or(Purpose::Search);
+                if !is_next || !visit(experiment.workload, observation, purpose) {
                     return Err(End::Failed(self.diverged("has another past")));
                 }
             }

@@ -1,6 +1,6 @@
 //! Whether a workload is safe on a subsystem, and why: from its findings and from all that was measured. No words.
 
-use kelpie_belief::{Belief, Estimate, Neighbour, Strange};
+use kelpie_belief::{Belief, Estimate, Neighbour, Outcome, Strange};
 use kelpie_spaces::{Space, Workload};
 use serde::Serialize;
 
@@ -70,7 +70,9 @@ pub struct Adviser<'k> {
 impl<'k> Adviser<'k> {
     /// Learns from what is known. Seconds for 20,000 experiments.
     pub fn new(known: &'k Known) -> Self {
-        let measured = known.measured.iter().map(|(workload, measured)| (workload, measured.is_anomalous));
+        let outcome =
+            |measured: &Measured| Outcome { is_anomalous: measured.is_anomalous, is_reducing: measured.is_reducing };
+        let measured = known.measured.iter().map(|(workload, measured)| (workload, outcome(measured)));
         Self { known, belief: Belief::new(measured) }
     }
 
@@ -181,7 +183,7 @@ mod tests {
     }
 
     fn measured(number: u64, is_anomalous: bool) -> Measured {
-        Measured { campaign: CampaignId(1), number, is_anomalous }
+        Measured { campaign: CampaignId(1), number, is_anomalous, is_reducing: false }
     }
 
     /// Nothing but a finding at 3 QPs or more, with this confidence.

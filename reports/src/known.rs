@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use kelpie_monitor::Verdict;
+use kelpie_search::Purpose;
 use kelpie_spaces::{Region, Space, Workload};
 use kelpie_store::{Campaign, CampaignId, FindingRecord, Outcome, Store};
 
@@ -38,6 +39,8 @@ pub struct Measured {
     pub number: u64,
     /// The verdict.
     pub is_anomalous: bool,
+    /// Whether all that measured the workload reduced an anomaly to its conditions.
+    pub is_reducing: bool,
 }
 
 /// All that is known of one subsystem.
@@ -61,9 +64,11 @@ impl Known {
 
     fn remember(&mut self, workload: Workload, measured: Measured) {
         let known = self.measured.entry(workload).or_insert(measured);
+        let is_reducing = known.is_reducing && measured.is_reducing;
         if measured.is_anomalous && !known.is_anomalous {
             *known = measured;
         }
+        known.is_reducing = is_reducing;
     }
 }
 
@@ -127,7 +132,8 @@ pub fn known(
                 Verdict::Healthy => false,
                 Verdict::Inconclusive => return,
             };
-            let measured = Measured { campaign: campaign.id, number: experiment.number, is_anomalous };
+            let is_reducing = experiment.purpose.asked().is_some_and(Purpose::is_reducing);
+            let measured = Measured { campaign: campaign.id, number: experiment.number, is_anomalous, is_reducing };
             known.remember(experiment.workload, measured);
         })?;
     }

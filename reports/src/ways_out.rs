@@ -216,7 +216,8 @@ loopback: [false]
         known.spaces.push(Rc::new(Space::from_yaml("test", SPACE).expect("a space")));
         for qps in 1..=64 {
             for mtu in [256, 512, 1024, 2048, 4096] {
-                let measured = Measured { campaign: CampaignId(1), number: 1, is_anomalous: is_anomalous(qps, mtu) };
+                let is_anomalous = is_anomalous(qps, mtu);
+                let measured = Measured { campaign: CampaignId(1), number: 1, is_anomalous, is_reducing: false };
                 known.measured.insert(workload(qps, mtu), measured);
             }
         }

@@ -152,10 +152,10 @@ impl Oracle for ClosedForm {
         Ok(())
     }
 
-    fn past(&mut self, visit: &mut dyn FnMut(Workload, Observation) -> bool) -> Result<(), BudgetSpent> {
-        for (number, (workload, _)) in (1..).zip(self.before.clone()) {
+    fn past(&mut self, visit: &mut dyn FnMut(Workload, Observation, Purpose) -> bool) -> Result<(), BudgetSpent> {
+        for (number, (workload, purpose)) in (1..).zip(self.before.clone()) {
             let seen = self.observation(&workload, number);
-            assert!(visit(workload, seen), "nothing was measured twice");
+            assert!(visit(workload, seen, purpose), "nothing was measured twice");
         }
         Ok(())
     }

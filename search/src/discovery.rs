@@ -60,12 +60,21 @@ pub(crate) struct FindingState {
     pub(crate) visits: u32,
     /// Experiments of its random points.
     pub(crate) trials: Vec<u64>,
-    pub(crate) fresh: usize,
+    pub(crate) old: usize,
     pub(crate) repeats: u32,
     pub(crate) is_settled: bool,
-    pub(crate) believed: Option<f64>,
-    pub(crate) is_stale: bool,
+    pub(crate) believed: Option<Believed>,
     pub(crate) is_spent: bool,
+}
+
+/// What trees say of a region.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Believed {
+    /// Share that is anomalous.
+    pub(crate) share: f64,
+    /// Random points that this is worth.
+    pub(crate) worth: f64,
 }
 
 /// An anomaly that waits.
@@ -104,6 +113,6 @@ impl Discovery {
         let mut named = latest.chain(of_findings).chain(touched);
         named.all(|number| (1..=experiments).contains(number))
             && self.learnt.is_none_or(|learnt| learnt <= experiments)
-            && self.findings.iter().all(|finding| finding.fresh <= finding.trials.len())
+            && self.findings.iter().all(|finding| finding.old <= finding.trials.len())
     }
 }

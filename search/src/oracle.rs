@@ -79,12 +79,12 @@ pub trait Oracle {
     fn found(&mut self, number: u64, finding: &Finding) -> Result<(), Self::Error>;
 
     /// Gives every experiment before the checkpoint that the search goes on from to `visit`, in order, each with what it
-    /// showed; what comes is wrong as soon as `visit` says no. Only a search that needs them asks, and starts anew if it
+    /// showed and what it was for; what comes is wrong as soon as `visit` says no. Only a search that needs them asks, and starts anew if it
     /// gets none.
     ///
     /// # Errors
     /// Ends the search at once.
-    fn past(&mut self, visit: &mut dyn FnMut(Workload, Observation) -> bool) -> Result<(), Self::Error> {
+    fn past(&mut self, visit: &mut dyn FnMut(Workload, Observation, Purpose) -> bool) -> Result<(), Self::Error> {
         let _ = visit;
         Ok(())
     }

@@ -19,18 +19,19 @@ impl Space {
     /// A random point of the space that lies in `region`; `None` if none was found.
     ///
     /// Inside, it is as random as [`Space::sample`], except in regions that hold less than about a thousandth of the space:
-    /// their points come from [`Space::sample_within`].
+    /// their points come from [`Space::samples_within`].
     pub fn sample_in<R: Rng + ?Sized>(&self, region: &Region, rng: &mut R) -> Option<Workload> {
         let narrow = self.narrowed(region)?;
         let own = (0..OWN).map(|_| self.sample(rng)).find(|point| region.contains(point));
         own.or_else(|| self.sample_narrow(&narrow, region, rng))
     }
 
-    /// A random point inside `region`, drawn from domains that are cut to it; `None` if none was found. It takes microseconds
+    /// Random points inside `region`, drawn from domains that are cut to it; they end if none was found. Each takes microseconds
     /// however small the region is, but what is random by more than its domain (sides that are equal, counts that are mostly
     /// the least) is so within the region, too: of a region with at least four elements, half of the points have four.
-    pub fn sample_within<R: Rng + ?Sized>(&self, region: &Region, rng: &mut R) -> Option<Workload> {
-        self.sample_narrow(&self.narrowed(region)?, region, rng)
+    pub fn samples_within<R: Rng + ?Sized>(&self, region: &Region, rng: &mut R) -> impl Iterator<Item = Workload> {
+        let narrow = self.narrowed(region);
+        std::iter::from_fn(move || self.sample_narrow(narrow.as_ref()?, region, rng))
     }
 
     fn sample_narrow<R: Rng + ?Sized>(&self, narrow: &Space, region: &Region, rng: &mut R) -> Option<Workload> {

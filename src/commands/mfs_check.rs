@@ -175,7 +175,7 @@ fn word(answer: Answer) -> String {
 fn reason(answered: &Answered<'_>) -> String {
     let [low, high] = answered.probability;
     match &answered.reason {
-        Reason::Stored(Measured { campaign, number, is_anomalous }) => {
+        Reason::Stored(Measured { campaign, number, is_anomalous, .. }) => {
             let verdict = if *is_anomalous { "anomalous" } else { "healthy" };
             format!("experiment {number} of campaign {campaign} measured it {verdict}")
         }

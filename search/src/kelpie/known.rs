@@ -7,16 +7,15 @@ use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Space, Test, Workl
 
 use super::factors::TRANSPORT;
 use super::lab::{Past, Seen};
-use crate::discovery::FindingState;
+use crate::discovery::{Believed, FindingState};
 use crate::finding::{Cure, Finding, FindingEvidence, wilson_lower_bound};
 use crate::outcome::Outcome;
 
 /// Explorations that came upon a finding, from which on its removals are confirmed. Source: our choice.
 const SETTLED_AT: u32 = 3;
 
-/// Random points that the word of the trees is worth. Source: our choice; a region that was never sampled then states
-/// about two thirds.
-const BELIEF: f64 = 10.0;
+/// Share of a region that may be healthy, by random points and what trees say, before points are cut off. Source: our choice.
+const MOST_HEALTHY: f64 = 0.13;
 
 /// Plausibility that a finding explains an anomaly which stresses its factors hardly at all. Source: our choice.
 const AT_ALL: f64 = 0.3;
@@ -41,19 +40,17 @@ pub(super) struct Known {
     pub(super) spent: u64,
     /// Explorations that came upon it.
     pub(super) visits: u32,
-    /// Random points inside, and whether they were anomalous.
+    /// Random points that were inside when they were measured, and whether they were anomalous.
     trials: Vec<(Workload, bool)>,
-    /// How many of them came after the region last changed.
-    fresh: usize,
+    /// How many of them came before the region was last read.
+    old: usize,
     /// Random points inside that had been measured before.
     pub(super) repeats: u32,
     /// Whether its removals were confirmed.
     pub(super) is_settled: bool,
     /// Share of its region that is anomalous by what trees learnt; `None` if it was not read from experiments, but put
     /// together from its own.
-    believed: Option<f64>,
-    /// Whether something came up since its region was read that the region does not say.
-    pub(super) is_stale: bool,
+    believed: Option<Believed>,
     /// Whether no random points of its region are left.
     pub(super) is_spent: bool,
 }
@@ -78,11 +75,10 @@ impl Known {
             spent: 0,
             visits: 1,
             trials: Vec::new(),
-            fresh: 0,
+            old: 0,
             repeats: 0,
             is_settled: false,
             believed: None,
-            is_stale: true,
             is_spent: false,
         };
         known.region = known.beyond();
@@ -110,11 +106,10 @@ impl Known {
             spent: self.spent,
             visits: self.visits,
             trials: self.trials.iter().map(|(point, _)| number(point).expect("it was measured")).collect(),
-            fresh: self.fresh,
+            old: self.old,
             repeats: self.repeats,
             is_settled: self.is_settled,
             believed: self.believed,
-            is_stale: self.is_stale,
             is_spent: self.is_spent,
         }
     }
@@ -126,7 +121,7 @@ impl Known {
             (point, matches!(seen.outcome, Outcome::Anomalous(_)))
         };
         let trials: Vec<(Workload, bool)> = state.trials.iter().map(trial).collect();
-        let FindingState { symptom, found_at, spent, visits, fresh, repeats, believed, .. } = *state;
+        let FindingState { symptom, found_at, spent, visits, old, repeats, believed, .. } = *state;
         Self {
             symptom,
             witness,
@@ -138,11 +133,10 @@ impl Known {
             spent,
             visits,
             trials,
-            fresh,
+            old,
             repeats,
             is_settled: state.is_settled,
             believed,
-            is_stale: state.is_stale,
             is_spent: state.is_spent,
         }
     }
@@ -172,15 +166,34 @@ impl Known {
         Region { conditions }
     }
 
-    /// Takes a region that was read from experiments.
-    pub(super) fn become_region(&mut self, region: Region, share: f64) {
-        self.believed = Some(share);
-        if self.region == region {
-            return;
+    /// Takes a region that was read from experiments, and what trees say of it.
+    pub(super) fn become_region(&mut self, region: Region, believed: Option<Believed>) {
+        self.believed = believed.or(self.believed);
+        if self.region != region {
+            self.region = region;
+            self.old = self.trials.len();
         }
-        self.region = region;
-        self.trials.retain(|(point, _)| self.region.contains(point));
-        self.fresh = self.trials.len();
+    }
+
+    /// How many of these random points lie inside, and how many of those are healthy.
+    fn count(&self, points: &[(Workload, bool)]) -> [f64; 2] {
+        let inside = points.iter().filter(|(point, _)| self.contains(point));
+        inside.fold([0.0, 0.0], |[all, healthy], (_, is_anomalous)| {
+            [all + 1.0, healthy + f64::from(u8::from(!is_anomalous))]
+        })
+    }
+
+    /// A random point inside that was healthy.
+    pub(super) fn healthy(&self) -> Option<&Workload> {
+        let mut healthy = self.trials.iter().filter(|(point, is_anomalous)| !is_anomalous && self.contains(point));
+        healthy.next().map(|(point, _)| point)
+    }
+
+    /// Whether more of its region is healthy than it may be, by random points and what trees say.
+    pub(super) fn is_impure(&self) -> bool {
+        let (share, belief) = self.belief();
+        let [points, healthy] = self.count(&self.trials);
+        healthy + (1.0 - share) * belief > MOST_HEALTHY * (points + belief)
     }
 
     /// The condition that a feature is at this value or farther from plain.
@@ -256,7 +269,6 @@ impl Known {
 
     /// Takes in an anomaly that its factors explain; a region that was not read yet reaches to there.
     pub(super) fn take_in(&mut self, anomaly: &Workload) {
-        self.is_stale = true;
         for feature in self.factors.clone().into_iter().chain(TRANSPORT) {
             self.widen_to(feature, &anomaly.feature(feature));
         }
@@ -270,7 +282,7 @@ impl Known {
     /// Random points of what the region was say nothing of what it is.
     fn forget_trials(&mut self) {
         self.trials.clear();
-        self.fresh = 0;
+        self.old = 0;
     }
 
     /// Widens the region to where the workload lies in this feature.
@@ -293,10 +305,13 @@ impl Known {
         self.forget_trials();
     }
 
-    /// How probable it is that a random point inside is healthy. Source: the mean of Jeffreys' posterior.
+    /// How little is known of the share of its region that is healthy. Source: the variance of Jeffreys' posterior.
     pub(super) fn doubt(&self) -> f64 {
         let (share, belief) = self.belief();
-        (healthy(&self.trials) as f64 + (1.0 - share) * belief + 0.5) / (self.trials.len() as f64 + belief + 1.0)
+        let [points, healthy] = self.count(&self.trials);
+        let all = points + belief + 1.0;
+        let mean = (healthy + (1.0 - share) * belief + 0.5) / all;
+        mean * (1.0 - mean) / (all + 1.0)
     }
 
     /// Whether its region was read from experiments.
@@ -306,7 +321,7 @@ impl Known {
 
     /// What trees say: the share that is anomalous, and how many random points that is worth.
     fn belief(&self) -> (f64, f64) {
-        self.believed.map_or((0.0, 0.0), |share| (share, BELIEF))
+        self.believed.map_or((0.0, 0.0), |believed| (believed.share, believed.worth))
     }
 
     /// Share of the region that is anomalous, at least, after random points inside; what trees say of it counts as
@@ -318,21 +333,19 @@ impl Known {
 
     /// As it is now; `cures` says what the removal of each factor did.
     pub(super) fn finding(&self, cures: Vec<Cure>) -> Finding {
-        let fresh = &self.trials[self.fresh..];
-        let healthy = healthy(fresh) as u64;
-        let trials = fresh.len() as u64;
+        let [points, healthy] = self.count(&self.trials[self.old..]);
         Finding {
             symptom: self.symptom,
             workload: self.witness.clone(),
             mfs: self.region.clone(),
             found_at: self.found_at,
             experiments_for_mfs: self.spent,
-            confidence: self.confidence((trials - healthy) as f64, trials as f64),
+            confidence: self.confidence(points - healthy, points),
             evidence: FindingEvidence {
                 symptoms: self.seen.observation.assessment.symptoms.clone(),
                 signals: self.seen.observation.signals.clone(),
-                validated: trials,
-                healthy_inside: healthy,
+                validated: points as u64,
+                healthy_inside: healthy as u64,
                 narrowed: false,
                 cures,
             },
@@ -351,9 +364,4 @@ impl Known {
     pub(super) fn shows(&self, seen: &Seen) -> bool {
         seen.outcome == Outcome::Anomalous(self.symptom)
     }
-}
-
-/// How many of these points were healthy.
-fn healthy(trials: &[(Workload, bool)]) -> usize {
-    trials.iter().filter(|(_, is_anomalous)| !is_anomalous).count()
 }

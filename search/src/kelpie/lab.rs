@@ -1,12 +1,13 @@
 //! What a search has measured, and the oracle that measures the rest.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::rc::Rc;
 
-use kelpie_belief::Model;
+use kelpie_belief::{Model, Outcome as Learnt};
 use kelpie_spaces::{Space, Workload};
 use rand_pcg::Pcg64;
 
+use super::region::Evidence;
 use crate::checkpoint::Checkpoint;
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
@@ -19,12 +20,14 @@ pub(super) struct Seen {
     pub(super) observation: Observation,
     /// Number of the experiment, from 1.
     pub(super) number: u64,
+    /// What it was for.
+    purpose: Purpose,
 }
 
 impl Seen {
     /// Counters of what is not anomalous are compared with nothing, so they are not kept. A finding whose anomaly may not show
     /// on another day helps nobody, so that such an anomaly leads to none.
-    fn new(mut observation: Observation, number: u64) -> Self {
+    fn new(mut observation: Observation, number: u64, purpose: Purpose) -> Self {
         let outcome = match Outcome::from(&observation.assessment) {
             Outcome::Anomalous(_) if !observation.shows_again => Outcome::Inconclusive,
             outcome => outcome,
@@ -32,7 +35,7 @@ impl Seen {
         if !matches!(outcome, Outcome::Anomalous(_)) {
             observation.signals.clear();
         }
-        Self { outcome, observation, number }
+        Self { outcome, observation, number, purpose }
     }
 
     /// Share of its bounds that the worst direction uses; 1 if it is not known.
@@ -124,22 +127,26 @@ impl Notes {
     }
 
     /// Takes in the next experiment; the one that measured this workload before, if there is one.
-    fn add(&mut self, workload: &Workload, observation: Observation) -> Option<Rc<Seen>> {
+    fn add(&mut self, workload: &Workload, observation: Observation, purpose: Purpose) -> Option<Rc<Seen>> {
         self.experiments += 1;
         // A copy, because what was read has room for more flows and requests than it has.
-        self.seen.insert(workload.clone(), Rc::new(Seen::new(observation, self.experiments)))
+        self.seen.insert(workload.clone(), Rc::new(Seen::new(observation, self.experiments, purpose)))
     }
 
-    /// Every workload of the first so many experiments that has a verdict: whether it was anomalous.
-    fn outcomes(&self, last: u64) -> BTreeMap<&Workload, bool> {
-        let until = self.seen.iter().filter(|(_, seen)| seen.number <= last);
-        until.filter_map(|(workload, seen)| Some((workload, seen.outcome.is_anomalous()?))).collect()
+    /// Every workload with a verdict, in the order of their experiments: whether it was anomalous.
+    fn outcomes(&self) -> Vec<(&Workload, bool)> {
+        let all = self.past().0.into_iter();
+        all.filter_map(|(workload, seen)| Some((workload, seen.outcome.is_anomalous()?))).collect()
     }
 
     /// Learns from the first so many experiments.
     fn learn(&mut self, last: u64) {
-        let model = Model::learn(&self.outcomes(last)).map(|model| (Rc::new(model), last));
-        self.model = model;
+        let until = self.seen.iter().filter(|(_, seen)| seen.number <= last);
+        let learnt = until.filter_map(|(workload, seen)| {
+            let is_anomalous = seen.outcome.is_anomalous()?;
+            Some((workload, Learnt { is_anomalous, is_reducing: seen.purpose.is_reducing() }))
+        });
+        self.model = Model::learn(&learnt.collect()).map(|model| (Rc::new(model), last));
     }
 }
 
@@ -168,7 +175,7 @@ impl<'a, O: Oracle> Lab<'a, O> {
     /// whether there are as many.
     pub(super) fn has_read_past(&mut self, experiments: u64, learnt: Option<u64>) -> Result<bool, O::Error> {
         let notes = &mut self.notes;
-        self.oracle.past(&mut |workload, observation| notes.add(&workload, observation).is_none())?;
+        self.oracle.past(&mut |workload, observation, purpose| notes.add(&workload, observation, purpose).is_none())?;
         if notes.experiments != experiments {
             *notes = Notes::default();
             return Ok(false);
@@ -191,7 +198,7 @@ impl<'a, O: Oracle> Lab<'a, O> {
             return Ok(Rc::clone(seen));
         }
         let observation = self.oracle.measure(workload, purpose)?;
-        self.notes.add(workload, observation);
+        self.notes.add(workload, observation, purpose);
         Ok(Rc::clone(&self.notes.seen[workload]))
     }
 
@@ -200,14 +207,19 @@ impl<'a, O: Oracle> Lab<'a, O> {
         self.notes.seen.get(workload)
     }
 
-    /// Every workload with a verdict: whether it was anomalous.
-    pub(super) fn outcomes(&self) -> BTreeMap<&Workload, bool> {
-        self.notes.outcomes(self.notes.experiments)
+    /// Every workload with a verdict, in the order of their experiments: whether it was anomalous.
+    pub(super) fn outcomes(&self) -> Vec<(&Workload, bool)> {
+        self.notes.outcomes()
     }
 
     /// What the trees have learnt; `None` if there was too little.
     pub(super) fn model(&self) -> Option<Rc<Model>> {
         self.notes.model.as_ref().map(|(model, _)| Rc::clone(model))
+    }
+
+    /// What regions are read from; `None` if nothing was learnt yet.
+    pub(super) fn evidence(&self) -> Option<Evidence<'a>> {
+        Some(Evidence::new(self.space, self.model()?))
     }
 
     /// Learns from all experiments if there are many more than before; says whether.

@@ -16,6 +16,7 @@ mod region;
 mod relieve;
 mod standing;
 mod touched;
+mod trim;
 
 use kelpie_spaces::{Feature, Region, Space, Workload};
 
@@ -30,6 +31,7 @@ use factors::moved;
 use known::Known;
 use lab::Lab;
 use reduce::Needs;
+use region::Evidence;
 use touched::{Touched, Way};
 
 /// Experiments after which every second one is a survey. Source: our choice, because new weaknesses come ever more slowly (on
@@ -45,6 +47,8 @@ struct Search<'a, O: Oracle> {
     /// Of minimising.
     needs: Needs,
     findings: Vec<Known>,
+    /// What regions are read from, once enough was measured.
+    evidence: Option<Evidence<'a>>,
     avoided: Vec<Region>,
     /// Anomalies to account for.
     touched: Vec<Touched>,

@@ -5,7 +5,8 @@ use kelpie_spaces::{Region, Workload};
 
 use super::Search;
 use super::factors::moved;
-use super::region::{Evidence, read};
+use super::region::read;
+use crate::discovery::Believed;
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
 
@@ -25,7 +26,6 @@ impl<O: Oracle> Search<'_, O> {
         let before = self.lab.experiments();
         self.findings[index].is_settled = true;
         self.confirm(index)?;
-        self.findings[index].is_stale = true;
         self.findings[index].spent += self.lab.experiments() - before;
         self.store(index)
     }
@@ -43,35 +43,42 @@ impl<O: Oracle> Search<'_, O> {
         Ok(())
     }
 
-    /// Reads what is stale from all experiments, if there are enough.
-    fn read_regions(&mut self) -> Result<(), O::Error> {
-        let Some(model) = self.lab.model() else { return Ok(()) };
-        let mut rng = self.lab.rng.clone();
-        let evidence = Evidence::new(self.lab.space, &model, self.lab.outcomes(), &mut rng);
-        let stale = (0..self.findings.len()).filter(|index| self.findings[*index].is_stale);
-        let stale: Vec<usize> = stale.collect();
-        for index in stale.iter().copied() {
-            let known = &self.findings[index];
-            let others = self.findings.iter().enumerate().filter(|(other, known)| *other != index && known.has_read());
-            let others: Vec<&Region> = others.map(|(_, other)| &other.region).collect();
-            let mut within = |hull: &Region| read(&evidence, hull, &known.witness, &others, &mut rng);
-            let mut best = within(&known.hull(self.lab.space));
-            if best.as_ref().is_none_or(|(_, share)| *share < evidence.pure) {
-                best = best.into_iter().chain(within(&known.beyond())).max_by(|a, b| a.1.total_cmp(&b.1));
-            }
-            let known = &mut self.findings[index];
-            if let Some((region, share)) = best {
-                known.become_region(region, share);
-            }
-            known.is_stale = false;
+    /// Reads every region anew if much was learnt since.
+    pub(super) fn refresh(&mut self) -> Result<(), O::Error> {
+        if !self.lab.has_learnt() {
+            return Ok(());
         }
-        self.lab.rng = rng;
-        stale.into_iter().try_for_each(|index| self.store(index))
+        self.evidence = self.lab.evidence();
+        (0..self.findings.len()).try_for_each(|index| {
+            self.read_region(index);
+            self.store(index)
+        })
     }
 
-    /// Reads again what is stale, if much was learnt since.
-    pub(super) fn refresh(&mut self) -> Result<(), O::Error> {
-        if self.lab.has_learnt() { self.read_regions() } else { Ok(()) }
+    /// Reads a region from all experiments; one that still looks anomalous, and is as large as the new one, is kept.
+    pub(super) fn read_region(&mut self, index: usize) {
+        let Some(evidence) = &self.evidence else { return };
+        let (known, measured) = (&self.findings[index], self.lab.outcomes());
+        let others = self.findings.iter().enumerate().filter(|(other, known)| *other != index && known.has_read());
+        let others: Vec<&Region> = others.map(|(_, other)| &other.region).collect();
+        let mut rng = self.lab.rng.clone();
+        let mut within = |hull: &Region| read(evidence, hull, &known.witness, &measured, &others, &mut rng);
+        let hull = within(&known.hull(self.lab.space));
+        let is_good = |(region, share): &(Region, f64)| *share >= evidence.pure && !evidence.is_small(region);
+        let best = if hull.as_ref().is_some_and(is_good) { hull } else { within(&known.beyond()).or(hull) };
+        if let Some((region, _)) = best {
+            let is_kept = |old: &Believed| {
+                known.has_read()
+                    && old.share >= evidence.pure
+                    && evidence.is_worth_as_much(&known.region, &region, &others)
+            };
+            let kept = evidence.of(&known.region, &measured, &mut rng).filter(is_kept);
+            let region = if kept.is_some() { known.region.clone() } else { region };
+            let believed = kept.or_else(|| evidence.of(&region, &measured, &mut rng));
+            self.findings[index].become_region(region, believed);
+        }
+        self.lab.rng = rng;
+        self.trim(index);
     }
 
     /// Looks at a point, in turn at a random one of the space, at one that the trees are not sure of, and at a random one of the
@@ -144,10 +151,10 @@ impl<O: Oracle> Search<'_, O> {
         seen.outcome.is_anomalous().map_or(Ok(()), |is_anomalous| self.tried(index, &point, is_anomalous))
     }
 
-    /// Takes in a random point inside; after a healthy one the region is read again.
+    /// Takes in a random point inside.
     fn tried(&mut self, index: usize, point: &Workload, is_anomalous: bool) -> Result<(), O::Error> {
         self.findings[index].tried(point.clone(), is_anomalous);
-        self.findings[index].is_stale |= !is_anomalous;
+        self.trim(index);
         self.store(index)
     }
 }

@@ -4,11 +4,14 @@
 //! Source: Friedman and Fisher 1999, "Bump hunting in high-dimensional data" (peeling and pasting); Arzamasov and Böhm
 //! 2021, "REDS: Rule Extraction for Discovering Scenarios" (peeling what a metamodel labels).
 
-use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use kelpie_belief::Model;
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Space, Test, Workload};
+use rand::SeedableRng;
 use rand_pcg::Pcg64;
+
+use crate::discovery::Believed;
 
 /// Random workloads of the space that are labelled for all regions. Source: our choice; of a region that holds a thirtieth of
 /// the space there are enough among them. With 2,000 regions of model F held 67 % of random anomalies, with these 76 %.
@@ -21,17 +24,26 @@ const ROUNDS: usize = 3;
 const PEEL: f64 = 0.06;
 /// Share of a region that may be healthy, by the trees. Source: our choice; of regions of model F that were read so, 2 to 6 %
 /// were healthy in the median.
-const HEALTHY: f64 = 0.13;
+const HEALTHY: f64 = 0.105;
 /// The same as a part of the space's own healthy share, if that is less. Source: our choice, because a region says something
 /// only if it is far purer than the space.
-const PURER: f64 = 0.3;
+const PURER: f64 = 0.23;
 /// What an anomalous workload is worth that lies in other regions too. Source: our choice, because regions that hold what no
 /// other holds explain more together.
 const SHARED: f64 = 0.1;
 /// What any workload is worth besides. Source: our choice, so that a cut that loses nothing is not infinitely good.
 const ANY: f64 = 0.02;
+/// Part of the worth of a new region that an old one needs to be kept. Source: our choice, because what was measured inside
+/// the old one still counts.
+const KEPT: f64 = 0.8;
 /// Workloads of the pool that a region has to hold. Source: our choice.
 const LEAST: usize = 15;
+
+/// Random points that the word of the trees is worth, at most; no more than were measured inside. Source: our choice; a
+/// region that was never sampled then states about two thirds.
+const BELIEF: f64 = 10.0;
+/// Seed of the random workloads of the space. Source: our choice, so that a search that goes on has the same.
+const SEED: u64 = 1 << 42;
 
 /// The value of each feature as a number; of a word its place among the space's words.
 type Row = [u64; Feature::COUNT];
@@ -54,64 +66,106 @@ impl Side {
     }
 }
 
-/// A workload of a pool.
-struct Labelled {
+/// A random workload.
+struct Point {
+    workload: Workload,
     row: Row,
     /// How likely it is anomalous.
     likely: f64,
+}
+
+impl Point {
     /// What it is worth to have it inside.
+    fn worth(&self, others: &[&Region]) -> f64 {
+        let is_shared = others.iter().any(|region| region.contains(&self.workload));
+        ANY + self.likely * if is_shared { SHARED } else { 1.0 }
+    }
+}
+
+/// A point of a pool, and what it is worth.
+struct Labelled {
+    point: Rc<Point>,
     worth: f64,
 }
 
 /// Labelled workloads.
 struct Pool<'a> {
     space: &'a Space,
-    /// Of each feature the words that the space has.
-    words: Vec<Vec<FeatureValue>>,
     rows: Vec<Labelled>,
     witness: Row,
     /// How likely workloads are to be, in the mean.
     pure: f64,
 }
 
-/// What regions are read from.
+/// What regions are read from: what trees say of random workloads.
 pub(super) struct Evidence<'a> {
     space: &'a Space,
-    model: &'a Model,
-    /// Whether each workload was anomalous.
-    measured: BTreeMap<&'a Workload, bool>,
-    /// Random workloads of the space, and how likely each is anomalous.
-    own: Vec<(Workload, f64)>,
+    /// Of each feature the words that the space has.
+    words: Vec<Vec<FeatureValue>>,
+    model: Rc<Model>,
+    /// Random workloads of the space.
+    own: Vec<Rc<Point>>,
     /// Probability that a workload of a region is anomalous, in the mean.
     pub(super) pure: f64,
 }
 
 impl<'a> Evidence<'a> {
-    pub(super) fn new(
-        space: &'a Space,
-        model: &'a Model,
-        measured: BTreeMap<&'a Workload, bool>,
-        rng: &mut Pcg64,
-    ) -> Self {
-        let mut evidence = Self { space, model, measured, own: Vec::new(), pure: 1.0 - HEALTHY };
-        evidence.own = (0..OWN).map(|_| evidence.labelled(space.sample(rng))).collect();
-        let healthy = evidence.own.iter().map(|(_, likely)| 1.0 - likely).sum::<f64>() / OWN as f64;
+    pub(super) fn new(space: &'a Space, model: Rc<Model>) -> Self {
+        let words = |feature: Feature| {
+            if feature.is_ordered() { Vec::new() } else { space.feature_values(feature) }
+        };
+        let words = Feature::ALL.into_iter().map(words).collect();
+        let mut evidence = Self { space, words, model, own: Vec::new(), pure: 1.0 - HEALTHY };
+        let mut rng = Pcg64::seed_from_u64(SEED);
+        evidence.own = (0..OWN).map(|_| evidence.point(space.sample(&mut rng))).collect();
+        let healthy = evidence.own.iter().map(|point| 1.0 - point.likely).sum::<f64>() / OWN as f64;
         evidence.pure = 1.0 - HEALTHY.min(PURER * healthy);
         evidence
     }
 
-    fn labelled(&self, workload: Workload) -> (Workload, f64) {
+    fn point(&self, workload: Workload) -> Rc<Point> {
         let likely = self.model.of(&workload).probability.middle;
-        (workload, likely)
+        Rc::new(Point { row: self.row(&workload), workload, likely })
+    }
+
+    fn row(&self, workload: &Workload) -> Row {
+        std::array::from_fn(|at| match workload.feature(Feature::ALL[at]) {
+            FeatureValue::Number(number) => number,
+            word @ FeatureValue::Category(_) => {
+                let words = &self.words[at];
+                words.iter().position(|other| *other == word).unwrap_or(words.len()) as u64
+            }
+        })
+    }
+
+    /// What trees say of a region; `None` if no workload of it can be drawn.
+    pub(super) fn of(&self, region: &Region, measured: &[(&Workload, bool)], rng: &mut Pcg64) -> Option<Believed> {
+        let random = self.random(region, rng);
+        let share = random.iter().map(|point| point.likely).sum::<f64>() / random.len() as f64;
+        let inside = measured.iter().filter(|(workload, _)| region.contains(workload)).count();
+        (!random.is_empty()).then_some(Believed { share, worth: BELIEF.min(inside as f64) })
+    }
+
+    /// Whether a region holds so little of the space that trees hardly know it.
+    pub(super) fn is_small(&self, region: &Region) -> bool {
+        self.own.iter().filter(|point| region.contains(&point.workload)).take(LEAST).count() < LEAST
+    }
+
+    /// Whether a region is worth nearly as much as another.
+    pub(super) fn is_worth_as_much(&self, region: &Region, other: &Region, others: &[&Region]) -> bool {
+        let worth = |region: &Region| -> f64 {
+            let inside = self.own.iter().filter(|point| region.contains(&point.workload));
+            inside.map(|point| point.worth(others)).sum()
+        };
+        worth(region) >= KEPT * worth(other)
     }
 
     /// Random workloads of a region.
-    fn random(&self, region: &Region, rng: &mut Pcg64) -> Vec<(Workload, f64)> {
-        let mut random: Vec<_> = self.own.iter().filter(|(workload, _)| region.contains(workload)).cloned().collect();
+    fn random(&self, region: &Region, rng: &mut Pcg64) -> Vec<Rc<Point>> {
+        let mut random: Vec<_> = self.own.iter().filter(|point| region.contains(&point.workload)).cloned().collect();
         let missing = POOL.saturating_sub(random.len());
-        // If one cannot be drawn, others take as long.
-        let others = (0..missing).map_while(|_| self.space.sample_within(region, rng));
-        random.extend(others.map(|workload| self.labelled(workload)));
+        let others = self.space.samples_within(region, rng).take(missing);
+        random.extend(others.map(|workload| self.point(workload)));
         random
     }
 }
@@ -122,16 +176,17 @@ pub(super) fn read(
     evidence: &Evidence<'_>,
     hull: &Region,
     witness: &Workload,
+    measured: &[(&Workload, bool)],
     others: &[&Region],
     rng: &mut Pcg64,
 ) -> Option<(Region, f64)> {
-    let Evidence { space, measured, pure, .. } = evidence;
+    let pure = evidence.pure;
     let mut region = hull.clone();
     for round in 0..=ROUNDS {
-        let pool = Pool::new(space, witness, *pure, &evidence.random(&region, rng), others);
+        let pool = Pool::new(evidence, witness, evidence.random(&region, rng), others);
         let whole = pool.whole();
         let share = pool.sum(&whole).mean()?;
-        if share >= *pure || round == ROUNDS {
+        if share >= pure || round == ROUNDS {
             return Some((reached(region, hull, measured, witness), share));
         }
         let pasted = pool.paste(pool.peel(whole.clone()), &whole);
@@ -147,10 +202,10 @@ pub(super) fn read(
 
 /// The region with each bound that was cut no farther out than an anomaly was measured: what lies between the last one and
 /// the bound is a guess of the trees.
-fn reached(mut region: Region, hull: &Region, measured: &BTreeMap<&Workload, bool>, witness: &Workload) -> Region {
+fn reached(mut region: Region, hull: &Region, measured: &[(&Workload, bool)], witness: &Workload) -> Region {
     let seen: Vec<&Workload> = measured
         .iter()
-        .filter(|(workload, is_anomalous)| **is_anomalous && region.contains(workload))
+        .filter(|(workload, is_anomalous)| *is_anomalous && region.contains(workload))
         .map(|(workload, _)| *workload)
         .chain([witness])
         .collect();
@@ -166,30 +221,14 @@ fn reached(mut region: Region, hull: &Region, measured: &BTreeMap<&Workload, boo
 }
 
 impl<'a> Pool<'a> {
-    fn new(space: &'a Space, witness: &Workload, pure: f64, random: &[(Workload, f64)], others: &[&Region]) -> Self {
-        let words = |feature: Feature| {
-            if feature.is_ordered() { Vec::new() } else { space.feature_values(feature) }
-        };
-        let words = Feature::ALL.into_iter().map(words).collect();
-        let mut pool = Self { space, words, rows: Vec::new(), witness: [0; Feature::COUNT], pure };
-        pool.witness = pool.row(witness);
-        let label = |(workload, likely): &(Workload, f64)| {
-            let is_shared = others.iter().any(|region| region.contains(workload));
-            let worth = ANY + likely * if is_shared { SHARED } else { 1.0 };
-            Labelled { row: pool.row(workload), likely: *likely, worth }
-        };
-        pool.rows = random.iter().map(label).collect();
-        pool
-    }
-
-    fn row(&self, workload: &Workload) -> Row {
-        std::array::from_fn(|at| match workload.feature(Feature::ALL[at]) {
-            FeatureValue::Number(number) => number,
-            word @ FeatureValue::Category(_) => {
-                let words = &self.words[at];
-                words.iter().position(|other| *other == word).unwrap_or(words.len()) as u64
-            }
-        })
+    fn new(evidence: &Evidence<'a>, witness: &Workload, random: Vec<Rc<Point>>, others: &[&Region]) -> Self {
+        let label = |point: Rc<Point>| Labelled { worth: point.worth(others), point };
+        Self {
+            space: evidence.space,
+            rows: random.into_iter().map(label).collect(),
+            witness: evidence.row(witness),
+            pure: evidence.pure,
+        }
     }
 
     /// What the pool spans.
@@ -198,14 +237,14 @@ impl<'a> Pool<'a> {
             if !Feature::ALL[at].is_ordered() {
                 return Side::Without(Vec::new());
             }
-            let numbers = || self.rows.iter().map(|one| one.row[at]).chain([self.witness[at]]);
+            let numbers = || self.rows.iter().map(|one| one.point.row[at]).chain([self.witness[at]]);
             Side::Numbers(numbers().min().unwrap_or(0), numbers().max().unwrap_or(0))
         };
         (0..Feature::COUNT).map(side).collect()
     }
 
     fn inside<'p>(&'p self, sides: &'p [Side]) -> impl Iterator<Item = &'p Labelled> {
-        self.rows.iter().filter(move |one| one.row.iter().zip(sides).all(|(value, side)| side.admits(*value)))
+        self.rows.iter().filter(move |one| one.point.row.iter().zip(sides).all(|(value, side)| side.admits(*value)))
     }
 
     /// What is inside.
@@ -222,7 +261,7 @@ impl<'a> Pool<'a> {
             let mut best: Option<(f64, usize, Side)> = None;
             for (at, side) in sides.iter().enumerate() {
                 for cut in self.cuts(at, side, &inside) {
-                    let then: Sum = inside.iter().copied().filter(|one| cut.admits(one.row[at])).collect();
+                    let then: Sum = inside.iter().copied().filter(|one| cut.admits(one.point.row[at])).collect();
                     if !(LEAST..now.count).contains(&then.count) {
                         continue;
                     }
@@ -233,7 +272,7 @@ impl<'a> Pool<'a> {
                 }
             }
             let Some((_, at, cut)) = best else { return sides };
-            inside.retain(|one| cut.admits(one.row[at]));
+            inside.retain(|one| cut.admits(one.point.row[at]));
             sides[at] = cut;
         }
     }
@@ -242,7 +281,7 @@ impl<'a> Pool<'a> {
     /// takes, or more if workloads share the value there.
     fn cuts(&self, at: usize, side: &Side, inside: &[&Labelled]) -> Vec<Side> {
         let witness = self.witness[at];
-        let mut values: Vec<u64> = inside.iter().map(|one| one.row[at]).collect();
+        let mut values: Vec<u64> = inside.iter().map(|one| one.point.row[at]).collect();
         values.sort_unstable();
         let mut cuts = Vec::new();
         match side {
@@ -326,7 +365,7 @@ impl<'p> FromIterator<&'p Labelled> for Sum {
     fn from_iter<I: IntoIterator<Item = &'p Labelled>>(all: I) -> Self {
         all.into_iter().fold(Self::default(), |sum, one| Self {
             count: sum.count + 1,
-            likely: sum.likely + one.likely,
+            likely: sum.likely + one.point.likely,
             worth: sum.worth + one.worth,
         })
     }
@@ -349,10 +388,17 @@ fn looser(side: &Side, whole: &Side) -> Vec<Side> {
 
 #[cfg(test)]
 mod tests {
-    use rand::SeedableRng;
+    use std::collections::BTreeMap;
+
+    use kelpie_belief::Outcome;
 
     use super::*;
     use crate::closed_form::{Weakness, at_least, at_most, one_of};
+
+    fn learnt<'w>(measured: &[(&'w Workload, bool)]) -> BTreeMap<&'w Workload, Outcome> {
+        let outcome = |is_anomalous: bool| Outcome { is_anomalous, is_reducing: false };
+        measured.iter().map(|(workload, is_anomalous)| (*workload, outcome(*is_anomalous))).collect()
+    }
 
     #[test]
     fn a_region_is_read_from_random_points() {
@@ -362,11 +408,12 @@ mod tests {
         let weakness = Weakness::new(kelpie_monitor::Symptom::Pause, &conditions);
         let mut rng = Pcg64::seed_from_u64(1);
         let points: Vec<Workload> = (0..600).map(|_| space.sample(&mut rng)).collect();
-        let measured: BTreeMap<&Workload, bool> = points.iter().map(|point| (point, weakness.holds(point))).collect();
-        let model = Model::learn(&measured).expect("there are points");
+        let measured: Vec<(&Workload, bool)> = points.iter().map(|point| (point, weakness.holds(point))).collect();
+        let model = Model::learn(&learnt(&measured)).expect("there are points");
         let witness = points.iter().find(|point| weakness.holds(point)).expect("some hold");
-        let evidence = Evidence::new(&space, &model, measured, &mut rng);
-        let (region, share) = read(&evidence, &Region::default(), witness, &[], &mut rng).expect("it shows clearly");
+        let evidence = Evidence::new(&space, Rc::new(model));
+        let (region, share) =
+            read(&evidence, &Region::default(), witness, &measured, &[], &mut rng).expect("it shows clearly");
         assert!(region.contains(witness) && share >= evidence.pure, "{share}: {region}");
         let inside: Vec<Workload> = (0..300).filter_map(|_| space.sample_in(&region, &mut rng)).collect();
         let healthy = inside.iter().filter(|point| !weakness.holds(point)).count();
@@ -381,10 +428,11 @@ mod tests {
         let space = Space::catalog("full").expect("in the catalog");
         let mut rng = Pcg64::seed_from_u64(2);
         let points: Vec<Workload> = (0..200).map(|_| space.sample(&mut rng)).collect();
-        let measured = points.iter().map(|point| (point, false)).collect();
-        let model = Model::learn(&measured).expect("there are points");
-        let evidence = Evidence::new(&space, &model, measured, &mut rng);
-        let (_, share) = read(&evidence, &Region::default(), &points[0], &[], &mut rng).expect("points can be drawn");
+        let measured: Vec<(&Workload, bool)> = points.iter().map(|point| (point, false)).collect();
+        let model = Model::learn(&learnt(&measured)).expect("there are points");
+        let evidence = Evidence::new(&space, Rc::new(model));
+        let (_, share) =
+            read(&evidence, &Region::default(), &points[0], &measured, &[], &mut rng).expect("points can be drawn");
         assert!(share < 0.1, "{share}");
     }
 
@@ -396,13 +444,14 @@ mod tests {
         let few = Weakness::new(kelpie_monitor::Symptom::Pause, &[at_most(Feature::TotalQps, 16)]);
         let short = Weakness::new(kelpie_monitor::Symptom::Pause, &[at_most(Feature::MessageMax, 1024)]);
         let points: Vec<Workload> = (0..600).map(|_| space.sample(&mut rng)).collect();
-        let measured: BTreeMap<&Workload, bool> =
+        let measured: Vec<(&Workload, bool)> =
             points.iter().map(|point| (point, few.holds(point) || short.holds(point))).collect();
-        let model = Model::learn(&measured).expect("there are points");
+        let model = Model::learn(&learnt(&measured)).expect("there are points");
         let witness = points.iter().find(|point| few.holds(point) && short.holds(point)).expect("some show both");
-        let evidence = Evidence::new(&space, &model, measured, &mut rng);
+        let evidence = Evidence::new(&space, Rc::new(model));
         let other = Region { conditions: vec![at_most(Feature::MessageMax, 1024)] };
-        let (region, _) = read(&evidence, &Region::default(), witness, &[&other], &mut rng).expect("it shows clearly");
+        let (region, _) =
+            read(&evidence, &Region::default(), witness, &measured, &[&other], &mut rng).expect("it shows clearly");
         let fresh: Vec<Workload> = (0..2000).map(|_| space.sample(&mut rng)).collect();
         let held = |is: &dyn Fn(&Workload) -> bool| {
             let all: Vec<&Workload> = fresh.iter().filter(|point| is(point)).collect();

@@ -37,6 +37,7 @@ impl<'a, O: Oracle> Search<'a, O> {
             explorer,
             needs: Needs::default(),
             findings: Vec::new(),
+            evidence: None,
             avoided: config.known.clone(),
             touched: Vec::new(),
             yields: Yields::default(),
@@ -53,6 +54,7 @@ impl<'a, O: Oracle> Search<'a, O> {
         Self {
             explorer,
             findings,
+            evidence: lab.evidence(),
             touched,
             lab,
             needs: Needs(state.needs),
@@ -65,7 +67,7 @@ impl<'a, O: Oracle> Search<'a, O> {
 
     /// Tells the oracle that the search can go on from here.
     pub(super) fn between_steps(&mut self) -> Result<(), O::Error> {
-        let Self { lab, explorer, needs, findings, avoided, touched, yields, surveys, idle } = self;
+        let Self { lab, explorer, needs, findings, avoided, touched, yields, surveys, idle, .. } = self;
         lab.between_steps(|rng, notes| {
             let number = |workload: &_| notes.number(workload);
             let discovery = Discovery {

@@ -91,7 +91,7 @@ fn reading_the_past_ends_when_the_user_or_the_time_says_so_and_where_it_is_no_pa
         let (mut recorder, _) = Recorder::new(id, &kelpie(5), parts).unwrap();
         recorder.number = checkpoint.experiments;
         let mut visited = 0;
-        let end = recorder.past(&mut |_, _| {
+        let end = recorder.past(&mut |_, _, _| {
             visited += 1;
             visited <= most
         });

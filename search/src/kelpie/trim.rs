@@ -1,0 +1,110 @@
+//! What random points and trees say against a region: healthy points are cut off it, one bound each.
+
+use std::cmp::Reverse;
+
+use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Space, Test, Workload};
+
+use super::Search;
+use crate::oracle::Oracle;
+
+impl<O: Oracle> Search<'_, O> {
+    /// Cuts healthy points off a region, random ones first, until few of its points are healthy as far as one can say.
+    pub(super) fn trim(&mut self, index: usize) {
+        if !self.findings[index].is_impure() {
+            return;
+        }
+        let (measured, mut rng) = (self.lab.outcomes(), self.lab.rng.clone());
+        while self.findings[index].is_impure() {
+            let known = &self.findings[index];
+            let others =
+                || measured.iter().filter(|(point, _)| known.contains(point)).find(|(_, is_anomalous)| !is_anomalous);
+            let Some(healthy) = known.healthy().or_else(|| others().map(|(point, _)| *point)) else { break };
+            let Some(region) = without(self.lab.space, &known.region, healthy, &known.witness, &measured) else {
+                break;
+            };
+            let believed = self.evidence.as_ref().and_then(|evidence| evidence.of(&region, &measured, &mut rng));
+            self.findings[index].become_region(region, believed);
+        }
+        self.lab.rng = rng;
+    }
+}
+
+/// The region without a healthy point of it: of the bounds that leave the point out the one that keeps most measured
+/// anomalies, and of those the fewest healthy workloads. `None` if the witness is no different.
+fn without(
+    space: &Space,
+    region: &Region,
+    healthy: &Workload,
+    witness: &Workload,
+    measured: &[(&Workload, bool)],
+) -> Option<Region> {
+    let inside = measured.iter().filter(|(workload, is_anomalous)| *is_anomalous && region.contains(workload));
+    let inside: Vec<&Workload> = inside.map(|(workload, _)| *workload).chain([witness]).collect();
+    let bounded = |feature: Feature| {
+        let old = region.conditions.iter().find(|condition| condition.feature == feature).map(|old| &old.test);
+        let test = match (healthy.feature(feature), witness.feature(feature)) {
+            (healthy, witness) if healthy == witness => return None,
+            (FeatureValue::Number(healthy), FeatureValue::Number(witness)) => {
+                let values = inside.iter().filter_map(|workload| workload.feature(feature).number());
+                let (min, max) = match old {
+                    Some(Test::Range { min, max }) => (*min, *max),
+                    _ => (None, None),
+                };
+                if healthy > witness {
+                    Test::Range { min, max: values.filter(|value| *value < healthy).max() }
+                } else {
+                    Test::Range { min: values.filter(|value| *value > healthy).min(), max }
+                }
+            }
+            (healthy, _) => {
+                let words = space.feature_values(feature).into_iter().filter(|word| *word != healthy);
+                let is_old =
+                    |word: &FeatureValue| old.is_none_or(|test| Condition { feature, test: test.clone() }.admits(word));
+                Test::In(words.filter(is_old).filter_map(FeatureValue::into_word).collect())
+            }
+        };
+        let mut narrower = region.clone();
+        narrower.conditions.retain(|condition| condition.feature != feature);
+        narrower.conditions.push(Condition { feature, test });
+        narrower.conditions.sort();
+        Some(narrower)
+    };
+    let kept = |narrower: &Region| {
+        let of =
+            |kind: bool| measured.iter().filter(|(workload, is)| *is == kind && narrower.contains(workload)).count();
+        (of(true), Reverse(of(false)))
+    };
+    Feature::ALL.into_iter().filter_map(bounded).max_by_key(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand_pcg::Pcg64;
+
+    use super::*;
+    use crate::closed_form::at_least;
+
+    #[test]
+    fn a_healthy_point_is_cut_off_and_most_anomalies_stay() {
+        let space = Space::catalog("full").expect("in the catalog");
+        let mut rng = Pcg64::seed_from_u64(1);
+        let points: Vec<Workload> = (0..300).map(|_| space.sample(&mut rng)).collect();
+        let many = at_least(Feature::TotalQps, 256);
+        let measured: Vec<(&Workload, bool)> = points.iter().map(|point| (point, many.holds(point))).collect();
+        let region = Region { conditions: vec![at_least(Feature::TotalQps, 16)] };
+        let anomalous = || measured.iter().filter(|(_, is_anomalous)| *is_anomalous).map(|(point, _)| *point);
+        let witness = anomalous().next().expect("some are anomalous");
+        let inside = measured.iter().filter(|(point, is_anomalous)| !is_anomalous && region.contains(point));
+        let mut lossless = 0;
+        for (healthy, _) in inside {
+            let narrower = without(&space, &region, healthy, witness, &measured).expect("they differ");
+            assert!(narrower.contains(witness) && !narrower.contains(healthy), "{narrower}");
+            assert!(points.iter().all(|point| region.contains(point) || !narrower.contains(point)), "{narrower}");
+            let kept = anomalous().filter(|point| narrower.contains(point)).count();
+            lossless += u32::from(kept == anomalous().count());
+        }
+        assert!(lossless > 20, "a bound of the QPs loses no anomaly: {lossless}");
+        assert_eq!(without(&space, &region, witness, witness, &measured), None);
+    }
+}
