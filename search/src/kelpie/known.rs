@@ -48,8 +48,7 @@ pub(super) struct Known {
     pub(super) repeats: u32,
     /// Whether its removals were confirmed.
     pub(super) is_settled: bool,
-    /// Share of its region that is anomalous by what trees learnt; `None` if it was not read from experiments, but put
-    /// together from its own.
+    /// What trees say of its region; `None` if it was not read from experiments, but put together from its own.
     believed: Option<Believed>,
     /// Whether no random points of its region are left.
     pub(super) is_spent: bool,

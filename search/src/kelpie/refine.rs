@@ -55,7 +55,7 @@ impl<O: Oracle> Search<'_, O> {
         })
     }
 
-    /// Reads a region from all experiments; one that still looks anomalous, and is as large as the new one, is kept.
+    /// Reads a region from all experiments; one that still looks anomalous, and is worth about as much, is kept.
     pub(super) fn read_region(&mut self, index: usize) {
         let Some(evidence) = &self.evidence else { return };
         let (known, measured) = (&self.findings[index], self.lab.outcomes());
