@@ -65,7 +65,7 @@ fn the_rpc_library_is_told_of_small_reads_and_of_anomaly_5() {
         names(&conditions(&checked(&bench, subsystem, &gathered)), &["message_max"]);
         // Control messages by SEND into a large receive queue.
         let sends = ["rpc-library", "--only", "opcode=SEND", "--only", "mixed_opcodes=false", "--max", "qps=1"];
-        search(&bench, subsystem, &sends, "2");
+        search(&bench, subsystem, &sends, "3");
         let control = app(&["a->b"], 1, 1024, 64, 1024, "{op: SEND, sge: [256, 256]}");
         names(&conditions(&checked(&bench, subsystem, &control)), &["recv_batch", "recv_wq_depth"]);
     }

@@ -24,6 +24,15 @@ const MISSES_OWN: f64 = 0.3;
 /// Part that is left if the anomaly has counters that are silent in its witness. Source: our choice.
 const SHOWS_MORE: f64 = 0.7;
 
+/// A random point by which a region is judged.
+#[derive(Debug)]
+struct Trial {
+    point: Workload,
+    is_anomalous: bool,
+    /// Whether it lies in the region as it is now.
+    is_inside: bool,
+}
+
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) symptom: Symptom,
@@ -40,8 +49,8 @@ pub(super) struct Known {
     pub(super) spent: u64,
     /// Explorations that came upon it.
     pub(super) visits: u32,
-    /// Random points that were inside when they were measured, and whether they were anomalous.
-    trials: Vec<(Workload, bool)>,
+    /// Random points that were inside when they were measured.
+    trials: Vec<Trial>,
     /// How many of them came before the region was last read.
     old: usize,
     /// Random points inside that had been measured before.
@@ -104,7 +113,7 @@ impl Known {
             found_at: self.found_at,
             spent: self.spent,
             visits: self.visits,
-            trials: self.trials.iter().map(|(point, _)| number(point).expect("it was measured")).collect(),
+            trials: self.trials.iter().map(|trial| number(&trial.point).expect("it was measured")).collect(),
             old: self.old,
             repeats: self.repeats,
             is_settled: self.is_settled,
@@ -117,9 +126,10 @@ impl Known {
         let (witness, seen) = past.get(state.witness);
         let trial = |number: &u64| {
             let (point, seen) = past.get(*number);
-            (point, matches!(seen.outcome, Outcome::Anomalous(_)))
+            let is_inside = state.region.contains(&point);
+            Trial { point, is_anomalous: matches!(seen.outcome, Outcome::Anomalous(_)), is_inside }
         };
-        let trials: Vec<(Workload, bool)> = state.trials.iter().map(trial).collect();
+        let trials = state.trials.iter().map(trial).collect();
         let FindingState { symptom, found_at, spent, visits, old, repeats, believed, .. } = *state;
         Self {
             symptom,
@@ -171,27 +181,22 @@ impl Known {
         if self.region != region {
             self.region = region;
             self.old = self.trials.len();
+            for trial in &mut self.trials {
+                trial.is_inside = self.region.contains(&trial.point);
+            }
         }
-    }
-
-    /// How many of these random points lie inside, and how many of those are healthy.
-    fn count(&self, points: &[(Workload, bool)]) -> [f64; 2] {
-        let inside = points.iter().filter(|(point, _)| self.contains(point));
-        inside.fold([0.0, 0.0], |[all, healthy], (_, is_anomalous)| {
-            [all + 1.0, healthy + f64::from(u8::from(!is_anomalous))]
-        })
     }
 
     /// A random point inside that was healthy.
     pub(super) fn healthy(&self) -> Option<&Workload> {
-        let mut healthy = self.trials.iter().filter(|(point, is_anomalous)| !is_anomalous && self.contains(point));
-        healthy.next().map(|(point, _)| point)
+        let mut inside = self.trials.iter().filter(|trial| trial.is_inside);
+        inside.find(|trial| !trial.is_anomalous).map(|trial| &trial.point)
     }
 
     /// Whether more of its region is healthy than it may be, by random points and what trees say.
     pub(super) fn is_impure(&self) -> bool {
         let (share, belief) = self.belief();
-        let [points, healthy] = self.count(&self.trials);
+        let [points, healthy] = count(&self.trials);
         healthy + (1.0 - share) * belief > MOST_HEALTHY * (points + belief)
     }
 
@@ -275,7 +280,7 @@ impl Known {
 
     /// Takes in a random point inside.
     pub(super) fn tried(&mut self, point: Workload, is_anomalous: bool) {
-        self.trials.push((point, is_anomalous));
+        self.trials.push(Trial { point, is_anomalous, is_inside: true });
     }
 
     /// Random points of what the region was say nothing of what it is.
@@ -307,7 +312,7 @@ impl Known {
     /// How little is known of the share of its region that is healthy. Source: the variance of Jeffreys' posterior.
     pub(super) fn doubt(&self) -> f64 {
         let (share, belief) = self.belief();
-        let [points, healthy] = self.count(&self.trials);
+        let [points, healthy] = count(&self.trials);
         let all = points + belief + 1.0;
         let mean = (healthy + (1.0 - share) * belief + 0.5) / all;
         mean * (1.0 - mean) / (all + 1.0)
@@ -332,7 +337,7 @@ impl Known {
 
     /// As it is now; `cures` says what the removal of each factor did.
     pub(super) fn finding(&self, cures: Vec<Cure>) -> Finding {
-        let [points, healthy] = self.count(&self.trials[self.old..]);
+        let [points, healthy] = count(&self.trials[self.old..]);
         Finding {
             symptom: self.symptom,
             workload: self.witness.clone(),
@@ -363,4 +368,11 @@ impl Known {
     pub(super) fn shows(&self, seen: &Seen) -> bool {
         seen.outcome == Outcome::Anomalous(self.symptom)
     }
+}
+
+/// How many of these random points lie inside, and how many of those are healthy.
+fn count(trials: &[Trial]) -> [f64; 2] {
+    let inside = trials.iter().filter(|trial| trial.is_inside);
+    let healthy = inside.clone().filter(|trial| !trial.is_anomalous);
+    [inside.count() as f64, healthy.count() as f64]
 }

@@ -82,13 +82,13 @@ impl<O: Oracle> Search<'_, O> {
     }
 
     /// Looks at a point, in turn at a random one of the space, at one that the trees are not sure of, and at a random one of the
-    /// region that is least sure.
+    /// region of which least is known.
     pub(super) fn survey(&mut self) -> Result<(), O::Error> {
         let Some(model) = self.lab.model() else { return Ok(()) };
         self.surveys += 1;
         let turn = self.surveys % TURNS;
         if turn == 0
-            && let Some(index) = self.least_sure()
+            && let Some(index) = self.least_known()
         {
             return self.sample_inside(index);
         }
@@ -128,8 +128,8 @@ impl<O: Oracle> Search<'_, O> {
         points.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are candidates").1
     }
 
-    /// The finding whose region is most likely to hold healthy points.
-    fn least_sure(&self) -> Option<usize> {
+    /// The finding of whose region least is known.
+    fn least_known(&self) -> Option<usize> {
         let open = (0..self.findings.len()).filter(|index| !self.findings[*index].is_spent);
         open.max_by(|a, b| self.findings[*a].doubt().total_cmp(&self.findings[*b].doubt()))
     }
