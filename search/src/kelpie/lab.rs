@@ -7,7 +7,6 @@ use kelpie_belief::{Model, Outcome as Learnt};
 use kelpie_spaces::{Space, Workload};
 use rand_pcg::Pcg64;
 
-use super::region::Evidence;
 use crate::checkpoint::Checkpoint;
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
@@ -215,11 +214,6 @@ impl<'a, O: Oracle> Lab<'a, O> {
     /// What the trees have learnt; `None` if there was too little.
     pub(super) fn model(&self) -> Option<Rc<Model>> {
         self.notes.model.as_ref().map(|(model, _)| Rc::clone(model))
-    }
-
-    /// What regions are read from; `None` if nothing was learnt yet.
-    pub(super) fn evidence(&self) -> Option<Evidence<'a>> {
-        Some(Evidence::new(self.space, self.model()?))
     }
 
     /// Learns from all experiments if there are many more than before; says whether.

@@ -18,6 +18,8 @@ mod standing;
 mod touched;
 mod trim;
 
+use std::rc::Rc;
+
 use kelpie_spaces::{Feature, Region, Space, Workload};
 
 use crate::checkpoint::Checkpoint;
@@ -47,8 +49,8 @@ struct Search<'a, O: Oracle> {
     /// Of minimising.
     needs: Needs,
     findings: Vec<Known>,
-    /// What regions are read from, once enough was measured.
-    evidence: Option<Evidence<'a>>,
+    /// What regions are read from, once one was read since trees learnt.
+    evidence: Option<Rc<Evidence<'a>>>,
     avoided: Vec<Region>,
     /// Anomalies to account for.
     touched: Vec<Touched>,

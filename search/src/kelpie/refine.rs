@@ -1,11 +1,13 @@
 //! From a finding's factors to its region: what all experiments say, checked by random points inside.
 
+use std::rc::Rc;
+
 use kelpie_belief::Model;
 use kelpie_spaces::{Region, Workload};
 
 use super::Search;
 use super::factors::moved;
-use super::region::read;
+use super::region::{Evidence, read};
 use crate::discovery::Believed;
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
@@ -20,7 +22,7 @@ const UNSURE: f64 = 0.4;
 /// Random points in a row that had been measured before, after which no others are expected. Source: our choice.
 const MOST_REPEATS: u32 = 20;
 
-impl<O: Oracle> Search<'_, O> {
+impl<'a, O: Oracle> Search<'a, O> {
     /// Confirms a finding that comes up often.
     pub(super) fn settle(&mut self, index: usize) -> Result<(), O::Error> {
         let before = self.lab.experiments();
@@ -48,21 +50,29 @@ impl<O: Oracle> Search<'_, O> {
         if !self.lab.has_learnt() {
             return Ok(());
         }
-        self.evidence = self.lab.evidence();
+        self.evidence = None;
         (0..self.findings.len()).try_for_each(|index| {
             self.read_region(index);
             self.store(index)
         })
     }
 
+    /// What regions are read from; `None` if nothing was learnt yet.
+    pub(super) fn evidence(&mut self) -> Option<Rc<Evidence<'a>>> {
+        if self.evidence.is_none() {
+            self.evidence = Some(Rc::new(Evidence::new(self.lab.space, self.lab.model()?)));
+        }
+        self.evidence.clone()
+    }
+
     /// Reads a region from all experiments; one that still looks anomalous, and is worth about as much, is kept.
     pub(super) fn read_region(&mut self, index: usize) {
-        let Some(evidence) = &self.evidence else { return };
+        let Some(evidence) = self.evidence() else { return };
         let (known, measured) = (&self.findings[index], self.lab.outcomes());
         let others = self.findings.iter().enumerate().filter(|(other, known)| *other != index && known.has_read());
         let others: Vec<&Region> = others.map(|(_, other)| &other.region).collect();
         let mut rng = self.lab.rng.clone();
-        let mut within = |hull: &Region| read(evidence, hull, &known.witness, &measured, &others, &mut rng);
+        let mut within = |hull: &Region| read(&evidence, hull, &known.witness, &measured, &others, &mut rng);
         let hull = within(&known.hull(self.lab.space));
         let is_good = |(region, share): &(Region, f64)| *share >= evidence.pure && !evidence.is_small(region);
         let best = if hull.as_ref().is_some_and(is_good) { hull } else { within(&known.beyond()).or(hull) };

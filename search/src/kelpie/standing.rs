@@ -54,7 +54,7 @@ impl<'a, O: Oracle> Search<'a, O> {
         Self {
             explorer,
             findings,
-            evidence: lab.evidence(),
+            evidence: None,
             touched,
             lab,
             needs: Needs(state.needs),

@@ -13,6 +13,7 @@ impl<O: Oracle> Search<'_, O> {
         if !self.findings[index].is_impure() {
             return;
         }
+        let evidence = self.evidence();
         let (measured, mut rng) = (self.lab.outcomes(), self.lab.rng.clone());
         while self.findings[index].is_impure() {
             let known = &self.findings[index];
@@ -22,7 +23,7 @@ impl<O: Oracle> Search<'_, O> {
             let Some(region) = without(self.lab.space, &known.region, healthy, &known.witness, &measured) else {
                 break;
             };
-            let believed = self.evidence.as_ref().and_then(|evidence| evidence.of(&region, &measured, &mut rng));
+            let believed = evidence.as_ref().and_then(|evidence| evidence.of(&region, &measured, &mut rng));
             self.findings[index].become_region(region, believed);
         }
         self.lab.rng = rng;
