@@ -328,8 +328,7 @@ impl Known {
         self.believed.map_or((0.0, 0.0), |believed| (believed.share, believed.worth))
     }
 
-    /// Share of the region that is anomalous, at least, after random points inside; what trees say of it counts as
-    /// [`BELIEF`] points.
+    /// Share of the region that is anomalous, at least, after random points inside and what trees say.
     fn confidence(&self, anomalous: f64, points: f64) -> f64 {
         let (share, belief) = self.belief();
         wilson_lower_bound(anomalous + share * belief, points + belief)
