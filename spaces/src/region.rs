@@ -79,6 +79,18 @@ impl Region {
         self.conditions.iter().all(|condition| condition.holds(workload))
     }
 
+    /// The condition on a feature.
+    pub fn condition(&self, feature: Feature) -> Option<&Condition> {
+        self.conditions.iter().find(|condition| condition.feature == feature)
+    }
+
+    /// Puts a condition in the place of the one on its feature, and all in order.
+    pub fn set(&mut self, condition: Condition) {
+        self.conditions.retain(|old| old.feature != condition.feature);
+        self.conditions.push(condition);
+        self.conditions.sort();
+    }
+
     /// The conditions that the workload does not fulfil.
     pub fn missed(&self, workload: &Workload) -> impl Iterator<Item = &Condition> {
         self.conditions.iter().filter(|condition| !condition.holds(workload))

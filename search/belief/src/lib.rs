@@ -123,8 +123,8 @@ impl<'w> Belief<'w> {
     /// Learns from workloads and what came of each; `None` without any.
     ///
     /// A workload that was measured more than once counts once, as anomalous if it ever was, and as one that reduced only if it
-    /// always did. Whatever was inconclusive
-    /// says nothing and is left out by the caller. The order of the measurements changes nothing.
+    /// always did. Whatever was inconclusive says nothing and is left out by the caller. The order of the measurements changes
+    /// nothing.
     pub fn new(measured: impl IntoIterator<Item = (&'w Workload, Outcome)>) -> Option<Self> {
         let mut outcomes: BTreeMap<&Workload, Outcome> = BTreeMap::new();
         for (workload, outcome) in measured {

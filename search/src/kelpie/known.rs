@@ -153,7 +153,7 @@ impl Known {
     /// All workloads that stress its factors the same way.
     pub(super) fn hull(&self, space: &Space) -> Region {
         let beyond_plain = |feature: &Feature| {
-            let old = self.condition(*feature);
+            let old = self.region.condition(*feature);
             let test = match (self.witness.feature(*feature).number(), self.plain.feature(*feature).number()) {
                 (Some(witness), Some(plain)) => {
                     let values = space.feature_values(*feature).into_iter().filter_map(|value| value.number());
@@ -222,7 +222,9 @@ impl Known {
                     let way = |to: u64| ((1.0 + to as f64) / (1.0 + plain as f64)).ln();
                     (way(value) / way(witness)).clamp(0.0, 1.0)
                 }
-                _ => f64::from(u8::from(self.condition(*feature).is_none_or(|condition| condition.admits(&value)))),
+                _ => f64::from(u8::from(
+                    self.region.condition(*feature).is_none_or(|condition| condition.admits(&value)),
+                )),
             }
         };
         self.factors.iter().map(of).fold(1.0, f64::min)
@@ -247,16 +249,6 @@ impl Known {
 
     pub(super) fn contains(&self, workload: &Workload) -> bool {
         self.region.contains(workload)
-    }
-
-    pub(super) fn condition(&self, feature: Feature) -> Option<&Condition> {
-        self.region.conditions.iter().find(|condition| condition.feature == feature)
-    }
-
-    fn set(&mut self, condition: Condition) {
-        self.region.conditions.retain(|old| old.feature != condition.feature);
-        self.region.conditions.push(condition);
-        self.region.conditions.sort();
     }
 
     /// Drops a factor that the symptom does not need after all, and what else the simpler witness does not meet: features
@@ -294,7 +286,7 @@ impl Known {
         if self.believed.is_some() {
             return;
         }
-        let Some(old) = self.condition(feature).filter(|condition| !condition.admits(value)) else { return };
+        let Some(old) = self.region.condition(feature).filter(|condition| !condition.admits(value)) else { return };
         let test = match (&old.test, value) {
             (Test::In(words), FeatureValue::Category(word)) => {
                 Test::In(words.iter().cloned().chain([word.clone()]).collect())
@@ -304,7 +296,7 @@ impl Known {
             }
             (test, _) => test.clone(),
         };
-        self.set(Condition { feature, test });
+        self.region.set(Condition { feature, test });
         // Random points of a part say nothing of the whole.
         self.forget_trials();
     }

@@ -146,8 +146,7 @@ impl<O: Oracle> Search<'_, O> {
         };
         let hull = known.hull(self.lab.space);
         let cures = known.factors.iter().filter_map(|feature| {
-            let of_hull = || hull.conditions.iter().find(|condition| condition.feature == *feature);
-            let condition = known.condition(*feature).or_else(of_hull)?.clone();
+            let condition = known.region.condition(*feature).or_else(|| hull.condition(*feature))?.clone();
             Some(Cure { condition, cured: effect(feature) })
         });
         let finding = known.finding(cures.collect());

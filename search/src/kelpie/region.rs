@@ -38,7 +38,6 @@ const ANY: f64 = 0.02;
 const KEPT: f64 = 0.8;
 /// Workloads of the pool that a region has to hold. Source: our choice.
 const LEAST: usize = 15;
-
 /// Random points that the word of the trees is worth, at most; no more than were measured inside. Source: our choice; a
 /// region that was never sampled then states about two thirds.
 const BELIEF: f64 = 10.0;
@@ -191,24 +190,28 @@ pub(super) fn read(
         }
         let pasted = pool.paste(pool.peel(whole.clone()), &whole);
         for (at, feature) in Feature::ALL.into_iter().enumerate().filter(|(at, _)| pasted[*at] != whole[*at]) {
-            let old = region.conditions.iter().position(|condition| condition.feature == feature);
-            let old = old.map(|at| region.conditions.remove(at).test);
-            region.conditions.push(Condition { feature, test: pool.test(at, &pasted[at], &whole[at], old.as_ref()) });
+            let old = region.condition(feature).map(|condition| &condition.test);
+            let test = pool.test(at, &pasted[at], &whole[at], old);
+            region.set(Condition { feature, test });
         }
-        region.conditions.sort();
     }
     None
+}
+
+/// The witness, and the anomalies that were measured inside a region.
+pub(super) fn anomalies<'w>(
+    region: &Region,
+    measured: &[(&'w Workload, bool)],
+    witness: &'w Workload,
+) -> Vec<&'w Workload> {
+    let inside = measured.iter().filter(|(workload, is_anomalous)| *is_anomalous && region.contains(workload));
+    inside.map(|(workload, _)| *workload).chain([witness]).collect()
 }
 
 /// The region with each bound that was cut no farther out than an anomaly was measured: what lies between the last one and
 /// the bound is a guess of the trees.
 fn reached(mut region: Region, hull: &Region, measured: &[(&Workload, bool)], witness: &Workload) -> Region {
-    let seen: Vec<&Workload> = measured
-        .iter()
-        .filter(|(workload, is_anomalous)| *is_anomalous && region.contains(workload))
-        .map(|(workload, _)| *workload)
-        .chain([witness])
-        .collect();
+    let seen = anomalies(&region, measured, witness);
     for condition in region.conditions.iter_mut().filter(|condition| !hull.conditions.contains(condition)) {
         let values = seen.iter().filter_map(|workload| workload.feature(condition.feature).number());
         if let (Test::Range { min, max }, (Some(least), Some(most))) =

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Space, Test, Workload};
 
 use super::Search;
+use super::region::anomalies;
 use crate::oracle::Oracle;
 
 impl<O: Oracle> Search<'_, O> {
@@ -17,9 +18,9 @@ impl<O: Oracle> Search<'_, O> {
         let (measured, mut rng) = (self.lab.outcomes(), self.lab.rng.clone());
         while self.findings[index].is_impure() {
             let known = &self.findings[index];
-            let others =
-                || measured.iter().filter(|(point, _)| known.contains(point)).find(|(_, is_anomalous)| !is_anomalous);
-            let Some(healthy) = known.healthy().or_else(|| others().map(|(point, _)| *point)) else { break };
+            let is_healthy = |(point, is_anomalous): &&(&Workload, bool)| !is_anomalous && known.contains(point);
+            let other = || measured.iter().find(is_healthy).map(|(point, _)| *point);
+            let Some(healthy) = known.healthy().or_else(other) else { break };
             let Some(region) = without(self.lab.space, &known.region, healthy, &known.witness, &measured) else {
                 break;
             };
@@ -39,15 +40,14 @@ fn without(
     witness: &Workload,
     measured: &[(&Workload, bool)],
 ) -> Option<Region> {
-    let inside = measured.iter().filter(|(workload, is_anomalous)| *is_anomalous && region.contains(workload));
-    let inside: Vec<&Workload> = inside.map(|(workload, _)| *workload).chain([witness]).collect();
+    let inside = anomalies(region, measured, witness);
     let bounded = |feature: Feature| {
-        let old = region.conditions.iter().find(|condition| condition.feature == feature).map(|old| &old.test);
+        let old = region.condition(feature);
         let test = match (healthy.feature(feature), witness.feature(feature)) {
             (healthy, witness) if healthy == witness => return None,
             (FeatureValue::Number(healthy), FeatureValue::Number(witness)) => {
                 let values = inside.iter().filter_map(|workload| workload.feature(feature).number());
-                let (min, max) = match old {
+                let (min, max) = match old.map(|old| &old.test) {
                     Some(Test::Range { min, max }) => (*min, *max),
                     _ => (None, None),
                 };
@@ -59,15 +59,12 @@ fn without(
             }
             (healthy, _) => {
                 let words = space.feature_values(feature).into_iter().filter(|word| *word != healthy);
-                let is_old =
-                    |word: &FeatureValue| old.is_none_or(|test| Condition { feature, test: test.clone() }.admits(word));
+                let is_old = |word: &FeatureValue| old.is_none_or(|old| old.admits(word));
                 Test::In(words.filter(is_old).filter_map(FeatureValue::into_word).collect())
             }
         };
         let mut narrower = region.clone();
-        narrower.conditions.retain(|condition| condition.feature != feature);
-        narrower.conditions.push(Condition { feature, test });
-        narrower.conditions.sort();
+        narrower.set(Condition { feature, test });
         Some(narrower)
     };
     let kept = |narrower: &Region| {
