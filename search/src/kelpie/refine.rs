@@ -115,9 +115,8 @@ impl<'a, O: Oracle> Search<'a, O> {
         let seen = self.lab.look(&point, purpose)?;
         let holders = (0..self.findings.len()).filter(|index| self.findings[*index].contains(&point));
         let holders: Vec<usize> = holders.collect();
-        if let Outcome::Anomalous(symptom) = seen.outcome
-            && holders.is_empty()
-        {
+        // Inside a region another weakness may show.
+        if let Outcome::Anomalous(symptom) = seen.outcome {
             self.touch(&point, symptom, &seen);
         }
         match seen.outcome.is_anomalous() {
@@ -158,6 +157,9 @@ impl<'a, O: Oracle> Search<'a, O> {
             return Ok(());
         }
         self.findings[index].spent += 1;
+        if let Outcome::Anomalous(symptom) = seen.outcome {
+            self.touch(&point, symptom, &seen);
+        }
         seen.outcome.is_anomalous().map_or(Ok(()), |is_anomalous| self.tried(index, &point, is_anomalous))
     }
 
