@@ -2,15 +2,11 @@
 
 use kelpie_belief::{Belief, Estimate, Neighbour, Outcome, Strange};
 use kelpie_spaces::{Space, Workload};
+use kelpie_store::CampaignId;
 use serde::Serialize;
 
 use crate::known::{Kept, Known, Measured};
 
-/// The confidence from which on a finding counts as refined: being inside is then enough.
-///
-/// Source: our choice; we admit 5 % healthy among the workloads called anomalous; a region of which 28 random
-/// workloads were all anomalous has this confidence, and mostly holds fewer healthy ones than a tenth.
-const REFINED: f64 = 0.91;
 /// Measured workloads that are shown beside one. Source: our choice, because more are not read.
 const NEAREST: usize = 3;
 
@@ -81,6 +77,16 @@ impl<'k> Adviser<'k> {
         &self.known.subsystem
     }
 
+    /// Its model or pair file.
+    pub fn source(&self) -> &'k str {
+        &self.known.source
+    }
+
+    /// The campaigns on it.
+    pub fn campaigns(&self) -> &'k [CampaignId] {
+        &self.known.campaigns
+    }
+
     /// Workloads that were measured.
     pub fn measured(&self) -> usize {
         self.known.measured.len()
@@ -93,11 +99,12 @@ impl<'k> Adviser<'k> {
         findings
     }
 
-    /// The space in which the workload may be changed: the latest that was searched, else all.
+    /// The space in which the workload may be changed: the latest that was searched, else all, with what the workload has
+    /// beyond that.
     pub(crate) fn space(&self, workload: &Workload) -> Option<Space> {
         let searched = self.known.spaces.iter().rev().find(|space| space.contains(workload));
         let searched = searched.map(|space| (**space).clone());
-        searched.or_else(|| Space::catalog("full").filter(|full| full.contains(workload)))
+        searched.or_else(|| Space::catalog("full")?.including(workload))
     }
 
     /// What the stored experiments suggest of a workload that is not among them.
@@ -118,8 +125,13 @@ impl<'k> Adviser<'k> {
         Answered { answer, reason, probability, findings, nearest }
     }
 
-    /// As `answer`, with what measuring the workload just showed; `None` if that was inconclusive.
+    /// As `answer`, with what measuring the workload just showed; `None` if that was inconclusive. A workload that was anomalous
+    /// before stays so.
     pub fn settled(&self, workload: &Workload, is_anomalous: Option<bool>) -> Answered<'k> {
+        if self.known.measured.get(workload).is_some_and(|measured| measured.is_anomalous) && is_anomalous != Some(true)
+        {
+            return self.answer(workload);
+        }
         let (answer, probability) = match is_anomalous {
             Some(true) => (Answer::Anomalous, [1.0; 2]),
             Some(false) => (Answer::Safe, [0.0; 2]),
@@ -138,7 +150,7 @@ impl<'k> Adviser<'k> {
             let confidence = surest.finding.confidence;
             // Where experiments say that it is more likely healthy, a finding alone is not believed.
             let is_doubtful = estimate.as_ref().is_ok_and(|estimate| estimate.probability.high < 0.5);
-            if confidence >= REFINED && !is_doubtful {
+            if surest.finding.is_refined() && !is_doubtful {
                 return (Answer::Anomalous, Reason::Inside, [confidence, 1.0]);
             }
             if estimate.is_err() && confidence > 0.5 {
@@ -159,13 +171,6 @@ impl<'k> Adviser<'k> {
     }
 }
 
-impl Answered<'_> {
-    /// Whether something comparable was stored at all.
-    pub fn is_comparable(&self) -> bool {
-        !matches!(self.reason, Reason::Nothing | Reason::Strange(_))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,7 +179,6 @@ mod tests {
 
     use kelpie_spaces::Feature;
     use kelpie_spaces::{Condition, Region, Test};
-    use kelpie_store::CampaignId;
 
     use crate::testing::{TINY_SPACE, finding, workload};
 
@@ -221,7 +225,7 @@ mod tests {
             BTreeMap::from([(workload(1, 4096), measured(1, false)), (workload(4, 4096), measured(2, false))]);
         let answered = Adviser::new(&known).answer(&workload(2, 4096));
         assert_eq!(answered.answer, Answer::Unknown, "{answered:?}");
-        assert!(answered.is_comparable() && answered.probability[1] > 0.2, "{answered:?}");
+        assert!(answered.probability[1] > 0.2, "{answered:?}");
     }
 
     #[test]
@@ -237,7 +241,6 @@ mod tests {
         assert_eq!(far.answer, Answer::Unknown);
         let strange = Strange::Number { feature: Feature::Qps, number: 128, nearest: 64 };
         assert_eq!(far.reason, Reason::Strange(strange));
-        assert!(!far.is_comparable());
     }
 
     #[test]
@@ -288,5 +291,9 @@ mod tests {
                 (expected, Reason::Settled(shown), 1)
             );
         }
+        let mut once = with_finding(0.95);
+        once.measured.insert(inside.clone(), measured(7, true));
+        let again = Adviser::new(&once).settled(&inside, Some(false));
+        assert_eq!((again.answer, again.reason), (Answer::Anomalous, Reason::Stored(measured(7, true))));
     }
 }

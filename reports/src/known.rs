@@ -48,6 +48,10 @@ pub struct Measured {
 pub struct Known {
     /// Its name.
     pub subsystem: String,
+    /// Its model or pair file.
+    pub source: String,
+    /// The campaigns on it.
+    pub campaigns: Vec<CampaignId>,
     /// The spaces that were searched on it, the latest last.
     pub spaces: Vec<Rc<Space>>,
     /// Its findings.
@@ -59,7 +63,14 @@ pub struct Known {
 impl Known {
     /// Nothing is known of this subsystem.
     pub fn nothing(subsystem: &str) -> Self {
-        Self { subsystem: subsystem.to_owned(), spaces: Vec::new(), findings: Vec::new(), measured: BTreeMap::new() }
+        Self {
+            subsystem: subsystem.to_owned(),
+            source: String::new(),
+            campaigns: Vec::new(),
+            spaces: Vec::new(),
+            findings: Vec::new(),
+            measured: BTreeMap::new(),
+        }
     }
 
     fn remember(&mut self, workload: Workload, measured: Measured) {
@@ -121,8 +132,10 @@ pub fn known(
         }
         let space = Rc::new(space_of(&campaign)?);
         let findings = findings_of(store, &campaign, &space)?;
-        let key = (name.clone(), campaign.definition.subsystem_source.clone());
-        let known = all.entry(key).or_insert_with(|| Known::nothing(&name));
+        let source = campaign.definition.subsystem_source.clone();
+        let nothing = || Known { source: source.clone(), ..Known::nothing(&name) };
+        let known = all.entry((name.clone(), source.clone())).or_insert_with(nothing);
+        known.campaigns.push(campaign.id);
         known.spaces.push(space);
         known.findings.extend(findings);
         store.experiments(campaign.id, |experiment| {

@@ -76,9 +76,9 @@ impl Adviser<'_> {
             ways.extend(self.double(workload, &ways));
             ways.sort_by_key(WayOut::rank);
         }
-        // Of what is unlike all that was measured nothing can be told.
-        ways.retain(|way| way.probability[1] < 1.0 || way.state != State::Estimated);
-        told(ways, TOLD)
+        let mut ways = told(ways);
+        ways.truncate(TOLD);
+        ways
     }
 
     /// As `ways_out`, but measured: the most promising and cheapest first, a bounded number, until one helps.
@@ -96,9 +96,9 @@ impl Adviser<'_> {
             ways.sort_by_key(WayOut::rank);
         }
         if !ways.iter().any(|way| way.state == State::MeasuredHealthy) {
-            asked += try_out(&mut ways, MEASURED - asked, measure)?;
+            try_out(&mut ways, MEASURED - asked, measure)?;
         }
-        Ok(told(ways, TOLD.max(asked)))
+        Ok(told(ways))
     }
 
     /// The single changes of which something is known, in order.
@@ -169,9 +169,18 @@ fn try_out<E>(ways: &mut [WayOut], most: usize, measure: Measure<'_, E>) -> Resu
     Ok(asked)
 }
 
-fn told(mut ways: Vec<WayOut>, most: usize) -> Vec<WayOut> {
+/// In order, of those that were measured and of the others only the first.
+fn told(mut ways: Vec<WayOut>) -> Vec<WayOut> {
+    // Of what is unlike all that was measured nothing can be told.
+    ways.retain(|way| way.probability[1] < 1.0 || way.state != State::Estimated);
     ways.sort_by_key(WayOut::rank);
-    ways.truncate(most);
+    let (mut estimated, mut measured) = (TOLD, MEASURED);
+    ways.retain(|way| {
+        let left = if way.state == State::Estimated { &mut estimated } else { &mut measured };
+        let is_told = *left > 0;
+        *left = left.saturating_sub(1);
+        is_told
+    });
     ways
 }
 
@@ -263,8 +272,10 @@ loopback: [false]
         let from = workload(24, 4096);
         let ways = adviser.ways_out(&from);
         assert!(!ways.is_empty() && ways.iter().all(|way| way.state != State::MeasuredHealthy), "{ways:?}");
-        // Whatever is measured, it ends.
-        let (_, asked) = measured(&adviser, &from, |_| true);
-        assert!(asked <= MEASURED, "{asked}");
+        // Whatever is measured, it ends, and all of it is told.
+        let (ways, asked) = measured(&adviser, &from, |_| true);
+        let anomalous = ways.iter().filter(|way| way.state == State::MeasuredAnomalous).count();
+        assert!((1..=MEASURED).contains(&asked) && anomalous >= asked, "{asked}, {ways:?}");
+        assert!(ways.iter().all(|way| way.state != State::Estimated || way.probability[1] < 1.0), "{ways:?}");
     }
 }

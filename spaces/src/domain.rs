@@ -35,6 +35,19 @@ impl Domain {
         (!values.is_empty()).then_some(Self { steps: values, range: false })
     }
 
+    /// With this value; a range reaches to there.
+    pub(crate) fn including(&self, value: u64) -> Domain {
+        if self.contains(value) {
+            return self.clone();
+        }
+        let with = if self.range {
+            Self::range(self.min().min(value), self.max().max(value))
+        } else {
+            Self::set([&self.steps[..], &[value]].concat())
+        };
+        with.expect("it has a value")
+    }
+
     pub(crate) fn is_range(&self) -> bool {
         self.range
     }

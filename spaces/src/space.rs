@@ -196,6 +196,17 @@ impl Space {
         Space::new(&format!("{} within {}", other.name, self.name), other.about.clone(), domains)
     }
 
+    /// The space with the values that a workload has beyond it; `None` if the workload is not valid.
+    pub fn including(&self, workload: &Workload) -> Option<Space> {
+        let with = |row: &Row| {
+            let mut domain = self.domain(row.dimension).clone();
+            row.scope.each(workload, &mut |value| domain = domain.including(value));
+            domain
+        };
+        let space = Space::new(&self.name, self.about.clone(), TABLE.iter().map(with).collect()).ok()?;
+        space.contains(workload).then_some(space)
+    }
+
     /// Whether every value of this space is a value of the other.
     pub fn is_within(&self, other: &Space) -> bool {
         self.domains.each.iter().zip(&other.domains.each).all(|(own, outer)| own.within(outer))

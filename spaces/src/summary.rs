@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::dimensions::TABLE;
 use crate::workload::{Flow, Request, Workload};
 
 /// Flows that are named; of more only their number. Source: our choice, because a direction each is what most have.
@@ -17,7 +18,8 @@ impl Workload {
             flows = vec![flow(one).replacen(" to ", " and ", 1)];
         }
         if self.flows.len() > MOST_FLOWS {
-            flows.push(format!("and {} more flows", self.flows.len() - MOST_FLOWS));
+            let more = self.flows.len() - MOST_FLOWS;
+            flows.push(format!("and {more} more flow{}", if more == 1 { "" } else { "s" }));
         }
         flows.join("; ")
     }
@@ -50,6 +52,12 @@ fn flow(flow: &Flow) -> String {
     if from.mrs.max(to.mrs) > 1 {
         let _ = write!(text, ", {} MRs of {}", from.mrs.max(to.mrs), from.mr_size.max(to.mr_size));
     }
+    for row in TABLE {
+        let (Some((get, _)), Some(feature)) = (row.optional(), row.features.first()) else { continue };
+        if get(flow) > 0 {
+            let _ = write!(text, ", {feature} {}", feature.written(get(flow)));
+        }
+    }
     text
 }
 
@@ -63,6 +71,7 @@ mod tests {
         let plain = Flow::plain(Host::A, Host::B);
         let mut lists = Flow { qps: 1, ..plain.clone() };
         lists.pattern.push(lists.pattern[0].clone());
+        let busy = Flow { inline: Bytes(64), qps_made_per_sec: 2000, ..plain.clone() };
         lists.pattern[0].sge = vec![Bytes(8); 4];
         (lists.wq_depth.recv, lists.memory.to.mrs) = (16, 3);
         for (flows, expected) in [
@@ -72,9 +81,14 @@ mod tests {
                 vec![lists],
                 "a to b RC WRITE 32B to 64KiB of 4 elements, 1 QP, depth 128/16, batch 1, MTU 4096, 3 MRs of 4MiB",
             ),
+            (
+                vec![busy],
+                "a to b RC WRITE 64KiB, 8 QPs, depth 128, batch 1, MTU 4096, inline 64B, qps_made_per_sec 2000",
+            ),
         ] {
             assert_eq!(Workload::new(flows).summary(), expected);
         }
+        assert!(Workload::new(vec![plain.clone(); 3]).summary().ends_with("; and 1 more flow"));
         assert!(Workload::new(vec![plain; 5]).summary().ends_with("; and 3 more flows"));
     }
 }

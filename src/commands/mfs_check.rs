@@ -10,7 +10,7 @@ use kelpie_reports::answer::{Adviser, Answer, Answered, Reason};
 use kelpie_reports::known::{self, Kept, Known, Measured};
 use kelpie_reports::ways_out::{State, WayOut};
 use kelpie_spaces::{Feature, FeatureValue, Workload};
-use kelpie_store::Store;
+use kelpie_store::{CampaignId, Store};
 use serde_json::{Map, Value, json};
 
 use crate::args::{Common, SubsystemArgs};
@@ -23,10 +23,22 @@ use crate::subsystems::Opened;
 
 /// What is said of a workload: the answer that decides, those for other subsystems, and ways out.
 struct Checked<'a> {
-    subsystem: &'a str,
+    subsystem: Subsystem<'a>,
     answered: Answered<'a>,
-    others: Vec<(&'a str, Answered<'a>)>,
+    others: Vec<(Subsystem<'a>, Answered<'a>)>,
     ways: Vec<WayOut>,
+}
+
+/// A subsystem with the campaigns on it, which tell two of one name apart.
+struct Subsystem<'a> {
+    name: &'a str,
+    campaigns: &'a [CampaignId],
+}
+
+impl<'a> Subsystem<'a> {
+    fn of(adviser: &'a Adviser<'a>) -> Self {
+        Self { name: adviser.subsystem(), campaigns: adviser.campaigns() }
+    }
 }
 
 /// Runs the command.
@@ -39,8 +51,10 @@ pub fn check(args: &MfsCheckArgs, common: Common) -> anyhow::Result<ExitCode> {
         known.push(Known::nothing(subsystem.unwrap_or("any subsystem")));
     }
     let advisers: Vec<Adviser<'_>> = known.iter().map(Adviser::new).collect();
+    let nothing = Known::nothing(args.measure.as_deref().unwrap_or_default());
+    let none = Adviser::new(&nothing);
     let checked = match &args.measure {
-        Some(name) => measured(&advisers, &workload, name)?,
+        Some(name) => measured(&advisers, &none, &workload, name)?,
         None => estimated(&advisers, &workload),
     };
     if common.json { print_json(&document(&checked)) } else { print(&text(&checked)) }?;
@@ -51,23 +65,28 @@ pub fn check(args: &MfsCheckArgs, common: Common) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// For each subsystem the answer of its experiments; the one to care for most decides. Subsystems on which nothing
-/// comparable was measured count only if there are no others.
+/// For each subsystem the answer of its experiments; the one to care for most decides.
 fn estimated<'a>(advisers: &'a [Adviser<'a>], workload: &Workload) -> Checked<'a> {
     let mut all: Vec<(&Adviser<'_>, Answered<'_>)> =
         advisers.iter().map(|adviser| (adviser, adviser.answer(workload))).collect();
-    all.sort_by_key(|(_, answered)| (!answered.is_comparable(), answered.answer));
+    all.sort_by_key(|(_, answered)| answered.answer);
     let mut all = all.into_iter();
     let (adviser, answered) = all.next().expect("there is one adviser at least");
     let ways = if answered.answer.wants_ways_out() { adviser.ways_out(workload) } else { Vec::new() };
-    let others = all.map(|(adviser, answered)| (adviser.subsystem(), answered)).collect();
-    Checked { subsystem: adviser.subsystem(), answered, others, ways }
+    let others = all.map(|(adviser, answered)| (Subsystem::of(adviser), answered)).collect();
+    Checked { subsystem: Subsystem::of(adviser), answered, others, ways }
 }
 
-/// What measuring shows. Of several stored subsystems of that name the one with the most experiments proposes ways out.
-fn measured<'a>(advisers: &'a [Adviser<'a>], workload: &Workload, name: &str) -> anyhow::Result<Checked<'a>> {
-    let adviser = advisers.iter().max_by_key(|adviser| adviser.measured()).expect("there is one at least");
+/// What measuring shows, with ways out that experiments on the same model or pair file propose.
+fn measured<'a>(
+    advisers: &'a [Adviser<'a>],
+    none: &'a Adviser<'a>,
+    workload: &Workload,
+    name: &'a str,
+) -> anyhow::Result<Checked<'a>> {
     let mut opened = Opened::open(&SubsystemArgs { subsystem: name.to_owned(), set: Vec::new(), fix: Vec::new() })?;
+    let source = opened.source();
+    let adviser = advisers.iter().find(|adviser| adviser.source() == source).unwrap_or(none);
     let bounds = opened.subsystem().bounds();
     let mut measure = |workload: &Workload| {
         let judged =
@@ -88,7 +107,7 @@ fn measured<'a>(advisers: &'a [Adviser<'a>], workload: &Workload, name: &str) ->
         Answer::Anomalous => adviser.measured_ways_out(workload, &mut measure_way)?,
         _ => Vec::new(),
     };
-    Ok(Checked { subsystem: adviser.subsystem(), answered, others: Vec::new(), ways })
+    Ok(Checked { subsystem: Subsystem { name, campaigns: adviser.campaigns() }, answered, others: Vec::new(), ways })
 }
 
 fn document(checked: &Checked<'_>) -> Value {
@@ -113,10 +132,10 @@ fn document(checked: &Checked<'_>) -> Value {
             "workload": way.change.workload,
         })
     };
-    let other = |(subsystem, answered): &(&str, Answered<'_>)| {
+    let other = |(subsystem, answered): &(Subsystem<'_>, Answered<'_>)| {
         json!({
-            "subsystem": subsystem, "answer": answered.answer, "probability": answered.probability,
-            "reason": reason(answered),
+            "subsystem": subsystem.name, "campaigns": subsystem.campaigns, "answer": answered.answer,
+            "probability": answered.probability, "reason": reason(answered),
         })
     };
     json!({
@@ -124,14 +143,24 @@ fn document(checked: &Checked<'_>) -> Value {
         "findings": findings.iter().map(finding).collect::<Vec<_>>(),
         "nearest": nearest.iter().map(near).collect::<Vec<_>>(),
         "ways_out": checked.ways.iter().map(way).collect::<Vec<_>>(),
-        "subsystem": checked.subsystem, "reason": reason(&checked.answered),
+        "subsystem": checked.subsystem.name, "campaigns": checked.subsystem.campaigns,
+        "reason": reason(&checked.answered),
         "others": checked.others.iter().map(other).collect::<Vec<_>>(),
     })
 }
 
 fn text(checked: &Checked<'_>) -> String {
     let Answered { answer, findings, nearest, .. } = &checked.answered;
-    let mut text = format!("{} on {}: {}\n", word(*answer), checked.subsystem, reason(&checked.answered));
+    let is_like = |subsystem: &Subsystem<'_>| {
+        let others = checked.others.iter().map(|(other, _)| other).chain([&checked.subsystem]);
+        others.filter(|other| other.name == subsystem.name).count() > 1
+    };
+    let named = |subsystem: &Subsystem<'_>| {
+        let campaigns: Vec<String> = subsystem.campaigns.iter().map(ToString::to_string).collect();
+        let apart = if is_like(subsystem) { format!(" (campaign {})", campaigns.join(", ")) } else { String::new() };
+        format!("{}{apart}", subsystem.name)
+    };
+    let mut text = format!("{} on {}: {}\n", word(*answer), named(&checked.subsystem), reason(&checked.answered));
     for Kept { campaign, finding, .. } in findings {
         let _ = writeln!(text, "\ninside {campaign}.{} {}", finding.number, finding.symptom.name());
         text += &condition_lines(&finding.mfs);
@@ -157,7 +186,7 @@ fn text(checked: &Checked<'_>) -> String {
         );
     }
     for (subsystem, answered) in &checked.others {
-        let _ = writeln!(text, "\n{} on {subsystem}: {}", word(answered.answer), reason(answered));
+        let _ = writeln!(text, "\n{} on {}: {}", word(answered.answer), named(subsystem), reason(answered));
     }
     text
 }
