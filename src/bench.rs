@@ -90,7 +90,8 @@ impl Job {
     /// What names it among all campaigns with the same settings.
     pub fn key(&self) -> String {
         let Config { algorithm, signal, seed, .. } = self.config;
-        format!("{} {algorithm} {signal} {seed}", self.subsystem.name())
+        let with_course = if self.keeps_course { " course" } else { "" };
+        format!("{} {algorithm} {signal} {seed}{with_course}", self.subsystem.name())
     }
 
     fn run(&self, space: &Space, stop: &AtomicBool, measured: &(dyn Fn() + Sync)) -> anyhow::Result<Option<Record>> {

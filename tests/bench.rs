@@ -70,7 +70,7 @@ fn a_directory_keeps_campaigns_and_gets_the_figures() {
         let svg = std::fs::read_to_string(bench.path("kept").join(name)).expect(name);
         assert!(svg.starts_with("<svg") && svg.contains("collie diag"), "{name}");
     }
-    let campaign = bench.path("kept/sim%3AF_collie_diag_1.json");
+    let campaign = bench.path("kept/sim%3AF_collie_diag_1_course.json");
     let stored = std::fs::read(&campaign).expect("a campaign is kept");
     std::fs::remove_file(&campaign).expect("it is ours");
     assert_eq!(bench.json(0, &kept), document);

@@ -150,7 +150,7 @@ fn a_campaign_is_stored_shown_and_gates() {
     assert!(!findings.is_empty(), "{document}");
     assert_eq!(
         keys(&findings[0]),
-        ["id", "symptom", "severity", "found_at", "experiments_for_mfs", "mfs", "workload", "confidence"]
+        ["id", "symptom", "severity", "found_at", "experiments_for_mfs", "mfs", "workload", "confidence", "refined"]
     );
     let lines = ran.stderr.lines().filter(|line| line.starts_with("finding 1.")).count();
     assert_eq!(lines, findings.len(), "one line per finding: {}", ran.stderr);
@@ -228,6 +228,62 @@ fn the_gate_stops_on_every_anomaly_that_no_baseline_accepts() {
     assert_eq!(campaigns, 2, "the file is read before anything begins");
     let alone = bench.run(&["campaign", "run", "-s", "sim:F", "--gate-severity", "0.3"]);
     assert!(alone.status == Some(2) && alone.stderr.contains("--gate"), "{}", alone.stderr);
+}
+
+#[test]
+fn a_gate_over_no_verdict_is_unknown() {
+    let bench = Bench::new();
+    // Memory that this model does not have.
+    let elsewhere = "kelpie: space/1\nmemory_requester: [\"dram:9\"]\nmemory_responder: [\"dram:9\"]\n";
+    bench.write("elsewhere.yaml", elsewhere);
+    let run = ["campaign", "run", "-s", "sim:A", "--space", "elsewhere.yaml", "--budget", "5", "--gate"];
+    let ran = bench.run(&run);
+    assert!(ran.status == Some(2) && ran.stderr.contains("nothing is known"), "{:?}: {}", ran.status, ran.stderr);
+    bench.expect(2, &["report", "--out", "report", "--gate"]);
+    let junit = std::fs::read_to_string(bench.path("report/junit.xml")).expect("a report has it");
+    assert!(junit.contains("skipped=\"1\""), "{junit}");
+}
+
+#[test]
+fn measuring_settles_a_workload_by_the_subsystem_that_was_measured() {
+    let bench = Bench::new();
+    bench.write("ud.yaml", crate::support::SMALL_SPACE);
+    // The same name with another line rate: its experiments say nothing of the embedded model.
+    let run = ["campaign", "run", "-s", "sim:F", "--space", "ud.yaml", "--budget", "60", "--seed", "1"];
+    bench.expect(0, &[&run[..], &["--set", "port.line_rate_gbps=20"]].concat());
+    let documents = [bench.json(0, &run), bench.json(0, &["mfs", "list"])];
+    let witness = &documents[0]["findings"][0]["workload"];
+    bench.write("witness.yaml", witness.to_string());
+    let checked = bench.json(1, &["mfs", "check", "witness.yaml", "--measure", "sim:F"]);
+    assert_eq!((&checked["answer"], &checked["campaigns"]), (&json!("anomalous"), &json!([2])), "{checked}");
+    for way in checked["ways_out"].as_array().expect("a list") {
+        if way["state"] == "measured_healthy" {
+            bench.write("way.yaml", way["workload"].to_string());
+            bench.expect(0, &["measure", "way.yaml", "--subsystem", "sim:F"]);
+        }
+    }
+    let elsewhere = bench.json(1, &["mfs", "check", "witness.yaml", "--subsystem", "sim:F", "--measure", "sim:E"]);
+    assert_eq!((&elsewhere["subsystem"], &elsewhere["findings"]), (&json!("sim:E"), &json!([])), "{elsewhere}");
+    let both = bench.run(&["mfs", "check", "witness.yaml"]);
+    assert!(
+        both.stdout.contains("sim:F (campaign 1)") && both.stdout.contains("sim:F (campaign 2)"),
+        "{}",
+        both.stdout
+    );
+}
+
+#[test]
+fn an_anomaly_of_a_wider_space_has_ways_out() {
+    let bench = Bench::new();
+    bench.write("ud.yaml", crate::support::SMALL_SPACE);
+    bench.expect(0, &["campaign", "run", "-s", "sim:F", "--space", "ud.yaml", "--budget", "2", "--seed", "1"]);
+    let app = "kelpie: workload/1\nflows:\n  - {from: a, to: b, qp_type: RC, qps: 2000, mtu: 1024, interarrival_ns: 500, \
+               pattern: [{op: READ, sge: [64]}]}\n";
+    bench.write("app.yaml", app);
+    let checked = bench.json(1, &["mfs", "check", "app.yaml", "--measure", "sim:F"]);
+    let ways = checked["ways_out"].as_array().expect("a list");
+    let keeps_pause = |way: &&Value| way["workload"]["flows"][0]["interarrival_ns"] == 500;
+    assert!(ways.iter().filter(keeps_pause).count() > 1, "{checked}");
 }
 
 #[test]

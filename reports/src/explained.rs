@@ -54,6 +54,19 @@ impl<'a> Explained<'a> {
     }
 }
 
+impl Explained<'_> {
+    /// How many findings there are, and of how many the region is known well, as a phrase.
+    pub fn findings_in_words(&self) -> String {
+        let all = self.findings.len();
+        let refined = match self.findings.iter().filter(|found| found.finding.is_refined()).count() {
+            _ if all == 0 => return "0 findings".to_owned(),
+            0 => "none".to_owned(),
+            refined => refined.to_string(),
+        };
+        format!("{all} finding{}, {refined} refined", if all == 1 { "" } else { "s" })
+    }
+}
+
 /// Whether an anomaly lies in a finding's region. Slow traffic there does not explain a host that fails.
 pub(crate) fn explains(finding: &FindingRecord, anomaly: &Anomaly) -> bool {
     fails(finding.symptom) == fails(anomaly.symptom) && finding.mfs.contains(&anomaly.workload)

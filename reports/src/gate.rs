@@ -37,7 +37,7 @@ impl Gate {
         found.severity.is_none() && self.stops(found.finding.symptom, None, &found.finding.workload)
     }
 
-    /// Whether a campaign stops.
+    /// Whether a campaign stops. One without a verdict on any experiment does not, and says nothing either.
     pub fn is_red(&self, explained: &Explained<'_>) -> bool {
         explained.anomalies.iter().any(|anomaly| self.stops_anomaly(anomaly))
             || explained.findings.iter().any(|found| self.stops_unmeasured(found))

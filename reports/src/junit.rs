@@ -1,9 +1,10 @@
 //! A campaign's anomalies as `junit.xml`, for CI systems: a case for each finding and each unexplained anomaly. No other
 //! markup.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kelpie_monitor::{Check, Severity, State, Symptom};
+use kelpie_spaces::{Condition, Feature, FeatureValue};
 use kelpie_store::{Anomaly, FindingRecord};
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
 use serde::Serialize;
@@ -45,8 +46,10 @@ pub(crate) fn junit(stored: &StoredCampaign, explained: &Explained<'_>, gate: &G
         suite.add_property((key, value.as_str()));
     }
     let stopping = gate.stopping(explained);
+    let names = names_of_findings(explained.findings.iter().map(|found| found.finding));
     for found in &explained.findings {
-        suite.add_test_case(finding(stored, found, &stopping, gate.stops_unmeasured(found)));
+        let name = &names[&found.finding.number];
+        suite.add_test_case(finding(stored, found, name, &stopping, gate.stops_unmeasured(found)));
     }
     // The worst of each workload, which may have been measured several times.
     let mut seen = BTreeSet::new();
@@ -57,7 +60,8 @@ pub(crate) fn junit(stored: &StoredCampaign, explained: &Explained<'_>, gate: &G
         }
     }
     if suite.test_cases.is_empty() {
-        suite.add_test_case(case("kelpie.campaign", "no anomaly", TestCaseStatus::success()));
+        let status = if stored.has_verdict() { TestCaseStatus::success() } else { TestCaseStatus::skipped() };
+        suite.add_test_case(case("kelpie.campaign", "no anomaly", status));
     }
     for check in stored.checks.iter().filter(|check| is_of_paths(check)) {
         suite.add_test_case(of_paths(check));
@@ -105,7 +109,13 @@ fn failed(symptom: Symptom, message: String, description: String) -> TestCaseSta
     status
 }
 
-fn finding(stored: &StoredCampaign, found: &Weighed<'_>, stopping: &[&Anomaly], is_unmeasured: bool) -> TestCase {
+fn finding(
+    stored: &StoredCampaign,
+    found: &Weighed<'_>,
+    name: &str,
+    stopping: &[&Anomaly],
+    is_unmeasured: bool,
+) -> TestCase {
     let record = found.finding;
     let inside: Vec<&&Anomaly> = stopping.iter().filter(|anomaly| explains(record, anomaly)).collect();
     let status = if inside.is_empty() && !is_unmeasured {
@@ -128,7 +138,7 @@ fn finding(stored: &StoredCampaign, found: &Weighed<'_>, stopping: &[&Anomaly], 
         let message = format!("{}; {severity}; {}", wording::symptom(record.symptom), conditions.join("; "));
         failed(record.symptom, message, description)
     };
-    case("kelpie.finding", &name_of_finding(record), status)
+    case("kelpie.finding", name, status)
 }
 
 fn unexplained(stored: &StoredCampaign, anomaly: &Anomaly, name: &str, is_stopping: bool) -> TestCase {
@@ -147,11 +157,38 @@ fn line(anomaly: &Anomaly) -> String {
     format!("experiment {number} {}, {severity}: {}{reason}", symptom.name(), workload.summary())
 }
 
-/// The same for equal conditions and symptoms.
+/// The name of each finding by its number; where several would have the same, the later ones count on.
+fn names_of_findings<'f>(findings: impl Iterator<Item = &'f FindingRecord>) -> BTreeMap<u64, String> {
+    let mut findings: Vec<&FindingRecord> = findings.collect();
+    findings.sort_by_key(|finding| finding.number);
+    let mut met: BTreeMap<String, u32> = BTreeMap::new();
+    let name = |finding: &FindingRecord| {
+        let name = name_of_finding(finding);
+        let count = met.entry(name.clone()).or_default();
+        *count += 1;
+        (finding.number, if *count > 1 { format!("{name} {count}") } else { name })
+    };
+    findings.into_iter().map(name).collect()
+}
+
+/// The same for equal symptoms, transports and features that matter: bounds move while a campaign goes on, and differ from one
+/// campaign to the next.
 fn name_of_finding(finding: &FindingRecord) -> String {
-    let mut conditions = finding.mfs.conditions.clone();
-    conditions.sort();
-    named(&format!("{} where {}", finding.symptom.name(), finding.mfs), &(finding.symptom, conditions))
+    let cures = finding.evidence().map_or_else(Vec::new, |evidence| evidence.cures);
+    let conditions: Vec<Condition> = cures.into_iter().map(|cure| cure.condition).collect();
+    let conditions = if conditions.is_empty() { &finding.mfs.conditions } else { &conditions };
+    let [qp_type, opcode] = [Feature::QpType, Feature::Opcode];
+    let word = |feature: Feature| match finding.workload.feature(feature) {
+        FeatureValue::Category(word) if feature == qp_type || feature == opcode => word,
+        FeatureValue::Category(word) => format!("{feature} {word}"),
+        FeatureValue::Number(_) => feature.name().to_owned(),
+    };
+    let features: BTreeSet<Feature> = conditions.iter().map(|condition| condition.feature).collect();
+    let others = features.into_iter().filter(|feature| *feature != qp_type && *feature != opcode);
+    let others: Vec<String> = others.map(word).collect();
+    let with = if others.is_empty() { String::new() } else { format!(" with {}", others.join(", ")) };
+    let readable = format!("{} of {} {}{with}", finding.symptom.name(), word(qp_type), word(opcode));
+    named(&readable, &readable)
 }
 
 /// The same for equal workloads and symptoms.
@@ -171,9 +208,13 @@ fn named(readable: &str, identity: &impl Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kelpie_spaces::Test;
+
     use super::*;
     use crate::baseline::Baseline;
-    use crate::testing::{HOSTILE, anomaly, finding, one_finding, stored_campaign, workload};
+    use crate::testing::{
+        HOSTILE, anomaly, finding, inconclusive, measured, one_finding, sample, stored_campaign, unsupported, workload,
+    };
 
     fn cases(text: &str) -> Vec<(String, bool)> {
         let report = Report::deserialize_from_str(text).expect("JUnit reads back");
@@ -213,7 +254,7 @@ mod tests {
         let text = junit(&stored, &explained, &Gate::default()).unwrap();
         let all = cases(&text);
         assert_eq!(all.len(), 2, "a workload is one case: {text}");
-        assert!(all[0].0.starts_with("low_throughput where qps at least 3 ["), "{text}");
+        assert!(all[0].0.starts_with("low_throughput of RC WRITE with qps ["), "{text}");
         assert!(all[1].0.starts_with("low_throughput of a to b RC WRITE 2KiB, 1 QP,"), "{text}");
         assert!(all.iter().all(|case| case.1), "{text}");
         assert!(!text.contains("<script") && !text.contains('\u{1}'), "{text}");
@@ -230,15 +271,19 @@ mod tests {
     #[test]
     fn names_depend_on_no_number() {
         let one = finding(1, 2, workload(4, 4096));
-        let again = FindingRecord { confidence: 0.2, ..finding(7, 90, workload(3, 1024)) };
+        let mut again = FindingRecord { confidence: 0.2, ..finding(7, 90, workload(3, 1024)) };
         assert_eq!(name_of_finding(&one), name_of_finding(&again));
+        again.mfs.conditions[0].test = Test::Range { min: Some(2), max: Some(3) };
+        assert_eq!(name_of_finding(&one), name_of_finding(&again), "bounds move");
         let pause = FindingRecord { symptom: Symptom::Pause, ..one.clone() };
         assert_ne!(name_of_finding(&one), name_of_finding(&pause));
         let other = name_of_anomaly(&anomaly(5, workload(1, 1024), 0.9));
         assert_eq!(name_of_anomaly(&anomaly(1, workload(1, 1024), 0.3)), other);
         // A version that names them otherwise loses the history of every CI system.
-        assert_eq!(name_of_finding(&one), "low_throughput where qps at least 3 [a4332622]");
+        assert_eq!(name_of_finding(&one), "low_throughput of RC WRITE with qps [77d92003]");
         assert!(named(&"x".repeat(500), &0).len() < READABLE + 20);
+        let names = names_of_findings([&again, &one].into_iter());
+        assert_eq!((&names[&1], names[&7].clone()), (&name_of_finding(&one), name_of_finding(&one) + " 2"));
     }
 
     #[test]
@@ -250,9 +295,12 @@ mod tests {
     }
 
     #[test]
-    fn no_anomaly_is_one_passed_case() {
-        let stored = stored_campaign(Vec::new(), Vec::new());
-        let text = junit(&stored, &Explained::new(&[], &[]), &Gate::default()).unwrap();
-        assert_eq!(cases(&text), [("no anomaly".to_owned(), false)], "{text}");
+    fn no_anomaly_is_one_case_which_passes_if_anything_was_healthy() {
+        let healthy = measured(1, workload(1, 1024), sample(0.95, Some(0.0)), Vec::new());
+        for (experiments, is_no_success) in [(vec![healthy], false), (vec![inconclusive(1), unsupported(2)], true)] {
+            let stored = stored_campaign(experiments, Vec::new());
+            let text = junit(&stored, &Explained::new(&[], &[]), &Gate::default()).unwrap();
+            assert_eq!(cases(&text), [("no anomaly".to_owned(), is_no_success)], "{text}");
+        }
     }
 }

@@ -252,6 +252,11 @@ impl StoredCampaign {
         self.points.iter().filter(|point| point.ended == ended).count()
     }
 
+    /// Whether any experiment was conclusive.
+    pub fn has_verdict(&self) -> bool {
+        self.count(Ended::Judged(Verdict::Healthy)) + self.count(Ended::Judged(Verdict::Anomalous)) > 0
+    }
+
     /// The experiment that shows a finding: the first of its own, simplified workload that shows its symptom.
     pub fn proof(&self, finding: &FindingRecord) -> Option<&Point> {
         let shows = |point: &&Point| point.symptoms.contains(&finding.symptom) && point.workload == finding.workload;

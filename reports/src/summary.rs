@@ -21,7 +21,7 @@ pub(crate) fn summary(stored: &StoredCampaign, explained: &Explained<'_>, covera
     let campaign = &stored.campaign;
     let definition = &campaign.definition;
     let mut text = format!(
-        "# Kelpie campaign {}: {} over {}\n\n{} experiments, {} skipped, {} findings; {} of the pairs of feature \
+        "# Kelpie campaign {}: {} over {}\n\n{} experiments, {} skipped, {}; {} of the pairs of feature \
          values measured. Algorithm {}, signals {}, seed {}, {}, begun {} by Kelpie {}, measured \
          for {}.\n",
         campaign.id,
@@ -29,7 +29,7 @@ pub(crate) fn summary(stored: &StoredCampaign, explained: &Explained<'_>, covera
         escaped(&definition.space),
         campaign.experiments,
         campaign.skipped,
-        stored.findings.len(),
+        explained.findings_in_words(),
         wording::percent(coverage.pair_share()),
         escaped(&definition.algorithm),
         escaped(&definition.signal),

@@ -83,7 +83,7 @@ impl Algorithm {
 
     /// Whether signals guide it.
     pub fn is_guided(self) -> bool {
-        self != Algorithm::Random
+        !matches!(self, Algorithm::Kelpie | Algorithm::Random)
     }
 }
 

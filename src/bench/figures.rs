@@ -5,7 +5,7 @@ use kelpie_search::{Algorithm, SignalSet};
 
 use super::archive::escaped;
 use super::record::{Course, Record};
-use super::score::{Reach, Score};
+use super::score::{Reach, Score, Spread};
 
 /// The counter of Figure 6. Source: Collie, Figure 6, Receive WQE Cache Miss.
 const COUNTER: &str = "receive_wqe_cache_miss";
@@ -17,6 +17,7 @@ const APART: f64 = 0.07;
 ///
 /// - Figure 4: experiments to the k-th weakness, of every algorithm.
 /// - Figure 5: the same with and without diagnostic counters, with and without minimal feature sets.
+/// - Calibration: of findings that were judged, how much is anomalous over how much they say.
 /// - Figure 6: the course of a diagnostic counter over one campaign of each kind, with its findings.
 ///
 /// # Errors
@@ -33,8 +34,41 @@ pub fn figures(scores: &[Score]) -> anyhow::Result<Vec<(String, String)>> {
         for (number, curves) in drawn.into_iter().filter(|(_, curves)| !curves.curves.is_empty()) {
             figures.push((format!("figure-{number}-{}.svg", escaped(subsystem)), curves.svg()?));
         }
+        if let Some(curves) = calibration(&own) {
+            figures.push((format!("calibration-{}.svg", escaped(subsystem)), curves.svg()?));
+        }
     }
     Ok(figures)
+}
+
+/// Confidences that are drawn as one point. Source: our choice.
+const BINS: usize = 10;
+
+/// Of the findings that state about the same confidence, what share of random points inside was anomalous. A confidence is a
+/// lower bound, so that points are to lie above the line. `None` if no finding was judged.
+fn calibration(scores: &[&Score]) -> Option<Curves> {
+    let curve = |score: &&Score| {
+        let inside = score.records.iter().filter_map(|record| record.quality.as_ref()).flat_map(|one| &one.findings);
+        let mut bins = vec![Vec::new(); BINS];
+        for one in inside.filter(|one| one.confidence > 0.0) {
+            let bin = ((one.confidence * BINS as f64) as usize).min(BINS - 1);
+            bins[bin].extend(one.anomalous_share().map(|share| (one.confidence, share)));
+        }
+        let dot = |bin: Vec<(f64, f64)>| {
+            let said = Spread::of(bin.iter().map(|(said, _)| *said))?;
+            let shown = Spread::of(bin.iter().map(|(_, shown)| *shown))?;
+            Some(Dot { at: (said.mean, shown.mean), deviation: shown.deviation.unwrap_or(0.0), is_bound: false })
+        };
+        let dots: Vec<Dot> = bins.into_iter().filter_map(dot).collect();
+        (!dots.is_empty()).then(|| Curve { name: score.name(), path: dots.iter().map(|dot| dot.at).collect(), dots })
+    };
+    let curves: Vec<Curve> = scores.iter().filter_map(curve).collect();
+    let line = Curve { name: "as stated".to_owned(), path: vec![(0.0, 0.0), (1.0, 1.0)], dots: Vec::new() };
+    (!curves.is_empty()).then(|| Curves {
+        x_label: "stated confidence".to_owned(),
+        y_label: "share of the region that is anomalous".to_owned(),
+        curves: curves.into_iter().chain([line]).collect(),
+    })
 }
 
 fn has_annealing(algorithm: Algorithm) -> bool {

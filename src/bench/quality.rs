@@ -1,8 +1,10 @@
 //! How good the findings of a campaign are, measured: random points of the space, and random points inside each finding.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
+use kelpie_search::REFINED;
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::Space;
 use rand::SeedableRng;
@@ -36,6 +38,7 @@ pub struct Quality {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Inside {
     pub confidence: f64,
+    /// Whether all random points inside are one workload.
     pub is_pinned: bool,
     pub anomalous: u64,
     pub healthy: u64,
@@ -49,6 +52,11 @@ impl Inside {
         (points > 0).then_some(points as f64)
     }
 
+    /// Share that is anomalous; `None` if no point has a verdict.
+    pub fn anomalous_share(&self) -> Option<f64> {
+        Some(self.anomalous as f64 / self.points()?)
+    }
+
     /// Share that is healthy; `None` if no point has a verdict.
     pub fn healthy_share(&self) -> Option<f64> {
         Some(self.healthy as f64 / self.points()?)
@@ -59,9 +67,9 @@ impl Inside {
         Some(self.other as f64 / self.points()?)
     }
 
-    /// Whether the finding was validated and at least as much of it is anomalous as it says.
+    /// Whether the finding states a confidence and at least as much of it is anomalous as it says.
     pub fn holds(&self) -> Option<bool> {
-        let share = self.anomalous as f64 / self.points()?;
+        let share = self.anomalous_share()?;
         (self.confidence > 0.0).then_some(share >= self.confidence)
     }
 
@@ -71,13 +79,8 @@ impl Inside {
         (place, Stored { finding, weakness }): (usize, &Stored),
         measured: &(dyn Fn() + Sync),
     ) -> anyhow::Result<Self> {
-        let mut inside = Self {
-            confidence: finding.confidence,
-            is_pinned: finding.evidence.narrowed,
-            anomalous: 0,
-            healthy: 0,
-            other: 0,
-        };
+        let mut inside = Self { confidence: finding.confidence, is_pinned: false, anomalous: 0, healthy: 0, other: 0 };
+        let mut points = HashSet::new();
         let mut random = Pcg64::seed_from_u64(SEED + place as u64);
         for _ in 0..INSIDE {
             let Some(point) = space.sample_in(&finding.mfs, &mut random) else { break };
@@ -91,7 +94,9 @@ impl Inside {
                     inside.other += u64::from(shown != *weakness);
                 }
             }
+            points.insert(point);
         }
+        inside.is_pinned = points.len() <= 1;
         Ok(inside)
     }
 }
@@ -133,25 +138,25 @@ impl Quality {
     }
 }
 
-/// How good the findings of several campaigns are. Units: shares, 0 to 1.
+/// How good the findings of several campaigns are; `None` is a share of nothing. Units: shares, 0 to 1.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct QualityScore {
     /// Findings of a campaign, in the mean.
     pub findings: f64,
     /// Random anomalous points that lie in a finding.
-    pub explained: f64,
+    pub explained: Option<f64>,
     /// Random healthy points that lie in a finding.
-    pub accused: f64,
+    pub accused: Option<f64>,
     /// Healthy share inside a finding: median and 95th percentile.
-    pub healthy_inside: [f64; 2],
+    pub healthy_inside: Option<[f64; 2]>,
     /// Share inside a finding with another symptom or limited by another part: median and 95th percentile.
-    pub other_inside: [f64; 2],
+    pub other_inside: Option<[f64; 2]>,
     /// Findings that are their workload and no more.
-    pub pinned: f64,
-    /// Findings that state a confidence.
-    pub validated: f64,
-    /// Of those the ones of which random points show at least as much to be anomalous.
-    pub holds: f64,
+    pub pinned: Option<f64>,
+    /// Findings of a campaign that are refined, in the mean.
+    pub refined: f64,
+    /// Of those that state a confidence the ones of which random points show at least as much to be anomalous.
+    pub holds: Option<f64>,
 }
 
 impl QualityScore {
@@ -160,27 +165,29 @@ impl QualityScore {
         let campaigns: Vec<&Quality> = campaigns.collect();
         let findings = || campaigns.iter().flat_map(|quality| &quality.findings);
         let sum = |of: fn(&Quality) -> u64| campaigns.iter().map(|quality| of(quality)).sum::<u64>() as f64;
-        let both = |of: fn(&Inside) -> Option<f64>| [0.5, 0.95].map(|at| percentile(findings().filter_map(of), at));
+        let both = |of: fn(&Inside) -> Option<f64>| {
+            let mut values: Vec<f64> = findings().filter_map(of).collect();
+            values.sort_by(f64::total_cmp);
+            (!values.is_empty()).then(|| [0.5, 0.95].map(|share| percentile(&values, share)))
+        };
         let all = findings().count() as f64;
-        let share = |count: usize, of: f64| if of > 0.0 { count as f64 / of } else { 0.0 };
-        let validated = findings().filter_map(Inside::holds).count();
+        let share = |count: f64, of: f64| (of > 0.0).then(|| count / of);
+        let stated = findings().filter_map(Inside::holds).count() as f64;
         (!campaigns.is_empty()).then(|| Self {
             findings: all / campaigns.len() as f64,
-            explained: sum(|quality| quality.explained) / sum(|quality| quality.anomalous).max(1.0),
-            accused: sum(|quality| quality.accused) / sum(|quality| quality.healthy).max(1.0),
+            explained: share(sum(|quality| quality.explained), sum(|quality| quality.anomalous)),
+            accused: share(sum(|quality| quality.accused), sum(|quality| quality.healthy)),
             healthy_inside: both(Inside::healthy_share),
             other_inside: both(Inside::other_share),
-            pinned: share(findings().filter(|inside| inside.is_pinned).count(), all),
-            validated: share(validated, all),
-            holds: share(findings().filter(|inside| inside.holds() == Some(true)).count(), validated as f64),
+            pinned: share(findings().filter(|inside| inside.is_pinned).count() as f64, all),
+            refined: findings().filter(|inside| inside.confidence >= REFINED).count() as f64 / campaigns.len() as f64,
+            holds: share(findings().filter(|inside| inside.holds() == Some(true)).count() as f64, stated),
         })
     }
 }
 
-/// The value that this share of the values does not exceed; 0 of none. Units: of `values`.
-fn percentile(values: impl Iterator<Item = f64>, share: f64) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
+/// The value that this share of the sorted values does not exceed; there is one at least. Units: of `values`.
+fn percentile(values: &[f64], share: f64) -> f64 {
     let at = (share * values.len() as f64).ceil() as usize;
-    values.get(at.max(1) - 1).copied().unwrap_or(0.0)
+    values[at.clamp(1, values.len()) - 1]
 }

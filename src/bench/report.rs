@@ -116,26 +116,29 @@ fn qualities(scores: &[Score]) -> String {
         "algorithm",
         "campaigns",
         "findings",
+        "refined",
         "explain",
         "accuse",
         "healthy inside",
         "other cause",
         "pinned",
-        "validated",
         "hold",
     ];
     rows(&heading.map(str::to_owned), scores, |score| {
         let Some(quality) = score.quality() else { return vec!["-".to_owned(); 8] };
-        let both = |[median, high]: [f64; 2]| format!("{} / {}", percent(median), percent(high));
+        let share = |share: Option<f64>| share.map_or("-".to_owned(), percent);
+        let both = |shares: Option<[f64; 2]>| {
+            shares.map_or("-".to_owned(), |[median, high]| format!("{} / {}", percent(median), percent(high)))
+        };
         vec![
             format!("{:.1}", quality.findings),
-            percent(quality.explained),
-            percent(quality.accused),
+            format!("{:.1}", quality.refined),
+            share(quality.explained),
+            share(quality.accused),
             both(quality.healthy_inside),
             both(quality.other_inside),
-            percent(quality.pinned),
-            percent(quality.validated),
-            percent(quality.holds),
+            share(quality.pinned),
+            share(quality.holds),
         ]
     })
 }

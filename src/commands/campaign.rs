@@ -210,7 +210,8 @@ impl CampaignRun {
             return Ok(exit::HEALTHY);
         }
         let (findings, anomalies) = explained::read(store, self.id)?;
-        Ok(shown.args.exit(&shown.gate, &Explained::new(&findings, &anomalies)))
+        let has_verdict = store.has_verdict(self.id)?;
+        Ok(shown.args.exit(&shown.gate, &Explained::new(&findings, &anomalies), has_verdict))
     }
 
     /// What to give as `--time` to go on: what is left after an interruption, or as much again.

@@ -79,6 +79,7 @@ pub struct FindingDocument {
     mfs: Vec<Condition>,
     workload: Workload,
     confidence: f64,
+    refined: bool,
     /// Only if its workload was measured again.
     #[serde(skip_serializing_if = "Option::is_none")]
     repeats: Option<Repeats>,
@@ -95,6 +96,7 @@ impl From<Weighed<'_>> for FindingDocument {
             mfs: finding.mfs.conditions.clone(),
             workload: finding.workload.clone(),
             confidence: finding.confidence,
+            refined: finding.is_refined(),
             repeats: None,
         }
     }
@@ -210,12 +212,14 @@ pub fn text(store: &mut Store, id: CampaignId) -> anyhow::Result<String> {
         clean(&definition.signal),
         definition.seed
     );
+    let (findings, anomalies) = explained::read(store, id)?;
+    let explained = Explained::new(&findings, &anomalies);
     let _ = writeln!(
         text,
         "  {}, {} skipped, {}",
         plural(campaign.experiments, "experiment"),
         campaign.skipped,
-        plural(campaign.findings, "finding")
+        explained.findings_in_words()
     );
     let changed = changed(definition);
     if !changed.is_empty() {
@@ -231,8 +235,6 @@ pub fn text(store: &mut Store, id: CampaignId) -> anyhow::Result<String> {
     if let Some(control) = Control::of(&again) {
         let _ = writeln!(text, "  {control}");
     }
-    let (findings, anomalies) = explained::read(store, id)?;
-    let explained = Explained::new(&findings, &anomalies);
     if let Some(absence) = none_found(store, id, &findings)? {
         let _ = writeln!(text, "  {absence}");
     }

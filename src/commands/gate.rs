@@ -27,10 +27,15 @@ impl GateArgs {
         Ok(Gate { least: self.gate_severity.unwrap_or(0.0), baseline })
     }
 
-    /// The exit status of a campaign with these anomalies, said why; 0 if nobody asked for a gate.
-    pub fn exit(&self, gate: &Gate, explained: &Explained<'_>) -> ExitCode {
+    /// The exit status of a campaign with these anomalies, said why; 0 if nobody asked for a gate, and 2 if nothing has a verdict.
+    pub fn exit(&self, gate: &Gate, explained: &Explained<'_>, has_verdict: bool) -> ExitCode {
         if !self.gate {
             return exit::HEALTHY;
+        }
+        let is_red = gate.is_red(explained);
+        if !is_red && !has_verdict {
+            note("gate: no experiment has a verdict, so nothing is known; `kelpie watch` shows how they ended");
+            return exit::failed();
         }
         let stopping = gate.stopping(explained);
         let passed = explained.anomalies.len() - stopping.len();
@@ -38,7 +43,7 @@ impl GateArgs {
             format!("; the worst is experiment {}, {}, {}", worst.number, worst.symptom.name(), worst.severity)
         });
         note(&format!("gate: {} stop, {passed} pass{worst}", plural(stopping.len() as u64, "anomalous experiment")));
-        if gate.is_red(explained) { exit::anomalous() } else { exit::HEALTHY }
+        if is_red { exit::anomalous() } else { exit::HEALTHY }
     }
 }
 

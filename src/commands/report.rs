@@ -45,5 +45,5 @@ pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
         ))?;
     }
     let anomalies = stored.anomalies();
-    Ok(args.gate.exit(&gate, &Explained::new(&stored.findings, &anomalies)))
+    Ok(args.gate.exit(&gate, &Explained::new(&stored.findings, &anomalies), stored.has_verdict()))
 }

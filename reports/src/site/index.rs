@@ -86,7 +86,7 @@ fn summary(stored: &StoredCampaign, explained: &Explained<'_>, coverage: &Covera
             dt { "Experiments" } dd { (stored.points.len()) ": " (counts.join(", ")) }
             dt { "Budget" } dd { @if let Some(budget) = definition.budget { (budget) } @else { "none" } }
             dt { "Skipped" } dd { (campaign.skipped) " workloads that a finding explains" }
-            dt { "Findings" } dd { (stored.findings.len()) }
+            dt { "Findings" } dd { (explained.findings_in_words()) }
             dt { "Unexplained" } dd { (explained) }
             dt { "State" } dd { (campaign.state) }
             dt { "Coverage" } dd { (wording::percent(coverage.pair_share())) " of the pairs of feature values" }

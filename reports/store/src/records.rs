@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kelpie_monitor::{Assessment, Bounds, Measurement, Symptom, Verdict};
-use kelpie_search::{Finding, FindingEvidence};
+use kelpie_search::{Finding, FindingEvidence, REFINED};
 use kelpie_spaces::{Region, Space, SpaceError, Workload};
 use serde::{Deserialize, Serialize};
 
@@ -213,6 +213,11 @@ impl FindingRecord {
     /// What its region rests on; `None` if another version of Kelpie, or a recipe, kept something else.
     pub fn evidence(&self) -> Option<FindingEvidence> {
         serde_json::from_value(self.evidence.clone()).ok()
+    }
+
+    /// Whether so much is known of its region that being inside is enough.
+    pub fn is_refined(&self) -> bool {
+        self.confidence >= REFINED
     }
 
     /// Whether its region was pinned around its workload rather than found, whatever else was kept.

@@ -13,7 +13,6 @@ use super::campaign_progress::{CampaignProgress, PURPOSES};
 use super::for_people::{duration, signal_name, signal_value};
 use crate::campaign::FindingLine;
 use crate::commands::findings::{FindingDocument, unexplained_text};
-use crate::output::plural;
 use crate::safe_text::{clean, clean_json};
 
 /// The ways to end, with their words.
@@ -68,6 +67,7 @@ pub fn phase(progress: &CampaignProgress) -> String {
 /// The campaign as lines of text.
 pub fn text(progress: &CampaignProgress, now_unix_ms: i64) -> String {
     let campaign = &progress.campaign;
+    let explained = progress.explained();
     let of = campaign.definition.budget.map_or_else(String::new, |budget| format!(" of {budget}"));
     let mut text = format!(
         "campaign {} ({}): {}\n  {}{of} experiments, {} skipped, {}\n  {}\n  {}\n  {}\n",
@@ -76,7 +76,7 @@ pub fn text(progress: &CampaignProgress, now_unix_ms: i64) -> String {
         title(progress),
         campaign.experiments,
         campaign.skipped,
-        plural(campaign.findings, "finding"),
+        explained.findings_in_words(),
         pace(progress, now_unix_ms),
         ends(progress),
         phase(progress),
@@ -89,7 +89,6 @@ pub fn text(progress: &CampaignProgress, now_unix_ms: i64) -> String {
     if !latest.is_empty() {
         let _ = writeln!(text, "  last signals: {}", latest.join(", "));
     }
-    let explained = progress.explained();
     let _ = writeln!(text, "  {explained}");
     for Weighed { finding, severity } in &explained.findings {
         let line = format!("{}; {}", FindingLine(campaign.id, finding), Severity::in_words(*severity));

@@ -28,6 +28,23 @@ impl Store {
         Ok(anomalies)
     }
 
+    /// Whether any experiment of a campaign was conclusive.
+    ///
+    /// # Errors
+    /// The database cannot be read, or there is no such campaign.
+    pub fn has_verdict(&mut self, id: CampaignId) -> Result<bool, StoreError> {
+        self.campaign(id)?;
+        let mut has_verdict = false;
+        let conclusive = "experiment WHERE campaign = ? \
+             AND json_extract(assessment, '$.verdict') IN ('healthy', 'anomalous') ORDER BY number LIMIT 1";
+        let sql = self.select(super::EXPERIMENT, conclusive);
+        self.rows("looking for a verdict", sql, id, |_, _| {
+            has_verdict = true;
+            Ok(())
+        })?;
+        Ok(has_verdict)
+    }
+
     pub(super) fn read_anomaly(&self, row: &SqliteRow, bounds: &Bounds) -> Result<Option<Anomaly>, StoreError> {
         let (workload, measurement) = (self.json(row, "workload")?, self.json(row, "measurement")?);
         let assessment = self.json(row, "assessment")?;
