@@ -52,7 +52,10 @@ impl Baseline {
     pub fn of(explained: &Explained<'_>, all: bool) -> Self {
         let mut baseline = Self::default();
         for found in &explained.findings {
-            let about = format!("finding {}: {}", found.finding.number, Severity::in_words(found.severity));
+            let severity = Severity::in_words(found.severity);
+            let known =
+                if found.finding.is_refined() { "" } else { "; not refined, so healthy workloads may lie inside" };
+            let about = format!("finding {}: {severity}{known}", found.finding.number);
             baseline.accept(about, found.finding.symptom, found.finding.mfs.clone());
         }
         for anomaly in explained.anomalies.iter().filter(|_| all) {
