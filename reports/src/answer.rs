@@ -77,11 +77,6 @@ impl<'k> Adviser<'k> {
         &self.known.subsystem
     }
 
-    /// Its model or pair file.
-    pub fn source(&self) -> &'k str {
-        &self.known.source
-    }
-
     /// The campaigns on it.
     pub fn campaigns(&self) -> &'k [CampaignId] {
         &self.known.campaigns

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kelpie_monitor::{Check, Severity, State, Symptom};
-use kelpie_spaces::{Condition, Feature, FeatureValue};
+use kelpie_spaces::{Feature, FeatureValue};
 use kelpie_store::{Anomaly, FindingRecord};
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
 use serde::Serialize;
@@ -175,19 +175,21 @@ fn names_of_findings<'f>(findings: impl Iterator<Item = &'f FindingRecord>) -> B
 /// campaign to the next.
 fn name_of_finding(finding: &FindingRecord) -> String {
     let cures = finding.evidence().map_or_else(Vec::new, |evidence| evidence.cures);
-    let conditions: Vec<Condition> = cures.into_iter().map(|cure| cure.condition).collect();
-    let conditions = if conditions.is_empty() { &finding.mfs.conditions } else { &conditions };
-    let [qp_type, opcode] = [Feature::QpType, Feature::Opcode];
-    let word = |feature: Feature| match finding.workload.feature(feature) {
-        FeatureValue::Category(word) if feature == qp_type || feature == opcode => word,
-        FeatureValue::Category(word) => format!("{feature} {word}"),
-        FeatureValue::Number(_) => feature.name().to_owned(),
-    };
-    let features: BTreeSet<Feature> = conditions.iter().map(|condition| condition.feature).collect();
-    let others = features.into_iter().filter(|feature| *feature != qp_type && *feature != opcode);
-    let others: Vec<String> = others.map(word).collect();
+    let mut features: BTreeSet<Feature> = cures.iter().map(|cure| cure.condition.feature).collect();
+    if features.is_empty() {
+        features.extend(finding.mfs.conditions.iter().map(|condition| condition.feature));
+    }
+    let transport = [Feature::QpType, Feature::Opcode];
+    let [qp_type, opcode] = transport.map(|feature| finding.workload.feature(feature));
+    let others = features.into_iter().filter(|feature| !transport.contains(feature));
+    let others: Vec<String> = others
+        .map(|feature| match finding.workload.feature(feature) {
+            FeatureValue::Category(word) => format!("{feature} {word}"),
+            FeatureValue::Number(_) => feature.to_string(),
+        })
+        .collect();
     let with = if others.is_empty() { String::new() } else { format!(" with {}", others.join(", ")) };
-    let readable = format!("{} of {} {}{with}", finding.symptom.name(), word(qp_type), word(opcode));
+    let readable = format!("{} of {qp_type} {opcode}{with}", finding.symptom.name());
     named(&readable, &readable)
 }
 

@@ -17,8 +17,8 @@ const APART: f64 = 0.07;
 ///
 /// - Figure 4: experiments to the k-th weakness, of every algorithm.
 /// - Figure 5: the same with and without diagnostic counters, with and without minimal feature sets.
-/// - Calibration: of findings that were judged, how much is anomalous over how much they say.
 /// - Figure 6: the course of a diagnostic counter over one campaign of each kind, with its findings.
+/// - Calibration: of findings that were judged, how much is anomalous over how much they say.
 ///
 /// # Errors
 /// One cannot be drawn.

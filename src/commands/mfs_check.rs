@@ -47,14 +47,17 @@ pub fn check(args: &MfsCheckArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut store = Store::open_to_read(&args.list.database.path()?)?;
     let subsystem = args.subsystem.as_deref().or(args.measure.as_deref());
     let mut known = known::known(&mut store, args.list.campaign, subsystem)?;
+    let mut opened = args.measure.as_deref().map(open).transpose()?;
+    if let Some((_, opened)) = &opened {
+        let source = opened.source();
+        known.retain(|known| known.source == source);
+    }
     if known.is_empty() {
-        known.push(Known::nothing(subsystem.unwrap_or("any subsystem")));
+        known.push(Known::nothing(args.measure.as_deref().or(subsystem).unwrap_or("any subsystem")));
     }
     let advisers: Vec<Adviser<'_>> = known.iter().map(Adviser::new).collect();
-    let nothing = Known::nothing(args.measure.as_deref().unwrap_or_default());
-    let none = Adviser::new(&nothing);
-    let checked = match &args.measure {
-        Some(name) => measured(&advisers, &none, &workload, name)?,
+    let checked = match &mut opened {
+        Some((name, opened)) => measured(&advisers[0], &workload, name, opened)?,
         None => estimated(&advisers, &workload),
     };
     if common.json { print_json(&document(&checked)) } else { print(&text(&checked)) }?;
@@ -77,16 +80,17 @@ fn estimated<'a>(advisers: &'a [Adviser<'a>], workload: &Workload) -> Checked<'a
     Checked { subsystem: Subsystem::of(adviser), answered, others, ways }
 }
 
+fn open(name: &str) -> anyhow::Result<(&str, Opened)> {
+    Ok((name, Opened::open(&SubsystemArgs { subsystem: name.to_owned(), set: Vec::new(), fix: Vec::new() })?))
+}
+
 /// What measuring shows, with ways out that experiments on the same model or pair file propose.
 fn measured<'a>(
-    advisers: &'a [Adviser<'a>],
-    none: &'a Adviser<'a>,
+    adviser: &'a Adviser<'a>,
     workload: &Workload,
     name: &'a str,
+    opened: &mut Opened,
 ) -> anyhow::Result<Checked<'a>> {
-    let mut opened = Opened::open(&SubsystemArgs { subsystem: name.to_owned(), set: Vec::new(), fix: Vec::new() })?;
-    let source = opened.source();
-    let adviser = advisers.iter().find(|adviser| adviser.source() == source).unwrap_or(none);
     let bounds = opened.subsystem().bounds();
     let mut measure = |workload: &Workload| {
         let judged =
