@@ -25,8 +25,9 @@ pub struct DepthLimit {
 /// What the outstanding requests of all flows that pay into `direction` carry over a round trip of `base_rtt` seconds.
 /// `sample` says how many READs a QP can have outstanding.
 ///
-/// A queue of `d` requests that is refilled `b` at a time turns over once in a round trip and the time that `b`
-/// requests take on the wire: exact for stop-and-wait (`b = d`) and for a queue that is refilled one by one (`b = 1`).
+/// A queue of `d` requests that is refilled `b` at a time holds `b ⌊d / b⌋` of them, and turns over once in a round trip
+/// and the time that `b` requests take on the wire: exact for stop-and-wait (`b = d`) and for a queue that is refilled one
+/// by one (`b = 1`).
 /// It is never faster than the application, which may pause between its posts.
 pub fn depth_limit(
     workload: &Workload,
@@ -62,7 +63,9 @@ fn flow_rates(flow: &Flow, direction: Direction, bounds: &Bounds, base_rtt: f64,
         flow.pattern.iter().map(|request| wire_bits(request.message().0)).sum::<f64>() / requests / bounds.max_bps;
     let turnover = |depth: f64, refill: u32| depth / (base_rtt + f64::from(refill.max(1)) * mean_seconds);
 
-    let mut per_qp = turnover(f64::from(flow.wq_depth.send), flow.batch.send);
+    // A call posts a whole batch or waits; receive queues are filled to the last request.
+    let whole = flow.wq_depth.send / flow.batch.send.max(1) * flow.batch.send;
+    let mut per_qp = turnover(f64::from(whole), flow.batch.send);
     // Of a mixed vector only some requests use a limit, so the limit holds for proportionally more of them.
     if receives > 0.0 {
         let depth = f64::from(flow.wq_depth.recv) * requests / receives;

@@ -202,7 +202,8 @@ pub struct Bounds {
     pub max_bps: f64,
     /// Most packets a port moves in one direction. Units: packets/s.
     pub max_pps: f64,
-    /// Round trip of a small message through the idle subsystem, if it was calibrated. Units: seconds.
+    /// Round trip through the idle subsystem of two small messages that are posted at once, if it was calibrated: the NIC has
+    /// to read them, while one alone may come with its doorbell. Units: seconds.
     ///
     /// With it a workload whose outstanding requests cannot fill the link does not pass for a slow subsystem.
     #[serde(default, skip_serializing_if = "Option::is_none")]

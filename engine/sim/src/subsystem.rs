@@ -157,9 +157,15 @@ impl Subsystem for SimSubsystem {
 
     fn bounds(&self) -> Bounds {
         let model = &self.model;
-        let read = 2.0 * model.pcie.link_latency_ns + model.host.memory_latency_ns;
-        // Doorbell, WQE read, payload read, two links each way, and what the application takes to see it.
-        let rtt = model.posting.doorbell_ns + 2.0 * read + 4.0 * model.port.link_delay_ns + model.posting.poll_ns;
+        let crossing = model.pcie.link_latency_ns;
+        let read = 2.0 * crossing + model.host.memory_latency_ns;
+        // Doorbell, WQE read, payload read, two links each way, the completion, and what the application takes to see it.
+        let rtt = model.posting.doorbell_ns
+            + crossing
+            + 2.0 * read
+            + 4.0 * model.port.link_delay_ns
+            + crossing
+            + model.posting.poll_ns;
         let ports = if model.bond.is_some() { 2.0 } else { 1.0 };
         Bounds {
             max_bps: ports * model.port.line_rate_gbps * 1e9,

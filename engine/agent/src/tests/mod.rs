@@ -109,7 +109,7 @@ fn a_pair_without_bounds_is_calibrated_by_simple_traffic() {
     let file = PairFile { bounds: None, ..pair_file(&a, &b) };
     let bounds = PairSubsystem::of(file).expect("calibrates").bounds();
     assert!((0.9..1.1).contains(&(bounds.max_pps / RATE)), "{bounds:?}");
-    assert!((0.9..1.1).contains(&(bounds.base_rtt_seconds.expect("measured") * RATE)), "{bounds:?}");
+    assert!((0.9..1.1).contains(&(bounds.base_rtt_seconds.expect("measured") * RATE / 2.0)), "{bounds:?}");
     assert!(bounds.run_to_run.expect("clocks differ") < 0.1, "{bounds:?}");
 }
 
