@@ -35,7 +35,8 @@ impl fmt::Display for Absence {
         write!(f, "{} of the pairs of feature values were measured", percent(self.pair_share))?;
         if self.anomalous > 0 {
             let region = if self.validated { "with a region that held" } else { "reduced to a region yet" };
-            write!(f, "; {} anomalous experiments, none {region}", self.anomalous)?;
+            let plural = if self.anomalous == 1 { "" } else { "s" };
+            write!(f, "; {} anomalous experiment{plural}, none {region}", self.anomalous)?;
         }
         match self.anomalous_below {
             Some(share) => write!(

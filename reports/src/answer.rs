@@ -88,7 +88,7 @@ impl<'k> Adviser<'k> {
     }
 
     /// The findings that hold a workload, the surest first.
-    fn findings(&self, workload: &Workload) -> Vec<&'k Kept> {
+    pub(crate) fn findings(&self, workload: &Workload) -> Vec<&'k Kept> {
         let mut findings: Vec<&Kept> = self.known.findings.iter().filter(|kept| kept.holds(workload)).collect();
         findings.sort_by(|a, b| b.finding.confidence.total_cmp(&a.finding.confidence));
         findings

@@ -15,6 +15,9 @@ use crate::plain::steers;
 /// The format tag of this version.
 const FORMAT: &str = "baseline/1";
 
+/// What every number fulfils; in a file it is a bound that was forgotten.
+const OPEN: Test = Test::Range { min: None, max: None };
+
 /// Workloads whose symptom is accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,7 +47,13 @@ impl Baseline {
     /// # Errors
     /// Names file, line, column, key and rule of the first mistake.
     pub fn from_bytes(file: &str, bytes: &[u8]) -> Result<Self, DocumentError> {
-        let (_, File { accepted }) = read_tagged(file, utf8(file, bytes)?, FORMAT)?;
+        let (document, File { accepted }) = read_tagged(file, utf8(file, bytes)?, FORMAT)?;
+        let conditions = accepted.iter().enumerate().flat_map(|(at, one)| {
+            let conditions = one.region.conditions.iter().enumerate();
+            conditions.map(move |(of, condition)| (format!("accepted[{at}].region[{of}]"), condition))
+        });
+        let open = conditions.filter(|(_, condition)| condition.test == OPEN);
+        document.refuse_all(open.map(|(key, _)| (key, "write `min`, `max` or both".to_owned())))?;
         Ok(Self { accepted: accepted.into_iter().map(|one| (String::new(), one)).collect() })
     }
 
@@ -68,7 +77,8 @@ impl Baseline {
         baseline
     }
 
-    fn accept(&mut self, about: String, symptom: Symptom, region: Region) {
+    fn accept(&mut self, about: String, symptom: Symptom, mut region: Region) {
+        region.conditions.retain(|condition| condition.test != OPEN);
         self.accepted.push((about, Accepted { symptom, region }));
     }
 
@@ -189,6 +199,7 @@ mod tests {
             ),
             (with("{feature: qps, in: [3]}"), "b.yaml:5:9: accepted[0].region[0]: qps is ordered"),
             (with("{feature: qps, min: 4, max: 3}"), "no value of qps"),
+            (with("{feature: qps}"), "b.yaml:5:9: accepted[0].region[0]: write `min`, `max` or both"),
             (with("{feature: speed, min: 4}"), "b.yaml:5:19: accepted[0].region[0].feature: "),
             ("\u{0}".to_owned(), "b.yaml:1:1: a control character"),
         ] {

@@ -63,6 +63,12 @@ pub(crate) fn junit(stored: &StoredCampaign, explained: &Explained<'_>, gate: &G
         let status = if stored.has_verdict() { TestCaseStatus::success() } else { TestCaseStatus::skipped() };
         suite.add_test_case(case("kelpie.campaign", "no anomaly", status));
     }
+    if let Some(budget) = stored.campaign.stopped_before() {
+        let mut status = TestCaseStatus::skipped();
+        status
+            .set_message(format!("the campaign stopped after {} of {budget} experiments", stored.campaign.experiments));
+        suite.add_test_case(case("kelpie.campaign", "every experiment", status));
+    }
     for check in stored.checks.iter().filter(|check| is_of_paths(check)) {
         suite.add_test_case(of_paths(check));
     }
@@ -211,6 +217,7 @@ fn named(readable: &str, identity: &impl Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use kelpie_spaces::Test;
+    use kelpie_store::CampaignState;
 
     use super::*;
     use crate::baseline::Baseline;
@@ -303,6 +310,18 @@ mod tests {
             let stored = stored_campaign(experiments, Vec::new());
             let text = junit(&stored, &Explained::new(&[], &[]), &Gate::default()).unwrap();
             assert_eq!(cases(&text), [("no anomaly".to_owned(), is_no_success)], "{text}");
+        }
+    }
+
+    #[test]
+    fn a_campaign_that_stopped_before_its_budget_has_a_case_that_is_skipped() {
+        let healthy = measured(1, workload(1, 1024), sample(0.95, Some(0.0)), Vec::new());
+        let mut stored = stored_campaign(vec![healthy], Vec::new());
+        stored.campaign.definition.budget = Some(2);
+        for (state, expected) in [(CampaignState::Stopped, true), (CampaignState::Finished, false)] {
+            stored.campaign.state = state;
+            let text = junit(&stored, &Explained::new(&[], &[]), &Gate::default()).unwrap();
+            assert_eq!(cases(&text).contains(&("every experiment".to_owned(), true)), expected, "{text}");
         }
     }
 }

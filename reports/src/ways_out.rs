@@ -1,5 +1,7 @@
 //! Ways out of an anomaly: changes of a workload with what is known of each, or with what measuring them shows.
 
+use std::collections::BTreeMap;
+
 use kelpie_spaces::Workload;
 use kelpie_spaces::advice::{Change, changes, changes_after};
 use serde::Serialize;
@@ -51,11 +53,12 @@ impl WayOut {
         }
     }
 
-    /// What is known to help, then what is likely to, the cheapest first; then what is least unlikely to.
-    fn rank(&self) -> (State, bool, usize) {
+    /// What is known to help, then what is likely to, then the others by their probability in tenths, of equal ones the
+    /// cheapest first. What nothing is known of counts as one half.
+    fn rank(&self) -> (State, bool, usize, usize) {
         let helps = self.helps();
-        let last = if helps { self.change.cost } else { (self.probability[1] * 1e6) as usize };
-        (self.state, !helps, last)
+        let tenths = if helps { 0 } else { (self.probability.iter().sum::<f64>() / 2.0 * 10.0) as usize };
+        (self.state, !helps, tenths, self.change.cost)
     }
 
     fn become_measured(&mut self, is_anomalous: bool) {
@@ -113,14 +116,19 @@ impl Adviser<'_> {
         ways
     }
 
-    /// Two changes together that are known or likely to help, the cheapest first.
+    /// Two changes together that are known or likely to help, the cheapest first. The first of them is one that promises most, or
+    /// the cheapest that leaves a finding: if several findings hold the workload, no single change may leave all.
     fn double(&self, workload: &Workload, single: &[WayOut]) -> Vec<WayOut> {
         let Some(space) = self.space(workload) else { return Vec::new() };
         let mut least: Vec<&WayOut> = single.iter().collect();
         least.sort_by(|a, b| a.probability[1].total_cmp(&b.probability[1]));
         least.truncate(FIRST_OF_TWO);
-        let mut both: Vec<Change> =
-            least.iter().flat_map(|first| changes_after(&space, workload, &first.change)).collect();
+        let all = changes(&space, workload);
+        let leaving = self.findings(workload).into_iter();
+        let leaving = leaving.filter_map(|kept| all.iter().find(|change| !kept.holds(&change.workload)));
+        let firsts: BTreeMap<&Workload, &Change> =
+            least.iter().map(|way| &way.change).chain(leaving).map(|first| (&first.workload, first)).collect();
+        let mut both: Vec<Change> = firsts.values().flat_map(|first| changes_after(&space, workload, first)).collect();
         both.sort_by_key(|change| change.cost);
         let known = |change: Change| {
             let (state, probability) = self.known_of(&change.workload, HELPS)?;
@@ -197,11 +205,11 @@ mod tests {
     use std::convert::Infallible;
     use std::rc::Rc;
 
-    use kelpie_spaces::Space;
+    use kelpie_spaces::{Condition, Feature, Region, Space, Test};
     use kelpie_store::CampaignId;
 
-    use crate::known::{Known, Measured};
-    use crate::testing::workload;
+    use crate::known::{Kept, Known, Measured};
+    use crate::testing::{finding, workload};
 
     const SPACE: &str = "\
 kelpie: space/1
@@ -277,5 +285,25 @@ loopback: [false]
         let anomalous = ways.iter().filter(|way| way.state == State::MeasuredAnomalous).count();
         assert!((1..=MEASURED).contains(&asked) && anomalous >= asked, "{asked}, {ways:?}");
         assert!(ways.iter().all(|way| way.state != State::Estimated || way.probability[1] < 1.0), "{ways:?}");
+    }
+
+    #[test]
+    fn who_lies_in_two_findings_gets_two_changes() {
+        // Many QPs are anomalous, and so are small MTUs.
+        let from = workload(24, 256);
+        let mut known = known(std::slice::from_ref(&from), |qps, mtu| qps > 16 || mtu < 1024);
+        known.measured.retain(|workload, _| {
+            let (qps, mtu) = (workload.flows[0].qps, workload.flows[0].mtu.bytes());
+            qps != 24 && (qps > 16 || mtu >= 1024)
+        });
+        let space = Rc::clone(&known.spaces[0]);
+        let kept = |feature, min, max| {
+            let mut finding = finding(1, 1, from.clone());
+            finding.mfs = Region { conditions: vec![Condition { feature, test: Test::Range { min, max } }] };
+            Kept { campaign: CampaignId(1), subsystem: "sim:F".to_owned(), space: Rc::clone(&space), finding }
+        };
+        known.findings = vec![kept(Feature::Qps, Some(17), None), kept(Feature::Mtu, None, Some(512))];
+        let ways = Adviser::new(&known).ways_out(&from);
+        assert!(ways[0].change.to.len() == 2 && ways[0].helps(), "{ways:?}");
     }
 }

@@ -83,11 +83,18 @@ fn words(feature: Feature, now: &FeatureValue, value: &FeatureValue) -> String {
         Advice::Bound(words) => {
             let bound = if value.number() < now.number() { "at most" } else { "at least" };
             let number = value.number().map_or_else(|| value.to_string(), |number| feature.written(number));
-            words.replace("{}", &format!("{bound} {number}"))
+            let text = words.replace("{}", &format!("{bound} {number}"));
+            if number == "1" { singular(&text) } else { text }
         }
         Advice::Word(words) => words.replace("{}", &value.to_string()).replace("{now}", &now.to_string()),
         Advice::Truth { on, off } => if value.to_string() == "true" { on } else { off }.to_owned(),
     }
+}
+
+/// What is counted behind a 1.
+fn singular(text: &str) -> String {
+    let nouns = ["MR", "QP", "request", "receive", "element"];
+    nouns.iter().fold(text.to_owned(), |text, noun| text.replace(&format!(" 1 {noun}s"), &format!(" 1 {noun}")))
 }
 
 #[cfg(test)]
@@ -124,6 +131,7 @@ mod tests {
             "use WRITE instead of READ",
             "use SEND instead of READ",
             "use at most 3 elements in a request",
+            "use at most 1 element in a request",
             "send in one direction only",
         ] {
             assert!(words.contains(&expected), "{expected}: {words:?}");

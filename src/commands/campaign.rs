@@ -211,7 +211,8 @@ impl CampaignRun {
         }
         let (findings, anomalies) = explained::read(store, self.id)?;
         let has_verdict = store.has_verdict(self.id)?;
-        Ok(shown.args.exit(&shown.gate, &Explained::new(&findings, &anomalies), has_verdict))
+        let campaign = store.campaign(self.id)?;
+        Ok(shown.args.exit(&shown.gate, &Explained::new(&findings, &anomalies), &campaign, has_verdict))
     }
 
     /// What to give as `--time` to go on: what is left after an interruption, or as much again.

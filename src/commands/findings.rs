@@ -13,7 +13,8 @@ use kelpie_reports::times;
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::{Condition, Region, Workload};
 use kelpie_store::{
-    Anomaly, Campaign, CampaignClock, CampaignDefinition, CampaignId, Experiment, FindingRecord, Outcome, Store,
+    Anomaly, Campaign, CampaignClock, CampaignDefinition, CampaignId, CampaignState, Experiment, FindingRecord,
+    Outcome, Store,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -43,6 +44,10 @@ pub struct CampaignDocument {
     algorithm: String,
     signal: String,
     seed: u64,
+    state: CampaignState,
+    /// Experiments that end it; absent without such a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget: Option<u64>,
     /// When it ran; only if it is shown, because what a run prints depends on no clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     clock: Option<CampaignClock>,
@@ -125,6 +130,8 @@ pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow:
         algorithm: campaign.definition.algorithm,
         signal: campaign.definition.signal,
         seed: campaign.definition.seed,
+        state: campaign.state,
+        budget: campaign.definition.budget,
         clock: None,
         experiments: campaign.experiments,
         skipped: campaign.skipped,

@@ -7,7 +7,7 @@ use kelpie_reports::baseline::Baseline;
 use kelpie_reports::explained::{self, Explained};
 use kelpie_reports::folder;
 use kelpie_reports::gate::Gate;
-use kelpie_store::Store;
+use kelpie_store::{Campaign, Store};
 use serde_json::json;
 
 use crate::args::Common;
@@ -27,8 +27,9 @@ impl GateArgs {
         Ok(Gate { least: self.gate_severity.unwrap_or(0.0), baseline })
     }
 
-    /// The exit status of a campaign with these anomalies, said why; 0 if nobody asked for a gate, and 2 if nothing has a verdict.
-    pub fn exit(&self, gate: &Gate, explained: &Explained<'_>, has_verdict: bool) -> ExitCode {
+    /// The exit status of a campaign with these anomalies, said why; 0 if nobody asked for a gate, and 2 if nothing has a
+    /// verdict, or if nothing stops of a campaign that has not reached its budget.
+    pub fn exit(&self, gate: &Gate, explained: &Explained<'_>, campaign: &Campaign, has_verdict: bool) -> ExitCode {
         if !self.gate {
             return exit::HEALTHY;
         }
@@ -37,12 +38,21 @@ impl GateArgs {
             note("gate: no experiment has a verdict, so nothing is known; `kelpie watch` shows how they ended");
             return exit::failed();
         }
+        if !is_red && let Some(budget) = campaign.stopped_before() {
+            let (id, done) = (campaign.id, campaign.experiments);
+            note(&format!(
+                "gate: campaign {id} stopped after {done} of {budget} experiments, so the others are unknown; \
+                 go on with `kelpie campaign resume {id}`"
+            ));
+            return exit::failed();
+        }
         let stopping = gate.stopping(explained);
         let passed = explained.anomalies.len() - stopping.len();
         let worst = stopping.first().map_or_else(String::new, |worst| {
             format!("; the worst is experiment {}, {}, {}", worst.number, worst.symptom.name(), worst.severity)
         });
-        note(&format!("gate: {} stop, {passed} pass{worst}", plural(stopping.len() as u64, "anomalous experiment")));
+        let stopped = plural(stopping.len() as u64, "anomalous experiment");
+        note(&format!("gate: {stopped} not accepted, {passed} accepted{worst}"));
         if is_red { exit::anomalous() } else { exit::HEALTHY }
     }
 }

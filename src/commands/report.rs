@@ -45,5 +45,6 @@ pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
         ))?;
     }
     let anomalies = stored.anomalies();
-    Ok(args.gate.exit(&gate, &Explained::new(&stored.findings, &anomalies), stored.has_verdict()))
+    let explained = Explained::new(&stored.findings, &anomalies);
+    Ok(args.gate.exit(&gate, &explained, &stored.campaign, stored.has_verdict()))
 }

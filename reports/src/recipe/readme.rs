@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use kelpie_monitor::counters::{MOVED, shown};
 use kelpie_monitor::{Sample, Symptom};
+use kelpie_search::REFINED;
 use kelpie_spaces::perftest::{Inexpressible, Lines};
 use kelpie_spaces::{Feature, Host, Workload};
 
@@ -90,7 +91,8 @@ fn conditions(text: &mut String, recipe: &Recipe) {
         *text += "Always: no condition was found that cures it.\n";
         return;
     }
-    *text += "Traffic that fulfils all of these shows it:\n\n";
+    let is_refined = recipe.expected.confidence >= REFINED;
+    *text += if is_refined { "Traffic that fulfils all of these shows it:\n\n" } else { "Seen with all of these:\n\n" };
     for condition in &recipe.mfs.conditions {
         let _ = writeln!(text, "- {} ({})", readable(&condition.to_string()), condition.feature.phrase());
     }

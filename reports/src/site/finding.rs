@@ -104,7 +104,12 @@ impl<'d> Shown<'d> {
             @if conditions.is_empty() {
                 p { "Any workload of the space shows it." }
             } @else {
-                p { "A workload that fulfils all of these shows the symptom:" }
+                @if self.record.is_refined() {
+                    p { "A workload that fulfils all of these shows the symptom:" }
+                } @else {
+                    p { "The symptom was seen with all of these; the finding is not refined, so healthy workloads may fulfil \
+                         them, too:" }
+                }
                 ul.plain {
                     @for condition in conditions {
                         li { (wording::condition(condition)) " " code.soft { (condition.feature) } }
@@ -139,7 +144,7 @@ impl<'d> Shown<'d> {
             let (class, outcome) = match cure.cured {
                 Some(true) => ("badge calm", "cures it"),
                 Some(false) => ("badge alarm", "does not cure it alone"),
-                None => ("badge", "cannot be changed alone; not tried"),
+                None => ("badge", "not tried"),
             };
             html! { li { (advice) " " span class=(class) { (outcome) } } }
         };
@@ -150,7 +155,7 @@ impl<'d> Shown<'d> {
                     outside every finding."
                 }
             } @else {
-                p { "Each was tried on the workload below, with nothing else changed:" }
+                p { "What each does to the workload below if nothing else is changed:" }
                 ul.plain { @for cure in &evidence.cures { (row(cure)) } }
             }
         }
@@ -172,8 +177,8 @@ impl<'d> Shown<'d> {
                     dd {
                         @if evidence.validated == 0 { "no random workload inside the conditions was measured" }
                         @else {
-                            (evidence.validated) " random workloads inside the conditions, of which "
-                            (evidence.healthy_inside) " were healthy"
+                            "Random workloads inside the conditions: " (evidence.validated) ", healthy of them: "
+                            (evidence.healthy_inside)
                         }
                     }
                     @if !evidence.symptoms.is_empty() {

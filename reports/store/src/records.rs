@@ -117,6 +117,14 @@ pub struct Campaign {
     pub host_failures: u64,
 }
 
+impl Campaign {
+    /// The budget that it stopped before, if it did: what the other experiments would have shown is not known.
+    pub fn stopped_before(&self) -> Option<u64> {
+        let budget = self.definition.budget.filter(|budget| self.experiments < *budget);
+        budget.filter(|_| self.state != CampaignState::Finished)
+    }
+}
+
 /// What came of an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
