@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_spaces::Workload;
 use kelpie_spaces::advice::{Change, changes, changes_after};
+use kelpie_spaces::{Feature, Workload};
 use serde::Serialize;
 
 use crate::answer::{Adviser, Answer};
@@ -99,6 +99,7 @@ impl Adviser<'_> {
             ways.sort_by_key(WayOut::rank);
         }
         if !ways.iter().any(|way| way.state == State::MeasuredHealthy) {
+            take_turns(&mut ways);
             try_out(&mut ways, MEASURED - asked, measure)?;
         }
         Ok(told(ways))
@@ -157,6 +158,20 @@ impl Adviser<'_> {
     }
 }
 
+/// Puts the best way of each feature first, then the second of each: if many values of one look alike, the others get their
+/// turn. The ways are in order.
+fn take_turns(ways: &mut [WayOut]) {
+    let features = |way: &WayOut| way.change.to.iter().map(|(feature, _)| *feature).collect::<Vec<_>>();
+    let mut before: BTreeMap<Vec<Feature>, usize> = BTreeMap::new();
+    let mut turn = |way: &WayOut| {
+        let of_feature = before.entry(features(way)).or_default();
+        *of_feature += 1;
+        *of_feature
+    };
+    let turns: BTreeMap<Workload, usize> = ways.iter().map(|way| (way.change.workload.clone(), turn(way))).collect();
+    ways.sort_by_key(|way| turns[&way.change.workload]);
+}
+
 /// Measures ways in order until one helps, at most so many; says how many.
 fn try_out<E>(ways: &mut [WayOut], most: usize, measure: Measure<'_, E>) -> Result<usize, E> {
     let mut asked = 0;
@@ -202,10 +217,11 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
     use std::convert::Infallible;
     use std::rc::Rc;
 
-    use kelpie_spaces::{Condition, Feature, Region, Space, Test};
+    use kelpie_spaces::{Condition, Region, Space, Test};
     use kelpie_store::CampaignId;
 
     use crate::known::{Kept, Known, Measured};
@@ -285,6 +301,19 @@ loopback: [false]
         let anomalous = ways.iter().filter(|way| way.state == State::MeasuredAnomalous).count();
         assert!((1..=MEASURED).contains(&asked) && anomalous >= asked, "{asked}, {ways:?}");
         assert!(ways.iter().all(|way| way.state != State::Estimated || way.probability[1] < 1.0), "{ways:?}");
+    }
+
+    #[test]
+    fn every_feature_gets_its_turn_before_the_second_value_of_another() {
+        let known = known(&[], |_, _| true);
+        let from = workload(24, 256);
+        let adviser = Adviser::new(&known);
+        let mut ways = adviser.single(&from);
+        take_turns(&mut ways);
+        let features: Vec<Feature> = ways.iter().map(|way| way.change.to[0].0).collect();
+        let every: BTreeSet<Feature> = features.iter().copied().collect();
+        let first: BTreeSet<Feature> = features[..every.len()].iter().copied().collect();
+        assert!(every.len() > 2 && first == every, "{features:?}");
     }
 
     #[test]
