@@ -76,6 +76,11 @@ fn lossy_port(paths: &[Path], host: Host, side: Side, of: fn(&Path) -> Option<Si
     })
 }
 
+/// Whether a pair of ports is slow.
+pub(crate) fn has_slow_way(direction: &Direction) -> bool {
+    !slow_ways(direction).is_empty()
+}
+
 fn slow_ways(direction: &Direction) -> Vec<(Side, Side, String)> {
     let best = direction.ways.iter().map(|way| way.bps).fold(0.0, f64::max);
     let slow = direction.ways.iter().filter(|way| way.bps < SLOW * best);

@@ -12,7 +12,7 @@ use kelpie_topology::Side;
 
 use crate::apart::{Amount, tell_apart};
 use crate::catalog::{Direction, Path, QpPort, Way};
-use crate::faults::judge;
+use crate::faults::{has_slow_way, judge};
 
 mod lag;
 
@@ -23,6 +23,8 @@ const AT_ONCE: usize = 7;
 
 /// Source ports of a host whose loss is measured at once. Source: a workload has at most 64 flows.
 const COUNTED: usize = 32;
+/// How often the throughput of pairs of ports is measured at most. Source: our choice; each time takes some seconds.
+const FILLED: usize = 3;
 
 /// Those whose latency is. Source: our choice, because a host keeps a histogram for each, of which a small one has room
 /// for few.
@@ -328,7 +330,26 @@ fn group(paths: &mut [Path]) {
     }
 }
 
+/// Measures the throughput of every pair of ports; again if one is slow. Of each pair the fastest counts: what is slow because
+/// a host stood still for a moment is faster the next time.
 fn fill<G: Ground>(ground: &mut G, directions: &mut [Direction; 2]) -> Result<(), G::Error> {
+    fill_once(ground, directions)?;
+    for _ in 1..FILLED {
+        if !directions.iter().any(has_slow_way) {
+            break;
+        }
+        let before = directions.each_mut().map(|direction| std::mem::take(&mut direction.ways));
+        fill_once(ground, directions)?;
+        for (direction, before) in directions.iter_mut().zip(before) {
+            for (way, before) in direction.ways.iter_mut().zip(before) {
+                way.bps = way.bps.max(before.bps);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn fill_once<G: Ground>(ground: &mut G, directions: &mut [Direction; 2]) -> Result<(), G::Error> {
     let ways = Side::BOTH.into_iter().flat_map(|leaves| Side::BOTH.map(|arrives| (leaves, arrives)));
     for (leaves, arrives) in ways {
         let takes = |path: &&Path| path.leaves == Some(leaves) && path.arrives == Some(arrives);
