@@ -80,7 +80,7 @@ fn a_port_that_loses_packets_is_faulty_and_left_out() {
     }
     let back = catalog["directions"][1]["paths"].as_array().expect("paths");
     for path in back {
-        assert!(path["fault"].is_null(), "the other way loses nothing: {path}");
+        assert!(path["fault"].is_null(), "nothing is wrong the other way: {path}");
     }
     // A plan on it uses the left side alone; the check of it says that this is one port.
     let planned = lab.check(1, &["--plan", file.to_str().expect("UTF-8")]);

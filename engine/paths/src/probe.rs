@@ -285,26 +285,10 @@ fn run_all<G: Ground>(
     Ok(())
 }
 
-/// Counts what arrives of many packets; once more if packets were lost. Of each direction the count that lost less holds:
-/// what a host lost because it stood still for a moment does not come again.
 fn lose<G: Ground>(ground: &mut G, directions: &mut [Direction; 2]) -> Result<(), G::Error> {
-    count(ground, directions)?;
-    let lost = |direction: &Direction| direction.paths.iter().map(|path| path.sent - path.received).sum::<u64>();
-    if directions.iter().any(|direction| lost(direction) > 0) {
-        let mut again = directions.clone();
-        count(ground, &mut again)?;
-        for (direction, again) in directions.iter_mut().zip(again) {
-            if lost(&again) < lost(direction) {
-                *direction = again;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn count<G: Ground>(ground: &mut G, directions: &mut [Direction; 2]) -> Result<(), G::Error> {
     run_all(ground, (Purpose::Loss, 4 * LEAST, COUNTED), directions, |path, flow| {
-        (path.sent, path.received) = (flow.sent, flow.received.min(flow.sent));
+        path.sent += flow.sent;
+        path.received += flow.received.min(flow.sent);
     })
 }
 
