@@ -52,7 +52,7 @@ impl GateArgs {
             format!("; the worst is experiment {}, {}, {}", worst.number, worst.symptom.name(), worst.severity)
         });
         let stopped = plural(stopping.len() as u64, "anomalous experiment");
-        note(&format!("gate: {stopped} not accepted, {passed} accepted{worst}"));
+        note(&format!("gate: stopped by {stopped}, {passed} let through{worst}"));
         if is_red { exit::anomalous() } else { exit::HEALTHY }
     }
 }
