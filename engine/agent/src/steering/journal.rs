@@ -73,12 +73,12 @@ impl Journal {
         Ok(Self { path: path.to_owned(), file, lines: 0, _lock: lock })
     }
 
-    /// Notes that a QP has a lease.
+    /// Notes that QPs have leases.
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn has(&mut self, holder: &Holder, lease: &Lease) -> Result<(), JournalError> {
-        self.write(&[Line::Has(holder.clone(), lease.clone())])
+    pub fn has(&mut self, leases: &[(Holder, Lease)]) -> Result<(), JournalError> {
+        self.write(&leases.iter().cloned().map(|(holder, lease)| Line::Has(holder, lease)).collect::<Vec<_>>())
     }
 
     /// Notes that QPs are gone.
@@ -175,7 +175,7 @@ mod tests {
         let held = |leases: &Leases| leases.held().map(|(holder, _)| holder.qp).collect::<Vec<_>>();
         let mut journal = Journal::open(&path, &mut Leases::default()).expect("a new one");
         assert!(matches!(Journal::open(&path, &mut Leases::default()), Err(JournalError::InUse(_))));
-        (0..3).for_each(|qp| journal.has(&holder(qp), &lease).expect("it is ours"));
+        (0..3).for_each(|qp| journal.has(&[(holder(qp), lease.clone())]).expect("it is ours"));
         journal.gone(&[holder(1)]).expect("it is ours");
         drop(journal);
         let mut text = std::fs::read(&path).expect("it is there");
@@ -184,7 +184,7 @@ mod tests {
         let mut leases = Leases::default();
         let mut journal = Journal::open(&path, &mut leases).expect("half a line");
         assert_eq!(held(&leases), [0, 2]);
-        journal.has(&holder(7), &lease).expect("it is ours");
+        journal.has(&[(holder(7), lease)]).expect("it is ours");
         drop(journal);
         let mut leases = Leases::default();
         drop(Journal::open(&path, &mut leases).expect("whole"));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use kelpie_engine::chain;
-use kelpie_paths::leases::{Holder, Leases};
+use kelpie_paths::leases::{Holder, Lease, Leases};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -186,13 +186,15 @@ impl Planner {
                 let holder = holder(qp);
                 match leases.grant(&holder, &from, &to) {
                     Err(why) => Answer::Refused(why.to_string()),
-                    Ok(lease) => match journal.has(&holder, &lease).and_then(|()| journal.trim(leases)) {
-                        Ok(()) => Answer::Granted(lease),
-                        Err(error) => {
-                            leases.release(&holder);
-                            failed(&error)
+                    Ok(lease) => {
+                        match journal.has(&[(holder.clone(), lease.clone())]).and_then(|()| journal.trim(leases)) {
+                            Ok(()) => Answer::Granted(lease),
+                            Err(error) => {
+                                leases.release(&holder);
+                                failed(&error)
+                            }
                         }
-                    },
+                    }
                 }
             }
             Ask::Gone(qps) => {
@@ -206,18 +208,19 @@ impl Planner {
                     .map_or_else(|error| failed(&error), |()| Answer::Noted {})
             }
             Ask::Has(chosen) => {
-                for (qp, lease) in chosen {
-                    // By paths that this planner does not know, any more or at all, nothing is counted.
-                    if qp.process.len() > LONGEST || !leases.leads(&lease) {
-                        continue;
-                    }
-                    let holder = holder(qp);
-                    if let Err(error) = journal.has(&holder, &lease).and_then(|()| journal.trim(leases)) {
-                        return Ok(failed(&error));
-                    }
+                // By paths that this planner does not know, any more or at all, nothing is counted.
+                let known = chosen.into_iter().filter(|(qp, lease)| qp.process.len() <= LONGEST && leases.leads(lease));
+                let chosen: Vec<(Holder, Lease)> = known.map(|(qp, lease)| (holder(qp), lease)).collect();
+                if chosen.is_empty() {
+                    return Ok(Answer::Noted {});
+                }
+                if let Err(error) = journal.has(&chosen) {
+                    return Ok(failed(&error));
+                }
+                for (holder, lease) in chosen {
                     leases.restore(holder, lease);
                 }
-                Answer::Noted {}
+                journal.trim(leases).map_or_else(|error| failed(&error), |()| Answer::Noted {})
             }
             Ask::Held {} => {
                 let own = leases.of_agent(agent).into_iter();
