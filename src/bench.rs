@@ -151,7 +151,7 @@ impl Oracle for Judge<'_> {
             self.limits.insert(workload.clone(), shown.limiting);
         }
         // As the paper draws it: while an anomaly is reduced, the course stays where it was.
-        if let Some(course) = self.record.course.as_mut().filter(|_| !purpose.is_reducing()) {
+        if let Some(course) = self.record.course.as_mut().filter(|_| !purpose.is_aimed()) {
             for (name, value) in shown.seen.signals.iter().filter(|(name, _)| is_diagnostic(name)) {
                 course.entry(name.clone()).or_default().push((self.record.experiments, *value));
             }

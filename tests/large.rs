@@ -149,7 +149,7 @@ fn write(path: &Path, algorithm: Algorithm, experiments: u64) -> (u64, Duration,
     let space = Space::catalog("full").expect("it is in the catalog");
     let mut subsystem = SimSubsystem::load("F").expect("it is embedded");
     let plain = subsystem.measure(&Workload::new(vec![Flow::plain(Host::A, Host::B)])).expect("plain traffic runs");
-    let config = Config { budget: Some(1 << 40), ..Config::new(algorithm, SignalSet::Both, 7) };
+    let config = Config::new(algorithm, SignalSet::Both, 7);
     let definition = CampaignDefinition {
         kelpie_version: env!("CARGO_PKG_VERSION").to_owned(),
         subsystem: "sim:F".to_owned(),
@@ -161,7 +161,7 @@ fn write(path: &Path, algorithm: Algorithm, experiments: u64) -> (u64, Duration,
         signal: config.signal.to_string(),
         seed: config.seed,
         config: serde_json::to_string(&config).expect("settings are JSON"),
-        budget: config.budget,
+        budget: Some(1 << 40),
     };
     let mut store = Store::create(path).expect("a new database");
     let (id, lock) = store.begin_campaign(&definition, &[]).expect("room for it");

@@ -46,7 +46,7 @@ fn every_algorithm_finds_weaknesses_of_f() {
     let mut subsystem = SimSubsystem::load("F").expect("embedded");
     for algorithm in Algorithm::ALL {
         let mut oracle = Budgeted { subsystem: subsystem.clone(), left: BUDGET, findings: Vec::new() };
-        let config = Config { budget: Some(BUDGET), ..Config::new(algorithm, SignalSet::Both, 1) };
+        let config = Config::new(algorithm, SignalSet::Both, 1);
         let _ = kelpie_search::run(&space, &config, &mut oracle);
         let mut found = BTreeSet::new();
         for finding in &oracle.findings {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use kelpie_monitor::Verdict;
-use kelpie_search::{Config, Purpose};
+use kelpie_search::Config;
 use kelpie_store::Ended;
 use serde::Serialize;
 
@@ -21,8 +21,6 @@ pub struct Absence {
     pub pair_share: f64,
     /// Experiments that were anomalous.
     pub anomalous: u64,
-    /// Whether regions of theirs were validated, though none held.
-    pub validated: bool,
     /// Independent random points of the space with a verdict.
     pub random_points: u64,
     /// Upper bound on the share of anomalous workloads of the space, with 95 % confidence; absent if one of the random
@@ -34,9 +32,8 @@ impl fmt::Display for Absence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of the pairs of feature values were measured", percent(self.pair_share))?;
         if self.anomalous > 0 {
-            let region = if self.validated { "with a region that held" } else { "reduced to a region yet" };
             let plural = if self.anomalous == 1 { "" } else { "s" };
-            write!(f, "; {} anomalous experiment{plural}, none {region}", self.anomalous)?;
+            write!(f, "; {} anomalous experiment{plural}, none reduced to a region yet", self.anomalous)?;
         }
         match self.anomalous_below {
             Some(share) => write!(
@@ -63,7 +60,6 @@ pub fn absence(stored: &StoredCampaign, coverage: &Coverage) -> Option<Absence> 
     Some(Absence {
         pair_share: coverage.pair_share(),
         anomalous: stored.count(Ended::Judged(Verdict::Anomalous)) as u64,
-        validated: stored.points.iter().any(|point| point.purpose.asked() == Some(Purpose::Validate)),
         random_points,
         anomalous_below: is_clean.then(|| bound(random_points)),
     })
@@ -99,7 +95,7 @@ mod tests {
             }
         };
         let mut stored = testing::stored_campaign((1..).zip(ended).map(experiment).collect(), Vec::new());
-        let config = Config { budget: Some(20), ..Config::new(algorithm, SignalSet::Perf, 1) };
+        let config = Config::new(algorithm, SignalSet::Perf, 1);
         stored.campaign.definition.config = serde_json::to_string(&config).expect("plain data");
         stored
     }

@@ -67,7 +67,7 @@ impl<'k> Adviser<'k> {
     /// Learns from what is known. Seconds for 20,000 experiments.
     pub fn new(known: &'k Known) -> Self {
         let outcome =
-            |measured: &Measured| Outcome { is_anomalous: measured.is_anomalous, is_reducing: measured.is_reducing };
+            |measured: &Measured| Outcome { is_anomalous: measured.is_anomalous, is_aimed: measured.is_aimed };
         let measured = known.measured.iter().map(|(workload, measured)| (workload, outcome(measured)));
         Self { known, belief: Belief::new(measured) }
     }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     fn measured(number: u64, is_anomalous: bool) -> Measured {
-        Measured { campaign: CampaignId(1), number, is_anomalous, is_reducing: false }
+        Measured { campaign: CampaignId(1), number, is_anomalous, is_aimed: false }
     }
 
     /// Nothing but a finding at 3 QPs or more, with this confidence.

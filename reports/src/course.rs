@@ -86,7 +86,7 @@ impl Courses {
 
     /// Takes the signals of the next experiment.
     pub fn take(&mut self, experiment: u64, purpose: &Purpose, signals: BTreeMap<String, f64>) {
-        let reduces = purpose.asked().is_some_and(Asked::is_reducing);
+        let is_aimed = purpose.asked().is_some_and(Asked::is_aimed);
         let is_marked = self.found_at.contains(&experiment);
         for (name, value) in signals {
             let course = self.by_name.entry(name).or_default();
@@ -95,7 +95,7 @@ impl Courses {
             if is_marked {
                 course.at_findings.insert(experiment, value);
             }
-            let ends = if reduces { &mut course.reducing } else { &mut course.searching };
+            let ends = if is_aimed { &mut course.reducing } else { &mut course.searching };
             ends.take(experiment / self.stretch, experiment, value);
         }
     }

@@ -32,7 +32,7 @@ impl Gate {
         explained.anomalies.iter().copied().filter(|anomaly| self.stops_anomaly(anomaly)).collect()
     }
 
-    /// Whether a finding stops although none of its experiments is stored, as of one that was imported.
+    /// Whether a finding stops although no anomalous experiment of it is stored, as of a recipe that recorded none.
     pub fn stops_unmeasured(&self, found: &Weighed<'_>) -> bool {
         found.severity.is_none() && self.stops(found.finding.symptom, None, &found.finding.workload)
     }

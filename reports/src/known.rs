@@ -39,8 +39,8 @@ pub struct Measured {
     pub number: u64,
     /// The verdict.
     pub is_anomalous: bool,
-    /// Whether all that measured the workload reduced an anomaly to its conditions.
-    pub is_reducing: bool,
+    /// Whether all that measured the workload was aimed at a known anomaly.
+    pub is_aimed: bool,
 }
 
 /// All that is known of one subsystem.
@@ -75,11 +75,11 @@ impl Known {
 
     fn remember(&mut self, workload: Workload, measured: Measured) {
         let known = self.measured.entry(workload).or_insert(measured);
-        let is_reducing = known.is_reducing && measured.is_reducing;
+        let is_aimed = known.is_aimed && measured.is_aimed;
         if measured.is_anomalous && !known.is_anomalous {
             *known = measured;
         }
-        known.is_reducing = is_reducing;
+        known.is_aimed = is_aimed;
     }
 }
 
@@ -145,8 +145,8 @@ pub fn known(
                 Verdict::Healthy => false,
                 Verdict::Inconclusive => return,
             };
-            let is_reducing = experiment.purpose.asked().is_some_and(Purpose::is_reducing);
-            let measured = Measured { campaign: campaign.id, number: experiment.number, is_anomalous, is_reducing };
+            let is_aimed = experiment.purpose.asked().is_some_and(Purpose::is_aimed);
+            let measured = Measured { campaign: campaign.id, number: experiment.number, is_anomalous, is_aimed };
             known.remember(experiment.workload, measured);
         })?;
     }

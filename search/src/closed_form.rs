@@ -59,6 +59,8 @@ pub(crate) struct ClosedForm {
     pub(crate) wanted: usize,
     /// Anomalies in here may not show on another day.
     pub(crate) unsure: Option<Region>,
+    /// Nothing runs in here.
+    pub(crate) deadly: Option<Region>,
     /// Every how many distinct questions an answer is inconclusive.
     pub(crate) inconclusive_every: usize,
     pub(crate) asked: Vec<(Workload, Purpose)>,
@@ -76,6 +78,7 @@ impl ClosedForm {
             budget,
             wanted: usize::MAX,
             unsure: None,
+            deadly: None,
             inconclusive_every: usize::MAX,
             asked: Vec::new(),
             before: Vec::new(),
@@ -106,7 +109,9 @@ impl ClosedForm {
 
     /// What the question of this number is answered.
     fn observation(&self, workload: &Workload, number: usize) -> Observation {
-        let assessment = if number.is_multiple_of(self.inconclusive_every) {
+        let assessment = if self.deadly.as_ref().is_some_and(|deadly| deadly.contains(workload)) {
+            Assessment::of_nothing(Inconclusive::NoSamples)
+        } else if number.is_multiple_of(self.inconclusive_every) {
             Assessment::of_nothing(Inconclusive::Unstable { deviation: 0.5 })
         } else {
             Assessment::of_symptoms(self.symptoms(workload))

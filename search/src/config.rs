@@ -1,4 +1,4 @@
-//! The configuration of a search: algorithm, signals, seed, budget, constants. One row per algorithm and signal set.
+//! The configuration of a search: algorithm, signals, seed, constants. One row per algorithm and signal set.
 
 use std::fmt;
 use std::str::FromStr;
@@ -44,12 +44,12 @@ pub struct UnknownName {
     pub known: String,
 }
 
-const ALGORITHMS: &[(Algorithm, &str, &str)] = &[
-    (Algorithm::Kelpie, "kelpie", "discover first, refine later: corners, explained, minimised, relieved, bounded"),
-    (Algorithm::Collie, "collie", "simulated annealing that skips known regions (Collie, Algorithm 1)"),
-    (Algorithm::Anneal, "anneal", "the same without regions: a finding is one workload"),
-    (Algorithm::Random, "random", "random points outside known regions, the baseline"),
-    (Algorithm::Bayes, "bayes", "Bayesian optimisation outside known regions"),
+const ALGORITHMS: [(Algorithm, &str); 5] = [
+    (Algorithm::Kelpie, "kelpie"),
+    (Algorithm::Collie, "collie"),
+    (Algorithm::Anneal, "anneal"),
+    (Algorithm::Random, "random"),
+    (Algorithm::Bayes, "bayes"),
 ];
 
 const SIGNALS: [(SignalSet, &str); 3] =
@@ -67,18 +67,13 @@ impl Algorithm {
         all
     };
 
-    fn row(self) -> (Algorithm, &'static str, &'static str) {
+    fn row(self) -> (Algorithm, &'static str) {
         ALGORITHMS[self as usize]
     }
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         self.row().1
-    }
-
-    /// One line for the help.
-    pub fn about(self) -> &'static str {
-        self.row().2
     }
 
     /// Whether signals guide it.
@@ -180,9 +175,6 @@ pub struct Config {
     pub signal: SignalSet,
     /// Seed of every random choice.
     pub seed: u64,
-    /// Experiments that the search may plan with; it does not end there. `None`: no end is known.
-    #[serde(default)]
-    pub budget: Option<u64>,
     /// The annealing schedule.
     #[serde(default)]
     pub schedule: Schedule,
@@ -197,15 +189,7 @@ pub struct Config {
 impl Config {
     /// A search with the default schedule.
     pub fn new(algorithm: Algorithm, signal: SignalSet, seed: u64) -> Self {
-        Self {
-            algorithm,
-            signal,
-            seed,
-            budget: None,
-            schedule: Schedule::default(),
-            known: Vec::new(),
-            reduce_host_failures: false,
-        }
+        Self { algorithm, signal, seed, schedule: Schedule::default(), known: Vec::new(), reduce_host_failures: false }
     }
 
     /// How many of its first experiments are independent random points, as long as none is anomalous.

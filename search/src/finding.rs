@@ -38,12 +38,11 @@ pub struct FindingEvidence {
     pub symptoms: Vec<Symptom>,
     /// Signals of the workload.
     pub signals: BTreeMap<String, f64>,
-    /// Random points inside the final region since it last changed, every other one near its bounds; all were anomalous
-    /// but `healthy_inside`.
+    /// Random points inside the region since it last changed; all were anomalous but `healthy_inside`.
     pub validated: u64,
-    /// Healthy points inside that no condition can separate from the workload.
+    /// Those of them that were healthy.
     pub healthy_inside: u64,
-    /// Whether the region was pinned around the workload because its limit was reached, or the budget nearly spent.
+    /// Whether some features were pinned to the workload's because reducing it reached its limit.
     pub narrowed: bool,
     /// What breaking each condition on the workload alone did.
     pub cures: Vec<Cure>,

@@ -52,8 +52,8 @@ impl Purpose {
         }
     }
 
-    /// Whether it serves to reduce an anomaly to its conditions.
-    pub fn is_reducing(self) -> bool {
+    /// Whether it is aimed at an anomaly that is known: to explain or reduce it, or at random inside its region.
+    pub fn is_aimed(self) -> bool {
         matches!(self, Purpose::Explain | Purpose::Mfs | Purpose::Validate)
     }
 }
@@ -78,9 +78,9 @@ pub trait Oracle {
     /// Ends the search at once.
     fn found(&mut self, number: u64, finding: &Finding) -> Result<(), Self::Error>;
 
-    /// Gives every experiment before the checkpoint that the search goes on from to `visit`, in order, each with what it
-    /// showed and what it was for; what comes is wrong as soon as `visit` says no. Only a search that needs them asks, and starts anew if it
-    /// gets none.
+    /// Gives `visit` every experiment before the checkpoint that the search goes on from, in order, each with what it
+    /// showed and what it was for. If `visit` says no, they are not those of this search, and no more come. Only a search
+    /// that needs them asks, and starts anew if it gets none.
     ///
     /// # Errors
     /// Ends the search at once.

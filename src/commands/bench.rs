@@ -192,7 +192,7 @@ fn contestants<'s>(args: &SearchArgs, subsystems: &'s [SimSubsystem]) -> Vec<Con
 impl Contestant<'_> {
     fn job(&self, seed: u64, budget: u64, keeps_course: bool) -> Job {
         let signal = self.signal.unwrap_or(SignalSet::Perf);
-        let config = Config { budget: Some(budget), ..Config::new(self.algorithm, signal, seed) };
+        let config = Config::new(self.algorithm, signal, seed);
         Job { subsystem: self.subsystem.clone(), config, budget, keeps_course }
     }
 

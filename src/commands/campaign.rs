@@ -44,7 +44,7 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut store = Store::create(&path)?;
     let known = if args.seed_findings { known_regions(&mut store)? } else { Vec::new() };
     let reduce_host_failures = args.reduce_host_failures;
-    let config = Config { budget, known, reduce_host_failures, ..Config::new(args.algorithm, args.signal, seed) };
+    let config = Config { known, reduce_host_failures, ..Config::new(args.algorithm, args.signal, seed) };
     let definition = CampaignDefinition {
         kelpie_version: env!("CARGO_PKG_VERSION").to_owned(),
         subsystem: args.subsystem.subsystem.clone(),

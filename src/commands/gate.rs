@@ -51,7 +51,12 @@ impl GateArgs {
         let worst = stopping.first().map_or_else(String::new, |worst| {
             format!("; the worst is experiment {}, {}, {}", worst.number, worst.symptom.name(), worst.severity)
         });
-        let stopped = plural(stopping.len() as u64, "anomalous experiment");
+        let unmeasured = explained.findings.iter().filter(|found| gate.stops_unmeasured(found)).count();
+        let findings = match unmeasured {
+            0 => String::new(),
+            more => format!(" and {} without one", plural(more as u64, "finding")),
+        };
+        let stopped = plural(stopping.len() as u64, "anomalous experiment") + &findings;
         note(&format!("gate: stopped by {stopped}, {passed} let through{worst}"));
         if is_red { exit::anomalous() } else { exit::HEALTHY }
     }

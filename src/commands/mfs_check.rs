@@ -45,7 +45,7 @@ impl<'a> Subsystem<'a> {
 pub fn check(args: &MfsCheckArgs, common: Common) -> anyhow::Result<ExitCode> {
     let workload = inputs::read_workload(&args.workload)?;
     let mut store = Store::open_to_read(&args.list.database.path()?)?;
-    let subsystem = args.subsystem.as_deref().or(args.measure.as_deref());
+    let subsystem = args.subsystem.as_deref();
     let mut known = known::known(&mut store, args.list.campaign, subsystem)?;
     let mut opened = args.measure.as_deref().map(open).transpose()?;
     if let Some((_, opened)) = &opened {
@@ -175,13 +175,13 @@ fn text(checked: &Checked<'_>) -> String {
     for way in &checked.ways {
         let _ = writeln!(text, "  {}{}: {}", way.change.words, also(way), outlook(way));
     }
-    if !nearest.is_empty() && !matches!(checked.answered.reason, Reason::Stored(_)) {
+    // What was measured itself needs no neighbours.
+    let is_stored = matches!(checked.answered.reason, Reason::Stored(_));
+    let nearest = if is_stored { &[] } else { &nearest[..] };
+    if !nearest.is_empty() {
         text += "\nnearest measured:\n";
     }
     for (neighbour, measured) in nearest {
-        if matches!(checked.answered.reason, Reason::Stored(_)) {
-            break;
-        }
         let verdict = if neighbour.is_anomalous { "anomalous" } else { "healthy" };
         let _ = writeln!(
             text,

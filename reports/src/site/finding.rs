@@ -175,7 +175,7 @@ impl<'d> Shown<'d> {
                 @if let Some(evidence) = evidence {
                     dt { "Validated" }
                     dd {
-                        @if evidence.validated == 0 { "no random workload inside the conditions was measured" }
+                        @if evidence.validated == 0 { "no random workload was measured inside the conditions as they are now" }
                         @else {
                             "Random workloads inside the conditions: " (evidence.validated) ", healthy of them: "
                             (evidence.healthy_inside)

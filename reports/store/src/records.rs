@@ -134,7 +134,7 @@ pub enum Outcome {
         measurement: Measurement,
         /// What it means.
         assessment: Assessment,
-        /// How often it was measured until the verdict was conclusive or given up; the last one is stored.
+        /// How often it was measured until the verdict was conclusive or given up.
         attempts: u32,
     },
     /// The subsystem cannot express the workload; nothing was measured.
@@ -197,7 +197,7 @@ pub struct FindingRecord {
     pub confidence: f64,
     /// The minimal feature set.
     pub mfs: Region,
-    /// The workload that showed it first.
+    /// A workload that shows it, as simple as the search could make it.
     pub workload: Workload,
     /// What the search kept of how it came to know, JSON.
     pub evidence: serde_json::Value,

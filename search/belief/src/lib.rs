@@ -21,9 +21,9 @@ pub use encoding::Strange;
 pub struct Outcome {
     /// Whether it was anomalous.
     pub is_anomalous: bool,
-    /// Whether it was chosen to reduce an anomaly to its conditions. Such a workload lies near a border more often than others,
-    /// so that trees learn from it, but scores are not judged by it.
-    pub is_reducing: bool,
+    /// Whether it was aimed at an anomaly that was known. Such a workload lies near a border more often than others, so that
+    /// trees learn from it, but scores are not judged by it.
+    pub is_aimed: bool,
 }
 
 /// What all measurements of one subsystem say of any workload, with the measured workloads.
@@ -61,7 +61,7 @@ impl Model {
             rows.outcomes.push(outcome.is_anomalous);
         }
         let (forest, unseen) = Forest::grow(&rows);
-        let scored = unseen.iter().zip(outcomes.values()).filter(|(_, outcome)| !outcome.is_reducing);
+        let scored = unseen.iter().zip(outcomes.values()).filter(|(_, outcome)| !outcome.is_aimed);
         let scored = scored.filter_map(|(score, outcome)| Some(((*score)?, outcome.is_anomalous)));
         let calibration = Calibration::of(&scored.collect::<Vec<_>>());
         Some((Self { encoding, forest, calibration }, rows))
@@ -136,7 +136,7 @@ impl<'w> Belief<'w> {
         for (workload, outcome) in measured {
             let all = outcomes.entry(workload).or_insert(outcome);
             all.is_anomalous |= outcome.is_anomalous;
-            all.is_reducing &= outcome.is_reducing;
+            all.is_aimed &= outcome.is_aimed;
         }
         let (model, rows) = Model::with_rows(&outcomes)?;
         Some(Self { workloads: outcomes.into_keys().collect(), rows, model })
@@ -196,7 +196,7 @@ mod tests {
     }
 
     fn outcome(workload: &Workload) -> Outcome {
-        Outcome { is_anomalous: is_anomalous(workload), is_reducing: false }
+        Outcome { is_anomalous: is_anomalous(workload), is_aimed: false }
     }
 
     fn learnt(workloads: &[Workload]) -> Belief<'_> {
@@ -225,11 +225,11 @@ mod tests {
     #[test]
     fn workloads_that_reduced_an_anomaly_teach_but_do_not_judge() {
         let (workloads, fresh) = (random(600, 8), random(200, 9));
-        let answered = |is_reducing: &dyn Fn(usize) -> bool| {
+        let answered = |is_aimed: &dyn Fn(usize) -> bool| {
             let outcomes = workloads
                 .iter()
                 .enumerate()
-                .map(|(index, workload)| (workload, Outcome { is_reducing: is_reducing(index), ..outcome(workload) }));
+                .map(|(index, workload)| (workload, Outcome { is_aimed: is_aimed(index), ..outcome(workload) }));
             let belief = Belief::new(outcomes).expect("some");
             let mut estimates = fresh.iter().map(|one| belief.of(one));
             let first = estimates.next().expect("a fresh one");

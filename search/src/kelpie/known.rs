@@ -53,7 +53,7 @@ pub(super) struct Known {
     trials: Vec<Trial>,
     /// How many of them came before the region was last read.
     old: usize,
-    /// Random points inside that had been measured before.
+    /// Random points inside that had been measured before, in a row.
     pub(super) repeats: u32,
     /// Whether its removals were confirmed.
     pub(super) is_settled: bool,
@@ -153,7 +153,6 @@ impl Known {
     /// All workloads that stress its factors the same way.
     pub(super) fn hull(&self, space: &Space) -> Region {
         let beyond_plain = |feature: &Feature| {
-            let old = self.region.condition(*feature);
             let test = match (self.witness.feature(*feature).number(), self.plain.feature(*feature).number()) {
                 (Some(witness), Some(plain)) => {
                     let values = space.feature_values(*feature).into_iter().filter_map(|value| value.number());
@@ -165,12 +164,11 @@ impl Known {
                         Test::Range { min: None, max: first }
                     }
                 }
-                (Some(_), None) => old?.test.clone(),
                 _ => Test::In(vec![self.witness.feature(*feature).to_string()]),
             };
-            Some(Condition { feature: *feature, test })
+            Condition { feature: *feature, test }
         };
-        let mut conditions: Vec<Condition> = self.factors.iter().filter_map(beyond_plain).collect();
+        let mut conditions: Vec<Condition> = self.factors.iter().map(beyond_plain).collect();
         conditions.sort();
         Region { conditions }
     }
@@ -181,6 +179,7 @@ impl Known {
         if self.region != region {
             self.region = region;
             self.old = self.trials.len();
+            (self.repeats, self.is_spent) = (0, false);
             for trial in &mut self.trials {
                 trial.is_inside = self.region.contains(&trial.point);
             }
@@ -239,7 +238,7 @@ impl Known {
         }
         let shows_own = if seen.accounts_for(&self.seen) { 1.0 } else { MISSES_OWN };
         let shows_more = if self.seen.accounts_for(seen) { 1.0 } else { SHOWS_MORE };
-        (AT_ALL + (1.0 - AT_ALL) * level) * shows_own * shows_more
+        (1.0 - (1.0 - AT_ALL) * (1.0 - level)) * shows_own * shows_more
     }
 
     /// Whether so many explorations came upon it that its removals are to be confirmed.
@@ -251,11 +250,12 @@ impl Known {
         self.region.contains(workload)
     }
 
-    /// Drops a factor that the symptom does not need after all, and what else the simpler witness does not meet: features
-    /// that hang together move together.
+    /// Drops a factor that the symptom does not need after all, and what went back to plain with it: features that hang
+    /// together move together.
     pub(super) fn simplify(&mut self, factor: Feature, witness: Workload, seen: Rc<Seen>) {
         (self.witness, self.seen) = (witness, seen);
-        self.factors.retain(|other| *other != factor);
+        let plain = &self.plain;
+        self.factors.retain(|other| *other != factor && self.witness.feature(*other) != plain.feature(*other));
         let witness = &self.witness;
         self.region
             .conditions

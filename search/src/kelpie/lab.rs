@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use kelpie_belief::{Model, Outcome as Learnt};
+use kelpie_monitor::Inconclusive;
 use kelpie_spaces::{Space, Workload};
 use rand_pcg::Pcg64;
 
@@ -35,6 +36,11 @@ impl Seen {
             observation.signals.clear();
         }
         Self { outcome, observation, number, purpose }
+    }
+
+    /// Whether traffic ran: not if the workload is not supported, or if a host fails under it.
+    pub(super) fn is_sampled(&self) -> bool {
+        self.observation.assessment.inconclusive != Some(Inconclusive::NoSamples)
     }
 
     /// Share of its bounds that the worst direction uses; 1 if it is not known.
@@ -143,7 +149,7 @@ impl Notes {
         let until = self.seen.iter().filter(|(_, seen)| seen.number <= last);
         let learnt = until.filter_map(|(workload, seen)| {
             let is_anomalous = seen.outcome.is_anomalous()?;
-            Some((workload, Learnt { is_anomalous, is_reducing: seen.purpose.is_reducing() }))
+            Some((workload, Learnt { is_anomalous, is_aimed: seen.purpose.is_aimed() }))
         });
         self.model = Model::learn(&learnt.collect()).map(|model| (Rc::new(model), last));
     }

@@ -123,8 +123,8 @@ impl<O: Oracle> Search<'_, O> {
         }
         let seen = self.lab.look(workload, purpose)?;
         match seen.outcome {
-            Outcome::Healthy => Ok(false),
-            Outcome::Inconclusive => self.calm(workload),
+            Outcome::Inconclusive if seen.is_sampled() => self.calm(workload),
+            Outcome::Healthy | Outcome::Inconclusive => Ok(false),
             Outcome::Anomalous(symptom) => Ok(self.touch(workload, symptom, &seen)),
         }
     }

@@ -27,8 +27,13 @@ impl<'a, O: Oracle> Search<'a, O> {
     pub(super) fn settle(&mut self, index: usize) -> Result<(), O::Error> {
         let before = self.lab.experiments();
         self.findings[index].is_settled = true;
+        let factors = self.findings[index].factors.len();
         self.confirm(index)?;
         self.findings[index].spent += self.lab.experiments() - before;
+        if self.findings[index].factors.len() < factors {
+            self.reconsider(index);
+            self.read_region(index);
+        }
         self.store(index)
     }
 
@@ -156,6 +161,7 @@ impl<'a, O: Oracle> Search<'a, O> {
             self.findings[index].is_spent |= self.findings[index].repeats > MOST_REPEATS;
             return Ok(());
         }
+        self.findings[index].repeats = 0;
         self.findings[index].spent += 1;
         if let Outcome::Anomalous(symptom) = seen.outcome {
             self.touch(&point, symptom, &seen);

@@ -399,7 +399,7 @@ mod tests {
     use crate::closed_form::{Weakness, at_least, at_most, one_of};
 
     fn learnt<'w>(measured: &[(&'w Workload, bool)]) -> BTreeMap<&'w Workload, Outcome> {
-        let outcome = |is_anomalous: bool| Outcome { is_anomalous, is_reducing: false };
+        let outcome = |is_anomalous: bool| Outcome { is_anomalous, is_aimed: false };
         measured.iter().map(|(workload, is_anomalous)| (*workload, outcome(*is_anomalous))).collect()
     }
 

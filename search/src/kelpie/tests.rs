@@ -7,6 +7,9 @@ use kelpie_spaces::{Condition, Feature, Narrowing, Region, Space, Workload};
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
+use super::known::Known;
+use super::lab::Lab;
+use super::{Purpose, factors};
 use crate::closed_form::{BudgetSpent, ClosedForm, Weakness, at_least, at_most, one_of};
 use crate::{Algorithm, Checkpoint, Config, SignalSet, run, run_from};
 
@@ -155,6 +158,32 @@ fn inconclusive_answers_cost_little() {
     let config = Config::new(Algorithm::Kelpie, SignalSet::Both, 5);
     assert_eq!(run(&full(), &config, &mut oracle), Err(BudgetSpent));
     assert!(oracle.distinct() >= 5, "{} of 6", oracle.distinct());
+}
+
+#[test]
+fn what_brings_a_host_down_is_not_followed_by_its_like() {
+    let deadly = Region { conditions: vec![one_of(Feature::Bidirectional, &["true"])] };
+    let mut oracle = ClosedForm { deadly: Some(deadly.clone()), ..ClosedForm::new(&[], 60) };
+    let config = Config::new(Algorithm::Kelpie, SignalSet::Both, 5);
+    assert_eq!(run(&full(), &config, &mut oracle), Err(BudgetSpent));
+    assert!(oracle.asked.iter().any(|(workload, _)| deadly.contains(workload)));
+    assert!(oracle.asked.iter().all(|(_, purpose)| *purpose != Purpose::Relieve), "{:?}", oracle.asked);
+}
+
+#[test]
+fn what_goes_back_to_plain_with_a_factor_is_no_factor_either() {
+    let (space, weakness) = (full(), Weakness::new(Symptom::Pause, &[]));
+    let mut oracle = ClosedForm::new(&[weakness], 2);
+    let mut lab = Lab::new(&space, Pcg64::seed_from_u64(1), &mut oracle);
+    let start = space.sample(&mut lab.rng);
+    let plain = factors::plain(&space, &start);
+    let factors = factors::differing(&start, &plain);
+    assert!(factors.len() > 1, "{start:?}");
+    let seen = lab.look(&start, Purpose::Mfs).expect("there is a budget");
+    let mut known = Known::new(Symptom::Pause, start, seen, plain.clone(), factors.clone());
+    let seen = lab.look(&plain, Purpose::Mfs).expect("there is a budget");
+    known.simplify(factors[0], plain.clone(), seen);
+    assert!(known.factors.is_empty() && known.region.contains(&plain), "{:?}", known.factors);
 }
 
 #[test]

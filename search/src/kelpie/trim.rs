@@ -15,7 +15,8 @@ impl<O: Oracle> Search<'_, O> {
             return;
         }
         let evidence = self.evidence();
-        let (measured, mut rng) = (self.lab.outcomes(), self.lab.rng.clone());
+        let (mut measured, mut rng) = (self.lab.outcomes(), self.lab.rng.clone());
+        measured.retain(|(point, _)| self.findings[index].contains(point));
         while self.findings[index].is_impure() {
             let known = &self.findings[index];
             let is_healthy = |(point, is_anomalous): &&(&Workload, bool)| !is_anomalous && known.contains(point);
