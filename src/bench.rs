@@ -57,7 +57,7 @@ pub fn run(
     stop: &AtomicBool,
     measured: &(dyn Fn() + Sync),
 ) -> anyhow::Result<Vec<Option<Record>>> {
-    on_all_cores(jobs, |job| archive.once(&job.key(), || job.run(space, stop, measured)))
+    on_all_cores(jobs, |job| archive.once(&job.key(), |record| job.made(record), || job.run(space, stop, measured)))
 }
 
 /// Judges the findings of each campaign by these random points, or takes that from the archive; `false` if `stop` ended
@@ -79,7 +79,7 @@ pub fn judge(
     let qualities = on_all_cores(&ended, |(job, record)| {
         let points = points.get(job.subsystem.name()).map_or(&[][..], Vec::as_slice);
         let key = format!("quality {} {}", points.len(), job.key());
-        archive.once(&key, || Quality::of(space, &job.subsystem, &record.stored, points, stop, measured))
+        archive.once(&key, |_| true, || Quality::of(space, &job.subsystem, &record.stored, points, stop, measured))
     })?;
     let is_whole = qualities.iter().all(Option::is_some);
     records.iter_mut().flatten().zip(qualities).for_each(|(record, quality)| record.quality = quality);
@@ -92,6 +92,14 @@ impl Job {
         let Config { algorithm, signal, seed, .. } = self.config;
         let with_course = if self.keeps_course { " course" } else { "" };
         format!("{} {algorithm} {signal} {seed}{with_course}", self.subsystem.name())
+    }
+
+    /// Whether a record is of this campaign.
+    fn made(&self, record: &Record) -> bool {
+        let Config { algorithm, signal, seed, .. } = self.config;
+        (record.subsystem.as_str(), record.algorithm, record.signal, record.seed)
+            == (self.subsystem.name(), algorithm, signal, seed)
+            && record.experiments <= self.budget
     }
 
     fn run(&self, space: &Space, stop: &AtomicBool, measured: &(dyn Fn() + Sync)) -> anyhow::Result<Option<Record>> {

@@ -254,6 +254,10 @@ fn measuring_settles_a_workload_by_the_subsystem_that_was_measured() {
     let documents = [bench.json(0, &run), bench.json(0, &["mfs", "list"])];
     let witness = &documents[0]["findings"][0]["workload"];
     bench.write("witness.yaml", witness.to_string());
+    let alone = bench.json(1, &["mfs", "check", "witness.yaml", "--measure", "sim:F", "--db", "none.db"]);
+    assert_eq!((&alone["answer"], &alone["ways_out"]), (&json!("anomalous"), &json!([])), "{alone}");
+    let other = bench.run(&["mfs", "check", "witness.yaml", "--subsystem", "sim:f"]);
+    assert!(other.status == Some(2) && other.stderr.contains("stored are sim:F"), "{}", other.stderr);
     let checked = bench.json(1, &["mfs", "check", "witness.yaml", "--measure", "sim:F"]);
     assert_eq!((&checked["answer"], &checked["campaigns"]), (&json!("anomalous"), &json!([2])), "{checked}");
     for way in checked["ways_out"].as_array().expect("a list") {

@@ -44,7 +44,11 @@ impl Archive {
         fs::create_dir_all(path).with_context(|| format!("{}", path.display()))?;
         let archive = Self(Some(path.to_owned()));
         let mut all = settings.clone();
-        if let Some(stored) = archive.get::<Settings>(SETTINGS)? {
+        let stored = archive.get::<Settings>(SETTINGS)?;
+        if stored.is_none() && holds_results(path)? {
+            bail!("{} holds JSON files, but no {SETTINGS}: name another directory with --out", path.display());
+        }
+        if let Some(stored) = stored {
             let differs = if stored.kelpie_version != settings.kelpie_version {
                 Some("another version of Kelpie".to_owned())
             } else if stored.space != settings.space {
@@ -80,7 +84,11 @@ impl Archive {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             text => text.with_context(|| format!("{}", path.display()))?,
         };
-        Ok(Some(serde_json::from_slice(&text).with_context(|| format!("{}", path.display()))?))
+        let value = serde_json::from_slice(&text);
+        Ok(Some(
+            value
+                .with_context(|| format!("{}: this is no whole result; remove it to have it again", path.display()))?,
+        ))
     }
 
     /// Stores it as a whole.
@@ -95,13 +103,20 @@ impl Archive {
     /// What was stored under this key, or else what `work` comes to, which is stored then.
     ///
     /// # Errors
-    /// Those of `work`, or it cannot be read or written.
+    /// Those of `work`, or it cannot be read or written, or is of something else.
     pub fn once<T: Serialize + DeserializeOwned>(
         &self,
         key: &str,
+        is_own: impl FnOnce(&T) -> bool,
         work: impl FnOnce() -> anyhow::Result<Option<T>>,
     ) -> anyhow::Result<Option<T>> {
         if let Some(stored) = self.get(key)? {
+            if !is_own(&stored) {
+                bail!(
+                    "{} holds another result than {key}: remove it to have that",
+                    self.path(key).unwrap_or_default().display()
+                );
+            }
             return Ok(Some(stored));
         }
         let done = work()?;
@@ -118,6 +133,13 @@ impl Archive {
         let path = folder.join(name);
         write_file(&path, text.as_bytes(), true).with_context(|| format!("{}", path.display()))
     }
+}
+
+/// Whether a directory holds what looks like a benchmark's.
+fn holds_results(folder: &Path) -> anyhow::Result<bool> {
+    let entries = fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let entries: Vec<fs::DirEntry> = entries.with_context(|| format!("{}", folder.display()))?;
+    Ok(entries.iter().any(|entry| Path::new(&entry.file_name()).extension().is_some_and(|end| end == "json")))
 }
 
 /// A key as the name of a file: letters, digits, dots and dashes stay, so that no two keys share one.

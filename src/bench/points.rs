@@ -83,7 +83,7 @@ pub fn points(
 ) -> anyhow::Result<Option<Points>> {
     let of = |subsystem| chunks(count).map(move |(number, points)| Chunk { subsystem, number, points });
     let chunks: Vec<Chunk> = subsystems.iter().flat_map(of).collect();
-    let all = on_all_cores(&chunks, |chunk| archive.once(&chunk.key(), || chunk.run(space, stop, measured)))?;
+    let all = on_all_cores(&chunks, |chunk| archive.once(&chunk.key(), |_| true, || chunk.run(space, stop, measured)))?;
     let mut points = Points::new();
     for (chunk, judged) in chunks.iter().zip(all) {
         let Some(judged) = judged else { return Ok(None) };

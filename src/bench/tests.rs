@@ -87,6 +87,26 @@ fn what_is_kept_is_not_run_again() {
 }
 
 #[test]
+fn a_file_that_is_no_result_of_this_campaign_is_refused_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path(), &settings(20)).unwrap();
+    go(&jobs(&[1], 20), &archive, false);
+    let wanted = jobs(&[1, 2], 20);
+    let [own, other] = [0, 1].map(|at| folder.path().join(format!("{}.json", archive::escaped(&wanted[at].key()))));
+    let error = |archive: &Archive| {
+        let ran = run(&space(), &wanted[1..], archive, &AtomicBool::new(false), &|| {});
+        format!("{:#}", ran.expect_err("it is not of this campaign"))
+    };
+    std::fs::copy(&own, &other).unwrap();
+    assert!(error(&archive).contains("another result"), "{}", error(&archive));
+    std::fs::write(&other, "{").unwrap();
+    assert!(error(&archive).contains("remove it"), "{}", error(&archive));
+    std::fs::remove_file(folder.path().join("settings.json")).unwrap();
+    let refused = Archive::open(folder.path(), &settings(30)).expect_err("whose are they?").to_string();
+    assert!(refused.contains("no settings.json"), "{refused}");
+}
+
+#[test]
 fn other_settings_are_refused_by_what_differs() {
     let folder = tempfile::tempdir().unwrap();
     Archive::open(folder.path(), &settings(20)).unwrap();

@@ -15,8 +15,8 @@ use crate::args::{DatabaseArgs, SubsystemArgs, algorithm, parse_id, signal};
 pub enum CampaignCommand {
     /// Search a space for anomalies and store everything
     #[command(
-        after_help = "Exit status: 0 it ended, whatever it found; 1 the gate is red (--gate); 2 it was interrupted or could not go on, \
-        or the gate has nothing to judge by: no verdict, or an end before the budget.\n\n\
+        after_help = "Exit status: 0 it ended, whatever it found; 1 the gate is red (--gate), also if it was interrupted; 2 it was \
+        interrupted or could not go on, or the gate has nothing to judge by: no verdict, or an end before the budget.\n\n\
         Examples:\n  \
         kelpie campaign run --subsystem sim:F\n  \
         kelpie campaign run --subsystem sim:H --space rpc-library --algorithm random --time 5m\n  \
@@ -26,8 +26,8 @@ pub enum CampaignCommand {
     Run(RunArgs),
     /// Go on with a campaign that was stopped or killed
     #[command(
-        after_help = "Exit status: 0 it ended, whatever it found; 1 the gate is red (--gate); 2 it was interrupted or could not go on, \
-        or the gate has nothing to judge by: no verdict, or an end before the budget.\n\n\
+        after_help = "Exit status: 0 it ended, whatever it found; 1 the gate is red (--gate), also if it was interrupted; 2 it was \
+        interrupted or could not go on, or the gate has nothing to judge by: no verdict, or an end before the budget.\n\n\
         Examples:\n  \
         kelpie campaign resume\n  \
         kelpie campaign resume 3 --budget 2000   (also extends a finished campaign)"

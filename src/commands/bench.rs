@@ -1,5 +1,6 @@
 //! `kelpie bench search`: its arguments, and what runs. The searches, scores and figures are in `crate::bench`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -172,16 +173,19 @@ fn subsystems(args: &SearchArgs) -> anyhow::Result<Vec<SimSubsystem>> {
         let name = format!("generated:{seed}");
         Ok(SimSubsystem::from_yaml(&name, &generated_model::model(seed))?)
     });
-    named.chain(drawn).collect()
+    let mut all = named.chain(drawn).collect::<anyhow::Result<Vec<SimSubsystem>>>()?;
+    let mut seen = BTreeSet::new();
+    all.retain(|one| seen.insert(one.name().to_owned()));
+    Ok(all)
 }
 
 /// Every algorithm with every set of signals on every subsystem; what no signal guides, once.
 fn contestants<'s>(args: &SearchArgs, subsystems: &'s [SimSubsystem]) -> Vec<Contestant<'s>> {
-    let algorithms = if args.algorithms.is_empty() { &Algorithm::ALL[..] } else { &args.algorithms };
+    let is_wanted = |algorithm: &Algorithm| args.algorithms.is_empty() || args.algorithms.contains(algorithm);
     let mut contestants = Vec::new();
     for subsystem in subsystems {
-        for algorithm in algorithms.iter().copied() {
-            let signals = args.signal.iter().copied().map(Some);
+        for algorithm in Algorithm::ALL.into_iter().filter(is_wanted) {
+            let signals = SignalSet::ALL.into_iter().filter(|signal| args.signal.contains(signal)).map(Some);
             let signals: Vec<Option<SignalSet>> = if algorithm.is_guided() { signals.collect() } else { vec![None] };
             contestants.extend(signals.into_iter().map(|signal| Contestant { subsystem, algorithm, signal }));
         }

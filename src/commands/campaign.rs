@@ -203,16 +203,19 @@ impl CampaignRun {
             let left = self.budget.is_none().then(|| self.time_left(&end, start)).flatten();
             note(&format!("stopped; go on with `{}`", resume_command(store.path(), self.id, left)));
         }
-        if matches!(end, End::Interrupted) {
-            return Ok(exit::failed());
-        }
+        let was_interrupted = matches!(end, End::Interrupted);
         if !shown.args.gate {
-            return Ok(exit::HEALTHY);
+            return Ok(if was_interrupted { exit::failed() } else { exit::HEALTHY });
         }
         let (findings, anomalies) = explained::read(store, self.id)?;
+        let explained = Explained::new(&findings, &anomalies);
+        if was_interrupted && !shown.gate.is_red(&explained) {
+            note("gate: nothing stops so far, but the campaign was interrupted");
+            return Ok(exit::failed());
+        }
         let has_verdict = store.has_verdict(self.id)?;
         let campaign = store.campaign(self.id)?;
-        Ok(shown.args.exit(&shown.gate, &Explained::new(&findings, &anomalies), &campaign, has_verdict))
+        Ok(shown.args.exit(&shown.gate, &explained, &campaign, has_verdict, store.path()))
     }
 
     /// What to give as `--time` to go on: what is left after an interruption, or as much again.
@@ -225,7 +228,8 @@ impl CampaignRun {
     }
 }
 
-fn resume_command(database: &Path, id: CampaignId, time: Option<Duration>) -> String {
+/// The command that goes on with a campaign.
+pub fn resume_command(database: &Path, id: CampaignId, time: Option<Duration>) -> String {
     let database = database.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@".contains(c);
     let database =

@@ -246,8 +246,12 @@ pub fn text(store: &mut Store, id: CampaignId) -> anyhow::Result<String> {
         let _ = writeln!(text, "  {absence}");
     }
     let _ = writeln!(text, "  {explained}");
-    for found in &explained.findings {
+    for (index, found) in explained.findings.iter().enumerate() {
         text += &finding_text(id, found);
+        let is_like = |other: &&Weighed<'_>| other.finding.has_conditions_of(found.finding);
+        if let Some(twin) = explained.findings[..index].iter().find(is_like) {
+            let _ = writeln!(text, "  its conditions are those of {id}.{}", twin.finding.number);
+        }
         if let Some(repeats) = Repeats::of(&again, found.finding.number) {
             let _ = writeln!(text, "  {repeats}");
         }

@@ -1,6 +1,7 @@
 //! `--gate` of several commands, and `kelpie campaign baseline`. What stops is decided in `kelpie_reports::gate`.
 
 use std::io::ErrorKind;
+use std::path::Path;
 use std::process::ExitCode;
 
 use kelpie_reports::baseline::Baseline;
@@ -29,7 +30,14 @@ impl GateArgs {
 
     /// The exit status of a campaign with these anomalies, said why; 0 if nobody asked for a gate, and 2 if nothing has a
     /// verdict, or if nothing stops of a campaign that has not reached its budget.
-    pub fn exit(&self, gate: &Gate, explained: &Explained<'_>, campaign: &Campaign, has_verdict: bool) -> ExitCode {
+    pub fn exit(
+        &self,
+        gate: &Gate,
+        explained: &Explained<'_>,
+        campaign: &Campaign,
+        has_verdict: bool,
+        database: &Path,
+    ) -> ExitCode {
         if !self.gate {
             return exit::HEALTHY;
         }
@@ -42,7 +50,8 @@ impl GateArgs {
             let (id, done) = (campaign.id, campaign.experiments);
             note(&format!(
                 "gate: campaign {id} stopped after {done} of {budget} experiments, so the others are unknown; \
-                 go on with `kelpie campaign resume {id}`"
+                 go on with `{}`",
+                campaign::resume_command(database, id, None)
             ));
             return exit::failed();
         }

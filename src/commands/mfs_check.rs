@@ -1,5 +1,6 @@
 //! `kelpie mfs check`: whether a workload is anomalous, likely so, safe or unknown, and what to change.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -18,7 +19,7 @@ use crate::cli::MfsCheckArgs;
 use crate::commands::findings::condition_lines;
 use crate::exit;
 use crate::inputs;
-use crate::output::{percent, plural, print, print_json};
+use crate::output::{note, percent, plural, print, print_json};
 use crate::subsystems::Opened;
 
 /// What is said of a workload: the answer that decides, those for other subsystems, and ways out.
@@ -44,9 +45,18 @@ impl<'a> Subsystem<'a> {
 /// Runs the command.
 pub fn check(args: &MfsCheckArgs, common: Common) -> anyhow::Result<ExitCode> {
     let workload = inputs::read_workload(&args.workload)?;
-    let mut store = Store::open_to_read(&args.list.database.path()?)?;
     let subsystem = args.subsystem.as_deref();
-    let mut known = known::known(&mut store, args.list.campaign, subsystem)?;
+    let path = args.list.database.path()?;
+    // What is measured needs no database.
+    let needs_database = args.measure.is_none() || args.list.campaign.is_some() || path.exists();
+    let mut known = Vec::new();
+    if needs_database {
+        let mut store = Store::open_to_read(&path)?;
+        known = known::known(&mut store, args.list.campaign, subsystem)?;
+        if let Some(subsystem) = subsystem.filter(|_| known.is_empty()) {
+            note_stored(&mut store, subsystem)?;
+        }
+    }
     let mut opened = args.measure.as_deref().map(open).transpose()?;
     if let Some((_, opened)) = &opened {
         let source = opened.source();
@@ -66,6 +76,16 @@ pub fn check(args: &MfsCheckArgs, common: Common) -> anyhow::Result<ExitCode> {
         Answer::Safe => exit::HEALTHY,
         Answer::Unknown => exit::failed(),
     })
+}
+
+/// Says which subsystems are stored instead of one that is not.
+fn note_stored(store: &mut Store, subsystem: &str) -> anyhow::Result<()> {
+    let campaigns = store.campaigns()?;
+    let names: BTreeSet<&str> = campaigns.iter().map(|campaign| campaign.definition.subsystem.as_str()).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    let stored = if names.is_empty() { "none is".to_owned() } else { format!("stored are {}", names.join(", ")) };
+    note(&format!("no campaign on {subsystem} is stored; {stored}"));
+    Ok(())
 }
 
 /// For each subsystem the answer of its experiments; the one to care for most decides.
@@ -165,9 +185,12 @@ fn text(checked: &Checked<'_>) -> String {
         format!("{}{apart}", subsystem.name)
     };
     let mut text = format!("{} on {}: {}\n", word(*answer), named(&checked.subsystem), reason(&checked.answered));
-    for Kept { campaign, finding, .. } in findings {
+    for (index, Kept { campaign, finding, .. }) in findings.iter().enumerate() {
         let _ = writeln!(text, "\ninside {campaign}.{} {}", finding.number, finding.symptom.name());
-        text += &condition_lines(&finding.mfs);
+        match findings[..index].iter().find(|other| other.finding.has_conditions_of(finding)) {
+            Some(twin) => _ = writeln!(text, "    the conditions of {}.{}", twin.campaign, twin.finding.number),
+            None => text += &condition_lines(&finding.mfs),
+        }
     }
     if answer.wants_ways_out() {
         text += if checked.ways.is_empty() { "\nno way out is known\n" } else { "\nways out, the best known first:\n" };

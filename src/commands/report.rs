@@ -46,5 +46,5 @@ pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
     }
     let anomalies = stored.anomalies();
     let explained = Explained::new(&stored.findings, &anomalies);
-    Ok(args.gate.exit(&gate, &explained, &stored.campaign, stored.has_verdict()))
+    Ok(args.gate.exit(&gate, &explained, &stored.campaign, stored.has_verdict(), store.path()))
 }

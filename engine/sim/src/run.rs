@@ -85,6 +85,11 @@ fn whole_pauses(rings: &Rings, length: Picos) -> Picos {
     if pause == Picos::ZERO { length } else { pause * (length.as_micros() / pause.as_micros()).ceil() as u64 }
 }
 
+/// What the longest path adds each way.
+fn longest_path(rings: &Rings) -> Picos {
+    Picos::from_nanos(rings.flows.iter().map(|flow| flow.path_delay_ns).max().unwrap_or(0).into())
+}
+
 /// What had happened by the end of a slice.
 struct Mark {
     moment: Moment,
@@ -106,7 +111,7 @@ fn begin(slices: usize) -> usize {
 /// Runs `workload` on `model`; the noise is that of the `attempt`th run, counted from 0.
 ///
 /// # Errors
-/// When the model's hosts cannot run it.
+/// When the model's hosts cannot run it, or its packets need longer than an experiment may take.
 pub fn run(model: &Model, workload: &Workload, attempt: u32) -> Result<Run, MeasureError> {
     let loaded = loaded_directions(workload);
     let steady = Steady { directions: &loaded, precision: model.sampling.precision };
@@ -115,6 +120,17 @@ pub fn run(model: &Model, workload: &Workload, attempt: u32) -> Result<Run, Meas
     let half_width = Some(half_width(&moments, &loaded)).filter(|half| half.is_finite());
     let is_steady = steady.is_balanced(&moments) && half_width.is_some_and(|half| half <= UNKNOWN);
     let slices = course.len() - 1;
+    let round_trip = longest_path(&pair.around.rings) * 2;
+    let warm_up = course[begin(slices)].totals.time;
+    if !is_steady && warm_up < round_trip {
+        let reason = format!(
+            "its path takes {:.0} us there and back, of which the simulation saw {:.0} us before its samples; a larger \
+             sampling.max_events lets it go on for longer",
+            round_trip.as_micros(),
+            warm_up.as_micros()
+        );
+        return Err(MeasureError::Unsupported { reason });
+    }
     let samples = (model.sampling.samples as usize).min(slices);
     let of_sample = ((slices - begin(slices)) / samples).max(1);
     let begin = slices - samples * of_sample;

@@ -204,6 +204,11 @@ pub struct FindingRecord {
 }
 
 impl FindingRecord {
+    /// Whether both hold the same workloads by the same symptom: two weaknesses may show in one region.
+    pub fn has_conditions_of(&self, other: &FindingRecord) -> bool {
+        self.symptom == other.symptom && self.mfs == other.mfs
+    }
+
     /// A finding of a search, as the store keeps it.
     pub fn new(number: u64, finding: &Finding) -> Self {
         Self {

@@ -81,11 +81,18 @@ impl Encoding {
         row
     }
 
-    /// How far two rows are apart: numbers by their share of the range that was measured, another word by 1.
+    /// Features without a column in which a workload is unlike all that was measured.
+    pub(crate) fn count_off(&self, workload: &Workload) -> usize {
+        self.off.iter().filter(|feature| number(workload, **feature) > 0).count()
+    }
+
+    /// How far two rows are apart: numbers by their share of the range that was measured, another word by 1, and so another
+    /// number if only one was measured.
     pub(crate) fn distance(&self, one: impl Fn(usize) -> f32, other: impl Fn(usize) -> f32) -> f32 {
         let numbers = self.ranges.iter().enumerate().map(|(column, (_, low, high))| {
             let span = log(*high) - log(*low);
-            if span > 0.0 { (one(column) - other(column)).abs() / span } else { 0.0 }
+            let apart = (one(column) - other(column)).abs();
+            if span > 0.0 { apart / span } else { apart.min(1.0) }
         });
         let first = self.ranges.len();
         // Another word changes two columns.

@@ -160,10 +160,11 @@ impl<'w> Belief<'w> {
     /// The measured workloads nearest to one, the nearest first, at most `most`.
     pub fn nearest(&self, workload: &Workload, most: usize) -> Vec<Neighbour<'w>> {
         let row = self.model.encoding.row(workload);
+        let off = self.model.encoding.count_off(workload) as f32;
         let neighbour = |index: usize| Neighbour {
             workload: self.workloads[index],
             is_anomalous: self.rows.outcomes[index],
-            distance: self.distance(&row, index),
+            distance: self.distance(&row, index) + off,
         };
         let mut all: Vec<Neighbour<'_>> = (0..self.workloads.len()).map(neighbour).collect();
         all.sort_by(|a, b| a.distance.total_cmp(&b.distance));
@@ -268,6 +269,10 @@ mod tests {
         let nearest = belief.nearest(&workloads[0], 3);
         assert_eq!((nearest[0].workload, nearest.len()), (&workloads[0], 3));
         assert!(nearest.windows(2).all(|pair| pair[0].distance <= pair[1].distance));
+        let mut far = workloads[0].clone();
+        far.flows[0].loss_ppm = 100;
+        let nearest = belief.nearest(&far, 1);
+        assert!(nearest[0].distance >= 1.0, "no path that was measured lost packets: {}", nearest[0].distance);
     }
 
     #[test]
