@@ -31,9 +31,9 @@ pub struct Repeats {
 }
 
 impl Repeats {
-    /// Of the workload of a finding; none if it was not measured again.
-    pub fn of(rows: &[MeasuredAgain], finding: u64) -> Option<Self> {
-        let own = rows.iter().filter(|row| row.finding == Some(finding) && row.verdict != Verdict::Inconclusive);
+    /// Of the workload of a finding, which the experiment `since` measured first; none if it was not measured again.
+    pub fn of(rows: &[MeasuredAgain], finding: u64, since: Option<u64>) -> Option<Self> {
+        let own = of_finding(rows, finding, since).filter(|row| row.verdict != Verdict::Inconclusive);
         let (runs, anomalous) = own.fold((0, 0), |(runs, anomalous), row| {
             (runs + 1, anomalous + u64::from(row.verdict == Verdict::Anomalous))
         });
@@ -61,6 +61,17 @@ impl fmt::Display for Repeats {
             _ => write!(f, "anomalous in all {runs} further runs"),
         }
     }
+}
+
+/// The measurements of a finding's workload. Those from before its first experiment are of the workload that the finding had
+/// then: a search that goes on may simplify it.
+pub fn of_finding(
+    rows: &[MeasuredAgain],
+    finding: u64,
+    since: Option<u64>,
+) -> impl Iterator<Item = &MeasuredAgain> + Clone {
+    let since = since.unwrap_or(0);
+    rows.iter().filter(move |row| row.finding == Some(finding) && row.after >= since)
 }
 
 /// What the control workload says of the machine.
@@ -139,12 +150,13 @@ mod tests {
         let mut rows: Vec<MeasuredAgain> =
             (0..13).map(|run| row(9, Some(2), verdicts[(run as usize) % 4], 1.0)).collect();
         rows.extend([row(9, Some(1), Verdict::Anomalous, 1.0), row(9, None, Verdict::Anomalous, 1.0)]);
-        let repeats = Repeats::of(&rows, 2).expect("measured");
+        let repeats = Repeats::of(&rows, 2, Some(9)).expect("measured");
         assert_eq!((repeats.runs, repeats.anomalous, repeats.is_flaky()), (10, 4, true));
         // Wilson's interval of 4 in 10, as published tables have it.
         assert!((repeats.rate[0] - 0.168).abs() < 1e-3 && (repeats.rate[1] - 0.687).abs() < 1e-3, "{:?}", repeats.rate);
-        assert_eq!(Repeats::of(&rows, 1).map(|repeats| repeats.is_flaky()), Some(false));
-        assert_eq!(Repeats::of(&rows, 3), None);
+        assert_eq!(Repeats::of(&rows, 1, None).map(|repeats| repeats.is_flaky()), Some(false));
+        assert_eq!(Repeats::of(&rows, 3, None), None);
+        assert_eq!(Repeats::of(&rows, 2, Some(10)), None, "another workload");
     }
 
     #[test]

@@ -19,9 +19,13 @@ pub struct Weighed<'a> {
 impl<'a> Weighed<'a> {
     /// Weighs a finding by the anomalies of its campaign.
     pub fn new(finding: &'a FindingRecord, anomalies: &[Anomaly]) -> Self {
-        let shows = |anomaly: &&Anomaly| anomaly.workload == finding.workload;
-        Self { finding, severity: anomalies.iter().find(shows).map(|anomaly| anomaly.severity) }
+        Self { finding, severity: witness(finding, anomalies).map(|anomaly| anomaly.severity) }
     }
+}
+
+/// The first experiment with the workload of a finding, if the campaign measured that.
+pub fn witness<'a>(finding: &FindingRecord, anomalies: &'a [Anomaly]) -> Option<&'a Anomaly> {
+    anomalies.iter().find(|anomaly| anomaly.workload == finding.workload)
 }
 
 /// Anomalies told apart by findings: each lies in the region of some finding, or is unexplained.

@@ -22,7 +22,7 @@ pub fn check(path: &Path) -> io::Result<()> {
 
 /// A temporary directory where `path` is to be.
 fn beside(path: &Path) -> io::Result<TempDir> {
-    tempfile::Builder::new().prefix(".kelpie-").tempdir_in(parent(path))
+    tempfile::Builder::new().prefix(".kelpie-").tempdir_in(parent(path)).map_err(|error| nameless(&error))
 }
 
 /// Writes a directory with these files.
@@ -66,7 +66,8 @@ pub fn write_with<E: From<io::Error>>(path: &Path, fill: impl FnOnce(&Path) -> R
 /// [`ErrorKind::AlreadyExists`] if something is there that may not be replaced, or if it cannot be written; then nothing
 /// is left behind.
 pub fn write_file(path: &Path, bytes: &[u8], replaces: bool) -> io::Result<()> {
-    let mut file = tempfile::Builder::new().prefix(".kelpie-").tempfile_in(parent(path))?;
+    let mut file =
+        tempfile::Builder::new().prefix(".kelpie-").tempfile_in(parent(path)).map_err(|error| nameless(&error))?;
     file.write_all(bytes)?;
     file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
     file.as_file().sync_all()?;
@@ -76,6 +77,11 @@ pub fn write_file(path: &Path, bytes: &[u8], replaces: bool) -> io::Result<()> {
 
 fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The cause without the name of a temporary file, which says nothing to anybody.
+fn nameless(error: &io::Error) -> io::Error {
+    error.kind().into()
 }
 
 fn taken() -> io::Error {

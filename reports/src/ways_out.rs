@@ -50,7 +50,7 @@ impl WayOut {
     pub fn helps(&self) -> bool {
         match self.state {
             State::MeasuredHealthy => true,
-            State::Estimated => self.probability[1] <= HELPS,
+            State::Estimated => !self.was_tried && self.probability[1] <= HELPS,
             State::MeasuredAnomalous => false,
         }
     }

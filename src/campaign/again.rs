@@ -2,7 +2,8 @@
 //! of a finding is anomalous.
 
 use kelpie_monitor::{ATTEMPTS, Judged, Symptom, Verdict, measure_judged};
-use kelpie_reports::again::Control;
+use kelpie_reports::again::{Control, of_finding};
+use kelpie_reports::explained;
 use kelpie_spaces::Workload;
 use kelpie_store::{MeasuredAgain, StoreError};
 
@@ -41,12 +42,15 @@ impl Recorder<'_> {
     /// Measures the workloads of findings again, one after the other and over again, until it is known how often each is
     /// anomalous.
     pub(super) fn measure_findings_again(&mut self) -> Result<(), End> {
-        let findings = self.parts.store.findings(self.id).map_err(failed)?;
+        let (findings, anomalies) = explained::read(self.parts.store, self.id).map_err(failed)?;
+        let with_witness = |finding| (finding, explained::witness(finding, &anomalies).map(|witness| witness.number));
+        // What takes a host down is not done again for a figure.
+        let findings: Vec<_> =
+            findings.iter().filter(|finding| finding.symptom != Symptom::HostFailure).map(with_witness).collect();
         let most = (REPEATED * self.number as f64).ceil() as usize;
         for round in 0..REPEATS[1] {
-            // What takes a host down is not done again for a figure.
-            for finding in findings.iter().filter(|finding| finding.symptom != Symptom::HostFailure) {
-                let own = || self.again.iter().filter(|row| row.finding == Some(finding.number));
+            for (finding, since) in &findings {
+                let own = || of_finding(&self.again, finding.number, *since);
                 let is_anomalous = own().all(|row| row.verdict == Verdict::Anomalous);
                 if own().count() > round || round >= REPEATS[usize::from(!is_anomalous)] {
                     continue;

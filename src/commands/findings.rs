@@ -14,7 +14,7 @@ use kelpie_sim::SimSubsystem;
 use kelpie_spaces::{Condition, Region, Workload};
 use kelpie_store::{
     Anomaly, Campaign, CampaignClock, CampaignDefinition, CampaignId, CampaignState, Experiment, FindingRecord,
-    Outcome, Store,
+    MeasuredAgain, Outcome, Store,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -117,7 +117,7 @@ pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow:
     let label = store.label(id)?;
     let again = store.measured_again(id)?;
     let with_repeats = |weighed: Weighed<'_>| FindingDocument {
-        repeats: Repeats::of(&again, weighed.finding.number),
+        repeats: repeats(&again, weighed.finding, &anomalies),
         ..FindingDocument::from(weighed)
     };
     Ok(CampaignDocument {
@@ -143,6 +143,10 @@ pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow:
         control: Control::of(&again),
         log,
     })
+}
+
+fn repeats(again: &[MeasuredAgain], finding: &FindingRecord, anomalies: &[Anomaly]) -> Option<Repeats> {
+    Repeats::of(again, finding.number, explained::witness(finding, anomalies).map(|witness| witness.number))
 }
 
 /// The same with when it ran.
@@ -252,7 +256,7 @@ pub fn text(store: &mut Store, id: CampaignId) -> anyhow::Result<String> {
         if let Some(twin) = explained.findings[..index].iter().find(is_like) {
             let _ = writeln!(text, "  its conditions are those of {id}.{}", twin.finding.number);
         }
-        if let Some(repeats) = Repeats::of(&again, found.finding.number) {
+        if let Some(repeats) = repeats(&again, found.finding, &anomalies) {
             let _ = writeln!(text, "  {repeats}");
         }
     }

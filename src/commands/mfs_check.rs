@@ -274,7 +274,11 @@ fn outlook(way: &WayOut) -> String {
         State::Estimated => {
             let [low, high] = way.probability;
             let still = format!("still anomalous with a probability of {} to {}", percent(low), percent(high));
-            if way.helps() { format!("likely to help, {still}") } else { still }
+            match way {
+                _ if way.was_tried => format!("measured without a verdict, {still}"),
+                _ if way.helps() => format!("likely to help, {still}"),
+                _ => still,
+            }
         }
     }
 }

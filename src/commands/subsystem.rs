@@ -1,8 +1,8 @@
 //! `kelpie subsystem`: which simulated subsystems there are, what one is, whether it can be measured; new ones.
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use kelpie_calibration::generated_model;
 use kelpie_reports::folder::write_file;
 use kelpie_sim::SimSubsystem;
@@ -74,7 +74,11 @@ fn generate(args: &GenerateArgs, common: Common) -> anyhow::Result<()> {
     let seed = common.seed_or_default();
     let yaml = generated_model::model(seed);
     if let Some(path) = &args.out {
-        write_file(path, yaml.as_bytes(), false).with_context(|| path.display().to_string())?;
+        write_file(path, yaml.as_bytes(), false).map_err(|error| {
+            let is_taken = error.kind() == ErrorKind::AlreadyExists;
+            let hint = if is_taken { " (remove it, or name another file with --out)" } else { "" };
+            anyhow::anyhow!(error).context(format!("{}{hint}", path.display()))
+        })?;
     }
     match (&args.out, common.json) {
         (_, true) => print_json(&json!({"seed": seed, "out": args.out, "yaml": yaml})),

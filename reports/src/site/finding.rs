@@ -123,7 +123,7 @@ impl<'d> Shown<'d> {
                 } @else {
                     "the search ended before it measured how many of such workloads show it."
                 }
-                @if let Some(repeats) = Repeats::of(&self.stored.again, self.record.number) {
+                @if let Some(repeats) = Repeats::of(&self.stored.again, self.record.number, self.witness.map(|point| point.number)) {
                     " The workload was " (repeats) "."
                 }
                 @if self.record.is_pinned() {
