@@ -255,7 +255,7 @@ fn measuring_settles_a_workload_by_the_subsystem_that_was_measured() {
     let witness = &documents[0]["findings"][0]["workload"];
     bench.write("witness.yaml", witness.to_string());
     let alone = bench.json(1, &["mfs", "check", "witness.yaml", "--measure", "sim:F", "--db", "none.db"]);
-    assert_eq!((&alone["answer"], &alone["ways_out"]), (&json!("anomalous"), &json!([])), "{alone}");
+    assert_eq!((&alone["answer"], &alone["campaigns"]), (&json!("anomalous"), &json!([])), "{alone}");
     let other = bench.run(&["mfs", "check", "witness.yaml", "--subsystem", "sim:f"]);
     assert!(other.status == Some(2) && other.stderr.contains("stored are sim:F"), "{}", other.stderr);
     let checked = bench.json(1, &["mfs", "check", "witness.yaml", "--measure", "sim:F"]);
