@@ -40,8 +40,9 @@ use touched::{Touched, Way};
 /// model F two or three each time that experiments double), and answers get better with each survey.
 const EVEN: f64 = 500.0;
 
-/// Steps in a row without an experiment after which all that the search can reach is known. Source: our choice.
-const MOST_IDLE: u32 = 1000;
+/// Steps in a row without an experiment after which all that the search can reach is known, besides two for each anomaly that
+/// waits. Source: our choice.
+const MOST_IDLE: usize = 1000;
 
 struct Search<'a, O: Oracle> {
     lab: Lab<'a, O>,
@@ -69,7 +70,7 @@ pub(crate) fn run<O: Oracle>(
     oracle: &mut O,
 ) -> Result<(), O::Error> {
     let mut search = Search::begin(space, config, from, oracle)?;
-    while search.idle < MOST_IDLE {
+    while (search.idle as usize) < MOST_IDLE + 2 * search.touched.len() {
         search.between_steps()?;
         let before = search.lab.experiments();
         search.step()?;
