@@ -221,6 +221,7 @@ impl Lab {
         // Of the whole workspace, and in `dev` with the tests, so that what the other checks built is not built again
         // with other features of the same crates.
         let targets: &[&str] = if profile == "dev" { &["--lib", "--bins", "--tests"] } else { &[] };
+        eprintln!("building kelpie with its feature `verbs`, which takes minutes the first time");
         let status = crate::cargo::cargo(&self.root)
             .args(["build", "--quiet", "--workspace", "--features", "verbs", "--profile", profile])
             .args(targets)
