@@ -113,7 +113,7 @@ pub fn findings(store: &mut Store, campaign: Option<CampaignId>) -> Result<Vec<K
     Ok(findings)
 }
 
-/// What is known of each subsystem, or of the one with this name, from one campaign or from all.
+/// What is known of each subsystem, or of those with this name or this source, from one campaign or from all.
 ///
 /// Two models or pair files of one name are two subsystems.
 ///
@@ -123,11 +123,13 @@ pub fn known(
     store: &mut Store,
     campaign: Option<CampaignId>,
     subsystem: Option<&str>,
+    source: Option<&str>,
 ) -> Result<Vec<Known>, StoredCampaignError> {
     let mut all: BTreeMap<(String, String), Known> = BTreeMap::new();
     for campaign in campaigns(store, campaign)? {
         let name = campaign.definition.subsystem.clone();
-        if subsystem.is_some_and(|subsystem| subsystem != name) {
+        let is_other = |wanted: Option<&str>, own: &str| wanted.is_some_and(|wanted| wanted != own);
+        if is_other(subsystem, &name) || is_other(source, &campaign.definition.subsystem_source) {
             continue;
         }
         let space = Rc::new(space_of(&campaign)?);

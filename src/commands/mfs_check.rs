@@ -49,18 +49,15 @@ pub fn check(args: &MfsCheckArgs, common: Common) -> anyhow::Result<ExitCode> {
     let path = args.list.database.path()?;
     // What is measured needs no database.
     let needs_database = args.measure.is_none() || args.list.campaign.is_some() || path.exists();
-    let mut known = Vec::new();
-    if needs_database {
-        let mut store = Store::open_to_read(&path)?;
-        known = known::known(&mut store, args.list.campaign, subsystem)?;
-        if let Some(subsystem) = subsystem.filter(|_| known.is_empty()) {
-            note_stored(&mut store, subsystem)?;
-        }
-    }
+    let mut store = if needs_database { Some(Store::open_to_read(&path)?) } else { None };
     let mut opened = args.measure.as_deref().map(open).transpose()?;
-    if let Some((_, opened)) = &opened {
-        let source = opened.source();
-        known.retain(|known| known.source == source);
+    let mut known = Vec::new();
+    if let Some(store) = &mut store {
+        let source = opened.as_ref().map(|(_, opened)| opened.source());
+        known = known::known(store, args.list.campaign, subsystem, source.as_deref())?;
+        if let Some(subsystem) = subsystem.filter(|_| known.is_empty()) {
+            note_stored(store, subsystem)?;
+        }
     }
     if known.is_empty() {
         known.push(Known::nothing(args.measure.as_deref().or(subsystem).unwrap_or("any subsystem")));
@@ -82,6 +79,9 @@ pub fn check(args: &MfsCheckArgs, common: Common) -> anyhow::Result<ExitCode> {
 fn note_stored(store: &mut Store, subsystem: &str) -> anyhow::Result<()> {
     let campaigns = store.campaigns()?;
     let names: BTreeSet<&str> = campaigns.iter().map(|campaign| campaign.definition.subsystem.as_str()).collect();
+    if names.contains(subsystem) {
+        return Ok(());
+    }
     let names: Vec<&str> = names.into_iter().collect();
     let stored = if names.is_empty() { "none is".to_owned() } else { format!("stored are {}", names.join(", ")) };
     note(&format!("no campaign on {subsystem} is stored; {stored}"));
