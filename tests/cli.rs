@@ -238,8 +238,14 @@ fn a_gate_over_no_verdict_is_unknown() {
     bench.write("elsewhere.yaml", elsewhere);
     let run = ["campaign", "run", "-s", "sim:A", "--space", "elsewhere.yaml", "--budget", "5", "--gate"];
     let ran = bench.run(&run);
-    assert!(ran.status == Some(2) && ran.stderr.contains("nothing is known"), "{:?}: {}", ran.status, ran.stderr);
-    bench.expect(2, &["report", "--out", "report", "--gate"]);
+    assert!(
+        ran.status == Some(2) && ran.stderr.contains("no experiment has a verdict"),
+        "{:?}: {}",
+        ran.status,
+        ran.stderr
+    );
+    let ruling = &bench.json(2, &["report", "--out", "report", "--gate"])["gate"];
+    assert_eq!(ruling["colour"], "unknown", "{ruling}");
     let junit = std::fs::read_to_string(bench.path("report/junit.xml")).expect("a report has it");
     assert!(junit.contains("skipped=\"1\""), "{junit}");
 }

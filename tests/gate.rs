@@ -41,8 +41,10 @@ fn it_is_red_exactly_where_an_experiment_was_anomalous() {
         let ran = bench.run(&[
             "campaign", "run", "-s", subsystem, "--space", space, "--budget", "30", "--seed", seed, "--gate", "--json",
         ]);
-        let count = anomalous(&bench, &ran.json()["campaign"]);
+        let document = ran.json();
+        let count = anomalous(&bench, &document["campaign"]);
         assert_eq!(ran.status, Some(i32::from(count > 0)), "{subsystem} {space}: {count} anomalous: {}", ran.stderr);
+        assert_eq!(document["gate"]["colour"], if count > 0 { "red" } else { "green" }, "{document}");
         colours[usize::from(count > 0)] += 1;
     }
     assert!(colours.iter().all(|count| *count > 0), "green and red: {colours:?}");

@@ -1,8 +1,11 @@
 //! What stops a pipeline: confirmed anomalies that are severe enough and that no baseline accepts.
 
+use std::fmt;
+
 use kelpie_monitor::{Severity, Symptom};
 use kelpie_spaces::Workload;
-use kelpie_store::Anomaly;
+use kelpie_store::{Anomaly, Campaign};
+use serde::Serialize;
 
 use crate::baseline::Baseline;
 use crate::explained::{Explained, Weighed};
@@ -14,6 +17,70 @@ pub struct Gate {
     pub least: f64,
     /// What is accepted.
     pub baseline: Baseline,
+}
+
+/// What a gate says of a campaign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Colour {
+    /// Something stops.
+    Red,
+    /// Nothing stops, and the campaign ran to its end.
+    Green,
+    /// Nothing stops so far, and what was not measured is not known.
+    Unknown,
+}
+
+impl fmt::Display for Colour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Red => "red",
+            Self::Green => "green",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+/// A colour with what it rests on.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Ruling {
+    /// The answer.
+    pub colour: Colour,
+    /// Numbers of the anomalous experiments that stop, worst first.
+    pub stopped_by: Vec<u64>,
+    /// Numbers of the findings that stop although no anomalous experiment of them is stored.
+    pub stopped_by_findings: Vec<u64>,
+    /// Anomalous experiments that pass.
+    pub let_through: usize,
+    /// Why the colour is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// How a campaign came to its end, as far as a gate has to know.
+#[derive(Debug, Clone, Copy)]
+pub struct Course<'a> {
+    /// The campaign.
+    pub campaign: &'a Campaign,
+    /// Whether any of its experiments has a verdict.
+    pub has_verdict: bool,
+    /// Whether somebody stopped it just now.
+    pub was_interrupted: bool,
+}
+
+impl Course<'_> {
+    /// Why more is not known, if so.
+    fn open_end(&self) -> Option<String> {
+        if !self.has_verdict {
+            return Some("no experiment has a verdict; `kelpie watch` shows how they ended".to_owned());
+        }
+        let done = self.campaign.experiments;
+        match self.campaign.stopped_before() {
+            Some(budget) => Some(format!("the campaign stopped after {done} of {budget} experiments")),
+            None if self.was_interrupted => Some(format!("the campaign was interrupted after {done} experiments")),
+            None => None,
+        }
+    }
 }
 
 impl Gate {
@@ -37,17 +104,29 @@ impl Gate {
         found.severity.is_none() && self.stops(found.finding.symptom, None, &found.finding.workload)
     }
 
-    /// Whether a campaign stops. One without a verdict on any experiment does not, and says nothing either.
-    pub fn is_red(&self, explained: &Explained<'_>) -> bool {
-        explained.anomalies.iter().any(|anomaly| self.stops_anomaly(anomaly))
-            || explained.findings.iter().any(|found| self.stops_unmeasured(found))
+    /// What is said of a campaign with these anomalies.
+    pub fn rule(&self, explained: &Explained<'_>, course: Course<'_>) -> Ruling {
+        let stopped_by: Vec<u64> = self.stopping(explained).iter().map(|anomaly| anomaly.number).collect();
+        let unmeasured = explained.findings.iter().filter(|found| self.stops_unmeasured(found));
+        let stopped_by_findings: Vec<u64> = unmeasured.map(|found| found.finding.number).collect();
+        let is_red = !stopped_by.is_empty() || !stopped_by_findings.is_empty();
+        let reason = if is_red { None } else { course.open_end() };
+        let colour = match &reason {
+            _ if is_red => Colour::Red,
+            Some(_) => Colour::Unknown,
+            None => Colour::Green,
+        };
+        let let_through = explained.anomalies.len() - stopped_by.len();
+        Ruling { colour, stopped_by, stopped_by_findings, let_through, reason }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use kelpie_store::CampaignState;
+
     use super::*;
-    use crate::testing::{anomaly, finding, workload};
+    use crate::testing::{anomaly, finding, stored_campaign, workload};
 
     #[test]
     fn what_is_in_no_finding_stops_as_well() {
@@ -69,7 +148,12 @@ mod tests {
             let gate = Gate { least, baseline: baseline.clone() };
             let stopping: Vec<u64> = gate.stopping(&explained).iter().map(|anomaly| anomaly.number).collect();
             assert_eq!(stopping, expected, "{least} {baseline:?}");
-            assert_eq!(gate.is_red(&explained), !expected.is_empty());
+            let colour = if expected.is_empty() { Colour::Green } else { Colour::Red };
+            let let_through = anomalies.len() - expected.len();
+            let ruling =
+                Ruling { colour, stopped_by: expected, stopped_by_findings: vec![], let_through, reason: None };
+            let campaign = stored_campaign(vec![], vec![]).campaign;
+            assert_eq!(gate.rule(&explained, finished(&campaign)), ruling);
         }
     }
 
@@ -77,7 +161,37 @@ mod tests {
     fn a_finding_of_which_nothing_is_stored_stops_until_it_is_accepted() {
         let found = [finding(1, 2, workload(4, 4096))];
         let explained = Explained::new(&found, &[]);
-        assert!(Gate { least: 1.0, ..Gate::default() }.is_red(&explained));
-        assert!(!Gate { least: 0.0, baseline: Baseline::of(&explained, false) }.is_red(&explained));
+        let campaign = stored_campaign(vec![], vec![]).campaign;
+        let strict = Gate { least: 1.0, ..Gate::default() }.rule(&explained, finished(&campaign));
+        assert_eq!((strict.colour, strict.stopped_by_findings), (Colour::Red, vec![1]));
+        let accepting = Gate { least: 0.0, baseline: Baseline::of(&explained, false) };
+        assert_eq!(accepting.rule(&explained, finished(&campaign)).colour, Colour::Green);
+    }
+
+    #[test]
+    fn what_was_not_measured_is_unknown_unless_something_stops_already() {
+        let anomalies = [anomaly(1, workload(1, 1024), 0.3)];
+        let (nothing, something) = (Explained::new(&[], &[]), Explained::new(&[], &anomalies));
+        let mut campaign = stored_campaign(vec![], vec![]).campaign;
+        let known = finished(&campaign);
+        for (course, expected) in [
+            (Course { has_verdict: false, ..known }, "no experiment has a verdict"),
+            (Course { was_interrupted: true, ..known }, "was interrupted after"),
+        ] {
+            let ruling = Gate::default().rule(&nothing, course);
+            assert_eq!(ruling.colour, Colour::Unknown);
+            assert!(ruling.reason.as_ref().is_some_and(|reason| reason.contains(expected)), "{ruling:?}");
+            assert_eq!(Gate::default().rule(&something, course).colour, Colour::Red);
+        }
+        campaign.state = CampaignState::Stopped;
+        campaign.definition.budget = Some(campaign.experiments + 1);
+        let ruling = Gate::default().rule(&nothing, finished(&campaign));
+        assert!(
+            ruling.colour == Colour::Unknown && ruling.reason.is_some_and(|reason| reason.contains("stopped after"))
+        );
+    }
+
+    fn finished(campaign: &Campaign) -> Course<'_> {
+        Course { campaign, has_verdict: true, was_interrupted: false }
     }
 }

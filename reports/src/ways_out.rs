@@ -1,6 +1,6 @@
 //! Ways out of an anomaly: changes of a workload with what is known of each, or with what measuring them shows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kelpie_spaces::advice::{Change, changes, changes_after};
 use kelpie_spaces::{Feature, Workload};
@@ -55,6 +55,11 @@ impl WayOut {
         }
     }
 
+    /// The features that it sets.
+    fn features(&self) -> Vec<Feature> {
+        self.change.to.iter().map(|(feature, _)| *feature).collect()
+    }
+
     /// What is known to help, then what is likely to, then the others by their probability in tenths, of equal ones the
     /// cheapest first. What nothing is known of counts as one half.
     fn rank(&self) -> (State, bool, usize, usize) {
@@ -105,7 +110,7 @@ impl Adviser<'_> {
             ways.sort_by_key(WayOut::rank);
         }
         if !ways.iter().any(|way| way.state == State::MeasuredHealthy) {
-            take_turns(&mut ways);
+            ways = in_turns(ways);
             try_out(&mut ways, MEASURED - asked, measure)?;
         }
         Ok(told(ways))
@@ -164,18 +169,18 @@ impl Adviser<'_> {
     }
 }
 
-/// Puts the best way of each feature first, then the second of each: if many values of one look alike, the others get their
+/// The best way of each feature first, then the second of each: if many values of one look alike, the others get their
 /// turn. The ways are in order.
-fn take_turns(ways: &mut [WayOut]) {
-    let features = |way: &WayOut| way.change.to.iter().map(|(feature, _)| *feature).collect::<Vec<_>>();
+fn in_turns(ways: Vec<WayOut>) -> Vec<WayOut> {
     let mut before: BTreeMap<Vec<Feature>, usize> = BTreeMap::new();
     let mut turn = |way: &WayOut| {
-        let of_feature = before.entry(features(way)).or_default();
-        *of_feature += 1;
-        *of_feature
+        let of_features = before.entry(way.features()).or_default();
+        *of_features += 1;
+        *of_features
     };
-    let turns: BTreeMap<Workload, usize> = ways.iter().map(|way| (way.change.workload.clone(), turn(way))).collect();
-    ways.sort_by_key(|way| turns[&way.change.workload]);
+    let mut turns: Vec<(usize, WayOut)> = ways.into_iter().map(|way| (turn(&way), way)).collect();
+    turns.sort_by_key(|(turn, _)| *turn);
+    turns.into_iter().map(|(_, way)| way).collect()
 }
 
 /// Measures ways in order until one helps, at most so many; says how many.
@@ -196,20 +201,21 @@ fn try_out<E>(ways: &mut [WayOut], most: usize, measure: Measure<'_, E>) -> Resu
     Ok(asked)
 }
 
-/// In order: those that just were measured, and of those that had been and of estimated ones only the first.
+/// In order: those that just were measured; of those that had been, and of estimated ones, the first of each feature, because
+/// the second would say little more.
 fn told(mut ways: Vec<WayOut>) -> Vec<WayOut> {
     // Of what is unlike all that was measured nothing can be told.
     ways.retain(|way| way.probability[1] < 1.0 || way.state != State::Estimated);
     ways.sort_by_key(WayOut::rank);
     let (mut estimated, mut stored) = (TOLD, MEASURED);
+    let mut told = BTreeSet::new();
     ways.retain(|way| {
-        let left = match way.state {
-            State::Estimated => &mut estimated,
-            _ if way.was_tried => return true,
-            _ => &mut stored,
-        };
-        let is_told = *left > 0;
-        *left = left.saturating_sub(1);
+        if way.was_tried {
+            return true;
+        }
+        let left = if way.state == State::Estimated { &mut estimated } else { &mut stored };
+        let is_told = *left > 0 && told.insert((way.state, way.features()));
+        *left -= usize::from(is_told);
         is_told
     });
     ways
@@ -225,7 +231,6 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
     use std::convert::Infallible;
     use std::rc::Rc;
 
@@ -290,6 +295,8 @@ loopback: [false]
             (ways[0].state, ways[0].change.words.as_str()),
             (State::MeasuredHealthy, "use at most 16 QPs in a flow")
         );
+        let told: BTreeSet<_> = ways.iter().map(|way| (way.state, way.features())).collect();
+        assert_eq!(told.len(), ways.len(), "a second value of a feature says little more: {ways:?}");
         let (ways, asked) = measured(&adviser, &workload(24, 4096), |_| panic!("the store knows it"));
         assert!(ways[0].state == State::MeasuredHealthy && asked.is_empty(), "{asked:?}");
     }
@@ -330,8 +337,7 @@ loopback: [false]
         let known = known(&[], |_, _| true);
         let from = workload(24, 256);
         let adviser = Adviser::new(&known);
-        let mut ways = adviser.single(&from);
-        take_turns(&mut ways);
+        let ways = in_turns(adviser.single(&from));
         let features: Vec<Feature> = ways.iter().map(|way| way.change.to[0].0).collect();
         let every: BTreeSet<Feature> = features.iter().copied().collect();
         let first: BTreeSet<Feature> = features[..every.len()].iter().copied().collect();

@@ -80,7 +80,8 @@ fn steps_between(values: &[FeatureValue], now: u64, then: u64) -> usize {
 /// What a change asks of a programmer.
 fn words(feature: Feature, now: &FeatureValue, value: &FeatureValue) -> String {
     match feature.described().advice {
-        Advice::Bound(words) => {
+        Advice::BoundOrNone { none, .. } if value.number() == Some(0) => none.to_owned(),
+        Advice::Bound(words) | Advice::BoundOrNone { bound: words, .. } => {
             let bound = if value.number() < now.number() { "at most" } else { "at least" };
             let number = value.number().map_or_else(|| value.to_string(), |number| feature.written(number));
             let text = words.replace("{}", &format!("{bound} {number}"));
@@ -145,6 +146,21 @@ mod tests {
         assert!(changes.windows(2).all(|pair| pair[0].cost <= pair[1].cost));
         let cost = |words: &str| changes.iter().find(|change| change.words == words).expect("one").cost;
         assert_eq!(cost("post at most 16 requests per call"), cost("post at most 24 requests per call") + 1);
+    }
+
+    #[test]
+    fn nothing_at_all_is_said_as_such() {
+        for feature in Feature::ALL {
+            let is_counted = matches!(feature.described().advice, Advice::BoundOrNone { .. });
+            let space_allows_none = feature.described().plain.is_some_and(|plain| plain.starts_with('0'));
+            assert_eq!(is_counted, space_allows_none, "{feature}");
+        }
+        let rate = Feature::QpsMadePerSec;
+        for (value, expected) in
+            [(0, "make no QPs while traffic runs"), (20, "make at most 20 QPs per second while traffic runs")]
+        {
+            assert_eq!(words(rate, &FeatureValue::Number(50), &FeatureValue::Number(value)), expected);
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::fmt::{self, Display};
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::serde_words::serde_words;
 use crate::suggest::suggestion;
@@ -185,6 +186,20 @@ impl<'t> Document<'t> {
             || failed(Syntax::at(Mark { line: 1, column: 1 }, "the document is empty; docs/files.md has the formats"));
         let root = builder.root.ok_or_else(empty)?;
         Ok(Self { file: file.to_owned(), text, root, mistakes: RefCell::default() })
+    }
+
+    /// The same as serde has it.
+    ///
+    /// # Errors
+    /// A value that serde has no place for, such as a number of more than 64 bits.
+    pub fn tree<T: DeserializeOwned>(&self) -> Result<T, DocumentError> {
+        serde_yaml::from_str(self.text).map_err(|error| {
+            // serde writes `path: what at line 1 column 2`.
+            let error = error.to_string();
+            let said = error.rsplit_once(" at line ").map_or(error.as_str(), |(said, _)| said);
+            let (path, rule) = said.split_once(": ").filter(|(path, _)| !path.contains(' ')).unwrap_or(("", said));
+            self.refuse_value(path, &rule)
+        })
     }
 
     /// The top of the document.

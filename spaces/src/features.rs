@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dimensions::{DESCRIBED, Described, Dimension, Kind, Reading};
+use crate::dimensions::{Advice, DESCRIBED, Described, Dimension, Kind, Reading};
 use crate::units::Bytes;
 use crate::workload::Workload;
 
@@ -126,6 +126,21 @@ impl Feature {
         match self.described().reading {
             Reading::Largest | Reading::Smallest | Reading::Number(_) => true,
             Reading::Words | Reading::Word(_) => false,
+        }
+    }
+
+    /// Checks that a workload may show this word; flows that differ show theirs joined by `+`.
+    ///
+    /// # Errors
+    /// The rule that the word breaks.
+    pub(crate) fn check_word(self, word: &str) -> Result<(), String> {
+        let Described { advice, dimension, .. } = self.described();
+        match advice {
+            Advice::Truth { .. } if matches!(word, "true" | "false") => Ok(()),
+            Advice::Truth { .. } => Err("write true or false".to_owned()),
+            // Traffic that writes to no memory.
+            _ if word.is_empty() && self == Feature::MemoryWritten => Ok(()),
+            _ => word.split('+').try_for_each(|one| dimension.code(one).map(drop)),
         }
     }
 

@@ -44,6 +44,7 @@ fn rewritten(error: &str) -> Option<String> {
     }
     let wrong = error.strip_prefix("invalid type: ").or_else(|| error.strip_prefix("invalid value: "))?;
     let (found, expected) = wrong.rsplit_once(", expected ")?;
+    let found = found.strip_suffix(" as u128").or_else(|| found.strip_suffix(" as i128")).unwrap_or(found);
     let whole = WHOLE.iter().find(|(name, _)| *name == expected).map(|(_, words)| *words);
     let expected = match expected {
         _ if whole.is_some() => whole.unwrap_or_default(),
@@ -51,6 +52,7 @@ fn rewritten(error: &str) -> Option<String> {
         "a string" => "text",
         "a boolean" => "true or false",
         "map with a single key" => "a group with a single key",
+        "any YAML value" => "a number of at most 64 bits",
         "a sequence" => "a list, such as [a, b]",
         name if name.starts_with("struct ") || name.ends_with("map") || name.ends_with("mapping") => "a group of keys",
         other => other,

@@ -21,7 +21,7 @@ pub fn read_tagged<'t, T: DeserializeOwned>(
 ) -> Result<(Document<'t>, T), DocumentError> {
     let document = Document::parse(file, text)?;
     document.expect(tag)?;
-    let mut tree: Value = serde_yaml::from_str(text).map_err(|error| document.refuse("", &error))?;
+    let mut tree: Value = document.tree()?;
     let found = tree.as_mapping_mut().and_then(|map| map.shift_remove("kelpie"));
     if found.as_ref().and_then(|found| found.as_str()) != Some(tag) {
         return Err(document.refuse("kelpie", &format!("this is another version; write `kelpie: {tag}`")));
@@ -200,6 +200,13 @@ mod tests {
     }
 
     #[test]
+    fn a_number_of_more_than_64_bits_is_refused_where_it_stands() {
+        let body = "name: x\nhosts:\n- {agent: a}\n- {agent: b, port: 99999999999999999999999}\n";
+        let expected = "hosts[1].port: `99999999999999999999999` is not a number of at most 64 bits";
+        assert_eq!(mistakes(body), [(5, expected.to_owned())]);
+    }
+
+    #[test]
     fn no_file_of_mistakes_takes_for_ever() {
         let many = "- {agent: [], port: x, more: 1}\n".repeat(5000);
         assert_eq!(mistakes(&format!("name: x\nhosts:\n{many}")).len(), MOST_MISTAKES);
@@ -210,7 +217,7 @@ mod tests {
     fn rules_are_checked_of_what_is_left() {
         let text = "name: x\nhosts: []\nbounds: {bps: fast}\n";
         let document = Document::parse("f.yaml", text).expect("YAML");
-        let tree = serde_yaml::from_str(text).expect("YAML");
+        let tree = document.tree().expect("YAML");
         let rules = |file: &File| vec![("name".to_owned(), format!("`{}` is short", file.name))];
         let error = decode::<File>(&document, tree, rules).expect_err("two mistakes").to_string();
         assert!(error.contains("name: `x` is short") && error.contains("`fast` is not a number"), "{error}");

@@ -196,7 +196,7 @@ fn a_workload_under_which_a_host_fails_each_time_is_an_anomaly_and_the_campaign_
     let (found, anomalies) = kelpie_reports::explained::read(&mut store, id).unwrap();
     let explained = kelpie_reports::explained::Explained::new(&found, &anomalies);
     let strict = kelpie_reports::gate::Gate { least: 1.0, ..Default::default() };
-    assert!(strict.is_red(&explained), "nothing is worse than a host that fails");
+    assert_eq!(strict.stopping(&explained).len(), 2, "nothing is worse than a host that fails");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use kelpie_monitor::Bounds;
 use kelpie_reports::explained::{self, Explained};
-use kelpie_reports::gate::Gate;
+use kelpie_reports::gate::{Course, Gate};
 use kelpie_reports::known::known_regions;
 use kelpie_reports::recipe::IMPORT;
 use kelpie_reports::times;
@@ -21,7 +21,7 @@ use serde_json::json;
 use crate::args::{Common, DEFAULT_BUDGET, DatabaseArgs};
 use crate::campaign::{End, Limits, Parts};
 use crate::cli::{self, GateArgs, ResumeArgs, RunArgs, ShowArgs};
-use crate::commands::findings;
+use crate::commands::{findings, gate};
 use crate::exit;
 use crate::inputs;
 use crate::output::{Table, note, plural, print, print_json};
@@ -197,25 +197,27 @@ impl CampaignRun {
             let command = resume_command(store.path(), self.id, None);
             return Err(error.context(format!("campaign {} stopped; go on with `{command}`", self.id)));
         }
-        report(store, self.id, shown.json)?;
+        let (findings, anomalies) = explained::read(store, self.id)?;
+        let explained = Explained::new(&findings, &anomalies);
+        let campaign = store.campaign(self.id)?;
+        let was_interrupted = matches!(end, End::Interrupted);
+        let course = Course { campaign: &campaign, has_verdict: store.has_verdict(self.id)?, was_interrupted };
+        let ruling = shown.args.rule(&shown.gate, &explained, course);
+        if shown.json {
+            print_json(&findings::document_with_ruling(store, self.id, ruling.clone())?)?;
+        } else {
+            print(&findings::text(store, self.id)?)?;
+        }
         note(&format!("database {}", store.path().display()));
         if !matches!(end, End::Finished) {
             let left = self.budget.is_none().then(|| self.time_left(&end, start)).flatten();
             note(&format!("stopped; go on with `{}`", resume_command(store.path(), self.id, left)));
         }
-        let was_interrupted = matches!(end, End::Interrupted);
-        if !shown.args.gate {
-            return Ok(if was_interrupted { exit::failed() } else { exit::HEALTHY });
-        }
-        let (findings, anomalies) = explained::read(store, self.id)?;
-        let explained = Explained::new(&findings, &anomalies);
-        if was_interrupted && !shown.gate.is_red(&explained) {
-            note("gate: nothing stops so far, but the campaign was interrupted");
-            return Ok(exit::failed());
-        }
-        let has_verdict = store.has_verdict(self.id)?;
-        let campaign = store.campaign(self.id)?;
-        Ok(shown.args.exit(&shown.gate, &explained, &campaign, has_verdict, store.path()))
+        Ok(match ruling {
+            Some(ruling) => gate::exit_of(&ruling, &explained, &campaign, store.path()),
+            None if was_interrupted => exit::failed(),
+            None => exit::HEALTHY,
+        })
     }
 
     /// What to give as `--time` to go on: what is left after an interruption, or as much again.
@@ -249,10 +251,6 @@ pub fn chosen(store: &mut Store, named: Option<CampaignId>) -> anyhow::Result<Ca
         None => latest(store, |_| true)?
             .with_context(|| format!("{}: no campaign yet; `kelpie campaign run` begins one", store.path().display())),
     }
-}
-
-fn report(store: &mut Store, id: CampaignId, json: bool) -> anyhow::Result<()> {
-    if json { print_json(&findings::document(store, id, false)?) } else { print(&findings::text(store, id)?) }
 }
 
 /// Shows a campaign.

@@ -8,6 +8,7 @@ use kelpie_reports::StoredCampaign;
 use kelpie_reports::absence::{Absence, absence};
 use kelpie_reports::again::{Control, Repeats};
 use kelpie_reports::explained::{self, Explained, Weighed};
+use kelpie_reports::gate::Ruling;
 use kelpie_reports::identity::{self, Difference};
 use kelpie_reports::times;
 use kelpie_sim::SimSubsystem;
@@ -67,6 +68,9 @@ pub struct CampaignDocument {
     /// Only if the control workload was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     control: Option<Control>,
+    /// Only with `--gate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gate: Option<Ruling>,
     /// Only with `--experiments`.
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<Vec<Value>>,
@@ -141,6 +145,7 @@ pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow:
         unexplained: explained.unexplained.into_iter().cloned().collect(),
         none_found,
         control: Control::of(&again),
+        gate: None,
         log,
     })
 }
@@ -152,6 +157,15 @@ fn repeats(again: &[MeasuredAgain], finding: &FindingRecord, anomalies: &[Anomal
 /// The same with when it ran.
 pub fn document_with_clock(store: &mut Store, id: CampaignId) -> anyhow::Result<CampaignDocument> {
     Ok(CampaignDocument { clock: Some(store.clock(id)?), ..document(store, id, false)? })
+}
+
+/// The same with what a gate says of it.
+pub fn document_with_ruling(
+    store: &mut Store,
+    id: CampaignId,
+    gate: Option<Ruling>,
+) -> anyhow::Result<CampaignDocument> {
+    Ok(CampaignDocument { gate, ..document(store, id, false)? })
 }
 
 fn log(store: &mut Store, campaign: &Campaign) -> anyhow::Result<Vec<Value>> {

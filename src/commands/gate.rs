@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use kelpie_reports::baseline::Baseline;
 use kelpie_reports::explained::{self, Explained};
 use kelpie_reports::folder;
-use kelpie_reports::gate::Gate;
+use kelpie_reports::gate::{Colour, Course, Gate, Ruling};
 use kelpie_store::{Campaign, Store};
 use serde_json::json;
 
@@ -28,47 +28,32 @@ impl GateArgs {
         Ok(Gate { least: self.gate_severity.unwrap_or(0.0), baseline })
     }
 
-    /// The exit status of a campaign with these anomalies, said why; 0 if nobody asked for a gate, and 2 if nothing has a
-    /// verdict, or if nothing stops of a campaign that has not reached its budget.
-    pub fn exit(
-        &self,
-        gate: &Gate,
-        explained: &Explained<'_>,
-        campaign: &Campaign,
-        has_verdict: bool,
-        database: &Path,
-    ) -> ExitCode {
-        if !self.gate {
-            return exit::HEALTHY;
-        }
-        let is_red = gate.is_red(explained);
-        if !is_red && !has_verdict {
-            note("gate: no experiment has a verdict, so nothing is known; `kelpie watch` shows how they ended");
-            return exit::failed();
-        }
-        if !is_red && let Some(budget) = campaign.stopped_before() {
-            let (id, done) = (campaign.id, campaign.experiments);
-            note(&format!(
-                "gate: campaign {id} stopped after {done} of {budget} experiments, so the others are unknown; \
-                 go on with `{}`",
-                campaign::resume_command(database, id, None)
-            ));
-            return exit::failed();
-        }
-        let stopping = gate.stopping(explained);
-        let passed = explained.anomalies.len() - stopping.len();
-        let worst = stopping.first().map_or_else(String::new, |worst| {
-            format!("; the worst is experiment {}, {}, {}", worst.number, worst.symptom.name(), worst.severity)
-        });
-        let unmeasured = explained.findings.iter().filter(|found| gate.stops_unmeasured(found)).count();
-        let findings = match unmeasured {
-            0 => String::new(),
-            more => format!(" and {} without one", plural(more as u64, "finding")),
-        };
-        let stopped = plural(stopping.len() as u64, "anomalous experiment") + &findings;
-        note(&format!("gate: stopped by {stopped}, {passed} let through{worst}"));
-        if is_red { exit::anomalous() } else { exit::HEALTHY }
+    /// What the gate says of a campaign; `None` if nobody asked for a gate.
+    pub fn rule(&self, gate: &Gate, explained: &Explained<'_>, course: Course<'_>) -> Option<Ruling> {
+        self.gate.then(|| gate.rule(explained, course))
     }
+}
+
+/// The exit status of a ruling, said why: 0 for green, 1 for red, 2 for unknown.
+pub fn exit_of(ruling: &Ruling, explained: &Explained<'_>, campaign: &Campaign, database: &Path) -> ExitCode {
+    if let Some(reason) = &ruling.reason {
+        let resume = campaign::resume_command(database, campaign.id, None);
+        note(&format!("gate: unknown, because {reason}; `{resume}` goes on"));
+        return exit::failed();
+    }
+    let first = ruling.stopped_by.first();
+    let worst = first.and_then(|first| explained.anomalies.iter().find(|anomaly| anomaly.number == *first));
+    let worst = worst.map_or_else(String::new, |worst| {
+        format!("; the worst is experiment {}, {}, {}", worst.number, worst.symptom.name(), worst.severity)
+    });
+    let findings = match ruling.stopped_by_findings.len() {
+        0 => String::new(),
+        more => format!(" and {} without one", plural(more as u64, "finding")),
+    };
+    let stopped = plural(ruling.stopped_by.len() as u64, "anomalous experiment") + &findings;
+    let (colour, passed) = (ruling.colour, ruling.let_through);
+    note(&format!("gate: {colour}, stopped by {stopped}, {passed} let through{worst}"));
+    if colour == Colour::Red { exit::anomalous() } else { exit::HEALTHY }
 }
 
 /// Writes the findings of a campaign as accepted.

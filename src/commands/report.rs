@@ -3,13 +3,15 @@
 use std::process::ExitCode;
 
 use kelpie_reports::explained::Explained;
+use kelpie_reports::gate::Course;
 use kelpie_reports::{StoredCampaign, site};
 use kelpie_store::Store;
 use serde_json::json;
 
 use crate::args::Common;
 use crate::cli::ReportArgs;
-use crate::commands::{campaign, findings, recipe};
+use crate::commands::{campaign, findings, gate, recipe};
+use crate::exit;
 use crate::output::{plural, print, print_json};
 
 /// Writes the site.
@@ -30,12 +32,20 @@ pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
             write(file)
         })
     })?;
+    let anomalies = stored.anomalies();
+    let explained = Explained::new(&stored.findings, &anomalies);
+    let course = Course { campaign: &stored.campaign, has_verdict: stored.has_verdict(), was_interrupted: false };
+    let ruling = args.gate.rule(&gate, &explained, course);
     let index = args.out.join("index.html");
     if common.json {
-        print_json(&json!({
+        let mut document = json!({
             "campaign": id, "out": args.out, "index": index, "experiments": stored.points.len(),
             "findings": stored.findings.len(), "bytes": bytes, "files": names,
-        }))?;
+        });
+        if let Some(ruling) = &ruling {
+            document["gate"] = json!(ruling);
+        }
+        print_json(&document)?;
     } else {
         print(&format!(
             "campaign {id}: {}, {}\n{}\n",
@@ -44,7 +54,8 @@ pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
             index.display()
         ))?;
     }
-    let anomalies = stored.anomalies();
-    let explained = Explained::new(&stored.findings, &anomalies);
-    Ok(args.gate.exit(&gate, &explained, &stored.campaign, stored.has_verdict(), store.path()))
+    Ok(match ruling {
+        Some(ruling) => gate::exit_of(&ruling, &explained, &stored.campaign, store.path()),
+        None => exit::HEALTHY,
+    })
 }

@@ -149,7 +149,7 @@ impl SimHost {
         let topology = HostTopology::from_yaml(file, text)?;
         let document = Document::parse(file, text)?;
         let refuse = |path: &str, rule: &dyn std::fmt::Display| HostError::File(document.refuse(path, rule));
-        let mut tree: Value = serde_yaml::from_str(text).map_err(|error| refuse("", &error))?;
+        let mut tree: Value = document.tree().map_err(HostError::File)?;
         let simulation = tree.as_mapping_mut().and_then(|map| map.shift_remove("simulation"));
         let simulation: Simulation = match simulation {
             None => Simulation::default(),

@@ -178,7 +178,7 @@ impl Model {
     pub fn parse(file: &str, text: &str) -> Result<Self, DocumentError> {
         let document = Document::parse(file, text)?;
         document.expect("model/2")?;
-        let mut tree: Mapping = serde_yaml::from_str(text).map_err(|error| document.refuse_value("", &error))?;
+        let mut tree: Mapping = document.tree()?;
         if let Some(base) = tree.remove("base") {
             let known = base.as_str().and_then(|name| Some((name, embedded(name)?)));
             let (name, text) =

@@ -354,7 +354,10 @@ rows! {
         Inline "inline" = 22 {
             reading: Reading::Largest, walk: 75, plain: Some("0B"),
             phrase: "longest inline message",
-            advice: Advice::Bound("post messages of {} inline"),
+            advice: Advice::BoundOrNone {
+                bound: "post messages of {} inline",
+                none: "post no message inline",
+            },
         }
     }
     Interarrival "interarrival_ns" PATTERN Count {
@@ -372,7 +375,10 @@ rows! {
         InterarrivalNs "interarrival_ns" = 23 {
             reading: Reading::Largest, walk: 15, plain: Some("0"),
             phrase: "pause between post calls in ns",
-            advice: Advice::Bound("pause for {} ns between post calls"),
+            advice: Advice::BoundOrNone {
+                bound: "pause for {} ns between post calls",
+                none: "do not pause between post calls",
+            },
         }
     }
     QpsMade "qps_made_per_sec" TRANSPORT Count {
@@ -389,7 +395,10 @@ rows! {
         QpsMadePerSec "qps_made_per_sec" = 25 {
             reading: Reading::Largest, walk: 2, plain: Some("0"),
             phrase: "QPs made and destroyed per second",
-            advice: Advice::Bound("make {} QPs per second while traffic runs"),
+            advice: Advice::BoundOrNone {
+                bound: "make {} QPs per second while traffic runs",
+                none: "make no QPs while traffic runs",
+            },
         }
     }
     MrsMade "mrs_made_per_sec" MEMORY Count {
@@ -406,7 +415,10 @@ rows! {
         MrsMadePerSec "mrs_made_per_sec" = 26 {
             reading: Reading::Largest, walk: 4, plain: Some("0"),
             phrase: "MRs registered and deregistered per second",
-            advice: Advice::Bound("register {} MRs per second while traffic runs"),
+            advice: Advice::BoundOrNone {
+                bound: "register {} MRs per second while traffic runs",
+                none: "register no MRs while traffic runs",
+            },
         }
     }
     Loss "loss_ppm" TOPOLOGY Count {
@@ -420,7 +432,10 @@ rows! {
         LossPpm "loss_ppm" = 27 {
             reading: Reading::Largest, walk: 6, plain: Some("0"),
             phrase: "packets of a million that the path loses",
-            advice: Advice::Bound("use a path that loses {} packets of a million"),
+            advice: Advice::BoundOrNone {
+                bound: "use a path that loses {} packets of a million",
+                none: "use a path that loses no packets",
+            },
         }
     }
     PathDelay "path_delay_ns" TOPOLOGY Count {
@@ -437,7 +452,10 @@ rows! {
         PathDelayNs "path_delay_ns" = 28 {
             reading: Reading::Largest, walk: 8, plain: Some("0"),
             phrase: "delay of the path in ns",
-            advice: Advice::Bound("use a path whose delay is {} ns"),
+            advice: Advice::BoundOrNone {
+                bound: "use a path whose delay is {} ns",
+                none: "use a path without added delay",
+            },
         }
     }
     Requests "requests" PATTERN Count {

@@ -71,9 +71,25 @@ fn regions_are_written_as_they_are_read() {
         r#"[{"feature":"opcode","in":[]}]"#,
         r#"[{"feature":"qps","min":2,"max":1}]"#,
         r#"[{"feature":"colour","min":2}]"#,
+        r#"[{"feature":"opcode","in":["READ+WRITES"]}]"#,
+        r#"[{"feature":"memory_requester","in":["disk:0"]}]"#,
+        r#"[{"feature":"message_mix","in":["yes"]}]"#,
         r#"[{"feature":"qps","min":2,"in":["8"]}]"#,
     ] {
         assert!(serde_json::from_str::<Region>(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn every_word_that_a_workload_shows_can_be_written() {
+    let (space, mut rng) = (widest(), rng(3));
+    for _ in 0..500 {
+        let workload = space.sample(&mut rng);
+        for feature in Feature::ALL {
+            if let Some(word) = workload.feature(feature).into_word() {
+                assert_eq!(feature.check_word(&word), Ok(()), "{feature}");
+            }
+        }
     }
 }
 

@@ -165,8 +165,7 @@ impl PairFile {
     pub fn from_yaml(path: &Path, text: &str) -> Result<Self, PairFileError> {
         let document = Document::parse(&path.display().to_string(), text)?;
         document.expect(Self::FORMAT)?;
-        let tree: serde_yaml::Value = serde_yaml::from_str(text).map_err(|error| document.refuse("", &error))?;
-        let mut pair: PairFile = decode(&document, tree, Self::broken_rules)?;
+        let mut pair: PairFile = decode(&document, document.tree()?, Self::broken_rules)?;
         if let (Some(tls), Some(dir)) = (&mut pair.tls, path.parent()) {
             for file in [&mut tls.ca, &mut tls.identity] {
                 let absolute = std::path::absolute(dir.join(&*file));

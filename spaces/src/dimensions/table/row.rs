@@ -121,6 +121,8 @@ pub(crate) enum Reading {
 pub(crate) enum Advice {
     /// `{}` stands for a bound such as `at most 8`.
     Bound(&'static str),
+    /// The same, and what it asks if the new value is 0.
+    BoundOrNone { bound: &'static str, none: &'static str },
     /// `{}` stands for the new word, `{now}` for the present one.
     Word(&'static str),
     /// Whether it is to be or not.
