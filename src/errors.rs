@@ -29,16 +29,32 @@ pub fn text(error: &anyhow::Error, as_json: bool) -> String {
 
 /// An error of the command line, without words of Rust: what kind of value is wanted instead.
 pub fn in_words(error: clap::Error) -> clap::Error {
-    let wanted = match error.source() {
-        Some(cause) if cause.is::<ParseIntError>() => "write a whole number from 0, such as 300",
-        Some(cause) if cause.is::<ParseFloatError>() => "write a number, such as 0.5",
-        Some(cause) if cause.is::<AddrParseError>() => "write ADDRESS:PORT, such as 10.0.0.1:7471",
-        _ => return error,
+    let Some(cause) = error.source() else { return error };
+    let wanted = if cause.is::<ParseIntError>() {
+        "write a whole number without a sign, such as 300".to_owned()
+    } else if cause.is::<ParseFloatError>() {
+        "write a number, such as 0.5".to_owned()
+    } else if cause.is::<AddrParseError>() {
+        "write ADDRESS:PORT, such as 10.0.0.1:7471".to_owned()
+    } else if let Some(range) = range_in_words(&cause.to_string()) {
+        format!("write a whole number {range}")
+    } else {
+        return error;
     };
     let said = |kind| error.get(kind).map_or_else(String::new, ToString::to_string);
     let (value, argument) = (said(ContextKind::InvalidValue), said(ContextKind::InvalidArg));
     let help = "For more information, try '--help'.";
     clap::Error::raw(error.kind(), format!("invalid value '{value}' for '{argument}': {wanted}\n\n{help}\n"))
+}
+
+/// The range of `0 is not in 1..=1000`, as clap says it; an end that no user reaches is left out.
+fn range_in_words(error: &str) -> Option<String> {
+    let (least, most) = error.split_once(" is not in ")?.1.split_once("..")?;
+    let (least, most) = (least.parse::<u64>().ok()?, most.trim_start_matches('=').parse::<u64>().ok());
+    Some(match most.filter(|most| *most < i64::MAX as u64) {
+        Some(most) => format!("from {least} to {most}"),
+        None => format!("from {least}"),
+    })
 }
 
 /// The mistakes of a file, if they are why.
@@ -64,5 +80,22 @@ fn mistakes<'e>(cause: &'e (dyn std::error::Error + 'static)) -> Option<&'e Mist
     match document {
         DocumentError::Mistakes(mistakes) => Some(mistakes),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_said_without_words_of_rust() {
+        for (error, expected) in [
+            ("0 is not in 1..=10000", Some("from 1 to 10000")),
+            ("0 is not in 1..=9223372036854775807", Some("from 1")),
+            ("0 is not in 1..", Some("from 1")),
+            ("it is less than a second", None),
+        ] {
+            assert_eq!(range_in_words(error).as_deref(), expected, "{error}");
+        }
     }
 }

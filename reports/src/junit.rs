@@ -127,7 +127,7 @@ fn finding(
     let status = if inside.is_empty() && !is_unmeasured {
         TestCaseStatus::success()
     } else {
-        let conditions = wording::conditions(&record.mfs, usize::MAX);
+        let conditions = wording::conditions(&record.region_by_need(), usize::MAX);
         let severity = Severity::in_words(found.severity);
         let shown: Vec<String> = inside.iter().take(NAMED).map(|anomaly| line(anomaly)).collect();
         let description = format!(

@@ -315,7 +315,7 @@ pub fn finding_text(id: CampaignId, Weighed { finding, severity }: &Weighed<'_>)
         finding.confidence
     );
     let _ = writeln!(text, "  {}: {}", Severity::in_words(*severity), finding.workload.summary());
-    text += &condition_lines(&finding.mfs);
+    text += &condition_lines(&finding.region_by_need());
     text
 }
 

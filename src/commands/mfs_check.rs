@@ -189,7 +189,7 @@ fn text(checked: &Checked<'_>) -> String {
         let _ = writeln!(text, "\ninside {campaign}.{} {}", finding.number, finding.symptom.name());
         match findings[..index].iter().find(|other| other.finding.has_conditions_of(finding)) {
             Some(twin) => _ = writeln!(text, "    the conditions of {}.{}", twin.campaign, twin.finding.number),
-            None => text += &condition_lines(&finding.mfs),
+            None => text += &condition_lines(&finding.region_by_need()),
         }
     }
     if answer.wants_ways_out() {

@@ -23,7 +23,8 @@ const STEPS: f64 = 100.0;
 
 /// One plot for each ordered condition that has measured workloads on both of its sides, and of these the first few.
 pub(super) fn edges(stored: &StoredCampaign, record: &FindingRecord) -> Vec<Titled> {
-    record.mfs.conditions.iter().filter_map(|condition| edge(stored, record, condition)).take(MOST_EDGES).collect()
+    let conditions = record.region_by_need().conditions;
+    conditions.iter().filter_map(|condition| edge(stored, record, condition)).take(MOST_EDGES).collect()
 }
 
 fn edge(stored: &StoredCampaign, record: &FindingRecord, condition: &Condition) -> Option<Titled> {

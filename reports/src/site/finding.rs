@@ -99,7 +99,7 @@ impl<'d> Shown<'d> {
     }
 
     fn conditions(&self) -> Markup {
-        let conditions = &self.record.mfs.conditions;
+        let conditions = self.record.region_by_need().conditions;
         html! {
             @if conditions.is_empty() {
                 p { "Any workload of the space shows it." }
@@ -111,7 +111,7 @@ impl<'d> Shown<'d> {
                          them, too:" }
                 }
                 ul.plain {
-                    @for condition in conditions {
+                    @for condition in &conditions {
                         li { (wording::condition(condition)) " " code.soft { (condition.feature) } }
                     }
                 }
@@ -175,8 +175,10 @@ impl<'d> Shown<'d> {
                 @if let Some(evidence) = evidence {
                     dt { "Validated" }
                     dd {
-                        @if evidence.validated == 0 { "no random workload was measured inside the conditions as they are now" }
-                        @else {
+                        @if evidence.validated == 0 {
+                            "no random workload was measured inside the conditions as they are now"
+                            @if record.confidence > 0.0 { "; the confidence is what all experiments together say" }
+                        } @else {
                             "Random workloads inside the conditions: " (evidence.validated) ", healthy of them: "
                             (evidence.healthy_inside)
                         }

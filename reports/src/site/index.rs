@@ -139,7 +139,7 @@ fn findings(stored: &StoredCampaign, explained: &Explained<'_>) -> Markup {
                         td data-label="Symptom" { (finding.symptom.name()) }
                         (weight(*severity))
                         td.long data-label="Conditions" {
-                            (wording::conditions(&finding.mfs, wording::MOST_CONDITIONS).join("; "))
+                            (wording::conditions(&finding.region_by_need(), wording::MOST_CONDITIONS).join("; "))
                             @if finding.is_pinned() { " " span.badge { "pinned" } }
                         }
                         td.long data-label="Workload" { (finding.workload.summary()) }

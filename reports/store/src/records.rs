@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use kelpie_monitor::{Assessment, Bounds, Measurement, Symptom, Verdict};
 use kelpie_search::{Finding, FindingEvidence, REFINED};
-use kelpie_spaces::{Region, Space, SpaceError, Workload};
+use kelpie_spaces::{Feature, Region, Space, SpaceError, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::purpose::Purpose;
@@ -228,6 +228,16 @@ impl FindingRecord {
         serde_json::from_value(self.evidence.clone()).ok()
     }
 
+    /// Its region for readers, with the conditions in front that its workload was measured to need.
+    pub fn region_by_need(&self) -> Region {
+        let cures = self.evidence().map_or_else(Vec::new, |evidence| evidence.cures);
+        let needed: Vec<Feature> =
+            cures.iter().filter(|cure| cure.cured == Some(true)).map(|cure| cure.condition.feature).collect();
+        let mut region = self.mfs.clone();
+        region.conditions.sort_by_key(|condition| !needed.contains(&condition.feature));
+        region
+    }
+
     /// Whether so much is known of its region that being inside is enough.
     pub fn is_refined(&self) -> bool {
         self.confidence >= REFINED
@@ -236,5 +246,27 @@ impl FindingRecord {
     /// Whether its region was pinned around its workload rather than found, whatever else was kept.
     pub fn is_pinned(&self) -> bool {
         self.evidence["narrowed"] == true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kelpie_spaces::{Condition, Test};
+
+    use crate::testing::{finding, workload};
+
+    use super::*;
+
+    #[test]
+    fn what_an_anomaly_needs_stands_in_front() {
+        let mut found = finding(1, 1, workload(3, 1024));
+        let transport = Condition { feature: Feature::QpType, test: Test::In(vec!["RC".to_owned()]) };
+        found.mfs.set(transport.clone());
+        let [first, second] = &found.mfs.conditions[..] else { panic!("{:?}", found.mfs) };
+        assert_eq!((first, second.feature), (&transport, Feature::Qps));
+        let features: Vec<Feature> = found.region_by_need().conditions.iter().map(|one| one.feature).collect();
+        assert_eq!(features, [Feature::Qps, Feature::QpType], "QPs were measured to be needed");
+        found.evidence = serde_json::Value::Null;
+        assert_eq!(found.region_by_need(), found.mfs, "nothing was measured");
     }
 }

@@ -24,10 +24,11 @@ pub fn of_finding(Weighed { finding, severity }: &Weighed<'_>, width: usize) -> 
         lines.push("pinned: no wider region held or was searched".to_owned());
     }
     lines.push(String::new());
-    if finding.mfs.conditions.is_empty() {
-        lines.push(finding.mfs.to_string());
+    let region = finding.region_by_need();
+    if region.conditions.is_empty() {
+        lines.push(region.to_string());
     }
-    lines.extend(finding.mfs.conditions.iter().map(|condition| clean(&condition.to_string())));
+    lines.extend(region.conditions.iter().map(|condition| clean(&condition.to_string())));
     lines.push(String::new());
     with_workload(lines, &finding.workload, width)
 }

@@ -146,7 +146,7 @@ impl Entry<'_> {
                 finding.symptom.name().to_owned(),
                 share(*severity),
                 finding.found_at.to_string(),
-                clean(&finding.mfs.to_string()),
+                clean(&finding.region_by_need().to_string()),
             ],
             Entry::Unexplained(anomaly) => [
                 "-".to_owned(),
