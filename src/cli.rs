@@ -92,7 +92,7 @@ pub enum Command {
     Diff(DiffArgs),
     /// Write a campaign as a site to open in a browser, with summaries for CI systems
     #[command(after_help = "The site needs no network and no server: open DIR/index.html.\n\
-        Exit status: 0 it was written, 1 the gate is red (--gate), 2 it could not be written.\n\n\
+        Exit status: 0 it was written, 1 the gate is red (--gate), 2 the gate is unknown, or it could not be written.\n\n\
         Examples:\n  \
         kelpie report --out report\n  \
         kelpie report 3 --out report --force --db campaigns.db\n  \

@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 use std::net::AddrParseError;
-use std::num::{ParseFloatError, ParseIntError};
+use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 
 use clap::error::ContextKind;
 use kelpie_agent::PairFileError;
@@ -29,9 +29,14 @@ pub fn text(error: &anyhow::Error, as_json: bool) -> String {
 
 /// An error of the command line, without words of Rust: what kind of value is wanted instead.
 pub fn in_words(error: clap::Error) -> clap::Error {
+    let said = |kind| error.get(kind).map_or_else(String::new, ToString::to_string);
+    let (value, argument) = (said(ContextKind::InvalidValue), said(ContextKind::InvalidArg));
     let Some(cause) = error.source() else { return error };
-    let wanted = if cause.is::<ParseIntError>() {
-        "write a whole number without a sign, such as 300".to_owned()
+    let wanted = if let Some(cause) = cause.downcast_ref::<ParseIntError>() {
+        match cause.kind() {
+            IntErrorKind::PosOverflow => "the number is too large".to_owned(),
+            _ => "write a whole number, such as 300".to_owned(),
+        }
     } else if cause.is::<ParseFloatError>() {
         "write a number, such as 0.5".to_owned()
     } else if cause.is::<AddrParseError>() {
@@ -41,20 +46,18 @@ pub fn in_words(error: clap::Error) -> clap::Error {
     } else {
         return error;
     };
-    let said = |kind| error.get(kind).map_or_else(String::new, ToString::to_string);
-    let (value, argument) = (said(ContextKind::InvalidValue), said(ContextKind::InvalidArg));
     let help = "For more information, try '--help'.";
     clap::Error::raw(error.kind(), format!("invalid value '{value}' for '{argument}': {wanted}\n\n{help}\n"))
 }
 
-/// The range of `0 is not in 1..=1000`, as clap says it; an end that no user reaches is left out.
+/// The range of `0 is not in 1..=1000`, as clap says it; an end that is beyond practice is said only to whoever passed it.
 fn range_in_words(error: &str) -> Option<String> {
-    let (least, most) = error.split_once(" is not in ")?.1.split_once("..")?;
-    let (least, most) = (least.parse::<u64>().ok()?, most.trim_start_matches('=').parse::<u64>().ok());
-    Some(match most.filter(|most| *most < i64::MAX as u64) {
-        Some(most) => format!("from {least} to {most}"),
-        None => format!("from {least}"),
-    })
+    let (value, range) = error.split_once(" is not in ")?;
+    let (least, most) = range.split_once("..")?;
+    let least: i128 = least.parse().ok()?;
+    let most: i128 = most.trim_start_matches('=').parse().unwrap_or(i128::MAX);
+    let is_low = value.parse().is_ok_and(|value: i128| value < least);
+    Some(if is_low && most >= i64::MAX.into() { format!("from {least}") } else { format!("from {least} to {most}") })
 }
 
 /// The mistakes of a file, if they are why.
@@ -92,6 +95,7 @@ mod tests {
         for (error, expected) in [
             ("0 is not in 1..=10000", Some("from 1 to 10000")),
             ("0 is not in 1..=9223372036854775807", Some("from 1")),
+            ("9223372036854775808 is not in 0..=9223372036854775807", Some("from 0 to 9223372036854775807")),
             ("0 is not in 1..", Some("from 1")),
             ("it is less than a second", None),
         ] {

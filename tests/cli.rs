@@ -390,7 +390,7 @@ fn how_much_is_said_and_in_which_colours_can_be_chosen() {
         negative.stderr
     );
     for (args, wanted) in [
-        (["campaign", "run", "-s", "sim:F", "--budget", "1e6"].as_slice(), "write a whole number without a sign"),
+        (["campaign", "run", "-s", "sim:F", "--budget", "1e6"].as_slice(), "write a whole number, such as 300"),
         (&["campaign", "run", "-s", "sim:F", "--budget", "0"], "write a whole number from 1\n"),
         (&["bench", "search", "-s", "sim:F", "--seeds", "0"], "write a whole number from 1 to 10000\n"),
         (&["agent", "--listen", "1.2.3.4:99999"], "write ADDRESS:PORT, such as 10.0.0.1:7471"),

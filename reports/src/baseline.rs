@@ -52,8 +52,7 @@ impl Baseline {
             let conditions = one.region.conditions.iter().enumerate();
             conditions.map(move |(of, condition)| (format!("accepted[{at}].region[{of}]"), condition))
         });
-        let open = conditions.filter(|(_, condition)| condition.test == OPEN);
-        document.refuse_all(open.map(|(key, _)| (key, "write `min`, `max` or both".to_owned())))?;
+        document.refuse_all(conditions.flat_map(|(key, condition)| mistakes(&key, condition)))?;
         Ok(Self { accepted: accepted.into_iter().map(|one| (String::new(), one)).collect() })
     }
 
@@ -109,6 +108,20 @@ impl Baseline {
         }
         text
     }
+}
+
+/// What in a condition nobody means: bounds that were forgotten, and words that no workload shows; each with its key.
+fn mistakes(key: &str, Condition { feature, test }: &Condition) -> Vec<(String, String)> {
+    let Test::In(words) = test else {
+        let is_open = *test == OPEN;
+        return is_open.then(|| (key.to_owned(), "write `min`, `max` or both".to_owned())).into_iter().collect();
+    };
+    let wrong = |(index, word): (usize, &String)| {
+        let rule = feature.check_word(word).err()?;
+        let word: String = word.chars().take(40).collect();
+        Some((format!("{key}.in[{index}]"), format!("no workload has `{word}` as its {feature}: {rule}")))
+    };
+    words.iter().enumerate().filter_map(wrong).collect()
 }
 
 /// A condition on one line, sizes with what they mean.
@@ -200,6 +213,11 @@ mod tests {
             (with("{feature: qps, in: [3]}"), "b.yaml:5:9: accepted[0].region[0]: qps is ordered"),
             (with("{feature: qps, min: 4, max: 3}"), "no value of qps"),
             (with("{feature: qps}"), "b.yaml:5:9: accepted[0].region[0]: write `min`, `max` or both"),
+            (
+                with("{feature: qp_type, in: [RC, UDX]}"),
+                "b.yaml:5:37: accepted[0].region[0].in[1]: no workload has `UDX` as its qp_type: write one of RC, UC, UD",
+            ),
+            (with("{feature: opcode, in: [SEND+READ]}"), "write `READ+SEND`"),
             (with("{feature: speed, min: 4}"), "b.yaml:5:19: accepted[0].region[0].feature: "),
             ("\u{0}".to_owned(), "b.yaml:1:1: a control character"),
         ] {

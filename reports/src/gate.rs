@@ -4,7 +4,7 @@ use std::fmt;
 
 use kelpie_monitor::{Severity, Symptom};
 use kelpie_spaces::Workload;
-use kelpie_store::{Anomaly, Campaign};
+use kelpie_store::{Anomaly, Campaign, CampaignState};
 use serde::Serialize;
 
 use crate::baseline::Baseline;
@@ -25,7 +25,7 @@ pub struct Gate {
 pub enum Colour {
     /// Something stops.
     Red,
-    /// Nothing stops, and the campaign ran to its end.
+    /// Nothing stops, and the campaign ran to its budget, or as long as it was told.
     Green,
     /// Nothing stops so far, and what was not measured is not known.
     Unknown,
@@ -69,17 +69,17 @@ pub struct Course<'a> {
 }
 
 impl Course<'_> {
-    /// Why more is not known, if so.
+    /// Why more is not known, if so. Whether a campaign without a budget was interrupted is known only to who ran it.
     fn open_end(&self) -> Option<String> {
-        if !self.has_verdict {
-            return Some("no experiment has a verdict; `kelpie watch` shows how they ended".to_owned());
+        let Campaign { state, experiments: done, .. } = self.campaign;
+        let budget = self.campaign.definition.budget.map_or_else(String::new, |budget| format!(" of {budget}"));
+        if *state == CampaignState::Running {
+            return Some(format!("the campaign is running: {done}{budget} experiments so far"));
         }
-        let done = self.campaign.experiments;
-        match self.campaign.stopped_before() {
-            Some(budget) => Some(format!("the campaign stopped after {done} of {budget} experiments")),
-            None if self.was_interrupted => Some(format!("the campaign was interrupted after {done} experiments")),
-            None => None,
+        if self.was_interrupted || self.campaign.stopped_before().is_some() {
+            return Some(format!("the campaign stopped after {done}{budget} experiments"));
         }
+        (!self.has_verdict).then(|| "no experiment has a verdict".to_owned())
     }
 }
 
@@ -123,8 +123,6 @@ impl Gate {
 
 #[cfg(test)]
 mod tests {
-    use kelpie_store::CampaignState;
-
     use super::*;
     use crate::testing::{anomaly, finding, stored_campaign, workload};
 
@@ -176,7 +174,7 @@ mod tests {
         let known = finished(&campaign);
         for (course, expected) in [
             (Course { has_verdict: false, ..known }, "no experiment has a verdict"),
-            (Course { was_interrupted: true, ..known }, "was interrupted after"),
+            (Course { was_interrupted: true, ..known }, "stopped after"),
         ] {
             let ruling = Gate::default().rule(&nothing, course);
             assert_eq!(ruling.colour, Colour::Unknown);

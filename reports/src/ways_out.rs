@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kelpie_spaces::advice::{Change, changes, changes_after};
-use kelpie_spaces::{Feature, Workload};
+use kelpie_spaces::{Feature, FeatureValue, Workload};
 use serde::Serialize;
 
 use crate::answer::{Adviser, Answer};
@@ -56,8 +56,20 @@ impl WayOut {
     }
 
     /// The features that it sets.
-    fn features(&self) -> Vec<Feature> {
+    fn features(&self) -> BTreeSet<Feature> {
         self.change.to.iter().map(|(feature, _)| *feature).collect()
+    }
+
+    /// Where it leads from a workload: the words that it sets, and which numbers it makes smaller or larger.
+    fn heading(&self, from: &Workload) -> BTreeSet<(Feature, Heading)> {
+        let heading = |(feature, value): &(Feature, FeatureValue)| match value {
+            FeatureValue::Category(word) => (*feature, Heading::Word(word.clone())),
+            FeatureValue::Number(number) if from.feature(*feature).number() < Some(*number) => {
+                (*feature, Heading::More)
+            }
+            FeatureValue::Number(_) => (*feature, Heading::Less),
+        };
+        self.change.to.iter().map(heading).collect()
     }
 
     /// What is known to help, then what is likely to, then the others by their probability in tenths, of equal ones the
@@ -65,7 +77,8 @@ impl WayOut {
     fn rank(&self) -> (State, bool, usize, usize) {
         let helps = self.helps();
         let tenths = if helps { 0 } else { (self.probability.iter().sum::<f64>() / 2.0 * 10.0) as usize };
-        (self.state, !helps, tenths, self.change.cost)
+        let cost = self.change.cost;
+        (self.state, !helps, tenths, if self.state == State::MeasuredAnomalous { usize::MAX - cost } else { cost })
     }
 
     /// Takes in what measuring it showed, if it showed something.
@@ -76,6 +89,14 @@ impl WayOut {
             self.probability = [f64::from(u8::from(is_anomalous)); 2];
         }
     }
+}
+
+/// Where a change of a feature leads.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Heading {
+    Less,
+    More,
+    Word(String),
 }
 
 /// Measures a workload: whether it is anomalous, `None` if that cannot be told.
@@ -90,7 +111,7 @@ impl Adviser<'_> {
             ways.extend(self.double(workload, &ways));
             ways.sort_by_key(WayOut::rank);
         }
-        let mut ways = told(ways);
+        let mut ways = told(workload, ways);
         ways.truncate(TOLD);
         ways
     }
@@ -113,7 +134,7 @@ impl Adviser<'_> {
             ways = in_turns(ways);
             try_out(&mut ways, MEASURED - asked, measure)?;
         }
-        Ok(told(ways))
+        Ok(told(workload, ways))
     }
 
     /// The single changes of which something is known, in order.
@@ -142,11 +163,15 @@ impl Adviser<'_> {
             least.iter().map(|way| &way.change).chain(leaving).map(|first| (&first.workload, first)).collect();
         let mut both: Vec<Change> = firsts.values().flat_map(|first| changes_after(&space, workload, first)).collect();
         both.sort_by_key(|change| change.cost);
+        // Two changes come up in either order.
+        let mut seen = BTreeSet::new();
+        let is_new: Vec<bool> = both.iter().map(|change| seen.insert(&change.workload)).collect();
+        let both = both.iter().zip(is_new).filter(|(_, is_new)| *is_new).map(|(change, _)| change.clone());
         let known = |change: Change| {
             let (state, probability) = self.known_of(&change.workload, HELPS)?;
             Some(WayOut { change, state, probability, was_tried: false })
         };
-        let mut ways: Vec<WayOut> = both.into_iter().filter_map(known).filter(WayOut::helps).take(MEASURED).collect();
+        let mut ways: Vec<WayOut> = both.filter_map(known).filter(WayOut::helps).take(MEASURED).collect();
         ways.sort_by_key(WayOut::rank);
         ways
     }
@@ -172,7 +197,7 @@ impl Adviser<'_> {
 /// The best way of each feature first, then the second of each: if many values of one look alike, the others get their
 /// turn. The ways are in order.
 fn in_turns(ways: Vec<WayOut>) -> Vec<WayOut> {
-    let mut before: BTreeMap<Vec<Feature>, usize> = BTreeMap::new();
+    let mut before: BTreeMap<BTreeSet<Feature>, usize> = BTreeMap::new();
     let mut turn = |way: &WayOut| {
         let of_features = before.entry(way.features()).or_default();
         *of_features += 1;
@@ -201,9 +226,9 @@ fn try_out<E>(ways: &mut [WayOut], most: usize, measure: Measure<'_, E>) -> Resu
     Ok(asked)
 }
 
-/// In order: those that just were measured; of those that had been, and of estimated ones, the first of each feature, because
-/// the second would say little more.
-fn told(mut ways: Vec<WayOut>) -> Vec<WayOut> {
+/// In order: those that just were measured; of those that had been, and of estimated ones, the first that leads the same way,
+/// because the second would say little more.
+fn told(from: &Workload, mut ways: Vec<WayOut>) -> Vec<WayOut> {
     // Of what is unlike all that was measured nothing can be told.
     ways.retain(|way| way.probability[1] < 1.0 || way.state != State::Estimated);
     ways.sort_by_key(WayOut::rank);
@@ -214,7 +239,7 @@ fn told(mut ways: Vec<WayOut>) -> Vec<WayOut> {
             return true;
         }
         let left = if way.state == State::Estimated { &mut estimated } else { &mut stored };
-        let is_told = *left > 0 && told.insert((way.state, way.features()));
+        let is_told = *left > 0 && told.insert((way.state, way.heading(from)));
         *left -= usize::from(is_told);
         is_told
     });
@@ -295,8 +320,8 @@ loopback: [false]
             (ways[0].state, ways[0].change.words.as_str()),
             (State::MeasuredHealthy, "use at most 16 QPs in a flow")
         );
-        let told: BTreeSet<_> = ways.iter().map(|way| (way.state, way.features())).collect();
-        assert_eq!(told.len(), ways.len(), "a second value of a feature says little more: {ways:?}");
+        let headings: BTreeSet<_> = ways.iter().map(|way| (way.state, way.heading(&workload(24, 4096)))).collect();
+        assert_eq!(headings.len(), ways.len(), "a second way to fewer QPs says little more: {ways:?}");
         let (ways, asked) = measured(&adviser, &workload(24, 4096), |_| panic!("the store knows it"));
         assert!(ways[0].state == State::MeasuredHealthy && asked.is_empty(), "{asked:?}");
     }
@@ -333,6 +358,16 @@ loopback: [false]
     }
 
     #[test]
+    fn of_what_does_not_help_the_farthest_is_told() {
+        let known = known(&[], |_, _| true);
+        let words: Vec<String> =
+            Adviser::new(&known).ways_out(&workload(24, 1024)).into_iter().map(|way| way.change.words).collect();
+        for expected in ["use at most 1 QP in a flow", "use at least 64 QPs in a flow"] {
+            assert!(words.iter().any(|words| words == expected), "{expected}: {words:?}");
+        }
+    }
+
+    #[test]
     fn every_feature_gets_its_turn_before_the_second_value_of_another() {
         let known = known(&[], |_, _| true);
         let from = workload(24, 256);
@@ -362,5 +397,7 @@ loopback: [false]
         known.findings = vec![kept(Feature::Qps, Some(17), None), kept(Feature::Mtu, None, Some(512))];
         let ways = Adviser::new(&known).ways_out(&from);
         assert!(ways[0].change.to.len() == 2 && ways[0].helps(), "{ways:?}");
+        let workloads: BTreeSet<&Workload> = ways.iter().map(|way| &way.change.workload).collect();
+        assert_eq!(workloads.len(), ways.len(), "one of each: {ways:?}");
     }
 }

@@ -191,14 +191,18 @@ impl<'t> Document<'t> {
     /// The same as serde has it.
     ///
     /// # Errors
-    /// A value that serde has no place for, such as a number of more than 64 bits.
+    /// What serde has no place for, such as a number of more than 64 bits, where it stands.
     pub fn tree<T: DeserializeOwned>(&self) -> Result<T, DocumentError> {
         serde_yaml::from_str(self.text).map_err(|error| {
+            let place = error.location();
+            let mark = place.map_or(self.root.mark, |place| Mark { line: place.line(), column: place.column() });
             // serde writes `path: what at line 1 column 2`.
             let error = error.to_string();
             let said = error.rsplit_once(" at line ").map_or(error.as_str(), |(said, _)| said);
-            let (path, rule) = said.split_once(": ").filter(|(path, _)| !path.contains(' ')).unwrap_or(("", said));
-            self.refuse_value(path, &rule)
+            let what = said.rfind("invalid type: ").or_else(|| said.rfind("invalid value: ")).unwrap_or(0);
+            let (path, what) = said.split_at(what);
+            self.note(mark, path.trim_end_matches(": "), &serde_words(what));
+            self.error()
         })
     }
 

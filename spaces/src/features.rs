@@ -129,19 +129,23 @@ impl Feature {
         }
     }
 
-    /// Checks that a workload may show this word; flows that differ show theirs joined by `+`.
+    /// Checks that some workload shows this word; flows that differ show theirs in order, joined by `+`.
     ///
     /// # Errors
     /// The rule that the word breaks.
-    pub(crate) fn check_word(self, word: &str) -> Result<(), String> {
-        let Described { advice, dimension, .. } = self.described();
-        match advice {
-            Advice::Truth { .. } if matches!(word, "true" | "false") => Ok(()),
-            Advice::Truth { .. } => Err("write true or false".to_owned()),
-            // Traffic that writes to no memory.
-            _ if word.is_empty() && self == Feature::MemoryWritten => Ok(()),
-            _ => word.split('+').try_for_each(|one| dimension.code(one).map(drop)),
+    pub fn check_word(self, word: &str) -> Result<(), String> {
+        let Described { reading, advice, dimension, .. } = self.described();
+        if matches!(advice, Advice::Truth { .. }) {
+            let is_truth = matches!(word, "true" | "false");
+            return if is_truth { Ok(()) } else { Err("write true or false".to_owned()) };
         }
+        let parts: Vec<&str> = if matches!(reading, Reading::Words) { word.split('+').collect() } else { vec![word] };
+        let codes: Result<Vec<u64>, String> = parts.into_iter().map(|part| dimension.code(part)).collect();
+        let mut shown: Vec<String> = codes?.into_iter().map(|code| dimension.word(code)).collect();
+        shown.sort_unstable();
+        shown.dedup();
+        let shown = shown.join("+");
+        if shown == word { Ok(()) } else { Err(format!("write `{shown}`")) }
     }
 
     /// A number of its unit as people write it: sizes with their suffix.

@@ -200,10 +200,24 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_more_than_64_bits_is_refused_where_it_stands() {
-        let body = "name: x\nhosts:\n- {agent: a}\n- {agent: b, port: 99999999999999999999999}\n";
-        let expected = "hosts[1].port: `99999999999999999999999` is not a number of at most 64 bits";
-        assert_eq!(mistakes(body), [(5, expected.to_owned())]);
+    fn what_serde_has_no_place_for_is_refused_where_it_stands() {
+        for (body, expected) in [
+            (
+                "name: x\nhosts:\n- {agent: b, port: 99999999999999999999999}\n",
+                (4, "hosts[0].port: `99999999999999999999999` is not a number of at most 64 bits"),
+            ),
+            (
+                "name: x\nhosts: []\n\"my key\": 99999999999999999999999\n",
+                (4, "my key: `99999999999999999999999` is not a number of at most 64 bits"),
+            ),
+            (
+                "name: x\nhosts: []\nbounds:\n  1: 3\n  0x1: 4\n",
+                (5, "the document: bounds: duplicate entry with key 1"),
+            ),
+        ] {
+            let (line, rule) = expected;
+            assert_eq!(mistakes(body), [(line, rule.to_owned())], "{body}");
+        }
     }
 
     #[test]

@@ -197,10 +197,11 @@ impl CampaignRun {
             let command = resume_command(store.path(), self.id, None);
             return Err(error.context(format!("campaign {} stopped; go on with `{command}`", self.id)));
         }
-        let (findings, anomalies) = explained::read(store, self.id)?;
+        let was_interrupted = matches!(end, End::Interrupted);
+        let (findings, anomalies) =
+            if shown.args.gate { explained::read(store, self.id)? } else { (Vec::new(), Vec::new()) };
         let explained = Explained::new(&findings, &anomalies);
         let campaign = store.campaign(self.id)?;
-        let was_interrupted = matches!(end, End::Interrupted);
         let course = Course { campaign: &campaign, has_verdict: store.has_verdict(self.id)?, was_interrupted };
         let ruling = shown.args.rule(&shown.gate, &explained, course);
         if shown.json {
@@ -209,12 +210,16 @@ impl CampaignRun {
             print(&findings::text(store, self.id)?)?;
         }
         note(&format!("database {}", store.path().display()));
-        if !matches!(end, End::Finished) {
+        let is_finished = matches!(end, End::Finished);
+        if !is_finished {
             let left = self.budget.is_none().then(|| self.time_left(&end, start)).flatten();
             note(&format!("stopped; go on with `{}`", resume_command(store.path(), self.id, left)));
         }
         Ok(match ruling {
-            Some(ruling) => gate::exit_of(&ruling, &explained, &campaign, store.path()),
+            Some(ruling) => {
+                let next = is_finished.then(|| gate::next_step(&campaign, store.path())).flatten();
+                gate::exit_of(&ruling, &explained, next.as_deref())
+            }
             None if was_interrupted => exit::failed(),
             None => exit::HEALTHY,
         })

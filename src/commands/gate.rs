@@ -8,7 +8,7 @@ use kelpie_reports::baseline::Baseline;
 use kelpie_reports::explained::{self, Explained};
 use kelpie_reports::folder;
 use kelpie_reports::gate::{Colour, Course, Gate, Ruling};
-use kelpie_store::{Campaign, Store};
+use kelpie_store::{Campaign, CampaignState, Store};
 use serde_json::json;
 
 use crate::args::Common;
@@ -34,11 +34,11 @@ impl GateArgs {
     }
 }
 
-/// The exit status of a ruling, said why: 0 for green, 1 for red, 2 for unknown.
-pub fn exit_of(ruling: &Ruling, explained: &Explained<'_>, campaign: &Campaign, database: &Path) -> ExitCode {
+/// The exit status of a ruling, said why: 0 for green, 1 for red, 2 for unknown, then with what to do next.
+pub fn exit_of(ruling: &Ruling, explained: &Explained<'_>, next: Option<&str>) -> ExitCode {
     if let Some(reason) = &ruling.reason {
-        let resume = campaign::resume_command(database, campaign.id, None);
-        note(&format!("gate: unknown, because {reason}; `{resume}` goes on"));
+        let next = next.map_or_else(String::new, |next| format!("; {next}"));
+        note(&format!("gate: unknown, because {reason}{next}"));
         return exit::failed();
     }
     let first = ruling.stopped_by.first();
@@ -54,6 +54,17 @@ pub fn exit_of(ruling: &Ruling, explained: &Explained<'_>, campaign: &Campaign, 
     let (colour, passed) = (ruling.colour, ruling.let_through);
     note(&format!("gate: {colour}, stopped by {stopped}, {passed} let through{worst}"));
     if colour == Colour::Red { exit::anomalous() } else { exit::HEALTHY }
+}
+
+/// What to do if the gate is unknown.
+pub fn next_step(campaign: &Campaign, database: &Path) -> Option<String> {
+    match (campaign.state, campaign.definition.budget) {
+        (CampaignState::Finished, _) => Some("`kelpie watch` shows how experiments ended".to_owned()),
+        (CampaignState::Stopped, Some(_)) => {
+            Some(format!("`{}` goes on", campaign::resume_command(database, campaign.id, None)))
+        }
+        (CampaignState::Stopped, None) | (CampaignState::Running, _) => None,
+    }
 }
 
 /// Writes the findings of a campaign as accepted.

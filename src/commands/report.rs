@@ -55,7 +55,10 @@ pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
         ))?;
     }
     Ok(match ruling {
-        Some(ruling) => gate::exit_of(&ruling, &explained, &stored.campaign, store.path()),
+        Some(ruling) => {
+            let next = gate::next_step(&stored.campaign, store.path());
+            gate::exit_of(&ruling, &explained, next.as_deref())
+        }
         None => exit::HEALTHY,
     })
 }

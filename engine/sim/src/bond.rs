@@ -112,11 +112,11 @@ impl Bond {
     fn planned(&self, flows: &[Flow]) -> Vec<Vec<Side>> {
         let mut planner = Planner::new(&self.cluster, &self.working, true);
         let mut moved = Vec::new();
-        let is_planned = |flow: &&Flow| flow.ports == Ports::Planned && !flow.is_loopback();
         let mut ids: Vec<Vec<_>> = Vec::new();
         for flow in flows {
-            let qps = if is_planned(&flow) { flow.qps } else { 0 };
-            ids.push(planner.request(flow.from.index() as u32, flow.to.index() as u32, qps, &mut moved));
+            let is_planned = flow.ports == Ports::Planned && !flow.is_loopback();
+            let [from, to] = [flow.from, flow.to].map(|host| host.index() as u32);
+            ids.push(if is_planned { planner.request(from, to, flow.qps, &mut moved) } else { Vec::new() });
         }
         let side = |id| planner.route(id).map_or(Side::Left, |route| route.side);
         ids.into_iter().map(|ids| ids.into_iter().map(side).collect()).collect()
@@ -153,5 +153,17 @@ mod tests {
         let hashed = taken(Ports::Hashed, 4000);
         let ways = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(leave, arrive)| count(&hashed, leave, arrive));
         assert!(ways.iter().all(|count| (800..1200).contains(count)), "{ways:?}");
+    }
+
+    #[test]
+    fn traffic_within_a_host_needs_no_plan() {
+        let bond = Bond::of(&Model::load("DUAL").expect("shipped")).expect("two ports");
+        for ports in Ports::ALL {
+            let across = Flow { ports, ..Flow::plain(Host::A, Host::B) };
+            let within = Flow { ports, ..Flow::plain(Host::B, Host::B) };
+            let alone = bond.ports(std::slice::from_ref(&across)).remove(0);
+            let both = bond.ports(&[across, within.clone()]);
+            assert_eq!((&both[0], both[1].len()), (&alone, within.qps as usize), "{ports}");
+        }
     }
 }
