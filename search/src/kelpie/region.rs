@@ -89,7 +89,8 @@ struct Labelled {
 
 /// Labelled workloads.
 struct Pool<'a> {
-    space: &'a Space,
+    /// Of each feature, as of [`Evidence`].
+    words: &'a [Vec<FeatureValue>],
     rows: Vec<Labelled>,
     witness: Row,
     /// How likely workloads are to be, in the mean.
@@ -99,7 +100,7 @@ struct Pool<'a> {
 /// What regions are read from: what trees say of random workloads.
 pub(super) struct Evidence<'a> {
     space: &'a Space,
-    /// Of each feature the words that the space has.
+    /// Of each feature the words that the space has, and those that its random workloads join of several.
     words: Vec<Vec<FeatureValue>>,
     model: Rc<Model>,
     /// Random workloads of the space.
@@ -110,13 +111,11 @@ pub(super) struct Evidence<'a> {
 
 impl<'a> Evidence<'a> {
     pub(super) fn new(space: &'a Space, model: Rc<Model>) -> Self {
-        let words = |feature: Feature| {
-            if feature.is_ordered() { Vec::new() } else { space.feature_values(feature) }
-        };
-        let words = Feature::ALL.into_iter().map(words).collect();
-        let mut evidence = Self { space, words, model, own: Vec::new(), pure: 1.0 - HEALTHY };
         let mut rng = Pcg64::seed_from_u64(SEED);
-        evidence.own = (0..OWN).map(|_| evidence.point(space.sample(&mut rng))).collect();
+        let own: Vec<Workload> = (0..OWN).map(|_| space.sample(&mut rng)).collect();
+        let words = Feature::ALL.into_iter().map(|feature| words(space, feature, own.iter())).collect();
+        let mut evidence = Self { space, words, model, own: Vec::new(), pure: 1.0 - HEALTHY };
+        evidence.own = own.into_iter().map(|workload| evidence.point(workload)).collect();
         let healthy = evidence.own.iter().map(|point| 1.0 - point.likely).sum::<f64>() / OWN as f64;
         evidence.pure = 1.0 - HEALTHY.min(PURER * healthy);
         evidence
@@ -169,6 +168,24 @@ impl<'a> Evidence<'a> {
     }
 }
 
+/// The words of a feature that the space has, and those that workloads join of several; none if it is ordered.
+pub(super) fn words<'w>(
+    space: &Space,
+    feature: Feature,
+    workloads: impl Iterator<Item = &'w Workload>,
+) -> Vec<FeatureValue> {
+    if feature.is_ordered() {
+        return Vec::new();
+    }
+    let mut words = space.feature_values(feature);
+    for word in workloads.map(|workload| workload.feature(feature)) {
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    words
+}
+
 /// A large region around the witness, within `hull`, of which workloads are anomalous, with the share that is; `None` if
 /// no workload of it can be drawn.
 pub(super) fn read(
@@ -191,7 +208,7 @@ pub(super) fn read(
         let pasted = pool.paste(pool.peel(whole.clone()), &whole);
         for (at, feature) in Feature::ALL.into_iter().enumerate().filter(|(at, _)| pasted[*at] != whole[*at]) {
             let old = region.condition(feature).map(|condition| &condition.test);
-            let test = pool.test(at, &pasted[at], &whole[at], old);
+            let test = pool.test(at, &pasted[at], &whole[at], old, witness);
             region.set(Condition { feature, test });
         }
     }
@@ -224,10 +241,10 @@ fn reached(mut region: Region, hull: &Region, measured: &[(&Workload, bool)], wi
 }
 
 impl<'a> Pool<'a> {
-    fn new(evidence: &Evidence<'a>, witness: &Workload, random: Vec<Rc<Point>>, others: &[&Region]) -> Self {
+    fn new(evidence: &'a Evidence<'_>, witness: &Workload, random: Vec<Rc<Point>>, others: &[&Region]) -> Self {
         let label = |point: Rc<Point>| Labelled { worth: point.worth(others), point };
         Self {
-            space: evidence.space,
+            words: &evidence.words,
             rows: random.into_iter().map(label).collect(),
             witness: evidence.row(witness),
             pure: evidence.pure,
@@ -327,7 +344,7 @@ impl<'a> Pool<'a> {
     }
 
     /// A cut as a test, together with what was tested before.
-    fn test(&self, at: usize, side: &Side, whole: &Side, old: Option<&Test>) -> Test {
+    fn test(&self, at: usize, side: &Side, whole: &Side, old: Option<&Test>, witness: &Workload) -> Test {
         if let (Side::Numbers(low, high), Side::Numbers(least, most)) = (side, whole) {
             let (min, max) = match old {
                 Some(Test::Range { min, max }) => (*min, *max),
@@ -343,9 +360,15 @@ impl<'a> Pool<'a> {
             Some(test) => Condition { feature, test: test.clone() }.admits(value),
             None => true,
         };
-        let values = self.space.feature_values(feature).into_iter().enumerate();
-        let kept = values.filter(|(word, value)| side.admits(*word as u64) && is_old(value));
-        Test::In(kept.filter_map(|(_, value)| value.into_word()).collect())
+        // Those first by which rows are numbered; the witness may join several that no random workload does.
+        let words = self.words[at].iter().enumerate();
+        let kept = words.filter(|(word, value)| side.admits(*word as u64) && is_old(value)).map(|(_, value)| value);
+        let mut kept: Vec<FeatureValue> = kept.cloned().collect();
+        let own = witness.feature(feature);
+        if !kept.contains(&own) {
+            kept.push(own);
+        }
+        Test::In(kept.into_iter().filter_map(FeatureValue::into_word).collect())
     }
 }
 
@@ -424,6 +447,26 @@ mod tests {
         let fresh: Vec<Workload> = (0..2000).map(|_| space.sample(&mut rng)).filter(|w| weakness.holds(w)).collect();
         let held = fresh.iter().filter(|point| region.contains(point)).count();
         assert!(held * 2 >= fresh.len(), "{held} of {} in {region}", fresh.len());
+    }
+
+    #[test]
+    fn a_region_has_words_that_workloads_join_of_several() {
+        let space = Space::catalog("rpc-library").expect("in the catalog");
+        let mut rng = Pcg64::seed_from_u64(5);
+        let points: Vec<Workload> = (0..600).map(|_| space.sample(&mut rng)).collect();
+        let is_mixed = |point: &Workload| point.feature(Feature::Opcode).to_string().contains('+');
+        let measured: Vec<(&Workload, bool)> = points.iter().map(|point| (point, is_mixed(point))).collect();
+        let model = Model::learn(&learnt(&measured)).expect("there are points");
+        let witness = points.iter().find(|point| is_mixed(point)).expect("some are");
+        let evidence = Evidence::new(&space, Rc::new(model));
+        let (region, _) =
+            read(&evidence, &Region::default(), witness, &measured, &[], &mut rng).expect("it shows clearly");
+        assert!(region.condition(Feature::Opcode).is_some(), "{region}");
+        let held = points.iter().filter(|point| is_mixed(point) && region.contains(point)).count();
+        assert!(
+            region.contains(witness) && held * 2 > points.iter().filter(|point| is_mixed(point)).count(),
+            "{region}"
+        );
     }
 
     #[test]

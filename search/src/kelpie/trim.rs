@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Space, Test, Workload};
 
 use super::Search;
-use super::region::anomalies;
+use super::region::{anomalies, words};
 use crate::oracle::Oracle;
 
 impl<O: Oracle> Search<'_, O> {
@@ -59,7 +59,7 @@ fn without(
                 }
             }
             (healthy, _) => {
-                let words = space.feature_values(feature).into_iter().filter(|word| *word != healthy);
+                let words = words(space, feature, inside.iter().copied()).into_iter().filter(|word| *word != healthy);
                 let is_old = |word: &FeatureValue| old.is_none_or(|old| old.admits(word));
                 Test::In(words.filter(is_old).filter_map(FeatureValue::into_word).collect())
             }
