@@ -2,6 +2,7 @@
 
 pub mod agent;
 mod backup;
+mod baseline;
 pub mod bench;
 pub mod calibrate;
 mod campaign;
@@ -44,7 +45,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Campaign(CampaignCommand::Resume(args)) => campaign::resume(args, common),
         Command::Campaign(CampaignCommand::List(args)) => campaign::list(args, common),
         Command::Campaign(CampaignCommand::Show(args)) => campaign::show(args, common),
-        Command::Campaign(CampaignCommand::Baseline(args)) => gate::write_baseline(args, common),
+        Command::Campaign(CampaignCommand::Baseline(args)) => baseline::write(args, common),
         Command::Campaign(CampaignCommand::Backup(args)) => backup::run(args, common),
         Command::Campaign(CampaignCommand::Export(args)) => export::run(args, common),
         Command::Campaign(CampaignCommand::Label(args)) => labels::label(args, common),

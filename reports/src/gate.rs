@@ -52,6 +52,9 @@ pub struct Ruling {
     pub stopped_by_findings: Vec<u64>,
     /// Anomalous experiments that pass.
     pub let_through: usize,
+    /// The worst of the experiments that stop, in words.
+    #[serde(skip)]
+    pub worst: Option<String>,
     /// Why the colour is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -106,7 +109,11 @@ impl Gate {
 
     /// What is said of a campaign with these anomalies.
     pub fn rule(&self, explained: &Explained<'_>, course: Course<'_>) -> Ruling {
-        let stopped_by: Vec<u64> = self.stopping(explained).iter().map(|anomaly| anomaly.number).collect();
+        let stopping = self.stopping(explained);
+        let stopped_by: Vec<u64> = stopping.iter().map(|anomaly| anomaly.number).collect();
+        let worst = stopping
+            .first()
+            .map(|worst| format!("experiment {}, {}, {}", worst.number, worst.symptom.name(), worst.severity));
         let unmeasured = explained.findings.iter().filter(|found| self.stops_unmeasured(found));
         let stopped_by_findings: Vec<u64> = unmeasured.map(|found| found.finding.number).collect();
         let is_red = !stopped_by.is_empty() || !stopped_by_findings.is_empty();
@@ -117,7 +124,7 @@ impl Gate {
             None => Colour::Green,
         };
         let let_through = explained.anomalies.len() - stopped_by.len();
-        Ruling { colour, stopped_by, stopped_by_findings, let_through, reason }
+        Ruling { colour, stopped_by, stopped_by_findings, let_through, worst, reason }
     }
 }
 
@@ -146,11 +153,13 @@ mod tests {
             let gate = Gate { least, baseline: baseline.clone() };
             let stopping: Vec<u64> = gate.stopping(&explained).iter().map(|anomaly| anomaly.number).collect();
             assert_eq!(stopping, expected, "{least} {baseline:?}");
+            let campaign = stored_campaign(vec![], vec![]).campaign;
             let colour = if expected.is_empty() { Colour::Green } else { Colour::Red };
             let let_through = anomalies.len() - expected.len();
+            let worst = gate.rule(&explained, finished(&campaign)).worst;
+            assert_eq!(worst.is_some(), !expected.is_empty());
             let ruling =
-                Ruling { colour, stopped_by: expected, stopped_by_findings: vec![], let_through, reason: None };
-            let campaign = stored_campaign(vec![], vec![]).campaign;
+                Ruling { colour, stopped_by: expected, stopped_by_findings: vec![], let_through, worst, reason: None };
             assert_eq!(gate.rule(&explained, finished(&campaign)), ruling);
         }
     }

@@ -166,7 +166,7 @@ impl Adviser<'_> {
         // Two changes come up in either order.
         let mut seen = BTreeSet::new();
         let is_new: Vec<bool> = both.iter().map(|change| seen.insert(&change.workload)).collect();
-        let both = both.iter().zip(is_new).filter(|(_, is_new)| *is_new).map(|(change, _)| change.clone());
+        let both = both.into_iter().zip(is_new).filter_map(|(change, is_new)| is_new.then_some(change));
         let known = |change: Change| {
             let (state, probability) = self.known_of(&change.workload, HELPS)?;
             Some(WayOut { change, state, probability, was_tried: false })

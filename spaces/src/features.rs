@@ -141,10 +141,7 @@ impl Feature {
         }
         let parts: Vec<&str> = if matches!(reading, Reading::Words) { word.split('+').collect() } else { vec![word] };
         let codes: Result<Vec<u64>, String> = parts.into_iter().map(|part| dimension.code(part)).collect();
-        let mut shown: Vec<String> = codes?.into_iter().map(|code| dimension.word(code)).collect();
-        shown.sort_unstable();
-        shown.dedup();
-        let shown = shown.join("+");
+        let shown = joined(codes?.into_iter().map(|code| dimension.word(code)).collect());
         if shown == word { Ok(()) } else { Err(format!("write `{shown}`")) }
     }
 
@@ -208,10 +205,15 @@ impl Workload {
     fn words(&self, dimension: Dimension) -> String {
         let mut words = Vec::new();
         dimension.row().scope.each(self, &mut |code| words.push(dimension.word(code)));
-        words.sort_unstable();
-        words.dedup();
-        words.join("+")
+        joined(words)
     }
+}
+
+/// The words of flows that may differ, as one.
+fn joined(mut words: Vec<String>) -> String {
+    words.sort_unstable();
+    words.dedup();
+    words.join("+")
 }
 
 impl Dimension {

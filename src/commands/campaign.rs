@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use kelpie_monitor::Bounds;
 use kelpie_reports::explained::{self, Explained};
-use kelpie_reports::gate::{Course, Gate};
+use kelpie_reports::gate::{Course, Gate, Ruling};
 use kelpie_reports::known::known_regions;
 use kelpie_reports::recipe::IMPORT;
 use kelpie_reports::times;
@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::args::{Common, DEFAULT_BUDGET, DatabaseArgs};
 use crate::campaign::{End, Limits, Parts};
-use crate::cli::{self, GateArgs, ResumeArgs, RunArgs, ShowArgs};
+use crate::cli::{self, ResumeArgs, RunArgs, ShowArgs};
 use crate::commands::{findings, gate};
 use crate::exit;
 use crate::inputs;
@@ -77,7 +77,7 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
         campaign_run.known_in_words(),
         path.display()
     ));
-    campaign_run.run(lock, &mut store, &mut opened, &Shown { json: common.json, args: &args.gate, gate })
+    campaign_run.run(lock, &mut store, &mut opened, &Shown { json: common.json, gate: args.gate.gate.then_some(gate) })
 }
 
 /// Goes on with a campaign.
@@ -120,7 +120,7 @@ pub fn resume(args: &ResumeArgs, common: Common) -> anyhow::Result<ExitCode> {
         campaign_run.end_in_words(),
         path.display()
     ));
-    campaign_run.run(lock, &mut store, &mut opened, &Shown { json: common.json, args: &args.gate, gate })
+    campaign_run.run(lock, &mut store, &mut opened, &Shown { json: common.json, gate: args.gate.gate.then_some(gate) })
 }
 
 fn budget_to_resume(campaign: &Campaign, limits: cli::Limits) -> anyhow::Result<Option<u64>> {
@@ -140,11 +140,18 @@ fn budget_to_resume(campaign: &Campaign, limits: cli::Limits) -> anyhow::Result<
     }
 }
 
+/// What a gate says of a campaign that this process ran.
+fn ruling(gate: &Gate, store: &mut Store, campaign: &Campaign, was_interrupted: bool) -> anyhow::Result<Ruling> {
+    let (findings, anomalies) = explained::read(store, campaign.id)?;
+    let course = Course { campaign, has_verdict: store.has_verdict(campaign.id)?, was_interrupted };
+    Ok(gate.rule(&Explained::new(&findings, &anomalies), course))
+}
+
 /// How a campaign's end is shown.
-struct Shown<'a> {
+struct Shown {
     json: bool,
-    args: &'a GateArgs,
-    gate: Gate,
+    /// If somebody asked for it.
+    gate: Option<Gate>,
 }
 
 /// A campaign that this process runs.
@@ -176,7 +183,7 @@ impl CampaignRun {
         lock: CampaignLock,
         store: &mut Store,
         opened: &mut Opened,
-        shown: &Shown<'_>,
+        shown: &Shown,
     ) -> anyhow::Result<ExitCode> {
         let start = Instant::now();
         let stop = stop::on_signals("stopping after this experiment; interrupt again to stop now")?;
@@ -198,12 +205,11 @@ impl CampaignRun {
             return Err(error.context(format!("campaign {} stopped; go on with `{command}`", self.id)));
         }
         let was_interrupted = matches!(end, End::Interrupted);
-        let (findings, anomalies) =
-            if shown.args.gate { explained::read(store, self.id)? } else { (Vec::new(), Vec::new()) };
-        let explained = Explained::new(&findings, &anomalies);
         let campaign = store.campaign(self.id)?;
-        let course = Course { campaign: &campaign, has_verdict: store.has_verdict(self.id)?, was_interrupted };
-        let ruling = shown.args.rule(&shown.gate, &explained, course);
+        let ruling = match &shown.gate {
+            Some(gate) => Some(ruling(gate, store, &campaign, was_interrupted)?),
+            None => None,
+        };
         if shown.json {
             print_json(&findings::document_with_ruling(store, self.id, ruling.clone())?)?;
         } else {
@@ -217,8 +223,8 @@ impl CampaignRun {
         }
         Ok(match ruling {
             Some(ruling) => {
-                let next = is_finished.then(|| gate::next_step(&campaign, store.path())).flatten();
-                gate::exit_of(&ruling, &explained, next.as_deref())
+                let next = is_finished.then(|| next_step(&campaign, store.path())).flatten();
+                gate::exit_of(&ruling, next.as_deref())
             }
             None if was_interrupted => exit::failed(),
             None => exit::HEALTHY,
@@ -243,6 +249,15 @@ pub fn resume_command(database: &Path, id: CampaignId, time: Option<Duration>) -
         if database.chars().all(plain) { database } else { format!("'{}'", database.replace('\'', r"'\''")) };
     let time = time.map_or_else(String::new, |time| format!(" --time {}s", time.as_secs()));
     format!("kelpie campaign resume {id} --db {database}{time}")
+}
+
+/// What to do if it is not known whether something in a campaign stops a gate.
+pub fn next_step(campaign: &Campaign, database: &Path) -> Option<String> {
+    match (campaign.state, campaign.definition.budget) {
+        (CampaignState::Finished, _) => Some("`kelpie watch` shows how experiments ended".to_owned()),
+        (CampaignState::Stopped, Some(_)) => Some(format!("`{}` goes on", resume_command(database, campaign.id, None))),
+        (CampaignState::Stopped, None) | (CampaignState::Running, _) => None,
+    }
 }
 
 fn latest(store: &mut Store, wanted: impl Fn(&Campaign) -> bool) -> anyhow::Result<Option<CampaignId>> {

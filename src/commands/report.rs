@@ -35,7 +35,7 @@ pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
     let anomalies = stored.anomalies();
     let explained = Explained::new(&stored.findings, &anomalies);
     let course = Course { campaign: &stored.campaign, has_verdict: stored.has_verdict(), was_interrupted: false };
-    let ruling = args.gate.rule(&gate, &explained, course);
+    let ruling = args.gate.gate.then(|| gate.rule(&explained, course));
     let index = args.out.join("index.html");
     if common.json {
         let mut document = json!({
@@ -56,8 +56,8 @@ pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
     }
     Ok(match ruling {
         Some(ruling) => {
-            let next = gate::next_step(&stored.campaign, store.path());
-            gate::exit_of(&ruling, &explained, next.as_deref())
+            let next = campaign::next_step(&stored.campaign, store.path());
+            gate::exit_of(&ruling, next.as_deref())
         }
         None => exit::HEALTHY,
     })

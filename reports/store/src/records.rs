@@ -225,7 +225,7 @@ impl FindingRecord {
 
     /// What its region rests on; `None` if another version of Kelpie, or a recipe, kept something else.
     pub fn evidence(&self) -> Option<FindingEvidence> {
-        serde_json::from_value(self.evidence.clone()).ok()
+        FindingEvidence::deserialize(&self.evidence).ok()
     }
 
     /// Its region for readers, with the conditions in front that its workload was measured to need.
