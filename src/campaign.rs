@@ -155,9 +155,16 @@ impl<'a> Recorder<'a> {
             (self.skipped, self.anomalies, self.survived) = (skipped, anomalies, survived);
             search
         });
-        match kelpie_search::run_from(space, config, checkpoint, self) {
+        let end = match kelpie_search::run_from(space, config, checkpoint, self) {
             Ok(()) | Err(End::Finished) => self.finish().map_or_else(|end| end, |()| End::Finished),
             Err(end) => end,
+        };
+        match end {
+            // Nothing else was to end it.
+            End::Time if self.parts.limits.budget.is_none() && self.number >= self.stored => {
+                self.close().map_or_else(|end| end, |()| End::Time)
+            }
+            end => end,
         }
     }
 
@@ -176,6 +183,11 @@ impl<'a> Recorder<'a> {
         }
         self.catch_up().map_err(End::Failed)?;
         self.measure_findings_again()?;
+        self.close()
+    }
+
+    fn close(&mut self) -> Result<(), End> {
+        self.catch_up().map_err(End::Failed)?;
         self.parts.store.finish_campaign(self.id, self.skipped).map_err(failed)
     }
 

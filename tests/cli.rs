@@ -302,7 +302,7 @@ fn time_ends_a_campaign_that_can_be_resumed() {
     let ran = bench.run(&["campaign", "run", "--subsystem", "sim:F", "--time", "1s", "--db", "k.db"]);
     assert_eq!(ran.status, Some(0), "{}", ran.stderr);
     assert!(ran.stderr.contains("kelpie campaign resume 1 --db k.db --time 1s"), "{}", ran.stderr);
-    assert_eq!(bench.json(0, &["campaign", "list", "--db", "k.db"])["campaigns"][0]["state"], "stopped");
+    assert_eq!(bench.json(0, &["campaign", "list", "--db", "k.db"])["campaigns"][0]["state"], "finished");
     bench.expect(0, &["campaign", "resume", "1", "--db", "k.db", "--time", "1s"]);
     let refused = bench.run(&["campaign", "resume", "1", "--db", "k.db"]);
     assert_eq!(refused.status, Some(2));

@@ -1,8 +1,11 @@
 //! The gate over short campaigns: red exactly where an experiment was anomalous, whatever the subsystem and the space.
 
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 
-use crate::support::Bench;
+use crate::resume::{experiments, start};
+use crate::support::{Bench, Ran};
 
 /// One QP of long WRITEs, which every subsystem runs well.
 const HEALTHY_SPACE: &str = "\
@@ -48,4 +51,30 @@ fn it_is_red_exactly_where_an_experiment_was_anomalous() {
         colours[usize::from(count > 0)] += 1;
     }
     assert!(colours.iter().all(|count| *count > 0), "green and red: {colours:?}");
+}
+
+#[test]
+fn a_campaign_that_only_time_limits_is_green_once_its_time_is_over() {
+    let bench = Bench::new();
+    bench.write("healthy.yaml", HEALTHY_SPACE);
+    let run = ["campaign", "run", "-s", "sim:G", "--space", "healthy.yaml", "--algorithm", "random", "--gate"];
+    let report = |db| ["report", "--gate", "--force", "--out", "report", "--db", db];
+    for (signal, db) in [("INT", "interrupted.db"), ("KILL", "killed.db")] {
+        let mut child = start(&bench, &[&run[..], &["--time", "10m", "--db", db]].concat());
+        let deadline = Instant::now() + Duration::from_mins(1);
+        while experiments(&bench, db) < Some(3) && child.try_wait().expect("it is our child").is_none() {
+            assert!(Instant::now() < deadline, "no experiment within a minute");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let sent = std::process::Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
+        assert!(sent.expect("kill is there").success());
+        let ran = Ran::of(child.wait_with_output().expect("it ends"));
+        assert_eq!(ran.status, (signal == "INT").then_some(2), "{}", ran.stderr);
+        let ruling = &bench.json(2, &report(db))["gate"];
+        assert_eq!(ruling["colour"], "unknown", "{ruling}");
+        assert!(ruling["reason"].as_str().is_some_and(|reason| reason.contains("stopped after")), "{ruling}");
+
+        bench.expect(0, &["campaign", "resume", "1", "--db", db, "--time", "1s", "--gate"]);
+        assert_eq!(bench.json(0, &report(db))["gate"]["colour"], "green");
+    }
 }

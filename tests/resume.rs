@@ -13,12 +13,12 @@ fn run_args<'a>(database: &'a str, algorithm: &'a str, budget: &'a str) -> Vec<&
     [&args[..], &["--algorithm", algorithm, "--budget", budget]].concat()
 }
 
-fn start(bench: &Bench, args: &[&str]) -> Child {
+pub fn start(bench: &Bench, args: &[&str]) -> Child {
     bench.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts")
 }
 
 /// Experiments stored so far; `None` if there is not even a campaign.
-fn experiments(bench: &Bench, database: &str) -> Option<u64> {
+pub fn experiments(bench: &Bench, database: &str) -> Option<u64> {
     let ran = bench.run(&["campaign", "list", "--db", database, "--json"]);
     let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap_or_default();
     document["campaigns"][0]["experiments"].as_u64()

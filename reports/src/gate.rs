@@ -4,7 +4,7 @@ use std::fmt;
 
 use kelpie_monitor::{Severity, Symptom};
 use kelpie_spaces::Workload;
-use kelpie_store::{Anomaly, Campaign, CampaignState};
+use kelpie_store::{Anomaly, Campaign};
 use serde::Serialize;
 
 use crate::baseline::Baseline;
@@ -25,7 +25,7 @@ pub struct Gate {
 pub enum Colour {
     /// Something stops.
     Red,
-    /// Nothing stops, and the campaign ran to its budget, or as long as it was told.
+    /// Nothing stops, and the campaign ran to its end.
     Green,
     /// Nothing stops so far, and what was not measured is not known.
     Unknown,
@@ -60,32 +60,6 @@ pub struct Ruling {
     pub reason: Option<String>,
 }
 
-/// How a campaign came to its end, as far as a gate has to know.
-#[derive(Debug, Clone, Copy)]
-pub struct Course<'a> {
-    /// The campaign.
-    pub campaign: &'a Campaign,
-    /// Whether any of its experiments has a verdict.
-    pub has_verdict: bool,
-    /// Whether somebody stopped it just now.
-    pub was_interrupted: bool,
-}
-
-impl Course<'_> {
-    /// Why more is not known, if so. Whether a campaign without a budget was interrupted is known only to who ran it.
-    fn open_end(&self) -> Option<String> {
-        let Campaign { state, experiments: done, .. } = self.campaign;
-        let budget = self.campaign.definition.budget.map_or_else(String::new, |budget| format!(" of {budget}"));
-        if *state == CampaignState::Running {
-            return Some(format!("the campaign is running: {done}{budget} experiments so far"));
-        }
-        if self.was_interrupted || self.campaign.stopped_before().is_some() {
-            return Some(format!("the campaign stopped after {done}{budget} experiments"));
-        }
-        (!self.has_verdict).then(|| "no experiment has a verdict".to_owned())
-    }
-}
-
 impl Gate {
     /// Whether this stops; what was not measured may be as bad as can be.
     fn stops(&self, symptom: Symptom, severity: Option<Severity>, workload: &Workload) -> bool {
@@ -107,8 +81,8 @@ impl Gate {
         found.severity.is_none() && self.stops(found.finding.symptom, None, &found.finding.workload)
     }
 
-    /// What is said of a campaign with these anomalies.
-    pub fn rule(&self, explained: &Explained<'_>, course: Course<'_>) -> Ruling {
+    /// What is said of a campaign with these anomalies, of whose experiments any or none has a verdict.
+    pub fn rule(&self, explained: &Explained<'_>, campaign: &Campaign, has_verdict: bool) -> Ruling {
         let stopping = self.stopping(explained);
         let stopped_by: Vec<u64> = stopping.iter().map(|anomaly| anomaly.number).collect();
         let worst = stopping
@@ -117,7 +91,8 @@ impl Gate {
         let unmeasured = explained.findings.iter().filter(|found| self.stops_unmeasured(found));
         let stopped_by_findings: Vec<u64> = unmeasured.map(|found| found.finding.number).collect();
         let is_red = !stopped_by.is_empty() || !stopped_by_findings.is_empty();
-        let reason = if is_red { None } else { course.open_end() };
+        let nothing = || (!has_verdict).then(|| "no experiment has a verdict".to_owned());
+        let reason = if is_red { None } else { campaign.open_end().or_else(nothing) };
         let colour = match &reason {
             _ if is_red => Colour::Red,
             Some(_) => Colour::Unknown,
@@ -130,6 +105,8 @@ impl Gate {
 
 #[cfg(test)]
 mod tests {
+    use kelpie_store::CampaignState;
+
     use super::*;
     use crate::testing::{anomaly, finding, stored_campaign, workload};
 
@@ -156,11 +133,11 @@ mod tests {
             let campaign = stored_campaign(vec![], vec![]).campaign;
             let colour = if expected.is_empty() { Colour::Green } else { Colour::Red };
             let let_through = anomalies.len() - expected.len();
-            let worst = gate.rule(&explained, finished(&campaign)).worst;
+            let worst = gate.rule(&explained, &campaign, true).worst;
             assert_eq!(worst.is_some(), !expected.is_empty());
             let ruling =
                 Ruling { colour, stopped_by: expected, stopped_by_findings: vec![], let_through, worst, reason: None };
-            assert_eq!(gate.rule(&explained, finished(&campaign)), ruling);
+            assert_eq!(gate.rule(&explained, &campaign, true), ruling);
         }
     }
 
@@ -169,10 +146,10 @@ mod tests {
         let found = [finding(1, 2, workload(4, 4096))];
         let explained = Explained::new(&found, &[]);
         let campaign = stored_campaign(vec![], vec![]).campaign;
-        let strict = Gate { least: 1.0, ..Gate::default() }.rule(&explained, finished(&campaign));
+        let strict = Gate { least: 1.0, ..Gate::default() }.rule(&explained, &campaign, true);
         assert_eq!((strict.colour, strict.stopped_by_findings), (Colour::Red, vec![1]));
         let accepting = Gate { least: 0.0, baseline: Baseline::of(&explained, false) };
-        assert_eq!(accepting.rule(&explained, finished(&campaign)).colour, Colour::Green);
+        assert_eq!(accepting.rule(&explained, &campaign, true).colour, Colour::Green);
     }
 
     #[test]
@@ -180,25 +157,19 @@ mod tests {
         let anomalies = [anomaly(1, workload(1, 1024), 0.3)];
         let (nothing, something) = (Explained::new(&[], &[]), Explained::new(&[], &anomalies));
         let mut campaign = stored_campaign(vec![], vec![]).campaign;
-        let known = finished(&campaign);
-        for (course, expected) in [
-            (Course { has_verdict: false, ..known }, "no experiment has a verdict"),
-            (Course { was_interrupted: true, ..known }, "stopped after"),
+        for (state, budget, has_verdict, expected) in [
+            (CampaignState::Finished, None, false, Some("no experiment has a verdict")),
+            (CampaignState::Running, Some(2), true, Some("the campaign is running: 1 of 2 experiments so far")),
+            (CampaignState::Stopped, Some(2), true, Some("the campaign stopped after 1 of 2 experiments")),
+            (CampaignState::Stopped, None, true, Some("the campaign stopped after 1 experiments")),
+            (CampaignState::Stopped, Some(1), true, None),
+            (CampaignState::Finished, None, true, None),
         ] {
-            let ruling = Gate::default().rule(&nothing, course);
-            assert_eq!(ruling.colour, Colour::Unknown);
-            assert!(ruling.reason.as_ref().is_some_and(|reason| reason.contains(expected)), "{ruling:?}");
-            assert_eq!(Gate::default().rule(&something, course).colour, Colour::Red);
+            (campaign.state, campaign.experiments, campaign.definition.budget) = (state, 1, budget);
+            let ruling = Gate::default().rule(&nothing, &campaign, has_verdict);
+            let colour = if expected.is_some() { Colour::Unknown } else { Colour::Green };
+            assert_eq!((ruling.colour, ruling.reason.as_deref()), (colour, expected));
+            assert_eq!(Gate::default().rule(&something, &campaign, has_verdict).colour, Colour::Red);
         }
-        campaign.state = CampaignState::Stopped;
-        campaign.definition.budget = Some(campaign.experiments + 1);
-        let ruling = Gate::default().rule(&nothing, finished(&campaign));
-        assert!(
-            ruling.colour == Colour::Unknown && ruling.reason.is_some_and(|reason| reason.contains("stopped after"))
-        );
-    }
-
-    fn finished(campaign: &Campaign) -> Course<'_> {
-        Course { campaign, has_verdict: true, was_interrupted: false }
     }
 }

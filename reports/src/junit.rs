@@ -63,10 +63,9 @@ pub(crate) fn junit(stored: &StoredCampaign, explained: &Explained<'_>, gate: &G
         let status = if stored.has_verdict() { TestCaseStatus::success() } else { TestCaseStatus::skipped() };
         suite.add_test_case(case("kelpie.campaign", "no anomaly", status));
     }
-    if let Some(budget) = stored.campaign.stopped_before() {
+    if let Some(reason) = stored.campaign.open_end() {
         let mut status = TestCaseStatus::skipped();
-        status
-            .set_message(format!("the campaign stopped after {} of {budget} experiments", stored.campaign.experiments));
+        status.set_message(reason);
         suite.add_test_case(case("kelpie.campaign", "every experiment", status));
     }
     for check in stored.checks.iter().filter(|check| is_of_paths(check)) {
@@ -314,12 +313,18 @@ mod tests {
     }
 
     #[test]
-    fn a_campaign_that_stopped_before_its_budget_has_a_case_that_is_skipped() {
+    fn a_campaign_that_stopped_before_its_end_has_a_case_that_is_skipped() {
         let healthy = measured(1, workload(1, 1024), sample(0.95, Some(0.0)), Vec::new());
         let mut stored = stored_campaign(vec![healthy], Vec::new());
-        stored.campaign.definition.budget = Some(2);
-        for (state, expected) in [(CampaignState::Stopped, true), (CampaignState::Finished, false)] {
-            stored.campaign.state = state;
+        for (state, budget, expected) in [
+            (CampaignState::Running, Some(2), true),
+            (CampaignState::Stopped, Some(2), true),
+            (CampaignState::Stopped, Some(1), false),
+            (CampaignState::Stopped, None, true),
+            (CampaignState::Finished, Some(2), false),
+            (CampaignState::Finished, None, false),
+        ] {
+            (stored.campaign.state, stored.campaign.definition.budget) = (state, budget);
             let text = junit(&stored, &Explained::new(&[], &[]), &Gate::default()).unwrap();
             assert_eq!(cases(&text).contains(&("every experiment".to_owned(), true)), expected, "{text}");
         }

@@ -289,19 +289,21 @@ fn a_search_that_asks_otherwise_than_before_is_not_mixed_into_the_campaign() {
 }
 
 #[test]
-fn time_ends_a_campaign_before_the_next_experiment() {
-    let folder = tempfile::tempdir().unwrap();
-    let (mut store, id) = begin(&folder.path().join("kelpie.db"));
-    let stop = AtomicBool::new(false);
-    let mut subsystem = Scripted { script: &|_| None, measured: 0, is_away: false };
-    let deadline = Some(Instant::now());
-    let limits = Limits { budget: None, deadline, host_patience: Duration::ZERO, stop: &stop };
-    let bounds = subsystem.bounds();
-    let mut progress = Progress::new(None);
-    let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut progress };
-    let end = run(id, &Space::catalog("full").unwrap(), &config(), parts);
-    assert!(matches!(end, End::Time), "{end:?}");
-    assert_eq!((subsystem.measured, store.campaign(id).unwrap().state), (0, CampaignState::Stopped));
+fn time_ends_a_campaign_before_the_next_experiment_and_finishes_it_if_it_has_no_budget() {
+    for (budget, expected) in [(None, CampaignState::Finished), (Some(BUDGET), CampaignState::Stopped)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut store, id) = begin(&folder.path().join("kelpie.db"));
+        let stop = AtomicBool::new(false);
+        let mut subsystem = Scripted { script: &|_| None, measured: 0, is_away: false };
+        let deadline = Some(Instant::now());
+        let limits = Limits { budget, deadline, host_patience: Duration::ZERO, stop: &stop };
+        let bounds = subsystem.bounds();
+        let mut progress = Progress::new(None);
+        let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut progress };
+        let end = run(id, &Space::catalog("full").unwrap(), &config(), parts);
+        assert!(matches!(end, End::Time), "{end:?}");
+        assert_eq!((subsystem.measured, store.campaign(id).unwrap().state), (0, expected));
+    }
 }
 
 #[test]
@@ -327,7 +329,8 @@ fn a_search_that_catches_up_can_be_stopped_and_keeps_to_its_time() {
     let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut progress };
     let end = run(id, &Space::catalog("full").unwrap(), &other, parts);
     assert!(matches!(end, End::Time), "{end:?}");
-    assert_eq!(store.campaign(id).unwrap().experiments, 20);
+    let campaign = store.campaign(id).unwrap();
+    assert_eq!((campaign.state, campaign.experiments), (CampaignState::Stopped, 20));
 }
 
 #[test]

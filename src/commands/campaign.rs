@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use kelpie_monitor::Bounds;
 use kelpie_reports::explained::{self, Explained};
-use kelpie_reports::gate::{Course, Gate, Ruling};
+use kelpie_reports::gate::{Gate, Ruling};
 use kelpie_reports::known::known_regions;
 use kelpie_reports::recipe::IMPORT;
 use kelpie_reports::times;
@@ -141,10 +141,9 @@ fn budget_to_resume(campaign: &Campaign, limits: cli::Limits) -> anyhow::Result<
 }
 
 /// What a gate says of a campaign that this process ran.
-fn ruling(gate: &Gate, store: &mut Store, campaign: &Campaign, was_interrupted: bool) -> anyhow::Result<Ruling> {
+fn ruling(gate: &Gate, store: &mut Store, campaign: &Campaign) -> anyhow::Result<Ruling> {
     let (findings, anomalies) = explained::read(store, campaign.id)?;
-    let course = Course { campaign, has_verdict: store.has_verdict(campaign.id)?, was_interrupted };
-    Ok(gate.rule(&Explained::new(&findings, &anomalies), course))
+    Ok(gate.rule(&Explained::new(&findings, &anomalies), campaign, store.has_verdict(campaign.id)?))
 }
 
 /// How a campaign's end is shown.
@@ -207,7 +206,7 @@ impl CampaignRun {
         let was_interrupted = matches!(end, End::Interrupted);
         let campaign = store.campaign(self.id)?;
         let ruling = match &shown.gate {
-            Some(gate) => Some(ruling(gate, store, &campaign, was_interrupted)?),
+            Some(gate) => Some(ruling(gate, store, &campaign)?),
             None => None,
         };
         if shown.json {
@@ -219,7 +218,8 @@ impl CampaignRun {
         let is_finished = matches!(end, End::Finished);
         if !is_finished {
             let left = self.budget.is_none().then(|| self.time_left(&end, start)).flatten();
-            note(&format!("stopped; go on with `{}`", resume_command(store.path(), self.id, left)));
+            let why = if matches!(end, End::Time) { "the time is over" } else { "stopped" };
+            note(&format!("{why}; go on with `{}`", resume_command(store.path(), self.id, left)));
         }
         Ok(match ruling {
             Some(ruling) => {

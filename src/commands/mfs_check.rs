@@ -242,6 +242,7 @@ fn reason(answered: &Answered<'_>) -> String {
         Reason::Estimated(estimate) => {
             let all = plural(estimate.as_healthy as u64, "measured workload");
             let at_least = match answered.answer {
+                Answer::Safe if estimate.as_healthy == 0 => "; no measured workload looks as healthy".to_owned(),
                 Answer::Safe => format!(
                     "; of {all} that look at least as healthy {} anomalous",
                     match estimate.anomalous_of_them {

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use kelpie_reports::explained::Explained;
-use kelpie_reports::gate::Course;
 use kelpie_reports::{StoredCampaign, site};
 use kelpie_store::Store;
 use serde_json::json;
@@ -34,8 +33,7 @@ pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
     })?;
     let anomalies = stored.anomalies();
     let explained = Explained::new(&stored.findings, &anomalies);
-    let course = Course { campaign: &stored.campaign, has_verdict: stored.has_verdict(), was_interrupted: false };
-    let ruling = args.gate.gate.then(|| gate.rule(&explained, course));
+    let ruling = args.gate.gate.then(|| gate.rule(&explained, &stored.campaign, stored.has_verdict()));
     let index = args.out.join("index.html");
     if common.json {
         let mut document = json!({

@@ -84,7 +84,7 @@ pub enum CampaignState {
     Running,
     /// Begun, not finished, and no process runs it: it can be resumed.
     Stopped,
-    /// It ran to its end.
+    /// It ran to its budget, or as long as it was told if it has none, or the search had nothing left to ask.
     Finished,
 }
 
@@ -118,10 +118,17 @@ pub struct Campaign {
 }
 
 impl Campaign {
-    /// The budget that it stopped before, if it did: what the other experiments would have shown is not known.
-    pub fn stopped_before(&self) -> Option<u64> {
-        let budget = self.definition.budget.filter(|budget| self.experiments < *budget);
-        budget.filter(|_| self.state != CampaignState::Finished)
+    /// Why it has fewer experiments than it was to have, if so: what the others would show is not known.
+    pub fn open_end(&self) -> Option<String> {
+        let (done, budget) = (self.experiments, self.definition.budget);
+        let of = budget.map_or_else(String::new, |budget| format!(" of {budget}"));
+        match self.state {
+            CampaignState::Running => Some(format!("the campaign is running: {done}{of} experiments so far")),
+            CampaignState::Stopped if budget.is_none_or(|budget| done < budget) => {
+                Some(format!("the campaign stopped after {done}{of} experiments"))
+            }
+            CampaignState::Stopped | CampaignState::Finished => None,
+        }
     }
 }
 

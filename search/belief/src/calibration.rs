@@ -13,9 +13,6 @@ const STEPS: usize = 25;
 /// How often a step is halved at most until it leads to a better line. Source: our choice; a smaller part changes nothing.
 const HALVINGS: i32 = 20;
 
-/// Rows on which a safe workload rests at least. Source: our choice; if none of 24 rows is anomalous, Jeffreys' mean is 2 %.
-const LEAST: usize = 24;
-
 /// A probability that is not known exactly. Shape: 0 to 1 each, `low` at most `middle`, `middle` at most `high`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
@@ -75,12 +72,6 @@ impl Calibration {
             (score, anomalous)
         });
         Self { offset, slope, covariance, up_to: counted.collect() }
-    }
-
-    /// The score, or the least up to which there are enough rows, if that is higher: below it the line is a guess. `None` if
-    /// there are not as many.
-    pub(crate) fn supported(&self, score: f64) -> Option<f64> {
-        self.up_to.get(LEAST - 1).map(|(least, _)| score.max(*least))
     }
 
     /// Rows that score no higher: how many, and how many of them were anomalous.
@@ -153,17 +144,6 @@ mod tests {
         for (score, expected) in [(0.05, (0, 0)), (0.1, (1, 0)), (0.25, (3, 1)), (1.0, (5, 3))] {
             assert_eq!(calibration.up_to(score), expected, "{score}");
         }
-    }
-
-    #[test]
-    fn what_looks_healthier_than_all_rests_on_the_healthiest() {
-        let scored = |rows: usize| (0..rows).map(|row| (row as f64 / rows as f64, 2 * row >= rows)).collect::<Vec<_>>();
-        assert_eq!(Calibration::of(&scored(16)).supported(1.0), None);
-        let calibration = Calibration::of(&scored(100));
-        for (score, expected) in [(0.0, 0.23), (0.23, 0.23), (0.4, 0.4)] {
-            assert!((calibration.supported(score).expect("enough") - expected).abs() < 1e-9, "{score}");
-        }
-        assert_eq!(calibration.up_to(0.23), (24, 0));
     }
 
     #[test]

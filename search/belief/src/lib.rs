@@ -70,15 +70,8 @@ impl Model {
     /// What is believed of a workload.
     pub fn of(&self, workload: &Workload) -> Estimate {
         let score = self.forest.score(&self.encoding.row(workload));
-        let supported = self.calibration.supported(score);
-        let (as_healthy, anomalous_of_them) = self.calibration.up_to(supported.unwrap_or(score));
-        let nothing = Interval { low: 0.0, middle: 0.5, high: 1.0 };
-        Estimate {
-            probability: self.calibration.at(score),
-            supported: supported.map_or(nothing, |score| self.calibration.at(score)),
-            as_healthy,
-            anomalous_of_them,
-        }
+        let (as_healthy, anomalous_of_them) = self.calibration.up_to(score);
+        Estimate { probability: self.calibration.at(score), as_healthy, anomalous_of_them }
     }
 }
 
@@ -88,10 +81,7 @@ pub struct Estimate {
     /// The probability that it is anomalous: that of measured workloads which look as bad to trees that have not seen
     /// them, and were not chosen to reduce an anomaly.
     pub probability: Interval,
-    /// The same, or that of the healthiest measured workloads together, if it looks healthier than they do; 0 to 1 if too few
-    /// were measured.
-    pub supported: Interval,
-    /// Such workloads that look at least as healthy, again to trees that have not seen them, or those healthiest ones.
+    /// Such workloads that look at least as healthy, again to trees that have not seen them.
     pub as_healthy: usize,
     /// How many of those were anomalous.
     pub anomalous_of_them: usize,
@@ -110,7 +100,7 @@ impl Estimate {
 
     /// Whether it is healthy as far as one can say without measuring.
     pub fn is_safe(&self) -> bool {
-        self.probability.high.max(self.supported.high) <= SAFE_HIGH
+        self.probability.high <= SAFE_HIGH
     }
 }
 
