@@ -116,6 +116,8 @@ struct Recorder<'a> {
     has_diverged: bool,
     /// Stored experiments that were read ahead of the search.
     ahead: VecDeque<Experiment>,
+    /// Whether the store has the campaign as one that goes on, with its present budget.
+    is_open: bool,
     /// Findings as they are so far, while the search catches up: the store has their latest form already.
     caught_up: BTreeMap<u64, FindingRecord>,
     /// What was measured beside experiments.
@@ -141,6 +143,7 @@ impl<'a> Recorder<'a> {
             checkpoint: None,
             has_diverged: false,
             ahead: VecDeque::new(),
+            is_open: false,
             caught_up: BTreeMap::new(),
             again,
         };
@@ -161,11 +164,15 @@ impl<'a> Recorder<'a> {
         };
         match end {
             // Nothing else was to end it.
-            End::Time if self.parts.limits.budget.is_none() && self.number >= self.stored => {
-                self.close().map_or_else(|end| end, |()| End::Time)
-            }
+            End::Time if self.parts.limits.budget.is_none() => self.close_in_time().map_or_else(failed, |()| End::Time),
             end => end,
         }
+    }
+
+    /// Marks the campaign as finished, unless the time was over while the search caught up, or within an experiment.
+    fn close_in_time(&mut self) -> anyhow::Result<()> {
+        let is_between_experiments = self.parts.store.campaign(self.id)?.experiments == self.number;
+        if is_between_experiments { self.close() } else { Ok(()) }
     }
 
     /// Forgets all that was read so far.
@@ -183,16 +190,20 @@ impl<'a> Recorder<'a> {
         }
         self.catch_up().map_err(End::Failed)?;
         self.measure_findings_again()?;
-        self.close()
+        self.close().map_err(End::Failed)
     }
 
-    fn close(&mut self) -> Result<(), End> {
-        self.catch_up().map_err(End::Failed)?;
-        self.parts.store.finish_campaign(self.id, self.skipped).map_err(failed)
+    fn close(&mut self) -> anyhow::Result<()> {
+        self.catch_up()?;
+        Ok(self.parts.store.finish_campaign(self.id, self.skipped)?)
     }
 
-    /// Stores what the search made of findings up to here, unless that is stored.
+    /// Stores what the search made of findings up to here, unless that is stored. Who is stopped before changes nothing.
     fn catch_up(&mut self) -> anyhow::Result<()> {
+        if !self.is_open {
+            self.parts.store.reopen_campaign(self.id, self.parts.limits.budget)?;
+            self.is_open = true;
+        }
         if !self.caught_up.is_empty() {
             let stored = self.parts.store.findings(self.id)?;
             for record in std::mem::take(&mut self.caught_up).into_values() {

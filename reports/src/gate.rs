@@ -161,7 +161,7 @@ mod tests {
             (CampaignState::Finished, None, false, Some("no experiment has a verdict")),
             (CampaignState::Running, Some(2), true, Some("the campaign is running: 1 of 2 experiments so far")),
             (CampaignState::Stopped, Some(2), true, Some("the campaign stopped after 1 of 2 experiments")),
-            (CampaignState::Stopped, None, true, Some("the campaign stopped after 1 experiments")),
+            (CampaignState::Stopped, None, true, Some("the campaign stopped after 1 experiment")),
             (CampaignState::Stopped, Some(1), true, None),
             (CampaignState::Finished, None, true, None),
         ] {

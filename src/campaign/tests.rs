@@ -252,13 +252,22 @@ fn a_host_that_does_not_come_back_ends_the_campaign_in_time() {
     let (mut store, id) = begin(&folder.path().join("kelpie.db"));
     let stop = AtomicBool::new(false);
     let mut subsystem = Scripted { script: &|_| None, measured: 0, is_away: true };
-    let limits = Limits { budget: None, deadline: None, host_patience: Duration::from_millis(700), stop: &stop };
-    let bounds = subsystem.bounds();
-    let mut progress = Progress::new(None);
-    let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut progress };
-    let End::Failed(error) = run(id, &Space::catalog("full").unwrap(), &config(), parts) else { panic!("must fail") };
+    let mut ends = |patience, deadline| {
+        let host_patience = Duration::from_millis(patience);
+        let limits = Limits { budget: None, deadline, host_patience, stop: &stop };
+        let bounds = subsystem.bounds();
+        let mut progress = Progress::new(None);
+        let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut progress };
+        let end = run(id, &Space::catalog("full").unwrap(), &config(), parts);
+        let campaign = store.campaign(id).unwrap();
+        assert_eq!((subsystem.measured, campaign.state, campaign.experiments), (0, CampaignState::Stopped, 0));
+        end
+    };
+    let End::Failed(error) = ends(700, None) else { panic!("must fail") };
     assert!(error.to_string().contains("did not come back"), "{error:#}");
-    assert_eq!((subsystem.measured, store.campaign(id).unwrap().experiments), (0, 0));
+    // An experiment was begun that says nothing.
+    let end = ends(60_000, Some(Instant::now() + Duration::from_millis(100)));
+    assert!(matches!(end, End::Time), "{end:?}");
 }
 
 #[test]
@@ -316,6 +325,7 @@ fn a_search_that_catches_up_can_be_stopped_and_keeps_to_its_time() {
         None
     });
     assert!(matches!(end, End::Interrupted), "{end:?}");
+    store.finish_campaign(id, 0).unwrap();
     // It would ask for something else, if it asked at all.
     let other = Config::new(Algorithm::Random, SignalSet::Both, 6);
     stop.store(true, Ordering::Relaxed);
@@ -330,7 +340,8 @@ fn a_search_that_catches_up_can_be_stopped_and_keeps_to_its_time() {
     let end = run(id, &Space::catalog("full").unwrap(), &other, parts);
     assert!(matches!(end, End::Time), "{end:?}");
     let campaign = store.campaign(id).unwrap();
-    assert_eq!((campaign.state, campaign.experiments), (CampaignState::Stopped, 20));
+    let stored = (campaign.state, campaign.experiments, campaign.definition.budget);
+    assert_eq!(stored, (CampaignState::Finished, 20, Some(BUDGET)), "what changed nothing leaves it as it was");
 }
 
 #[test]

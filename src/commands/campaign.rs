@@ -105,7 +105,6 @@ pub fn resume(args: &ResumeArgs, common: Common) -> anyhow::Result<ExitCode> {
         bail!("campaign {id} holds an imported finding, and no search to go on with");
     }
     let budget = budget_to_resume(&campaign, args.limits)?;
-    store.reopen_campaign(id, budget)?;
     let definition = campaign.definition;
     let space = definition.space()?;
     let config = serde_json::from_str(&definition.config)
@@ -185,6 +184,7 @@ impl CampaignRun {
         shown: &Shown,
     ) -> anyhow::Result<ExitCode> {
         let start = Instant::now();
+        let stored = store.campaign(self.id)?.experiments;
         let stop = stop::on_signals("stopping after this experiment; interrupt again to stop now")?;
         let deadline = self.limits.time.map(|time| start + time);
         let mut progress = Progress::of_campaign(self.budget, deadline);
@@ -199,8 +199,8 @@ impl CampaignRun {
         let end = crate::campaign::run(self.id, &self.space, &self.config, parts);
         progress.close();
         drop(lock);
+        let command = self.command_to_go_on(store, &end, start);
         if let End::Failed(error) = end {
-            let command = resume_command(store.path(), self.id, None);
             return Err(error.context(format!("campaign {} stopped; go on with `{command}`", self.id)));
         }
         let was_interrupted = matches!(end, End::Interrupted);
@@ -217,9 +217,13 @@ impl CampaignRun {
         note(&format!("database {}", store.path().display()));
         let is_finished = matches!(end, End::Finished);
         if !is_finished {
-            let left = self.budget.is_none().then(|| self.time_left(&end, start)).flatten();
-            let why = if matches!(end, End::Time) { "the time is over" } else { "stopped" };
-            note(&format!("{why}; go on with `{}`", resume_command(store.path(), self.id, left)));
+            let is_no_further = stored > 0 && campaign.experiments == stored;
+            let why = match end {
+                End::Time if is_no_further => "the time was over before a new experiment; give it more",
+                End::Time => "the time is over",
+                _ => "stopped",
+            };
+            note(&format!("{why}; go on with `{command}`"));
         }
         Ok(match ruling {
             Some(ruling) => {
@@ -231,32 +235,41 @@ impl CampaignRun {
         })
     }
 
-    /// What to give as `--time` to go on: what is left after an interruption, or as much again.
-    fn time_left(&self, end: &End, start: Instant) -> Option<Duration> {
-        let time = self.limits.time?;
-        match end {
-            End::Interrupted => Some(time.saturating_sub(start.elapsed()).max(Duration::from_secs(1))),
-            _ => Some(time),
-        }
+    /// What to give as limits to go on is what the store does not know: a new budget, or without one the time that is left, or
+    /// as much again.
+    fn command_to_go_on(&self, store: &mut Store, end: &End, start: Instant) -> String {
+        let is_stored = |campaign: Campaign| campaign.definition.budget == self.budget;
+        let limits = match (self.budget, self.limits.time) {
+            (Some(budget), _) if !store.campaign(self.id).is_ok_and(is_stored) => format!(" --budget {budget}"),
+            (None, Some(time)) => {
+                let left = time.saturating_sub(start.elapsed()).max(Duration::from_secs(1));
+                let time = if matches!(end, End::Time) { time } else { left };
+                format!(" --time {}s", time.as_secs())
+            }
+            _ => String::new(),
+        };
+        resume_command(store.path(), self.id, &limits)
     }
 }
 
-/// The command that goes on with a campaign.
-pub fn resume_command(database: &Path, id: CampaignId, time: Option<Duration>) -> String {
+/// The command that goes on with a campaign, with options that limit it.
+pub fn resume_command(database: &Path, id: CampaignId, limits: &str) -> String {
     let database = database.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@".contains(c);
     let database =
         if database.chars().all(plain) { database } else { format!("'{}'", database.replace('\'', r"'\''")) };
-    let time = time.map_or_else(String::new, |time| format!(" --time {}s", time.as_secs()));
-    format!("kelpie campaign resume {id} --db {database}{time}")
+    format!("kelpie campaign resume {id} --db {database}{limits}")
 }
 
 /// What to do if it is not known whether something in a campaign stops a gate.
 pub fn next_step(campaign: &Campaign, database: &Path) -> Option<String> {
     match (campaign.state, campaign.definition.budget) {
         (CampaignState::Finished, _) => Some("`kelpie watch` shows how experiments ended".to_owned()),
-        (CampaignState::Stopped, Some(_)) => Some(format!("`{}` goes on", resume_command(database, campaign.id, None))),
-        (CampaignState::Stopped, None) | (CampaignState::Running, _) => None,
+        (CampaignState::Stopped, budget) => {
+            let limits = if budget.is_some() { "" } else { " --time T" };
+            Some(format!("`{}` goes on", resume_command(database, campaign.id, limits)))
+        }
+        (CampaignState::Running, _) => None,
     }
 }
 
@@ -361,9 +374,7 @@ mod tests {
             ("/a/b.db", "kelpie campaign resume 3 --db /a/b.db"),
             ("/a b/it's.db", r"kelpie campaign resume 3 --db '/a b/it'\''s.db'"),
         ] {
-            assert_eq!(resume_command(Path::new(database), CampaignId(3), None), expected);
+            assert_eq!(resume_command(Path::new(database), CampaignId(3), ""), expected);
         }
-        let timed = resume_command(Path::new("x.db"), CampaignId(1), Some(Duration::from_secs(90)));
-        assert_eq!(timed, "kelpie campaign resume 1 --db x.db --time 90s");
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use anyhow::bail;
 use kelpie_belief::{Neighbour, Strange};
 use kelpie_engine::MeasureError;
 use kelpie_monitor::{Verdict, measure_judged};
@@ -51,6 +52,12 @@ pub fn check(args: &MfsCheckArgs, common: Common) -> anyhow::Result<ExitCode> {
     let needs_database = args.measure.is_none() || args.list.campaign.is_some() || path.exists();
     let mut store = if needs_database { Some(Store::open_to_read(&path)?) } else { None };
     let mut opened = args.measure.as_deref().map(open).transpose()?;
+    if let (Some((measured, opened)), Some(subsystem)) = (&mut opened, subsystem) {
+        let name = opened.subsystem().name().to_owned();
+        if subsystem != name && subsystem != *measured {
+            bail!("--measure measures {name}, and --subsystem asks about {subsystem}: leave one of them out");
+        }
+    }
     let mut known = Vec::new();
     if let Some(store) = &mut store {
         let source = opened.as_ref().map(|(_, opened)| opened.source());
@@ -242,7 +249,7 @@ fn reason(answered: &Answered<'_>) -> String {
         Reason::Estimated(estimate) => {
             let all = plural(estimate.as_healthy as u64, "measured workload");
             let at_least = match answered.answer {
-                Answer::Safe if estimate.as_healthy == 0 => "; no measured workload looks as healthy".to_owned(),
+                Answer::Safe if estimate.as_healthy == 0 => "; it looks healthier than each measured one".to_owned(),
                 Answer::Safe => format!(
                     "; of {all} that look at least as healthy {} anomalous",
                     match estimate.anomalous_of_them {

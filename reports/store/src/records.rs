@@ -84,7 +84,7 @@ pub enum CampaignState {
     Running,
     /// Begun, not finished, and no process runs it: it can be resumed.
     Stopped,
-    /// It ran to its budget, or as long as it was told if it has none, or the search had nothing left to ask.
+    /// It ran to its budget, or if it has none, until the `--time` was over that it was given last, or the search had nothing left to ask.
     Finished,
 }
 
@@ -120,12 +120,14 @@ pub struct Campaign {
 impl Campaign {
     /// Why it has fewer experiments than it was to have, if so: what the others would show is not known.
     pub fn open_end(&self) -> Option<String> {
-        let (done, budget) = (self.experiments, self.definition.budget);
+        let budget = self.definition.budget;
         let of = budget.map_or_else(String::new, |budget| format!(" of {budget}"));
+        let s = if budget.unwrap_or(self.experiments) == 1 { "" } else { "s" };
+        let done = format!("{}{of} experiment{s}", self.experiments);
         match self.state {
-            CampaignState::Running => Some(format!("the campaign is running: {done}{of} experiments so far")),
-            CampaignState::Stopped if budget.is_none_or(|budget| done < budget) => {
-                Some(format!("the campaign stopped after {done}{of} experiments"))
+            CampaignState::Running => Some(format!("the campaign is running: {done} so far")),
+            CampaignState::Stopped if budget.is_none_or(|budget| self.experiments < budget) => {
+                Some(format!("the campaign stopped after {done}"))
             }
             CampaignState::Stopped | CampaignState::Finished => None,
         }
