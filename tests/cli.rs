@@ -274,6 +274,8 @@ fn measuring_settles_a_workload_by_the_subsystem_that_was_measured() {
     }
     let elsewhere = bench.json(1, &["mfs", "check", "witness.yaml", "--subsystem", "sim:F", "--measure", "sim:E"]);
     assert_eq!((&elsewhere["subsystem"], &elsewhere["findings"]), (&json!("sim:E"), &json!([])), "{elsewhere}");
+    let aside = bench.json(1, &["mfs", "check", "witness.yaml", "--subsystem", "sim:E", "--measure", "sim:F"]);
+    assert_eq!(aside, checked);
     let both = bench.run(&["mfs", "check", "witness.yaml"]);
     assert!(
         both.stdout.contains("sim:F (campaign 1)") && both.stdout.contains("sim:F (campaign 2)"),

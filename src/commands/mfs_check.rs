@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use anyhow::bail;
 use kelpie_belief::{Neighbour, Strange};
 use kelpie_engine::MeasureError;
 use kelpie_monitor::{Verdict, measure_judged};
@@ -46,17 +45,16 @@ impl<'a> Subsystem<'a> {
 /// Runs the command.
 pub fn check(args: &MfsCheckArgs, common: Common) -> anyhow::Result<ExitCode> {
     let workload = inputs::read_workload(&args.workload)?;
-    let subsystem = args.subsystem.as_deref();
     let path = args.list.database.path()?;
     // What is measured needs no database.
     let needs_database = args.measure.is_none() || args.list.campaign.is_some() || path.exists();
     let mut store = if needs_database { Some(Store::open_to_read(&path)?) } else { None };
     let mut opened = args.measure.as_deref().map(open).transpose()?;
-    if let (Some((measured, opened)), Some(subsystem)) = (&mut opened, subsystem) {
-        let name = opened.subsystem().name().to_owned();
-        if subsystem != name && subsystem != *measured {
-            bail!("--measure measures {name}, and --subsystem asks about {subsystem}: leave one of them out");
-        }
+    let subsystem = args.subsystem.as_deref().filter(|_| opened.is_none());
+    if let (Some(measured), Some(other)) = (&args.measure, &args.subsystem)
+        && measured != other
+    {
+        note(&format!("--subsystem {other} changes nothing: the answer is that of {measured}, which is measured"));
     }
     let mut known = Vec::new();
     if let Some(store) = &mut store {
