@@ -76,5 +76,8 @@ fn a_campaign_that_only_time_limits_is_green_once_its_time_is_over() {
 
         bench.expect(0, &["campaign", "resume", "1", "--db", db, "--time", "1s", "--gate"]);
         assert_eq!(bench.json(0, &report(db))["gate"]["colour"], "green");
+        let more = ["campaign", "resume", "1", "--db", db, "--budget", "1000000", "--time", "1s", "--gate"];
+        let more = bench.run(&more);
+        assert!(more.status == Some(2) && more.stderr.contains(" of 1000000 experiments"), "{}", more.stderr);
     }
 }

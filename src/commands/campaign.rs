@@ -206,7 +206,7 @@ impl CampaignRun {
         let was_interrupted = matches!(end, End::Interrupted);
         let campaign = store.campaign(self.id)?;
         let ruling = match &shown.gate {
-            Some(gate) => Some(ruling(gate, store, &campaign)?),
+            Some(gate) => Some(ruling(gate, store, &self.as_asked(campaign.clone(), &end))?),
             None => None,
         };
         if shown.json {
@@ -233,6 +233,15 @@ impl CampaignRun {
             None if was_interrupted => exit::failed(),
             None => exit::HEALTHY,
         })
+    }
+
+    /// A campaign as far as this process was to bring it: one that is finished may be so with an earlier budget.
+    fn as_asked(&self, mut campaign: Campaign, end: &End) -> Campaign {
+        if matches!(end, End::Interrupted) || (matches!(end, End::Time) && self.budget.is_some()) {
+            campaign.state = CampaignState::Stopped;
+            campaign.definition.budget = self.budget;
+        }
+        campaign
     }
 
     /// What to give as limits to go on is what the store does not know: a new budget, or without one the time that is left, or
