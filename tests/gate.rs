@@ -1,11 +1,9 @@
 //! The gate over short campaigns: red exactly where an experiment was anomalous, whatever the subsystem and the space.
 
-use std::time::{Duration, Instant};
-
 use serde_json::Value;
 
-use crate::resume::{experiments, start};
-use crate::support::{Bench, Ran};
+use crate::resume::{ended_by, started};
+use crate::support::Bench;
 
 /// One QP of long WRITEs, which every subsystem runs well.
 const HEALTHY_SPACE: &str = "\
@@ -60,15 +58,8 @@ fn a_campaign_that_only_time_limits_is_green_once_its_time_is_over() {
     let run = ["campaign", "run", "-s", "sim:G", "--space", "healthy.yaml", "--algorithm", "random", "--gate"];
     let report = |db| ["report", "--gate", "--force", "--out", "report", "--db", db];
     for (signal, db) in [("INT", "interrupted.db"), ("KILL", "killed.db")] {
-        let mut child = start(&bench, &[&run[..], &["--time", "10m", "--db", db]].concat());
-        let deadline = Instant::now() + Duration::from_mins(1);
-        while experiments(&bench, db) < Some(3) && child.try_wait().expect("it is our child").is_none() {
-            assert!(Instant::now() < deadline, "no experiment within a minute");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let sent = std::process::Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
-        assert!(sent.expect("kill is there").success());
-        let ran = Ran::of(child.wait_with_output().expect("it ends"));
+        let child = started(&bench, &[&run[..], &["--time", "10m", "--db", db]].concat(), db);
+        let ran = ended_by(signal, child);
         assert_eq!(ran.status, (signal == "INT").then_some(2), "{}", ran.stderr);
         let ruling = &bench.json(2, &report(db))["gate"];
         assert_eq!(ruling["colour"], "unknown", "{ruling}");

@@ -13,15 +13,33 @@ fn run_args<'a>(database: &'a str, algorithm: &'a str, budget: &'a str) -> Vec<&
     [&args[..], &["--algorithm", algorithm, "--budget", budget]].concat()
 }
 
-pub fn start(bench: &Bench, args: &[&str]) -> Child {
+fn start(bench: &Bench, args: &[&str]) -> Child {
     bench.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts")
 }
 
 /// Experiments stored so far; `None` if there is not even a campaign.
-pub fn experiments(bench: &Bench, database: &str) -> Option<u64> {
+fn experiments(bench: &Bench, database: &str) -> Option<u64> {
     let ran = bench.run(&["campaign", "list", "--db", database, "--json"]);
     let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap_or_default();
     document["campaigns"][0]["experiments"].as_u64()
+}
+
+/// A campaign that runs and has stored some experiments.
+pub fn started(bench: &Bench, args: &[&str], database: &str) -> Child {
+    let mut child = start(bench, args);
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while experiments(bench, database) < Some(3) && child.try_wait().expect("it is our child").is_none() {
+        assert!(Instant::now() < deadline, "no experiment within a minute");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child
+}
+
+/// How a campaign ends that gets a signal.
+pub fn ended_by(signal: &str, child: Child) -> Ran {
+    let sent = std::process::Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
+    assert!(sent.expect("kill is there").success());
+    Ran::of(child.wait_with_output().expect("it ends"))
 }
 
 /// Lets a campaign run until it is time to kill it; `Some` if it ended before.
@@ -113,20 +131,14 @@ fn killed_often(killed: &[&str], whole: &[&str], step: impl Fn(u64) -> u64) -> u
 #[test]
 fn an_interrupted_campaign_says_how_to_go_on() {
     let bench = Bench::new();
-    let mut child = start(&bench, &["campaign", "run", "--subsystem", "sim:F", "--budget", "100000", "--db", "k.db"]);
-    let deadline = Instant::now() + Duration::from_mins(1);
-    while experiments(&bench, "k.db") < Some(3) && child.try_wait().expect("it is our child").is_none() {
-        assert!(Instant::now() < deadline, "no experiment within a minute");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let run = ["campaign", "run", "--subsystem", "sim:F", "--budget", "100000", "--db", "k.db"];
+    let child = started(&bench, &run, "k.db");
     let second = bench.run(&["campaign", "resume", "1", "--db", "k.db"]);
     assert_eq!(second.status, Some(2), "one writer per campaign");
     assert!(second.stderr.contains("being run by another process"), "{}", second.stderr);
     assert_eq!(bench.json(0, &["campaign", "list", "--db", "k.db"])["campaigns"][0]["state"], "running");
 
-    let interrupt = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    assert!(interrupt.expect("kill is there").success());
-    let ran = Ran::of(child.wait_with_output().expect("it ends"));
+    let ran = ended_by("INT", child);
     assert_eq!(ran.status, Some(2), "it did not run to its end: {}", ran.stderr);
     assert!(ran.stderr.contains("go on with `kelpie campaign resume 1 --db k.db`"), "{}", ran.stderr);
     assert!(ran.stdout.starts_with("campaign 1 (stopped)"), "{}", ran.stdout);

@@ -199,8 +199,8 @@ impl CampaignRun {
         let end = crate::campaign::run(self.id, &self.space, &self.config, parts);
         progress.close();
         drop(lock);
-        let command = self.command_to_go_on(store, &end, start);
         if let End::Failed(error) = end {
+            let command = self.command_to_go_on(store, false, start);
             return Err(error.context(format!("campaign {} stopped; go on with `{command}`", self.id)));
         }
         let was_interrupted = matches!(end, End::Interrupted);
@@ -223,7 +223,8 @@ impl CampaignRun {
                 End::Time => "the time is over",
                 _ => "stopped",
             };
-            note(&format!("{why}; go on with `{command}`"));
+            let is_time_over = matches!(end, End::Time);
+            note(&format!("{why}; go on with `{}`", self.command_to_go_on(store, is_time_over, start)));
         }
         Ok(match ruling {
             Some(ruling) => {
@@ -246,13 +247,13 @@ impl CampaignRun {
 
     /// What to give as limits to go on is what the store does not know: a new budget, or without one the time that is left, or
     /// as much again.
-    fn command_to_go_on(&self, store: &mut Store, end: &End, start: Instant) -> String {
+    fn command_to_go_on(&self, store: &mut Store, is_time_over: bool, start: Instant) -> String {
         let is_stored = |campaign: Campaign| campaign.definition.budget == self.budget;
         let limits = match (self.budget, self.limits.time) {
             (Some(budget), _) if !store.campaign(self.id).is_ok_and(is_stored) => format!(" --budget {budget}"),
             (None, Some(time)) => {
                 let left = time.saturating_sub(start.elapsed()).max(Duration::from_secs(1));
-                let time = if matches!(end, End::Time) { time } else { left };
+                let time = if is_time_over { time } else { left };
                 format!(" --time {}s", time.as_secs())
             }
             _ => String::new(),
@@ -385,5 +386,7 @@ mod tests {
         ] {
             assert_eq!(resume_command(Path::new(database), CampaignId(3), ""), expected);
         }
+        let timed = resume_command(Path::new("x.db"), CampaignId(1), " --time 90s");
+        assert_eq!(timed, "kelpie campaign resume 1 --db x.db --time 90s");
     }
 }
