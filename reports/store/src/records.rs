@@ -84,7 +84,8 @@ pub enum CampaignState {
     Running,
     /// Begun, not finished, and no process runs it: it can be resumed.
     Stopped,
-    /// It ran to its budget, or if it has none, until the `--time` was over that it was given last, or the search had nothing left to ask.
+    /// It ran to its budget, or if it has none, until the `--time` was over that it was given last, or the search had
+    /// nothing left to ask.
     Finished,
 }
 
