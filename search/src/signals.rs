@@ -23,7 +23,7 @@ pub struct Observation {
     pub assessment: Assessment,
     /// Signals by name: [`UTILISATION`] and every diagnostic counter. Units: those of the counters.
     pub signals: BTreeMap<String, f64>,
-    /// Whether the verdict is so clear that it is to be expected on another day, too.
+    /// Whether an anomaly is so clear that it is to be expected on another day, too.
     pub shows_again: bool,
 }
 
