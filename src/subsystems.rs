@@ -8,10 +8,12 @@ use kelpie_agent::{PairFile, PairSubsystem};
 use kelpie_engine::Subsystem;
 use kelpie_monitor::Check;
 use kelpie_sim::SimSubsystem;
+use kelpie_store::CampaignDefinition;
 
 use crate::args::SubsystemArgs;
 use crate::commands::paths::{examine, simulated};
 use crate::inputs::{self, Kind, kind};
+use crate::output::note;
 
 /// A subsystem that can be measured, with its whole description.
 pub enum Opened {
@@ -44,17 +46,26 @@ impl Opened {
         let file = inputs::pair_file(path)?;
         // With absolute paths, so that a campaign can be resumed from anywhere.
         let source = file.to_yaml()?;
+        if file.bounds.is_none() {
+            let [least, most] = file.calibration_seconds();
+            note(&format!(
+                "{} has no `bounds`: simple traffic says what the pair can do at best, for {least:.0} to {most:.0} s",
+                path.display()
+            ));
+        }
         let subsystem = PairSubsystem::of(file)?;
         Ok(Self::Pair { subsystem: Box::new(subsystem), source })
     }
 
-    /// Opens what a campaign stored, whatever its file has become since.
-    pub fn reopen(name: &str, source: &str) -> anyhow::Result<Self> {
+    /// Opens what a campaign stored, whatever its file has become since, with the bounds that it had.
+    pub fn reopen(campaign: &CampaignDefinition) -> anyhow::Result<Self> {
+        let (name, source) = (&campaign.subsystem, &campaign.subsystem_source);
         if name.starts_with("sim:") {
             return Ok(Self::Simulated(Box::new(SimSubsystem::from_yaml(name, source)?)));
         }
-        let subsystem = PairSubsystem::of(PairFile::from_yaml(Path::new(name), source)?)?;
-        Ok(Self::Pair { subsystem: Box::new(subsystem), source: source.to_owned() })
+        let file = PairFile { bounds: Some(campaign.bounds), ..PairFile::from_yaml(Path::new(name), source)? };
+        let subsystem = PairSubsystem::of(file)?;
+        Ok(Self::Pair { subsystem: Box::new(subsystem), source: source.clone() })
     }
 
     /// The seam.

@@ -1,6 +1,8 @@
 //! Message latency from the command line to the store, over agents of this process with a host that has no device.
 
 use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use kelpie_agent::server::{AgentConfig, serve};
@@ -21,6 +23,7 @@ const TOOK: [Took; 2] = [Took(20_000, 75), Took(1_500_000, 25)];
 struct Steady {
     plan: Option<HostPlan>,
     started: Instant,
+    runs: Arc<AtomicUsize>,
 }
 
 impl VerbsHost for Steady {
@@ -47,6 +50,7 @@ impl VerbsHost for Steady {
 
     fn start(&mut self) -> Result<(), HostError> {
         self.started = Instant::now();
+        self.runs.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
@@ -85,14 +89,14 @@ impl VerbsHost for Steady {
     }
 }
 
-/// Starts an agent that lives as long as the tests; where it listens.
-fn agent() -> String {
+/// Starts an agent that lives as long as the tests, and counts its runs; where it listens.
+fn agent(runs: &Arc<AtomicUsize>) -> String {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = free.local_addr().expect("an address");
     drop(free);
     let config =
         AgentConfig { name: "steady".to_owned(), security: Security::Loopback, limits: Limits::default(), door: None };
-    let host = Steady { plan: None, started: Instant::now() };
+    let host = Steady { plan: None, started: Instant::now(), runs: Arc::clone(runs) };
     std::thread::spawn(move || serve(address, config, Box::new(host)));
     let started = Instant::now();
     while std::net::TcpStream::connect(address).is_err() {
@@ -102,19 +106,27 @@ fn agent() -> String {
     address.to_string()
 }
 
-/// Two agents and the files of a pair: `plain.yaml`, and `timed.yaml` whose session asks for latency.
+/// Two agents and the files of a pair: `plain.yaml`, `timed.yaml` whose session asks for latency, and `bare.yaml` without bounds.
 fn bench() -> Bench {
-    let bench = Bench::new();
-    let (a, b) = (agent(), agent());
-    for (name, more) in [("plain.yaml", ""), ("timed.yaml", ", latency: true")] {
+    counting().0
+}
+
+/// That, with the runs of both agents.
+fn counting() -> (Bench, Arc<AtomicUsize>) {
+    let (bench, runs) = (Bench::new(), Arc::default());
+    let (a, b) = (agent(&runs), agent(&runs));
+    let bounds = "bounds: {max_bps: 1e9, max_pps: 5e4}\n";
+    for (name, bounds, more) in
+        [("plain.yaml", bounds, ""), ("timed.yaml", bounds, ", latency: true"), ("bare.yaml", "", "")]
+    {
         let pair = format!(
             "kelpie: pair/1\nname: steady\nhosts:\n  a: {{agent: \"{a}\"}}\n  b: {{agent: \"{b}\"}}\n\
-             bounds: {{max_bps: 1e9, max_pps: 5e4}}\nsession: {{warm_up_ms: 100, sample_ms: 20, drain_ms: 10{more}}}\n"
+             {bounds}session: {{warm_up_ms: 100, sample_ms: 20, drain_ms: 10{more}}}\n"
         );
         bench.write(name, pair);
     }
     bench.write("workload.yaml", HEALTHY);
-    bench
+    (bench, runs)
 }
 
 /// What four samples add up to, and neither the warm-up nor what came after.
@@ -168,6 +180,23 @@ fn a_campaign_stores_latency_with_its_experiments() {
             is_that_of_four_samples(&measurement["latency"][0]["latency_ns"]);
         }
     }
+}
+
+#[test]
+fn bounds_are_calibrated_once_for_a_campaign() {
+    let (bench, runs) = counting();
+    bench.write("space.yaml", SMALL_SPACE);
+    let run = ["campaign", "run", "--subsystem", "bare.yaml", "--space", "space.yaml", "--budget", "2", "--db", "k.db"];
+    let ran = bench.run(&run);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("bare.yaml has no `bounds`: simple traffic says"), "{ran:?}");
+    // Each run is one of both agents.
+    let calibrated = 2 * 15;
+    let before = runs.load(Ordering::Relaxed);
+    assert!(before > calibrated, "{before}");
+    bench.expect(0, &["campaign", "resume", "1", "--budget", "4", "--db", "k.db"]);
+    let more = runs.load(Ordering::Relaxed) - before;
+    assert!((1..calibrated).contains(&more), "{more} after {before}");
 }
 
 #[test]

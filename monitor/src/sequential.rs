@@ -21,6 +21,8 @@ const CLEAR: f64 = 2.128;
 /// Standard deviations from what is expected on another day, up to which it has to be anomalous. Source: nine of ten values of the
 /// normal distribution lie below 1.28.
 const NINE_OF_TEN: f64 = 1.28;
+/// As many, up to which an anomaly is not measured again for the search to know. Source: 999 of 1,000; our choice.
+const SURELY: f64 = 3.09;
 /// By how much a calibrated bound differs from day to day. Units: standard deviations from run to run. Source: the median of three
 /// runs has 0.67 of the deviation of one, and the larger of two directions 0.83 of that; of five runs 0.44 in all.
 const BOUND: f64 = 0.5;
@@ -39,7 +41,8 @@ pub struct Judged {
 /// Measures `workload` until the verdict is clear, at most [`ATTEMPTS`] times.
 ///
 /// All runs are judged together but those that say nothing, which are left out as soon as one says something. Unstable
-/// traffic says something if a second run bears it out. `measure` is told how often it was asked before, and says `None` if
+/// traffic says something if a second run bears it out. If equal runs differ, an anomaly is measured as often unless it surely
+/// shows again: a search meets many, and makes something of those that look worst. `measure` is told how often it was asked before, and says `None` if
 /// it would show the same again; then the means decide.
 ///
 /// # Errors
@@ -56,11 +59,13 @@ pub fn measure_judged<E>(
     loop {
         let is_judged = judged.assessment.verdict != Verdict::Inconclusive;
         let run_to_run = bounds.run_to_run.unwrap_or(0.0) / f64::from(runs).sqrt();
-        if is_judged && is_clear(workload, bounds, &judged.measurement, run_to_run) {
+        let is_clear = is_judged && is_clear(workload, bounds, &judged.measurement, run_to_run);
+        let is_anomalous = judged.assessment.verdict == Verdict::Anomalous;
+        if is_clear && !(is_anomalous && !is_expected(workload, bounds, &judged.measurement, SURELY)) {
             break;
         }
         if judged.attempts == ATTEMPTS {
-            if is_judged {
+            if is_judged && !is_clear {
                 judged.assessment = Assessment::of_nothing(Inconclusive::Marginal);
             }
             break;
@@ -94,6 +99,11 @@ fn says_something(alone: &Assessment) -> bool {
 /// nine of ten samples are to be expected on the same side of the threshold, because unsteady traffic may differ from run to run
 /// by as much.
 pub fn shows_again(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -> bool {
+    is_expected(workload, bounds, measurement, NINE_OF_TEN)
+}
+
+/// Whether it is to be expected if all is so many standard deviations less anomalous.
+fn is_expected(workload: &Workload, bounds: &Bounds, measurement: &Measurement, deviations: f64) -> bool {
     let Some(run_to_run) = bounds.run_to_run.filter(|_| !measurement.samples.is_empty()) else { return true };
     if let Some(pauses) = pauses(measurement) {
         return pauses == Pauses::All;
@@ -104,10 +114,10 @@ pub fn shows_again(workload: &Workload, bounds: &Bounds, measurement: &Measureme
     loaded_directions(workload).into_iter().any(|way| {
         let Some((shares, full)) = looks(workload, bounds, measurement, way) else { return false };
         let (share, full) = (Mean::of(&shares), Mean::of(&full));
-        share.value * (NINE_OF_TEN * apart).exp() < LOW_SHARE * (1.0 - reach)
-            && share.value + share.of_sample(NINE_OF_TEN) < LOW_SHARE
+        share.value * (deviations * apart).exp() < LOW_SHARE * (1.0 - reach)
+            && share.value + share.of_sample(deviations) < LOW_SHARE
             && full.value > POSTING_LIMITED * (1.0 + reach)
-            && full.value - full.of_sample(NINE_OF_TEN) > POSTING_LIMITED
+            && full.value - full.of_sample(deviations) > POSTING_LIMITED
     })
 }
 

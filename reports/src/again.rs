@@ -22,10 +22,12 @@ const CLEAR: f64 = 3.0;
 /// How often a workload was anomalous when it was measured again.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Repeats {
-    /// Measurements that were conclusive.
+    /// Measurements.
     pub runs: u64,
     /// Those of them that were anomalous.
     pub anomalous: u64,
+    /// Those of them that were inconclusive.
+    pub inconclusive: u64,
     /// Where the rate of anomalous ones lies, with 95 % certainty.
     pub rate: [f64; 2],
 }
@@ -33,11 +35,11 @@ pub struct Repeats {
 impl Repeats {
     /// Of the workload of a finding, which the experiment `since` measured first; none if it was not measured again.
     pub fn of(rows: &[MeasuredAgain], finding: u64, since: Option<u64>) -> Option<Self> {
-        let own = of_finding(rows, finding, since).filter(|row| row.verdict != Verdict::Inconclusive);
-        let (runs, anomalous) = own.fold((0, 0), |(runs, anomalous), row| {
-            (runs + 1, anomalous + u64::from(row.verdict == Verdict::Anomalous))
-        });
-        (runs > 0).then(|| Self { runs, anomalous, rate: wilson(anomalous as f64, runs as f64, NORMAL) })
+        let own = of_finding(rows, finding, since);
+        let of = |verdict: Verdict| own.clone().filter(|row| row.verdict == verdict).count() as u64;
+        let (runs, anomalous) = (own.clone().count() as u64, of(Verdict::Anomalous));
+        let rate = wilson(anomalous as f64, runs as f64, NORMAL);
+        (runs > 0).then(|| Self { runs, anomalous, inconclusive: of(Verdict::Inconclusive), rate })
     }
 
     /// Whether it is anomalous in some runs and not in others.
@@ -48,14 +50,15 @@ impl Repeats {
 
 impl fmt::Display for Repeats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { runs, anomalous, rate: [least, most] } = *self;
+        let Self { runs, anomalous, inconclusive, rate: [least, most] } = *self;
         match runs {
             _ if self.is_flaky() => {
                 let [least, most] = [least, most].map(|share| share * 100.0);
-                write!(
-                    f,
-                    "anomalous in {anomalous} of {runs} further runs: flaky, at a rate of {least:.0} to {most:.0} %"
-                )
+                write!(f, "anomalous in {anomalous} of {runs} further runs")?;
+                if inconclusive > 0 {
+                    write!(f, " and inconclusive in {inconclusive}")?;
+                }
+                write!(f, ": flaky, at a rate of {least:.0} to {most:.0} %")
             }
             1 => f.write_str("anomalous in a further run, too"),
             _ => write!(f, "anomalous in all {runs} further runs"),
@@ -146,12 +149,16 @@ mod tests {
 
     #[test]
     fn a_finding_that_is_anomalous_now_and_then_has_its_rate_with_an_interval() {
-        let verdicts = [Verdict::Anomalous, Verdict::Healthy, Verdict::Inconclusive, Verdict::Healthy];
-        let mut rows: Vec<MeasuredAgain> =
-            (0..13).map(|run| row(9, Some(2), verdicts[(run as usize) % 4], 1.0)).collect();
+        let verdicts = "AHIHAHIAHA".chars().map(|verdict| match verdict {
+            'A' => Verdict::Anomalous,
+            'H' => Verdict::Healthy,
+            _ => Verdict::Inconclusive,
+        });
+        let mut rows: Vec<MeasuredAgain> = verdicts.map(|verdict| row(9, Some(2), verdict, 1.0)).collect();
         rows.extend([row(9, Some(1), Verdict::Anomalous, 1.0), row(9, None, Verdict::Anomalous, 1.0)]);
         let repeats = Repeats::of(&rows, 2, Some(9)).expect("measured");
-        assert_eq!((repeats.runs, repeats.anomalous, repeats.is_flaky()), (10, 4, true));
+        let said = "anomalous in 4 of 10 further runs and inconclusive in 2: flaky, at a rate of 17 to 69 %";
+        assert_eq!((repeats.is_flaky(), repeats.to_string().as_str()), (true, said));
         // Wilson's interval of 4 in 10, as published tables have it.
         assert!((repeats.rate[0] - 0.168).abs() < 1e-3 && (repeats.rate[1] - 0.687).abs() < 1e-3, "{:?}", repeats.rate);
         assert_eq!(Repeats::of(&rows, 1, None).map(|repeats| repeats.is_flaky()), Some(false));

@@ -109,7 +109,7 @@ pub fn resume(args: &ResumeArgs, common: Common) -> anyhow::Result<ExitCode> {
     let space = definition.space()?;
     let config = serde_json::from_str(&definition.config)
         .with_context(|| format!("campaign {id} was begun by Kelpie {}; its settings", definition.kelpie_version))?;
-    let mut opened = Opened::reopen(&definition.subsystem, &definition.subsystem_source)?;
+    let mut opened = Opened::reopen(&definition)?;
     let campaign_run = CampaignRun { id, space, config, bounds: definition.bounds, budget, limits: args.limits };
     note(&format!(
         "campaign {id}: {} goes on after {}, seed {}, {}\ndatabase {}",

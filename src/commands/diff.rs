@@ -46,7 +46,7 @@ impl Measured {
         let checks = store.checks(id)?;
         let findings = campaign.definition.in_whole_space(findings)?;
         let definition = &campaign.definition;
-        let open = || Opened::reopen(&definition.subsystem, &definition.subsystem_source);
+        let open = || Opened::reopen(definition);
         let subsystem = match measure.then(open) {
             Some(Err(error)) => {
                 note(&format!("campaign {id}: {} is not at hand: {error:#}", definition.subsystem));

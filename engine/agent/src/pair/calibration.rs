@@ -34,6 +34,14 @@ const COUPLE: Simple = Simple { message: 64, qps: 1, depth: 2, batch: 2 };
 const ROUNDS: [usize; 2] = [3, 2];
 const DIFFER: f64 = 0.1;
 
+/// How long that takes if runs are alike, and if they differ, besides setting up. Units: s.
+pub(super) fn seconds(timing: &Timing) -> [f64; 2] {
+    // Both sizes each way, and the round trip.
+    let round = 5 * (timing.warm_up_ms + timing.sample_ms * u64::from(timing.samples));
+    let [least, more] = ROUNDS.map(|rounds| rounds as f64 * round as f64 / 1e3);
+    [least, least + more]
+}
+
 /// Measures the bounds, the best of both directions: of each kind of traffic the median run.
 pub async fn calibrate(agents: &mut Agents, ports: &PerHost<PortReport>) -> Result<Bounds, PairError> {
     let limit = ports.a.active_mtu.min(ports.b.active_mtu);
