@@ -96,8 +96,8 @@ fn says_something(alone: &Assessment) -> bool {
 ///
 /// On another day up to [`ATTEMPTS`] runs decide, over other bounds, and only a share that is clearly too low is anomalous. That
 /// share differs from today's as a mean of so many runs, one run, and two bounds do; rates are taken to be log-normal. Besides,
-/// nine of ten samples are to be expected on the same side of the threshold, because unsteady traffic may differ from run to run
-/// by as much.
+/// nine of ten samples are to be expected below the threshold, because unsteady traffic may differ from run to run by as much;
+/// and, of how full queues were kept, clearly above it.
 pub fn shows_again(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -> bool {
     is_expected(workload, bounds, measurement, NINE_OF_TEN)
 }
@@ -116,8 +116,7 @@ fn is_expected(workload: &Workload, bounds: &Bounds, measurement: &Measurement, 
         let (share, full) = (Mean::of(&shares), Mean::of(&full));
         share.value * (deviations * apart).exp() < LOW_SHARE * (1.0 - reach)
             && share.value + share.of_sample(deviations) < LOW_SHARE
-            && full.value > POSTING_LIMITED * (1.0 + reach)
-            && full.value - full.of_sample(deviations) > POSTING_LIMITED
+            && full.value - full.of_sample(deviations) > POSTING_LIMITED * (1.0 + reach)
     })
 }
 

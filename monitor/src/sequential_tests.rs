@@ -160,6 +160,15 @@ fn what_is_clear_today_may_not_show_on_another_day() {
     assert!(shows(&[0.5, 0.52, 0.48, 0.5, 0.51, 0.49]));
     assert!(!shows(&[0.5, 0.7, 0.3, 0.8, 0.2, 0.5]));
     assert!(shows(&[]), "a host that fails gives no sample");
+    let kept_full = |ratios: [f64; 4]| {
+        let mut measurement = of(&[0.2; 4], &[]);
+        for (sample, ratio) in measurement.samples.iter_mut().zip(ratios) {
+            sample.counters.a.insert(crate::counters::SEND_QUEUE_FULL.to_owned(), ratio);
+        }
+        shows_again(&workload(), &Bounds { run_to_run: Some(0.15), ..bounds() }, &measurement)
+    };
+    assert!(kept_full([0.85, 0.95, 0.9, 0.8]));
+    assert!(!kept_full([0.6, 0.75, 0.7, 0.65]), "a later run may be posted too slowly");
 }
 
 #[test]
