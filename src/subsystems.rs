@@ -47,7 +47,7 @@ impl Opened {
         // With absolute paths, so that a campaign can be resumed from anywhere.
         let source = file.to_yaml()?;
         if file.bounds.is_none() {
-            let [least, most] = file.calibration_seconds();
+            let [least, most] = PairSubsystem::calibration_seconds(&file);
             note(&format!(
                 "{} has no `bounds`: simple traffic says what the pair can do at best, for {least:.0} to {most:.0} s",
                 path.display()

@@ -60,8 +60,9 @@ pub fn measure_judged<E>(
         let is_judged = judged.assessment.verdict != Verdict::Inconclusive;
         let run_to_run = bounds.run_to_run.unwrap_or(0.0) / f64::from(runs).sqrt();
         let is_clear = is_judged && is_clear(workload, bounds, &judged.measurement, run_to_run);
-        let is_anomalous = judged.assessment.verdict == Verdict::Anomalous;
-        if is_clear && !(is_anomalous && !is_expected(workload, bounds, &judged.measurement, SURELY)) {
+        let is_settled =
+            judged.assessment.verdict == Verdict::Healthy || is_expected(workload, bounds, &judged.measurement, SURELY);
+        if is_clear && is_settled {
             break;
         }
         if judged.attempts == ATTEMPTS {

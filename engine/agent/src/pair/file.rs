@@ -127,11 +127,6 @@ impl PairFile {
     /// The format tag of this version.
     pub const FORMAT: &'static str = "pair/1";
 
-    /// How long the traffic takes that calibrates the bounds: if runs are alike, and if they differ. Units: s.
-    pub fn calibration_seconds(&self) -> [f64; 2] {
-        super::calibration::seconds(&self.session)
-    }
-
     /// The JSON schema of the file.
     pub fn schema() -> serde_json::Value {
         let mut schema = schemars::schema_for!(PairFile).to_value();

@@ -76,6 +76,11 @@ impl PairSubsystem {
         Ok(Self { runtime, agents, bounds })
     }
 
+    /// How long the traffic takes that calibrates the bounds: if runs are alike, and if they differ. Units: s.
+    pub fn calibration_seconds(file: &PairFile) -> [f64; 2] {
+        calibration::seconds(&file.session)
+    }
+
     /// What the doctor says of both hosts, asked through their agents. A pair can be measured whatever comes of it.
     pub fn checks(&mut self) -> Vec<Check> {
         self.runtime.block_on(checks::checks(&mut self.agents))
