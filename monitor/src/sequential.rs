@@ -42,8 +42,8 @@ pub struct Judged {
 ///
 /// All runs are judged together but those that say nothing, which are left out as soon as one says something. Unstable
 /// traffic says something if a second run bears it out. If equal runs differ, an anomaly is measured as often unless it surely
-/// shows again: a search meets many, and makes something of those that look worst. `measure` is told how often it was asked before, and says `None` if
-/// it would show the same again; then the means decide.
+/// shows again: a search meets many, and makes something of those that look worst. `measure` is told how often it was asked
+/// before, and says `None` if it would show the same again; then the means decide.
 ///
 /// # Errors
 /// The first error of `measure`, unchanged.
@@ -106,8 +106,8 @@ pub fn shows_again(workload: &Workload, bounds: &Bounds, measurement: &Measureme
 /// Whether it is to be expected if all is so many standard deviations less anomalous.
 fn is_expected(workload: &Workload, bounds: &Bounds, measurement: &Measurement, deviations: f64) -> bool {
     let Some(run_to_run) = bounds.run_to_run.filter(|_| !measurement.samples.is_empty()) else { return true };
-    if let Some(pauses) = pauses(measurement) {
-        return pauses == Pauses::All;
+    if let Some(are_all) = pauses(measurement) {
+        return are_all;
     }
     let attempts = f64::from(ATTEMPTS);
     let reach = CLEAR * run_to_run / attempts.sqrt();
@@ -123,8 +123,8 @@ fn is_expected(workload: &Workload, bounds: &Bounds, measurement: &Measurement, 
 
 /// Whether noise of the size that the samples show, or that other runs would show, would not turn the verdict.
 fn is_clear(workload: &Workload, bounds: &Bounds, measurement: &Measurement, run_to_run: f64) -> bool {
-    if let Some(pauses) = pauses(measurement) {
-        return pauses == Pauses::All;
+    if let Some(are_all) = pauses(measurement) {
+        return are_all;
     }
     let places: Vec<(Place, Place)> = loaded_directions(workload)
         .into_iter()
@@ -135,19 +135,11 @@ fn is_clear(workload: &Workload, bounds: &Bounds, measurement: &Measurement, run
         || places.iter().all(|(share, full)| *share == Place::Above || *full == Place::Below)
 }
 
-/// How many samples show a pause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pauses {
-    Some,
-    All,
-}
-
-/// `None` if no sample shows a pause.
-fn pauses(measurement: &Measurement) -> Option<Pauses> {
+/// Whether all samples show a pause; `None` if no sample does.
+fn pauses(measurement: &Measurement) -> Option<bool> {
     let pauses = measurement.samples.iter().filter_map(|sample| sample.pause.as_ref());
     let is_paused: Vec<bool> = pauses.map(|pause| pause.longest() > PAUSE_RATIO).collect();
-    let all = if is_paused.contains(&false) { Pauses::Some } else { Pauses::All };
-    is_paused.contains(&true).then_some(all)
+    is_paused.contains(&true).then(|| !is_paused.contains(&false))
 }
 
 /// What each sample attains of the bound of a direction, and how full it kept its queues; nothing if a sample lacks it.

@@ -150,6 +150,15 @@ fn a_steady_run_is_no_clear_one_if_runs_differ() {
     assert_eq!(judged(&[steady(0.2), steady(0.2)]).attempts, 1);
 }
 
+/// Samples that use this share of the line, with send queues that were full for these shares of the time.
+fn posted(share: f64, full: [f64; 4]) -> Measurement {
+    let mut measurement = of(&[share; 4], &[]);
+    for (sample, ratio) in measurement.samples.iter_mut().zip(full) {
+        sample.counters.a.insert(crate::counters::SEND_QUEUE_FULL.to_owned(), ratio);
+    }
+    measurement
+}
+
 #[test]
 fn what_is_clear_today_may_not_show_on_another_day() {
     let shows = |run_to_run, share| shows_again(&workload(), &Bounds { run_to_run, ..bounds() }, &of(&[share; 4], &[]));
@@ -161,11 +170,7 @@ fn what_is_clear_today_may_not_show_on_another_day() {
     assert!(!shows(&[0.5, 0.7, 0.3, 0.8, 0.2, 0.5]));
     assert!(shows(&[]), "a host that fails gives no sample");
     let kept_full = |ratios: [f64; 4]| {
-        let mut measurement = of(&[0.2; 4], &[]);
-        for (sample, ratio) in measurement.samples.iter_mut().zip(ratios) {
-            sample.counters.a.insert(crate::counters::SEND_QUEUE_FULL.to_owned(), ratio);
-        }
-        shows_again(&workload(), &Bounds { run_to_run: Some(0.15), ..bounds() }, &measurement)
+        shows_again(&workload(), &Bounds { run_to_run: Some(0.15), ..bounds() }, &posted(0.2, ratios))
     };
     assert!(kept_full([0.85, 0.95, 0.9, 0.8]));
     assert!(!kept_full([0.6, 0.75, 0.7, 0.65]), "a later run may be posted too slowly");
@@ -206,13 +211,7 @@ fn what_shows_again_is_anomalous_nine_times_of_ten_on_another_day() {
 
 #[test]
 fn who_posts_hardly_enough_is_measured_again() {
-    let full = |ratios: [f64; 4]| {
-        let mut measurement = of(&[0.4; 4], &[]);
-        for (sample, ratio) in measurement.samples.iter_mut().zip(ratios) {
-            sample.counters.a.insert(crate::counters::SEND_QUEUE_FULL.to_owned(), ratio);
-        }
-        measurement
-    };
+    let full = |ratios: [f64; 4]| posted(0.4, ratios);
     assert_eq!(judged(&[full([0.9; 4])]).assessment.verdict, Verdict::Anomalous);
     assert_eq!(judged(&[full([0.1; 4])]).assessment.verdict, Verdict::Healthy);
     let near = full([0.45, 0.6, 0.48, 0.56]);

@@ -29,17 +29,16 @@ const SMALL: Simple = Simple { message: 64, qps: 8, depth: 128, batch: 16 };
 /// For the round trip. Two posted at once have to be read by the NIC; one alone may come with its doorbell, sooner.
 const COUPLE: Simple = Simple { message: 64, qps: 1, depth: 2, batch: 2 };
 
-/// Runs of each kind, and how many more if they differ by more than so much. Source: our choice: with two directions there are
+/// Runs of each kind, and as many if the first differ by more than [`DIFFER`]. Source: our choice: with two directions there are
 /// four degrees of freedom for how much runs of one size differ, and then eight.
-const ROUNDS: [usize; 2] = [3, 2];
+const ROUNDS: [usize; 2] = [3, 5];
 const DIFFER: f64 = 0.1;
 
 /// How long that takes if runs are alike, and if they differ, besides setting up. Units: s.
 pub(super) fn seconds(timing: &Timing) -> [f64; 2] {
     // Both sizes each way, and the round trip.
     let round = 5 * (timing.warm_up_ms + timing.sample_ms * u64::from(timing.samples));
-    let [least, more] = ROUNDS.map(|rounds| rounds as f64 * round as f64 / 1e3);
-    [least, least + more]
+    ROUNDS.map(|rounds| rounds as f64 * round as f64 / 1e3)
 }
 
 /// Measures the bounds, the best of both directions: of each kind of traffic the median run.
@@ -49,23 +48,19 @@ pub async fn calibrate(agents: &mut Agents, ports: &PerHost<PortReport>) -> Resu
     let kinds = Host::BOTH.map(|from| [LARGE, SMALL].map(|simple| (from, simple))).concat();
     let mut runs = vec![Vec::new(); kinds.len()];
     let mut couples = Vec::new();
-    let mut deviation = f64::INFINITY;
-    for rounds in ROUNDS {
-        if deviation <= DIFFER {
+    for round in 0..ROUNDS[1] {
+        if round == ROUNDS[0] && run_to_run(&runs, &kinds) <= DIFFER {
             break;
         }
-        for _ in 0..rounds {
-            for (runs, (from, simple)) in runs.iter_mut().zip(&kinds) {
-                runs.push(run(agents, *simple, mtu, *from).await?);
-            }
-            couples.push(run(agents, COUPLE, mtu, Host::A).await?);
+        for (runs, (from, simple)) in runs.iter_mut().zip(&kinds) {
+            runs.push(run(agents, *simple, mtu, *from).await?);
         }
-        deviation = run_to_run(&runs, &kinds);
+        couples.push(run(agents, COUPLE, mtu, Host::A).await?);
     }
     let best = |of: fn(&DirectionRates) -> f64| runs.iter().map(|runs| of(median(runs))).fold(0.0, f64::max);
     Ok(Bounds {
         base_rtt_seconds: Some(f64::from(COUPLE.depth) / median(&couples).messages_per_sec),
-        run_to_run: Some(deviation).filter(|deviation| *deviation > 0.0),
+        run_to_run: Some(run_to_run(&runs, &kinds)).filter(|deviation| *deviation > 0.0),
         ..Bounds::new(best(|rates| rates.wire_bps), best(|rates| rates.packets_per_sec))
     })
 }
