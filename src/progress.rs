@@ -1,6 +1,7 @@
 //! What a running campaign says on stderr: a bar on a terminal, one line per finding elsewhere. Decides nothing.
 
 use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -14,6 +15,7 @@ const LINE: Duration = Duration::from_mins(1);
 /// The face of a running campaign.
 pub struct Progress {
     bar: ProgressBar,
+    pace: Pace,
     findings: u64,
     anomalies: u64,
     /// When the campaign has to stand still.
@@ -38,48 +40,48 @@ impl Progress {
 
     fn until(budget: Option<u64>, deadline: Option<Instant>) -> Self {
         let (bar, template) = match budget {
-            Some(budget) => (ProgressBar::new(budget), "{bar:30} {pos}/{len} experiments, {rate}, {msg}, {left} left"),
+            Some(budget) => (ProgressBar::new(budget), "{bar:30} {pos}/{len} experiments, {rate}, {msg}{left}"),
             None if deadline.is_some() => {
-                (ProgressBar::new_spinner(), "{spinner} {pos} experiments, {rate}, {msg}, {left} left")
+                (ProgressBar::new_spinner(), "{spinner} {pos} experiments, {rate}, {msg}{left}")
             }
             None => (ProgressBar::new_spinner(), "{spinner} {pos} experiments, {rate}, {msg}, {elapsed} so far"),
         };
         let style = ProgressStyle::with_template(template).expect("the template is a constant");
+        let pace = Pace::new();
+        let (of_rate, of_left) = (pace.clone(), pace.clone());
         // A line that cannot be drawn is not worth stopping for.
         let style = style
-            .with_key("rate", |state: &ProgressState, line: &mut dyn std::fmt::Write| {
-                let _ = write!(line, "{:.1}/s", state.per_sec());
+            .with_key("rate", move |state: &ProgressState, line: &mut dyn std::fmt::Write| {
+                let _ = write!(line, "{:.1}/s", of_rate.per_second(state.pos()));
             })
             .with_key("left", move |state: &ProgressState, line: &mut dyn std::fmt::Write| {
-                let left = left(budget.map(|_| state.eta()), deadline).unwrap_or_default();
-                let _ = write!(line, "{}", HumanDuration(left));
+                let eta = budget.and_then(|budget| of_left.left(state.pos(), budget));
+                let _ = write!(line, "{}", said(left(eta, deadline)));
             });
         bar.set_style(style);
         if is_quiet() {
             bar.set_draw_target(ProgressDrawTarget::hidden());
         }
         bar.enable_steady_tick(Duration::from_millis(200));
-        Self { bar, findings: 0, anomalies: 0, deadline, line: None }
+        Self { bar, pace, findings: 0, anomalies: 0, deadline, line: None }
     }
 
     /// A campaign goes on after so many experiments, which are not replayed.
     pub fn goes_on(&mut self, number: u64, findings: u64, anomalies: u64) {
         (self.findings, self.anomalies) = (findings, anomalies);
-        self.bar.set_position(number);
-        self.bar.reset_eta();
+        self.read(number);
         self.say_counts();
     }
 
-    /// So many stored experiments were read.
+    /// So many stored experiments were read, which took no time and says nothing about the pace.
     pub fn read(&mut self, number: u64) {
         self.bar.set_position(number);
-        self.bar.reset_eta();
+        self.pace.begin(number);
     }
 
-    /// A stored experiment was replayed; it took no time and says nothing about the rate.
+    /// A stored experiment was replayed.
     pub fn replayed(&mut self, number: u64, is_anomalous: bool) {
-        self.bar.set_position(number);
-        self.bar.reset_eta();
+        self.read(number);
         self.count(is_anomalous);
     }
 
@@ -107,22 +109,19 @@ impl Progress {
     /// How the campaign stands, in a line.
     fn standing(&self) -> String {
         let of = self.bar.length().map_or_else(String::new, |budget| format!(" of {budget}"));
-        let mut line = format!("{}{of} experiments, {}", self.bar.position(), self.bar.message());
-        let eta = self.bar.length().map(|_| self.bar.eta());
-        if let Some(left) = left(eta, self.deadline) {
-            let _ = write!(line, ", {} left", HumanDuration(left));
-        }
-        line
+        let eta = self.bar.length().and_then(|budget| self.pace.left(self.bar.position(), budget));
+        let left = said(left(eta, self.deadline));
+        format!("{}{of} experiments, {}{left}", self.bar.position(), self.bar.message())
     }
 
     /// Progress towards so many cells of a matrix.
     pub fn of_cells(cells: usize) -> Self {
         let progress = Self::until(Some(cells as u64), None);
-        let template = "{bar:30} {pos}/{len} cells, {msg}, {left} left";
+        let (template, pace) = ("{bar:30} {pos}/{len} cells, {msg}{left}", progress.pace.clone());
         progress.bar.set_style(ProgressStyle::with_template(template).expect("the template is a constant").with_key(
             "left",
-            |state: &ProgressState, line: &mut dyn std::fmt::Write| {
-                let _ = write!(line, "{}", HumanDuration(state.eta()));
+            move |state: &ProgressState, line: &mut dyn std::fmt::Write| {
+                let _ = write!(line, "{}", said(pace.left(state.pos(), cells as u64)));
             },
         ));
         progress
@@ -179,6 +178,44 @@ impl Progress {
     }
 }
 
+/// When, and at which position, a pace began. What comes takes as long as what was, in the mean: single experiments of real hosts
+/// differ too much to look at the last ones alone.
+#[derive(Clone)]
+struct Pace(Arc<Mutex<(Instant, u64)>>);
+
+impl Pace {
+    fn new() -> Self {
+        Self(Arc::new(Mutex::new((Instant::now(), 0))))
+    }
+
+    fn begin(&self, position: u64) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (Instant::now(), position);
+    }
+
+    /// Time since it began, and steps made since.
+    fn so_far(&self, position: u64) -> (Duration, u64) {
+        let (since, first) = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (since.elapsed(), position.saturating_sub(first))
+    }
+
+    fn per_second(&self, position: u64) -> f64 {
+        let (time, steps) = self.so_far(position);
+        steps as f64 / time.as_secs_f64().max(1e-3)
+    }
+
+    /// Time until `length`; not known before the first step.
+    fn left(&self, position: u64, length: u64) -> Option<Duration> {
+        let (time, steps) = self.so_far(position);
+        let to_come = length.saturating_sub(position);
+        (steps > 0).then(|| time.mul_f64(to_come as f64 / steps as f64))
+    }
+}
+
+/// The end of a line that says how much time is left.
+fn said(left: Option<Duration>) -> String {
+    left.map_or_else(String::new, |left| format!(", {} left", HumanDuration(left)))
+}
+
 /// The time left: until the budget is used up, or until the deadline, whichever is first.
 fn left(eta: Option<Duration>, deadline: Option<Instant>) -> Option<Duration> {
     let until = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -219,5 +256,15 @@ mod tests {
         assert_eq!(left(None, None), None);
         let progress = Progress::of_campaign(None, Some(soon));
         assert!(progress.standing().ends_with(" seconds left"), "{}", progress.standing());
+    }
+
+    #[test]
+    fn what_comes_takes_as_long_as_what_was() {
+        let pace = Pace::new();
+        assert_eq!(pace.left(0, 100), None);
+        pace.begin(40);
+        pace.0.lock().expect("unpoisoned").0 -= Duration::from_mins(10);
+        let minutes = pace.left(60, 100).expect("twenty steps").as_secs_f64() / 60.0;
+        assert!((minutes - 20.0).abs() < 0.1 && (pace.per_second(60) - 1.0 / 30.0).abs() < 1e-3, "{minutes}");
     }
 }

@@ -6,8 +6,9 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, bail};
 use kelpie_agent::{PairFile, PairSubsystem};
 use kelpie_engine::Subsystem;
-use kelpie_monitor::Check;
+use kelpie_monitor::{Bounds, Check, clear_shares};
 use kelpie_sim::SimSubsystem;
+use kelpie_spaces::units::percent;
 use kelpie_store::CampaignDefinition;
 
 use crate::args::SubsystemArgs;
@@ -46,14 +47,18 @@ impl Opened {
         let file = inputs::pair_file(path)?;
         // With absolute paths, so that a campaign can be resumed from anywhere.
         let source = file.to_yaml()?;
-        if file.bounds.is_none() {
+        let calibrates = file.bounds.is_none();
+        if calibrates {
             let [least, most] = PairSubsystem::calibration_seconds(&file);
             note(&format!(
-                "{} has no `bounds`: simple traffic says what the pair can do at best, for {least:.0} to {most:.0} s",
+                "{} has no `bounds`: they are calibrated by simple traffic, which takes about {least:.0} to {most:.0} s",
                 path.display()
             ));
         }
         let subsystem = PairSubsystem::of(file)?;
+        if let Some(line) = caution(&subsystem.bounds(), calibrates) {
+            note(&line);
+        }
         Ok(Self::Pair { subsystem: Box::new(subsystem), source })
     }
 
@@ -127,4 +132,24 @@ impl Opened {
             Self::Pair { .. } => None,
         }
     }
+}
+
+/// What these bounds of a pair cannot tell, if anything.
+fn caution(bounds: &Bounds, is_calibrated: bool) -> Option<String> {
+    if bounds.base_rtt_seconds.is_none() {
+        return Some(
+            "`bounds` has no `base_rtt_seconds`: workloads with queues too short to fill the link may be called anomalous; \
+             calibration measures it (docs/real-hosts.md)"
+                .to_owned(),
+        );
+    }
+    let run_to_run = bounds.run_to_run.filter(|_| is_calibrated)?;
+    let [low, high] = clear_shares(run_to_run);
+    (high > 1.0).then(|| {
+        format!(
+            "equal traffic differs by {} from run to run: only workloads below {low:.2} of the bounds are clearly low, and \
+             only those above {high:.2} clearly not; most verdicts will be inconclusive until the hosts are steadier",
+            percent(run_to_run)
+        )
+    })
 }

@@ -19,6 +19,6 @@ pub mod verdict;
 pub use check::{Check, State};
 pub use latency::{DirectionLatency, Latency};
 pub use measurement::{Bounds, Confidence, DirectionRates, Measurement, PauseRatios, PerHost, Sample};
-pub use sequential::{ATTEMPTS, Judged, measure_judged, shows_again};
+pub use sequential::{ATTEMPTS, Judged, clear_shares, measure_judged, shows_again};
 pub use severity::Severity;
 pub use verdict::{Assessment, Inconclusive, Symptom, Verdict, assess};

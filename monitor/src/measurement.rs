@@ -104,7 +104,7 @@ pub struct Measurement {
     /// What went wrong on the hardware's side (completion errors, a hang): data, not our failure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hardware_events: Vec<String>,
-    /// How long requests took over the whole window; empty if nobody asked for it.
+    /// How long requests took over the whole window, of several runs the first; empty if nobody asked for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latency: Vec<DirectionLatency>,
     /// How well the goodput is known; none if nobody estimated it.
@@ -215,7 +215,7 @@ pub struct Bounds {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_pcie_bps: Option<f64>,
     /// By how much the rate of equal traffic differs from one run to the next, if it was calibrated: the relative standard
-    /// deviation.
+    /// deviation. Units: share of the rate, 0.02 is 2 %.
     ///
     /// With it a verdict that another run may turn does not pass for a clear one, however steady the run is.
     #[serde(default, skip_serializing_if = "Option::is_none")]

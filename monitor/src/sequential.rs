@@ -41,9 +41,9 @@ pub struct Judged {
 /// Measures `workload` until the verdict is clear, at most [`ATTEMPTS`] times.
 ///
 /// All runs are judged together but those that say nothing, which are left out as soon as one says something. Unstable
-/// traffic says something if a second run bears it out. If equal runs differ, an anomaly is measured as often unless it surely
-/// shows again: a search meets many, and makes something of those that look worst. `measure` is told how often it was asked
-/// before, and says `None` if it would show the same again; then the means decide.
+/// traffic says something if a second run bears it out. If equal runs differ, a clear anomaly is measured again, too, until it
+/// surely shows again: a search meets many, and makes something of those that look worst. `measure` is told how often it was
+/// asked before, and says `None` if it would show the same again; then the means decide. Latency is that of the first run.
 ///
 /// # Errors
 /// The first error of `measure`, unchanged.
@@ -96,21 +96,34 @@ fn says_something(alone: &Assessment) -> bool {
 /// by how much equal runs differ, or if it rests on no sample, as that of a host that fails.
 ///
 /// On another day up to [`ATTEMPTS`] runs decide, over other bounds, and only a share that is clearly too low is anomalous. That
-/// share differs from today's as a mean of so many runs, one run, and two bounds do; rates are taken to be log-normal. Besides,
-/// nine of ten samples are to be expected below the threshold, because unsteady traffic may differ from run to run by as much;
-/// and, of how full queues were kept, clearly above it.
+/// share differs from today's as a mean of so many runs, one run, and two bounds do; rates are taken to be log-normal. Today
+/// counts as one run even if there were three, because a search makes something of those that look worst, and because a few
+/// calibrating runs may understate by how much runs differ. Besides, nine of ten samples are to be expected below the threshold,
+/// because unsteady traffic may differ from run to run by as much; and, of how full queues were kept, clearly above it. Pauses
+/// that every sample shows are expected again.
 pub fn shows_again(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -> bool {
     is_expected(workload, bounds, measurement, NINE_OF_TEN)
+}
+
+/// Shares of a bound below which throughput is clearly low, and from which on it clearly is not, if so much differs from run to
+/// run and it was measured as often as can be. Beyond 1 nothing is clearly healthy. Units: share of the bound.
+pub fn clear_shares(run_to_run: f64) -> [f64; 2] {
+    [-1.0, 1.0].map(|side| LOW_SHARE * (1.0 + side * reach(run_to_run)))
+}
+
+/// How far [`ATTEMPTS`] runs reach around a threshold. Units: share of the threshold.
+fn reach(run_to_run: f64) -> f64 {
+    CLEAR * run_to_run / f64::from(ATTEMPTS).sqrt()
 }
 
 /// Whether it is to be expected if all is so many standard deviations less anomalous.
 fn is_expected(workload: &Workload, bounds: &Bounds, measurement: &Measurement, deviations: f64) -> bool {
     let Some(run_to_run) = bounds.run_to_run.filter(|_| !measurement.samples.is_empty()) else { return true };
-    if let Some(are_all) = pauses(measurement) {
-        return are_all;
+    if pauses(measurement) == Pauses::InAll {
+        return true;
     }
     let attempts = f64::from(ATTEMPTS);
-    let reach = CLEAR * run_to_run / attempts.sqrt();
+    let reach = reach(run_to_run);
     let apart = run_to_run * (1.0 / attempts + 1.0 + 2.0 * BOUND.powi(2)).sqrt();
     loaded_directions(workload).into_iter().any(|way| {
         let Some((shares, full)) = looks(workload, bounds, measurement, way) else { return false };
@@ -123,8 +136,9 @@ fn is_expected(workload: &Workload, bounds: &Bounds, measurement: &Measurement, 
 
 /// Whether noise of the size that the samples show, or that other runs would show, would not turn the verdict.
 fn is_clear(workload: &Workload, bounds: &Bounds, measurement: &Measurement, run_to_run: f64) -> bool {
-    if let Some(are_all) = pauses(measurement) {
-        return are_all;
+    let pauses = pauses(measurement);
+    if pauses == Pauses::InAll {
+        return true;
     }
     let places: Vec<(Place, Place)> = loaded_directions(workload)
         .into_iter()
@@ -132,14 +146,26 @@ fn is_clear(workload: &Workload, bounds: &Bounds, measurement: &Measurement, run
         .map(|(shares, full)| (place(&shares, LOW_SHARE, run_to_run), place(&full, POSTING_LIMITED, run_to_run)))
         .collect();
     places.contains(&(Place::Below, Place::Above))
-        || places.iter().all(|(share, full)| *share == Place::Above || *full == Place::Below)
+        || pauses == Pauses::InNone
+            && places.iter().all(|(share, full)| *share == Place::Above || *full == Place::Below)
 }
 
-/// Whether all samples show a pause; `None` if no sample does.
-fn pauses(measurement: &Measurement) -> Option<bool> {
+/// Which samples show a pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pauses {
+    InNone,
+    InSome,
+    InAll,
+}
+
+fn pauses(measurement: &Measurement) -> Pauses {
     let pauses = measurement.samples.iter().filter_map(|sample| sample.pause.as_ref());
     let is_paused: Vec<bool> = pauses.map(|pause| pause.longest() > PAUSE_RATIO).collect();
-    is_paused.contains(&true).then(|| !is_paused.contains(&false))
+    match (is_paused.contains(&true), is_paused.contains(&false)) {
+        (false, _) => Pauses::InNone,
+        (true, true) => Pauses::InSome,
+        (true, false) => Pauses::InAll,
+    }
 }
 
 /// What each sample attains of the bound of a direction, and how full it kept its queues; nothing if a sample lacks it.

@@ -107,6 +107,8 @@ fn a_pause_that_comes_and_goes_is_measured_again() {
     assert_eq!(judged(std::slice::from_ref(&all)).assessment.verdict, Verdict::Anomalous);
     assert_eq!(judged(std::slice::from_ref(&none)).attempts, 1);
     assert_eq!(judged(&[some.clone(), none.clone(), none]).attempts, 3);
+    let low = judged(&[of(&[0.1; 4], &[0.0, 0.2, 0.0, 0.0])]);
+    assert_eq!((low.attempts, low.assessment.verdict), (1, Verdict::Anomalous), "throughput is low whether or not it pauses");
 }
 
 #[test]
@@ -138,7 +140,10 @@ fn a_steady_run_is_no_clear_one_if_runs_differ() {
         measure_judged(&workload(), &bounds, measure).expect("it never fails")
     };
     let steady = |share: f64| of(&[share; 4], &[]);
-    assert_eq!(judged(&[steady(0.5)]).attempts, 1);
+    let attempts = |share: f64| judged(&[steady(share), steady(share), steady(share)]).attempts;
+    assert_eq!([0.2, 0.3, 0.4, 0.5].map(attempts), [1, 1, 3, 3], "up to 0.348 it surely shows again");
+    let [low, high] = clear_shares(0.15);
+    assert!((low - 0.653).abs() < 1e-3 && (high - 0.947).abs() < 1e-3, "{low} {high}");
     let later_high = judged(&[steady(0.65), steady(0.95), steady(1.3)]);
     assert_eq!((later_high.attempts, later_high.assessment.verdict), (3, Verdict::Inconclusive));
     let low = judged(&[steady(0.62), steady(0.58), steady(0.6)]);
@@ -147,7 +152,6 @@ fn a_steady_run_is_no_clear_one_if_runs_differ() {
     let by_chance = judged(&[steady(0.45), steady(0.7), steady(0.75)]);
     assert_eq!((by_chance.attempts, by_chance.assessment.verdict), (3, Verdict::Anomalous));
     assert!(!shows_again(&workload(), &bounds, &by_chance.measurement));
-    assert_eq!(judged(&[steady(0.2), steady(0.2)]).attempts, 1);
 }
 
 /// Samples that use this share of the line, with send queues that were full for these shares of the time.

@@ -28,7 +28,7 @@ pub struct Repeats {
     pub anomalous: u64,
     /// Those of them that were inconclusive.
     pub inconclusive: u64,
-    /// Where the rate of anomalous ones lies, with 95 % certainty.
+    /// Where the rate of anomalous ones lies, with 95 % certainty, whatever the inconclusive ones hide. Units: 0 to 1.
     pub rate: [f64; 2],
 }
 
@@ -38,13 +38,15 @@ impl Repeats {
         let own = of_finding(rows, finding, since);
         let of = |verdict: Verdict| own.clone().filter(|row| row.verdict == verdict).count() as u64;
         let (runs, anomalous) = (own.clone().count() as u64, of(Verdict::Anomalous));
-        let rate = wilson(anomalous as f64, runs as f64, NORMAL);
-        (runs > 0).then(|| Self { runs, anomalous, inconclusive: of(Verdict::Inconclusive), rate })
+        let inconclusive = of(Verdict::Inconclusive);
+        let rate = |anomalous: u64| wilson(anomalous as f64, runs as f64, NORMAL);
+        let rate = [rate(anomalous)[0], rate(anomalous + inconclusive)[1]];
+        (runs > 0).then_some(Self { runs, anomalous, inconclusive, rate })
     }
 
-    /// Whether it is anomalous in some runs and not in others.
+    /// Whether it was healthy in some run.
     pub fn is_flaky(&self) -> bool {
-        self.anomalous < self.runs
+        self.anomalous + self.inconclusive < self.runs
     }
 }
 
@@ -52,13 +54,14 @@ impl fmt::Display for Repeats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { runs, anomalous, inconclusive, rate: [least, most] } = *self;
         match runs {
-            _ if self.is_flaky() => {
+            _ if anomalous < runs => {
                 let [least, most] = [least, most].map(|share| share * 100.0);
                 write!(f, "anomalous in {anomalous} of {runs} further runs")?;
                 if inconclusive > 0 {
                     write!(f, " and inconclusive in {inconclusive}")?;
                 }
-                write!(f, ": flaky, at a rate of {least:.0} to {most:.0} %")
+                let flaky = if self.is_flaky() { "flaky, " } else { "" };
+                write!(f, ": {flaky}at a rate of {least:.0} to {most:.0} %")
             }
             1 => f.write_str("anomalous in a further run, too"),
             _ => write!(f, "anomalous in all {runs} further runs"),
@@ -157,10 +160,13 @@ mod tests {
         let mut rows: Vec<MeasuredAgain> = verdicts.map(|verdict| row(9, Some(2), verdict, 1.0)).collect();
         rows.extend([row(9, Some(1), Verdict::Anomalous, 1.0), row(9, None, Verdict::Anomalous, 1.0)]);
         let repeats = Repeats::of(&rows, 2, Some(9)).expect("measured");
-        let said = "anomalous in 4 of 10 further runs and inconclusive in 2: flaky, at a rate of 17 to 69 %";
+        let said = "anomalous in 4 of 10 further runs and inconclusive in 2: flaky, at a rate of 17 to 83 %";
         assert_eq!((repeats.is_flaky(), repeats.to_string().as_str()), (true, said));
-        // Wilson's interval of 4 in 10, as published tables have it.
-        assert!((repeats.rate[0] - 0.168).abs() < 1e-3 && (repeats.rate[1] - 0.687).abs() < 1e-3, "{:?}", repeats.rate);
+        // Wilson's intervals of 4 and of 6 in 10, as published tables have them.
+        assert!((repeats.rate[0] - 0.168).abs() < 1e-3 && (repeats.rate[1] - 0.832).abs() < 1e-3, "{:?}", repeats.rate);
+        let undecided = Repeats::of(&[row(9, Some(4), Verdict::Inconclusive, 1.0); 10], 4, None).expect("measured");
+        let said = "anomalous in 0 of 10 further runs and inconclusive in 10: at a rate of 0 to 100 %";
+        assert_eq!((undecided.is_flaky(), undecided.to_string().as_str()), (false, said));
         assert_eq!(Repeats::of(&rows, 1, None).map(|repeats| repeats.is_flaky()), Some(false));
         assert_eq!(Repeats::of(&rows, 3, None), None);
         assert_eq!(Repeats::of(&rows, 2, Some(10)), None, "another workload");

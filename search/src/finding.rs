@@ -42,7 +42,7 @@ pub struct FindingEvidence {
     pub validated: u64,
     /// Those of them that were healthy.
     pub healthy_inside: u64,
-    /// Whether some features were pinned to the workload's because reducing it reached its limit.
+    /// Whether all features are pinned to the workload's, because no single change cured it or because it was not reduced.
     pub narrowed: bool,
     /// What breaking each condition on the workload alone did.
     pub cures: Vec<Cure>,

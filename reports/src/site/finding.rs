@@ -127,9 +127,8 @@ impl<'d> Shown<'d> {
                     " The workload was " (repeats) "."
                 }
                 @if self.record.is_pinned() {
-                    " " span.badge { "pinned" } " The conditions are held close to the workload, because the limit of \
-                    experiments for one finding was reached or the budget was nearly spent. A wider region may show it \
-                    too."
+                    " " span.badge { "pinned" } " The conditions name every feature of the workload, because no single \
+                    change cured it or because the algorithm does not reduce anomalies. A wider region may show it too."
                 }
             }
         }

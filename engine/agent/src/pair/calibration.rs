@@ -32,13 +32,15 @@ const COUPLE: Simple = Simple { message: 64, qps: 1, depth: 2, batch: 2 };
 /// Runs of each kind, and as many if the first differ by more than [`DIFFER`]. Source: our choice: with two directions there are
 /// four degrees of freedom for how much runs of one size differ, and then eight.
 const ROUNDS: [usize; 2] = [3, 5];
+/// As [`Bounds::run_to_run`]. Source: our choice.
 const DIFFER: f64 = 0.1;
 
-/// How long that takes if runs are alike, and if they differ, besides setting up. Units: s.
+/// How long that takes about, besides setting up: if runs are alike and nothing has to drain, and if they differ and all does.
+/// Units: s.
 pub(super) fn seconds(timing: &Timing) -> [f64; 2] {
     // Both sizes each way, and the round trip.
-    let round = 5 * (timing.warm_up_ms + timing.sample_ms * u64::from(timing.samples));
-    ROUNDS.map(|rounds| rounds as f64 * round as f64 / 1e3)
+    let round = |drain_ms: u64| 5 * (timing.warm_up_ms + timing.sample_ms * u64::from(timing.samples) + drain_ms);
+    [ROUNDS[0] as u64 * round(0), ROUNDS[1] as u64 * round(timing.drain_ms)].map(|ms| ms as f64 / 1e3)
 }
 
 /// Measures the bounds, the best of both directions: of each kind of traffic the median run.

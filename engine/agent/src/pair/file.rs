@@ -17,6 +17,9 @@ use crate::security::{Security, TlsFiles};
 /// Longest pair file. Units: bytes.
 const FILE_LIMIT: u64 = 64 << 10;
 
+/// [`Bounds::run_to_run`] from which on it is taken for a mistake. Source: our choice; one run says nothing of a hung NIC then.
+const MOST_RUN_TO_RUN: f64 = 0.5;
+
 /// Why a pair file was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum PairFileError {
@@ -224,6 +227,10 @@ impl PairFile {
                     broken.push((format!("bounds.{key}"), "write a positive number".to_owned()));
                 }
             }
+            if bounds.run_to_run.is_some_and(|share| share >= MOST_RUN_TO_RUN) {
+                let rule = format!("write a share below {MOST_RUN_TO_RUN}: 0.02 is 2 %");
+                broken.push(("bounds.run_to_run".to_owned(), rule));
+            }
         }
         let outside = self.session.bounds().into_iter().filter(|(_, value, min, max)| value < min || value > max);
         let said = |(key, value, min, max)| (format!("session.{key}"), format!("{value} is outside {min} to {max}"));
@@ -288,6 +295,7 @@ mod tests {
             ("gid_index: 3", "tuning: {tos: 1}", "unknown key `tos`"),
             ("max_bps: 1e11", "max_bps: 0", "bounds.max_bps: write a positive number"),
             ("max_bps: 1e11", "max_pcie_bps: 0, max_bps: 1e11", "bounds.max_pcie_bps: write a positive number"),
+            ("max_bps: 1e11", "run_to_run: 2, max_bps: 1e11", "bounds.run_to_run: write a share below 0.5: 0.02 is 2 %"),
             ("sample_ms: 500", "sample_ms: 1", "session.sample_ms: 1 is outside 10 to 5000"),
             ("gid_index: 3", "gid: 3", "unknown key `gid`"),
             ("bounds:", "  c: {agent: \"node-c:7471\"}\nbounds:", "unknown key `c`"),
