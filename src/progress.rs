@@ -1,6 +1,5 @@
 //! What a running campaign says on stderr: a bar on a terminal, one line per finding elsewhere. Decides nothing.
 
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 

@@ -33,7 +33,7 @@ pub fn measurement(
             sample.counters.get_mut(host).insert(OUTSTANDING_READS.to_owned(), reads.into());
         }
     }
-    Measurement { samples, hardware_events, latency: latency(workload, readings), confidence: None }
+    Measurement { samples, hardware_events, latency: latency(workload, readings), ..Measurement::default() }
 }
 
 /// READs and atomics that a QP of the host's requesters can have outstanding; the fewest if flows differ.

@@ -110,6 +110,10 @@ pub struct Measurement {
     /// How well the goodput is known; none if nobody estimated it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<Confidence>,
+    /// What simple traffic reached meanwhile of what it reached when bounds were calibrated; none if hosts are steady enough.
+    /// Units: share of the bounds, above 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<f64>,
 }
 
 /// How well a measurement knows the goodput of all directions together.
@@ -222,7 +226,34 @@ pub struct Bounds {
     pub run_to_run: Option<f64>,
 }
 
+/// [`Bounds::run_to_run`] from which on the machine may have changed since it was calibrated, so that a verdict needs
+/// [`Measurement::capacity`]. Source: our choice; it is a quarter of the margin that makes a rate low.
+const UNSTEADY: f64 = 0.05;
+
 impl Bounds {
+    /// Whether a verdict needs to know what simple traffic reaches meanwhile.
+    pub fn are_unsteady(&self) -> bool {
+        self.run_to_run.is_some_and(|run_to_run| run_to_run >= UNSTEADY)
+    }
+
+    /// These bounds as they were while this was measured.
+    #[must_use]
+    pub fn beside(&self, measurement: &Measurement) -> Self {
+        self.at(measurement.capacity)
+    }
+
+    /// These bounds at a [`Measurement::capacity`]: a machine that is slower for simple traffic is slower for all.
+    #[must_use]
+    pub fn at(&self, capacity: Option<f64>) -> Self {
+        let Some(capacity) = capacity else { return *self };
+        Self {
+            max_bps: self.max_bps * capacity,
+            max_pps: self.max_pps * capacity,
+            base_rtt_seconds: self.base_rtt_seconds.map(|seconds| seconds / capacity),
+            ..*self
+        }
+    }
+
     /// Bounds of the port alone.
     #[expect(clippy::similar_names, reason = "they are the names of the fields")]
     pub fn new(max_bps: f64, max_pps: f64) -> Self {

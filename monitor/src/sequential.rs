@@ -23,8 +23,9 @@ const CLEAR: f64 = 2.128;
 const NINE_OF_TEN: f64 = 1.28;
 /// As many, up to which an anomaly is not measured again for the search to know. Source: 999 of 1,000; our choice.
 const SURELY: f64 = 3.09;
-/// By how much a calibrated bound differs from day to day. Units: standard deviations from run to run. Source: the median of three
-/// runs has 0.67 of the deviation of one, and the larger of two directions 0.83 of that; of five runs 0.44 in all.
+/// By how much a bound differs from what it is in the mean. Units: standard deviations from run to run. Source: the median of three
+/// runs has 0.67 of the deviation of one, and the larger of two directions 0.83 of that; of five runs it is 0.44 in all, and of
+/// the mean of three, as [`Measurement::capacity`] is known, 0.48.
 const BOUND: f64 = 0.5;
 
 /// A measurement with its assessment.
@@ -42,8 +43,10 @@ pub struct Judged {
 ///
 /// All runs are judged together but those that say nothing, which are left out as soon as one says something. Unstable
 /// traffic says something if a second run bears it out. If equal runs differ, a clear anomaly is measured again, too, until it
-/// surely shows again: a search meets many, and makes something of those that look worst. `measure` is told how often it was
-/// asked before, and says `None` if it would show the same again; then the means decide. Latency is that of the first run.
+/// surely shows again: a search meets many, and makes something of those that look worst. If they differ by so much that bounds
+/// are unsteady, a further run says what simple traffic reaches meanwhile, and is made in any case. `measure` is told how often
+/// it was asked before, and says `None` if it would show the same again; then the means decide. Latency is that of the first
+/// run, and the capacity that of the last.
 ///
 /// # Errors
 /// The first error of `measure`, unchanged.
@@ -58,11 +61,11 @@ pub fn measure_judged<E>(
     let mut judged = Judged { measurement, assessment, attempts: 1 };
     loop {
         let is_judged = judged.assessment.verdict != Verdict::Inconclusive;
-        let run_to_run = bounds.run_to_run.unwrap_or(0.0) / f64::from(runs).sqrt();
-        let is_clear = is_judged && is_clear(workload, bounds, &judged.measurement, run_to_run);
+        let reach = reach(bounds.run_to_run.unwrap_or(0.0), runs);
+        let is_clear = is_judged && is_clear(workload, bounds, &judged.measurement, reach);
         let is_settled =
             judged.assessment.verdict == Verdict::Healthy || is_expected(workload, bounds, &judged.measurement, SURELY);
-        if is_clear && is_settled {
+        if is_clear && is_settled && !(runs == 1 && bounds.are_unsteady()) {
             break;
         }
         if judged.attempts == ATTEMPTS {
@@ -79,6 +82,7 @@ pub fn measure_judged<E>(
             (judged.measurement, judged.assessment) = (again, alone);
         } else if says_something(&alone) {
             runs += 1;
+            judged.measurement.capacity = again.capacity.or(judged.measurement.capacity);
             judged.measurement.samples.extend(again.samples);
             judged.measurement.hardware_events.extend(again.hardware_events);
             judged.assessment = assess_mean(workload, bounds, &judged.measurement);
@@ -108,12 +112,12 @@ pub fn shows_again(workload: &Workload, bounds: &Bounds, measurement: &Measureme
 /// Shares of a bound below which throughput is clearly low, and from which on it clearly is not, if so much differs from run to
 /// run and it was measured as often as can be. Beyond 1 nothing is clearly healthy. Units: share of the bound.
 pub fn clear_shares(run_to_run: f64) -> [f64; 2] {
-    [-1.0, 1.0].map(|side| LOW_SHARE * (1.0 + side * reach(run_to_run)))
+    [-1.0, 1.0].map(|side| LOW_SHARE * (1.0 + side * reach(run_to_run, ATTEMPTS)))
 }
 
-/// How far [`ATTEMPTS`] runs reach around a threshold. Units: share of the threshold.
-fn reach(run_to_run: f64) -> f64 {
-    CLEAR * run_to_run / f64::from(ATTEMPTS).sqrt()
+/// Within which distance from a threshold so many runs are not clear. Units: share of the threshold.
+fn reach(run_to_run: f64, runs: u32) -> f64 {
+    CLEAR * run_to_run * (1.0 / f64::from(runs) + BOUND.powi(2)).sqrt()
 }
 
 /// Whether it is to be expected if all is so many standard deviations less anomalous.
@@ -122,9 +126,9 @@ fn is_expected(workload: &Workload, bounds: &Bounds, measurement: &Measurement, 
     if pauses(measurement) == Pauses::InAll {
         return true;
     }
-    let attempts = f64::from(ATTEMPTS);
-    let reach = reach(run_to_run);
-    let apart = run_to_run * (1.0 / attempts + 1.0 + 2.0 * BOUND.powi(2)).sqrt();
+    let reach = reach(run_to_run, ATTEMPTS);
+    let apart = run_to_run * (1.0 / f64::from(ATTEMPTS) + 1.0 + 2.0 * BOUND.powi(2)).sqrt();
+    let bounds = &bounds.beside(measurement);
     loaded_directions(workload).into_iter().any(|way| {
         let Some((shares, full)) = looks(workload, bounds, measurement, way) else { return false };
         let (share, full) = (Mean::of(&shares), Mean::of(&full));
@@ -134,16 +138,17 @@ fn is_expected(workload: &Workload, bounds: &Bounds, measurement: &Measurement, 
     })
 }
 
-/// Whether noise of the size that the samples show, or that other runs would show, would not turn the verdict.
-fn is_clear(workload: &Workload, bounds: &Bounds, measurement: &Measurement, run_to_run: f64) -> bool {
+/// Whether noise of the size that the samples show, or within `reach` of a threshold, would not turn the verdict.
+fn is_clear(workload: &Workload, bounds: &Bounds, measurement: &Measurement, reach: f64) -> bool {
     let pauses = pauses(measurement);
     if pauses == Pauses::InAll {
         return true;
     }
+    let bounds = &bounds.beside(measurement);
     let places: Vec<(Place, Place)> = loaded_directions(workload)
         .into_iter()
         .filter_map(|way| looks(workload, bounds, measurement, way))
-        .map(|(shares, full)| (place(&shares, LOW_SHARE, run_to_run), place(&full, POSTING_LIMITED, run_to_run)))
+        .map(|(shares, full)| (place(&shares, LOW_SHARE, reach), place(&full, POSTING_LIMITED, reach)))
         .collect();
     places.contains(&(Place::Below, Place::Above))
         || pauses == Pauses::InNone
@@ -190,9 +195,9 @@ enum Place {
 
 /// On which side of a threshold the mean of these samples lies, by Student's t. What differs from run to run is not known
 /// better than that; it is taken of the threshold, because the question is whether the truth lies on the other side of it.
-fn place(samples: &[f64], threshold: f64, run_to_run: f64) -> Place {
+fn place(samples: &[f64], threshold: f64, reach: f64) -> Place {
     let mean = Mean::of(samples);
-    let reach = (mean.of_sample(CLEAR) / mean.count.sqrt()).max(threshold * run_to_run * CLEAR);
+    let reach = (mean.of_sample(CLEAR) / mean.count.sqrt()).max(threshold * reach);
     if (mean.value - threshold).abs() < reach {
         Place::Near
     } else if mean.value < threshold {

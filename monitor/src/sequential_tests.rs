@@ -141,15 +141,21 @@ fn a_steady_run_is_no_clear_one_if_runs_differ() {
     };
     let steady = |share: f64| of(&[share; 4], &[]);
     let attempts = |share: f64| judged(&[steady(share), steady(share), steady(share)]).attempts;
-    assert_eq!([0.2, 0.3, 0.4, 0.5].map(attempts), [1, 1, 3, 3], "up to 0.348 it surely shows again");
+    assert_eq!([0.2, 0.3, 0.4, 0.5, 1.0].map(attempts), [2, 2, 3, 3, 3], "up to 0.323 it surely shows again");
     let [low, high] = clear_shares(0.15);
-    assert!((low - 0.653).abs() < 1e-3 && (high - 0.947).abs() < 1e-3, "{low} {high}");
+    assert!((low - 0.605).abs() < 1e-3 && (high - 0.995).abs() < 1e-3, "{low} {high}");
+    assert_eq!(judged(&[steady(1.0), steady(1.0), steady(1.0)]).assessment.verdict, Verdict::Healthy);
+    // All traffic is slower than when the bounds were calibrated.
+    let slow = |share: f64| Measurement { capacity: Some(0.5), ..steady(share) };
+    let later_slow = judged(&[steady(0.5), slow(0.5), slow(0.5)]);
+    assert_eq!((later_slow.attempts, later_slow.assessment.verdict), (3, Verdict::Healthy));
+    assert!(!shows_again(&workload(), &bounds, &slow(0.3)) && shows_again(&workload(), &bounds, &slow(0.2)));
     let later_high = judged(&[steady(0.65), steady(0.95), steady(1.3)]);
     assert_eq!((later_high.attempts, later_high.assessment.verdict), (3, Verdict::Inconclusive));
     let low = judged(&[steady(0.62), steady(0.58), steady(0.6)]);
     assert_eq!((low.attempts, low.assessment.verdict), (3, Verdict::Anomalous));
     // What looks worst of many is measured as often as there are runs, unless that cannot matter.
-    let by_chance = judged(&[steady(0.45), steady(0.7), steady(0.75)]);
+    let by_chance = judged(&[steady(0.35), steady(0.65), steady(0.7)]);
     assert_eq!((by_chance.attempts, by_chance.assessment.verdict), (3, Verdict::Anomalous));
     assert!(!shows_again(&workload(), &bounds, &by_chance.measurement));
 }
@@ -166,8 +172,8 @@ fn posted(share: f64, full: [f64; 4]) -> Measurement {
 #[test]
 fn what_is_clear_today_may_not_show_on_another_day() {
     let shows = |run_to_run, share| shows_again(&workload(), &Bounds { run_to_run, ..bounds() }, &of(&[share; 4], &[]));
-    assert!(shows(None, 0.79) && shows(Some(0.22), 0.39) && shows(Some(0.15), 0.49) && shows(Some(0.03), 0.72));
-    assert!(!shows(Some(0.22), 0.41) && !shows(Some(0.15), 0.51) && !shows(Some(0.03), 0.74));
+    assert!(shows(None, 0.79) && shows(Some(0.22), 0.34) && shows(Some(0.15), 0.46) && shows(Some(0.03), 0.72));
+    assert!(!shows(Some(0.22), 0.36) && !shows(Some(0.15), 0.47) && !shows(Some(0.03), 0.73));
     let shows =
         |samples: &[f64]| shows_again(&workload(), &Bounds { run_to_run: Some(0.03), ..bounds() }, &of(samples, &[]));
     assert!(shows(&[0.5, 0.52, 0.48, 0.5, 0.51, 0.49]));
@@ -183,19 +189,28 @@ fn what_is_clear_today_may_not_show_on_another_day() {
 #[test]
 fn what_shows_again_is_anomalous_nine_times_of_ten_on_another_day() {
     use rand::{RngExt, SeedableRng};
-    use rand_distr::{Distribution, LogNormal};
+    use rand_distr::{ChiSquared, Distribution, LogNormal};
     let mut random = rand_pcg::Pcg64::seed_from_u64(1);
     for deviation in [0.03, 0.1, 0.22] {
         let noise = |deviation: f64| LogNormal::new(0.0, deviation).expect("it is finite");
-        let (run, bound, sample) = (noise(deviation), noise(BOUND * deviation), noise(0.1));
-        let bounds = Bounds { run_to_run: Some(deviation), ..bounds() };
-        // One day's verdict of a workload that attains `truth` in the mean, and whether it is to be expected again.
+        let (run, bound, sample, machine) = (noise(deviation), noise(BOUND * deviation), noise(0.1), noise(0.3));
+        // One day's verdict of a workload that attains `truth` in the mean, and whether it is to be expected again. By how much
+        // runs differ is known from one size of messages, three rounds or five; the machine may be another since.
         let day = |truth: f64, random: &mut rand_pcg::Pcg64| {
+            let mut estimate = |freedom: f64| {
+                let squares: f64 = ChiSquared::new(freedom).expect("it is above 0").sample(random);
+                deviation * (squares / freedom).sqrt()
+            };
+            let three_rounds = estimate(4.0);
+            let run_to_run = Some(if three_rounds > 0.1 { estimate(8.0) } else { three_rounds });
+            let bounds = Bounds { run_to_run, ..bounds() };
+            let machine = if bounds.are_unsteady() { machine.sample(random) } else { 1.0 };
             let calibrated = bound.sample(random);
-            let measure = |_: &Workload, _: u32| {
-                let mean = truth * run.sample(random) / calibrated;
+            let measure = |_: &Workload, attempt: u32| {
+                let mean = truth * machine * run.sample(random) / calibrated;
                 let shares: Vec<f64> = (0..4).map(|_| mean * sample.sample(random)).collect();
-                Ok::<_, &str>(Some(of(&shares, &[])))
+                let capacity = (bounds.are_unsteady() && attempt > 0).then(|| machine * bound.sample(random) / calibrated);
+                Ok::<_, &str>(Some(Measurement { capacity, ..of(&shares, &[]) }))
             };
             let judged = measure_judged(&workload(), &bounds, measure).expect("it never fails");
             let is_anomalous = judged.assessment.verdict == Verdict::Anomalous;
@@ -209,7 +224,8 @@ fn what_shows_again_is_anomalous_nine_times_of_ten_on_another_day() {
                 anomalous += (0..10).filter(|_| day(truth, &mut random).0).count();
             }
         }
-        assert!(findings > 200 && anomalous >= findings * 9, "{deviation}: {anomalous} of 10 times {findings}");
+        println!("{deviation}: {anomalous} of 10 times {findings}");
+        assert!(findings > 150 && anomalous >= findings * 9, "{deviation}: {anomalous} of 10 times {findings}");
     }
 }
 

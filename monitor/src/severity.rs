@@ -29,8 +29,8 @@ impl Severity {
 
     /// How bad the mean of the samples is; `None` without samples.
     pub fn of(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -> Option<Self> {
-        let mean = measurement.mean()?;
-        let lost = loaded_directions(workload).into_iter().filter_map(|way| shortfall(workload, bounds, way, &mean));
+        let (mean, bounds) = (measurement.mean()?, bounds.beside(measurement));
+        let lost = loaded_directions(workload).into_iter().filter_map(|way| shortfall(workload, &bounds, way, &mean));
         Some(Self {
             port_lost: lost.fold(0.0, f64::max),
             pause_ratio: mean.pause.map_or(0.0, |pause| pause.longest()).clamp(0.0, 1.0),

@@ -120,10 +120,11 @@ pub fn assess(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -
     if measurement.samples.is_empty() || !measurement.samples.iter().all(complete) {
         return Assessment::of_nothing(Inconclusive::NoSamples);
     }
+    let bounds = &bounds.beside(measurement);
     let deviation = directions.iter().map(|way| goodput_deviation(measurement, *way)).fold(0.0, f64::max);
     let is_steady = measurement.confidence.is_none_or(|confidence| confidence.is_steady);
     if deviation <= STABLE_DEVIATION && is_steady {
-        return assess_mean(workload, bounds, measurement);
+        return of_mean(workload, bounds, measurement);
     }
     let judge = |sample: &Sample| symptoms(workload, bounds, &directions, sample);
     // Unsteady traffic still shows what every sample shows.
@@ -141,6 +142,10 @@ pub fn assess(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -
 
 /// Judges the mean of all samples, however they vary.
 pub(crate) fn assess_mean(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -> Assessment {
+    of_mean(workload, &bounds.beside(measurement), measurement)
+}
+
+fn of_mean(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -> Assessment {
     match measurement.mean() {
         Some(mean) => Assessment::of_symptoms(symptoms(workload, bounds, &loaded_directions(workload), &mean)),
         None => Assessment::of_nothing(Inconclusive::NoSamples),

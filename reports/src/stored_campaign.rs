@@ -102,6 +102,8 @@ pub struct Detail {
     pub mean: Option<Sample>,
     /// What went wrong on the hardware's side.
     pub events: Vec<String>,
+    /// As [`Measurement::capacity`].
+    pub capacity: Option<f64>,
 }
 
 impl Detail {
@@ -109,7 +111,8 @@ impl Detail {
     pub fn of(experiment: Experiment) -> Self {
         match experiment.outcome {
             Outcome::Measured { measurement, .. } => {
-                Self { mean: measurement.mean(), events: measurement.hardware_events }
+                let capacity = measurement.capacity;
+                Self { mean: measurement.mean(), events: measurement.hardware_events, capacity }
             }
             Outcome::Unsupported { .. } => Self::default(),
         }

@@ -44,7 +44,7 @@ impl Observation {
 pub fn measured_signals(measurement: &Measurement, bounds: &Bounds) -> BTreeMap<String, f64> {
     let mut signals = BTreeMap::new();
     if let Some(mean) = measurement.mean() {
-        signals.extend(utilisation(&mean, bounds).map(|share| (UTILISATION.to_owned(), share)));
+        signals.extend(utilisation(&mean, &bounds.beside(measurement)).map(|share| (UTILISATION.to_owned(), share)));
         let counters = Host::BOTH.iter().flat_map(|host| mean.counters.get(*host));
         for (name, value) in counters.filter(|(name, value)| is_diagnostic(name) && value.is_finite()) {
             let largest = signals.entry(name.clone()).or_insert(*value);

@@ -113,7 +113,7 @@ pub fn run(args: &MeasureArgs, common: Common) -> anyhow::Result<ExitCode> {
     let judged =
         measure_judged(&workload, &bounds, |workload, attempt| opened.subsystem().measure_again(workload, attempt))?;
     let limiting = opened.simulated().filter(|_| args.explain).map(|simulated| simulated.limiting().to_owned());
-    let report = Report::new(&judged, bounds, limiting);
+    let report = Report::new(&judged, bounds.beside(&judged.measurement), limiting);
     if common.json {
         print_json(&report)?;
     } else {

@@ -14,12 +14,13 @@ use crate::stored_campaign::{Point, StoredCampaign};
 
 /// The recipe of a campaign's finding, without its environment; `None` if no measurement of its workload shows it.
 pub fn of_finding(stored: &StoredCampaign, finding: &FindingRecord) -> Option<Recipe> {
-    let anomalous = seen_at(stored, stored.proof(finding)?)?;
+    let proof = stored.proof(finding)?;
+    let anomalous = seen_at(stored, proof)?;
     let definition = &stored.campaign.definition;
     let expected = Expected {
         verdict: Verdict::Anomalous,
         symptoms: ordered(finding.symptom, &anomalous.symptoms),
-        bounds: definition.bounds,
+        bounds: definition.bounds.at(stored.detail(proof)?.capacity),
         confidence: finding.confidence,
     };
     let neighbour = |point: &Point| Some(Neighbour { workload: point.workload.clone(), seen: seen_at(stored, point)? });

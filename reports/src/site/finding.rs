@@ -327,7 +327,10 @@ impl<'d> Shown<'d> {
 
     fn throughput(&self) -> Option<Titled> {
         let (healthy, anomalous) = self.means()?;
-        let bounds: &Bounds = &self.stored.campaign.definition.bounds;
+        let bounds = |point: Option<&Point>| {
+            let capacity = point.and_then(|point| self.stored.detail(point)?.capacity);
+            self.stored.campaign.definition.bounds.at(capacity)
+        };
         let mut ways: Vec<(Host, Host)> = Vec::new();
         for rates in [Some(anomalous), healthy].into_iter().flatten().flat_map(|mean| &mean.directions) {
             if !ways.contains(&(rates.from, rates.to)) {
@@ -335,14 +338,14 @@ impl<'d> Shown<'d> {
             }
         }
         ways.sort_by_key(|(from, to)| (from.index(), to.index()));
-        let share = |mean: &Sample, (from, to)| {
+        let share = |mean: &Sample, bounds: Bounds, (from, to)| {
             let share = mean.direction(from, to).map(|rates| bounds.utilisation(rates));
             share.filter(|share| share.is_finite())
         };
         let group = |way: (Host, Host)| Group {
             name: if way.0 == way.1 { format!("within {}", way.0) } else { format!("{} to {}", way.0, way.1) },
-            healthy: healthy.and_then(|mean| share(mean, way)),
-            anomalous: share(anomalous, way),
+            healthy: healthy.and_then(|mean| share(mean, bounds(self.neighbour), way)),
+            anomalous: share(anomalous, bounds(self.witness), way),
         };
         let bars = Bars {
             y_label: "share of the port".to_owned(),

@@ -30,7 +30,7 @@ pub fn run(args: &ReplayArgs, common: Common) -> anyhow::Result<ExitCode> {
     let judged = measure_judged(&recipe.workload, &bounds, |workload, attempt| {
         opened.subsystem().measure_again(workload, attempt)
     })?;
-    let verdict = judged.assessment.verdict;
+    let (verdict, bounds) = (judged.assessment.verdict, bounds.beside(&judged.measurement));
     let outcome = Replayed::of(verdict, &judged.assessment.symptoms, &recipe.expected.symptoms);
     if common.json {
         print_json(&json!({

@@ -43,10 +43,14 @@ pub(super) fn seconds(timing: &Timing) -> [f64; 2] {
     [ROUNDS[0] as u64 * round(0), ROUNDS[1] as u64 * round(timing.drain_ms)].map(|ms| ms as f64 / 1e3)
 }
 
-/// Measures the bounds, the best of both directions: of each kind of traffic the median run.
-pub async fn calibrate(agents: &mut Agents, ports: &PerHost<PortReport>) -> Result<Bounds, PairError> {
+/// The largest MTU that both ports carry.
+pub fn largest_mtu(ports: &PerHost<PortReport>) -> Mtu {
     let limit = ports.a.active_mtu.min(ports.b.active_mtu);
-    let mtu = Mtu::ALL.into_iter().rev().find(|mtu| mtu.bytes() <= limit).unwrap_or(Mtu::ALL[0]);
+    Mtu::ALL.into_iter().rev().find(|mtu| mtu.bytes() <= limit).unwrap_or(Mtu::ALL[0])
+}
+
+/// Measures the bounds, the best of both directions: of each kind of traffic the median run.
+pub async fn calibrate(agents: &mut Agents, mtu: Mtu) -> Result<Bounds, PairError> {
     let kinds = Host::BOTH.map(|from| [LARGE, SMALL].map(|simple| (from, simple))).concat();
     let mut runs = vec![Vec::new(); kinds.len()];
     let mut couples = Vec::new();
@@ -87,6 +91,11 @@ fn run_to_run(runs: &[Vec<DirectionRates>], kinds: &[(Host, Simple)]) -> f64 {
         own.iter().sum::<f64>() / own.len() as f64
     };
     of(LARGE.message).max(of(SMALL.message)).sqrt()
+}
+
+/// What small messages reach from this host. Units: packets/s.
+pub async fn packets_per_sec(agents: &mut Agents, mtu: Mtu, from: Host) -> Result<f64, PairError> {
+    run(agents, SMALL, mtu, from).await.map(|rates| rates.packets_per_sec)
 }
 
 /// What one run of this traffic reaches.

@@ -2,6 +2,7 @@
 
 mod agents;
 mod calibration;
+mod capacity;
 mod checks;
 mod file;
 pub mod rounds;
@@ -12,12 +13,14 @@ use std::time::Duration;
 
 use kelpie_engine::bond::Bond;
 use kelpie_engine::{MeasureError, Subsystem};
-use kelpie_monitor::{Bounds, Check, Measurement, PerHost};
+use kelpie_monitor::{ATTEMPTS, Bounds, Check, Measurement, PerHost};
 use kelpie_spaces::Workload;
 
 pub use file::{HostSpec, PairFile, PairFileError};
 
 pub use rounds::{Moved, Round};
+
+use capacity::Capacity;
 
 pub(crate) use agents::{Agents, PATIENCE_AT_OPEN, PATIENCE_LATER, controller_name, failure, peers_of};
 
@@ -50,6 +53,7 @@ pub struct PairSubsystem {
     runtime: tokio::runtime::Runtime,
     agents: Agents,
     bounds: Bounds,
+    capacity: Capacity,
 }
 
 impl PairSubsystem {
@@ -69,11 +73,12 @@ impl PairSubsystem {
         let runtime = crate::runtime::with_one_worker().map_err(PairError::Runtime)?;
         let mut agents = Agents::new(file);
         let ports = runtime.block_on(agents.ready(PATIENCE_AT_OPEN)).map_err(PairError::Host)?;
+        let mtu = calibration::largest_mtu(&ports);
         let bounds = match agents.file.bounds {
             Some(bounds) => bounds,
-            None => runtime.block_on(calibration::calibrate(&mut agents, &ports))?,
+            None => runtime.block_on(calibration::calibrate(&mut agents, mtu))?,
         };
-        Ok(Self { runtime, agents, bounds })
+        Ok(Self { runtime, agents, bounds, capacity: Capacity::new(mtu) })
     }
 
     /// How long the traffic takes that calibrates the bounds: if runs are alike, and if they differ. Units: s.
@@ -147,5 +152,17 @@ impl Subsystem for PairSubsystem {
             self.agents.ready(PATIENCE_LATER).await?;
             self.agents.experiment(workload, timing).await
         })
+    }
+
+    /// A further run on hosts that are not steady says, too, what simple traffic reaches meanwhile.
+    fn measure_again(&mut self, workload: &Workload, attempt: u32) -> Result<Option<Measurement>, MeasureError> {
+        let capacity = if attempt.is_multiple_of(ATTEMPTS) || !self.bounds.are_unsteady() {
+            None
+        } else {
+            self.ready()?;
+            let measured = self.runtime.block_on(self.capacity.measure(&mut self.agents));
+            Some(measured? / self.bounds.max_pps)
+        };
+        Ok(Some(Measurement { capacity, ..self.measure(workload)? }))
     }
 }

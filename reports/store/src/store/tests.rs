@@ -52,6 +52,7 @@ fn experiment(number: u64, value: f64) -> Experiment {
                 hardware_events: vec!["QP 3 in error".to_owned()],
                 latency: vec![DirectionLatency { from: Host::A, to: Host::B, latency_ns }],
                 confidence: Some(Confidence { half_width: Some(1.0 / 3.0), is_steady: true }),
+                capacity: Some(0.7),
             },
             assessment: Assessment { verdict: Verdict::Healthy, symptoms: Vec::new(), inconclusive: None },
             attempts: 2,
