@@ -206,7 +206,7 @@ impl Pace {
     fn left(&self, position: u64, length: u64) -> Option<Duration> {
         let (time, steps) = self.so_far(position);
         let to_come = length.saturating_sub(position);
-        (steps > 0).then(|| time.mul_f64(to_come as f64 / steps as f64))
+        Duration::try_from_secs_f64(time.as_secs_f64() * to_come as f64 / steps as f64).ok()
     }
 }
 
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn what_comes_takes_as_long_as_what_was() {
         let pace = Pace::new();
-        assert_eq!(pace.left(0, 100), None);
+        assert_eq!((pace.left(0, 100), pace.left(1, u64::MAX)), (None, None), "not known, or too long to say");
         pace.begin(40);
         pace.0.lock().expect("unpoisoned").0 -= Duration::from_mins(10);
         let minutes = pace.left(60, 100).expect("twenty steps").as_secs_f64() / 60.0;

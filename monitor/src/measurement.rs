@@ -110,8 +110,7 @@ pub struct Measurement {
     /// How well the goodput is known; none if nobody estimated it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<Confidence>,
-    /// What simple traffic reached meanwhile of what it reached when bounds were calibrated; none if hosts are steady enough.
-    /// Units: share of the bounds, above 0.
+    /// What small messages reached meanwhile of [`Bounds::reference_pps`]; none if hosts are steady. Units: share, above 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<f64>,
 }
@@ -224,6 +223,11 @@ pub struct Bounds {
     /// With it a verdict that another run may turn does not pass for a clear one, however steady the run is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_to_run: Option<f64>,
+    /// What small messages reached when the bounds were calibrated. Units: packets/s.
+    ///
+    /// With it hosts that are not steady are judged relative to what such messages reach meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference_pps: Option<f64>,
 }
 
 /// [`Bounds::run_to_run`] from which on the machine may have changed since it was calibrated, so that a verdict needs
@@ -231,9 +235,9 @@ pub struct Bounds {
 const UNSTEADY: f64 = 0.05;
 
 impl Bounds {
-    /// Whether a verdict needs to know what simple traffic reaches meanwhile.
-    pub fn are_unsteady(&self) -> bool {
-        self.run_to_run.is_some_and(|run_to_run| run_to_run >= UNSTEADY)
+    /// What a verdict is relative to if equal runs differ by much. Units: packets/s.
+    pub fn unsteady_reference(&self) -> Option<f64> {
+        self.reference_pps.filter(|_| self.run_to_run.is_some_and(|run_to_run| run_to_run >= UNSTEADY))
     }
 
     /// These bounds as they were while this was measured.
@@ -242,12 +246,13 @@ impl Bounds {
         self.at(measurement.capacity)
     }
 
-    /// These bounds at a [`Measurement::capacity`]: a machine that is slower for simple traffic is slower for all.
+    /// These bounds at a [`Measurement::capacity`]: a machine that is slower for simple traffic is slower for all. None is faster
+    /// than its line rate, so that bits/s are bounded as they were.
     #[must_use]
     pub fn at(&self, capacity: Option<f64>) -> Self {
         let Some(capacity) = capacity else { return *self };
         Self {
-            max_bps: self.max_bps * capacity,
+            max_bps: self.max_bps * capacity.min(1.0),
             max_pps: self.max_pps * capacity,
             base_rtt_seconds: self.base_rtt_seconds.map(|seconds| seconds / capacity),
             ..*self
@@ -257,7 +262,7 @@ impl Bounds {
     /// Bounds of the port alone.
     #[expect(clippy::similar_names, reason = "they are the names of the fields")]
     pub fn new(max_bps: f64, max_pps: f64) -> Self {
-        Self { max_bps, max_pps, base_rtt_seconds: None, max_pcie_bps: None, run_to_run: None }
+        Self { max_bps, max_pps, base_rtt_seconds: None, max_pcie_bps: None, run_to_run: None, reference_pps: None }
     }
 
     /// How near a direction is to what a port does: the larger of its shares of the two bounds, as the symptom looks at

@@ -4,7 +4,7 @@ use kelpie_spaces::{Direction, Workload, loaded_directions};
 
 use crate::measurement::{Bounds, Measurement};
 use crate::verdict::{
-    Assessment, Inconclusive, LOW_SHARE, PAUSE_RATIO, POSTING_LIMITED, Verdict, assess, assess_mean, attained,
+    Assessment, Inconclusive, LOW_SHARE, PAUSE_RATIO, POSTING_LIMITED, Symptom, Verdict, assess, assess_mean, attained,
     kept_full,
 };
 
@@ -43,10 +43,10 @@ pub struct Judged {
 ///
 /// All runs are judged together but those that say nothing, which are left out as soon as one says something. Unstable
 /// traffic says something if a second run bears it out. If equal runs differ, a clear anomaly is measured again, too, until it
-/// surely shows again: a search meets many, and makes something of those that look worst. If they differ by so much that bounds
-/// are unsteady, a further run says what simple traffic reaches meanwhile, and is made in any case. `measure` is told how often
-/// it was asked before, and says `None` if it would show the same again; then the means decide. Latency is that of the first
-/// run, and the capacity that of the last.
+/// surely shows again: a search meets many, and makes something of those that look worst. If they differ by so much that
+/// verdicts are relative to simple traffic, a further run, which knows it, is made in any case, and nothing is known without.
+/// `measure` is told how often it was asked before, and says `None` if it would show the same again; then the means decide.
+/// Latency is that of the first run, and the capacity that of the last.
 ///
 /// # Errors
 /// The first error of `measure`, unchanged.
@@ -65,30 +65,42 @@ pub fn measure_judged<E>(
         let is_clear = is_judged && is_clear(workload, bounds, &judged.measurement, reach);
         let is_settled =
             judged.assessment.verdict == Verdict::Healthy || is_expected(workload, bounds, &judged.measurement, SURELY);
-        if is_clear && is_settled && !(runs == 1 && bounds.are_unsteady()) {
+        let is_relative = bounds.unsteady_reference().is_none() || judged.measurement.capacity.is_some();
+        if is_clear && is_settled && is_relative {
+            drop_what_comes_and_goes(&mut judged);
             break;
         }
         if judged.attempts == ATTEMPTS {
-            if is_judged && !is_clear {
+            if is_judged && !(is_clear && is_relative) {
                 judged.assessment = Assessment::of_nothing(Inconclusive::Marginal);
             }
+            drop_what_comes_and_goes(&mut judged);
             break;
         }
         let Some(again) = measure(workload, judged.attempts)? else { break };
         judged.attempts += 1;
         let alone = assess(workload, bounds, &again);
+        let capacity = again.capacity.or(judged.measurement.capacity);
         if runs == 0 {
             runs = u32::from(says_something(&alone));
-            (judged.measurement, judged.assessment) = (again, alone);
+            judged.measurement = again;
         } else if says_something(&alone) {
             runs += 1;
-            judged.measurement.capacity = again.capacity.or(judged.measurement.capacity);
             judged.measurement.samples.extend(again.samples);
             judged.measurement.hardware_events.extend(again.hardware_events);
-            judged.assessment = assess_mean(workload, bounds, &judged.measurement);
         }
+        judged.measurement.capacity = capacity;
+        let assess = if runs > 1 { assess_mean } else { assess };
+        judged.assessment = assess(workload, bounds, &judged.measurement);
     }
     Ok(judged)
+}
+
+/// Pauses that only some samples show are no symptom of traffic whose throughput is clearly low.
+fn drop_what_comes_and_goes(judged: &mut Judged) {
+    if pauses(&judged.measurement) == Pauses::InSome {
+        judged.assessment.symptoms.retain(|symptom| *symptom != Symptom::Pause);
+    }
 }
 
 /// Whether a run is evidence, alone or together with another.

@@ -32,6 +32,9 @@ struct Report<'a> {
     pause_ratio: Option<PerHost<PauseRatios>>,
     counters: PerHost<BTreeMap<String, f64>>,
     bounds: Limits,
+    /// Only on hosts that are not steady: what simple traffic reached meanwhile, as a share of the bounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capacity: Option<f64>,
     samples: &'a [Sample],
     /// Only if the subsystem estimates it: how well the goodput of all directions is known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,6 +91,7 @@ impl<'a> Report<'a> {
             pause_ratio: mean.as_ref().and_then(|mean| mean.pause),
             counters: mean.map(|mean| mean.counters).unwrap_or_default(),
             bounds: Limits { max_bps: bounds.max_bps, max_pps: bounds.max_pps },
+            capacity: judged.measurement.capacity,
             samples: &judged.measurement.samples,
             confidence: judged.measurement.confidence,
             hardware_events: &judged.measurement.hardware_events,
@@ -113,7 +117,7 @@ pub fn run(args: &MeasureArgs, common: Common) -> anyhow::Result<ExitCode> {
     let judged =
         measure_judged(&workload, &bounds, |workload, attempt| opened.subsystem().measure_again(workload, attempt))?;
     let limiting = opened.simulated().filter(|_| args.explain).map(|simulated| simulated.limiting().to_owned());
-    let report = Report::new(&judged, bounds.beside(&judged.measurement), limiting);
+    let report = Report::new(&judged, bounds, limiting);
     if common.json {
         print_json(&report)?;
     } else {
@@ -142,6 +146,10 @@ fn text(report: &Report<'_>, subsystem: &str) -> String {
         ]);
     }
     rates.row(vec!["bound".to_owned(), format!("{}bit/s", si(bounds.max_bps)), format!("{}/s", si(bounds.max_pps))]);
+    if let Some(capacity) = report.capacity {
+        let [bps, pps] = [bounds.max_bps * capacity.min(1.0), bounds.max_pps * capacity];
+        rates.row(vec!["meanwhile".to_owned(), format!("{}bit/s", si(bps)), format!("{}/s", si(pps))]);
+    }
     text += &rates.render("  ");
     text += &latencies(&report.directions);
     if let Some(pause) = &report.pause_ratio {

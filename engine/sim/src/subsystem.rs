@@ -173,6 +173,7 @@ impl Subsystem for SimSubsystem {
             base_rtt_seconds: Some(Picos::from_nanos(rtt).as_seconds()),
             max_pcie_bps: Some(model.pcie.gbps * 1e9),
             run_to_run: None,
+            reference_pps: None,
         }
     }
 

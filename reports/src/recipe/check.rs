@@ -162,13 +162,14 @@ fn expected(expected: &Expected) -> Result<(), Broken> {
         return broken("expected.symptoms", "write at least one");
     }
     symptoms("expected.symptoms", &expected.symptoms)?;
-    let Bounds { max_bps, max_pps, base_rtt_seconds, max_pcie_bps, run_to_run } = expected.bounds;
+    let Bounds { max_bps, max_pps, base_rtt_seconds, max_pcie_bps, run_to_run, reference_pps } = expected.bounds;
     let bounds = [
         ("max_bps", Some(max_bps)),
         ("max_pps", Some(max_pps)),
         ("base_rtt_seconds", base_rtt_seconds),
         ("max_pcie_bps", max_pcie_bps),
         ("run_to_run", run_to_run),
+        ("reference_pps", reference_pps),
     ];
     for (key, value) in bounds {
         if value.is_some_and(|value| !(value.is_finite() && value > 0.0)) {

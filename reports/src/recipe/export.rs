@@ -14,13 +14,12 @@ use crate::stored_campaign::{Point, StoredCampaign};
 
 /// The recipe of a campaign's finding, without its environment; `None` if no measurement of its workload shows it.
 pub fn of_finding(stored: &StoredCampaign, finding: &FindingRecord) -> Option<Recipe> {
-    let proof = stored.proof(finding)?;
-    let anomalous = seen_at(stored, proof)?;
+    let anomalous = seen_at(stored, stored.proof(finding)?)?;
     let definition = &stored.campaign.definition;
     let expected = Expected {
         verdict: Verdict::Anomalous,
         symptoms: ordered(finding.symptom, &anomalous.symptoms),
-        bounds: definition.bounds.at(stored.detail(proof)?.capacity),
+        bounds: definition.bounds,
         confidence: finding.confidence,
     };
     let neighbour = |point: &Point| Some(Neighbour { workload: point.workload.clone(), seen: seen_at(stored, point)? });
@@ -120,6 +119,7 @@ impl Seen {
             symptoms: assessment.symptoms.clone(),
             mean: measurement.mean()?,
             hardware_events: measurement.hardware_events.clone(),
+            capacity: measurement.capacity,
         })
     }
 }
@@ -127,7 +127,7 @@ impl Seen {
 fn seen_at(stored: &StoredCampaign, point: &Point) -> Option<Seen> {
     let detail = stored.detail(point)?;
     let (symptoms, hardware_events) = (point.symptoms.clone(), detail.events.clone());
-    Some(Seen { symptoms, mean: detail.mean.clone()?, hardware_events })
+    Some(Seen { symptoms, mean: detail.mean.clone()?, hardware_events, capacity: detail.capacity })
 }
 
 /// The finding's own symptom first, then whatever else was seen.

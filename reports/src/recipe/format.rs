@@ -78,6 +78,9 @@ pub struct Seen {
     /// What went wrong in the hardware.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hardware_events: Vec<String>,
+    /// What small messages reached meanwhile of `reference_pps`, on hosts that are not steady. Units: share, above 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<f64>,
 }
 
 /// A healthy workload near the anomalous one.

@@ -89,6 +89,7 @@ fn experiments(recipe: &Recipe) -> Vec<Experiment> {
             measurement: Measurement {
                 samples: vec![seen.mean.clone()],
                 hardware_events: seen.hardware_events.clone(),
+                capacity: seen.capacity,
                 ..Measurement::default()
             },
             assessment: Assessment::of_symptoms(seen.symptoms.clone()),

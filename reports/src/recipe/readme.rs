@@ -6,6 +6,7 @@ use kelpie_monitor::counters::{MOVED, shown};
 use kelpie_monitor::{Sample, Symptom};
 use kelpie_search::REFINED;
 use kelpie_spaces::perftest::{Inexpressible, Lines};
+use kelpie_spaces::units::percent;
 use kelpie_spaces::{Feature, Host, Workload};
 
 use crate::markdown::{code, readable};
@@ -156,8 +157,13 @@ fn measured(text: &mut String, recipe: &Recipe) {
         bounds.max_bps / 1e9,
         bounds.max_pps / 1e6
     );
-    *text += "| | this traffic | healthy traffic nearby |\n|---|---:|---:|\n";
     let healthy = recipe.healthy.as_ref().map(|neighbour| &neighbour.seen);
+    for (seen, of) in [(Some(&recipe.anomalous), "this traffic"), (healthy, "the healthy traffic")] {
+        if let Some(capacity) = seen.and_then(|seen| seen.capacity) {
+            let _ = writeln!(text, "While {of} was measured, simple traffic reached {} of that.\n", percent(capacity));
+        }
+    }
+    *text += "| | this traffic | healthy traffic nearby |\n|---|---:|---:|\n";
     for (name, anomalous, other) in rows(&recipe.anomalous, healthy) {
         let _ = writeln!(text, "| {name} | {anomalous} | {other} |");
     }

@@ -30,7 +30,7 @@ pub fn run(args: &ReplayArgs, common: Common) -> anyhow::Result<ExitCode> {
     let judged = measure_judged(&recipe.workload, &bounds, |workload, attempt| {
         opened.subsystem().measure_again(workload, attempt)
     })?;
-    let (verdict, bounds) = (judged.assessment.verdict, bounds.beside(&judged.measurement));
+    let verdict = judged.assessment.verdict;
     let outcome = Replayed::of(verdict, &judged.assessment.symptoms, &recipe.expected.symptoms);
     if common.json {
         print_json(&json!({
@@ -42,6 +42,7 @@ pub fn run(args: &ReplayArgs, common: Common) -> anyhow::Result<ExitCode> {
             "measured": {
                 "verdict": verdict, "symptoms": judged.assessment.symptoms, "bounds": bounds,
                 "mean": judged.measurement.mean(), "hardware_events": judged.measurement.hardware_events,
+                "capacity": judged.measurement.capacity,
             },
         }))?;
     } else {
@@ -96,6 +97,11 @@ fn text(recipe: &Recipe, name: &str, outcome: Replayed, judged: &Judged, bounds:
     table.row(vec!["symptoms".to_owned(), words(&recipe.expected.symptoms), none(words(symptoms))]);
     let rate = |bps: f64| format!("{}bit/s", si(bps));
     table.row(vec!["bound".to_owned(), rate(expected_bounds.max_bps), rate(bounds.max_bps)]);
+    let capacities = [recipe.anomalous.capacity, judged.measurement.capacity];
+    if capacities.iter().any(Option::is_some) {
+        let [expected, measured] = capacities.map(|capacity| none(capacity.map(percent).unwrap_or_default()));
+        table.row(vec!["of it meanwhile".to_owned(), expected, measured]);
+    }
     let measured = judged.measurement.mean();
     for (name, value) in rows() {
         let [expected, measured] = [Some(&recipe.anomalous.mean), measured.as_ref()].map(|mean| mean.and_then(&value));

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use kelpie_engine::MeasureError;
+use kelpie_engine::timing::Timing;
 use kelpie_monitor::PerHost;
 use kelpie_spaces::{Host, Mtu};
 
@@ -13,37 +13,34 @@ use super::calibration::packets_per_sec;
 
 /// Runs from each host that are looked at together. Source: our choice; one run is as unsteady as what it is to judge.
 const RUNS: usize = 3;
-/// For how long a run counts. Source: our choice; in the lab the machine changes within minutes.
-const FRESH: Duration = Duration::from_mins(2);
+/// For how long a run counts at least, and in sessions. Source: our choice; in the lab the machine changes within minutes, and
+/// between two runs of simple traffic others run.
+const FRESH: (Duration, u32) = (Duration::from_mins(2), 16);
 
 /// The latest runs of small messages.
 #[derive(Debug)]
 pub struct Capacity {
     mtu: Mtu,
+    fresh: Duration,
     /// The oldest first. Units: packets/s.
     runs: PerHost<VecDeque<(Instant, f64)>>,
     next: Host,
 }
 
 impl Capacity {
-    pub fn new(mtu: Mtu) -> Self {
-        Self { mtu, runs: PerHost::default(), next: Host::A }
+    pub fn new(mtu: Mtu, session: &Timing) -> Self {
+        let session = session.warm_up_ms + session.sample_ms * u64::from(session.samples) + session.drain_ms;
+        let fresh = FRESH.0.max(Duration::from_millis(session) * FRESH.1);
+        Self { mtu, fresh, runs: PerHost::default(), next: Host::A }
     }
 
     /// Runs small messages from one host, or as often as runs are missing, and says what the better host reached in the mean,
     /// as bounds are of the better one. Units: packets/s.
-    pub async fn measure(&mut self, agents: &mut Agents) -> Result<f64, MeasureError> {
+    pub async fn measure(&mut self, agents: &mut Agents) -> Result<f64, PairError> {
         self.forget_what_is_old(Instant::now());
         loop {
             let from = self.next;
-            let packets = match packets_per_sec(agents, self.mtu, from).await {
-                Ok(packets) => packets,
-                Err(PairError::Calibration(error)) => return Err(error),
-                Err(error) => {
-                    let operation = "measuring what simple traffic reaches meanwhile".to_owned();
-                    return Err(MeasureError::Host { host: from, operation, source: Box::new(error) });
-                }
-            };
+            let packets = packets_per_sec(agents, self.mtu, from).await?;
             if let Some(best) = self.add(from, packets, Instant::now()) {
                 return Ok(best);
             }
@@ -52,7 +49,7 @@ impl Capacity {
 
     fn forget_what_is_old(&mut self, now: Instant) {
         for host in Host::BOTH {
-            self.runs.get_mut(host).retain(|(at, _)| now.duration_since(*at) <= FRESH);
+            self.runs.get_mut(host).retain(|(at, _)| now.duration_since(*at) <= self.fresh);
         }
     }
 
@@ -78,7 +75,7 @@ mod tests {
 
     #[test]
     fn the_better_host_counts_once_both_have_fresh_runs() {
-        let mut capacity = Capacity::new(Mtu::ALL[0]);
+        let mut capacity = Capacity::new(Mtu::ALL[0], &Timing { drain_ms: 500, ..Timing::default() });
         let begin = Instant::now();
         let at = |second| begin + Duration::from_secs(second);
         for (second, from, packets, best) in [
@@ -92,9 +89,10 @@ mod tests {
         ] {
             assert_eq!(capacity.add(from, packets, at(second)), best, "{second}");
         }
-        capacity.forget_what_is_old(at(121));
+        // Sixteen sessions of 9.5 s.
+        capacity.forget_what_is_old(at(154));
         assert_eq!(capacity.runs.a.len() + capacity.runs.b.len(), 5);
-        capacity.forget_what_is_old(at(200));
-        assert_eq!(capacity.add(Host::A, 9.0, at(200)), None);
+        capacity.forget_what_is_old(at(300));
+        assert_eq!(capacity.add(Host::A, 9.0, at(300)), None);
     }
 }

@@ -17,8 +17,9 @@ use crate::security::{Security, TlsFiles};
 /// Longest pair file. Units: bytes.
 const FILE_LIMIT: u64 = 64 << 10;
 
-/// [`Bounds::run_to_run`] from which on it is taken for a mistake. Source: our choice; one run says nothing of a hung NIC then.
-const MOST_RUN_TO_RUN: f64 = 0.5;
+/// [`Bounds::run_to_run`] from which on no verdict is possible. Source: our choice; after three runs a share below 0.15 of the
+/// bounds is all that is clearly low then.
+pub const MOST_RUN_TO_RUN: f64 = 0.5;
 
 /// Why a pair file was refused.
 #[derive(Debug, thiserror::Error)]
@@ -220,6 +221,7 @@ impl PairFile {
                 ("base_rtt_seconds", bounds.base_rtt_seconds),
                 ("max_pcie_bps", bounds.max_pcie_bps),
                 ("run_to_run", bounds.run_to_run),
+                ("reference_pps", bounds.reference_pps),
             ];
             let rates = [("max_bps", Some(bounds.max_bps)), ("max_pps", Some(bounds.max_pps))];
             for (key, value) in rates.into_iter().chain(given) {

@@ -15,6 +15,7 @@ use kelpie_engine::bond::Bond;
 use kelpie_engine::{MeasureError, Subsystem};
 use kelpie_monitor::{ATTEMPTS, Bounds, Check, Measurement, PerHost};
 use kelpie_spaces::Workload;
+use kelpie_spaces::units::percent;
 
 pub use file::{HostSpec, PairFile, PairFileError};
 
@@ -42,6 +43,9 @@ pub enum PairError {
         /// What the hardware reported.
         events: String,
     },
+    /// Equal traffic differs by so much that no verdict is possible.
+    #[error("equal traffic differs by {} from run to run while calibrating: find what else uses the hosts or the network", percent(*.0))]
+    Unsteady(f64),
     /// A host cannot be used.
     #[error(transparent)]
     Host(MeasureError),
@@ -78,7 +82,8 @@ impl PairSubsystem {
             Some(bounds) => bounds,
             None => runtime.block_on(calibration::calibrate(&mut agents, mtu))?,
         };
-        Ok(Self { runtime, agents, bounds, capacity: Capacity::new(mtu) })
+        let capacity = Capacity::new(mtu, &agents.file.session);
+        Ok(Self { runtime, agents, bounds, capacity })
     }
 
     /// How long the traffic takes that calibrates the bounds: if runs are alike, and if they differ. Units: s.
@@ -156,13 +161,15 @@ impl Subsystem for PairSubsystem {
 
     /// A further run on hosts that are not steady says, too, what simple traffic reaches meanwhile.
     fn measure_again(&mut self, workload: &Workload, attempt: u32) -> Result<Option<Measurement>, MeasureError> {
-        let capacity = if attempt.is_multiple_of(ATTEMPTS) || !self.bounds.are_unsteady() {
-            None
-        } else {
+        let mut capacity = None;
+        if let Some(reference) = self.bounds.unsteady_reference().filter(|_| !attempt.is_multiple_of(ATTEMPTS)) {
             self.ready()?;
-            let measured = self.runtime.block_on(self.capacity.measure(&mut self.agents));
-            Some(measured? / self.bounds.max_pps)
-        };
+            // If simple traffic fails, that is not the workload's failure, but nothing is known of it either.
+            match self.runtime.block_on(self.capacity.measure(&mut self.agents)) {
+                Ok(packets_per_sec) => capacity = Some(packets_per_sec / reference),
+                Err(error) => tracing::warn!("cannot measure what simple traffic reaches meanwhile: {error:#}"),
+            }
+        }
         Ok(Some(Measurement { capacity, ..self.measure(workload)? }))
     }
 }

@@ -13,7 +13,7 @@ use kelpie_engine::chain;
 use kelpie_engine::timing::Timing;
 use kelpie_engine::verbs_host::{HostError, Port};
 use kelpie_engine::{MeasureError, Subsystem};
-use kelpie_monitor::State;
+use kelpie_monitor::{Bounds, State};
 use kelpie_spaces::Host;
 
 use crate::client::AgentClient;
@@ -111,6 +111,31 @@ fn a_pair_without_bounds_is_calibrated_by_simple_traffic() {
     assert!((0.9..1.1).contains(&(bounds.max_pps / RATE)), "{bounds:?}");
     assert!((0.9..1.1).contains(&(bounds.base_rtt_seconds.expect("measured") * RATE / 2.0)), "{bounds:?}");
     assert!(bounds.run_to_run.expect("clocks differ") < 0.1, "{bounds:?}");
+    assert!((0.9..1.1).contains(&(bounds.reference_pps.expect("measured") / RATE)), "{bounds:?}");
+}
+
+#[test]
+fn a_further_run_on_unsteady_hosts_knows_what_simple_traffic_reaches_meanwhile() {
+    let (a, b) = (FakeAgent::anywhere(), FakeAgent::anywhere());
+    let steady = pair_file(&a, &b);
+    let bounds = steady.bounds.map(|bounds| Bounds {
+        run_to_run: Some(0.1),
+        reference_pps: Some(RATE / 2.0),
+        ..bounds
+    });
+    let mut pair = PairSubsystem::of(PairFile { bounds, ..steady.clone() }).expect("both agents are there");
+    let workload = workload(vec![flow("a", "b", "SEND")]);
+    let set_ups = || a.log().iter().filter(|step| *step == "set_up").count();
+    for (attempt, runs, is_known) in [(0, 1, false), (1, 7, true), (2, 2, true), (3, 1, false)] {
+        let before = set_ups();
+        let again = pair.measure_again(&workload, attempt).expect("runs").expect("a measurement");
+        assert_eq!((set_ups() - before, again.capacity.is_some()), (runs, is_known), "{attempt}");
+        assert!(again.capacity.is_none_or(|capacity| (1.8..2.2).contains(&capacity)), "{:?}", again.capacity);
+    }
+    drop(pair);
+    let mut pair = PairSubsystem::of(steady).expect("both agents are there");
+    let again = pair.measure_again(&workload, 1).expect("runs").expect("a measurement");
+    assert_eq!(again.capacity, None);
 }
 
 #[test]

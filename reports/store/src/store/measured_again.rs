@@ -1,6 +1,6 @@
 //! What was measured beside the experiments of a campaign: the control workload, and workloads of findings.
 
-use kelpie_monitor::{Measurement, Verdict};
+use kelpie_monitor::{Measurement, Sample, Verdict};
 use sqlx::sqlite::SqliteRow;
 
 use super::Store;
@@ -20,7 +20,7 @@ pub struct MeasuredAgain {
     pub finding: Option<u64>,
     /// What it means.
     pub verdict: Verdict,
-    /// Mean goodput of all directions. Units: bits/s.
+    /// Mean goodput of all directions, at the capacity that the subsystem was calibrated at. Units: bits/s.
     pub bps: f64,
     /// Standard deviation of that mean. Units: bits/s.
     pub deviation: f64,
@@ -29,8 +29,9 @@ pub struct MeasuredAgain {
 impl MeasuredAgain {
     /// What is kept of a measurement.
     pub fn of(after: u64, finding: Option<u64>, verdict: Verdict, measurement: &Measurement) -> Self {
-        let rates = measurement.samples.iter().map(|sample| sample.directions.iter().map(|way| way.goodput_bps).sum());
-        let rates: Vec<f64> = rates.collect();
+        let capacity = measurement.capacity.unwrap_or(1.0);
+        let rate = |sample: &Sample| sample.directions.iter().map(|way| way.goodput_bps).sum::<f64>() / capacity;
+        let rates: Vec<f64> = measurement.samples.iter().map(rate).collect();
         let count = rates.len() as f64;
         let bps = if rates.is_empty() { 0.0 } else { rates.iter().sum::<f64>() / count };
         let squares: f64 = rates.iter().map(|rate| (rate - bps).powi(2)).sum();
