@@ -231,8 +231,8 @@ pub struct Bounds {
 }
 
 /// [`Bounds::run_to_run`] from which on the machine may have changed since it was calibrated, so that a verdict needs
-/// [`Measurement::capacity`]. Source: our choice; it is a quarter of the margin that makes a rate low.
-const UNSTEADY: f64 = 0.05;
+/// [`Measurement::capacity`]. Source: our choice; it is half of the margin that makes a rate low.
+const UNSTEADY: f64 = 0.1;
 
 impl Bounds {
     /// What a verdict is relative to if equal runs differ by much. Units: packets/s.
