@@ -98,7 +98,7 @@ pub fn measure_judged<E>(
 
 /// Pauses that only some samples show are no symptom of traffic whose throughput is clearly low.
 fn drop_what_comes_and_goes(judged: &mut Judged) {
-    if pauses(&judged.measurement) == Pauses::InSome {
+    if pauses(&judged.measurement) == Pauses::Sometimes {
         judged.assessment.symptoms.retain(|symptom| *symptom != Symptom::Pause);
     }
 }
@@ -135,7 +135,7 @@ fn reach(run_to_run: f64, runs: u32) -> f64 {
 /// Whether it is to be expected if all is so many standard deviations less anomalous.
 fn is_expected(workload: &Workload, bounds: &Bounds, measurement: &Measurement, deviations: f64) -> bool {
     let Some(run_to_run) = bounds.run_to_run.filter(|_| !measurement.samples.is_empty()) else { return true };
-    if pauses(measurement) == Pauses::InAll {
+    if pauses(measurement) == Pauses::Always {
         return true;
     }
     let reach = reach(run_to_run, ATTEMPTS);
@@ -153,7 +153,7 @@ fn is_expected(workload: &Workload, bounds: &Bounds, measurement: &Measurement, 
 /// Whether noise of the size that the samples show, or within `reach` of a threshold, would not turn the verdict.
 fn is_clear(workload: &Workload, bounds: &Bounds, measurement: &Measurement, reach: f64) -> bool {
     let pauses = pauses(measurement);
-    if pauses == Pauses::InAll {
+    if pauses == Pauses::Always {
         return true;
     }
     let bounds = &bounds.beside(measurement);
@@ -163,25 +163,24 @@ fn is_clear(workload: &Workload, bounds: &Bounds, measurement: &Measurement, rea
         .map(|(shares, full)| (place(&shares, LOW_SHARE, reach), place(&full, POSTING_LIMITED, reach)))
         .collect();
     places.contains(&(Place::Below, Place::Above))
-        || pauses == Pauses::InNone
-            && places.iter().all(|(share, full)| *share == Place::Above || *full == Place::Below)
+        || pauses == Pauses::Never && places.iter().all(|(share, full)| *share == Place::Above || *full == Place::Below)
 }
 
-/// Which samples show a pause.
+/// In how many samples there is a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pauses {
-    InNone,
-    InSome,
-    InAll,
+    Never,
+    Sometimes,
+    Always,
 }
 
 fn pauses(measurement: &Measurement) -> Pauses {
     let pauses = measurement.samples.iter().filter_map(|sample| sample.pause.as_ref());
     let is_paused: Vec<bool> = pauses.map(|pause| pause.longest() > PAUSE_RATIO).collect();
     match (is_paused.contains(&true), is_paused.contains(&false)) {
-        (false, _) => Pauses::InNone,
-        (true, true) => Pauses::InSome,
-        (true, false) => Pauses::InAll,
+        (false, _) => Pauses::Never,
+        (true, true) => Pauses::Sometimes,
+        (true, false) => Pauses::Always,
     }
 }
 

@@ -69,7 +69,11 @@ fn check(args: &NamedSubsystem, common: Common) -> anyhow::Result<()> {
     }
     print(&format!("{}: ready, {}bit/s and {}packets/s\n", args.subsystem, si(bounds.max_bps), si(bounds.max_pps)))?;
     // JSON is YAML too, so that it can go into the pair file as it is.
-    if matches!(kind(&args.subsystem)?, Kind::Pair(_)) { print(&format!("bounds: {}\n", json!(bounds))) } else { Ok(()) }
+    if matches!(kind(&args.subsystem)?, Kind::Pair(_)) {
+        print(&format!("bounds: {}\n", json!(bounds)))
+    } else {
+        Ok(())
+    }
 }
 
 fn generate(args: &GenerateArgs, common: Common) -> anyhow::Result<()> {

@@ -16,8 +16,12 @@ use super::*;
 fn recipe() -> Recipe {
     let anomaly = known::anomaly(1).expect("the first of 18");
     let mean = Sample { seconds: 1e-3, directions: Vec::new(), pause: None, counters: PerHost::default() };
-    let seen =
-        |symptoms: &[Symptom]| Seen { symptoms: symptoms.to_vec(), mean: mean.clone(), hardware_events: Vec::new(), capacity: None };
+    let seen = |symptoms: &[Symptom]| Seen {
+        symptoms: symptoms.to_vec(),
+        mean: mean.clone(),
+        hardware_events: Vec::new(),
+        capacity: None,
+    };
     let workload = anomaly.trigger.workload();
     let mut healthy = workload.clone();
     healthy.flows[0].batch.recv = 1;

@@ -8,8 +8,8 @@ use kelpie_engine::verbs_host::PortReport;
 use kelpie_monitor::{Bounds, DirectionRates, PerHost};
 use kelpie_spaces::{Batch, Bytes, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, Opcode, Request, Workload};
 
-use super::PairError;
 use super::agents::Agents;
+use super::error::PairError;
 use super::file::MOST_RUN_TO_RUN;
 
 /// Simple traffic: RC WRITE, the kind every NIC is best at.

@@ -7,9 +7,9 @@ use kelpie_engine::timing::Timing;
 use kelpie_monitor::PerHost;
 use kelpie_spaces::{Host, Mtu};
 
-use super::PairError;
 use super::agents::Agents;
 use super::calibration::packets_per_sec;
+use super::error::PairError;
 
 /// Runs from each host that are looked at together. Source: our choice; one run is as unsteady as what it is to judge.
 const RUNS: usize = 3;

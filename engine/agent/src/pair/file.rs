@@ -297,7 +297,11 @@ mod tests {
             ("gid_index: 3", "tuning: {tos: 1}", "unknown key `tos`"),
             ("max_bps: 1e11", "max_bps: 0", "bounds.max_bps: write a positive number"),
             ("max_bps: 1e11", "max_pcie_bps: 0, max_bps: 1e11", "bounds.max_pcie_bps: write a positive number"),
-            ("max_bps: 1e11", "run_to_run: 2, max_bps: 1e11", "bounds.run_to_run: write a share below 0.5: 0.02 is 2 %"),
+            (
+                "max_bps: 1e11",
+                "run_to_run: 2, max_bps: 1e11",
+                "bounds.run_to_run: write a share below 0.5: 0.02 is 2 %",
+            ),
             ("sample_ms: 500", "sample_ms: 1", "session.sample_ms: 1 is outside 10 to 5000"),
             ("gid_index: 3", "gid: 3", "unknown key `gid`"),
             ("bounds:", "  c: {agent: \"node-c:7471\"}\nbounds:", "unknown key `c`"),

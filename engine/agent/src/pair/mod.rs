@@ -4,6 +4,7 @@ mod agents;
 mod calibration;
 mod capacity;
 mod checks;
+mod error;
 mod file;
 pub mod rounds;
 
@@ -15,8 +16,8 @@ use kelpie_engine::bond::Bond;
 use kelpie_engine::{MeasureError, Subsystem};
 use kelpie_monitor::{ATTEMPTS, Bounds, Check, Measurement, PerHost};
 use kelpie_spaces::Workload;
-use kelpie_spaces::units::percent;
 
+pub use error::PairError;
 pub use file::{HostSpec, PairFile, PairFileError};
 
 pub use rounds::{Moved, Round};
@@ -24,32 +25,6 @@ pub use rounds::{Moved, Round};
 use capacity::Capacity;
 
 pub(crate) use agents::{Agents, PATIENCE_AT_OPEN, PATIENCE_LATER, controller_name, failure, peers_of};
-
-/// Why a pair cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum PairError {
-    /// Its file was refused.
-    #[error(transparent)]
-    File(#[from] PairFileError),
-    /// The asynchronous runtime could not be made.
-    #[error("cannot start the runtime")]
-    Runtime(#[source] std::io::Error),
-    /// Simple traffic could not be measured.
-    #[error("cannot calibrate the bounds of the pair: write `bounds` in its file, or repair this")]
-    Calibration(#[source] MeasureError),
-    /// Simple traffic moved nothing.
-    #[error("no traffic passed while calibrating the bounds of the pair ({events}): check cabling, addresses and MTU")]
-    NoTraffic {
-        /// What the hardware reported.
-        events: String,
-    },
-    /// Equal traffic differs by so much that no verdict is possible.
-    #[error("equal traffic differs by {} from run to run while calibrating: find what else uses the hosts or the network", percent(*.0))]
-    Unsteady(f64),
-    /// A host cannot be used.
-    #[error(transparent)]
-    Host(MeasureError),
-}
 
 /// Two hosts with agents.
 #[derive(Debug)]

@@ -118,11 +118,8 @@ fn a_pair_without_bounds_is_calibrated_by_simple_traffic() {
 fn a_further_run_on_unsteady_hosts_knows_what_simple_traffic_reaches_meanwhile() {
     let (a, b) = (FakeAgent::anywhere(), FakeAgent::anywhere());
     let steady = pair_file(&a, &b);
-    let bounds = steady.bounds.map(|bounds| Bounds {
-        run_to_run: Some(0.1),
-        reference_pps: Some(RATE / 2.0),
-        ..bounds
-    });
+    let bounds =
+        steady.bounds.map(|bounds| Bounds { run_to_run: Some(0.1), reference_pps: Some(RATE / 2.0), ..bounds });
     let mut pair = PairSubsystem::of(PairFile { bounds, ..steady.clone() }).expect("both agents are there");
     let workload = workload(vec![flow("a", "b", "SEND")]);
     let set_ups = || a.log().iter().filter(|step| *step == "set_up").count();
