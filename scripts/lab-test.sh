@@ -31,8 +31,9 @@ for lab in "$@"; do
         dual-port) dual_port two_ports:: ;;
         dual-port-paths) dual_port two_ports::probing two_ports::steering ;;
         *)
-            # Guests that run already are kept, if they run this kernel.
-            cargo xtask lab up --kernel "$lab" || { cargo xtask lab down && cargo xtask lab up --kernel "$lab"; }
+            # Guests that run already are kept, if they run this kernel. The tests compare the clocks of two guests.
+            up=(cargo xtask lab up --kernel "$lab" --clock machine)
+            "${up[@]}" || { cargo xtask lab down && "${up[@]}"; }
             tests lab lab::
             ;;
     esac

@@ -2,6 +2,7 @@
 //! The guests' side is `lab/init`; the commands here only prepare, start, reach and end them.
 
 mod bench;
+mod clock;
 mod guest;
 mod health;
 mod initramfs;
@@ -17,6 +18,7 @@ use std::{env, fs, io};
 
 use anyhow::{Context, Result, bail};
 
+use clock::Clock;
 use guest::{Guest, MEMORY_MIB};
 use place::Lab;
 use shape::{FEWEST, MOST, Shape, leaf_port};
@@ -44,7 +46,7 @@ const PROGRAMS: [&str; 7] =
 /// Longest boot that is waited for; 9 s on an idle machine of two cores, minutes on one that builds meanwhile.
 const BOOT_LIMIT: Duration = Duration::from_mins(5);
 
-const USAGE: &str = "usage: cargo xtask lab install | up [--kernel 6.1|6.12] | mend | status | run a|b -- COMMAND | \
+const USAGE: &str = "usage: cargo xtask lab install | up [--kernel 6.1|6.12] [--clock instructions|machine] | mend | status | run a|b -- COMMAND | \
                      netem [--delay TIME] [--loss PERCENT] | netem clear | bench perftest|turnaround|trace | down\n\
                      With --dual-port after the first word, the lab of two ports each behind a leaf: up [--hosts 2..4], \
                      mend, status, run a|b|c|d|leaf, netem PORT [--delay TIME] [--loss PERCENT] [--rate RATE], netem PORT clear, \
@@ -61,17 +63,20 @@ pub fn run(args: &[String]) -> Result<()> {
     }
     let root = crate::workspace_root();
     let common = env::var_os("KELPIE_LAB_DIR").map_or_else(|| root.join("target/lab"), PathBuf::from);
-    let hosts = words.iter().position(|word| *word == "--hosts").filter(|_| is_dual);
-    let hosts: Option<usize> = hosts
-        .map(|at| words.drain(at..words.len().min(at + 2)).nth(1).unwrap_or_default())
+    let hosts: Option<usize> = option_of_up(&mut words, "--hosts")
         .map(|given| given.parse().ok().filter(|hosts| (FEWEST..=MOST).contains(hosts)).context("--hosts 2, 3 or 4"))
         .transpose()?;
-    if hosts.is_some() && words.first() != Some(&"up") {
+    let clock = option_of_up(&mut words, "--clock");
+    let clock = clock.map(|name| Clock::of(name).context("--clock instructions or machine")).transpose()?;
+    if hosts.is_some() && !is_dual || clock.is_some() && is_dual {
         bail!("{USAGE}");
     }
     let shape = if is_dual { Shape::DualPort(FEWEST) } else { Shape::Pair };
-    let mut lab = Lab { shape, common: std::path::absolute(common)?, root, path: format!("{path}:/usr/sbin:/sbin") };
+    let clock_of_shape = if is_dual { Clock::Machine } else { Clock::Instructions };
+    let path = format!("{path}:/usr/sbin:/sbin");
+    let mut lab = Lab { shape, clock: clock_of_shape, common: std::path::absolute(common)?, root, path };
     lab.know_hosts(hosts)?;
+    lab.know_clock(clock)?;
     match words.as_slice() {
         ["install"] => lab.install(),
         ["up"] => lab.up("6.1"),
@@ -89,6 +94,12 @@ pub fn run(args: &[String]) -> Result<()> {
         ["down"] => lab.down(),
         _ => bail!("{USAGE}"),
     }
+}
+
+/// Takes an option of `up` with its value out of the words; the value is empty if there is none.
+fn option_of_up<'w>(words: &mut Vec<&'w str>, name: &str) -> Option<&'w str> {
+    let at = words.iter().position(|word| *word == name).filter(|_| words.first() == Some(&"up"))?;
+    words.drain(at..words.len().min(at + 2)).nth(1).or(Some(""))
 }
 
 impl Lab {
@@ -112,6 +123,20 @@ impl Lab {
         self.shape = wanted;
         fs::create_dir_all(self.state())?;
         fs::write(file, asked.to_string()).context("write the number of hosts")
+    }
+
+    /// By which clock the guests go: that they were started with, or that is asked for.
+    fn know_clock(&mut self, asked: Option<Clock>) -> Result<()> {
+        let file = self.state().join(clock::FILE);
+        let started = fs::read_to_string(&file).ok().and_then(|name| Clock::of(name.trim()));
+        self.clock = started.unwrap_or(self.clock);
+        let Some(asked) = asked else { return Ok(()) };
+        if asked != self.clock && self.guests().iter().any(Guest::is_running) {
+            bail!("the guests have the clock `{}`: `cargo xtask lab down` first", self.clock.name());
+        }
+        self.clock = asked;
+        fs::create_dir_all(self.state())?;
+        fs::write(file, asked.name()).context("write the clock of the guests")
     }
 
     /// Guests that would not fit into memory, all of which they may touch, would end other processes of this machine.
@@ -311,11 +336,13 @@ impl Lab {
         }
         // Whatever becomes of one, the others go.
         let ended: Vec<Result<()>> = self.guests().iter().map(Guest::end).collect();
-        let removed = [self.pair_file(), self.state().join("hosts")].map(|file| match fs::remove_file(&file) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(error).with_context(|| format!("remove {}", file.display()))
+        let removed = [self.pair_file(), self.state().join("hosts"), self.state().join(clock::FILE)].map(|file| {
+            match fs::remove_file(&file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(error).with_context(|| format!("remove {}", file.display()))
+                }
+                _ => Ok(()),
             }
-            _ => Ok(()),
         });
         ended.into_iter().chain(removed).collect()
     }

@@ -20,11 +20,6 @@ const ENDING: Duration = Duration::from_secs(5);
 /// Memory of a guest; what of it is never touched takes none of the machine's. Units: MiB.
 pub const MEMORY_MIB: u64 = 1024;
 
-/// The clock of the pair's guests: an instruction takes 2 to the power of 3 nanoseconds, and a processor that waits has the
-/// machine's time. So equal runs are alike whatever else the machine does. Source: our choice; of 2 and 8 ns, rates of large
-/// messages differed least at 8, because guests wait for each other in the machine's time.
-const CLOCK: &str = "shift=3,sleep=on";
-
 /// Answers to commands are cut here. Units: bytes.
 const ANSWER_LIMIT: usize = 16 << 20;
 
@@ -96,11 +91,7 @@ impl Guest {
         // among CPUs, QEMU's own threads among them, and the transmit queue of a guest stopped for ever within minutes.
         // Guests of 6.12 still died of flags that no CPU has, in the allocator that uses CMPXCHG16B where it is there.
         let cpu = if kernel.version == "6.12" { "max,cx16=off" } else { "max" };
-        let threads = if lab.shape.is_dual() { "multi" } else { "single" };
-        qemu.args(["-accel", &format!("tcg,thread={threads}"), "-cpu", cpu, "-smp", "1,maxcpus=2"]);
-        if !lab.shape.is_dual() {
-            qemu.args(["-icount", CLOCK]);
-        }
+        qemu.args(lab.clock.options()).args(["-cpu", cpu, "-smp", "1,maxcpus=2"]);
         qemu.args(["-m", &MEMORY_MIB.to_string()]);
         if lab.shape.is_dual() && self.has_agent() {
             // Two NUMA nodes, of one memory: `host matrix` has two columns.
