@@ -189,7 +189,7 @@ fn bounds_are_calibrated_once_for_a_campaign() {
     let run = ["campaign", "run", "--subsystem", "bare.yaml", "--space", "space.yaml", "--budget", "2", "--db", "k.db"];
     let ran = bench.run(&run);
     assert_eq!(ran.status, Some(0), "{ran:?}");
-    assert!(ran.stderr.contains("bare.yaml has no `bounds`: simple traffic says"), "{ran:?}");
+    assert!(ran.stderr.contains("bare.yaml has no `bounds`: they are calibrated by simple traffic"), "{ran:?}");
     // Each run is one of both agents.
     let calibrated = 2 * 15;
     let before = runs.load(Ordering::Relaxed);

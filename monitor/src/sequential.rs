@@ -67,14 +67,18 @@ pub fn measure_judged<E>(
             judged.assessment.verdict == Verdict::Healthy || is_expected(workload, bounds, &judged.measurement, SURELY);
         let is_relative = bounds.unsteady_reference().is_none() || judged.measurement.capacity.is_some();
         if is_clear && is_settled && is_relative {
-            drop_what_comes_and_goes(&mut judged);
             break;
         }
         if judged.attempts == ATTEMPTS {
             if is_judged && !(is_clear && is_relative) {
-                judged.assessment = Assessment::of_nothing(Inconclusive::Marginal);
+                // Pauses that come and go are no symptom, and do not hide that throughput is low.
+                let is_low = places(workload, bounds, &judged.measurement, reach).contains(&CLEARLY_LOW);
+                judged.assessment = if is_low && is_relative && pauses(&judged.measurement) == Pauses::Sometimes {
+                    Assessment::of_symptoms(vec![Symptom::LowThroughput])
+                } else {
+                    Assessment::of_nothing(Inconclusive::Marginal)
+                };
             }
-            drop_what_comes_and_goes(&mut judged);
             break;
         }
         let Some(again) = measure(workload, judged.attempts)? else { break };
@@ -94,13 +98,6 @@ pub fn measure_judged<E>(
         judged.assessment = assess(workload, bounds, &judged.measurement);
     }
     Ok(judged)
-}
-
-/// Pauses that only some samples show are no symptom of traffic whose throughput is clearly low.
-fn drop_what_comes_and_goes(judged: &mut Judged) {
-    if pauses(&judged.measurement) == Pauses::Sometimes {
-        judged.assessment.symptoms.retain(|symptom| *symptom != Symptom::Pause);
-    }
 }
 
 /// Whether a run is evidence, alone or together with another.
@@ -152,18 +149,28 @@ fn is_expected(workload: &Workload, bounds: &Bounds, measurement: &Measurement, 
 
 /// Whether noise of the size that the samples show, or within `reach` of a threshold, would not turn the verdict.
 fn is_clear(workload: &Workload, bounds: &Bounds, measurement: &Measurement, reach: f64) -> bool {
-    let pauses = pauses(measurement);
-    if pauses == Pauses::Always {
-        return true;
+    match pauses(measurement) {
+        Pauses::Always => true,
+        Pauses::Sometimes => false,
+        Pauses::Never => {
+            let places = places(workload, bounds, measurement, reach);
+            let is_healthy = |(share, full): &(Place, Place)| *share == Place::Above || *full == Place::Below;
+            places.contains(&CLEARLY_LOW) || places.iter().all(is_healthy)
+        }
     }
+}
+
+/// What makes a direction clearly low: its share, and how full its queues were kept.
+const CLEARLY_LOW: (Place, Place) = (Place::Below, Place::Above);
+
+/// Where the share of each direction lies, and how full its queues were kept.
+fn places(workload: &Workload, bounds: &Bounds, measurement: &Measurement, reach: f64) -> Vec<(Place, Place)> {
     let bounds = &bounds.beside(measurement);
-    let places: Vec<(Place, Place)> = loaded_directions(workload)
+    loaded_directions(workload)
         .into_iter()
         .filter_map(|way| looks(workload, bounds, measurement, way))
         .map(|(shares, full)| (place(&shares, LOW_SHARE, reach), place(&full, POSTING_LIMITED, reach)))
-        .collect();
-    places.contains(&(Place::Below, Place::Above))
-        || pauses == Pauses::Never && places.iter().all(|(share, full)| *share == Place::Above || *full == Place::Below)
+        .collect()
 }
 
 /// In how many samples there is a pause.

@@ -118,8 +118,9 @@ fn a_pause_that_comes_and_goes_is_measured_again() {
     assert_eq!(judged(std::slice::from_ref(&all)).assessment.verdict, Verdict::Anomalous);
     assert_eq!(judged(std::slice::from_ref(&none)).attempts, 1);
     assert_eq!(judged(&[some.clone(), none.clone(), none]).attempts, 3);
-    let low = judged(&[of(&[0.1; 4], &[0.0, 0.2, 0.0, 0.0])]);
-    assert_eq!((low.attempts, low.assessment.symptoms), (1, vec![Symptom::LowThroughput]), "whether or not it pauses");
+    let low = of(&[0.1; 4], &[0.0, 0.2, 0.0, 0.0]);
+    let low = judged(&[low.clone(), low.clone(), low]);
+    assert_eq!((low.attempts, low.assessment.symptoms), (3, vec![Symptom::LowThroughput]), "whether or not it pauses");
 }
 
 #[test]
