@@ -197,6 +197,9 @@ fn seen(key: &str, seen: &Seen) -> Result<(), Broken> {
     for event in &seen.hardware_events {
         plain(&format!("{key}.hardware_events"), event, MAX_TEXT)?;
     }
+    if seen.capacity.is_some_and(|capacity| !(capacity.is_finite() && capacity > 0.0)) {
+        return broken(&format!("{key}.capacity"), "write a positive number");
+    }
     sample(&format!("{key}.mean"), &seen.mean)
 }
 

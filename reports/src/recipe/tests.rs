@@ -64,7 +64,7 @@ fn a_recipe_reads_back() {
 #[test]
 fn each_broken_rule_names_its_key() {
     let long = format!("\"finding\":\"{}\"", "x".repeat(121));
-    let table: [(&str, &str, &[&str]); 26] = [
+    let table: [(&str, &str, &[&str]); 27] = [
         ("\"pair\"", "\"sim:F\"", &["environment.model: a simulated subsystem"]),
         ("recipe/1", "recipe/2", &["kelpie: this is format `recipe/2`"]),
         ("recipe/1", "\\u001b[31m", &["kelpie: this is format `\\u{1b}[31m`"]),
@@ -88,6 +88,7 @@ fn each_broken_rule_names_its_key() {
         ("\"confidence\":0.9", "\"confidence\":1e999", &["out of range"]),
         ("\"max_bps\":200000000000.0", "\"max_bps\":0", &["expected.bounds.max_bps: write a positive number"]),
         ("\"seconds\":0.001", "\"seconds\":-1", &["anomalous.mean.seconds: -1 is not a rate"]),
+        ("\"anomalous\":{", "\"anomalous\":{\"capacity\":0,", &["anomalous.capacity: write a positive number"]),
         ("\"seconds\":0.001", "\"seconds\":1,\"minutes\":1", &["anomalous.mean.minutes: unknown field"]),
         (
             "\"subsystem\":\"pair\"",
