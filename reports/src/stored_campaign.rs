@@ -102,7 +102,7 @@ pub struct Detail {
     pub mean: Option<Sample>,
     /// What went wrong on the hardware's side.
     pub events: Vec<String>,
-    /// As [`Measurement::capacity`].
+    /// As [`kelpie_monitor::Measurement::capacity`].
     pub capacity: Option<f64>,
 }
 
