@@ -48,6 +48,11 @@ impl Default for Timing {
 }
 
 impl Timing {
+    /// How long traffic runs before it drains, if the warm-up is as long as can be. Units: milliseconds.
+    pub fn traffic_ms(&self) -> u64 {
+        self.warm_up_ms + self.sample_ms * u64::from(self.samples)
+    }
+
     /// Each number with its bounds, for checks of input.
     pub fn bounds(&self) -> [(&'static str, u64, u64, u64); 6] {
         [

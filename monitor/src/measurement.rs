@@ -240,6 +240,21 @@ impl Bounds {
         self.reference_pps.filter(|_| self.run_to_run.is_some_and(|run_to_run| run_to_run >= UNSTEADY))
     }
 
+    /// The keys whose values are no positive numbers.
+    pub fn not_positive(&self) -> Vec<&'static str> {
+        let Self { max_bps, max_pps, base_rtt_seconds, max_pcie_bps, run_to_run, reference_pps } = *self;
+        let values = [
+            ("max_bps", Some(max_bps)),
+            ("max_pps", Some(max_pps)),
+            ("base_rtt_seconds", base_rtt_seconds),
+            ("max_pcie_bps", max_pcie_bps),
+            ("run_to_run", run_to_run),
+            ("reference_pps", reference_pps),
+        ];
+        let is_wrong = |value: f64| !(value.is_finite() && value > 0.0);
+        values.into_iter().filter(|(_, value)| value.is_some_and(is_wrong)).map(|(key, _)| key).collect()
+    }
+
     /// These bounds as they were while this was measured.
     #[must_use]
     pub fn beside(&self, measurement: &Measurement) -> Self {

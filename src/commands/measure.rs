@@ -35,6 +35,9 @@ struct Report<'a> {
     /// Only on hosts that are not steady: what simple traffic reached meanwhile, as a share of the bounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     capacity: Option<f64>,
+    /// The bounds at that capacity, for people.
+    #[serde(skip)]
+    meanwhile: Option<Bounds>,
     samples: &'a [Sample],
     /// Only if the subsystem estimates it: how well the goodput of all directions is known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,6 +95,7 @@ impl<'a> Report<'a> {
             counters: mean.map(|mean| mean.counters).unwrap_or_default(),
             bounds: Limits { max_bps: bounds.max_bps, max_pps: bounds.max_pps },
             capacity: judged.measurement.capacity,
+            meanwhile: judged.measurement.capacity.map(|_| bounds.beside(&judged.measurement)),
             samples: &judged.measurement.samples,
             confidence: judged.measurement.confidence,
             hardware_events: &judged.measurement.hardware_events,
@@ -145,10 +149,12 @@ fn text(report: &Report<'_>, subsystem: &str) -> String {
             format!("{}/s", si(way.messages_per_sec)),
         ]);
     }
-    rates.row(vec!["bound".to_owned(), format!("{}bit/s", si(bounds.max_bps)), format!("{}/s", si(bounds.max_pps))]);
-    if let Some(capacity) = report.capacity {
-        let [bps, pps] = [bounds.max_bps * capacity.min(1.0), bounds.max_pps * capacity];
-        rates.row(vec!["meanwhile".to_owned(), format!("{}bit/s", si(bps)), format!("{}/s", si(pps))]);
+    let mut bound = |name: &str, bps: f64, pps: f64| {
+        rates.row(vec![name.to_owned(), format!("{}bit/s", si(bps)), format!("{}/s", si(pps))]);
+    };
+    bound("bound", bounds.max_bps, bounds.max_pps);
+    if let Some(meanwhile) = report.meanwhile {
+        bound("meanwhile", meanwhile.max_bps, meanwhile.max_pps);
     }
     text += &rates.render("  ");
     text += &latencies(&report.directions);

@@ -46,8 +46,8 @@ const PROGRAMS: [&str; 7] =
 /// Longest boot that is waited for; 9 s on an idle machine of two cores, minutes on one that builds meanwhile.
 const BOOT_LIMIT: Duration = Duration::from_mins(5);
 
-const USAGE: &str = "usage: cargo xtask lab install | up [--kernel 6.1|6.12] [--clock instructions|machine] | mend | status | run a|b -- COMMAND | \
-                     netem [--delay TIME] [--loss PERCENT] | netem clear | bench perftest|turnaround|trace | down\n\
+const USAGE: &str = "usage: cargo xtask lab install | up [--kernel 6.1|6.12] [--clock instructions|machine] | mend | \
+                     status | run a|b -- COMMAND | netem [--delay TIME] [--loss PERCENT] | netem clear | bench perftest|turnaround|trace | down\n\
                      With --dual-port after the first word, the lab of two ports each behind a leaf: up [--hosts 2..4], \
                      mend, status, run a|b|c|d|leaf, netem PORT [--delay TIME] [--loss PERCENT] [--rate RATE], netem PORT clear, \
                      link PORT up|down, down; PORT is a-left, a-right, b-left, and so on";

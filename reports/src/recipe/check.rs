@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_monitor::{Bounds, Sample, Symptom, Verdict};
+use kelpie_monitor::{Sample, Symptom, Verdict};
 use kelpie_spaces::{Host, Region, Test, Workload, constraints};
 
 use super::error::RecipeError;
@@ -162,19 +162,8 @@ fn expected(expected: &Expected) -> Result<(), Broken> {
         return broken("expected.symptoms", "write at least one");
     }
     symptoms("expected.symptoms", &expected.symptoms)?;
-    let Bounds { max_bps, max_pps, base_rtt_seconds, max_pcie_bps, run_to_run, reference_pps } = expected.bounds;
-    let bounds = [
-        ("max_bps", Some(max_bps)),
-        ("max_pps", Some(max_pps)),
-        ("base_rtt_seconds", base_rtt_seconds),
-        ("max_pcie_bps", max_pcie_bps),
-        ("run_to_run", run_to_run),
-        ("reference_pps", reference_pps),
-    ];
-    for (key, value) in bounds {
-        if value.is_some_and(|value| !(value.is_finite() && value > 0.0)) {
-            return broken(&format!("expected.bounds.{key}"), "write a positive number");
-        }
+    if let Some(key) = expected.bounds.not_positive().first() {
+        return broken(&format!("expected.bounds.{key}"), "write a positive number");
     }
     if (0.0..=1.0).contains(&expected.confidence) {
         Ok(())

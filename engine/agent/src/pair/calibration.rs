@@ -40,7 +40,7 @@ const DIFFER: f64 = 0.1;
 /// Units: s.
 pub(super) fn seconds(timing: &Timing) -> [f64; 2] {
     // Both sizes each way, and the round trip.
-    let round = |drain_ms: u64| 5 * (timing.warm_up_ms + timing.sample_ms * u64::from(timing.samples) + drain_ms);
+    let round = |drain_ms: u64| 5 * (timing.traffic_ms() + drain_ms);
     [ROUNDS[0] as u64 * round(0), ROUNDS[1] as u64 * round(timing.drain_ms)].map(|ms| ms as f64 / 1e3)
 }
 
@@ -64,9 +64,10 @@ pub async fn calibrate(agents: &mut Agents, mtu: Mtu) -> Result<Bounds, PairErro
         }
         couples.push(run(agents, COUPLE, mtu, Host::A).await?);
     }
-    let best = |of: fn(&DirectionRates) -> f64| runs.iter().map(|runs| of(median(runs))).fold(0.0, f64::max);
-    let of_small = runs.iter().zip(&kinds).filter(|(_, (_, simple))| simple.message == SMALL.message);
-    let reference_pps = of_small.map(|(runs, _)| median(runs).packets_per_sec).fold(0.0, f64::max);
+    let best = |counts: fn(&Simple) -> bool, of: fn(&DirectionRates) -> f64| {
+        let counted = runs.iter().zip(&kinds).filter(|(_, (_, simple))| counts(simple));
+        counted.map(|(runs, _)| of(median(runs))).fold(0.0, f64::max)
+    };
     let run_to_run = run_to_run(&runs, &kinds);
     if run_to_run >= MOST_RUN_TO_RUN {
         return Err(PairError::Unsteady(run_to_run));
@@ -74,8 +75,8 @@ pub async fn calibrate(agents: &mut Agents, mtu: Mtu) -> Result<Bounds, PairErro
     Ok(Bounds {
         base_rtt_seconds: Some(f64::from(COUPLE.depth) / median(&couples).messages_per_sec),
         run_to_run: Some(run_to_run).filter(|deviation| *deviation > 0.0),
-        reference_pps: Some(reference_pps),
-        ..Bounds::new(best(|rates| rates.wire_bps), best(|rates| rates.packets_per_sec))
+        reference_pps: Some(best(|simple| simple.message == SMALL.message, |rates| rates.packets_per_sec)),
+        ..Bounds::new(best(|_| true, |rates| rates.wire_bps), best(|_| true, |rates| rates.packets_per_sec))
     })
 }
 

@@ -29,8 +29,7 @@ pub struct Capacity {
 
 impl Capacity {
     pub fn new(mtu: Mtu, session: &Timing) -> Self {
-        let session = session.warm_up_ms + session.sample_ms * u64::from(session.samples) + session.drain_ms;
-        let fresh = FRESH.0.max(Duration::from_millis(session) * FRESH.1);
+        let fresh = FRESH.0.max(Duration::from_millis(session.traffic_ms() + session.drain_ms) * FRESH.1);
         Self { mtu, fresh, runs: PerHost::default(), next: Host::A }
     }
 

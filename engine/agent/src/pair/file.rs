@@ -217,18 +217,8 @@ impl PairFile {
             broken.push(("plain".to_owned(), "`tls` is given as well; leave one of them out".to_owned()));
         }
         if let Some(bounds) = self.bounds {
-            let given = [
-                ("base_rtt_seconds", bounds.base_rtt_seconds),
-                ("max_pcie_bps", bounds.max_pcie_bps),
-                ("run_to_run", bounds.run_to_run),
-                ("reference_pps", bounds.reference_pps),
-            ];
-            let rates = [("max_bps", Some(bounds.max_bps)), ("max_pps", Some(bounds.max_pps))];
-            for (key, value) in rates.into_iter().chain(given) {
-                if value.is_some_and(|value| !(value.is_finite() && value > 0.0)) {
-                    broken.push((format!("bounds.{key}"), "write a positive number".to_owned()));
-                }
-            }
+            let wrong = bounds.not_positive().into_iter();
+            broken.extend(wrong.map(|key| (format!("bounds.{key}"), "write a positive number".to_owned())));
             if bounds.run_to_run.is_some_and(|share| share >= MOST_RUN_TO_RUN) {
                 let rule = format!("write a share below {MOST_RUN_TO_RUN}: 0.02 is 2 %");
                 broken.push(("bounds.run_to_run".to_owned(), rule));
