@@ -112,8 +112,9 @@ fn says_something(alone: &Assessment) -> bool {
 /// share differs from today's as a mean of so many runs, one run, and two bounds do; rates are taken to be log-normal. Today
 /// counts as one run even if there were three, because a search makes something of those that look worst, and because a few
 /// calibrating runs may understate by how much runs differ. Besides, nine of ten samples are to be expected below the threshold,
-/// because unsteady traffic may differ from run to run by as much; and, of how full queues were kept, clearly above it. Pauses
-/// that every sample shows are expected again.
+/// because unsteady traffic may differ from run to run by as much; and, of how full queues were kept, clearly above it, with none
+/// of today's below: by how much it differs is known worse, because the samples of one run are alike. Pauses that every sample
+/// shows are expected again.
 pub fn shows_again(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -> bool {
     is_expected(workload, bounds, measurement, NINE_OF_TEN)
 }
@@ -140,8 +141,10 @@ fn is_expected(workload: &Workload, bounds: &Bounds, measurement: &Measurement, 
     let bounds = &bounds.beside(measurement);
     loaded_directions(workload).into_iter().any(|way| {
         let Some((shares, full)) = looks(workload, bounds, measurement, way) else { return false };
+        let is_kept_full = full.iter().all(|full| *full > POSTING_LIMITED);
         let (share, full) = (Mean::of(&shares), Mean::of(&full));
-        share.value * (deviations * apart).exp() < LOW_SHARE * (1.0 - reach)
+        is_kept_full
+            && share.value * (deviations * apart).exp() < LOW_SHARE * (1.0 - reach)
             && share.value + share.of_sample(deviations) < LOW_SHARE
             && full.value - full.of_sample(deviations) > POSTING_LIMITED * (1.0 + reach)
     })
