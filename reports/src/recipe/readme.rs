@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use kelpie_monitor::counters::{MOVED, shown};
-use kelpie_monitor::{Sample, Symptom};
+use kelpie_monitor::{DirectionRates, Sample, Symptom};
 use kelpie_search::REFINED;
 use kelpie_spaces::perftest::{Inexpressible, Lines};
-use kelpie_spaces::units::percent;
+use kelpie_spaces::units::{percent, si};
 use kelpie_spaces::{Feature, Host, Workload};
 
 use crate::markdown::{code, readable};
@@ -153,9 +153,9 @@ fn measured(text: &mut String, recipe: &Recipe) {
     let bounds = recipe.expected.bounds;
     let _ = writeln!(
         text,
-        "The port can do {:.1} Gbit/s and {:.1} million packets/s in each direction.\n",
-        bounds.max_bps / 1e9,
-        bounds.max_pps / 1e6
+        "The port can do {}bit/s and {}packets/s in each direction.\n",
+        si(bounds.max_bps),
+        si(bounds.max_pps)
     );
     let healthy = recipe.healthy.as_ref().map(|neighbour| &neighbour.seen);
     for (seen, of) in [(Some(&recipe.anomalous), "this traffic"), (healthy, "the healthy traffic")] {
@@ -196,9 +196,9 @@ fn rows(anomalous: &Seen, healthy: Option<&Seen>) -> Vec<(String, String, String
     };
     for from in Host::BOTH {
         for to in Host::BOTH {
-            row(format!("goodput {from} to {to}"), &|mean| {
-                mean.direction(from, to).map(|rates| format!("{:.1} Gbit/s", rates.goodput_bps / 1e9))
-            });
+            let rate = |mean: &Sample, rate: fn(&DirectionRates) -> f64| mean.direction(from, to).map(rate).map(si);
+            row(format!("goodput {from} to {to}"), &|mean| Some(rate(mean, |rates| rates.goodput_bps)? + "bit/s"));
+            row(format!("packets {from} to {to}"), &|mean| Some(rate(mean, |rates| rates.packets_per_sec)? + "/s"));
         }
     }
     for host in Host::BOTH {

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use kelpie_monitor::{Bounds, PerHost, Sample, Symptom, Verdict};
-use kelpie_spaces::{Bytes, Condition, Feature, Test, known};
+use kelpie_monitor::{Bounds, DirectionRates, PerHost, Sample, Symptom, Verdict};
+use kelpie_spaces::{Bytes, Condition, Feature, Host, Test, known};
 use proptest::prelude::*;
 use tar::{EntryType, Header};
 
@@ -271,6 +271,25 @@ proptest! {
 fn sizes_of_a_stranger_are_read_as_sizes() {
     let text = json().replacen("\"sge\":[\"2KiB\"]", "\"sge\":[2048]", 1);
     assert_eq!(parse(&text).expect("bare bytes").workload.flows[0].pattern[0].sge, [Bytes(2048)]);
+}
+
+#[test]
+fn a_readme_gives_the_rates_of_a_slow_pair() {
+    let mut recipe = recipe();
+    recipe.expected.bounds = Bounds::new(160e6, 15e3);
+    recipe.anomalous.mean.directions = vec![DirectionRates {
+        from: Host::A,
+        to: Host::B,
+        goodput_bps: 8e6,
+        wire_bps: 9e6,
+        packets_per_sec: 7100.0,
+        messages_per_sec: 7100.0,
+    }];
+    let text = super::readme::readme(&recipe, &Err(kelpie_spaces::perftest::Inexpressible::LoopbackBeside));
+    for said in ["160.0 Mbit/s and 15.0 kpackets/s", "goodput a to b | 8.0 Mbit/s | -", "packets a to b | 7.1 k/s | -"]
+    {
+        assert!(text.contains(said), "{said}: {text}");
+    }
 }
 
 #[test]

@@ -354,7 +354,8 @@ impl<'d> Shown<'d> {
             limit: (LOW_SHARE, format!("{:.0} %", LOW_SHARE * 100.0)),
         };
         let caption = "The use of the port by each direction: the larger of its shares of bits/s and packets/s. Below \
-                       the line throughput is low, except for traffic within a host, which crosses no port.";
+                       the line throughput is low, unless the posting of requests, the depth of queues or PCIe allow \
+                       no more, or the traffic stays within a host and crosses no port.";
         (!bars.groups.is_empty()).then(|| self.titled("throughput", "Throughput", caption, bars))
     }
 
