@@ -212,18 +212,16 @@ fn what_is_clear_today_may_not_show_on_another_day() {
     assert!(shows(&[0.5, 0.52, 0.48, 0.5, 0.51, 0.49]));
     assert!(!shows(&[0.5, 0.7, 0.3, 0.8, 0.2, 0.5]));
     assert!(shows(&[]), "a host that fails gives no sample");
-    let kept_full = |run_to_run, ratios: [&[f64; 4]; 3]| {
-        let samples = ratios.into_iter().flat_map(|ratios| posted(0.2, *ratios).samples).collect();
+    let kept_full = |run_to_run, runs: &[[f64; 4]]| {
+        let samples = runs.iter().flat_map(|ratios| posted(0.2, *ratios).samples).collect();
         let measurement = Measurement { samples, ..Measurement::default() };
         shows_again(&workload(), &Bounds { run_to_run: Some(run_to_run), ..bounds() }, &measurement)
     };
-    assert!(kept_full(0.15, [&[0.85, 0.95, 0.9, 0.8]; 3]));
-    assert!(!kept_full(0.15, [&[0.6, 0.75, 0.7, 0.65]; 3]), "a later run may be posted too slowly");
-    let (high, mixed) = ([0.85, 0.95, 0.9, 0.8], [0.83, 0.93, 0.46, 0.81]);
-    assert!(
-        kept_full(0.03, [&high; 3]) && !kept_full(0.03, [&high, &high, &mixed]),
-        "one sample was posted too slowly"
-    );
+    let high = [0.85, 0.95, 0.9, 0.8];
+    assert!(kept_full(0.15, &[high]));
+    assert!(!kept_full(0.15, &[[0.6, 0.75, 0.7, 0.65]]), "a later run may be posted too slowly");
+    assert!(kept_full(0.03, &[high; 3]));
+    assert!(!kept_full(0.03, &[high, high, [0.83, 0.93, 0.46, 0.81]]), "one sample was posted too slowly");
 }
 
 #[test]

@@ -6,10 +6,11 @@ use kelpie_monitor::counters::{MOVED, shown};
 use kelpie_monitor::{DirectionRates, Sample, Symptom};
 use kelpie_search::REFINED;
 use kelpie_spaces::perftest::{Inexpressible, Lines};
-use kelpie_spaces::units::{percent, si};
+use kelpie_spaces::units::percent;
 use kelpie_spaces::{Feature, Host, Workload};
 
 use crate::markdown::{code, readable};
+use crate::wording::si;
 
 use super::format::{Background, Recipe, Seen};
 
