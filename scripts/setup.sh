@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what building Kelpie (`build`), its lab (`lab`), the tests of its reports (`browser`) or the check of its
+# Installs what building Kelpie (`build`), its lab (`lab`, and `lab-emulated` for guests of QEMU), the tests of its reports (`browser`) or the check of its
 # dependencies (`deny`) needs; does nothing if all of it is there.
 set -euo pipefail
 
@@ -8,18 +8,20 @@ cd "$(dirname "$0")/.."
 rust_needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 build_packages=(build-essential pkg-config cmake python3-minimal libclang-dev libibverbs-dev librdmacm-dev)
-lab_packages=(qemu-system-x86 busybox-static kmod xz-utils binutils iproute2 libibverbs1 ibverbs-providers rdma-core
+lab_packages=(flex bison bc busybox-static xz-utils binutils util-linux iproute2 libibverbs1 ibverbs-providers rdma-core
     tshark perftest ibverbs-utils)
+emulated_packages=(qemu-system-x86 kmod)
 browser_packages=(chromium)
 # Of cargo-deny; built from the registry once, unless some version of it is there.
 deny_version=0.20.2
 
 case "${1:-}" in
 build) packages=("${build_packages[@]}") ;;
-lab) packages=("${lab_packages[@]}") ;;
+lab) packages=("${lab_packages[@]}" linux-source) ;;
+lab-emulated) packages=("${lab_packages[@]}" "${emulated_packages[@]}") ;;
 browser) packages=("${browser_packages[@]}") ;;
 deny) packages=() ;;
-*) echo "usage: scripts/setup.sh build|lab|browser|deny" >&2; exit 2 ;;
+*) echo "usage: scripts/setup.sh build|lab|lab-emulated|browser|deny" >&2; exit 2 ;;
 esac
 
 fail() { echo "error: $*" >&2; exit 2; }
@@ -35,9 +37,16 @@ as_root() {
 }
 
 # --- Debian packages
+# A source that the lab can build its kernel from, the newest that Debian has: `linux-source` above.
+has_source() { [ -e /usr/src/linux-source-6.12.tar.xz ] || [ -e /usr/src/linux-source-6.1.tar.xz ]; }
+newest_source() {
+    if apt-cache show linux-source-6.12 >/dev/null 2>&1; then echo linux-source-6.12; else echo linux-source-6.1; fi
+}
+
 if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
     missing=()
     for package in "${packages[@]}"; do
+        if [ "$package" = linux-source ] && has_source; then continue; fi
         # shellcheck disable=SC2016 # the format is dpkg's
         state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
         [ "$state" = installed ] || missing+=("$package")
@@ -46,6 +55,7 @@ if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
         echo "installing ${missing[*]}"
         as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq ||
             fail "apt-get update failed; check the network and /etc/apt/sources.list"
+        missing=("${missing[@]/%linux-source/$(newest_source)}")
         as_root env DEBIAN_FRONTEND=noninteractive \
             apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
             fail "apt-get could not install: ${missing[*]}"
@@ -64,7 +74,7 @@ else
             command -v google-chrome >/dev/null ||
             fail "the tests of reports need Chromium; $install"
     else
-        command -v qemu-system-x86_64 >/dev/null || fail "the lab needs Debian with apt-get; elsewhere $install"
+        fail "the lab needs Debian with apt-get; elsewhere $install"
     fi
 fi
 

@@ -1,52 +1,45 @@
-//! `cargo xtask lab`: QEMU guests with Soft-RoCE, each host running an agent, from Debian packages only.
+//! `cargo xtask lab`: guests with Soft-RoCE, each host running an agent, from Debian packages only.
 //! The guests' side is `lab/init`; the commands here only prepare, start, reach and end them.
 
 mod bench;
-mod clock;
+mod emulated;
 mod guest;
 mod health;
 mod initramfs;
+mod keeper;
 mod kernel;
+mod machine;
 mod netem;
 mod place;
 mod shape;
+mod user_mode;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{env, fs, io};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
-use clock::Clock;
-use guest::{Guest, MEMORY_MIB};
+use guest::Guest;
+use machine::Machine;
 use place::Lab;
-use shape::{FEWEST, MOST, Shape, leaf_port};
-
-/// What the guests, the preparation, the tests and the benchmarks need, as Debian packages.
-const PACKAGES: [&str; 12] = [
-    "qemu-system-x86",
-    "busybox-static",
-    "kmod",
-    "xz-utils",
-    "binutils",
-    "iproute2",
-    "libibverbs1",
-    "ibverbs-providers",
-    "rdma-core",
-    "tshark",
-    "perftest",
-    "ibverbs-utils",
-];
+use shape::{FEWEST, MEMORY_MIB, MOST, Shape, leaf_port};
 
 /// Programs whose absence means that `install` was not run.
-const PROGRAMS: [&str; 7] =
-    ["qemu-system-x86_64", "busybox", "depmod", "rdma", "tshark", "ib_write_bw", "ibv_ud_pingpong"];
+const PROGRAMS: [&str; 5] = ["busybox", "rdma", "tshark", "ib_write_bw", "ibv_ud_pingpong"];
 
-/// Longest boot that is waited for; 9 s on an idle machine of two cores, minutes on one that builds meanwhile.
+/// Those that only one kind of guest needs.
+const PROGRAMS_OF_USER_MODE: [&str; 5] = ["setpriv", "make", "flex", "bison", "bc"];
+const PROGRAMS_OF_EMULATED: [&str; 2] = ["qemu-system-x86_64", "depmod"];
+
+/// Longest boot that is waited for; an emulated guest takes 9 s on an idle machine of two cores, and minutes on one that
+/// builds meanwhile.
 const BOOT_LIMIT: Duration = Duration::from_mins(5);
 
-const USAGE: &str = "usage: cargo xtask lab install | up [--kernel 6.1|6.12] [--clock instructions|machine] | mend | \
+/// Where a lab keeps the name of its kind of guests.
+const MACHINE: &str = "machine";
+
+const USAGE: &str = "usage: cargo xtask lab install [--emulated] | up [--kernel 6.1|6.12] [--emulated] | kernel [--kernel 6.1|6.12] | mend | \
                      status | run a|b -- COMMAND | netem [--delay TIME] [--loss PERCENT] | netem clear | bench perftest|turnaround|trace | down\n\
                      With --dual-port after the first word, the lab of two ports each behind a leaf: up [--hosts 2..4], \
                      mend, status, run a|b|c|d|leaf, netem PORT [--delay TIME] [--loss PERCENT] [--rate RATE], netem PORT clear, \
@@ -63,24 +56,26 @@ pub fn run(args: &[String]) -> Result<()> {
     }
     let root = crate::workspace_root();
     let common = env::var_os("KELPIE_LAB_DIR").map_or_else(|| root.join("target/lab"), PathBuf::from);
-    let hosts: Option<usize> = option_of_up(&mut words, "--hosts")
+    let is_up = words.first() == Some(&"up");
+    let hosts: Option<usize> = option(&mut words, "up", "--hosts")
         .map(|given| given.parse().ok().filter(|hosts| (FEWEST..=MOST).contains(hosts)).context("--hosts 2, 3 or 4"))
         .transpose()?;
-    let clock = option_of_up(&mut words, "--clock");
-    let clock = clock.map(|name| Clock::of(name).context("--clock instructions or machine")).transpose()?;
-    if hosts.is_some() && !is_dual || clock.is_some() && is_dual {
+    let kernel = option(&mut words, "up", "--kernel").or_else(|| option(&mut words, "kernel", "--kernel"));
+    let is_emulated = is_up && words.iter().position(|word| *word == "--emulated").map(|at| words.remove(at)).is_some();
+    if hosts.is_some() && !is_dual || kernel.is_some_and(|version| !kernel::VERSIONS.contains(&version)) {
         bail!("{USAGE}");
     }
     let shape = if is_dual { Shape::DualPort(FEWEST) } else { Shape::Pair };
-    let clock_of_shape = if is_dual { Clock::Machine } else { Clock::Instructions };
     let path = format!("{path}:/usr/sbin:/sbin");
-    let mut lab = Lab { shape, clock: clock_of_shape, common: std::path::absolute(common)?, root, path };
+    let mut lab = Lab { shape, machine: Machine::UserMode, common: std::path::absolute(common)?, root, path };
     lab.know_hosts(hosts)?;
-    lab.know_clock(clock)?;
+    lab.know_machine(is_up, is_emulated)?;
     match words.as_slice() {
-        ["install"] => lab.install(),
-        ["up"] => lab.up("6.1"),
-        ["up", "--kernel", version @ ("6.1" | "6.12")] => lab.up(version),
+        ["install"] => lab.install("lab"),
+        ["install", "--emulated"] => lab.install("lab-emulated"),
+        ["up"] => lab.up(kernel),
+        ["kernel"] => kernel::prepare(&lab, kernel).map(|kernel| println!("{}", kernel.image.display())),
+        ["keep"] => keeper::keep(&lab),
         ["mend"] => {
             lab.mend()?.iter().for_each(|line| println!("{line}"));
             Ok(())
@@ -96,9 +91,9 @@ pub fn run(args: &[String]) -> Result<()> {
     }
 }
 
-/// Takes an option of `up` with its value out of the words; the value is empty if there is none.
-fn option_of_up<'w>(words: &mut Vec<&'w str>, name: &str) -> Option<&'w str> {
-    let at = words.iter().position(|word| *word == name).filter(|_| words.first() == Some(&"up"))?;
+/// Takes an option of a command with its value out of the words; the value is empty if there is none.
+fn option<'w>(words: &mut Vec<&'w str>, command: &str, name: &str) -> Option<&'w str> {
+    let at = words.iter().position(|word| *word == name).filter(|_| words.first() == Some(&command))?;
     words.drain(at..words.len().min(at + 2)).nth(1).or(Some(""))
 }
 
@@ -125,18 +120,22 @@ impl Lab {
         fs::write(file, asked.to_string()).context("write the number of hosts")
     }
 
-    /// By which clock the guests go: that they were started with, or that is asked for.
-    fn know_clock(&mut self, asked: Option<Clock>) -> Result<()> {
-        let file = self.state().join(clock::FILE);
-        let started = fs::read_to_string(&file).ok().and_then(|name| Clock::of(name.trim()));
-        self.clock = started.unwrap_or(self.clock);
-        let Some(asked) = asked else { return Ok(()) };
-        if asked != self.clock && self.guests().iter().any(Guest::is_running) {
-            bail!("the guests have the clock `{}`: `cargo xtask lab down` first", self.clock.name());
+    /// What the guests are: what they were started as, or what `up` is asked for.
+    fn know_machine(&mut self, is_up: bool, is_emulated: bool) -> Result<()> {
+        let file = self.state().join(MACHINE);
+        let started = fs::read_to_string(&file).ok().and_then(|name| Machine::of(name.trim()));
+        let is_running = self.guests().iter().any(Guest::is_running);
+        if let Some(started) = started.filter(|_| is_running || !is_up) {
+            self.machine = started;
+            if is_emulated && started != Machine::Emulated {
+                bail!("the guests that run are not emulated: `cargo xtask lab down` first");
+            }
+        } else if is_up {
+            self.machine = if is_emulated { Machine::Emulated } else { Machine::UserMode };
+            fs::create_dir_all(self.state())?;
+            fs::write(file, self.machine.name()).context("write what the guests are")?;
         }
-        self.clock = asked;
-        fs::create_dir_all(self.state())?;
-        fs::write(file, asked.name()).context("write the clock of the guests")
+        Ok(())
     }
 
     /// Guests that would not fit into memory, all of which they may touch, would end other processes of this machine.
@@ -180,40 +179,35 @@ impl Lab {
 
     fn missing_programs(&self) -> Vec<&'static str> {
         let found = |program: &str| env::split_paths(&self.path).any(|dir| dir.join(program).is_file());
-        PROGRAMS.into_iter().filter(|program| !found(program)).collect()
+        let of_kind = match self.machine {
+            Machine::UserMode => &PROGRAMS_OF_USER_MODE[..],
+            Machine::Emulated => &PROGRAMS_OF_EMULATED,
+        };
+        PROGRAMS.iter().chain(of_kind).copied().filter(|program| !found(program)).collect()
     }
 
-    fn install(&self) -> Result<()> {
-        let sudo = if is_root()? { None } else { Some("sudo") };
-        for step in [
-            vec!["apt-get", "update", "-qq"],
-            [&["apt-get", "install", "-y", "-qq", "--no-install-recommends"][..], &PACKAGES].concat(),
-        ] {
-            let line: Vec<&str> = sudo.into_iter().chain(step).collect();
-            let status = self
-                .command(line[0])
-                .args(&line[1..])
-                .env("DEBIAN_FRONTEND", "noninteractive")
-                .status()
-                .with_context(|| format!("run {}: the lab is made of Debian packages and needs apt", line[0]))?;
-            if !status.success() {
-                bail!("`{}` failed; install these by hand: {}", line.join(" "), PACKAGES.join(" "));
-            }
-        }
+    /// What the guests, the preparation, the tests and the benchmarks need, as Debian packages.
+    fn install(&self, kind: &str) -> Result<()> {
+        let status = self.command("scripts/setup.sh").arg(kind).current_dir(&self.root).status();
+        ensure!(status.context("run scripts/setup.sh")?.success(), "scripts/setup.sh {kind} failed");
         Ok(())
     }
 
-    fn up(&self, kernel: &str) -> Result<()> {
+    fn up(&self, kernel: Option<&str>) -> Result<()> {
         let started = Instant::now();
         let missing = self.missing_programs();
         if !missing.is_empty() {
-            bail!("{} not found: run `cargo xtask lab install` first", missing.join(", "));
+            let option = if self.machine == Machine::Emulated { " --emulated" } else { "" };
+            bail!("{} not found: run `cargo xtask lab install{option}` first", missing.join(", "));
         }
         fs::create_dir_all(self.share())?;
         let (_, fresh) = self.deploy("dev")?;
         let guests = self.guests();
         let (running, ended): (Vec<&Guest>, Vec<&Guest>) = guests.iter().partition(|guest| guest.is_running());
-        if let Some(other) = running.iter().find(|guest| guest.kernel().is_some_and(|booted| booted != kernel)) {
+        if let Some(other) = running
+            .iter()
+            .find(|guest| kernel.is_some_and(|wanted| guest.kernel().is_some_and(|booted| booted != wanted)))
+        {
             bail!("guest {} runs another kernel: `cargo xtask lab down` first", other.name);
         }
         if running.is_empty() {
@@ -221,7 +215,9 @@ impl Lab {
         }
         if !ended.is_empty() {
             self.have_room(ended.len())?;
-            let prepared = kernel::prepare(self, kernel)?;
+            // A guest that comes back has the kernel of those that run.
+            let running = running.first().and_then(|guest| guest.kernel());
+            let prepared = kernel::prepare(self, kernel.or(running.as_deref()))?;
             for guest in &ended {
                 guest.start(self, &prepared)?;
             }
@@ -335,20 +331,17 @@ impl Lab {
             println!("guests that stalled and were started again since the lab came up: {}", self.stalls());
         }
         // Whatever becomes of one, the others go.
-        let ended: Vec<Result<()>> = self.guests().iter().map(Guest::end).collect();
-        let removed = [self.pair_file(), self.state().join("hosts"), self.state().join(clock::FILE)].map(|file| {
-            match fs::remove_file(&file) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    Err(error).with_context(|| format!("remove {}", file.display()))
-                }
-                _ => Ok(()),
-            }
-        });
+        let mut ended: Vec<Result<()>> = self.guests().iter().map(Guest::end).collect();
+        ended.push(keeper::wait_gone(self));
+        let removed =
+            [self.pair_file(), self.state().join("hosts"), self.state().join(MACHINE)].map(
+                |file| match fs::remove_file(&file) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                        Err(error).with_context(|| format!("remove {}", file.display()))
+                    }
+                    _ => Ok(()),
+                },
+            );
         ended.into_iter().chain(removed).collect()
     }
-}
-
-fn is_root() -> Result<bool> {
-    let output = Command::new("id").arg("-u").output().context("run id")?;
-    Ok(output.stdout.trim_ascii() == b"0")
 }

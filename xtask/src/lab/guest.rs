@@ -1,4 +1,4 @@
-//! One guest: its QEMU process, its sockets and ports. Only the process whose id it recorded is ever ended.
+//! One guest: its process, its control port and its files. Only the process whose id it recorded is ever ended.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,14 +11,13 @@ use std::{fs, thread};
 use anyhow::{Context, Result, bail};
 
 use super::kernel::Kernel;
+use super::machine::Machine;
 use super::place::{Lab, checked};
 use super::shape::Role;
+use super::{emulated, keeper};
 
-/// How long QEMU may take to end after each request.
+/// How long a guest's process may take to end after each request.
 const ENDING: Duration = Duration::from_secs(5);
-
-/// Memory of a guest; what of it is never touched takes none of the machine's. Units: MiB.
-pub const MEMORY_MIB: u64 = 1024;
 
 /// Answers to commands are cut here. Units: bytes.
 const ANSWER_LIMIT: usize = 16 << 20;
@@ -28,12 +27,11 @@ pub struct Guest {
     pub name: &'static str,
     pub role: Role,
     dir: PathBuf,
-    state: PathBuf,
 }
 
 impl Guest {
     pub fn new(state: &Path, role: Role) -> Self {
-        Self { name: role.name, dir: state.join(role.name), state: state.to_owned(), role }
+        Self { name: role.name, dir: state.join(role.name), role }
     }
 
     /// Whether an agent runs in it.
@@ -53,7 +51,7 @@ impl Guest {
         fs::read_to_string(self.dir.join("kernel")).ok()
     }
 
-    /// Id of the QEMU process, while it is the one that was started here.
+    /// Id of its process, while it is the one that was started here.
     fn pid(&self) -> Option<u32> {
         let pid = fs::read_to_string(self.dir.join("pid")).ok()?.trim().parse().ok()?;
         let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
@@ -77,46 +75,13 @@ impl Guest {
             fs::write(self.dir.join("port"), port.to_string())?;
         }
         fs::write(self.dir.join("kernel"), &kernel.version)?;
-        let command = self.qemu(lab, kernel, port)?;
-        checked(&mut { command }, &format!("qemu-system-x86_64 for guest {}", self.name))?;
-        Ok(())
-    }
-
-    fn qemu(&self, lab: &Lab, kernel: &Kernel, port: Option<u16>) -> Result<Command> {
-        let text = |path: PathBuf| path.into_os_string().into_string().ok().context("the lab's path is no UTF-8");
-        let file = |name: &str| text(self.dir.join(name));
-        let arguments = format!("console=ttyS0 quiet panic=-1 {}", self.role.arguments(lab.shape));
-        let mut qemu = lab.command("qemu-system-x86_64");
-        // One CPU, and room for a second that never comes: with `-smp 1` TCG leaves out what orders locked instructions
-        // among CPUs, QEMU's own threads among them, and the transmit queue of a guest stopped for ever within minutes.
-        // Guests of 6.12 still died of flags that no CPU has, in the allocator that uses CMPXCHG16B where it is there.
-        let cpu = if kernel.version == "6.12" { "max,cx16=off" } else { "max" };
-        qemu.args(lab.clock.options()).args(["-cpu", cpu, "-smp", "1,maxcpus=2"]);
-        qemu.args(["-m", &MEMORY_MIB.to_string()]);
-        if lab.shape.is_dual() && self.has_agent() {
-            // Two NUMA nodes, of one memory: `host matrix` has two columns.
-            for node in 0..2 {
-                qemu.args(["-object", &format!("memory-backend-ram,id=node{node},size={}M", MEMORY_MIB / 2)]);
-                qemu.args(["-numa", &format!("node,nodeid={node},memdev=node{node},cpus={node}")]);
+        match lab.machine {
+            Machine::UserMode => keeper::start(lab, self.name, kernel),
+            Machine::Emulated => {
+                let command = emulated::command(lab, &self.role, &self.dir, kernel, port)?;
+                checked(&mut { command }, &format!("qemu-system-x86_64 for guest {}", self.name)).map(drop)
             }
         }
-        qemu.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-daemonize"]);
-        qemu.arg("-pidfile").arg(self.dir.join("pid"));
-        qemu.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(&kernel.initramfs);
-        qemu.args(["-append", &arguments]);
-        qemu.args(["-serial", &format!("file:{}", file("console.log")?)]);
-        qemu.args(["-serial", &format!("unix:{},server=on,wait=off", file("control")?)]);
-        let socket = |guest: &str, link: &str| text(self.state.join(guest).join(link)).ok();
-        qemu.args(self.role.link_options(socket).context("the lab's path is no UTF-8")?);
-        if let Some(port) = port {
-            qemu.args(["-netdev", &format!("user,id=control,restrict=on,hostfwd=tcp:127.0.0.1:{port}-10.0.2.15:7471")]);
-            let mac = self.role.control_mac();
-            qemu.args(["-device", &format!("virtio-net-pci,netdev=control,mac={mac},romfile=")]);
-        }
-        let share = text(lab.share())?;
-        qemu.args(["-virtfs", "local,path=/,mount_tag=hostroot,security_model=none,readonly=on,multidevs=remap"]);
-        qemu.args(["-virtfs", &format!("local,path={share},mount_tag=lab,security_model=none,multidevs=remap")]);
-        Ok(qemu)
     }
 
     /// Waits until the guest's first process says that it is done.
@@ -133,7 +98,7 @@ impl Guest {
         self.execute(end, Duration::from_secs(20)).map(drop)
     }
 
-    /// Waits until the agent in the guest listens. Connections alone say nothing: QEMU accepts before the guest does.
+    /// Waits until the agent in the guest listens. Connections alone say nothing: they are accepted before the guest does.
     pub fn wait_agent(&self, limit: Duration) -> Result<()> {
         let test = "test -e /run/agent.pid && grep -qi ':1D2F 00000000:0000 0A ' /proc/net/tcp";
         self.wait(limit, "start its agent", || {

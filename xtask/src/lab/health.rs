@@ -1,4 +1,4 @@
-//! Whether a guest still works. The emulator can lose a notification between a guest and its link, and then nothing
+//! Whether a guest still works. An emulator can lose a notification between a guest and its link, and then nothing
 //! moves any more. Such a guest is found, ended, started again and counted here.
 
 use std::fs::{self, OpenOptions};
@@ -57,12 +57,12 @@ impl Lab {
         writeln!(log, "guest {}: {sign}", guest.name).context("write the list of stalls")?;
         let kernel = guest.kernel().with_context(|| format!("guest {} was not started", guest.name))?;
         guest.end()?;
-        guest.start(self, &kernel::prepare(self, &kernel)?)?;
+        guest.start(self, &kernel::prepare(self, Some(&kernel))?)?;
         guest.wait_ready(BOOT_LIMIT)?;
         if guest.has_agent() {
             guest.wait_agent(AGENT)?;
         }
-        Ok(format!("the emulator of guest {} stalled: {sign}; the guest was started again", guest.name))
+        Ok(format!("guest {} stalled: {sign}; it was started again", guest.name))
     }
 
     /// How often a guest had to be started again since the lab was brought up.
@@ -83,7 +83,7 @@ impl Lab {
 /// Why a guest does not work, as far as it can be seen without the other one; `None` if it does.
 fn sign(guest: &Guest) -> Option<String> {
     if !guest.is_running() {
-        return Some(format!("its QEMU process ended, and its console with: {}", guest.last_words(3).join(" / ")));
+        return Some(format!("its process ended, and its console with: {}", guest.last_words(3).join(" / ")));
     }
     // The log of the kernel is cleared as it is read, so that a fault is reported once.
     let fault = format!("dmesg -c | grep -m 1 -E '{FAULTS}'");
@@ -98,7 +98,7 @@ fn sign(guest: &Guest) -> Option<String> {
     if guest.wait_agent(AGENT).is_err() {
         return Some(format!("its agent did not listen within {} s", AGENT.as_secs()));
     }
-    // QEMU accepts before the guest does: that its kernel lists the connection shows that the link of the agent works.
+    // Connections are accepted before the guest does: that its kernel lists the connection shows that the link of the agent works.
     let connection = guest.port().and_then(|port| Ok(TcpStream::connect((Ipv4Addr::LOCALHOST, port))?));
     let listed =
         "for turn in $(seq 50); do grep -qi ':1D2F [0-9A-F:]* 01 ' /proc/net/tcp && exit; sleep 0.1; done; exit 1";

@@ -1,147 +1,23 @@
-//! A stock Debian kernel for the guests: downloaded as a package, unpacked, and packed into an initramfs with the
-//! modules it needs. Nothing of it is installed on this machine.
+//! The kernel that guests start with. Where each kind of it comes from is in the files of this folder.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+mod pack;
+mod stock;
+mod user_mode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 
-use super::initramfs::Archive;
-use super::place::{Lab, checked, read};
+use super::machine::Machine;
+use super::place::Lab;
+pub use pack::Kernel;
 
-/// Modules of a guest, in the order of loading; their dependencies come first.
-/// `crc32_generic` is a crypto dependency of `rdma_rxe` that modprobe does not list.
-const MODULES: [&str; 17] = [
-    "crc32_generic",
-    "crc32c_generic",
-    "virtio_pci",
-    "virtio_net",
-    "9p",
-    "9pnet_virtio",
-    "rdma_rxe",
-    "ib_uverbs",
-    "rdma_ucm",
-    "sch_netem",
-    "veth",
-    "dummy",
-    "virtio_rng",
-    "bonding",
-    "sch_tbf",
-    "sch_prio",
-    "cls_u32",
-];
+/// The versions that a lab can run.
+pub const VERSIONS: [&str; 2] = user_mode::VERSIONS;
 
-/// A kernel ready to boot.
-pub struct Kernel {
-    /// `6.1` or `6.12`.
-    pub version: String,
-    pub image: PathBuf,
-    pub initramfs: PathBuf,
-}
-
-/// Downloads (once) and packs the kernel of this version, `6.1` or `6.12`.
-pub fn prepare(lab: &Lab, version: &str) -> Result<Kernel> {
-    let dir = lab.common.join(format!("kernel-{version}"));
-    let tree = dir.join("tree");
-    if !dir.join("complete").exists() {
-        download(lab, version, &dir, &tree)?;
+/// The kernel of this version, or the default one, for guests of the lab's kind.
+pub fn prepare(lab: &Lab, version: Option<&str>) -> Result<Kernel> {
+    match lab.machine {
+        Machine::UserMode => user_mode::prepare(lab, version),
+        // Of Debian 12 itself.
+        Machine::Emulated => stock::prepare(lab, version.unwrap_or("6.1")),
     }
-    let image = only_entry(&tree.join("boot"), "vmlinuz-")?;
-    let release = image.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix("vmlinuz-"));
-    let release = release.context("the kernel image has an odd name")?;
-    let initramfs = dir.join("initramfs");
-    let new = dir.join("initramfs.new");
-    fs::write(&new, pack(lab, &tree, release)?)?;
-    fs::rename(&new, &initramfs)?;
-    Ok(Kernel { version: version.to_owned(), image: image.clone(), initramfs })
-}
-
-fn download(lab: &Lab, version: &str, dir: &Path, tree: &Path) -> Result<()> {
-    let meta = if version == "6.1" { "linux-image-amd64".to_owned() } else { format!("linux-image-{version}-amd64") };
-    let listed = checked(lab.command("apt-cache").args(["depends", &meta]), "apt-cache depends")?;
-    let wanted = format!("linux-image-{version}.");
-    let package = listed
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("Depends: "))
-        .find(|package| package.starts_with(&wanted))
-        .with_context(|| {
-            format!("{meta} names no {wanted}* package: run `cargo xtask lab install`, or this is no Debian 12")
-        })?;
-    if dir.exists() {
-        fs::remove_dir_all(dir)?;
-    }
-    fs::create_dir_all(tree)?;
-    checked(lab.command("apt-get").args(["download", "-qq", package]).current_dir(dir), "apt-get download")?;
-    let deb = only_entry(dir, "linux-image-")?;
-    checked(lab.command("dpkg").arg("-x").arg(&deb).arg(tree), "dpkg -x")?;
-    fs::remove_file(&deb)?;
-    let release = package.strip_prefix("linux-image-").unwrap_or(package);
-    checked(lab.command("depmod").arg("-b").arg(tree).arg(release), "depmod")?;
-    fs::write(dir.join("complete"), package)?;
-    Ok(())
-}
-
-fn only_entry(dir: &Path, prefix: &str) -> Result<PathBuf> {
-    for entry in fs::read_dir(dir).with_context(|| format!("list {}", dir.display()))? {
-        let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with(prefix) {
-            return Ok(entry.path());
-        }
-    }
-    bail!("{} holds no {prefix}* file", dir.display())
-}
-
-fn pack(lab: &Lab, tree: &Path, release: &str) -> Result<Vec<u8>> {
-    let mut archive = Archive::default();
-    for dir in ["bin", "dev", "proc", "sys", "modules"] {
-        archive.directory(dir);
-    }
-    archive.console("dev/console");
-    archive.executable("bin/busybox", &read(&busybox(lab)?)?);
-    archive.executable("init", &read(&lab.root.join("lab/init"))?);
-    archive.executable("network", &read(&lab.root.join("lab/network"))?);
-    for (index, path) in module_paths(lab, tree, release)?.iter().enumerate() {
-        let stem = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.split('.').next());
-        let name = format!("modules/{index:02}-{}.ko", stem.context("a module has an odd name")?);
-        archive.executable(&name, &module(lab, path)?);
-    }
-    Ok(archive.finish())
-}
-
-fn busybox(lab: &Lab) -> Result<PathBuf> {
-    std::env::split_paths(&lab.path)
-        .map(|dir| dir.join("busybox"))
-        .find(|path| path.is_file())
-        .context("busybox not found: run `cargo xtask lab install`")
-}
-
-/// The modules with their dependencies, each once, in the order of loading.
-fn module_paths(lab: &Lab, tree: &Path, release: &str) -> Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
-    for module in MODULES {
-        let mut modprobe = lab.command("modprobe");
-        modprobe.arg("-d").arg(tree).args(["-S", release, "--show-depends", module]);
-        for line in checked(&mut modprobe, &format!("modprobe --show-depends {module}"))?.lines() {
-            let Some(path) = line.strip_prefix("insmod ").and_then(|rest| rest.split_whitespace().next()) else {
-                continue;
-            };
-            let path = PathBuf::from(path);
-            if !paths.contains(&path) {
-                paths.push(path);
-            }
-        }
-    }
-    Ok(paths)
-}
-
-/// A module's bytes; later kernels ship them compressed.
-fn module(lab: &Lab, path: &Path) -> Result<Vec<u8>> {
-    if path.extension().is_some_and(|extension| extension == "xz") {
-        let output = lab.command("xz").arg("-dc").arg(path).output().context("run xz")?;
-        if !output.status.success() {
-            bail!("xz -dc {} failed", path.display());
-        }
-        return Ok(output.stdout);
-    }
-    read(path)
 }

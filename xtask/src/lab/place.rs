@@ -6,14 +6,14 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::clock::Clock;
+use super::machine::Machine;
 use super::shape::Shape;
 
 /// Where the lab keeps its state, and how it finds programs.
 pub struct Lab {
     pub root: PathBuf,
     pub shape: Shape,
-    pub clock: Clock,
+    pub machine: Machine,
     /// `KELPIE_LAB_DIR`, or `target/lab`: what labs have in common.
     pub common: PathBuf,
     pub path: String,

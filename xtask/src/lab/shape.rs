@@ -1,7 +1,10 @@
 //! Which guests a lab has and how they are linked: the plain pair, or hosts with two ports each behind a leaf.
 
 /// MTU of all links: an RDMA path MTU of 4096 and all below it.
-const LINK_MTU: u32 = 4200;
+pub const LINK_MTU: u32 = 4200;
+
+/// Memory of a guest; what of it is never touched takes none of the machine's. Units: MiB.
+pub const MEMORY_MIB: u64 = 1024;
 
 /// Hosts behind the leaf unless more are asked for.
 pub const FEWEST: usize = 2;
@@ -16,7 +19,7 @@ pub enum Shape {
 }
 
 /// An end of a link: the file of this guest's socket, and guest and file of the other's.
-type End = (&'static str, &'static str, &'static str);
+pub type End = (&'static str, &'static str, &'static str);
 
 /// What sets a guest apart from the others of its lab.
 #[derive(Debug, Clone)]
@@ -24,7 +27,7 @@ pub struct Role {
     pub name: &'static str,
     /// Counts from 1 in the lab.
     number: usize,
-    links: Vec<End>,
+    pub links: Vec<End>,
     /// The agent's port on 127.0.0.1, if it is free; the leaf has none.
     pub port: Option<u16>,
     /// Its address for the other hosts.
@@ -109,20 +112,9 @@ impl Role {
         format!("kelpie.name={name} {role} kelpie.mtu={LINK_MTU}")
     }
 
-    /// QEMU's options for its links; `socket` says where a guest's socket of a name is.
-    pub fn link_options(&self, socket: impl Fn(&str, &str) -> Option<String>) -> Option<Vec<String>> {
-        let mut options = Vec::new();
-        for (place, (own, peer, theirs)) in self.links.iter().enumerate() {
-            let (local, remote) = (socket(self.name, own)?, socket(peer, theirs)?);
-            let mac = format!("52:54:00:4b:{place:02x}:0{}", self.number);
-            options.extend([
-                "-netdev".to_owned(),
-                format!("dgram,id={own},local.type=unix,local.path={local},remote.type=unix,remote.path={remote}"),
-                "-device".to_owned(),
-                format!("virtio-net-pci,netdev={own},mac={mac},host_mtu={LINK_MTU},romfile="),
-            ]);
-        }
-        Some(options)
+    /// MAC of its interface for the link at this place.
+    pub fn link_mac(&self, place: usize) -> String {
+        format!("52:54:00:4b:{place:02x}:0{}", self.number)
     }
 
     /// MAC of the interface over which the agent is reached.
