@@ -13,6 +13,10 @@ const SNAPSHOT: u32 = 128;
 /// A capture ends here whatever happens, so that it fits the guest's memory. Units: packets.
 const MOST_PACKETS: u32 = 1_500_000;
 
+/// Room for what arrives while traffic leaves the guest's only processor no time to write it: an experiment's packets.
+/// Units: MiB.
+const BUFFER: u32 = 256;
+
 /// What tshark is asked for, in this order.
 const FIELDS: [&str; 12] = [
     "frame.time_epoch",
@@ -89,7 +93,7 @@ impl<'a> Capture<'a> {
     pub fn start(lab: &'a Lab) -> Self {
         let command = format!(
             "kill -9 $(cat /run/capture.pid 2>/dev/null) 2>/dev/null; rm -f /run/capture.*; \
-             dumpcap -q -i eth0 -f \"udp port 4791\" -s {SNAPSHOT} -B 32 -c {MOST_PACKETS} \
+             dumpcap -q -i eth0 -f \"udp port 4791\" -s {SNAPSHOT} -B {BUFFER} -c {MOST_PACKETS} \
              -w /run/capture.pcapng >/run/capture.log 2>&1 & echo $! >/run/capture.pid; cat /run/capture.pid"
         );
         let pid = lab.in_guest("a", &command).trim().to_owned();
@@ -104,9 +108,11 @@ impl<'a> Capture<'a> {
 
     /// Ends it and decodes what it wrote.
     pub fn packets(self) -> Vec<Packet> {
-        // What the kernel has seen reaches the file within a second.
+        // What the kernel has seen reaches the file as soon as the guest has time for it; what is not written when
+        // dumpcap ends is lost.
         let end = format!(
-            "sleep 1; kill -INT {pid}; while kill -0 {pid} 2>/dev/null; do sleep 0.1; done; cat /run/capture.log; \
+            "size() {{ stat -c %s /run/capture.pcapng; }}; now=; \
+             until [ \"$now\" = \"$(size)\" ]; do now=$(size); sleep 2; done; kill -INT {pid}; while kill -0 {pid} 2>/dev/null; do sleep 0.1; done; cat /run/capture.log; \
              cp /run/capture.pcapng /run/lab/ && rm /run/capture.pcapng /run/capture.pid",
             pid = self.pid
         );
