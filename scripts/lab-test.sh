@@ -1,40 +1,65 @@
 #!/usr/bin/env bash
-# Brings a lab up, runs its tests against it, and takes it down again whatever happens; once for each kernel, and for the
-# lab of two ports behind a leaf: all of its tests, or those of probing and steering, which `make test` has.
-# usage: scripts/lab-test.sh [6.1] [6.12] [dual-port | dual-port-paths]; without arguments 6.1 and dual-port-paths
+# Brings labs up, runs their tests against them, and takes them down again whatever happens: the pair, then the lab of two
+# ports behind a leaf.
+# usage: scripts/lab-test.sh [short | long | emulated]
+#   short      what `make test` runs: ten workloads, a campaign with kills, paths against captures (the default)
+#   long       all tests, but for the one that needs NUMA, which user-mode Linux does not have
+#   emulated   all tests on emulated guests, the pair's with both of Debian's kernels
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/cargo-env.sh
 
-scripts/setup.sh lab
-trap 'cargo xtask lab down; cargo xtask lab down --dual-port' EXIT
-[ $# -gt 0 ] || set -- 6.1 dual-port-paths
+suite=${1:-short}
+case $suite in
+    short | long) scripts/setup.sh lab ;;
+    emulated) scripts/setup.sh lab-emulated ;;
+    *) echo "usage: scripts/lab-test.sh [short | long | emulated]" >&2; exit 2 ;;
+esac
 
-# `lab up` and the other checks build the whole workspace with the feature, so these options build nothing again.
+down() { cargo xtask lab down; cargo xtask lab down --dual-port; }
+trap down EXIT
+
+# Tests of a profile of nextest whose names contain one of the words, if there are some. `lab up` and the other checks
+# build the whole workspace with the feature, so these options build nothing again.
 tests() {
+    local profile=$1
+    shift
     if cargo nextest --version >/dev/null 2>&1; then
-        cargo nextest run --workspace --features verbs --profile "$1" --run-ignored only "${@:2}"
+        cargo nextest run --workspace --features verbs --profile "$profile" --run-ignored only "$@"
     else
-        cargo test --workspace --features verbs --tests -- --ignored --test-threads=1 "${@:2}"
+        cargo test --workspace --features verbs --test main -- --ignored --test-threads=1 "${@:-$(modules "$profile")}"
     fi
 }
+modules() { if [ "$1" = lab ]; then echo lab::; else echo two_ports::; fi; }
 
-dual_port() {
-    # One lab at a time has the machine.
-    cargo xtask lab down
-    cargo xtask lab up --dual-port || { cargo xtask lab down --dual-port && cargo xtask lab up --dual-port; }
-    tests dual-port "$@"
+# Brings up one lab, which has the machine for itself.
+up() {
+    down
+    cargo xtask lab up "$@"
 }
 
-for lab in "$@"; do
-    case $lab in
-        dual-port) dual_port two_ports:: ;;
-        dual-port-paths) dual_port two_ports::probing two_ports::steering ;;
-        *)
-            # Guests that run already are kept, if they run this kernel. The tests compare the clocks of two guests.
-            up=(cargo xtask lab up --kernel "$lab" --clock machine)
-            "${up[@]}" || { cargo xtask lab down && "${up[@]}"; }
-            tests lab lab::
-            ;;
-    esac
-done
+# Emulated guests stall at times while they boot.
+up_emulated() { up "$@" --emulated || up "$@" --emulated; }
+
+case $suite in
+    short)
+        up
+        tests lab ten_workloads survives_the_death
+        up --dual-port
+        tests dual-port the_catalog_agrees
+        ;;
+    long)
+        up
+        tests lab
+        up --dual-port
+        tests dual-port checks:: probing:: ring:: steering::
+        ;;
+    emulated)
+        for kernel in 6.1 6.12; do
+            up_emulated --kernel "$kernel"
+            tests lab
+        done
+        up_emulated --dual-port
+        tests dual-port
+        ;;
+esac

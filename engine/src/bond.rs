@@ -117,9 +117,22 @@ fn member(machine: &Machine, name: &str) -> Member {
     Member {
         name: name.to_owned(),
         mac: bonded.or_else(|| machine.text(&file("address"))).unwrap_or_default(),
-        is_up: machine.text(&file("operstate")).as_deref() == Some("up"),
+        is_up: is_up(machine, name),
         bytes,
         packets,
+    }
+}
+
+/// Whether an interface carries data. Not every driver sets its state, and one that is unknown carries data like one that
+/// is up; the carrier of an interface that is switched off cannot be read.
+///
+/// Source: kernel `Documentation/networking/operstates.rst`, `IF_OPER_UNKNOWN`.
+fn is_up(machine: &Machine, name: &str) -> bool {
+    let file = |file: &str| machine.text(&format!("sys/class/net/{name}/{file}")).unwrap_or_default();
+    match file("operstate").as_str() {
+        "up" => true,
+        "unknown" => file("carrier") == "1",
+        _ => false,
     }
 }
 
@@ -163,6 +176,11 @@ mod tests {
         assert_eq!(bond.gid, "0000:0000:0000:0000:0000:ffff:0a09:0101");
         let seen: Vec<_> = bond.members.iter().map(|one| (one.name.as_str(), one.is_up, one.bytes)).collect();
         assert_eq!(seen, [("eth0", true, [100, 7]), ("eth1", false, [101, 7])]);
+        write("sys/class/net/eth1/operstate", "unknown\n");
+        write("sys/class/net/eth1/carrier", "1\n");
+        assert!(is_up(&machine, "eth1"), "a driver that sets no state");
+        write("sys/class/net/eth1/carrier", "0\n");
+        assert!(!is_up(&machine, "eth1"), "and one without a carrier");
         fs::remove_dir_all(root.path().join("sys/class/net/bond0/bonding")).expect("it is ours");
         let plain = Bond::read(&machine, &Port::default()).expect("there is one device");
         assert_eq!((plain.mode.as_str(), plain.members.len(), plain.members[0].name.as_str()), ("", 1, "bond0"));
