@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what building Kelpie (`build`), its lab (`lab`), the tests of its reports (`browser`) or the check of its
-# dependencies (`deny`) needs; does nothing if all of it is there.
+# Installs what building Kelpie (`build`), its lab (`lab`), its lab in QEMU (`emulated`), the tests of its reports
+# (`browser`), the trial of its installation (`trial`) or the check of its dependencies (`deny`) needs: one or more of
+# them. Does nothing if all of it is there.
 set -euo pipefail
 
 # The Rust that Kelpie asks for; rust-version in Cargo.toml.
@@ -10,17 +11,26 @@ rust_needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 build_packages=(build-essential pkg-config cmake python3-minimal libclang-dev libibverbs-dev librdmacm-dev)
 lab_packages=(qemu-system-x86 busybox-static kmod xz-utils binutils iproute2 libibverbs1 ibverbs-providers rdma-core
     tshark perftest ibverbs-utils)
+emulated_packages=("${lab_packages[@]}")
 browser_packages=(chromium)
+trial_packages=(debootstrap qemu-system-x86 e2fsprogs binutils)
 # Of cargo-deny; built from the registry once, unless some version of it is there.
 deny_version=0.20.2
 
-case "${1:-}" in
-build) packages=("${build_packages[@]}") ;;
-lab) packages=("${lab_packages[@]}") ;;
-browser) packages=("${browser_packages[@]}") ;;
-deny) packages=() ;;
-*) echo "usage: scripts/setup.sh build|lab|browser|deny" >&2; exit 2 ;;
-esac
+usage() { echo "usage: scripts/setup.sh build|lab|emulated|browser|trial|deny ..." >&2; exit 2; }
+[ $# -gt 0 ] || usage
+packages=()
+for part in "$@"; do
+    case $part in
+        build) packages+=("${build_packages[@]}") ;;
+        lab) packages+=("${lab_packages[@]}") ;;
+        emulated) packages+=("${emulated_packages[@]}") ;;
+        browser) packages+=("${browser_packages[@]}") ;;
+        trial) packages+=("${trial_packages[@]}") ;;
+        deny) ;;
+        *) usage ;;
+    esac
+done
 
 fail() { echo "error: $*" >&2; exit 2; }
 
@@ -32,6 +42,28 @@ as_root() {
     else
         fail "these packages are missing, and there is neither root nor sudo to install them: ${missing[*]}"
     fi
+}
+
+# What each part needs at least, where packages have other names and are up to the user.
+without_apt() {
+    local install="install what your system calls ${packages[*]}"
+    case $1 in
+        build)
+            command -v cc >/dev/null || fail "no C compiler (cc), and no apt-get to install one; $install"
+            pkg-config --exists libibverbs librdmacm 2>/dev/null ||
+                echo "note: no libibverbs and librdmacm headers, so real devices are left out; $install"
+            ;;
+        lab | emulated)
+            command -v qemu-system-x86_64 >/dev/null || fail "the lab needs Debian with apt-get; elsewhere $install"
+            ;;
+        browser)
+            command -v chromium >/dev/null || command -v chromium-browser >/dev/null ||
+                command -v google-chrome >/dev/null ||
+                fail "the tests of reports need Chromium; $install"
+            ;;
+        trial) command -v debootstrap >/dev/null || fail "the trial of the installation needs debootstrap; $install" ;;
+        deny) ;; # needs Rust alone
+    esac
 }
 
 # --- Debian packages
@@ -51,21 +83,7 @@ if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
             fail "apt-get could not install: ${missing[*]}"
     fi
 else
-    # Elsewhere: the simulated subsystem needs a C compiler only; the rest is up to the user.
-    install="install what your system calls ${packages[*]}"
-    if [ "$1" = build ]; then
-        command -v cc >/dev/null || fail "no C compiler (cc), and no apt-get to install one; $install"
-        pkg-config --exists libibverbs librdmacm 2>/dev/null ||
-            echo "note: no libibverbs and librdmacm headers, so real devices are left out; $install"
-    elif [ "$1" = deny ]; then
-        : # needs Rust alone
-    elif [ "$1" = browser ]; then
-        command -v chromium >/dev/null || command -v chromium-browser >/dev/null ||
-            command -v google-chrome >/dev/null ||
-            fail "the tests of reports need Chromium; $install"
-    else
-        command -v qemu-system-x86_64 >/dev/null || fail "the lab needs Debian with apt-get; elsewhere $install"
-    fi
+    for part in "$@"; do without_apt "$part"; done
 fi
 
 # --- Rust
@@ -79,7 +97,7 @@ oldest=$(printf '%s\n%s\n' "$rust_needed" "$rust_found" | sort -V | head -n 1)
 [ "$oldest" = "$rust_needed" ] || fail "rustc $rust_found is too old; Kelpie needs $rust_needed or newer: $how"
 
 # --- cargo-deny
-if [ "$1" = deny ] && ! cargo deny --version >/dev/null 2>&1; then
+if [[ " $* " = *" deny "* ]] && ! cargo deny --version >/dev/null 2>&1; then
     echo "building cargo-deny $deny_version, which takes minutes, once"
     cargo install --quiet --locked cargo-deny --version "$deny_version" ||
         fail "cargo-deny could not be built; without it, licences and advisories are not checked"
