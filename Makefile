@@ -13,28 +13,32 @@ CARGO := . scripts/cargo-env.sh && cargo
 
 
 root := $(DESTDIR)$(PREFIX)
-.PHONY: run test lab install uninstall deb setup setup-lab setup-browser setup-deny
+.PHONY: run test test-long lab install uninstall deb setup setup-lab
 
 # A campaign on the simulated subsystem F of the Collie paper.
 run: setup
 	$(CARGO) build --release
 	$(CARGO) run --quiet --release -- campaign run --subsystem sim:F --budget $(BUDGET)
 
-# Everything that CI checks, and the lab; says at its end what took how long.
-test: setup setup-lab setup-browser setup-deny
-	export KELPIE_BROWSER=1; $(CARGO) xtask test
+# All tests, and a short lab; says at its end what took how long. `cargo xtask ci` is the rest of what CI runs.
+test: setup-lab
+	$(CARGO) xtask test
+
+# What is too long for every change: long tests, both labs, Chromium, the installation, dependencies.
+test-long: setup-lab
+	$(CARGO) xtask test-long
 
 # Two guests with Soft-RoCE that stay up; `cargo xtask lab down` ends them.
-lab: setup setup-lab
+lab: setup-lab
 	$(CARGO) xtask lab install
 	$(CARGO) xtask lab up
 
 # kelpie with its manual pages, completions and the agent's unit; `make uninstall` takes them away.
 install: setup
-	$(CARGO) build --release --package kelpie --package kelpie-preload --features "$(FEATURES)"
+	$(CARGO) build --profile dist --package kelpie --package kelpie-preload --features "$(FEATURES)"
 	target=$$($(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/') && \
-	install -D -m 755 "$$target/release/kelpie" "$(root)/bin/kelpie" && \
-	install -D -m 644 "$$target/release/libkelpie_preload.so" "$(root)/lib/kelpie/libkelpie_preload.so"
+	install -D -m 755 "$$target/dist/kelpie" "$(root)/bin/kelpie" && \
+	install -D -m 644 "$$target/dist/libkelpie_preload.so" "$(root)/lib/kelpie/libkelpie_preload.so"
 	"$(root)/bin/kelpie" generate --out "$(root)"
 	install -d "$(root)/lib/systemd/system"
 	for unit in kelpie-agent kelpie-host-watch; do \
@@ -62,10 +66,4 @@ setup:
 	scripts/setup.sh build
 
 setup-lab:
-	scripts/setup.sh lab
-
-setup-browser:
-	scripts/setup.sh browser
-
-setup-deny:
-	scripts/setup.sh deny
+	scripts/setup.sh build lab

@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 suite=${1:-short}
 case $suite in
     short | long) scripts/setup.sh lab ;;
-    emulated) scripts/setup.sh lab-emulated ;;
+    emulated) scripts/setup.sh emulated ;;
     *) echo "usage: scripts/lab-test.sh [short | long | emulated]" >&2; exit 2 ;;
 esac
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what building Kelpie (`build`), its lab (`lab`, and `lab-emulated` for guests of QEMU), the tests of its reports (`browser`) or the check of its
-# dependencies (`deny`) needs; does nothing if all of it is there.
+# Installs what building Kelpie (`build`), its lab (`lab`), its lab in QEMU (`emulated`), the tests of its reports
+# (`browser`), the trial of its installation (`trial`) or the check of its dependencies (`deny`) needs: one or more of
+# them. Does nothing if all of it is there.
 set -euo pipefail
 
 # The Rust that Kelpie asks for; rust-version in Cargo.toml.
@@ -10,19 +11,26 @@ rust_needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 build_packages=(build-essential pkg-config cmake python3-minimal libclang-dev libibverbs-dev librdmacm-dev)
 lab_packages=(flex bison bc busybox-static xz-utils binutils util-linux iproute2 libibverbs1 ibverbs-providers rdma-core
     tshark perftest ibverbs-utils)
-emulated_packages=(qemu-system-x86 kmod)
+emulated_packages=("${lab_packages[@]}" qemu-system-x86 kmod)
 browser_packages=(chromium)
+trial_packages=(debootstrap qemu-system-x86 e2fsprogs binutils)
 # Of cargo-deny; built from the registry once, unless some version of it is there.
 deny_version=0.20.2
 
-case "${1:-}" in
-build) packages=("${build_packages[@]}") ;;
-lab) packages=("${lab_packages[@]}" linux-source) ;;
-lab-emulated) packages=("${lab_packages[@]}" "${emulated_packages[@]}") ;;
-browser) packages=("${browser_packages[@]}") ;;
-deny) packages=() ;;
-*) echo "usage: scripts/setup.sh build|lab|lab-emulated|browser|deny" >&2; exit 2 ;;
-esac
+usage() { echo "usage: scripts/setup.sh build|lab|emulated|browser|trial|deny ..." >&2; exit 2; }
+[ $# -gt 0 ] || usage
+packages=()
+for part in "$@"; do
+    case $part in
+        build) packages+=("${build_packages[@]}") ;;
+        lab) packages+=("${lab_packages[@]}" linux-source) ;;
+        emulated) packages+=("${emulated_packages[@]}") ;;
+        browser) packages+=("${browser_packages[@]}") ;;
+        trial) packages+=("${trial_packages[@]}") ;;
+        deny) ;;
+        *) usage ;;
+    esac
+done
 
 fail() { echo "error: $*" >&2; exit 2; }
 
@@ -36,9 +44,31 @@ as_root() {
     fi
 }
 
-# --- Debian packages
 # A source that the lab can build its kernel from, the newest that Debian has: `linux-source` above.
 has_source() { [ -e /usr/src/linux-source-6.12.tar.xz ] || [ -e /usr/src/linux-source-6.1.tar.xz ]; }
+
+# What each part needs at least, where packages have other names and are up to the user.
+without_apt() {
+    local install="install what your system calls ${packages[*]}"
+    case $1 in
+        build)
+            command -v cc >/dev/null || fail "no C compiler (cc), and no apt-get to install one; $install"
+            pkg-config --exists libibverbs librdmacm 2>/dev/null ||
+                echo "note: no libibverbs and librdmacm headers, so real devices are left out; $install"
+            ;;
+        lab) has_source || fail "the lab needs Debian with apt-get; elsewhere $install" ;;
+        emulated) command -v qemu-system-x86_64 >/dev/null || fail "emulated guests need Debian with apt-get" ;;
+        browser)
+            command -v chromium >/dev/null || command -v chromium-browser >/dev/null ||
+                command -v google-chrome >/dev/null ||
+                fail "the tests of reports need Chromium; $install"
+            ;;
+        trial) command -v debootstrap >/dev/null || fail "the trial of the installation needs debootstrap; $install" ;;
+        deny) ;; # needs Rust alone
+    esac
+}
+
+# --- Debian packages
 newest_source() {
     if apt-cache show linux-source-6.12 >/dev/null 2>&1; then echo linux-source-6.12; else echo linux-source-6.1; fi
 }
@@ -61,21 +91,7 @@ if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
             fail "apt-get could not install: ${missing[*]}"
     fi
 else
-    # Elsewhere: the simulated subsystem needs a C compiler only; the rest is up to the user.
-    install="install what your system calls ${packages[*]}"
-    if [ "$1" = build ]; then
-        command -v cc >/dev/null || fail "no C compiler (cc), and no apt-get to install one; $install"
-        pkg-config --exists libibverbs librdmacm 2>/dev/null ||
-            echo "note: no libibverbs and librdmacm headers, so real devices are left out; $install"
-    elif [ "$1" = deny ]; then
-        : # needs Rust alone
-    elif [ "$1" = browser ]; then
-        command -v chromium >/dev/null || command -v chromium-browser >/dev/null ||
-            command -v google-chrome >/dev/null ||
-            fail "the tests of reports need Chromium; $install"
-    else
-        fail "the lab needs Debian with apt-get; elsewhere $install"
-    fi
+    for part in "$@"; do without_apt "$part"; done
 fi
 
 # --- Rust
@@ -89,7 +105,7 @@ oldest=$(printf '%s\n%s\n' "$rust_needed" "$rust_found" | sort -V | head -n 1)
 [ "$oldest" = "$rust_needed" ] || fail "rustc $rust_found is too old; Kelpie needs $rust_needed or newer: $how"
 
 # --- cargo-deny
-if [ "$1" = deny ] && ! cargo deny --version >/dev/null 2>&1; then
+if [[ " $* " = *" deny "* ]] && ! cargo deny --version >/dev/null 2>&1; then
     echo "building cargo-deny $deny_version, which takes minutes, once"
     cargo install --quiet --locked cargo-deny --version "$deny_version" ||
         fail "cargo-deny could not be built; without it, licences and advisories are not checked"

@@ -19,7 +19,10 @@ mod subsystems;
 use std::process::ExitCode;
 
 use clap::{FromArgMatches as _, Parser as _};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use args::{Colour, Common};
 use cli::Cli;
@@ -44,12 +47,19 @@ fn begin(common: Common, is_agent: bool) {
         (false, 1) => "info",
         (false, _) => "debug",
     };
-    let filter = EnvFilter::try_from_env("KELPIE_LOG").unwrap_or_else(|_| EnvFilter::new(level));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(|| output::Log)
-        .with_ansi(console::colors_enabled_stderr())
-        .init();
+    let log = fmt::layer().with_writer(|| output::Log).with_ansi(console::colors_enabled_stderr());
+    tracing_subscriber::registry().with(log).with(logged(level)).init();
+}
+
+/// What is logged: what `KELPIE_LOG` says, or else this.
+fn logged(level: &str) -> Targets {
+    let asked = std::env::var("KELPIE_LOG").ok().filter(|asked| !asked.is_empty());
+    match asked.map(|asked| asked.parse()) {
+        Some(Ok(targets)) => return targets,
+        Some(Err(error)) => output::note(&format!("KELPIE_LOG: {error}; write `debug`, or `warn,kelpie_agent=debug`")),
+        None => {}
+    }
+    level.parse().expect("the levels above are written as targets are")
 }
 
 /// The arguments, over what the user's configuration file says.

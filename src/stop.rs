@@ -2,24 +2,41 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use anyhow::Context;
-use signal_hook::consts::SIGXFSZ;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::iterator::Signals;
 
 use crate::exit;
 use crate::output::note;
+
+/// Ctrl-C, termination, and a terminal that is gone.
+const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// The flag; a first signal says `message`, a second one ends the process at once, which loses nothing.
 pub fn on_signals(message: &'static str) -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let raised = Arc::clone(&stop);
-    ctrlc::set_handler(move || {
-        if raised.swap(true, Ordering::Relaxed) {
-            std::process::exit(exit::INTERRUPTED);
+    let mut signals = Signals::new(ENDING).context("signal handler")?;
+    // A thread, because a signal may come at any moment, and a handler can neither print nor exit safely.
+    thread::spawn(move || {
+        for _ in signals.forever() {
+            if raised.swap(true, Ordering::Relaxed) {
+                std::process::exit(exit::INTERRUPTED);
+            }
+            note(message);
         }
-        note(message);
-    })
-    .context("signal handler")?;
+    });
+    Ok(stop)
+}
+
+/// The flag without a word: for a screen that is drawn on, where Ctrl-C is a key.
+pub fn silently_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in ENDING {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("signal handler")?;
+    }
     Ok(stop)
 }
 

@@ -1,22 +1,47 @@
 //! The JSON schemas that `kelpie schema` prints: what Kelpie reads and writes fits them, and mistakes do not.
 
+use boon::{Compiler, Draft, SchemaIndex, Schemas};
 use serde_json::Value;
 
 use crate::support::{ANOMALY_1, Bench, HEALTHY, SMALL_SPACE};
 
-fn schema(bench: &Bench, format: &str) -> jsonschema::Validator {
-    let text = bench.expect(0, &["schema", format]);
-    let document: Value = serde_json::from_str(&text).expect("JSON");
-    jsonschema::draft202012::meta::validate(&document).expect("a schema of draft 2020-12");
-    jsonschema::validator_for(&document).expect("the schema compiles")
+/// A schema as a validator knows it.
+pub struct Schema {
+    compiled: Schemas,
+    index: SchemaIndex,
+}
+
+impl Schema {
+    /// Panics if the text is no schema of draft 2020-12.
+    pub fn new(text: &str) -> Self {
+        let document: Value = serde_json::from_str(text).expect("JSON");
+        assert_eq!(document["$schema"], "https://json-schema.org/draft/2020-12/schema");
+        let (mut compiled, mut compiler) = (Schemas::new(), Compiler::new());
+        compiler.set_default_draft(Draft::V2020_12);
+        compiler.add_resource("schema.json", document).expect("a place for the schema");
+        // Which also checks it by the schema of its draft.
+        let index = compiler.compile("schema.json", &mut compiled).unwrap_or_else(|error| panic!("{error:#}"));
+        Self { compiled, index }
+    }
+
+    /// What does not fit it, with where.
+    pub fn complaints(&self, document: &Value) -> Vec<String> {
+        let Err(error) = self.compiled.validate(document, self.index) else { return Vec::new() };
+        // Prints the tree of what failed, one line each, below a line that names the schema.
+        format!("{error}").lines().skip(1).map(|line| line.trim().to_owned()).collect()
+    }
+}
+
+fn schema(bench: &Bench, format: &str) -> Schema {
+    Schema::new(&bench.expect(0, &["schema", format]))
 }
 
 fn yaml(text: &str) -> Value {
     serde_yaml::from_str(text).expect("YAML that is JSON")
 }
 
-fn complaints(schema: &jsonschema::Validator, text: &str) -> Vec<String> {
-    schema.iter_errors(&yaml(text)).map(|error| format!("{}: {error}", error.instance_path())).collect()
+fn complaints(schema: &Schema, text: &str) -> Vec<String> {
+    schema.complaints(&yaml(text))
 }
 
 fn read(path: &str) -> String {

@@ -9,13 +9,11 @@ use kelpie_spaces::{Region, Workload, known};
 use serde_json::{Value, json};
 
 use crate::golden::NOT_REPRODUCED;
+use crate::schemas::Schema;
 use crate::support::{ANOMALY_1, Bench, HEALTHY, SMALL_SPACE};
 
-fn schema() -> jsonschema::Validator {
-    let text = Bench::new().expect(0, &["recipe", "schema"]);
-    let document: Value = serde_json::from_str(&text).expect("the schema is JSON");
-    jsonschema::draft202012::meta::validate(&document).expect("the schema is one of draft 2020-12");
-    jsonschema::validator_for(&document).expect("the schema compiles")
+fn schema() -> Schema {
+    Schema::new(&Bench::new().expect(0, &["recipe", "schema"]))
 }
 
 fn recipe_of(directory: &Path) -> Value {
@@ -23,8 +21,8 @@ fn recipe_of(directory: &Path) -> Value {
     serde_json::from_str(&text).expect("it is JSON")
 }
 
-fn complaints(schema: &jsonschema::Validator, document: &Value) -> Vec<String> {
-    schema.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect()
+fn complaints(schema: &Schema, document: &Value) -> Vec<String> {
+    schema.complaints(document)
 }
 
 /// Exports a finding as a directory of its name and returns its `recipe.json`.

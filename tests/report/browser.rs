@@ -1,5 +1,5 @@
 //! The pages of a report in a headless Chromium, light and dark, on a phone and a desk.
-//! Without a Chromium they say that they skip; with `KELPIE_BROWSER=1`, which `make test` sets, they fail instead.
+//! Without a Chromium they say that they skip; with `KELPIE_BROWSER=1`, which `make test-long` sets, they fail instead.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,27 +1,33 @@
 //! Plain builds and builds with verbs share what they build: no crate is built twice, with other features.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::io::{IsTerminal as _, stderr};
 use std::path::Path;
-use std::process::Stdio;
 
-use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
+use anyhow::{Context, Result, ensure};
 
-use crate::cargo::{cargo, verbs_can_be_built};
+use crate::cargo::{self, with_verbs};
 
-/// What compilers know each crate of a build by (`.rmeta`, or `.so` of a macro), with the crate's name and features.
-type Artifacts = BTreeMap<String, String>;
+/// Crates with their versions and features, as in `serde v1.0.0 default,std`.
+type Crates = BTreeSet<String>;
 
-/// Builds everything that tests and lab need, after the plain binary, and fails if the two did not share a crate.
-///
-/// In this order, because both put their binary in the same place and the tests want the one with verbs.
+/// The one crate that is meant to be built twice.
+const BINARY: &str = "kelpie v";
+
+/// Builds everything that the tests and the lab need.
 pub fn build(root: &Path) -> Result<()> {
-    let everything = ["--workspace", "--lib", "--bins", "--tests"];
-    if !verbs_can_be_built() {
-        return artifacts(root, &everything).map(drop);
-    }
-    let plain = artifacts(root, &["--package", "kelpie"])?;
-    let full = artifacts(root, &[&everything[..], &["--features", "verbs"]].concat())?;
+    // Who looks at a terminal sees what is being built, and how much is left.
+    let quiet: &[&str] = if stderr().is_terminal() { &[] } else { &["--quiet"] };
+    let args = [&["build"], quiet, &["--workspace", "--lib", "--bins", "--tests"]].concat();
+    cargo::run(root, &with_verbs(&args))
+}
+
+/// Fails if a plain build of the binary has a crate with other features than the build of everything, with verbs.
+///
+/// By what cargo decides before it builds anything, so that this takes no time.
+pub fn check(root: &Path) -> Result<()> {
+    let plain = crates(root, &["--package", "kelpie", "--edges", "normal,build"])?;
+    let full = crates(root, &with_verbs(&["--workspace", "--edges", "normal,build,dev"]))?;
     let twice = built_twice(&plain, &full);
     ensure!(
         twice.is_empty(),
@@ -31,34 +37,20 @@ pub fn build(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Each crate of the plain build that the full one has with other features.
-fn built_twice(plain: &Artifacts, full: &Artifacts) -> Vec<String> {
-    plain.iter().filter(|(file, _)| !full.contains_key(*file)).map(|(_, name)| format!("   {name}")).collect()
+/// Each crate of the plain build that the full one has only with other features.
+fn built_twice(plain: &Crates, full: &Crates) -> Vec<String> {
+    let other = plain.difference(full).filter(|name| !name.starts_with(BINARY));
+    other.map(|name| format!("   {name}")).collect()
 }
 
-fn artifacts(root: &Path, args: &[&str]) -> Result<Artifacts> {
-    let output = cargo(root)
-        .args(["build", "--quiet", "--message-format", "json-render-diagnostics"])
+fn crates(root: &Path, args: &[&str]) -> Result<Crates> {
+    let output = cargo::cargo(root)
+        .args(["tree", "--quiet", "--prefix", "none", "--no-dedupe", "--format", "{p} {f}"])
         .args(args)
-        .stderr(Stdio::inherit())
         .output()
-        .context("run cargo build")?;
-    if !output.status.success() {
-        bail!("`cargo build {}` failed", args.join(" "));
-    }
-    let mut artifacts = Artifacts::new();
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
-        let message: Value = serde_json::from_str(line).context("read what cargo build printed")?;
-        if message["reason"] != "compiler-artifact" {
-            continue;
-        }
-        let name = format!("{} {}", message["target"]["name"].as_str().unwrap_or("?"), message["features"]);
-        let files = message["filenames"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let files =
-            files.filter(|file| Path::new(file).extension().is_some_and(|kind| kind == "rmeta" || kind == "so"));
-        artifacts.extend(files.map(|file| (file.to_owned(), name.clone())));
-    }
-    Ok(artifacts)
+        .context("run cargo tree")?;
+    ensure!(output.status.success(), "`cargo tree` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    Ok(String::from_utf8_lossy(&output.stdout).lines().map(|line| line.trim().to_owned()).collect())
 }
 
 #[cfg(test)]
@@ -67,12 +59,10 @@ mod tests {
 
     #[test]
     fn crates_with_other_features_are_seen() {
-        let artifacts = |rows: &[(&str, &str)]| -> Artifacts {
-            rows.iter().map(|(file, name)| ((*file).to_owned(), (*name).to_owned())).collect()
-        };
-        let plain = artifacts(&[("libserde-1.rmeta", "serde []"), ("libclap-1.rmeta", "clap []")]);
-        let full = artifacts(&[("libserde-1.rmeta", "serde []"), ("libclap-2.rmeta", "clap [\"env\"]")]);
-        assert_eq!(built_twice(&plain, &full), ["   clap []"]);
+        let crates = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Crates>();
+        let plain = crates(&["kelpie v0.1.0 (/k)", "serde v1.0.0 std", "clap v4.6.0 std"]);
+        let full = crates(&["kelpie v0.1.0 (/k) verbs", "serde v1.0.0 std", "clap v4.6.0 env,std"]);
+        assert_eq!(built_twice(&plain, &full), ["   clap v4.6.0 std"]);
         assert_eq!(built_twice(&full, &full), Vec::<String>::new());
     }
 }

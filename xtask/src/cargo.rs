@@ -1,6 +1,7 @@
 //! Cargo, run as a developer's shell runs it, although this program was itself run by cargo.
 
 use std::env;
+use std::io::{self, Seek as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -66,6 +67,20 @@ pub fn has_tool(root: &Path, tool: &str) -> bool {
 pub fn run(root: &Path, args: &[&str]) -> Result<()> {
     let status = cargo(root).args(args).status().context("cargo")?;
     if !status.success() {
+        bail!("`cargo {}` failed", args.join(" "));
+    }
+    Ok(())
+}
+
+/// Runs cargo in this folder, and shows what it says only if it fails.
+pub fn run_quietly(root: &Path, args: &[&str]) -> Result<()> {
+    // Both streams in one file, in the order in which they were written.
+    let mut said = tempfile::tempfile().context("a temporary file")?;
+    let status =
+        cargo(root).args(args).stdout(said.try_clone()?).stderr(said.try_clone()?).status().context("cargo")?;
+    if !status.success() {
+        said.rewind()?;
+        io::copy(&mut said, &mut io::stderr())?;
         bail!("`cargo {}` failed", args.join(" "));
     }
     Ok(())

@@ -72,7 +72,7 @@ pub fn run(args: &[String]) -> Result<()> {
     lab.know_machine(is_up, is_emulated)?;
     match words.as_slice() {
         ["install"] => lab.install("lab"),
-        ["install", "--emulated"] => lab.install("lab-emulated"),
+        ["install", "--emulated"] => lab.install("emulated"),
         ["up"] => lab.up(kernel),
         ["kernel"] => kernel::prepare(&lab, kernel).map(|kernel| println!("{}", kernel.image.display())),
         ["keep"] => keeper::keep(&lab),

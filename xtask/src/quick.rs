@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 
 use crate::cargo::{has_tool, with_verbs};
-use crate::steps::Steps;
+use crate::steps::{Step, Steps, no_arguments};
 use crate::workspace::{self, Package};
 use crate::workspace_root;
 use crate::{cargo, ci};
@@ -14,31 +14,32 @@ use crate::{cargo, ci};
 /// The branches that a change may have left, the first that exists.
 const BASES: [&str; 2] = ["main", "origin/main"];
 
+const UNIT_TESTS: Step =
+    Step { name: "unit tests", alone: "`cargo nextest run --package CRATE --lib`", work: unit_tests };
+
 /// Formatting, headers, layers, clippy, and the unit tests of each crate that changed.
 pub fn run(args: &[String]) -> Result<()> {
-    ensure!(args.is_empty(), "usage: cargo xtask quick");
-    let root = workspace_root();
-    let mut steps = Steps::start()?;
-    let outcome = checks(&root, &mut steps);
-    steps.report();
-    outcome
+    no_arguments("quick", args)?;
+    let mut steps = Steps::start("quick", &workspace_root())?;
+    let outcome = checks(&mut steps);
+    steps.finish(outcome)
 }
 
-fn checks(root: &Path, steps: &mut Steps) -> Result<()> {
-    ci::run_all(&ci::CHEAP, root, steps)?;
+fn checks(steps: &mut Steps) -> Result<()> {
+    steps.run_all(&ci::CHEAP)?;
     // Of the whole workspace: cargo knows by itself what changed and what depends on it, and checks nothing else again.
-    steps.run("clippy", || ci::clippy(root))?;
+    steps.run(&ci::CLIPPY)?;
+    steps.run(&UNIT_TESTS)
+}
+
+/// The unit tests of each crate that changed, built as part of the workspace.
+fn unit_tests(root: &Path) -> Result<()> {
     let (base, packages) = (base(root), workspace::packages(root)?);
     let changed = changed_crates(&packages, &changed_files(root, &base)?);
     if changed.is_empty() {
         eprintln!("   no crate differs from {base}, so no unit tests are run");
         return Ok(());
     }
-    steps.run("unit tests", || unit_tests(root, &changed))
-}
-
-/// The unit tests of these crates, built as part of the workspace.
-fn unit_tests(root: &Path, changed: &[&Package]) -> Result<()> {
     let tool: &[&str] =
         if has_tool(root, "nextest") { &["nextest", "run", "--profile", "quick"] } else { &["test", "--quiet"] };
     // The binary's package, which depends on all others, is always chosen: so dependencies have the features that they

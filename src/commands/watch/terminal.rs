@@ -1,7 +1,6 @@
 //! The loop of `kelpie watch`: read the store, draw, wait for keys; and the terminal as it was, whatever happens.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -12,6 +11,7 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use super::campaign_progress::CampaignProgress;
 use super::screen::{Theme, draw};
 use super::view::{Asked, View};
+use crate::stop;
 
 /// How long a picture stays. Source: our choice, because it is often enough to see a campaign move.
 const REFRESH: Duration = Duration::from_millis(500);
@@ -31,7 +31,7 @@ impl Drop for Restored {
 
 /// Follows a campaign until the user leaves.
 pub fn watch(follower: &mut Follower, progress: &mut CampaignProgress, is_coloured: bool) -> anyhow::Result<()> {
-    let is_over = over_on_signals()?;
+    let is_over = stop::silently_on_signals()?;
     // Before the terminal changes hands, so that an error appears on the screen that the user knows.
     progress.take(follower.read()?);
     let _restored = Restored;
@@ -82,12 +82,4 @@ fn show(
 ) -> anyhow::Result<()> {
     terminal.draw(|frame| draw(frame, progress, view, theme, unix_ms())).context("the terminal")?;
     Ok(())
-}
-
-/// A flag that termination and a lost terminal raise; on a terminal that is drawn on, Ctrl-C is a key.
-fn over_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
-    let is_over = Arc::new(AtomicBool::new(false));
-    let raised = Arc::clone(&is_over);
-    ctrlc::set_handler(move || raised.store(true, Ordering::Relaxed)).context("signal handler")?;
-    Ok(is_over)
 }
