@@ -161,10 +161,13 @@ fn spaces_and_arguments() {
     check(&bench.run(&["frobnicate"]), "unknown command", &["frobnicate"]);
 }
 
+/// Short experiments, where it is of no matter what they measure.
+const SHORT: &str = "sampling.max_events=20000";
+
 /// A bench with a finished campaign in `k.db`.
 fn with_campaign() -> (Bench, String) {
     let bench = Bench::new();
-    bench.expect(0, &["campaign", "run", "--subsystem", "sim:F", "--budget", "20", "--db", "k.db"]);
+    bench.expect(0, &["campaign", "run", "--subsystem", "sim:F", "--set", SHORT, "--budget", "20", "--db", "k.db"]);
     let content = content(&bench, "k.db", "1");
     (bench, content)
 }
@@ -292,7 +295,8 @@ fn a_disk_that_fills_up_stops_a_campaign_that_can_be_resumed() {
     let mut command = Command::new("sh");
     command
         .args(["-c", "trap '' XFSZ; ulimit -f 600; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_kelpie")])
-        .args(["campaign", "run", "--subsystem", "sim:F", "--budget", "400", "--seed", "2", "--db", "k.db"])
+        .args(["campaign", "run", "--subsystem", "sim:F", "--set", SHORT])
+        .args(["--budget", "400", "--seed", "2", "--db", "k.db"])
         .current_dir(bench.path("."));
     let ran = Ran::of(command.output().expect("sh is there"));
     check(&ran, "full", &["campaign 1 stopped", "kelpie campaign resume 1 --db k.db", "k.db", "stored"]);
@@ -302,8 +306,8 @@ fn a_disk_that_fills_up_stops_a_campaign_that_can_be_resumed() {
     assert!(stored > 0, "something was stored before");
     let goal = (stored + 5).to_string();
     bench.expect(0, &["campaign", "resume", "1", "--db", "k.db", "--budget", &goal]);
-    let whole = ["campaign", "run", "--subsystem", "sim:F", "--budget", &goal, "--seed", "2", "--db", "whole.db"];
-    bench.expect(0, &whole);
+    let whole = ["campaign", "run", "--subsystem", "sim:F", "--set", SHORT, "--seed", "2", "--db", "whole.db"];
+    bench.expect(0, &[&whole[..], &["--budget", &goal]].concat());
     assert_eq!(content(&bench, "k.db", "1"), content(&bench, "whole.db", "1"));
 }
 
@@ -349,7 +353,7 @@ const STEERING: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}.yaml";
 fn nothing_that_others_wrote_steers_a_terminal() {
     let bench = Bench::new();
     bench.write(STEERING, crate::support::SMALL_SPACE);
-    let run = ["campaign", "run", "--subsystem", "sim:F", "--space", STEERING, "--budget", "60", "--db", "k.db"];
+    let run = ["campaign", "run", "--subsystem", "sim:F", "--space", STEERING, "--budget", "12", "--db", "k.db"];
     bench.expect(0, &["campaign", "run", "--subsystem", "sim:F", "--budget", "5", "--db", "other.db"]);
     for args in [
         &run[..],

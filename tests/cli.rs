@@ -141,11 +141,11 @@ fn spaces_and_subsystems_can_be_looked_at() {
 fn a_campaign_is_stored_shown_and_gates() {
     let bench = Bench::new();
     bench.write("ud.yaml", crate::support::SMALL_SPACE);
-    let run = ["campaign", "run", "--subsystem", "sim:F", "--space", "ud.yaml", "--budget", "100", "--seed", "1"];
+    let run = ["campaign", "run", "--subsystem", "sim:F", "--space", "ud.yaml", "--budget", "40", "--seed", "1"];
     let ran = bench.run(&[&run[..], &["--json"]].concat());
     assert_eq!(ran.status, Some(0), "findings alone are no failure: {}", ran.stderr);
     let document: Value = serde_json::from_str(&ran.stdout).expect("one document on stdout");
-    assert_eq!(document["experiments"], 100);
+    assert_eq!(document["experiments"], 40);
     let findings = document["findings"].as_array().expect("a list");
     assert!(!findings.is_empty(), "{document}");
     assert_eq!(
@@ -194,8 +194,8 @@ fn a_campaign_is_stored_shown_and_gates() {
     assert!(document["anomalous"].as_u64() > Some(unexplained), "{document}");
 
     bench.expect(1, &[&run[..], &["--gate"]].concat());
-    let extended = bench.json(0, &["campaign", "resume", "1", "--budget", "110"]);
-    assert_eq!(extended["experiments"], 110);
+    let extended = bench.json(0, &["campaign", "resume", "1", "--budget", "44"]);
+    assert_eq!(extended["experiments"], 44);
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn measuring_settles_a_workload_by_the_subsystem_that_was_measured() {
     let bench = Bench::new();
     bench.write("ud.yaml", crate::support::SMALL_SPACE);
     // The same name with another line rate: its experiments say nothing of the embedded model.
-    let run = ["campaign", "run", "-s", "sim:F", "--space", "ud.yaml", "--budget", "60", "--seed", "1"];
+    let run = ["campaign", "run", "-s", "sim:F", "--space", "ud.yaml", "--budget", "25", "--seed", "1"];
     bench.expect(0, &[&run[..], &["--set", "port.line_rate_gbps=20"]].concat());
     let documents = [bench.json(0, &run), bench.json(0, &["mfs", "list"])];
     let witness = &documents[0]["findings"][0]["workload"];

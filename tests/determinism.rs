@@ -15,7 +15,7 @@ fn equal_seeds_give_equal_databases() {
     let bench = Bench::new();
     let run = |database: &str, seed: &str| {
         let args =
-            ["campaign", "run", "--subsystem", "sim:F", "--budget", "40", "--db", database, "--seed", seed, "--json"];
+            ["campaign", "run", "--subsystem", "sim:F", "--budget", "16", "--db", database, "--seed", seed, "--json"];
         bench.expect(0, &args)
     };
     let printed = run("one.db", "3");
@@ -33,9 +33,9 @@ fn every_algorithm_and_signal_runs() {
     let bench = Bench::new();
     for algorithm in ["collie", "anneal", "random", "bayes"] {
         for signal in ["perf", "diag", "both"] {
-            let args = ["--algorithm", algorithm, "--signal", signal, "--budget", "12", "--db", "k.db"];
+            let args = ["--algorithm", algorithm, "--signal", signal, "--budget", "5", "--db", "k.db"];
             let document = bench.json(0, &[&["campaign", "run", "--subsystem", "sim:H"], &args[..]].concat());
-            assert_eq!((&document["algorithm"], &document["experiments"]), (&algorithm.into(), &12.into()));
+            assert_eq!((&document["algorithm"], &document["experiments"]), (&algorithm.into(), &5.into()));
         }
     }
 }

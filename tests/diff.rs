@@ -4,7 +4,7 @@ use crate::support::Bench;
 
 /// A campaign on F over READs, with these further arguments.
 fn campaign(bench: &Bench, further: &[&str]) {
-    let run = ["campaign", "run", "--subsystem", "sim:F", "--space", "reads.yaml", "--budget", "150", "--db", "k.db"];
+    let run = ["campaign", "run", "--subsystem", "sim:F", "--space", "reads.yaml", "--budget", "60", "--db", "k.db"];
     bench.expect(0, &[&run[..], further].concat());
 }
 

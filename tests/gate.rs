@@ -40,7 +40,7 @@ fn it_is_red_exactly_where_an_experiment_was_anomalous() {
         ("sim:G", "healthy.yaml", "4"),
     ] {
         let ran = bench.run(&[
-            "campaign", "run", "-s", subsystem, "--space", space, "--budget", "30", "--seed", seed, "--gate", "--json",
+            "campaign", "run", "-s", subsystem, "--space", space, "--budget", "10", "--seed", seed, "--gate", "--json",
         ]);
         let document = ran.json();
         let count = anomalous(&bench, &document["campaign"]);

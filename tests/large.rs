@@ -252,15 +252,20 @@ fn costs(algorithm: Algorithm, experiments: u64) -> BTreeMap<String, Cost> {
     costs
 }
 
-#[test]
-#[ignore = "takes minutes; KELPIE_LARGE=20000 cargo test --release --test main large -- --ignored --nocapture"]
-fn what_large_campaigns_cost() {
-    let algorithm = std::env::var("KELPIE_LARGE_ALGORITHM").unwrap_or_else(|_| Algorithm::Kelpie.to_string());
-    let algorithm = algorithm.parse().expect("KELPIE_LARGE_ALGORITHM is the name of an algorithm");
-    let experiments = std::env::var("KELPIE_LARGE").ok().and_then(|text| text.parse().ok()).unwrap_or(20_000);
-    let over: Vec<String> = (costs(algorithm, experiments).iter())
-        .filter(|(_, cost)| cost.mib > 200.0)
-        .map(|(name, cost)| format!("{name}: {:.0} MiB", cost.mib))
-        .collect();
-    assert!(over.is_empty(), "over 200 MiB: {over:?}");
+/// `KELPIE_LARGE` is how many experiments, and `KELPIE_LARGE_ALGORITHM` whose; the suite's own are few.
+mod long {
+    use super::*;
+
+    #[test]
+    #[ignore = "long: make test-long runs it"]
+    fn what_large_campaigns_cost() {
+        let algorithm = std::env::var("KELPIE_LARGE_ALGORITHM").unwrap_or_else(|_| Algorithm::Kelpie.to_string());
+        let algorithm = algorithm.parse().expect("KELPIE_LARGE_ALGORITHM is the name of an algorithm");
+        let experiments = std::env::var("KELPIE_LARGE").ok().and_then(|text| text.parse().ok()).unwrap_or(20_000);
+        let over: Vec<String> = (costs(algorithm, experiments).iter())
+            .filter(|(_, cost)| cost.mib > 200.0)
+            .map(|(name, cost)| format!("{name}: {:.0} MiB", cost.mib))
+            .collect();
+        assert!(over.is_empty(), "over 200 MiB: {over:?}");
+    }
 }

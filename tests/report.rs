@@ -13,7 +13,7 @@ use crate::support::{Bench, SMALL_SPACE};
 const HOSTILE_NAME: &str =
     "<img src=x onerror=alert(1)>wider-than-a-phone-0123456789012345678901234567890123456789012345678901234567890.yaml";
 
-/// A campaign of at most 100 experiments on subsystem F, and its report.
+/// A campaign of 30 experiments on subsystem F, and its report.
 struct Reported {
     bench: Bench,
     document: Value,
@@ -23,7 +23,7 @@ impl Reported {
     fn new() -> Self {
         let bench = Bench::new();
         let space = bench.write(HOSTILE_NAME, SMALL_SPACE);
-        let run = ["campaign", "run", "--subsystem", "sim:F", "--budget", "100", "--seed", "1", "--db", "c.db"];
+        let run = ["campaign", "run", "--subsystem", "sim:F", "--budget", "30", "--seed", "1", "--db", "c.db"];
         bench.expect(0, &[&run[..], &["--space", space]].concat());
         let document = bench.json(0, &["report", "--db", "c.db", "--out", "site"]);
         Self { bench, document }
@@ -78,7 +78,7 @@ fn a_report_is_whole_and_needs_no_network() {
     let bytes: u64 = files.iter().map(|name| std::fs::metadata(site.join(name)).expect("there").len()).sum();
     assert_eq!(reported.document["bytes"], bytes);
     let bound = (256 << 10) + findings * (128 << 10);
-    assert!(bytes < bound, "{bytes} bytes for 100 experiments and {findings} findings");
+    assert!(bytes < bound, "{bytes} bytes for 30 experiments and {findings} findings");
 
     for name in reported.pages() {
         let page = std::fs::read_to_string(site.join(&name)).expect("UTF-8");

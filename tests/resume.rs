@@ -3,14 +3,16 @@
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use kelpie_store::Store;
 use rand::RngExt as _;
 
 use crate::determinism::content;
-use crate::support::{Bench, Ran};
+use crate::support::{Bench, Ran, SMALL_SPACE};
 
+/// A campaign of few QPs and short experiments: what they measure is of no matter here.
 fn run_args<'a>(database: &'a str, algorithm: &'a str, budget: &'a str) -> Vec<&'a str> {
-    let args = ["campaign", "run", "--subsystem", "sim:F", "--seed", "2", "--db", database];
-    [&args[..], &["--algorithm", algorithm, "--budget", budget]].concat()
+    let args = ["campaign", "run", "--subsystem", "sim:F", "--space", "small.yaml", "--seed", "2", "--db", database];
+    [&args[..], &["--set", "sampling.max_events=3000", "--algorithm", algorithm, "--budget", budget]].concat()
 }
 
 fn start(bench: &Bench, args: &[&str]) -> Child {
@@ -19,9 +21,8 @@ fn start(bench: &Bench, args: &[&str]) -> Child {
 
 /// Experiments stored so far; `None` if there is not even a campaign.
 fn experiments(bench: &Bench, database: &str) -> Option<u64> {
-    let ran = bench.run(&["campaign", "list", "--db", database, "--json"]);
-    let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap_or_default();
-    document["campaigns"][0]["experiments"].as_u64()
+    let mut store = Store::open_to_read(&bench.path(database)).ok()?;
+    store.campaigns().ok()?.first().map(|campaign| campaign.experiments)
 }
 
 /// A campaign that runs and has stored some experiments.
@@ -56,42 +57,47 @@ fn run_until(bench: &Bench, command: &[&str], is_time: impl Fn() -> bool) -> Opt
     Some(Ran::of(child.wait_with_output().expect("it ended")))
 }
 
+/// Kills at moments that are counted in experiments, of which a busy machine may let several pass at once. The budget is
+/// above the hundred experiments after which a checkpoint is stored.
+fn killed_at_moments(algorithm: &str, budget: &str, step: impl Fn(u64) -> u64) {
+    let kills = killed_often(&run_args("killed.db", algorithm, budget), &run_args("whole.db", algorithm, budget), step);
+    assert!(kills >= 9, "killed only {kills} times");
+}
+
 #[test]
 fn a_campaign_that_is_killed_often_ends_like_one_that_is_not() {
-    let kills =
-        killed_often(&run_args("killed.db", "kelpie", "130"), &run_args("whole.db", "kelpie", "130"), |round| {
-            1 + round * 5 % 13
-        });
-    // Of the moments that are counted in experiments, a busy machine may let several pass at once.
-    assert!(kills >= 9, "killed only {kills} times");
+    killed_at_moments("kelpie", "120", |round| 1 + round * 5 % 13);
 }
 
-#[test]
-fn a_campaign_with_checkpoints_that_is_killed_often_ends_like_one_that_is_not() {
-    let kills =
-        killed_often(&run_args("killed.db", "collie", "130"), &run_args("whole.db", "collie", "130"), |round| {
-            1 + round * 17 % 23
-        });
-    assert!(kills >= 9, "killed only {kills} times");
-}
+/// Other algorithms and many more kills, by `make test-long`.
+mod long {
+    use super::*;
 
-#[test]
-#[ignore = "takes minutes; cargo test --test main twenty_kills -- --ignored --nocapture"]
-fn twenty_kills_at_random_moments_lose_nothing() {
-    let mut rng = rand::rng();
-    for algorithm in ["kelpie", "collie", "random"] {
-        let moments: Vec<u64> = (0..100).map(|_| rng.random_range(1..40)).collect();
-        println!("{algorithm}: killed after so many more experiments: {moments:?}");
-        let args = |database| run_args(database, algorithm, "600");
-        let kills = killed_often(&args("killed.db"), &args("whole.db"), |round| moments[round as usize]);
-        println!("{algorithm}: {kills} kills");
-        assert!(kills >= 20, "killed only {kills} times");
+    #[test]
+    #[ignore = "long: make test-long runs it"]
+    fn another_algorithm_that_is_killed_often_ends_like_one_that_is_not() {
+        killed_at_moments("collie", "130", |round| 1 + round * 17 % 23);
+    }
+
+    #[test]
+    #[ignore = "long: make test-long runs it"]
+    fn twenty_kills_at_random_moments_lose_nothing() {
+        let mut rng = rand::rng();
+        for algorithm in ["kelpie", "collie", "random"] {
+            let moments: Vec<u64> = (0..100).map(|_| rng.random_range(1..40)).collect();
+            println!("{algorithm}: killed after so many more experiments: {moments:?}");
+            let args = |database| run_args(database, algorithm, "600");
+            let kills = killed_often(&args("killed.db"), &args("whole.db"), |round| moments[round as usize]);
+            println!("{algorithm}: {kills} kills");
+            assert!(kills >= 20, "killed only {kills} times");
+        }
     }
 }
 
 /// Runs a campaign as a whole, and another that is killed again and again after `step` more experiments; says how often.
 fn killed_often(killed: &[&str], whole: &[&str], step: impl Fn(u64) -> u64) -> u64 {
     let bench = Bench::new();
+    bench.write("small.yaml", SMALL_SPACE);
     bench.expect(0, whole);
 
     // The moments differ from run to run, and shall: whatever they are, the outcome must not change. The first

@@ -1,4 +1,5 @@
-//! Whole searches on subsystem F: every algorithm finds weaknesses, and what it stores is anomalous.
+//! Whole searches on subsystem F: an algorithm finds weaknesses, and what it stores is anomalous. What algorithms decide is
+//! tested in `search`, on functions whose answer is known.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,6 @@ use kelpie_search::{Algorithm, Config, Finding, Observation, Oracle, Purpose, Si
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::{Space, Workload};
 
-const BUDGET: u64 = 400;
 /// Weaknesses that the least of them finds in so few experiments.
 const LEAST_FOUND: usize = 3;
 
@@ -40,22 +40,38 @@ impl Oracle for Budgeted {
     }
 }
 
-#[test]
-fn every_algorithm_finds_weaknesses_of_f() {
+/// Searches F with so many experiments, and measures again what was found.
+fn finds_weaknesses_of_f(algorithm: Algorithm, budget: u64) {
     let space = Space::catalog("full").expect("in the catalog");
     let mut subsystem = SimSubsystem::load("F").expect("embedded");
-    for algorithm in Algorithm::ALL {
-        let mut oracle = Budgeted { subsystem: subsystem.clone(), left: BUDGET, findings: Vec::new() };
-        let config = Config::new(algorithm, SignalSet::Both, 1);
-        let _ = kelpie_search::run(&space, &config, &mut oracle);
-        let mut found = BTreeSet::new();
-        for finding in &oracle.findings {
-            let measurement = subsystem.measure(&finding.workload).expect("F can run it");
-            let assessment = assess(&finding.workload, &subsystem.bounds(), &measurement);
-            assert_eq!(assessment.verdict, Verdict::Anomalous, "{algorithm}: {}", finding.mfs);
-            assert!(finding.mfs.contains(&finding.workload), "{algorithm}: {}", finding.mfs);
-            found.insert(subsystem.limiting().to_owned());
+    let mut oracle = Budgeted { subsystem: subsystem.clone(), left: budget, findings: Vec::new() };
+    let config = Config::new(algorithm, SignalSet::Both, 1);
+    let _ = kelpie_search::run(&space, &config, &mut oracle);
+    let mut found = BTreeSet::new();
+    for finding in &oracle.findings {
+        let measurement = subsystem.measure(&finding.workload).expect("F can run it");
+        let assessment = assess(&finding.workload, &subsystem.bounds(), &measurement);
+        assert_eq!(assessment.verdict, Verdict::Anomalous, "{algorithm}: {}", finding.mfs);
+        assert!(finding.mfs.contains(&finding.workload), "{algorithm}: {}", finding.mfs);
+        found.insert(subsystem.limiting().to_owned());
+    }
+    assert!(found.len() >= LEAST_FOUND, "{algorithm} found only {found:?}");
+}
+
+#[test]
+fn the_default_search_finds_weaknesses_of_f() {
+    finds_weaknesses_of_f(Algorithm::Kelpie, 150);
+}
+
+/// All algorithms and more experiments, by `make test-long`.
+mod long {
+    use super::{Algorithm, finds_weaknesses_of_f};
+
+    #[test]
+    #[ignore = "long: make test-long runs it"]
+    fn every_algorithm_finds_weaknesses_of_f() {
+        for algorithm in Algorithm::ALL {
+            finds_weaknesses_of_f(algorithm, 400);
         }
-        assert!(found.len() >= LEAST_FOUND, "{algorithm} found only {found:?}");
     }
 }

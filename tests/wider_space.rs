@@ -32,11 +32,22 @@ fn found(seed: &str) -> [bool; 2] {
     ]
 }
 
+/// Commands hide the sleep of the link where both are on, so that one seed of three takes more experiments.
+const SEEDS: [&str; 3] = ["41", "42", "43"];
+
 #[test]
-fn campaigns_find_a_weakness_of_timing_and_one_of_the_control_path() {
-    // Commands hide the sleep of the link where both are on, so that one seed of these takes more experiments.
-    let found = ["41", "42", "43"].map(found);
-    assert!(found.iter().filter(|found| **found == [true, true]).count() >= 2, "{found:?}");
+fn a_campaign_finds_a_weakness_of_timing_and_one_of_the_control_path() {
+    assert!(SEEDS.iter().any(|seed| found(seed) == [true, true]));
+}
+
+/// Most seeds, by `make test-long`.
+mod long {
+    #[test]
+    #[ignore = "long: make test-long runs it"]
+    fn campaigns_find_a_weakness_of_timing_and_one_of_the_control_path() {
+        let found = super::SEEDS.map(super::found);
+        assert!(found.iter().filter(|found| **found == [true, true]).count() >= 2, "{found:?}");
+    }
 }
 
 #[test]

@@ -31,8 +31,8 @@ pub fn perftest(qp_type: QpType, op: Opcode, mtu: u64, qps: u32, size: u64) -> P
     }
 }
 
-#[test]
-fn every_model_carries_it_at_line_rate() {
+/// Every model carries so many QPs with messages of so many bytes at line rate.
+fn carried(shapes: &[(u32, u64)]) {
     let traffic = [
         (QpType::Rc, Opcode::Write),
         (QpType::Rc, Opcode::Read),
@@ -44,15 +44,30 @@ fn every_model_carries_it_at_line_rate() {
     for name in SimSubsystem::names() {
         let mut subsystem = load(name);
         for (qp_type, op) in traffic {
-            for qps in [1, 2, 8, 16] {
-                for size in [64 << 10, 256 << 10, 1 << 20, 4 << 20] {
-                    let point = perftest(qp_type, op, 4096, qps, size);
-                    complaints.extend(complaint(&mut subsystem, &point).map(|text| format!("{name} {text}")));
-                }
+            for (qps, size) in shapes {
+                let point = perftest(qp_type, op, 4096, *qps, *size);
+                complaints.extend(complaint(&mut subsystem, &point).map(|text| format!("{name} {text}")));
             }
         }
     }
     assert_none(&complaints);
+}
+
+/// The least and the most traffic.
+#[test]
+fn every_model_carries_it_at_line_rate() {
+    carried(&[(1, 64 << 10), (16, 4 << 20)]);
+}
+
+/// All of it, by `make test-long`.
+mod long {
+    #[test]
+    #[ignore = "long: make test-long runs it"]
+    fn every_model_carries_it_at_line_rate() {
+        let sizes = [64 << 10, 256 << 10, 1 << 20, 4 << 20];
+        let shapes = [1, 2, 8, 16].into_iter().flat_map(|qps| sizes.map(|size| (qps, size)));
+        super::carried(&shapes.collect::<Vec<_>>());
+    }
 }
 
 /// What is wrong with one measurement, if anything.

@@ -48,8 +48,12 @@ fn every_anomaly_of_the_paper_exports_validates_and_replays() {
         assert_eq!(recipe["environment"]["subsystem"], format!("sim:{}", anomaly.subsystem), "{finding}");
         assert_eq!(recipe["healthy"]["seen"]["symptoms"], json!([]), "{finding} has a healthy neighbour");
         let symptom = &recipe["expected"]["symptoms"][0];
-        bench.expect(0, &["recipe", "export", &finding, "--out", &archive]);
-        for path in [&name, &archive] {
+        // An archive is read as a directory is, which one of each model shows.
+        let is_first = [1, 14].contains(&anomaly.id);
+        if is_first {
+            bench.expect(0, &["recipe", "export", &finding, "--out", &archive]);
+        }
+        for path in [&name, &archive].into_iter().take(1 + usize::from(is_first)) {
             let replayed = bench.json(1, &["recipe", "replay", path]);
             assert_eq!(replayed["outcome"], "reproduced", "{finding}");
             assert!(
@@ -134,7 +138,7 @@ fn a_finding_of_a_campaign_travels() {
     bench.write("space.yaml", SMALL_SPACE);
     let model = bench.expect(0, &["subsystem", "show", "sim:F"]);
     bench.write("secret-rack.yaml", model.replace("name: F\n", "name: mine\n"));
-    let run = ["campaign", "run", "--subsystem", "sim:secret-rack.yaml", "--space", "space.yaml", "--budget", "150"];
+    let run = ["campaign", "run", "--subsystem", "sim:secret-rack.yaml", "--space", "space.yaml", "--budget", "40"];
     let campaign = bench.json(0, &[&run[..], &["--db", "a.db"]].concat());
     let found = campaign["findings"].as_array().expect("a list").iter().find(|finding| finding["id"] == 1);
     let found = found.expect("the first finding");
@@ -216,7 +220,7 @@ fn a_campaign_skips_what_the_database_knows() {
     let bench = Bench::new();
     bench.write("space.yaml", SMALL_SPACE);
     let run = |db: &str, more: &[&str]| {
-        let run = ["campaign", "run", "--subsystem", "sim:F", "--space", "space.yaml", "--budget", "150", "--json"];
+        let run = ["campaign", "run", "--subsystem", "sim:F", "--space", "space.yaml", "--budget", "40", "--json"];
         bench.run(&[&run[..], &["--db", db], more].concat())
     };
     let first = run("a.db", &[]).json();
@@ -241,6 +245,6 @@ fn a_campaign_skips_what_the_database_knows() {
     }
     // The regions are stored with the campaign: replaying its experiments comes to the same decisions.
     let campaign = seeded["campaign"].to_string();
-    let resumed = bench.json(0, &["campaign", "resume", &campaign, "--budget", "151", "--db", "b.db"]);
-    assert_eq!(resumed["experiments"], 151);
+    let resumed = bench.json(0, &["campaign", "resume", &campaign, "--budget", "41", "--db", "b.db"]);
+    assert_eq!(resumed["experiments"], 41);
 }

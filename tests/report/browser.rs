@@ -1,5 +1,5 @@
-//! The pages of a report in a headless Chromium, light and dark, on a phone and a desk.
-//! Without a Chromium they say that they skip; with `KELPIE_BROWSER=1`, which `make test-long` sets, they fail instead.
+//! The pages of a report in a headless Chromium, light and dark, on a phone and a desk. `make test-long` runs these tests,
+//! and they fail without a Chromium.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,17 +15,11 @@ const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "goog
 /// Lowest contrast of text to what is behind it. Source: WCAG 2.2, success criterion 1.4.3, level AA.
 const CONTRAST: f64 = 4.5;
 
-fn chromium() -> Option<PathBuf> {
+fn chromium() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).flat_map(|folder| NAMES.map(|name| folder.join(name)));
     let found = found.into_iter().find(|file| file.is_file());
-    let promised = std::env::var_os("KELPIE_BROWSER").is_some_and(|value| value == "1");
-    assert!(
-        found.is_some() || !promised,
-        "KELPIE_BROWSER=1, and no {}: run scripts/setup.sh browser",
-        NAMES.join(", ")
-    );
-    found
+    found.unwrap_or_else(|| panic!("no {} here: run scripts/setup.sh browser", NAMES.join(", ")))
 }
 
 /// Opens the harness over these pages and returns what it saw, and the console's lines but for the harness's own.
@@ -54,46 +48,49 @@ fn open(chromium: &Path, bench: &Bench, pages: &[String], dark: bool) -> (Value,
     (seen, others.into_iter().map(str::to_owned).collect())
 }
 
-#[test]
-fn pages_fit_and_can_be_read_and_used() {
-    let Some(chromium) = chromium() else {
-        eprintln!("skipped: no Chromium; scripts/setup.sh browser installs it");
-        return;
-    };
-    let reported = Reported::new();
-    for dark in [false, true] {
-        let (seen, console) = open(&chromium, &reported.bench, &reported.pages(), dark);
-        assert!(console.is_empty(), "{console:#?}");
-        let views = seen.as_array().expect("views");
-        assert_eq!(views.len(), reported.pages().len() * 2, "each page at two widths");
-        for view in views {
-            let number = |key: &str| view[key].as_f64().unwrap_or_else(|| panic!("{key} in {view}"));
-            assert!(number("overflow") <= 0.0, "{view}");
-            assert!(number("cut") <= 0.0 || number("width") < 1000.0, "a table is cut off on a wide screen: {view}");
-            assert!(number("contrast") >= CONTRAST, "{view}");
-            assert!((number("paper") < 0.2) == dark, "the page follows the scheme: {view}");
-            assert!(number("plots") > 0.0 && number("texts") > 50.0, "{view}");
-            assert_eq!(view["first_stop"], "#main", "the skip link comes first: {view}");
-            assert_eq!(view["outlines"], true, "focus is seen: {view}");
-            assert_eq!(view["sorted"], true, "{view}");
+mod long {
+    use super::*;
+
+    #[test]
+    #[ignore = "long: make test-long runs it"]
+    fn pages_fit_and_can_be_read_and_used() {
+        let chromium = chromium();
+        let reported = Reported::new();
+        for dark in [false, true] {
+            let (seen, console) = open(&chromium, &reported.bench, &reported.pages(), dark);
+            assert!(console.is_empty(), "{console:#?}");
+            let views = seen.as_array().expect("views");
+            assert_eq!(views.len(), reported.pages().len() * 2, "each page at two widths");
+            for view in views {
+                let number = |key: &str| view[key].as_f64().unwrap_or_else(|| panic!("{key} in {view}"));
+                assert!(number("overflow") <= 0.0, "{view}");
+                assert!(
+                    number("cut") <= 0.0 || number("width") < 1000.0,
+                    "a table is cut off on a wide screen: {view}"
+                );
+                assert!(number("contrast") >= CONTRAST, "{view}");
+                assert!((number("paper") < 0.2) == dark, "the page follows the scheme: {view}");
+                assert!(number("plots") > 0.0 && number("texts") > 50.0, "{view}");
+                assert_eq!(view["first_stop"], "#main", "the skip link comes first: {view}");
+                assert_eq!(view["outlines"], true, "focus is seen: {view}");
+                assert_eq!(view["sorted"], true, "{view}");
+            }
         }
     }
-}
 
-#[test]
-fn the_harness_sees_what_is_wrong() {
-    let Some(chromium) = chromium() else {
-        eprintln!("skipped: no Chromium; scripts/setup.sh browser installs it");
-        return;
-    };
-    let bench = Bench::new();
-    std::fs::create_dir(bench.path("site")).expect("a folder");
-    let page = "<!doctype html><body style='color:#999'>pale<div style='width:3000px'>wide</div>\
-                <script>console.error('broken')</script>";
-    bench.write("site/bad.html", page);
-    let (seen, console) = open(&chromium, &bench, &["bad.html".to_owned()], false);
-    let view = &seen[0];
-    assert!(view["overflow"].as_f64().expect("a number") > 1000.0, "{view}");
-    assert!(view["contrast"].as_f64().expect("a number") < CONTRAST, "{view}");
-    assert!(console.iter().any(|line| line.contains("broken")), "{console:?}");
+    #[test]
+    #[ignore = "long: make test-long runs it"]
+    fn the_harness_sees_what_is_wrong() {
+        let chromium = chromium();
+        let bench = Bench::new();
+        std::fs::create_dir(bench.path("site")).expect("a folder");
+        let page = "<!doctype html><body style='color:#999'>pale<div style='width:3000px'>wide</div>\
+                    <script>console.error('broken')</script>";
+        bench.write("site/bad.html", page);
+        let (seen, console) = open(&chromium, &bench, &["bad.html".to_owned()], false);
+        let view = &seen[0];
+        assert!(view["overflow"].as_f64().expect("a number") > 1000.0, "{view}");
+        assert!(view["contrast"].as_f64().expect("a number") < CONTRAST, "{view}");
+        assert!(console.iter().any(|line| line.contains("broken")), "{console:?}");
+    }
 }

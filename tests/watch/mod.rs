@@ -19,7 +19,7 @@ const HOSTILE: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}.yaml";
 fn finished() -> Bench {
     let bench = Bench::new();
     bench.write("ud.yaml", SMALL_SPACE);
-    let run = ["campaign", "run", "--subsystem", "sim:F", "--space", "ud.yaml", "--budget", "100", "--db", "k.db"];
+    let run = ["campaign", "run", "--subsystem", "sim:F", "--space", "ud.yaml", "--budget", "30", "--db", "k.db"];
     bench.expect(0, &[&run[..], &["--seed", "1"]].concat());
     bench
 }
@@ -33,15 +33,15 @@ fn a_pipe_is_told_once() {
         assert_eq!(document[key], shown[key], "{key}");
     }
     let sum = |key: &str| document[key].as_object().into_iter().flatten().filter_map(|(_, n)| n.as_u64()).sum::<u64>();
-    assert_eq!((sum("verdicts"), sum("purposes")), (100, 100), "{document}");
-    assert_eq!((&document["state"], &document["budget"]), (&"finished".into(), &100.into()));
+    assert_eq!((sum("verdicts"), sum("purposes")), (30, 30), "{document}");
+    assert_eq!((&document["state"], &document["budget"]), (&"finished".into(), &30.into()));
     assert!(document["experiments_per_minute"].as_f64() > Some(0.0), "{document}");
     assert_eq!(document["seconds_left"], Value::Null);
     assert!(document["signals"]["perf/utilisation"].is_number(), "{document}");
 
     let text = bench.expect(0, &["watch", "1", "--db", "k.db"]);
     assert!(text.starts_with("campaign 1 (finished): sim:F over ud.yaml, kelpie by both signals, seed "), "{text}");
-    assert!(text.contains("100 of 100 experiments") && text.contains("\nfinding 1.1: "), "{text}");
+    assert!(text.contains("30 of 30 experiments") && text.contains("\nfinding 1.1: "), "{text}");
     assert!(!text.contains('\u{1b}'), "{text}");
 }
 
@@ -108,7 +108,7 @@ fn a_scraper_gets_metrics_until_the_user_has_had_enough() {
     };
     let metrics = ask("/metrics");
     assert!(metrics.starts_with("HTTP/1.1 200") && metrics.ends_with("# EOF\n"), "{metrics}");
-    assert!(metrics.contains("kelpie_campaign_budget_experiments 100\n"), "{metrics}");
+    assert!(metrics.contains("kelpie_campaign_budget_experiments 30\n"), "{metrics}");
     assert!(ask("/").starts_with("HTTP/1.1 404"));
     let id = rustix::process::Pid::from_child(&server);
     rustix::process::kill_process(id, rustix::process::Signal::INT).expect("our child");
@@ -142,7 +142,9 @@ fn a_terminal_shows_it_takes_keys_and_is_given_back() {
     let bench = finished();
     let mut seen = Seen::start(bench.command(&["watch", "--db", "k.db"]), 24, 80);
     let picture = seen.until(|picture| picture.contains("q quit"));
-    for part in ["campaign 1 finished", "100 of 100 experiments", "utilisation", "finding 1 of", "qps at "] {
+    let shown = bench.json(0, &["campaign", "show", "--db", "k.db"]);
+    let worst = shown["findings"][0]["mfs"][0]["feature"].as_str().expect("it has a condition").to_owned() + " ";
+    for part in ["campaign 1 finished", "30 of 30 experiments", "utilisation", "finding 1 of", &worst] {
         assert!(picture.contains(part), "no {part}: {picture}");
     }
     seen.press("?");

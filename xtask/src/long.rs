@@ -9,13 +9,12 @@ use crate::steps::{Step, Steps, no_arguments};
 use crate::test::{BUILD, Kernel, script};
 use crate::{cargo, workspace_root};
 
-const LONG: [Step; 7] = [
+const LONG: [Step; 6] = [
     Step {
         name: "long tests",
         alone: "`cargo nextest run --workspace --features verbs --profile long --run-ignored only`",
         work: long_tests,
     },
-    Step { name: "reports in Chromium", alone: "`KELPIE_BROWSER=1 cargo nextest run report::browser`", work: browser },
     Step {
         name: "campaigns with the gate",
         alone: "`scripts/gate-campaigns.sh`",
@@ -48,24 +47,15 @@ fn long(root: &Path, steps: &mut Steps) -> Result<()> {
     steps.run_each(&LONG)
 }
 
+/// Those that are ignored otherwise and need no lab.
 fn long_tests(root: &Path) -> Result<()> {
     ensure!(has_tool(root, "nextest"), "the long tests need `cargo install --locked cargo-nextest`");
+    // Chromium shows reports in some of them.
+    script(root, &["scripts/setup.sh", "browser"])?;
     cargo::run(
         root,
         &with_verbs(&["nextest", "run", "--workspace", "--profile", "long", "--run-ignored", "only", "--no-fail-fast"]),
     )
-}
-
-/// With Chromium promised, so that its tests fail where it is missing.
-fn browser(root: &Path) -> Result<()> {
-    script(root, &["scripts/setup.sh", "browser"])?;
-    let status = cargo::cargo(root)
-        .args(with_verbs(&["test", "--quiet", "--test", "main", "--", "report::browser", "--include-ignored"]))
-        .env("KELPIE_BROWSER", "1")
-        .status()
-        .context("cargo")?;
-    ensure!(status.success(), "the tests of reports in Chromium failed");
-    Ok(())
 }
 
 fn emulated(root: &Path) -> Result<()> {

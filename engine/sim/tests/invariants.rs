@@ -1,8 +1,8 @@
 //! What should hold for every workload and model: on the paper's triggers and on random points of the full space.
 //!
-//! `KELPIE_POINTS=500 cargo test --release -p kelpie-sim --test invariants -- --nocapture` measures what
-//! `docs/simulated-subsystem.md` says; few points are measured otherwise. `KELPIE_SEED` draws other points, and
-//! `KELPIE_WORST=1` lists those that keep an invariant badly.
+//! `KELPIE_POINTS=500 cargo test --release -p kelpie-sim --test invariants -- --nocapture --ignored long::` measures what
+//! `docs/simulated-subsystem.md` says; few points are measured otherwise, and very few if it is not the long suite.
+//! `KELPIE_SEED` draws other points, and `KELPIE_WORST=1` lists those that keep an invariant badly.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,9 @@ use kelpie_sim::SimSubsystem;
 use kelpie_spaces::{Bytes, Flow, Host, Space, Workload, check, known};
 use rand::SeedableRng as _;
 
-/// Random points unless `KELPIE_POINTS` says otherwise.
+/// Anomalies by whose triggers every run looks, and random points beside them.
+const FEW: (&[u32], usize) = (&[2, 7, 8, 11, 16], 2);
+/// Random points of the long suite, which looks at all triggers, unless `KELPIE_POINTS` says otherwise.
 const POINTS: usize = 6;
 /// By how much a rate may differ if it should not.
 const EQUAL: f64 = 0.03;
@@ -47,12 +49,16 @@ type Change = fn(&Workload) -> Option<Workload>;
 /// The part by which its rate may fall and grow, beside what should be equal.
 type Room = fn(&Workload) -> [f64; 2];
 
-fn points(name: &str) -> Vec<Workload> {
-    let of_environment = |key: &str| std::env::var(key).ok().map(|value| value.parse::<u64>().expect("a number"));
-    let count = of_environment("KELPIE_POINTS").map_or(POINTS, |count| count as usize);
+/// A number that somebody set.
+fn of_environment(key: &str) -> Option<u64> {
+    std::env::var(key).ok().map(|value| value.parse().expect("a number"))
+}
+
+/// The triggers of these anomalies, and so many random points.
+fn points(name: &str, anomalies: &[u32], count: usize) -> Vec<Workload> {
     let space = Space::catalog("full").expect("a space of the catalogue");
     let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(of_environment("KELPIE_SEED").unwrap_or(1));
-    let triggers = known::anomalies().into_iter().map(|anomaly| anomaly.trigger.workload());
+    let triggers = anomalies.iter().map(|id| known::anomaly(*id).expect("18 anomalies").trigger.workload());
     // A point may name a device that the hosts lack.
     let mut subsystem = load(name, &[]);
     let mut runs = |point: &Workload| subsystem.measure(point).is_ok();
@@ -233,8 +239,8 @@ fn judge(name: &str, title: &str, each: &[(usize, Option<Off>)], complaints: &mu
     }
 }
 
-fn suite(name: &str) {
-    let points = points(name);
+fn suite(name: &str, (anomalies, count): (&[u32], usize)) {
+    let points = points(name, anomalies, count);
     let base: Vec<Rate> =
         points.iter().map(|point| rate(&mut load(name, &[]), point).expect("it ran before")).collect();
     let mut complaints = Vec::new();
@@ -302,12 +308,34 @@ fn ways(subsystem: &mut SimSubsystem, point: &Workload) -> Option<[Rate; 2]> {
 
 #[test]
 fn f_keeps_what_holds_for_every_workload() {
-    suite("F");
+    suite("F", FEW);
 }
 
 #[test]
 fn h_keeps_what_holds_for_every_workload() {
-    suite("H");
+    suite("H", FEW);
+}
+
+/// All triggers and more points, by `make test-long`.
+mod long {
+    use super::{POINTS, known, of_environment, suite};
+
+    fn all(name: &str) {
+        let anomalies: Vec<u32> = known::anomalies().iter().map(|anomaly| anomaly.id).collect();
+        suite(name, (&anomalies, of_environment("KELPIE_POINTS").map_or(POINTS, |count| count as usize)));
+    }
+
+    #[test]
+    #[ignore = "long: make test-long runs it"]
+    fn f_keeps_what_holds_for_every_workload() {
+        all("F");
+    }
+
+    #[test]
+    #[ignore = "long: make test-long runs it"]
+    fn h_keeps_what_holds_for_every_workload() {
+        all("H");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use kelpie_diagnosis::job::{Follower, Question, Window, diagnose, read};
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 
 const CSV: &str = "iteration,source,destination,bytes,begin,end,entered\n0,0,1,8,10,20.5,9\n0,1,0,8,10,21,9\n\
     1,0,1,8,30,40,29\n1,1,0,8,30,,29\n2,0,1,8,50,60,49\n";
@@ -49,50 +50,67 @@ fn apply(mut bytes: Vec<u8>, changes: &[Change]) -> Vec<u8> {
     bytes
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn readers_refuse_or_accept_and_say_no_control_characters(
-        is_csv in any::<bool>(),
-        changes in prop::collection::vec(change(), 0..6),
-        piece in 1_usize..64,
-    ) {
-        let bytes = apply(if is_csv { CSV } else { JSON }.into(), &changes);
-        match read("job", &bytes) {
-            Ok(jobs) => {
-                for job in &jobs {
-                    diagnose(Question::at_the_end(job));
-                    diagnose(Question { now: Some(1e9), ..Question::at_the_end(job) });
-                }
-            }
-            Err(error) => prop_assert!(!error.to_string().chars().any(char::is_control), "{}", error),
-        }
-        let (mut follower, mut window, mut said) = (Follower::default(), Window::default(), Vec::new());
-        for piece in bytes.chunks(piece) {
-            let give = |one: Result<_, _>| match one {
-                Ok(record) => drop(window.push(record, false)),
-                Err(skipped) => said.push(skipped),
-            };
-            if let Err(refused) = follower.take(piece, give) {
-                said.push(refused);
-                break;
+/// Whole and in pieces, and what is said has no control characters.
+fn readers_refuse_or_accept(is_csv: bool, changes: &[Change], piece: usize) -> Result<(), TestCaseError> {
+    let bytes = apply(if is_csv { CSV } else { JSON }.into(), changes);
+    match read("job", &bytes) {
+        Ok(jobs) => {
+            for job in &jobs {
+                diagnose(Question::at_the_end(job));
+                diagnose(Question { now: Some(1e9), ..Question::at_the_end(job) });
             }
         }
-        prop_assert!(!said.iter().any(|skipped| skipped.problem.chars().any(char::is_control)), "{:?}", said);
-        window.judge(0.0, 30e6);
-        window.judge(30e6, 30e6);
+        Err(error) => prop_assert!(!error.to_string().chars().any(char::is_control), "{}", error),
     }
-
-    /// What a reader of whole files takes, one that follows takes as well.
-    #[test]
-    fn pieces_are_read_as_the_whole(piece in 1_usize..80, lines in 1_usize..6) {
-        let text: String = CSV.split_inclusive('\n').take(lines).collect();
-        let whole = read("job", text.as_bytes()).map(|jobs| jobs[0].operations.clone()).unwrap_or_default();
-        let (mut follower, mut taken) = (Follower::default(), Vec::new());
-        for piece in text.as_bytes().chunks(piece) {
-            follower.take(piece, |one| taken.extend(one.ok().map(|record| record.operation))).expect("CSV");
+    let (mut follower, mut window, mut said) = (Follower::default(), Window::default(), Vec::new());
+    for piece in bytes.chunks(piece) {
+        let give = |one: Result<_, _>| match one {
+            Ok(record) => drop(window.push(record, false)),
+            Err(skipped) => said.push(skipped),
+        };
+        if let Err(refused) = follower.take(piece, give) {
+            said.push(refused);
+            break;
         }
-        prop_assert_eq!(taken, whole);
+    }
+    prop_assert!(!said.iter().any(|skipped| skipped.problem.chars().any(char::is_control)), "{:?}", said);
+    window.judge(0.0, 30e6);
+    window.judge(30e6, 30e6);
+    Ok(())
+}
+
+/// What a reader of whole files takes, one that follows takes as well.
+fn pieces_are_read_as_the_whole(piece: usize, lines: usize) -> Result<(), TestCaseError> {
+    let text: String = CSV.split_inclusive('\n').take(lines).collect();
+    let whole = read("job", text.as_bytes()).map(|jobs| jobs[0].operations.clone()).unwrap_or_default();
+    let (mut follower, mut taken) = (Follower::default(), Vec::new());
+    for piece in text.as_bytes().chunks(piece) {
+        follower.take(piece, |one| taken.extend(one.ok().map(|record| record.operation))).expect("CSV");
+    }
+    prop_assert_eq!(taken, whole);
+    Ok(())
+}
+
+/// Draws so many cases.
+fn all_hold(cases: u32) {
+    let mut runner = TestRunner::new(ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() });
+    let mutated = (any::<bool>(), prop::collection::vec(change(), 0..6), 1_usize..64);
+    let readers = runner.run(&mutated, |(is_csv, changes, piece)| readers_refuse_or_accept(is_csv, &changes, piece));
+    readers.unwrap_or_else(|error| panic!("{error}"));
+    let pieces = runner.run(&(1_usize..80, 1_usize..6), |(piece, lines)| pieces_are_read_as_the_whole(piece, lines));
+    pieces.unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn readers_refuse_or_accept_and_pieces_are_read_as_the_whole() {
+    all_hold(200);
+}
+
+/// More cases, by `make test-long`.
+mod long {
+    #[test]
+    #[ignore = "long: make test-long runs it"]
+    fn readers_refuse_or_accept_and_pieces_are_read_as_the_whole() {
+        super::all_hold(4000);
     }
 }

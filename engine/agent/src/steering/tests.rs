@@ -166,6 +166,15 @@ fn leases(state: &Path) -> usize {
     held.len()
 }
 
+/// Lets a QP of this number come and go. The agent asks for the paths before it tells the planner that a QP is gone, so it
+/// knows them once the planner has heard that.
+fn learn_the_paths(program: &mut Program, qp: u32, state: &Path) {
+    program.gets(qp);
+    wait_for("the planner counts the QP", || leases(state) == 1);
+    program.say(&format!("gone {qp}"));
+    wait_for("the QP is given back", || leases(state) == 0);
+}
+
 fn wait_for(what: &str, done: impl Fn() -> bool) {
     let started = Instant::now();
     while !done() {
@@ -200,8 +209,8 @@ fn planner_and_agent_come_back_with_what_was_granted() {
     let (first, address) = planner("127.0.0.1:0", &state, Security::Loopback);
     let one = agent(folder.path(), &address, Security::Loopback, 1000);
     let mut program = Program::start(&one);
+    learn_the_paths(&mut program, 1, &state);
     assert!(program.gets(1).ends_with(" left"));
-    std::thread::sleep(Duration::from_millis(500));
     // Not in the background: its successor may come once the journal's lock is free, and not before.
     drop(first);
     // The agent goes on by the paths that it was told, and waits for nobody.
@@ -212,13 +221,20 @@ fn planner_and_agent_come_back_with_what_was_granted() {
     program.say("gone 5");
     let (_second, _) = planner(&address, &state, Security::Loopback);
     wait_for("the planner learns what was chosen without it", || leases(&state) == 4);
-    // An agent that is killed: its successor knows that the program lives.
+    // An agent that is killed: its successor knows which of the programs live.
+    let mut doomed = Program::start(&one);
+    assert!(doomed.gets(1).ends_with(" left"));
+    wait_for("the planner counts it too", || leases(&state) == 5);
     drop(one);
+    drop(doomed);
     let two = agent(folder.path(), &address, Security::Loopback, 1000);
-    let mut other = Program::start(&two);
+    wait_for("a program that died meanwhile is forgotten", || leases(&state) == 4);
+    let (mut other, mut brief) = (Program::start(&two), Program::start(&two));
     assert!(other.gets(7).ends_with(" left"));
-    std::thread::sleep(Duration::from_secs(3));
-    assert!(leases(&state) >= 5, "those of a program that lives are kept");
+    assert!(brief.gets(8).ends_with(" right"));
+    drop(brief);
+    // Whoever looked for programs that ended has looked at all of them.
+    wait_for("one that died now is forgotten, and those of a program that lives are kept", || leases(&state) == 5);
     drop(program);
     wait_for("and go with it", || leases(&state) == 1);
 }
@@ -228,12 +244,12 @@ fn a_planner_that_is_slow_is_told_afterwards() {
     let folder = tempfile::tempdir().expect("a folder");
     let state = folder.path().join("state");
     let (_planner, address) = planner("127.0.0.1:0", &state, Security::Loopback);
-    let (slow, delay) = delayed(address);
-    let agent = agent(folder.path(), &slow, Security::Loopback, 1000);
+    let way = Way::to(address);
+    let agent = agent(folder.path(), &way.address, Security::Loopback, 1000);
     let mut program = Program::start(&agent);
+    learn_the_paths(&mut program, 1, &state);
     program.gets(1);
-    std::thread::sleep(Duration::from_millis(500));
-    delay.store(300, Ordering::Relaxed);
+    way.delay_ms.store(300, Ordering::Relaxed);
     let took: Vec<Duration> = (2..30)
         .map(|qp| {
             let started = Instant::now();
@@ -248,28 +264,45 @@ fn a_planner_that_is_slow_is_told_afterwards() {
     assert!(program.ask(30).contains(" port "));
 }
 
-/// A way to this address on which all that the other end says comes so many milliseconds later.
-fn delayed(to: String) -> (String, Arc<AtomicU64>) {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address").to_string();
-    let delay = Arc::new(AtomicU64::new(0));
-    let shared = Arc::clone(&delay);
-    std::thread::spawn(move || {
-        for near in listener.incoming().flatten() {
-            let far = TcpStream::connect(&to).expect("it listens");
-            let (mut ask, mut asked) = (near.try_clone().expect("a socket"), far.try_clone().expect("a socket"));
-            std::thread::spawn(move || std::io::copy(&mut ask, &mut asked));
-            let (delay, mut said, mut near) = (Arc::clone(&shared), far, near);
-            std::thread::spawn(move || {
-                let mut bytes = [0; 4096];
-                while let Ok(count @ 1..) = said.read(&mut bytes) {
-                    std::thread::sleep(Duration::from_millis(delay.load(Ordering::Relaxed)));
-                    let _ = near.write_all(&bytes[..count]);
-                }
-            });
-        }
-    });
-    (address, delay)
+/// A way to an address on which all that the other end says comes later.
+struct Way {
+    address: String,
+    delay_ms: Arc<AtomicU64>,
+    /// Connections that the other end has closed.
+    closed: Arc<AtomicU64>,
+}
+
+impl Way {
+    fn to(to: String) -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let way = Self { address, delay_ms: Arc::default(), closed: Arc::default() };
+        let (delay, closed) = (Arc::clone(&way.delay_ms), Arc::clone(&way.closed));
+        std::thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                let far = TcpStream::connect(&to).expect("it listens");
+                let (mut ask, mut asked) = (near.try_clone().expect("a socket"), far.try_clone().expect("a socket"));
+                std::thread::spawn(move || std::io::copy(&mut ask, &mut asked));
+                let (delay, closed) = (Arc::clone(&delay), Arc::clone(&closed));
+                std::thread::spawn(move || {
+                    hand_on(far, near, &delay);
+                    closed.fetch_add(1, Ordering::Relaxed);
+                });
+            }
+        });
+        way
+    }
+}
+
+/// Hands on what one end says to the other until it says no more.
+fn hand_on(mut said: TcpStream, mut to: TcpStream, delay_ms: &AtomicU64) {
+    let mut bytes = [0; 4096];
+    while let Ok(count @ 1..) = said.read(&mut bytes) {
+        std::thread::sleep(Duration::from_millis(delay_ms.load(Ordering::Relaxed)));
+        let _ = to.write_all(&bytes[..count]);
+    }
+    // The other threads of this connection hold the socket too.
+    let _ = to.shutdown(std::net::Shutdown::Both);
 }
 
 #[test]
@@ -287,7 +320,6 @@ fn strangers_and_crowds_are_kept_in_bounds() {
     }
     let mut program = Program::start(&agent);
     program.gets(0);
-    std::thread::sleep(Duration::from_millis(1100));
     let answers: Vec<String> = (1..30).map(|qp| program.ask(qp)).collect();
     assert!(answers.iter().filter(|answer| answer.contains("too many questions")).count() > 5, "{answers:?}");
     // What is no socket is left alone, and so is another agent's.
@@ -307,6 +339,13 @@ fn strangers_and_crowds_are_kept_in_bounds() {
     assert!(matches!(runtime.block_on(async { at(agent.socket.clone()).open() }), Err(DoorError::InUse(_))));
     let door = Door { group: Some("no such group".to_owned()), ..at(folder.path().join("new")) };
     assert!(matches!(runtime.block_on(async { door.open() }), Err(DoorError::Group(_))));
+}
+
+/// Whether a question on this connection is answered, by a refusal too; one that was turned away reads its end.
+fn is_served(mut stream: &UnixStream) -> bool {
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
+    let _ = writeln!(stream, "ask 5 {B} {A}");
+    matches!(stream.read(&mut [0; 1]), Ok(1))
 }
 
 #[test]
@@ -338,13 +377,7 @@ fn a_program_that_lies_is_believed_nothing_and_takes_nothing_from_others() {
     assert!(honest.ask(2).contains(" port "), "half of a second's answers are left");
     // It opens all connections that it can.
     let streams: Vec<UnixStream> = (0..40).filter_map(|_| UnixStream::connect(&agent.socket).ok()).collect();
-    let served = streams.iter().filter(|stream| {
-        let mut stream = *stream;
-        stream.set_read_timeout(Some(Duration::from_millis(300))).expect("a socket");
-        // One that was turned away reads its end.
-        !matches!(stream.read(&mut [0; 1]), Ok(0))
-    });
-    assert_eq!(served.count(), 16);
+    assert_eq!(streams.iter().filter(|stream| is_served(stream)).count(), 16);
     assert!(Program::start(&agent).gets(3).contains(" port "));
     wait_for("the planner counts what the agent answered", || leases(&state) >= granted + 2);
     drop(liar);
@@ -364,8 +397,9 @@ fn agents_show_a_certificate_and_others_learn_nothing() {
     let known = agent(folder.path(), &address, files(issue("host-a", Purpose::Controller)), 1000);
     assert!(Program::start(&known).gets(1).contains(" port "));
     std::fs::create_dir(folder.path().join("other")).expect("a folder");
-    let unknown = agent(&folder.path().join("other"), &address, Security::Loopback, 1000);
+    let way = Way::to(address);
+    let unknown = agent(&folder.path().join("other"), &way.address, Security::Loopback, 1000);
     let mut program = Program::start(&unknown);
-    std::thread::sleep(Duration::from_secs(2));
+    wait_for("the planner turns it away", || way.closed.load(Ordering::Relaxed) > 0);
     assert_eq!(program.ask(2), "2 none the planner cannot be reached");
 }
