@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use crate::cargo::{has_tool, with_verbs};
 use crate::steps::{Step, Steps, no_arguments};
