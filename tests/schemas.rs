@@ -7,7 +7,7 @@ use crate::support::{ANOMALY_1, Bench, HEALTHY, SMALL_SPACE};
 
 /// A schema as a validator knows it.
 pub struct Schema {
-    compiled: Schemas,
+    schemas: Schemas,
     index: SchemaIndex,
 }
 
@@ -16,17 +16,17 @@ impl Schema {
     pub fn new(text: &str) -> Self {
         let document: Value = serde_json::from_str(text).expect("JSON");
         assert_eq!(document["$schema"], "https://json-schema.org/draft/2020-12/schema");
-        let (mut compiled, mut compiler) = (Schemas::new(), Compiler::new());
+        let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
         compiler.set_default_draft(Draft::V2020_12);
         compiler.add_resource("schema.json", document).expect("a place for the schema");
         // Which also checks it by the schema of its draft.
-        let index = compiler.compile("schema.json", &mut compiled).unwrap_or_else(|error| panic!("{error:#}"));
-        Self { compiled, index }
+        let index = compiler.compile("schema.json", &mut schemas).unwrap_or_else(|error| panic!("{error:#}"));
+        Self { schemas, index }
     }
 
     /// What does not fit it, with where.
     pub fn complaints(&self, document: &Value) -> Vec<String> {
-        let Err(error) = self.compiled.validate(document, self.index) else { return Vec::new() };
+        let Err(error) = self.schemas.validate(document, self.index) else { return Vec::new() };
         // Prints the tree of what failed, one line each, below a line that names the schema.
         format!("{error}").lines().skip(1).map(|line| line.trim().to_owned()).collect()
     }

@@ -43,7 +43,7 @@ impl<'a> Run<'a> {
 
     fn resume(lab: &'a Lab) -> Self {
         // An agent is back within seconds; a guest that was killed is not.
-        Self::start(lab, &["campaign", "resume", "1", "--db", "k.db", "--host-patience", "30s"])
+        Self::start(lab, &["campaign", "resume", "1", "--db", "k.db", "--host-patience", "15s"])
     }
 
     /// Waits until this many experiments are stored, and half a second into the next.
@@ -75,7 +75,7 @@ fn stored(lab: &Lab) -> Option<Vec<Value>> {
 fn a_campaign_survives_the_death_of_controller_agent_and_guest() {
     in_lab(|lab| {
         let budget = std::env::var("KELPIE_LAB_BUDGET").map_or(BUDGET, |text| text.parse().expect("a number"));
-        let pair = lab.pair_with("{warm_up_ms: 500, sample_ms: 400, samples: 1}");
+        let pair = lab.pair_with("{warm_up_ms: 200, sample_ms: 200, samples: 1}");
         let (words, budget_word) = (["campaign", "run", "--subsystem", pair, "--space", "lab"], budget.to_string());
         let mut before = Vec::new();
         let mut nothing_is_lost = |moment: &str| {

@@ -197,7 +197,7 @@ impl Keeper<'_> {
             let port = fs::read_to_string(dir.join("port")).context("read port")?;
             let port: u16 = port.trim().parse().context("the port is no number")?;
             let listener = TcpListener::bind(("127.0.0.1", port)).with_context(|| format!("listen at port {port}"))?;
-            guest.serve(move |ended| forward::serve(listener, link, ended));
+            guest.serve(move |ended| forward::serve(&listener, link, ended));
         }
         self.guests.insert(role.name, guest);
         Ok(())

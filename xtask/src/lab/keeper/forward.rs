@@ -33,13 +33,13 @@ const BUFFER: usize = 64 << 10;
 const SILENCE: Duration = Duration::from_secs(120);
 
 /// Longest wait, after which it looks whether the guest has ended. Units: microseconds.
-const TURN: u64 = 100_000;
+const TURN: u32 = 100_000;
 
 /// Local ports of the stack. Source: RFC 6335, section 6, dynamic ports.
 const PORTS: std::ops::RangeInclusive<u16> = 49_152..=65_535;
 
 /// Carries connections until the guest has ended.
-pub fn serve(listener: TcpListener, link: UnixDatagram, ended: &AtomicBool) -> Result<()> {
+pub fn serve(listener: &TcpListener, link: UnixDatagram, ended: &AtomicBool) -> Result<()> {
     listener.set_nonblocking(true).context("prepare the port of an agent")?;
     link.set_nonblocking(true).context("prepare the link of an agent")?;
     let began = Instant::now();
@@ -52,12 +52,14 @@ pub fn serve(listener: TcpListener, link: UnixDatagram, ended: &AtomicBool) -> R
     let mut ports = PORTS.cycle();
     while !ended.load(Ordering::Relaxed) {
         while connections.len() < MOST {
-            let Some(stream) = accepted(&listener)? else { break };
+            let Some(stream) = accepted(listener)? else { break };
             let port = ports.next().expect("it begins again");
             connections.push(Connection::open(stream, port, &mut interface, &mut sockets)?);
         }
         interface.poll(now(), &mut device, &mut sockets);
-        connections.iter_mut().for_each(|connection| connection.carry(sockets.get_mut(connection.socket)));
+        for connection in &mut connections {
+            connection.carry(sockets.get_mut(connection.socket));
+        }
         // What was written meanwhile.
         interface.poll(now(), &mut device, &mut sockets);
         connections.retain(|connection| {
@@ -67,8 +69,9 @@ pub fn serve(listener: TcpListener, link: UnixDatagram, ended: &AtomicBool) -> R
             }
             is_open
         });
-        let wait = interface.poll_delay(now(), &sockets).map_or(TURN, |delay| delay.total_micros().min(TURN));
-        sleep(&listener, &device, &connections, &sockets, wait)?;
+        let wait =
+            interface.poll_delay(now(), &sockets).map_or(TURN, |delay| delay.total_micros().min(TURN.into()) as u32);
+        sleep(listener, &device, &connections, &sockets, wait)?;
     }
     Ok(())
 }
@@ -87,7 +90,7 @@ fn sleep(
     device: &Link,
     connections: &[Connection],
     sockets: &SocketSet,
-    micros: u64,
+    micros: u32,
 ) -> Result<()> {
     let mut files = vec![PollFd::new(&device.0, PollFlags::IN)];
     if connections.len() < MOST {
@@ -99,7 +102,7 @@ fn sleep(
             files.push(PollFd::new(&connection.stream, wanted));
         }
     }
-    let limit = Timespec { tv_sec: 0, tv_nsec: micros as i64 * 1000 };
+    let limit = Timespec { tv_sec: 0, tv_nsec: i64::from(micros) * 1000 };
     match poll(&mut files, Some(&limit)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(error).context("wait for an agent's connections"),
@@ -133,13 +136,14 @@ impl Connection {
 
     /// Moves what there is, both ways.
     fn carry(&mut self, socket: &mut Socket) {
-        let done = self.to_guest(socket).and_then(|()| self.from_guest(socket));
+        let done = self.carry_in(socket).and_then(|()| self.carry_out(socket));
         if done.is_err() {
             socket.abort();
         }
     }
 
-    fn to_guest(&mut self, socket: &mut Socket) -> std::io::Result<()> {
+    /// From this machine into the guest.
+    fn carry_in(&mut self, socket: &mut Socket) -> std::io::Result<()> {
         while socket.can_send() && !self.is_read {
             let read = socket.send(|room| match (&self.stream).read(room) {
                 Ok(count) => (count, Ok(count)),
@@ -158,7 +162,8 @@ impl Connection {
         Ok(())
     }
 
-    fn from_guest(&mut self, socket: &mut Socket) -> std::io::Result<()> {
+    /// From the guest.
+    fn carry_out(&mut self, socket: &mut Socket) -> std::io::Result<()> {
         while socket.can_recv() {
             let written = socket.recv(|bytes| match (&self.stream).write(bytes) {
                 Ok(count) => (count, Ok(())),
