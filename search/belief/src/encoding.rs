@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kelpie_spaces::{Feature, FeatureValue, Workload};
+use kelpie_spaces::{Feature, Workload};
 
 /// The columns of a row: numbers as logarithms, then a column for each word that was met.
 #[derive(Debug)]
@@ -73,11 +73,11 @@ impl Encoding {
     /// The row of a workload.
     pub(crate) fn row(&self, workload: &Workload) -> Vec<f32> {
         let mut row: Vec<f32> = self.ranges.iter().map(|(feature, ..)| log(number(workload, *feature))).collect();
-        let has = |(feature, word): &(Feature, String)| {
-            let is = matches!(workload.feature(*feature), FeatureValue::Category(other) if other == *word);
-            f32::from(u8::from(is))
-        };
-        row.extend(self.words.iter().map(has));
+        // Words of one feature stand together, so that its own is put together once.
+        for words in self.words.chunk_by(|(feature, _), (other, _)| feature == other) {
+            let own = workload.feature(words[0].0).into_word();
+            row.extend(words.iter().map(|(_, word)| f32::from(u8::from(own.as_ref() == Some(word)))));
+        }
         row
     }
 

@@ -4,6 +4,7 @@
 //! weakness?) and `minimise` (what does it need?), or `relieve` (what is behind a known one?). The more experiments
 //! there are, the more of them `refine` spends on regions.
 
+mod drawn;
 mod explain;
 mod explore;
 mod factors;
@@ -28,6 +29,7 @@ use crate::discovery::Yields;
 use crate::finding::Cure;
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
+use drawn::Drawn;
 use explore::Explorer;
 use factors::moved;
 use known::Known;
@@ -50,6 +52,8 @@ struct Search<'a, O: Oracle> {
     /// Of minimising.
     needs: Needs,
     findings: Vec<Known>,
+    /// Random workloads of the space, once a region was read.
+    drawn: Option<Rc<Drawn<'a>>>,
     /// What regions are read from, once one was read since trees learnt.
     evidence: Option<Rc<Evidence<'a>>>,
     avoided: Vec<Region>,

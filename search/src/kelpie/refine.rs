@@ -6,6 +6,7 @@ use kelpie_belief::Model;
 use kelpie_spaces::{Region, Workload};
 
 use super::Search;
+use super::drawn::Drawn;
 use super::factors::moved;
 use super::region::{Evidence, read};
 use crate::discovery::Believed;
@@ -65,7 +66,9 @@ impl<'a, O: Oracle> Search<'a, O> {
     /// What regions are read from; `None` if nothing was learnt yet.
     pub(super) fn evidence(&mut self) -> Option<Rc<Evidence<'a>>> {
         if self.evidence.is_none() {
-            self.evidence = Some(Rc::new(Evidence::new(self.lab.space, self.lab.model()?)));
+            let (model, space) = (self.lab.model()?, self.lab.space);
+            let drawn = self.drawn.get_or_insert_with(|| Rc::new(Drawn::of(space)));
+            self.evidence = Some(Rc::new(Evidence::new(Rc::clone(drawn), model)));
         }
         self.evidence.clone()
     }

@@ -7,15 +7,12 @@
 use std::rc::Rc;
 
 use kelpie_belief::Model;
-use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Space, Test, Workload};
-use rand::SeedableRng;
+use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Test, Workload};
 use rand_pcg::Pcg64;
 
+use super::drawn::{Drawn, Inside, Point, Row};
 use crate::discovery::Believed;
 
-/// Random workloads of the space that are labelled for all regions. Source: our choice; of a region that holds a thirtieth of
-/// the space there are enough among them. With 2,000 regions of model F held 67 % of random anomalies, with these 76 %.
-const OWN: usize = 8000;
 /// Random workloads that are labelled for one region, at least. Source: our choice; a share of 10 % is then known to 2 points.
 const POOL: usize = 250;
 /// Pools one after the other, each of what is left of the one before. Source: our choice.
@@ -41,12 +38,6 @@ const LEAST: usize = 15;
 /// Random points that the word of the trees is worth, at most; no more than were measured inside. Source: our choice; a
 /// region that was never sampled then states about two thirds.
 const BELIEF: f64 = 10.0;
-/// Seed of the random workloads of the space. Source: our choice, so that a search that goes on has the same.
-const SEED: u64 = 1 << 42;
-
-/// The value of each feature as a number; of a word its place among the space's words.
-type Row = [u64; Feature::COUNT];
-
 /// What one feature may be.
 #[derive(Debug, Clone, PartialEq)]
 enum Side {
@@ -65,20 +56,10 @@ impl Side {
     }
 }
 
-/// A random workload.
-struct Point {
-    workload: Workload,
-    row: Row,
-    /// How likely it is anomalous.
-    likely: f64,
-}
-
-impl Point {
-    /// What it is worth to have it inside.
-    fn worth(&self, others: &[&Region]) -> f64 {
-        let is_shared = others.iter().any(|region| region.contains(&self.workload));
-        ANY + self.likely * if is_shared { SHARED } else { 1.0 }
-    }
+/// What it is worth to have a workload inside.
+fn worth(point: &Point, others: &[Inside<'_>]) -> f64 {
+    let is_shared = others.iter().any(|region| region.holds(point));
+    ANY + point.likely * if is_shared { SHARED } else { 1.0 }
 }
 
 /// A point of a pool, and what it is worth.
@@ -99,9 +80,7 @@ struct Pool<'a> {
 
 /// What regions are read from: what trees say of random workloads.
 pub(super) struct Evidence<'a> {
-    space: &'a Space,
-    /// Of each feature the words that the space has, and those that its random workloads join of several.
-    words: Vec<Vec<FeatureValue>>,
+    drawn: Rc<Drawn<'a>>,
     model: Rc<Model>,
     /// Random workloads of the space.
     own: Vec<Rc<Point>>,
@@ -110,30 +89,19 @@ pub(super) struct Evidence<'a> {
 }
 
 impl<'a> Evidence<'a> {
-    pub(super) fn new(space: &'a Space, model: Rc<Model>) -> Self {
-        let mut rng = Pcg64::seed_from_u64(SEED);
-        let own: Vec<Workload> = (0..OWN).map(|_| space.sample(&mut rng)).collect();
-        let words = Feature::ALL.into_iter().map(|feature| words(space, feature, own.iter())).collect();
-        let mut evidence = Self { space, words, model, own: Vec::new(), pure: 1.0 - HEALTHY };
-        evidence.own = own.into_iter().map(|workload| evidence.point(workload)).collect();
-        let healthy = evidence.own.iter().map(|point| 1.0 - point.likely).sum::<f64>() / OWN as f64;
-        evidence.pure = 1.0 - HEALTHY.min(PURER * healthy);
-        evidence
+    pub(super) fn new(drawn: Rc<Drawn<'a>>, model: Rc<Model>) -> Self {
+        let own = drawn.own.iter().map(|(workload, row)| {
+            let likely = model.of(workload).probability.middle;
+            Rc::new(Point { workload: Rc::clone(workload), row: *row, likely })
+        });
+        let own: Vec<Rc<Point>> = own.collect();
+        let healthy = own.iter().map(|point| 1.0 - point.likely).sum::<f64>() / own.len() as f64;
+        Self { drawn, model, own, pure: 1.0 - HEALTHY.min(PURER * healthy) }
     }
 
     fn point(&self, workload: Workload) -> Rc<Point> {
         let likely = self.model.of(&workload).probability.middle;
-        Rc::new(Point { row: self.row(&workload), workload, likely })
-    }
-
-    fn row(&self, workload: &Workload) -> Row {
-        std::array::from_fn(|at| match workload.feature(Feature::ALL[at]) {
-            FeatureValue::Number(number) => number,
-            word @ FeatureValue::Category(_) => {
-                let words = &self.words[at];
-                words.iter().position(|other| *other == word).unwrap_or(words.len()) as u64
-            }
-        })
+        Rc::new(Point { row: self.drawn.row(&workload), workload: Rc::new(workload), likely })
     }
 
     /// What trees say of a region; `None` if no workload of it can be drawn.
@@ -146,44 +114,30 @@ impl<'a> Evidence<'a> {
 
     /// Whether a region holds so little of the space that trees hardly know it.
     pub(super) fn is_small(&self, region: &Region) -> bool {
-        self.own.iter().filter(|point| region.contains(&point.workload)).take(LEAST).count() < LEAST
+        self.inside(region).take(LEAST).count() < LEAST
     }
 
     /// Whether a region is worth nearly as much as another.
     pub(super) fn is_worth_as_much(&self, region: &Region, other: &Region, others: &[&Region]) -> bool {
-        let worth = |region: &Region| -> f64 {
-            let inside = self.own.iter().filter(|point| region.contains(&point.workload));
-            inside.map(|point| point.worth(others)).sum()
-        };
+        let others = self.drawn.all(others);
+        let worth = |region: &Region| -> f64 { self.inside(region).map(|point| worth(point, &others)).sum() };
         worth(region) >= KEPT * worth(other)
+    }
+
+    /// Those of the space's random workloads that lie in a region.
+    fn inside(&self, region: &Region) -> impl Iterator<Item = &Rc<Point>> {
+        let region = self.drawn.inside(region);
+        self.own.iter().filter(move |point| region.holds(point))
     }
 
     /// Random workloads of a region.
     fn random(&self, region: &Region, rng: &mut Pcg64) -> Vec<Rc<Point>> {
-        let mut random: Vec<_> = self.own.iter().filter(|point| region.contains(&point.workload)).cloned().collect();
+        let mut random: Vec<_> = self.inside(region).cloned().collect();
         let missing = POOL.saturating_sub(random.len());
-        let others = self.space.samples_within(region, rng).take(missing);
+        let others = self.drawn.space.samples_within(region, rng).take(missing);
         random.extend(others.map(|workload| self.point(workload)));
         random
     }
-}
-
-/// The words of a feature that the space has, and those that workloads join of several; none if it is ordered.
-pub(super) fn words<'w>(
-    space: &Space,
-    feature: Feature,
-    workloads: impl Iterator<Item = &'w Workload>,
-) -> Vec<FeatureValue> {
-    if feature.is_ordered() {
-        return Vec::new();
-    }
-    let mut words = space.feature_values(feature);
-    for word in workloads.map(|workload| workload.feature(feature)) {
-        if !words.contains(&word) {
-            words.push(word);
-        }
-    }
-    words
 }
 
 /// A large region around the witness, within `hull`, of which workloads are anomalous, with the share that is; `None` if
@@ -242,11 +196,12 @@ fn reached(mut region: Region, hull: &Region, measured: &[(&Workload, bool)], wi
 
 impl<'a> Pool<'a> {
     fn new(evidence: &'a Evidence<'_>, witness: &Workload, random: Vec<Rc<Point>>, others: &[&Region]) -> Self {
-        let label = |point: Rc<Point>| Labelled { worth: point.worth(others), point };
+        let others = evidence.drawn.all(others);
+        let label = |point: Rc<Point>| Labelled { worth: worth(&point, &others), point };
         Self {
-            words: &evidence.words,
+            words: &evidence.drawn.words,
             rows: random.into_iter().map(label).collect(),
-            witness: evidence.row(witness),
+            witness: evidence.drawn.row(witness),
             pure: evidence.pure,
         }
     }
@@ -417,6 +372,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use kelpie_belief::Outcome;
+    use kelpie_spaces::Space;
+    use rand::SeedableRng;
 
     use super::*;
     use crate::closed_form::{Weakness, at_least, at_most, one_of};
@@ -437,7 +394,7 @@ mod tests {
         let measured: Vec<(&Workload, bool)> = points.iter().map(|point| (point, weakness.holds(point))).collect();
         let model = Model::learn(&learnt(&measured)).expect("there are points");
         let witness = points.iter().find(|point| weakness.holds(point)).expect("some hold");
-        let evidence = Evidence::new(&space, Rc::new(model));
+        let evidence = Evidence::new(Rc::new(Drawn::of(&space)), Rc::new(model));
         let (region, share) =
             read(&evidence, &Region::default(), witness, &measured, &[], &mut rng).expect("it shows clearly");
         assert!(region.contains(witness) && share >= evidence.pure, "{share}: {region}");
@@ -458,7 +415,7 @@ mod tests {
         let measured: Vec<(&Workload, bool)> = points.iter().map(|point| (point, is_mixed(point))).collect();
         let model = Model::learn(&learnt(&measured)).expect("there are points");
         let witness = points.iter().find(|point| is_mixed(point)).expect("some are");
-        let evidence = Evidence::new(&space, Rc::new(model));
+        let evidence = Evidence::new(Rc::new(Drawn::of(&space)), Rc::new(model));
         let (region, _) =
             read(&evidence, &Region::default(), witness, &measured, &[], &mut rng).expect("it shows clearly");
         assert!(region.condition(Feature::Opcode).is_some(), "{region}");
@@ -476,7 +433,7 @@ mod tests {
         let points: Vec<Workload> = (0..200).map(|_| space.sample(&mut rng)).collect();
         let measured: Vec<(&Workload, bool)> = points.iter().map(|point| (point, false)).collect();
         let model = Model::learn(&learnt(&measured)).expect("there are points");
-        let evidence = Evidence::new(&space, Rc::new(model));
+        let evidence = Evidence::new(Rc::new(Drawn::of(&space)), Rc::new(model));
         let (_, share) =
             read(&evidence, &Region::default(), &points[0], &measured, &[], &mut rng).expect("points can be drawn");
         assert!(share < 0.1, "{share}");
@@ -494,7 +451,7 @@ mod tests {
             points.iter().map(|point| (point, few.holds(point) || short.holds(point))).collect();
         let model = Model::learn(&learnt(&measured)).expect("there are points");
         let witness = points.iter().find(|point| few.holds(point) && short.holds(point)).expect("some show both");
-        let evidence = Evidence::new(&space, Rc::new(model));
+        let evidence = Evidence::new(Rc::new(Drawn::of(&space)), Rc::new(model));
         let other = Region { conditions: vec![at_most(Feature::MessageMax, 1024)] };
         let (region, _) =
             read(&evidence, &Region::default(), witness, &measured, &[&other], &mut rng).expect("it shows clearly");

@@ -37,6 +37,7 @@ impl<'a, O: Oracle> Search<'a, O> {
             explorer,
             needs: Needs::default(),
             findings: Vec::new(),
+            drawn: None,
             evidence: None,
             avoided: config.known.clone(),
             touched: Vec::new(),
@@ -54,6 +55,7 @@ impl<'a, O: Oracle> Search<'a, O> {
         Self {
             explorer,
             findings,
+            drawn: None,
             evidence: None,
             touched,
             lab,

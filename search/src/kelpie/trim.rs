@@ -5,7 +5,8 @@ use std::cmp::Reverse;
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Space, Test, Workload};
 
 use super::Search;
-use super::region::{anomalies, words};
+use super::drawn::words;
+use super::region::anomalies;
 use crate::oracle::Oracle;
 
 impl<O: Oracle> Search<'_, O> {
