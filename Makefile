@@ -30,7 +30,6 @@ test-long: setup-lab
 
 # Two guests with Soft-RoCE that stay up; `cargo xtask lab down` ends them.
 lab: setup-lab
-	$(CARGO) xtask lab install
 	$(CARGO) xtask lab up
 
 # kelpie with its manual pages, completions and the agent's unit; `make uninstall` takes them away.

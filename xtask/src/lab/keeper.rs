@@ -77,7 +77,7 @@ fn spawn(lab: &Lab) -> Result<UnixStream> {
     // This program, also if a build has put another one in its place meanwhile.
     let mut keeper = Command::new("/proc/self/exe");
     keeper.args(["lab", "keep"]).args(lab.shape.is_dual().then_some("--dual-port")).env("KELPIE_LAB_DIR", &lab.common);
-    // Ctrl-C of whoever started it is not for the keeper.
+    // The keeper outlives the command that starts it, so a Ctrl-C to that command must not reach it.
     keeper.stdin(Stdio::null()).stdout(written.try_clone()?).stderr(written).process_group(0);
     let mut keeper = keeper.spawn().context("start the keeper of the lab")?;
     let started = Instant::now();
