@@ -16,14 +16,19 @@ const TOLD: [&str; 7] =
 /// Without what cargo told this program: build scripts that depend on such a variable (ring's, and so all that uses
 /// TLS) would run again each time that a build comes from here and not from a shell.
 pub fn cargo(root: &Path) -> Command {
-    let mut cargo = Command::new(env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
-    cargo.current_dir(root).stdin(Stdio::null());
+    untold(root, Path::new(&env::var_os("CARGO").unwrap_or_else(|| "cargo".into())))
+}
+
+/// A program in this folder, without input, and without what cargo told this one: a script of ours runs cargo too.
+pub fn untold(root: &Path, program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(root).stdin(Stdio::null());
     for (name, _) in env::vars_os() {
         if TOLD.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
-            cargo.env_remove(name);
+            command.env_remove(name);
         }
     }
-    cargo
+    command
 }
 
 /// `--features verbs` if this machine can build it, before the arguments of the tool behind cargo.

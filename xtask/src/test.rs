@@ -64,12 +64,8 @@ fn tests(root: &Path) -> Result<()> {
 
 /// Runs a script of ours and shows what it says.
 pub fn script(root: &Path, words: &[&str]) -> Result<()> {
-    let status = Command::new(root.join(words[0]))
-        .args(&words[1..])
-        .current_dir(root)
-        .stdin(Stdio::null())
-        .status()
-        .with_context(|| words.join(" "))?;
+    let program = root.join(words[0]);
+    let status = cargo::untold(root, &program).args(&words[1..]).status().with_context(|| words.join(" "))?;
     ensure!(status.success(), "`{}` failed", words.join(" "));
     Ok(())
 }

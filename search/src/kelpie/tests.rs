@@ -47,38 +47,40 @@ fn healthy_inside(oracle: &ClosedForm, region: &Region) -> usize {
 }
 
 #[test]
-fn every_weakness_is_found_soon() {
-    for seed in 0..8 {
+fn nearly_every_weakness_is_found_soon() {
+    for seed in 0..2 {
         let found = campaign(&weaknesses(), seed, 250).distinct();
-        assert!(found >= 5, "seed {seed}: {found} of 6 after 250 experiments");
-        let found = campaign(&weaknesses(), seed, 600).distinct();
-        assert_eq!(found, 6, "seed {seed}: after 600 experiments");
+        assert!(found >= 5, "seed {seed}: {found} of 6");
     }
 }
 
+/// Goes on from some of a campaign's checkpoints, equally far apart.
+fn goes_on(seed: u64, budget: usize, checkpoints: usize) {
+    let known = weaknesses()[3].region.clone();
+    let config = Config { known: vec![known], ..Config::new(Algorithm::Kelpie, SignalSet::Both, seed) };
+    let mut whole = ClosedForm { inconclusive_every: 13, ..ClosedForm::new(&weaknesses(), budget) };
+    assert_eq!(run(&full(), &config, &mut whole), Err(BudgetSpent));
+    assert!(whole.skipped > 0, "seed {seed}");
+    for checkpoint in whole.checkpoints.iter().step_by(whole.checkpoints.len() / checkpoints) {
+        let asked = checkpoint.experiments() as usize;
+        let mut oracle = ClosedForm { inconclusive_every: 13, ..ClosedForm::new(&weaknesses(), budget - asked) };
+        oracle.before = whole.asked[..asked].to_vec();
+        oracle.findings = whole.findings[..checkpoint.findings() as usize].to_vec();
+        assert_eq!(run_from(&full(), &config, Some(checkpoint.clone()), &mut oracle), Err(BudgetSpent));
+        assert!(oracle.asked[..] == whole.asked[asked..], "seed {seed} after {asked}");
+        assert_eq!(oracle.findings, whole.findings, "seed {seed} after {asked}");
+    }
+}
+
+/// Trees learn after 60 experiments and again after 72, so that 100 have checkpoints before, between and after.
 #[test]
 fn a_search_goes_on_from_any_checkpoint_as_it_did_also_with_known_regions_and_unclear_answers() {
-    for seed in [11, 12] {
-        let known = weaknesses()[3].region.clone();
-        let config = Config { known: vec![known], ..Config::new(Algorithm::Kelpie, SignalSet::Both, seed) };
-        let mut whole = ClosedForm { inconclusive_every: 13, ..ClosedForm::new(&weaknesses(), 300) };
-        assert_eq!(run(&full(), &config, &mut whole), Err(BudgetSpent));
-        assert!(whole.skipped > 0, "seed {seed}");
-        for checkpoint in whole.checkpoints.iter().step_by(whole.checkpoints.len() / 7) {
-            let asked = checkpoint.experiments() as usize;
-            let mut oracle = ClosedForm { inconclusive_every: 13, ..ClosedForm::new(&weaknesses(), 300 - asked) };
-            oracle.before = whole.asked[..asked].to_vec();
-            oracle.findings = whole.findings[..checkpoint.findings() as usize].to_vec();
-            assert_eq!(run_from(&full(), &config, Some(checkpoint.clone()), &mut oracle), Err(BudgetSpent));
-            assert!(oracle.asked[..] == whole.asked[asked..], "seed {seed} after {asked}");
-            assert_eq!(oracle.findings, whole.findings, "seed {seed} after {asked}");
-        }
-    }
+    goes_on(11, 100, 4);
 }
 
 #[test]
 fn a_checkpoint_that_names_what_is_not_there_is_not_taken() {
-    let whole = campaign(&weaknesses(), 4, 120);
+    let whole = campaign(&weaknesses(), 4, 80);
     let config = Config::new(Algorithm::Kelpie, SignalSet::Both, 4);
     let last = whole.checkpoints.last().expect("one before each step");
     assert!(last.is_of(&config));
@@ -95,7 +97,7 @@ fn a_checkpoint_that_names_what_is_not_there_is_not_taken() {
         assert!(!changed.is_of(&config), "{to}");
     }
     // Without the experiments before it, the search begins anew.
-    let mut oracle = ClosedForm::new(&weaknesses(), 120);
+    let mut oracle = ClosedForm::new(&weaknesses(), 80);
     assert_eq!(run_from(&full(), &config, Some(last.clone()), &mut oracle), Err(BudgetSpent));
     assert!(oracle.asked == whole.asked);
 }
@@ -103,17 +105,16 @@ fn a_checkpoint_that_names_what_is_not_there_is_not_taken() {
 #[test]
 fn what_may_not_show_on_another_day_is_no_finding() {
     let unsure = Region { conditions: vec![one_of(Feature::QpType, &["UD"])] };
-    let mut oracle = ClosedForm { unsure: Some(unsure.clone()), ..ClosedForm::new(&weaknesses(), 400) };
+    let mut oracle = ClosedForm { unsure: Some(unsure.clone()), ..ClosedForm::new(&weaknesses(), 250) };
     let config = Config::new(Algorithm::Kelpie, SignalSet::Both, 5);
     assert_eq!(run(&full(), &config, &mut oracle), Err(BudgetSpent));
     assert!(oracle.distinct() >= 4, "{} of the 5 that also show elsewhere", oracle.distinct());
     assert!(oracle.findings.iter().all(|finding| !unsure.contains(&finding.workload)));
 }
 
-#[test]
-fn factors_are_what_the_weakness_needs() {
+fn factors_are_needed(budget: usize) {
     for weakness in weaknesses() {
-        let oracle = campaign(std::slice::from_ref(&weakness), 3, 600);
+        let oracle = campaign(std::slice::from_ref(&weakness), 3, budget);
         let finding = oracle.findings.first().expect("the budget is ample");
         assert!(weakness.holds(&finding.workload));
         // No removal left the symptom.
@@ -125,9 +126,13 @@ fn factors_are_what_the_weakness_needs() {
 }
 
 #[test]
-fn regions_are_anomalous_inside_and_hold_most_of_a_weakness() {
+fn factors_are_what_the_weakness_needs() {
+    factors_are_needed(200);
+}
+
+fn regions_hold_their_weakness(budget: usize) {
     for (index, weakness) in weaknesses().iter().enumerate() {
-        let oracle = campaign(std::slice::from_ref(weakness), 1, 400);
+        let oracle = campaign(std::slice::from_ref(weakness), 1, budget);
         let finding = oracle.findings.first().expect("the budget is ample");
         let healthy = healthy_inside(&oracle, &finding.mfs);
         // The trees may take 10 % for anomalous.
@@ -141,23 +146,37 @@ fn regions_are_anomalous_inside_and_hold_most_of_a_weakness() {
 }
 
 #[test]
-fn a_longer_campaign_begins_like_a_shorter_one_and_asks_nothing_twice() {
-    let long = campaign(&weaknesses(), 7, 300);
-    for budget in [1, 20, 150] {
-        assert_eq!(campaign(&weaknesses(), 7, budget).asked[..], long.asked[..budget]);
+fn regions_are_anomalous_inside_and_hold_most_of_a_weakness() {
+    regions_hold_their_weakness(200);
+}
+
+fn begins_like_shorter_ones(whole: usize, budgets: &[usize]) {
+    let long = campaign(&weaknesses(), 7, whole);
+    for budget in budgets {
+        assert_eq!(campaign(&weaknesses(), 7, *budget).asked[..], long.asked[..*budget]);
     }
     let distinct: HashSet<_> = long.asked.iter().map(|(workload, _)| workload).collect();
     assert_eq!(distinct.len(), long.asked.len());
     assert!(long.asked.iter().all(|(workload, _)| full().contains(workload)));
 }
 
+/// Trees learn after 60 experiments, so that one of the shorter ones ends before that and one after it.
 #[test]
-fn inconclusive_answers_cost_little() {
-    let mut oracle = ClosedForm::new(&weaknesses(), 600);
-    oracle.inconclusive_every = 10;
+fn a_longer_campaign_begins_like_a_shorter_one_and_asks_nothing_twice() {
+    begins_like_shorter_ones(120, &[1, 20, 80]);
+}
+
+/// How many of six weaknesses are found although every tenth answer is inconclusive.
+fn found_with_unclear_answers(budget: usize) -> usize {
+    let mut oracle = ClosedForm { inconclusive_every: 10, ..ClosedForm::new(&weaknesses(), budget) };
     let config = Config::new(Algorithm::Kelpie, SignalSet::Both, 5);
     assert_eq!(run(&full(), &config, &mut oracle), Err(BudgetSpent));
-    assert!(oracle.distinct() >= 5, "{} of 6", oracle.distinct());
+    oracle.distinct()
+}
+
+#[test]
+fn inconclusive_answers_cost_little() {
+    assert!(found_with_unclear_answers(250) >= 4);
 }
 
 #[test]
@@ -218,4 +237,52 @@ fn a_space_that_is_known_ends_the_search() {
     let mut resumed = ClosedForm { before: oracle.asked.clone(), ..ClosedForm::new(&weaknesses(), 0) };
     assert_eq!(run_from(&space, &config, Some(checkpoint), &mut resumed), Ok(()));
     assert_eq!(resumed.checkpoints.len(), 10);
+}
+
+/// More seeds, experiments and checkpoints, by `make test-long`.
+mod long {
+    use super::*;
+
+    #[test]
+    #[ignore = "long: make test-long runs it"]
+    fn every_weakness_is_found_in_time() {
+        for seed in 0..8 {
+            let found = campaign(&weaknesses(), seed, 250).distinct();
+            assert!(found >= 5, "seed {seed}: {found} of 6 after 250 experiments");
+            let found = campaign(&weaknesses(), seed, 600).distinct();
+            assert_eq!(found, 6, "seed {seed}: after 600 experiments");
+        }
+    }
+
+    #[test]
+    #[ignore = "long: make test-long runs it"]
+    fn inconclusive_answers_cost_little() {
+        assert!(found_with_unclear_answers(600) >= 5);
+    }
+
+    #[test]
+    #[ignore = "long: make test-long runs it"]
+    fn factors_are_what_the_weakness_needs() {
+        factors_are_needed(600);
+    }
+
+    #[test]
+    #[ignore = "long: make test-long runs it"]
+    fn regions_are_anomalous_inside_and_hold_most_of_a_weakness() {
+        regions_hold_their_weakness(400);
+    }
+
+    #[test]
+    #[ignore = "long: make test-long runs it"]
+    fn a_search_goes_on_from_any_checkpoint_as_it_did_also_with_known_regions_and_unclear_answers() {
+        for seed in [11, 12] {
+            goes_on(seed, 300, 7);
+        }
+    }
+
+    #[test]
+    #[ignore = "long: make test-long runs it"]
+    fn a_longer_campaign_begins_like_a_shorter_one_and_asks_nothing_twice() {
+        begins_like_shorter_ones(300, &[1, 20, 150]);
+    }
 }

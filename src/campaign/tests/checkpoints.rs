@@ -32,49 +32,57 @@ fn kelpie(seed: u64) -> Config {
     Config::new(Algorithm::Kelpie, SignalSet::Both, seed)
 }
 
+/// Of `faults` ways in which a stored checkpoint does not fit, three at most, and of one that fits the version alone.
+fn goes_on(config: fn(u64) -> Config, stood_still: u64, faults: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let on = |store: &mut Store, id| {
+        let end = go(store, id, &config(5), &AtomicBool::new(false), &|_| None);
+        assert!(matches!(end, End::Finished), "{end:?}");
+        let mut all = Vec::new();
+        store.experiments(id, |experiment| all.push(experiment)).unwrap();
+        (all, store.findings(id).unwrap())
+    };
+    let at = |name: &str, seed| with_checkpoint(&folder.path().join(name), &config(seed), stood_still);
+    let (mut store, id) = begin(&folder.path().join("whole.db"));
+    let whole = on(&mut store, id);
+    let (mut store, id, own) = at("own.db", 5);
+    assert!(on(&mut store, id) == whole);
+
+    // Of a search that is elsewhere by now: what is asked after it shows that it is what the campaign goes on from.
+    let (_, _, other) = at("other.db", 6);
+    if own.experiments == stood_still {
+        let (mut store, id, _) = at("0.db", 5);
+        store.put_checkpoint(id, &other).unwrap();
+        assert!(on(&mut store, id) != whole);
+    }
+
+    let of_other_version = own.state.replacen(env!("CARGO_PKG_VERSION"), "0.0.0", 1);
+    let cut = own.state[..own.state.len() / 2].to_owned();
+    for (number, state) in [(1, of_other_version), (2, cut), (3, String::new())].into_iter().take(faults) {
+        let (mut store, id, _) = at(&format!("{number}.db"), 5);
+        store.put_checkpoint(id, &StoredCheckpoint { state, ..own }).unwrap();
+        assert!(on(&mut store, id) == whole, "{number}");
+    }
+
+    // One that fits the version but not the experiments after it: there are some by now.
+    let (mut store, id, _) = at("4.db", 5);
+    let end = go(&mut store, id, &config(5), &AtomicBool::new(false), &|number| (number > 20).then(host_gone));
+    assert!(matches!(end, End::Failed(_)), "{end:?}");
+    store.put_checkpoint(id, &other).unwrap();
+    assert!(on(&mut store, id) == whole);
+    // What was gone through has left one that fits.
+    assert_eq!(store.checkpoint(id).unwrap(), Some(own));
+}
+
 #[test]
 fn a_campaign_goes_on_from_its_checkpoint_or_if_that_does_not_fit_from_its_beginning() {
-    // The default search may be within a step at any moment.
-    for (config, stood_still) in [(random as fn(u64) -> Config, 100), (kelpie, 140)] {
-        let folder = tempfile::tempdir().unwrap();
-        let on = |store: &mut Store, id| {
-            let end = go(store, id, &config(5), &AtomicBool::new(false), &|_| None);
-            assert!(matches!(end, End::Finished), "{end:?}");
-            let mut all = Vec::new();
-            store.experiments(id, |experiment| all.push(experiment)).unwrap();
-            (all, store.findings(id).unwrap())
-        };
-        let at = |name: &str, seed| with_checkpoint(&folder.path().join(name), &config(seed), stood_still);
-        let (mut store, id) = begin(&folder.path().join("whole.db"));
-        let whole = on(&mut store, id);
-        let (mut store, id, own) = at("own.db", 5);
-        assert!(on(&mut store, id) == whole);
+    goes_on(random, 100, 3);
+}
 
-        // Of a search that is elsewhere by now: what is asked after it shows that it is what the campaign goes on from.
-        let (_, _, other) = at("other.db", 6);
-        if own.experiments == stood_still {
-            let (mut store, id, _) = at("0.db", 5);
-            store.put_checkpoint(id, &other).unwrap();
-            assert!(on(&mut store, id) != whole);
-        }
-
-        let cut = own.state[..own.state.len() / 2].to_owned();
-        let of_other_version = own.state.replacen(env!("CARGO_PKG_VERSION"), "0.0.0", 1);
-        for (number, state) in [(1, cut), (2, of_other_version), (3, String::new())] {
-            let (mut store, id, _) = at(&format!("{number}.db"), 5);
-            store.put_checkpoint(id, &StoredCheckpoint { state, ..own }).unwrap();
-            assert!(on(&mut store, id) == whole, "{number}");
-        }
-
-        // One that fits the version but not the experiments after it: there are some by now.
-        let (mut store, id, _) = at("4.db", 5);
-        let end = go(&mut store, id, &config(5), &AtomicBool::new(false), &|number| (number > 20).then(host_gone));
-        assert!(matches!(end, End::Failed(_)), "{end:?}");
-        store.put_checkpoint(id, &other).unwrap();
-        assert!(on(&mut store, id) == whole);
-        // What was gone through has left one that fits.
-        assert_eq!(store.checkpoint(id).unwrap(), Some(own));
-    }
+/// The default search may be within a step at any moment.
+#[test]
+fn the_default_search_goes_on_from_its_checkpoint_too() {
+    goes_on(kelpie, 140, 1);
 }
 
 #[test]

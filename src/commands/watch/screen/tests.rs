@@ -45,20 +45,35 @@ fn a_selected_finding_is_told_in_full_and_scrolls() {
     assert!(signals < 3);
 }
 
-#[test]
-fn every_size_is_drawn_without_a_panic() {
+fn every_size_is_drawn(widths: &[u16], heights: &[u16]) {
     let mut many = CampaignProgress::new(campaign(None));
     many.take(news(Vec::new(), (1..=300).map(|number| finding(number, "UD")).collect()));
     for progress in [running(), empty(), hostile(), many] {
         let mut view = View { help: true, ..View::default() };
         press(&mut view, KeyCode::End, progress.findings.len());
         // The same view throughout, as when a terminal is resized.
-        for width in (0..=10).chain([20, 79, 80, 99, 100, 200]) {
-            for height in 0..=40 {
-                let backend = drawn(&progress, &mut view, width, height);
-                assert_eq!(backend.buffer().area, Rect::new(0, 0, width, height));
+        for width in widths {
+            for height in heights {
+                let backend = drawn(&progress, &mut view, *width, *height);
+                assert_eq!(backend.buffer().area, Rect::new(0, 0, *width, *height));
             }
         }
+    }
+}
+
+/// The sizes around nothing, those of common terminals, and some between.
+#[test]
+fn every_size_is_drawn_without_a_panic() {
+    every_size_is_drawn(&[0, 1, 2, 5, 10, 79, 80, 200], &[0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 40]);
+}
+
+/// All sizes, by `make test-long`.
+mod long {
+    #[test]
+    #[ignore = "long: make test-long runs it"]
+    fn every_size_is_drawn_without_a_panic() {
+        let widths: Vec<u16> = (0..=10).chain([20, 79, 80, 99, 100, 200]).collect();
+        super::every_size_is_drawn(&widths, &(0..=40).collect::<Vec<u16>>());
     }
 }
 
