@@ -15,7 +15,7 @@ fn equal_seeds_give_equal_databases() {
     let bench = Bench::new();
     let run = |database: &str, seed: &str| {
         let args =
-            ["campaign", "run", "--subsystem", "sim:F", "--budget", "16", "--db", database, "--seed", seed, "--json"];
+            ["campaign", "run", "--subsystem", "sim:F", "--budget", "10", "--db", database, "--seed", seed, "--json"];
         bench.expect(0, &args)
     };
     let printed = run("one.db", "3");

@@ -46,7 +46,7 @@ fn a_campaign_on_bonded_hosts_names_their_ports_and_the_plan_is_the_cure() {
         memory_responder: [\"dram:0\"]\nloopback: [false]\nports: [crossed, planned]\n";
     bench.write("space.yaml", space);
     let args =
-        ["campaign", "run", "--subsystem", "sim:DUAL", "--space", "space.yaml", "--budget", "120", "--db", "k.db"];
+        ["campaign", "run", "--subsystem", "sim:DUAL", "--space", "space.yaml", "--budget", "60", "--db", "k.db"];
     let found = bench.json(0, &args);
     let finding = &found["findings"][0];
     let of_ports = finding["mfs"].as_array().and_then(|all| all.iter().find(|one| one["feature"] == "ports"));

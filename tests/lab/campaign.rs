@@ -10,7 +10,7 @@ use super::{Lab, in_lab};
 use crate::support::Ran;
 
 /// Experiments of the campaign that is killed; more by `KELPIE_LAB_BUDGET`.
-const BUDGET: u64 = 16;
+const BUDGET: u64 = 12;
 
 #[test]
 #[ignore = "needs the lab"]
@@ -43,7 +43,7 @@ impl<'a> Run<'a> {
 
     fn resume(lab: &'a Lab) -> Self {
         // An agent is back within seconds; a guest that was killed is not.
-        Self::start(lab, &["campaign", "resume", "1", "--db", "k.db", "--host-patience", "15s"])
+        Self::start(lab, &["campaign", "resume", "1", "--db", "k.db", "--host-patience", "10s"])
     }
 
     /// Waits until this many experiments are stored, and half a second into the next.

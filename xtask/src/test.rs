@@ -56,7 +56,10 @@ fn tests_and_lab(steps: &mut Steps) -> Result<()> {
 
 fn tests(root: &Path) -> Result<()> {
     if has_tool(root, "nextest") {
-        return cargo::run(root, &with_verbs(&["nextest", "run", "--workspace", "--profile", "ci"]));
+        // One more than there are processors, because some tests wait for a time limit.
+        let threads = (thread::available_parallelism().map_or(1, usize::from) + 1).to_string();
+        let args = ["nextest", "run", "--workspace", "--profile", "ci", "--test-threads", &threads];
+        return cargo::run(root, &with_verbs(&args));
     }
     eprintln!("   cargo-nextest is not installed: `cargo test` does the same, less tidily");
     cargo::run(root, &with_verbs(&["test", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests"]))

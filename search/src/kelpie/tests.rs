@@ -48,10 +48,8 @@ fn healthy_inside(oracle: &ClosedForm, region: &Region) -> usize {
 
 #[test]
 fn nearly_every_weakness_is_found_soon() {
-    for seed in 0..2 {
-        let found = campaign(&weaknesses(), seed, 250).distinct();
-        assert!(found >= 5, "seed {seed}: {found} of 6");
-    }
+    let found = campaign(&weaknesses(), 0, 250).distinct();
+    assert!(found >= 5, "{found} of 6");
 }
 
 /// Goes on from some of a campaign's checkpoints, equally far apart.
@@ -72,10 +70,10 @@ fn goes_on(seed: u64, budget: usize, checkpoints: usize) {
     }
 }
 
-/// Trees learn after 60 experiments and again after 72, so that 100 have checkpoints before, between and after.
+/// Trees learn after 60 experiments and again after 72, so that 90 have checkpoints before, between and after.
 #[test]
 fn a_search_goes_on_from_any_checkpoint_as_it_did_also_with_known_regions_and_unclear_answers() {
-    goes_on(11, 100, 4);
+    goes_on(11, 90, 3);
 }
 
 #[test]
@@ -176,7 +174,7 @@ fn found_with_unclear_answers(budget: usize) -> usize {
 
 #[test]
 fn inconclusive_answers_cost_little() {
-    assert!(found_with_unclear_answers(250) >= 4);
+    assert!(found_with_unclear_answers(200) >= 4);
 }
 
 #[test]
