@@ -8,6 +8,7 @@ pub mod lab;
 mod lease;
 mod limits;
 pub mod loopback;
+mod memory_watch;
 mod netem;
 pub mod pair;
 pub mod ranks;

@@ -24,6 +24,7 @@ use tokio_util::codec::Framed;
 
 use crate::lease::{LeasedHost, locked};
 use crate::limits::Limits;
+use crate::memory_watch::MemoryWatch;
 use crate::security::Pipe;
 use crate::socket::linger;
 use crate::steps::{Step, Steps};
@@ -51,7 +52,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// Serves the controller behind `pipe` until it leaves or has to go.
 pub async fn serve(host: Arc<LeasedHost>, limits: Limits, pipe: Framed<Pipe, AgentCodec>) -> Result<(), WireError> {
     let patience = Arc::new(Mutex::new((IDLE, Instant::now())));
-    let service = StepsService { host, limits, patience };
+    let service = StepsService { host, limits, patience, memory: Arc::new(MemoryWatch::new()) };
     let mut calls = pin!(BaseChannel::new(Config::default(), pipe).requests());
     let mut tick = tokio::time::interval(TICK);
     let ended = loop {
@@ -99,6 +100,7 @@ struct StepsService {
     host: Arc<LeasedHost>,
     limits: Limits,
     patience: Arc<Mutex<Patience>>,
+    memory: Arc<MemoryWatch>,
 }
 
 impl StepsService {
@@ -182,16 +184,21 @@ impl Steps for StepsService {
     }
 
     async fn start(self, _: Context) -> Result<(), HostError> {
-        self.step(Step::Start, |host| host.start()).await
+        let (host, memory) = (Arc::clone(&self.host), Arc::clone(&self.memory));
+        self.step(Step::Start, |host| host.start()).await?;
+        memory.begin(host);
+        Ok(())
     }
 
     async fn sample(self, _: Context) -> Result<HostReading, HostError> {
-        self.step(Step::Sample, |host| host.sample()).await
+        let memory = Arc::clone(&self.memory);
+        memory.judge(self.step(Step::Sample, |host| host.sample()).await)
     }
 
     async fn stop(self, _: Context, drain_ms: u64) -> Result<HostReading, HostError> {
         let drain = Duration::from_millis(drain_ms.min(DRAIN_LIMIT_MS));
-        self.step(Step::Stop, move |host| host.stop(drain)).await
+        let memory = Arc::clone(&self.memory);
+        memory.judge(self.step(Step::Stop, move |host| host.stop(drain)).await)
     }
 
     async fn set_up_rank(self, _: Context, port: Port, job: RankJob) -> Result<Vec<GroupEndpoint>, HostError> {
@@ -202,10 +209,12 @@ impl Steps for StepsService {
     }
 
     async fn read_rank(self, _: Context) -> Result<RankReading, HostError> {
-        self.step(Step::ReadRank, |host| host.read_rank()).await
+        let memory = Arc::clone(&self.memory);
+        memory.judge(self.step(Step::ReadRank, |host| host.read_rank()).await)
     }
 
     async fn tear_down(self, _: Context) -> Result<(), HostError> {
+        self.memory.end();
         self.step(Step::TearDown, |host| {
             host.recycle();
             Ok(())
