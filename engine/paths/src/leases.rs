@@ -286,6 +286,9 @@ mod tests {
         ports.sort_unstable();
         ports.dedup();
         assert_eq!(ports.len(), 8, "each its own while there are enough");
+        assert!(leases.release(&holder(6)));
+        let next = leases.grant(&holder(6), "x", "y").expect("a port");
+        assert_eq!(next, granted[6], "the port that nobody has");
         for qp in [0, 2, 4] {
             assert!(leases.release(&holder(qp)));
         }
