@@ -1,6 +1,6 @@
 //! This host's memory while traffic runs: what has arrived and is not processed yet lies in it, and a kernel that runs out of
 //! memory ends programs. Soft-RoCE queues UC and UD packets without a limit (Linux 6.12, `rxe_resp_queue_pkt` in
-//! drivers/infiniband/sw/rxe/rxe_resp.c).
+//! `drivers/infiniband/sw/rxe/rxe_resp.c`).
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -83,8 +83,8 @@ impl MemoryWatch {
 
 fn said(before: Memory, now: Memory, after: Duration) -> String {
     format!(
-        "traffic took this host's memory: {} of {} MiB were left after {:.1} s, and the kernel's slab had grown from {} to {} \
-         MiB; the agent ended it",
+        "this host's memory ran low while traffic ran: {} of {} MiB were left after {:.1} s, and the kernel's slab had grown from \
+         {} to {} MiB; the agent ended the traffic",
         now.available / MIB,
         before.available / MIB,
         after.as_secs_f64(),
