@@ -134,6 +134,16 @@ impl StepsService {
             Err(_) => Err(HostError::Failed(format!("the host did not {} within {} s", step.name(), limit.as_secs()))),
         }
     }
+
+    /// A step that fails if its traffic was ended for want of memory.
+    async fn step_in_traffic<T: Send + 'static>(
+        self,
+        step: Step,
+        work: impl FnOnce(&mut dyn VerbsHost) -> Result<T, HostError> + Send + 'static,
+    ) -> Result<T, HostError> {
+        let memory = Arc::clone(&self.memory);
+        memory.judge(self.step(step, work).await)
+    }
 }
 
 impl Steps for StepsService {
@@ -191,14 +201,12 @@ impl Steps for StepsService {
     }
 
     async fn sample(self, _: Context) -> Result<HostReading, HostError> {
-        let memory = Arc::clone(&self.memory);
-        memory.judge(self.step(Step::Sample, |host| host.sample()).await)
+        self.step_in_traffic(Step::Sample, |host| host.sample()).await
     }
 
     async fn stop(self, _: Context, drain_ms: u64) -> Result<HostReading, HostError> {
         let drain = Duration::from_millis(drain_ms.min(DRAIN_LIMIT_MS));
-        let memory = Arc::clone(&self.memory);
-        memory.judge(self.step(Step::Stop, move |host| host.stop(drain)).await)
+        self.step_in_traffic(Step::Stop, move |host| host.stop(drain)).await
     }
 
     async fn set_up_rank(self, _: Context, port: Port, job: RankJob) -> Result<Vec<GroupEndpoint>, HostError> {
@@ -209,8 +217,7 @@ impl Steps for StepsService {
     }
 
     async fn read_rank(self, _: Context) -> Result<RankReading, HostError> {
-        let memory = Arc::clone(&self.memory);
-        memory.judge(self.step(Step::ReadRank, |host| host.read_rank()).await)
+        self.step_in_traffic(Step::ReadRank, |host| host.read_rank()).await
     }
 
     async fn tear_down(self, _: Context) -> Result<(), HostError> {
