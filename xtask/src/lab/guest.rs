@@ -19,6 +19,9 @@ use super::{emulated, keeper};
 /// How long a guest's process may take to end after each request.
 const ENDING: Duration = Duration::from_secs(5);
 
+/// How long a process may have no command line while it starts a program: user-mode Linux starts itself anew as it begins.
+const STARTING: Duration = Duration::from_secs(1);
+
 /// Answers to commands are cut here. Units: bytes.
 const ANSWER_LIMIT: usize = 16 << 20;
 
@@ -54,7 +57,13 @@ impl Guest {
     /// Id of its process, while it is the one that was started here.
     fn pid(&self) -> Option<u32> {
         let pid = fs::read_to_string(self.dir.join("pid")).ok()?.trim().parse().ok()?;
-        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let started = Instant::now();
+        let mut line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        // One that has just ended has none either, until its parent has noticed.
+        while line.is_empty() && started.elapsed() < STARTING {
+            thread::sleep(Duration::from_millis(10));
+            line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        }
         let ours = self.dir.join("control").into_os_string().into_string().ok()?;
         String::from_utf8_lossy(&line).contains(&ours).then_some(pid)
     }
@@ -109,13 +118,11 @@ impl Guest {
     fn wait(&self, limit: Duration, what: &str, done: impl Fn() -> bool) -> Result<()> {
         let started = Instant::now();
         while !done() {
-            if started.elapsed() > limit || !self.is_running() {
-                bail!(
-                    "guest {} did not {what} in {} s; its console ended with:\n{}",
-                    self.name,
-                    limit.as_secs(),
-                    self.last_words(15).join("\n")
-                );
+            let is_running = self.is_running();
+            if started.elapsed() > limit || !is_running {
+                let how = if is_running { format!("in {} s", limit.as_secs()) } else { "and has ended".to_owned() };
+                let last = self.last_words(15).join("\n");
+                bail!("guest {} did not {what} {how}; its console ended with:\n{last}", self.name);
             }
             thread::sleep(Duration::from_millis(100));
         }
