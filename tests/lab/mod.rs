@@ -26,6 +26,9 @@ use crate::support::{Bench, Ran, in_guest};
 /// machine that does something else at the same time may take five times as long.
 const ANSWER: Duration = Duration::from_secs(90);
 
+/// Tries of a workload that may fill a guest's memory.
+const FLOODS: usize = 3;
+
 /// The lab, for one test at a time: an agent serves one controller.
 struct Lab {
     bench: Bench,
@@ -78,18 +81,24 @@ impl Lab {
 
     /// Measures; the verdict is the machine's affair, that it ran is ours.
     fn measure(&self, workload: &str, pair: &str) -> Value {
-        self.measure_in_all(workload, pair).0
+        let report = (0..FLOODS).find_map(|_| self.measure_in_all(workload, pair));
+        report.expect("guests get CPU at times").0
     }
 
-    /// As `measure`, and the log of what each end of each flow completed from start to drain.
-    fn measure_in_all(&self, workload: &str, pair: &str) -> (Value, String) {
+    /// As `measure`, and the log of what each end of each flow completed from start to drain; nothing if a guest's memory ran low.
+    ///
+    /// Unreliable traffic to a guest that gets no CPU fills its memory (`lab/findings/unreliable-flood.yaml`), and its agent ends it.
+    fn measure_in_all(&self, workload: &str, pair: &str) -> Option<(Value, String)> {
         let args = ["measure", self.bench.write("workload.yaml", workload), "--subsystem", pair, "--json"];
         let output = self.bench.command(&args).env("KELPIE_LOG", "kelpie_agent=debug").output();
         let ran = Ran::of(output.expect("the binary starts"));
+        if ran.stderr.contains("memory ran low") {
+            return None;
+        }
         // Goodput that varies too much for a verdict ends with 2 as an error does, but after the report.
         let is_inconclusive = ran.status == Some(2) && ran.stdout.contains("\"verdict\": \"inconclusive\"");
         assert!(matches!(ran.status, Some(0 | 1)) || is_inconclusive, "{ran:?}");
-        (ran.json(), ran.stderr)
+        Some((ran.json(), ran.stderr))
     }
 
     /// A pair file of this lab with one sample of this length: samples that differ are measured again for a verdict.

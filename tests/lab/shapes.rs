@@ -151,11 +151,10 @@ pub fn yaml(flows: &[Shape]) -> String {
         write!(
             text,
             "  - from: {from}\n    to: {to}\n    qp_type: {qp_type}\n    qps: {qps}\n    mtu: {mtu}\n    \
-             interarrival_ns: {}\n    wq_depth: {{send: {}, recv: {}}}\n    batch: {{send: {}, recv: {}}}\n    \
+             wq_depth: {{send: {}, recv: {}}}\n    batch: {{send: {}, recv: {}}}\n    \
              pattern: [{}]\n{recv}    memory:\n      \
              from: {{device: \"dram:0\", mrs: {}, mr_size: {mr_size}}}\n      \
              to: {{device: \"dram:0\", mrs: {}, mr_size: {mr_size}}}\n",
-            pause_ns(flow),
             depth[0],
             depth[1],
             batch[0],
@@ -167,19 +166,6 @@ pub fn yaml(flows: &[Shape]) -> String {
         .expect("text grows");
     }
     text
-}
-
-/// How long each QP pauses between its post calls. What nobody acknowledges comes as fast as it is sent, and the receiver's driver
-/// keeps it until memory is full (`lab/findings/unreliable-flood.yaml`), so that it may not come faster than a guest takes it.
-fn pause_ns(flow: &Shape) -> u64 {
-    /// Units: ns.
-    const PACKET: u64 = 40_000;
-    if flow.qp_type == "RC" {
-        return 0;
-    }
-    let requests = requests(flow.pattern);
-    let packets = requests.iter().map(|(_, sizes)| sizes.iter().sum::<u64>().div_ceil(flow.mtu.into())).sum::<u64>();
-    packets * u64::from(flow.batch[0] * flow.qps) * PACKET / requests.len() as u64
 }
 
 fn list(sizes: &[u64]) -> String {

@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use super::capture::{Capture, Message, Packet, Stream, streams};
 use super::shapes::{MARKED, MARKS, Shape, WORKLOADS, requests, yaml};
-use super::{Lab, in_lab};
+use super::{FLOODS, Lab, in_lab};
 
 /// Short, so that all of them take less than a minute; but however slow the machine is, what was posted completes.
 const SESSION: &str = "{warm_up_ms: 0, sample_ms: 100, samples: 1, drain_ms: 10000}";
@@ -98,7 +98,16 @@ fn agree_with(workloads: &[&[Shape]]) {
         let mut readings = vec![Reading::of(lab)];
         let mut reports = Vec::new();
         for flows in workloads {
-            reports.push(lab.measure_in_all(&yaml(flows), pair));
+            let mut tries = 0..FLOODS;
+            let report = tries.find_map(|_| {
+                let report = lab.measure_in_all(&yaml(flows), pair);
+                if report.is_none() {
+                    // What the flood moved is not of the next try.
+                    *readings.last_mut().expect("the first") = Reading::of(lab);
+                }
+                report
+            });
+            reports.push(report.expect("guests get CPU at times"));
             readings.push(Reading::of(lab));
         }
         let marked = std::fs::read_to_string(lab.bench.path(pair)).expect("just written");
