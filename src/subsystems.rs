@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, bail};
 use kelpie_agent::{PairFile, PairSubsystem};
 use kelpie_engine::Subsystem;
-use kelpie_monitor::{Bounds, Check, clear_shares};
+use kelpie_monitor::{Bounds, Check, Limit, clear_shares};
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::units::percent;
 use kelpie_store::CampaignDefinition;
@@ -33,6 +33,10 @@ impl Opened {
                 }
                 for (path, value) in &args.set {
                     subsystem.set(path, value).with_context(|| format!("--set {path}={value}"))?;
+                }
+                let is_embedded = SimSubsystem::names().contains(&subsystem.model_name());
+                if !is_embedded || !args.set.is_empty() {
+                    contradictions(&subsystem).iter().for_each(|line| note(line));
                 }
                 Ok(Self::Simulated(Box::new(subsystem)))
             }
@@ -134,11 +138,31 @@ impl Opened {
     }
 }
 
+/// Where a model states what it cannot do.
+pub fn contradictions(subsystem: &SimSubsystem) -> Vec<String> {
+    let line = |(limit, share): (Limit, f64)| {
+        let key = if limit == Limit::Packets { "port.max_mpps" } else { "port.line_rate_gbps" };
+        format!(
+            "simple traffic reaches {} of `{key}`, so that workloads may be called anomalous that are as fast as this model is; \
+             next: a lower `{key}`, or parts that reach it",
+            percent(share)
+        )
+    };
+    subsystem.unreached().into_iter().map(line).collect()
+}
+
 /// What these bounds of a pair cannot tell, if anything.
 fn caution(bounds: &Bounds, is_calibrated: bool) -> Option<String> {
     if bounds.base_rtt_seconds.is_none() {
         return Some(
             "`bounds` has no `base_rtt_seconds`: workloads with queues too short to fill the link may be called anomalous; \
+             calibration measures it (docs/real-hosts.md)"
+                .to_owned(),
+        );
+    }
+    if bounds.qp.is_none() {
+        return Some(
+            "`bounds` has no `qp`: workloads of few QPs may be called anomalous because one QP is slower than the port; \
              calibration measures it (docs/real-hosts.md)"
                 .to_owned(),
         );

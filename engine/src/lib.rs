@@ -10,6 +10,7 @@ pub mod plan;
 pub mod rank;
 pub mod readings;
 pub mod session;
+pub mod simple;
 pub mod storm;
 pub mod subsystem;
 pub mod timing;

@@ -1,8 +1,9 @@
 //! What was measured and what it means: measurements, bounds, symptoms, verdicts. Only counter sources do I/O.
 
+pub mod attained;
 pub mod check;
 pub mod counters;
-pub mod depth_limit;
+pub mod demand;
 pub mod doctor;
 pub mod latency;
 mod lossy_path;
@@ -16,9 +17,10 @@ mod severity;
 pub mod sources;
 pub mod verdict;
 
+pub use attained::{Attained, Limit, held_against};
 pub use check::{Check, State};
 pub use latency::{DirectionLatency, Latency};
-pub use measurement::{Bounds, Confidence, DirectionRates, Measurement, PauseRatios, PerHost, Sample};
+pub use measurement::{Bounds, Confidence, DirectionRates, Measurement, PauseRatios, PerHost, QpTimes, Sample};
 pub use sequential::{ATTEMPTS, Judged, clear_shares, measure_judged, shows_again};
 pub use severity::Severity;
 pub use verdict::{Assessment, Inconclusive, Symptom, Verdict, assess};

@@ -217,6 +217,17 @@ pub struct Bounds {
     /// With it a workload whose scatter-gather lists fill that link does not pass for a slow subsystem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_pcie_bps: Option<f64>,
+    /// Reads of payload that the memory of a host answers in one direction, if it is known: the reads that the NIC has on
+    /// their way, over their latency. Units: reads/s.
+    ///
+    /// With it a workload whose scatter-gather lists need as many reads does not pass for a slow subsystem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_pcie_reads_per_sec: Option<f64>,
+    /// What one QP takes for its messages, if it was calibrated.
+    ///
+    /// With it a workload of too few QPs to fill the port does not pass for a slow subsystem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qp: Option<QpTimes>,
     /// By how much the rate of equal traffic differs from one run to the next, if it was calibrated: the relative standard
     /// deviation. Units: share of the rate, 0.02 is 2 %.
     ///
@@ -228,6 +239,20 @@ pub struct Bounds {
     /// With it hosts that are not steady are judged relative to what such messages reach meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference_pps: Option<f64>,
+}
+
+/// What one QP takes for a message, whose queue is never empty.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QpTimes {
+    /// For a short message of one element. Units: seconds.
+    pub message_seconds: f64,
+    /// For each further element of its list. Units: seconds.
+    #[serde(default)]
+    pub element_seconds: f64,
+    /// For each further packet. Units: seconds.
+    #[serde(default)]
+    pub packet_seconds: f64,
 }
 
 /// [`Bounds::run_to_run`] from which on the machine may have changed since it was calibrated, so that a verdict needs
@@ -242,12 +267,23 @@ impl Bounds {
 
     /// The keys whose values are no positive numbers.
     pub fn not_positive(&self) -> Vec<&'static str> {
-        let Self { max_bps, max_pps, base_rtt_seconds, max_pcie_bps, run_to_run, reference_pps } = *self;
+        let Self {
+            max_bps,
+            max_pps,
+            base_rtt_seconds,
+            max_pcie_bps,
+            max_pcie_reads_per_sec,
+            qp,
+            run_to_run,
+            reference_pps,
+        } = *self;
         let values = [
             ("max_bps", Some(max_bps)),
             ("max_pps", Some(max_pps)),
             ("base_rtt_seconds", base_rtt_seconds),
             ("max_pcie_bps", max_pcie_bps),
+            ("max_pcie_reads_per_sec", max_pcie_reads_per_sec),
+            ("qp.message_seconds", qp.map(|qp| qp.message_seconds)),
             ("run_to_run", run_to_run),
             ("reference_pps", reference_pps),
         ];
@@ -270,6 +306,7 @@ impl Bounds {
             max_bps: self.max_bps * capacity.min(1.0),
             max_pps: self.max_pps * capacity,
             base_rtt_seconds: self.base_rtt_seconds.map(|seconds| seconds / capacity),
+            qp: self.qp.map(|qp| qp.times(1.0 / capacity)),
             ..*self
         }
     }
@@ -277,7 +314,16 @@ impl Bounds {
     /// Bounds of the port alone.
     #[expect(clippy::similar_names, reason = "they are the names of the fields")]
     pub fn new(max_bps: f64, max_pps: f64) -> Self {
-        Self { max_bps, max_pps, base_rtt_seconds: None, max_pcie_bps: None, run_to_run: None, reference_pps: None }
+        Self {
+            max_bps,
+            max_pps,
+            base_rtt_seconds: None,
+            max_pcie_bps: None,
+            max_pcie_reads_per_sec: None,
+            qp: None,
+            run_to_run: None,
+            reference_pps: None,
+        }
     }
 
     /// How near a direction is to what a port does: the larger of its shares of the two bounds, as the symptom looks at
@@ -294,6 +340,18 @@ impl Bounds {
     #[must_use]
     pub fn with_base_rtt(self, seconds: f64) -> Self {
         Self { base_rtt_seconds: Some(seconds), ..self }
+    }
+}
+
+impl QpTimes {
+    /// Times that are so many times as long.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
+        Self {
+            message_seconds: self.message_seconds * factor,
+            element_seconds: self.element_seconds * factor,
+            packet_seconds: self.packet_seconds * factor,
+        }
     }
 }
 

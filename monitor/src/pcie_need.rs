@@ -13,12 +13,27 @@ const TLP_OVERHEAD: u64 = 20;
 /// need is not overestimated.
 const TLP_PAYLOAD: u64 = 512;
 
-/// The largest need of the two links that a direction's payload crosses: read at its sender, written at its receiver.
-/// All other payload that is read or written there counts too. Units: bits/s.
+/// Most that one read request asks for. Units: bytes. Source: PCIe base specification, the largest `Max_Read_Request_Size`, so
+/// that the need is not overestimated.
+const READ_REQUEST: u64 = 4096;
+
+/// What the elements of a workload need of PCIe.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Need {
+    /// Of the link, headers included. Units: bits/s.
+    pub bps: f64,
+    /// Of the host's memory. Units: reads/s.
+    pub reads_per_sec: f64,
+}
+
+/// The need of a direction: of the two links that its payload crosses the larger, read at its sender and written at its
+/// receiver, and the reads at its sender. All other payload that is read or written there counts too.
 ///
-/// Each element is a transfer of its own; what the NIC reads beside payload (WQEs, translations) is left out.
-pub fn needed_bps(workload: &Workload, way: Direction, sample: &Sample) -> f64 {
-    at(workload, way.from, End::Read, sample).max(at(workload, way.to, End::Written, sample))
+/// Each element is a transfer of its own; what the NIC reads beside payload (WQEs with what is inline in them, translations)
+/// is left out.
+pub fn need(workload: &Workload, way: Direction, sample: &Sample) -> Need {
+    let read = at(workload, way.from, End::Read, sample);
+    Need { bps: read.bps.max(at(workload, way.to, End::Written, sample).bps), ..read }
 }
 
 /// Whether payload is read from a host's memory or written to it.
@@ -28,34 +43,45 @@ enum End {
     Written,
 }
 
-fn at(workload: &Workload, host: Host, end: End, sample: &Sample) -> f64 {
+fn at(workload: &Workload, host: Host, end: End, sample: &Sample) -> Need {
     let of_host = |from: Host, to: Host| if end == End::Read { from == host } else { to == host };
     let rates = sample.directions.iter().filter(|rates| of_host(rates.from, rates.to));
-    let bits = |way: Direction| 8.0 * bytes_per_message(workload, way, end);
-    rates.map(|rates| rates.messages_per_sec * bits(Direction { from: rates.from, to: rates.to })).sum()
+    rates.fold(Need::default(), |sum, rates| {
+        let [bytes, reads] = per_message(workload, Direction { from: rates.from, to: rates.to }, end);
+        Need {
+            bps: sum.bps + rates.messages_per_sec * 8.0 * bytes,
+            reads_per_sec: sum.reads_per_sec + rates.messages_per_sec * reads,
+        }
+    })
 }
 
-/// The mean over the requests that pay into a direction, QPs taking turns.
-fn bytes_per_message(workload: &Workload, way: Direction, end: End) -> f64 {
-    let (mut bytes, mut messages) = (0.0, 0.0);
+/// Bytes on the link and transfers: the mean over the requests that pay into a direction, QPs taking turns.
+fn per_message(workload: &Workload, way: Direction, end: End) -> [f64; 2] {
+    let (mut sums, mut messages) = ([0.0; 2], 0.0);
     for flow in &workload.flows {
         let share = f64::from(flow.qps) / flow.pattern.len() as f64;
         for request in flow.pattern.iter().filter(|request| Direction::of(flow, request.op) == way) {
-            bytes += share * on_link(flow, request, end) as f64;
+            let [bytes, reads] = on_link(flow, request, end).map(|count| count as f64);
+            sums = [sums[0] + share * bytes, sums[1] + share * reads];
             messages += share;
         }
     }
-    if messages > 0.0 { bytes / messages } else { 0.0 }
+    sums.map(|sum| if messages > 0.0 { sum / messages } else { 0.0 })
 }
 
 /// The list is the requester's; at the other end a message is one piece.
-fn on_link(flow: &Flow, request: &Request, end: End) -> u64 {
-    let transfer = |bytes: u64, most: u64| bytes + bytes.div_ceil(most) * TLP_OVERHEAD;
-    if (end == End::Written) == request.op.brings_back() {
-        request.sge.iter().map(|size| transfer(size.0, TLP_PAYLOAD)).sum()
-    } else {
-        transfer(request.message().0, TLP_PAYLOAD.min(flow.mtu.bytes()))
+fn on_link(flow: &Flow, request: &Request, end: End) -> [u64; 2] {
+    let transfer =
+        |bytes: u64, most: u64| [bytes + bytes.div_ceil(most) * TLP_OVERHEAD, bytes.div_ceil(READ_REQUEST).max(1)];
+    let message = request.message().0;
+    if (end == End::Written) != request.op.brings_back() {
+        return transfer(message, TLP_PAYLOAD.min(flow.mtu.bytes()));
     }
+    if end == End::Read && message <= flow.inline.0 {
+        return [0; 2];
+    }
+    let elements = request.sge.iter().map(|size| transfer(size.0, TLP_PAYLOAD));
+    elements.fold([0; 2], |sum, element| [sum[0] + element[0], sum[1] + element[1]])
 }
 
 #[cfg(test)]
@@ -103,10 +129,10 @@ mod tests {
     fn the_larger_end_counts() {
         let way = Direction { from: Host::A, to: Host::B };
         let seen = sample(&[(Host::A, Host::B, 1e6)]);
-        let needed = needed_bps(&workload(&[flow("WRITE", ["a", "b"])]), way, &seen);
+        let needed = need(&workload(&[flow("WRITE", ["a", "b"])]), way, &seen).bps;
         assert!((needed / (PIECE * 1e6) - 1.0).abs() < 1e-9, "{needed}");
         // A READ scatters at its requester.
-        let needed = at(&workload(&[flow("READ", ["b", "a"])]), Host::B, End::Written, &seen);
+        let needed = at(&workload(&[flow("READ", ["b", "a"])]), Host::B, End::Written, &seen).bps;
         assert!((needed / (LIST * 1e6) - 1.0).abs() < 1e-9, "{needed}");
     }
 
@@ -115,7 +141,7 @@ mod tests {
         let long = flow("WRITE", ["a", "b"])
             .replace("}], memory", "}, {op: WRITE, sge: [8B]}, {op: WRITE, sge: [8B]}], memory");
         let seen = sample(&[(Host::A, Host::B, 1e6)]);
-        let needed = at(&workload(&[long, flow("WRITE", ["a", "b"])]), Host::A, End::Read, &seen);
+        let needed = at(&workload(&[long, flow("WRITE", ["a", "b"])]), Host::A, End::Read, &seen).bps;
         let expected = f64::midpoint(LIST, (LIST + 2.0 * 8.0 * 28.0) / 3.0);
         assert!((needed / (expected * 1e6) - 1.0).abs() < 1e-9, "{needed}");
     }
@@ -124,7 +150,7 @@ mod tests {
     fn loopback_is_read_over_the_same_link() {
         let both = workload(&[flow("WRITE", ["a", "b"]), flow("WRITE", ["a", "a"])]);
         let seen = sample(&[(Host::A, Host::B, 1e6), (Host::A, Host::A, 2e6)]);
-        let needed = at(&both, Host::A, End::Read, &seen);
+        let needed = at(&both, Host::A, End::Read, &seen).bps;
         assert!((needed / (LIST * 3e6) - 1.0).abs() < 1e-9, "{needed}");
     }
 }

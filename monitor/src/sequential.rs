@@ -2,10 +2,10 @@
 
 use kelpie_spaces::{Direction, Workload, loaded_directions};
 
+use crate::attained::{attained, kept_full};
 use crate::measurement::{Bounds, Measurement};
 use crate::verdict::{
-    Assessment, Inconclusive, LOW_SHARE, PAUSE_RATIO, POSTING_LIMITED, Symptom, Verdict, assess, assess_mean, attained,
-    kept_full,
+    Assessment, Inconclusive, LOW_SHARE, PAUSE_RATIO, POSTING_LIMITED, Symptom, Verdict, assess, assess_mean,
 };
 
 /// How often a workload is measured in all. Source: our choice.
@@ -202,7 +202,8 @@ fn looks(
     way: Direction,
 ) -> Option<(Vec<f64>, Vec<f64>)> {
     let samples = &measurement.samples;
-    let shares: Option<Vec<f64>> = samples.iter().map(|sample| attained(workload, bounds, way, sample)).collect();
+    let share = |sample| attained(workload, bounds, way, sample).map(|attained| attained.share);
+    let shares: Option<Vec<f64>> = samples.iter().map(share).collect();
     Some((shares?, samples.iter().map(|sample| kept_full(workload, way, sample)).collect()))
 }
 

@@ -2,14 +2,11 @@
 
 use std::fmt;
 
-use kelpie_spaces::{Direction, Flow, Host, Workload, loaded_directions, receiver, requesters, units};
+use kelpie_spaces::{Direction, Host, Workload, loaded_directions, units};
 use serde::{Deserialize, Serialize};
 
-use crate::counters::{RECEIVE_QUEUE_FULL, SEND_QUEUE_FULL};
-use crate::depth_limit::depth_limit;
-use crate::lossy_path::carried;
+use crate::attained::{attained, kept_full};
 use crate::measurement::{Bounds, DirectionRates, Measurement, Sample};
-use crate::pcie_need::needed_bps;
 
 /// Pause duration ratio above which there is a pause symptom. Source: Collie, section 5.2.
 pub const PAUSE_RATIO: f64 = 0.001;
@@ -17,7 +14,7 @@ pub const PAUSE_RATIO: f64 = 0.001;
 /// Share of a bound below which a rate is low. Source: Collie, section 5.2.
 pub const LOW_SHARE: f64 = 0.8;
 
-/// [`SEND_QUEUE_FULL`] up to which the application was the limit. Source: our choice, because a requester
+/// [`SEND_QUEUE_FULL`](crate::counters::SEND_QUEUE_FULL) up to which the application was the limit. Source: our choice, because a requester
 /// that finds room in its queue half of the time does not keep injecting.
 pub const POSTING_LIMITED: f64 = 0.5;
 
@@ -171,40 +168,8 @@ fn is_low(workload: &Workload, bounds: &Bounds, way: Direction, sample: &Sample)
 ///
 /// Units: share of that bound, above `1 - LOW_SHARE` and up to 1.
 pub(crate) fn shortfall(workload: &Workload, bounds: &Bounds, way: Direction, sample: &Sample) -> Option<f64> {
-    let attained = attained(workload, bounds, way, sample).filter(|attained| *attained < LOW_SHARE)?;
-    (kept_full(workload, way, sample) > POSTING_LIMITED).then(|| 1.0 - attained.max(0.0))
-}
-
-/// How much a direction attains of the bound that it is nearest to; `None` if it crosses no port, or is missing.
-///
-/// Units: share of that bound.
-pub(crate) fn attained(workload: &Workload, bounds: &Bounds, way: Direction, sample: &Sample) -> Option<f64> {
-    // The bounds are those of a port, which loopback traffic does not cross.
-    let rates = sample.direction(way.from, way.to).filter(|_| !way.is_loopback())?;
-    let paying = |flow: &&Flow| flow.pattern.iter().any(|request| Direction::of(flow, request.op) == way);
-    let base_rtt = bounds.base_rtt_seconds.unwrap_or(0.0);
-    let paths = workload.flows.iter().filter(paying).map(|flow| carried(flow, bounds, base_rtt));
-    let of_paths = paths.fold(1.0, f64::min);
-    let mut attained = bounds.utilisation(rates) / of_paths;
-    if let Some(max_bps) = bounds.max_pcie_bps {
-        attained = attained.max(needed_bps(workload, way, sample) / max_bps);
-    }
-    if let Some(base_rtt) = bounds.base_rtt_seconds {
-        let limit = depth_limit(workload, way, bounds, base_rtt, sample);
-        let share = |rate: f64, limit: f64| rate / (limit * of_paths);
-        attained = attained
-            .max(share(rates.wire_bps, limit.wire_bps))
-            .max(share(rates.packets_per_sec, limit.packets_per_sec));
-    }
-    Some(attained)
-}
-
-/// For how much of the window whoever is the limit of this direction kept its queues full: the requester that kept them so
-/// the most of all that pay into it, or who receives all of it; 1 if it is not known.
-pub(crate) fn kept_full(workload: &Workload, way: Direction, sample: &Sample) -> f64 {
-    let full = |host: Host, counter: &str| sample.counters.get(host).get(counter).copied().unwrap_or(1.0);
-    let sent = requesters(workload, way).into_iter().map(|host| full(host, SEND_QUEUE_FULL)).fold(0.0, f64::max);
-    sent.min(receiver(workload, way).map_or(1.0, |host| full(host, RECEIVE_QUEUE_FULL)))
+    let share = attained(workload, bounds, way, sample)?.share;
+    (share < LOW_SHARE && kept_full(workload, way, sample) > POSTING_LIMITED).then(|| 1.0 - share.max(0.0))
 }
 
 /// Relative standard deviation (n - 1) of a direction's goodput over the samples; 0 if nothing moves at all.

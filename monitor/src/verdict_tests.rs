@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use kelpie_spaces::{Bytes, Depths, Flow, Mtu, Opcode, Request};
 
 use super::*;
-use crate::counters::OUTSTANDING_READS;
+use crate::attained::{Limit, held_against};
+use crate::counters::{OUTSTANDING_READS, RECEIVE_QUEUE_FULL, SEND_QUEUE_FULL};
 use crate::latency::{DirectionLatency, Latency};
-use crate::measurement::{PauseRatios, PerHost};
+use crate::measurement::{PauseRatios, PerHost, QpTimes};
 
 const A_TO_B: (Host, Host) = (Host::A, Host::B);
 const B_TO_A: (Host, Host) = (Host::B, Host::A);
@@ -199,6 +200,137 @@ fn lists_that_fill_the_pcie_link_are_no_anomaly() {
     ];
     for (name, bounds, sample, expected) in table {
         check(name, &workload, bounds, &steady(sample), expected);
+    }
+}
+
+#[test]
+fn lists_that_take_all_reads_are_no_anomaly() {
+    let reads = Bounds { max_pcie_reads_per_sec: Some(300e6), ..bounds() };
+    let of = |elements, bytes, inline| {
+        let mut flow = flow(A_TO_B, Opcode::Write, 8, 128, 8);
+        (flow.pattern[0].sge, flow.inline) = (vec![Bytes(bytes); elements], Bytes(inline));
+        Workload::new(vec![flow])
+    };
+    let table: &[(&str, Workload, Sample, &[Symptom])] = &[
+        ("sixteen reads each", of(16, 8, 0), sample(&[(A_TO_B, 20.0, 15.1)]), &[]),
+        ("sixteen reads each, slower", of(16, 8, 0), sample(&[(A_TO_B, 20.0, 14.9)]), LOW),
+        ("one read each", of(1, 128, 0), sample(&[(A_TO_B, 20.0, 15.1)]), LOW),
+        ("inline data is not read", of(16, 8, 128), sample(&[(A_TO_B, 20.0, 15.1)]), LOW),
+        ("two reads of 4 KiB for each element", of(4, 8192, 0), sample(&[(A_TO_B, 20.0, 30.1)]), &[]),
+    ];
+    for (name, workload, sample, expected) in table {
+        check(name, workload, &reads, &steady(sample), expected);
+    }
+    let read = Workload::new(vec![flow(A_TO_B, Opcode::Read, 8, 128, 128)]);
+    check("a READ scatters", &read, &reads, &steady(&sample(&[(B_TO_A, 20.0, 15.1)])), LOW);
+}
+
+#[test]
+fn few_qps_are_no_anomaly_if_each_is_as_fast_as_one_alone() {
+    // 20 million messages a second, and 10 million of 13 elements or of four packets.
+    let qp = QpTimes { message_seconds: 50e-9, element_seconds: 50e-9 / 12.0, packet_seconds: 50e-9 / 3.0 };
+    let one = Bounds { qp: Some(qp), ..bounds() };
+    let short = |qps| Workload::new(vec![flow(A_TO_B, Opcode::Write, qps, 128, 64)]);
+    let lists = {
+        let mut flow = flow(A_TO_B, Opcode::Write, 2, 128, 8);
+        flow.pattern[0].sge = vec![Bytes(8); 13];
+        Workload::new(vec![flow])
+    };
+    let packets = {
+        let flow = flow(A_TO_B, Opcode::Write, 1, 128, 1024);
+        Workload::new(vec![Flow { mtu: Mtu::ALL[0], ..flow }])
+    };
+    let to_b = |mpps: f64| sample(&[(A_TO_B, mpps * 0.6, mpps)]);
+    let fast = write(A_TO_B).flows[0].clone();
+    let unequal = Workload::new(vec![fast.clone(), flow(B_TO_A, Opcode::Write, 1, 128, 64)]);
+    let back = |mpps: f64| sample(&[(A_TO_B, 195.0, 22.0), (B_TO_A, mpps * 1.168, mpps)]);
+    let beside = Workload::new(vec![fast, flow(A_TO_B, Opcode::Write, 1, 128, 64)]);
+    let table: &[(&str, &Workload, Sample, &[Symptom])] = &[
+        ("one QP", &short(1), to_b(16.1), &[]),
+        ("one QP, slower than that", &short(1), to_b(15.9), LOW),
+        ("three QPs", &short(3), to_b(48.1), &[]),
+        ("three QPs, slower than that", &short(3), to_b(47.9), LOW),
+        ("five QPs could fill the port", &short(5), to_b(79.9), LOW),
+        ("lists", &lists, to_b(16.1), &[]),
+        ("lists, slower than that", &lists, to_b(15.9), LOW),
+        ("packets", &packets, to_b(32.1), &[]),
+        ("packets, slower than that", &packets, to_b(31.9), LOW),
+        ("one QP against a full port", &unequal, back(16.1), &[]),
+        ("one QP against a full port, slower", &unequal, back(15.9), LOW),
+        ("one QP beside others that could fill the port", &beside, to_b(40.0), LOW),
+    ];
+    for (name, workload, sample, expected) in table {
+        check(name, workload, &one, &steady(sample), expected);
+    }
+    check("nobody knows", &short(1), &bounds(), &steady(&to_b(16.1)), LOW);
+}
+
+#[test]
+fn a_vector_that_fills_one_direction_is_not_low_in_the_other() {
+    let request = |op, bytes| Request { op, sge: vec![Bytes(bytes)] };
+    let mixed = |way| {
+        let pattern = vec![request(Opcode::Read, 65536), request(Opcode::Send, 1 << 20)];
+        Flow { pattern, ..flow(way, Opcode::Write, 8, 128, 64) }
+    };
+    let pure = flow(B_TO_A, Opcode::Write, 8, 128, 65536);
+    let alone = Workload::new(vec![mixed(A_TO_B)]);
+    let opposed = Workload::new(vec![mixed(A_TO_B), mixed(B_TO_A)]);
+    let beside = Workload::new(vec![mixed(A_TO_B), pure]);
+    let both = |there: f64, back: f64| sample(&[(A_TO_B, there, there * 0.03), (B_TO_A, back, back * 0.03)]);
+    let received = |sample: Sample, ratio| counting(sample, Host::B, RECEIVE_QUEUE_FULL, ratio);
+    let table: &[(&str, &Workload, Sample, &[Symptom])] = &[
+        ("SENDs fill one way", &alone, both(161.0, 10.0), &[]),
+        ("nothing is full", &alone, both(159.0, 9.5), LOW),
+        ("WRITEs beside could fill the other way", &beside, both(161.0, 10.0), LOW),
+        ("both ways are full", &opposed, both(161.0, 161.0), &[]),
+        ("one of two", &opposed, both(161.0, 40.0), &[]),
+        ("SENDs find no receive, so READs wait", &alone, received(both(50.0, 3.0), 0.4), &[]),
+        ("SENDs find one", &alone, received(both(50.0, 3.0), 0.6), LOW),
+        ("WRITEs beside wait for no receive", &beside, received(both(50.0, 3.0), 0.4), LOW),
+    ];
+    for (name, workload, sample, expected) in table {
+        check(name, workload, &bounds(), &steady(sample), expected);
+    }
+}
+
+#[test]
+fn a_verdict_names_the_bound_that_a_direction_is_nearest_to() {
+    let qp = QpTimes { message_seconds: 50e-9, element_seconds: 0.0, packet_seconds: 0.0 };
+    let all = Bounds {
+        max_pcie_bps: Some(252e9),
+        max_pcie_reads_per_sec: Some(300e6),
+        qp: Some(qp),
+        ..bounds().with_base_rtt(2e-6)
+    };
+    let of = |qps, depth, bytes: u64, elements| {
+        let mut flow = flow(A_TO_B, Opcode::Write, qps, depth, bytes);
+        flow.pattern[0].sge = vec![Bytes(bytes); elements];
+        flow
+    };
+    let request = |op, bytes| Request { op, sge: vec![Bytes(bytes)] };
+    let pattern = vec![request(Opcode::Read, 64), request(Opcode::Write, 1 << 20)];
+    let there = Direction { from: Host::A, to: Host::B };
+    let mixed = Flow { pattern, ..of(8, 128, 64, 1) };
+    let long = |directions: &[_]| {
+        let mut seen = sample(directions);
+        seen.directions.iter_mut().for_each(|rates| rates.messages_per_sec = 20e3);
+        seen
+    };
+    let table = [
+        (of(8, 128, 65536, 1), long(&[(A_TO_B, 190.0, 22.0)]), Limit::Wire),
+        (of(8, 128, 64, 1), sample(&[(A_TO_B, 110.0, 95.0)]), Limit::Packets),
+        (of(8, 128, 8, 16), sample(&[(A_TO_B, 30.0, 18.0)]), Limit::PcieReads),
+        (of(8, 128, 250, 16), sample(&[(A_TO_B, 60.0, 7.0)]), Limit::PcieLink),
+        (of(1, 1, 64, 1), sample(&[(A_TO_B, 0.5, 0.45)]), Limit::Queues),
+        (of(2, 128, 64, 1), sample(&[(A_TO_B, 40.0, 38.0)]), Limit::Qps),
+        (mixed, long(&[(A_TO_B, 190.0, 22.0), (B_TO_A, 0.1, 0.02)]), Limit::Wire),
+    ];
+    for (flow, sample, expected) in table {
+        let held = held_against(&Workload::new(vec![flow]), &all, &steady(&sample));
+        assert!(!held.is_empty());
+        for (way, attained) in held {
+            assert_eq!((attained.limit, attained.of), (expected, there), "{way:?} {attained:?}");
+        }
     }
 }
 

@@ -17,6 +17,12 @@ impl Direction {
         if op.brings_back() { Self { from: flow.to, to: flow.from } } else { Self { from: flow.from, to: flow.to } }
     }
 
+    /// The direction back.
+    #[must_use]
+    pub fn reversed(self) -> Self {
+        Self { from: self.to, to: self.from }
+    }
+
     /// Whether the payload stays on its host and does not cross a port.
     pub fn is_loopback(self) -> bool {
         self.from == self.to

@@ -32,6 +32,12 @@ impl Recorder<'_> {
             return Ok(());
         }
         self.measure_again(&plain(), FIRST_RUN + (after / CONTROL_EVERY) as u32, after, None)?;
+        if self.again.iter().filter(|row| row.finding.is_none()).map(|row| row.verdict).eq([Verdict::Anomalous]) {
+            let text = "warning: the control workload, which every pair runs, is anomalous itself: `bounds` states what these \
+                        hosts do not reach, or something is wrong with them; next: `kelpie subsystem check`, and the pair's \
+                        file without `bounds`";
+            self.parts.progress.line(text);
+        }
         let control = Control::of(&self.again);
         if let Some(control) = control.filter(|control| control.moved.last().is_some_and(|last| last.after == after)) {
             self.parts.progress.line(&format!("warning: {control}"));

@@ -24,6 +24,7 @@ use crate::inputs;
 use crate::output::{note, plural};
 use crate::progress::Progress;
 use crate::stop;
+use crate::subsystems::contradictions;
 
 pub use plan::PlanArgs;
 
@@ -133,6 +134,7 @@ fn write_model(args: &FitArgs, base: &SimSubsystem, fit: &Fit, settings: &Settin
     let table = args.table.file_name().map_or_else(|| "stdin".into(), |name| name.to_string_lossy());
     let text = model_file::write(fit, base.model_name(), &based, &name, &table);
     let shown = args.out.display().to_string();
-    SimSubsystem::from_yaml(&shown, &text).context("the calibrated model breaks a rule of models")?;
+    let model = SimSubsystem::from_yaml(&shown, &text).context("the calibrated model breaks a rule of models")?;
+    contradictions(&model).iter().for_each(|line| note(line));
     folder::write_file(&args.out, text.as_bytes(), args.force).context(shown)
 }

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use kelpie_monitor::{
-    Bounds, Confidence, DirectionRates, Inconclusive, Judged, Latency, PauseRatios, PerHost, Sample, Symptom, Verdict,
-    counters, measure_judged,
+    Attained, Bounds, Confidence, DirectionRates, Inconclusive, Judged, Latency, Limit, PauseRatios, PerHost, Sample,
+    Symptom, Verdict, counters, held_against, measure_judged,
 };
-use kelpie_spaces::Host;
+use kelpie_spaces::{Host, Workload};
 use serde::Serialize;
 
 use crate::args::Common;
@@ -57,9 +57,22 @@ struct Direction {
     goodput_bps: f64,
     packets_per_sec: f64,
     messages_per_sec: f64,
+    /// The bound that it is nearest to; only of what crosses a port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nearest: Option<Nearest>,
     /// Only if requests were timed.
     #[serde(skip_serializing_if = "Option::is_none")]
     latency_ns: Option<Latency>,
+}
+
+/// A bound, and how much of it was attained.
+#[derive(Serialize)]
+struct Nearest {
+    bound: Limit,
+    /// The direction whose bound it is.
+    from: Host,
+    to: Host,
+    share: f64,
 }
 
 #[derive(Serialize)]
@@ -69,8 +82,11 @@ struct Limits {
 }
 
 impl Direction {
-    fn new(rates: &DirectionRates, latency_ns: Option<Latency>) -> Self {
+    fn new(rates: &DirectionRates, attained: Option<Attained>, latency_ns: Option<Latency>) -> Self {
+        let nearest =
+            |Attained { share, limit, of }: Attained| Nearest { bound: limit, from: of.from, to: of.to, share };
         Self {
+            nearest: attained.map(nearest),
             from: rates.from,
             to: rates.to,
             goodput_bps: rates.goodput_bps,
@@ -81,11 +97,25 @@ impl Direction {
     }
 }
 
+impl Nearest {
+    fn in_words(&self, way: &Direction) -> String {
+        let words = format!("{} of {}", percent(self.share), self.bound);
+        if (self.from, self.to) == (way.from, way.to) {
+            return words;
+        }
+        format!("{words}, {} -> {}", self.from, self.to)
+    }
+}
+
 impl<'a> Report<'a> {
-    fn new(judged: &'a Judged, bounds: Bounds, limiting: Option<String>) -> Self {
+    fn new(workload: &Workload, judged: &'a Judged, bounds: Bounds, limiting: Option<String>) -> Self {
         let mean = judged.measurement.mean();
-        let direction =
-            |rates: &DirectionRates| Direction::new(rates, judged.measurement.latency(rates.from, rates.to));
+        let held_against = held_against(workload, &bounds, &judged.measurement);
+        let direction = |rates: &DirectionRates| {
+            let attained = held_against.iter().find(|(way, _)| (way.from, way.to) == (rates.from, rates.to));
+            let latency = judged.measurement.latency(rates.from, rates.to);
+            Direction::new(rates, attained.map(|(_, attained)| *attained), latency)
+        };
         Self {
             verdict: judged.assessment.verdict,
             symptoms: &judged.assessment.symptoms,
@@ -121,7 +151,7 @@ pub fn run(args: &MeasureArgs, common: Common) -> anyhow::Result<ExitCode> {
     let judged =
         measure_judged(&workload, &bounds, |workload, attempt| opened.subsystem().measure_again(workload, attempt))?;
     let limiting = opened.simulated().filter(|_| args.explain).map(|simulated| simulated.limiting().to_owned());
-    let report = Report::new(&judged, bounds, limiting);
+    let report = Report::new(&workload, &judged, bounds, limiting);
     if common.json {
         print_json(&report)?;
     } else {
@@ -140,17 +170,20 @@ pub fn run(args: &MeasureArgs, common: Common) -> anyhow::Result<ExitCode> {
 fn text(report: &Report<'_>, subsystem: &str) -> String {
     let mut text = format!("{subsystem}: {}\n", headline(report));
     let bounds = &report.bounds;
-    let mut rates = Table::new(&["direction", "goodput", "packets", "messages"], &[1, 2, 3]);
+    let mut rates = Table::new(&["direction", "goodput", "packets", "messages", "nearest bound"], &[1, 2, 3]);
     for way in &report.directions {
         rates.row(vec![
             format!("{} -> {}", way.from, way.to),
             format!("{}bit/s", si(way.goodput_bps)),
             format!("{}/s", si(way.packets_per_sec)),
             format!("{}/s", si(way.messages_per_sec)),
+            way.nearest.as_ref().map_or_else(String::new, |nearest| nearest.in_words(way)),
         ]);
     }
     let mut bound = |name: &str, bps: f64, pps: f64| {
-        rates.row(vec![name.to_owned(), format!("{}bit/s", si(bps)), format!("{}/s", si(pps))]);
+        let row =
+            [name.to_owned(), format!("{}bit/s", si(bps)), format!("{}/s", si(pps)), String::new(), String::new()];
+        rates.row(row.to_vec());
     };
     bound("bound", bounds.max_bps, bounds.max_pps);
     if let Some(meanwhile) = report.meanwhile {

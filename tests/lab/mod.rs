@@ -2,6 +2,7 @@
 //! `scripts/lab-test.sh`, a part of `make test`, brings the lab up and runs them; then they fail if the lab is missing.
 
 mod agents;
+mod bounds;
 mod campaign;
 mod capture;
 mod counters;

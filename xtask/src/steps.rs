@@ -3,7 +3,6 @@
 mod tables;
 
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,7 +53,6 @@ impl Steps {
         for signal in [SIGINT, SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("listen for Ctrl-C")?;
         }
-        let _ = fs::remove_file(not_judged(root));
         Ok(Steps { task, root: root.to_owned(), started: Instant::now(), rows: Vec::new(), interrupted })
     }
 
@@ -107,10 +105,9 @@ impl Steps {
         if self.is_interrupted() { Err(Interrupted.into()) } else { Ok(()) }
     }
 
-    /// Says what took how long and what was not judged, and keeps both in `target/steps`.
+    /// Says what took how long, and keeps it in `target/steps`.
     pub fn finish(self, outcome: Result<()>) -> Result<()> {
-        let mut text = table(&self.rows, self.started.elapsed());
-        text += &fs::read_to_string(not_judged(&self.root)).unwrap_or_default();
+        let text = table(&self.rows, self.started.elapsed());
         eprint!("{text}");
         let word = match &outcome {
             Ok(()) => "passed",
@@ -122,11 +119,6 @@ impl Steps {
         }
         outcome
     }
-}
-
-/// Where tests say in a line each that they need a quiet machine and did not have one.
-fn not_judged(root: &Path) -> PathBuf {
-    root.join("target/not-judged.txt")
 }
 
 fn table(rows: &[Row], total: Duration) -> String {
@@ -180,21 +172,5 @@ mod tests {
         let error = steps.run_each(&[WRONG, FINE, WRONG]).unwrap_err();
         assert_eq!(outcomes(&steps), ["failed", "ok", "failed"]);
         assert_eq!(error.to_string(), "wrong failed; next: cargo wrong\nwrong failed; next: cargo wrong");
-    }
-
-    #[test]
-    fn what_was_not_judged_is_kept_with_the_table_and_forgotten_by_the_next_run() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = not_judged(folder.path());
-        fs::create_dir_all(file.parent().unwrap()).unwrap();
-        fs::write(&file, "of an earlier run\n").unwrap();
-        let steps = Steps::start("test", folder.path()).unwrap();
-        assert!(!file.exists());
-        fs::write(&file, "lab::latency: not judged, the machine is busy\n").unwrap();
-        steps.finish(Ok(())).unwrap();
-        let kept: Vec<_> = fs::read_dir(folder.path().join("target/steps")).unwrap().collect();
-        assert_eq!(kept.len(), 1);
-        let text = fs::read_to_string(kept[0].as_ref().unwrap().path()).unwrap();
-        assert!(text.ends_with("lab::latency: not judged, the machine is busy\n"), "{text}");
     }
 }

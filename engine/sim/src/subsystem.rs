@@ -1,10 +1,13 @@
 //! The simulated subsystem behind the common seam.
 
+use std::sync::OnceLock;
+
+use kelpie_engine::simple::{Simple, qp_times};
 use kelpie_engine::{MeasureError, Subsystem};
 use kelpie_events::Picos;
-use kelpie_monitor::{Bounds, Measurement};
+use kelpie_monitor::{Bounds, Limit, Measurement, QpTimes};
 use kelpie_nic::packet::Ports;
-use kelpie_spaces::{Flow, Workload};
+use kelpie_spaces::{Flow, Host, Mtu, Workload};
 use kelpie_topology::Side;
 
 use crate::bond::Bond;
@@ -33,7 +36,21 @@ pub struct SimSubsystem {
     model: Model,
     limiting: String,
     packets: u64,
+    learned: OnceLock<Learned>,
 }
+
+/// Bounds that simple traffic showed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Learned {
+    qp: Option<QpTimes>,
+    reads_per_sec: Option<f64>,
+}
+
+/// Share of a bound from which on it is reached. Source: our choice, of which steady traffic is known to 2 %.
+const REACHED: f64 = 0.95;
+
+/// Elements of the lists that show them.
+const ELEMENTS: u32 = 16;
 
 impl SimSubsystem {
     /// Loads an embedded model by name (`F`), or a model file.
@@ -63,7 +80,7 @@ impl SimSubsystem {
     }
 
     fn of(name: String, model: Model) -> Self {
-        Self { name, model, limiting: String::new(), packets: 0 }
+        Self { name, model, limiting: String::new(), packets: 0, learned: OnceLock::new() }
     }
 
     /// Names of the embedded models.
@@ -76,6 +93,7 @@ impl SimSubsystem {
     /// # Errors
     /// When there is no such parameter, or the value does not fit.
     pub fn set(&mut self, path: &str, value: &str) -> Result<(), ModelError> {
+        self.learned.take();
         self.model.set(path, value)
     }
 
@@ -89,6 +107,7 @@ impl SimSubsystem {
     /// # Errors
     /// When there is no such parameter, or a value does not fit.
     pub fn set_numbers(&mut self, numbers: &[(&str, f64)]) -> Result<(), ModelError> {
+        self.learned.take();
         self.model.set_numbers(numbers)
     }
 
@@ -97,6 +116,7 @@ impl SimSubsystem {
     /// # Errors
     /// When the model knows none.
     pub fn fix(&mut self, anomaly: u32) -> Result<(), ModelError> {
+        self.learned.take();
         self.model.fix(anomaly)
     }
 
@@ -125,6 +145,36 @@ impl SimSubsystem {
         self.limiting = run.limiting;
         self.packets = run.packets;
         Ok(run.measurement)
+    }
+
+    /// What simple traffic shows of one QP, and of reads; nothing of a model that cannot run it.
+    fn learn(&self) -> Learned {
+        let mut model = self.model.clone();
+        model.sampling.noise = 0.0;
+        let rate = |simple: Simple| {
+            let run = run(&model, &simple.workload(Mtu::ALL[4], Host::A), 0).ok()?;
+            run.measurement.mean().and_then(|mean| Some(mean.directions.first()?.messages_per_sec))
+        };
+        let qp = || {
+            let of_lists = rate(Simple::one_qp_lists(ELEMENTS)).map(|rate| (rate, ELEMENTS));
+            Some(qp_times(rate(Simple::ONE_QP)?, of_lists, rate(Simple::ONE_QP_LONG)?))
+        };
+        Learned { qp: qp(), reads_per_sec: rate(Simple::lists(ELEMENTS)).map(|rate| rate * f64::from(ELEMENTS)) }
+    }
+
+    /// The bounds of the port that simple traffic does not reach, with the share of each that it does: the model contradicts
+    /// itself, and traffic that is as fast as can be may be called low.
+    pub fn unreached(&self) -> Vec<(Limit, f64)> {
+        let bounds = self.bounds();
+        let share = |simple: Simple| {
+            let run = run(&self.model, &simple.workload(Mtu::ALL[4], Host::A), 0).ok()?;
+            let mean = run.measurement.mean()?;
+            mean.directions.first().map(|rates| bounds.utilisation(rates))
+        };
+        // Many QPs, because one may be slow.
+        let small = Simple { qps: 32, ..Simple::SMALL };
+        let shares = [(Limit::Wire, share(Simple::LARGE)), (Limit::Packets, share(small))];
+        shares.into_iter().filter_map(|(limit, share)| Some((limit, share.filter(|share| *share < REACHED)?))).collect()
     }
 
     /// What the ports of hosts that have two did under a workload; none of hosts that have one.
@@ -167,11 +217,14 @@ impl Subsystem for SimSubsystem {
             + crossing
             + model.posting.poll_ns;
         let ports = if model.bond.is_some() { 2.0 } else { 1.0 };
+        let learned = self.learned.get_or_init(|| self.learn());
         Bounds {
             max_bps: ports * model.port.line_rate_gbps * 1e9,
             max_pps: model.port.max_mpps * 1e6,
             base_rtt_seconds: Some(Picos::from_nanos(rtt).as_seconds()),
             max_pcie_bps: Some(model.pcie.gbps * 1e9),
+            max_pcie_reads_per_sec: learned.reads_per_sec,
+            qp: learned.qp,
             run_to_run: None,
             reference_pps: None,
         }

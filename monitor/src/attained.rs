@@ -1,0 +1,127 @@
+//! How near a direction is to the bounds that hold for it. Traffic that is at any of them is not slow. `docs/verdict.md`
+//! lists them.
+
+use std::fmt;
+
+use kelpie_spaces::{Direction, Flow, Host, Workload, loaded_directions, receiver};
+use serde::{Deserialize, Serialize};
+
+use crate::counters::{RECEIVE_QUEUE_FULL, SEND_QUEUE_FULL};
+use crate::demand::{demand, pays};
+use crate::lossy_path::carried;
+use crate::measurement::{Bounds, Measurement, Sample};
+use crate::pcie_need::need;
+
+/// A bound of throughput.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// Bits/s of the port.
+    Wire,
+    /// Packets/s of the port.
+    Packets,
+    /// Bits/s of the PCIe link of a host, for the elements of the workload.
+    PcieLink,
+    /// Reads/s of the memory of a host, for the elements of the workload.
+    PcieReads,
+    /// What queues of this depth, and pauses between posts, carry over the round trip.
+    Queues,
+    /// What so many QPs carry, each as fast as one is alone.
+    Qps,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Wire => "the wire",
+            Self::Packets => "the port's packets/s",
+            Self::PcieLink => "the PCIe link",
+            Self::PcieReads => "PCIe's reads/s",
+            Self::Queues => "what its queues allow",
+            Self::Qps => "what its QPs can do",
+        })
+    }
+}
+
+/// How much a direction attains of the bound that it is nearest to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Attained {
+    /// Units: share of that bound.
+    pub share: f64,
+    /// That bound.
+    pub limit: Limit,
+    /// The direction whose bound it is: the other one if the same vector loads both, and that one is full.
+    pub of: Direction,
+}
+
+/// What the mean of all samples attains in each direction that crosses a port.
+pub fn held_against(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -> Vec<(Direction, Attained)> {
+    let Some(mean) = measurement.mean() else { return Vec::new() };
+    let bounds = bounds.beside(measurement);
+    let ways = loaded_directions(workload).into_iter();
+    ways.filter_map(|way| Some((way, attained(workload, &bounds, way, &mean)?))).collect()
+}
+
+/// How much a direction attains of the bound that it is nearest to; `None` if it crosses no port, or is missing.
+///
+/// A QP goes through its vector request by request. So a flow is at its limit if *any* direction is that it loads, and a
+/// direction is if all flows are that load it.
+pub fn attained(workload: &Workload, bounds: &Bounds, way: Direction, sample: &Sample) -> Option<Attained> {
+    let own = of_itself(workload, bounds, way, sample)?;
+    let elsewhere = |flow: &Flow| {
+        let other = way.reversed();
+        if pays(flow, other) { of_itself(workload, bounds, other, sample) } else { None }
+    };
+    let flows = workload.flows.iter().filter(|flow| pays(flow, way));
+    let others: Option<Vec<Attained>> = flows.map(elsewhere).collect();
+    let through = others.and_then(|others| others.into_iter().min_by(|one, other| one.share.total_cmp(&other.share)));
+    Some(through.into_iter().fold(own, nearer))
+}
+
+/// The same by the bounds of this direction alone.
+fn of_itself(workload: &Workload, bounds: &Bounds, way: Direction, sample: &Sample) -> Option<Attained> {
+    // The bounds are those of a port, which loopback traffic does not cross.
+    let rates = sample.direction(way.from, way.to).filter(|_| !way.is_loopback())?;
+    let base_rtt = bounds.base_rtt_seconds.unwrap_or(0.0);
+    let paths = workload.flows.iter().filter(|flow| pays(flow, way)).map(|flow| carried(flow, bounds, base_rtt));
+    let of_paths = paths.fold(1.0, f64::min);
+    let demand = demand(workload, way, bounds, sample);
+    let need = need(workload, way, sample);
+    let share = |share: f64, limit: Limit| Attained { share, limit, of: way };
+    let known = [
+        (need.bps, bounds.max_pcie_bps, Limit::PcieLink),
+        (need.reads_per_sec, bounds.max_pcie_reads_per_sec, Limit::PcieReads),
+    ];
+    let of_pcie = known.into_iter().filter_map(|(need, most, limit)| Some(share(need / most?, limit)));
+    let by_bits = rates.wire_bps / (demand.wire_bps * of_paths);
+    let by_packets = rates.packets_per_sec / (demand.packets_per_sec * of_paths);
+    let of_demand = if matches!(demand.limit, Limit::Wire | Limit::Packets) { way.reversed() } else { way };
+    let nearest = [
+        share(rates.packets_per_sec / (bounds.max_pps * of_paths), Limit::Packets),
+        Attained { share: by_bits.max(by_packets), limit: demand.limit, of: of_demand },
+    ]
+    .into_iter()
+    .chain(of_pcie)
+    .fold(share(rates.wire_bps / (bounds.max_bps * of_paths), Limit::Wire), nearer);
+    Some(nearest)
+}
+
+/// Of equal ones the first.
+fn nearer(one: Attained, other: Attained) -> Attained {
+    if other.share > one.share { other } else { one }
+}
+
+/// For how much of the window those that are the limit of this direction kept their queues full: of all flows that pay into
+/// it the one that did so the most; 1 if it is not known.
+///
+/// Of a flow it is the least of its requester's send queues, and of the receive queues of whoever receives all of a direction
+/// that it loads.
+pub(crate) fn kept_full(workload: &Workload, way: Direction, sample: &Sample) -> f64 {
+    let full = |host: Host, counter: &str| sample.counters.get(host).get(counter).copied().unwrap_or(1.0);
+    let of_flow = |flow: &Flow| {
+        let receivers =
+            [way, way.reversed()].into_iter().filter(|way| pays(flow, *way)).filter_map(|way| receiver(workload, way));
+        receivers.map(|host| full(host, RECEIVE_QUEUE_FULL)).fold(full(flow.from, SEND_QUEUE_FULL), f64::min)
+    };
+    workload.flows.iter().filter(|flow| pays(flow, way)).map(of_flow).fold(0.0, f64::max)
+}

@@ -1,0 +1,127 @@
+//! What a workload itself allows: the most that its QPs can carry, by their queues, by how fast one QP is, and by the mix of
+//! their vectors.
+
+use kelpie_spaces::headers::PACKET_OVERHEAD;
+use kelpie_spaces::{Direction, Flow, Opcode, Request, Workload};
+
+use crate::attained::Limit;
+use crate::counters::{ACK_TIMEOUT, OUTSTANDING_READS};
+use crate::lossy_path::{loss, round_trip};
+use crate::measurement::{Bounds, QpTimes, Sample};
+
+/// READs and atomics that a QP keeps outstanding on the wire, whatever its send queue holds, if no counter says how
+/// many.
+///
+/// Units: requests. Source: `max_qp_rd_atom` of mlx5; `bnxt_re` has up to 126, Soft-RoCE 128.
+const USUAL_READS: f64 = 16.0;
+
+/// The most that the QPs of a workload can carry in one direction.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Demand {
+    /// Units: bits/s on the wire; infinite if nothing is known that bounds it.
+    pub wire_bps: f64,
+    /// Units: packets/s; as above.
+    pub packets_per_sec: f64,
+    /// What bounds the flow that may carry most of it; the wire or packets are those of the other direction.
+    pub limit: Limit,
+}
+
+/// What the QPs of all flows that pay into `direction` can carry. `sample` says how many READs a QP can have outstanding.
+pub fn demand(workload: &Workload, direction: Direction, bounds: &Bounds, sample: &Sample) -> Demand {
+    let none = Demand { wire_bps: 0.0, packets_per_sec: 0.0, limit: Limit::Queues };
+    let mut most = 0.0;
+    workload.flows.iter().filter(|flow| pays(flow, direction)).fold(none, |sum, flow| {
+        let (vectors_per_sec, limit) = vectors_per_sec(flow, direction, bounds, sample);
+        let (bits, packets) = load(flow, direction);
+        let is_most = bits * vectors_per_sec > most;
+        most = f64::max(most, bits * vectors_per_sec);
+        Demand {
+            wire_bps: sum.wire_bps + bits * vectors_per_sec,
+            packets_per_sec: sum.packets_per_sec + packets * vectors_per_sec,
+            limit: if is_most { limit } else { sum.limit },
+        }
+    })
+}
+
+/// Whether some of a flow's payload goes this way.
+pub(crate) fn pays(flow: &Flow, direction: Direction) -> bool {
+    flow.pattern.iter().any(|request| Direction::of(flow, request.op) == direction)
+}
+
+/// How often all QPs of a flow together can go through their vector in a second, and what bounds that.
+fn vectors_per_sec(flow: &Flow, direction: Direction, bounds: &Bounds, sample: &Sample) -> (f64, Limit) {
+    let requests = flow.pattern.len().max(1) as f64;
+    let all_qps = f64::from(flow.qps) / requests;
+    let qp_seconds = bounds.qp.map_or(0.0, |qp| flow.pattern.iter().map(|request| time_of_qp(flow, request, qp)).sum());
+    let by_queues = requests_per_sec(flow, bounds, sample, qp_seconds / requests) * all_qps;
+    let by_qps = f64::from(flow.qps) / qp_seconds;
+    [(by_queues, Limit::Queues), (by_qps, Limit::Qps)]
+        .into_iter()
+        .chain(other_way(flow, direction, bounds))
+        .fold((f64::INFINITY, Limit::Queues), |least, next| if next.0 < least.0 { next } else { least })
+}
+
+/// What one QP takes for a request if its queue is never empty. Units: seconds.
+fn time_of_qp(flow: &Flow, request: &Request, qp: QpTimes) -> f64 {
+    let elements = (request.sge.len().max(1) - 1) as f64;
+    let packets = packets(flow, request) - 1.0;
+    qp.message_seconds + elements * qp.element_seconds + packets * qp.packet_seconds
+}
+
+/// What the port lets through of the other direction, were the flow alone: no QP goes on with its vector while that is full.
+fn other_way(flow: &Flow, direction: Direction, bounds: &Bounds) -> impl Iterator<Item = (f64, Limit)> {
+    let (bits, packets) = load(flow, direction.reversed());
+    let of_port = [(bounds.max_bps / bits, Limit::Wire), (bounds.max_pps / packets, Limit::Packets)];
+    of_port.into_iter().filter(move |_| !direction.is_loopback() && bits > 0.0)
+}
+
+/// What a vector brings into a direction: bits on the wire, and packets.
+fn load(flow: &Flow, direction: Direction) -> (f64, f64) {
+    let paying = flow.pattern.iter().filter(|request| Direction::of(flow, request.op) == direction);
+    paying.fold((0.0, 0.0), |(bits, count), request| (bits + wire_bits(flow, request), count + packets(flow, request)))
+}
+
+fn packets(flow: &Flow, request: &Request) -> f64 {
+    request.message().0.div_ceil(flow.mtu.bytes()).max(1) as f64
+}
+
+/// Extension headers are left out, so that the rate is not overestimated.
+fn wire_bits(flow: &Flow, request: &Request) -> f64 {
+    (request.message().0 as f64 + PACKET_OVERHEAD as f64 * packets(flow, request)) * 8.0
+}
+
+/// What the queues of one QP, and its pauses, allow over the round trip. Units: requests/s.
+///
+/// A queue of `d` requests that is refilled `b` at a time holds `b ⌊d / b⌋` of them, and turns over once in a round trip
+/// and the time that `b` requests take on the wire, or on the QP: exact for stop-and-wait (`b = d`) and for a queue that is
+/// refilled one by one (`b = 1`).
+fn requests_per_sec(flow: &Flow, bounds: &Bounds, sample: &Sample, qp_seconds: f64) -> f64 {
+    let pauses = if flow.interarrival_ns > 0 {
+        f64::from(flow.batch.send) * 1e9 / f64::from(flow.interarrival_ns)
+    } else {
+        f64::INFINITY
+    };
+    let Some(base_rtt) = bounds.base_rtt_seconds else { return pauses };
+    let counter = |name: &str| sample.counters.get(flow.from).get(name).copied();
+    // A queue stands still for a timer if its last packet is lost, or the last acknowledgement.
+    let trip = round_trip(flow, base_rtt) + 2.0 * loss(flow) * counter(ACK_TIMEOUT).unwrap_or(0.0);
+    let requests = flow.pattern.len().max(1) as f64;
+    let count = |of: fn(Opcode) -> bool| flow.pattern.iter().filter(|request| of(request.op)).count() as f64;
+    let (receives, reads) = (count(Opcode::consumes_receive), count(Opcode::brings_back));
+    let on_wire = flow.pattern.iter().map(|request| wire_bits(flow, request)).sum::<f64>() / requests / bounds.max_bps;
+    let turnover = |depth: f64, refill: u32| depth / (trip + f64::from(refill.max(1)) * on_wire.max(qp_seconds));
+
+    // A call posts a whole batch or waits; receive queues are filled to the last request.
+    let whole = flow.wq_depth.send / flow.batch.send.max(1) * flow.batch.send;
+    let mut per_qp = turnover(f64::from(whole), flow.batch.send).min(pauses);
+    // Of a mixed vector only some requests use a limit, so the limit holds for proportionally more of them.
+    if receives > 0.0 {
+        let depth = f64::from(flow.wq_depth.recv) * requests / receives;
+        per_qp = per_qp.min(turnover(depth, flow.batch.recv));
+    }
+    if reads > 0.0 {
+        let outstanding = counter(OUTSTANDING_READS).unwrap_or(USUAL_READS);
+        per_qp = per_qp.min(turnover(outstanding * requests / reads, 1));
+    }
+    per_qp
+}
