@@ -191,7 +191,7 @@ fn bounds_are_calibrated_once_for_a_campaign() {
     assert_eq!(ran.status, Some(0), "{ran:?}");
     assert!(ran.stderr.contains("bare.yaml has no `bounds`: they are calibrated by simple traffic"), "{ran:?}");
     // Each run is one of both agents.
-    let calibrated = 2 * 15;
+    let calibrated = 2 * 28;
     let before = runs.load(Ordering::Relaxed);
     assert!(before > calibrated, "{before}");
     bench.expect(0, &["campaign", "resume", "1", "--budget", "4", "--db", "k.db"]);
