@@ -56,7 +56,9 @@ fn measure_tells_healthy_from_anomalous() {
     assert_eq!(healthy["verdict"], "healthy");
     assert_eq!(healthy["symptoms"], Value::Array(Vec::new()));
     let way = &healthy["directions"][0];
-    assert_eq!(keys(way), ["from", "to", "goodput_bps", "packets_per_sec", "messages_per_sec"]);
+    assert_eq!(keys(way), ["from", "to", "goodput_bps", "packets_per_sec", "messages_per_sec", "nearest"]);
+    assert_eq!(keys(&way["nearest"]), ["bound", "from", "to", "share"]);
+    assert_eq!(way["nearest"]["bound"], "wire");
     assert_eq!((&way["from"], &way["to"]), (&"a".into(), &"b".into()));
     for host in ["a", "b"] {
         assert_eq!(keys(&healthy["pause_ratio"][host]), ["tx", "rx"]);

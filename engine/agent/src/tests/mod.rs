@@ -144,7 +144,7 @@ fn calibration_is_not_slowed_down_by_timing_its_requests() {
     pair.measure(&workload(vec![flow("a", "b", "WRITE")])).expect("runs");
     let timed = |agent: &FakeAgent| agent.script.lock().expect("whole").timed.clone();
     let (timed_by_a, timed_by_b) = (timed(&a), timed(&b));
-    assert_eq!(timed_by_a.split_last(), Some((&true, &[false; 9][..])));
+    assert_eq!(timed_by_a.split_last(), Some((&true, &[false; 22][..])));
     assert_eq!(timed_by_b, [false; 6]);
 }
 
