@@ -36,7 +36,9 @@ impl Opened {
                 }
                 let is_embedded = SimSubsystem::names().contains(&subsystem.model_name());
                 if !is_embedded || !args.set.is_empty() {
-                    contradictions(&subsystem).iter().for_each(|line| note(line));
+                    for line in contradictions(&subsystem) {
+                        note(&line);
+                    }
                 }
                 Ok(Self::Simulated(Box::new(subsystem)))
             }

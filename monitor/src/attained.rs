@@ -1,47 +1,14 @@
 //! How near a direction is to the bounds that hold for it. Traffic that is at any of them is not slow. `docs/verdict.md`
 //! lists them.
 
-use std::fmt;
-
 use kelpie_spaces::{Direction, Flow, Host, Workload, loaded_directions, receiver};
-use serde::{Deserialize, Serialize};
 
 use crate::counters::{RECEIVE_QUEUE_FULL, SEND_QUEUE_FULL};
 use crate::demand::{demand, pays};
+use crate::limit::Limit;
 use crate::lossy_path::carried;
 use crate::measurement::{Bounds, Measurement, Sample};
 use crate::pcie_need::need;
-
-/// A bound of throughput.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Limit {
-    /// Bits/s of the port.
-    Wire,
-    /// Packets/s of the port.
-    Packets,
-    /// Bits/s of the PCIe link of a host, for the elements of the workload.
-    PcieLink,
-    /// Reads/s of the memory of a host, for the elements of the workload.
-    PcieReads,
-    /// What queues of this depth, and pauses between posts, carry over the round trip.
-    Queues,
-    /// What so many QPs carry, each as fast as one is alone.
-    Qps,
-}
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Wire => "the wire",
-            Self::Packets => "the port's packets/s",
-            Self::PcieLink => "the PCIe link",
-            Self::PcieReads => "PCIe's reads/s",
-            Self::Queues => "what its queues allow",
-            Self::Qps => "what its QPs can do",
-        })
-    }
-}
 
 /// How much a direction attains of the bound that it is nearest to.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,8 +4,8 @@
 use kelpie_spaces::headers::PACKET_OVERHEAD;
 use kelpie_spaces::{Direction, Flow, Opcode, Request, Workload};
 
-use crate::attained::Limit;
 use crate::counters::{ACK_TIMEOUT, OUTSTANDING_READS};
+use crate::limit::Limit;
 use crate::lossy_path::{loss, round_trip};
 use crate::measurement::{Bounds, QpTimes, Sample};
 

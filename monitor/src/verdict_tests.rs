@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use kelpie_spaces::{Bytes, Depths, Flow, Mtu, Opcode, Request};
 
 use super::*;
-use crate::attained::{Limit, held_against};
+use crate::attained::held_against;
 use crate::counters::{OUTSTANDING_READS, RECEIVE_QUEUE_FULL, SEND_QUEUE_FULL};
 use crate::latency::{DirectionLatency, Latency};
+use crate::limit::Limit;
 use crate::measurement::{PauseRatios, PerHost, QpTimes};
 
 const A_TO_B: (Host, Host) = (Host::A, Host::B);

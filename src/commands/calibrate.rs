@@ -135,6 +135,8 @@ fn write_model(args: &FitArgs, base: &SimSubsystem, fit: &Fit, settings: &Settin
     let text = model_file::write(fit, base.model_name(), &based, &name, &table);
     let shown = args.out.display().to_string();
     let model = SimSubsystem::from_yaml(&shown, &text).context("the calibrated model breaks a rule of models")?;
-    contradictions(&model).iter().for_each(|line| note(line));
+    for line in contradictions(&model) {
+        note(&line);
+    }
     folder::write_file(&args.out, text.as_bytes(), args.force).context(shown)
 }

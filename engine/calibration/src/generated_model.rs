@@ -126,7 +126,7 @@ pub fn model(seed: u64) -> String {
         let most = 1e3 / serialised;
         let drawn = values.iter_mut().filter(|(path, _)| path == "port.max_mpps");
         drawn.for_each(|(_, value)| {
-            *value = rounded(value.parse::<f64>().map_or(most, |drawn| drawn.min(most))).to_string()
+            *value = rounded(value.parse::<f64>().map_or(most, |drawn| drawn.min(most))).to_string();
         });
     }
     for (path, words) in WORDS {

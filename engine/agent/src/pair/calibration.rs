@@ -17,7 +17,7 @@ use super::file::MOST_RUN_TO_RUN;
 const ROUNDS: [usize; 2] = [3, 5];
 /// As [`Bounds::run_to_run`]. Source: our choice.
 const DIFFER: f64 = 0.1;
-/// Elements of a list, the first that the devices have. Source: mlx5 has 30, bnxt_re and irdma 6 to 13; the more there are, the
+/// Elements of a list, the first that the devices have. Source: `mlx5` has 30, `bnxt_re` and `irdma` 6 to 13; the more there are, the
 /// less the messages count.
 const ELEMENTS: [u32; 3] = [16, 8, 4];
 
