@@ -31,18 +31,13 @@ pub fn held_against(workload: &Workload, bounds: &Bounds, measurement: &Measurem
 
 /// How much a direction attains of the bound that it is nearest to; `None` if it crosses no port, or is missing.
 ///
-/// A QP goes through its vector request by request. So a flow is at its limit if *any* direction is that it loads, and a
-/// direction is if all flows are that load it.
+/// A QP goes through its vector request by request. So if the same flows load both directions, both are at their limit if one is.
 pub fn attained(workload: &Workload, bounds: &Bounds, way: Direction, sample: &Sample) -> Option<Attained> {
     let own = of_itself(workload, bounds, way, sample)?;
-    let elsewhere = |flow: &Flow| {
-        let other = way.reversed();
-        if pays(flow, other) { of_itself(workload, bounds, other, sample) } else { None }
-    };
-    let flows = workload.flows.iter().filter(|flow| pays(flow, way));
-    let others: Option<Vec<Attained>> = flows.map(elsewhere).collect();
-    let through = others.and_then(|others| others.into_iter().min_by(|one, other| one.share.total_cmp(&other.share)));
-    Some(through.into_iter().fold(own, nearer))
+    let back = way.reversed();
+    let is_shared = workload.flows.iter().all(|flow| pays(flow, way) == pays(flow, back));
+    let other = if is_shared { of_itself(workload, bounds, back, sample) } else { None };
+    Some(other.into_iter().fold(own, nearer))
 }
 
 /// The same by the bounds of this direction alone.
@@ -60,12 +55,10 @@ fn of_itself(workload: &Workload, bounds: &Bounds, way: Direction, sample: &Samp
         (need.reads_per_sec, bounds.max_pcie_reads_per_sec, Limit::PcieReads),
     ];
     let of_pcie = known.into_iter().filter_map(|(need, most, limit)| Some(share(need / most?, limit)));
-    let by_bits = rates.wire_bps / (demand.wire_bps * of_paths);
-    let by_packets = rates.packets_per_sec / (demand.packets_per_sec * of_paths);
     let of_demand = if matches!(demand.limit, Limit::Wire | Limit::Packets) { way.reversed() } else { way };
     let nearest = [
         share(rates.packets_per_sec / (bounds.max_pps * of_paths), Limit::Packets),
-        Attained { share: by_bits.max(by_packets), limit: demand.limit, of: of_demand },
+        Attained { share: rates.goodput_bps / (demand.goodput_bps * of_paths), limit: demand.limit, of: of_demand },
     ]
     .into_iter()
     .chain(of_pcie)

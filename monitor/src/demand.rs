@@ -7,7 +7,7 @@ use kelpie_spaces::{Direction, Flow, Opcode, Request, Workload};
 use crate::counters::{ACK_TIMEOUT, OUTSTANDING_READS};
 use crate::limit::Limit;
 use crate::lossy_path::{loss, round_trip};
-use crate::measurement::{Bounds, QpTimes, Sample};
+use crate::measurement::{Bounds, LOW_SHARE, QpTimes, Sample};
 
 /// READs and atomics that a QP keeps outstanding on the wire, whatever its send queue holds, if no counter says how
 /// many.
@@ -18,28 +18,25 @@ const USUAL_READS: f64 = 16.0;
 /// The most that the QPs of a workload can carry in one direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Demand {
-    /// Units: bits/s on the wire; infinite if nothing is known that bounds it.
-    pub wire_bps: f64,
-    /// Units: packets/s; as above.
-    pub packets_per_sec: f64,
+    /// Payload. Units: bits/s; infinite if nothing is known that bounds it.
+    pub goodput_bps: f64,
     /// What bounds the flow that may carry most of it; the wire or packets are those of the other direction.
     pub limit: Limit,
 }
 
-/// What the QPs of all flows that pay into `direction` can carry. `sample` says how many READs a QP can have outstanding.
+/// What the QPs of all flows that pay into `direction` can carry. `sample` says how many READs a QP can have outstanding, and
+/// whether the other direction is full.
 pub fn demand(workload: &Workload, direction: Direction, bounds: &Bounds, sample: &Sample) -> Demand {
-    let none = Demand { wire_bps: 0.0, packets_per_sec: 0.0, limit: Limit::Queues };
     let mut most = 0.0;
+    let none = Demand { goodput_bps: 0.0, limit: Limit::Queues };
     workload.flows.iter().filter(|flow| pays(flow, direction)).fold(none, |sum, flow| {
-        let (vectors_per_sec, limit) = vectors_per_sec(flow, direction, bounds, sample);
-        let (bits, packets) = load(flow, direction);
-        let is_most = bits * vectors_per_sec > most;
-        most = f64::max(most, bits * vectors_per_sec);
-        Demand {
-            wire_bps: sum.wire_bps + bits * vectors_per_sec,
-            packets_per_sec: sum.packets_per_sec + packets * vectors_per_sec,
-            limit: if is_most { limit } else { sum.limit },
-        }
+        let back = direction.reversed();
+        let part = if is_full(back, bounds, sample) { part_of(workload, flow, back) } else { 1.0 };
+        let (vectors_per_sec, limit) = vectors_per_sec(flow, direction, part, bounds, sample);
+        let goodput_bps = payload_bits(flow, direction) * vectors_per_sec;
+        let is_most = goodput_bps > most;
+        most = f64::max(most, goodput_bps);
+        Demand { goodput_bps: sum.goodput_bps + goodput_bps, limit: if is_most { limit } else { sum.limit } }
     })
 }
 
@@ -48,8 +45,20 @@ pub(crate) fn pays(flow: &Flow, direction: Direction) -> bool {
     flow.pattern.iter().any(|request| Direction::of(flow, request.op) == direction)
 }
 
+/// Whether a direction is as fast as its port.
+fn is_full(direction: Direction, bounds: &Bounds, sample: &Sample) -> bool {
+    let rates = sample.direction(direction.from, direction.to);
+    rates.is_some_and(|rates| bounds.utilisation(rates) >= LOW_SHARE)
+}
+
+/// What is a flow's part of a direction, if all QPs that pay into it take turns.
+fn part_of(workload: &Workload, flow: &Flow, direction: Direction) -> f64 {
+    let all = workload.flows.iter().filter(|other| pays(other, direction)).map(|other| f64::from(other.qps));
+    f64::from(flow.qps) / all.sum::<f64>().max(f64::from(flow.qps))
+}
+
 /// How often all QPs of a flow together can go through their vector in a second, and what bounds that.
-fn vectors_per_sec(flow: &Flow, direction: Direction, bounds: &Bounds, sample: &Sample) -> (f64, Limit) {
+fn vectors_per_sec(flow: &Flow, direction: Direction, part: f64, bounds: &Bounds, sample: &Sample) -> (f64, Limit) {
     let requests = flow.pattern.len().max(1) as f64;
     let all_qps = f64::from(flow.qps) / requests;
     let qp_seconds = bounds.qp.map_or(0.0, |qp| flow.pattern.iter().map(|request| time_of_qp(flow, request, qp)).sum());
@@ -57,28 +66,32 @@ fn vectors_per_sec(flow: &Flow, direction: Direction, bounds: &Bounds, sample: &
     let by_qps = f64::from(flow.qps) / qp_seconds;
     [(by_queues, Limit::Queues), (by_qps, Limit::Qps)]
         .into_iter()
-        .chain(other_way(flow, direction, bounds))
+        .chain(other_way(flow, direction, part, bounds))
         .fold((f64::INFINITY, Limit::Queues), |least, next| if next.0 < least.0 { next } else { least })
 }
 
 /// What one QP takes for a request if its queue is never empty. Units: seconds.
 fn time_of_qp(flow: &Flow, request: &Request, qp: QpTimes) -> f64 {
-    let elements = (request.sge.len().max(1) - 1) as f64;
+    // Inline data is one piece in the WQE.
+    let is_inline = !request.op.brings_back() && request.message().0 <= flow.inline.0;
+    let elements = if is_inline { 0.0 } else { (request.sge.len().max(1) - 1) as f64 };
     let packets = packets(flow, request) - 1.0;
     qp.message_seconds + elements * qp.element_seconds + packets * qp.packet_seconds
 }
 
-/// What the port lets through of the other direction, were the flow alone: no QP goes on with its vector while that is full.
-fn other_way(flow: &Flow, direction: Direction, bounds: &Bounds) -> impl Iterator<Item = (f64, Limit)> {
-    let (bits, packets) = load(flow, direction.reversed());
-    let of_port = [(bounds.max_bps / bits, Limit::Wire), (bounds.max_pps / packets, Limit::Packets)];
-    of_port.into_iter().filter(move |_| !direction.is_loopback() && bits > 0.0)
+/// What the port lets through of the other direction, or of this part of it: no QP goes on with its vector while that is full.
+fn other_way(flow: &Flow, direction: Direction, part: f64, bounds: &Bounds) -> impl Iterator<Item = (f64, Limit)> {
+    let back = flow.pattern.iter().filter(|request| Direction::of(flow, request.op) != direction);
+    let (bits, packets) = back
+        .fold((0.0, 0.0), |(bits, count), request| (bits + wire_bits(flow, request), count + packets(flow, request)));
+    let of_port = [(part * bounds.max_bps / bits, Limit::Wire), (part * bounds.max_pps / packets, Limit::Packets)];
+    of_port.into_iter().filter(move |_| bits > 0.0)
 }
 
-/// What a vector brings into a direction: bits on the wire, and packets.
-fn load(flow: &Flow, direction: Direction) -> (f64, f64) {
+/// The payload that a vector brings into a direction. Units: bits.
+fn payload_bits(flow: &Flow, direction: Direction) -> f64 {
     let paying = flow.pattern.iter().filter(|request| Direction::of(flow, request.op) == direction);
-    paying.fold((0.0, 0.0), |(bits, count), request| (bits + wire_bits(flow, request), count + packets(flow, request)))
+    paying.map(|request| 8.0 * request.message().0 as f64).sum()
 }
 
 fn packets(flow: &Flow, request: &Request) -> f64 {

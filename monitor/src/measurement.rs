@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::latency::{DirectionLatency, Latency};
 
+/// Share of a bound below which a rate is low. Source: Collie, section 5.2.
+pub const LOW_SHARE: f64 = 0.8;
+
 /// One value for each host.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -288,7 +291,14 @@ impl Bounds {
             ("reference_pps", reference_pps),
         ];
         let is_wrong = |value: f64| !(value.is_finite() && value > 0.0);
-        values.into_iter().filter(|(_, value)| value.is_some_and(is_wrong)).map(|(key, _)| key).collect()
+        let further = [
+            ("qp.element_seconds", qp.map(|qp| qp.element_seconds)),
+            ("qp.packet_seconds", qp.map(|qp| qp.packet_seconds)),
+        ];
+        let further =
+            further.into_iter().filter(|(_, value)| value.is_some_and(|value| value != 0.0 && is_wrong(value)));
+        let wrong = values.into_iter().filter(|(_, value)| value.is_some_and(is_wrong));
+        wrong.chain(further).map(|(key, _)| key).collect()
     }
 
     /// These bounds as they were while this was measured.
@@ -306,6 +316,7 @@ impl Bounds {
             max_bps: self.max_bps * capacity.min(1.0),
             max_pps: self.max_pps * capacity,
             base_rtt_seconds: self.base_rtt_seconds.map(|seconds| seconds / capacity),
+            max_pcie_reads_per_sec: self.max_pcie_reads_per_sec.map(|reads| reads * capacity),
             qp: self.qp.map(|qp| qp.times(1.0 / capacity)),
             ..*self
         }

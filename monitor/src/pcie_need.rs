@@ -47,26 +47,54 @@ fn at(workload: &Workload, host: Host, end: End, sample: &Sample) -> Need {
     let of_host = |from: Host, to: Host| if end == End::Read { from == host } else { to == host };
     let rates = sample.directions.iter().filter(|rates| of_host(rates.from, rates.to));
     rates.fold(Need::default(), |sum, rates| {
-        let [bytes, reads] = per_message(workload, Direction { from: rates.from, to: rates.to }, end);
+        let way = Direction { from: rates.from, to: rates.to };
+        let mean = rates.goodput_bps / 8.0 / rates.messages_per_sec.max(f64::MIN_POSITIVE);
+        let flows: Vec<PerMessage> = workload.flows.iter().filter_map(|flow| per_message(flow, way, end)).collect();
+        let least = |of: fn(&PerMessage) -> f64| rates.messages_per_sec * least(&flows, mean, of);
         Need {
-            bps: sum.bps + rates.messages_per_sec * 8.0 * bytes,
-            reads_per_sec: sum.reads_per_sec + rates.messages_per_sec * reads,
+            bps: sum.bps + 8.0 * least(|message| message.bytes),
+            reads_per_sec: sum.reads_per_sec + least(|message| message.reads),
         }
     })
 }
 
-/// Bytes on the link and transfers: the mean over the requests that pay into a direction, QPs taking turns.
-fn per_message(workload: &Workload, way: Direction, end: End) -> [f64; 2] {
-    let (mut sums, mut messages) = ([0.0; 2], 0.0);
-    for flow in &workload.flows {
-        let share = f64::from(flow.qps) / flow.pattern.len() as f64;
-        for request in flow.pattern.iter().filter(|request| Direction::of(flow, request.op) == way) {
-            let [bytes, reads] = on_link(flow, request, end).map(|count| count as f64);
-            sums = [sums[0] + share * bytes, sums[1] + share * reads];
-            messages += share;
-        }
+/// Means over the messages of a flow in one direction.
+#[derive(Debug, Clone, Copy)]
+struct PerMessage {
+    /// Units: bytes.
+    payload: f64,
+    /// On the link. Units: bytes.
+    bytes: f64,
+    /// Transfers.
+    reads: f64,
+}
+
+/// The least need of a message in the mean, if messages have so many bytes in the mean: how many are of which flow is not known.
+/// Of all mixes that have this mean one of two flows needs the least (a vertex of the linear program).
+fn least(flows: &[PerMessage], mean: f64, of: fn(&PerMessage) -> f64) -> f64 {
+    let pairs = flows.iter().flat_map(|one| flows.iter().map(move |other| (one, other)));
+    let mixes = pairs.filter(|(one, other)| one.payload < mean && mean <= other.payload).map(|(one, other)| {
+        let part = (mean - one.payload) / (other.payload - one.payload);
+        of(one) + part * (of(other) - of(one))
+    });
+    let least = mixes.fold(f64::INFINITY, f64::min);
+    if least.is_finite() {
+        return least;
     }
-    sums.map(|sum| if messages > 0.0 { sum / messages } else { 0.0 })
+    // Shorter or longer than all, as counts of a moment are, or all alike.
+    let apart = |flow: &PerMessage| (flow.payload - mean).abs();
+    flows.iter().min_by(|one, other| apart(one).total_cmp(&apart(other))).map_or(0.0, of)
+}
+
+fn per_message(flow: &Flow, way: Direction, end: End) -> Option<PerMessage> {
+    let paying: Vec<&Request> = flow.pattern.iter().filter(|request| Direction::of(flow, request.op) == way).collect();
+    let count = paying.len() as f64;
+    let mean = |of: &dyn Fn(&Request) -> u64| paying.iter().map(|request| of(request) as f64).sum::<f64>() / count;
+    (count > 0.0).then(|| PerMessage {
+        payload: mean(&|request| request.message().0),
+        bytes: mean(&|request| on_link(flow, request, end)[0]),
+        reads: mean(&|request| on_link(flow, request, end)[1]),
+    })
 }
 
 /// The list is the requester's; at the other end a message is one piece.

@@ -8,11 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::attained::{attained, kept_full};
 use crate::measurement::{Bounds, DirectionRates, Measurement, Sample};
 
+pub use crate::measurement::LOW_SHARE;
+
 /// Pause duration ratio above which there is a pause symptom. Source: Collie, section 5.2.
 pub const PAUSE_RATIO: f64 = 0.001;
-
-/// Share of a bound below which a rate is low. Source: Collie, section 5.2.
-pub const LOW_SHARE: f64 = 0.8;
 
 /// [`SEND_QUEUE_FULL`](crate::counters::SEND_QUEUE_FULL) up to which the application was the limit. Source: our choice, because a requester
 /// that finds room in its queue half of the time does not keep injecting.

@@ -148,7 +148,7 @@ impl SimSubsystem {
     }
 
     /// What simple traffic shows of one QP, and of reads; nothing of a model that cannot run it.
-    fn learn(&self) -> Learned {
+    fn learn(&self, base_rtt: f64) -> Learned {
         let mut model = self.model.clone();
         model.sampling.noise = 0.0;
         let rate = |simple: Simple| {
@@ -157,9 +157,11 @@ impl SimSubsystem {
         };
         let qp = || {
             let of_lists = rate(Simple::one_qp_lists(ELEMENTS)).map(|rate| (rate, ELEMENTS));
-            Some(qp_times(rate(Simple::ONE_QP)?, of_lists, rate(Simple::ONE_QP_LONG)?))
+            qp_times(rate(Simple::ONE_QP)?, of_lists, rate(Simple::ONE_QP_LONG)?, base_rtt)
         };
-        Learned { qp: qp(), reads_per_sec: rate(Simple::lists(ELEMENTS)).map(|rate| rate * f64::from(ELEMENTS)) }
+        let of_lists = rate(Simple::lists(ELEMENTS)).map(|rate| rate * f64::from(ELEMENTS));
+        let reads_per_sec = of_lists.map(|reads| reads.max(rate(Simple::SMALL).unwrap_or(0.0)));
+        Learned { qp: qp(), reads_per_sec }
     }
 
     /// The bounds of the port that simple traffic does not reach, with the share of each that it does: the model contradicts
@@ -171,9 +173,9 @@ impl SimSubsystem {
             let mean = run.measurement.mean()?;
             mean.directions.first().map(|rates| bounds.utilisation(rates))
         };
-        // Many QPs, because one may be slow.
-        let small = Simple { qps: 32, ..Simple::SMALL };
-        let shares = [(Limit::Wire, share(Simple::LARGE)), (Limit::Packets, share(small))];
+        // Many QPs, because one may be slow, and those of a bond are spread by their ports.
+        let many = |simple: Simple| Simple { qps: 32, ..simple };
+        let shares = [(Limit::Wire, share(many(Simple::LARGE))), (Limit::Packets, share(many(Simple::SMALL)))];
         shares.into_iter().filter_map(|(limit, share)| Some((limit, share.filter(|share| *share < REACHED)?))).collect()
     }
 
@@ -217,11 +219,12 @@ impl Subsystem for SimSubsystem {
             + crossing
             + model.posting.poll_ns;
         let ports = if model.bond.is_some() { 2.0 } else { 1.0 };
-        let learned = self.learned.get_or_init(|| self.learn());
+        let base_rtt = Picos::from_nanos(rtt).as_seconds();
+        let learned = self.learned.get_or_init(|| self.learn(base_rtt));
         Bounds {
             max_bps: ports * model.port.line_rate_gbps * 1e9,
             max_pps: model.port.max_mpps * 1e6,
-            base_rtt_seconds: Some(Picos::from_nanos(rtt).as_seconds()),
+            base_rtt_seconds: Some(base_rtt),
             max_pcie_bps: Some(model.pcie.gbps * 1e9),
             max_pcie_reads_per_sec: learned.reads_per_sec,
             qp: learned.qp,

@@ -60,10 +60,12 @@ pub async fn calibrate(agents: &mut Agents, mtu: Mtu) -> Result<Bounds, PairErro
     let bits = |simple: Simple| runs.best(simple, |rates| rates.wire_bps);
     let of_lists = elements.map(|elements| (messages(Simple::one_qp_lists(elements)), elements));
     let port = [Simple::LARGE, Simple::SMALL];
+    let base_rtt = f64::from(Simple::COUPLE.depth) / messages(Simple::COUPLE);
+    let reads = |elements: u32| (f64::from(elements) * messages(Simple::lists(elements))).max(messages(Simple::SMALL));
     Ok(Bounds {
-        base_rtt_seconds: Some(f64::from(Simple::COUPLE.depth) / messages(Simple::COUPLE)),
-        max_pcie_reads_per_sec: elements.map(|elements| f64::from(elements) * messages(Simple::lists(elements))),
-        qp: Some(qp_times(messages(Simple::ONE_QP), of_lists, messages(Simple::ONE_QP_LONG))),
+        base_rtt_seconds: Some(base_rtt),
+        max_pcie_reads_per_sec: elements.map(reads),
+        qp: qp_times(messages(Simple::ONE_QP), of_lists, messages(Simple::ONE_QP_LONG), base_rtt),
         run_to_run: Some(run_to_run).filter(|deviation| *deviation > 0.0),
         reference_pps: Some(packets(Simple::SMALL)),
         ..Bounds::new(port.map(bits).into_iter().fold(0.0, f64::max), port.map(packets).into_iter().fold(0.0, f64::max))
