@@ -165,13 +165,18 @@ mod tests {
     }
 
     #[test]
-    fn every_qp_counts_alike_however_long_its_vector_is() {
+    fn of_all_mixes_with_the_mean_that_was_seen_the_least_counts() {
         let long = flow("WRITE", ["a", "b"])
             .replace("}], memory", "}, {op: WRITE, sge: [8B]}, {op: WRITE, sge: [8B]}], memory");
-        let seen = sample(&[(Host::A, Host::B, 1e6)]);
-        let needed = at(&workload(&[long, flow("WRITE", ["a", "b"])]), Host::A, End::Read, &seen).bps;
-        let expected = f64::midpoint(LIST, (LIST + 2.0 * 8.0 * 28.0) / 3.0);
-        assert!((needed / (expected * 1e6) - 1.0).abs() < 1e-9, "{needed}");
+        let both = workload(&[long, flow("WRITE", ["a", "b"])]);
+        let mut seen = sample(&[(Host::A, Host::B, 1e6)]);
+        // Vectors of 1040 B and twice 8 B, and of 1040 B: 352 and 1040 B in the mean.
+        let short = (LIST + 2.0 * 8.0 * 28.0) / 3.0;
+        for (mean, expected) in [(352.0, short), (696.0, f64::midpoint(LIST, short)), (1040.0, LIST), (2000.0, LIST)] {
+            seen.directions[0].goodput_bps = mean * 8e6;
+            let needed = at(&both, Host::A, End::Read, &seen).bps;
+            assert!((needed / (expected * 1e6) - 1.0).abs() < 1e-9, "{mean}: {needed}");
+        }
     }
 
     #[test]

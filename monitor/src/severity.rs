@@ -95,9 +95,9 @@ mod tests {
         let rates = |((from, to), gbps): &((Host, Host), f64)| DirectionRates {
             from: *from,
             to: *to,
-            goodput_bps: gbps * 0.9e9,
+            // Packets of 512 B and 82 B around them.
+            goodput_bps: gbps * 1e9 * 512.0 / 594.0,
             wire_bps: gbps * 1e9,
-            // Of 512 B and 82 B around them.
             packets_per_sec: gbps * 1e9 / 4752.0,
             messages_per_sec: gbps * 1e9 / 4752.0,
         };

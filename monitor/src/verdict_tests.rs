@@ -45,7 +45,8 @@ fn sample(directions: &[((Host, Host), f64, f64)]) -> Sample {
     let rates = |&((from, to), gbps, mpps): &((Host, Host), f64, f64)| DirectionRates {
         from,
         to,
-        goodput_bps: gbps * 0.9e9,
+        // 82 B around each packet.
+        goodput_bps: (gbps * 1e9 - mpps * 656e6).max(0.0),
         wire_bps: gbps * 1e9,
         packets_per_sec: mpps * 1e6,
         messages_per_sec: mpps * 1e6,
@@ -237,11 +238,17 @@ fn few_qps_are_no_anomaly_if_each_is_as_fast_as_one_alone() {
         flow.pattern[0].sge = vec![Bytes(8); 13];
         Workload::new(vec![flow])
     };
+    let inline = {
+        let mut flow = lists.flows[0].clone();
+        flow.inline = Bytes(104);
+        Workload::new(vec![flow])
+    };
     let packets = {
         let flow = flow(A_TO_B, Opcode::Write, 1, 128, 1024);
         Workload::new(vec![Flow { mtu: Mtu::ALL[0], ..flow }])
     };
-    let to_b = |mpps: f64| sample(&[(A_TO_B, mpps * 0.6, mpps)]);
+    let of = |mpps: f64, bytes: f64| sample(&[(A_TO_B, mpps * (bytes + 82.0) * 8e-3, mpps)]);
+    let to_b = |mpps: f64| of(mpps, 64.0);
     let fast = write(A_TO_B).flows[0].clone();
     let unequal = Workload::new(vec![fast.clone(), flow(B_TO_A, Opcode::Write, 1, 128, 64)]);
     let back = |mpps: f64| sample(&[(A_TO_B, 195.0, 22.0), (B_TO_A, mpps * 1.168, mpps)]);
@@ -252,10 +259,11 @@ fn few_qps_are_no_anomaly_if_each_is_as_fast_as_one_alone() {
         ("three QPs", &short(3), to_b(48.1), &[]),
         ("three QPs, slower than that", &short(3), to_b(47.9), LOW),
         ("five QPs could fill the port", &short(5), to_b(79.9), LOW),
-        ("lists", &lists, to_b(16.1), &[]),
-        ("lists, slower than that", &lists, to_b(15.9), LOW),
-        ("packets", &packets, to_b(32.1), &[]),
-        ("packets, slower than that", &packets, to_b(31.9), LOW),
+        ("lists", &lists, of(16.1, 104.0), &[]),
+        ("lists, slower than that", &lists, of(15.9, 104.0), LOW),
+        ("an inline list is one piece", &inline, of(16.1, 104.0), LOW),
+        ("packets", &packets, of(32.1, 256.0), &[]),
+        ("packets, slower than that", &packets, of(31.9, 256.0), LOW),
         ("one QP against a full port", &unequal, back(16.1), &[]),
         ("one QP against a full port, slower", &unequal, back(15.9), LOW),
         ("one QP beside others that could fill the port", &beside, to_b(40.0), LOW),
@@ -277,12 +285,15 @@ fn a_vector_that_fills_one_direction_is_not_low_in_the_other() {
     let alone = Workload::new(vec![mixed(A_TO_B)]);
     let opposed = Workload::new(vec![mixed(A_TO_B), mixed(B_TO_A)]);
     let beside = Workload::new(vec![mixed(A_TO_B), pure]);
+    let filled = Workload::new(vec![mixed(A_TO_B), flow(A_TO_B, Opcode::Write, 8, 128, 65536)]);
     let both = |there: f64, back: f64| sample(&[(A_TO_B, there, there * 0.03), (B_TO_A, back, back * 0.03)]);
     let received = |sample: Sample, ratio| counting(sample, Host::B, RECEIVE_QUEUE_FULL, ratio);
     let table: &[(&str, &Workload, Sample, &[Symptom])] = &[
         ("SENDs fill one way", &alone, both(161.0, 10.0), &[]),
-        ("nothing is full", &alone, both(159.0, 9.5), LOW),
+        ("nothing is full", &alone, both(159.0, 9.0), LOW),
         ("WRITEs beside could fill the other way", &beside, both(161.0, 10.0), LOW),
+        ("WRITEs beside fill the way of SENDs", &filled, both(161.0, 5.5), &[]),
+        ("WRITEs beside fill it, and READs hang", &filled, both(161.0, 0.0), LOW),
         ("both ways are full", &opposed, both(161.0, 161.0), &[]),
         ("one of two", &opposed, both(161.0, 40.0), &[]),
         ("SENDs find no receive, so READs wait", &alone, received(both(50.0, 3.0), 0.4), &[]),
