@@ -41,15 +41,6 @@ pub fn loaded_directions(workload: &Workload) -> Vec<Direction> {
     directions
 }
 
-/// The hosts whose requesters pay into `direction`, in order and once each.
-pub fn requesters(workload: &Workload, direction: Direction) -> Vec<Host> {
-    let pays = |flow: &&Flow| flow.pattern.iter().any(|request| Direction::of(flow, request.op) == direction);
-    let mut hosts: Vec<Host> = workload.flows.iter().filter(pays).map(|flow| flow.from).collect();
-    hosts.sort_unstable();
-    hosts.dedup();
-    hosts
-}
-
 /// The host whose receivers take everything that is paid into `direction`; `None` where some of it needs none.
 pub fn receiver(workload: &Workload, direction: Direction) -> Option<Host> {
     let requests =

@@ -37,7 +37,7 @@ mod yaml_words;
 
 pub use constraints::{Violation, check};
 pub use dimensions::Dimension;
-pub use directions::{Direction, loaded_directions, receiver, requesters};
+pub use directions::{Direction, loaded_directions, receiver};
 pub use document::DocumentError;
 pub use features::{Feature, FeatureValue};
 pub use json::from_json;

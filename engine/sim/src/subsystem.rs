@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use kelpie_engine::simple::{Simple, qp_times};
 use kelpie_engine::{MeasureError, Subsystem};
 use kelpie_events::Picos;
-use kelpie_monitor::{Bounds, Limit, Measurement, QpTimes};
+use kelpie_monitor::{Bounds, DirectionRates, Limit, Measurement, QpTimes};
 use kelpie_nic::packet::Ports;
 use kelpie_spaces::{Flow, Host, Mtu, Workload};
 use kelpie_topology::Side;
@@ -151,10 +151,7 @@ impl SimSubsystem {
     fn learn(&self, base_rtt: f64) -> Learned {
         let mut model = self.model.clone();
         model.sampling.noise = 0.0;
-        let rate = |simple: Simple| {
-            let run = run(&model, &simple.workload(Mtu::ALL[4], Host::A), 0).ok()?;
-            run.measurement.mean().and_then(|mean| Some(mean.directions.first()?.messages_per_sec))
-        };
+        let rate = |kind: Simple| simple(&model, kind).map(|rates| rates.messages_per_sec);
         let qp = || {
             let of_lists = rate(Simple::one_qp_lists(ELEMENTS)).map(|rate| (rate, ELEMENTS));
             qp_times(rate(Simple::ONE_QP)?, of_lists, rate(Simple::ONE_QP_LONG)?, base_rtt)
@@ -164,17 +161,20 @@ impl SimSubsystem {
         Learned { qp: qp(), reads_per_sec }
     }
 
+    /// The bounds of its port, which the model states; the others take some experiments.
+    pub fn port(&self) -> Bounds {
+        let Model { port, bond, .. } = &self.model;
+        let ports = if bond.is_some() { 2.0 } else { 1.0 };
+        Bounds::new(ports * port.line_rate_gbps * 1e9, port.max_mpps * 1e6)
+    }
+
     /// The bounds of the port that simple traffic does not reach, with the share of each that it does: the model contradicts
     /// itself, and traffic that is as fast as can be may be called low.
     pub fn unreached(&self) -> Vec<(Limit, f64)> {
-        let bounds = self.bounds();
-        let share = |simple: Simple| {
-            let run = run(&self.model, &simple.workload(Mtu::ALL[4], Host::A), 0).ok()?;
-            let mean = run.measurement.mean()?;
-            mean.directions.first().map(|rates| bounds.utilisation(rates))
-        };
+        let bounds = self.port();
+        let share = |kind: Simple| simple(&self.model, kind).map(|rates| bounds.utilisation(&rates));
         // Many QPs, because one may be slow, and those of a bond are spread by their ports.
-        let many = |simple: Simple| Simple { qps: 32, ..simple };
+        let many = |kind: Simple| Simple { qps: 32, ..kind };
         let shares = [(Limit::Wire, share(many(Simple::LARGE))), (Limit::Packets, share(many(Simple::SMALL)))];
         shares.into_iter().filter_map(|(limit, share)| Some((limit, share.filter(|share| *share < REACHED)?))).collect()
     }
@@ -202,6 +202,12 @@ impl SimSubsystem {
     }
 }
 
+/// What simple traffic of a kind comes to; nothing of a model that cannot run it.
+fn simple(model: &Model, kind: Simple) -> Option<DirectionRates> {
+    let run = run(model, &kind.workload(Mtu::ALL[4], Host::A), 0).ok()?;
+    run.measurement.mean()?.directions.into_iter().next()
+}
+
 impl Subsystem for SimSubsystem {
     fn name(&self) -> &str {
         &self.name
@@ -218,18 +224,14 @@ impl Subsystem for SimSubsystem {
             + 4.0 * model.port.link_delay_ns
             + crossing
             + model.posting.poll_ns;
-        let ports = if model.bond.is_some() { 2.0 } else { 1.0 };
         let base_rtt = Picos::from_nanos(rtt).as_seconds();
         let learned = self.learned.get_or_init(|| self.learn(base_rtt));
         Bounds {
-            max_bps: ports * model.port.line_rate_gbps * 1e9,
-            max_pps: model.port.max_mpps * 1e6,
             base_rtt_seconds: Some(base_rtt),
             max_pcie_bps: Some(model.pcie.gbps * 1e9),
             max_pcie_reads_per_sec: learned.reads_per_sec,
             qp: learned.qp,
-            run_to_run: None,
-            reference_pps: None,
+            ..self.port()
         }
     }
 
