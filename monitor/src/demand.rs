@@ -15,6 +15,9 @@ use crate::measurement::{Bounds, LOW_SHARE, QpTimes, Sample};
 /// Units: requests. Source: `max_qp_rd_atom` of mlx5; `bnxt_re` has up to 126, Soft-RoCE 128.
 const USUAL_READS: f64 = 16.0;
 
+/// Completions that a requester asks for while it posts as much as its queue holds. Source: `SHARED_DEPTH` of the engine.
+const REFILLS: u32 = 4;
+
 /// The most that the QPs of a workload can carry in one direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Demand {
@@ -124,9 +127,12 @@ fn requests_per_sec(flow: &Flow, bounds: &Bounds, sample: &Sample, qp_seconds: f
     let on_wire = flow.pattern.iter().map(|request| wire_bits(flow, request)).sum::<f64>() / requests / bounds.max_bps;
     let turnover = |depth: f64, refill: u32| depth / (trip + f64::from(refill.max(1)) * on_wire.max(qp_seconds));
 
-    // A call posts a whole batch or waits; receive queues are filled to the last request.
-    let whole = flow.wq_depth.send / flow.batch.send.max(1) * flow.batch.send;
-    let mut per_qp = turnover(f64::from(whole), flow.batch.send).min(pauses);
+    // A call posts a whole batch or waits, and asks for a completion when a part of the queue is posted, unless it pauses;
+    // receive queues are filled to the last request.
+    let batch = flow.batch.send.max(1);
+    let whole = flow.wq_depth.send / batch * batch;
+    let refill = if pauses.is_finite() { batch } else { batch.max(whole / REFILLS / batch * batch) };
+    let mut per_qp = turnover(f64::from(whole), refill).min(pauses);
     // Of a mixed vector only some requests use a limit, so the limit holds for proportionally more of them.
     if receives > 0.0 {
         let depth = f64::from(flow.wq_depth.recv) * requests / receives;

@@ -12,22 +12,22 @@ use super::{NOT_REPRODUCED, Shown, judge, load, measure};
 
 /// The parameter of each anomaly that shows.
 const DECIDES: [(u32, &str); 16] = [
-    (1, "caches.receive_chains.kib"),
-    (2, "caches.receive_wqes.kib"),
-    (3, "processing.response_packet_ns"),
+    (1, "fetch.chain_lines"),
+    (2, "caches.ring_pages.kib"),
+    (3, "processing.response_kib_ns"),
     (4, "caches.read_lists.kib"),
-    (5, "caches.receive_chains.kib"),
-    (6, "caches.receive_wqes.kib"),
+    (5, "fetch.chain_lines"),
+    (6, "caches.ring_pages.kib"),
     (7, "caches.translations.kib"),
     (8, "caches.contexts.kib"),
     (11, "host.remote_memory_gbps"),
     (12, "host.redirect_write_gbps"),
     (13, "pcie.gbps"),
-    (14, "caches.contexts.kib"),
-    (15, "caches.receive_wqes.kib"),
+    (14, "processing.packet_memory_kib"),
+    (15, "caches.ring_pages.kib"),
     (16, "caches.read_lists.kib"),
-    (17, "caches.receive_wqes.kib"),
-    (18, "processing.pipeline_packet_ns"),
+    (17, "caches.ring_pages.kib"),
+    (18, "processing.pipeline_kib_ns"),
 ];
 
 /// Verdict, part of the line rate that the slowest direction has on the wire, and the longest pause.
@@ -42,8 +42,10 @@ fn text(subsystem: &SimSubsystem, shown: &Shown, measurement: &Measurement) -> S
 /// What a trigger shows with the parameter at so much of its value.
 fn shows(model: &str, id: u32, path: &str, times: f64) -> String {
     let mut subsystem = load(model);
-    let value = subsystem.number(path).expect("a number");
-    subsystem.set(path, &(value * times).to_string()).expect("the model has this parameter");
+    let value = times * subsystem.number(path).expect("a number");
+    // Counts are whole.
+    let value = if path.starts_with("fetch.") { value.round() } else { value };
+    subsystem.set(path, &value.to_string()).expect("the model has this parameter");
     let workload = trigger(id).workload();
     let measurement = measure(&mut subsystem, &workload);
     text(&subsystem, &judge(&subsystem, &workload, &measurement), &measurement)

@@ -299,7 +299,7 @@ mod tests {
     }
 
     const FEW: [&str; 4] =
-        ["port.line_rate_gbps", "pcie.gbps", "processing.response_packet_ns", "processing.max_reads"];
+        ["port.line_rate_gbps", "pcie.gbps", "posting.doorbell_ns", "processing.max_reads"];
 
     #[test]
     fn a_drawn_nic_is_recovered_from_its_own_table() {

@@ -37,7 +37,7 @@ const fn count(path: &'static str, phrase: &'static str) -> Parameter {
 /// Left out is what simple traffic does not show. The latencies of PCIe and memory always come as a read, two ways and
 /// an access, so they change together. `processing.segment_ns` and `processing.receive_message_ns` only show in sums
 /// with others; `processing.units` and `slots`, `receive.slots` and `pcie.tags` cover the rates of healthy NICs.
-pub const PARAMETERS: [Parameter; 18] = [
+pub const PARAMETERS: [Parameter; 17] = [
     rate("port.line_rate_gbps", "line rate", "Gbit/s"),
     rate("pcie.gbps", "PCIe bandwidth", "Gbit/s"),
     rate("port.max_mpps", "packet rate of the port", "Mpackets/s"),
@@ -46,7 +46,7 @@ pub const PARAMETERS: [Parameter; 18] = [
     rate("processing.packet_ns", "unit, each packet sent", "ns"),
     rate("processing.wqe_ns", "unit, each work request", "ns"),
     rate("processing.receive_packet_ns", "unit, each packet received", "ns"),
-    rate("processing.response_packet_ns", "packet of a READ response", "ns"),
+    rate("processing.response_kib_ns", "KiB of a READ response", "ns"),
     rate("processing.pipeline_packet_ns", "pipeline, each packet", "ns"),
     rate("posting.doorbell_ns", "posting, each call", "ns"),
     rate("posting.wqe_ns", "posting, each work request", "ns"),
@@ -54,7 +54,6 @@ pub const PARAMETERS: [Parameter; 18] = [
     count("fetch.send_misses", "reads of missing lines on their way"),
     rate("caches.contexts.kib", "cache of QP contexts", "KiB"),
     rate("caches.translations.kib", "cache of translations", "KiB"),
-    rate("caches.receive_wqes.kib", "cache of receive WQEs", "KiB"),
     Parameter {
         along: &["receive.xon_kib", "receive.capacity_kib"],
         ..rate("receive.xoff_kib", "PFC threshold XOFF, with XON", "KiB")
@@ -147,7 +146,7 @@ mod tests {
         let reads = named(&["processing.max_reads".to_owned()]).expect("known")[0].over(&model);
         let counts = [0.7, 1e-9].map(|factor: f64| reads.value(factor.ln()) as u32);
         assert_eq!(counts, [11, 1]);
-        let xoff: Vec<(&str, f64)> = PARAMETERS[17].over(&model).settings(96.0).collect();
+        let xoff: Vec<(&str, f64)> = PARAMETERS[16].over(&model).settings(96.0).collect();
         assert_eq!(xoff, [("receive.xoff_kib", 96.0), ("receive.xon_kib", 64.0), ("receive.capacity_kib", 256.0)]);
     }
 }

@@ -24,7 +24,7 @@ const LATENCY: &str = "pcie.link_latency_ns";
 const PACKET: &str = "processing.packet_ns";
 const WQE: &str = "processing.wqe_ns";
 const RECEIVE: &str = "processing.receive_packet_ns";
-const RESPONSE: &str = "processing.response_packet_ns";
+const RESPONSE: &str = "processing.response_kib_ns";
 const PIPELINE: &str = "processing.pipeline_packet_ns";
 const DOORBELL: &str = "posting.doorbell_ns";
 const POSTED: &str = "posting.wqe_ns";
@@ -32,15 +32,12 @@ const READS: &str = "processing.max_reads";
 const MISSES: &str = "fetch.send_misses";
 const CONTEXTS: &str = "caches.contexts.kib";
 const TRANSLATIONS: &str = "caches.translations.kib";
-const RECEIVES: &str = "caches.receive_wqes.kib";
 const XOFF: &str = "receive.xoff_kib";
 
 /// A line of a cache. Units: bytes. Source: `kelpie_nic::cache`.
 const CACHE_LINE: f64 = 64.0;
 /// QPs among which the MRs of the rows about translations are divided. Source: our choice, so that contexts fit.
 const MR_QPS: u32 = 16;
-/// Depth of the rows about receive WQEs. Source: our choice, which few QPs multiply to what does not fit.
-const DEEP: u32 = 1024;
 /// QPs and depth of the rows about PFC: fewer READs than any NIC allows, on several units. Source: our choice.
 const PAUSE_QPS: u32 = 4;
 const PAUSE_DEPTH: u32 = 4;
@@ -78,7 +75,7 @@ impl Plan {
             let traffic = Traffic { path: Path::Loopback, mtu: mtu(256), batch: 16, ..Traffic::new(Write, size, 32) };
             self.add(&[PIPELINE], traffic);
         }
-        for bytes in [256, 512] {
+        for bytes in [512, 1024] {
             self.add(&[RESPONSE], Traffic { mtu: mtu(bytes), ..Traffic::new(Read, 64 << 10, 8) });
         }
         for (qps, batch) in [(16, 1), (16, 2), (16, 4), (16, 8), (16, 16), (12, 1), (12, 3), (12, 6)] {
@@ -128,12 +125,7 @@ impl Plan {
         for share in AROUND {
             let traffic =
                 Traffic { mrs_per_qp: whole(share * mrs), batch: 4, ..Traffic::new(Opcode::Write, 8, MR_QPS) };
-            self.add(&[TRANSLATIONS, MISSES], traffic);
-        }
-        let queues = number(RECEIVES) * 1024.0 / number("caches.receive_entry_bytes.RC") / f64::from(DEEP);
-        for share in AROUND {
-            let traffic = Traffic { depth: DEEP, batch: 16, ..Traffic::new(Opcode::Send, 256, whole(share * queues)) };
-            self.add(&[RECEIVES], traffic);
+            self.add(&[TRANSLATIONS], traffic);
         }
     }
 

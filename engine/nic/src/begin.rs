@@ -3,13 +3,13 @@
 use kelpie_events::Picos;
 use rand::RngExt;
 
-use crate::cache::{Cached, Key, Lookup};
+use crate::cache::{Cached, Key};
 use crate::held::kind;
 use crate::nic::{Nic, Outside, page_lines};
 use crate::packet::{Burst, Kind, Operation, Piece};
 use crate::qp::{Owed, Segment};
-use crate::receive_ring::{receive_lines, ring_lines};
 use crate::sequence::Answer;
+use crate::waits::Side;
 
 /// Room of a cache. Units: lines.
 #[derive(Debug, Clone, Copy)]
@@ -18,10 +18,6 @@ pub struct Room {
     pub contexts: usize,
     /// Of regions and translations.
     pub translations: usize,
-    /// Of receive WQEs.
-    pub receives: usize,
-    /// Of receive WQEs of long chains.
-    pub chains: usize,
 }
 
 /// READs that were asked for before all began, and of which nothing was answered but packets of the first.
@@ -35,14 +31,7 @@ impl Nic {
         Room {
             contexts: lines(Cached::Context),
             translations: lines(Cached::Translation),
-            receives: lines(Cached::Receive),
-            chains: lines(Cached::Chain),
         }
-    }
-
-    /// Whether so many receives that are announced together are a long chain.
-    pub fn is_chain(&self, receives: u64) -> bool {
-        receives > u64::from(self.config.chain)
     }
 
     /// Lines of the context of one end of a QP.
@@ -92,36 +81,8 @@ impl Nic {
         self.caches[Cached::Translation as usize].keep_if_free(Key::new(kind::PAGES, region, line));
     }
 
-    /// A receive WQE was used.
-    pub fn recall_receive(&mut self, qp: u32, index: u64) {
-        let state = &self.qps[qp as usize];
-        let (connection, cached) = (state.connection, state.receive_cache());
-        let [from, end] = receive_lines(&connection, index, index + 1);
-        let lines = ring_lines(&connection);
-        let mut line = from;
-        while line < end {
-            let cache = &mut self.caches[cached as usize];
-            let key = Key::new(kind::RECEIVE, qp, (line % lines) as u32);
-            let count = if cache.look_up(key) == Lookup::Missing {
-                let count = u64::from(self.config.demand_lines).min(lines - line % lines);
-                cache.keep_all(key, count as u32);
-                count
-            } else {
-                1
-            };
-            line += count;
-        }
-        self.forget_receives(qp, index, index + 1);
-    }
-
-    /// The driver posted receives from one on to another, and they were read.
-    pub fn recall_posted(&mut self, qp: u32, from: u64, to: u64) {
-        self.announced(qp, from, to, |nic, cached, key, lines| {
-            nic.caches[cached as usize].keep_all(key, lines);
-        });
-    }
-
-    /// A requester is at a message, of whose `packets` it has sent some, and so many work requests are posted in all.
+    /// A requester is at a message, of whose `packets` it has sent some, and so many work requests are posted in all,
+    /// `batch` at a time.
     /// WQEs were fetched in the turn before this, if that did not end because all were used. Turns end after packets, so
     /// that the more of them a message has, the more WQEs were fetched for nothing.
     pub fn begin_requester(
@@ -131,8 +92,10 @@ impl Nic {
         [sent, packets]: [u64; 2],
         posted: u64,
         turns_end_empty: bool,
+        batch: u64,
     ) {
         let stride = self.qps[qp as usize].connection.send_stride;
+        self.hold_room(qp, Side::Send, sent > 0 && stride > 1);
         let wqes = |lines: u32| u64::from((lines / stride).max(1));
         let most = wqes(self.config.fetch_lines) + wqes(self.config.send_ahead).min(packets) - 1;
         let least = u64::from(sent > 0);
@@ -141,6 +104,7 @@ impl Nic {
         let state = &mut self.qps[qp as usize];
         (state.next, state.completed, state.response) = (message, message, message);
         (state.producer, state.fetched) = (posted, message + fetched);
+        state.announced = batch;
         if sent > 0 {
             state.offset = sent * state.connection.mtu;
             state.sender.add(packets);
@@ -165,12 +129,16 @@ impl Nic {
         }
     }
 
-    /// A responder has used so many receives and some bytes of the next, of so many that were posted; so many packets of
-    /// a message have arrived.
-    pub fn begin_responder(&mut self, qp: u32, [used, posted]: [u64; 2], offset: u64, packets: u64) {
+    /// A responder has used so many receives and some bytes of the next, of so many that were posted, `batch` at a time;
+    /// so many packets of a message have arrived.
+    pub fn begin_responder(&mut self, qp: u32, [used, posted, batch]: [u64; 3], offset: u64, packets: u64) {
         let state = &mut self.qps[qp as usize];
         (state.receive_next, state.receives, state.receive_offset) = (used, posted, offset);
         state.receiver.skip_to(packets);
+        self.hold_room(qp, Side::Receive, packets > 0);
+        if batch > 0 {
+            self.recall_receives(qp, batch, used);
+        }
     }
 
     /// A requester asks for as many READs as it may, but some, beginning with its next message; of the first it `has` so

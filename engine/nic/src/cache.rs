@@ -25,6 +25,8 @@ pub(crate) enum Cached {
     Chain,
     /// Send WQEs of READs on their way, for the lists that their responses need.
     Scatter,
+    /// Lists of the pages of long receive rings.
+    RingPage,
 }
 
 /// A line. Units: bytes. Source: the cache line of hosts, by which PCIe reads come back.

@@ -11,7 +11,7 @@ use crate::waits::Cause;
 pub(crate) mod class {
     /// Payload.
     pub const PAYLOAD: usize = 0;
-    /// What a sender waits for: contexts and translations.
+    /// Contexts that a sender waits for.
     pub const SEND: usize = 1;
     /// What a receiver waits for: contexts and translations.
     pub const RECEIVE: usize = 2;
@@ -21,6 +21,12 @@ pub(crate) mod class {
     pub const SCATTER: usize = 4;
     /// WQEs: send WQEs, and receive WQEs ahead of use.
     pub const WQE: usize = 5;
+    /// Pages of receive rings.
+    pub const RING_PAGE: usize = 6;
+    /// Receive WQEs of long chains that a receiver waits for.
+    pub const CHAIN: usize = 7;
+    /// Translations that a sender waits for.
+    pub const TRANSLATION: usize = 8;
 }
 
 /// Kinds of keys.
@@ -31,6 +37,7 @@ pub(crate) mod kind {
     pub const PAGES: u8 = 3;
     pub const SEND: u8 = 4;
     pub const RECEIVE: u8 = 5;
+    pub const RING_PAGE: u8 = 6;
 }
 
 /// What a read is for.
@@ -51,6 +58,8 @@ pub(crate) enum Waiter {
     Turn(u32),
     /// A burst in a slot of the receive side.
     Job(u32),
+    /// A queue that looks a page of its receive ring up.
+    Ring(u32),
 }
 
 impl Cached {
@@ -62,6 +71,7 @@ impl Cached {
             Self::Receive => Cause::ReceiveWqe,
             Self::Chain => Cause::ReceiveChain,
             Self::Scatter => Cause::ReadList,
+            Self::RingPage => Cause::RingPage,
         }
     }
 }
@@ -72,7 +82,9 @@ pub(crate) enum Step {
     Context,
     Rest,
     Check,
-    Translate,
+    Receives,
+    Entries,
+    Pages,
     Work,
 }
 

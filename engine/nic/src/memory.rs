@@ -14,6 +14,8 @@ pub struct Place {
     pub rate: Rate,
     /// From a request that it gets to its answer, with nothing queued.
     pub latency: Picos,
+    /// What a write takes longer that covers a line in part, because the line is read first.
+    pub partial: Picos,
     /// The way that ends at it, one of the memory's [`Way`]s; none: right behind the root complex.
     pub way: Option<usize>,
 }
@@ -189,7 +191,7 @@ impl Memory {
     ///
     /// A line that is written in part is read first, because memory keeps whole lines.
     pub fn write(&mut self, now: Picos, place: usize, address: u64, bytes: u64) -> Picos {
-        let (rate, latency) = self.of(place);
+        let (rate, latency) = (self.places[place].0.rate, self.places[place].0.partial);
         let mut there = now;
         for hop in 0..self.routes[place].len() {
             there = self.away(self.routes[place][hop], there, bytes);
@@ -275,7 +277,7 @@ mod tests {
 
     /// Two sockets, 100 ns apart.
     fn memory() -> Memory {
-        let near = Place { rate: Rate::gbps(800.0), latency: nanos(90), way: None };
+        let near = Place { rate: Rate::gbps(800.0), latency: nanos(90), partial: nanos(90), way: None };
         let way = Way::new(Rate::gbps(166.0), Rate::gbps(166.0), nanos(100));
         Memory::new(&[near, Place { way: Some(0), ..near }], &[way])
     }
@@ -306,7 +308,7 @@ mod tests {
         let written = memory.write(Picos::ZERO, FAR, 0, 1 << 20);
         let one = Rate::gbps(166.0).time(1 << 20);
         assert!(read < one + one / 2 && written < one + one / 2, "the way carries both at once");
-        let mut memory = Memory::new(&[Place { rate: Rate::gbps(100.0), latency: nanos(90), way: None }], &[]);
+        let mut memory = Memory::new(&[Place { rate: Rate::gbps(100.0), latency: nanos(90), partial: nanos(90), way: None }], &[]);
         memory.read(Picos::ZERO, Picos::ZERO, LOCAL, 1 << 20);
         assert!(memory.write(Picos::ZERO, LOCAL, 0, 1 << 20) >= Rate::gbps(100.0).time(2 << 20));
     }
@@ -314,7 +316,7 @@ mod tests {
     #[test]
     fn ways_behind_each_other_add_their_latencies_and_the_narrowest_limits() {
         let [wide, narrow] = [400.0, 50.0].map(|gbps| Way::new(Rate::gbps(gbps), Rate::gbps(gbps), nanos(100)));
-        let place = Place { rate: Rate::gbps(800.0), latency: nanos(90), way: Some(1) };
+        let place = Place { rate: Rate::gbps(800.0), latency: nanos(90), partial: nanos(90), way: Some(1) };
         let rate = |ways: &[Way], away: bool| {
             let mut memory = Memory::new(&[place], ways);
             let once = |memory: &mut Memory| {
@@ -342,8 +344,8 @@ mod tests {
 
     #[test]
     fn what_is_far_leaves_what_is_near_the_time_before() {
-        let far = Place { rate: Rate::gbps(800.0), latency: nanos(2000), way: Some(1) };
-        let near = Place { latency: nanos(90), way: Some(0), ..far };
+        let far = Place { rate: Rate::gbps(800.0), latency: nanos(2000), partial: nanos(2000), way: Some(1) };
+        let near = Place { latency: nanos(90), partial: nanos(90), way: Some(0), ..far };
         let way = Way::new(Rate::gbps(100.0), Rate::gbps(100.0), nanos(100));
         let mut memory = Memory::new(&[near, far], &[way, Way { behind: Some(0), ..way }]);
         let alone = memory.clone().read(Picos::ZERO, Picos::ZERO, 0, 4096);
@@ -354,7 +356,7 @@ mod tests {
     #[test]
     fn others_leave_a_way_the_rest_of_its_rate() {
         let mut memory = Memory::new(
-            &[Place { rate: Rate::gbps(8000.0), latency: nanos(90), way: Some(0) }],
+            &[Place { rate: Rate::gbps(8000.0), latency: nanos(90), partial: nanos(90), way: Some(0) }],
             &[Way { load: 0.75, ..Way::new(Rate::gbps(400.0), Rate::gbps(400.0), nanos(100)) }],
         );
         let mut now = Picos::ZERO;

@@ -124,7 +124,9 @@ pub struct Nic {
     pub(crate) config: Config,
     pub(crate) path: Path,
     pub(crate) reads: ReadEngine<Purpose, Waiter>,
-    pub(crate) caches: [Cache; 6],
+    pub(crate) caches: [Cache; 7],
+    /// Queues whose chains of receives are kept aside.
+    pub(crate) chains: u32,
     /// READs of all QPs.
     pub(crate) reads_on_their_way: u64,
     pub(crate) regions: Vec<Region>,
@@ -151,6 +153,8 @@ pub struct Nic {
     pub(crate) jobs: u32,
     /// Locks of atomic changes at work, and the QPs that wait for each.
     pub(crate) locks: BTreeMap<u32, VecDeque<u32>>,
+    /// Room for packets that QPs hold in messages of several. Units: bytes.
+    pub(crate) room_held: u64,
     pub(crate) writes: VecDeque<Write>,
     pub(crate) write_is_due: bool,
     /// Commands, the one at work in front.
@@ -179,7 +183,11 @@ impl Nic {
                 config.misses.receive_wqe,
                 config.misses.scatter,
                 u32::MAX,
+                config.misses.ring_page,
+                config.misses.chain,
+                config.misses.translation,
             ]),
+            chains: 0,
             caches: config.caches.map(|geometry| {
                 cache_seed += 1;
                 Cache::new(geometry, cache_seed)
@@ -196,10 +204,11 @@ impl Nic {
             looped: 0,
             loopback_is_due: false,
             arrivals: VecDeque::new(),
-            pipeline: Pipeline::new(config.pipeline),
+            pipeline: Pipeline::new(config.pipeline.of(1, 1024), config.pipeline_states, seed),
             responses: Server::default(),
             jobs: 0,
             locks: BTreeMap::new(),
+            room_held: 0,
             writes: VecDeque::new(),
             write_is_due: false,
             commands: VecDeque::new(),
@@ -221,6 +230,7 @@ impl Nic {
                 let posted = posted.into();
                 self.take_pushed_wqe(qp, posted);
                 let state = &mut self.qps[qp as usize];
+                state.announced = posted - state.producer;
                 state.producer = posted;
                 if let Some(rest) = state.rest.take_if(|rest| rest.cause == Cause::SendQueue) {
                     out.waited(Side::Send, rest.cause, qp, now - rest.since);
@@ -309,6 +319,7 @@ impl Nic {
                         self.turns.push(qp);
                     }
                 }
+                Waiter::Ring(qp) => self.has_ring_page(qp),
                 Waiter::Job(job) => {
                     let held = &mut self.held[job as usize];
                     held.waits -= 1;
@@ -362,12 +373,16 @@ impl Nic {
     }
 
     /// Reads missing lines, a bit for each.
-    fn fetch(&mut self, cached: Cached, key: Key, missing: u64, waiter: Option<Waiter>) -> u32 {
+    pub(crate) fn fetch(&mut self, cached: Cached, key: Key, missing: u64, waiter: Option<Waiter>) -> u32 {
         let amount = self.path.link.amount(u64::from(missing.count_ones()) * LINE);
         let class = match (cached, waiter) {
+            (Cached::RingPage, _) | (_, Some(Waiter::Ring(_))) => class::RING_PAGE,
+            // What a QP looks for while it waits for something else.
+            (Cached::Translation, None | Some(Waiter::Turn(_))) => class::TRANSLATION,
             (_, None) | (Cached::Send, _) => class::WQE,
             (_, Some(Waiter::Turn(_))) => class::SEND,
-            (Cached::Receive | Cached::Chain, Some(Waiter::Job(_))) => class::RECEIVE_WQE,
+            (Cached::Receive, Some(Waiter::Job(_))) => class::RECEIVE_WQE,
+            (Cached::Chain, Some(Waiter::Job(_))) => class::CHAIN,
             (Cached::Scatter, Some(Waiter::Job(_))) => class::SCATTER,
             (_, Some(Waiter::Job(_))) => class::RECEIVE,
         };
@@ -411,22 +426,31 @@ impl Nic {
         waits
     }
 
-    /// Needs the entry of a region and the translations of all pages of a segment.
-    pub(crate) fn need_translations(&mut self, segment: Segment, waiter: Waiter) -> u32 {
+    /// Needs the entries of the regions of segments, or, when they are there, the translations of their pages, to which the
+    /// entries lead.
+    pub(crate) fn need_translations(&mut self, segments: &[Segment], is_rest: bool, waiter: Option<Waiter>) -> u32 {
+        segments.iter().map(|segment| self.need_translation(*segment, is_rest, waiter)).sum()
+    }
+
+    fn need_translation(&mut self, segment: Segment, is_rest: bool, waiter: Option<Waiter>) -> u32 {
         let [first, lines] = page_lines(&self.regions[segment.key as usize], segment);
         // As with contexts.
         let evicted = self.caches[Cached::Translation as usize].evicted().map(|evicted| evicted as u32);
         let seen = evicted.map(|evicted| (evicted, first, lines));
         if seen.is_some() && self.translated[segment.key as usize] == seen {
-            self.caches[Cached::Translation as usize].hit(1 + lines);
+            self.caches[Cached::Translation as usize].hit(if is_rest { lines } else { 1 });
             return 0;
         }
         let before = self.caches[Cached::Translation as usize].counts().misses;
-        let pages = Key::new(kind::PAGES, segment.key, first);
-        let waits = self.need(Cached::Translation, Key::new(kind::REGION, segment.key, 0), 1, Some(waiter))
-            + self.need(Cached::Translation, pages, lines, Some(waiter));
-        self.tally.translation_misses += self.caches[Cached::Translation as usize].counts().misses - before;
-        if waits == 0 {
+        let entry = Key::new(kind::REGION, segment.key, 0);
+        let waits = if is_rest {
+            self.need(Cached::Translation, Key::new(kind::PAGES, segment.key, first), lines, waiter)
+        } else {
+            self.need(Cached::Translation, entry, 1, waiter)
+        };
+        let cache = &mut self.caches[Cached::Translation as usize];
+        self.tally.translation_misses += cache.counts().misses - before;
+        if is_rest && waits == 0 && waiter.is_some() && cache.look_up(entry) == Lookup::Held {
             self.translated[segment.key as usize] = seen;
         }
         waits

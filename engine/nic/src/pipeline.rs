@@ -7,13 +7,14 @@ use std::collections::VecDeque;
 
 use kelpie_events::{Picos, Server};
 
+use crate::cache::{Cache, Geometry, Key, LINE, Lookup, Replacement};
 use crate::waits::{Cause, Side};
 
 /// Packets that each side takes in turn while both wait: of what is sent, and of what is received. Source: our choice,
 /// because links pause their senders, and not the other way round: what is received is let go at a rate that makes
 /// senders pause, and gets nearly half.
 const TURN: [u64; 2] = [10, 9];
-/// Packets that the pipeline has taken and not begun, beyond which others wait. Source: our choice, two bursts.
+/// Packets of 1,024 B that the pipeline has taken and not begun, beyond which others wait. Source: our choice, two bursts.
 const AHEAD: u64 = 8;
 
 /// Work that waits.
@@ -22,8 +23,9 @@ pub(crate) struct Claim {
     /// Whose it is: a QP that sends, or a burst that was received.
     pub id: u32,
     pub qp: u32,
-    /// Its packets.
+    /// Its packets, and the time that they take.
     pub packets: u64,
+    pub span: Picos,
     /// When it came.
     pub since: Picos,
     /// When all else is done that it needs, and what that is.
@@ -44,11 +46,15 @@ pub(crate) struct Pipeline {
     is_due: bool,
     /// Until when a command holds it.
     held_until: Picos,
+    /// QPs whose state is at hand, and the time that another takes longer; none if that is nothing.
+    states: Option<(Cache, Picos)>,
 }
 
 impl Pipeline {
-    /// One that takes so long for a packet.
-    pub fn new(packet: Picos) -> Self {
+    /// One that takes so long for a packet of 1,024 B.
+    pub fn new(packet: Picos, (states, switch): (u32, Picos), seed: u64) -> Self {
+        let form =
+            Geometry { bytes: u64::from(states) * LINE, ways: states.clamp(1, 64), replacement: Replacement::Random };
         Self {
             server: Server::default(),
             packet,
@@ -57,13 +63,14 @@ impl Pipeline {
             begun: 0,
             is_due: false,
             held_until: Picos::ZERO,
+            states: (switch > Picos::ZERO).then(|| (Cache::new(form, seed), switch)),
         }
     }
 
     /// Takes work at once, and says when it is through; or keeps it waiting.
     pub fn claim(&mut self, now: Picos, side: Side, claim: Claim) -> Option<Picos> {
         if self.waiting.iter().all(VecDeque::is_empty) && self.takes_at() <= now {
-            return Some(self.pass(now, claim.packets));
+            return Some(self.pass(now, &claim));
         }
         // Who has not waited has saved nothing up.
         let side = side as usize;
@@ -91,7 +98,7 @@ impl Pipeline {
         let claim = self.waiting[side as usize].pop_front()?;
         self.begun = self.passed[side as usize];
         self.passed[side as usize] += claim.packets * TURN[1 - side as usize];
-        Some((side, claim, self.pass(now, claim.packets)))
+        Some((side, claim, self.pass(now, &claim)))
     }
 
     /// Lets no packet through for so long, after those that it has taken.
@@ -109,8 +116,16 @@ impl Pipeline {
         self.server.free().saturating_sub(self.packet * AHEAD)
     }
 
-    fn pass(&mut self, now: Picos, packets: u64) -> Picos {
-        self.server.serve(now, self.packet * packets)
+    fn pass(&mut self, now: Picos, claim: &Claim) -> Picos {
+        let mut span = claim.span;
+        if let Some((states, switch)) = &mut self.states {
+            let key = Key::new(0, claim.qp, 0);
+            if states.look_up(key) == Lookup::Missing {
+                states.keep(key);
+                span += *switch;
+            }
+        }
+        self.server.serve(now, span)
     }
 }
 
@@ -122,12 +137,12 @@ mod tests {
     const SIDES: [Side; 2] = [Side::Send, Side::Receive];
 
     fn claim(packets: u64, now: Picos) -> Claim {
-        Claim { id: 0, qp: 0, packets, since: now, ready: now, cause: Cause::Unit }
+        Claim { id: 0, qp: 0, packets, span: PACKET * packets, since: now, ready: now, cause: Cause::Unit }
     }
 
     /// Part of the packets that each side gets through, if so many claims of each always wait, of so many packets each.
     fn shares(waiting: [usize; 2], packets: [u64; 2]) -> [f64; 2] {
-        let mut pipeline = Pipeline::new(PACKET);
+        let mut pipeline = Pipeline::new(PACKET, (1, Picos::ZERO), 1);
         let (mut now, mut passed) = (Picos::ZERO, [0; 2]);
         while pipeline.takes_at() <= now {
             pipeline.claim(now, Side::Send, claim(4, now));
@@ -162,7 +177,7 @@ mod tests {
     fn a_side_that_is_alone_gets_all_and_saves_nothing_up() {
         let [sent, received] = shares([0, 3], [4, 4]);
         assert!(sent < 0.001 && received > 0.999);
-        let mut pipeline = Pipeline::new(PACKET);
+        let mut pipeline = Pipeline::new(PACKET, (1, Picos::ZERO), 1);
         let mut now = Picos::ZERO;
         for _ in 0..50 {
             pipeline.claim(now, Side::Receive, claim(4, now));

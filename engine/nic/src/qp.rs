@@ -105,8 +105,12 @@ pub(crate) enum Stage {
     Rest,
     /// It needs its next WQE.
     Wqe,
-    /// It says what comes next, and needs translations.
+    /// It says what comes next.
     Plan,
+    /// It needs the entries of regions.
+    Entries,
+    /// It needs translations of pages.
+    Pages,
     /// It needs room for its payload, and time on the unit.
     Issue,
 }
@@ -162,6 +166,8 @@ pub(crate) struct Qp {
     /// Why it could send nothing when it gave its slot back.
     pub rest: Option<Wait>,
     pub planned: u32,
+    /// Segments of what is planned whose translations are there.
+    pub translated: usize,
     pub quantum: u32,
     /// What is left of the turn that it is in when all begins.
     pub begun: Option<u32>,
@@ -169,8 +175,22 @@ pub(crate) struct Qp {
     pub receiver: Receiver,
     pub owed: VecDeque<Owed>,
     pub receives: u64,
-    /// Whether the last doorbell announced a long chain of receives.
+    /// Receives that the last doorbell announced.
+    pub receives_announced: u64,
+    /// Lines of the receive ring that were asked for when they were posted in whole, from its first on; and receives that
+    /// all that was asked for holds.
+    pub receives_asked: u64,
+    pub receives_covered: u64,
+    /// Whether its receives are kept aside, because doorbells announce long chains.
     pub is_chain: bool,
+    /// The read of the page of its receive ring that it waits for.
+    pub page_read: Option<u32>,
+    /// Work requests that the last doorbell announced.
+    pub announced: u64,
+    /// What it has in the receive buffer that came from the same NIC. Units: bytes.
+    pub looped: u64,
+    /// Room for a packet that it holds on the NIC while a message of several is on its way: out, and in.
+    pub holds_room: [bool; 2],
     pub receive_next: u64,
     pub receive_offset: u64,
     /// Whether the rest of a message without reliability is thrown away.
@@ -201,12 +221,20 @@ impl Qp {
             wait: Wait { since: Picos::ZERO, cause: Cause::Unit },
             rest: None,
             planned: 0,
+            translated: 0,
             quantum: 0,
             begun: None,
             receiver: Receiver::default(),
             owed: VecDeque::new(),
             receives: 0,
+            receives_announced: 0,
+            receives_asked: 0,
+            receives_covered: 0,
             is_chain: false,
+            page_read: None,
+            announced: 0,
+            looped: 0,
+            holds_room: [false; 2],
             receive_next: 0,
             receive_offset: 0,
             is_dropping: false,
@@ -216,7 +244,7 @@ impl Qp {
         }
     }
 
-    /// The cache that holds the receive WQEs of the last doorbell.
+    /// The cache that holds its receive WQEs.
     pub fn receive_cache(&self) -> Cached {
         if self.is_chain { Cached::Chain } else { Cached::Receive }
     }

@@ -36,6 +36,7 @@ struct Read<T, W> {
     /// What has not come yet. Units: bytes.
     left: u64,
     class: usize,
+    has_begun: bool,
     waiters: Vec<W>,
 }
 
@@ -73,11 +74,11 @@ impl<T, W> ReadEngine<T, W> {
     /// Wants data of a memory; says the number of the read.
     pub fn want(&mut self, class: usize, purpose: T, place: usize, amount: Amount) -> u32 {
         let read = self.free.pop().unwrap_or_else(|| {
-            self.reads.push(Read { purpose: None, left: 0, class, waiters: Vec::new() });
+            self.reads.push(Read { purpose: None, left: 0, class, has_begun: false, waiters: Vec::new() });
             self.reads.len() as u32 - 1
         });
         let slot = &mut self.reads[read as usize];
-        (slot.purpose, slot.left, slot.class) = (Some(purpose), amount.bytes, class);
+        (slot.purpose, slot.left, slot.class, slot.has_begun) = (Some(purpose), amount.bytes, class, false);
         self.classes[class].waiting.push_back(Waiting { read, place, amount, is_begun: false });
         self.note(class);
         read
@@ -113,6 +114,7 @@ impl<T, W> ReadEngine<T, W> {
         let asked = path.read(now, waiting.place, waiting.amount)?;
         class.on_their_way += u32::from(!waiting.is_begun);
         waiting.is_begun = true;
+        self.reads[waiting.read as usize].has_begun = true;
         waiting.amount.bytes -= asked.amount.bytes;
         waiting.amount.requests -= asked.amount.requests;
         let part = (waiting.read, asked);
@@ -129,6 +131,11 @@ impl<T, W> ReadEngine<T, W> {
             self.requests.len() as u32 - 1
         };
         Some((asked.first, Request(request)))
+    }
+
+    /// Whether a read is on its way, and does not wait for others.
+    pub fn has_begun(&self, read: u32) -> bool {
+        self.reads[read as usize].has_begun
     }
 
     /// Whether a read of a class would wait for others of it.
@@ -202,7 +209,7 @@ mod tests {
             write_credits: 1 << 14,
             sleep: None,
         });
-        let place = Place { rate: Rate::gbps(800.0), latency: Picos::new(90_000), way: None };
+        let place = Place { rate: Rate::gbps(800.0), latency: Picos::new(90_000), partial: Picos::new(90_000), way: None };
         let mut path = Path::new(link, Memory::new(&[place], &[]));
         let (mut engine, mut events) = (ReadEngine::new(&[u32::MAX]), Events::default());
         for (index, bytes) in sizes.iter().enumerate() {

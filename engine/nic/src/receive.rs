@@ -2,16 +2,14 @@
 
 use kelpie_events::Picos;
 
-use crate::cache::{Cached, Key, LINE, Lookup};
-use crate::config::WhenBusy;
-use crate::held::{Step, Waiter, Write, class, kind};
+use crate::cache::{Cached, LINE, Lookup};
+use crate::held::{Step, Waiter, Write};
 use crate::nic::{Event, Nic, Outside};
-use crate::packet::{Burst, Kind};
+use crate::packet::{BURST_BYTES, Burst, Kind};
 use crate::path::Order;
 use crate::pipeline::Claim;
 use crate::port::Answer;
 use crate::qp::{Owed, Segment};
-use crate::receive_ring::{receive_lines, ring_lines};
 use crate::sequence::{self, Packet};
 use crate::waits::{Cause, Side};
 
@@ -67,26 +65,31 @@ impl Nic {
                     self.need_context(qp, kind.is_answer(), true, Waiter::Job(id))
                 }
                 Step::Check => {
-                    self.held[id as usize].step = Step::Translate;
+                    self.held[id as usize].step = Step::Receives;
                     if !self.check(now, id, out) {
                         self.tally.unused += self.held[id as usize].burst.packets;
                         self.next_job(id);
                         self.leave_buffer(now, id, out);
                         return;
                     }
+                    0
+                }
+                Step::Receives => {
+                    self.held[id as usize].step = Step::Entries;
                     match kind {
                         Kind::Send => self.need_receives(id),
                         Kind::ReadResponse => self.need_scatter_list(id, out),
                         _ => 0,
                     }
                 }
-                Step::Translate => {
-                    self.held[id as usize].step = Step::Work;
+                Step::Entries => {
+                    self.held[id as usize].step = Step::Pages;
                     self.find_targets(id, out);
-                    let segments = std::mem::take(&mut self.held[id as usize].segments);
-                    let waits = segments.iter().map(|target| self.need_translations(*target, Waiter::Job(id))).sum();
-                    self.held[id as usize].segments = segments;
-                    waits
+                    self.translate_targets(id, false)
+                }
+                Step::Pages => {
+                    self.held[id as usize].step = Step::Work;
+                    self.translate_targets(id, true)
                 }
                 Step::Work => {
                     let burst = self.held[id as usize].burst;
@@ -96,13 +99,15 @@ impl Nic {
                     let span = times.packet * packets + times.message * begun;
                     let worked = self.units.work(self.units.of(qp), now, span);
                     let answered = if is_response && packets > begun {
-                        self.responses.serve(now, times.response * (packets - begun))
+                        let bytes = burst.payload / packets * (packets - begun);
+                        self.responses.serve(now, times.response.of(packets - begun, bytes))
                     } else {
                         now
                     };
                     let cause = if worked >= answered { Cause::Unit } else { Cause::Response };
                     let packets = if burst.payload > 0 { packets } else { 0 };
-                    let claim = Claim { id, qp, packets, since: now, ready: worked.max(answered), cause };
+                    let span = self.config.pipeline.of(packets, burst.payload);
+                    let claim = Claim { id, qp, packets, span, since: now, ready: worked.max(answered), cause };
                     self.pass_pipeline(now, Side::Receive, claim, out);
                     return;
                 }
@@ -159,32 +164,29 @@ impl Nic {
 
     /// Takes receive WQEs for the messages of a burst; what finds none is cut off. Says whether anything is left.
     fn take_receives(&mut self, now: Picos, id: u32, out: &mut impl Outside) -> bool {
+        let Burst { to: qp, .. } = self.held[id as usize].burst;
+        let state = &self.qps[qp as usize];
+        let (mut next, mut offset) = (state.receive_next, state.receive_offset);
         let held = &mut self.held[id as usize];
-        let (qp, pieces) = (held.burst.to, held.burst.pieces().len());
-        let state = &mut self.qps[qp as usize];
-        (held.receive, held.receive_offset) = (state.receive_next, state.receive_offset);
-        let mut used = 0;
-        let refuses = self.config.when_busy == WhenBusy::Refuse && self.reads.is_busy(class::RECEIVE_WQE);
-        let cached = state.receive_cache();
-        let lines = ring_lines(&state.connection);
-        for piece in held.burst.pieces() {
-            if state.receive_next >= state.receives {
+        (held.receive, held.receive_offset) = (next, offset);
+        let (burst, mut used) = (held.burst, 0);
+        for piece in burst.pieces() {
+            if next >= self.qps[qp as usize].receives {
                 break;
             }
-            let [line, _] = receive_lines(&state.connection, state.receive_next, state.receive_next + 1);
-            let key = Key::new(kind::RECEIVE, qp, (line % lines) as u32);
-            if refuses && self.caches[cached as usize].look_up(key) != Lookup::Held {
+            // A message that has begun keeps its receive WQE.
+            if offset == 0 && self.refuses_for(qp, next) {
                 self.tally.refused += 1;
                 break;
             }
             used += 1;
-            state.receive_offset += u64::from(piece.bytes);
-            if piece.is_last {
-                (state.receive_next, state.receive_offset) = (state.receive_next + 1, 0);
-            }
+            (next, offset) = if piece.is_last { (next + 1, 0) } else { (next, offset + u64::from(piece.bytes)) };
         }
+        let state = &mut self.qps[qp as usize];
+        (state.receive_next, state.receive_offset) = (next, offset);
+        let pieces = burst.pieces().len();
         if used < pieces {
-            let cut = held.burst.truncate(used);
+            let cut = self.held[id as usize].burst.truncate(used);
             self.tally.unused += cut;
             if state.is_reliable() {
                 state.receiver.refuse(cut);
@@ -213,17 +215,33 @@ impl Nic {
         }
     }
 
-    /// Needs the WQE of the READ whose response comes.
+    /// Needs the WQE of the READ whose response comes. Responses come in the order of requests, so that a list that is
+    /// missing comes with those behind it.
     fn need_scatter_list(&mut self, id: u32, out: &impl Outside) -> u32 {
         let qp = self.held[id as usize].burst.to;
         let state = &mut self.qps[qp as usize];
         while !out.wqe(qp, state.response).operation.brings_back() {
             state.response += 1;
         }
-        let index = state.response;
-        let before = self.caches[Cached::Scatter as usize].counts().misses;
-        let lines = out.wqe(qp, index).lines;
-        let waits = self.need(Cached::Scatter, self.wqe_key(qp, index), lines, Some(Waiter::Job(id)));
+        let (index, last) = (state.response, state.next);
+        let (stride, slots) = (state.connection.send_stride, u64::from(state.connection.send_slots));
+        let (key, lines) = (self.wqe_key(qp, index), out.wqe(qp, index).lines);
+        let cache = &mut self.caches[Cached::Scatter as usize];
+        let before = cache.counts().misses;
+        let is_here = (0..lines).all(|line| cache.look_up(key.plus(line)) == Lookup::Held);
+        if is_here {
+            return 0;
+        }
+        // Those of what comes next are of use soon, if this READ ends soon.
+        let most = u64::from(self.config.list_lines / stride).min(last - index).min(slots - index % slots);
+        let mut bytes = out.wqe(qp, index).bytes - self.qps[qp as usize].response_offset;
+        let mut ahead = 1;
+        while ahead < most && bytes < BURST_BYTES {
+            bytes += out.wqe(qp, index + ahead).bytes;
+            ahead += 1;
+        }
+        let lines = ((ahead as u32 - 1) * stride + lines).min(64);
+        let waits = self.need(Cached::Scatter, key, lines, Some(Waiter::Job(id)));
         self.tally.scatter_misses += self.caches[Cached::Scatter as usize].counts().misses - before;
         waits
     }
@@ -252,6 +270,7 @@ impl Nic {
                         if piece.is_last { (index + 1, 0) } else { (index, offset + u64::from(piece.bytes)) };
                 }
                 self.forget_receives(qp, first, index);
+                self.read_receives_ahead(qp);
             }
             Kind::ReadResponse => {
                 let state = &self.qps[qp as usize];
@@ -279,6 +298,13 @@ impl Nic {
             Kind::ReadRequest | Kind::Ack | Kind::Nak | Kind::NotReady => {}
         }
         self.held[id as usize].segments = targets;
+    }
+
+    fn translate_targets(&mut self, id: u32, is_rest: bool) -> u32 {
+        let segments = std::mem::take(&mut self.held[id as usize].segments);
+        let waits = self.need_translations(&segments, is_rest, Some(Waiter::Job(id)));
+        self.held[id as usize].segments = segments;
+        waits
     }
 
     /// A unit is done with a burst.
@@ -397,6 +423,7 @@ impl Nic {
             let place = self.regions[segment.key as usize].place;
             out.waited(Side::Receive, Cause::Write(place as u8), qp, now - held.since);
         }
+        self.hold_room(qp, Side::Receive, burst.pieces().last().is_some_and(|piece| !piece.is_last));
         out.delivered(&burst);
         let ended = burst.pieces().iter().filter(|piece| piece.is_last).count() as u64;
         match burst.kind {

@@ -11,6 +11,9 @@ use crate::pipeline::Claim;
 use crate::qp::{Stage, Wqe};
 use crate::waits::{Cause, Side, Wait};
 
+/// Work requests whose translations are looked up together at most. Source: our choice, those of a fetch of 512 B.
+const TRANSLATED_AHEAD: u64 = 8;
+
 impl Nic {
     /// A QP may have something to do.
     pub(crate) fn has_work(&mut self, qp: u32) {
@@ -70,22 +73,30 @@ impl Nic {
                         self.end_turn(now, qp);
                         return true;
                     }
-                    self.qps[qp as usize].stage = Stage::Issue;
-                    self.plan(qp, out)
+                    self.qps[qp as usize].stage = Stage::Entries;
+                    self.plan(qp, out);
+                    0
                 }
+                Stage::Entries => self.translate(qp, false, out),
+                Stage::Pages => self.translate(qp, true, out),
                 Stage::Issue => {
                     let planned = self.qps[qp as usize].planned;
                     let burst = &self.held[planned as usize].burst;
                     let (payload, port) = (burst.payload, &mut self.ports[usize::from(burst.ports.leave)]);
-                    if port.staged > 0 && port.staged + payload > self.config.staging {
+                    let room = self.config.staging.min(self.config.packet_memory.saturating_sub(self.room_held));
+                    if port.staged > 0 && port.staged + payload > room {
                         port.no_room.push_back(qp);
+                        let is_held = room < self.config.staging;
+                        self.qps[qp as usize].wait =
+                            Wait { since: now, cause: if is_held { Cause::Room } else { Cause::Wire } };
                         return false;
                     }
                     port.staged += payload;
                     let packets = self.held[planned as usize].burst.packets;
                     let ready = self.units.work(self.units.of(qp), now, self.time_for(planned));
                     let packets = if payload > 0 { packets } else { 0 };
-                    let claim = Claim { id: qp, qp, packets, since: now, ready, cause: Cause::Unit };
+                    let span = self.config.pipeline.of(packets, payload);
+                    let claim = Claim { id: qp, qp, packets, span, since: now, ready, cause: Cause::Unit };
                     self.pass_pipeline(now, Side::Send, claim, out);
                     return false;
                 }
@@ -174,15 +185,56 @@ impl Nic {
         (0..stride).all(|line| self.caches[Cached::Send as usize].look_up(key.plus(line)) == Lookup::Held)
     }
 
-    /// Makes the next burst of a QP; says for how many translations it waits.
-    fn plan(&mut self, qp: u32, out: &impl Outside) -> u32 {
-        let planned =
-            if self.qps[qp as usize].owed.is_empty() { self.plan_requests(qp, out) } else { self.plan_responses(qp) };
-        self.qps[qp as usize].planned = planned;
+    /// Makes the next burst of a QP.
+    fn plan(&mut self, qp: u32, out: &impl Outside) {
+        let is_requester = self.qps[qp as usize].owed.is_empty();
+        self.qps[qp as usize].translated = 0;
+        self.qps[qp as usize].planned = if is_requester { self.plan_requests(qp, out) } else { self.plan_responses(qp) };
+    }
+
+    /// Needs translations of the burst that is planned: of the messages together that a doorbell announces together. First
+    /// the entries of their regions, then the pages. Says for how many it waits; all are there if none is left.
+    fn translate(&mut self, qp: u32, is_rest: bool, out: &impl Outside) -> u32 {
+        let state = &self.qps[qp as usize];
+        let (planned, from, announced) = (state.planned, state.translated, state.announced.max(1) as usize);
         let segments = std::mem::take(&mut self.held[planned as usize].segments);
-        let waits = segments.iter().map(|segment| self.need_translations(*segment, Waiter::Turn(qp))).sum();
+        let burst = &self.held[planned as usize].burst;
+        let together = segments.len().div_ceil(burst.pieces().len().max(1)) * announced;
+        let is_request = burst.kind != Kind::ReadResponse;
+        let end = if is_request { segments.len().min(from + together) } else { segments.len() };
+        let waits = self.need_translations(&segments[from..end], is_rest, Some(Waiter::Turn(qp)));
+        if is_rest {
+            self.qps[qp as usize].translated = end;
+        }
+        let is_all = end == segments.len();
         self.held[planned as usize].segments = segments;
+        if waits > 0 && is_request && is_all {
+            self.translate_ahead(qp, is_rest, out);
+        }
+        self.qps[qp as usize].stage = match (is_rest, is_all) {
+            (false, _) => Stage::Pages,
+            (true, false) => Stage::Entries,
+            (true, true) => Stage::Issue,
+        };
         waits
+    }
+
+    /// While a QP waits for translations, those of the work requests behind are looked up, as far as they are on the NIC and
+    /// no further than a doorbell announces.
+    fn translate_ahead(&mut self, qp: u32, is_rest: bool, out: &impl Outside) {
+        let state = &self.qps[qp as usize];
+        let (next, ahead) = (state.next + u64::from(state.offset > 0), state.announced.min(TRANSLATED_AHEAD));
+        let mut segments = Vec::new();
+        for index in next..(next + ahead).saturating_sub(1) {
+            if !self.has_wqe(qp, index) {
+                break;
+            }
+            let wqe = out.wqe(qp, index);
+            if !wqe.operation.brings_back() {
+                out.portions(qp, index, 0..wqe.bytes.min(BURST_BYTES), |portion| segments.push(portion));
+            }
+        }
+        self.need_translations(&segments, is_rest, None);
     }
 
     fn plan_requests(&mut self, qp: u32, out: &impl Outside) -> u32 {
@@ -265,6 +317,8 @@ impl Nic {
         } else {
             state.offset += bytes;
         }
+        // A list that one line does not hold is gone through again in the next turn.
+        self.hold_room(qp, Side::Send, !piece.is_last && wqe.lines > 1);
         let (key, lines) = (self.wqe_key(qp, index), wqe.lines);
         if piece.is_last {
             // Nobody needs it again, so its room is free.
@@ -276,6 +330,16 @@ impl Nic {
             (0..lines).for_each(|line| self.caches[Cached::Scatter as usize].keep(key.plus(line)));
         }
         Some(piece)
+    }
+
+    /// Whether a QP is in a message of several packets, for which it holds room for one.
+    pub(crate) fn hold_room(&mut self, qp: u32, side: Side, holds: bool) {
+        let state = &mut self.qps[qp as usize];
+        if self.config.packet_memory < u64::MAX && state.holds_room[side as usize] != holds {
+            state.holds_room[side as usize] = holds;
+            let mtu = state.connection.mtu;
+            self.room_held = if holds { self.room_held + mtu } else { self.room_held - mtu };
+        }
     }
 
     fn plan_responses(&mut self, qp: u32) -> u32 {

@@ -15,6 +15,8 @@ pub enum Cause {
     ReceiveWqe,
     /// A receive WQE of a long chain.
     ReceiveChain,
+    /// A page of a long receive ring.
+    RingPage,
     /// The list of a READ on its way.
     ReadList,
     /// A processing unit.
@@ -27,6 +29,8 @@ pub enum Cause {
     Response,
     /// Payload from the memory of this number.
     Gather(u8),
+    /// Room in the memory for packets, because QPs in the midst of messages hold much of it.
+    Room,
     /// The wire, also while the neighbour asks for silence.
     Wire,
     /// Writes to the memory of this number.

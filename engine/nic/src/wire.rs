@@ -72,10 +72,12 @@ impl Nic {
             self.enter(burst);
         }
         loop {
-            let (held, looped, room) = (&self.held, self.looped, self.config.loopback_room);
+            let (held, looped, room, qps) = (&self.held, self.looped, self.config.loopback_room, &self.qps);
             let fits = |id: &mut u32| {
                 let held = &held[*id as usize];
-                held.reads == 0 && (looped == 0 || looped + held.burst.wire <= room)
+                let of_qp = qps[held.burst.to as usize].looped;
+                let fits = |filled: u64, room: u64| filled == 0 || filled + held.burst.wire <= room;
+                held.reads == 0 && fits(looped, room[0]) && fits(of_qp, room[1])
             };
             let Some(id) = self.out_loop.pop_front_if(fits) else { break };
             let burst = self.held[id as usize].burst;
@@ -96,6 +98,11 @@ impl Nic {
         let next = port.no_room.pop_front();
         self.let_go(id);
         if let Some(qp) = next {
+            let wait = self.qps[qp as usize].wait;
+            // What waits for the wire is counted with what is on its way there.
+            if wait.cause == Cause::Room {
+                out.waited(Side::Send, wait.cause, qp, now - wait.since);
+            }
             self.turns.push(qp);
         }
         if !burst.is_reliable {
@@ -150,6 +157,7 @@ impl Nic {
     /// A burst of this NIC comes back into it.
     fn enter(&mut self, burst: Burst) {
         self.looped += burst.wire;
+        self.qps[burst.to as usize].looped += burst.wire;
         self.enqueue(burst);
     }
 
@@ -165,7 +173,9 @@ impl Nic {
         let held = &self.held[id as usize];
         let (room, is_loopback, port) = (held.room, held.burst.is_loopback, held.burst.ports.arrive);
         if is_loopback {
+            let qp = held.burst.to as usize;
             self.looped -= room;
+            self.qps[qp].looped -= room;
             self.kick_loopback(now, out);
         } else if let Some(signal) = self.ports[usize::from(port)].buffer.leave(room) {
             out.pause(now, port, signal == Signal::Pause);

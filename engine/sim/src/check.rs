@@ -60,8 +60,13 @@ fn check_rates(model: &Model, checked: &mut Checked) {
         ("host.redirect_write_gbps", host.redirect_write_gbps),
         ("sampling.sample_us", sampling.sample_us),
     ];
-    let trunk = model.bond.as_ref().map(|bond| ("bond.trunk_gbps", bond.trunk_gbps));
-    for (path, value) in positive.into_iter().chain(trunk) {
+    let optional = [
+        ("bond.trunk_gbps", model.bond.as_ref().map(|bond| bond.trunk_gbps)),
+        ("processing.packet_memory_kib", processing.packet_memory_kib),
+        ("receive.loopback_qp_kib", receive.loopback_qp_kib),
+    ];
+    let optional = optional.into_iter().filter_map(|(path, value)| Some((path, value?)));
+    for (path, value) in positive.into_iter().chain(optional) {
         if !LIKELY.contains(&value) {
             checked.refuse(path, format!("{value:?}"), "is outside 0.001 to 1e9");
         }
@@ -88,11 +93,15 @@ fn check_times(model: &Model, checked: &mut Checked) {
         ("processing.receive_message_ns", processing.receive_message_ns),
         ("processing.response_packet_ns", processing.response_packet_ns),
         ("processing.pipeline_packet_ns", processing.pipeline_packet_ns),
+        ("processing.response_kib_ns", processing.response_kib_ns),
+        ("processing.pipeline_kib_ns", processing.pipeline_kib_ns),
+        ("processing.pipeline_switch_ns", processing.pipeline_switch_ns),
         ("receive.rnr_timer_us", receive.rnr_timer_us),
         ("control.firmware_us", control.firmware_us),
         ("control.hold_us", control.hold_us),
         ("pcie.link_latency_ns", pcie.link_latency_ns),
         ("host.memory_latency_ns", host.memory_latency_ns),
+        ("host.partial_line_ns", host.partial_line_ns.unwrap_or(0.0)),
         ("host.interconnect_latency_ns", host.interconnect_latency_ns),
     ];
     let sleep = pcie
@@ -121,6 +130,7 @@ fn check_caches(model: &Model, checked: &mut Checked) {
         ("caches.receive_wqes", caches.receive_wqes),
         ("caches.receive_chains", caches.receive_chains),
         ("caches.read_lists", caches.read_lists),
+        ("caches.ring_pages", caches.ring_pages),
     ];
     for (path, form) in forms {
         if !(form.kib > 0.0 && form.kib <= MOST_KIB) {
@@ -144,6 +154,7 @@ fn check_counts(model: &Model, checked: &mut Checked) {
         ("processing.units", processing.units, 4096),
         ("processing.slots", processing.slots, 4096),
         ("processing.turn_packets", processing.turn_packets, 1 << 20),
+        ("processing.pipeline_states", processing.pipeline_states, 64),
         ("processing.max_reads", processing.max_reads, 1024),
         ("caches.context_tables", caches.context_tables, 64),
         ("caches.context_lines", caches.context_lines, 64),
@@ -152,9 +163,16 @@ fn check_counts(model: &Model, checked: &mut Checked) {
         ("caches.receive_entry_bytes.UD", caches.receive_entry_bytes.ud, 4096),
         ("fetch.wqe_lines", fetch.wqe_lines, 64),
         ("fetch.send_ahead_lines", fetch.send_ahead_lines, 1 << 20),
+        ("fetch.receive_ahead_lines", fetch.receive_ahead_lines, 1 << 16),
+        ("fetch.inline_receives", fetch.inline_receives, u32::MAX),
         ("fetch.chain_wqes", fetch.chain_wqes, u32::MAX),
+        ("fetch.chain_lines", fetch.chain_lines, 1 << 20),
+        ("fetch.read_list_lines", fetch.read_list_lines, 64),
+        ("fetch.chain_misses", fetch.chain_misses, 1 << 20),
+        ("fetch.ring_page_misses", fetch.ring_page_misses, 1 << 20),
         ("fetch.receive_demand_lines", fetch.receive_demand_lines, 64),
         ("fetch.send_misses", fetch.send_misses, 1 << 20),
+        ("fetch.translation_misses", fetch.translation_misses.unwrap_or(1), 1 << 20),
         ("fetch.receive_misses", fetch.receive_misses, 1 << 20),
         ("fetch.receive_wqe_misses", fetch.receive_wqe_misses, 1 << 20),
         ("fetch.read_list_misses", fetch.read_list_misses, 1 << 20),

@@ -5,7 +5,7 @@ use kelpie_events::{Picos, Rate};
 use kelpie_nic::buffer::Thresholds;
 use kelpie_nic::cache::{Geometry, Replacement};
 use kelpie_nic::command::CommandTimes;
-use kelpie_nic::config::{Config, Misses, ReceiveTimes, SendTimes, WhenBusy};
+use kelpie_nic::config::{Config, Misses, PacketTime, ReceiveTimes, SendTimes, WhenBusy};
 use kelpie_nic::memory::{Place, Way};
 use kelpie_nic::packet::Headers;
 use kelpie_nic::path::Order;
@@ -92,6 +92,7 @@ impl Model {
                 caches.receive_wqes,
                 caches.receive_chains,
                 caches.read_lists,
+                caches.ring_pages,
             ]
             .map(geometry),
             context_tables: caches.context_tables,
@@ -99,20 +100,31 @@ impl Model {
             pushed_lines: fetch.pushed_lines,
             fetch_lines: fetch.wqe_lines,
             send_ahead: fetch.send_ahead_lines,
+            receive_ahead: fetch.receive_ahead_lines,
+            inline_receives: fetch.inline_receives,
             chain: fetch.chain_wqes,
+            chain_lines: fetch.chain_lines,
+            list_lines: fetch.read_list_lines,
             demand_lines: fetch.receive_demand_lines,
             misses: Misses {
                 send: fetch.send_misses,
+                translation: fetch.translation_misses.unwrap_or(fetch.send_misses),
                 receive: fetch.receive_misses,
                 receive_wqe: fetch.receive_wqe_misses,
                 scatter: fetch.read_list_misses,
+                ring_page: fetch.ring_page_misses,
+                chain: fetch.chain_misses,
             },
             when_busy: match fetch.when_busy {
                 model::WhenBusy::Wait => WhenBusy::Wait,
                 model::WhenBusy::Refuse => WhenBusy::Refuse,
             },
             units: Form { units: processing.units, slots: processing.slots },
-            pipeline: ns(processing.pipeline_packet_ns),
+            pipeline: PacketTime {
+                packet: ns(processing.pipeline_packet_ns),
+                kib: ns(processing.pipeline_kib_ns),
+            },
+            pipeline_states: (processing.pipeline_states, ns(processing.pipeline_switch_ns)),
             commands: CommandTimes {
                 firmware: ns(self.control.firmware_us * 1e3),
                 hold: ns(self.control.hold_us * 1e3),
@@ -125,11 +137,15 @@ impl Model {
             },
             receive_times: ReceiveTimes {
                 packet: ns(processing.receive_packet_ns),
-                response: ns(processing.response_packet_ns),
+                response: PacketTime {
+                    packet: ns(processing.response_packet_ns),
+                    kib: ns(processing.response_kib_ns),
+                },
                 message: ns(processing.receive_message_ns),
             },
             quantum: processing.turn_packets,
             staging: kib(processing.staging_kib),
+            packet_memory: processing.packet_memory_kib.map_or(u64::MAX, kib),
             ports: if self.bond.is_some() { 2 } else { 1 },
             wire: Rate::gbps(port.line_rate_gbps),
             packet: ns(1e3 / port.max_mpps),
@@ -139,7 +155,7 @@ impl Model {
                 xon: kib(receive.xon_kib),
                 capacity: kib(receive.capacity_kib),
             },
-            loopback_room: kib(receive.loopback_kib),
+            loopback_room: [receive.loopback_kib, receive.loopback_qp_kib.unwrap_or(receive.loopback_kib)].map(kib),
             not_ready_timer: ns(receive.rnr_timer_us * 1e3),
             ack_timeout: Some(ns(self.control.ack_timeout_us * 1e3)),
             headers: Headers {
@@ -183,13 +199,14 @@ impl Model {
 
     fn places(&self) -> Vec<Place> {
         let host = &self.host;
+        let partial = Picos::from_nanos(host.partial_line_ns.unwrap_or(host.memory_latency_ns));
         let place = |reach: &Reach| {
             let (rate, way) = match reach {
                 Reach::Local => (host.memory_gbps, None),
                 Reach::Interconnect => (host.remote_memory_gbps, Some(INTERCONNECT)),
                 Reach::Redirected => (host.memory_gbps, Some(REDIRECT)),
             };
-            Place { rate: Rate::gbps(rate), latency: Picos::from_nanos(host.memory_latency_ns), way }
+            Place { rate: Rate::gbps(rate), latency: Picos::from_nanos(host.memory_latency_ns), partial, way }
         };
         self.reaches().iter().map(place).collect()
     }

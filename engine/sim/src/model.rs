@@ -124,12 +124,32 @@ pub struct Processing {
     /// The engine for READ responses, of which there is one, for each packet that is not the first of its message.
     /// Units: ns.
     pub response_packet_ns: f64,
+    /// The same for each KiB of payload, of which it keeps one of a packet at most. Units: ns.
+    #[serde(default)]
+    pub response_kib_ns: f64,
     /// The pipeline, of which there is one for both directions, for each packet of payload. Units: ns.
     pub pipeline_packet_ns: f64,
+    /// The same for each KiB of payload, of which it keeps one of a packet at most. Units: ns.
+    #[serde(default)]
+    pub pipeline_kib_ns: f64,
+    /// QPs whose state the pipeline has at hand.
+    #[serde(default = "pipeline_states")]
+    pub pipeline_states: u32,
+    /// What packets of another QP take longer in it, those of a burst together. Units: ns.
+    #[serde(default)]
+    pub pipeline_switch_ns: f64,
     /// Payload on its way from memory to the wire. Units: KiB.
     pub staging_kib: f64,
+    /// Memory for packets. A QP holds room for one while it receives a message of several, or sends one whose list takes
+    /// more than a line; what that leaves is for payload on its way. Enough for all if it is left out. Units: KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packet_memory_kib: Option<f64>,
     /// RDMA READs in flight per QP (`max_rd_atomic`).
     pub max_reads: u32,
+}
+
+fn pipeline_states() -> u32 {
+    64
 }
 
 /// A cache of lines of 64 bytes.
@@ -164,18 +184,26 @@ pub struct Caches {
     pub translations: CacheForm,
     /// Send WQEs from their fetch until they are sent.
     pub send_wqes: CacheForm,
-    /// Receive WQEs from their doorbell on.
+    /// Receive WQEs that were read ahead of use.
     pub receive_wqes: CacheForm,
     /// Receive WQEs that came in long chains.
     pub receive_chains: CacheForm,
     /// SG lists of READs on their way.
     pub read_lists: CacheForm,
+    /// Lists of the pages of long receive rings.
+    #[serde(default = "ring_pages")]
+    pub ring_pages: CacheForm,
     /// Tables over which the context of one end of a QP is spread, each read by itself.
     pub context_tables: u32,
     /// Lines of a context in each of them. Units: 64 bytes.
     pub context_lines: u32,
     /// What is kept of a receive WQE. Units: bytes.
     pub receive_entry_bytes: PerTransport,
+}
+
+/// In models of before it, rings have no pages to be looked up.
+fn ring_pages() -> CacheForm {
+    CacheForm { kib: 1.0, ways: 16, replacement: Replacement::Random }
 }
 
 /// One value per transport.
@@ -222,20 +250,68 @@ pub struct Fetch {
     pub wqe_lines: u32,
     /// Lines of send WQEs that are fetched ahead of use. Units: 64 bytes.
     pub send_ahead_lines: u32,
-    /// Receives that a doorbell announces at most so that they go into the cache of receive WQEs, and not to the chains.
+    /// Lines of receive WQEs that are fetched ahead of use, for each QP. Units: 64 bytes.
+    #[serde(default = "receive_ahead_lines")]
+    pub receive_ahead_lines: u32,
+    /// Receives of a ring at most whose pages the context of its QP names. Of a longer ring, the page is looked up for each
+    /// fetch ahead of use, which then brings what the last doorbell announced.
+    #[serde(default = "inline_receives")]
+    pub inline_receives: u32,
+    /// Receives that a doorbell announces at most so that they are fetched ahead of use, and not at once into the chains.
     pub chain_wqes: u32,
+    /// Lines of long chains that are kept for a QP. Units: 64 bytes.
+    #[serde(default = "chain_lines")]
+    pub chain_lines: u32,
     /// Lines that come with a receive WQE that is missing. Units: 64 bytes.
     pub receive_demand_lines: u32,
-    /// Reads of the send side on their way: contexts and translations.
+    /// Lines that come with the SG list of a READ that is missing: those of the READs behind it. Units: 64 bytes.
+    #[serde(default = "read_list_lines")]
+    pub read_list_lines: u32,
+    /// Reads of the send side on their way: contexts.
     pub send_misses: u32,
+    /// The same of translations; as many as of contexts if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub translation_misses: Option<u32>,
     /// Reads of the receive side on their way: contexts and translations.
     pub receive_misses: u32,
     /// Reads of receive WQEs on their way, of those that a message waits for.
     pub receive_wqe_misses: u32,
+    /// Reads of receive WQEs of long chains on their way, of those that a message waits for.
+    #[serde(default = "chain_misses")]
+    pub chain_misses: u32,
+    /// Lookups of pages of long receive rings on their way.
+    #[serde(default = "ring_page_misses")]
+    pub ring_page_misses: u32,
     /// Reads of SG lists of READs on their way.
     pub read_list_misses: u32,
-    /// What becomes of a message whose receive WQE is missing while all these are on their way.
+    /// What becomes of a message whose receive WQE is missing and cannot be fetched at once.
     pub when_busy: WhenBusy,
+}
+
+// What models of before these keys have.
+
+fn receive_ahead_lines() -> u32 {
+    24
+}
+
+fn inline_receives() -> u32 {
+    u32::MAX
+}
+
+fn chain_lines() -> u32 {
+    160
+}
+
+fn read_list_lines() -> u32 {
+    1
+}
+
+fn chain_misses() -> u32 {
+    2
+}
+
+fn ring_page_misses() -> u32 {
+    1
 }
 
 /// Receive side of the NIC.
@@ -250,6 +326,9 @@ pub struct Receive {
     pub capacity_kib: f64,
     /// Fill by internal loopback traffic, which has a share of its own. Units: KiB.
     pub loopback_kib: f64,
+    /// The same of each QP; all of it if this is left out. Units: KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loopback_qp_kib: Option<f64>,
     /// QPs whose packets are at work while some of them wait for reads.
     pub slots: u32,
     /// How long a requester is silent after an RNR NAK. Units: µs.
@@ -351,6 +430,9 @@ pub struct HostTopology {
     pub memory_gbps: f64,
     /// From the root complex to an answer of memory. Units: ns.
     pub memory_latency_ns: f64,
+    /// What a write takes longer that covers a line in part; as much as an answer if it is left out. Units: ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial_line_ns: Option<f64>,
     /// Each direction of the socket interconnect. Units: Gbit/s.
     pub interconnect_gbps: f64,
     /// From one end of it to the other. Units: ns.

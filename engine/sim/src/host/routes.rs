@@ -54,7 +54,7 @@ impl Routes {
             behind = Some(self.way(parts, behind, hop));
         }
         let latency = Picos::from_nanos(parts.nodes[to].get("latency_ns"));
-        self.places.push(Place { rate: Rate::gbps(rate), latency, way: behind });
+        self.places.push(Place { rate: Rate::gbps(rate), latency, partial: latency, way: behind });
         Ok(self.places.len() - 1)
     }
 

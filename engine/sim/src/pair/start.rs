@@ -14,9 +14,6 @@ use crate::rings::Place;
 const START: Picos = Picos::new(10_000_000);
 /// Rounds of the request vector that lie behind each QP, at least. Source: our choice, more than are gone through again.
 const ROUNDS: u64 = 1 << 18;
-/// Times what a cache of receive WQEs holds that are posted before all begins. Source: our choice; e^-4 of what was posted
-/// before that would be left.
-const WARM: u64 = 4;
 /// Times all that is used, and times what a cache holds, that are looked up at most before all begins, if the cache does
 /// not hold all with ease. Source: our choice, as what misses takes any place: e^-3 of what was there before is left.
 const REPLAYED: [u64; 2] = [3, 4];
@@ -36,21 +33,18 @@ struct Turn {
     /// Turns that are gone through before all begins, in all and for each kind of cache.
     replayed: u64,
     replayed_for: [u64; KINDS],
-    /// Where what is gone through begins, in all and for receives.
+    /// Where what is gone through begins.
     from: Place,
-    receives_from: Place,
     /// Whether it has a slot of its unit when all begins.
     has_slot: bool,
 }
 
 /// Kinds of caches that are filled by going through turns.
-const KINDS: usize = 3;
+const KINDS: usize = 2;
 /// Contexts.
 const CONTEXTS: usize = 0;
 /// Translations.
 const TRANSLATIONS: usize = 1;
-/// Receive WQEs, long chains or not.
-const RECEIVES: usize = 2;
 
 impl Pair {
     /// Brings all to where it is after long work. Queues of a flow are full or empty.
@@ -61,7 +55,6 @@ impl Pair {
         self.give_slots(&mut turns, processing);
         self.fill_caches(&turns);
         self.plan_replay(&mut turns);
-        self.post_receives(&turns);
         self.replay(&turns);
         self.replay_begun(&turns, &mut random);
         for turn in &turns {
@@ -105,7 +98,6 @@ impl Pair {
                     replayed: 0,
                     replayed_for: [0; KINDS],
                     from: place,
-                    receives_from: place,
                     has_slot: false,
                 });
             }
@@ -169,28 +161,21 @@ impl Pair {
         let rings = &self.around.rings;
         let room = self.nics[0].room();
         let context = u64::from(self.nics[0].context_lines());
-        // Of contexts, translations, receive WQEs and those of long chains: what is used by host, and what all QPs look up in
-        // a turn of each.
-        let (mut used, mut lookups) = ([[0; 2]; 4], [0; 4]);
+        // Of contexts and translations: what is used by host, and what all QPs look up in a turn of each.
+        let (mut used, mut lookups) = ([[0; 2]; KINDS], [0; KINDS]);
         for turn in turns.iter() {
             let flow = &rings.flows[turn.flow];
             let [local, remote, lines] = flow.translations();
-            let nic = &self.nics[flow.to.index()];
-            let receives = if flow.sends { nic.receive_ring_lines(turn.peer) } else { 0 };
             let messages = flow.messages_of_turn(turn.most);
-            let looked_up = (receives / flow.receive_depth.max(1)).max(1) * messages;
-            let is_chain = nic.is_chain(flow.receive_batch);
-            let in_cache = |chains: bool, value: u64| if chains == is_chain { value } else { 0 };
-            let [chains, others] = [true, false].map(|chains| in_cache(chains, receives));
-            let of_ends = [[context; 2], [local, remote], [0, others], [0, chains]];
+            let of_ends = [[context; 2], [local, remote]];
             for (used, [from, to]) in used.iter_mut().zip(of_ends) {
                 used[flow.from.index()] += from;
                 used[flow.to.index()] += to;
             }
-            let of_turn = [2 * context, lines * messages, in_cache(false, looked_up), in_cache(true, looked_up)];
+            let of_turn = [2 * context, lines * messages];
             lookups.iter_mut().zip(of_turn).for_each(|(lookups, of_turn)| *lookups += of_turn);
         }
-        let rooms = [room.contexts, room.translations, room.receives, room.chains].map(|lines| lines as u64);
+        let rooms = [room.contexts, room.translations].map(|lines| lines as u64);
         let [rounds, times] = REPLAYED;
         let lacks = |used: u64, room: u64| if 2 * used > room { (rounds * used).min(times * room) } else { 0 };
         let count = turns.len() as u64;
@@ -198,49 +183,12 @@ impl Pair {
         let wanted =
             |cache: usize| 2 * used[cache].into_iter().map(|used| lacks(used, rooms[cache])).max().unwrap_or(0);
         let turns_for = |cache: usize| (wanted(cache) * count).div_ceil(lookups[cache].max(1));
-        let all = [turns_for(0), turns_for(1), turns_for(2).max(turns_for(3))];
+        let all = [turns_for(CONTEXTS), turns_for(TRANSLATIONS)];
         for (at, turn) in turns.iter_mut().enumerate() {
             let flow = &rings.flows[turn.flow];
             turn.replayed_for = all.map(|all| all / count + u64::from(at as u64 >= count - all % count));
             turn.replayed = turn.replayed_for.into_iter().max().unwrap_or(0);
             turn.from = flow.turns_before(turn.place, turn.most, turn.replayed);
-            turn.receives_from = flow.turns_before(turn.place, turn.most, turn.replayed_for[RECEIVES]);
-        }
-    }
-
-    /// Fills the receive queues as if their doorbells had rung in turn.
-    fn post_receives(&mut self, turns: &[Turn]) {
-        let rings = &self.around.rings;
-        let takers: Vec<&Turn> = turns.iter().filter(|turn| rings.flows[turn.flow].sends).collect();
-        for (host, chains) in rings.hosts().into_iter().flat_map(|host| [(host, false), (host, true)]) {
-            let nic = &mut self.nics[host.index()];
-            let is_here = |turn: &&&Turn| {
-                let flow = &rings.flows[turn.flow];
-                flow.to == host && nic.is_chain(flow.receive_batch) == chains
-            };
-            let here: Vec<&&Turn> = takers.iter().filter(is_here).collect();
-            let batches = |turn: &Turn| {
-                let flow = &rings.flows[turn.flow];
-                flow.receive_depth.div_ceil(flow.receive_batch)
-            };
-            let longest = here.iter().map(|turn| batches(turn)).max().unwrap_or(0);
-            let lines: u64 = here.iter().map(|turn| nic.receive_ring_lines(turn.peer)).sum();
-            // What was posted so long ago that it is gone is left out.
-            let room = nic.room();
-            let kept = WARM * if chains { room.chains } else { room.receives } as u64;
-            let skipped = if lines > kept { longest - (longest * kept / lines).clamp(1, longest) } else { 0 };
-            for step in skipped..longest {
-                for turn in &here {
-                    let flow = &rings.flows[turn.flow];
-                    let used = flow.sends_before(turn.receives_from.message);
-                    let first = used / flow.receive_batch * flow.receive_batch;
-                    let from = (first + step * flow.receive_batch).max(used);
-                    let to = (first + (step + 1) * flow.receive_batch).min(first + flow.receive_depth);
-                    if from < to {
-                        nic.recall_posted(turn.peer, from, to);
-                    }
-                }
-            }
         }
     }
 
@@ -321,13 +269,6 @@ impl Pair {
             }
             _ => {}
         }
-        if let Some(index) = receive.filter(|_| lacking[RECEIVES] && at.packets[0] == 0) {
-            nic.recall_receive(turn.peer, index);
-            if (index + 1).is_multiple_of(flow.receive_batch) {
-                let posted = index + 1 - flow.receive_batch + flow.receive_depth;
-                nic.recall_posted(turn.peer, posted, posted + flow.receive_batch);
-            }
-        }
     }
 
     /// Queues of a QP and what is on its way.
@@ -353,9 +294,10 @@ impl Pair {
             around.events.at(phase, Event::Seen(turn.host, turn.qp, (seen - 1) as u32));
         }
         let of_message = if reads_next { [0, packets] } else { [sent, packets] };
-        self.nics[requester].begin_requester(turn.qp, message, of_message, posted, ends_empty);
+        self.nics[requester].begin_requester(turn.qp, message, of_message, posted, ends_empty, flow.batch);
         let nic = &mut self.nics[responder];
-        nic.begin_responder(turn.peer, [used, receives], filled, of_message[0]);
+        let batch = if flow.sends { flow.receive_batch } else { 0 };
+        nic.begin_responder(turn.peer, [used, receives, batch], filled, of_message[0]);
         // Where requests and responses take turns on the same units, one in two requesters waits for its turn while READs
         // of a turn have come back.
         let shares = around.rings.flows.iter().any(|other| other.reads && other.from == flow.to);
