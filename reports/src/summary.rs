@@ -118,7 +118,7 @@ mod tests {
         let text = of(&stored_campaign((1..=12).map(of_number).collect(), Vec::new()));
         assert!(text.contains("Not explained: 12 of 12 anomalous experiments lie in no finding."), "{text}");
         assert!(
-            text.contains("| 1 | low\\_throughput | 77.6 % of the port lost | a to b RC WRITE 2KiB, 1 QP,"),
+            text.contains("| 1 | low\\_throughput | 75.7 % of the port lost | a to b RC WRITE 2KiB, 1 QP,"),
             "{text}"
         );
         assert!(text.ends_with("\nand 2 more\n"), "{text}");

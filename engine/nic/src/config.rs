@@ -84,8 +84,8 @@ pub struct Config {
     pub packet_slack: Picos,
     /// The receive buffer.
     pub buffer: Thresholds,
-    /// Room for what comes from the same NIC, in all and of each QP. Units: bytes.
-    pub loopback_room: [u64; 2],
+    /// Room for what comes from the same NIC. Units: bytes.
+    pub loopback_room: u64,
     /// How long a requester is silent after a NAK that the receiver was not ready.
     pub not_ready_timer: Picos,
     /// How long a requester waits for an answer before it sends again; none if nothing is ever lost on the way.

@@ -26,6 +26,8 @@ pub(crate) struct Port {
     /// Bursts, in the order in which they leave.
     pub out: VecDeque<u32>,
     pub answers: VecDeque<Answer>,
+    /// Whether an answer left last.
+    pub has_answered: bool,
     pub wire: Server,
     pub egress_at: Picos,
     pub is_paused: bool,
@@ -40,6 +42,7 @@ impl Port {
             staged: 0,
             out: VecDeque::new(),
             answers: VecDeque::new(),
+            has_answered: false,
             wire: Server::default(),
             egress_at: Picos::MAX,
             is_paused: false,

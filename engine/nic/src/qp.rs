@@ -187,8 +187,6 @@ pub(crate) struct Qp {
     pub page_read: Option<u32>,
     /// Work requests that the last doorbell announced.
     pub announced: u64,
-    /// What it has in the receive buffer that came from the same NIC. Units: bytes.
-    pub looped: u64,
     /// Room for a packet that it holds on the NIC while a message of several is on its way: out, and in.
     pub holds_room: [bool; 2],
     pub receive_next: u64,
@@ -233,7 +231,6 @@ impl Qp {
             is_chain: false,
             page_read: None,
             announced: 0,
-            looped: 0,
             holds_room: [false; 2],
             receive_next: 0,
             receive_offset: 0,

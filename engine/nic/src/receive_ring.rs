@@ -262,7 +262,9 @@ impl Nic {
             return;
         }
         let most = self.receive_window(qp);
-        let least = most - self.lines_of_fetch(qp);
+        // A queue whose page is looked up may be at any point between two lookups.
+        let fetch = self.lines_of_fetch(qp);
+        let least = if self.knows_pages(&connection) { most - fetch } else { fetch };
         let end = posted.min(next + self.random.random_range(least..=most));
         let state = &mut self.qps[qp as usize];
         state.receives_asked = end;

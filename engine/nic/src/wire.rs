@@ -32,15 +32,22 @@ impl Nic {
         }
     }
 
-    /// The wire is free and takes a burst; answers go first.
+    /// The wire is free and takes a burst. Answers go first, but take turns with what else may go: a NIC that receives much
+    /// would have no time to send, and those that wait meanwhile are answered together.
     fn egress(&mut self, now: Picos, number: u8, out: &mut impl Outside) {
         let port = &mut self.ports[usize::from(number)];
-        let (burst, id) = if let Some(answer) = port.answers.pop_front() {
-            (self.answer(answer), None)
-        } else if let Some(id) = port.out.pop_front_if(|id| self.held[*id as usize].reads == 0) {
-            (self.held[id as usize].burst, Some(id))
+        let id = if !port.answers.is_empty() && !port.has_answered {
+            None
         } else {
-            return;
+            port.out.pop_front_if(|id| self.held[*id as usize].reads == 0)
+        };
+        port.has_answered = id.is_none();
+        let burst = match id {
+            Some(id) => self.held[id as usize].burst,
+            None => match port.answers.pop_front() {
+                Some(answer) => self.answer(answer),
+                None => return,
+            },
         };
         let paced = self.packet_rate.serve(now, self.config.packet * burst.packets);
         let wire = &mut self.ports[usize::from(number)].wire;
@@ -72,12 +79,10 @@ impl Nic {
             self.enter(burst);
         }
         loop {
-            let (held, looped, room, qps) = (&self.held, self.looped, self.config.loopback_room, &self.qps);
+            let (held, looped, room) = (&self.held, self.looped, self.config.loopback_room);
             let fits = |id: &mut u32| {
                 let held = &held[*id as usize];
-                let of_qp = qps[held.burst.to as usize].looped;
-                let fits = |filled: u64, room: u64| filled == 0 || filled + held.burst.wire <= room;
-                held.reads == 0 && fits(looped, room[0]) && fits(of_qp, room[1])
+                held.reads == 0 && (looped == 0 || looped + held.burst.wire <= room)
             };
             let Some(id) = self.out_loop.pop_front_if(fits) else { break };
             let burst = self.held[id as usize].burst;
@@ -157,7 +162,6 @@ impl Nic {
     /// A burst of this NIC comes back into it.
     fn enter(&mut self, burst: Burst) {
         self.looped += burst.wire;
-        self.qps[burst.to as usize].looped += burst.wire;
         self.enqueue(burst);
     }
 
@@ -173,9 +177,7 @@ impl Nic {
         let held = &self.held[id as usize];
         let (room, is_loopback, port) = (held.room, held.burst.is_loopback, held.burst.ports.arrive);
         if is_loopback {
-            let qp = held.burst.to as usize;
             self.looped -= room;
-            self.qps[qp].looped -= room;
             self.kick_loopback(now, out);
         } else if let Some(signal) = self.ports[usize::from(port)].buffer.leave(room) {
             out.pause(now, port, signal == Signal::Pause);

@@ -63,7 +63,6 @@ fn check_rates(model: &Model, checked: &mut Checked) {
     let optional = [
         ("bond.trunk_gbps", model.bond.as_ref().map(|bond| bond.trunk_gbps)),
         ("processing.packet_memory_kib", processing.packet_memory_kib),
-        ("receive.loopback_qp_kib", receive.loopback_qp_kib),
     ];
     let optional = optional.into_iter().filter_map(|(path, value)| Some((path, value?)));
     for (path, value) in positive.into_iter().chain(optional) {

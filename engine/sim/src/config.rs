@@ -155,7 +155,7 @@ impl Model {
                 xon: kib(receive.xon_kib),
                 capacity: kib(receive.capacity_kib),
             },
-            loopback_room: [receive.loopback_kib, receive.loopback_qp_kib.unwrap_or(receive.loopback_kib)].map(kib),
+            loopback_room: kib(receive.loopback_kib),
             not_ready_timer: ns(receive.rnr_timer_us * 1e3),
             ack_timeout: Some(ns(self.control.ack_timeout_us * 1e3)),
             headers: Headers {

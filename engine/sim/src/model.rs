@@ -326,9 +326,6 @@ pub struct Receive {
     pub capacity_kib: f64,
     /// Fill by internal loopback traffic, which has a share of its own. Units: KiB.
     pub loopback_kib: f64,
-    /// The same of each QP; all of it if this is left out. Units: KiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub loopback_qp_kib: Option<f64>,
     /// QPs whose packets are at work while some of them wait for reads.
     pub slots: u32,
     /// How long a requester is silent after an RNR NAK. Units: µs.

@@ -38,7 +38,7 @@ fn the_slowest_part_between_two_rnics_limits_what_one_sends_to_the_other() {
         ("rnic0|leaf0.width", "rnic1", "rnic2", 180.0, 200.0),
         ("rnic1|psw1.width", "rnic0", "rnic1", 40.0, 63.0),
         ("psw1|cpu0.width", "rnic1", "rnic3", 40.0, 63.0),
-        ("psw1|cpu0.width", "rnic3", "rnic1", 40.0, 63.0),
+        ("psw1|cpu0.width", "rnic3", "rnic1", 40.0, 63.1),
         ("psw1|cpu0.width", "rnic3", "rnic0", 180.0, 200.0),
     ] {
         let mut host = a100(&[(part, "0.25")]);
