@@ -167,10 +167,10 @@ fn check(model: &'static str, undecided: usize, fixes: &[u32]) {
 #[test]
 fn f_shows_what_is_committed_and_what_the_paper_says() {
     assert_eq!((known::anomalies().len(), ANOMALIES.len()), (18, 18));
-    check("F", 30, &[3, 11, 12]);
+    check("F", 20, &[3, 11, 12]);
 }
 
 #[test]
 fn h_shows_what_is_committed_and_what_the_paper_says() {
-    check("H", 22, &[17, 18]);
+    check("H", 14, &[17, 18]);
 }

@@ -298,8 +298,7 @@ mod tests {
         (base, nic, Settings { parameters, seed, noise: NOISE, most_experiments: 10_000 }, rows)
     }
 
-    const FEW: [&str; 4] =
-        ["port.line_rate_gbps", "pcie.gbps", "posting.doorbell_ns", "processing.max_reads"];
+    const FEW: [&str; 4] = ["port.line_rate_gbps", "pcie.gbps", "posting.doorbell_ns", "processing.max_reads"];
 
     #[test]
     fn a_drawn_nic_is_recovered_from_its_own_table() {

@@ -53,7 +53,8 @@ fn read_and_write(bencher: Bencher) {
         write_credits: 32 << 10,
         sleep: None,
     };
-    let place = Place { rate: Rate::gbps(800.0), latency: Picos::new(300_000), partial: Picos::new(300_000), way: None };
+    let place =
+        Place { rate: Rate::gbps(800.0), latency: Picos::new(300_000), partial: Picos::new(300_000), way: None };
     bencher.counter(ItemsCount::new(WORK)).bench_local(|| {
         let mut path = Path::new(Link::new(config), Memory::new(&[place], &[]));
         let (mut engine, mut events) = (ReadEngine::<u32, ()>::new(&[u32::MAX]), Events::default());

@@ -28,10 +28,7 @@ impl Nic {
     /// What the caches have room for.
     pub fn room(&self) -> Room {
         let lines = |cached: Cached| self.caches[cached as usize].lines();
-        Room {
-            contexts: lines(Cached::Context),
-            translations: lines(Cached::Translation),
-        }
+        Room { contexts: lines(Cached::Context), translations: lines(Cached::Translation) }
     }
 
     /// Lines of the context of one end of a QP.

@@ -308,7 +308,8 @@ mod tests {
         let written = memory.write(Picos::ZERO, FAR, 0, 1 << 20);
         let one = Rate::gbps(166.0).time(1 << 20);
         assert!(read < one + one / 2 && written < one + one / 2, "the way carries both at once");
-        let mut memory = Memory::new(&[Place { rate: Rate::gbps(100.0), latency: nanos(90), partial: nanos(90), way: None }], &[]);
+        let mut memory =
+            Memory::new(&[Place { rate: Rate::gbps(100.0), latency: nanos(90), partial: nanos(90), way: None }], &[]);
         memory.read(Picos::ZERO, Picos::ZERO, LOCAL, 1 << 20);
         assert!(memory.write(Picos::ZERO, LOCAL, 0, 1 << 20) >= Rate::gbps(100.0).time(2 << 20));
     }

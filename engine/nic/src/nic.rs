@@ -379,11 +379,11 @@ impl Nic {
             (Cached::RingPage, _) | (_, Some(Waiter::Ring(_))) => class::RING_PAGE,
             // What a QP looks for while it waits for something else.
             (Cached::Translation, None | Some(Waiter::Turn(_))) => class::TRANSLATION,
+            (Cached::Scatter, _) => class::SCATTER,
             (_, None) | (Cached::Send, _) => class::WQE,
             (_, Some(Waiter::Turn(_))) => class::SEND,
             (Cached::Receive, Some(Waiter::Job(_))) => class::RECEIVE_WQE,
             (Cached::Chain, Some(Waiter::Job(_))) => class::CHAIN,
-            (Cached::Scatter, Some(Waiter::Job(_))) => class::SCATTER,
             (_, Some(Waiter::Job(_))) => class::RECEIVE,
         };
         let purpose = Purpose::Lines { cached, key, lines: missing };

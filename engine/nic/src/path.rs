@@ -102,7 +102,8 @@ mod tests {
             write_credits: 16 << 10,
             sleep: None,
         });
-        let near = Place { rate: Rate::gbps(800.0), latency: Picos::new(90_000), partial: Picos::new(90_000), way: None };
+        let near =
+            Place { rate: Rate::gbps(800.0), latency: Picos::new(90_000), partial: Picos::new(90_000), way: None };
         let way = Way::new(Rate::gbps(166.0), Rate::gbps(166.0), Picos::new(400_000));
         Path::new(link, Memory::new(&[near, Place { way: Some(0), ..near }], &[way]))
     }

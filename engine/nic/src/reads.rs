@@ -209,7 +209,8 @@ mod tests {
             write_credits: 1 << 14,
             sleep: None,
         });
-        let place = Place { rate: Rate::gbps(800.0), latency: Picos::new(90_000), partial: Picos::new(90_000), way: None };
+        let place =
+            Place { rate: Rate::gbps(800.0), latency: Picos::new(90_000), partial: Picos::new(90_000), way: None };
         let mut path = Path::new(link, Memory::new(&[place], &[]));
         let (mut engine, mut events) = (ReadEngine::new(&[u32::MAX]), Events::default());
         for (index, bytes) in sizes.iter().enumerate() {

@@ -215,33 +215,41 @@ impl Nic {
         }
     }
 
-    /// Needs the WQE of the READ whose response comes. Responses come in the order of requests, so that a list that is
-    /// missing comes with those behind it.
+    /// Needs the WQE of the READ whose response comes. Responses come in the order of requests, so that the lists of those
+    /// behind are read ahead if this one ends soon.
     fn need_scatter_list(&mut self, id: u32, out: &impl Outside) -> u32 {
         let qp = self.held[id as usize].burst.to;
         let state = &mut self.qps[qp as usize];
         while !out.wqe(qp, state.response).operation.brings_back() {
             state.response += 1;
         }
-        let (index, last) = (state.response, state.next);
-        let (stride, slots) = (state.connection.send_stride, u64::from(state.connection.send_slots));
-        let (key, lines) = (self.wqe_key(qp, index), out.wqe(qp, index).lines);
-        let cache = &mut self.caches[Cached::Scatter as usize];
-        let before = cache.counts().misses;
-        let is_here = (0..lines).all(|line| cache.look_up(key.plus(line)) == Lookup::Held);
-        if is_here {
-            return 0;
-        }
-        // Those of what comes next are of use soon, if this READ ends soon.
-        let most = u64::from(self.config.list_lines / stride).min(last - index).min(slots - index % slots);
-        let mut bytes = out.wqe(qp, index).bytes - self.qps[qp as usize].response_offset;
+        let (index, last, connection) = (state.response, state.next, state.connection);
+        let wqe = out.wqe(qp, index);
+        // On a path that loses packets, a response may belong to a READ that was given up.
+        let mut bytes = wqe.bytes.saturating_sub(state.response_offset);
+        let key = self.wqe_key(qp, index);
+        let before = self.caches[Cached::Scatter as usize].counts().misses;
+        let is_here =
+            (0..wqe.lines).all(|line| self.caches[Cached::Scatter as usize].look_up(key.plus(line)) == Lookup::Held);
+        let slots = u64::from(connection.send_slots);
+        let most = u64::from(self.config.list_lines / connection.send_stride)
+            .min(last.saturating_sub(index))
+            .min(slots - index % slots);
         let mut ahead = 1;
         while ahead < most && bytes < BURST_BYTES {
             bytes += out.wqe(qp, index + ahead).bytes;
             ahead += 1;
         }
-        let lines = ((ahead as u32 - 1) * stride + lines).min(64);
-        let waits = self.need(Cached::Scatter, key, lines, Some(Waiter::Job(id)));
+        let lines = ((ahead as u32 - 1) * connection.send_stride + wqe.lines).min(64);
+        let waits = match (is_here, ahead) {
+            (true, 1) => 0,
+            // What is here is used, and what is missing behind it comes meanwhile.
+            (true, _) => {
+                self.need(Cached::Scatter, key, lines, None);
+                0
+            }
+            (false, _) => self.need(Cached::Scatter, key, lines, Some(Waiter::Job(id))),
+        };
         self.tally.scatter_misses += self.caches[Cached::Scatter as usize].counts().misses - before;
         waits
     }

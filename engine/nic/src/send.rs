@@ -189,7 +189,8 @@ impl Nic {
     fn plan(&mut self, qp: u32, out: &impl Outside) {
         let is_requester = self.qps[qp as usize].owed.is_empty();
         self.qps[qp as usize].translated = 0;
-        self.qps[qp as usize].planned = if is_requester { self.plan_requests(qp, out) } else { self.plan_responses(qp) };
+        self.qps[qp as usize].planned =
+            if is_requester { self.plan_requests(qp, out) } else { self.plan_responses(qp) };
     }
 
     /// Needs translations of the burst that is planned: of the messages together that a doorbell announces together. First
@@ -327,7 +328,8 @@ impl Nic {
         if wqe.operation.brings_back() {
             self.qps[qp as usize].reads_open += 1;
             self.reads_on_their_way += 1;
-            (0..lines).for_each(|line| self.caches[Cached::Scatter as usize].keep(key.plus(line)));
+            // What finds no room is read when its response comes near.
+            (0..lines).for_each(|line| self.caches[Cached::Scatter as usize].keep_if_free(key.plus(line)));
         }
         Some(piece)
     }

@@ -120,10 +120,7 @@ impl Model {
                 model::WhenBusy::Refuse => WhenBusy::Refuse,
             },
             units: Form { units: processing.units, slots: processing.slots },
-            pipeline: PacketTime {
-                packet: ns(processing.pipeline_packet_ns),
-                kib: ns(processing.pipeline_kib_ns),
-            },
+            pipeline: PacketTime { packet: ns(processing.pipeline_packet_ns), kib: ns(processing.pipeline_kib_ns) },
             pipeline_states: (processing.pipeline_states, ns(processing.pipeline_switch_ns)),
             commands: CommandTimes {
                 firmware: ns(self.control.firmware_us * 1e3),
@@ -137,10 +134,7 @@ impl Model {
             },
             receive_times: ReceiveTimes {
                 packet: ns(processing.receive_packet_ns),
-                response: PacketTime {
-                    packet: ns(processing.response_packet_ns),
-                    kib: ns(processing.response_kib_ns),
-                },
+                response: PacketTime { packet: ns(processing.response_packet_ns), kib: ns(processing.response_kib_ns) },
                 message: ns(processing.receive_message_ns),
             },
             quantum: processing.turn_packets,
