@@ -37,12 +37,12 @@ pub struct Config {
     pub fetch_lines: u32,
     /// Lines of send WQEs that are asked for ahead of use, for each QP.
     pub send_ahead: u32,
-    /// Lines of receive WQEs that are asked for ahead of use, for each QP.
+    /// Lines of receive WQEs that are asked for ahead of use at least, for each QP.
     pub receive_ahead: u32,
     /// Receives of a ring at most whose pages the context names; of longer rings they are looked up.
     pub inline_receives: u32,
     /// Receives that a doorbell may announce at most to be read ahead of use; longer chains are read at once and kept
-    /// aside.
+    /// aside, of the first QPs for whose there is room.
     pub chain: u32,
     /// Lines of long chains that are kept for a QP.
     pub chain_lines: u32,

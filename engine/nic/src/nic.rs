@@ -94,7 +94,7 @@ pub struct Tally {
     pub translation_misses: u64,
     /// Send WQEs that had been fetched and had to be read again: lines.
     pub wqe_refetches: u64,
-    /// Messages whose receive WQE had to be waited for.
+    /// Bursts that had to wait for receive WQEs, or for the page in which these are.
     pub receive_wqe_misses: u64,
     /// Messages without reliability that found no receive WQE.
     pub no_receive: u64,

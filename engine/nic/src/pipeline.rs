@@ -118,7 +118,9 @@ impl Pipeline {
 
     fn pass(&mut self, now: Picos, claim: &Claim) -> Picos {
         let mut span = claim.span;
-        if let Some((states, switch)) = &mut self.states {
+        if let Some((states, switch)) = &mut self.states
+            && claim.packets > 0
+        {
             let key = Key::new(0, claim.qp, 0);
             if states.look_up(key) == Lookup::Missing {
                 states.keep(key);

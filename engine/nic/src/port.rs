@@ -26,7 +26,7 @@ pub(crate) struct Port {
     /// Bursts, in the order in which they leave.
     pub out: VecDeque<u32>,
     pub answers: VecDeque<Answer>,
-    /// Whether an answer left last.
+    /// Whether an answer left last, or nothing could.
     pub has_answered: bool,
     pub wire: Server,
     pub egress_at: Picos,
@@ -35,6 +35,11 @@ pub(crate) struct Port {
 }
 
 impl Port {
+    /// Whether so much payload may be on its way, too, if there is so much room.
+    pub fn stages(&self, payload: u64, room: u64) -> bool {
+        self.staged == 0 || self.staged + payload <= room
+    }
+
     /// A port at rest.
     pub fn new(buffer: Thresholds) -> Self {
         Self {

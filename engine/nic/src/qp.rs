@@ -166,19 +166,23 @@ pub(crate) struct Qp {
     /// Why it could send nothing when it gave its slot back.
     pub rest: Option<Wait>,
     pub planned: u32,
-    /// Segments of what is planned whose translations are there.
-    pub translated: usize,
+    /// Segments of what is planned whose translations are there, and up to which they are needed now.
+    pub translated: [usize; 2],
+    /// Whether there is room for the payload of what is planned.
+    pub has_room: bool,
     pub quantum: u32,
     /// What is left of the turn that it is in when all begins.
     pub begun: Option<u32>,
     // As responder.
     pub receiver: Receiver,
     pub owed: VecDeque<Owed>,
+    /// Bursts of READ responses that were planned and have not left.
+    pub responses: u32,
     pub receives: u64,
     /// Receives that the last doorbell announced.
     pub receives_announced: u64,
-    /// Lines of the receive ring that were asked for when they were posted in whole, from its first on; and receives that
-    /// all that was asked for holds.
+    /// Lines of the receive ring that were asked for, from its first on, but for a last one that was not posted in whole; and
+    /// receives that all that was asked for holds.
     pub receives_asked: u64,
     pub receives_covered: u64,
     /// Whether its receives are kept aside, because doorbells announce long chains.
@@ -219,11 +223,13 @@ impl Qp {
             wait: Wait { since: Picos::ZERO, cause: Cause::Unit },
             rest: None,
             planned: 0,
-            translated: 0,
+            translated: [0; 2],
+            has_room: false,
             quantum: 0,
             begun: None,
             receiver: Receiver::default(),
             owed: VecDeque::new(),
+            responses: 0,
             receives: 0,
             receives_announced: 0,
             receives_asked: 0,

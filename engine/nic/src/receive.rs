@@ -209,7 +209,7 @@ impl Nic {
     }
 
     /// Acknowledges what has arrived, unless an acknowledgement waits already.
-    fn acknowledge(&mut self, now: Picos, qp: u32, out: &mut impl Outside) {
+    pub(crate) fn acknowledge(&mut self, now: Picos, qp: u32, out: &mut impl Outside) {
         if !std::mem::replace(&mut self.qps[qp as usize].ack_waits, true) {
             self.reply(now, qp, Answer::Ack(qp), out);
         }
@@ -223,35 +223,45 @@ impl Nic {
         while !out.wqe(qp, state.response).operation.brings_back() {
             state.response += 1;
         }
-        let (index, last, connection) = (state.response, state.next, state.connection);
-        let wqe = out.wqe(qp, index);
-        // On a path that loses packets, a response may belong to a READ that was given up.
-        let mut bytes = wqe.bytes.saturating_sub(state.response_offset);
+        let (index, lines) = (state.response, out.wqe(qp, state.response).lines);
+        let stride = state.connection.send_stride;
         let key = self.wqe_key(qp, index);
-        let before = self.caches[Cached::Scatter as usize].counts().misses;
-        let is_here =
-            (0..wqe.lines).all(|line| self.caches[Cached::Scatter as usize].look_up(key.plus(line)) == Lookup::Held);
-        let slots = u64::from(connection.send_slots);
-        let most = u64::from(self.config.list_lines / connection.send_stride)
-            .min(last.saturating_sub(index))
-            .min(slots - index % slots);
-        let mut ahead = 1;
-        while ahead < most && bytes < BURST_BYTES {
-            bytes += out.wqe(qp, index + ahead).bytes;
-            ahead += 1;
-        }
-        let lines = ((ahead as u32 - 1) * connection.send_stride + wqe.lines).min(64);
-        let waits = match (is_here, ahead) {
-            (true, 1) => 0,
-            // What is here is used, and what is missing behind it comes meanwhile.
-            (true, _) => {
-                self.need(Cached::Scatter, key, lines, None);
-                0
+        let behind = self.lists_behind(qp, index, out);
+        let cache = &mut self.caches[Cached::Scatter as usize];
+        if (0..lines).all(|line| cache.look_up(key.plus(line)) == Lookup::Held) {
+            // What is missing behind comes meanwhile.
+            if behind > 0 {
+                self.need(Cached::Scatter, key.plus(stride), behind * stride, None);
             }
-            (false, _) => self.need(Cached::Scatter, key, lines, Some(Waiter::Job(id))),
-        };
+            return 0;
+        }
+        let before = self.caches[Cached::Scatter as usize].counts().misses;
+        let all = (behind * stride + lines).min(64);
+        let waits = self.need(Cached::Scatter, key, all, Some(Waiter::Job(id)));
         self.tally.scatter_misses += self.caches[Cached::Scatter as usize].counts().misses - before;
         waits
+    }
+
+    /// READs behind one whose lists are read with its own: those whose responses come within a burst, as far as a fetch goes
+    /// and the ring does not begin anew.
+    fn lists_behind(&self, qp: u32, index: u64, out: &impl Outside) -> u32 {
+        let state = &self.qps[qp as usize];
+        let connection = &state.connection;
+        let slots = u64::from(connection.send_slots);
+        // On a path that loses packets, a response may belong to a READ that was given up.
+        let open = state.next.saturating_sub(index).min(slots - index % slots);
+        let most = u64::from(self.config.list_lines / connection.send_stride).min(open);
+        let mut bytes = out.wqe(qp, index).bytes.saturating_sub(state.response_offset);
+        let mut behind = 0;
+        while behind + 1 < most && bytes < BURST_BYTES {
+            let wqe = out.wqe(qp, index + behind + 1);
+            if !wqe.operation.brings_back() {
+                break;
+            }
+            bytes += wqe.bytes;
+            behind += 1;
+        }
+        behind as u32
     }
 
     /// Where the payload of a burst goes.
@@ -295,7 +305,7 @@ impl Nic {
                     if piece.is_last {
                         let key = self.wqe_key(qp, index);
                         let cache = &mut self.caches[Cached::Scatter as usize];
-                        (0..wqe.lines).for_each(|line| cache.forget(key.plus(line)));
+                        (0..state.connection.send_stride).for_each(|line| cache.forget(key.plus(line)));
                     }
                     (index, offset) =
                         if piece.is_last { (index + 1, 0) } else { (index, offset + u64::from(piece.bytes)) };

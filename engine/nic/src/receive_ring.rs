@@ -16,7 +16,7 @@ use crate::qp::Connection;
 /// as translations.
 const LISTED: u64 = 8 * 4096 / 64;
 
-/// Lines of a ring that are read ahead of use at most. Source: our choice, 2 KiB.
+/// Lines of a ring that are read ahead of use at most because doorbells announce many. Source: our choice, 2 KiB.
 const MOST_AHEAD: u64 = 32;
 
 /// Where a receive WQE is.
@@ -73,7 +73,7 @@ impl Nic {
         (state.receives_asked, state.receives_covered) = (end, state.receives);
         let mut line = first;
         while line < end {
-            let count = (end - line).min(u64::from(self.config.fetch_lines)).min(lines - line % lines);
+            let count = (end - line).min(u64::from(self.config.fetch_lines).min(room)).min(lines - line % lines);
             let gone = if lines > room { (line + count).saturating_sub(room) } else { 0 };
             for old in gone.saturating_sub(count)..gone {
                 self.caches[Cached::Chain as usize].forget(ring_key(qp, old, lines));
@@ -86,7 +86,7 @@ impl Nic {
     /// Asks for receive WQEs ahead of their use, as far as they are posted and the queue has room.
     pub(crate) fn read_receives_ahead(&mut self, qp: u32) {
         while let Some([from, end]) = self.next_receives(qp) {
-            if !self.has_page(qp, from) {
+            if !self.look_page_up(qp, from) {
                 break;
             }
             self.ask_for_receives(qp, from, end);
@@ -103,14 +103,16 @@ impl Nic {
         if state.receives_covered >= state.receives || state.page_read.is_some() || state.is_chain {
             return None;
         }
-        let end = posted.min(from + self.lines_of_fetch(qp));
-        let has_room = end - next <= self.receive_window(qp) || from == next;
+        // What lies behind a whole round is where the next receive is.
+        let end = posted.min(from + self.lines_of_fetch(qp)).min(next + ring_lines(connection));
+        let has_room = from < end && (end - next <= self.receive_window(qp) || from == next);
         has_room.then_some([from, end])
     }
 
-    /// Lines that are read ahead of use: so many as two doorbells announce, within bounds.
+    /// Lines that are read ahead of use: so many as two doorbells announce, within bounds, and two WQEs at least.
     fn receive_window(&self, qp: u32) -> u64 {
-        let least = u64::from(self.config.receive_ahead).max(2);
+        let entry = u64::from(self.qps[qp as usize].connection.receive_entry);
+        let least = u64::from(self.config.receive_ahead).max(2 * (entry.div_ceil(LINE) + 1));
         (2 * self.announced_lines(qp)).clamp(least, least.max(MOST_AHEAD))
     }
 
@@ -132,8 +134,8 @@ impl Nic {
         connection.receive_slots <= self.config.inline_receives
     }
 
-    /// Whether the page of a line is known; if not, it is looked up.
-    fn has_page(&mut self, qp: u32, line: u64) -> bool {
+    /// Says whether the page of a line is known, and looks it up if not.
+    fn look_page_up(&mut self, qp: u32, line: u64) -> bool {
         if self.knows_pages(&self.qps[qp as usize].connection) {
             return true;
         }
@@ -209,6 +211,7 @@ impl Nic {
         let (cached, page_read) = (state.receive_cache(), state.page_read);
         let [from, end] = receive_lines(&state.connection, first, first + used);
         let lines = ring_lines(&state.connection);
+        let [_, posted] = receive_lines(&state.connection, 0, state.receives);
         let mut waits = 0;
         let mut line = from;
         while line < end {
@@ -225,7 +228,7 @@ impl Nic {
                 }
                 _ => {
                     // A line that is missing comes with those behind it.
-                    count = u64::from(self.config.demand_lines).min(lines - line % lines);
+                    count = u64::from(self.config.demand_lines).min(lines - line % lines).min(posted - line);
                     waits += self.need(cached, ring_key(qp, line, lines), count as u32, Some(Waiter::Job(id)));
                 }
             }

@@ -82,16 +82,19 @@ impl Nic {
                 Stage::Issue => {
                     let planned = self.qps[qp as usize].planned;
                     let burst = &self.held[planned as usize].burst;
-                    let (payload, port) = (burst.payload, &mut self.ports[usize::from(burst.ports.leave)]);
-                    let room = self.config.staging.min(self.config.packet_memory.saturating_sub(self.room_held));
-                    if port.staged > 0 && port.staged + payload > room {
-                        port.no_room.push_back(qp);
-                        let is_held = room < self.config.staging;
-                        self.qps[qp as usize].wait =
-                            Wait { since: now, cause: if is_held { Cause::Room } else { Cause::Wire } };
-                        return false;
+                    let (payload, number) = (burst.payload, burst.ports.leave);
+                    let room = self.staging_room();
+                    let port = &mut self.ports[usize::from(number)];
+                    let state = &mut self.qps[qp as usize];
+                    if !std::mem::take(&mut state.has_room) {
+                        if !port.no_room.is_empty() || !port.stages(payload, room) {
+                            port.no_room.push_back(qp);
+                            let cause = if room < self.config.staging { Cause::Room } else { Cause::Wire };
+                            state.wait = Wait { since: now, cause };
+                            return false;
+                        }
+                        port.staged += payload;
                     }
-                    port.staged += payload;
                     let packets = self.held[planned as usize].burst.packets;
                     let ready = self.units.work(self.units.of(qp), now, self.time_for(planned));
                     let packets = if payload > 0 { packets } else { 0 };
@@ -108,6 +111,11 @@ impl Nic {
                 return false;
             }
         }
+    }
+
+    /// Room for payload on its way, beside what QPs in the midst of messages hold.
+    pub(crate) fn staging_room(&self) -> u64 {
+        self.config.staging.min(self.config.packet_memory.saturating_sub(self.room_held))
     }
 
     /// Whether a QP has something that it may send.
@@ -188,7 +196,7 @@ impl Nic {
     /// Makes the next burst of a QP.
     fn plan(&mut self, qp: u32, out: &impl Outside) {
         let is_requester = self.qps[qp as usize].owed.is_empty();
-        self.qps[qp as usize].translated = 0;
+        self.qps[qp as usize].translated = [0; 2];
         self.qps[qp as usize].planned =
             if is_requester { self.plan_requests(qp, out) } else { self.plan_responses(qp) };
     }
@@ -197,16 +205,19 @@ impl Nic {
     /// the entries of their regions, then the pages. Says for how many it waits; all are there if none is left.
     fn translate(&mut self, qp: u32, is_rest: bool, out: &impl Outside) -> u32 {
         let state = &self.qps[qp as usize];
-        let (planned, from, announced) = (state.planned, state.translated, state.announced.max(1) as usize);
+        let (planned, announced) = (state.planned, state.announced.max(1) as usize);
+        let [from, until] = state.translated;
         let segments = std::mem::take(&mut self.held[planned as usize].segments);
         let burst = &self.held[planned as usize].burst;
         let together = segments.len().div_ceil(burst.pieces().len().max(1)) * announced;
         let is_request = burst.kind != Kind::ReadResponse;
-        let end = if is_request { segments.len().min(from + together) } else { segments.len() };
+        let end = match (is_rest, is_request) {
+            (true, _) => until,
+            (false, true) => segments.len().min(from + together),
+            (false, false) => segments.len(),
+        };
         let waits = self.need_translations(&segments[from..end], is_rest, Some(Waiter::Turn(qp)));
-        if is_rest {
-            self.qps[qp as usize].translated = end;
-        }
+        self.qps[qp as usize].translated = if is_rest { [end; 2] } else { [from, end] };
         let is_all = end == segments.len();
         self.held[planned as usize].segments = segments;
         if waits > 0 && is_request && is_all {
@@ -334,7 +345,7 @@ impl Nic {
         Some(piece)
     }
 
-    /// Whether a QP is in a message of several packets, for which it holds room for one.
+    /// Notes whether a QP is in a message of several packets, for which it holds room for one.
     pub(crate) fn hold_room(&mut self, qp: u32, side: Side, holds: bool) {
         let state = &mut self.qps[qp as usize];
         if self.config.packet_memory < u64::MAX && state.holds_room[side as usize] != holds {
@@ -352,6 +363,7 @@ impl Nic {
         let id = self.hold(burst.by(connection.ports), qp);
         let held = &mut self.held[id as usize];
         let state = &mut self.qps[qp as usize];
+        state.responses += 1;
         let most = u64::from(state.quantum.max(1)).min(BURST_PACKETS);
         while let Some(owed) = state.owed.front_mut() {
             let done = owed.sent * connection.mtu;

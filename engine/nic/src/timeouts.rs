@@ -17,7 +17,7 @@ impl Nic {
             return;
         }
         let state = &mut self.qps[qp as usize];
-        if burst.number <= state.sender.acked() {
+        if burst.number <= state.sender.acked() || !state.timer.is_watched {
             state.timer.answer_by = now + timeout;
         }
         if !std::mem::replace(&mut state.timer.is_watched, true) {

@@ -98,20 +98,45 @@ impl Nic {
         let (burst, from) = (held.burst, held.from);
         out.waited(Side::Send, Cause::Wire, from, now - held.since);
         self.watch(now, from, &burst, out);
-        let port = &mut self.ports[usize::from(burst.ports.leave)];
-        port.staged -= burst.payload;
-        let next = port.no_room.pop_front();
+        self.ports[usize::from(burst.ports.leave)].staged -= burst.payload;
         self.let_go(id);
-        if let Some(qp) = next {
-            let wait = self.qps[qp as usize].wait;
-            // What waits for the wire is counted with what is on its way there.
-            if wait.cause == Cause::Room {
-                out.waited(Side::Send, wait.cause, qp, now - wait.since);
-            }
-            self.turns.push(qp);
+        self.give_room(now, burst.ports.leave, out);
+        if burst.kind == Kind::ReadResponse {
+            self.has_responded(now, from, burst.number + burst.numbers, out);
         }
         if !burst.is_reliable {
             self.answered(now, from, sequence::Answer::Ack(burst.number + burst.numbers), out);
+        }
+    }
+
+    /// Gives the room of a port to those that wait for it, in the order in which they came.
+    fn give_room(&mut self, now: Picos, port: u8, out: &mut impl Outside) {
+        let room = self.staging_room();
+        let port = &mut self.ports[usize::from(port)];
+        while let Some(qp) = port.no_room.front().copied() {
+            let state = &mut self.qps[qp as usize];
+            let payload = self.held[state.planned as usize].burst.payload;
+            if !port.stages(payload, room) {
+                break;
+            }
+            port.no_room.pop_front();
+            port.staged += payload;
+            state.has_room = true;
+            // What waits for the wire is counted with what is on its way there.
+            if state.wait.cause == Cause::Room {
+                out.waited(Side::Send, state.wait.cause, qp, now - state.wait.since);
+            }
+            self.turns.push(qp);
+        }
+    }
+
+    /// A READ response has left, up to a number. If it is the last, what arrived behind its request is acknowledged, because
+    /// no acknowledgement could speak for that before.
+    fn has_responded(&mut self, now: Picos, qp: u32, end: u64, out: &mut impl Outside) {
+        let state = &mut self.qps[qp as usize];
+        state.responses -= 1;
+        if state.responses == 0 && state.owed.is_empty() && state.receiver.expected() > end {
+            self.acknowledge(now, qp, out);
         }
     }
 

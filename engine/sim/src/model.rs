@@ -250,14 +250,15 @@ pub struct Fetch {
     pub wqe_lines: u32,
     /// Lines of send WQEs that are fetched ahead of use. Units: 64 bytes.
     pub send_ahead_lines: u32,
-    /// Lines of receive WQEs that are fetched ahead of use, for each QP. Units: 64 bytes.
+    /// Lines of receive WQEs that are fetched ahead of use at least, for each QP. Units: 64 bytes.
     #[serde(default = "receive_ahead_lines")]
     pub receive_ahead_lines: u32,
     /// Receives of a ring at most whose pages the context of its QP names. Of a longer ring, the page is looked up for each
     /// fetch ahead of use, which then brings what the last doorbell announced.
     #[serde(default = "inline_receives")]
     pub inline_receives: u32,
-    /// Receives that a doorbell announces at most so that they are fetched ahead of use, and not at once into the chains.
+    /// Receives that a doorbell announces at most so that they are fetched ahead of use, and not at once into the chains of
+    /// the first QPs for whose there is room.
     pub chain_wqes: u32,
     /// Lines of long chains that are kept for a QP. Units: 64 bytes.
     #[serde(default = "chain_lines")]
