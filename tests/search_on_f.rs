@@ -60,7 +60,7 @@ fn finds_weaknesses_of_f(algorithm: Algorithm, budget: u64) {
 
 #[test]
 fn the_default_search_finds_weaknesses_of_f() {
-    finds_weaknesses_of_f(Algorithm::Kelpie, 80);
+    finds_weaknesses_of_f(Algorithm::Kelpie, 150);
 }
 
 /// All algorithms and more experiments, by `make test-long`.
