@@ -71,7 +71,7 @@ fn larger_caches_move(below: u32) {
         Move { name: "F", id: 1, path: "fetch.chain_lines", times: 4, powers: [6, 8], set: depth },
         Move { name: "F", id: 5, path: "fetch.chain_lines", times: 4, powers: [6, 10], set: depth },
         Move { name: "F", id: 2, path: "caches.ring_pages.kib", times: 4, powers: [0, 4], set: qps },
-        Move { name: "F", id: 4, path: "caches.read_lists.kib", times: 4, powers: [2, 6], set: qps },
+        Move { name: "F", id: 4, path: "caches.read_lists.kib", times: 4, powers: [2, 7], set: qps },
         Move { name: "F", id: 7, path: "caches.translations.kib", times: 4, powers: [4, 10], set: mrs },
         Move { name: "F", id: 8, path: "caches.contexts.kib", times: 2, powers: [4, 9], set: qps },
         Move { name: "H", id: 15, path: "caches.ring_pages.kib", times: 4, powers: [0, 5], set: qps },

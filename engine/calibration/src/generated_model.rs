@@ -45,7 +45,7 @@ pub const DRAWN: &[Drawn] = &[
     drawn("caches.translations.kib", 922.0, 2458.0, AROUND_F),
     drawn("caches.send_wqes.kib", 307.0, 819.0, AROUND_F),
     drawn("caches.receive_wqes.kib", 614.0, 1638.0, AROUND_F),
-    drawn("caches.read_lists.kib", 24.0, 96.0, F_AND_H),
+    drawn("caches.read_lists.kib", 24.0, 104.0, F_AND_H),
     drawn("caches.ring_pages.kib", 0.5, 1.5, F_AND_H),
     drawn("fetch.receive_ahead_lines", 4.0, 24.0, F_AND_H),
     drawn("fetch.inline_receives", 48.0, 512.0, F_AND_H),

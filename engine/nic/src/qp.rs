@@ -111,7 +111,9 @@ pub(crate) enum Stage {
     Entries,
     /// It needs translations of pages.
     Pages,
-    /// It needs room for its payload, and time on the unit.
+    /// It needs room for its payload.
+    Room,
+    /// It needs time on the unit.
     Issue,
 }
 
@@ -168,8 +170,6 @@ pub(crate) struct Qp {
     pub planned: u32,
     /// Segments of what is planned whose translations are there, and up to which they are needed now.
     pub translated: [usize; 2],
-    /// Whether there is room for the payload of what is planned.
-    pub has_room: bool,
     pub quantum: u32,
     /// What is left of the turn that it is in when all begins.
     pub begun: Option<u32>,
@@ -224,7 +224,6 @@ impl Qp {
             rest: None,
             planned: 0,
             translated: [0; 2],
-            has_room: false,
             quantum: 0,
             begun: None,
             receiver: Receiver::default(),

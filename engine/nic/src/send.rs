@@ -79,22 +79,16 @@ impl Nic {
                 }
                 Stage::Entries => self.translate(qp, false, out),
                 Stage::Pages => self.translate(qp, true, out),
+                Stage::Room => {
+                    if !self.takes_room(now, qp) {
+                        return false;
+                    }
+                    self.qps[qp as usize].stage = Stage::Issue;
+                    0
+                }
                 Stage::Issue => {
                     let planned = self.qps[qp as usize].planned;
-                    let burst = &self.held[planned as usize].burst;
-                    let (payload, number) = (burst.payload, burst.ports.leave);
-                    let room = self.staging_room();
-                    let port = &mut self.ports[usize::from(number)];
-                    let state = &mut self.qps[qp as usize];
-                    if !std::mem::take(&mut state.has_room) {
-                        if !port.no_room.is_empty() || !port.stages(payload, room) {
-                            port.no_room.push_back(qp);
-                            let cause = if room < self.config.staging { Cause::Room } else { Cause::Wire };
-                            state.wait = Wait { since: now, cause };
-                            return false;
-                        }
-                        port.staged += payload;
-                    }
+                    let payload = self.held[planned as usize].burst.payload;
                     let packets = self.held[planned as usize].burst.packets;
                     let ready = self.units.work(self.units.of(qp), now, self.time_for(planned));
                     let packets = if payload > 0 { packets } else { 0 };
@@ -111,6 +105,21 @@ impl Nic {
                 return false;
             }
         }
+    }
+
+    /// Whether there is room for the payload of what a QP has planned; if not, the QP waits for it, behind those that do.
+    fn takes_room(&mut self, now: Picos, qp: u32) -> bool {
+        let room = self.staging_room();
+        let state = &mut self.qps[qp as usize];
+        let burst = &self.held[state.planned as usize].burst;
+        let port = &mut self.ports[usize::from(burst.ports.leave)];
+        if port.no_room.is_empty() && port.stages(burst.payload, room) {
+            port.staged += burst.payload;
+            return true;
+        }
+        port.no_room.push_back(qp);
+        state.wait = Wait { since: now, cause: if room < self.config.staging { Cause::Room } else { Cause::Wire } };
+        false
     }
 
     /// Room for payload on its way, beside what QPs in the midst of messages hold.
@@ -226,7 +235,7 @@ impl Nic {
         self.qps[qp as usize].stage = match (is_rest, is_all) {
             (false, _) => Stage::Pages,
             (true, false) => Stage::Entries,
-            (true, true) => Stage::Issue,
+            (true, true) => Stage::Room,
         };
         waits
     }

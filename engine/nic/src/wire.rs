@@ -6,6 +6,7 @@ use crate::buffer::{Arrival, Signal};
 use crate::nic::{Event, Nic, Outside};
 use crate::packet::{Burst, Kind};
 use crate::port::Answer;
+use crate::qp::Stage;
 use crate::sequence;
 use crate::waits::{Cause, Side};
 
@@ -121,7 +122,7 @@ impl Nic {
             }
             port.no_room.pop_front();
             port.staged += payload;
-            state.has_room = true;
+            state.stage = Stage::Issue;
             // What waits for the wire is counted with what is on its way there.
             if state.wait.cause == Cause::Room {
                 out.waited(Side::Send, state.wait.cause, qp, now - state.wait.since);
