@@ -160,6 +160,8 @@ pub struct Nic {
     /// Commands, the one at work in front.
     pub(crate) commands: VecDeque<Command>,
     // Work that an event leaves behind.
+    /// Segments that are looked up ahead; empty between two such lookups.
+    pub(crate) ahead: Vec<Segment>,
     pub(crate) turns: Vec<u32>,
     pub(crate) ready_units: Vec<usize>,
     pub(crate) ready_jobs: VecDeque<u32>,
@@ -212,6 +214,7 @@ impl Nic {
             writes: VecDeque::new(),
             write_is_due: false,
             commands: VecDeque::new(),
+            ahead: Vec::new(),
             turns: Vec::new(),
             ready_units: Vec::new(),
             ready_jobs: VecDeque::new(),

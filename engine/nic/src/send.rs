@@ -245,7 +245,7 @@ impl Nic {
     fn translate_ahead(&mut self, qp: u32, is_rest: bool, out: &impl Outside) {
         let state = &self.qps[qp as usize];
         let (next, ahead) = (state.next + u64::from(state.offset > 0), state.announced.min(TRANSLATED_AHEAD));
-        let mut segments = Vec::new();
+        let mut segments = std::mem::take(&mut self.ahead);
         for index in next..(next + ahead).saturating_sub(1) {
             if !self.has_wqe(qp, index) {
                 break;
@@ -256,6 +256,8 @@ impl Nic {
             }
         }
         self.need_translations(&segments, is_rest, None);
+        segments.clear();
+        self.ahead = segments;
     }
 
     fn plan_requests(&mut self, qp: u32, out: &impl Outside) -> u32 {

@@ -133,7 +133,7 @@ pub struct Processing {
     #[serde(default)]
     pub pipeline_kib_ns: f64,
     /// QPs whose state the pipeline has at hand.
-    #[serde(default = "pipeline_states")]
+    #[serde(default = "before::<64>")]
     pub pipeline_states: u32,
     /// What packets of another QP take longer in it, those of a burst together. Units: ns.
     #[serde(default)]
@@ -146,10 +146,6 @@ pub struct Processing {
     pub packet_memory_kib: Option<f64>,
     /// RDMA READs in flight per QP (`max_rd_atomic`).
     pub max_reads: u32,
-}
-
-fn pipeline_states() -> u32 {
-    64
 }
 
 /// A cache of lines of 64 bytes.
@@ -251,22 +247,22 @@ pub struct Fetch {
     /// Lines of send WQEs that are fetched ahead of use. Units: 64 bytes.
     pub send_ahead_lines: u32,
     /// Lines of receive WQEs that are fetched ahead of use at least, for each QP. Units: 64 bytes.
-    #[serde(default = "receive_ahead_lines")]
+    #[serde(default = "before::<24>")]
     pub receive_ahead_lines: u32,
     /// Receives of a ring at most whose pages the context of its QP names. Of a longer ring, the page is looked up for each
     /// fetch ahead of use, which then brings what the last doorbell announced.
-    #[serde(default = "inline_receives")]
+    #[serde(default = "before::<4294967295>")]
     pub inline_receives: u32,
     /// Receives that a doorbell announces at most so that they are fetched ahead of use, and not at once into the chains of
     /// the first QPs for whose there is room.
     pub chain_wqes: u32,
     /// Lines of long chains that are kept for a QP. Units: 64 bytes.
-    #[serde(default = "chain_lines")]
+    #[serde(default = "before::<160>")]
     pub chain_lines: u32,
     /// Lines that come with a receive WQE that is missing. Units: 64 bytes.
     pub receive_demand_lines: u32,
     /// Lines that come with the SG list of a READ that is missing: those of the READs behind it. Units: 64 bytes.
-    #[serde(default = "read_list_lines")]
+    #[serde(default = "before::<1>")]
     pub read_list_lines: u32,
     /// Reads of the send side on their way: contexts.
     pub send_misses: u32,
@@ -278,10 +274,10 @@ pub struct Fetch {
     /// Reads of receive WQEs on their way, of those that a message waits for.
     pub receive_wqe_misses: u32,
     /// Reads of receive WQEs of long chains on their way, of those that a message waits for.
-    #[serde(default = "chain_misses")]
+    #[serde(default = "before::<2>")]
     pub chain_misses: u32,
     /// Lookups of pages of long receive rings on their way.
-    #[serde(default = "ring_page_misses")]
+    #[serde(default = "before::<1>")]
     pub ring_page_misses: u32,
     /// Reads of SG lists of READs on their way.
     pub read_list_misses: u32,
@@ -289,30 +285,9 @@ pub struct Fetch {
     pub when_busy: WhenBusy,
 }
 
-// What models of before these keys have.
-
-fn receive_ahead_lines() -> u32 {
-    24
-}
-
-fn inline_receives() -> u32 {
-    u32::MAX
-}
-
-fn chain_lines() -> u32 {
-    160
-}
-
-fn read_list_lines() -> u32 {
-    1
-}
-
-fn chain_misses() -> u32 {
-    2
-}
-
-fn ring_page_misses() -> u32 {
-    1
+/// What models of before a count have.
+fn before<const COUNT: u32>() -> u32 {
+    COUNT
 }
 
 /// Receive side of the NIC.
