@@ -183,6 +183,7 @@ fn sampled(count: usize) -> Vec<Workload> {
 fn no_more_arrives(workloads: usize) {
     let mut subsystem = load("F");
     let bounds = subsystem.bounds();
+    subsystem.set("sampling.sample_us", "25").expect("F has it");
     let mut seen = 0;
     for workload in sampled(workloads) {
         // A workload may name a device that the hosts lack.

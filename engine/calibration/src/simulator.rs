@@ -60,7 +60,8 @@ const MOST_EVENTS: f64 = 200_000.0;
 
 /// The same for a fit.
 fn settings_of_fit(traffic: &Traffic) -> Vec<(&'static str, f64)> {
-    let mut settings = vec![("sampling.noise", 0.0), ("sampling.max_events", MOST_EVENTS)];
+    let mut settings =
+        vec![("sampling.noise", 0.0), ("sampling.verdict_packets", 0.0), ("sampling.max_events", MOST_EVENTS)];
     settings.extend(settings_of(traffic));
     settings
 }

@@ -127,14 +127,24 @@ impl Nic {
     }
 
     /// A responder has used so many receives and some bytes of the next, of so many that were posted, `batch` at a time;
-    /// so many packets of a message have arrived.
-    pub fn begin_responder(&mut self, qp: u32, [used, posted, batch]: [u64; 3], offset: u64, packets: u64) {
+    /// so many packets of a message have arrived. A NIC that is behind has read none ahead of use.
+    pub fn begin_responder(
+        &mut self,
+        qp: u32,
+        [used, posted, batch]: [u64; 3],
+        offset: u64,
+        packets: u64,
+        is_behind: bool,
+    ) {
         let state = &mut self.qps[qp as usize];
         (state.receive_next, state.receives, state.receive_offset) = (used, posted, offset);
-        state.receiver.skip_to(packets);
+        if !self.knows_pages(qp) {
+            self.receives_ahead -= used as i64;
+        }
+        self.qps[qp as usize].receiver.skip_to(packets);
         self.hold_room(qp, Side::Receive, packets > 0);
         if batch > 0 {
-            self.recall_receives(qp, batch, used);
+            self.recall_receives(qp, batch, used, is_behind);
         }
     }
 

@@ -250,7 +250,11 @@ impl Cache {
     /// The same for lines that follow each other.
     #[inline]
     pub fn keep_all(&mut self, key: Key, lines: u32) {
-        (0..lines).for_each(|line| self.keep(key.plus(line)));
+        for first in (0..lines).step_by(TOGETHER) {
+            let (key, count) = (key.plus(first), (lines - first).min(TOGETHER as u32));
+            let sets = self.sets(key, count);
+            (0..count).zip(sets).for_each(|(line, set)| self.keep_in(set, key.plus(line)));
+        }
     }
 
     #[inline]

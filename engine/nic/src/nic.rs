@@ -129,6 +129,9 @@ pub struct Nic {
     pub(crate) chains: u32,
     /// READs of all QPs.
     pub(crate) reads_on_their_way: u64,
+    /// Receives that are read ahead of use, less those that are used before they are read, of all queues whose pages are
+    /// looked up.
+    pub(crate) receives_ahead: i64,
     pub(crate) regions: Vec<Region>,
     /// What was last seen in the cache of the translations of each region: how many lines had left it, the first line, and
     /// how many.
@@ -195,6 +198,7 @@ impl Nic {
                 Cache::new(geometry, cache_seed)
             }),
             reads_on_their_way: 0,
+            receives_ahead: 0,
             translated: vec![None; regions.len()],
             regions,
             units: Units::new(config.units, connections.len() as u32),
@@ -508,6 +512,12 @@ impl Nic {
     /// READs of all QPs that are on their way.
     pub fn reads_open(&self) -> u64 {
         self.reads_on_their_way
+    }
+
+    /// Receives that are read ahead of use, less those that are used before they are read, of all queues whose pages are
+    /// looked up.
+    pub fn receives_ahead(&self) -> i64 {
+        self.receives_ahead
     }
 }
 

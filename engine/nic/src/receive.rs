@@ -183,7 +183,12 @@ impl Nic {
             (next, offset) = if piece.is_last { (next + 1, 0) } else { (next, offset + u64::from(piece.bytes)) };
         }
         let state = &mut self.qps[qp as usize];
+        let taken = (next - state.receive_next) as i64;
         (state.receive_next, state.receive_offset) = (next, offset);
+        if !self.knows_pages(qp) {
+            self.receives_ahead -= taken;
+        }
+        let state = &mut self.qps[qp as usize];
         let pieces = burst.pieces().len();
         if used < pieces {
             let cut = self.held[id as usize].burst.truncate(used);

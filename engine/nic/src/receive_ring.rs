@@ -60,7 +60,9 @@ impl Nic {
         } else if !is_long && state.is_chain {
             // What was kept aside is read again in its order.
             let [next, _] = receive_lines(&state.connection, state.receive_next, state.receive_next);
-            (state.is_chain, state.receives_asked, state.receives_covered) = (false, next, state.receive_next);
+            let used = state.receive_next;
+            (state.is_chain, state.receives_asked) = (false, next);
+            self.covers(qp, used);
             self.chains -= 1;
         }
     }
@@ -70,7 +72,9 @@ impl Nic {
         let state = &mut self.qps[qp as usize];
         let [first, lines] = [state.receives_asked, ring_lines(&state.connection)];
         let room = u64::from(self.config.chain_lines);
-        (state.receives_asked, state.receives_covered) = (end, state.receives);
+        state.receives_asked = end;
+        let posted = state.receives;
+        self.covers(qp, posted);
         let mut line = first;
         while line < end {
             let count = (end - line).min(u64::from(self.config.fetch_lines).min(room)).min(lines - line % lines);
@@ -119,7 +123,7 @@ impl Nic {
     /// Lines that a read ahead of use brings: if the page is looked up for it, those of what a doorbell announces.
     fn lines_of_fetch(&self, qp: u32) -> u64 {
         let most = self.receive_window(qp) / 2;
-        if self.knows_pages(&self.qps[qp as usize].connection) {
+        if self.knows_pages(qp) {
             return most.min(self.config.fetch_lines.into());
         }
         self.announced_lines(qp).clamp(1, most)
@@ -130,13 +134,13 @@ impl Nic {
         receive_lines(&state.connection, 0, state.receives_announced)[1]
     }
 
-    fn knows_pages(&self, connection: &Connection) -> bool {
-        connection.receive_slots <= self.config.inline_receives
+    pub(crate) fn knows_pages(&self, qp: u32) -> bool {
+        self.qps[qp as usize].connection.receive_slots <= self.config.inline_receives
     }
 
     /// Says whether the page of a line is known, and looks it up if not.
     fn look_page_up(&mut self, qp: u32, line: u64) -> bool {
-        if self.knows_pages(&self.qps[qp as usize].connection) {
+        if self.knows_pages(qp) {
             return true;
         }
         let key = page_key(&self.qps[qp as usize].connection, qp, line);
@@ -167,12 +171,21 @@ impl Nic {
         let entry = u64::from(state.connection.receive_entry);
         let is_whole = end * LINE <= state.receives * entry;
         state.receives_asked = if is_whole { end } else { end - 1 };
-        state.receives_covered = state.receives.min(end * LINE / entry);
+        let covered = state.receives.min(end * LINE / entry);
+        self.covers(qp, covered);
         let mut line = from;
         while line < end {
             let count = (end - line).min(lines - line % lines).min(64) as u32;
             self.need_anew(Cached::Receive, ring_key(qp, line, lines), count, None);
             line += u64::from(count);
+        }
+    }
+
+    /// What was read, or is being read, of a queue goes up to here.
+    fn covers(&mut self, qp: u32, receives: u64) {
+        let covered = std::mem::replace(&mut self.qps[qp as usize].receives_covered, receives);
+        if !self.knows_pages(qp) {
+            self.receives_ahead += receives as i64 - covered as i64;
         }
     }
 
@@ -250,8 +263,8 @@ impl Nic {
     }
 
     /// A queue of which so many receives at a time were announced is in use: what it has read ahead, some lines more or
-    /// less, is here.
-    pub(crate) fn recall_receives(&mut self, qp: u32, batch: u64, used: u64) {
+    /// less, is here, unless it is `behind`.
+    pub(crate) fn recall_receives(&mut self, qp: u32, batch: u64, used: u64, is_behind: bool) {
         let state = &mut self.qps[qp as usize];
         let (posted, connection) = (state.receives, state.connection);
         state.receives = posted - batch.min(posted);
@@ -267,13 +280,18 @@ impl Nic {
         let most = self.receive_window(qp);
         // A queue whose page is looked up may be at any point between two lookups.
         let fetch = self.lines_of_fetch(qp);
-        let least = if self.knows_pages(&connection) { most - fetch } else { fetch };
+        let [least, most] = match (is_behind, self.knows_pages(qp)) {
+            (true, _) => [0, fetch],
+            (false, true) => [most - fetch, most],
+            (false, false) => [fetch, most],
+        };
         let end = posted.min(next + self.random.random_range(least..=most));
         let state = &mut self.qps[qp as usize];
         state.receives_asked = end;
-        state.receives_covered = state.receives.min(end * LINE / u64::from(connection.receive_entry));
+        let covered = state.receives.min(end * LINE / u64::from(connection.receive_entry));
+        self.covers(qp, covered);
         (next..end).for_each(|line| self.caches[Cached::Receive as usize].keep(ring_key(qp, line, lines)));
-        if !self.knows_pages(&connection) {
+        if !self.knows_pages(qp) && !is_behind {
             self.caches[Cached::RingPage as usize].keep(page_key(&connection, qp, end.saturating_sub(1)));
         }
     }

@@ -90,14 +90,15 @@ mod tests {
 
     use super::*;
     use crate::model::Model;
-    use crate::pair::Pair;
+    use crate::pair::{Pair, Queues};
     use crate::rings::Rings;
 
     #[test]
     fn every_counter_has_a_meaning() {
         let model = Model::load("F").expect("embedded");
         let workload = kelpie_spaces::known::anomaly(1).expect("18 anomalies").trigger.workload();
-        let pair = Pair::new(&model, Rings::new(&model, &workload).expect("F has this memory"), &[false; 2]);
+        let pair =
+            Pair::new(&model, Rings::new(&model, &workload).expect("F has this memory"), &[Queues::default(); 2]);
         for (name, _) in rows(&pair.nics[0]) {
             assert!(counters::known(name).is_some(), "{name} has no row in the table of counters");
         }

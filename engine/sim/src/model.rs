@@ -432,6 +432,10 @@ pub struct Sampling {
     pub samples: u32,
     /// Half of the relative confidence interval (95 %) of each direction's goodput at which samples are long enough.
     pub precision: f64,
+    /// Packets after which an experiment ends as soon as its verdict is certain, though its rates are not known to the
+    /// precision; 0 if it never does.
+    #[serde(default)]
+    pub verdict_packets: u64,
     /// Events after which an experiment ends, steady or not.
     pub max_events: u64,
     /// Seed of start phases, replacement and noise.

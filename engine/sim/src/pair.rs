@@ -24,6 +24,8 @@ use crate::path_part::PathPart;
 use crate::rings::Rings;
 use crate::waits::Waits;
 
+pub use start::Queues;
+
 /// What happens, and to whom.
 #[derive(Debug, Clone, Copy)]
 enum Event {
@@ -230,8 +232,8 @@ impl Outside for View<'_> {
 }
 
 impl Pair {
-    /// Hosts that have been at work for long, with the queues of each flow full or empty; the rest is up to the seed.
-    pub fn new(model: &Model, rings: Rings, is_empty: &[bool]) -> Self {
+    /// Hosts that have been at work for long, with the queues of each flow as said; the rest is up to the seed.
+    pub fn new(model: &Model, rings: Rings, queues: &[Queues]) -> Self {
         let seed = model.sampling.seed;
         let mut config = model.nic();
         let path = PathPart::both(&rings, seed);
@@ -264,7 +266,7 @@ impl Pair {
             rings,
         };
         let mut pair = Self { nics, around, now: Picos::ZERO };
-        pair.begin(&model.processing, seed, is_empty);
+        pair.begin(&model.processing, seed, queues);
         for (place, host) in hosts.into_iter().enumerate() {
             let periods = [Object::Qp, Object::Region].map(|object| {
                 (object, pair.around.control[host.index()].as_ref().and_then(|thread| thread.period(object)))

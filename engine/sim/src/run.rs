@@ -3,7 +3,8 @@
 use kelpie_engine::MeasureError;
 use kelpie_events::Picos;
 use kelpie_monitor::counters::{ACK_TIMEOUT, MADE, SEND_QUEUE_FULL, TIMEOUTS};
-use kelpie_monitor::{Confidence, DirectionRates, Measurement, PauseRatios, PerHost, Sample};
+use kelpie_monitor::verdict::{Verdict, assess};
+use kelpie_monitor::{Bounds, Confidence, DirectionRates, Measurement, PauseRatios, PerHost, Sample};
 use kelpie_nic::command::Object;
 use kelpie_spaces::{Direction, Host, Workload, loaded_directions};
 use rand::SeedableRng;
@@ -13,17 +14,17 @@ use rand_pcg::Pcg64Mcg;
 use crate::control_thread::ControlThread;
 use crate::counters::{Diagnostics, Traffic};
 use crate::limiting::{Snapshot, limiting};
-use crate::model::Model;
-use crate::pair::{ByPort, Pair};
+use crate::model::{Model, Sampling};
+use crate::pair::{ByPort, Pair, Queues};
 use crate::rings::{FlowRings, Rings};
-use crate::steady::{BATCHES, Moment, Steady, UNKNOWN, half_width};
+use crate::steady::{BATCHES, Moment, Steady, UNKNOWN, falls_behind_slowly, half_width};
 
 /// The part of an experiment that is no sample is one of so many. Source: our choice.
 const WARM_UP: usize = 3;
 /// Slices after which it is seen whether an experiment may end.
 const STEP: usize = BATCHES * WARM_UP / (WARM_UP - 1);
 /// Slices after which an experiment ends, steady or not. Source: our choice; some tens of milliseconds.
-const MOST_SLICES: usize = 128 * STEP;
+const MOST_SLICES: usize = 384 * STEP;
 /// Part of the time that cores are busy if their applications cannot keep queues full. Source: our choice.
 const CORES_BUSY: f64 = 0.95;
 
@@ -108,14 +109,30 @@ fn begin(slices: usize) -> usize {
     slices / WARM_UP
 }
 
-/// Runs `workload` on `model`; the noise is that of the `attempt`th run, counted from 0.
+/// How far rates may be from what was seen so far when a verdict is certain, in halves of their confidence intervals.
+/// Source: our choice, because there are several looks at a course, and few batches in each.
+const CERTAIN: f64 = 2.0;
+
+/// Runs `workload` on `model`; the noise is that of the `attempt`th run, counted from 0. If the bounds of traffic are given,
+/// it ends as soon as the verdict is certain, though rates are not known to the model's precision.
 ///
 /// # Errors
 /// When the model's hosts cannot run it, or its packets need longer than an experiment may take.
-pub fn run(model: &Model, workload: &Workload, attempt: u32) -> Result<Run, MeasureError> {
+pub fn run(model: &Model, workload: &Workload, attempt: u32, bounds: Option<&Bounds>) -> Result<Run, MeasureError> {
     let loaded = loaded_directions(workload);
-    let steady = Steady { directions: &loaded, precision: model.sampling.precision };
-    let (pair, course) = work(model, workload, &steady)?;
+    let Sampling { precision, verdict_packets, .. } = model.sampling;
+    let steady = Steady { directions: &loaded, precision, verdict_packets };
+    let is_certain = |pair: &Pair, course: &[Mark]| {
+        let Some(bounds) = bounds.filter(|_| steady.is_telling(&moments(course))) else { return false };
+        let half = half_width(&moments(course), &loaded);
+        let assessment = |factor: f64| {
+            let samples = samples(pair, course, &loaded, model, &mut || factor);
+            assess(workload, bounds, &Measurement { samples, ..Measurement::default() })
+        };
+        let [low, high] = [-CERTAIN, CERTAIN].map(|by| assessment(1.0 + by * half));
+        low == high && low.verdict != Verdict::Inconclusive
+    };
+    let (pair, course) = work(model, workload, &steady, is_certain)?;
     let moments = moments(&course);
     let half_width = Some(half_width(&moments, &loaded)).filter(|half| half.is_finite());
     let is_steady = steady.is_balanced(&moments) && half_width.is_some_and(|half| half <= UNKNOWN);
@@ -131,46 +148,69 @@ pub fn run(model: &Model, workload: &Workload, attempt: u32) -> Result<Run, Meas
         );
         return Err(MeasureError::Unsupported { reason });
     }
-    let samples = (model.sampling.samples as usize).min(slices);
-    let of_sample = ((slices - begin(slices)) / samples).max(1);
-    let begin = slices - samples * of_sample;
     let mut noise = Noise::new(model, workload, attempt);
-    let bounds = (0..samples).map(|at| [begin + at * of_sample, begin + (at + 1) * of_sample]);
-    let samples =
-        bounds.map(|[from, to]| sample(&pair, &loaded, &course[from].totals, &course[to].totals, &mut noise)).collect();
+    let samples = samples(&pair, &course, &loaded, model, &mut || noise.factor());
     Ok(Run {
         measurement: Measurement {
             samples,
             confidence: Some(Confidence { half_width, is_steady }),
             ..Measurement::default()
         },
-        limiting: limiting(&pair, &course[begin].snapshot),
+        limiting: limiting(&pair, &course[sampled(model, slices)[0]].snapshot),
         packets: pair.nics.iter().map(|nic| nic.tally().packets).sum(),
         by_port: pair.around.by_port(),
     })
 }
 
-/// Lets hosts work until rates are steady, or for as long as an experiment may take; what had happened after each slice.
-fn work(model: &Model, workload: &Workload, steady: &Steady<'_>) -> Result<(Pair, Vec<Mark>), MeasureError> {
+/// Where samples begin, and the slices of each, in an experiment of so many.
+fn sampled(model: &Model, slices: usize) -> [usize; 2] {
+    let count = (model.sampling.samples as usize).min(slices);
+    let each = ((slices - begin(slices)) / count).max(1);
+    [slices - count * each, each]
+}
+
+/// The samples of a course, rates times what `factor` gives.
+fn samples(
+    pair: &Pair,
+    course: &[Mark],
+    loaded: &[Direction],
+    model: &Model,
+    factor: &mut dyn FnMut() -> f64,
+) -> Vec<Sample> {
+    let slices = course.len() - 1;
+    let [first, each] = sampled(model, slices);
+    let bounds = (first..slices).step_by(each).map(|from| [&course[from].totals, &course[from + each].totals]);
+    bounds.map(|[from, to]| sample(pair, loaded, from, to, factor)).collect()
+}
+
+/// Lets hosts work until rates are steady, or the verdict is certain, or for as long as an experiment may take; what had
+/// happened after each slice.
+fn work(
+    model: &Model,
+    workload: &Workload,
+    steady: &Steady<'_>,
+    is_certain: impl Fn(&Pair, &[Mark]) -> bool,
+) -> Result<(Pair, Vec<Mark>), MeasureError> {
     let rings = Rings::new(model, workload)?;
     // An application that pauses for longer than it posts is not ahead of its NIC.
     let posting = |batch: u64| model.posting.doorbell_ns + model.posting.wqe_ns * batch as f64;
     let pauses = |flow: &FlowRings| f64::from(flow.interarrival_ns) > posting(flow.batch);
-    let mut is_empty: Vec<bool> = rings.flows.iter().map(pauses).collect();
+    let of_flow = |flow: &FlowRings| Queues { are_empty: pauses(flow), are_behind: false };
+    let mut queues: Vec<Queues> = rings.flows.iter().map(of_flow).collect();
     let slice = whole_pauses(&rings, Picos::from_nanos(model.sampling.sample_us * 1e3));
     let mut events_left = model.sampling.max_events;
-    let mut pair = Pair::new(model, rings, &is_empty);
+    let mut pair = Pair::new(model, rings, &queues);
     let mut course = vec![Mark::of(&mut pair)];
     loop {
         pair.run_until(pair.now + slice, &mut events_left);
         course.push(Mark::of(&mut pair));
         let slices = course.len() - 1;
-        if slices == STEP && events_left > 0 && cannot_keep_up(&pair, &mut is_empty) {
-            pair = Pair::new(model, Rings::new(model, workload)?, &is_empty);
+        if slices == STEP && events_left > 0 && cannot_keep_up(&pair, &moments(&course), &mut queues) {
+            pair = Pair::new(model, Rings::new(model, workload)?, &queues);
             course = vec![Mark::of(&mut pair)];
         } else if events_left == 0
             || slices == MOST_SLICES
-            || (slices.is_multiple_of(STEP) && steady.is_reached(&moments(&course)))
+            || (slices.is_multiple_of(STEP) && (steady.is_reached(&moments(&course)) || is_certain(&pair, &course)))
         {
             return Ok((pair, course));
         }
@@ -182,26 +222,32 @@ fn moments(course: &[Mark]) -> Vec<&Moment> {
     course[begin(course.len() - 1)..].iter().map(|mark| &mark.moment).collect()
 }
 
-/// Whether applications that began with full queues have no time to keep them full, so that these run empty: notes the
-/// flows that should begin with empty ones.
-fn cannot_keep_up(pair: &Pair, is_empty: &mut [bool]) -> bool {
+/// Whether applications that began with full queues have no time to keep them full, so that these run empty, or NICs use
+/// receives sooner than they read them: notes the flows that should begin so.
+fn cannot_keep_up(pair: &Pair, course: &[&Moment], queues: &mut [Queues]) -> bool {
     let mut changed = false;
-    for (flow, is_empty) in pair.around.rings.flows.iter().zip(is_empty) {
-        let busy = pair.around.core_busy(pair.now, flow.from);
-        if busy > CORES_BUSY && !std::mem::replace(is_empty, true) {
-            changed = true;
-        }
+    for (flow, queues) in pair.around.rings.flows.iter().zip(queues) {
+        let before = *queues;
+        queues.are_empty |= pair.around.core_busy(pair.now, flow.from) > CORES_BUSY;
+        queues.are_behind |= falls_behind_slowly(course, flow.to);
+        changed |= *queues != before;
     }
     changed
 }
 
-fn sample(pair: &Pair, loaded: &[Direction], before: &Totals, after: &Totals, noise: &mut Noise) -> Sample {
+fn sample(
+    pair: &Pair,
+    loaded: &[Direction],
+    before: &Totals,
+    after: &Totals,
+    factor: &mut dyn FnMut() -> f64,
+) -> Sample {
     let span = (after.time - before.time).max(Picos::new(1));
     let seconds = span.as_seconds();
     let mut rates = |Direction { from, to }: Direction| {
         let now = after.traffic[from.index()][to.index()];
         let then = before.traffic[from.index()][to.index()];
-        let factor = noise.factor();
+        let factor = factor();
         let rate = |now: u64, then: u64| (now - then) as f64 / seconds * factor;
         DirectionRates {
             from,

@@ -1,21 +1,26 @@
 //! Whether an experiment has run for long enough: its rates are steady, and known well enough.
 
 use kelpie_nic::nic::Nic;
-use kelpie_spaces::Direction;
+use kelpie_spaces::{Direction, Host};
 
 use crate::pair::Pair;
 
 /// Part of the messages, or of all READs on their way, by which these may change. Source: our choice.
 const READS: [f64; 2] = [0.02, 0.05];
+/// Part of the messages by which receives that are read ahead of use become fewer if their NIC is behind. Source: our
+/// choice, a tenth of what makes throughput low.
+const BEHIND: f64 = 0.02;
+/// Times as long as a course for which what is read ahead lasts. Source: our choice, about what experiments go on for.
+const SLOWLY: f64 = 8.0;
 /// How much wider than that of all traffic the confidence interval of a direction may be. Source: our choice, because
 /// directions that share a part take turns, and a verdict asks whether one is a fifth too slow.
 const OF_DIRECTION: f64 = 2.0;
 /// Half of the confidence interval of all goodput beyond which a rate is not known at all. Source: our choice, half of
 /// what makes a rate low.
 pub const UNKNOWN: f64 = 0.1;
-/// Packets before which no experiment ends, however steady it seems. Source: measured on 250 random points each; rates
-/// on H within a tenth of those of an experiment sixteen times as long grew from 96 to 98 %, those on F stayed.
-const LEAST_PACKETS: u64 = 8000;
+/// Packets before which no experiment ends, however steady it seems. Source: measured on 150 random points each of
+/// F and H; with more, rates are no nearer to those of experiments many times as long.
+const LEAST_PACKETS: u64 = 5000;
 /// Batches whose means are compared. Source: our choice, as the literature on batch means advises 8 to 30.
 pub const BATCHES: usize = 8;
 /// Quantile 0.975 of Student's distribution with [`BATCHES`] - 1 degrees of freedom.
@@ -29,6 +34,8 @@ pub struct Moment {
     messages: u64,
     backlog: u64,
     reads_open: u64,
+    /// Receives that are read ahead of use, by host.
+    receives_ahead: [i64; 2],
     /// Packets that were sent since the experiment began.
     packets: u64,
 }
@@ -42,6 +49,7 @@ impl Moment {
             messages: traffic.iter().flatten().map(|traffic| traffic.messages).sum(),
             backlog: pair.nics.iter().map(Nic::backlog).sum(),
             reads_open: pair.nics.iter().map(Nic::reads_open).sum(),
+            receives_ahead: pair.nics.each_ref().map(Nic::receives_ahead),
             packets: pair.nics.iter().map(|nic| nic.tally().packets).sum(),
         }
     }
@@ -59,16 +67,27 @@ pub struct Steady<'a> {
     pub directions: &'a [Direction],
     /// Half of the relative confidence interval that is narrow enough.
     pub precision: f64,
+    /// Packets that are enough for a verdict that is far from its threshold.
+    pub verdict_packets: u64,
 }
 
 impl Steady<'_> {
     /// Whether the course is steady, and its rates are known.
     pub fn is_reached(&self, course: &[&Moment]) -> bool {
+        self.is_known(course, LEAST_PACKETS, self.precision)
+    }
+
+    /// Whether the course is steady, and its rates are known well enough to say a verdict that they are far from.
+    pub fn is_telling(&self, course: &[&Moment]) -> bool {
+        self.is_known(course, self.verdict_packets, UNKNOWN)
+    }
+
+    fn is_known(&self, course: &[&Moment], packets: u64, precision: f64) -> bool {
         let known = |ways: &[Direction], precision: f64| half_width(course, ways) <= precision;
-        course[course.len() - 1].packets >= LEAST_PACKETS
+        course[course.len() - 1].packets >= packets
             && self.is_balanced(course)
-            && known(self.directions, self.precision)
-            && self.directions.chunks(1).all(|way| known(way, OF_DIRECTION * self.precision))
+            && known(self.directions, precision)
+            && self.directions.chunks(1).all(|way| known(way, OF_DIRECTION * precision))
     }
 
     /// Whether as much arrives as is dealt with.
@@ -78,8 +97,28 @@ impl Steady<'_> {
         let bytes = end.delivered(self.directions) - begin.delivered(self.directions);
         let reads = end.reads_open.abs_diff(begin.reads_open) as f64;
         end.backlog.abs_diff(begin.backlog) as f64 <= self.precision * bytes
+            && !Host::BOTH.iter().any(|host| falls_behind(course, *host))
             && reads <= (READS[0] * messages).max(READS[1] * begin.reads_open as f64)
     }
+}
+
+/// Whether a host uses receives sooner than it reads them: those that it has read ahead of use become fewer, by more than
+/// chance makes of queues that go up and down by themselves.
+fn falls_behind(course: &[&Moment], host: Host) -> bool {
+    let messages = (course[course.len() - 1].messages - course[0].messages) as f64;
+    let [before, after] = ahead(course, host);
+    before - after > (BEHIND * messages).max(before.max(0.0).sqrt())
+}
+
+/// Whether it does, and what it has read ahead would last for many times as long.
+pub fn falls_behind_slowly(course: &[&Moment], host: Host) -> bool {
+    let [before, after] = ahead(course, host);
+    falls_behind(course, host) && after > SLOWLY * (before - after)
+}
+
+/// Receives that a host has read ahead of use, at the beginning and at the end.
+fn ahead(course: &[&Moment], host: Host) -> [f64; 2] {
+    [course[0], course[course.len() - 1]].map(|moment| moment.receives_ahead[host.index()] as f64)
 }
 
 /// Half of the confidence interval (95 %) of the goodput of some directions together, by the means of batches; more
@@ -102,7 +141,6 @@ pub fn half_width(course: &[&Moment], ways: &[Direction]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use kelpie_spaces::Host;
 
     use super::*;
 
@@ -115,13 +153,14 @@ mod tests {
             messages: 100 * slice,
             backlog: backlog(slice),
             reads_open: 0,
+            receives_ahead: [0; 2],
             packets: LEAST_PACKETS,
         };
         (0..=slices).map(moment).collect()
     }
 
     fn is_reached(course: &[Moment]) -> bool {
-        let steady = Steady { directions: &WAY, precision: 0.02 };
+        let steady = Steady { directions: &WAY, precision: 0.02, verdict_packets: 0 };
         steady.is_reached(&course.iter().collect::<Vec<_>>())
     }
 

@@ -141,7 +141,8 @@ impl SimSubsystem {
     }
 
     fn attempt(&mut self, workload: &Workload, attempt: u32) -> Result<Measurement, MeasureError> {
-        let run = run(&self.model, workload, attempt)?;
+        let bounds = (self.model.sampling.verdict_packets > 0).then(|| self.bounds());
+        let run = run(&self.model, workload, attempt, bounds.as_ref())?;
         self.limiting = run.limiting;
         self.packets = run.packets;
         Ok(run.measurement)
@@ -185,7 +186,7 @@ impl SimSubsystem {
     /// When the model's hosts cannot run it.
     pub fn ports(&self, workload: &Workload) -> Result<Option<PortsSeen>, MeasureError> {
         let Some(bond) = Bond::of(&self.model) else { return Ok(None) };
-        let run = run(&self.model, workload, 0)?;
+        let run = run(&self.model, workload, 0, None)?;
         let Some(ByPort { sent_bytes, received_bytes }) = run.by_port else { return Ok(None) };
         let taken = |flow: &Flow, [there, _]: [u16; 2]| {
             let Ports { leave, arrive } = bond.taken(flow.from, there);
@@ -204,7 +205,7 @@ impl SimSubsystem {
 
 /// What simple traffic of a kind comes to; nothing of a model that cannot run it.
 fn simple(model: &Model, kind: Simple) -> Option<DirectionRates> {
-    let run = run(model, &kind.workload(Mtu::ALL[4], Host::A), 0).ok()?;
+    let run = run(model, &kind.workload(Mtu::ALL[4], Host::A), 0, None).ok()?;
     run.measurement.mean()?.directions.into_iter().next()
 }
 

@@ -31,9 +31,9 @@ struct Account {
 /// Full queues are emptied, and not filled again.
 fn emptied(model: &Model, workload: &Workload) -> Account {
     let rings = Rings::new(model, workload).expect("the hosts have this memory");
-    let is_empty = vec![false; workload.flows.len()];
-    let mut pair = Pair::new(model, rings, &is_empty);
-    let turns = pair.turns(&model.processing, model.sampling.seed, &is_empty);
+    let queues = vec![Queues::default(); workload.flows.len()];
+    let mut pair = Pair::new(model, rings, &queues);
+    let turns = pair.turns(&model.processing, model.sampling.seed, &queues);
     let mut posted = [0; 2];
     for turn in &turns {
         let app = pair.around.apps[turn.host.index()][turn.qp as usize];

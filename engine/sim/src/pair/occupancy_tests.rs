@@ -12,7 +12,7 @@ use crate::waits::Waits;
 
 fn at_work(model: &Model, workload: &Workload) -> Pair {
     let rings = Rings::new(model, workload).expect("the hosts have this memory");
-    let mut pair = Pair::new(model, rings, &vec![false; workload.flows.len()]);
+    let mut pair = Pair::new(model, rings, &vec![Queues::default(); workload.flows.len()]);
     run(&mut pair, 100_000);
     pair
 }
