@@ -177,7 +177,7 @@ pub struct MeasureArgs {
     pub workload: PathBuf,
     #[command(flatten)]
     pub subsystem: SubsystemArgs,
-    /// Add the part that limits the traffic (simulated subsystems)
+    /// Add what limits the traffic, and which parts relieve it (simulated subsystems)
     #[arg(long)]
     pub explain: bool,
     /// Add percentiles of the time from post to completion (real pairs)

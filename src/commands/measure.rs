@@ -9,6 +9,7 @@ use kelpie_monitor::{
     Attained, Bounds, Confidence, DirectionRates, Inconclusive, Judged, Latency, Limit, PauseRatios, PerHost, Sample,
     Symptom, Verdict, counters, held_against, measure_judged,
 };
+use kelpie_sim::{Relief, SimSubsystem};
 use kelpie_spaces::{Host, Workload};
 use serde::Serialize;
 
@@ -46,8 +47,47 @@ struct Report<'a> {
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     hardware_events: &'a [String],
     /// Only with `--explain`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    limiting: Option<String>,
+    #[serde(flatten)]
+    explained: Option<Explained>,
+}
+
+/// What a simulated subsystem knows of itself.
+#[derive(Serialize)]
+struct Explained {
+    /// The part that most work waits for, and whose traffic.
+    limiting: String,
+    /// Parts whose relief makes the traffic faster, or less paused.
+    relief: Vec<Relief>,
+}
+
+impl Explained {
+    fn new(subsystem: &SimSubsystem, workload: &Workload) -> anyhow::Result<Self> {
+        let relief = subsystem.relieve(workload).context("--explain")?;
+        Ok(Self { limiting: subsystem.limiting().to_owned(), relief })
+    }
+
+    fn in_words(&self) -> String {
+        let mut text = format!("  most work waits for {}\n", self.limiting);
+        if self.relief.is_empty() {
+            return text + "  no part that is eight times as large or fast makes it faster\n";
+        }
+        let mut table = Table::new(&["eight times as much", "times as fast", "paused", "verdict"], &[1, 2]);
+        for Relief { part, times_as_fast, pause_ratio, verdict } in &self.relief {
+            let verdict = match verdict {
+                Verdict::Healthy => "healthy",
+                Verdict::Anomalous => "anomalous",
+                Verdict::Inconclusive => "inconclusive",
+            };
+            table.row(vec![
+                (*part).to_owned(),
+                format!("{times_as_fast:.2}"),
+                percent(*pause_ratio),
+                verdict.to_owned(),
+            ]);
+        }
+        text += &table.render("  ");
+        text
+    }
 }
 
 #[derive(Serialize)]
@@ -108,7 +148,7 @@ impl Nearest {
 }
 
 impl<'a> Report<'a> {
-    fn new(workload: &Workload, judged: &'a Judged, bounds: Bounds, limiting: Option<String>) -> Self {
+    fn new(workload: &Workload, judged: &'a Judged, bounds: Bounds, explained: Option<Explained>) -> Self {
         let mean = judged.measurement.mean();
         let held_against = held_against(workload, &bounds, &judged.measurement);
         let direction = |rates: &DirectionRates| {
@@ -129,7 +169,7 @@ impl<'a> Report<'a> {
             samples: &judged.measurement.samples,
             confidence: judged.measurement.confidence,
             hardware_events: &judged.measurement.hardware_events,
-            limiting,
+            explained,
         }
     }
 }
@@ -150,8 +190,12 @@ pub fn run(args: &MeasureArgs, common: Common) -> anyhow::Result<ExitCode> {
     let bounds = opened.subsystem().bounds();
     let judged =
         measure_judged(&workload, &bounds, |workload, attempt| opened.subsystem().measure_again(workload, attempt))?;
-    let limiting = opened.simulated().filter(|_| args.explain).map(|simulated| simulated.limiting().to_owned());
-    let report = Report::new(&workload, &judged, bounds, limiting);
+    let explained = opened
+        .simulated()
+        .filter(|_| args.explain)
+        .map(|simulated| Explained::new(simulated, &workload))
+        .transpose()?;
+    let report = Report::new(&workload, &judged, bounds, explained);
     if common.json {
         print_json(&report)?;
     } else {
@@ -222,8 +266,8 @@ fn text(report: &Report<'_>, subsystem: &str) -> String {
     for event in report.hardware_events {
         let _ = writeln!(text, "  hardware: {event}");
     }
-    if let Some(limiting) = &report.limiting {
-        let _ = writeln!(text, "  limited by {limiting}");
+    if let Some(explained) = &report.explained {
+        text += &explained.in_words();
     }
     text
 }

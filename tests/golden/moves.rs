@@ -265,3 +265,19 @@ mod long {
         super::no_more_arrives(150);
     }
 }
+
+/// A bottleneck is what makes traffic faster when it is relieved, also where work waits for longest elsewhere, as messages
+/// of anomaly 2 do for receives whose pages are looked up.
+#[test]
+fn the_part_of_an_anomaly_is_the_one_whose_relief_cures_it() {
+    for (model, id, part) in [
+        ("F", 2, "receive_ring_pages"),
+        ("F", 7, "translation_cache"),
+        ("F", 11, "socket_interconnect"),
+        ("H", 18, "packet_processing"),
+    ] {
+        let reliefs = load(model).relieve(&trigger(id).workload()).expect("its hosts have the devices");
+        let best = reliefs.first().map(|best| (best.part, best.verdict));
+        assert_eq!(best, Some((part, kelpie_monitor::Verdict::Healthy)), "{id}: {reliefs:?}");
+    }
+}

@@ -139,7 +139,7 @@ impl Nic {
         let state = &mut self.qps[qp as usize];
         (state.receive_next, state.receives, state.receive_offset) = (used, posted, offset);
         if !self.knows_pages(qp) {
-            self.receives_ahead -= used as i64;
+            self.receives_ahead -= used.cast_signed();
         }
         self.qps[qp as usize].receiver.skip_to(packets);
         self.hold_room(qp, Side::Receive, packets > 0);

@@ -183,7 +183,7 @@ impl Nic {
             (next, offset) = if piece.is_last { (next + 1, 0) } else { (next, offset + u64::from(piece.bytes)) };
         }
         let state = &mut self.qps[qp as usize];
-        let taken = (next - state.receive_next) as i64;
+        let taken = (next - state.receive_next).cast_signed();
         (state.receive_next, state.receive_offset) = (next, offset);
         if !self.knows_pages(qp) {
             self.receives_ahead -= taken;

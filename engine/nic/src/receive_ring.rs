@@ -185,7 +185,7 @@ impl Nic {
     fn covers(&mut self, qp: u32, receives: u64) {
         let covered = std::mem::replace(&mut self.qps[qp as usize].receives_covered, receives);
         if !self.knows_pages(qp) {
-            self.receives_ahead += receives as i64 - covered as i64;
+            self.receives_ahead += receives.cast_signed() - covered.cast_signed();
         }
     }
 

@@ -13,6 +13,7 @@ mod load;
 mod model;
 mod pair;
 mod path_part;
+mod relief;
 mod rings;
 mod run;
 mod steady;
@@ -20,4 +21,5 @@ mod subsystem;
 mod waits;
 
 pub use load::ModelError;
+pub use relief::Relief;
 pub use subsystem::{PortsSeen, SimSubsystem};
