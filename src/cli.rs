@@ -305,10 +305,10 @@ pub enum SubsystemCommand {
     /// Check that a subsystem can be measured; for a real pair, that both agents answer
     #[command(after_help = "Examples:\n  kelpie subsystem check sim:mine.yaml\n  kelpie subsystem check pair.yaml")]
     Check(NamedSubsystem),
-    /// Draw a model that nobody tuned for: parameters within published ranges, a cache far too small, a serialised path
+    /// Draw a model that nobody tuned for: parameters within published ranges, a cache far too small, a path far too narrow
     #[command(
         long_about = "Draw a model that nobody tuned for: parameters within published ranges, and on purpose a cache \
-        that is far too\nsmall and a path that is serialised; docs/generated-subsystems.md has the ranges. Equal seeds \
+        that is far too\nsmall and a path that is far too narrow; docs/generated-subsystems.md has the ranges. Equal seeds \
         give equal files.",
         after_help = "Examples:\n  kelpie subsystem generate --seed 7 --out seven.yaml\n  \
         kelpie bench search --subsystem sim:seven.yaml"

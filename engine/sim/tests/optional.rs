@@ -107,7 +107,8 @@ fn atomics_on_their_way_count_as_reads() {
         flow.pattern[0].op = op;
         rate(&flow)
     });
-    assert!((0.7..1.4).contains(&(atomic / read)), "{atomic}/s atomics, {read}/s READs");
+    // Responses of READs look their lists up again, which those of atomics do not: a quarter of the rate of one QP.
+    assert!((1.0..1.4).contains(&(atomic / read)), "{atomic}/s atomics, {read}/s READs");
 }
 
 #[test]
