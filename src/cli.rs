@@ -342,6 +342,31 @@ pub enum MfsCommand {
         kelpie mfs check workload.yaml --measure sim:F"
     )]
     Check(MfsCheckArgs),
+    /// Measure the minimal feature set of one anomalous workload: what it needs, and from where on
+    #[command(
+        long_about = "Bring an anomalous workload down to its simplest form, and measure what that needs: of each condition \
+        the value at which the symptom shows and the next one, at which it does not, all else equal; and with which \
+        transports and operations it shows. Some 20 to 60 experiments; nothing is stored.",
+        after_help = "Exit status: 0 the workload is not anomalous, 1 its conditions were measured, 2 it could not run.\n\n\
+        Examples:\n  kelpie mfs measure workload.yaml --subsystem sim:F\n  \
+        kelpie mfs measure workload.yaml --subsystem pair.yaml --out witness.yaml"
+    )]
+    Measure(MfsMeasureArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct MfsMeasureArgs {
+    /// Workload file (workload/1), `-` for stdin
+    #[arg(value_name = "WORKLOAD.yaml")]
+    pub workload: PathBuf,
+    #[command(flatten)]
+    pub subsystem: SubsystemArgs,
+    /// File for the simplest workload that shows the symptom [default: none]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Replace the file of `--out` if there is one
+    #[arg(long, requires = "out")]
+    pub force: bool,
 }
 
 #[derive(Debug, Args)]

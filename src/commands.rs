@@ -20,6 +20,7 @@ mod labels;
 mod measure;
 mod mfs;
 mod mfs_check;
+mod mfs_measure;
 pub mod paths;
 mod preloaded;
 pub mod recipe;
@@ -55,6 +56,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Subsystem(command) => subsystem::run(command, common),
         Command::Mfs(MfsCommand::List(args)) => mfs::list(args, common),
         Command::Mfs(MfsCommand::Check(args)) => mfs_check::check(args, common),
+        Command::Mfs(MfsCommand::Measure(args)) => mfs_measure::measure(args, common),
         Command::Diff(args) => diff::run(args, common),
         Command::Report(args) => report::run(args, common),
         Command::Findings(FindingsCommand::Import(args)) => import::run(args, common),

@@ -77,6 +77,31 @@ fn measure_tells_healthy_from_anomalous() {
     assert!(!text.contains('\u{1b}'), "no colours in a pipe: {text}");
 }
 
+/// As an engineer reads the rows of Table 2: what the anomaly needs, from where on, and with what else it shows.
+#[test]
+fn an_anomaly_comes_down_to_its_conditions() {
+    let bench = Bench::new();
+    bench.write("anomaly.yaml", ANOMALY_1);
+    bench.write("healthy.yaml", HEALTHY);
+    let found = ["mfs", "measure", "anomaly.yaml", "--subsystem", "sim:F", "--out", "witness.yaml"];
+    let document = bench.json(1, &found);
+    assert_eq!(document["symptom"], "pause");
+    let conditions = document["conditions"].as_array().expect("a list");
+    assert!((2..=4).contains(&conditions.len()), "{document}");
+    for row in conditions {
+        for side in row["sides"].as_array().expect("a list") {
+            bench.write("healthy-side.yaml", side["healthy"].to_string());
+            bench.write("anomalous-side.yaml", side["anomalous"].to_string());
+            bench.json(1, &["measure", "anomalous-side.yaml", "--subsystem", "sim:F"]);
+            let beyond = bench.run(&["measure", "healthy-side.yaml", "--subsystem", "sim:F", "--json"]);
+            let beyond: Value = serde_json::from_str(&beyond.stdout).expect("it was measured");
+            assert!(beyond["symptoms"][0] != "pause", "{row}: {}", beyond["symptoms"]);
+        }
+    }
+    bench.json(1, &["measure", "witness.yaml", "--subsystem", "sim:F"]);
+    assert_eq!(bench.json(0, &["mfs", "measure", "healthy.yaml", "--subsystem", "sim:F"])["symptom"], Value::Null);
+}
+
 #[test]
 fn a_workload_can_come_from_a_pipe() {
     let bench = Bench::new();

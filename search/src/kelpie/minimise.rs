@@ -14,7 +14,7 @@ use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
 
 /// Part of the lost throughput that has to stay. Source: our choice, because the witness should not lie on the border.
-const KEPT_LOSS: f64 = 0.5;
+pub(super) const KEPT_LOSS: f64 = 0.5;
 /// Distance of one step from which on it may lead to another weakness, and what such a step gains at least. Units: of the
 /// second, logarithm of the share of the bounds. Source: our choice; of 1,003 steps on model F and 688 on model H on which
 /// the symptom stayed, 44 % and 56 % of those that are farther and gain as much led to another limiting part, and these
@@ -78,12 +78,17 @@ impl<O: Oracle> Search<'_, O> {
 }
 
 /// Whether one step leads from a weakness to another one.
-fn is_another(from: &Seen, to: &Seen) -> bool {
+pub(super) fn is_another(from: &Seen, to: &Seen) -> bool {
     from.distance(to) > ANOTHER && to.used() - from.used() > GAINED
 }
 
 /// The factors without those that only follow others, as the smallest message follows the largest.
-fn independent(space: &Space, witness: &Workload, plain: &Workload, mut factors: Vec<Feature>) -> Vec<Feature> {
+pub(super) fn independent(
+    space: &Space,
+    witness: &Workload,
+    plain: &Workload,
+    mut factors: Vec<Feature>,
+) -> Vec<Feature> {
     for feature in [Feature::SgeMin, Feature::MessageMin, Feature::MessageMax, Feature::MessageMix] {
         let others: Vec<Feature> = factors.iter().copied().filter(|other| *other != feature).collect();
         if others.len() < factors.len() && rebuilt(space, witness, plain, &others) == *witness {

@@ -4,6 +4,7 @@
 //! weakness?) and `minimise` (what does it need?), or `relieve` (what is behind a known one?). The more experiments
 //! there are, the more of them `refine` spends on regions.
 
+mod distil;
 mod drawn;
 mod explain;
 mod explore;
@@ -29,6 +30,7 @@ use crate::discovery::Yields;
 use crate::finding::Cure;
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
+pub use distil::{Distilled, Edge, Transport, distil};
 use drawn::Drawn;
 use explore::Explorer;
 use factors::moved;

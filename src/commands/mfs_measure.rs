@@ -1,0 +1,144 @@
+//! `kelpie mfs measure`: one anomalous workload in its simplest form, with what it needs, measured.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use kelpie_engine::MeasureError;
+use kelpie_monitor::{Assessment, Bounds, Inconclusive, Measurement, Severity, measure_judged};
+use kelpie_reports::folder;
+use kelpie_search::{Distilled, Edge, Observation, Oracle, Purpose, Transport, distil};
+use kelpie_spaces::{Feature, Space, Workload, workload_to_yaml};
+use serde_json::{Value, json};
+
+use crate::args::Common;
+use crate::cli::MfsMeasureArgs;
+use crate::exit;
+use crate::inputs;
+use crate::output::{Table, note, plural, print, print_json};
+use crate::subsystems::Opened;
+
+/// A subsystem that is asked until the form is found.
+struct Asked<'a> {
+    opened: &'a mut Opened,
+    bounds: Bounds,
+    /// How bad the last anomalous workload is.
+    severity: Option<Severity>,
+}
+
+impl Asked<'_> {
+    fn new(opened: &mut Opened) -> Asked<'_> {
+        let bounds = opened.subsystem().bounds();
+        Asked { opened, bounds, severity: None }
+    }
+}
+
+impl Oracle for Asked<'_> {
+    type Error = MeasureError;
+
+    fn measure(&mut self, workload: &Workload, _: Purpose) -> Result<Observation, MeasureError> {
+        let Self { opened, bounds, .. } = self;
+        let judged =
+            measure_judged(workload, bounds, |workload, attempt| opened.subsystem().measure_again(workload, attempt));
+        let (measurement, assessment) = match judged {
+            Ok(judged) => (judged.measurement, judged.assessment),
+            // A way that this subsystem does not have says nothing.
+            Err(MeasureError::Unsupported { .. }) => {
+                (Measurement::default(), Assessment::of_nothing(Inconclusive::NoSamples))
+            }
+            Err(error) => return Err(error),
+        };
+        self.severity = Severity::of(workload, bounds, &measurement);
+        Ok(Observation::new(workload, &measurement, assessment, bounds))
+    }
+
+    fn skipped(&mut self, _: &Workload) {}
+
+    fn found(&mut self, _: u64, _: &kelpie_search::Finding) -> Result<(), MeasureError> {
+        Ok(())
+    }
+}
+
+/// Runs the command.
+pub fn measure(args: &MfsMeasureArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let workload = inputs::read_workload(&args.workload)?;
+    let space = Space::catalog("full").expect("a space of the catalogue");
+    let mut opened = Opened::open(&args.subsystem)?;
+    let mut asked = Asked::new(&mut opened);
+    let distilled = distil(&space, &workload, &mut asked)?;
+    let Some(distilled) = distilled else {
+        if common.json {
+            print_json(&json!({"symptom": null}))?;
+        } else {
+            print(&format!("{}: not anomalous, so that it needs nothing\n", args.subsystem.subsystem))?;
+        }
+        return Ok(exit::HEALTHY);
+    };
+    asked.measure(&distilled.witness, Purpose::Mfs)?;
+    let severity = asked.severity;
+    if let Some(path) = &args.out {
+        folder::write_file(path, workload_to_yaml(&distilled.witness).as_bytes(), args.force)
+            .with_context(|| format!("{} (--force replaces a file)", path.display()))?;
+        note(&format!("the witness is in {}", path.display()));
+    }
+    if common.json {
+        print_json(&document(&distilled, severity))?;
+    } else {
+        print(&text(&distilled, severity, &args.subsystem.subsystem))?;
+    }
+    Ok(exit::anomalous())
+}
+
+/// Words of transports and operations that show the symptom, and of those that do not.
+fn transports(distilled: &Distilled, shows: bool) -> Vec<String> {
+    let told = distilled.transports.iter().filter(|transport| transport.shows == shows);
+    told.map(|Transport { qp_type, opcode, .. }| format!("{qp_type} {opcode}")).collect()
+}
+
+fn document(distilled: &Distilled, severity: Option<Severity>) -> Value {
+    let edge = |Edge { condition, sides }: &Edge| {
+        let side = |[shows, gone]: &[Workload; 2]| json!({"anomalous": shows, "healthy": gone});
+        json!({"condition": condition, "sides": sides.iter().map(side).collect::<Vec<_>>()})
+    };
+    json!({
+        "symptom": distilled.symptom, "severity": severity, "witness": distilled.witness,
+        "conditions": distilled.edges.iter().map(edge).collect::<Vec<_>>(),
+        "shows_with": transports(distilled, true), "not_with": transports(distilled, false),
+        "experiments": distilled.experiments,
+    })
+}
+
+fn text(distilled: &Distilled, severity: Option<Severity>, subsystem: &str) -> String {
+    let mut text = format!(
+        "{subsystem}: {}, {}\n  {}\n",
+        distilled.symptom.name(),
+        Severity::in_words(severity),
+        distilled.witness.summary()
+    );
+    if distilled.edges.is_empty() {
+        text += "  plain traffic of this transport shows it\n";
+    } else {
+        let mut table = Table::new(&["condition", "anomalous at", "healthy at", "of the condition"], &[]);
+        for Edge { condition, sides } in &distilled.edges {
+            let feature = condition.feature;
+            let at = |side: usize| {
+                let values: Vec<String> = sides.iter().map(|workloads| shown(feature, &workloads[side])).collect();
+                values.join(", ")
+            };
+            table.row(vec![condition.to_string(), at(0), at(1), feature.phrase().to_owned()]);
+        }
+        text += &table.render("  ");
+    }
+    let _ = writeln!(text, "  shows with {}", transports(distilled, true).join(", "));
+    let without = transports(distilled, false);
+    if !without.is_empty() {
+        let _ = writeln!(text, "  not with {}", without.join(", "));
+    }
+    let _ = writeln!(text, "  {}", plural(distilled.experiments, "experiment"));
+    text
+}
+
+fn shown(feature: Feature, workload: &Workload) -> String {
+    let value = workload.feature(feature);
+    value.number().map_or_else(|| value.to_string(), |number| feature.written(number))
+}
