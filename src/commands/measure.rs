@@ -9,7 +9,7 @@ use kelpie_monitor::{
     Attained, Bounds, Confidence, DirectionRates, Inconclusive, Judged, Latency, Limit, PauseRatios, PerHost, Sample,
     Symptom, Verdict, counters, held_against, measure_judged,
 };
-use kelpie_sim::{Relief, SimSubsystem};
+use kelpie_sim::{Relief, Reliefs, SimSubsystem};
 use kelpie_spaces::{Host, Workload};
 use serde::Serialize;
 
@@ -56,8 +56,8 @@ struct Report<'a> {
 struct Explained {
     /// The part that most work waits for, and whose traffic.
     limiting: String,
-    /// Parts whose relief makes the traffic faster, or less paused.
-    relief: Vec<Relief>,
+    /// What relieving each part brings.
+    relief: Reliefs,
 }
 
 impl Explained {
@@ -67,23 +67,21 @@ impl Explained {
     }
 
     fn in_words(&self) -> String {
+        let Reliefs { base, parts, tried } = &self.relief;
         let mut text = format!("  most work waits for {}\n", self.limiting);
-        if self.relief.is_empty() {
-            return text + "  no part that is eight times as large or fast makes it faster\n";
+        if parts.is_empty() {
+            return text + &format!("  none of {tried} parts that were made eight times as large or fast helps\n");
         }
         let mut table = Table::new(&["eight times as much", "times as fast", "paused", "verdict"], &[1, 2]);
-        for Relief { part, times_as_fast, pause_ratio, verdict } in &self.relief {
+        for Relief { part, times_as_fast, pause_ratio, verdict } in [base].into_iter().chain(parts) {
             let verdict = match verdict {
                 Verdict::Healthy => "healthy",
                 Verdict::Anomalous => "anomalous",
                 Verdict::Inconclusive => "inconclusive",
             };
-            table.row(vec![
-                (*part).to_owned(),
-                format!("{times_as_fast:.2}"),
-                percent(*pause_ratio),
-                verdict.to_owned(),
-            ]);
+            let part = if part.is_empty() { "(as it is)" } else { part };
+            let times = times_as_fast.map_or_else(|| "-".to_owned(), |times| format!("{times:.2}"));
+            table.row(vec![part.to_owned(), times, percent(*pause_ratio), verdict.to_owned()]);
         }
         text += &table.render("  ");
         text

@@ -277,7 +277,7 @@ fn the_part_of_an_anomaly_is_the_one_whose_relief_cures_it() {
         ("H", 18, "packet_processing"),
     ] {
         let reliefs = load(model).relieve(&trigger(id).workload()).expect("its hosts have the devices");
-        let best = reliefs.first().map(|best| (best.part, best.verdict));
+        let best = reliefs.parts.first().map(|best| (best.part, best.verdict));
         assert_eq!(best, Some((part, kelpie_monitor::Verdict::Healthy)), "{id}: {reliefs:?}");
     }
 }

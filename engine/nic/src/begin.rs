@@ -127,7 +127,7 @@ impl Nic {
     }
 
     /// A responder has used so many receives and some bytes of the next, of so many that were posted, `batch` at a time;
-    /// so many packets of a message have arrived. A NIC that is behind has read none ahead of use.
+    /// so many packets of a message have arrived. A NIC that is behind has read little ahead of use.
     pub fn begin_responder(
         &mut self,
         qp: u32,

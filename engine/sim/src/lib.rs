@@ -21,5 +21,5 @@ mod subsystem;
 mod waits;
 
 pub use load::ModelError;
-pub use relief::Relief;
+pub use relief::{Relief, Reliefs};
 pub use subsystem::{PortsSeen, SimSubsystem};

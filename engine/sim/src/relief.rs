@@ -3,8 +3,8 @@
 
 use kelpie_engine::{MeasureError, Subsystem as _};
 use kelpie_monitor::verdict::{Verdict, assess};
-use kelpie_monitor::{Bounds, Measurement, PauseRatios, PerHost};
-use kelpie_spaces::{Host, Workload};
+use kelpie_monitor::{Bounds, Measurement};
+use kelpie_spaces::Workload;
 use serde::Serialize;
 
 use crate::subsystem::SimSubsystem;
@@ -37,7 +37,7 @@ const fn less(name: &'static str, less: &'static [&'static str]) -> Part {
 }
 
 /// All parts that can be relieved; their names are those of what limits a run, where it can say them.
-const PARTS: [Part; 22] = [
+const PARTS: [Part; 27] = [
     more("qp_context_cache", &["caches.contexts.kib"]),
     more("translation_cache", &["caches.translations.kib"]),
     more("send_wqe_cache", &["caches.send_wqes.kib"]),
@@ -66,28 +66,42 @@ const PARTS: [Part; 22] = [
     more("socket_interconnect", &["host.interconnect_gbps", "host.remote_memory_gbps"]),
     more("peer_to_peer_redirect", &["host.redirect_read_gbps", "host.redirect_write_gbps"]),
     more("wire", &["port.line_rate_gbps", "port.max_mpps"]),
+    more("leaves", &["bond.trunk_gbps"]),
+    more("staging", &["processing.staging_kib", "processing.slots"]),
+    more("receive_slots", &["receive.slots"]),
+    less("receiver_not_ready", &["receive.rnr_timer_us"]),
+    less("command_interface", &["control.firmware_us"]),
     Part { name: "posting", more: &["posting.cores"], less: &["posting.doorbell_ns", "posting.wqe_ns"] },
 ];
+
+/// What relieving each part brings.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Reliefs {
+    /// The traffic as it is, to the model's precision and without noise: what the others are compared with.
+    pub base: Relief,
+    /// What helps, the best first.
+    pub parts: Vec<Relief>,
+    /// Parts that were tried: those that the model has, and whose eightfold its rules allow.
+    pub tried: usize,
+}
 
 /// What the relief of a part brings.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Relief {
-    /// The part.
+    /// The part; none of the traffic as it is.
     pub part: &'static str,
-    /// All goodput as a multiple of what it is without.
-    pub times_as_fast: f64,
+    /// All goodput as a multiple of what it is without; none if nothing moves without.
+    pub times_as_fast: Option<f64>,
     /// The larger share of the time for which a NIC pauses its neighbour.
     pub pause_ratio: f64,
     /// The verdict, by the bounds of the model as it is.
     pub verdict: Verdict,
 }
 
-/// What a measurement comes to: all goodput, and the larger pause ratio.
-fn seen(measurement: &Measurement) -> Option<[f64; 2]> {
-    let mean = measurement.mean()?;
-    let paused =
-        |pause: PerHost<PauseRatios>| Host::BOTH.map(|host| pause.get(host).tx).into_iter().fold(0.0, f64::max);
-    Some([mean.directions.iter().map(|way| way.goodput_bps).sum(), mean.pause.map_or(0.0, paused)])
+/// What a measurement comes to: all goodput, and the longest pause.
+fn seen(measurement: &Measurement) -> [f64; 2] {
+    let Some(mean) = measurement.mean() else { return [0.0; 2] };
+    [mean.directions.iter().map(|way| way.goodput_bps).sum(), mean.pause.map_or(0.0, |pause| pause.longest())]
 }
 
 impl SimSubsystem {
@@ -96,28 +110,35 @@ impl SimSubsystem {
     ///
     /// # Errors
     /// When the workload cannot be measured.
-    pub fn relieve(&self, workload: &Workload) -> Result<Vec<Relief>, MeasureError> {
+    pub fn relieve(&self, workload: &Workload) -> Result<Reliefs, MeasureError> {
         let bounds = self.bounds();
         let mut base = self.clone();
         // Rates are compared, not verdicts.
         let plain = [("sampling.noise", 0.0), ("sampling.verdict_packets", 0.0)];
         base.set_numbers(&plain).map_err(|error| MeasureError::Unsupported { reason: error.to_string() })?;
         let measurement = base.measure(workload)?;
-        let is_sick = assess(workload, &bounds, &measurement).verdict != Verdict::Healthy;
-        let Some([goodput, pause]) = seen(&measurement) else { return Ok(Vec::new()) };
-        let mut reliefs: Vec<Relief> =
+        let verdict = assess(workload, &bounds, &measurement).verdict;
+        let [goodput, pause_ratio] = seen(&measurement);
+        let base_relief = Relief { part: "", times_as_fast: Some(1.0), pause_ratio, verdict };
+        let all: Vec<Relief> =
             PARTS.iter().filter_map(|part| relief(&base, part, workload, &bounds, goodput)).collect();
-        reliefs.retain(|relief| {
-            let cures = is_sick && relief.verdict == Verdict::Healthy;
-            cures || relief.times_as_fast > WORTH[0] || pause - relief.pause_ratio > WORTH[1]
-        });
-        let rank = |relief: &Relief| {
-            let gain = relief.times_as_fast - relief.pause_ratio;
-            (relief.verdict == Verdict::Healthy, relief.part != LATENCY, gain)
+        let tried = all.len();
+        let helps = |relief: &Relief| {
+            let cures = verdict != Verdict::Healthy && relief.verdict == Verdict::Healthy;
+            cures || gain(relief) > WORTH[0] || pause_ratio - relief.pause_ratio > WORTH[1]
         };
-        reliefs.sort_by(|a, b| rank(b).partial_cmp(&rank(a)).unwrap_or(std::cmp::Ordering::Equal));
-        Ok(reliefs)
+        let mut parts: Vec<Relief> = all.into_iter().filter(helps).collect();
+        let rank = |relief: &Relief| {
+            (relief.verdict == Verdict::Healthy, relief.part != LATENCY, gain(relief) - relief.pause_ratio)
+        };
+        parts.sort_by(|a, b| rank(b).partial_cmp(&rank(a)).unwrap_or(std::cmp::Ordering::Equal));
+        Ok(Reliefs { base: base_relief, parts, tried })
     }
+}
+
+/// How many times as fast traffic is; more than any number if nothing moved.
+fn gain(relief: &Relief) -> f64 {
+    relief.times_as_fast.unwrap_or(f64::MAX)
 }
 
 /// What a model is changed to when a part of it is relieved; nothing if it has no such part.
@@ -130,13 +151,12 @@ fn relieved(base: &SimSubsystem, part: &Part) -> Option<SimSubsystem> {
     relieved.set_numbers(&numbers).ok().filter(|()| !numbers.is_empty()).map(|()| relieved)
 }
 
-/// Nothing if the model has no such part.
+/// Nothing if the model has no such part, or its rules do not allow as much of it.
 fn relief(base: &SimSubsystem, part: &Part, workload: &Workload, bounds: &Bounds, goodput: f64) -> Option<Relief> {
-    let mut relieved = relieved(base, part)?;
-    let measurement = relieved.measure(workload).ok()?;
-    let [after, pause_ratio] = seen(&measurement)?;
+    let measurement = relieved(base, part)?.measure(workload).ok()?;
+    let [after, pause_ratio] = seen(&measurement);
     let verdict = assess(workload, bounds, &measurement).verdict;
-    Some(Relief { part: part.name, times_as_fast: after / goodput.max(1.0), pause_ratio, verdict })
+    Some(Relief { part: part.name, times_as_fast: (goodput > 0.0).then(|| after / goodput), pause_ratio, verdict })
 }
 
 #[cfg(test)]
@@ -145,13 +165,12 @@ mod tests {
 
     #[test]
     fn every_part_is_one_of_a_model_and_can_be_relieved() {
-        // H has all.
-        let model = SimSubsystem::load("H").expect("an embedded model");
+        let models = ["H", "DUAL"].map(|name| SimSubsystem::load(name).expect("an embedded model"));
         for part in PARTS {
-            for path in part.more.iter().chain(part.less) {
-                assert!(model.number(path).is_some(), "{}: {path}", part.name);
-            }
-            assert!(relieved(&model, &part).is_some(), "{}", part.name);
+            let has_all =
+                |model: &&SimSubsystem| part.more.iter().chain(part.less).all(|path| model.number(path).is_some());
+            let model = models.iter().find(has_all).expect(part.name);
+            assert!(relieved(model, &part).is_some(), "{}", part.name);
         }
     }
 }

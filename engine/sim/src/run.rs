@@ -3,7 +3,7 @@
 use kelpie_engine::MeasureError;
 use kelpie_events::Picos;
 use kelpie_monitor::counters::{ACK_TIMEOUT, MADE, SEND_QUEUE_FULL, TIMEOUTS};
-use kelpie_monitor::verdict::{Verdict, assess};
+use kelpie_monitor::verdict::{PAUSE_RATIO, Verdict, assess};
 use kelpie_monitor::{Bounds, Confidence, DirectionRates, Measurement, PauseRatios, PerHost, Sample};
 use kelpie_nic::command::Object;
 use kelpie_spaces::{Direction, Host, Workload, loaded_directions};
@@ -121,16 +121,21 @@ const CERTAIN: f64 = 2.0;
 pub fn run(model: &Model, workload: &Workload, attempt: u32, bounds: Option<&Bounds>) -> Result<Run, MeasureError> {
     let loaded = loaded_directions(workload);
     let Sampling { precision, verdict_packets, .. } = model.sampling;
-    let steady = Steady { directions: &loaded, precision, verdict_packets };
+    let qps = workload.flows.iter().map(|flow| u64::from(flow.qps)).sum();
+    let steady = Steady { directions: &loaded, precision, verdict_packets, qps };
     let is_certain = |pair: &Pair, course: &[Mark]| {
         let Some(bounds) = bounds.filter(|_| steady.is_telling(&moments(course))) else { return false };
-        let half = half_width(&moments(course), &loaded);
-        let assessment = |factor: f64| {
-            let samples = samples(pair, course, &loaded, model, &mut || factor);
+        let halves: Vec<f64> = loaded.chunks(1).map(|way| half_width(&moments(course), way)).collect();
+        let samples = samples(pair, course, &loaded, model, &mut || 1.0);
+        let verdict = |by: f64| {
+            let mut samples = samples.clone();
+            for rates in samples.iter_mut().flat_map(|sample| sample.directions.iter_mut().zip(&halves)) {
+                scale(rates.0, 1.0 + by * rates.1);
+            }
             assess(workload, bounds, &Measurement { samples, ..Measurement::default() })
         };
-        let [low, high] = [-CERTAIN, CERTAIN].map(|by| assessment(1.0 + by * half));
-        low == high && low.verdict != Verdict::Inconclusive
+        let [low, high] = [-CERTAIN, CERTAIN].map(verdict);
+        low == high && low.verdict != Verdict::Inconclusive && agree_on_pauses(&samples)
     };
     let (pair, course) = work(model, workload, &steady, is_certain)?;
     let moments = moments(&course);
@@ -160,6 +165,21 @@ pub fn run(model: &Model, workload: &Workload, attempt: u32, bounds: Option<&Bou
         packets: pair.nics.iter().map(|nic| nic.tally().packets).sum(),
         by_port: pair.around.by_port(),
     })
+}
+
+/// All rates of a direction times a factor.
+fn scale(rates: &mut DirectionRates, factor: f64) {
+    let DirectionRates { goodput_bps, wire_bps, packets_per_sec, messages_per_sec, .. } = rates;
+    for rate in [goodput_bps, wire_bps, packets_per_sec, messages_per_sec] {
+        *rate *= factor;
+    }
+}
+
+/// Whether all samples show a pause, or none does: what only some show may be a trace of the beginning, or begin later.
+fn agree_on_pauses(samples: &[Sample]) -> bool {
+    let is_paused = |sample: &Sample| sample.pause.as_ref().is_some_and(|pause| pause.longest() > PAUSE_RATIO);
+    let paused = samples.iter().filter(|sample| is_paused(sample)).count();
+    paused == 0 || paused == samples.len()
 }
 
 /// Where samples begin, and the slices of each, in an experiment of so many.
@@ -198,19 +218,24 @@ fn work(
     let of_flow = |flow: &FlowRings| Queues { are_empty: pauses(flow), are_behind: false };
     let mut queues: Vec<Queues> = rings.flows.iter().map(of_flow).collect();
     let slice = whole_pauses(&rings, Picos::from_nanos(model.sampling.sample_us * 1e3));
+    // What begins on a long path is over after some round trips; on one that is too long nothing is known in the end.
+    let slice = slice.max(longest_path(&rings).min(LONGEST_PERIOD));
     let mut events_left = model.sampling.max_events;
+    let mut has_restarted = false;
     let mut pair = Pair::new(model, rings, &queues);
     let mut course = vec![Mark::of(&mut pair)];
     loop {
         pair.run_until(pair.now + slice, &mut events_left);
         course.push(Mark::of(&mut pair));
         let slices = course.len() - 1;
-        if slices == STEP && events_left > 0 && cannot_keep_up(&pair, &moments(&course), &mut queues) {
+        let is_look = slices.is_multiple_of(STEP);
+        if is_look && !has_restarted && events_left > 0 && cannot_keep_up(&pair, &moments(&course), &mut queues) {
+            has_restarted = true;
             pair = Pair::new(model, Rings::new(model, workload)?, &queues);
             course = vec![Mark::of(&mut pair)];
         } else if events_left == 0
             || slices == MOST_SLICES
-            || (slices.is_multiple_of(STEP) && (steady.is_reached(&moments(&course)) || is_certain(&pair, &course)))
+            || (is_look && (steady.is_reached(&moments(&course)) || is_certain(&pair, &course)))
         {
             return Ok((pair, course));
         }

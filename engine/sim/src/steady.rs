@@ -21,6 +21,8 @@ pub const UNKNOWN: f64 = 0.1;
 /// Packets before which no experiment ends, however steady it seems. Source: measured on 150 random points each of
 /// F and H; with more, rates are no nearer to those of experiments many times as long.
 const LEAST_PACKETS: u64 = 5000;
+/// Messages for each direction that end in the samples, so that their rate is known to be some. Source: our choice.
+const LEAST_MESSAGES: u64 = 4;
 /// Batches whose means are compared. Source: our choice, as the literature on batch means advises 8 to 30.
 pub const BATCHES: usize = 8;
 /// Quantile 0.975 of Student's distribution with [`BATCHES`] - 1 degrees of freedom.
@@ -69,6 +71,8 @@ pub struct Steady<'a> {
     pub precision: f64,
     /// Packets that are enough for a verdict that is far from its threshold.
     pub verdict_packets: u64,
+    /// QPs of all flows, of which each sends a packet at least.
+    pub qps: u64,
 }
 
 impl Steady<'_> {
@@ -84,7 +88,9 @@ impl Steady<'_> {
 
     fn is_known(&self, course: &[&Moment], packets: u64, precision: f64) -> bool {
         let known = |ways: &[Direction], precision: f64| half_width(course, ways) <= precision;
-        course[course.len() - 1].packets >= packets
+        let messages = course[course.len() - 1].messages - course[0].messages;
+        course[course.len() - 1].packets >= packets.max(self.qps)
+            && messages >= LEAST_MESSAGES * self.directions.len() as u64
             && self.is_balanced(course)
             && known(self.directions, precision)
             && self.directions.chunks(1).all(|way| known(way, OF_DIRECTION * precision))
@@ -160,7 +166,7 @@ mod tests {
     }
 
     fn is_reached(course: &[Moment]) -> bool {
-        let steady = Steady { directions: &WAY, precision: 0.02, verdict_packets: 0 };
+        let steady = Steady { directions: &WAY, precision: 0.02, verdict_packets: 0, qps: 1 };
         steady.is_reached(&course.iter().collect::<Vec<_>>())
     }
 
@@ -169,6 +175,40 @@ mod tests {
         assert!(is_reached(&course(8, |_| 1000, |_| 5)));
         assert!(!is_reached(&course(7, |_| 1000, |_| 5)), "too few batches");
         assert!(!is_reached(&course(8, |_| 0, |_| 0)), "nothing moves");
+    }
+
+    #[test]
+    fn a_host_is_behind_if_what_it_has_read_ahead_becomes_fewer() {
+        let with = |ahead: [i64; 2]| {
+            let mut course = course(8, |_| 1000, |_| 0);
+            course[0].receives_ahead = [0, ahead[0]];
+            course[8].receives_ahead = [0, ahead[1]];
+            course
+        };
+        let table = [([10_000, 9_800], true, true), ([10_000, 9_950], false, false), ([300, 100], true, false)];
+        for (ahead, is_behind, is_slow) in table {
+            let course = with(ahead);
+            let course: Vec<&Moment> = course.iter().collect();
+            assert_eq!(falls_behind(&course, Host::B), is_behind, "{ahead:?}");
+            assert_eq!(falls_behind_slowly(&course, Host::B), is_slow, "{ahead:?}");
+            assert!(!falls_behind(&course, Host::A), "{ahead:?}");
+        }
+        assert!(!is_reached(&with([10_000, 9_800])), "it will be slower");
+    }
+
+    #[test]
+    fn a_verdict_takes_more_packets_and_less_precision() {
+        let course = course(800, |slice| 1000 + 900 * (slice % 2), |_| 0);
+        let course: Vec<&Moment> = course[..9].iter().collect();
+        let steady = |verdict_packets, qps| Steady { directions: &WAY, precision: 0.001, verdict_packets, qps };
+        let wide = steady(LEAST_PACKETS, 1);
+        assert!(!wide.is_reached(&course));
+        assert_eq!(wide.is_telling(&course), half_width(&course, &WAY) <= UNKNOWN);
+        let even = self::course(8, |_| 1000, |_| 5);
+        let even: Vec<&Moment> = even.iter().collect();
+        assert!(steady(LEAST_PACKETS, 1).is_telling(&even));
+        assert!(!steady(2 * LEAST_PACKETS, 1).is_telling(&even), "too few packets");
+        assert!(!steady(LEAST_PACKETS, 2 * LEAST_PACKETS).is_telling(&even), "not one packet of each QP");
     }
 
     #[test]

@@ -8,9 +8,8 @@ use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Space, Test, Workl
 use rand::SeedableRng as _;
 use rand_pcg::Pcg64;
 
-use super::factors::{differing, moved, plain};
-use super::lab::{Lab, Seen};
-use super::minimise::{KEPT_LOSS, independent, is_another};
+use super::factors::{differing, independent, moved, plain};
+use super::lab::{KEPT_LOSS, Lab, Seen, is_another};
 use super::reduce::{Answer, Needs, reduce};
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;

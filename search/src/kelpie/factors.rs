@@ -62,3 +62,24 @@ pub(super) fn projected(space: &Space, workload: &Workload, plain: &Workload, fa
         differing(workload, plain).into_iter().filter(|feature| !factors.contains(feature)).collect();
     moved(space, workload, &others, plain).unwrap_or_else(|| workload.clone())
 }
+
+/// The factors without those that only follow others, as the smallest message follows the largest.
+pub(super) fn independent(
+    space: &Space,
+    witness: &Workload,
+    plain: &Workload,
+    mut factors: Vec<Feature>,
+) -> Vec<Feature> {
+    for feature in [Feature::SgeMin, Feature::MessageMin, Feature::MessageMax, Feature::MessageMix] {
+        let others: Vec<Feature> = factors.iter().copied().filter(|other| *other != feature).collect();
+        if others.len() < factors.len() && rebuilt(space, witness, plain, &others) == *witness {
+            factors = others;
+        }
+    }
+    factors
+}
+
+/// Plain traffic with these factors set as in the witness.
+fn rebuilt(space: &Space, witness: &Workload, plain: &Workload, factors: &[Feature]) -> Workload {
+    moved(space, plain, factors, witness).unwrap_or_else(|| plain.clone())
+}

@@ -3,24 +3,15 @@
 use std::rc::Rc;
 
 use kelpie_monitor::Symptom;
-use kelpie_spaces::{Feature, Space, Workload};
+use kelpie_spaces::Workload;
 
 use super::Search;
-use super::factors::{moved, plain};
+use super::factors::{independent, plain};
 use super::known::Known;
-use super::lab::Seen;
+use super::lab::{KEPT_LOSS, is_another};
 use super::reduce::{Answer, reduce};
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
-
-/// Part of the lost throughput that has to stay. Source: our choice, because the witness should not lie on the border.
-pub(super) const KEPT_LOSS: f64 = 0.5;
-/// Distance of one step from which on it may lead to another weakness, and what such a step gains at least. Units: of the
-/// second, logarithm of the share of the bounds. Source: our choice; of 1,003 steps on model F and 688 on model H on which
-/// the symptom stayed, 44 % and 56 % of those that are farther and gain as much led to another limiting part, and these
-/// are 55 % and 61 % of all that did.
-const ANOTHER: f64 = 2.0;
-const GAINED: f64 = 0.1;
 
 impl<O: Oracle> Search<'_, O> {
     /// The finding that the anomaly is, new or known; `None` if its simplified form was known beforehand.
@@ -75,30 +66,4 @@ impl<O: Oracle> Search<'_, O> {
         self.store(index)?;
         Ok(Some(index))
     }
-}
-
-/// Whether one step leads from a weakness to another one.
-pub(super) fn is_another(from: &Seen, to: &Seen) -> bool {
-    from.distance(to) > ANOTHER && to.used() - from.used() > GAINED
-}
-
-/// The factors without those that only follow others, as the smallest message follows the largest.
-pub(super) fn independent(
-    space: &Space,
-    witness: &Workload,
-    plain: &Workload,
-    mut factors: Vec<Feature>,
-) -> Vec<Feature> {
-    for feature in [Feature::SgeMin, Feature::MessageMin, Feature::MessageMax, Feature::MessageMix] {
-        let others: Vec<Feature> = factors.iter().copied().filter(|other| *other != feature).collect();
-        if others.len() < factors.len() && rebuilt(space, witness, plain, &others) == *witness {
-            factors = others;
-        }
-    }
-    factors
-}
-
-/// Plain traffic with these factors set as in the witness.
-fn rebuilt(space: &Space, witness: &Workload, plain: &Workload, factors: &[Feature]) -> Workload {
-    moved(space, plain, factors, witness).unwrap_or_else(|| plain.clone())
 }

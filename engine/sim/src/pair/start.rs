@@ -24,7 +24,7 @@ const REPLAYED: [u64; 2] = [1, 2];
 pub struct Queues {
     /// Send queues are empty: their applications cannot keep them full.
     pub are_empty: bool,
-    /// NICs have read no receives ahead of use: they cannot keep up with it.
+    /// NICs have read few receives ahead of use: they cannot keep up with it.
     pub are_behind: bool,
 }
 
