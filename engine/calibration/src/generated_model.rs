@@ -108,7 +108,7 @@ pub const CACHES: [&str; 5] = [
 /// Source: our choice, so that what fits on F does not.
 pub const SMALL: f64 = 4.0;
 
-/// Paths of which one is far too narrow: [`NARROW`] times fewer misses at a time than drawn, or a serialised
+/// Paths of which one is far too narrow: several times fewer misses at a time than drawn, or a serialised
 /// pipeline.
 pub const PATHS: [&str; 5] =
     ["fetch.send_misses", "fetch.receive_misses", "fetch.receive_wqe_misses", "fetch.read_list_misses", PIPELINE];
