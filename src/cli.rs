@@ -305,7 +305,8 @@ pub enum SubsystemCommand {
     /// Check that a subsystem can be measured; for a real pair, that both agents answer
     #[command(after_help = "Examples:\n  kelpie subsystem check sim:mine.yaml\n  kelpie subsystem check pair.yaml")]
     Check(NamedSubsystem),
-    /// Draw a model that nobody tuned for: parameters within published ranges, a cache far too small, a path far too narrow
+    /// Draw a model that nobody tuned for: parameters within published ranges, a cache far too small, a path far too
+    /// narrow
     #[command(
         long_about = "Draw a model that nobody tuned for: parameters within published ranges, and on purpose a cache \
         that is far too\nsmall and a path that is far too narrow; docs/generated-subsystems.md has the ranges. Equal seeds \
@@ -344,9 +345,9 @@ pub enum MfsCommand {
     Check(MfsCheckArgs),
     /// Measure the minimal feature set of one anomalous workload: what it needs, and from where on
     #[command(
-        long_about = "Bring an anomalous workload down to its simplest form, and measure what that needs: of each condition \
-        the value at which the symptom shows and the next one, at which it does not, all else equal; and with which \
-        transports and operations it shows. Some 20 to 60 experiments; nothing is stored.",
+        long_about = "Bring an anomalous workload down to its simplest form, and measure what that needs: of each \
+        condition the value at which the symptom shows and the next one, at which it does not, all else equal; and with \
+        which transports and operations it shows. Some 20 to 60 experiments; nothing is stored.",
         after_help = "Exit status: 0 the workload is not anomalous, 1 its conditions were measured, 2 it could not run.\n\n\
         Examples:\n  kelpie mfs measure workload.yaml --subsystem sim:F\n  \
         kelpie mfs measure workload.yaml --subsystem pair.yaml --out witness.yaml"

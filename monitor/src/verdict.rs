@@ -84,6 +84,17 @@ pub enum Verdict {
     Inconclusive,
 }
 
+impl Verdict {
+    /// Its name in JSON and the store.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Healthy => "healthy",
+            Verdict::Anomalous => "anomalous",
+            Verdict::Inconclusive => "inconclusive",
+        }
+    }
+}
+
 /// A verdict with its grounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Assessment {

@@ -1,13 +1,14 @@
 //! One experiment of a benchmark.
 
 use kelpie_engine::{MeasureError, Subsystem};
-use kelpie_monitor::{Assessment, Inconclusive, Measurement, Symptom, Verdict, measure_judged};
+use kelpie_monitor::{Symptom, Verdict};
 use kelpie_search::Observation;
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::Workload;
 use serde::{Deserialize, Serialize};
 
 use super::weakness::Weakness;
+use crate::subsystems::measured_or_nothing;
 
 /// What an experiment comes to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,14 +30,7 @@ impl Shown {
     /// The subsystem failed; what it cannot express is inconclusive.
     pub fn measure(subsystem: &mut SimSubsystem, workload: &Workload) -> Result<Self, MeasureError> {
         let bounds = subsystem.bounds();
-        let judged = measure_judged(workload, &bounds, |workload, attempt| subsystem.measure_again(workload, attempt));
-        let (measurement, assessment) = match judged {
-            Ok(judged) => (judged.measurement, judged.assessment),
-            Err(MeasureError::Unsupported { .. }) => {
-                (Measurement::default(), Assessment::of_nothing(Inconclusive::NoSamples))
-            }
-            Err(error) => return Err(error),
-        };
+        let (measurement, assessment) = measured_or_nothing(subsystem, workload, &bounds)?;
         let seen = Observation::new(workload, &measurement, assessment, &bounds);
         Ok(Self { seen, limiting: subsystem.limiting().to_owned() })
     }

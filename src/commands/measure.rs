@@ -74,14 +74,9 @@ impl Explained {
         }
         let mut table = Table::new(&["eight times as much", "times as fast", "paused", "verdict"], &[1, 2]);
         for Relief { part, times_as_fast, pause_ratio, verdict } in [base].into_iter().chain(parts) {
-            let verdict = match verdict {
-                Verdict::Healthy => "healthy",
-                Verdict::Anomalous => "anomalous",
-                Verdict::Inconclusive => "inconclusive",
-            };
             let part = if part.is_empty() { "(as it is)" } else { part };
             let times = times_as_fast.map_or_else(|| "-".to_owned(), |times| format!("{times:.2}"));
-            table.row(vec![part.to_owned(), times, percent(*pause_ratio), verdict.to_owned()]);
+            table.row(vec![part.to_owned(), times, percent(*pause_ratio), verdict.name().to_owned()]);
         }
         text += &table.render("  ");
         text

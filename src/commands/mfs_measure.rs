@@ -1,11 +1,12 @@
 //! `kelpie mfs measure`: one anomalous workload in its simplest form, with what it needs, measured.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use kelpie_engine::MeasureError;
-use kelpie_monitor::{Assessment, Bounds, Inconclusive, Measurement, Severity, measure_judged};
+use kelpie_monitor::{Bounds, Severity};
 use kelpie_reports::folder;
 use kelpie_search::{Distilled, Edge, Observation, Oracle, Purpose, Transport, distil};
 use kelpie_spaces::{Feature, Space, Workload, workload_to_yaml};
@@ -16,20 +17,20 @@ use crate::cli::MfsMeasureArgs;
 use crate::exit;
 use crate::inputs;
 use crate::output::{Table, note, plural, print, print_json};
-use crate::subsystems::Opened;
+use crate::subsystems::{Opened, measured_or_nothing};
 
 /// A subsystem that is asked until the form is found.
 struct Asked<'a> {
     opened: &'a mut Opened,
     bounds: Bounds,
-    /// How bad the last anomalous workload is.
-    severity: Option<Severity>,
+    /// How bad what was measured is.
+    severities: HashMap<Workload, Option<Severity>>,
 }
 
 impl Asked<'_> {
     fn new(opened: &mut Opened) -> Asked<'_> {
         let bounds = opened.subsystem().bounds();
-        Asked { opened, bounds, severity: None }
+        Asked { opened, bounds, severities: HashMap::new() }
     }
 }
 
@@ -37,18 +38,9 @@ impl Oracle for Asked<'_> {
     type Error = MeasureError;
 
     fn measure(&mut self, workload: &Workload, _: Purpose) -> Result<Observation, MeasureError> {
-        let Self { opened, bounds, .. } = self;
-        let judged =
-            measure_judged(workload, bounds, |workload, attempt| opened.subsystem().measure_again(workload, attempt));
-        let (measurement, assessment) = match judged {
-            Ok(judged) => (judged.measurement, judged.assessment),
-            // A way that this subsystem does not have says nothing.
-            Err(MeasureError::Unsupported { .. }) => {
-                (Measurement::default(), Assessment::of_nothing(Inconclusive::NoSamples))
-            }
-            Err(error) => return Err(error),
-        };
-        self.severity = Severity::of(workload, bounds, &measurement);
+        let Self { opened, bounds, severities } = self;
+        let (measurement, assessment) = measured_or_nothing(opened.subsystem(), workload, bounds)?;
+        severities.insert(workload.clone(), Severity::of(workload, bounds, &measurement));
         Ok(Observation::new(workload, &measurement, assessment, bounds))
     }
 
@@ -74,8 +66,7 @@ pub fn measure(args: &MfsMeasureArgs, common: Common) -> anyhow::Result<ExitCode
         }
         return Ok(exit::HEALTHY);
     };
-    asked.measure(&distilled.witness, Purpose::Mfs)?;
-    let severity = asked.severity;
+    let severity = asked.severities.get(&distilled.witness).copied().flatten();
     if let Some(path) = &args.out {
         folder::write_file(path, workload_to_yaml(&distilled.witness).as_bytes(), args.force)
             .with_context(|| format!("{} (--force replaces a file)", path.display()))?;

@@ -266,8 +266,8 @@ mod long {
     }
 }
 
-/// A bottleneck is what makes traffic faster when it is relieved, also where work waits for longest elsewhere, as messages
-/// of anomaly 2 do for receives whose pages are looked up.
+/// A bottleneck is what makes traffic faster when it is relieved, also where work waits for longest elsewhere, as
+/// messages of anomaly 2 do for receives whose pages are looked up.
 #[test]
 fn the_part_of_an_anomaly_is_the_one_whose_relief_cures_it() {
     for (model, id, part) in [

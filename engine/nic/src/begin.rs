@@ -138,10 +138,8 @@ impl Nic {
     ) {
         let state = &mut self.qps[qp as usize];
         (state.receive_next, state.receives, state.receive_offset) = (used, posted, offset);
-        if !self.knows_pages(qp) {
-            self.receives_ahead -= used.cast_signed();
-        }
-        self.qps[qp as usize].receiver.skip_to(packets);
+        state.receiver.skip_to(packets);
+        self.note_ahead(qp, -used.cast_signed());
         self.hold_room(qp, Side::Receive, packets > 0);
         if batch > 0 {
             self.recall_receives(qp, batch, used, is_behind);

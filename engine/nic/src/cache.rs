@@ -250,8 +250,7 @@ impl Cache {
     /// The same for lines that follow each other.
     #[inline]
     pub fn keep_all(&mut self, key: Key, lines: u32) {
-        for first in (0..lines).step_by(TOGETHER) {
-            let (key, count) = (key.plus(first), (lines - first).min(TOGETHER as u32));
+        for (key, count) in chunks(key, lines) {
             let sets = self.sets(key, count);
             (0..count).zip(sets).for_each(|(line, set)| self.keep_in(set, key.plus(line)));
         }
@@ -290,16 +289,14 @@ impl Cache {
 
     /// Lines that may be here are no longer what memory holds, and come with a read.
     pub fn bring_anew(&mut self, key: Key, lines: u32, read: u32) {
-        let chunks =
-            || (0..lines).step_by(TOGETHER).map(|first| (key.plus(first), (lines - first).min(TOGETHER as u32)));
         self.lookups += u64::from(lines);
         self.counts.misses += u64::from(lines);
         let mut sets = [Set::default(); TOGETHER];
-        for (key, lines) in chunks() {
+        for (key, lines) in chunks(key, lines) {
             sets = self.sets(key, lines);
             (0..lines).zip(sets).for_each(|(line, set)| self.forget_in(set, key.plus(line)));
         }
-        for (key, of_chunk) in chunks() {
+        for (key, of_chunk) in chunks(key, lines) {
             if lines > of_chunk {
                 sets = self.sets(key, of_chunk);
             }
@@ -415,6 +412,12 @@ impl Cache {
         let set = ((u128::from(hash) * u128::from(self.sets)) >> 64) as usize;
         Set { block: set * self.set_blocks, tag: (hash as u8).clamp(FREE + 1, ABSENT - 1) }
     }
+}
+
+/// Lines that follow each other, so many together: the first of each chunk, and how many.
+#[inline]
+fn chunks(key: Key, lines: u32) -> impl Iterator<Item = (Key, u32)> {
+    (0..lines).step_by(TOGETHER).map(move |first| (key.plus(first), (lines - first).min(TOGETHER as u32)))
 }
 
 #[cfg(test)]

@@ -129,8 +129,8 @@ pub struct Nic {
     pub(crate) chains: u32,
     /// READs of all QPs.
     pub(crate) reads_on_their_way: u64,
-    /// Receives that are read ahead of use, less those that are used before they are read, of all queues whose pages are
-    /// looked up.
+    /// Receives that are read ahead of use, less those that are used before they are read, of all queues whose pages
+    /// are looked up.
     pub(crate) receives_ahead: i64,
     pub(crate) regions: Vec<Region>,
     /// What was last seen in the cache of the translations of each region: how many lines had left it, the first line, and
@@ -514,8 +514,8 @@ impl Nic {
         self.reads_on_their_way
     }
 
-    /// Receives that are read ahead of use, less those that are used before they are read, of all queues whose pages are
-    /// looked up.
+    /// Receives that are read ahead of use, less those that are used before they are read, of all queues whose pages
+    /// are looked up.
     pub fn receives_ahead(&self) -> i64 {
         self.receives_ahead
     }

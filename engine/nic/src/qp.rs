@@ -181,8 +181,8 @@ pub(crate) struct Qp {
     pub receives: u64,
     /// Receives that the last doorbell announced.
     pub receives_announced: u64,
-    /// Lines of the receive ring that were asked for, from its first on, but for a last one that was not posted in whole; and
-    /// receives that all that was asked for holds.
+    /// Lines of the receive ring that were asked for, from its first on, but for a last one that was not posted in
+    /// whole; and receives that all that was asked for holds.
     pub receives_asked: u64,
     pub receives_covered: u64,
     /// Whether its receives are kept aside, because doorbells announce long chains.

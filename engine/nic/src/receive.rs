@@ -185,9 +185,7 @@ impl Nic {
         let state = &mut self.qps[qp as usize];
         let taken = (next - state.receive_next).cast_signed();
         (state.receive_next, state.receive_offset) = (next, offset);
-        if !self.knows_pages(qp) {
-            self.receives_ahead -= taken;
-        }
+        self.note_ahead(qp, -taken);
         let state = &mut self.qps[qp as usize];
         let pieces = burst.pieces().len();
         if used < pieces {
@@ -247,8 +245,8 @@ impl Nic {
         waits
     }
 
-    /// READs behind one whose lists are read with its own: those whose responses come within a burst, as far as a fetch goes
-    /// and the ring does not begin anew.
+    /// READs behind one whose lists are read with its own: those whose responses come within a burst, as far as a fetch
+    /// goes and the ring does not begin anew.
     fn lists_behind(&self, qp: u32, index: u64, out: &impl Outside) -> u32 {
         let state = &self.qps[qp as usize];
         let connection = &state.connection;

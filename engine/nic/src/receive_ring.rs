@@ -134,7 +134,7 @@ impl Nic {
         receive_lines(&state.connection, 0, state.receives_announced)[1]
     }
 
-    pub(crate) fn knows_pages(&self, qp: u32) -> bool {
+    fn knows_pages(&self, qp: u32) -> bool {
         self.qps[qp as usize].connection.receive_slots <= self.config.inline_receives
     }
 
@@ -184,8 +184,14 @@ impl Nic {
     /// What was read, or is being read, of a queue goes up to here.
     fn covers(&mut self, qp: u32, receives: u64) {
         let covered = std::mem::replace(&mut self.qps[qp as usize].receives_covered, receives);
+        self.note_ahead(qp, receives.cast_signed() - covered.cast_signed());
+    }
+
+    /// Notes that so many more receives of a queue are read ahead of use, if its pages are looked up.
+    #[inline]
+    pub(crate) fn note_ahead(&mut self, qp: u32, more: i64) {
         if !self.knows_pages(qp) {
-            self.receives_ahead += receives.cast_signed() - covered.cast_signed();
+            self.receives_ahead += more;
         }
     }
 
@@ -263,7 +269,7 @@ impl Nic {
     }
 
     /// A queue of which so many receives at a time were announced is in use: what it has read ahead, some lines more or
-    /// less, is here, unless it is `behind`.
+    /// less, is here; one read at most if it is behind.
     pub(crate) fn recall_receives(&mut self, qp: u32, batch: u64, used: u64, is_behind: bool) {
         let state = &mut self.qps[qp as usize];
         let (posted, connection) = (state.receives, state.connection);

@@ -107,7 +107,8 @@ impl Nic {
         }
     }
 
-    /// Whether there is room for the payload of what a QP has planned; if not, the QP waits for it, behind those that do.
+    /// Whether there is room for the payload of what a QP has planned; if not, the QP waits for it, behind those that
+    /// do.
     fn takes_room(&mut self, now: Picos, qp: u32) -> bool {
         let room = self.staging_room();
         let state = &mut self.qps[qp as usize];

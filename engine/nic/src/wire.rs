@@ -131,8 +131,8 @@ impl Nic {
         }
     }
 
-    /// A READ response has left, up to a number. If it is the last, what arrived behind its request is acknowledged, because
-    /// no acknowledgement could speak for that before.
+    /// A READ response has left, up to a number. If it is the last, what arrived behind its request is acknowledged,
+    /// because no acknowledgement could speak for that before.
     fn has_responded(&mut self, now: Picos, qp: u32, end: u64, out: &mut impl Outside) {
         let state = &mut self.qps[qp as usize];
         state.responses -= 1;

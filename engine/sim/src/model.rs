@@ -253,8 +253,8 @@ pub struct Fetch {
     /// fetch ahead of use, which then brings what the last doorbell announced.
     #[serde(default = "before::<4294967295>")]
     pub inline_receives: u32,
-    /// Receives that a doorbell announces at most so that they are fetched ahead of use, and not at once into the chains of
-    /// the first QPs for whose there is room.
+    /// Receives that a doorbell announces at most so that they are fetched ahead of use, and not at once into the
+    /// chains of the first QPs for whose there is room.
     pub chain_wqes: u32,
     /// Lines of long chains that are kept for a QP. Units: 64 bytes.
     #[serde(default = "before::<160>")]

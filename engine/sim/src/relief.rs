@@ -11,8 +11,8 @@ use crate::subsystem::SimSubsystem;
 
 /// By how much a part is relieved. Source: our choice, more than generations of NICs differ by.
 const FACTOR: f64 = 8.0;
-/// Growth of all goodput, and share of the time that is no longer paused, that a relief is worth a word for. Source: our
-/// choice, above what experiments do not know.
+/// Growth of all goodput, and share of the time that is no longer paused, that a relief is worth a word for. Source:
+/// our choice, above what experiments do not know.
 const WORTH: [f64; 2] = [1.05, 0.02];
 
 /// What all parts wait for that have too few reads on their way: it helps beside most of them, and comes behind them.
@@ -92,7 +92,7 @@ pub struct Relief {
     pub part: &'static str,
     /// All goodput as a multiple of what it is without; none if nothing moves without.
     pub times_as_fast: Option<f64>,
-    /// The larger share of the time for which a NIC pauses its neighbour.
+    /// The longest pause of a port, sent or received. Units: share of the time.
     pub pause_ratio: f64,
     /// The verdict, by the bounds of the model as it is.
     pub verdict: Verdict,

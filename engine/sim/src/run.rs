@@ -113,8 +113,8 @@ fn begin(slices: usize) -> usize {
 /// Source: our choice, because there are several looks at a course, and few batches in each.
 const CERTAIN: f64 = 2.0;
 
-/// Runs `workload` on `model`; the noise is that of the `attempt`th run, counted from 0. If the bounds of traffic are given,
-/// it ends as soon as the verdict is certain, though rates are not known to the model's precision.
+/// Runs `workload` on `model`; the noise is that of the `attempt`th run, counted from 0. If the bounds of traffic are
+/// given, it ends as soon as the verdict is certain, though rates are not known to the model's precision.
 ///
 /// # Errors
 /// When the model's hosts cannot run it, or its packets need longer than an experiment may take.
@@ -124,13 +124,14 @@ pub fn run(model: &Model, workload: &Workload, attempt: u32, bounds: Option<&Bou
     let qps = workload.flows.iter().map(|flow| u64::from(flow.qps)).sum();
     let steady = Steady { directions: &loaded, precision, verdict_packets, qps };
     let is_certain = |pair: &Pair, course: &[Mark]| {
-        let Some(bounds) = bounds.filter(|_| steady.is_telling(&moments(course))) else { return false };
-        let halves: Vec<f64> = loaded.chunks(1).map(|way| half_width(&moments(course), way)).collect();
+        let moments = moments(course);
+        let Some(bounds) = bounds.filter(|_| steady.is_telling(&moments)) else { return false };
+        let halves: Vec<f64> = loaded.chunks(1).map(|way| half_width(&moments, way)).collect();
         let samples = samples(pair, course, &loaded, model, &mut || 1.0);
         let verdict = |by: f64| {
             let mut samples = samples.clone();
-            for rates in samples.iter_mut().flat_map(|sample| sample.directions.iter_mut().zip(&halves)) {
-                scale(rates.0, 1.0 + by * rates.1);
+            for (rates, half) in samples.iter_mut().flat_map(|sample| sample.directions.iter_mut().zip(&halves)) {
+                scale(rates, 1.0 + by * half);
             }
             assess(workload, bounds, &Measurement { samples, ..Measurement::default() })
         };
@@ -203,8 +204,8 @@ fn samples(
     bounds.map(|[from, to]| sample(pair, loaded, from, to, factor)).collect()
 }
 
-/// Lets hosts work until rates are steady, or the verdict is certain, or for as long as an experiment may take; what had
-/// happened after each slice.
+/// Lets hosts work until rates are steady, or the verdict is certain, or for as long as an experiment may take; what
+/// had happened after each slice.
 fn work(
     model: &Model,
     workload: &Workload,
@@ -247,8 +248,8 @@ fn moments(course: &[Mark]) -> Vec<&Moment> {
     course[begin(course.len() - 1)..].iter().map(|mark| &mark.moment).collect()
 }
 
-/// Whether applications that began with full queues have no time to keep them full, so that these run empty, or NICs use
-/// receives sooner than they read them: notes the flows that should begin so.
+/// Whether applications that began with full queues have no time to keep them full, so that these run empty, or NICs
+/// use receives sooner than they read them: notes the flows that should begin so.
 fn cannot_keep_up(pair: &Pair, course: &[&Moment], queues: &mut [Queues]) -> bool {
     let mut changed = false;
     for (flow, queues) in pair.around.rings.flows.iter().zip(queues) {

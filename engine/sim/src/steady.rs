@@ -108,8 +108,8 @@ impl Steady<'_> {
     }
 }
 
-/// Whether a host uses receives sooner than it reads them: those that it has read ahead of use become fewer, by more than
-/// chance makes of queues that go up and down by themselves.
+/// Whether a host uses receives sooner than it reads them: those that it has read ahead of use become fewer, by more
+/// than chance makes of queues that go up and down by themselves.
 fn falls_behind(course: &[&Moment], host: Host) -> bool {
     let messages = (course[course.len() - 1].messages - course[0].messages) as f64;
     let [before, after] = ahead(course, host);

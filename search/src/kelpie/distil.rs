@@ -9,7 +9,7 @@ use rand::SeedableRng as _;
 use rand_pcg::Pcg64;
 
 use super::factors::{differing, independent, moved, plain};
-use super::lab::{KEPT_LOSS, Lab, Seen, is_another};
+use super::lab::{Lab, Seen, is_another, keeps};
 use super::reduce::{Answer, Needs, reduce};
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
@@ -34,8 +34,8 @@ pub struct Distilled {
 pub struct Edge {
     /// The condition.
     pub condition: Condition,
-    /// For each bound the workload at it, which shows the symptom, and the next one, which does not. They differ in this
-    /// feature, and in what the rules of workloads move with it.
+    /// For each bound the workload at it, which shows the symptom, and the next one, which does not. They differ in
+    /// this feature, and in what the rules of workloads move with it.
     pub sides: Vec<[Workload; 2]>,
 }
 
@@ -50,8 +50,8 @@ pub struct Transport {
     pub shows: bool,
 }
 
-/// The simplest form of an anomaly; nothing if the workload is not anomalous. An anomaly is still there if the symptom is
-/// and, of low throughput, half of the loss.
+/// The simplest form of an anomaly; nothing if the workload is not anomalous. An anomaly is still there if the symptom
+/// is and, of low throughput, half of the loss.
 ///
 /// # Errors
 /// The oracle's first error, unchanged.
@@ -88,7 +88,8 @@ impl<O: Oracle> Distiller<'_, O> {
 
     /// Takes back what the symptom does not need; the features that it does.
     fn simplify(&mut self) -> Result<Vec<Feature>, O::Error> {
-        let (symptom, begin) = (self.symptom, Rc::clone(&self.seen));
+        let symptom = self.symptom;
+        let begin = Rc::clone(&self.seen);
         let mut here = Rc::clone(&begin);
         let reduced = reduce(&mut self.lab, &mut Needs::default(), &self.witness, &self.plain, |lab, workload| {
             let seen = lab.look(workload, Purpose::Mfs)?;
@@ -160,8 +161,8 @@ impl<O: Oracle> Distiller<'_, O> {
         Ok(Edge { condition: Condition { feature: factor, test: Test::Range { min, max } }, sides })
     }
 
-    /// The last of some values, from the witness's own on, at which the symptom shows, with the workloads there and at the
-    /// next one; nothing if it shows at all.
+    /// The last of some values, from the witness's own on, at which the symptom shows, with the workloads there and at
+    /// the next one; nothing if it shows at all.
     fn bound(&mut self, factor: Feature, values: Vec<u64>, own: u64) -> Result<Option<(u64, [Workload; 2])>, O::Error> {
         let at = |workload: &Workload, value: u64| {
             let changed = self.lab.space.with_feature(workload, factor, &FeatureValue::Number(value))?;
@@ -221,13 +222,6 @@ impl<O: Oracle> Distiller<'_, O> {
         }
         Ok(tried)
     }
-}
-
-/// Whether what is seen is still the anomaly of which another experiment showed more.
-fn keeps(symptom: Symptom, anomaly: &Seen, seen: &Seen) -> bool {
-    let most_used = 1.0 - KEPT_LOSS * (1.0 - anomaly.utilisation());
-    let is_lost = symptom != Symptom::LowThroughput || seen.utilisation() <= most_used;
-    seen.outcome == Outcome::Anomalous(symptom) && is_lost
 }
 
 /// A workload with another transport and operation, in the order in which the rules admit them.

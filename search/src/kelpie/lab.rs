@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use kelpie_belief::{Model, Outcome as Learnt};
-use kelpie_monitor::Inconclusive;
+use kelpie_monitor::{Inconclusive, Symptom};
 use kelpie_spaces::{Space, Workload};
 use rand_pcg::Pcg64;
 
@@ -258,15 +258,22 @@ pub(super) fn is_apart(rate: f64, other: f64) -> bool {
 }
 
 /// Part of the lost throughput that has to stay. Source: our choice, because the witness should not lie on the border.
-pub(super) const KEPT_LOSS: f64 = 0.5;
-/// Distance of one step from which on it may lead to another weakness, and what such a step gains at least. Units: of the
-/// second, logarithm of the share of the bounds. Source: our choice; of 1,003 steps on model F and 688 on model H on which
-/// the symptom stayed, 44 % and 56 % of those that are farther and gain as much led to another limiting part, and these
-/// are 55 % and 61 % of all that did.
+const KEPT_LOSS: f64 = 0.5;
+/// Distance of one step from which on it may lead to another weakness, and what such a step gains at least. Units: of
+/// the second, logarithm of the share of the bounds. Source: our choice; of 1,003 steps on model F and 688 on model H
+/// on which the symptom stayed, 44 % and 56 % of those that are farther and gain as much led to another limiting part,
+/// and these are 55 % and 61 % of all that did.
 const ANOTHER: f64 = 2.0;
 const GAINED: f64 = 0.1;
 
 /// Whether one step leads from a weakness to another one.
 pub(super) fn is_another(from: &Seen, to: &Seen) -> bool {
     from.distance(to) > ANOTHER && to.used() - from.used() > GAINED
+}
+
+/// Whether what is seen is still the anomaly of which another experiment showed more.
+pub(super) fn keeps(symptom: Symptom, anomaly: &Seen, seen: &Seen) -> bool {
+    let most_used = 1.0 - KEPT_LOSS * (1.0 - anomaly.utilisation());
+    let is_lost = symptom != Symptom::LowThroughput || seen.utilisation() <= most_used;
+    seen.outcome == Outcome::Anomalous(symptom) && is_lost
 }

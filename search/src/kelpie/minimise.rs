@@ -8,7 +8,7 @@ use kelpie_spaces::Workload;
 use super::Search;
 use super::factors::{independent, plain};
 use super::known::Known;
-use super::lab::{KEPT_LOSS, is_another};
+use super::lab::{is_another, keeps};
 use super::reduce::{Answer, reduce};
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
@@ -17,13 +17,12 @@ impl<O: Oracle> Search<'_, O> {
     /// The finding that the anomaly is, new or known; `None` if its simplified form was known beforehand.
     pub(super) fn minimise(&mut self, anomaly: &Workload, symptom: Symptom) -> Result<Option<usize>, O::Error> {
         let before = self.lab.experiments();
-        let seen = self.lab.look(anomaly, Purpose::Mfs)?;
-        let most_used = 1.0 - KEPT_LOSS * (1.0 - seen.utilisation());
+        let begin = self.lab.look(anomaly, Purpose::Mfs)?;
         let plain = plain(self.lab.space, anomaly);
         let mut hidden = Vec::new();
         let mut known = None;
         let findings = &self.findings;
-        let mut here = Rc::clone(&seen);
+        let mut here = Rc::clone(&begin);
         let reduced = reduce(&mut self.lab, &mut self.needs, anomaly, &plain, |lab, workload| {
             let seen = lab.look(workload, Purpose::Mfs)?;
             let Outcome::Anomalous(shown) = seen.outcome else { return Ok(Answer::Gone) };
@@ -31,7 +30,7 @@ impl<O: Oracle> Search<'_, O> {
                 hidden.push((workload.clone(), shown, seen));
                 return Ok(Answer::Gone);
             }
-            if symptom == Symptom::LowThroughput && seen.utilisation() > most_used {
+            if !keeps(symptom, &begin, &seen) {
                 return Ok(Answer::Gone);
             }
             known = findings.iter().position(|known| known.plausible(workload, symptom, &seen) >= 1.0);

@@ -15,8 +15,8 @@ const START: Picos = Picos::new(10_000_000);
 /// Rounds of the request vector that lie behind each QP, at least. Source: our choice, more than are gone through again.
 const ROUNDS: u64 = 1 << 18;
 /// Times all that is used, and times what a cache holds, that are looked up at most before all begins, if the cache does
-/// not hold all with ease. Source: measured; with three and four times, verdicts and rates are no nearer to those of experiments
-/// many times as long, because what the caches are filled with before is near already.
+/// not hold all with ease. Source: measured; with three and four times, verdicts and rates are no nearer to those of
+/// experiments many times as long, because what the caches are filled with before is near already.
 const REPLAYED: [u64; 2] = [1, 2];
 
 /// How the queues of a flow are after long work.

@@ -40,15 +40,6 @@ impl MeasuredAgain {
     }
 }
 
-/// The word for a verdict in the database.
-fn word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Healthy => "healthy",
-        Verdict::Anomalous => "anomalous",
-        Verdict::Inconclusive => "inconclusive",
-    }
-}
-
 fn checksum(id: CampaignId, number: i64, row: &MeasuredAgain) -> Checksum {
     let finding = row.finding.map(|finding| finding.to_string());
     Checksum::of("measured_again")
@@ -56,7 +47,7 @@ fn checksum(id: CampaignId, number: i64, row: &MeasuredAgain) -> Checksum {
         .integer(number)
         .integer(row.after.cast_signed())
         .optional(finding.as_deref())
-        .text(word(row.verdict))
+        .text(row.verdict.name())
         .integer(row.bps.to_bits().cast_signed())
         .integer(row.deviation.to_bits().cast_signed())
 }
@@ -77,7 +68,7 @@ impl Store {
             .bind(number)
             .bind(row.after.cast_signed())
             .bind(row.finding.map(u64::cast_signed))
-            .bind(word(row.verdict))
+            .bind(row.verdict.name())
             .bind(row.bps)
             .bind(row.deviation)
             .bind(checksum(id, number, row).finish())
@@ -112,7 +103,7 @@ impl Store {
             after: self.get::<i64>(row, "after")?.cast_unsigned(),
             finding: self.get::<Option<i64>>(row, "finding")?.map(i64::cast_unsigned),
             // Another word does not have the checksum of this one.
-            verdict: verdicts.into_iter().find(|known| word(*known) == verdict).unwrap_or(Verdict::Inconclusive),
+            verdict: verdicts.into_iter().find(|known| known.name() == verdict).unwrap_or(Verdict::Inconclusive),
             bps: self.get(row, "bps")?,
             deviation: self.get(row, "deviation")?,
         };
