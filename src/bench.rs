@@ -1,8 +1,10 @@
 //! Campaigns side by side on simulated subsystems, on all cores: which weaknesses each touches and finds, and when.
 
 mod archive;
+mod breaker;
 mod cores;
 mod figures;
+mod judgement;
 mod known;
 mod points;
 mod quality;
@@ -23,9 +25,10 @@ use kelpie_spaces::{Space, Workload};
 
 pub use archive::{Archive, Settings};
 pub use figures::figures;
+pub use judgement::INSIDE;
 pub use known::Known;
 pub use points::{Points, first, points};
-pub use quality::{INSIDE, Quality};
+pub use quality::Quality;
 pub use record::Record;
 pub use report::{document, table};
 pub use score::{Score, with_means};
@@ -175,7 +178,8 @@ impl Oracle for Judge<'_> {
             None => Shown::measure(&mut self.subsystem, &finding.workload).map_err(End::Failed)?.limiting,
         };
         self.record.findings = self.record.findings.max(number);
-        let stored = Stored { finding: finding.clone(), weakness: Weakness::split(finding.symptom, &limiting).0 };
+        let (weakness, traffic) = Weakness::split(finding.symptom, &limiting);
+        let stored = Stored { finding: finding.clone(), weakness, traffic };
         match self.record.stored.get_mut(number as usize - 1) {
             Some(before) => *before = stored,
             None => self.record.stored.push(stored),

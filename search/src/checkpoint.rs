@@ -9,7 +9,7 @@ use crate::discovery::Discovery;
 use crate::energy::Target;
 
 /// What the state means. Raise it whenever an algorithm that has checkpoints decides otherwise than before.
-const FORMAT: u32 = 6;
+const FORMAT: u32 = 7;
 
 /// The state of a search between two of its steps. No experiment is in it; the default search names those that it goes on
 /// from by their numbers.

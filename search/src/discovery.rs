@@ -7,6 +7,8 @@ use kelpie_monitor::Symptom;
 use kelpie_spaces::{Feature, Region, Workload};
 use serde::{Deserialize, Serialize};
 
+use crate::finding::{Cure, Transport};
+
 /// All of it, beside random numbers and counts that every search has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -16,7 +18,7 @@ pub(crate) struct Discovery {
     pub(crate) findings: Vec<FindingState>,
     pub(crate) touched: Vec<TouchedState>,
     pub(crate) yields: Yields,
-    pub(crate) surveys: u32,
+    pub(crate) spent: Spent,
     /// Steps in a row without an experiment.
     pub(crate) idle: u32,
     /// Experiments of which a model was learnt.
@@ -58,23 +60,15 @@ pub(crate) struct FindingState {
     pub(crate) found_at: u64,
     pub(crate) spent: u64,
     pub(crate) visits: u32,
-    /// Experiments of its random points.
-    pub(crate) trials: Vec<u64>,
-    pub(crate) old: usize,
-    pub(crate) repeats: u32,
     pub(crate) is_settled: bool,
-    pub(crate) believed: Option<Believed>,
+    /// What its witness needs; no transports as long as that was not measured.
+    pub(crate) cures: Vec<Cure>,
+    pub(crate) transports: Vec<Transport>,
+    /// Place of the finding of which it is a variant.
+    pub(crate) variant_of: Option<usize>,
+    /// Experiments of its random workloads.
+    pub(crate) trials: Vec<u64>,
     pub(crate) is_spent: bool,
-}
-
-/// What trees say of a region.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Believed {
-    /// Share that is anomalous.
-    pub(crate) share: f64,
-    /// Random points that this is worth.
-    pub(crate) worth: f64,
 }
 
 /// An anomaly that waits.
@@ -101,6 +95,22 @@ pub(crate) struct Yields {
     pub(crate) novelty: f64,
 }
 
+/// Experiments of refining.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Spent {
+    /// On points of the space.
+    pub(crate) surveys: u64,
+    /// On conditions of findings.
+    pub(crate) conditions: u64,
+}
+
+impl Spent {
+    pub(crate) fn all(self) -> u64 {
+        self.surveys + self.conditions
+    }
+}
+
 impl Discovery {
     /// Whether everything that it names is among so many experiments.
     pub(crate) fn is_of(&self, experiments: u64) -> bool {
@@ -113,6 +123,6 @@ impl Discovery {
         let mut named = latest.chain(of_findings).chain(touched);
         named.all(|number| (1..=experiments).contains(number))
             && self.learnt.is_none_or(|learnt| learnt <= experiments)
-            && self.findings.iter().all(|finding| finding.old <= finding.trials.len())
+            && self.findings.iter().all(|finding| finding.variant_of.is_none_or(|first| first < self.findings.len()))
     }
 }

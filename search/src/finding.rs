@@ -11,15 +11,16 @@ use serde::{Deserialize, Serialize};
 pub struct Finding {
     /// The symptom; pause if both were seen.
     pub symptom: Symptom,
-    /// The first workload that showed it, simplified: what the symptom does not need is as in plain traffic.
+    /// Its witness, the simplest workload that shows it: what the symptom does not need is as in plain traffic.
     pub workload: Workload,
-    /// The minimal feature set: workloads inside are anomalous.
+    /// The minimal feature set: what the witness needs to show it.
     pub mfs: Region,
     /// Number of the experiment that showed it first, from 1.
     pub found_at: u64,
-    /// Experiments spent on the region.
+    /// Experiments spent on its conditions.
     pub experiments_for_mfs: u64,
-    /// Share of the region that is anomalous, at least, with 95 % confidence; 0 if nothing is known of that.
+    /// Share of the workloads that meet the conditions and show this symptom, at least, with 95 % confidence, by random
+    /// ones that were measured; 0 if none was.
     pub confidence: f64,
     /// What it rests on.
     pub evidence: FindingEvidence,
@@ -38,23 +39,51 @@ pub struct FindingEvidence {
     pub symptoms: Vec<Symptom>,
     /// Signals of the workload.
     pub signals: BTreeMap<String, f64>,
-    /// Random points inside the region since it last changed; all were anomalous but `healthy_inside`.
+    /// Random workloads measured that meet the conditions.
     pub validated: u64,
+    /// Those of them that show the symptom.
+    #[serde(default)]
+    pub shows_inside: u64,
     /// Those of them that were healthy.
     pub healthy_inside: u64,
     /// Whether all features are pinned to the workload's, because no single change cured it or because it was not reduced.
     pub narrowed: bool,
     /// What breaking each condition on the workload alone did.
     pub cures: Vec<Cure>,
+    /// Transports and operations with which the workload was tried, its own first; none before its bounds are measured.
+    #[serde(default)]
+    pub transports: Vec<Transport>,
+    /// How far each counter falls at most when one of the conditions is broken. Units: decades of its rate for each share of
+    /// the bounds that is used.
+    #[serde(default)]
+    pub signature: BTreeMap<String, f64>,
+    /// The finding of which it is a variant, by its number: one that shows the same under the same conditions.
+    #[serde(default)]
+    pub variant_of: Option<u64>,
 }
 
-/// One condition, and whether breaking it alone makes the workload healthy.
+/// One condition, and whether breaking it alone rids the workload of the symptom.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cure {
     /// The condition.
     pub condition: Condition,
-    /// Whether it does; `None` if it cannot be broken alone.
+    /// Whether it does; `None` if it cannot be broken alone, or if that was not measured.
     pub cured: Option<bool>,
+    /// For each bound that was measured the workload at it, which shows the symptom, and the next one, which does not. They
+    /// differ in this feature, and in what the rules of workloads move with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sides: Vec<[Workload; 2]>,
+}
+
+/// A transport and operation, tried on the workload of a finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transport {
+    /// Of the QPs, such as `RC`.
+    pub qp_type: String,
+    /// Of the requests, such as `SEND`.
+    pub opcode: String,
+    /// Whether the symptom shows.
+    pub shows: bool,
 }
 
 /// Wilson's interval of a share, of `successes` out of `trials`, to this quantile of the normal distribution at each end.

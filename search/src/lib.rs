@@ -17,8 +17,8 @@ mod signals;
 
 pub use checkpoint::Checkpoint;
 pub use config::{Algorithm, Config, Schedule, SignalSet, UnknownName};
-pub use finding::{Cure, Finding, FindingEvidence, REFINED, wilson};
-pub use kelpie::{Distilled, Edge, Transport, distil};
+pub use finding::{Cure, Finding, FindingEvidence, REFINED, Transport, wilson};
+pub use kelpie::{Distilled, distil};
 pub use oracle::{Oracle, Purpose};
 pub use signals::{Observation, UTILISATION, is_diagnostic, measured_signals};
 

@@ -115,7 +115,7 @@ fn construct<O: Oracle>(search: &mut SearchState<'_, O>, workload: &Workload) ->
             }
         }
         if let Some(test) = test(&own, &shown) {
-            cures.push(Cure { condition: Condition { feature, test }, cured: Some(true) });
+            cures.push(Cure { condition: Condition { feature, test }, cured: Some(true), sides: Vec::new() });
         }
     }
     Ok(cures)

@@ -18,7 +18,8 @@ const APART: f64 = 0.07;
 /// - Figure 4: experiments to the k-th weakness, of every algorithm.
 /// - Figure 5: the same with and without diagnostic counters, with and without minimal feature sets.
 /// - Figure 6: the course of a diagnostic counter over one campaign of each kind, with its findings.
-/// - Calibration: of findings that were judged, how much is anomalous over how much they say.
+/// - Calibration: of findings that were judged, how much of what meets their conditions shows their
+///   symptom over how much they say.
 ///
 /// # Errors
 /// One cannot be drawn.
@@ -44,7 +45,7 @@ pub fn figures(scores: &[Score]) -> anyhow::Result<Vec<(String, String)>> {
 /// Confidences that are drawn as one point. Source: our choice.
 const BINS: usize = 10;
 
-/// Of the findings that state about the same confidence, what share of random points inside was anomalous. A confidence is a
+/// Of the findings that state about the same confidence, what share of random points inside shows their symptom. A confidence is a
 /// lower bound, so that points are to lie above the line. `None` if no finding was judged.
 fn calibration(scores: &[&Score]) -> Option<Curves> {
     let curve = |score: &&Score| {
@@ -52,7 +53,7 @@ fn calibration(scores: &[&Score]) -> Option<Curves> {
         let mut bins = vec![Vec::new(); BINS];
         for one in inside.filter(|one| one.confidence > 0.0) {
             let bin = ((one.confidence * BINS as f64) as usize).min(BINS - 1);
-            bins[bin].extend(one.anomalous_share().map(|share| (one.confidence, share)));
+            bins[bin].extend(one.own_share().map(|share| (one.confidence, share)));
         }
         let dot = |bin: Vec<(f64, f64)>| {
             let said = Spread::of(bin.iter().map(|(said, _)| *said))?;
@@ -66,7 +67,7 @@ fn calibration(scores: &[&Score]) -> Option<Curves> {
     let line = Curve { name: "as stated".to_owned(), path: vec![(0.0, 0.0), (1.0, 1.0)], dots: Vec::new() };
     (!curves.is_empty()).then(|| Curves {
         x_label: "stated confidence".to_owned(),
-        y_label: "share of the region that is anomalous".to_owned(),
+        y_label: "share inside that shows the symptom".to_owned(),
         curves: curves.into_iter().chain([line]).collect(),
     })
 }

@@ -1,109 +1,35 @@
-//! How good the findings of a campaign are, measured: random points of the space, and random points inside each finding.
+//! How good the findings of campaigns are, measured: how many there are for each weakness, and what they say.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
-use kelpie_search::REFINED;
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::Space;
-use rand::SeedableRng;
-use rand_pcg::Pcg64;
 use serde::{Deserialize, Serialize};
 
+use super::judgement::Judgement;
 use super::points::workloads;
-use super::shown::{Judged, Shown};
+use super::shown::Judged;
 use super::weakness::Stored;
-
-/// Random points inside each finding. Source: our choice, because a share of 95 % is then known to 2 points.
-pub const INSIDE: u64 = 100;
-/// Seed of those points, to which the finding's place is added. Source: our choice, so that no campaign draws the same.
-const SEED: u64 = 1 << 41;
 
 /// What random points say of the findings of one campaign.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Quality {
     /// Random points that were anomalous.
     pub anomalous: u64,
-    /// How many of them lie in a finding.
+    /// How many of them meet the conditions of a finding with their symptom.
     pub explained: u64,
     /// Random points that were healthy.
     pub healthy: u64,
-    /// How many of them lie in a finding.
+    /// How many of them meet the conditions of a finding.
     pub accused: u64,
-    pub findings: Vec<Inside>,
-}
-
-/// What random points inside one finding showed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Inside {
-    pub confidence: f64,
-    /// Whether all random points inside are one workload.
-    pub is_pinned: bool,
-    pub anomalous: u64,
-    pub healthy: u64,
-    /// Anomalous points with another symptom, or limited by another part, than the finding's own workload.
-    pub other: u64,
-}
-
-impl Inside {
-    fn points(&self) -> Option<f64> {
-        let points = self.anomalous + self.healthy;
-        (points > 0).then_some(points as f64)
-    }
-
-    /// Share that is anomalous; `None` if no point has a verdict.
-    pub fn anomalous_share(&self) -> Option<f64> {
-        Some(self.anomalous as f64 / self.points()?)
-    }
-
-    /// Share that is healthy; `None` if no point has a verdict.
-    pub fn healthy_share(&self) -> Option<f64> {
-        Some(self.healthy as f64 / self.points()?)
-    }
-
-    /// Share with another weakness.
-    pub fn other_share(&self) -> Option<f64> {
-        Some(self.other as f64 / self.points()?)
-    }
-
-    /// Whether the finding states a confidence and at least as much of it is anomalous as it says.
-    pub fn holds(&self) -> Option<bool> {
-        let share = self.anomalous_share()?;
-        (self.confidence > 0.0).then_some(share >= self.confidence)
-    }
-
-    fn of(
-        space: &Space,
-        subsystem: &mut SimSubsystem,
-        (place, Stored { finding, weakness }): (usize, &Stored),
-        measured: &(dyn Fn() + Sync),
-    ) -> anyhow::Result<Self> {
-        let mut inside = Self { confidence: finding.confidence, is_pinned: false, anomalous: 0, healthy: 0, other: 0 };
-        let mut points = HashSet::new();
-        let mut random = Pcg64::seed_from_u64(SEED + place as u64);
-        for _ in 0..INSIDE {
-            let Some(point) = space.sample_in(&finding.mfs, &mut random) else { break };
-            let shown = Shown::measure(subsystem, &point)?;
-            measured();
-            match shown.judged() {
-                Judged::Healthy => inside.healthy += 1,
-                Judged::Inconclusive => {}
-                Judged::Anomalous(shown) => {
-                    inside.anomalous += 1;
-                    inside.other += u64::from(shown != *weakness);
-                }
-            }
-            points.insert(point);
-        }
-        inside.is_pinned = points.len() <= 1;
-        Ok(inside)
-    }
+    pub findings: Vec<Judgement>,
 }
 
 impl Quality {
     /// Judges the findings of a campaign by these random points; `None` if `stop` ended it. `measured` is called after
-    /// each point inside a finding.
+    /// each other experiment.
     ///
     /// # Errors
     /// The subsystem could not be measured.
@@ -117,73 +43,137 @@ impl Quality {
     ) -> anyhow::Result<Option<Self>> {
         let mut quality = Self { anomalous: 0, explained: 0, healthy: 0, accused: 0, findings: Vec::new() };
         for (workload, shown) in workloads(space, points.len() as u64).zip(points) {
-            let is_inside = findings.iter().any(|stored| stored.finding.mfs.contains(&workload));
-            let (all, inside) = match shown {
-                Judged::Anomalous(_) => (&mut quality.anomalous, &mut quality.explained),
-                Judged::Healthy => (&mut quality.healthy, &mut quality.accused),
-                Judged::Inconclusive => continue,
-            };
-            *all += 1;
-            *inside += u64::from(is_inside);
+            let mut holding = findings.iter().filter(|stored| stored.finding.mfs.contains(&workload));
+            match shown {
+                Judged::Anomalous(weakness) => {
+                    quality.anomalous += 1;
+                    let is_explained = holding.any(|stored| stored.finding.symptom == weakness.symptom);
+                    quality.explained += u64::from(is_explained);
+                }
+                Judged::Healthy => {
+                    quality.healthy += 1;
+                    quality.accused += u64::from(holding.next().is_some());
+                }
+                Judged::Inconclusive => {}
+            }
         }
         let mut subsystem = subsystem.clone();
-        for stored in findings.iter().enumerate() {
+        for (place, stored) in findings.iter().enumerate() {
             if stop.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            let inside = Inside::of(space, &mut subsystem, stored, measured).context("judging a finding")?;
-            quality.findings.push(inside);
+            let judgement = Judgement::of(space, &mut subsystem, place, stored, measured);
+            quality.findings.push(judgement.context("judging a finding")?);
         }
         Ok(Some(quality))
     }
+
+    /// Findings that are no variants.
+    fn firsts(&self) -> impl Iterator<Item = &Judgement> {
+        self.findings.iter().filter(|finding| finding.variant_of.is_none())
+    }
+
+    fn variants(&self) -> impl Iterator<Item = (&Judgement, &Judgement)> {
+        self.findings.iter().filter_map(|finding| Some((finding, self.findings.get(finding.variant_of?)?)))
+    }
+
+    /// For each of these keys so many findings; `None` without findings.
+    fn for_each<K: Ord>(&self, key: impl Fn(&Judgement) -> K) -> Option<f64> {
+        let keys: BTreeSet<K> = self.firsts().map(key).collect();
+        (!keys.is_empty()).then(|| self.firsts().count() as f64 / keys.len() as f64)
+    }
+
+    /// Weaknesses that variants show and no other finding does.
+    fn lost(&self) -> f64 {
+        let kept: BTreeSet<_> = self.firsts().map(|finding| &finding.weakness).collect();
+        let lost = self.variants().map(|(variant, _)| &variant.weakness).filter(|weakness| !kept.contains(weakness));
+        lost.collect::<BTreeSet<_>>().len() as f64
+    }
 }
 
-/// How good the findings of several campaigns are; `None` is a share of nothing. Units: shares, 0 to 1.
+/// How good the findings of several campaigns are; `None` is a share or a mean of nothing. Units: shares, 0 to 1, if nothing
+/// else is said.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct QualityScore {
-    /// Findings of a campaign, in the mean.
+    /// Findings of a campaign, in the mean, without variants. Units: findings.
     pub findings: f64,
-    /// Random anomalous points that lie in a finding.
+    /// Variants of a campaign, in the mean. Units: findings.
+    pub variants: f64,
+    /// Findings for each symptom with its limiting part, transport and operation, in the mean. Units: findings.
+    pub for_each_limiting: Option<f64>,
+    /// Findings for each weakness, which is a symptom with its limiting part, in the mean. Units: findings.
+    pub for_each_part: Option<f64>,
+    /// Weaknesses of a campaign that only variants show, in the mean. Units: weaknesses.
+    pub lost: f64,
+    /// Variants with the weakness of their finding.
+    pub pure: Option<f64>,
+    /// Conditions of a finding, those on transport and operation counted once: median and 95th percentile. Units: conditions.
+    pub conditions: Option<[f64; 2]>,
+    /// Conditions without which the symptom is gone, of those that can be broken alone.
+    pub necessary: Option<f64>,
+    /// Random anomalous points that meet the conditions of a finding with their symptom.
     pub explained: Option<f64>,
-    /// Random healthy points that lie in a finding.
+    /// Random healthy points that meet the conditions of a finding.
     pub accused: Option<f64>,
-    /// Healthy share inside a finding: median and 95th percentile.
-    pub healthy_inside: Option<[f64; 2]>,
-    /// Share inside a finding with another symptom or limited by another part: median and 95th percentile.
-    pub other_inside: Option<[f64; 2]>,
+    /// Of random points that meet the conditions of a finding those that show its symptom, in the mean.
+    pub own_inside: Option<f64>,
+    /// Those that show any.
+    pub any_inside: Option<f64>,
+    /// Findings whose stated confidence holds for their own symptom, of those that state one.
+    pub holds: Option<f64>,
+    /// Findings that state one.
+    pub stated: Option<f64>,
     /// Findings that are their workload and no more.
     pub pinned: Option<f64>,
-    /// Findings of a campaign that are refined, in the mean.
-    pub refined: f64,
-    /// Of those that state a confidence the ones of which random points show at least as much to be anomalous.
-    pub holds: Option<f64>,
 }
 
 impl QualityScore {
     /// Over these campaigns; `None` of none.
     pub fn of<'q>(campaigns: impl Iterator<Item = &'q Quality>) -> Option<Self> {
         let campaigns: Vec<&Quality> = campaigns.collect();
-        let findings = || campaigns.iter().flat_map(|quality| &quality.findings);
+        let findings = || campaigns.iter().flat_map(|quality| quality.firsts());
+        let variants = || campaigns.iter().flat_map(|quality| quality.variants());
         let sum = |of: fn(&Quality) -> u64| campaigns.iter().map(|quality| of(quality)).sum::<u64>() as f64;
-        let both = |of: fn(&Inside) -> Option<f64>| {
-            let mut values: Vec<f64> = findings().filter_map(of).collect();
-            values.sort_by(f64::total_cmp);
-            (!values.is_empty()).then(|| [0.5, 0.95].map(|share| percentile(&values, share)))
-        };
-        let all = findings().count() as f64;
-        let share = |count: f64, of: f64| (of > 0.0).then(|| count / of);
-        let stated = findings().filter_map(Inside::holds).count() as f64;
+        let broken = || findings().flat_map(|finding| &finding.broken).filter_map(|broken| broken.is_necessary());
+        let (all, stated) = (findings().count() as f64, findings().filter_map(Judgement::holds).count() as f64);
+        let holding = findings().filter(|finding| finding.holds() == Some(true)).count() as f64;
+        let is_pure = |(variant, first): &(&Judgement, &Judgement)| variant.weakness == first.weakness;
+        let mut conditions: Vec<f64> = findings().map(|finding| finding.conditions as f64).collect();
+        conditions.sort_by(f64::total_cmp);
+        let each = campaigns.len() as f64;
         (!campaigns.is_empty()).then(|| Self {
-            findings: all / campaigns.len() as f64,
+            findings: all / each,
+            variants: variants().count() as f64 / each,
+            for_each_limiting: mean(
+                campaigns.iter().filter_map(|quality| {
+                    quality.for_each(|finding| (finding.weakness.clone(), finding.traffic.clone()))
+                }),
+            ),
+            for_each_part: mean(
+                campaigns.iter().filter_map(|quality| quality.for_each(|finding| finding.weakness.clone())),
+            ),
+            lost: campaigns.iter().map(|quality| quality.lost()).sum::<f64>() / each,
+            pure: share(variants().filter(is_pure).count() as f64, variants().count() as f64),
+            conditions: (!conditions.is_empty()).then(|| [0.5, 0.95].map(|share| percentile(&conditions, share))),
+            necessary: share(broken().filter(|is| *is).count() as f64, broken().count() as f64),
             explained: share(sum(|quality| quality.explained), sum(|quality| quality.anomalous)),
             accused: share(sum(|quality| quality.accused), sum(|quality| quality.healthy)),
-            healthy_inside: both(Inside::healthy_share),
-            other_inside: both(Inside::other_share),
-            pinned: share(findings().filter(|inside| inside.is_pinned).count() as f64, all),
-            refined: findings().filter(|inside| inside.confidence >= REFINED).count() as f64 / campaigns.len() as f64,
-            holds: share(findings().filter(|inside| inside.holds() == Some(true)).count() as f64, stated),
+            own_inside: mean(findings().filter_map(Judgement::own_share)),
+            any_inside: mean(findings().filter_map(Judgement::anomalous_share)),
+            holds: share(holding, stated),
+            stated: share(stated, all),
+            pinned: share(findings().filter(|finding| finding.is_pinned).count() as f64, all),
         })
     }
+}
+
+fn share(count: f64, of: f64) -> Option<f64> {
+    (of > 0.0).then(|| count / of)
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    share(sum, count)
 }
 
 /// The value that this share of the sorted values does not exceed; there is one at least. Units: of `values`.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::output::{Table, percent};
 
 use super::known::Known;
+use super::quality::QualityScore;
 use super::record::Record;
 use super::score::{Reach, Score, Spread};
 
@@ -52,7 +53,7 @@ pub fn table(budget: u64, scores: &[Score], known: &[Known]) -> String {
     let _ = write!(text, "\nWeaknesses touched\n{}", counts(&moments, scores, Score::touched, false));
     let _ = write!(text, "\nExperiments by what they were for, in the mean\n{}", purposes(scores));
     if scores.iter().any(|score| score.quality().is_some()) {
-        let _ = write!(text, "\nFindings judged by random points (median / 95th percentile)\n{}", qualities(scores));
+        let _ = write!(text, "\nFindings judged (conditions: median / 95th percentile)\n{}", qualities(scores));
     }
     if !known.is_empty() {
         let share = |score: &Score, moment: u64| score.known_share(known, moment);
@@ -110,37 +111,39 @@ fn shares(moments: &[u64], scores: &[Score], share: impl Fn(&Score, u64) -> Opti
     })
 }
 
+/// What the findings of an algorithm are, and what they say.
 fn qualities(scores: &[Score]) -> String {
-    let heading = [
-        "subsystem",
-        "algorithm",
-        "campaigns",
-        "findings",
-        "refined",
-        "explain",
-        "accuse",
-        "healthy inside",
-        "other cause",
-        "pinned",
-        "hold",
-    ];
-    rows(&heading.map(str::to_owned), scores, |score| {
-        let Some(quality) = score.quality() else { return vec!["-".to_owned(); 8] };
-        let share = |share: Option<f64>| share.map_or("-".to_owned(), percent);
-        let both = |shares: Option<[f64; 2]>| {
-            shares.map_or("-".to_owned(), |[median, high]| format!("{} / {}", percent(median), percent(high)))
-        };
-        vec![
-            format!("{:.1}", quality.findings),
-            format!("{:.1}", quality.refined),
-            share(quality.explained),
-            share(quality.accused),
-            both(quality.healthy_inside),
-            both(quality.other_inside),
-            share(quality.pinned),
-            share(quality.holds),
-        ]
-    })
+    let table = |heading: &[&str], cells: &dyn Fn(&QualityScore) -> Vec<String>| {
+        let columns = ["subsystem", "algorithm", "campaigns"].iter().chain(heading).map(|&column| column.to_owned());
+        rows(&columns.collect::<Vec<_>>(), scores, |score| {
+            score.quality().map_or_else(|| vec!["-".to_owned(); heading.len()], |quality| cells(&quality))
+        })
+    };
+    let share = |share: Option<f64>| share.map_or("-".to_owned(), percent);
+    let number = |number: Option<f64>| number.map_or("-".to_owned(), |number| format!("{number:.2}"));
+    let both = |both: Option<[f64; 2]>| both.map_or("-".to_owned(), |[median, high]| format!("{median} / {high}"));
+    let what = table(
+        &["findings", "variants", "pure", "lost", "per limiting", "per part", "conditions", "necessary", "pinned"],
+        &|quality| {
+            vec![
+                format!("{:.1}", quality.findings),
+                format!("{:.1}", quality.variants),
+                share(quality.pure),
+                format!("{:.1}", quality.lost),
+                number(quality.for_each_limiting),
+                number(quality.for_each_part),
+                both(quality.conditions),
+                share(quality.necessary),
+                share(quality.pinned),
+            ]
+        },
+    );
+    let says = table(&["explain", "accuse", "own inside", "any inside", "state", "hold"], &|quality| {
+        [quality.explained, quality.accused, quality.own_inside, quality.any_inside, quality.stated, quality.holds]
+            .map(share)
+            .to_vec()
+    });
+    format!("{what}\n{says}")
 }
 
 fn known_table(known: &[Known]) -> String {

@@ -25,4 +25,6 @@ impl Weakness {
 pub struct Stored {
     pub finding: Finding,
     pub weakness: Weakness,
+    /// Transport and operation of the traffic that is limited there.
+    pub traffic: String,
 }

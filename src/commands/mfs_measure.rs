@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use kelpie_engine::MeasureError;
 use kelpie_monitor::{Bounds, Severity};
 use kelpie_reports::folder;
-use kelpie_search::{Distilled, Edge, Observation, Oracle, Purpose, Transport, distil};
+use kelpie_search::{Cure, Distilled, Observation, Oracle, Purpose, Transport, distil};
 use kelpie_spaces::{Feature, Space, Workload, workload_to_yaml};
 use serde_json::{Value, json};
 
@@ -87,13 +87,13 @@ fn transports(distilled: &Distilled, shows: bool) -> Vec<String> {
 }
 
 fn document(distilled: &Distilled, severity: Option<Severity>) -> Value {
-    let edge = |Edge { condition, sides }: &Edge| {
+    let cure = |Cure { condition, sides, .. }: &Cure| {
         let side = |[shows, gone]: &[Workload; 2]| json!({"anomalous": shows, "healthy": gone});
         json!({"condition": condition, "sides": sides.iter().map(side).collect::<Vec<_>>()})
     };
     json!({
         "symptom": distilled.symptom, "severity": severity, "witness": distilled.witness,
-        "conditions": distilled.edges.iter().map(edge).collect::<Vec<_>>(),
+        "conditions": distilled.cures.iter().map(cure).collect::<Vec<_>>(),
         "shows_with": transports(distilled, true), "not_with": transports(distilled, false),
         "experiments": distilled.experiments,
     })
@@ -106,11 +106,11 @@ fn text(distilled: &Distilled, severity: Option<Severity>, subsystem: &str) -> S
         Severity::in_words(severity),
         distilled.witness.summary()
     );
-    if distilled.edges.is_empty() {
+    if distilled.cures.is_empty() {
         text += "  plain traffic of this transport shows it\n";
     } else {
         let mut table = Table::new(&["condition", "anomalous at", "healthy at", "of the condition"], &[]);
-        for Edge { condition, sides } in &distilled.edges {
+        for Cure { condition, sides, .. } in &distilled.cures {
             let feature = condition.feature;
             let at = |side: usize| {
                 let values: Vec<String> = sides.iter().map(|workloads| shown(feature, &workloads[side])).collect();

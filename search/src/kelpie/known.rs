@@ -1,21 +1,25 @@
-//! A finding while the search goes on: its witness, its factors, and the region that they span so far.
+//! A finding while the search goes on: its witness, its factors, and what is known of its conditions.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use kelpie_monitor::Symptom;
-use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Space, Test, Workload};
+use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Test, Workload};
 
+use super::conditions::Needed;
 use super::factors::TRANSPORT;
-use super::lab::{Past, Seen};
-use crate::discovery::{Believed, FindingState};
+use super::lab::{Past, Seen, keeps};
+use super::signature::Signature;
+use crate::discovery::FindingState;
 use crate::finding::{Cure, Finding, FindingEvidence, wilson_lower_bound};
 use crate::outcome::Outcome;
 
 /// Explorations that came upon a finding, from which on its removals are confirmed. Source: our choice.
 const SETTLED_AT: u32 = 3;
 
-/// Share of a region that may be healthy, by random points and what trees say, before points are cut off. Source: our choice.
-const MOST_HEALTHY: f64 = 0.13;
+/// Random workloads by which the share is known that shows a finding's symptom. Source: our choice; if all of 20 do, at least
+/// 88 % do, with 95 % confidence.
+pub(super) const TRIALS: usize = 20;
 
 /// Plausibility that a finding explains an anomaly which stresses its factors hardly at all. Source: our choice.
 const AT_ALL: f64 = 0.3;
@@ -24,13 +28,12 @@ const MISSES_OWN: f64 = 0.3;
 /// Part that is left if the anomaly has counters that are silent in its witness. Source: our choice.
 const SHOWS_MORE: f64 = 0.7;
 
-/// A random point by which a region is judged.
+/// A random workload that meets the conditions of a finding.
 #[derive(Debug)]
 struct Trial {
-    point: Workload,
-    is_anomalous: bool,
-    /// Whether it lies in the region as it is now.
-    is_inside: bool,
+    /// Its experiment.
+    number: u64,
+    outcome: Outcome,
 }
 
 #[derive(Debug)]
@@ -43,28 +46,26 @@ pub(super) struct Known {
     pub(super) plain: Workload,
     /// Features of the witness without which the symptom is gone: the removal of each was measured.
     pub(super) factors: Vec<Feature>,
+    /// Its conditions; until they are measured, all that is known to show the symptom.
     pub(super) region: Region,
     /// Experiment that showed it first.
     pub(super) found_at: u64,
     pub(super) spent: u64,
     /// Explorations that came upon it.
     pub(super) visits: u32,
-    /// Random points that were inside when they were measured.
-    trials: Vec<Trial>,
-    /// How many of them came before the region was last read.
-    old: usize,
-    /// Random points inside that had been measured before, in a row.
-    pub(super) repeats: u32,
     /// Whether its removals were confirmed.
     pub(super) is_settled: bool,
-    /// What trees say of its region; `None` if it was not read from experiments, but put together from its own.
-    believed: Option<Believed>,
-    /// Whether no random points of its region are left.
+    /// What its witness needs, once that was measured.
+    pub(super) needed: Option<Needed>,
+    /// The finding of which it is a variant.
+    pub(super) variant_of: Option<usize>,
+    trials: Vec<Trial>,
+    /// Whether no random workloads that meet its conditions are left.
     pub(super) is_spent: bool,
 }
 
 impl Known {
-    /// A finding whose region is all that stresses its factors at least as much as the witness does.
+    /// A finding whose conditions are that a workload stresses its factors at least as much as the witness does.
     pub(super) fn new(
         symptom: Symptom,
         witness: Workload,
@@ -82,28 +83,21 @@ impl Known {
             region: Region::default(),
             spent: 0,
             visits: 1,
-            trials: Vec::new(),
-            old: 0,
-            repeats: 0,
             is_settled: false,
-            believed: None,
+            needed: None,
+            variant_of: None,
+            trials: Vec::new(),
             is_spent: false,
         };
-        known.region = known.beyond();
+        let features = known.factors.iter().copied().chain(TRANSPORT);
+        let conditions = features.map(|feature| known.at_least_as_far(feature, &known.witness.feature(feature)));
+        known.region.conditions = conditions.collect();
+        known.region.conditions.sort();
         known
     }
 
-    /// All that stresses its factors at least as much as the witness does, with the same transport.
-    pub(super) fn beyond(&self) -> Region {
-        let features = self.factors.iter().copied().chain(TRANSPORT);
-        let conditions = features.map(|feature| self.at_least_as_far(feature, &self.witness.feature(feature)));
-        let mut region = Region { conditions: conditions.collect() };
-        region.conditions.sort();
-        region
-    }
-
-    /// As it is now; `number` says of a workload which experiment it was.
-    pub(super) fn state(&self, number: impl Fn(&Workload) -> Option<u64>) -> FindingState {
+    /// As it is now.
+    pub(super) fn state(&self) -> FindingState {
         FindingState {
             symptom: self.symptom,
             witness: self.seen.number,
@@ -113,24 +107,20 @@ impl Known {
             found_at: self.found_at,
             spent: self.spent,
             visits: self.visits,
-            trials: self.trials.iter().map(|trial| number(&trial.point).expect("it was measured")).collect(),
-            old: self.old,
-            repeats: self.repeats,
             is_settled: self.is_settled,
-            believed: self.believed,
+            cures: self.needed.as_ref().map_or_else(Vec::new, |needed| needed.cures.clone()),
+            transports: self.needed.as_ref().map_or_else(Vec::new, |needed| needed.transports.clone()),
+            variant_of: self.variant_of,
+            trials: self.trials.iter().map(|trial| trial.number).collect(),
             is_spent: self.is_spent,
         }
     }
 
     pub(super) fn of(state: &FindingState, past: &Past<'_>) -> Self {
         let (witness, seen) = past.get(state.witness);
-        let trial = |number: &u64| {
-            let (point, seen) = past.get(*number);
-            let is_inside = state.region.contains(&point);
-            Trial { point, is_anomalous: matches!(seen.outcome, Outcome::Anomalous(_)), is_inside }
-        };
-        let trials = state.trials.iter().map(trial).collect();
-        let FindingState { symptom, found_at, spent, visits, old, repeats, believed, .. } = *state;
+        let trial = |number: &u64| Trial { number: *number, outcome: past.get(*number).1.outcome };
+        let FindingState { symptom, found_at, spent, visits, is_settled, variant_of, is_spent, .. } = *state;
+        let needed = Needed { cures: state.cures.clone(), transports: state.transports.clone() };
         Self {
             symptom,
             witness,
@@ -141,62 +131,13 @@ impl Known {
             found_at,
             spent,
             visits,
-            trials,
-            old,
-            repeats,
-            is_settled: state.is_settled,
-            believed,
-            is_spent: state.is_spent,
+            is_settled,
+            // What was measured has at least the witness's own transport.
+            needed: (!needed.transports.is_empty()).then_some(needed),
+            variant_of,
+            trials: state.trials.iter().map(trial).collect(),
+            is_spent,
         }
-    }
-
-    /// All workloads that stress its factors the same way.
-    pub(super) fn hull(&self, space: &Space) -> Region {
-        let beyond_plain = |feature: &Feature| {
-            let test = match (self.witness.feature(*feature).number(), self.plain.feature(*feature).number()) {
-                (Some(witness), Some(plain)) => {
-                    let values = space.feature_values(*feature).into_iter().filter_map(|value| value.number());
-                    if witness > plain {
-                        let first = values.filter(|value| (plain + 1..=witness).contains(value)).min();
-                        Test::Range { min: first, max: None }
-                    } else {
-                        let first = values.filter(|value| (witness..plain).contains(value)).max();
-                        Test::Range { min: None, max: first }
-                    }
-                }
-                _ => Test::In(vec![self.witness.feature(*feature).to_string()]),
-            };
-            Condition { feature: *feature, test }
-        };
-        let mut conditions: Vec<Condition> = self.factors.iter().map(beyond_plain).collect();
-        conditions.sort();
-        Region { conditions }
-    }
-
-    /// Takes a region that was read from experiments, and what trees say of it.
-    pub(super) fn become_region(&mut self, region: Region, believed: Option<Believed>) {
-        self.believed = believed.or(self.believed);
-        if self.region != region {
-            self.region = region;
-            self.old = self.trials.len();
-            (self.repeats, self.is_spent) = (0, false);
-            for trial in &mut self.trials {
-                trial.is_inside = self.region.contains(&trial.point);
-            }
-        }
-    }
-
-    /// A random point inside that was healthy.
-    pub(super) fn healthy(&self) -> Option<&Workload> {
-        let mut inside = self.trials.iter().filter(|trial| trial.is_inside);
-        inside.find(|trial| !trial.is_anomalous).map(|trial| &trial.point)
-    }
-
-    /// Whether more of its region is healthy than it may be, by random points and what trees say.
-    pub(super) fn is_impure(&self) -> bool {
-        let (share, belief) = self.belief();
-        let [points, healthy] = count(&self.trials);
-        healthy + (1.0 - share) * belief > MOST_HEALTHY * (points + belief)
     }
 
     /// The condition that a feature is at this value or farther from plain.
@@ -260,32 +201,19 @@ impl Known {
         self.region
             .conditions
             .retain(|condition| condition.feature != factor && condition.admits(&witness.feature(condition.feature)));
-        self.forget_trials();
     }
 
-    /// Takes in an anomaly that its factors explain; a region that was not read yet reaches to there.
+    /// Takes in an anomaly that its factors explain, unless its conditions were measured.
     pub(super) fn take_in(&mut self, anomaly: &Workload) {
-        for feature in self.factors.clone().into_iter().chain(TRANSPORT) {
-            self.widen_to(feature, &anomaly.feature(feature));
+        if self.needed.is_none() {
+            for feature in self.factors.clone().into_iter().chain(TRANSPORT) {
+                self.widen_to(feature, &anomaly.feature(feature));
+            }
         }
     }
 
-    /// Takes in a random point inside.
-    pub(super) fn tried(&mut self, point: Workload, is_anomalous: bool) {
-        self.trials.push(Trial { point, is_anomalous, is_inside: true });
-    }
-
-    /// Random points of what the region was say nothing of what it is.
-    fn forget_trials(&mut self) {
-        self.trials.clear();
-        self.old = 0;
-    }
-
-    /// Widens the region to where the workload lies in this feature.
-    pub(super) fn widen_to(&mut self, feature: Feature, value: &FeatureValue) {
-        if self.believed.is_some() {
-            return;
-        }
+    /// Widens the conditions to where the workload lies in this feature.
+    fn widen_to(&mut self, feature: Feature, value: &FeatureValue) {
         let Some(old) = self.region.condition(feature).filter(|condition| !condition.admits(value)) else { return };
         let test = match (&old.test, value) {
             (Test::In(words), FeatureValue::Category(word)) => {
@@ -297,54 +225,63 @@ impl Known {
             (test, _) => test.clone(),
         };
         self.region.set(Condition { feature, test });
-        // Random points of a part say nothing of the whole.
-        self.forget_trials();
     }
 
-    /// How little is known of the share of its region that is healthy. Source: the variance of Jeffreys' posterior.
-    pub(super) fn doubt(&self) -> f64 {
-        let (share, belief) = self.belief();
-        let [points, healthy] = count(&self.trials);
-        let all = points + belief + 1.0;
-        let mean = (healthy + (1.0 - share) * belief + 0.5) / all;
-        mean * (1.0 - mean) / (all + 1.0)
+    /// Takes what its witness was measured to need.
+    pub(super) fn take_needed(&mut self, needed: Needed) {
+        self.region = needed.region();
+        self.needed = Some(needed);
     }
 
-    /// Whether its region was read from experiments.
-    pub(super) fn has_read(&self) -> bool {
-        self.believed.is_some()
+    /// Takes in a random workload that meets its conditions.
+    pub(super) fn tried(&mut self, seen: &Seen) {
+        if seen.outcome != Outcome::Inconclusive {
+            self.trials.push(Trial { number: seen.number, outcome: seen.outcome });
+        }
     }
 
-    /// What trees say: the share that is anomalous, and how many random points that is worth.
-    fn belief(&self) -> (f64, f64) {
-        self.believed.map_or((0.0, 0.0), |believed| (believed.share, believed.worth))
+    /// Whether random workloads are wanted that meet its conditions.
+    pub(super) fn wants_trials(&self) -> bool {
+        self.needed.is_some() && self.variant_of.is_none() && !self.is_spent && self.trials.len() < TRIALS
     }
 
-    /// Share of the region that is anomalous, at least, after random points inside and what trees say.
-    fn confidence(&self, anomalous: f64, points: f64) -> f64 {
-        let (share, belief) = self.belief();
-        wilson_lower_bound(anomalous + share * belief, points + belief)
+    pub(super) fn trials(&self) -> usize {
+        self.trials.len()
     }
 
-    /// As it is now; `cures` says what the removal of each factor did.
-    pub(super) fn finding(&self, cures: Vec<Cure>) -> Finding {
-        let [points, healthy] = count(&self.trials[self.old..]);
+    /// As it is now; `cured` says whether the removal of a factor rids it of the symptom.
+    pub(super) fn finding(&self, cured: &BTreeMap<Feature, bool>, signature: Signature) -> Finding {
+        let count = |is: &dyn Fn(Outcome) -> bool| self.trials.iter().filter(|trial| is(trial.outcome)).count();
+        let shows = count(&|outcome| outcome == Outcome::Anomalous(self.symptom));
+        let (cures, transports) = match &self.needed {
+            Some(needed) => (needed.cures.clone(), needed.transports.clone()),
+            None => (self.factors.iter().filter_map(|factor| self.removal(*factor, cured)).collect(), Vec::new()),
+        };
         Finding {
             symptom: self.symptom,
             workload: self.witness.clone(),
             mfs: self.region.clone(),
             found_at: self.found_at,
             experiments_for_mfs: self.spent,
-            confidence: self.confidence(points - healthy, points),
+            confidence: wilson_lower_bound(shows as f64, self.trials.len() as f64),
             evidence: FindingEvidence {
                 symptoms: self.seen.observation.assessment.symptoms.clone(),
                 signals: self.seen.observation.signals.clone(),
-                validated: points as u64,
-                healthy_inside: healthy as u64,
+                validated: self.trials.len() as u64,
+                shows_inside: shows as u64,
+                healthy_inside: count(&|outcome| outcome == Outcome::Healthy) as u64,
                 narrowed: false,
                 cures,
+                transports,
+                signature: signature.into(),
+                variant_of: self.variant_of.map(|index| index as u64 + 1),
             },
         }
+    }
+
+    fn removal(&self, factor: Feature, cured: &BTreeMap<Feature, bool>) -> Option<Cure> {
+        let condition = self.region.condition(factor)?.clone();
+        Some(Cure { condition, cured: cured.get(&factor).copied(), sides: Vec::new() })
     }
 
     /// Whether both need the same of a transport.
@@ -356,14 +293,12 @@ impl Known {
             && self.level(&other.witness) > 0.0
     }
 
+    /// Whether its anomaly is still there.
+    pub(super) fn keeps(&self, seen: &Seen) -> bool {
+        keeps(self.symptom, &self.seen, seen)
+    }
+
     pub(super) fn shows(&self, seen: &Seen) -> bool {
         seen.outcome == Outcome::Anomalous(self.symptom)
     }
-}
-
-/// How many of these random points lie inside, and how many of those are healthy.
-fn count(trials: &[Trial]) -> [f64; 2] {
-    let inside = trials.iter().filter(|trial| trial.is_inside);
-    let healthy = inside.clone().filter(|trial| !trial.is_anomalous);
-    [inside.count() as f64, healthy.count() as f64]
 }

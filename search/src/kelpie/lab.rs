@@ -25,14 +25,14 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Counters of what is not anomalous are compared with nothing, so they are not kept. A finding whose anomaly may not show
-    /// on another day helps nobody, so that such an anomaly leads to none.
+    /// Counters of what is not anomalous are compared with nothing, unless it is what an anomaly is cured by, so they are not
+    /// kept. A finding whose anomaly may not show on another day helps nobody, so that such an anomaly leads to none.
     fn new(mut observation: Observation, number: u64, purpose: Purpose) -> Self {
         let outcome = match Outcome::from(&observation.assessment) {
             Outcome::Anomalous(_) if !observation.shows_again => Outcome::Inconclusive,
             outcome => outcome,
         };
-        if !matches!(outcome, Outcome::Anomalous(_)) {
+        if !matches!(outcome, Outcome::Anomalous(_)) && purpose != Purpose::Mfs {
             observation.signals.clear();
         }
         Self { outcome, observation, number, purpose }
@@ -55,6 +55,11 @@ impl Seen {
 
     pub(super) fn counter(&self, name: &str) -> f64 {
         self.observation.signals.get(name).copied().unwrap_or(0.0)
+    }
+
+    /// Logarithm of a counter's rate for each share of the bounds that is used. Units: decades.
+    pub(super) fn decades(&self, name: &str) -> f64 {
+        (self.counter(name) / self.utilisation().max(LEAST_USED) + STILL).log10()
     }
 
     /// Whether no counter of one is apart from that of the other.
@@ -138,12 +143,6 @@ impl Notes {
         self.seen.insert(workload.clone(), Rc::new(Seen::new(observation, self.experiments, purpose)))
     }
 
-    /// Every workload with a verdict, in the order of their experiments: whether it was anomalous.
-    fn outcomes(&self) -> Vec<(&Workload, bool)> {
-        let all = self.past().0.into_iter();
-        all.filter_map(|(workload, seen)| Some((workload, seen.outcome.is_anomalous()?))).collect()
-    }
-
     /// Learns from the first so many experiments.
     fn learn(&mut self, last: u64) {
         let until = self.seen.iter().filter(|(_, seen)| seen.number <= last);
@@ -212,25 +211,24 @@ impl<'a, O: Oracle> Lab<'a, O> {
         self.notes.seen.get(workload)
     }
 
-    /// Every workload with a verdict, in the order of their experiments: whether it was anomalous.
-    pub(super) fn outcomes(&self) -> Vec<(&Workload, bool)> {
-        self.notes.outcomes()
-    }
-
     /// What the trees have learnt; `None` if there was too little.
     pub(super) fn model(&self) -> Option<Rc<Model>> {
         self.notes.model.as_ref().map(|(model, _)| Rc::clone(model))
     }
 
-    /// Learns from all experiments if there are many more than before; says whether.
-    pub(super) fn has_learnt(&mut self) -> bool {
+    /// Learns from all experiments if there are many more than before.
+    pub(super) fn learn_if_much_is_new(&mut self) {
         let experiments = self.notes.experiments;
         let enough = self.notes.learnt().map_or(LEAST as f64, |learnt| learnt as f64 * GROWTH);
-        if (experiments as f64) < enough {
-            return false;
+        if experiments as f64 >= enough {
+            self.notes.learn(experiments);
         }
-        self.notes.learn(experiments);
-        true
+    }
+
+    /// The random points of the space, in the order of their experiments.
+    pub(super) fn surveyed(&self) -> Vec<Workload> {
+        let all = self.notes.past().0.into_iter().filter(|(_, seen)| seen.purpose == Purpose::Survey);
+        all.map(|(workload, _)| workload.clone()).collect()
     }
 
     pub(super) fn oracle(&mut self) -> &mut O {

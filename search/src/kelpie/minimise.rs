@@ -61,7 +61,7 @@ impl<O: Oracle> Search<'_, O> {
         self.findings.push(known);
         self.findings[index].spent = self.lab.experiments() - before;
         self.reconsider(index);
-        self.read_region(index);
+        self.fold()?;
         self.store(index)?;
         Ok(Some(index))
     }

@@ -2,23 +2,24 @@
 //!
 //! A workload comes from `explore`. Anomalies wait in `touched`; the most promising one passes `explain` (is it a known
 //! weakness?) and `minimise` (what does it need?), or `relieve` (what is behind a known one?). The more experiments
-//! there are, the more of them `refine` spends on regions.
+//! there are, the more of them `refine` spends on the conditions of findings, and on surveys of the space; `fold` finds
+//! variants of one weakness.
 
+mod conditions;
 mod distil;
-mod drawn;
 mod explain;
 mod explore;
 mod factors;
+mod fold;
 mod known;
 mod lab;
 mod minimise;
 mod reduce;
 mod refine;
-mod region;
 mod relieve;
+mod signature;
 mod standing;
 mod touched;
-mod trim;
 
 use std::rc::Rc;
 
@@ -26,21 +27,19 @@ use kelpie_spaces::{Feature, Region, Space, Workload};
 
 use crate::checkpoint::Checkpoint;
 use crate::config::Config;
-use crate::discovery::Yields;
-use crate::finding::Cure;
+use crate::discovery::{Spent, Yields};
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
-pub use distil::{Distilled, Edge, Transport, distil};
-use drawn::Drawn;
+pub use distil::{Distilled, distil};
 use explore::Explorer;
 use factors::moved;
 use known::Known;
-use lab::Lab;
+use lab::{Lab, Seen};
 use reduce::Needs;
-use region::Evidence;
+use signature::Signature;
 use touched::{Touched, Way};
 
-/// Experiments after which every second one is a survey. Source: our choice, because new weaknesses come ever more slowly (on
+/// Experiments after which every second one refines. Source: our choice, because new weaknesses come ever more slowly (on
 /// model F two or three each time that experiments double), and answers get better with each survey.
 const EVEN: f64 = 500.0;
 
@@ -54,16 +53,11 @@ struct Search<'a, O: Oracle> {
     /// Of minimising.
     needs: Needs,
     findings: Vec<Known>,
-    /// Random workloads of the space, once a region was read.
-    drawn: Option<Rc<Drawn<'a>>>,
-    /// What regions are read from, once one was read since trees learnt.
-    evidence: Option<Rc<Evidence<'a>>>,
     avoided: Vec<Region>,
     /// Anomalies to account for.
     touched: Vec<Touched>,
     yields: Yields,
-    /// Looks to draw regions.
-    surveys: u32,
+    spent: Spent,
     /// Steps in a row without an experiment.
     idle: u32,
 }
@@ -86,14 +80,13 @@ pub(crate) fn run<O: Oracle>(
 }
 
 impl<O: Oracle> Search<'_, O> {
-    /// Surveys if that is due, or does what promises most new weaknesses for each experiment.
+    /// Refines if that is due, or does what promises most new weaknesses for each experiment.
     fn step(&mut self) -> Result<(), O::Error> {
         if let Some(index) = (0..self.findings.len()).find(|index| self.findings[*index].is_due()) {
             return self.settle(index);
         }
-        if self.is_survey_due() {
-            self.survey()?;
-            return self.refresh();
+        if self.is_refining_due() {
+            return self.refine();
         }
         let before = self.lab.experiments();
         match self.most_promising() {
@@ -112,14 +105,13 @@ impl<O: Oracle> Search<'_, O> {
                 self.yields.explored(is_new);
             }
         }
-        self.refresh()
+        Ok(())
     }
 
-    /// After n experiments the share of surveys among the next ones is `n / (n + EVEN)`; this is its sum.
-    fn is_survey_due(&self) -> bool {
+    /// After n experiments the share of refining among the next ones is `n / (n + EVEN)`; this is its sum.
+    fn is_refining_due(&self) -> bool {
         let experiments = self.lab.experiments() as f64;
-        let wanted = experiments - EVEN * (experiments / EVEN).ln_1p();
-        self.lab.model().is_some() && f64::from(self.surveys) < wanted
+        (self.spent.all() as f64) < experiments - EVEN * (experiments / EVEN).ln_1p()
     }
 
     /// Looks at a workload; says whether it shows something new.
@@ -144,19 +136,28 @@ impl<O: Oracle> Search<'_, O> {
         Ok(())
     }
 
+    /// What the witness of a finding showed without each factor, as far as that was measured.
+    fn removals<'k>(&'k self, known: &'k Known) -> impl Iterator<Item = (Feature, &'k Rc<Seen>)> {
+        known.factors.iter().filter_map(|factor| {
+            let without = moved(self.lab.space, &known.witness, &[*factor], &known.plain)?;
+            Some((*factor, self.lab.recall(&without)?))
+        })
+    }
+
+    /// By which counters a finding shows.
+    fn signature(&self, known: &Known) -> Signature {
+        let mut signature = Signature::default();
+        for (_, seen) in self.removals(known).filter(|(_, seen)| !known.keeps(seen)) {
+            signature.add(&known.seen, seen);
+        }
+        signature
+    }
+
     /// Hands a finding to the oracle, as it is now.
     fn store(&mut self, index: usize) -> Result<(), O::Error> {
         let known = &self.findings[index];
-        let effect = |feature: &Feature| {
-            let without = moved(self.lab.space, &known.witness, &[*feature], &known.plain)?;
-            self.lab.recall(&without)?.outcome.is_anomalous().map(|is_anomalous| !is_anomalous)
-        };
-        let hull = known.hull(self.lab.space);
-        let cures = known.factors.iter().filter_map(|feature| {
-            let condition = known.region.condition(*feature).or_else(|| hull.condition(*feature))?.clone();
-            Some(Cure { condition, cured: effect(feature) })
-        });
-        let finding = known.finding(cures.collect());
+        let cured = self.removals(known).map(|(factor, seen)| (factor, !known.keeps(seen)));
+        let finding = known.finding(&cured.collect(), self.signature(known));
         self.lab.oracle().found(index as u64 + 1, &finding)
     }
 }

@@ -12,7 +12,7 @@ use super::reduce::Needs;
 use super::touched::Touched;
 use crate::checkpoint::Checkpoint;
 use crate::config::{Algorithm, Config};
-use crate::discovery::{Discovery, Yields};
+use crate::discovery::{Discovery, Spent, Yields};
 use crate::oracle::Oracle;
 
 impl<'a, O: Oracle> Search<'a, O> {
@@ -37,12 +37,10 @@ impl<'a, O: Oracle> Search<'a, O> {
             explorer,
             needs: Needs::default(),
             findings: Vec::new(),
-            drawn: None,
-            evidence: None,
             avoided: config.known.clone(),
             touched: Vec::new(),
             yields: Yields::default(),
-            surveys: 0,
+            spent: Spent::default(),
             idle: 0,
         })
     }
@@ -55,30 +53,28 @@ impl<'a, O: Oracle> Search<'a, O> {
         Self {
             explorer,
             findings,
-            drawn: None,
-            evidence: None,
             touched,
             lab,
             needs: Needs(state.needs),
             avoided: config.known.clone(),
             yields: state.yields,
-            surveys: state.surveys,
+            spent: state.spent,
             idle: state.idle,
         }
     }
 
     /// Tells the oracle that the search can go on from here.
     pub(super) fn between_steps(&mut self) -> Result<(), O::Error> {
-        let Self { lab, explorer, needs, findings, avoided, touched, yields, surveys, idle, .. } = self;
+        let Self { lab, explorer, needs, findings, avoided, touched, yields, spent, idle, .. } = self;
         lab.between_steps(|rng, notes| {
             let number = |workload: &_| notes.number(workload);
             let discovery = Discovery {
                 explored: explorer.state(number),
                 needs: needs.0.clone(),
-                findings: findings.iter().map(|known| known.state(number)).collect(),
+                findings: findings.iter().map(Known::state).collect(),
                 touched: touched.iter().map(Touched::state).collect(),
                 yields: yields.clone(),
-                surveys: *surveys,
+                spent: *spent,
                 idle: *idle,
                 learnt: notes.learnt(),
             };

@@ -1,0 +1,251 @@
+//! What an anomaly needs, each condition measured at its witness: from where on, and with which words.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use kelpie_monitor::Symptom;
+use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Space, Test, Workload};
+
+use super::factors::{TRANSPORT, moved};
+use super::lab::{Lab, Seen, keeps};
+use super::signature::Signature;
+use crate::finding::{Cure, Transport};
+use crate::oracle::{Oracle, Purpose};
+
+/// A workload that shows an anomaly, of which is asked what it needs.
+pub(super) struct Witness<'l, 'a, O: Oracle> {
+    pub(super) lab: &'l mut Lab<'a, O>,
+    pub(super) symptom: Symptom,
+    pub(super) workload: Workload,
+    /// What it shows.
+    pub(super) seen: Rc<Seen>,
+    /// Plain traffic of its transport.
+    pub(super) plain: Workload,
+}
+
+/// What a witness needs.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Needed {
+    /// One for each factor that can be broken alone.
+    pub(super) cures: Vec<Cure>,
+    /// What was tried, the witness's own first.
+    pub(super) transports: Vec<Transport>,
+}
+
+impl Needed {
+    /// Its conditions.
+    pub(super) fn region(&self) -> Region {
+        let mut conditions = transport_conditions(&self.transports);
+        conditions.extend(self.cures.iter().map(|cure| cure.condition.clone()));
+        conditions.sort();
+        Region { conditions }
+    }
+}
+
+impl<O: Oracle> Witness<'_, '_, O> {
+    /// Whether a workload still shows the anomaly.
+    pub(super) fn shows(&mut self, workload: &Workload) -> Result<bool, O::Error> {
+        let seen = self.lab.look(workload, Purpose::Mfs)?;
+        Ok(keeps(self.symptom, &self.seen, &seen))
+    }
+
+    /// What the witness needs of these features, and with which transports and operations.
+    pub(super) fn needs(&mut self, factors: &[Feature]) -> Result<Needed, O::Error> {
+        let mut signature = Signature::default();
+        let mut open = Vec::new();
+        for factor in factors {
+            // What the rules hold back nobody can break alone.
+            let Some(without) = moved(self.lab.space, &self.workload, &[*factor], &self.plain) else { continue };
+            if !self.shows(&without)? {
+                let cured = self.lab.look(&without, Purpose::Mfs)?;
+                signature.add(&self.seen, &cured);
+                open.push(*factor);
+            }
+        }
+        let mut cures = Vec::new();
+        for factor in open {
+            let (test, sides) = match (self.workload.feature(factor), self.plain.feature(factor)) {
+                (FeatureValue::Number(own), FeatureValue::Number(plain)) => self.range(factor, own, plain)?,
+                (own, _) => self.words(factor, &own, &signature)?,
+            };
+            // What shows at every value is cured by what the rules move with it.
+            if !sides.is_empty() {
+                cures.push(Cure { condition: Condition { feature: factor, test }, cured: Some(true), sides });
+            }
+        }
+        let transports = self.transports(&cures, &signature)?;
+        Ok(Needed { cures, transports })
+    }
+
+    /// Whether a workload still shows the anomaly, by the same counters.
+    fn shows_by(&mut self, workload: &Workload, signature: &Signature) -> Result<bool, O::Error> {
+        let seen = self.lab.look(workload, Purpose::Mfs)?;
+        Ok(keeps(self.symptom, &self.seen, &seen) && signature.is_in(&self.seen, &seen))
+    }
+
+    /// The bounds of a number, towards plain traffic and away from it.
+    fn range(&mut self, factor: Feature, own: u64, plain: u64) -> Result<(Test, Vec<[Workload; 2]>), O::Error> {
+        let values = self.lab.space.feature_values(factor);
+        let values: BTreeSet<u64> = values.iter().filter_map(FeatureValue::number).collect();
+        let above: Vec<u64> = values.range(own + 1..).copied().collect();
+        let below: Vec<u64> = values.range(..own).rev().copied().collect();
+        let (towards, away) = if plain > own { (above, below) } else { (below, above) };
+        // What lies beyond plain traffic is no way back to it.
+        let towards = towards.into_iter().filter(|value| value.abs_diff(own) <= plain.abs_diff(own)).collect();
+        let (mut sides, mut bounds) = (Vec::new(), [None; 2]);
+        let [lower, upper] = if plain > own { [away, towards] } else { [towards, away] };
+        for (bound, values) in bounds.iter_mut().zip([lower, upper]) {
+            if let Some((at, side)) = self.bound(factor, values, own)? {
+                *bound = Some(at);
+                sides.push(side);
+            }
+        }
+        let [min, max] = bounds;
+        Ok((Test::Range { min, max }, sides))
+    }
+
+    /// The last of some values, from the witness's own on, at which the symptom shows, with the workloads there and at
+    /// the next one; nothing if it shows at all.
+    fn bound(&mut self, factor: Feature, values: Vec<u64>, own: u64) -> Result<Option<(u64, [Workload; 2])>, O::Error> {
+        let at = |workload: &Workload, value: u64| {
+            let changed = self.lab.space.with_feature(workload, factor, &FeatureValue::Number(value))?;
+            (changed.feature(factor) == FeatureValue::Number(value)).then_some((value, changed))
+        };
+        let mut open: Vec<(u64, Workload)> = values.into_iter().filter_map(|value| at(&self.workload, value)).collect();
+        let Some((_, last)) = open.pop() else { return Ok(None) };
+        if self.shows(&last)? {
+            return Ok(None);
+        }
+        let (mut inside, mut outside) = ((own, self.workload.clone()), last);
+        while !open.is_empty() {
+            let middle = open.len() / 2;
+            let farther = open.split_off(middle + 1);
+            let Some((value, workload)) = open.pop() else { break };
+            if self.shows(&workload)? {
+                (inside, open) = ((value, workload), farther);
+            } else {
+                outside = workload;
+            }
+        }
+        Ok(Some((inside.0, [inside.1, outside])))
+    }
+
+    /// The words with which the symptom shows.
+    fn words(
+        &mut self,
+        factor: Feature,
+        own: &FeatureValue,
+        signature: &Signature,
+    ) -> Result<(Test, Vec<[Workload; 2]>), O::Error> {
+        let mut shown = vec![own.to_string()];
+        let mut sides = Vec::new();
+        for word in self.lab.space.feature_values(factor) {
+            let changed = self.lab.space.with_feature(&self.workload, factor, &word);
+            let Some(changed) = changed.filter(|_| word != *own) else { continue };
+            if self.shows_by(&changed, signature)? {
+                shown.push(word.to_string());
+            } else {
+                sides.push([self.workload.clone(), changed]);
+            }
+        }
+        Ok((Test::In(shown), sides))
+    }
+
+    /// Tries the witness with each transport and operation that keeps its conditions.
+    fn transports(&mut self, cures: &[Cure], signature: &Signature) -> Result<Vec<Transport>, O::Error> {
+        let region = Region { conditions: cures.iter().map(|cure| cure.condition.clone()).collect() };
+        let own = TRANSPORT.map(|feature| self.workload.feature(feature));
+        let mut tried = vec![Transport { qp_type: own[0].to_string(), opcode: own[1].to_string(), shows: true }];
+        for qp_type in self.lab.space.feature_values(Feature::QpType) {
+            for opcode in self.lab.space.feature_values(Feature::Opcode) {
+                let changed = with_transport(self.lab.space, &self.workload, &qp_type, &opcode);
+                let kept = changed.filter(|changed| *changed != self.workload && region.contains(changed));
+                if let Some(changed) = kept {
+                    let shows = self.shows_by(&changed, signature)?;
+                    tried.push(Transport { qp_type: qp_type.to_string(), opcode: opcode.to_string(), shows });
+                }
+            }
+        }
+        Ok(tried)
+    }
+}
+
+/// A workload with another transport and operation, in the order in which the rules admit them.
+fn with_transport(
+    space: &Space,
+    workload: &Workload,
+    qp_type: &FeatureValue,
+    opcode: &FeatureValue,
+) -> Option<Workload> {
+    let pairs = [(Feature::QpType, qp_type), (Feature::Opcode, opcode)];
+    let set = |pairs: [(Feature, &FeatureValue); 2]| {
+        let changed = pairs
+            .iter()
+            .try_fold(workload.clone(), |here, (feature, value)| space.with_feature(&here, *feature, value))?;
+        pairs.iter().all(|(feature, value)| changed.feature(*feature) == **value).then_some(changed)
+    };
+    set(pairs).or_else(|| set([pairs[1], pairs[0]]))
+}
+
+/// The weakest conditions on transport and operation that leave out all that was tried and does not show the symptom:
+/// on the operation alone, on the transport alone, or on both.
+fn transport_conditions(tried: &[Transport]) -> Vec<Condition> {
+    let Some(own) = tried.first().filter(|_| tried.iter().any(|transport| !transport.shows)) else { return Vec::new() };
+    let words = |word: fn(&Transport) -> &String| -> BTreeSet<&String> { tried.iter().map(word).collect() };
+    let always = |word: fn(&Transport) -> &String, among: &dyn Fn(&Transport) -> bool| -> Vec<String> {
+        let shows =
+            |one: &&String| tried.iter().filter(|other| among(other) && word(other) == *one).all(|one| one.shows);
+        words(word).into_iter().filter(shows).cloned().collect()
+    };
+    let (qp_type, opcode): (fn(&Transport) -> &String, fn(&Transport) -> &String) =
+        (|one| &one.qp_type, |one| &one.opcode);
+    let condition = |feature: Feature, words: Vec<String>| Condition { feature, test: Test::In(words) };
+    for (feature, word) in [(Feature::Opcode, opcode), (Feature::QpType, qp_type)] {
+        let all = always(word, &|_| true);
+        if all.contains(word(own)) {
+            return vec![condition(feature, all)];
+        }
+    }
+    let with_own = always(opcode, &|other| other.qp_type == own.qp_type);
+    let with_own: Vec<String> = with_own.into_iter().filter(|opcode| has_tried(tried, &own.qp_type, opcode)).collect();
+    let types = always(qp_type, &|other| with_own.contains(&other.opcode));
+    let types = types.into_iter().filter(|one| with_own.iter().any(|opcode| has_tried(tried, one, opcode))).collect();
+    vec![condition(Feature::Opcode, with_own), condition(Feature::QpType, types)]
+}
+
+fn has_tried(tried: &[Transport], qp_type: &str, opcode: &str) -> bool {
+    tried.iter().any(|one| one.qp_type == qp_type && one.opcode == opcode)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `RC WRITE+` shows the symptom, `UC SEND-` does not.
+    fn tried(text: &str) -> Vec<Transport> {
+        let one = |word: &str| {
+            let (qp_type, opcode) = word.split_once('_').expect("a type and an operation");
+            let shows = opcode.ends_with('+');
+            Transport { qp_type: qp_type.to_owned(), opcode: opcode.trim_end_matches(['+', '-']).to_owned(), shows }
+        };
+        text.split(' ').map(one).collect()
+    }
+
+    #[test]
+    fn the_weakest_conditions_leave_out_what_does_not_show() {
+        for (text, expected) in [
+            ("RC_WRITE+ RC_SEND+ UC_SEND+", ""),
+            ("RC_READ+ RC_SEND- UC_SEND- UC_WRITE-", "opcode is READ"),
+            ("RC_SEND+ UC_SEND+ UD_SEND+ RC_WRITE-", "opcode is SEND"),
+            ("UD_SEND+ RC_SEND- RC_WRITE-", "qp_type is UD"),
+            ("RC_WRITE+ RC_SEND+ RC_READ+ UC_SEND- UC_WRITE-", "qp_type is RC"),
+            ("RC_SEND+ RC_WRITE- UC_SEND+ UD_SEND-", "qp_type is RC or UC and opcode is SEND"),
+            ("RC_WRITE+ RC_SEND+ RC_READ- UC_SEND- UC_WRITE-", "qp_type is RC and opcode is SEND or WRITE"),
+        ] {
+            let mut conditions = transport_conditions(&tried(text));
+            conditions.sort();
+            let said = if conditions.is_empty() { String::new() } else { Region { conditions }.to_string() };
+            assert_eq!(said, expected, "{text}");
+        }
+    }
+}
