@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use kelpie_engine::{MeasureError, Subsystem};
 use kelpie_monitor::{Assessment, Bounds, Inconclusive, Measurement, Symptom, Verdict, measure_judged};
+use kelpie_reports::brief;
 use kelpie_search::{Checkpoint, Config, Finding, Observation, Oracle, Purpose};
 use kelpie_spaces::{Flow, Host, Space, Workload};
 use kelpie_store::{
@@ -465,19 +466,21 @@ fn is_anomalous(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Measured { assessment, .. } if assessment.verdict == Verdict::Anomalous)
 }
 
-/// A finding in one line, such as `finding 3.1: pause where qps at least 16`.
+/// A finding in one short line, such as `finding 3.1: pause, RC|UC SEND, qps ≥ 16`.
 pub struct FindingLine<'a>(pub CampaignId, pub &'a FindingRecord);
+
+/// Characters of a line at most. Source: our choice, because logs and terminals are seldom wider.
+const LINE: usize = 100;
 
 impl fmt::Display for FindingLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let FindingLine(id, finding) = self;
-        write!(f, "finding {id}.{}: {} ", finding.number, finding.symptom.name())?;
-        // A pinned region names every feature, which is no more than its workload.
-        if finding.is_pinned() {
-            write!(f, "at {}", finding.workload.summary())
-        } else {
-            write!(f, "where {}", finding.mfs)
-        }
+        let (with, conditions) = (brief::shows_with(finding), brief::conditions(finding));
+        let line = format!("finding {id}.{}: {}, {with}, {conditions}", finding.number, finding.symptom.name());
+        let is_long = line.chars().count() > LINE;
+        let end = if is_long { "…" } else { "" };
+        f.write_str(&line.chars().take(if is_long { LINE - 1 } else { LINE }).collect::<String>())?;
+        f.write_str(end)
     }
 }
 

@@ -22,8 +22,8 @@ use crate::commands::recipe::RecipeCommand;
 use crate::commands::trace::TraceArgs;
 
 pub use campaign::{
-    BackupArgs, BaselineArgs, CampaignCommand, ExportArgs, GateArgs, LabelArgs, LabelCommandArgs, Limits, ResumeArgs,
-    RmArgs, RunArgs, ShowArgs,
+    BackupArgs, BaselineArgs, CampaignCommand, CampaignOrFinding, ExportArgs, GateArgs, LabelArgs, LabelCommandArgs,
+    Limits, ResumeArgs, RmArgs, RunArgs, ShowArgs,
 };
 pub use host::{DiagnoseArgs, HostCommand, MatrixArgs, MeasuredHostArgs, TopologyArgs, WatchHostArgs};
 pub use job::{JobArgs, JobCollective, JobCommand, PairsArgs, RunJobArgs, WatchJobArgs};

@@ -11,6 +11,7 @@ pub mod doctor;
 mod export;
 pub mod fabric;
 pub mod findings;
+pub mod findings_text;
 mod gate;
 pub mod generate;
 mod host;

@@ -1,10 +1,10 @@
 //! How results look: text that stays quiet when its reader is gone, aligned tables, units. No decisions.
 
-use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
+use comfy_table::{CellAlignment, ContentArrangement};
 use serde::Serialize;
 
 pub use kelpie_spaces::units::{percent, si};
@@ -63,6 +63,7 @@ impl io::Write for Log {
 
 /// Columns that line up; the first is flush left, those of `right` flush right.
 pub struct Table {
+    heading: Vec<String>,
     rows: Vec<Vec<String>>,
     right: &'static [usize],
 }
@@ -70,7 +71,7 @@ pub struct Table {
 impl Table {
     /// A table with its heading; `right` names the columns of numbers.
     pub fn new(heading: &[&str], right: &'static [usize]) -> Self {
-        Self { rows: vec![heading.iter().map(|&cell| cell.to_owned()).collect()], right }
+        Self { heading: heading.iter().map(|&cell| cell.to_owned()).collect(), rows: Vec::new(), right }
     }
 
     /// Adds a row; a cell is one line, whatever it says.
@@ -80,35 +81,47 @@ impl Table {
 
     /// Whether there is a heading only.
     pub fn is_empty(&self) -> bool {
-        self.rows.len() == 1
+        self.rows.is_empty()
     }
 
     /// The table as text, each line behind `indent`.
     pub fn render(&self, indent: &str) -> String {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |column: usize| {
-            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        let mut text = String::new();
-        for (index, row) in self.rows.iter().enumerate() {
-            let mut line = indent.to_owned();
-            for (column, cell) in row.iter().enumerate() {
-                let width = widths[column];
-                let gap = if column == 0 { "" } else { "  " };
-                if self.right.contains(&column) {
-                    let _ = write!(line, "{gap}{cell:>width$}");
-                } else {
-                    let _ = write!(line, "{gap}{cell:<width$}");
-                }
+        self.rendered(indent, None)
+    }
+
+    /// The same in lines of at most `width` columns: cells are wrapped.
+    pub fn render_within(&self, indent: &str, width: u16) -> String {
+        self.rendered(indent, Some(width.saturating_sub(indent.len() as u16)))
+    }
+
+    fn rendered(&self, indent: &str, width: Option<u16>) -> String {
+        let mut table = comfy_table::Table::new();
+        table.load_style(comfy_table::presets::NOTHING).set_header(&self.heading).add_rows(&self.rows);
+        if let Some(width) = width {
+            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+        }
+        for (index, column) in table.column_iter_mut().enumerate() {
+            column.set_padding((if index == 0 { 0 } else { 1 }, 1));
+            if self.right.contains(&index) {
+                column.set_cell_alignment(CellAlignment::Right);
             }
-            let line = line.trim_end();
-            let line = if index == 0 { console::style(line).dim().to_string() } else { line.to_owned() };
+        }
+        let mut text = String::new();
+        for (index, line) in table.lines().enumerate() {
+            let line = format!("{indent}{}", line.trim_end());
+            let line = if index == 0 { console::style(line).dim().to_string() } else { line };
             text.push_str(&line);
             text.push('\n');
         }
         text
     }
+}
+
+/// Columns that lines may take: those of the terminal, else so many that a log can be read; never more.
+pub fn width() -> u16 {
+    /// Source: our choice, because longer lines are hard to read.
+    const MOST: u16 = 100;
+    console::Term::stdout().size_checked().map_or(MOST, |(_, columns)| columns.min(MOST))
 }
 
 /// A time in four figures, such as `12.3 us`.

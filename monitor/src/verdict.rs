@@ -34,6 +34,9 @@ pub enum Symptom {
 }
 
 impl Symptom {
+    /// Every symptom.
+    pub const ALL: [Symptom; 3] = [Symptom::Pause, Symptom::LowThroughput, Symptom::HostFailure];
+
     /// Its name in JSON and the store.
     pub fn name(self) -> &'static str {
         match self {

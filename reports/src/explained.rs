@@ -1,8 +1,10 @@
 //! What the findings of a campaign explain of its anomalies, and what they do not; all of it the worst first.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use kelpie_monitor::{Severity, Symptom};
+use kelpie_monitor::Severity;
+use kelpie_spaces::Feature;
 use kelpie_store::{Anomaly, CampaignId, FindingRecord, Store, StoreError};
 
 use crate::codes::Codes;
@@ -14,12 +16,15 @@ pub struct Weighed<'a> {
     pub finding: &'a FindingRecord,
     /// That of the first experiment with its workload; `None` if the campaign did not measure that.
     pub severity: Option<Severity>,
+    /// Anomalous experiments that it explains, or a variant of it.
+    pub seen: usize,
 }
 
 impl<'a> Weighed<'a> {
     /// Weighs a finding by the anomalies of its campaign.
     pub fn new(finding: &'a FindingRecord, anomalies: &[Anomaly]) -> Self {
-        Self { finding, severity: witness(finding, anomalies).map(|anomaly| anomaly.severity) }
+        let severity = witness(finding, anomalies).map(|anomaly| anomaly.severity);
+        Self { finding, severity, seen: anomalies.iter().filter(|anomaly| explains(finding, anomaly)).count() }
     }
 }
 
@@ -28,56 +33,99 @@ pub fn witness<'a>(finding: &FindingRecord, anomalies: &'a [Anomaly]) -> Option<
     anomalies.iter().find(|anomaly| anomaly.workload == finding.workload)
 }
 
-/// Anomalies told apart by findings: each lies in the region of some finding, or is unexplained.
+/// Anomalies told apart by findings: each is explained by some finding, or by none.
 #[derive(Debug)]
 pub struct Explained<'a> {
-    /// The findings, worst first, those that were not measured last.
+    /// The findings that are no variants, worst first, those that were not measured last.
     pub findings: Vec<Weighed<'a>>,
+    /// The variants, in the same order.
+    pub variants: Vec<Weighed<'a>>,
     /// Every anomalous experiment, worst first.
     pub anomalies: Vec<&'a Anomaly>,
-    /// Those that lie in no finding's region, worst first.
+    /// Those that no finding explains, worst first.
     pub unexplained: Vec<&'a Anomaly>,
 }
+
+/// Anomalies that no finding explains and that have something in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// The finding of their symptom of which they miss the fewest conditions, and those; `None` if they miss more than
+    /// [`MOST_MISSED`] of each, or all.
+    pub nearest: Option<(u64, Vec<Feature>)>,
+    /// How many there are.
+    pub count: usize,
+}
+
+/// Conditions that an anomaly may miss to be near a finding. Source: our choice.
+const MOST_MISSED: usize = 1;
 
 impl<'a> Explained<'a> {
     /// Tells the anomalies of a campaign apart by its findings.
     pub fn new(findings: &'a [FindingRecord], anomalies: &'a [Anomaly]) -> Self {
-        let mut weighed: Vec<Weighed<'a>> = findings.iter().map(|finding| Weighed::new(finding, anomalies)).collect();
-        weighed.sort_by(|one, other| Severity::worst_first(one.severity, other.severity));
         let mut sorted: Vec<&'a Anomaly> = anomalies.iter().collect();
         sorted.sort_by(|one, other| Severity::worst_first(Some(one.severity), Some(other.severity)));
         let codes = Codes::of(sorted.iter().map(|anomaly| &anomaly.workload));
-        let regions: Vec<_> =
-            findings.iter().map(|finding| (fails(finding.symptom), codes.fulfil(&finding.mfs.conditions))).collect();
-        let is_explained = |at: usize, anomaly: &Anomaly| {
-            regions.iter().any(|(of_failure, holds)| *of_failure == fails(anomaly.symptom) && holds(at))
-        };
-        let unexplained = sorted.iter().enumerate().filter(|(at, anomaly)| !is_explained(*at, anomaly));
-        let unexplained = unexplained.map(|(_, anomaly)| *anomaly).collect();
-        Self { findings: weighed, anomalies: sorted, unexplained }
+        let mut is_explained = vec![false; sorted.len()];
+        let mut seen_by: BTreeMap<u64, BTreeSet<usize>> = BTreeMap::new();
+        for finding in findings {
+            let holds = codes.fulfil(&finding.mfs.conditions);
+            let of_first = seen_by.entry(finding.variant_of().unwrap_or(finding.number)).or_default();
+            for (at, _) in sorted.iter().enumerate().filter(|(_, anomaly)| anomaly.symptom == finding.symptom) {
+                if holds(at) {
+                    is_explained[at] = true;
+                    of_first.insert(at);
+                }
+            }
+        }
+        let weighed = findings.iter().map(|finding| {
+            let severity = witness(finding, anomalies).map(|anomaly| anomaly.severity);
+            Weighed { finding, severity, seen: seen_by.get(&finding.number).map_or(0, BTreeSet::len) }
+        });
+        let mut weighed: Vec<Weighed<'a>> = weighed.collect();
+        weighed.sort_by(|one, other| Severity::worst_first(one.severity, other.severity));
+        let (variants, firsts) = weighed.into_iter().partition(|found| found.finding.variant_of().is_some());
+        let unexplained = sorted.iter().zip(is_explained).filter(|(_, is_explained)| !is_explained);
+        let unexplained = unexplained.map(|(anomaly, _)| *anomaly).collect();
+        Self { findings: firsts, variants, anomalies: sorted, unexplained }
+    }
+
+    /// The variants of a finding, worst first.
+    pub fn variants_of(&self, number: u64) -> impl Iterator<Item = &Weighed<'a>> {
+        self.variants.iter().filter(move |found| found.finding.variant_of() == Some(number))
+    }
+
+    /// What the anomalies that no finding explains have in common, the largest group first.
+    pub fn groups(&self) -> Vec<Group> {
+        let mut counts: BTreeMap<Option<(u64, Vec<Feature>)>, usize> = BTreeMap::new();
+        for anomaly in &self.unexplained {
+            let own = self.findings.iter().filter(|found| found.finding.symptom == anomaly.symptom);
+            let missed = own.map(|found| {
+                let missed = found.finding.mfs.missed(&anomaly.workload).map(|condition| condition.feature);
+                (missed.collect::<Vec<Feature>>(), found.finding)
+            });
+            let near = missed
+                .filter(|(missed, finding)| missed.len() <= MOST_MISSED && missed.len() < finding.mfs.conditions.len());
+            let nearest = near.min_by_key(|(missed, _)| missed.len());
+            *counts.entry(nearest.map(|(missed, finding)| (finding.number, missed))).or_default() += 1;
+        }
+        let mut groups: Vec<Group> = counts.into_iter().map(|(nearest, count)| Group { nearest, count }).collect();
+        groups.sort_by_key(|group| std::cmp::Reverse(group.count));
+        groups
     }
 }
 
 impl Explained<'_> {
-    /// How many findings there are, and of how many the region is known well, as a phrase.
+    /// How many findings there are, as a phrase.
     pub fn findings_in_words(&self) -> String {
-        let all = self.findings.len();
-        let refined = match self.findings.iter().filter(|found| found.finding.is_refined()).count() {
-            _ if all == 0 => return "0 findings".to_owned(),
-            0 => "none".to_owned(),
-            refined => refined.to_string(),
-        };
-        format!("{all} finding{}, {refined} refined", if all == 1 { "" } else { "s" })
+        let words = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+        let all = words(self.findings.len(), "finding");
+        if self.variants.is_empty() { all } else { format!("{all} with {}", words(self.variants.len(), "variant")) }
     }
 }
 
-/// Whether an anomaly lies in a finding's region. Slow traffic there does not explain a host that fails.
+/// Whether an anomaly meets the conditions of a finding and shows its symptom.
 pub(crate) fn explains(finding: &FindingRecord, anomaly: &Anomaly) -> bool {
-    fails(finding.symptom) == fails(anomaly.symptom) && finding.mfs.contains(&anomaly.workload)
-}
-
-fn fails(symptom: Symptom) -> bool {
-    symptom == Symptom::HostFailure
+    finding.symptom == anomaly.symptom && finding.mfs.contains(&anomaly.workload)
 }
 
 /// How many anomalies no finding explains, as a sentence without its full stop.
@@ -85,10 +133,10 @@ impl fmt::Display for Explained<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.anomalies.len(), self.unexplained.len()) {
             (0, _) => f.write_str("no experiment was anomalous"),
-            (1, 0) => f.write_str("the anomalous experiment lies in a finding"),
-            (1, _) => f.write_str("the anomalous experiment lies in no finding"),
-            (all, 0) => write!(f, "all {all} anomalous experiments lie in findings"),
-            (all, none) => write!(f, "{none} of {all} anomalous experiments lie in no finding"),
+            (1, 0) => f.write_str("the anomalous experiment is explained by a finding"),
+            (1, _) => f.write_str("the anomalous experiment is explained by no finding"),
+            (all, 0) => write!(f, "all {all} anomalous experiments are explained by findings"),
+            (all, none) => write!(f, "{none} of {all} anomalous experiments are explained by no finding"),
         }?;
         match self.unexplained.iter().filter(|anomaly| !anomaly.shows_again).count() {
             0 => Ok(()),
@@ -110,6 +158,9 @@ pub fn read(store: &mut Store, id: CampaignId) -> Result<(Vec<FindingRecord>, Ve
 
 #[cfg(test)]
 mod tests {
+    use kelpie_monitor::Symptom;
+    use kelpie_spaces::{Condition, Test};
+
     use super::*;
     use crate::testing::{anomaly, finding, workload};
 
@@ -133,6 +184,32 @@ mod tests {
     }
 
     #[test]
+    fn a_variant_counts_for_its_finding_and_what_is_near_one_is_a_group() {
+        let variant = |number, of: u64| {
+            let mut variant = finding(number, 2, workload(2, 1024));
+            variant.mfs.set(Condition { feature: Feature::Qps, test: Test::Range { min: Some(2), max: Some(2) } });
+            variant.evidence["variant_of"] = of.into();
+            variant
+        };
+        let mut first = finding(1, 2, workload(3, 4096));
+        first.mfs.set(Condition { feature: Feature::Mtu, test: Test::Range { min: Some(4096), max: None } });
+        let findings = [first, variant(2, 1)];
+        let anomalies = [
+            anomaly(1, workload(3, 4096), 0.4),
+            anomaly(2, workload(2, 1024), 0.4),
+            anomaly(3, workload(3, 1024), 0.4),
+            anomaly(4, workload(1, 1024), 0.4),
+        ];
+        let explained = Explained::new(&findings, &anomalies);
+        assert_eq!(explained.findings_in_words(), "1 finding with 1 variant");
+        assert_eq!((explained.findings[0].seen, explained.variants_of(1).count()), (2, 1));
+        let groups = explained.groups();
+        let near = Group { nearest: Some((1, vec![Feature::Mtu])), count: 1 };
+        assert!(groups.len() == 2 && groups.contains(&near), "{groups:?}");
+        assert!(groups.contains(&Group { nearest: None, count: 1 }), "{groups:?}");
+    }
+
+    #[test]
     fn slow_traffic_does_not_explain_a_host_that_fails() {
         let slow = anomaly(1, workload(3, 4096), 0.4);
         let failed = Anomaly { symptom: Symptom::HostFailure, ..slow.clone() };
@@ -147,7 +224,7 @@ mod tests {
         let mut anomalies = [anomaly(1, workload(4, 4096), 0.3), anomaly(2, workload(3, 4096), 0.8)];
         anomalies[0].shows_again = false;
         let said = Explained::new(&[], &anomalies).to_string();
-        assert_eq!(said, "2 of 2 anomalous experiments lie in no finding; one may not show on another day");
+        assert_eq!(said, "2 of 2 anomalous experiments are explained by no finding; one may not show on another day");
     }
 
     #[test]

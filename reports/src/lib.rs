@@ -4,6 +4,7 @@ pub mod absence;
 pub mod again;
 pub mod answer;
 pub mod baseline;
+pub mod brief;
 mod codes;
 pub mod compare;
 mod course;

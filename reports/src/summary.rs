@@ -49,7 +49,7 @@ pub(crate) fn summary(stored: &StoredCampaign, explained: &Explained<'_>, covera
     }
     text += "\n| finding | symptom | severity | conditions | workload | confidence | found at |\n\
              |---|---|---|---|---|---:|---:|\n";
-    for Weighed { finding, severity } in &explained.findings {
+    for Weighed { finding, severity, .. } in &explained.findings {
         let conditions = wording::conditions(&finding.region_by_need(), wording::MOST_CONDITIONS).join("; ");
         let _ = writeln!(
             text,

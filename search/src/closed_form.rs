@@ -117,7 +117,7 @@ impl ClosedForm {
             Assessment::of_symptoms(self.symptoms(workload))
         };
         let shows_again = !self.unsure.as_ref().is_some_and(|unsure| unsure.contains(workload));
-        Observation { assessment, signals: self.signals(workload), shows_again }
+        Observation { assessment, signals: self.signals(workload), pause: 0.0, shows_again }
     }
 
     fn signals(&self, workload: &Workload) -> BTreeMap<String, f64> {

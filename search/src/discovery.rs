@@ -103,11 +103,13 @@ pub(crate) struct Spent {
     pub(crate) surveys: u64,
     /// On conditions of findings.
     pub(crate) conditions: u64,
+    /// On random workloads that meet them.
+    pub(crate) trials: u64,
 }
 
 impl Spent {
     pub(crate) fn all(self) -> u64 {
-        self.surveys + self.conditions
+        self.surveys + self.conditions + self.trials
     }
 }
 

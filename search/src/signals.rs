@@ -23,6 +23,9 @@ pub struct Observation {
     pub assessment: Assessment,
     /// Signals by name: [`UTILISATION`] and every diagnostic counter. Units: those of the counters.
     pub signals: BTreeMap<String, f64>,
+    /// The longest time in which pause frames held a port. Units: share of the time.
+    #[serde(default)]
+    pub pause: f64,
     /// Whether an anomaly is so clear that it is to be expected on another day, too.
     pub shows_again: bool,
 }
@@ -36,7 +39,8 @@ impl Observation {
     /// What the search learns from a measurement of this workload.
     pub fn new(workload: &Workload, measurement: &Measurement, assessment: Assessment, bounds: &Bounds) -> Self {
         let shows_again = shows_again(workload, bounds, measurement);
-        Self { assessment, signals: measured_signals(measurement, bounds), shows_again }
+        let pause = measurement.mean().and_then(|mean| mean.pause).map_or(0.0, |pause| pause.longest());
+        Self { assessment, signals: measured_signals(measurement, bounds), pause, shows_again }
     }
 }
 

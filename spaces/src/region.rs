@@ -38,6 +38,25 @@ impl Condition {
         self.admits(&workload.feature(self.feature))
     }
 
+    /// As short as a table needs it, such as `qps ≥ 512`; a word of yes or no is its feature.
+    pub fn brief(&self) -> String {
+        let show = |number: u64| self.feature.written(number);
+        match &self.test {
+            Test::In(words) => match words.as_slice() {
+                [word] if word == "true" => self.feature.to_string(),
+                [word] if word == "false" => format!("no {}", self.feature),
+                words => format!("{} {}", self.feature, words.join("|")),
+            },
+            Test::Range { min: Some(min), max: Some(max) } if min == max => format!("{} {}", self.feature, show(*min)),
+            Test::Range { min: Some(min), max: Some(max) } => {
+                format!("{} {} to {}", self.feature, show(*min), show(*max))
+            }
+            Test::Range { min: Some(min), max: None } => format!("{} ≥ {}", self.feature, show(*min)),
+            Test::Range { min: None, max: Some(max) } => format!("{} ≤ {}", self.feature, show(*max)),
+            Test::Range { min: None, max: None } => format!("any {}", self.feature),
+        }
+    }
+
     /// Whether this value of the feature fulfils the condition.
     pub fn admits(&self, value: &FeatureValue) -> bool {
         match (&self.test, value) {

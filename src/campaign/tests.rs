@@ -12,7 +12,8 @@ use kelpie_spaces::{Direction, Host, loaded_directions};
 use kelpie_store::{CampaignDefinition, CampaignState};
 
 use super::*;
-use crate::commands::findings;
+use crate::commands::findings_text::Wanted;
+use crate::commands::{findings, findings_text};
 
 const BUDGET: u64 = 175;
 
@@ -191,7 +192,7 @@ fn a_workload_under_which_a_host_fails_each_time_is_an_anomaly_and_the_campaign_
     assert_eq!(failures[0].reason.as_deref(), Some(reason));
     let document = serde_json::to_value(findings::document(&mut store, id, false).unwrap()).unwrap();
     assert!(document["unexplained"].to_string().contains("host_failure"), "{document}");
-    let text = findings::text(&mut store, id).unwrap();
+    let text = findings_text::campaign(&mut store, id, Wanted::default()).unwrap();
     assert!(text.contains("host_failure") && text.contains(reason), "{text}");
     let (found, anomalies) = kelpie_reports::explained::read(&mut store, id).unwrap();
     let explained = kelpie_reports::explained::Explained::new(&found, &anomalies);
@@ -421,7 +422,7 @@ fn vary(stops: &[u64], part: &dyn Fn(u64, u32) -> f64) -> (Store, CampaignId, te
 fn findings_that_show_now_and_then_have_their_rate_and_are_measured_again_once_however_often_a_campaign_stops() {
     let steady = |_: u64, _: u32| 1.0;
     let (mut store, id, _folder) = vary(&[], &steady);
-    let text = findings::text(&mut store, id).unwrap();
+    let text = findings_text::campaign(&mut store, id, Wanted::default()).unwrap();
     assert!(text.contains("anomalous in all 3 further runs") && !text.contains("flaky"), "{text}");
     assert!(text.contains("the control workload, measured 7 times, ran as at first"), "{text}");
     let whole = store.measured_again(id).unwrap();
@@ -434,7 +435,7 @@ fn findings_that_show_now_and_then_have_their_rate_and_are_measured_again_once_h
     let at_end = BUDGET + 7;
     let (mut store, id, _folder) =
         vary(&[], &|measured, run| if measured > at_end && run % 2 == 1 { 1.9 } else { 1.0 });
-    let text = findings::text(&mut store, id).unwrap();
+    let text = findings_text::campaign(&mut store, id, Wanted::default()).unwrap();
     assert!(text.contains("anomalous in 5 of 10 further runs: flaky, at a rate of 24 to 76 %"), "{text}");
     let document = serde_json::to_value(findings::document(&mut store, id, false).unwrap()).unwrap();
     assert_eq!(document["findings"][0]["repeats"]["anomalous"], 5, "{document}");
@@ -443,7 +444,7 @@ fn findings_that_show_now_and_then_have_their_rate_and_are_measured_again_once_h
 #[test]
 fn a_machine_that_became_slower_is_noticed_by_the_control_workload() {
     let (mut store, id, _folder) = vary(&[], &|measured, _| if measured > 60 { 0.7 } else { 1.0 });
-    let text = findings::text(&mut store, id).unwrap();
+    let text = findings_text::campaign(&mut store, id, Wanted::default()).unwrap();
     assert!(text.contains("the machine drifted: in 4 of 7 measurements"), "{text}");
     let document = serde_json::to_value(findings::document(&mut store, id, false).unwrap()).unwrap();
     assert_eq!(document["control"]["moved"][0]["after"], 75, "{document}");

@@ -1,10 +1,12 @@
 //! The arguments of campaigns: how one is run, when it ends, when it fails a pipeline.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
+use kelpie_monitor::Symptom;
 use kelpie_reports::export::Format;
 use kelpie_search::{Algorithm, SignalSet};
 use kelpie_store::CampaignId;
@@ -43,6 +45,8 @@ pub enum CampaignCommand {
     /// Show a campaign and its findings
     #[command(after_help = "Examples:\n  \
         kelpie campaign show\n  \
+        kelpie campaign show 3.22   (one finding in full)\n  \
+        kelpie campaign show 3 --symptom pause --all\n  \
         kelpie campaign show 3 --json --experiments")]
     Show(ShowArgs),
     /// Write the findings of a campaign as a baseline: what `--gate` is to accept from now on
@@ -218,14 +222,51 @@ pub struct ResumeArgs {
 
 #[derive(Debug, Args)]
 pub struct ShowArgs {
-    /// Campaign [default: the latest]
-    #[arg(value_name = "ID", value_parser = parse_id)]
-    pub id: Option<CampaignId>,
+    /// Campaign, or one finding of it as CAMPAIGN.NUMBER [default: the latest campaign]
+    #[arg(value_name = "ID")]
+    pub id: Option<CampaignOrFinding>,
+    /// Only findings with this symptom
+    #[arg(long, value_name = "NAME", value_parser = symptom())]
+    pub symptom: Option<Symptom>,
+    /// At most so many findings
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
+    pub top: Option<u64>,
+    /// All findings, with their variants
+    #[arg(long, conflicts_with = "top")]
+    pub all: bool,
     /// Add every experiment with its workload, samples and verdict
     #[arg(long)]
     pub experiments: bool,
     #[command(flatten)]
     pub database: DatabaseArgs,
+}
+
+/// What is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CampaignOrFinding {
+    Campaign(CampaignId),
+    Finding(CampaignId, u64),
+}
+
+impl FromStr for CampaignOrFinding {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (campaign, finding) = text.split_once('.').map_or((text, None), |(id, number)| (id, Some(number)));
+        let campaign = parse_id(campaign)?;
+        Ok(match finding {
+            None => Self::Campaign(campaign),
+            Some(number) => {
+                let number = number.parse().map_err(|_| "write a finding as CAMPAIGN.NUMBER, such as 3.22")?;
+                Self::Finding(campaign, number)
+            }
+        })
+    }
+}
+
+fn symptom() -> impl TypedValueParser<Value = Symptom> {
+    let named = |name: String| Symptom::ALL.into_iter().find(|symptom| symptom.name() == name).ok_or("no such symptom");
+    PossibleValuesParser::new(Symptom::ALL.map(Symptom::name)).try_map(named)
 }
 
 fn parse_share(text: &str) -> Result<f64, String> {

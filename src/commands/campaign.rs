@@ -20,8 +20,10 @@ use serde_json::json;
 
 use crate::args::{Common, DEFAULT_BUDGET, DatabaseArgs};
 use crate::campaign::{End, Limits, Parts};
-use crate::cli::{self, ResumeArgs, RunArgs, ShowArgs};
-use crate::commands::{findings, gate};
+use crate::cli::{self, CampaignOrFinding, ResumeArgs, RunArgs, ShowArgs};
+use crate::commands::findings::Read;
+use crate::commands::findings_text::Wanted;
+use crate::commands::{findings, findings_text, gate};
 use crate::exit;
 use crate::inputs;
 use crate::output::{Table, note, plural, print, print_json};
@@ -212,7 +214,7 @@ impl CampaignRun {
         if shown.json {
             print_json(&findings::document_with_ruling(store, self.id, ruling.clone())?)?;
         } else {
-            print(&findings::text(store, self.id)?)?;
+            print(&findings_text::campaign(store, self.id, Wanted::default())?)?;
         }
         note(&format!("database {}", store.path().display()));
         let is_finished = matches!(end, End::Finished);
@@ -303,11 +305,28 @@ pub fn show(args: &ShowArgs, common: Common) -> anyhow::Result<ExitCode> {
     }
     let path = args.database.path()?;
     let mut store = Store::open_to_read(&path)?;
-    let id = chosen(&mut store, args.id)?;
+    let id = match args.id {
+        Some(CampaignOrFinding::Finding(id, number)) => {
+            return show_finding(&mut store, id, number, common);
+        }
+        Some(CampaignOrFinding::Campaign(id)) => id,
+        None => chosen(&mut store, None)?,
+    };
+    let wanted = Wanted { symptom: args.symptom, top: args.top.map(|top| top as usize), all: args.all };
     match (common.json, args.experiments) {
         (_, true) => findings::print_with_experiments(&mut store, id)?,
         (true, false) => print_json(&findings::document_with_clock(&mut store, id)?)?,
-        (false, false) => print(&findings::text(&mut store, id)?)?,
+        (false, false) => print(&findings_text::campaign(&mut store, id, wanted)?)?,
+    }
+    Ok(exit::HEALTHY)
+}
+
+fn show_finding(store: &mut Store, id: CampaignId, number: u64, common: Common) -> anyhow::Result<ExitCode> {
+    if common.json {
+        let read = Read::of(store, id)?;
+        print_json(&read.document(read.weighed(number)?, &read.explained())?)?;
+    } else {
+        print(&findings_text::finding(store, id, number)?)?;
     }
     Ok(exit::HEALTHY)
 }

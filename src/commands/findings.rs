@@ -1,18 +1,20 @@
-//! How a campaign and its findings are printed; shared by `campaign` and `mfs`.
+//! A campaign and its findings as JSON; shared by `campaign`, `mfs` and `watch`.
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 
 use anyhow::Context as _;
+use kelpie_engine::Subsystem as _;
 use kelpie_monitor::{Check, Severity, Symptom};
 use kelpie_reports::StoredCampaign;
 use kelpie_reports::absence::{Absence, absence};
 use kelpie_reports::again::{Control, Repeats};
+use kelpie_reports::brief;
 use kelpie_reports::explained::{self, Explained, Weighed};
 use kelpie_reports::gate::Ruling;
 use kelpie_reports::identity::{self, Difference};
-use kelpie_reports::times;
+use kelpie_search::Transport;
 use kelpie_sim::SimSubsystem;
-use kelpie_spaces::{Condition, Region, Workload};
+use kelpie_spaces::{Condition, Workload};
 use kelpie_store::{
     Anomaly, Campaign, CampaignClock, CampaignDefinition, CampaignId, CampaignState, Experiment, FindingRecord,
     MeasuredAgain, Outcome, Store,
@@ -20,12 +22,8 @@ use kelpie_store::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::commands::labels::words;
-use crate::output::{Table, plural, print};
-use crate::safe_text::{clean, clean_json};
-
-/// Unexplained anomalies that are listed. Source: our choice, because a terminal shows some more lines.
-const MOST_UNEXPLAINED: usize = 10;
+use crate::output::print;
+use crate::safe_text::clean_json;
 
 /// The document of `campaign run|resume|show --json`. Equal seeds give equal bytes, but for `campaign`, `checks` and `clock`.
 #[derive(Serialize)]
@@ -85,73 +83,189 @@ pub struct FindingDocument {
     severity: Option<Severity>,
     found_at: u64,
     experiments_for_mfs: u64,
-    mfs: Vec<Condition>,
+    mfs: Vec<ConditionDocument>,
     workload: Workload,
+    /// Share of the workloads that meet the conditions and show the symptom, at least, with 95 % confidence.
     confidence: f64,
-    refined: bool,
+    /// Random workloads measured that meet the conditions, and those that show the symptom.
+    own: Share,
+    /// The same, and those that show any symptom.
+    any: Share,
+    /// How many times each counter falls, whichever condition is broken.
+    signature: BTreeMap<String, f64>,
+    /// Transports and operations with which the workload was tried; empty before its bounds were measured.
+    transports: Vec<Transport>,
+    /// Anomalous experiments that it explains, or a variant of it.
+    seen: usize,
+    /// The finding of which it is a variant; absent of others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variant_of: Option<u64>,
+    /// Its variants.
+    variants: Vec<u64>,
+    /// The row of the Collie paper's table 2 that its workload meets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    like_the_papers: Option<u32>,
+    /// The part that limits its workload on a simulated subsystem; no search sees it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limiting: Option<String>,
     /// Only if its workload was measured again.
     #[serde(skip_serializing_if = "Option::is_none")]
     repeats: Option<Repeats>,
 }
 
+/// A condition, and what breaking it did.
+#[derive(Serialize)]
+struct ConditionDocument {
+    #[serde(flatten)]
+    condition: Condition,
+    /// Absent if it was not broken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cure: Option<CureDocument>,
+}
+
+#[derive(Serialize)]
+struct CureDocument {
+    /// Whether it rids the workload of the symptom; `null` if that was not measured.
+    cured: Option<bool>,
+    /// For each bound the workload at it, and the next one.
+    sides: Vec<SideDocument>,
+}
+
+#[derive(Serialize)]
+struct SideDocument {
+    shows: Workload,
+    gone: Workload,
+}
+
+/// Such as 17 of 20.
+#[derive(Serialize)]
+struct Share {
+    shown: u64,
+    of: u64,
+}
+
 impl From<Weighed<'_>> for FindingDocument {
-    fn from(Weighed { finding, severity }: Weighed<'_>) -> Self {
+    fn from(Weighed { finding, severity, seen }: Weighed<'_>) -> Self {
+        let evidence = finding.evidence().unwrap_or_default();
+        let cure = |condition: &Condition| {
+            let cure = evidence.cures.iter().find(|cure| cure.condition.feature == condition.feature)?;
+            let side = |[shows, gone]: &[Workload; 2]| SideDocument { shows: shows.clone(), gone: gone.clone() };
+            Some(CureDocument { cured: cure.cured, sides: cure.sides.iter().map(side).collect() })
+        };
+        let conditions = finding.mfs.conditions.iter();
         Self {
             id: finding.number,
             symptom: finding.symptom,
             severity,
             found_at: finding.found_at,
             experiments_for_mfs: finding.experiments_for_mfs,
-            mfs: finding.mfs.conditions.clone(),
+            mfs: conditions.map(|one| ConditionDocument { condition: one.clone(), cure: cure(one) }).collect(),
             workload: finding.workload.clone(),
             confidence: finding.confidence,
-            refined: finding.is_refined(),
+            own: Share { shown: evidence.shows_inside, of: evidence.validated },
+            any: Share { shown: evidence.validated.saturating_sub(evidence.healthy_inside), of: evidence.validated },
+            signature: evidence.signature.iter().map(|(name, fall)| (name.clone(), 10_f64.powf(*fall))).collect(),
+            transports: evidence.transports,
+            seen,
+            variant_of: finding.variant_of(),
+            variants: Vec::new(),
+            like_the_papers: brief::like_the_papers(finding),
+            limiting: None,
             repeats: None,
         }
     }
 }
 
+/// What is read of a campaign to show it.
+pub struct Read {
+    pub campaign: Campaign,
+    pub findings: Vec<FindingRecord>,
+    pub anomalies: Vec<Anomaly>,
+    pub again: Vec<MeasuredAgain>,
+}
+
+impl Read {
+    pub fn of(store: &mut Store, id: CampaignId) -> anyhow::Result<Self> {
+        let campaign = store.campaign(id)?;
+        let (findings, anomalies) = explained::read(store, id)?;
+        Ok(Self { campaign, findings, anomalies, again: store.measured_again(id)? })
+    }
+
+    pub fn explained(&self) -> Explained<'_> {
+        Explained::new(&self.findings, &self.anomalies)
+    }
+
+    /// One of its findings.
+    pub fn weighed(&self, number: u64) -> anyhow::Result<Weighed<'_>> {
+        let id = self.campaign.id;
+        let Explained { findings, variants, .. } = self.explained();
+        let found = findings.into_iter().chain(variants).find(|found| found.finding.number == number);
+        found.with_context(|| {
+            format!("campaign {id} has no finding {number}; `kelpie campaign show {id} --all` lists them")
+        })
+    }
+
+    pub fn repeats(&self, finding: &FindingRecord) -> Option<Repeats> {
+        let since = explained::witness(finding, &self.anomalies).map(|witness| witness.number);
+        Repeats::of(&self.again, finding.number, since)
+    }
+
+    /// The part that limits a workload on the simulated subsystem of the campaign; `None` on others.
+    pub fn limiting(&self, workload: &Workload) -> anyhow::Result<Option<String>> {
+        let definition = &self.campaign.definition;
+        if !definition.subsystem.starts_with("sim:") {
+            return Ok(None);
+        }
+        let mut subsystem = SimSubsystem::from_yaml(&definition.subsystem, &definition.subsystem_source)?;
+        Ok(subsystem.measure(workload).ok().map(|_| subsystem.limiting().to_owned()))
+    }
+
+    /// A finding as JSON, with all that is known of it.
+    pub fn document(&self, found: Weighed<'_>, explained: &Explained<'_>) -> anyhow::Result<FindingDocument> {
+        Ok(FindingDocument {
+            repeats: self.repeats(found.finding),
+            limiting: self.limiting(&found.finding.workload)?,
+            variants: explained.variants_of(found.finding.number).map(|variant| variant.finding.number).collect(),
+            ..FindingDocument::from(found)
+        })
+    }
+}
+
 /// The document of a stored campaign.
 pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow::Result<CampaignDocument> {
-    let campaign = store.campaign(id)?;
-    let (findings, anomalies) = explained::read(store, id)?;
-    let explained = Explained::new(&findings, &anomalies);
-    let none_found = none_found(store, id, &findings)?;
-    let log = if experiments { Some(log(store, &campaign)?) } else { None };
+    let read = Read::of(store, id)?;
+    let explained = read.explained();
+    let documents = explained.findings.iter().map(|found| read.document(*found, &explained));
+    let findings = documents.collect::<anyhow::Result<Vec<FindingDocument>>>()?;
+    let campaign = &read.campaign;
+    let none_found = none_found(store, id, &read.findings)?;
+    let log = if experiments { Some(log(store, campaign)?) } else { None };
     let label = store.label(id)?;
-    let again = store.measured_again(id)?;
-    let with_repeats = |weighed: Weighed<'_>| FindingDocument {
-        repeats: repeats(&again, weighed.finding, &anomalies),
-        ..FindingDocument::from(weighed)
-    };
+    let definition = campaign.definition.clone();
     Ok(CampaignDocument {
         campaign: id,
         name: label.name,
         note: label.note,
-        changed: changed(&campaign.definition),
-        subsystem: campaign.definition.subsystem,
-        space: campaign.definition.space,
-        algorithm: campaign.definition.algorithm,
-        signal: campaign.definition.signal,
-        seed: campaign.definition.seed,
+        changed: changed(&definition),
+        subsystem: definition.subsystem,
+        space: definition.space,
+        algorithm: definition.algorithm,
+        signal: definition.signal,
+        seed: definition.seed,
         state: campaign.state,
-        budget: campaign.definition.budget,
+        budget: definition.budget,
         clock: None,
         experiments: campaign.experiments,
         skipped: campaign.skipped,
         checks: store.checks(id)?,
-        findings: explained.findings.into_iter().map(with_repeats).collect(),
-        anomalous: anomalies.len(),
-        unexplained: explained.unexplained.into_iter().cloned().collect(),
+        findings,
+        anomalous: read.anomalies.len(),
+        unexplained: explained.unexplained.iter().copied().cloned().collect(),
         none_found,
-        control: Control::of(&again),
+        control: Control::of(&read.again),
         gate: None,
         log,
     })
-}
-
-fn repeats(again: &[MeasuredAgain], finding: &FindingRecord, anomalies: &[Anomaly]) -> Option<Repeats> {
-    Repeats::of(again, finding.number, explained::witness(finding, anomalies).map(|witness| witness.number))
 }
 
 /// The same with when it ran.
@@ -216,7 +330,7 @@ pub fn print_with_experiments(store: &mut Store, id: CampaignId) -> anyhow::Resu
 }
 
 /// What it means that nothing was found; `None` if something was.
-fn none_found(store: &mut Store, id: CampaignId, findings: &[FindingRecord]) -> anyhow::Result<Option<Absence>> {
+pub fn none_found(store: &mut Store, id: CampaignId, findings: &[FindingRecord]) -> anyhow::Result<Option<Absence>> {
     if !findings.is_empty() {
         return Ok(None);
     }
@@ -224,129 +338,8 @@ fn none_found(store: &mut Store, id: CampaignId, findings: &[FindingRecord]) -> 
     Ok(absence(&stored, &stored.coverage()))
 }
 
-/// A campaign with its findings, as text.
-pub fn text(store: &mut Store, id: CampaignId) -> anyhow::Result<String> {
-    let campaign = store.campaign(id)?;
-    let definition = &campaign.definition;
-    let mut text = format!(
-        "campaign {id} ({}): {} over {}, {} by {} signals, seed {}\n",
-        campaign.state,
-        clean(&definition.subsystem),
-        clean(&definition.space),
-        clean(&definition.algorithm),
-        clean(&definition.signal),
-        definition.seed
-    );
-    let (findings, anomalies) = explained::read(store, id)?;
-    let explained = Explained::new(&findings, &anomalies);
-    let _ = writeln!(
-        text,
-        "  {}, {} skipped, {}",
-        plural(campaign.experiments, "experiment"),
-        campaign.skipped,
-        explained.findings_in_words()
-    );
-    let changed = changed(definition);
-    if !changed.is_empty() {
-        let _ = writeln!(text, "  with {}", identity::in_words(&changed));
-    }
-    let clock = store.clock(id)?;
-    let _ = writeln!(text, "  begun {}, measured for {}", times::started(clock), times::measured(clock));
-    let label = words(&store.label(id)?);
-    if !label.is_empty() {
-        let _ = writeln!(text, "  {label}");
-    }
-    let again = store.measured_again(id)?;
-    if let Some(control) = Control::of(&again) {
-        let _ = writeln!(text, "  {control}");
-    }
-    if let Some(absence) = none_found(store, id, &findings)? {
-        let _ = writeln!(text, "  {absence}");
-    }
-    let _ = writeln!(text, "  {explained}");
-    for (index, found) in explained.findings.iter().enumerate() {
-        text += &finding_text(id, found);
-        let is_like = |other: &&Weighed<'_>| other.finding.has_conditions_of(found.finding);
-        if let Some(twin) = explained.findings[..index].iter().find(is_like) {
-            let _ = writeln!(text, "  its conditions are those of {id}.{}", twin.finding.number);
-        }
-        if let Some(repeats) = repeats(&again, found.finding, &anomalies) {
-            let _ = writeln!(text, "  {repeats}");
-        }
-    }
-    Ok(text + &unexplained_text(&explained))
-}
-
 /// In what a simulated subsystem differs from the embedded model of its name; nothing for others.
 pub fn changed(definition: &CampaignDefinition) -> Vec<Difference> {
     let embedded = definition.subsystem.strip_prefix("sim:").and_then(SimSubsystem::embedded);
     embedded.map_or_else(Vec::new, |model| identity::of_sources(&model.yaml(), &definition.subsystem_source))
-}
-
-/// The worst of the anomalies that no finding explains; nothing if there are none.
-pub fn unexplained_text(explained: &Explained<'_>) -> String {
-    if explained.unexplained.is_empty() {
-        return String::new();
-    }
-    let mut table = Table::new(&["experiment", "symptom", "severity", "workload"], &[0]);
-    for anomaly in explained.unexplained.iter().take(MOST_UNEXPLAINED) {
-        let Anomaly { number, symptom, severity, workload, .. } = anomaly;
-        let shown = anomaly.reason.clone().unwrap_or_else(|| severity.to_string());
-        table.row(vec![number.to_string(), symptom.name().to_owned(), shown, workload.summary()]);
-    }
-    let mut text = format!("\n{}\n{}", console::style("not explained").bold(), table.render("    "));
-    if let Some(more @ 1..) = explained.unexplained.len().checked_sub(MOST_UNEXPLAINED) {
-        let _ = writeln!(text, "    and {more} more");
-    }
-    text
-}
-
-/// A finding as a few lines of text.
-pub fn finding_text(id: CampaignId, Weighed { finding, severity }: &Weighed<'_>) -> String {
-    let mut text = String::new();
-    let title = format!("{id}.{} {}", finding.number, finding.symptom.name());
-    let pinned = if finding.is_pinned() { "; pinned, because no wider region held or was searched" } else { "" };
-    let _ = writeln!(
-        text,
-        "\n{}  found at experiment {}, reduced in {}, confidence {:.2}{pinned}",
-        console::style(title).red().bold(),
-        finding.found_at,
-        plural(finding.experiments_for_mfs, "experiment"),
-        finding.confidence
-    );
-    let _ = writeln!(text, "  {}: {}", Severity::in_words(*severity), finding.workload.summary());
-    text += &condition_lines(&finding.region_by_need());
-    text
-}
-
-/// Each condition on a line, with the phrase that says what its feature means.
-pub fn condition_lines(region: &Region) -> String {
-    if region.conditions.is_empty() {
-        return format!("    {region}\n");
-    }
-    let lines = region.conditions.iter().map(|condition| (condition.to_string(), condition.feature.phrase()));
-    let width = lines.clone().map(|(condition, _)| condition.chars().count()).max().unwrap_or(0);
-    let mut text = String::new();
-    for (condition, phrase) in lines {
-        let _ = writeln!(text, "    {condition:width$}   {phrase}");
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use kelpie_spaces::{Feature, Test};
-
-    use super::*;
-
-    #[test]
-    fn the_terminal_names_every_feature_as_the_table_does() {
-        for feature in Feature::ALL {
-            let word = || Test::In(vec!["true".to_owned()]);
-            let test = if feature.is_ordered() { Test::Range { min: Some(3), max: None } } else { word() };
-            let lines = condition_lines(&Region { conditions: vec![Condition { feature, test }] });
-            assert!(lines.trim_start().starts_with(&format!("{feature} ")), "{lines}");
-            assert!(lines.trim_end().ends_with(&format!("   {}", feature.phrase())), "{lines}");
-        }
-    }
 }

@@ -5,6 +5,7 @@ use std::collections::btree_map::Entry;
 use std::process::ExitCode;
 
 use kelpie_monitor::Severity;
+use kelpie_reports::brief;
 use kelpie_reports::explained::Weighed;
 use kelpie_reports::known::{self, Kept};
 use kelpie_store::Store;
@@ -12,9 +13,9 @@ use serde_json::json;
 
 use crate::args::Common;
 use crate::cli::MfsListArgs;
-use crate::commands::findings::{FindingDocument, finding_text};
+use crate::commands::findings::FindingDocument;
 use crate::exit;
-use crate::output::{plural, print, print_json};
+use crate::output::{Table, plural, print, print_json, width};
 
 /// Lists the findings' conditions, the worst first.
 pub fn list(args: &MfsListArgs, common: Common) -> anyhow::Result<ExitCode> {
@@ -26,8 +27,11 @@ pub fn list(args: &MfsListArgs, common: Common) -> anyhow::Result<ExitCode> {
             entry.insert(store.anomalies(campaign)?);
         }
     }
-    let mut listed: Vec<(&Kept, Weighed<'_>)> =
-        kept.iter().map(|kept| (kept, Weighed::new(&kept.finding, &anomalies[&kept.campaign]))).collect();
+    let mut listed: Vec<(&Kept, Weighed<'_>)> = kept
+        .iter()
+        .filter(|kept| kept.finding.variant_of().is_none())
+        .map(|kept| (kept, Weighed::new(&kept.finding, &anomalies[&kept.campaign])))
+        .collect();
     listed.sort_by(|(_, one), (_, other)| Severity::worst_first(one.severity, other.severity));
     if common.json {
         let row = |(kept, found): &(&Kept, Weighed<'_>)| {
@@ -37,8 +41,20 @@ pub fn list(args: &MfsListArgs, common: Common) -> anyhow::Result<ExitCode> {
         };
         print_json(&json!({"findings": listed.iter().map(row).collect::<Vec<_>>()}))?;
     } else {
-        let texts: Vec<String> = listed.iter().map(|(kept, found)| finding_text(kept.campaign, found)).collect();
-        print(&format!("{}\n{}", plural(listed.len() as u64, "finding"), texts.concat()))?;
+        let heading = ["finding", "subsystem", "symptom", "lost", "with", "conditions", "inside"];
+        let mut table = Table::new(&heading, &[3, 6]);
+        for (kept, Weighed { finding, severity, .. }) in &listed {
+            table.row(vec![
+                format!("{}.{}", kept.campaign, finding.number),
+                kept.subsystem.clone(),
+                finding.symptom.name().to_owned(),
+                severity.map_or("-".to_owned(), |severity| format!("{:.0} %", severity.share() * 100.0)),
+                brief::shows_with(finding),
+                brief::conditions(finding),
+                brief::inside(finding),
+            ]);
+        }
+        print(&format!("{}\n{}", plural(listed.len() as u64, "finding"), table.render_within("", width())))?;
     }
     Ok(exit::HEALTHY)
 }

@@ -9,14 +9,15 @@ use kelpie_engine::MeasureError;
 use kelpie_monitor::{Bounds, Severity};
 use kelpie_reports::folder;
 use kelpie_search::{Cure, Distilled, Observation, Oracle, Purpose, Transport, distil};
-use kelpie_spaces::{Feature, Space, Workload, workload_to_yaml};
+use kelpie_spaces::{Space, Workload, workload_to_yaml};
 use serde_json::{Value, json};
 
 use crate::args::Common;
 use crate::cli::MfsMeasureArgs;
+use crate::commands::findings_text::conditions_table;
 use crate::exit;
 use crate::inputs;
-use crate::output::{Table, note, plural, print, print_json};
+use crate::output::{note, plural, print, print_json};
 use crate::subsystems::{Opened, measured_or_nothing};
 
 /// A subsystem that is asked until the form is found.
@@ -109,16 +110,7 @@ fn text(distilled: &Distilled, severity: Option<Severity>, subsystem: &str) -> S
     if distilled.cures.is_empty() {
         text += "  plain traffic of this transport shows it\n";
     } else {
-        let mut table = Table::new(&["condition", "anomalous at", "healthy at", "of the condition"], &[]);
-        for Cure { condition, sides, .. } in &distilled.cures {
-            let feature = condition.feature;
-            let at = |side: usize| {
-                let values: Vec<String> = sides.iter().map(|workloads| shown(feature, &workloads[side])).collect();
-                values.join(", ")
-            };
-            table.row(vec![condition.to_string(), at(0), at(1), feature.phrase().to_owned()]);
-        }
-        text += &table.render("  ");
+        text += &conditions_table(&distilled.cures);
     }
     let _ = writeln!(text, "  shows with {}", transports(distilled, true).join(", "));
     let without = transports(distilled, false);
@@ -127,9 +119,4 @@ fn text(distilled: &Distilled, severity: Option<Severity>, subsystem: &str) -> S
     }
     let _ = writeln!(text, "  {}", plural(distilled.experiments, "experiment"));
     text
-}
-
-fn shown(feature: Feature, workload: &Workload) -> String {
-    let value = workload.feature(feature);
-    value.number().map_or_else(|| value.to_string(), |number| feature.written(number))
 }

@@ -181,7 +181,7 @@ pub fn findings() -> Vec<Column> {
 }
 
 /// The row of a finding.
-pub fn finding_row(Weighed { finding, severity }: &Weighed<'_>) -> Vec<Cell> {
+pub fn finding_row(Weighed { finding, severity, .. }: &Weighed<'_>) -> Vec<Cell> {
     let mfs = serde_json::to_string(&finding.mfs.conditions).expect("conditions are JSON");
     let mut row = vec![
         Cell::Count(finding.number),

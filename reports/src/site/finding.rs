@@ -37,7 +37,7 @@ pub(super) struct Shown<'d> {
 
 impl<'d> Shown<'d> {
     pub(super) fn new(stored: &'d StoredCampaign, found: Weighed<'d>, has_recipe: bool) -> Self {
-        let Weighed { finding: record, severity } = found;
+        let Weighed { finding: record, severity, .. } = found;
         let witness = stored.witness(record);
         let neighbour = stored.healthy_neighbour(record);
         let evidence = record.evidence();

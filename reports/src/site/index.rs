@@ -131,7 +131,7 @@ fn findings(stored: &StoredCampaign, explained: &Explained<'_>) -> Markup {
                 }
             }
             tbody {
-                @for Weighed { finding, severity } in &explained.findings {
+                @for Weighed { finding, severity, .. } in &explained.findings {
                     tr {
                         th scope="row" data-value=(finding.number) {
                             a href={ "finding-" (finding.number) ".html" } { (stored.campaign.id) "." (finding.number) }

@@ -238,6 +238,11 @@ impl FindingRecord {
         FindingEvidence::deserialize(&self.evidence).ok()
     }
 
+    /// The finding of which it is a variant, by its number.
+    pub fn variant_of(&self) -> Option<u64> {
+        self.evidence["variant_of"].as_u64()
+    }
+
     /// Its region for readers, with the conditions in front that its workload was measured to need.
     pub fn region_by_need(&self) -> Region {
         let cures = self.evidence().map_or_else(Vec::new, |evidence| evidence.cures);

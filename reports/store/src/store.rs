@@ -638,7 +638,8 @@ macro_rules! campaigns {
             "SELECT campaign.*, (SELECT count(*) FROM experiment WHERE campaign = id) AS experiments, \
              (SELECT coalesce(max(number), 0) FROM experiment WHERE campaign = id) AS last, \
              skipped_at_end + (SELECT coalesce(sum(skipped_before), 0) FROM experiment WHERE campaign = id) AS skipped, \
-             (SELECT count(*) FROM finding WHERE campaign = id) AS findings, ",
+             (SELECT count(*) FROM finding WHERE campaign = id AND \
+             CASE WHEN json_valid(evidence) THEN json_extract(evidence, '$.variant_of') END IS NULL) AS findings, ",
             $host_failures,
             " AS host_failures FROM campaign WHERE ?1 IS NULL OR id = ?1 ORDER BY id"
         )

@@ -10,7 +10,7 @@ use rand_pcg::Pcg64;
 use super::conditions::{Needed, Witness};
 use super::factors::{differing, independent, moved, plain};
 use super::lab::{Lab, is_another, keeps};
-use super::reduce::{Answer, Needs, reduce};
+use super::reduce::{Answer, Needs, reduce_and_trade};
 use crate::finding::{Cure, Transport};
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
@@ -59,7 +59,7 @@ fn simplify<O: Oracle>(witness: &mut Witness<'_, '_, O>) -> Result<Vec<Feature>,
         }
         Ok(if holds { Answer::Holds } else { Answer::Gone })
     };
-    let reduced = reduce(witness.lab, &mut Needs::default(), &witness.workload, &witness.plain, ask)?;
+    let reduced = reduce_and_trade(witness.lab, &mut Needs::default(), &witness.workload, &witness.plain, ask)?;
     take(witness, reduced.workload)?;
     let mut factors = independent(witness.lab.space, &witness.workload, &witness.plain, reduced.needed);
     // Each once more, because the witness became simpler after most of them.

@@ -3,7 +3,9 @@
 use kelpie_spaces::Workload;
 
 use super::Search;
-use super::factors::{plain, projected};
+use super::factors::{moved, plain, projected};
+use super::lab::keeps;
+use super::signature::Signature;
 use super::touched::Touched;
 use crate::oracle::{Oracle, Purpose};
 
@@ -31,6 +33,40 @@ impl<O: Oracle> Search<'_, O> {
         }
         self.come_upon(index, &alone)?;
         Ok(Some(index))
+    }
+
+    /// Whether the anomaly is a known weakness beside stresses that it does not need: without any factor of a finding it
+    /// is gone, and the same counters fall. What shows without one of them waits, because it is another anomaly.
+    pub(super) fn recognise(&mut self, touched: &Touched) -> Result<bool, O::Error> {
+        let Touched { workload, symptom, seen, .. } = touched;
+        let is_candidate = |index: &usize| {
+            let known = &self.findings[*index];
+            known.variant_of.is_none()
+                && known.covers(*symptom, workload)
+                && self.signature(known).is_in(&known.seen, seen)
+        };
+        let most_needed = |index: &usize| self.findings[*index].factors.len();
+        let Some(index) = (0..self.findings.len()).filter(is_candidate).max_by_key(most_needed) else {
+            return Ok(false);
+        };
+        let plain = plain(self.lab.space, workload);
+        let before = self.lab.experiments();
+        let mut signature = Signature::default();
+        for factor in self.findings[index].factors.clone() {
+            let Some(without) = moved(self.lab.space, workload, &[factor], &plain) else { continue };
+            let cured = self.lab.look(&without, Purpose::Mfs)?;
+            if keeps(*symptom, seen, &cured) {
+                self.touch(&without, *symptom, &cured);
+                return Ok(false);
+            }
+            signature.add(seen, &cured);
+        }
+        self.findings[index].spent += self.lab.experiments() - before;
+        if !signature.agrees(&self.signature(&self.findings[index])) {
+            return Ok(false);
+        }
+        self.come_upon(index, workload)?;
+        Ok(true)
     }
 
     /// Takes in an anomaly that a finding explains.

@@ -63,6 +63,36 @@ pub(super) fn projected(space: &Space, workload: &Workload, plain: &Workload, fa
     moved(space, workload, &others, plain).unwrap_or_else(|| workload.clone())
 }
 
+/// Features that do the same work: the first can go back to plain if the second makes up for it, because a NIC sees the
+/// product. Source: our choice of those that the verbs of a connection multiply.
+pub(super) const TRADES: [(Feature, Feature); 4] = [
+    (Feature::Bidirectional, Feature::Qps),
+    (Feature::Qps, Feature::Mrs),
+    (Feature::Qps, Feature::RecvWqDepth),
+    (Feature::Qps, Feature::SendWqDepth),
+];
+
+/// The workload with the first feature as in plain traffic, and with as much more of the second, which is one of its factors.
+pub(super) fn traded(
+    space: &Space,
+    workload: &Workload,
+    plain: &Workload,
+    (from, to): (Feature, Feature),
+) -> Option<Workload> {
+    let factors = differing(workload, plain);
+    let times = match (workload.feature(from).number(), plain.feature(from).number()) {
+        (Some(own), Some(plain)) if own > plain && factors.contains(&to) => own as f64 / plain as f64,
+        // Traffic both ways is twice as much.
+        (None, None) if factors.contains(&from) => 2.0,
+        _ => return None,
+    };
+    let wanted = (workload.feature(to).number()? as f64 * times).round() as u64;
+    let values = space.feature_values(to).into_iter().filter_map(|value| value.number());
+    let more = values.filter(|value| *value >= wanted).min()?;
+    let without = moved(space, workload, &[from], plain)?;
+    space.with_feature(&without, to, &FeatureValue::Number(more))
+}
+
 /// The factors without those that only follow others, as the smallest message follows the largest.
 pub(super) fn independent(
     space: &Space,

@@ -48,6 +48,11 @@ impl Seen {
         self.observation.signals.get(UTILISATION).copied().unwrap_or(1.0)
     }
 
+    /// How bad it is: what is lost of the bounds, or the time paused, whichever is more.
+    pub(super) fn lost(&self) -> f64 {
+        (1.0 - self.utilisation()).max(self.observation.pause)
+    }
+
     /// Logarithm of what it uses of its bounds.
     pub(super) fn used(&self) -> f64 {
         (self.utilisation() + LEAST_USED).ln()
@@ -255,7 +260,8 @@ pub(super) fn is_apart(rate: f64, other: f64) -> bool {
     times(rate, other) > APART
 }
 
-/// Part of the lost throughput that has to stay. Source: our choice, because the witness should not lie on the border.
+/// Part of the lost throughput, or of the pauses, that has to stay. Source: our choice, because the witness should not lie on
+/// the border.
 const KEPT_LOSS: f64 = 0.5;
 /// Distance of one step from which on it may lead to another weakness, and what such a step gains at least. Units: of
 /// the second, logarithm of the share of the bounds. Source: our choice; of 1,003 steps on model F and 688 on model H
@@ -271,7 +277,10 @@ pub(super) fn is_another(from: &Seen, to: &Seen) -> bool {
 
 /// Whether what is seen is still the anomaly of which another experiment showed more.
 pub(super) fn keeps(symptom: Symptom, anomaly: &Seen, seen: &Seen) -> bool {
-    let most_used = 1.0 - KEPT_LOSS * (1.0 - anomaly.utilisation());
-    let is_lost = symptom != Symptom::LowThroughput || seen.utilisation() <= most_used;
-    seen.outcome == Outcome::Anomalous(symptom) && is_lost
+    let is_as_bad = match symptom {
+        Symptom::LowThroughput => 1.0 - seen.utilisation() >= KEPT_LOSS * (1.0 - anomaly.utilisation()),
+        Symptom::Pause => seen.observation.pause >= KEPT_LOSS * anomaly.observation.pause,
+        Symptom::HostFailure => true,
+    };
+    seen.outcome == Outcome::Anomalous(symptom) && is_as_bad
 }

@@ -9,7 +9,7 @@ use super::Search;
 use super::factors::{independent, plain};
 use super::known::Known;
 use super::lab::{is_another, keeps};
-use super::reduce::{Answer, reduce};
+use super::reduce::{Answer, reduce_and_trade};
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
 
@@ -23,7 +23,7 @@ impl<O: Oracle> Search<'_, O> {
         let mut known = None;
         let findings = &self.findings;
         let mut here = Rc::clone(&begin);
-        let reduced = reduce(&mut self.lab, &mut self.needs, anomaly, &plain, |lab, workload| {
+        let reduced = reduce_and_trade(&mut self.lab, &mut self.needs, anomaly, &plain, |lab, workload| {
             let seen = lab.look(workload, Purpose::Mfs)?;
             let Outcome::Anomalous(shown) = seen.outcome else { return Ok(Answer::Gone) };
             if shown != symptom || is_another(&here, &seen) {

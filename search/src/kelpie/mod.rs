@@ -41,7 +41,7 @@ use touched::{Touched, Way};
 
 /// Experiments after which every second one refines. Source: our choice, because new weaknesses come ever more slowly (on
 /// model F two or three each time that experiments double), and answers get better with each survey.
-const EVEN: f64 = 500.0;
+const EVEN: f64 = 400.0;
 
 /// Steps in a row without an experiment after which all that the search can reach is known, besides two for each anomaly that
 /// waits. Source: our choice.
@@ -130,7 +130,7 @@ impl<O: Oracle> Search<'_, O> {
 
     /// Explains an anomaly, or makes a finding of it.
     fn account_for(&mut self, touched: &Touched) -> Result<(), O::Error> {
-        if self.explain(touched)?.is_none() {
+        if self.explain(touched)?.is_none() && !self.recognise(touched)? {
             self.minimise(&touched.workload, touched.symptom)?;
         }
         Ok(())

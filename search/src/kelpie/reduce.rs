@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kelpie_spaces::{Feature, Workload};
 
-use super::factors::{differing, moved};
+use super::factors::{TRADES, differing, moved, traded};
 use super::lab::Lab;
 use crate::oracle::Oracle;
 
@@ -46,8 +46,37 @@ pub(super) struct Reduced {
     pub(super) needed: Vec<Feature>,
 }
 
+/// The same, with one feature more given up for each that another one makes up for.
+pub(super) fn reduce_and_trade<'a, O: Oracle>(
+    lab: &mut Lab<'a, O>,
+    needs: &mut Needs,
+    from: &Workload,
+    to: &Workload,
+    mut ask: impl FnMut(&mut Lab<'a, O>, &Workload) -> Result<Answer, O::Error>,
+) -> Result<Reduced, O::Error> {
+    let mut enough = false;
+    let mut reduced = reduce(lab, needs, from, to, |lab, workload| {
+        let answer = ask(lab, workload)?;
+        enough = matches!(answer, Answer::Enough);
+        Ok(answer)
+    })?;
+    for trade in TRADES {
+        let Some(workload) = traded(lab.space, &reduced.workload, to, trade).filter(|_| !enough) else { continue };
+        let answer = ask(lab, &workload)?;
+        enough = matches!(answer, Answer::Enough);
+        if !matches!(answer, Answer::Gone) {
+            reduced.needed.retain(|feature| workload.feature(*feature) != to.feature(*feature));
+            if !reduced.needed.contains(&trade.1) {
+                reduced.needed.push(trade.1);
+            }
+            reduced.workload = workload;
+        }
+    }
+    Ok(reduced)
+}
+
 /// Moves `from`, which holds, towards `to` in all features that can follow while it holds.
-pub(super) fn reduce<'a, O: Oracle>(
+fn reduce<'a, O: Oracle>(
     lab: &mut Lab<'a, O>,
     needs: &mut Needs,
     from: &Workload,

@@ -9,6 +9,8 @@ use kelpie_spaces::Workload;
 use super::Search;
 use super::conditions::Witness;
 use super::factors::moved;
+use super::known::Known;
+use crate::discovery::Spent;
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
 
@@ -45,20 +47,24 @@ impl<O: Oracle> Search<'_, O> {
         Ok(())
     }
 
-    /// Spends experiments on findings, and a third on surveys as long as there is something to learn of findings.
+    /// Spends a third of its experiments on surveys, and of the others a third on random workloads that meet conditions, as
+    /// long as there is something to learn of findings.
     pub(super) fn refine(&mut self) -> Result<(), O::Error> {
         let before = self.lab.experiments();
-        if self.spent.conditions <= 2 * self.spent.surveys {
-            if let Some(index) = self.unmeasured() {
-                self.measure_conditions(index)?;
-                self.spent.conditions += self.lab.experiments() - before;
-                return Ok(());
+        let Spent { surveys, conditions, trials } = self.spent;
+        let wants = [self.unmeasured(), self.least_tried()];
+        if conditions + trials <= 2 * surveys && wants.iter().any(Option::is_some) {
+            match wants {
+                [Some(index), other] if other.is_none() || conditions <= 2 * trials => {
+                    self.measure_conditions(index)?;
+                    self.spent.conditions += self.lab.experiments() - before;
+                }
+                [_, index] => {
+                    self.sample_inside(index.expect("one of them is there"))?;
+                    self.spent.trials += self.lab.experiments() - before;
+                }
             }
-            if let Some(index) = self.least_tried() {
-                self.sample_inside(index)?;
-                self.spent.conditions += self.lab.experiments() - before;
-                return Ok(());
-            }
+            return Ok(());
         }
         self.survey()?;
         // One that found all measured counts, too, so that there is an end.
@@ -66,11 +72,12 @@ impl<O: Oracle> Search<'_, O> {
         Ok(())
     }
 
-    /// The finding whose conditions are measured next: that upon which explorations came most often.
+    /// The finding whose conditions are measured next: the worst.
     fn unmeasured(&self) -> Option<usize> {
-        let open = |known: &super::Known| known.needed.is_none() && known.variant_of.is_none();
-        let open = (0..self.findings.len()).filter(|index| open(&self.findings[*index]));
-        open.rev().max_by_key(|index| self.findings[*index].visits)
+        let is_open = |known: &Known| known.needed.is_none() && known.variant_of.is_none();
+        let lost = |index: &usize| self.findings[*index].seen.lost();
+        let open = (0..self.findings.len()).rev().filter(|index| is_open(&self.findings[*index]));
+        open.max_by(|a, b| lost(a).total_cmp(&lost(b)))
     }
 
     /// Measures the conditions of a finding, and looks for its variants.
@@ -93,10 +100,10 @@ impl<O: Oracle> Search<'_, O> {
         self.store(index)
     }
 
-    /// The finding whose conditions fewest random workloads are known to meet.
+    /// The finding of which a random workload is wanted most.
     fn least_tried(&self) -> Option<usize> {
-        let open = (0..self.findings.len()).filter(|index| self.findings[*index].wants_trials());
-        open.min_by_key(|index| self.findings[*index].trials())
+        let wants = (0..self.findings.len()).filter_map(|index| Some((self.findings[index].wants_trials()?, index)));
+        wants.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, index)| index)
     }
 
     /// Looks at a random workload that meets a finding's conditions.
@@ -139,7 +146,7 @@ impl<O: Oracle> Search<'_, O> {
         }
         if purpose == Purpose::Survey {
             for index in 0..self.findings.len() {
-                if self.findings[index].wants_trials() && self.findings[index].contains(&point) {
+                if self.findings[index].wants_trials().is_some() && self.findings[index].contains(&point) {
                     self.findings[index].tried(&seen);
                     self.store(index)?;
                 }

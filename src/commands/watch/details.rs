@@ -10,7 +10,7 @@ use crate::output::plural;
 use crate::safe_text::clean;
 
 /// Everything of a finding, in lines of at most `width` columns.
-pub fn of_finding(Weighed { finding, severity }: &Weighed<'_>, width: usize) -> Vec<String> {
+pub fn of_finding(Weighed { finding, severity, .. }: &Weighed<'_>, width: usize) -> Vec<String> {
     let mut lines = vec![
         Severity::in_words(*severity),
         format!(

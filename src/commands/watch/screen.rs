@@ -141,7 +141,7 @@ impl Entry<'_> {
     fn cells(&self, campaign: CampaignId) -> [String; 5] {
         let share = |severity: Option<Severity>| severity.map_or_else(|| "-".to_owned(), |one| percent(one.share()));
         match self {
-            Entry::Found(Weighed { finding, severity }) => [
+            Entry::Found(Weighed { finding, severity, .. }) => [
                 format!("{campaign}.{}", finding.number),
                 finding.symptom.name().to_owned(),
                 share(*severity),

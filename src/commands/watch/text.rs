@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 use super::campaign_progress::{CampaignProgress, PURPOSES};
 use super::for_people::{duration, signal_name, signal_value};
 use crate::campaign::FindingLine;
-use crate::commands::findings::{FindingDocument, unexplained_text};
+use crate::commands::findings::FindingDocument;
+use crate::commands::findings_text::unexplained;
 use crate::safe_text::{clean, clean_json};
 
 /// The ways to end, with their words.
@@ -89,12 +90,11 @@ pub fn text(progress: &CampaignProgress, now_unix_ms: i64) -> String {
     if !latest.is_empty() {
         let _ = writeln!(text, "  last signals: {}", latest.join(", "));
     }
-    let _ = writeln!(text, "  {explained}");
-    for Weighed { finding, severity } in &explained.findings {
+    for Weighed { finding, severity, .. } in &explained.findings {
         let line = format!("{}; {}", FindingLine(campaign.id, finding), Severity::in_words(*severity));
         let _ = writeln!(text, "{}", clean(&line));
     }
-    text + &unexplained_text(&explained)
+    text + &unexplained(campaign.id, &explained)
 }
 
 /// The campaign as one JSON document.

@@ -1,0 +1,107 @@
+//! A finding in the cells of a table: what it needs, with which transports it shows, how sure that is. No layout.
+
+use std::collections::BTreeMap;
+
+use kelpie_monitor::Symptom;
+use kelpie_search::{FindingEvidence, Transport};
+use kelpie_spaces::known::{Sign, anomalies};
+use kelpie_spaces::{Condition, Feature};
+use kelpie_store::FindingRecord;
+
+const TRANSPORT: [Feature; 2] = [Feature::QpType, Feature::Opcode];
+
+/// Its conditions without those on the transport, which [`shows_with`] has.
+pub fn conditions(finding: &FindingRecord) -> String {
+    if finding.is_pinned() {
+        return format!("exactly {}", finding.workload.summary());
+    }
+    let others = finding.region_by_need().conditions.into_iter();
+    let others: Vec<String> = others.filter(|one| !TRANSPORT.contains(&one.feature)).map(|one| one.brief()).collect();
+    if others.is_empty() { "none".to_owned() } else { others.join(", ") }
+}
+
+/// The transports and operations with which it shows, as far as they were tried: `RC|UC WRITE, RC READ`, or `any`.
+pub fn shows_with(finding: &FindingRecord) -> String {
+    let tried = finding.evidence().map_or_else(Vec::new, |evidence| evidence.transports);
+    if !tried.is_empty() {
+        return if tried.iter().all(|one| one.shows) { "any".to_owned() } else { joined(&tried, true) };
+    }
+    let of = |feature: Feature| finding.mfs.condition(feature).map(|condition| words(condition));
+    match TRANSPORT.map(of) {
+        [None, None] => "any".to_owned(),
+        both => both.into_iter().flatten().collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// The transports and operations that show a symptom, or that do not, those of one operation together.
+pub fn joined(tried: &[Transport], shows: bool) -> String {
+    let mut types: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for one in tried.iter().filter(|one| one.shows == shows) {
+        types.entry(&one.opcode).or_default().push(&one.qp_type);
+    }
+    types.into_iter().map(|(opcode, types)| format!("{} {opcode}", types.join("|"))).collect::<Vec<_>>().join(", ")
+}
+
+fn words(condition: &Condition) -> String {
+    let brief = condition.brief();
+    brief.split_once(' ').map_or(brief.clone(), |(_, words)| words.to_owned())
+}
+
+/// How many of the random workloads that meet its conditions show its symptom, such as `17/20`; `-` if none was measured.
+pub fn inside(finding: &FindingRecord) -> String {
+    match finding.evidence() {
+        Some(FindingEvidence { validated: of @ 1.., shows_inside, .. }) => format!("{shows_inside}/{of}"),
+        _ => "-".to_owned(),
+    }
+}
+
+/// The anomaly of the paper's table 2 with the same symptom whose conditions its workload meets; of several that with the
+/// most.
+pub fn like_the_papers(finding: &FindingRecord) -> Option<u32> {
+    let sign = match finding.symptom {
+        Symptom::Pause => Sign::Pause,
+        Symptom::LowThroughput => Sign::Low,
+        Symptom::HostFailure => return None,
+    };
+    let met = anomalies().into_iter().filter(|one| one.symptom == sign && one.conditions.contains(&finding.workload));
+    met.max_by_key(|one| one.conditions.conditions.len()).map(|one| one.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use kelpie_spaces::Test;
+
+    use super::*;
+    use crate::testing::{finding, workload};
+
+    fn tried(qp_type: &str, opcode: &str, shows: bool) -> Transport {
+        Transport { qp_type: qp_type.to_owned(), opcode: opcode.to_owned(), shows }
+    }
+
+    #[test]
+    fn the_cells_of_a_finding_are_short() {
+        let mut found = finding(1, 2, workload(3, 4096));
+        found.evidence["narrowed"] = false.into();
+        found.mfs.set(Condition { feature: Feature::Opcode, test: Test::In(vec!["WRITE".to_owned()]) });
+        assert_eq!([conditions(&found), shows_with(&found), inside(&found)], ["qps ≥ 3", "WRITE", "0/36"]);
+        let all = [tried("RC", "WRITE", true), tried("UC", "WRITE", true), tried("RC", "READ", false)];
+        found.evidence["transports"] = serde_json::to_value(&all).unwrap();
+        assert_eq!(shows_with(&found), "RC|UC WRITE");
+        found.evidence["transports"] = serde_json::to_value(&all[..2]).unwrap();
+        assert_eq!(shows_with(&found), "any");
+        found.mfs.conditions.clear();
+        found.evidence["validated"] = 0.into();
+        assert_eq!([conditions(&found), inside(&found)], ["none", "-"]);
+    }
+
+    #[test]
+    fn a_finding_is_like_the_row_that_its_workload_meets() {
+        let row = anomalies().into_iter().find(|one| one.id == 3).expect("the table has it");
+        let mut found = FindingRecord { symptom: Symptom::Pause, ..finding(1, 2, row.trigger.workload()) };
+        assert_eq!(like_the_papers(&found), Some(3));
+        found.symptom = Symptom::LowThroughput;
+        assert_ne!(like_the_papers(&found), Some(3));
+        found.workload = workload(1, 4096);
+        assert_eq!(like_the_papers(&found), None);
+    }
+}

@@ -1,0 +1,303 @@
+//! A campaign as text: its findings in one table, or one of them in full.
+
+use std::fmt::Write as _;
+
+use kelpie_monitor::{Severity, Symptom};
+use kelpie_reports::again::Control;
+use kelpie_reports::brief;
+use kelpie_reports::explained::{Explained, Weighed};
+use kelpie_reports::{identity, times};
+use kelpie_search::{Cure, FindingEvidence};
+use kelpie_spaces::{Feature, Region, Workload};
+use kelpie_store::{Anomaly, Campaign, CampaignId, FindingRecord, Store};
+
+use super::findings::{self, Read};
+use crate::commands::labels::words;
+use crate::output::{Table, percent, plural, width};
+use crate::safe_text::clean;
+
+/// Findings and groups that are shown if nobody asks for more. Source: our choice, because a campaign is to be read on one
+/// screen, which has some 40 lines.
+const MOST_FINDINGS: usize = 10;
+const MOST_GROUPS: usize = 4;
+/// Counters of a signature that are shown. Source: our choice.
+const MOST_COUNTERS: usize = 4;
+
+/// Which findings are wanted.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wanted {
+    /// Only those with this symptom.
+    pub symptom: Option<Symptom>,
+    /// At most so many.
+    pub top: Option<usize>,
+    /// However many there are, and their variants.
+    pub all: bool,
+}
+
+impl Wanted {
+    fn most(self) -> usize {
+        if self.all { usize::MAX } else { self.top.unwrap_or(MOST_FINDINGS) }
+    }
+}
+
+/// A campaign with its findings.
+pub fn campaign(store: &mut Store, id: CampaignId, wanted: Wanted) -> anyhow::Result<String> {
+    let read = Read::of(store, id)?;
+    let explained = read.explained();
+    let mut text = head(store, &read.campaign, &explained)?;
+    if let Some(absence) = findings::none_found(store, id, &read.findings)? {
+        let _ = writeln!(text, "  {absence}");
+    }
+    text += &table(&read, &explained, wanted);
+    Ok(text + &unexplained(id, &explained))
+}
+
+fn head(store: &mut Store, campaign: &Campaign, explained: &Explained<'_>) -> anyhow::Result<String> {
+    let (id, definition) = (campaign.id, &campaign.definition);
+    let mut text = format!(
+        "campaign {id} ({}): {} over {}, {}, seed {}\n  {}, {} skipped, {}\n",
+        campaign.state,
+        clean(&definition.subsystem),
+        clean(&definition.space),
+        clean(&definition.algorithm),
+        definition.seed,
+        plural(campaign.experiments, "experiment"),
+        campaign.skipped,
+        explained.findings_in_words()
+    );
+    let changed = findings::changed(definition);
+    if !changed.is_empty() {
+        let _ = writeln!(text, "  with {}", identity::in_words(&changed));
+    }
+    let clock = store.clock(id)?;
+    let _ = writeln!(text, "  begun {}, measured for {}", times::started(clock), times::measured(clock));
+    let label = words(&store.label(id)?);
+    if !label.is_empty() {
+        let _ = writeln!(text, "  {label}");
+    }
+    if let Some(control) = Control::of(&store.measured_again(id)?) {
+        let _ = writeln!(text, "  {control}");
+    }
+    Ok(text)
+}
+
+/// The findings, the worst first, each in a row.
+fn table(read: &Read, explained: &Explained<'_>, wanted: Wanted) -> String {
+    let id = read.campaign.id;
+    let of_symptom = |found: &&Weighed<'_>| wanted.symptom.is_none_or(|symptom| symptom == found.finding.symptom);
+    let all: Vec<&Weighed<'_>> = explained.findings.iter().filter(of_symptom).collect();
+    if all.is_empty() {
+        return String::new();
+    }
+    let has_again = read.again.iter().any(|row| row.finding.is_some());
+    let heading = ["finding", "symptom", "lost", "with", "conditions", "inside", "seen", "again"];
+    let mut table = Table::new(&heading[..if has_again { 8 } else { 7 }], &[2, 5, 6, 7]);
+    let mut row = |found: &Weighed<'_>, is_variant: bool| {
+        let finding = found.finding;
+        let mut cells = vec![
+            format!("{}{id}.{}", if is_variant { " " } else { "" }, finding.number),
+            finding.symptom.name().to_owned(),
+            found.severity.map_or("-".to_owned(), |severity| format!("{:.0} %", severity.share() * 100.0)),
+            brief::shows_with(finding),
+            brief::conditions(finding),
+            brief::inside(finding),
+            if is_variant { String::new() } else { found.seen.to_string() },
+        ];
+        if has_again {
+            let repeats = read.repeats(finding);
+            cells.push(repeats.map_or("-".to_owned(), |repeats| format!("{}/{}", repeats.anomalous, repeats.runs)));
+        }
+        table.row(cells);
+    };
+    for found in all.iter().take(wanted.most()) {
+        row(found, false);
+        explained.variants_of(found.finding.number).filter(|_| wanted.all).for_each(|variant| row(variant, true));
+    }
+    let mut text = format!("\n{}", table.render_within("", width()));
+    if let Some(left @ 1..) = all.len().checked_sub(wanted.most()) {
+        let most = all[wanted.most()].severity.map_or(0.0, Severity::share);
+        let _ = writeln!(text, "and {left} more, of at most {:.0} % lost (--all)", most * 100.0);
+    }
+    text += "lost: share of the port, or of the time paused; inside: random workloads that meet the conditions and show\n\
+             the symptom; seen: anomalous experiments explained. One in full: ";
+    let _ = writeln!(text, "`kelpie campaign show {id}.{}`", all[0].finding.number);
+    text
+}
+
+/// What no finding explains, by what it has in common.
+pub fn unexplained(id: CampaignId, explained: &Explained<'_>) -> String {
+    let mut text = format!("\n{explained}\n");
+    let groups = explained.groups();
+    for group in groups.iter().take(MOST_GROUPS) {
+        let _ = match &group.nearest {
+            Some((finding, missed)) => {
+                let missed: Vec<&str> = missed.iter().map(|feature| feature.name()).collect();
+                writeln!(text, "  {:>4}  {id}.{finding} but for {}", group.count, missed.join(" and "))
+            }
+            None => {
+                let worst = explained.unexplained.first().map(|worst| {
+                    let Anomaly { number, symptom, severity, .. } = worst;
+                    let reason = worst.reason.as_deref().map_or_else(|| severity.to_string(), clean);
+                    format!(" (worst of all: experiment {number}, {}, {reason})", symptom.name())
+                });
+                writeln!(text, "  {:>4}  near no finding{}", group.count, worst.unwrap_or_default())
+            }
+        };
+    }
+    if groups.len() > MOST_GROUPS {
+        let rest: usize = groups[MOST_GROUPS..].iter().map(|group| group.count).sum();
+        let _ = writeln!(text, "  {rest:>4}  others");
+    }
+    text
+}
+
+/// One finding in full.
+pub fn finding(store: &mut Store, id: CampaignId, number: u64) -> anyhow::Result<String> {
+    let read = Read::of(store, id)?;
+    let found = read.weighed(number)?;
+    let (finding, evidence) = (found.finding, found.finding.evidence().unwrap_or_default());
+    let mut text = format!(
+        "finding {id}.{number}: {}, {}\n  {}\n",
+        finding.symptom.name(),
+        Severity::in_words(found.severity),
+        finding.workload.summary()
+    );
+    if let Some(first) = finding.variant_of() {
+        let _ = writeln!(text, "  a variant of {id}.{first}");
+    }
+    if finding.is_pinned() {
+        text += "  pinned: no wider region held or was searched\n";
+    } else {
+        text += &needs(&evidence.cures, &finding.mfs);
+    }
+    let _ = writeln!(text, "\n{}", sure(&evidence, finding));
+    if !evidence.transports.is_empty() {
+        text += &transports(&evidence);
+    }
+    text += &counters(&evidence);
+    if let Some(limiting) = read.limiting(&finding.workload)? {
+        let _ = writeln!(text, "limiting part, as the simulator says, which no search sees: {limiting}");
+    }
+    if let Some(paper) = brief::like_the_papers(finding) {
+        let _ = writeln!(text, "like anomaly {paper} of the Collie paper (`kelpie recipe export anomaly:{paper}`)");
+    }
+    if let Some(repeats) = read.repeats(finding) {
+        let _ = writeln!(text, "its workload was {repeats}");
+    }
+    let _ = writeln!(
+        text,
+        "found at experiment {}, reduced in {}; {} explained",
+        finding.found_at,
+        plural(finding.experiments_for_mfs, "experiment"),
+        plural(found.seen as u64, "anomalous experiment")
+    );
+    let explained = read.explained();
+    for variant in explained.variants_of(number) {
+        let (other, needs) = (variant.finding, brief::conditions(variant.finding));
+        let _ = writeln!(text, "variant {id}.{}: {}; {needs}", other.number, brief::shows_with(other));
+    }
+    let _ = writeln!(text, "next: `kelpie recipe export {id}.{number} --out finding-{number}.tar.gz`");
+    Ok(text)
+}
+
+/// Each condition on a line, with the workloads on both sides of its bounds.
+fn needs(cures: &[Cure], region: &Region) -> String {
+    if region.conditions.is_empty() {
+        return "  every workload of the space meets its conditions: there are none\n".to_owned();
+    }
+    if cures.iter().all(|cure| cure.sides.is_empty()) {
+        return format!("{}  (bounds as first seen, not measured)\n", condition_lines(region));
+    }
+    conditions_table(cures)
+}
+
+/// Conditions that were measured, with the values on both sides of their bounds.
+pub fn conditions_table(cures: &[Cure]) -> String {
+    let mut table = Table::new(&["condition", "shows at", "gone at", ""], &[]);
+    for Cure { condition, sides, .. } in cures {
+        let feature = condition.feature;
+        let at = |side: usize| {
+            let values: Vec<String> = sides.iter().map(|workloads| shown(feature, &workloads[side])).collect();
+            values.join(", ")
+        };
+        table.row(vec![condition.brief(), at(0), at(1), feature.phrase().to_owned()]);
+    }
+    table.render("  ")
+}
+
+fn shown(feature: Feature, workload: &Workload) -> String {
+    let value = workload.feature(feature);
+    value.number().map_or_else(|| value.to_string(), |number| feature.written(number))
+}
+
+/// What random workloads say that meet the conditions.
+fn sure(evidence: &FindingEvidence, finding: &FindingRecord) -> String {
+    let FindingEvidence { validated, shows_inside, healthy_inside, .. } = *evidence;
+    if validated == 0 {
+        return "no random workload was measured that meets these conditions, so that nobody knows how many show it"
+            .to_owned();
+    }
+    let others = validated.saturating_sub(shows_inside + healthy_inside);
+    format!(
+        "of {} that {} these conditions {shows_inside} show it, {others} show another symptom, {healthy_inside} are healthy: \
+         with 95 % confidence at least {} show it",
+        plural(validated, "random workload"),
+        if validated == 1 { "meets" } else { "meet" },
+        percent(finding.confidence)
+    )
+}
+
+/// With which transports and operations it shows, and with which not.
+pub fn transports(evidence: &FindingEvidence) -> String {
+    let mut text = format!("shows with {}", brief::joined(&evidence.transports, true));
+    let without = brief::joined(&evidence.transports, false);
+    if !without.is_empty() {
+        let _ = write!(text, "; not with {without}");
+    }
+    text + "\n"
+}
+
+/// The counters by which it shows.
+fn counters(evidence: &FindingEvidence) -> String {
+    let mut falls: Vec<(&String, f64)> =
+        evidence.signature.iter().map(|(name, fall)| (name, 10_f64.powf(*fall))).collect();
+    falls.retain(|(_, times)| *times >= 2.0);
+    falls.sort_by(|a, b| b.1.total_cmp(&a.1));
+    if falls.is_empty() {
+        return "no counter tells it from healthy traffic\n".to_owned();
+    }
+    let words = falls.iter().take(MOST_COUNTERS).map(|(name, times)| format!("{} by {times:.0}", clean(name)));
+    format!("counters that fall whichever condition is broken: {} times\n", words.collect::<Vec<_>>().join(", "))
+}
+
+/// Each condition on a line, with the phrase that says what its feature means.
+pub fn condition_lines(region: &Region) -> String {
+    if region.conditions.is_empty() {
+        return format!("    {region}\n");
+    }
+    let lines = region.conditions.iter().map(|condition| (condition.to_string(), condition.feature.phrase()));
+    let width = lines.clone().map(|(condition, _)| condition.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (condition, phrase) in lines {
+        let _ = writeln!(text, "    {condition:width$}   {phrase}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use kelpie_spaces::{Condition, Test};
+
+    use super::*;
+
+    #[test]
+    fn the_terminal_names_every_feature_as_the_table_does() {
+        for feature in Feature::ALL {
+            let word = || Test::In(vec!["true".to_owned()]);
+            let test = if feature.is_ordered() { Test::Range { min: Some(3), max: None } } else { word() };
+            let lines = condition_lines(&Region { conditions: vec![Condition { feature, test }] });
+            assert!(lines.trim_start().starts_with(&format!("{feature} ")), "{lines}");
+            assert!(lines.trim_end().ends_with(&format!("   {}", feature.phrase())), "{lines}");
+        }
+    }
+}
