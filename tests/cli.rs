@@ -177,10 +177,28 @@ fn a_campaign_is_stored_shown_and_gates() {
     assert!(!findings.is_empty(), "{document}");
     assert_eq!(
         keys(&findings[0]),
-        ["id", "symptom", "severity", "found_at", "experiments_for_mfs", "mfs", "workload", "confidence", "refined"]
+        [
+            "id",
+            "symptom",
+            "severity",
+            "found_at",
+            "experiments_for_mfs",
+            "mfs",
+            "workload",
+            "confidence",
+            "own",
+            "any",
+            "signature",
+            "transports",
+            "seen",
+            "variants",
+            "limiting"
+        ]
     );
-    let lines = ran.stderr.lines().filter(|line| line.starts_with("finding 1.")).count();
-    assert_eq!(lines, findings.len(), "one line per finding: {}", ran.stderr);
+    let variants: usize = findings.iter().filter_map(|one| one["variants"].as_array()).map(Vec::len).sum();
+    let lines: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("finding 1.")).collect();
+    assert_eq!(lines.len(), findings.len() + variants, "one line per finding: {}", ran.stderr);
+    assert!(lines.iter().all(|line| line.chars().count() <= 100), "{lines:?}");
     assert!(!ran.stderr.contains('\u{1b}') && !ran.stderr.contains('\r'), "no bar off a terminal: {}", ran.stderr);
     assert!(ran.stderr.contains(".local/share/kelpie/kelpie.db"), "says where: {}", ran.stderr);
 

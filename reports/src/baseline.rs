@@ -59,10 +59,9 @@ impl Baseline {
     /// Accepts the findings of a campaign; `all` accepts each anomaly beside them as well, as it was measured.
     pub fn of(explained: &Explained<'_>, all: bool) -> Self {
         let mut baseline = Self::default();
-        for found in explained.findings.iter().chain(&explained.variants) {
+        for found in explained.all() {
             let severity = Severity::in_words(found.severity);
-            let known =
-                if found.finding.is_refined() { "" } else { "; not refined, so healthy workloads may lie inside" };
+            let known = if found.finding.is_refined() { "" } else { "; healthy workloads may lie inside" };
             let about = format!("finding {}: {severity}{known}", found.finding.number);
             baseline.accept(about, found.finding.symptom, found.finding.mfs.clone());
         }

@@ -36,8 +36,10 @@ pub fn witness<'a>(finding: &FindingRecord, anomalies: &'a [Anomaly]) -> Option<
 /// Anomalies told apart by findings: each is explained by some finding, or by none.
 #[derive(Debug)]
 pub struct Explained<'a> {
-    /// The findings that are no variants, worst first, those that were not measured last.
+    /// The findings that are neither variants nor candidates, worst first, those that were not measured last.
     pub findings: Vec<Weighed<'a>>,
+    /// Those whose conditions are still to be measured, in the same order.
+    pub candidates: Vec<Weighed<'a>>,
     /// The variants, in the same order.
     pub variants: Vec<Weighed<'a>>,
     /// Every anomalous experiment, worst first.
@@ -83,10 +85,17 @@ impl<'a> Explained<'a> {
         });
         let mut weighed: Vec<Weighed<'a>> = weighed.collect();
         weighed.sort_by(|one, other| Severity::worst_first(one.severity, other.severity));
-        let (variants, firsts) = weighed.into_iter().partition(|found| found.finding.variant_of().is_some());
+        let (variants, firsts): (Vec<_>, Vec<_>) =
+            weighed.into_iter().partition(|found| found.finding.variant_of().is_some());
+        let (candidates, findings) = firsts.into_iter().partition(|found| found.finding.is_candidate());
         let unexplained = sorted.iter().zip(is_explained).filter(|(_, is_explained)| !is_explained);
         let unexplained = unexplained.map(|(anomaly, _)| *anomaly).collect();
-        Self { findings: firsts, variants, anomalies: sorted, unexplained }
+        Self { findings, candidates, variants, anomalies: sorted, unexplained }
+    }
+
+    /// All of them: findings, candidates, variants.
+    pub fn all(&self) -> impl Iterator<Item = &Weighed<'a>> {
+        self.findings.iter().chain(&self.candidates).chain(&self.variants)
     }
 
     /// The variants of a finding, worst first.
@@ -98,7 +107,8 @@ impl<'a> Explained<'a> {
     pub fn groups(&self) -> Vec<Group> {
         let mut counts: BTreeMap<Option<(u64, Vec<Feature>)>, usize> = BTreeMap::new();
         for anomaly in &self.unexplained {
-            let own = self.findings.iter().filter(|found| found.finding.symptom == anomaly.symptom);
+            let firsts = self.findings.iter().chain(&self.candidates);
+            let own = firsts.filter(|found| found.finding.symptom == anomaly.symptom);
             let missed = own.map(|found| {
                 let missed = found.finding.mfs.missed(&anomaly.workload).map(|condition| condition.feature);
                 (missed.collect::<Vec<Feature>>(), found.finding)
@@ -118,8 +128,14 @@ impl Explained<'_> {
     /// How many findings there are, as a phrase.
     pub fn findings_in_words(&self) -> String {
         let words = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
-        let all = words(self.findings.len(), "finding");
-        if self.variants.is_empty() { all } else { format!("{all} with {}", words(self.variants.len(), "variant")) }
+        let mut said = words(self.findings.len(), "finding");
+        if !self.variants.is_empty() {
+            said += &format!(" with {}", words(self.variants.len(), "variant"));
+        }
+        if !self.candidates.is_empty() {
+            said += &format!(", {} not measured yet", words(self.candidates.len(), "candidate"));
+        }
+        said
     }
 }
 

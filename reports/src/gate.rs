@@ -88,7 +88,7 @@ impl Gate {
         let worst = stopping
             .first()
             .map(|worst| format!("experiment {}, {}, {}", worst.number, worst.symptom.name(), worst.severity));
-        let unmeasured = explained.findings.iter().filter(|found| self.stops_unmeasured(found));
+        let unmeasured = explained.all().filter(|found| self.stops_unmeasured(found));
         let stopped_by_findings: Vec<u64> = unmeasured.map(|found| found.finding.number).collect();
         let is_red = !stopped_by.is_empty() || !stopped_by_findings.is_empty();
         let nothing = || (!has_verdict).then(|| "no experiment has a verdict".to_owned());

@@ -1,5 +1,5 @@
-//! A campaign's anomalies as `junit.xml`, for CI systems: a case for each finding and each unexplained anomaly. No other
-//! markup.
+//! A campaign's anomalies as `junit.xml`, for CI systems: a case for each finding, and one for all that none explains. No
+//! other markup.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,18 +46,13 @@ pub(crate) fn junit(stored: &StoredCampaign, explained: &Explained<'_>, gate: &G
         suite.add_property((key, value.as_str()));
     }
     let stopping = gate.stopping(explained);
-    let names = names_of_findings(explained.findings.iter().map(|found| found.finding));
-    for found in &explained.findings {
+    let names = names_of_findings(explained.findings.iter().chain(&explained.candidates).map(|found| found.finding));
+    for found in explained.findings.iter().chain(&explained.candidates) {
         let name = &names[&found.finding.number];
-        suite.add_test_case(finding(stored, found, name, &stopping, gate.stops_unmeasured(found)));
+        suite.add_test_case(finding(stored, explained, found, name, &stopping, gate.stops_unmeasured(found)));
     }
-    // The worst of each workload, which may have been measured several times.
-    let mut seen = BTreeSet::new();
-    for anomaly in &explained.unexplained {
-        let name = name_of_anomaly(anomaly);
-        if seen.insert(name.clone()) {
-            suite.add_test_case(unexplained(stored, anomaly, &name, gate.stops_anomaly(anomaly)));
-        }
+    if !explained.unexplained.is_empty() {
+        suite.add_test_case(unexplained(stored, explained, gate));
     }
     if suite.test_cases.is_empty() {
         let status = if stored.has_verdict() { TestCaseStatus::success() } else { TestCaseStatus::skipped() };
@@ -116,13 +111,17 @@ fn failed(symptom: Symptom, message: String, description: String) -> TestCaseSta
 
 fn finding(
     stored: &StoredCampaign,
+    explained: &Explained<'_>,
     found: &Weighed<'_>,
     name: &str,
     stopping: &[&Anomaly],
     is_unmeasured: bool,
 ) -> TestCase {
     let record = found.finding;
-    let inside: Vec<&&Anomaly> = stopping.iter().filter(|anomaly| explains(record, anomaly)).collect();
+    let mut own = explained.variants_of(record.number).map(|variant| variant.finding).collect::<Vec<_>>();
+    own.push(record);
+    let explains = |anomaly: &&&Anomaly| own.iter().any(|one| explains(one, anomaly));
+    let inside: Vec<&&Anomaly> = stopping.iter().filter(explains).collect();
     let status = if inside.is_empty() && !is_unmeasured {
         TestCaseStatus::success()
     } else {
@@ -146,14 +145,20 @@ fn finding(
     case("kelpie.finding", name, status)
 }
 
-fn unexplained(stored: &StoredCampaign, anomaly: &Anomaly, name: &str, is_stopping: bool) -> TestCase {
-    let status = if is_stopping {
-        let message = format!("{}; {}", wording::symptom(anomaly.symptom), anomaly.severity);
-        failed(anomaly.symptom, message, format!("campaign {}, {}\n", stored.campaign.id, line(anomaly)))
-    } else {
-        TestCaseStatus::success()
+/// One case for all that no finding explains: it fails if any of it stops the gate.
+fn unexplained(stored: &StoredCampaign, explained: &Explained<'_>, gate: &Gate) -> TestCase {
+    let stopping: Vec<&&Anomaly> = explained.unexplained.iter().filter(|anomaly| gate.stops_anomaly(anomaly)).collect();
+    let status = match stopping.first() {
+        None => TestCaseStatus::success(),
+        Some(worst) => {
+            let lines: Vec<String> = stopping.iter().take(NAMED).map(|anomaly| line(anomaly)).collect();
+            let message = format!("{explained}; the worst: {}; {}", wording::symptom(worst.symptom), worst.severity);
+            let description =
+                format!("campaign {}, {} stop the gate:\n{}\n", stored.campaign.id, stopping.len(), lines.join("\n"));
+            failed(worst.symptom, message, description)
+        }
     };
-    case("kelpie.unexplained", name, status)
+    case("kelpie.unexplained", "anomalies that no finding explains", status)
 }
 
 fn line(anomaly: &Anomaly) -> String {
@@ -196,12 +201,6 @@ fn name_of_finding(finding: &FindingRecord) -> String {
     let with = if others.is_empty() { String::new() } else { format!(" with {}", others.join(", ")) };
     let readable = format!("{} of {qp_type} {opcode}{with}", finding.symptom.name());
     named(&readable, &readable)
-}
-
-/// The same for equal workloads and symptoms.
-fn name_of_anomaly(anomaly: &Anomaly) -> String {
-    let readable = format!("{} of {}", anomaly.symptom.name(), anomaly.workload.summary());
-    named(&readable, &(anomaly.symptom, &anomaly.workload))
 }
 
 /// A readable part, and eight figures that tell apart what reads alike.
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn each_finding_and_each_unexplained_anomaly_is_a_case() {
+    fn each_finding_is_a_case_and_so_is_what_none_explains() {
         let mut stored = one_finding();
         stored.campaign.definition.subsystem = HOSTILE.to_owned();
         let anomalies = [
@@ -261,9 +260,9 @@ mod tests {
         let explained = Explained::new(&stored.findings, &anomalies);
         let text = junit(&stored, &explained, &Gate::default()).unwrap();
         let all = cases(&text);
-        assert_eq!(all.len(), 2, "a workload is one case: {text}");
+        assert_eq!(all.len(), 2, "one case for all that is not explained: {text}");
         assert!(all[0].0.starts_with("low_throughput of RC WRITE with qps ["), "{text}");
-        assert!(all[1].0.starts_with("low_throughput of a to b RC WRITE 2KiB, 1 QP,"), "{text}");
+        assert_eq!(all[1].0, "anomalies that no finding explains");
         assert!(all.iter().all(|case| case.1), "{text}");
         assert!(!text.contains("<script") && !text.contains('\u{1}'), "{text}");
 
@@ -285,8 +284,6 @@ mod tests {
         assert_eq!(name_of_finding(&one), name_of_finding(&again), "bounds move");
         let pause = FindingRecord { symptom: Symptom::Pause, ..one.clone() };
         assert_ne!(name_of_finding(&one), name_of_finding(&pause));
-        let other = name_of_anomaly(&anomaly(5, workload(1, 1024), 0.9));
-        assert_eq!(name_of_anomaly(&anomaly(1, workload(1, 1024), 0.3)), other);
         // A version that names them otherwise loses the history of every CI system.
         assert_eq!(name_of_finding(&one), "low_throughput of RC WRITE with qps [77d92003]");
         assert!(named(&"x".repeat(500), &0).len() < READABLE + 20);

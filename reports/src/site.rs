@@ -7,6 +7,7 @@ mod file;
 mod finding;
 mod hosts;
 mod index;
+mod matrix;
 mod page;
 mod plot;
 mod publish;
@@ -47,11 +48,11 @@ pub fn render(
     take(File::of("summary.md", summary(stored, &explained, &coverage)))?;
     take(File::of("junit.xml", junit(stored, &explained, gate).map_err(SiteError::Junit)?))?;
     images(timeline, take)?;
-    for found in &explained.findings {
+    for found in explained.findings.iter().chain(&explained.candidates) {
         let record = found.finding;
         let number = record.number;
         let recipe = recipes.remove(&number);
-        let shown = finding::Shown::new(stored, *found, recipe.is_some());
+        let shown = finding::Shown::new(stored, *found, &explained, recipe.is_some());
         take(File::of(&format!("finding-{number}.html"), shown.page()?))?;
         take(File::of(&format!("finding-{number}.yaml"), workload_to_yaml(&record.workload)))?;
         if let Some(bytes) = recipe {

@@ -271,14 +271,26 @@ impl StoredCampaign {
         self.proof(finding).or_else(|| self.point(finding.found_at))
     }
 
-    /// The healthy experiment that a finding is compared with: outside its region, unlike its workload in the fewest
-    /// features, of several the first. One that loads the same directions can be compared, so it comes before others.
+    /// The healthy experiment that a finding is compared with: its workload with one condition broken, if its bounds were
+    /// measured; else outside its region, unlike its workload in the fewest features, of several the first. One that loads
+    /// the same directions can be compared, so it comes before others.
     pub fn healthy_neighbour(&self, finding: &FindingRecord) -> Option<&Point> {
         let known = self.neighbours.get(&finding.number).copied();
         self.points.get(known.unwrap_or_else(|| self.nearest_healthy(finding))?)
     }
 
     fn nearest_healthy(&self, finding: &FindingRecord) -> Option<usize> {
+        let cures = finding.evidence().map_or_else(Vec::new, |evidence| evidence.cures);
+        let gone = cures.iter().flat_map(|cure| &cure.sides).map(|[_, gone]| gone);
+        let beyond = |gone: &Workload| {
+            let is_it = |point: &Point| point.workload == *gone && point.ended == Ended::Judged(Verdict::Healthy);
+            self.points.iter().position(is_it)
+        };
+        if let Some(at) =
+            gone.filter_map(beyond).min_by_key(|at| self.points[*at].workload.differing(&finding.workload).len())
+        {
+            return Some(at);
+        }
         let is_inside = self.codes.fulfil(&finding.mfs.conditions);
         let is_alike = self.codes.loads_like(&finding.workload);
         let differing = self.codes.differing(&finding.workload);

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use kelpie_store::Anomaly;
 
 use crate::absence::absence;
+use crate::brief;
 use crate::coverage::Coverage;
 use crate::explained::{Explained, Weighed};
 use crate::identity;
@@ -22,7 +23,7 @@ pub(crate) fn summary(stored: &StoredCampaign, explained: &Explained<'_>, covera
     let definition = &campaign.definition;
     let mut text = format!(
         "# Kelpie campaign {}: {} over {}\n\n{} experiments, {} skipped, {}; {} of the pairs of feature \
-         values measured. Algorithm {}, signals {}, seed {}, {}, begun {} by Kelpie {}, measured \
+         values measured. Algorithm {}, seed {}, {}, begun {} by Kelpie {}, measured \
          for {}.\n",
         campaign.id,
         escaped(&definition.subsystem),
@@ -32,7 +33,6 @@ pub(crate) fn summary(stored: &StoredCampaign, explained: &Explained<'_>, covera
         explained.findings_in_words(),
         wording::percent(coverage.pair_share()),
         escaped(&definition.algorithm),
-        escaped(&definition.signal),
         definition.seed,
         campaign.state,
         times::started(stored.clock),
@@ -47,21 +47,18 @@ pub(crate) fn summary(stored: &StoredCampaign, explained: &Explained<'_>, covera
         let _ = writeln!(text, "\nNo finding.{evidence}");
         return text + &unexplained(explained);
     }
-    text += "\n| finding | symptom | severity | conditions | workload | confidence | found at |\n\
-             |---|---|---|---|---|---:|---:|\n";
-    for Weighed { finding, severity, .. } in &explained.findings {
-        let conditions = wording::conditions(&finding.region_by_need(), wording::MOST_CONDITIONS).join("; ");
+    text += "\n| finding | symptom | severity | shows with | conditions | inside | seen |\n|---|---|---|---|---|---:|---:|\n";
+    for Weighed { finding, severity, seen } in explained.findings.iter().chain(&explained.candidates) {
         let _ = writeln!(
             text,
-            "| {}.{} | {} | {} | {} | {} | {:.2} | {} |",
+            "| {}.{} | {} | {} | {} | {} | {} | {seen} |",
             campaign.id,
             finding.number,
             escaped(finding.symptom.name()),
             wording::severity(*severity),
-            escaped(&conditions),
-            escaped(&finding.workload.summary()),
-            finding.confidence,
-            finding.found_at
+            escaped(&brief::shows_with(finding)),
+            escaped(&brief::conditions(finding)),
+            brief::inside(finding),
         );
     }
     text + &unexplained(explained)
@@ -102,10 +99,10 @@ mod tests {
         let mut stored = one_finding();
         stored.campaign.definition.subsystem = format!("{HOSTILE}\n# heading");
         let text = of(&stored);
-        let row = "| 1.1 | low\\_throughput | 70.0 % of the port lost, paused 20.0 % of the time | QPs of one flow: at \
-                   least 3 | a to b RC WRITE 2KiB, 4 QPs, depth 16, batch 1, MTU 4096 | 0.93 | 2 |";
+        let row = "| 1.1 | low\\_throughput | 70.0 % of the port lost, paused 20.0 % of the time | any | exactly a to b RC \
+                   WRITE 2KiB, 4 QPs, depth 16, batch 1, MTU 4096 | 0/36 | 1 |";
         assert!(text.contains(row), "{text}");
-        assert!(text.ends_with("Not explained: the anomalous experiment lies in a finding.\n"), "{text}");
+        assert!(text.ends_with("Not explained: the anomalous experiment is explained by a finding.\n"), "{text}");
         assert!(!text.contains("<script") || text.contains("\\<script\\>"), "{text}");
         assert_eq!(text.lines().filter(|line| line.starts_with('#')).count(), 1, "{text}");
     }
@@ -116,7 +113,7 @@ mod tests {
         let low = vec![Symptom::LowThroughput];
         let of_number = |number| measured(number, workload(1, 1024), sample(0.1, None), low.clone());
         let text = of(&stored_campaign((1..=12).map(of_number).collect(), Vec::new()));
-        assert!(text.contains("Not explained: 12 of 12 anomalous experiments lie in no finding."), "{text}");
+        assert!(text.contains("Not explained: 12 of 12 anomalous experiments are explained by no finding."), "{text}");
         assert!(
             text.contains("| 1 | low\\_throughput | 75.7 % of the port lost | a to b RC WRITE 2KiB, 1 QP,"),
             "{text}"

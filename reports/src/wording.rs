@@ -6,10 +6,6 @@ use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Test, units};
 use kelpie_search::Purpose as Asked;
 use kelpie_store::{Ended, Purpose};
 
-/// Conditions of one finding in a list of findings. Source: our choice, because findings of regions have up to eight,
-/// and those that are pinned name every feature.
-pub(crate) const MOST_CONDITIONS: usize = 8;
-
 /// A value of a feature with its unit.
 pub(crate) fn value(feature: Feature, value: &FeatureValue) -> String {
     match value {

@@ -57,6 +57,9 @@ pub struct FindingEvidence {
     /// the bounds that is used.
     #[serde(default)]
     pub signature: BTreeMap<String, f64>,
+    /// Whether its conditions are still to be measured: bounds are those of its workload, and some may not be necessary.
+    #[serde(default)]
+    pub is_candidate: bool,
     /// The finding of which it is a variant, by its number: one that shows the same under the same conditions.
     #[serde(default)]
     pub variant_of: Option<u64>,

@@ -26,12 +26,15 @@ pub struct Judgement {
     pub traffic: String,
     /// Place of the finding of which it is a variant.
     pub variant_of: Option<usize>,
+    /// Whether its conditions are not measured.
+    pub is_candidate: bool,
     pub confidence: f64,
     /// Conditions, those on transport and operation counted once.
     pub conditions: u64,
-    /// Empty of a variant.
+    /// Empty of variants and candidates.
     pub broken: Vec<Broken>,
-    /// Random workloads that meet the conditions and show the symptom; none of a variant.
+    /// Random workloads that meet the conditions and show the symptom; none of variants and
+    /// candidates.
     pub own: u64,
     /// Those that show another symptom.
     pub other: u64,
@@ -57,6 +60,7 @@ impl Judgement {
             weakness: weakness.clone(),
             traffic: traffic.clone(),
             variant_of: finding.evidence.variant_of.map(|number| number as usize - 1),
+            is_candidate: finding.evidence.is_candidate,
             confidence: finding.confidence,
             conditions: features.collect::<HashSet<Feature>>().len() as u64,
             broken: Vec::new(),
@@ -65,7 +69,7 @@ impl Judgement {
             healthy: 0,
             is_pinned: false,
         };
-        if judgement.variant_of.is_none() {
+        if judgement.variant_of.is_none() && !judgement.is_candidate {
             judgement.broken = broken(space, subsystem, finding, measured)?;
             judgement.look_inside(space, subsystem, place, stored, measured)?;
         }

@@ -68,9 +68,13 @@ impl Quality {
         Ok(Some(quality))
     }
 
-    /// Findings that are no variants.
+    /// Findings that are neither variants nor candidates.
     fn firsts(&self) -> impl Iterator<Item = &Judgement> {
-        self.findings.iter().filter(|finding| finding.variant_of.is_none())
+        self.findings.iter().filter(|finding| finding.variant_of.is_none() && !finding.is_candidate)
+    }
+
+    fn candidates(&self) -> impl Iterator<Item = &Judgement> {
+        self.findings.iter().filter(|finding| finding.variant_of.is_none() && finding.is_candidate)
     }
 
     fn variants(&self) -> impl Iterator<Item = (&Judgement, &Judgement)> {
@@ -83,9 +87,9 @@ impl Quality {
         (!keys.is_empty()).then(|| self.firsts().count() as f64 / keys.len() as f64)
     }
 
-    /// Weaknesses that variants show and no other finding does.
+    /// Weaknesses that variants show and no finding or candidate does.
     fn lost(&self) -> f64 {
-        let kept: BTreeSet<_> = self.firsts().map(|finding| &finding.weakness).collect();
+        let kept: BTreeSet<_> = self.firsts().chain(self.candidates()).map(|finding| &finding.weakness).collect();
         let lost = self.variants().map(|(variant, _)| &variant.weakness).filter(|weakness| !kept.contains(weakness));
         lost.collect::<BTreeSet<_>>().len() as f64
     }
@@ -95,10 +99,12 @@ impl Quality {
 /// else is said.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct QualityScore {
-    /// Findings of a campaign, in the mean, without variants. Units: findings.
+    /// Findings of a campaign, in the mean, without variants and candidates. Units: findings.
     pub findings: f64,
     /// Variants of a campaign, in the mean. Units: findings.
     pub variants: f64,
+    /// Candidates of a campaign, in the mean. Units: findings.
+    pub candidates: f64,
     /// Findings for each symptom with its limiting part, transport and operation, in the mean. Units: findings.
     pub for_each_limiting: Option<f64>,
     /// Findings for each weakness, which is a symptom with its limiting part, in the mean. Units: findings.
@@ -144,6 +150,7 @@ impl QualityScore {
         (!campaigns.is_empty()).then(|| Self {
             findings: all / each,
             variants: variants().count() as f64 / each,
+            candidates: campaigns.iter().map(|quality| quality.candidates().count()).sum::<usize>() as f64 / each,
             for_each_limiting: mean(
                 campaigns.iter().filter_map(|quality| {
                     quality.for_each(|finding| (finding.weakness.clone(), finding.traffic.clone()))

@@ -70,7 +70,7 @@ fn heading(moments: &[u64], more: &[&str]) -> Vec<String> {
 
 fn rows(heading: &[String], scores: &[Score], cells: impl Fn(&Score) -> Vec<String>) -> String {
     let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
-    let mut table = Table::new(&heading, &[2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    let mut table = Table::new(&heading, &[2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
     for score in scores {
         let own = [score.subsystem.clone(), score.name(), score.records.len().to_string()];
         table.row(own.into_iter().chain(cells(score)).collect());
@@ -123,10 +123,22 @@ fn qualities(scores: &[Score]) -> String {
     let number = |number: Option<f64>| number.map_or("-".to_owned(), |number| format!("{number:.2}"));
     let both = |both: Option<[f64; 2]>| both.map_or("-".to_owned(), |[median, high]| format!("{median} / {high}"));
     let what = table(
-        &["findings", "variants", "pure", "lost", "per limiting", "per part", "conditions", "necessary", "pinned"],
+        &[
+            "findings",
+            "candidates",
+            "variants",
+            "pure",
+            "lost",
+            "per limiting",
+            "per part",
+            "conditions",
+            "necessary",
+            "pinned",
+        ],
         &|quality| {
             vec![
                 format!("{:.1}", quality.findings),
+                format!("{:.1}", quality.candidates),
                 format!("{:.1}", quality.variants),
                 share(quality.pure),
                 format!("{:.1}", quality.lost),

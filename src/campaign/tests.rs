@@ -422,8 +422,14 @@ fn vary(stops: &[u64], part: &dyn Fn(u64, u32) -> f64) -> (Store, CampaignId, te
 fn findings_that_show_now_and_then_have_their_rate_and_are_measured_again_once_however_often_a_campaign_stops() {
     let steady = |_: u64, _: u32| 1.0;
     let (mut store, id, _folder) = vary(&[], &steady);
-    let text = findings_text::campaign(&mut store, id, Wanted::default()).unwrap();
+    let first = |store: &mut Store| {
+        let number = findings::Read::of(store, id).unwrap().explained().findings[0].finding.number;
+        findings_text::finding(store, id, number).unwrap()
+    };
+    let text = first(&mut store);
     assert!(text.contains("anomalous in all 3 further runs") && !text.contains("flaky"), "{text}");
+    let text = findings_text::campaign(&mut store, id, Wanted::default()).unwrap();
+    assert!(text.contains("  3/3"), "{text}");
     assert!(text.contains("the control workload, measured 7 times, ran as at first"), "{text}");
     let whole = store.measured_again(id).unwrap();
     let (mut store, id, _folder) = vary(&[11, 40, 60, 70, 3], &steady);
@@ -435,7 +441,7 @@ fn findings_that_show_now_and_then_have_their_rate_and_are_measured_again_once_h
     let at_end = BUDGET + 7;
     let (mut store, id, _folder) =
         vary(&[], &|measured, run| if measured > at_end && run % 2 == 1 { 1.9 } else { 1.0 });
-    let text = findings_text::campaign(&mut store, id, Wanted::default()).unwrap();
+    let text = first(&mut store);
     assert!(text.contains("anomalous in 5 of 10 further runs: flaky, at a rate of 24 to 76 %"), "{text}");
     let document = serde_json::to_value(findings::document(&mut store, id, false).unwrap()).unwrap();
     assert_eq!(document["findings"][0]["repeats"]["anomalous"], 5, "{document}");

@@ -56,6 +56,8 @@ pub struct CampaignDocument {
     checks: Vec<Check>,
     /// The worst first.
     findings: Vec<FindingDocument>,
+    /// Those whose conditions are still to be measured.
+    candidates: Vec<FindingDocument>,
     /// How many experiments were anomalous.
     anomalous: usize,
     /// Those that lie in no finding, the worst first.
@@ -198,8 +200,8 @@ impl Read {
     /// One of its findings.
     pub fn weighed(&self, number: u64) -> anyhow::Result<Weighed<'_>> {
         let id = self.campaign.id;
-        let Explained { findings, variants, .. } = self.explained();
-        let found = findings.into_iter().chain(variants).find(|found| found.finding.number == number);
+        let explained = self.explained();
+        let found = explained.all().find(|found| found.finding.number == number).copied();
         found.with_context(|| {
             format!("campaign {id} has no finding {number}; `kelpie campaign show {id} --all` lists them")
         })
@@ -235,8 +237,9 @@ impl Read {
 pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow::Result<CampaignDocument> {
     let read = Read::of(store, id)?;
     let explained = read.explained();
-    let documents = explained.findings.iter().map(|found| read.document(*found, &explained));
-    let findings = documents.collect::<anyhow::Result<Vec<FindingDocument>>>()?;
+    let documents = |all: &[Weighed<'_>]| all.iter().map(|found| read.document(*found, &explained)).collect();
+    let findings: anyhow::Result<Vec<FindingDocument>> = documents(&explained.findings);
+    let candidates: anyhow::Result<Vec<FindingDocument>> = documents(&explained.candidates);
     let campaign = &read.campaign;
     let none_found = none_found(store, id, &read.findings)?;
     let log = if experiments { Some(log(store, campaign)?) } else { None };
@@ -258,7 +261,8 @@ pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow:
         experiments: campaign.experiments,
         skipped: campaign.skipped,
         checks: store.checks(id)?,
-        findings,
+        findings: findings?,
+        candidates: candidates?,
         anomalous: read.anomalies.len(),
         unexplained: explained.unexplained.iter().copied().cloned().collect(),
         none_found,

@@ -81,26 +81,29 @@ fn head(store: &mut Store, campaign: &Campaign, explained: &Explained<'_>) -> an
     Ok(text)
 }
 
-/// The findings, the worst first, each in a row.
+/// The findings, the worst first, each in a row; candidates as long as there are no others.
 fn table(read: &Read, explained: &Explained<'_>, wanted: Wanted) -> String {
     let id = read.campaign.id;
     let of_symptom = |found: &&Weighed<'_>| wanted.symptom.is_none_or(|symptom| symptom == found.finding.symptom);
-    let all: Vec<&Weighed<'_>> = explained.findings.iter().filter(of_symptom).collect();
-    if all.is_empty() {
-        return String::new();
+    let mut shown: Vec<&Weighed<'_>> = explained.findings.iter().filter(of_symptom).collect();
+    let mut candidates: Vec<&Weighed<'_>> = explained.candidates.iter().filter(of_symptom).collect();
+    if wanted.all || shown.is_empty() {
+        shown.append(&mut candidates);
     }
+    let Some(first) = shown.first() else { return String::new() };
     let has_again = read.again.iter().any(|row| row.finding.is_some());
     let heading = ["finding", "symptom", "lost", "with", "conditions", "inside", "seen", "again"];
     let mut table = Table::new(&heading[..if has_again { 8 } else { 7 }], &[2, 5, 6, 7]);
-    let mut row = |found: &Weighed<'_>, is_variant: bool| {
+    let mut row = |found: &Weighed<'_>| {
         let finding = found.finding;
+        let is_variant = finding.variant_of().is_some();
         let mut cells = vec![
             format!("{}{id}.{}", if is_variant { " " } else { "" }, finding.number),
             finding.symptom.name().to_owned(),
             found.severity.map_or("-".to_owned(), |severity| format!("{:.0} %", severity.share() * 100.0)),
             brief::shows_with(finding),
             brief::conditions(finding),
-            brief::inside(finding),
+            if finding.is_candidate() { "?".to_owned() } else { brief::inside(finding) },
             if is_variant { String::new() } else { found.seen.to_string() },
         ];
         if has_again {
@@ -109,18 +112,26 @@ fn table(read: &Read, explained: &Explained<'_>, wanted: Wanted) -> String {
         }
         table.row(cells);
     };
-    for found in all.iter().take(wanted.most()) {
-        row(found, false);
-        explained.variants_of(found.finding.number).filter(|_| wanted.all).for_each(|variant| row(variant, true));
+    for found in shown.iter().take(wanted.most()) {
+        row(found);
+        explained.variants_of(found.finding.number).filter(|_| wanted.all).for_each(&mut row);
     }
     let mut text = format!("\n{}", table.render_within("", width()));
-    if let Some(left @ 1..) = all.len().checked_sub(wanted.most()) {
-        let most = all[wanted.most()].severity.map_or(0.0, Severity::share);
-        let _ = writeln!(text, "and {left} more, of at most {:.0} % lost (--all)", most * 100.0);
+    let most = |found: &Weighed<'_>| found.severity.map_or(0.0, Severity::share) * 100.0;
+    let mut left = Vec::new();
+    if let Some(more) = shown.get(wanted.most()) {
+        left.push(format!("{} more, of at most {:.0} % lost", shown.len() - wanted.most(), most(more)));
     }
-    text += "lost: share of the port, or of the time paused; inside: random workloads that meet the conditions and show\n\
-             the symptom; seen: anomalous experiments explained. One in full: ";
-    let _ = writeln!(text, "`kelpie campaign show {id}.{}`", all[0].finding.number);
+    if let Some(worst) = candidates.first() {
+        let all = plural(candidates.len() as u64, "candidate");
+        left.push(format!("{all}, of at most {:.0} %, whose conditions are not measured yet", most(worst)));
+    }
+    if !left.is_empty() {
+        let _ = writeln!(text, "and {} (--all)", left.join("; "));
+    }
+    text += "lost: share of the port, or of the time paused; seen: anomalous experiments explained\n\
+             inside: random workloads that meet the conditions and show the symptom (?: not measured)\n";
+    let _ = writeln!(text, "one in full: `kelpie campaign show {id}.{}`", first.finding.number);
     text
 }
 
@@ -165,6 +176,9 @@ pub fn finding(store: &mut Store, id: CampaignId, number: u64) -> anyhow::Result
     if let Some(first) = finding.variant_of() {
         let _ = writeln!(text, "  a variant of {id}.{first}");
     }
+    if finding.is_candidate() {
+        text += "  a candidate: its conditions are not measured yet, bounds are those of its workload\n";
+    }
     if finding.is_pinned() {
         text += "  pinned: no wider region held or was searched\n";
     } else {
@@ -206,7 +220,7 @@ fn needs(cures: &[Cure], region: &Region) -> String {
         return "  every workload of the space meets its conditions: there are none\n".to_owned();
     }
     if cures.iter().all(|cure| cure.sides.is_empty()) {
-        return format!("{}  (bounds as first seen, not measured)\n", condition_lines(region));
+        return condition_lines(region);
     }
     conditions_table(cures)
 }

@@ -84,7 +84,7 @@ pub fn write(store: &mut Store, id: CampaignId, format: Format, out: &Path) -> R
         rows.finish()?.sync_all()?;
         let (all, anomalies) = explained::read(store, id)?;
         let mut rows = sheet(File::create_new(new.join(name("findings")))?, format, &findings())?;
-        for found in Explained::new(&all, &anomalies).findings {
+        for found in Explained::new(&all, &anomalies).all() {
             count[1] += 1;
             rows.row(finding_row(&found))?;
         }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use kelpie_monitor::verdict::{LOW_SHARE, PAUSE_RATIO};
 use kelpie_monitor::{Symptom, Verdict};
-use kelpie_spaces::{Condition, Test};
+use kelpie_spaces::{Condition, Feature, Test};
 use kelpie_store::Ended;
 use kelpie_store::FindingRecord;
 
@@ -29,7 +29,16 @@ pub(super) fn edges(stored: &StoredCampaign, record: &FindingRecord) -> Vec<Titl
 
 fn edge(stored: &StoredCampaign, record: &FindingRecord, condition: &Condition) -> Option<Titled> {
     let Test::Range { min, max } = &condition.test else { return None };
+    let bisected = bisected(record, condition);
     let alike = stored.fulfilling(record.mfs.conditions.iter().filter(|other| *other != condition));
+    // Workloads that differ in more say what other features do.
+    let is_on_the_way = |point: &&Point| {
+        bisected
+            .as_ref()
+            .is_none_or(|moved| record.workload.differing(&point.workload).iter().all(|one| moved.contains(one)))
+    };
+    let alike = alike.filter(is_on_the_way);
+    let is_bisected = bisected.is_some();
     let placed = |point: &Point| {
         let value = point.workload.feature(condition.feature).number()?;
         Some((value, symptom_ratio(point, record.symptom)?, point.ended == Ended::Judged(Verdict::Anomalous)))
@@ -57,9 +66,10 @@ fn edge(stored: &StoredCampaign, record: &FindingRecord, condition: &Condition) 
         slug: format!("finding-{}-{}", record.number, condition.feature.name().replace('_', "-")),
         title: wording::condition(condition),
         caption: format!(
-            "The {} measured workloads that fulfil the other conditions, and {shown}. Crosses were \
+            "The {} measured workloads that {}, and {shown}. Crosses were \
              anomalous, with any symptom; circles were healthy. The upright lines are the condition.{}{}",
             points.len(),
+            if is_bisected { "differ from the finding's in nothing else" } else { "fulfil the other conditions" },
             covered(points.len(), marks.len()),
             beyond(&points, inside)
         ),
@@ -72,6 +82,13 @@ fn edge(stored: &StoredCampaign, record: &FindingRecord, condition: &Condition) 
             limit,
         }),
     })
+}
+
+/// The features that move along a bound that was measured, on the finding's own workload; `None` if it was not.
+fn bisected(record: &FindingRecord, condition: &Condition) -> Option<Vec<Feature>> {
+    let cure = record.evidence()?.cures.into_iter().find(|cure| cure.condition == *condition)?;
+    let moved = cure.sides.iter().flatten().flat_map(|side| record.workload.differing(side)).collect::<Vec<_>>();
+    (!cure.sides.is_empty()).then_some(moved)
 }
 
 /// The marks to draw: of many that nearly cover one another the first.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kelpie_monitor::verdict::{LOW_SHARE, PAUSE_RATIO};
 use kelpie_monitor::{Bounds, Sample, Severity, counters};
 use kelpie_search::{Cure, FindingEvidence};
-use kelpie_spaces::{Host, workload_to_yaml};
+use kelpie_spaces::{Feature, Host, Workload, workload_to_yaml};
 use kelpie_store::FindingRecord;
 use maud::{Markup, html};
 
@@ -14,7 +14,8 @@ use super::error::SiteError;
 use super::page::{campaign_title, figure, named, page, wide};
 use super::plot::{Bars, Group, Plot, Scale, Titled};
 use crate::again::Repeats;
-use crate::explained::Weighed;
+use crate::brief;
+use crate::explained::{Explained, Weighed};
 use crate::stored_campaign::{Point, StoredCampaign};
 use crate::wording;
 
@@ -23,7 +24,9 @@ use crate::wording;
 pub(super) struct Shown<'d> {
     stored: &'d StoredCampaign,
     record: &'d FindingRecord,
+    explained: &'d Explained<'d>,
     severity: Option<Severity>,
+    seen: usize,
     /// `None` if it was stored by a version of Kelpie that kept something else.
     evidence: Option<FindingEvidence>,
     /// What shows it: of its own workload if that was measured, else the experiment that found it.
@@ -36,14 +39,30 @@ pub(super) struct Shown<'d> {
 }
 
 impl<'d> Shown<'d> {
-    pub(super) fn new(stored: &'d StoredCampaign, found: Weighed<'d>, has_recipe: bool) -> Self {
-        let Weighed { finding: record, severity, .. } = found;
+    pub(super) fn new(
+        stored: &'d StoredCampaign,
+        found: Weighed<'d>,
+        explained: &'d Explained<'d>,
+        has_recipe: bool,
+    ) -> Self {
+        let Weighed { finding: record, severity, seen } = found;
         let witness = stored.witness(record);
         let neighbour = stored.healthy_neighbour(record);
         let evidence = record.evidence();
         let edges = edges(stored, record);
-        let mut shown =
-            Self { stored, record, severity, evidence, witness, neighbour, plots: Vec::new(), edges, has_recipe };
+        let mut shown = Self {
+            stored,
+            record,
+            explained,
+            severity,
+            seen,
+            evidence,
+            witness,
+            neighbour,
+            plots: Vec::new(),
+            edges,
+            has_recipe,
+        };
         shown.plots = [shown.throughput(), shown.pause()].into_iter().flatten().collect();
         shown
     }
@@ -89,12 +108,18 @@ impl<'d> Shown<'d> {
         Ok(page(&title, &trail, &content))
     }
 
+    /// Links to the findings that are a little worse and a little better.
     fn beside(&self) -> Markup {
-        let number = self.record.number;
-        let link = |number: u64, words: &str| html! { " · " a href={ "finding-" (number) ".html" } { (words) } };
+        let Explained { findings, candidates, .. } = self.explained;
+        let findings: Vec<&Weighed<'_>> = findings.iter().chain(candidates).collect();
+        let at = findings.iter().position(|found| found.finding.number == self.record.number);
+        let link = |at: Option<usize>, words: &str| {
+            let found = at.and_then(|at| findings.get(at));
+            html! { @if let Some(found) = found { " · " a href={ "finding-" (found.finding.number) ".html" } { (words) } } }
+        };
         html! {
-            @if number > 1 { (link(number - 1, "Finding before")) }
-            @if number < self.stored.findings.len() as u64 { (link(number + 1, "Next finding")) }
+            (link(at.and_then(|at| at.checked_sub(1)), "Finding before"))
+            (link(at.map(|at| at + 1), "Next finding"))
         }
     }
 
@@ -102,33 +127,86 @@ impl<'d> Shown<'d> {
         let conditions = self.record.region_by_need().conditions;
         html! {
             @if conditions.is_empty() {
-                p { "Any workload of the space shows it." }
+                p { "It has none: every workload of the space meets them." }
             } @else {
-                @if self.record.is_refined() {
-                    p { "A workload that fulfils all of these shows the symptom:" }
-                } @else {
-                    p { "The symptom was seen with all of these; the finding is not refined, so healthy workloads may fulfil \
-                         them, too:" }
-                }
                 ul.plain {
                     @for condition in &conditions {
                         li { (wording::condition(condition)) " " code.soft { (condition.feature) } }
                     }
                 }
             }
-            p {
-                "Confidence " (format!("{:.2}", self.record.confidence)) ": "
-                @if self.record.confidence > 0.0 {
-                    "with 95 % certainty at least this share of such workloads shows it."
-                } @else {
-                    "the search ended before it measured how many of such workloads show it."
-                }
-                @if let Some(repeats) = Repeats::of(&self.stored.again, self.record.number, self.witness.map(|point| point.number)) {
-                    " The workload was " (repeats) "."
-                }
-                @if self.record.is_pinned() {
-                    " " span.badge { "pinned" } " The conditions name every feature of the workload, because no single \
+            @if self.record.is_candidate() {
+                p { span.badge { "not measured" } " The bounds are those of the workload, and not every condition may be needed." }
+            }
+            p { (self.sure()) }
+            @if let Some(repeats) = Repeats::of(&self.stored.again, self.record.number, self.witness.map(|point| point.number)) {
+                p { "The workload was " (repeats) "." }
+            }
+            @if self.record.is_pinned() {
+                p {
+                    span.badge { "pinned" } " The conditions name every feature of the workload, because no single \
                     change cured it or because the algorithm does not reduce anomalies. A wider region may show it too."
+                }
+            }
+            (self.beside_conditions())
+        }
+    }
+
+    /// What random workloads say that meet the conditions.
+    fn sure(&self) -> String {
+        let evidence = self.evidence.as_ref();
+        let Some(FindingEvidence { validated: of @ 1.., shows_inside, healthy_inside, .. }) = evidence else {
+            return "No random workload was measured that meets these conditions, so that nobody knows how many show it."
+                .to_owned();
+        };
+        format!(
+            "Random workloads measured that meet these conditions: {of}. {shows_inside} of them show the symptom, {} show \
+             another one, {healthy_inside} are healthy; with 95 % confidence at least {} show it.",
+            of.saturating_sub(shows_inside + healthy_inside),
+            wording::percent(self.record.confidence)
+        )
+    }
+
+    /// Transports, counters, variants and the paper's anomaly.
+    fn beside_conditions(&self) -> Markup {
+        let Some(evidence) = &self.evidence else { return html! {} };
+        let without = brief::joined(&evidence.transports, false);
+        let falls = evidence.signature.iter().map(|(name, fall)| (name, 10_f64.powf(*fall)));
+        let mut falls: Vec<(&String, f64)> = falls.filter(|(_, times)| *times >= 2.0).collect();
+        falls.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let variants = self.explained.variants_of(self.record.number).collect::<Vec<_>>();
+        html! {
+            dl.facts {
+                @if !evidence.transports.is_empty() {
+                    dt { "Shows with" } dd { (brief::joined(&evidence.transports, true)) }
+                    @if !without.is_empty() { dt { "Not with" } dd { (without) } }
+                }
+                @if !falls.is_empty() {
+                    dt { "Counters" }
+                    dd {
+                        ul.plain {
+                            @for (name, times) in &falls {
+                                li { code { (name) } " falls " (format!("{times:.0}")) " times, whichever condition is broken" }
+                            }
+                        }
+                    }
+                }
+                @if let Some(paper) = brief::like_the_papers(self.record) {
+                    dt { "Like" } dd { "anomaly " (paper) " of the Collie paper, table 2" }
+                }
+                dt { "Explains" } dd { (self.seen) " anomalous experiments" }
+                @if !variants.is_empty() {
+                    dt { "Variants" }
+                    dd {
+                        ul.plain {
+                            @for variant in &variants {
+                                li {
+                                    (self.stored.campaign.id) "." (variant.finding.number) ", "
+                                    (brief::shows_with(variant.finding)) ": " (brief::conditions(variant.finding))
+                                }
+                            }
+                        }
+                    }
                 }
             }
         }
@@ -145,7 +223,12 @@ impl<'d> Shown<'d> {
                 Some(false) => ("badge alarm", "does not cure it alone"),
                 None => ("badge", "not tried"),
             };
-            html! { li { (advice) " " span class=(class) { (outcome) } } }
+            html! {
+                li {
+                    (advice) " " span class=(class) { (outcome) }
+                    @for side in &cure.sides { br; (self.side(cure.condition.feature, side)) }
+                }
+            }
         };
         html! {
             @if evidence.cures.is_empty() {
@@ -160,6 +243,21 @@ impl<'d> Shown<'d> {
         }
     }
 
+    /// What was measured on both sides of a bound.
+    fn side(&self, feature: Feature, [shows, gone]: &[Workload; 2]) -> Markup {
+        let one = |workload: &Workload| {
+            let value = wording::value(feature, &workload.feature(feature));
+            let point = self.stored.points.iter().find(|point| point.workload == *workload);
+            let seen = point.map(|point| {
+                let severity =
+                    point.severity.map_or_else(|| wording::ended(point.ended).to_owned(), |one| one.to_string());
+                format!(" (experiment {}: {severity})", point.number)
+            });
+            format!("{value}{}", seen.unwrap_or_default())
+        };
+        html! { span.soft { "measured: there at " (one(shows)) ", gone at " (one(gone)) } }
+    }
+
     fn how(&self) -> Markup {
         let Self { record, stored, evidence, .. } = self;
         let purpose = stored.point(record.found_at).map(|point| &point.purpose);
@@ -172,16 +270,6 @@ impl<'d> Shown<'d> {
                 }
                 dt { "Reduced in" } dd { (record.experiments_for_mfs) " experiments" }
                 @if let Some(evidence) = evidence {
-                    dt { "Validated" }
-                    dd {
-                        @if evidence.validated == 0 {
-                            "no random workload was measured inside the conditions as they are now"
-                            @if record.confidence > 0.0 { "; the confidence is what all experiments together say" }
-                        } @else {
-                            "Random workloads inside the conditions: " (evidence.validated) ", healthy of them: "
-                            (evidence.healthy_inside)
-                        }
-                    }
                     @if !evidence.symptoms.is_empty() {
                         dt { "Symptoms" }
                         dd { (evidence.symptoms.iter().map(|one| one.name()).collect::<Vec<_>>().join(", ")) }

@@ -3,16 +3,18 @@
 use std::fmt::Write as _;
 
 use kelpie_monitor::{Bounds, Severity, Verdict};
-use kelpie_store::Ended;
+use kelpie_store::{CampaignId, Ended};
 use maud::{Markup, html};
 
 use super::error::SiteError;
 use super::hosts;
+use super::matrix;
 use super::page::{self, campaign_title, figure, named, wide};
 use super::plot::Titled;
 use crate::again::Control;
+use crate::brief;
 use crate::coverage::{Coverage, FeatureCoverage};
-use crate::explained::{Explained, Weighed};
+use crate::explained::{Explained, Group, Weighed};
 use crate::identity;
 use crate::stored_campaign::StoredCampaign;
 use crate::times;
@@ -46,7 +48,7 @@ pub(super) fn page(
         }
         section aria-labelledby="unexplained" {
             h2 #unexplained { "What is not explained" }
-            (unexplained(explained))
+            (unexplained(explained, stored.campaign.id))
         }
         section aria-labelledby="course" {
             h2 #course { "Course of the search" }
@@ -82,7 +84,7 @@ fn summary(stored: &StoredCampaign, explained: &Explained<'_>, coverage: &Covera
                 @if !stored.changed.is_empty() { ", with " (identity::in_words(&stored.changed)) }
             }
             dt { "Space" } dd { (definition.space) }
-            dt { "Search" } dd { (definition.algorithm) " by " (definition.signal) " signals, seed " (definition.seed) }
+            dt { "Search" } dd { (definition.algorithm) ", seed " (definition.seed) }
             dt { "Experiments" } dd { (stored.points.len()) ": " (counts.join(", ")) }
             dt { "Budget" } dd { @if let Some(budget) = definition.budget { (budget) } @else { "none" } }
             dt { "Skipped" } dd { (campaign.skipped) " workloads that a finding explains" }
@@ -118,41 +120,43 @@ fn findings(stored: &StoredCampaign, explained: &Explained<'_>) -> Markup {
     }
     let table = html! {
         table.sortable.cards {
-            caption #findings-caption { "Findings, the worst first; a heading sorts by its column." }
+            caption #findings-caption {
+                "Findings, the worst first; a heading sorts by its column. Inside: random workloads measured that meet the \
+                 conditions and show the symptom. Seen: anomalous experiments that it explains."
+            }
             thead {
                 tr {
                     th scope="col" data-number { "Finding" }
                     th scope="col" { "Symptom" }
                     th scope="col" data-number { "Severity" }
+                    th scope="col" { "Shows with" }
                     th scope="col" { "Conditions" }
-                    th scope="col" { "Workload" }
-                    th.figure scope="col" data-number { "Confidence" }
-                    th.figure scope="col" data-number { "Found at" }
+                    th.figure scope="col" data-number { "Inside" }
+                    th.figure scope="col" data-number { "Seen" }
                 }
             }
             tbody {
-                @for Weighed { finding, severity, .. } in &explained.findings {
+                @for Weighed { finding, severity, seen } in explained.findings.iter().chain(&explained.candidates) {
                     tr {
                         th scope="row" data-value=(finding.number) {
                             a href={ "finding-" (finding.number) ".html" } { (stored.campaign.id) "." (finding.number) }
                         }
                         td data-label="Symptom" { (finding.symptom.name()) }
                         (weight(*severity))
+                        td.long data-label="Shows with" { (brief::shows_with(finding)) }
                         td.long data-label="Conditions" {
-                            (wording::conditions(&finding.region_by_need(), wording::MOST_CONDITIONS).join("; "))
+                            (brief::conditions(finding))
                             @if finding.is_pinned() { " " span.badge { "pinned" } }
+                            @if finding.is_candidate() { " " span.badge { "not measured" } }
                         }
-                        td.long data-label="Workload" { (finding.workload.summary()) }
-                        td.figure data-label="Confidence" data-value=(finding.confidence) {
-                            (format!("{:.2}", finding.confidence))
-                        }
-                        td.figure data-label="Found at" data-value=(finding.found_at) { (finding.found_at) }
+                        td.figure data-label="Inside" data-value=(finding.confidence) { (brief::inside(finding)) }
+                        td.figure data-label="Seen" data-value=(seen) { (seen) }
                     }
                 }
             }
         }
     };
-    wide("findings-caption", &table)
+    html! { (wide("findings-caption", &table)) (matrix::by_features(stored, explained)) }
 }
 
 /// A cell that sorts by the share of the port.
@@ -160,7 +164,7 @@ pub(super) fn weight(severity: Option<Severity>) -> Markup {
     html! { td.weight data-label="Severity" data-value=(severity.map_or(-1.0, Severity::share)) { (wording::severity(severity)) } }
 }
 
-fn unexplained(explained: &Explained<'_>) -> Markup {
+fn unexplained(explained: &Explained<'_>, id: CampaignId) -> Markup {
     let more = explained.unexplained.len().saturating_sub(MOST_UNEXPLAINED);
     let table = html! {
         table.sortable.cards {
@@ -190,9 +194,19 @@ fn unexplained(explained: &Explained<'_>) -> Markup {
     };
     html! {
         p { (explained) "." }
+        @if !explained.unexplained.is_empty() {
+            ul.plain { @for group in explained.groups() { li { (group.count) " " (near(&group, id)) } } }
+        }
         @if !explained.unexplained.is_empty() { (wide("unexplained-caption", &table)) }
         @if more > 0 { p { "and " (more) " more" } }
     }
+}
+
+/// What a group of them has in common.
+fn near(group: &Group, id: CampaignId) -> String {
+    let Some((finding, missed)) = &group.nearest else { return "are near no finding".to_owned() };
+    let missed: Vec<&str> = missed.iter().map(|feature| feature.name()).collect();
+    format!("would be {id}.{finding} but for {}", missed.join(" and "))
 }
 
 fn coverage_table(coverage: &Coverage) -> Markup {

@@ -238,6 +238,11 @@ impl FindingRecord {
         FindingEvidence::deserialize(&self.evidence).ok()
     }
 
+    /// Whether its conditions are still to be measured.
+    pub fn is_candidate(&self) -> bool {
+        self.evidence["is_candidate"] == true
+    }
+
     /// The finding of which it is a variant, by its number.
     pub fn variant_of(&self) -> Option<u64> {
         self.evidence["variant_of"].as_u64()

@@ -639,7 +639,8 @@ macro_rules! campaigns {
              (SELECT coalesce(max(number), 0) FROM experiment WHERE campaign = id) AS last, \
              skipped_at_end + (SELECT coalesce(sum(skipped_before), 0) FROM experiment WHERE campaign = id) AS skipped, \
              (SELECT count(*) FROM finding WHERE campaign = id AND \
-             CASE WHEN json_valid(evidence) THEN json_extract(evidence, '$.variant_of') END IS NULL) AS findings, ",
+             CASE WHEN json_valid(evidence) THEN coalesce(json_extract(evidence, '$.variant_of'), \
+             nullif(json_extract(evidence, '$.is_candidate'), 0)) END IS NULL) AS findings, ",
             $host_failures,
             " AS host_failures FROM campaign WHERE ?1 IS NULL OR id = ?1 ORDER BY id"
         )

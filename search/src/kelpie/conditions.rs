@@ -6,7 +6,7 @@ use std::rc::Rc;
 use kelpie_monitor::Symptom;
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Space, Test, Workload};
 
-use super::factors::{TRANSPORT, moved};
+use super::factors::{TRANSPORT, candidates, moved};
 use super::lab::{Lab, Seen, keeps};
 use super::signature::Signature;
 use crate::finding::{Cure, Transport};
@@ -62,6 +62,9 @@ impl<O: Oracle> Witness<'_, '_, O> {
                 open.push(*factor);
             }
         }
+        // A space without the plain word has no traffic to go back to, but other words may do.
+        let words = candidates().filter(|feature| !factors.contains(feature) && lacks_plain(self.lab.space, *feature));
+        open.extend(words);
         let mut cures = Vec::new();
         for factor in open {
             let (test, sides) = match (self.workload.feature(factor), self.plain.feature(factor)) {
@@ -168,6 +171,12 @@ impl<O: Oracle> Witness<'_, '_, O> {
         }
         Ok(tried)
     }
+}
+
+/// Whether a space has words of a feature, but not the plain one.
+fn lacks_plain(space: &Space, feature: Feature) -> bool {
+    let values = space.feature_values(feature);
+    !feature.is_ordered() && values.len() > 1 && feature.plain().is_some_and(|plain| !values.contains(&plain))
 }
 
 /// A workload with another transport and operation, in the order in which the rules admit them.

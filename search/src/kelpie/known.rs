@@ -158,15 +158,26 @@ impl Known {
         self.factors.iter().map(|factor| self.stress(*factor, workload)).fold(1.0, f64::min)
     }
 
-    /// How far the workload stresses a factor. Shape: as above.
+    /// How far the workload stresses a factor, against the witness, or against the bound if that was measured. Shape: as
+    /// above.
     fn stress(&self, factor: Feature, workload: &Workload) -> f64 {
-        let value = workload.feature(factor);
+        let (value, condition) = (workload.feature(factor), self.region.condition(factor));
         match (value.number(), self.witness.feature(factor).number(), self.plain.feature(factor).number()) {
             (Some(value), Some(witness), Some(plain)) => {
+                let nearest = match condition.filter(|_| self.needed.is_some()).map(|condition| &condition.test) {
+                    Some(Test::Range { min, max }) => {
+                        if witness > plain {
+                            *min
+                        } else {
+                            *max
+                        }
+                    }
+                    _ => None,
+                };
                 let way = |to: u64| ((1.0 + to as f64) / (1.0 + plain as f64)).ln();
-                (way(value) / way(witness)).clamp(0.0, 1.0)
+                (way(value) / way(nearest.unwrap_or(witness))).clamp(0.0, 1.0)
             }
-            _ => f64::from(u8::from(self.region.condition(factor).is_none_or(|condition| condition.admits(&value)))),
+            _ => f64::from(u8::from(condition.is_none_or(|condition| condition.admits(&value)))),
         }
     }
 
@@ -293,6 +304,7 @@ impl Known {
                 cures,
                 transports,
                 signature: signature.into(),
+                is_candidate: self.needed.is_none(),
                 variant_of: self.variant_of.map(|index| index as u64 + 1),
             },
         }

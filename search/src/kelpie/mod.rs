@@ -41,7 +41,7 @@ use touched::{Touched, Way};
 
 /// Experiments after which every second one refines. Source: our choice, because new weaknesses come ever more slowly (on
 /// model F two or three each time that experiments double), and answers get better with each survey.
-const EVEN: f64 = 400.0;
+const EVEN: f64 = 350.0;
 
 /// Steps in a row without an experiment after which all that the search can reach is known, besides two for each anomaly that
 /// waits. Source: our choice.
