@@ -7,9 +7,9 @@ use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, P
 
 use crate::output::{is_quiet, note, plural};
 
-/// How often a campaign says how it stands if there is no terminal. Source: our choice, because CI systems end jobs
-/// that say nothing for ten minutes, and a log is to stay short.
-const LINE: Duration = Duration::from_mins(1);
+/// How often a campaign says how it stands if there is no terminal. Source: our choice, because somebody who waits wants to
+/// see that it goes on, and a log is to stay short.
+const LINE: Duration = Duration::from_secs(10);
 
 /// The face of a running campaign.
 pub struct Progress {

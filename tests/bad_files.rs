@@ -362,7 +362,7 @@ fn arguments_that_cannot_be_meant_are_named() {
         (&["campaign", "show", "0", "--db", "k.db"], &["kelpie campaign list"]),
         (&["campaign", "show", "99999999999999999999", "--db", "k.db"], &["kelpie campaign list"]),
         (&["campaign", "show", "2", "--db", "k.db"], &["no campaign 2"]),
-        (&["campaign", "rm", "2", "--db", "k.db"], &["no campaign 2"]),
+        (&["campaign", "rm", "2", "--yes", "--db", "k.db"], &["no campaign 2"]),
         (&["campaign", "export", "--out", "there", "--db", "k.db"], &["there", "empty"]),
         (&["campaign", "export", "--format", "xlsx", "--out", "x", "--db", "k.db"], &["xlsx", "parquet"]),
         (&["campaign", "backup", "--out", "k.db", "--db", "k.db"], &["k.db"]),

@@ -191,6 +191,7 @@ fn a_campaign_is_stored_shown_and_gates() {
             "signature",
             "transports",
             "seen",
+            "measured",
             "variants",
             "limiting"
         ]
@@ -404,9 +405,11 @@ fn campaigns_can_be_told_apart_and_removed() {
     let junit = std::fs::read_to_string(bench.path("r/junit.xml")).expect("a document");
     assert!(junit.contains("<property name=\"name\" value=\"old firmware\"/>"), "{junit}");
 
-    let removed = bench.expect(0, &["campaign", "rm", "1", "--db", "k.db"]);
+    let refused = bench.run(&["campaign", "rm", "1", "--db", "k.db"]);
+    assert!(refused.status == Some(2) && refused.stderr.contains("--yes"), "{refused:?}");
+    let removed = bench.expect(0, &["campaign", "rm", "1", "--yes", "--db", "k.db"]);
     assert!(removed.starts_with("campaign 1: removed, with 3 experiments"), "{removed}");
-    assert_eq!(bench.run(&["campaign", "rm", "1", "--db", "k.db"]).status, Some(2));
+    assert_eq!(bench.run(&["campaign", "rm", "1", "--yes", "--db", "k.db"]).status, Some(2));
     assert_eq!(bench.json(0, &["campaign", "list", "--db", "k.db"])["campaigns"][0]["campaign"], 2);
     let refused = bench.run(&["campaign", "label", "2", "--db", "k.db"]);
     assert!(refused.stderr.contains("--name"), "{refused:?}");

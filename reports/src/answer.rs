@@ -14,7 +14,7 @@ const NEAREST: usize = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// Measured anomalous, or inside a refined finding.
+    /// Measured anomalous, or meets the conditions of a refined finding.
     Anomalous,
     /// More likely anomalous than not.
     Likely,
@@ -87,9 +87,11 @@ impl<'k> Adviser<'k> {
         self.known.measured.len()
     }
 
-    /// The findings that hold a workload, the surest first.
+    /// The findings whose conditions a workload meets, the surest first; no variants, and none that is still to be measured.
     pub(crate) fn findings(&self, workload: &Workload) -> Vec<&'k Kept> {
-        let mut findings: Vec<&Kept> = self.known.findings.iter().filter(|kept| kept.holds(workload)).collect();
+        let is_whole = |kept: &&Kept| !kept.finding.is_candidate() && kept.finding.variant_of().is_none();
+        let mut findings: Vec<&Kept> =
+            self.known.findings.iter().filter(is_whole).filter(|kept| kept.holds(workload)).collect();
         findings.sort_by(|a, b| b.finding.confidence.total_cmp(&a.finding.confidence));
         findings
     }
@@ -148,7 +150,7 @@ impl<'k> Adviser<'k> {
             if surest.finding.is_refined() && !is_doubtful {
                 return (Answer::Anomalous, Reason::Inside, [confidence, 1.0]);
             }
-            if estimate.is_err() && confidence > 0.5 {
+            if estimate.is_err() && surest.says_likely() {
                 return (Answer::Likely, Reason::Inside, [confidence, 1.0]);
             }
         }
@@ -156,7 +158,7 @@ impl<'k> Adviser<'k> {
             Ok(estimate) => {
                 let answer = match estimate {
                     _ if estimate.is_likely() => Answer::Likely,
-                    _ if estimate.is_safe() && findings.is_empty() => Answer::Safe,
+                    _ if estimate.is_safe() && !findings.iter().any(|kept| kept.says_likely()) => Answer::Safe,
                     _ => Answer::Unknown,
                 };
                 (answer, Reason::Estimated(estimate), [estimate.probability.low, estimate.probability.high])

@@ -36,9 +36,10 @@ pub fn witness<'a>(finding: &FindingRecord, anomalies: &'a [Anomaly]) -> Option<
 /// Anomalies told apart by findings: each is explained by some finding, or by none.
 #[derive(Debug)]
 pub struct Explained<'a> {
-    /// The findings that are neither variants nor candidates, worst first, those that were not measured last.
+    /// The findings that are neither variants nor candidates, worst first, those that were not measured last; candidates as
+    /// long as there are no others.
     pub findings: Vec<Weighed<'a>>,
-    /// Those whose conditions are still to be measured, in the same order.
+    /// The other candidates: those whose conditions are still to be measured, in the same order.
     pub candidates: Vec<Weighed<'a>>,
     /// The variants, in the same order.
     pub variants: Vec<Weighed<'a>>,
@@ -87,7 +88,11 @@ impl<'a> Explained<'a> {
         weighed.sort_by(|one, other| Severity::worst_first(one.severity, other.severity));
         let (variants, firsts): (Vec<_>, Vec<_>) =
             weighed.into_iter().partition(|found| found.finding.variant_of().is_some());
-        let (candidates, findings) = firsts.into_iter().partition(|found| found.finding.is_candidate());
+        let (mut candidates, mut findings): (Vec<_>, Vec<_>) =
+            firsts.into_iter().partition(|found| found.finding.is_candidate());
+        if findings.is_empty() {
+            findings.append(&mut candidates);
+        }
         let unexplained = sorted.iter().zip(is_explained).filter(|(_, is_explained)| !is_explained);
         let unexplained = unexplained.map(|(anomaly, _)| *anomaly).collect();
         Self { findings, candidates, variants, anomalies: sorted, unexplained }
@@ -129,6 +134,9 @@ impl Explained<'_> {
     pub fn findings_in_words(&self) -> String {
         let words = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
         let mut said = words(self.findings.len(), "finding");
+        if self.findings.first().is_some_and(|found| found.finding.is_candidate()) {
+            said += " not measured yet";
+        }
         if !self.variants.is_empty() {
             said += &format!(" with {}", words(self.variants.len(), "variant"));
         }

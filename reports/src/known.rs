@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use kelpie_monitor::Verdict;
 use kelpie_search::Purpose;
-use kelpie_spaces::{Region, Space, Workload};
+use kelpie_spaces::{Condition, Region, Space, Workload};
 use kelpie_store::{Campaign, CampaignId, FindingRecord, Outcome, Store};
 
 use crate::stored_campaign::{StoredCampaignError, space_of};
@@ -27,6 +27,17 @@ impl Kept {
     /// Whether the workload lies in the finding's region, and where its campaign searched.
     pub fn holds(&self, workload: &Workload) -> bool {
         self.space.contains(workload) && self.finding.mfs.contains(workload)
+    }
+
+    /// Its conditions that were measured to cure its workload when broken alone.
+    pub fn cured(&self) -> Vec<Condition> {
+        let cures = self.finding.evidence().map_or_else(Vec::new, |evidence| evidence.cures);
+        cures.into_iter().filter(|cure| cure.cured == Some(true)).map(|cure| cure.condition).collect()
+    }
+
+    /// Whether most workloads that meet its conditions show its symptom.
+    pub fn says_likely(&self) -> bool {
+        self.finding.confidence > 0.5
     }
 }
 

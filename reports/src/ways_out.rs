@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kelpie_spaces::advice::{Change, changes, changes_after};
-use kelpie_spaces::{Feature, FeatureValue, Workload};
+use kelpie_spaces::{Condition, Feature, FeatureValue, Workload};
 use serde::Serialize;
 
 use crate::answer::{Adviser, Answer};
@@ -122,19 +122,39 @@ impl Adviser<'_> {
     /// Those of `measure`.
     pub fn measured_ways_out<E>(&self, workload: &Workload, measure: Measure<'_, E>) -> Result<Vec<WayOut>, E> {
         let mut ways = self.single(workload);
+        let mut asked = self.try_cures(workload, &mut ways, measure)?;
+        ways.sort_by_key(WayOut::rank);
         let promising = ways.iter().filter(|way| way.helps()).count();
-        let mut asked = try_out(&mut ways[..promising], MEASURED, measure)?;
+        asked += try_out(&mut ways[..promising], MEASURED.saturating_sub(asked), measure)?;
         if !ways.iter().any(|way| way.state == State::MeasuredHealthy) {
             let mut both = self.double(workload, &ways);
-            asked += try_out(&mut both, MEASURED - asked, measure)?;
+            asked += try_out(&mut both, MEASURED.saturating_sub(asked), measure)?;
             ways.extend(both);
             ways.sort_by_key(WayOut::rank);
         }
         if !ways.iter().any(|way| way.state == State::MeasuredHealthy) {
             ways = in_turns(ways);
-            try_out(&mut ways, MEASURED - asked, measure)?;
+            try_out(&mut ways, MEASURED.saturating_sub(asked), measure)?;
         }
         Ok(told(workload, ways))
+    }
+
+    /// Measures what cured the findings whose conditions the workload meets, the cheapest way to break each condition; says
+    /// how many.
+    fn try_cures<E>(&self, workload: &Workload, ways: &mut [WayOut], measure: Measure<'_, E>) -> Result<usize, E> {
+        let cured: BTreeSet<Condition> = self.findings(workload).iter().flat_map(|kept| kept.cured()).collect();
+        let mut asked = 0;
+        for condition in cured {
+            let breaks = |way: &&mut WayOut| {
+                way.features() == BTreeSet::from([condition.feature]) && !condition.holds(&way.change.workload)
+            };
+            let cheapest = ways.iter_mut().filter(breaks).min_by_key(|way| way.change.cost);
+            if let Some(way) = cheapest.filter(|way| way.state == State::Estimated && !way.was_tried) {
+                way.become_tried(measure(&way.change.workload)?);
+                asked += 1;
+            }
+        }
+        Ok(asked)
     }
 
     /// The single changes of which something is known, in order.
@@ -183,7 +203,7 @@ impl Adviser<'_> {
             let healthy = (State::MeasuredHealthy, [0.0; 2]);
             return Some(if measured.is_anomalous { (State::MeasuredAnomalous, [1.0; 2]) } else { healthy });
         }
-        if self.known.findings.iter().any(|kept| kept.holds(changed)) {
+        if self.findings(changed).iter().any(|kept| kept.says_likely()) {
             return None;
         }
         let probability = self.estimate(changed).map_or([0.0, 1.0], |estimate| {
@@ -259,7 +279,7 @@ mod tests {
     use std::convert::Infallible;
     use std::rc::Rc;
 
-    use kelpie_spaces::{Condition, Region, Space, Test};
+    use kelpie_spaces::{Region, Space, Test};
     use kelpie_store::CampaignId;
 
     use crate::known::{Kept, Known, Measured};

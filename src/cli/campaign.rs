@@ -64,7 +64,7 @@ pub enum CampaignCommand {
     Label(LabelCommandArgs),
     /// Take a campaign with all its experiments out of the database
     #[command(after_help = "Nothing brings it back. A campaign that runs is refused.\n\n\
-        Example:\n  kelpie campaign rm 3")]
+        Examples:\n  kelpie campaign rm 3\n  kelpie campaign rm 3 --yes   (in a script)")]
     Rm(RmArgs),
     /// Write the experiments and findings of a campaign as tables, for other programs
     #[command(after_help = "The directory gets experiments.csv and findings.csv, or the same as .parquet. \
@@ -101,6 +101,9 @@ pub struct RmArgs {
     /// Campaign
     #[arg(value_name = "ID", value_parser = parse_id)]
     pub id: CampaignId,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
     #[command(flatten)]
     pub database: DatabaseArgs,
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use kelpie_monitor::Bounds;
 use kelpie_reports::explained::{self, Explained};
 use kelpie_reports::gate::{Gate, Ruling};
+use kelpie_reports::identity;
 use kelpie_reports::known::known_regions;
 use kelpie_reports::recipe::IMPORT;
 use kelpie_reports::times;
@@ -70,11 +71,10 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
     }
     let campaign_run = CampaignRun { id, space, config, bounds: definition.bounds, budget, limits: args.limits };
     note(&format!(
-        "campaign {id}: {} over {}, {} by {} signals, seed {seed}, {}{}\ndatabase {}",
+        "campaign {id}: {} over {}, {}, seed {seed}, {}{}\ndatabase {}",
         definition.subsystem,
         definition.space,
         definition.algorithm,
-        definition.signal,
         campaign_run.end_in_words(),
         campaign_run.known_in_words(),
         path.display()
@@ -289,11 +289,13 @@ fn latest(store: &mut Store, wanted: impl Fn(&Campaign) -> bool) -> anyhow::Resu
     Ok(store.campaigns()?.into_iter().rev().find(wanted).map(|campaign| campaign.id))
 }
 
-/// The campaign that was named, else the latest.
+/// The campaign that was named, else the latest; what was imported only if there is no other.
 pub fn chosen(store: &mut Store, named: Option<CampaignId>) -> anyhow::Result<CampaignId> {
+    let searched = |campaign: &Campaign| campaign.definition.algorithm != IMPORT;
     match named {
         Some(id) => Ok(id),
-        None => latest(store, |_| true)?
+        None => latest(store, searched)?
+            .map_or_else(|| latest(store, |_| true), |id| Ok(Some(id)))?
             .with_context(|| format!("{}: no campaign yet; `kelpie campaign run` begins one", store.path().display())),
     }
 }
@@ -361,7 +363,6 @@ pub fn list(args: &DatabaseArgs, common: Common) -> anyhow::Result<ExitCode> {
         "subsystem",
         "space",
         "algorithm",
-        "signal",
         "seed",
         "experiments",
         "skipped",
@@ -370,16 +371,20 @@ pub fn list(args: &DatabaseArgs, common: Common) -> anyhow::Result<ExitCode> {
         "measured",
         "name",
     ];
-    let mut table = Table::new(&heading, &[0, 6, 7, 8, 9]);
+    let mut table = Table::new(&heading, &[0, 5, 6, 7, 8]);
     for (label, clock, campaign) in rows {
         let definition = campaign.definition;
+        let changed = findings::changed(&definition);
         table.row(vec![
             campaign.id.to_string(),
             campaign.state.to_string(),
-            definition.subsystem,
+            if changed.is_empty() {
+                definition.subsystem
+            } else {
+                format!("{} with {}", definition.subsystem, identity::in_words(&changed))
+            },
             definition.space,
             definition.algorithm,
-            definition.signal,
             definition.seed.to_string(),
             campaign.experiments.to_string(),
             campaign.skipped.to_string(),

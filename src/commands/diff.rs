@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use kelpie_engine::MeasureError;
 use kelpie_monitor::{Check, Severity, measure_judged};
+use kelpie_reports::brief;
 use kelpie_reports::compare::{Compared, Fate, Repeated, Side, compare};
 use kelpie_reports::explained::{self, Weighed};
 use kelpie_reports::identity::{self, Difference};
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 use crate::args::Common;
 use crate::cli::DiffArgs;
 use crate::exit;
-use crate::output::{Table, note, plural, print, print_json};
+use crate::output::{Table, note, plural, print, print_json, width};
 use crate::subsystems::Opened;
 
 /// One of the two campaigns, and its subsystem if that can be measured.
@@ -42,7 +43,9 @@ impl Measured {
     fn read(path: &Path, id: CampaignId, measure: bool) -> anyhow::Result<Self> {
         let mut store = Store::open_to_read(path)?;
         let campaign = store.campaign(id)?;
-        let (findings, anomalies) = explained::read(&mut store, id)?;
+        let (mut findings, anomalies) = explained::read(&mut store, id)?;
+        // What two campaigns have of one weakness differs in its variants.
+        findings.retain(|finding| finding.variant_of().is_none());
         let checks = store.checks(id)?;
         let findings = campaign.definition.in_whole_space(findings)?;
         let definition = &campaign.definition;
@@ -166,7 +169,7 @@ fn difference_lines(found: &[Difference]) -> String {
     }
     let more = found.len().saturating_sub(MOST_DIFFERENCES);
     let more = if more == 0 { String::new() } else { format!("and {more} more\n") };
-    format!("{}{more}\n", table.render(""))
+    format!("{}{more}\n", table.render_within("", width()))
 }
 
 fn text([a, b]: [&Measured; 2], all: &[Row]) -> String {
@@ -183,6 +186,9 @@ fn text([a, b]: [&Measured; 2], all: &[Row]) -> String {
             plural(side.findings.len() as u64, "finding")
         );
     }
+    if a.campaign.definition.space_source != b.campaign.definition.space_source {
+        text += "the campaigns searched other spaces: what only one of them could find is not new or fixed by the subsystem\n";
+    }
     text += &difference_lines(&differences(a, b));
     let _ = writeln!(text, "{}\n", counts(all));
     let mut table = Table::new(&["", "finding", "symptom", "severity", "conditions"], &[]);
@@ -190,7 +196,7 @@ fn text([a, b]: [&Measured; 2], all: &[Row]) -> String {
         let severity = severity.map_or_else(|| "not measured".to_owned(), |severity| severity.to_string());
         table.row(vec![fate, finding, symptom, severity, conditions]);
     }
-    text + &table.render("")
+    text + &table.render_within("", width())
 }
 
 fn counts(all: &[Row]) -> String {
@@ -240,10 +246,9 @@ fn fate(compared: &Compared) -> String {
 
 /// The conditions; of a changed finding those that differ.
 fn conditions(finding: &FindingRecord, compared: &Compared) -> String {
-    let joined =
-        |conditions: &[Condition]| conditions.iter().map(Condition::to_string).collect::<Vec<_>>().join(" and ");
+    let joined = |conditions: &[Condition]| conditions.iter().map(Condition::brief).collect::<Vec<_>>().join(", ");
     if compared.fate != Fate::Changed {
-        return finding.mfs.to_string();
+        return format!("{}: {}", brief::shows_with(finding), brief::conditions(finding));
     }
     let or_nothing = |conditions: &[Condition]| {
         if conditions.is_empty() { "nothing".to_owned() } else { joined(conditions) }

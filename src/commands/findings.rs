@@ -54,9 +54,9 @@ pub struct CampaignDocument {
     skipped: u64,
     /// What was looked at on both hosts before it began; empty for a simulated subsystem.
     checks: Vec<Check>,
-    /// The worst first.
+    /// The worst first; candidates as long as there are no others.
     findings: Vec<FindingDocument>,
-    /// Those whose conditions are still to be measured.
+    /// The other candidates: those whose conditions are still to be measured.
     candidates: Vec<FindingDocument>,
     /// How many experiments were anomalous.
     anomalous: usize,
@@ -99,6 +99,8 @@ pub struct FindingDocument {
     transports: Vec<Transport>,
     /// Anomalous experiments that it explains, or a variant of it.
     seen: usize,
+    /// Whether its conditions were measured one by one; else bounds are those of its workload.
+    measured: bool,
     /// The finding of which it is a variant; absent of others.
     #[serde(skip_serializing_if = "Option::is_none")]
     variant_of: Option<u64>,
@@ -169,6 +171,7 @@ impl From<Weighed<'_>> for FindingDocument {
             signature: evidence.signature.iter().map(|(name, fall)| (name.clone(), 10_f64.powf(*fall))).collect(),
             transports: evidence.transports,
             seen,
+            measured: !finding.is_candidate(),
             variant_of: finding.variant_of(),
             variants: Vec::new(),
             like_the_papers: brief::like_the_papers(finding),

@@ -81,13 +81,13 @@ fn head(store: &mut Store, campaign: &Campaign, explained: &Explained<'_>) -> an
     Ok(text)
 }
 
-/// The findings, the worst first, each in a row; candidates as long as there are no others.
+/// The findings, the worst first, each in a row.
 fn table(read: &Read, explained: &Explained<'_>, wanted: Wanted) -> String {
     let id = read.campaign.id;
     let of_symptom = |found: &&Weighed<'_>| wanted.symptom.is_none_or(|symptom| symptom == found.finding.symptom);
     let mut shown: Vec<&Weighed<'_>> = explained.findings.iter().filter(of_symptom).collect();
     let mut candidates: Vec<&Weighed<'_>> = explained.candidates.iter().filter(of_symptom).collect();
-    if wanted.all || shown.is_empty() {
+    if wanted.all {
         shown.append(&mut candidates);
     }
     let Some(first) = shown.first() else { return String::new() };

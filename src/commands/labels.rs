@@ -1,15 +1,16 @@
 //! `kelpie campaign label` and `rm`: what a campaign is called, and its end.
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use kelpie_store::{Label, Store};
+use kelpie_store::{Campaign, Label, Store};
 use serde_json::json;
 
 use crate::args::Common;
 use crate::cli::{LabelArgs, LabelCommandArgs, RmArgs};
 use crate::exit;
-use crate::output::{plural, print, print_json};
+use crate::output::{note, plural, print, print_json};
 
 impl LabelArgs {
     /// What is to be stored; nothing if nothing was given.
@@ -38,10 +39,26 @@ pub fn words(label: &Label) -> String {
     [label.name.as_deref(), label.note.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(": ")
 }
 
+/// Asks whether a campaign is to be removed.
+fn is_wanted(campaign: &Campaign) -> anyhow::Result<bool> {
+    let (id, experiments) = (campaign.id, plural(campaign.experiments, "experiment"));
+    if !std::io::stdin().is_terminal() {
+        bail!("campaign {id} has {experiments}, and nothing brings them back; --yes removes them");
+    }
+    eprint!("Remove campaign {id} with {experiments}? Nothing brings it back. [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
 /// Removes a campaign.
 pub fn remove(args: &RmArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut store = Store::open_to_write(&args.database.path()?)?;
     let campaign = store.campaign(args.id)?;
+    if !args.yes && !is_wanted(&campaign)? {
+        note("nothing was removed");
+        return Ok(exit::failed());
+    }
     store.remove_campaign(args.id)?;
     if common.json {
         print_json(&json!({

@@ -56,7 +56,7 @@ fn a_site_has_a_page_and_a_workload_for_each_finding() {
     for expected in [
         "5: 2 healthy, 1 anomalous, 1 inconclusive, 1 unsupported",
         "href=\"finding-1.html\"",
-        "QPs of one flow: at least 3",
+        "exactly a to b RC WRITE 2KiB, 4 QPs",
         "200.0 Gbit/s",
         "<html lang=\"en\">",
         "pinned",
@@ -94,9 +94,11 @@ fn a_report_says_when_it_ran_and_what_was_changed() {
 #[test]
 fn a_page_says_what_no_random_workload_has_shown_yet() {
     let mut stored = one_finding();
-    stored.findings[0].confidence = 0.0;
-    let page = text(&render(&stored, recipes(), &Gate::default()).unwrap(), "finding-1.html");
-    assert!(page.contains("the search ended before it measured") && !page.contains("with 95 % certainty"), "{page}");
+    let page = |stored: &StoredCampaign| text(&render(stored, recipes(), &Gate::default()).unwrap(), "finding-1.html");
+    assert!(page(&stored).contains("Random workloads measured that meet these conditions: 36."));
+    stored.findings[0].evidence["validated"] = 0.into();
+    let page = page(&stored);
+    assert!(page.contains("No random workload was measured") && !page.contains("95 % confidence"), "{page}");
 }
 
 #[test]
@@ -184,7 +186,7 @@ fn a_finding_needs_neither_a_healthy_neighbour_nor_pause_counters_nor_known_evid
         "This campaign measured no healthy workload outside the conditions",
         "no pause counters",
         "was not stored",
-        "Any workload of the space shows it",
+        "It has none: every workload of the space meets them",
     ] {
         assert!(page.contains(expected), "{expected}");
     }

@@ -638,9 +638,11 @@ macro_rules! campaigns {
             "SELECT campaign.*, (SELECT count(*) FROM experiment WHERE campaign = id) AS experiments, \
              (SELECT coalesce(max(number), 0) FROM experiment WHERE campaign = id) AS last, \
              skipped_at_end + (SELECT coalesce(sum(skipped_before), 0) FROM experiment WHERE campaign = id) AS skipped, \
-             (SELECT count(*) FROM finding WHERE campaign = id AND \
-             CASE WHEN json_valid(evidence) THEN coalesce(json_extract(evidence, '$.variant_of'), \
-             nullif(json_extract(evidence, '$.is_candidate'), 0)) END IS NULL) AS findings, ",
+             (SELECT coalesce(nullif(sum(NOT is_candidate), 0), count(*)) FROM \
+             (SELECT json_extract(valid, '$.variant_of') AS first, \
+             coalesce(json_extract(valid, '$.is_candidate'), 0) AS is_candidate FROM \
+             (SELECT CASE WHEN json_valid(evidence) THEN evidence ELSE '{}' END AS valid FROM finding \
+             WHERE finding.campaign = campaign.id)) WHERE first IS NULL) AS findings, ",
             $host_failures,
             " AS host_failures FROM campaign WHERE ?1 IS NULL OR id = ?1 ORDER BY id"
         )

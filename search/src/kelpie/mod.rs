@@ -39,9 +39,9 @@ use reduce::Needs;
 use signature::Signature;
 use touched::{Touched, Way};
 
-/// Experiments after which every second one refines. Source: our choice, because new weaknesses come ever more slowly (on
-/// model F two or three each time that experiments double), and answers get better with each survey.
-const EVEN: f64 = 350.0;
+/// Experiments after which every second one refines, few before and most after. Source: our choice, because new weaknesses
+/// come ever more slowly (on model F two or three each time that experiments double), and what is not found cannot be refined.
+const EVEN: f64 = 500.0;
 
 /// Steps in a row without an experiment after which all that the search can reach is known, besides two for each anomaly that
 /// waits. Source: our choice.
@@ -108,10 +108,10 @@ impl<O: Oracle> Search<'_, O> {
         Ok(())
     }
 
-    /// After n experiments the share of refining among the next ones is `n / (n + EVEN)`; this is its sum.
+    /// After n experiments the share of refining among the next ones is `n² / (n² + EVEN²)`; this is its sum.
     fn is_refining_due(&self) -> bool {
         let experiments = self.lab.experiments() as f64;
-        (self.spent.all() as f64) < experiments - EVEN * (experiments / EVEN).ln_1p()
+        (self.spent.all() as f64) < experiments - EVEN * (experiments / EVEN).atan()
     }
 
     /// Looks at a workload; says whether it shows something new.

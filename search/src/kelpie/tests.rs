@@ -133,10 +133,12 @@ fn conditions_are_what_the_weakness_needs(budget: usize) {
         let needed = weakness.region.conditions.iter().filter(|condition| {
             [Feature::QpType, Feature::Opcode].contains(&condition.feature) || !condition.holds(&plain)
         });
-        assert_eq!(finding.mfs.conditions, needed.cloned().collect::<Vec<_>>(), "weakness {index}");
+        let mut needed: Vec<Condition> = needed.cloned().collect();
+        needed.sort();
+        assert_eq!(finding.mfs.conditions, needed, "weakness {index}");
         let evidence = &finding.evidence;
         assert!(evidence.validated >= 10, "weakness {index}: {evidence:?}");
-        if finding.mfs == weakness.region {
+        if finding.mfs.conditions.len() == weakness.region.conditions.len() {
             assert!(evidence.shows_inside == evidence.validated && finding.confidence > 0.78, "weakness {index}");
         }
         for cure in &evidence.cures {

@@ -28,8 +28,8 @@ pub const ENDS: [(Ended, &str); 4] = [
 pub fn title(progress: &CampaignProgress) -> String {
     let definition = &progress.campaign.definition;
     clean(&format!(
-        "{} over {}, {} by {} signals, seed {}",
-        definition.subsystem, definition.space, definition.algorithm, definition.signal, definition.seed
+        "{} over {}, {}, seed {}",
+        definition.subsystem, definition.space, definition.algorithm, definition.seed
     ))
 }
 
@@ -157,7 +157,7 @@ mod tests {
         let steers = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
         let text = text(&progress, NOW);
         assert!(!text.contains(steers), "{text:?}");
-        assert_eq!(text.lines().count(), 8, "no line of its own for a line feed in a name: {text}");
+        assert_eq!(text.lines().count(), 9, "no line of its own for a line feed in a name: {text}");
         let document = json(&progress, NOW).unwrap();
         assert!(!document.contains(steers), "{document:?}");
         let read: Value = serde_json::from_str(&document).unwrap();
