@@ -87,11 +87,11 @@ impl<'k> Adviser<'k> {
         self.known.measured.len()
     }
 
-    /// The findings whose conditions a workload meets, the surest first; no variants, and none that is still to be measured.
+    /// The findings whose conditions a workload meets, the surest first; no variants.
     pub(crate) fn findings(&self, workload: &Workload) -> Vec<&'k Kept> {
-        let is_whole = |kept: &&Kept| !kept.finding.is_candidate() && kept.finding.variant_of().is_none();
+        let is_first = |kept: &&Kept| kept.finding.variant_of().is_none();
         let mut findings: Vec<&Kept> =
-            self.known.findings.iter().filter(is_whole).filter(|kept| kept.holds(workload)).collect();
+            self.known.findings.iter().filter(is_first).filter(|kept| kept.holds(workload)).collect();
         findings.sort_by(|a, b| b.finding.confidence.total_cmp(&a.finding.confidence));
         findings
     }

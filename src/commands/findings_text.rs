@@ -130,7 +130,7 @@ fn table(read: &Read, explained: &Explained<'_>, wanted: Wanted) -> String {
         let _ = writeln!(text, "and {} (--all)", left.join("; "));
     }
     text += "lost: share of the port, or of the time paused; seen: anomalous experiments explained\n\
-             inside: random workloads that meet the conditions and show the symptom (?: not measured)\n";
+             inside: random workloads that meet the conditions and show the symptom (-: none measured, ?: a candidate)\n";
     let _ = writeln!(text, "one in full: `kelpie campaign show {id}.{}`", first.finding.number);
     text
 }

@@ -1,14 +1,14 @@
 //! `kelpie mfs list`: the findings' conditions.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use kelpie_monitor::Severity;
 use kelpie_reports::brief;
 use kelpie_reports::explained::Weighed;
 use kelpie_reports::known::{self, Kept};
-use kelpie_store::Store;
+use kelpie_store::{CampaignId, Store};
 use serde_json::json;
 
 use crate::args::Common;
@@ -27,9 +27,15 @@ pub fn list(args: &MfsListArgs, common: Common) -> anyhow::Result<ExitCode> {
             entry.insert(store.anomalies(campaign)?);
         }
     }
+    let measured: BTreeSet<CampaignId> =
+        kept.iter().filter(|kept| !kept.finding.is_candidate()).map(|kept| kept.campaign).collect();
+    // As in `campaign show`.
+    let is_shown = |kept: &&Kept| {
+        kept.finding.variant_of().is_none() && !(kept.finding.is_candidate() && measured.contains(&kept.campaign))
+    };
     let mut listed: Vec<(&Kept, Weighed<'_>)> = kept
         .iter()
-        .filter(|kept| kept.finding.variant_of().is_none())
+        .filter(is_shown)
         .map(|kept| (kept, Weighed::new(&kept.finding, &anomalies[&kept.campaign])))
         .collect();
     listed.sort_by(|(_, one), (_, other)| Severity::worst_first(one.severity, other.severity));

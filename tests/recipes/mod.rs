@@ -239,7 +239,13 @@ fn a_campaign_skips_what_the_database_knows() {
     assert!(seeded.stderr.contains("known beforehand"), "{}", seeded.stderr);
     let seeded = seeded.json();
     assert_ne!(seeded["skipped"], 0, "{seeded}");
-    let region = |finding: &Value| serde_json::from_value::<Region>(finding["mfs"].clone()).expect("a region");
+    let region = |finding: &Value| {
+        let mut conditions = finding["mfs"].clone();
+        for condition in conditions.as_array_mut().expect("a list") {
+            condition.as_object_mut().expect("a condition").remove("cure");
+        }
+        serde_json::from_value::<Region>(conditions).expect("a region")
+    };
     let known: Vec<Region> = first["findings"].as_array().into_iter().flatten().map(region).collect();
     for finding in seeded["findings"].as_array().expect("a list") {
         let workload: Workload = serde_json::from_value(finding["workload"].clone()).expect("a workload");

@@ -43,6 +43,10 @@ use touched::{Touched, Way};
 /// come ever more slowly (on model F two or three each time that experiments double), and what is not found cannot be refined.
 const EVEN: f64 = 500.0;
 
+/// Weaknesses for each experiment that exploring promises, below which findings are refined instead. Source: our choice; to
+/// measure the conditions of a finding takes some 20 experiments.
+const WORTH: f64 = 0.03;
+
 /// Steps in a row without an experiment after which all that the search can reach is known, besides two for each anomaly that
 /// waits. Source: our choice.
 const MOST_IDLE: usize = 1000;
@@ -99,6 +103,7 @@ impl<O: Oracle> Search<'_, O> {
                 self.yields.relieved(is_new);
                 self.wait_on(touched);
             }
+            None if self.yields.of_exploring() < WORTH && self.refine_a_finding()? => {}
             None => {
                 let workload = self.explorer.next(self.lab.space, &mut self.lab.rng);
                 let is_new = self.follow(&workload, Purpose::Search)?;

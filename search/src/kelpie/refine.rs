@@ -47,29 +47,36 @@ impl<O: Oracle> Search<'_, O> {
         Ok(())
     }
 
-    /// Spends a third of its experiments on surveys, and of the others a third on random workloads that meet conditions, as
-    /// long as there is something to learn of findings.
+    /// Spends a third of its experiments on surveys, as long as there is something to learn of findings.
     pub(super) fn refine(&mut self) -> Result<(), O::Error> {
-        let before = self.lab.experiments();
         let Spent { surveys, conditions, trials } = self.spent;
-        let wants = [self.unmeasured(), self.least_tried()];
-        if conditions + trials <= 2 * surveys && wants.iter().any(Option::is_some) {
-            match wants {
-                [Some(index), other] if other.is_none() || conditions <= 2 * trials => {
-                    self.measure_conditions(index)?;
-                    self.spent.conditions += self.lab.experiments() - before;
-                }
-                [_, index] => {
-                    self.sample_inside(index.expect("one of them is there"))?;
-                    self.spent.trials += self.lab.experiments() - before;
-                }
-            }
+        if conditions + trials <= 2 * surveys && self.refine_a_finding()? {
             return Ok(());
         }
+        let before = self.lab.experiments();
         self.survey()?;
         // One that found all measured counts, too, so that there is an end.
         self.spent.surveys += (self.lab.experiments() - before).max(1);
         Ok(())
+    }
+
+    /// Measures the conditions of a finding, or a random workload that meets them; twice as many experiments go to the
+    /// first. Says whether there was something to learn.
+    pub(super) fn refine_a_finding(&mut self) -> Result<bool, O::Error> {
+        let before = self.lab.experiments();
+        let (unmeasured, least_tried) = (self.unmeasured(), self.least_tried());
+        match (unmeasured, least_tried) {
+            (Some(index), other) if other.is_none() || self.spent.conditions <= 2 * self.spent.trials => {
+                self.measure_conditions(index)?;
+                self.spent.conditions += self.lab.experiments() - before;
+            }
+            (_, Some(index)) => {
+                self.sample_inside(index)?;
+                self.spent.trials += self.lab.experiments() - before;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// The finding whose conditions are measured next: the worst.

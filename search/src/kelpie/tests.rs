@@ -65,15 +65,15 @@ fn goes_on(seed: u64, budget: usize, checkpoints: usize) {
     }
 }
 
-/// Trees learn after 60 experiments and again after 72, so that 90 have checkpoints before, between and after.
+/// Conditions are measured and the space is surveyed before the last checkpoint.
 #[test]
 fn a_search_goes_on_from_any_checkpoint_as_it_did_also_with_known_regions_and_unclear_answers() {
-    goes_on(11, 90, 3);
+    goes_on(11, 260, 3);
 }
 
 #[test]
 fn a_checkpoint_that_names_what_is_not_there_is_not_taken() {
-    let whole = campaign(&weaknesses(), 4, 150);
+    let whole = campaign(&weaknesses(), 4, 600);
     let config = Config::new(Algorithm::Kelpie, SignalSet::Both, 4);
     let last = whole.checkpoints.last().expect("one before each step");
     assert!(last.is_of(&config));
@@ -90,7 +90,7 @@ fn a_checkpoint_that_names_what_is_not_there_is_not_taken() {
         assert!(!changed.is_of(&config), "{to}");
     }
     // Without the experiments before it, the search begins anew.
-    let mut oracle = ClosedForm::new(&weaknesses(), 150);
+    let mut oracle = ClosedForm::new(&weaknesses(), 600);
     assert_eq!(run_from(&full(), &config, Some(last.clone()), &mut oracle), Err(BudgetSpent));
     assert!(oracle.asked == whole.asked);
 }
