@@ -466,7 +466,7 @@ fn is_anomalous(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Measured { assessment, .. } if assessment.verdict == Verdict::Anomalous)
 }
 
-/// A finding in one short line, such as `finding 3.1: pause, RC|UC SEND, qps ≥ 16`.
+/// A finding in one short line, such as `finding 3.1: pause, RC|UC SEND, qps≥16`.
 pub struct FindingLine<'a>(pub CampaignId, pub &'a FindingRecord);
 
 /// Characters of a line at most. Source: our choice, because logs and terminals are seldom wider.

@@ -38,7 +38,7 @@ impl Condition {
         self.admits(&workload.feature(self.feature))
     }
 
-    /// As short as a table needs it, such as `qps ≥ 512`; a word of yes or no is its feature.
+    /// As short as a table needs it, such as `qps≥512`; a word of yes or no is its feature.
     pub fn brief(&self) -> String {
         let show = |number: u64| self.feature.written(number);
         match &self.test {
@@ -49,10 +49,10 @@ impl Condition {
             },
             Test::Range { min: Some(min), max: Some(max) } if min == max => format!("{} {}", self.feature, show(*min)),
             Test::Range { min: Some(min), max: Some(max) } => {
-                format!("{} {} to {}", self.feature, show(*min), show(*max))
+                format!("{} {}–{}", self.feature, show(*min), show(*max))
             }
-            Test::Range { min: Some(min), max: None } => format!("{} ≥ {}", self.feature, show(*min)),
-            Test::Range { min: None, max: Some(max) } => format!("{} ≤ {}", self.feature, show(*max)),
+            Test::Range { min: Some(min), max: None } => format!("{}≥{}", self.feature, show(*min)),
+            Test::Range { min: None, max: Some(max) } => format!("{}≤{}", self.feature, show(*max)),
             Test::Range { min: None, max: None } => format!("any {}", self.feature),
         }
     }

@@ -182,7 +182,7 @@ pub fn finding(store: &mut Store, id: CampaignId, number: u64) -> anyhow::Result
     if finding.is_pinned() {
         text += "  pinned: no wider region held or was searched\n";
     } else {
-        text += &needs(&evidence.cures, &finding.mfs);
+        text += &needs(&evidence.cures, &finding.mfs, |gone| read.shown(gone));
     }
     let _ = writeln!(text, "\n{}", sure(&evidence, finding));
     if !evidence.transports.is_empty() {
@@ -215,28 +215,31 @@ pub fn finding(store: &mut Store, id: CampaignId, number: u64) -> anyhow::Result
 }
 
 /// Each condition on a line, with the workloads on both sides of its bounds.
-fn needs(cures: &[Cure], region: &Region) -> String {
+fn needs(cures: &[Cure], region: &Region, shown: impl Fn(&Workload) -> Option<String>) -> String {
     if region.conditions.is_empty() {
         return "  every workload of the space meets its conditions: there are none\n".to_owned();
     }
     if cures.iter().all(|cure| cure.sides.is_empty()) {
         return condition_lines(region);
     }
-    conditions_table(cures)
+    conditions_table(cures, shown)
 }
 
-/// Conditions that were measured, with the values on both sides of their bounds.
-pub fn conditions_table(cures: &[Cure]) -> String {
+/// Conditions that were measured, with the values on both sides of their bounds; `anomalous` says what the side without the
+/// symptom shows instead, if that is known.
+pub fn conditions_table(cures: &[Cure], anomalous: impl Fn(&Workload) -> Option<String>) -> String {
     let mut table = Table::new(&["condition", "shows at", "gone at", ""], &[]);
     for Cure { condition, sides, .. } in cures {
         let feature = condition.feature;
-        let at = |side: usize| {
-            let values: Vec<String> = sides.iter().map(|workloads| shown(feature, &workloads[side])).collect();
-            values.join(", ")
-        };
-        table.row(vec![condition.brief(), at(0), at(1), feature.phrase().to_owned()]);
+        let there: Vec<String> = sides.iter().map(|[shows, _]| shown(feature, shows)).collect();
+        let gone = sides.iter().map(|[_, gone]| {
+            let instead = anomalous(gone).map_or_else(String::new, |instead| format!(" ({instead})"));
+            shown(feature, gone) + &instead
+        });
+        let gone: Vec<String> = gone.collect();
+        table.row(vec![condition.brief(), there.join(", "), gone.join(", "), feature.phrase().to_owned()]);
     }
-    table.render("  ")
+    table.render_within("  ", width())
 }
 
 fn shown(feature: Feature, workload: &Workload) -> String {

@@ -110,7 +110,7 @@ fn text(distilled: &Distilled, severity: Option<Severity>, subsystem: &str) -> S
     if distilled.cures.is_empty() {
         text += "  plain traffic of this transport shows it\n";
     } else {
-        text += &conditions_table(&distilled.cures);
+        text += &conditions_table(&distilled.cures, |_| None);
     }
     let _ = writeln!(text, "  shows with {}", transports(distilled, true).join(", "));
     let without = transports(distilled, false);

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use kelpie_monitor::verdict::{LOW_SHARE, PAUSE_RATIO};
-use kelpie_monitor::{Bounds, Sample, Severity, counters};
+use kelpie_monitor::{Bounds, Sample, Severity, Verdict, counters};
 use kelpie_search::{Cure, FindingEvidence};
 use kelpie_spaces::{Feature, Host, Workload, workload_to_yaml};
-use kelpie_store::FindingRecord;
+use kelpie_store::{Ended, FindingRecord};
 use maud::{Markup, html};
 
 use super::edges::edges;
@@ -49,7 +49,7 @@ impl<'d> Shown<'d> {
         let witness = stored.witness(record);
         let neighbour = stored.healthy_neighbour(record);
         let evidence = record.evidence();
-        let edges = edges(stored, record);
+        let edges = if record.is_candidate() { Vec::new() } else { edges(stored, record) };
         let mut shown = Self {
             stored,
             record,
@@ -219,6 +219,9 @@ impl<'d> Shown<'d> {
         let row = |cure: &Cure| {
             let advice = wording::cure(&cure.condition).unwrap_or_else(|| wording::condition(&cure.condition));
             let (class, outcome) = match cure.cured {
+                Some(true) if self.is_anomalous_beyond(cure) => {
+                    ("badge", "rids it of this symptom, but not at once of all")
+                }
                 Some(true) => ("badge calm", "cures it"),
                 Some(false) => ("badge alarm", "does not cure it alone"),
                 None => ("badge", "not tried"),
@@ -241,6 +244,15 @@ impl<'d> Shown<'d> {
                 ul.plain { @for cure in &evidence.cures { (row(cure)) } }
             }
         }
+    }
+
+    /// Whether a workload right beyond a bound is anomalous all the same: by another symptom, or less badly.
+    fn is_anomalous_beyond(&self, cure: &Cure) -> bool {
+        let is_anomalous = |gone: &Workload| {
+            let mut measured = self.stored.points.iter().filter(|point| point.workload == *gone);
+            measured.any(|point| point.ended == Ended::Judged(Verdict::Anomalous))
+        };
+        cure.sides.iter().any(|[_, gone]| is_anomalous(gone))
     }
 
     /// What was measured on both sides of a bound.
@@ -450,7 +462,9 @@ impl<'d> Shown<'d> {
     fn pause(&self) -> Option<Titled> {
         let (healthy, anomalous) = self.means()?;
         let ratios = |mean: &Sample, host: Host| mean.pause.as_ref().map(|pause| *pause.get(host));
-        anomalous.pause.as_ref()?;
+        let longest = [healthy, Some(anomalous)].into_iter().flatten().filter_map(|mean| mean.pause.as_ref());
+        let longest = longest.map(|pause| pause.longest()).fold(0.0, f64::max);
+        anomalous.pause.as_ref().filter(|_| longest > PAUSE_RATIO)?;
         let groups = Host::BOTH.iter().flat_map(|host| {
             let (well, ill) = (healthy.and_then(|mean| ratios(mean, *host)), ratios(anomalous, *host));
             [
