@@ -90,7 +90,7 @@ fn an_anomaly_comes_down_to_its_conditions() {
     assert!((2..=4).contains(&conditions.len()), "{document}");
     for row in conditions {
         for side in row["sides"].as_array().expect("a list") {
-            bench.write("healthy-side.yaml", side["healthy"].to_string());
+            bench.write("healthy-side.yaml", side["gone"].to_string());
             bench.write("anomalous-side.yaml", side["anomalous"].to_string());
             let within = bench.json(1, &["measure", "anomalous-side.yaml", "--subsystem", "sim:F"]);
             let beyond = bench.run(&["measure", "healthy-side.yaml", "--subsystem", "sim:F", "--json"]);

@@ -24,7 +24,11 @@ pub fn conditions(finding: &FindingRecord) -> String {
 pub fn shows_with(finding: &FindingRecord) -> String {
     let tried = finding.evidence().map_or_else(Vec::new, |evidence| evidence.transports);
     if !tried.is_empty() {
-        return if tried.iter().all(|one| one.shows) { "any".to_owned() } else { joined(&tried, true) };
+        return if tried.len() > 1 && tried.iter().all(|one| one.shows) {
+            "any".to_owned()
+        } else {
+            joined(&tried, true)
+        };
     }
     let of = |feature: Feature| finding.mfs.condition(feature).map(|condition| words(condition));
     match TRANSPORT.map(of) {

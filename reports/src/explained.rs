@@ -72,13 +72,17 @@ impl<'a> Explained<'a> {
         let mut seen_by: BTreeMap<u64, BTreeSet<usize>> = BTreeMap::new();
         for finding in findings {
             let holds = codes.fulfil(&finding.mfs.conditions);
-            let of_first = seen_by.entry(finding.variant_of().unwrap_or(finding.number)).or_default();
+            let mut own = BTreeSet::new();
             for (at, _) in sorted.iter().enumerate().filter(|(_, anomaly)| anomaly.symptom == finding.symptom) {
                 if holds(at) {
                     is_explained[at] = true;
-                    of_first.insert(at);
+                    own.insert(at);
                 }
             }
+            if let Some(first) = first_of(findings, finding) {
+                seen_by.entry(first).or_default().extend(own.iter().copied());
+            }
+            seen_by.entry(finding.number).or_default().extend(own);
         }
         let weighed = findings.iter().map(|finding| {
             let severity = witness(finding, anomalies).map(|anomaly| anomaly.severity);
@@ -87,7 +91,7 @@ impl<'a> Explained<'a> {
         let mut weighed: Vec<Weighed<'a>> = weighed.collect();
         weighed.sort_by(|one, other| Severity::worst_first(one.severity, other.severity));
         let (variants, firsts): (Vec<_>, Vec<_>) =
-            weighed.into_iter().partition(|found| found.finding.variant_of().is_some());
+            weighed.into_iter().partition(|found| first_of(findings, found.finding).is_some());
         let (mut candidates, mut findings): (Vec<_>, Vec<_>) =
             firsts.into_iter().partition(|found| found.finding.is_candidate());
         if findings.is_empty() {
@@ -145,6 +149,12 @@ impl Explained<'_> {
         }
         said
     }
+}
+
+/// The finding of which one is a variant; `None` if it is none, or names no other finding.
+fn first_of(findings: &[FindingRecord], finding: &FindingRecord) -> Option<u64> {
+    let is_there = |first: &u64| *first != finding.number && findings.iter().any(|other| other.number == *first);
+    finding.variant_of().filter(is_there)
 }
 
 /// Whether an anomaly meets the conditions of a finding and shows its symptom.

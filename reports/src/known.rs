@@ -172,6 +172,8 @@ pub fn known(
 /// # Errors
 /// As [`findings`].
 pub fn known_regions(store: &mut Store) -> Result<Vec<Region>, StoredCampaignError> {
-    let regions = findings(store, None)?.into_iter().map(|kept| kept.space.in_whole_space(&kept.finding.mfs));
+    let known = findings(store, None)?.into_iter();
+    let known = known.filter(|kept| !kept.finding.is_candidate() && kept.finding.variant_of().is_none());
+    let regions = known.map(|kept| kept.space.in_whole_space(&kept.finding.mfs));
     Ok(regions.filter(|mfs| !mfs.conditions.is_empty()).collect())
 }

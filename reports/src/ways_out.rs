@@ -149,7 +149,9 @@ impl Adviser<'_> {
                 way.features() == BTreeSet::from([condition.feature]) && !condition.holds(&way.change.workload)
             };
             let cheapest = ways.iter_mut().filter(breaks).min_by_key(|way| way.change.cost);
-            if let Some(way) = cheapest.filter(|way| way.state == State::Estimated && !way.was_tried) {
+            if let Some(way) =
+                cheapest.filter(|way| way.state == State::Estimated && !way.was_tried && asked < MEASURED)
+            {
                 way.become_tried(measure(&way.change.workload)?);
                 asked += 1;
             }

@@ -53,7 +53,7 @@ pub struct FindingEvidence {
     /// Transports and operations with which the workload was tried, its own first; none before its bounds are measured.
     #[serde(default)]
     pub transports: Vec<Transport>,
-    /// How far each counter falls at most when one of the conditions is broken. Units: decades of its rate for each share of
+    /// How far each counter falls at least, whichever condition is broken. Units: decades of its rate for each share of
     /// the bounds that is used.
     #[serde(default)]
     pub signature: BTreeMap<String, f64>,

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::Context;
+use kelpie_monitor::{Symptom, Verdict};
 use kelpie_search::{Finding, UTILISATION};
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::{Condition, Feature, FeatureValue, Space, Test, Workload};
@@ -21,7 +22,7 @@ const BACK: f64 = 0.5;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Broken {
     pub feature: Feature,
-    /// Workloads that break it alone: the next value, one four times as far, and plain traffic's.
+    /// Workloads with a verdict that break it alone: the next value, one four times as far, and plain traffic's.
     pub tried: u64,
     /// Those that are rid of the symptom, or of half of the loss.
     pub gone: u64,
@@ -44,7 +45,10 @@ pub fn broken(
     finding: &Finding,
     measured: &(dyn Fn() + Sync),
 ) -> anyhow::Result<Vec<Broken>> {
-    let loss = |shown: &Shown| 1.0 - shown.seen.signals.get(UTILISATION).copied().unwrap_or(1.0);
+    let loss = |shown: &Shown| match finding.symptom {
+        Symptom::Pause => shown.seen.pause,
+        _ => 1.0 - shown.seen.signals.get(UTILISATION).copied().unwrap_or(1.0),
+    };
     let own = loss(&Shown::measure(subsystem, &finding.workload).context("the workload of a finding")?);
     let mut all = Vec::new();
     for condition in &finding.mfs.conditions {
@@ -52,8 +56,11 @@ pub fn broken(
         for workload in ways(space, finding, condition) {
             let shown = Shown::measure(subsystem, &workload)?;
             measured();
-            let is_gone = shown.symptom() != Some(finding.symptom)
-                || (finding.symptom == kelpie_monitor::Symptom::LowThroughput && loss(&shown) < (1.0 - BACK) * own);
+            if shown.seen.assessment.verdict == Verdict::Inconclusive {
+                continue;
+            }
+            let is_there = shown.seen.assessment.symptoms.contains(&finding.symptom);
+            let is_gone = !is_there || loss(&shown) < (1.0 - BACK) * own;
             broken.tried += 1;
             broken.gone += u64::from(is_gone);
         }
@@ -73,7 +80,8 @@ fn ways(space: &Space, finding: &Finding, condition: &Condition) -> BTreeSet<Wor
             let below = |bound: u64| numbers.range(..bound).next_back();
             let above = |bound: u64| numbers.range(bound.saturating_add(1)..).next();
             let lower = min.into_iter().flat_map(|min| [below(min), below(min / FARTHER + 1)]);
-            let upper = max.into_iter().flat_map(|max| [above(max), above(max.saturating_mul(FARTHER) - 1)]);
+            let upper =
+                max.into_iter().flat_map(|max| [above(max), above(max.saturating_mul(FARTHER).saturating_sub(1))]);
             chosen.extend(lower.chain(upper).flatten().map(|number| FeatureValue::Number(*number)));
         }
         Test::In(_) => chosen.extend(values.into_iter().filter(|value| !condition.admits(value))),

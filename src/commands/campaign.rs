@@ -326,7 +326,8 @@ pub fn show(args: &ShowArgs, common: Common) -> anyhow::Result<ExitCode> {
 fn show_finding(store: &mut Store, id: CampaignId, number: u64, common: Common) -> anyhow::Result<ExitCode> {
     if common.json {
         let read = Read::of(store, id)?;
-        print_json(&read.document(read.weighed(number)?, &read.explained())?)?;
+        let mut limiter = read.limiter()?;
+        print_json(&read.document(read.weighed(number)?, &read.explained(), &mut limiter))?;
     } else {
         print(&findings_text::finding(store, id, number)?)?;
     }

@@ -221,34 +221,44 @@ impl Read {
         Repeats::of(&self.again, finding.number, since)
     }
 
-    /// The part that limits a workload on the simulated subsystem of the campaign; `None` on others.
-    pub fn limiting(&self, workload: &Workload) -> anyhow::Result<Option<String>> {
+    /// What says which part limits a workload: the simulated subsystem of the campaign; `None` on others.
+    pub fn limiter(&self) -> anyhow::Result<Option<SimSubsystem>> {
         let definition = &self.campaign.definition;
-        if !definition.subsystem.starts_with("sim:") {
-            return Ok(None);
-        }
-        let mut subsystem = SimSubsystem::from_yaml(&definition.subsystem, &definition.subsystem_source)?;
-        Ok(subsystem.measure(workload).ok().map(|_| subsystem.limiting().to_owned()))
+        let is_simulated = definition.subsystem.starts_with("sim:");
+        let open = || SimSubsystem::from_yaml(&definition.subsystem, &definition.subsystem_source);
+        Ok(is_simulated.then(open).transpose()?)
     }
 
     /// A finding as JSON, with all that is known of it.
-    pub fn document(&self, found: Weighed<'_>, explained: &Explained<'_>) -> anyhow::Result<FindingDocument> {
-        Ok(FindingDocument {
+    pub fn document(
+        &self,
+        found: Weighed<'_>,
+        explained: &Explained<'_>,
+        limiter: &mut Option<SimSubsystem>,
+    ) -> FindingDocument {
+        FindingDocument {
             repeats: self.repeats(found.finding),
-            limiting: self.limiting(&found.finding.workload)?,
+            limiting: limiter.as_mut().and_then(|subsystem| limiting(subsystem, &found.finding.workload)),
             variants: explained.variants_of(found.finding.number).map(|variant| variant.finding.number).collect(),
             ..FindingDocument::from(found)
-        })
+        }
     }
+}
+
+/// The part that limits a workload on a simulated subsystem; no search sees it.
+pub fn limiting(subsystem: &mut SimSubsystem, workload: &Workload) -> Option<String> {
+    subsystem.measure(workload).ok().map(|_| subsystem.limiting().to_owned())
 }
 
 /// The document of a stored campaign.
 pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow::Result<CampaignDocument> {
     let read = Read::of(store, id)?;
     let explained = read.explained();
-    let documents = |all: &[Weighed<'_>]| all.iter().map(|found| read.document(*found, &explained)).collect();
-    let findings: anyhow::Result<Vec<FindingDocument>> = documents(&explained.findings);
-    let candidates: anyhow::Result<Vec<FindingDocument>> = documents(&explained.candidates);
+    let mut limiter = read.limiter()?;
+    let mut documents = |all: &[Weighed<'_>]| -> Vec<FindingDocument> {
+        all.iter().map(|found| read.document(*found, &explained, &mut limiter)).collect()
+    };
+    let (findings, candidates) = (documents(&explained.findings), documents(&explained.candidates));
     let campaign = &read.campaign;
     let none_found = none_found(store, id, &read.findings)?;
     let log = if experiments { Some(log(store, campaign)?) } else { None };
@@ -270,8 +280,8 @@ pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow:
         experiments: campaign.experiments,
         skipped: campaign.skipped,
         checks: store.checks(id)?,
-        findings: findings?,
-        candidates: candidates?,
+        findings,
+        candidates,
         anomalous: read.anomalies.len(),
         unexplained: explained.unexplained.iter().copied().cloned().collect(),
         none_found,

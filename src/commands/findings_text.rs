@@ -90,7 +90,10 @@ fn table(read: &Read, explained: &Explained<'_>, wanted: Wanted) -> String {
     if wanted.all {
         shown.append(&mut candidates);
     }
-    let Some(first) = shown.first() else { return String::new() };
+    let Some(first) = shown.first() else {
+        let left = plural(candidates.len() as u64, "candidate");
+        return if candidates.is_empty() { String::new() } else { format!("\n{left} not measured yet (--all)\n") };
+    };
     let has_again = read.again.iter().any(|row| row.finding.is_some());
     let heading = ["finding", "symptom", "lost", "with", "conditions", "inside", "seen", "again"];
     let mut table = Table::new(&heading[..if has_again { 8 } else { 7 }], &[2, 5, 6, 7]);
@@ -189,7 +192,8 @@ pub fn finding(store: &mut Store, id: CampaignId, number: u64) -> anyhow::Result
         text += &transports(&evidence);
     }
     text += &counters(&evidence);
-    if let Some(limiting) = read.limiting(&finding.workload)? {
+    let mut limiter = read.limiter()?;
+    if let Some(limiting) = limiter.as_mut().and_then(|subsystem| findings::limiting(subsystem, &finding.workload)) {
         let _ = writeln!(text, "limiting part, as the simulator says, which no search sees: {limiting}");
     }
     if let Some(paper) = brief::like_the_papers(finding) {
@@ -254,7 +258,7 @@ fn sure(evidence: &FindingEvidence, finding: &FindingRecord) -> String {
         return "no random workload was measured that meets these conditions, so that nobody knows how many show it"
             .to_owned();
     }
-    let others = validated.saturating_sub(shows_inside + healthy_inside);
+    let others = validated.saturating_sub(shows_inside.saturating_add(healthy_inside));
     format!(
         "of {} that {} these conditions {shows_inside} show it, {others} show another symptom, {healthy_inside} are healthy: \
          with 95 % confidence at least {} show it",

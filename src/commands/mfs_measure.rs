@@ -89,7 +89,7 @@ fn transports(distilled: &Distilled, shows: bool) -> Vec<String> {
 
 fn document(distilled: &Distilled, severity: Option<Severity>) -> Value {
     let cure = |Cure { condition, sides, .. }: &Cure| {
-        let side = |[shows, gone]: &[Workload; 2]| json!({"anomalous": shows, "healthy": gone});
+        let side = |[shows, gone]: &[Workload; 2]| json!({"anomalous": shows, "gone": gone});
         json!({"condition": condition, "sides": sides.iter().map(side).collect::<Vec<_>>()})
     };
     json!({

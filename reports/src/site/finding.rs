@@ -162,7 +162,7 @@ impl<'d> Shown<'d> {
         format!(
             "Random workloads measured that meet these conditions: {of}. {shows_inside} of them show the symptom, {} show \
              another one, {healthy_inside} are healthy; with 95 % confidence at least {} show it.",
-            of.saturating_sub(shows_inside + healthy_inside),
+            of.saturating_sub(shows_inside.saturating_add(*healthy_inside)),
             wording::percent(self.record.confidence)
         )
     }

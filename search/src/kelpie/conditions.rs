@@ -6,8 +6,8 @@ use std::rc::Rc;
 use kelpie_monitor::Symptom;
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Space, Test, Workload};
 
-use super::factors::{TRANSPORT, candidates, moved};
-use super::lab::{Lab, Seen, keeps};
+use super::factors::{TRANSPORT, candidates, differing, moved};
+use super::lab::{Lab, Seen, keeps, shows};
 use super::signature::Signature;
 use crate::finding::{Cure, Transport};
 use crate::oracle::{Oracle, Purpose};
@@ -43,10 +43,35 @@ impl Needed {
 }
 
 impl<O: Oracle> Witness<'_, '_, O> {
-    /// Whether a workload still shows the anomaly.
-    pub(super) fn shows(&mut self, workload: &Workload) -> Result<bool, O::Error> {
+    /// Whether a workload still shows the anomaly; `None` if there is no verdict.
+    pub(super) fn shows(&mut self, workload: &Workload) -> Result<Option<bool>, O::Error> {
         let seen = self.lab.look(workload, Purpose::Mfs)?;
-        Ok(keeps(self.symptom, &self.seen, &seen))
+        Ok(shows(self.symptom, &self.seen, &seen))
+    }
+
+    /// Becomes simpler as long as it does not need some factor; the factors that are left.
+    pub(super) fn settle(&mut self, mut factors: Vec<Feature>) -> Result<Vec<Feature>, O::Error> {
+        while let Some(simpler) = self.simpler(&factors)? {
+            self.seen = self.lab.look(&simpler, Purpose::Mfs)?;
+            self.workload = simpler;
+            let left = differing(&self.workload, &self.plain);
+            factors.retain(|factor| left.contains(factor));
+        }
+        Ok(factors)
+    }
+
+    /// The witness without a factor that it does not need.
+    fn simpler(&mut self, factors: &[Feature]) -> Result<Option<Workload>, O::Error> {
+        for factor in factors {
+            if let Some(without) = moved(self.lab.space, &self.workload, &[*factor], &self.plain) {
+                let seen = self.lab.look(&without, Purpose::Mfs)?;
+                // A witness has no stronger symptom to hide it.
+                if keeps(self.symptom, &self.seen, &seen) {
+                    return Ok(Some(without));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// What the witness needs of these features, and with which transports and operations.
@@ -56,7 +81,7 @@ impl<O: Oracle> Witness<'_, '_, O> {
         for factor in factors {
             // What the rules hold back nobody can break alone.
             let Some(without) = moved(self.lab.space, &self.workload, &[*factor], &self.plain) else { continue };
-            if !self.shows(&without)? {
+            if self.shows(&without)? == Some(false) {
                 let cured = self.lab.look(&without, Purpose::Mfs)?;
                 signature.add(&self.seen, &cured);
                 open.push(*factor);
@@ -80,10 +105,10 @@ impl<O: Oracle> Witness<'_, '_, O> {
         Ok(Needed { cures, transports })
     }
 
-    /// Whether a workload still shows the anomaly, by the same counters.
-    fn shows_by(&mut self, workload: &Workload, signature: &Signature) -> Result<bool, O::Error> {
+    /// Whether a workload still shows the anomaly, by the same counters; `None` if there is no verdict.
+    fn shows_by(&mut self, workload: &Workload, signature: &Signature) -> Result<Option<bool>, O::Error> {
         let seen = self.lab.look(workload, Purpose::Mfs)?;
-        Ok(keeps(self.symptom, &self.seen, &seen) && signature.is_in(&self.seen, &seen))
+        Ok(shows(self.symptom, &self.seen, &seen).map(|is_there| is_there && signature.is_in(&self.seen, &seen)))
     }
 
     /// The bounds of a number, towards plain traffic and away from it.
@@ -115,19 +140,29 @@ impl<O: Oracle> Witness<'_, '_, O> {
             (changed.feature(factor) == FeatureValue::Number(value)).then_some((value, changed))
         };
         let mut open: Vec<(u64, Workload)> = values.into_iter().filter_map(|value| at(&self.workload, value)).collect();
-        let Some((_, last)) = open.pop() else { return Ok(None) };
-        if self.shows(&last)? {
-            return Ok(None);
-        }
+        // What has no verdict is no bound: the one before it is asked.
+        let last = loop {
+            let Some((_, last)) = open.pop() else { return Ok(None) };
+            match self.shows(&last)? {
+                Some(true) => return Ok(None),
+                Some(false) => break last,
+                None => {}
+            }
+        };
         let (mut inside, mut outside) = ((own, self.workload.clone()), last);
         while !open.is_empty() {
             let middle = open.len() / 2;
-            let farther = open.split_off(middle + 1);
-            let Some((value, workload)) = open.pop() else { break };
-            if self.shows(&workload)? {
-                (inside, open) = ((value, workload), farther);
-            } else {
-                outside = workload;
+            match self.shows(&open[middle].1)? {
+                Some(true) => {
+                    let farther = open.split_off(middle + 1);
+                    inside = open.pop().unwrap_or(inside);
+                    open = farther;
+                }
+                Some(false) => {
+                    open.truncate(middle + 1);
+                    outside = open.pop().map_or(outside, |(_, workload)| workload);
+                }
+                None => _ = open.remove(middle),
             }
         }
         Ok(Some((inside.0, [inside.1, outside])))
@@ -145,10 +180,10 @@ impl<O: Oracle> Witness<'_, '_, O> {
         for word in self.lab.space.feature_values(factor) {
             let changed = self.lab.space.with_feature(&self.workload, factor, &word);
             let Some(changed) = changed.filter(|_| word != *own) else { continue };
-            if self.shows_by(&changed, signature)? {
-                shown.push(word.to_string());
-            } else {
-                sides.push([self.workload.clone(), changed]);
+            match self.shows_by(&changed, signature)? {
+                Some(true) => shown.push(word.to_string()),
+                Some(false) => sides.push([self.workload.clone(), changed]),
+                None => {}
             }
         }
         Ok((Test::In(shown), sides))
@@ -163,8 +198,9 @@ impl<O: Oracle> Witness<'_, '_, O> {
             for opcode in self.lab.space.feature_values(Feature::Opcode) {
                 let changed = with_transport(self.lab.space, &self.workload, &qp_type, &opcode);
                 let kept = changed.filter(|changed| *changed != self.workload && region.contains(changed));
-                if let Some(changed) = kept {
-                    let shows = self.shows_by(&changed, signature)?;
+                if let Some(changed) = kept
+                    && let Some(shows) = self.shows_by(&changed, signature)?
+                {
                     tried.push(Transport { qp_type: qp_type.to_string(), opcode: opcode.to_string(), shows });
                 }
             }

@@ -8,7 +8,7 @@ use rand::SeedableRng as _;
 use rand_pcg::Pcg64;
 
 use super::conditions::{Needed, Witness};
-use super::factors::{differing, independent, moved, plain};
+use super::factors::{independent, plain};
 use super::lab::{Lab, is_another, keeps};
 use super::reduce::{Answer, Needs, reduce_and_trade};
 use crate::finding::{Cure, Transport};
@@ -61,32 +61,15 @@ fn simplify<O: Oracle>(witness: &mut Witness<'_, '_, O>) -> Result<Vec<Feature>,
     };
     let reduced = reduce_and_trade(witness.lab, &mut Needs::default(), &witness.workload, &witness.plain, ask)?;
     take(witness, reduced.workload)?;
-    let mut factors = independent(witness.lab.space, &witness.workload, &witness.plain, reduced.needed);
+    let factors = independent(witness.lab.space, &witness.workload, &witness.plain, reduced.needed);
     // Each once more, because the witness became simpler after most of them.
-    while let Some(simpler) = simpler(witness, &factors)? {
-        take(witness, simpler)?;
-        let left = differing(&witness.workload, &witness.plain);
-        factors.retain(|factor| left.contains(factor));
-    }
-    Ok(factors)
+    witness.settle(factors)
 }
 
 fn take<O: Oracle>(witness: &mut Witness<'_, '_, O>, workload: Workload) -> Result<(), O::Error> {
     witness.seen = witness.lab.look(&workload, Purpose::Mfs)?;
     witness.workload = workload;
     Ok(())
-}
-
-/// The witness without a factor that it does not need.
-fn simpler<O: Oracle>(witness: &mut Witness<'_, '_, O>, factors: &[Feature]) -> Result<Option<Workload>, O::Error> {
-    for factor in factors {
-        if let Some(without) = moved(witness.lab.space, &witness.workload, &[*factor], &witness.plain)
-            && witness.shows(&without)?
-        {
-            return Ok(Some(without));
-        }
-    }
-    Ok(None)
 }
 
 #[cfg(test)]

@@ -16,7 +16,8 @@ impl<O: Oracle> Search<'_, O> {
     pub(super) fn fold(&mut self) -> Result<(), O::Error> {
         let signatures: Vec<Signature> = self.findings.iter().map(|known| self.signature(known)).collect();
         let mut order: Vec<usize> = (0..self.findings.len()).collect();
-        order.sort_by_key(|index| self.findings[*index].factors.len());
+        // What was measured is no variant of what was not.
+        order.sort_by_key(|index| (self.findings[*index].needed.is_none(), self.findings[*index].factors.len()));
         let mut firsts: Vec<usize> = Vec::new();
         let mut changed = Vec::new();
         for index in order {

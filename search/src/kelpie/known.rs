@@ -259,17 +259,16 @@ impl Known {
         self.region.set(Condition { feature, test });
     }
 
-    /// Takes what its witness was measured to need.
-    pub(super) fn take_needed(&mut self, needed: Needed) {
+    /// Takes what its witness, as simple as it has become, was measured to need.
+    pub(super) fn take_needed(&mut self, witness: Workload, seen: Rc<Seen>, factors: Vec<Feature>, needed: Needed) {
+        (self.witness, self.seen, self.factors) = (witness, seen, factors);
         self.region = needed.region();
         self.needed = Some(needed);
     }
 
     /// Takes in a random workload that meets its conditions.
     pub(super) fn tried(&mut self, seen: &Seen) {
-        if seen.outcome != Outcome::Inconclusive {
-            self.trials.push(Trial { number: seen.number, outcome: seen.outcome });
-        }
+        self.trials.push(Trial { number: seen.number, outcome: seen.outcome });
     }
 
     /// How badly random workloads are wanted that meet its conditions: 0 for the worst finding, then up; `None` if not at all.
@@ -282,6 +281,7 @@ impl Known {
     /// As it is now; `cured` says whether the removal of a factor rids it of the symptom.
     pub(super) fn finding(&self, cured: &BTreeMap<Feature, bool>, signature: Signature) -> Finding {
         let count = |is: &dyn Fn(Outcome) -> bool| self.trials.iter().filter(|trial| is(trial.outcome)).count();
+        let conclusive = count(&|outcome| outcome != Outcome::Inconclusive);
         let shows = count(&|outcome| outcome == Outcome::Anomalous(self.symptom));
         let (cures, transports) = match &self.needed {
             Some(needed) => (needed.cures.clone(), needed.transports.clone()),
@@ -293,11 +293,11 @@ impl Known {
             mfs: self.region.clone(),
             found_at: self.found_at,
             experiments_for_mfs: self.spent,
-            confidence: wilson_lower_bound(shows as f64, self.trials.len() as f64),
+            confidence: wilson_lower_bound(shows as f64, conclusive as f64),
             evidence: FindingEvidence {
                 symptoms: self.seen.observation.assessment.symptoms.clone(),
                 signals: self.seen.observation.signals.clone(),
-                validated: self.trials.len() as u64,
+                validated: conclusive as u64,
                 shows_inside: shows as u64,
                 healthy_inside: count(&|outcome| outcome == Outcome::Healthy) as u64,
                 narrowed: false,

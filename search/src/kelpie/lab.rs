@@ -25,14 +25,14 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Counters of what is not anomalous are compared with nothing, unless it is what an anomaly is cured by, so they are not
-    /// kept. A finding whose anomaly may not show on another day helps nobody, so that such an anomaly leads to none.
+    /// Counters of random points that are not anomalous are compared with nothing, so they are not kept. A finding whose anomaly may not show on another day helps nobody, so that such an anomaly leads to none.
     fn new(mut observation: Observation, number: u64, purpose: Purpose) -> Self {
         let outcome = match Outcome::from(&observation.assessment) {
             Outcome::Anomalous(_) if !observation.shows_again => Outcome::Inconclusive,
             outcome => outcome,
         };
-        if !matches!(outcome, Outcome::Anomalous(_)) && purpose != Purpose::Mfs {
+        let is_random = matches!(purpose, Purpose::Search | Purpose::Rank | Purpose::Survey | Purpose::Validate);
+        if is_random && !matches!(outcome, Outcome::Anomalous(_)) {
             observation.signals.clear();
         }
         Self { outcome, observation, number, purpose }
@@ -277,10 +277,20 @@ pub(super) fn is_another(from: &Seen, to: &Seen) -> bool {
 
 /// Whether what is seen is still the anomaly of which another experiment showed more.
 pub(super) fn keeps(symptom: Symptom, anomaly: &Seen, seen: &Seen) -> bool {
-    let is_as_bad = match symptom {
+    seen.outcome == Outcome::Anomalous(symptom) && is_as_bad(symptom, anomaly, seen)
+}
+
+/// The same, also beside another symptom; `None` if nobody can tell, because there is no verdict.
+pub(super) fn shows(symptom: Symptom, anomaly: &Seen, seen: &Seen) -> Option<bool> {
+    let is_there = seen.observation.assessment.symptoms.contains(&symptom);
+    seen.outcome.is_anomalous()?;
+    Some(is_there && is_as_bad(symptom, anomaly, seen))
+}
+
+fn is_as_bad(symptom: Symptom, anomaly: &Seen, seen: &Seen) -> bool {
+    match symptom {
         Symptom::LowThroughput => 1.0 - seen.utilisation() >= KEPT_LOSS * (1.0 - anomaly.utilisation()),
         Symptom::Pause => seen.observation.pause >= KEPT_LOSS * anomaly.observation.pause,
         Symptom::HostFailure => true,
-    };
-    seen.outcome == Outcome::Anomalous(symptom) && is_as_bad
+    }
 }

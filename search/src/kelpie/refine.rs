@@ -94,11 +94,16 @@ impl<O: Oracle> Search<'_, O> {
         let known = &self.findings[index];
         let (symptom, workload, seen) = (known.symptom, known.witness.clone(), Rc::clone(&known.seen));
         let (plain, factors) = (known.plain.clone(), known.factors.clone());
-        let needed = Witness { lab: &mut self.lab, symptom, workload, seen, plain }.needs(&factors)?;
-        self.findings[index].take_needed(needed);
+        let mut witness = Witness { lab: &mut self.lab, symptom, workload, seen, plain };
+        let factors = witness.settle(factors)?;
+        let needed = witness.needs(&factors)?;
+        let Witness { workload, seen, .. } = witness;
+        self.findings[index].take_needed(workload, seen, factors, needed);
         self.findings[index].spent += self.lab.experiments() - before;
         for point in self.lab.surveyed() {
-            if self.findings[index].contains(&point) {
+            // A point that led to the finding shows it, of course.
+            let is_later = self.lab.notes().number(&point) > Some(self.findings[index].found_at);
+            if is_later && self.findings[index].contains(&point) {
                 let seen = self.lab.look(&point, Purpose::Survey)?;
                 self.findings[index].tried(&seen);
             }
