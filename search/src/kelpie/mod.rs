@@ -116,7 +116,9 @@ impl<O: Oracle> Search<'_, O> {
     /// After n experiments the share of refining among the next ones is `n² / (n² + EVEN²)`; this is its sum.
     fn is_refining_due(&self) -> bool {
         let experiments = self.lab.experiments() as f64;
-        (self.spent.all() as f64) < experiments - EVEN * (experiments / EVEN).atan()
+        // Findings that were refined because exploring showed nothing new are no reason to survey less.
+        let spent = self.spent.all().min(3 * self.spent.surveys);
+        (spent as f64) < experiments - EVEN * (experiments / EVEN).atan()
     }
 
     /// Looks at a workload; says whether it shows something new.

@@ -73,7 +73,7 @@ fn a_search_goes_on_from_any_checkpoint_as_it_did_also_with_known_regions_and_un
 
 #[test]
 fn a_checkpoint_that_names_what_is_not_there_is_not_taken() {
-    let whole = campaign(&weaknesses(), 4, 600);
+    let whole = campaign(&weaknesses(), 4, 400);
     let config = Config::new(Algorithm::Kelpie, SignalSet::Both, 4);
     let last = whole.checkpoints.last().expect("one before each step");
     assert!(last.is_of(&config));
@@ -90,7 +90,7 @@ fn a_checkpoint_that_names_what_is_not_there_is_not_taken() {
         assert!(!changed.is_of(&config), "{to}");
     }
     // Without the experiments before it, the search begins anew.
-    let mut oracle = ClosedForm::new(&weaknesses(), 600);
+    let mut oracle = ClosedForm::new(&weaknesses(), 400);
     assert_eq!(run_from(&full(), &config, Some(last.clone()), &mut oracle), Err(BudgetSpent));
     assert!(oracle.asked == whole.asked);
 }
