@@ -101,7 +101,7 @@ impl Table {
             table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
         }
         for (index, column) in table.column_iter_mut().enumerate() {
-            column.set_padding((if index == 0 { 0 } else { 1 }, 1));
+            column.set_padding((u16::from(index != 0), 1));
             if self.right.contains(&index) {
                 column.set_cell_alignment(CellAlignment::Right);
             }

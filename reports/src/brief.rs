@@ -30,7 +30,7 @@ pub fn shows_with(finding: &FindingRecord) -> String {
             joined(&tried, true)
         };
     }
-    let of = |feature: Feature| finding.mfs.condition(feature).map(|condition| words(condition));
+    let of = |feature: Feature| finding.mfs.condition(feature).map(words);
     match TRANSPORT.map(of) {
         [None, None] => "any".to_owned(),
         both => both.into_iter().flatten().collect::<Vec<_>>().join(" "),

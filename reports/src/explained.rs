@@ -53,7 +53,7 @@ pub struct Explained<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     /// The finding of their symptom of which they miss the fewest conditions, and those; `None` if they miss more than
-    /// [`MOST_MISSED`] of each, or all.
+    /// one of each, or all.
     pub nearest: Option<(u64, Vec<Feature>)>,
     /// How many there are.
     pub count: usize,
@@ -137,17 +137,17 @@ impl Explained<'_> {
     /// How many findings there are, as a phrase.
     pub fn findings_in_words(&self) -> String {
         let words = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
-        let mut said = words(self.findings.len(), "finding");
-        if self.findings.first().is_some_and(|found| found.finding.is_candidate()) {
-            said += " not measured yet";
-        }
-        if !self.variants.is_empty() {
-            said += &format!(" with {}", words(self.variants.len(), "variant"));
-        }
-        if !self.candidates.is_empty() {
-            said += &format!(", {} not measured yet", words(self.candidates.len(), "candidate"));
-        }
-        said
+        let is_open = self.findings.first().is_some_and(|found| found.finding.is_candidate());
+        let open = if is_open { " not measured yet" } else { "" };
+        let variants = match self.variants.len() {
+            0 => String::new(),
+            variants => format!(" with {}", words(variants, "variant")),
+        };
+        let candidates = match self.candidates.len() {
+            0 => String::new(),
+            candidates => format!(", {} not measured yet", words(candidates, "candidate")),
+        };
+        format!("{}{open}{variants}{candidates}", words(self.findings.len(), "finding"))
     }
 }
 

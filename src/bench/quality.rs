@@ -8,6 +8,7 @@ use kelpie_sim::SimSubsystem;
 use kelpie_spaces::Space;
 use serde::{Deserialize, Serialize};
 
+use super::breaker::Broken;
 use super::judgement::Judgement;
 use super::points::workloads;
 use super::shown::Judged;
@@ -140,7 +141,7 @@ impl QualityScore {
         let findings = || campaigns.iter().flat_map(|quality| quality.firsts());
         let variants = || campaigns.iter().flat_map(|quality| quality.variants());
         let sum = |of: fn(&Quality) -> u64| campaigns.iter().map(|quality| of(quality)).sum::<u64>() as f64;
-        let broken = || findings().flat_map(|finding| &finding.broken).filter_map(|broken| broken.is_necessary());
+        let broken = || findings().flat_map(|finding| &finding.broken).filter_map(Broken::is_necessary);
         let (all, stated) = (findings().count() as f64, findings().filter_map(Judgement::holds).count() as f64);
         let holding = findings().filter(|finding| finding.holds() == Some(true)).count() as f64;
         let is_pure = |(variant, first): &(&Judgement, &Judgement)| variant.weakness == first.weakness;

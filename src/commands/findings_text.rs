@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use kelpie_monitor::{Severity, Symptom};
 use kelpie_reports::again::Control;
 use kelpie_reports::brief;
-use kelpie_reports::explained::{Explained, Weighed};
+use kelpie_reports::explained::{Explained, Group, Weighed};
 use kelpie_reports::{identity, times};
 use kelpie_search::{Cure, FindingEvidence};
 use kelpie_spaces::{Feature, Region, Workload};
@@ -143,26 +143,27 @@ pub fn unexplained(id: CampaignId, explained: &Explained<'_>) -> String {
     let mut text = format!("\n{explained}\n");
     let groups = explained.groups();
     for group in groups.iter().take(MOST_GROUPS) {
-        let _ = match &group.nearest {
-            Some((finding, missed)) => {
-                let missed: Vec<&str> = missed.iter().map(|feature| feature.name()).collect();
-                writeln!(text, "  {:>4}  {id}.{finding} but for {}", group.count, missed.join(" and "))
-            }
-            None => {
-                let worst = explained.unexplained.first().map(|worst| {
-                    let Anomaly { number, symptom, severity, .. } = worst;
-                    let reason = worst.reason.as_deref().map_or_else(|| severity.to_string(), clean);
-                    format!(" (worst of all: experiment {number}, {}, {reason})", symptom.name())
-                });
-                writeln!(text, "  {:>4}  near no finding{}", group.count, worst.unwrap_or_default())
-            }
-        };
+        let _ = writeln!(text, "  {:>4}  {}", group.count, in_common(id, explained, group));
     }
     if groups.len() > MOST_GROUPS {
         let rest: usize = groups[MOST_GROUPS..].iter().map(|group| group.count).sum();
         let _ = writeln!(text, "  {rest:>4}  others");
     }
     text
+}
+
+/// What the anomalies of a group have in common.
+fn in_common(id: CampaignId, explained: &Explained<'_>, group: &Group) -> String {
+    if let Some((finding, missed)) = &group.nearest {
+        let missed: Vec<&str> = missed.iter().map(|feature| feature.name()).collect();
+        return format!("{id}.{finding} but for {}", missed.join(" and "));
+    }
+    let worst = explained.unexplained.first().map(|worst| {
+        let Anomaly { number, symptom, severity, .. } = worst;
+        let reason = worst.reason.as_deref().map_or_else(|| severity.to_string(), clean);
+        format!(" (worst of all: experiment {number}, {}, {reason})", symptom.name())
+    });
+    format!("near no finding{}", worst.unwrap_or_default())
 }
 
 /// One finding in full.

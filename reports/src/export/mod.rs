@@ -86,7 +86,7 @@ pub fn write(store: &mut Store, id: CampaignId, format: Format, out: &Path) -> R
         let mut rows = sheet(File::create_new(new.join(name("findings")))?, format, &findings())?;
         for found in Explained::new(&all, &anomalies).all() {
             count[1] += 1;
-            rows.row(finding_row(&found))?;
+            rows.row(finding_row(found))?;
         }
         Ok::<(), ExportError>(rows.finish()?.sync_all()?)
     })?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kelpie_monitor::verdict::{LOW_SHARE, PAUSE_RATIO};
-use kelpie_monitor::{Bounds, Sample, Severity, Verdict, counters};
+use kelpie_monitor::{Bounds, PerHost, Sample, Severity, Verdict, counters};
 use kelpie_search::{Cure, FindingEvidence};
 use kelpie_spaces::{Feature, Host, Workload, workload_to_yaml};
 use kelpie_store::{Ended, FindingRecord};
@@ -463,7 +463,7 @@ impl<'d> Shown<'d> {
         let (healthy, anomalous) = self.means()?;
         let ratios = |mean: &Sample, host: Host| mean.pause.as_ref().map(|pause| *pause.get(host));
         let longest = [healthy, Some(anomalous)].into_iter().flatten().filter_map(|mean| mean.pause.as_ref());
-        let longest = longest.map(|pause| pause.longest()).fold(0.0, f64::max);
+        let longest = longest.map(PerHost::longest).fold(0.0, f64::max);
         anomalous.pause.as_ref().filter(|_| longest > PAUSE_RATIO)?;
         let groups = Host::BOTH.iter().flat_map(|host| {
             let (well, ill) = (healthy.and_then(|mean| ratios(mean, *host)), ratios(anomalous, *host));

@@ -232,18 +232,20 @@ fn with_transport(
     set(pairs).or_else(|| set([pairs[1], pairs[0]]))
 }
 
+/// Reads a word of what was tried.
+type Word = fn(&Transport) -> &String;
+
 /// The weakest conditions on transport and operation that leave out all that was tried and does not show the symptom:
 /// on the operation alone, on the transport alone, or on both.
 fn transport_conditions(tried: &[Transport]) -> Vec<Condition> {
     let Some(own) = tried.first().filter(|_| tried.iter().any(|transport| !transport.shows)) else { return Vec::new() };
-    let words = |word: fn(&Transport) -> &String| -> BTreeSet<&String> { tried.iter().map(word).collect() };
-    let always = |word: fn(&Transport) -> &String, among: &dyn Fn(&Transport) -> bool| -> Vec<String> {
+    let words = |word: Word| -> BTreeSet<&String> { tried.iter().map(word).collect() };
+    let always = |word: Word, among: &dyn Fn(&Transport) -> bool| -> Vec<String> {
         let shows =
             |one: &&String| tried.iter().filter(|other| among(other) && word(other) == *one).all(|one| one.shows);
         words(word).into_iter().filter(shows).cloned().collect()
     };
-    let (qp_type, opcode): (fn(&Transport) -> &String, fn(&Transport) -> &String) =
-        (|one| &one.qp_type, |one| &one.opcode);
+    let [qp_type, opcode]: [Word; 2] = [|one| &one.qp_type, |one| &one.opcode];
     let condition = |feature: Feature, words: Vec<String>| Condition { feature, test: Test::In(words) };
     for (feature, word) in [(Feature::Opcode, opcode), (Feature::QpType, qp_type)] {
         let all = always(word, &|_| true);

@@ -278,14 +278,14 @@ impl Known {
         Some(round as f64 + 1.0 - self.seen.lost())
     }
 
-    /// As it is now; `cured` says whether the removal of a factor rids it of the symptom.
-    pub(super) fn finding(&self, cured: &BTreeMap<Feature, bool>, signature: Signature) -> Finding {
+    /// As it is now; `is_cured` says whether the removal of a factor rids it of the symptom.
+    pub(super) fn finding(&self, is_cured: &BTreeMap<Feature, bool>, signature: Signature) -> Finding {
         let count = |is: &dyn Fn(Outcome) -> bool| self.trials.iter().filter(|trial| is(trial.outcome)).count();
         let conclusive = count(&|outcome| outcome != Outcome::Inconclusive);
         let shows = count(&|outcome| outcome == Outcome::Anomalous(self.symptom));
         let (cures, transports) = match &self.needed {
             Some(needed) => (needed.cures.clone(), needed.transports.clone()),
-            None => (self.factors.iter().filter_map(|factor| self.removal(*factor, cured)).collect(), Vec::new()),
+            None => (self.factors.iter().filter_map(|factor| self.removal(*factor, is_cured)).collect(), Vec::new()),
         };
         Finding {
             symptom: self.symptom,
