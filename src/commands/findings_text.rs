@@ -126,14 +126,13 @@ fn table(read: &Read, explained: &Explained<'_>, wanted: Wanted) -> String {
         left.push(format!("{} more, of at most {:.0} % lost", shown.len() - wanted.most(), most(more)));
     }
     if let Some(worst) = candidates.first() {
-        let all = plural(candidates.len() as u64, "candidate");
-        left.push(format!("{all}, of at most {:.0} %, whose conditions are not measured yet", most(worst)));
+        left.push(format!("{} of at most {:.0} %", plural(candidates.len() as u64, "candidate"), most(worst)));
     }
     if !left.is_empty() {
-        let _ = writeln!(text, "and {} (--all)", left.join("; "));
+        let _ = writeln!(text, "and {} (--all)", left.join(", "));
     }
     text += "lost: share of the port, or of the time paused; seen: anomalous experiments explained\n\
-             inside: random workloads that meet the conditions and show the symptom (-: none measured, ?: a candidate)\n";
+             inside: random workloads with these conditions that show it (-: none measured, ?: candidate)\n";
     let _ = writeln!(text, "one in full: `kelpie campaign show {id}.{}`", first.finding.number);
     text
 }
