@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_monitor::Symptom;
+use kelpie_monitor::{Severity, Symptom};
 use kelpie_search::{FindingEvidence, Transport};
 use kelpie_spaces::known::{Sign, anomalies};
 use kelpie_spaces::{Condition, Feature};
@@ -57,6 +57,21 @@ pub fn inside(finding: &FindingRecord) -> String {
         Some(FindingEvidence { validated: of @ 1.., shows_inside, .. }) => format!("{shows_inside}/{of}"),
         _ => "-".to_owned(),
     }
+}
+
+/// How bad it is, as the share by which findings are compared; `-` if that was not measured.
+pub fn lost(severity: Option<Severity>) -> String {
+    severity.map_or("-".to_owned(), |severity| format!("{:.0} %", severity.share() * 100.0))
+}
+
+/// The counters by which it shows, and how many times less each is whichever condition is broken, the most first.
+pub fn falls(evidence: &FindingEvidence) -> Vec<(&str, f64)> {
+    /// Times from which on a fall is told. Source: our choice.
+    const LEAST: f64 = 2.0;
+    let falls = evidence.signature.iter().map(|(name, fall)| (name.as_str(), 10_f64.powf(*fall)));
+    let mut falls: Vec<(&str, f64)> = falls.filter(|(_, times)| *times >= LEAST).collect();
+    falls.sort_by(|a, b| b.1.total_cmp(&a.1));
+    falls
 }
 
 /// The anomaly of the paper's table 2 with the same symptom whose conditions its workload meets; of several that with the

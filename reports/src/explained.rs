@@ -104,7 +104,12 @@ impl<'a> Explained<'a> {
 
     /// All of them: findings, candidates, variants.
     pub fn all(&self) -> impl Iterator<Item = &Weighed<'a>> {
-        self.findings.iter().chain(&self.candidates).chain(&self.variants)
+        self.firsts().chain(&self.variants)
+    }
+
+    /// All but variants: findings, candidates.
+    pub fn firsts(&self) -> impl Iterator<Item = &Weighed<'a>> {
+        self.findings.iter().chain(&self.candidates)
     }
 
     /// The variants of a finding, worst first.
@@ -116,8 +121,7 @@ impl<'a> Explained<'a> {
     pub fn groups(&self) -> Vec<Group> {
         let mut counts: BTreeMap<Option<(u64, Vec<Feature>)>, usize> = BTreeMap::new();
         for anomaly in &self.unexplained {
-            let firsts = self.findings.iter().chain(&self.candidates);
-            let own = firsts.filter(|found| found.finding.symptom == anomaly.symptom);
+            let own = self.firsts().filter(|found| found.finding.symptom == anomaly.symptom);
             let missed = own.map(|found| {
                 let missed = found.finding.mfs.missed(&anomaly.workload).map(|condition| condition.feature);
                 (missed.collect::<Vec<Feature>>(), found.finding)

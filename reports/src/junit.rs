@@ -46,8 +46,8 @@ pub(crate) fn junit(stored: &StoredCampaign, explained: &Explained<'_>, gate: &G
         suite.add_property((key, value.as_str()));
     }
     let stopping = gate.stopping(explained);
-    let names = names_of_findings(explained.findings.iter().chain(&explained.candidates).map(|found| found.finding));
-    for found in explained.findings.iter().chain(&explained.candidates) {
+    let names = names_of_findings(explained.firsts().map(|found| found.finding));
+    for found in explained.firsts() {
         let name = &names[&found.finding.number];
         suite.add_test_case(finding(stored, explained, found, name, &stopping, gate.stops_unmeasured(found)));
     }

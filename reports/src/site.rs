@@ -48,7 +48,7 @@ pub fn render(
     take(File::of("summary.md", summary(stored, &explained, &coverage)))?;
     take(File::of("junit.xml", junit(stored, &explained, gate).map_err(SiteError::Junit)?))?;
     images(timeline, take)?;
-    for found in explained.findings.iter().chain(&explained.candidates) {
+    for found in explained.firsts() {
         let record = found.finding;
         let number = record.number;
         let recipe = recipes.remove(&number);

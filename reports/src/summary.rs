@@ -48,7 +48,7 @@ pub(crate) fn summary(stored: &StoredCampaign, explained: &Explained<'_>, covera
         return text + &unexplained(explained);
     }
     text += "\n| finding | symptom | severity | shows with | conditions | inside | seen |\n|---|---|---|---|---|---:|---:|\n";
-    for Weighed { finding, severity, seen } in explained.findings.iter().chain(&explained.candidates) {
+    for Weighed { finding, severity, seen } in explained.firsts() {
         let _ = writeln!(
             text,
             "| {}.{} | {} | {} | {} | {} | {} | {seen} |",

@@ -213,7 +213,7 @@ impl Read {
     /// What a workload shows that was measured anomalous, such as `pause 76 %`.
     pub fn shown(&self, workload: &Workload) -> Option<String> {
         let anomaly = self.anomalies.iter().find(|anomaly| anomaly.workload == *workload)?;
-        Some(format!("{} {:.0} %", anomaly.symptom.name(), anomaly.severity.share() * 100.0))
+        Some(format!("{} {}", anomaly.symptom.name(), brief::lost(Some(anomaly.severity))))
     }
 
     pub fn repeats(&self, finding: &FindingRecord) -> Option<Repeats> {

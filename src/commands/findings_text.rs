@@ -103,7 +103,7 @@ fn table(read: &Read, explained: &Explained<'_>, wanted: Wanted) -> String {
         let mut cells = vec![
             format!("{}{id}.{}", if is_variant { " " } else { "" }, finding.number),
             finding.symptom.name().to_owned(),
-            found.severity.map_or("-".to_owned(), |severity| format!("{:.0} %", severity.share() * 100.0)),
+            brief::lost(found.severity),
             brief::shows_with(finding),
             brief::conditions(finding),
             if finding.is_candidate() { "?".to_owned() } else { brief::inside(finding) },
@@ -280,10 +280,7 @@ pub fn transports(evidence: &FindingEvidence) -> String {
 
 /// The counters by which it shows.
 fn counters(evidence: &FindingEvidence) -> String {
-    let mut falls: Vec<(&String, f64)> =
-        evidence.signature.iter().map(|(name, fall)| (name, 10_f64.powf(*fall))).collect();
-    falls.retain(|(_, times)| *times >= 2.0);
-    falls.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let falls = brief::falls(evidence);
     if falls.is_empty() {
         return "no counter tells it from healthy traffic\n".to_owned();
     }

@@ -54,7 +54,7 @@ pub fn list(args: &MfsListArgs, common: Common) -> anyhow::Result<ExitCode> {
                 format!("{}.{}", kept.campaign, finding.number),
                 kept.subsystem.clone(),
                 finding.symptom.name().to_owned(),
-                severity.map_or("-".to_owned(), |severity| format!("{:.0} %", severity.share() * 100.0)),
+                brief::lost(*severity),
                 brief::shows_with(finding),
                 brief::conditions(finding),
                 brief::inside(finding),

@@ -110,8 +110,7 @@ impl<'d> Shown<'d> {
 
     /// Links to the findings that are a little worse and a little better.
     fn beside(&self) -> Markup {
-        let Explained { findings, candidates, .. } = self.explained;
-        let findings: Vec<&Weighed<'_>> = findings.iter().chain(candidates).collect();
+        let findings: Vec<&Weighed<'_>> = self.explained.firsts().collect();
         let at = findings.iter().position(|found| found.finding.number == self.record.number);
         let link = |at: Option<usize>, words: &str| {
             let found = at.and_then(|at| findings.get(at));
@@ -171,9 +170,7 @@ impl<'d> Shown<'d> {
     fn beside_conditions(&self) -> Markup {
         let Some(evidence) = &self.evidence else { return html! {} };
         let without = brief::joined(&evidence.transports, false);
-        let falls = evidence.signature.iter().map(|(name, fall)| (name, 10_f64.powf(*fall)));
-        let mut falls: Vec<(&String, f64)> = falls.filter(|(_, times)| *times >= 2.0).collect();
-        falls.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let falls = brief::falls(evidence);
         let variants = self.explained.variants_of(self.record.number).collect::<Vec<_>>();
         html! {
             dl.facts {

@@ -136,7 +136,7 @@ fn findings(stored: &StoredCampaign, explained: &Explained<'_>) -> Markup {
                 }
             }
             tbody {
-                @for Weighed { finding, severity, seen } in explained.findings.iter().chain(&explained.candidates) {
+                @for Weighed { finding, severity, seen } in explained.firsts() {
                     tr {
                         th scope="row" data-value=(finding.number) {
                             a href={ "finding-" (finding.number) ".html" } { (stored.campaign.id) "." (finding.number) }

@@ -52,12 +52,18 @@ impl<O: Oracle> Witness<'_, '_, O> {
     /// Becomes simpler as long as it does not need some factor; the factors that are left.
     pub(super) fn settle(&mut self, mut factors: Vec<Feature>) -> Result<Vec<Feature>, O::Error> {
         while let Some(simpler) = self.simpler(&factors)? {
-            self.seen = self.lab.look(&simpler, Purpose::Mfs)?;
-            self.workload = simpler;
+            self.take(simpler)?;
             let left = differing(&self.workload, &self.plain);
             factors.retain(|factor| left.contains(factor));
         }
         Ok(factors)
+    }
+
+    /// Becomes another workload.
+    pub(super) fn take(&mut self, workload: Workload) -> Result<(), O::Error> {
+        self.seen = self.lab.look(&workload, Purpose::Mfs)?;
+        self.workload = workload;
+        Ok(())
     }
 
     /// The witness without a factor that it does not need.

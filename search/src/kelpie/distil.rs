@@ -60,16 +60,10 @@ fn simplify<O: Oracle>(witness: &mut Witness<'_, '_, O>) -> Result<Vec<Feature>,
         Ok(if holds { Answer::Holds } else { Answer::Gone })
     };
     let reduced = reduce_and_trade(witness.lab, &mut Needs::default(), &witness.workload, &witness.plain, ask)?;
-    take(witness, reduced.workload)?;
+    witness.take(reduced.workload)?;
     let factors = independent(witness.lab.space, &witness.workload, &witness.plain, reduced.needed);
     // Each once more, because the witness became simpler after most of them.
     witness.settle(factors)
-}
-
-fn take<O: Oracle>(witness: &mut Witness<'_, '_, O>, workload: Workload) -> Result<(), O::Error> {
-    witness.seen = witness.lab.look(&workload, Purpose::Mfs)?;
-    witness.workload = workload;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -195,17 +195,17 @@ impl Known {
 
     /// Whether a workload with this symptom has all factors away from plain, and a transport that shows it.
     pub(super) fn covers(&self, symptom: Symptom, workload: &Workload) -> bool {
-        let mut transport = TRANSPORT.iter().filter_map(|feature| self.region.condition(*feature));
-        self.symptom == symptom && self.level(workload) > 0.0 && transport.all(|condition| condition.holds(workload))
+        self.symptom == symptom && self.level(workload) > 0.0 && self.admits_transport(workload)
     }
 
     /// Whether the transport of one shows both.
     pub(super) fn shares_transport(&self, other: &Known) -> bool {
-        let admits = |one: &Known, other: &Known| {
-            let mut conditions = TRANSPORT.iter().filter_map(|feature| one.region.condition(*feature));
-            conditions.all(|condition| condition.holds(&other.witness))
-        };
-        admits(self, other) || admits(other, self)
+        self.admits_transport(&other.witness) || other.admits_transport(&self.witness)
+    }
+
+    fn admits_transport(&self, workload: &Workload) -> bool {
+        let mut conditions = TRANSPORT.iter().filter_map(|feature| self.region.condition(*feature));
+        conditions.all(|condition| condition.holds(workload))
     }
 
     /// Whether one of its factors is away from plain in the other, too, and needed there.
