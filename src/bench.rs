@@ -6,6 +6,7 @@ mod cores;
 mod figures;
 mod judgement;
 mod known;
+mod likeness;
 mod points;
 mod quality;
 mod record;

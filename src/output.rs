@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
-use comfy_table::{CellAlignment, ContentArrangement};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width};
 use serde::Serialize;
 
 pub use kelpie_spaces::units::{percent, si};
@@ -19,6 +19,27 @@ pub fn print(text: &str) -> anyhow::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         outcome => outcome.context("stdout"),
     }
+}
+
+/// The same for text that people read; a terminal shows lines that are too long for it wrapped between words.
+pub fn print_prose(text: &str) -> anyhow::Result<()> {
+    match console::Term::stdout().size_checked() {
+        Some((_, columns)) => print(&wrapped(text, columns.into())),
+        None => print(text),
+    }
+}
+
+/// The text in lines of at most so many columns; what goes on stands two columns farther in.
+fn wrapped(text: &str, columns: usize) -> String {
+    let line = |line: &str| {
+        if console::measure_text_width(line) <= columns {
+            return line.to_owned() + "\n";
+        }
+        let indent = line.len() - line.trim_start().len();
+        let further = " ".repeat(indent + 2);
+        textwrap::fill(line, textwrap::Options::new(columns).subsequent_indent(&further)) + "\n"
+    };
+    text.lines().map(line).collect()
 }
 
 /// Writes one JSON document to stdout.
@@ -100,8 +121,17 @@ impl Table {
         if let Some(width) = width {
             table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
         }
+        let least: Vec<u16> = (0..self.heading.len())
+            .map(|index| self.longest_word(index).saturating_add(1 + u16::from(index != 0)))
+            .collect();
+        // No word is broken if there is room for all.
+        let has_room = width
+            .is_some_and(|width| least.iter().map(|least| usize::from(*least)).sum::<usize>() <= usize::from(width));
         for (index, column) in table.column_iter_mut().enumerate() {
             column.set_padding((u16::from(index != 0), 1));
+            if has_room {
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least[index])));
+            }
             if self.right.contains(&index) {
                 column.set_cell_alignment(CellAlignment::Right);
             }
@@ -114,6 +144,13 @@ impl Table {
             text.push('\n');
         }
         text
+    }
+
+    /// Units: columns of a terminal.
+    fn longest_word(&self, index: usize) -> u16 {
+        let cells = self.rows.iter().chain([&self.heading]).filter_map(|row| row.get(index));
+        let words = cells.flat_map(|cell| cell.split(' ')).map(console::measure_text_width);
+        words.max().unwrap_or(0).try_into().unwrap_or(u16::MAX)
     }
 }
 
@@ -145,6 +182,13 @@ pub fn plural(count: u64, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_go_on_farther_in() {
+        let text = "  of 20 workloads 17 show it\nshort\n";
+        assert_eq!(wrapped(text, 18), "  of 20 workloads\n    17 show it\nshort\n");
+        assert_eq!(wrapped(text, 80), text);
+    }
 
     #[test]
     fn units_are_readable() {

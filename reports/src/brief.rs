@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 
 use kelpie_monitor::{Severity, Symptom};
 use kelpie_search::{FindingEvidence, Transport};
-use kelpie_spaces::known::{Sign, anomalies};
+use kelpie_spaces::known::{self, Sign};
 use kelpie_spaces::{Condition, Feature};
 use kelpie_store::FindingRecord;
-
-const TRANSPORT: [Feature; 2] = [Feature::QpType, Feature::Opcode];
 
 /// Its conditions without those on the transport, which [`shows_with`] has.
 pub fn conditions(finding: &FindingRecord) -> String {
@@ -16,7 +14,8 @@ pub fn conditions(finding: &FindingRecord) -> String {
         return format!("exactly {}", finding.workload.summary());
     }
     let others = finding.region_by_need().conditions.into_iter();
-    let others: Vec<String> = others.filter(|one| !TRANSPORT.contains(&one.feature)).map(|one| one.brief()).collect();
+    let others: Vec<String> =
+        others.filter(|one| !Transport::FEATURES.contains(&one.feature)).map(|one| one.brief()).collect();
     if others.is_empty() { "none".to_owned() } else { others.join(", ") }
 }
 
@@ -31,7 +30,7 @@ pub fn shows_with(finding: &FindingRecord) -> String {
         };
     }
     let of = |feature: Feature| finding.mfs.condition(feature).map(words);
-    match TRANSPORT.map(of) {
+    match Transport::FEATURES.map(of) {
         [None, None] => "any".to_owned(),
         both => both.into_iter().flatten().collect::<Vec<_>>().join(" "),
     }
@@ -82,8 +81,7 @@ pub fn like_the_papers(finding: &FindingRecord) -> Option<u32> {
         Symptom::LowThroughput => Sign::Low,
         Symptom::HostFailure => return None,
     };
-    let met = anomalies().into_iter().filter(|one| one.symptom == sign && one.conditions.contains(&finding.workload));
-    met.max_by_key(|one| one.conditions.conditions.len()).map(|one| one.id)
+    known::like(sign, &finding.workload).map(|one| one.id)
 }
 
 #[cfg(test)]
@@ -115,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_finding_is_like_the_row_that_its_workload_meets() {
-        let row = anomalies().into_iter().find(|one| one.id == 3).expect("the table has it");
+        let row = known::anomaly(3).expect("the table has it");
         let mut found = FindingRecord { symptom: Symptom::Pause, ..finding(1, 2, row.trigger.workload()) };
         assert_eq!(like_the_papers(&found), Some(3));
         found.symptom = Symptom::LowThroughput;

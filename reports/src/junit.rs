@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kelpie_monitor::{Check, Severity, State, Symptom};
+use kelpie_search::Transport;
 use kelpie_spaces::{Feature, FeatureValue};
 use kelpie_store::{Anomaly, FindingRecord};
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
@@ -189,9 +190,8 @@ fn name_of_finding(finding: &FindingRecord) -> String {
     if features.is_empty() {
         features.extend(finding.mfs.conditions.iter().map(|condition| condition.feature));
     }
-    let transport = [Feature::QpType, Feature::Opcode];
-    let [qp_type, opcode] = transport.map(|feature| finding.workload.feature(feature));
-    let others = features.into_iter().filter(|feature| !transport.contains(feature));
+    let [qp_type, opcode] = Transport::FEATURES.map(|feature| finding.workload.feature(feature));
+    let others = features.into_iter().filter(|feature| !Transport::FEATURES.contains(feature));
     let others: Vec<String> = others
         .map(|feature| match finding.workload.feature(feature) {
             FeatureValue::Category(word) => format!("{feature} {word}"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kelpie_monitor::Symptom;
-use kelpie_spaces::{Condition, Region, Workload};
+use kelpie_spaces::{Condition, Feature, Region, Workload};
 use serde::{Deserialize, Serialize};
 
 /// An anomaly with the conditions that trigger it.
@@ -87,6 +87,11 @@ pub struct Transport {
     pub opcode: String,
     /// Whether the symptom shows.
     pub shows: bool,
+}
+
+impl Transport {
+    /// The features that say which transport and operation a workload uses.
+    pub const FEATURES: [Feature; 2] = [Feature::QpType, Feature::Opcode];
 }
 
 /// Wilson's interval of a share, of `successes` out of `trials`, to this quantile of the normal distribution at each end.

@@ -155,6 +155,12 @@ pub fn anomalies() -> Vec<Anomaly> {
     file.anomalies
 }
 
+/// The anomaly with this symptom whose conditions a workload meets; of several that with the most.
+pub fn like(symptom: Sign, workload: &Workload) -> Option<Anomaly> {
+    let met = anomalies().into_iter().filter(|one| one.symptom == symptom && one.conditions.contains(workload));
+    met.max_by_key(|one| one.conditions.conditions.len())
+}
+
 /// The anomaly of a number, 1 to 18.
 pub fn anomaly(id: u32) -> Option<Anomaly> {
     anomalies().into_iter().find(|anomaly| anomaly.id == id)

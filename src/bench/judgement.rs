@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use kelpie_engine::Subsystem as _;
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::{Feature, Space};
 use rand::SeedableRng;
@@ -9,6 +10,7 @@ use rand_pcg::Pcg64;
 use serde::{Deserialize, Serialize};
 
 use super::breaker::{Broken, broken};
+use super::likeness::Likeness;
 use super::shown::{Judged, Shown};
 use super::weakness::{Stored, Weakness};
 
@@ -41,6 +43,9 @@ pub struct Judgement {
     pub healthy: u64,
     /// Whether all of them are one workload.
     pub is_pinned: bool,
+    /// How it compares with the paper's table, if its workload meets a row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub likeness: Option<Likeness>,
 }
 
 impl Judgement {
@@ -68,6 +73,7 @@ impl Judgement {
             other: 0,
             healthy: 0,
             is_pinned: false,
+            likeness: Likeness::of(finding, subsystem.name()),
         };
         if judgement.variant_of.is_none() && !judgement.is_candidate {
             judgement.broken = broken(space, subsystem, finding, measured)?;

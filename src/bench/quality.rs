@@ -1,6 +1,6 @@
 //! How good the findings of campaigns are, measured: how many there are for each weakness, and what they say.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::breaker::Broken;
 use super::judgement::Judgement;
+use super::likeness::Likeness;
 use super::points::workloads;
 use super::shown::Judged;
 use super::weakness::Stored;
@@ -88,6 +89,15 @@ impl Quality {
         (!keys.is_empty()).then(|| self.firsts().count() as f64 / keys.len() as f64)
     }
 
+    /// Findings by the row of the paper's table that their workload meets.
+    fn rows(&self) -> BTreeMap<u32, Vec<&Likeness>> {
+        let mut rows: BTreeMap<u32, Vec<&Likeness>> = BTreeMap::new();
+        for likeness in self.firsts().filter_map(|finding| finding.likeness.as_ref()) {
+            rows.entry(likeness.anomaly).or_default().push(likeness);
+        }
+        rows
+    }
+
     /// Weaknesses that variants show and no finding or candidate does.
     fn lost(&self) -> f64 {
         let kept: BTreeSet<_> = self.firsts().chain(self.candidates()).map(|finding| &finding.weakness).collect();
@@ -118,6 +128,11 @@ pub struct QualityScore {
     pub conditions: Option<[f64; 2]>,
     /// Conditions without which the symptom is gone, of those that can be broken alone.
     pub necessary: Option<f64>,
+    /// Rows of the paper's table that a campaign touches, in the mean. Units: rows.
+    pub rows: f64,
+    /// Of what findings name that meet such a row the share that the row names, and the other way round, in the mean over
+    /// rows: precision and recall.
+    pub like_rows: Option<[f64; 2]>,
     /// Random anomalous points that meet the conditions of a finding with their symptom.
     pub explained: Option<f64>,
     /// Random healthy points that meet the conditions of a finding.
@@ -164,6 +179,8 @@ impl QualityScore {
             pure: share(variants().filter(is_pure).count() as f64, variants().count() as f64),
             conditions: (!conditions.is_empty()).then(|| [0.5, 0.95].map(|share| percentile(&conditions, share))),
             necessary: share(broken().filter(|is| *is).count() as f64, broken().count() as f64),
+            rows: campaigns.iter().map(|quality| quality.rows().len()).sum::<usize>() as f64 / each,
+            like_rows: like_rows(&campaigns),
             explained: share(sum(|quality| quality.explained), sum(|quality| quality.anomalous)),
             accused: share(sum(|quality| quality.accused), sum(|quality| quality.healthy)),
             own_inside: mean(findings().filter_map(Judgement::own_share)),
@@ -173,6 +190,16 @@ impl QualityScore {
             pinned: share(findings().filter(|finding| finding.is_pinned).count() as f64, all),
         })
     }
+}
+
+/// Precision and recall, each row as much as any other.
+fn like_rows(campaigns: &[&Quality]) -> Option<[f64; 2]> {
+    let over_rows = |part: fn(&Likeness) -> Option<f64>| {
+        let rows = campaigns.iter().flat_map(|quality| quality.rows().into_values());
+        mean(rows.filter_map(|row| mean(row.into_iter().filter_map(part))))
+    };
+    let precision = over_rows(|one| share(one.both as f64, one.named as f64))?;
+    Some([precision, over_rows(|one| share(one.both as f64, one.asked as f64))?])
 }
 
 fn share(count: f64, of: f64) -> Option<f64> {

@@ -155,7 +155,11 @@ fn qualities(scores: &[Score]) -> String {
             .map(share)
             .to_vec()
     });
-    format!("{what}\n{says}")
+    let like = table(&["rows of Table 2", "precision", "recall"], &|quality| {
+        let [precision, recall] = quality.like_rows.map_or([None; 2], |both| both.map(Some)).map(share);
+        vec![format!("{:.1}", quality.rows), precision, recall]
+    });
+    format!("{what}\n{says}\n{like}")
 }
 
 fn known_table(known: &[Known]) -> String {

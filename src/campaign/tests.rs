@@ -12,7 +12,7 @@ use kelpie_spaces::{Direction, Host, loaded_directions};
 use kelpie_store::{CampaignDefinition, CampaignState};
 
 use super::*;
-use crate::commands::findings_text::Wanted;
+use crate::commands::findings::Wanted;
 use crate::commands::{findings, findings_text};
 
 const BUDGET: u64 = 175;
@@ -112,7 +112,7 @@ fn go(
 
 /// The whole content of a campaign, without its number.
 fn content(store: &mut Store, id: CampaignId) -> String {
-    let mut document = serde_json::to_value(findings::document(store, id, true).unwrap()).unwrap();
+    let mut document = serde_json::to_value(findings::document(store, id, Wanted::default(), true).unwrap()).unwrap();
     document["campaign"] = serde_json::Value::Null;
     let evidence: Vec<_> = store.findings(id).unwrap().into_iter().map(|finding| finding.evidence).collect();
     document["evidence"] = evidence.into();
@@ -190,7 +190,7 @@ fn a_workload_under_which_a_host_fails_each_time_is_an_anomaly_and_the_campaign_
     assert_eq!(failures.iter().map(|anomaly| anomaly.number).collect::<Vec<_>>(), [11, 27]);
     let reason = "host b: starting traffic failed: connection refused";
     assert_eq!(failures[0].reason.as_deref(), Some(reason));
-    let document = serde_json::to_value(findings::document(&mut store, id, false).unwrap()).unwrap();
+    let document = serde_json::to_value(findings::document(&mut store, id, Wanted::default(), false).unwrap()).unwrap();
     assert!(document["unexplained"].to_string().contains("host_failure"), "{document}");
     let text = findings_text::campaign(&mut store, id, Wanted::default()).unwrap();
     assert!(text.contains("host_failure") && text.contains(reason), "{text}");
@@ -443,7 +443,7 @@ fn findings_that_show_now_and_then_have_their_rate_and_are_measured_again_once_h
         vary(&[], &|measured, run| if measured > at_end && run % 2 == 1 { 1.9 } else { 1.0 });
     let text = first(&mut store);
     assert!(text.contains("anomalous in 5 of 10 further runs: flaky, at a rate of 24 to 76 %"), "{text}");
-    let document = serde_json::to_value(findings::document(&mut store, id, false).unwrap()).unwrap();
+    let document = serde_json::to_value(findings::document(&mut store, id, Wanted::default(), false).unwrap()).unwrap();
     assert_eq!(document["findings"][0]["repeats"]["anomalous"], 5, "{document}");
 }
 
@@ -452,6 +452,6 @@ fn a_machine_that_became_slower_is_noticed_by_the_control_workload() {
     let (mut store, id, _folder) = vary(&[], &|measured, _| if measured > 60 { 0.7 } else { 1.0 });
     let text = findings_text::campaign(&mut store, id, Wanted::default()).unwrap();
     assert!(text.contains("the machine drifted: in 4 of 7 measurements"), "{text}");
-    let document = serde_json::to_value(findings::document(&mut store, id, false).unwrap()).unwrap();
+    let document = serde_json::to_value(findings::document(&mut store, id, Wanted::default(), false).unwrap()).unwrap();
     assert_eq!(document["control"]["moved"][0]["after"], 75, "{document}");
 }

@@ -22,12 +22,11 @@ use serde_json::json;
 use crate::args::{Common, DEFAULT_BUDGET, DatabaseArgs};
 use crate::campaign::{End, Limits, Parts};
 use crate::cli::{self, CampaignOrFinding, ResumeArgs, RunArgs, ShowArgs};
-use crate::commands::findings::Read;
-use crate::commands::findings_text::Wanted;
+use crate::commands::findings::{Read, Wanted};
 use crate::commands::{findings, findings_text, gate};
 use crate::exit;
 use crate::inputs;
-use crate::output::{Table, note, plural, print, print_json};
+use crate::output::{Table, note, plural, print, print_json, print_prose};
 use crate::progress::Progress;
 use crate::stop;
 use crate::subsystems::Opened;
@@ -214,7 +213,7 @@ impl CampaignRun {
         if shown.json {
             print_json(&findings::document_with_ruling(store, self.id, ruling.clone())?)?;
         } else {
-            print(&findings_text::campaign(store, self.id, Wanted::default())?)?;
+            print_prose(&findings_text::campaign(store, self.id, Wanted::default())?)?;
         }
         note(&format!("database {}", store.path().display()));
         let is_finished = matches!(end, End::Finished);
@@ -316,9 +315,9 @@ pub fn show(args: &ShowArgs, common: Common) -> anyhow::Result<ExitCode> {
     };
     let wanted = Wanted { symptom: args.symptom, top: args.top.map(|top| top as usize), all: args.all };
     match (common.json, args.experiments) {
-        (_, true) => findings::print_with_experiments(&mut store, id)?,
-        (true, false) => print_json(&findings::document_with_clock(&mut store, id)?)?,
-        (false, false) => print(&findings_text::campaign(&mut store, id, wanted)?)?,
+        (_, true) => findings::print_with_experiments(&mut store, id, wanted)?,
+        (true, false) => print_json(&findings::document_with_clock(&mut store, id, wanted)?)?,
+        (false, false) => print_prose(&findings_text::campaign(&mut store, id, wanted)?)?,
     }
     Ok(exit::HEALTHY)
 }
@@ -329,7 +328,7 @@ fn show_finding(store: &mut Store, id: CampaignId, number: u64, common: Common) 
         let mut limiter = read.limiter()?;
         print_json(&read.document(read.weighed(number)?, &read.explained(), &mut limiter))?;
     } else {
-        print(&findings_text::finding(store, id, number)?)?;
+        print_prose(&findings_text::finding(store, id, number)?)?;
     }
     Ok(exit::HEALTHY)
 }
@@ -358,21 +357,9 @@ pub fn list(args: &DatabaseArgs, common: Common) -> anyhow::Result<ExitCode> {
         print_json(&json!({"database": path, "campaigns": rows}))?;
         return Ok(exit::HEALTHY);
     }
-    let heading = [
-        "id",
-        "state",
-        "subsystem",
-        "space",
-        "algorithm",
-        "seed",
-        "experiments",
-        "skipped",
-        "findings",
-        "started",
-        "measured",
-        "name",
-    ];
-    let mut table = Table::new(&heading, &[0, 5, 6, 7, 8]);
+    let heading =
+        ["id", "state", "subsystem", "space", "algorithm", "seed", "experiments", "findings", "started", "name"];
+    let mut table = Table::new(&heading, &[0, 5, 6, 7]);
     for (label, clock, campaign) in rows {
         let definition = campaign.definition;
         let changed = findings::changed(&definition);
@@ -388,10 +375,8 @@ pub fn list(args: &DatabaseArgs, common: Common) -> anyhow::Result<ExitCode> {
             definition.algorithm,
             definition.seed.to_string(),
             campaign.experiments.to_string(),
-            campaign.skipped.to_string(),
             campaign.findings.to_string(),
             times::started(clock),
-            times::measured(clock),
             label.name.unwrap_or_default(),
         ]);
     }

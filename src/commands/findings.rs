@@ -181,6 +181,23 @@ impl From<Weighed<'_>> for FindingDocument {
     }
 }
 
+/// Which findings are wanted.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wanted {
+    /// Only those with this symptom.
+    pub symptom: Option<Symptom>,
+    /// At most so many; if nobody said, people see some and programs all.
+    pub top: Option<usize>,
+    /// However many there are, and their variants.
+    pub all: bool,
+}
+
+impl Wanted {
+    pub fn has(&self, found: &Weighed<'_>) -> bool {
+        self.symptom.is_none_or(|symptom| symptom == found.finding.symptom)
+    }
+}
+
 /// What is read of a campaign to show it.
 pub struct Read {
     pub campaign: Campaign,
@@ -250,13 +267,19 @@ pub fn limiting(subsystem: &mut SimSubsystem, workload: &Workload) -> Option<Str
     subsystem.measure(workload).ok().map(|_| subsystem.limiting().to_owned())
 }
 
-/// The document of a stored campaign.
-pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow::Result<CampaignDocument> {
+/// The document of a stored campaign with these of its findings.
+pub fn document(
+    store: &mut Store,
+    id: CampaignId,
+    wanted: Wanted,
+    experiments: bool,
+) -> anyhow::Result<CampaignDocument> {
     let read = Read::of(store, id)?;
     let explained = read.explained();
     let mut limiter = read.limiter()?;
     let mut documents = |all: &[Weighed<'_>]| -> Vec<FindingDocument> {
-        all.iter().map(|found| read.document(*found, &explained, &mut limiter)).collect()
+        let shown = all.iter().filter(|found| wanted.has(found)).take(wanted.top.unwrap_or(usize::MAX));
+        shown.map(|found| read.document(*found, &explained, &mut limiter)).collect()
     };
     let (findings, candidates) = (documents(&explained.findings), documents(&explained.candidates));
     let campaign = &read.campaign;
@@ -292,8 +315,8 @@ pub fn document(store: &mut Store, id: CampaignId, experiments: bool) -> anyhow:
 }
 
 /// The same with when it ran.
-pub fn document_with_clock(store: &mut Store, id: CampaignId) -> anyhow::Result<CampaignDocument> {
-    Ok(CampaignDocument { clock: Some(store.clock(id)?), ..document(store, id, false)? })
+pub fn document_with_clock(store: &mut Store, id: CampaignId, wanted: Wanted) -> anyhow::Result<CampaignDocument> {
+    Ok(CampaignDocument { clock: Some(store.clock(id)?), ..document(store, id, wanted, false)? })
 }
 
 /// The same with what a gate says of it.
@@ -302,7 +325,7 @@ pub fn document_with_ruling(
     id: CampaignId,
     gate: Option<Ruling>,
 ) -> anyhow::Result<CampaignDocument> {
-    Ok(CampaignDocument { gate, ..document(store, id, false)? })
+    Ok(CampaignDocument { gate, ..document(store, id, Wanted::default(), false)? })
 }
 
 fn log(store: &mut Store, campaign: &Campaign) -> anyhow::Result<Vec<Value>> {
@@ -333,9 +356,9 @@ fn entry(experiment: &Experiment) -> Value {
 }
 
 /// Prints the document with every experiment, one at a time: a campaign need not fit into memory.
-pub fn print_with_experiments(store: &mut Store, id: CampaignId) -> anyhow::Result<()> {
+pub fn print_with_experiments(store: &mut Store, id: CampaignId, wanted: Wanted) -> anyhow::Result<()> {
     let most = store.campaign(id)?.experiments;
-    let document = serde_json::to_string_pretty(&document_with_clock(store, id)?)?;
+    let document = serde_json::to_string_pretty(&document_with_clock(store, id, wanted)?)?;
     let head = document.strip_suffix("\n}").context("an object with something in it")?;
     print(&clean_json(format!("{head},\n  \"log\": [")))?;
     let (mut separator, mut outcome) = ("\n", Ok(()));

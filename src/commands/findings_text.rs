@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use kelpie_monitor::{Severity, Symptom};
+use kelpie_monitor::Severity;
 use kelpie_reports::again::Control;
 use kelpie_reports::brief;
 use kelpie_reports::explained::{Explained, Group, Weighed};
@@ -11,7 +11,7 @@ use kelpie_search::{Cure, FindingEvidence};
 use kelpie_spaces::{Feature, Region, Workload};
 use kelpie_store::{Anomaly, Campaign, CampaignId, FindingRecord, Store};
 
-use super::findings::{self, Read};
+use super::findings::{self, Read, Wanted};
 use crate::commands::labels::words;
 use crate::output::{Table, percent, plural, width};
 use crate::safe_text::clean;
@@ -22,23 +22,6 @@ const MOST_FINDINGS: usize = 10;
 const MOST_GROUPS: usize = 4;
 /// Counters of a signature that are shown. Source: our choice.
 const MOST_COUNTERS: usize = 4;
-
-/// Which findings are wanted.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Wanted {
-    /// Only those with this symptom.
-    pub symptom: Option<Symptom>,
-    /// At most so many.
-    pub top: Option<usize>,
-    /// However many there are, and their variants.
-    pub all: bool,
-}
-
-impl Wanted {
-    fn most(self) -> usize {
-        if self.all { usize::MAX } else { self.top.unwrap_or(MOST_FINDINGS) }
-    }
-}
 
 /// A campaign with its findings.
 pub fn campaign(store: &mut Store, id: CampaignId, wanted: Wanted) -> anyhow::Result<String> {
@@ -81,19 +64,13 @@ fn head(store: &mut Store, campaign: &Campaign, explained: &Explained<'_>) -> an
     Ok(text)
 }
 
-/// The findings, the worst first, each in a row.
-fn table(read: &Read, explained: &Explained<'_>, wanted: Wanted) -> String {
+/// The findings, the worst first, then the candidates, each in a row.
+fn table<'e>(read: &Read, explained: &'e Explained<'e>, wanted: Wanted) -> String {
     let id = read.campaign.id;
-    let of_symptom = |found: &&Weighed<'_>| wanted.symptom.is_none_or(|symptom| symptom == found.finding.symptom);
-    let mut shown: Vec<&Weighed<'_>> = explained.findings.iter().filter(of_symptom).collect();
-    let mut candidates: Vec<&Weighed<'_>> = explained.candidates.iter().filter(of_symptom).collect();
-    if wanted.all {
-        shown.append(&mut candidates);
-    }
-    let Some(first) = shown.first() else {
-        let left = plural(candidates.len() as u64, "candidate");
-        return if candidates.is_empty() { String::new() } else { format!("\n{left} not measured yet (--all)\n") };
-    };
+    let all = explained.findings.iter().chain(&explained.candidates);
+    let shown: Vec<&Weighed<'_>> = all.filter(|found| wanted.has(found)).collect();
+    let most = if wanted.all { usize::MAX } else { wanted.top.unwrap_or(MOST_FINDINGS) };
+    let Some(first) = shown.first() else { return String::new() };
     let has_again = read.again.iter().any(|row| row.finding.is_some());
     let heading = ["finding", "symptom", "lost", "with", "conditions", "inside", "seen", "again"];
     let mut table = Table::new(&heading[..if has_again { 8 } else { 7 }], &[2, 5, 6, 7]);
@@ -115,21 +92,19 @@ fn table(read: &Read, explained: &Explained<'_>, wanted: Wanted) -> String {
         }
         table.row(cells);
     };
-    for found in shown.iter().take(wanted.most()) {
+    for found in shown.iter().take(most) {
         row(found);
         explained.variants_of(found.finding.number).filter(|_| wanted.all).for_each(&mut row);
     }
     let mut text = format!("\n{}", table.render_within("", width()));
-    let most = |found: &Weighed<'_>| found.severity.map_or(0.0, Severity::share) * 100.0;
-    let mut left = Vec::new();
-    if let Some(more) = shown.get(wanted.most()) {
-        left.push(format!("{} more, of at most {:.0} % lost", shown.len() - wanted.most(), most(more)));
-    }
-    if let Some(worst) = candidates.first() {
-        left.push(format!("{} of at most {:.0} %", plural(candidates.len() as u64, "candidate"), most(worst)));
-    }
-    if !left.is_empty() {
-        let _ = writeln!(text, "and {} (--all)", left.join(", "));
+    let left = shown.get(most..).unwrap_or_default();
+    let lost = left.iter().filter_map(|found| found.severity).map(Severity::share).fold(0.0, f64::max) * 100.0;
+    let candidates = left.iter().filter(|found| found.finding.is_candidate()).count();
+    let counts = [(left.len() - candidates, "finding"), (candidates, "candidate")].into_iter();
+    let counts = counts.filter(|(count, _)| *count > 0).map(|(count, noun)| plural(count as u64, noun));
+    let counts: Vec<String> = counts.collect();
+    if !counts.is_empty() {
+        let _ = writeln!(text, "and {} more, of at most {lost:.0} % lost (--all)", counts.join(" and "));
     }
     text += "lost: share of the port, or of the time paused; seen: anomalous experiments explained\n\
              inside: random workloads with these conditions that show it (-: none measured, ?: candidate)\n";

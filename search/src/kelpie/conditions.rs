@@ -1,12 +1,13 @@
 //! What an anomaly needs, each condition measured at its witness: from where on, and with which words.
 
 use std::collections::BTreeSet;
+use std::iter;
 use std::rc::Rc;
 
 use kelpie_monitor::Symptom;
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Space, Test, Workload};
 
-use super::factors::{TRANSPORT, candidates, differing, moved};
+use super::factors::{candidates, differing, moved};
 use super::lab::{Lab, Seen, keeps, shows};
 use super::signature::Signature;
 use crate::finding::{Cure, Transport};
@@ -145,33 +146,46 @@ impl<O: Oracle> Witness<'_, '_, O> {
             let changed = self.lab.space.with_feature(workload, factor, &FeatureValue::Number(value))?;
             (changed.feature(factor) == FeatureValue::Number(value)).then_some((value, changed))
         };
-        let mut open: Vec<(u64, Workload)> = values.into_iter().filter_map(|value| at(&self.workload, value)).collect();
+        let own = (own, self.workload.clone());
+        let mut points: Vec<_> =
+            iter::once(own).chain(values.into_iter().filter_map(|value| at(&self.workload, value))).collect();
         // What has no verdict is no bound: the one before it is asked.
-        let last = loop {
-            let Some((_, last)) = open.pop() else { return Ok(None) };
-            match self.shows(&last)? {
-                Some(true) => return Ok(None),
-                Some(false) => break last,
-                None => {}
+        while points.len() > 1 && self.shows(&points[points.len() - 1].1)?.is_none() {
+            points.pop();
+        }
+        let last = points.len() - 1;
+        if self.shows(&points[last].1)? != Some(false) {
+            return Ok(None);
+        }
+        let mut inside = 0;
+        loop {
+            let outside = self.bisect(&mut points, inside)?;
+            // Beyond the bound the symptom may show again.
+            let middle = outside.midpoint(points.len() - 1);
+            if self.shows(&points[middle].1)? != Some(true) {
+                let [(at, shows), (_, gone)] = [&points[outside - 1], &points[outside]];
+                return Ok(Some((*at, [shows.clone(), gone.clone()])));
             }
-        };
-        let (mut inside, mut outside) = ((own, self.workload.clone()), last);
-        while !open.is_empty() {
-            let middle = open.len() / 2;
-            match self.shows(&open[middle].1)? {
-                Some(true) => {
-                    let farther = open.split_off(middle + 1);
-                    inside = open.pop().unwrap_or(inside);
-                    open = farther;
+            inside = middle;
+        }
+    }
+
+    /// The first point without the symptom behind this one, which has it, if there is one border; the last has it not. What
+    /// has no verdict is removed.
+    fn bisect(&mut self, points: &mut Vec<(u64, Workload)>, mut inside: usize) -> Result<usize, O::Error> {
+        let mut outside = points.len() - 1;
+        while inside + 1 < outside {
+            let middle = inside.midpoint(outside);
+            match self.shows(&points[middle].1)? {
+                Some(true) => inside = middle,
+                Some(false) => outside = middle,
+                None => {
+                    points.remove(middle);
+                    outside -= 1;
                 }
-                Some(false) => {
-                    open.truncate(middle + 1);
-                    outside = open.pop().map_or(outside, |(_, workload)| workload);
-                }
-                None => _ = open.remove(middle),
             }
         }
-        Ok(Some((inside.0, [inside.1, outside])))
+        Ok(outside)
     }
 
     /// The words with which the symptom shows.
@@ -198,7 +212,7 @@ impl<O: Oracle> Witness<'_, '_, O> {
     /// Tries the witness with each transport and operation that keeps its conditions.
     fn transports(&mut self, cures: &[Cure], signature: &Signature) -> Result<Vec<Transport>, O::Error> {
         let region = Region { conditions: cures.iter().map(|cure| cure.condition.clone()).collect() };
-        let own = TRANSPORT.map(|feature| self.workload.feature(feature));
+        let own = Transport::FEATURES.map(|feature| self.workload.feature(feature));
         let mut tried = vec![Transport { qp_type: own[0].to_string(), opcode: own[1].to_string(), shows: true }];
         for qp_type in self.lab.space.feature_values(Feature::QpType) {
             for opcode in self.lab.space.feature_values(Feature::Opcode) {

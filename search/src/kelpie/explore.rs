@@ -9,9 +9,10 @@ use kelpie_spaces::{Feature, FeatureValue, Space, Workload};
 use rand::RngExt;
 use rand_pcg::Pcg64;
 
-use super::factors::{TRANSPORT, candidates, plain};
+use super::factors::{candidates, plain};
 use super::lab::Past;
 use crate::discovery::{Explored, Looked};
+use crate::finding::Transport;
 
 /// Random points of which one is looked at. Source: our choice; 60 showed little more than 20.
 const CANDIDATES: usize = 20;
@@ -158,7 +159,7 @@ fn placements(space: &Space, rng: &mut Pcg64) -> Vec<Workload> {
 /// One workload of each transport of the space.
 fn transports(space: &Space, rng: &mut Pcg64) -> Vec<Workload> {
     let any = space.sample(rng);
-    let [qp_type, opcode] = TRANSPORT;
+    let [qp_type, opcode] = Transport::FEATURES;
     let mut found = vec![any.clone()];
     for of_type in space.feature_values(qp_type) {
         for operation in space.feature_values(opcode) {

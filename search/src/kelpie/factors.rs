@@ -2,12 +2,11 @@
 
 use kelpie_spaces::{Feature, FeatureValue, Space, Workload};
 
-/// Features that say which transport a workload uses: no factors, because plain traffic keeps them.
-pub(super) const TRANSPORT: [Feature; 2] = [Feature::QpType, Feature::Opcode];
+use crate::finding::Transport;
 
-/// The features that may be factors: those that have a plain value.
+/// The features that may be factors: those that have a plain value, without the transport, which plain traffic keeps.
 pub(super) fn candidates() -> impl DoubleEndedIterator<Item = Feature> {
-    Feature::WALK.into_iter().filter(|feature| feature.plain().is_some() && !TRANSPORT.contains(feature))
+    Feature::WALK.into_iter().filter(|feature| feature.plain().is_some() && !Transport::FEATURES.contains(feature))
 }
 
 /// Plain traffic of the transport of `workload`: each feature as near to its plain value as the space admits.

@@ -7,11 +7,10 @@ use kelpie_monitor::Symptom;
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Test, Workload};
 
 use super::conditions::Needed;
-use super::factors::TRANSPORT;
 use super::lab::{Past, Seen, keeps};
 use super::signature::Signature;
 use crate::discovery::FindingState;
-use crate::finding::{Cure, Finding, FindingEvidence, wilson_lower_bound};
+use crate::finding::{Cure, Finding, FindingEvidence, Transport, wilson_lower_bound};
 use crate::outcome::Outcome;
 
 /// Explorations that came upon a finding, from which on its removals are confirmed. Source: our choice.
@@ -89,7 +88,7 @@ impl Known {
             trials: Vec::new(),
             is_spent: false,
         };
-        let features = known.factors.iter().copied().chain(TRANSPORT);
+        let features = known.factors.iter().copied().chain(Transport::FEATURES);
         let conditions = features.map(|feature| known.at_least_as_far(feature, &known.witness.feature(feature)));
         known.region.conditions = conditions.collect();
         known.region.conditions.sort();
@@ -204,7 +203,7 @@ impl Known {
     }
 
     fn admits_transport(&self, workload: &Workload) -> bool {
-        let mut conditions = TRANSPORT.iter().filter_map(|feature| self.region.condition(*feature));
+        let mut conditions = Transport::FEATURES.iter().filter_map(|feature| self.region.condition(*feature));
         conditions.all(|condition| condition.holds(workload))
     }
 
@@ -223,22 +222,18 @@ impl Known {
         self.region.contains(workload)
     }
 
-    /// Drops a factor that the symptom does not need after all, and what went back to plain with it: features that hang
-    /// together move together.
-    pub(super) fn simplify(&mut self, factor: Feature, witness: Workload, seen: Rc<Seen>) {
-        (self.witness, self.seen) = (witness, seen);
-        let plain = &self.plain;
-        self.factors.retain(|other| *other != factor && self.witness.feature(*other) != plain.feature(*other));
-        let witness = &self.witness;
-        self.region
-            .conditions
-            .retain(|condition| condition.feature != factor && condition.admits(&witness.feature(condition.feature)));
+    /// Becomes a simpler witness, which has only these of its factors.
+    pub(super) fn simplify(&mut self, witness: Workload, seen: Rc<Seen>, factors: Vec<Feature>) {
+        (self.witness, self.seen, self.factors) = (witness, seen, factors);
+        let Self { witness, factors, region, .. } = self;
+        let is_left = |feature: &Feature| factors.contains(feature) || Transport::FEATURES.contains(feature);
+        region.conditions.retain(|condition| is_left(&condition.feature) && condition.holds(witness));
     }
 
     /// Takes in an anomaly that its factors explain, unless its conditions were measured.
     pub(super) fn take_in(&mut self, anomaly: &Workload) {
         if self.needed.is_none() {
-            for feature in self.factors.clone().into_iter().chain(TRANSPORT) {
+            for feature in self.factors.clone().into_iter().chain(Transport::FEATURES) {
                 self.widen_to(feature, &anomaly.feature(feature));
             }
         }
@@ -259,9 +254,8 @@ impl Known {
         self.region.set(Condition { feature, test });
     }
 
-    /// Takes what its witness, as simple as it has become, was measured to need.
-    pub(super) fn take_needed(&mut self, witness: Workload, seen: Rc<Seen>, factors: Vec<Feature>, needed: Needed) {
-        (self.witness, self.seen, self.factors) = (witness, seen, factors);
+    /// Takes what its witness was measured to need.
+    pub(super) fn take_needed(&mut self, needed: Needed) {
         self.region = needed.region();
         self.needed = Some(needed);
     }
@@ -317,7 +311,7 @@ impl Known {
 
     /// Whether both need the same of a transport.
     pub(super) fn is_like(&self, other: &Known) -> bool {
-        let transport = |known: &Known| TRANSPORT.map(|feature| known.witness.feature(feature));
+        let transport = |known: &Known| Transport::FEATURES.map(|feature| known.witness.feature(feature));
         self.symptom == other.symptom
             && transport(self) == transport(other)
             && self.factors.len() == other.factors.len()

@@ -8,7 +8,6 @@ use kelpie_spaces::Workload;
 
 use super::Search;
 use super::conditions::Witness;
-use super::factors::moved;
 use super::known::Known;
 use crate::discovery::Spent;
 use crate::oracle::{Oracle, Purpose};
@@ -20,7 +19,7 @@ const CANDIDATES: usize = 10;
 /// are to be called safe.
 const UNSURE: f64 = 0.4;
 
-impl<O: Oracle> Search<'_, O> {
+impl<'a, O: Oracle> Search<'a, O> {
     /// Confirms a finding that comes up often.
     pub(super) fn settle(&mut self, index: usize) -> Result<(), O::Error> {
         let before = self.lab.experiments();
@@ -31,20 +30,23 @@ impl<O: Oracle> Search<'_, O> {
 
     /// Looks once more at each removal, because the witness became simpler after most of them.
     fn confirm(&mut self, index: usize) -> Result<(), O::Error> {
-        self.findings[index].is_settled = true;
         let factors = self.findings[index].factors.clone();
-        for feature in &factors {
-            let known = &self.findings[index];
-            let Some(without) = moved(self.lab.space, &known.witness, &[*feature], &known.plain) else { continue };
-            let seen = self.lab.look(&without, Purpose::Mfs)?;
-            if self.findings[index].shows(&seen) && self.findings[index].seen.is_like(&seen) {
-                self.findings[index].simplify(*feature, without, seen);
-            }
-        }
-        if self.findings[index].factors.len() < factors.len() {
+        let mut witness = self.witness(index);
+        let left = witness.settle(factors.clone())?;
+        let Witness { workload, seen, .. } = witness;
+        self.findings[index].is_settled = true;
+        if left != factors {
+            self.findings[index].simplify(workload, seen, left);
             self.reconsider(index);
         }
         Ok(())
+    }
+
+    /// A finding's witness, to be asked what it needs.
+    fn witness(&mut self, index: usize) -> Witness<'_, 'a, O> {
+        let Known { symptom, witness, seen, plain, .. } = &self.findings[index];
+        let (symptom, workload, seen, plain) = (*symptom, witness.clone(), Rc::clone(seen), plain.clone());
+        Witness { lab: &mut self.lab, symptom, workload, seen, plain }
     }
 
     /// Spends a third of its experiments on surveys, as long as there is something to learn of findings.
@@ -91,14 +93,9 @@ impl<O: Oracle> Search<'_, O> {
     fn measure_conditions(&mut self, index: usize) -> Result<(), O::Error> {
         let before = self.lab.experiments();
         self.confirm(index)?;
-        let known = &self.findings[index];
-        let (symptom, workload, seen) = (known.symptom, known.witness.clone(), Rc::clone(&known.seen));
-        let (plain, factors) = (known.plain.clone(), known.factors.clone());
-        let mut witness = Witness { lab: &mut self.lab, symptom, workload, seen, plain };
-        let factors = witness.settle(factors)?;
-        let needed = witness.needs(&factors)?;
-        let Witness { workload, seen, .. } = witness;
-        self.findings[index].take_needed(workload, seen, factors, needed);
+        let factors = self.findings[index].factors.clone();
+        let needed = self.witness(index).needs(&factors)?;
+        self.findings[index].take_needed(needed);
         self.findings[index].spent += self.lab.experiments() - before;
         for point in self.lab.surveyed() {
             // A point that led to the finding shows it, of course.

@@ -1,12 +1,14 @@
 //! Whole searches on subsystems in closed form: what is found, how sure its regions are, determinism.
 
 use std::collections::HashSet;
+use std::rc::Rc;
 
 use kelpie_monitor::Symptom;
 use kelpie_spaces::{Condition, Feature, Narrowing, Region, Space};
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
+use super::conditions::Witness;
 use super::known::Known;
 use super::lab::Lab;
 use super::{Purpose, factors};
@@ -197,17 +199,21 @@ fn what_brings_a_host_down_is_not_followed_by_its_like() {
 #[test]
 fn what_goes_back_to_plain_with_a_factor_is_no_factor_either() {
     let (space, weakness) = (full(), Weakness::new(Symptom::Pause, &[]));
-    let mut oracle = ClosedForm::new(&[weakness], 2);
+    let mut oracle = ClosedForm::new(&[weakness], 100);
     let mut lab = Lab::new(&space, Pcg64::seed_from_u64(1), &mut oracle);
     let start = space.sample(&mut lab.rng);
     let plain = factors::plain(&space, &start);
     let factors = factors::differing(&start, &plain);
     assert!(factors.len() > 1, "{start:?}");
     let seen = lab.look(&start, Purpose::Mfs).expect("there is a budget");
-    let mut known = Known::new(Symptom::Pause, start, seen, plain.clone(), factors.clone());
-    let seen = lab.look(&plain, Purpose::Mfs).expect("there is a budget");
-    known.simplify(factors[0], plain.clone(), seen);
-    assert!(known.factors.is_empty() && known.region.contains(&plain), "{:?}", known.factors);
+    let mut witness = Witness { lab: &mut lab, symptom: Symptom::Pause, workload: start.clone(), seen, plain };
+    let left = witness.settle(factors.clone()).expect("there is a budget");
+    assert_eq!((&left, &witness.workload), (&Vec::new(), &witness.plain));
+    let Witness { workload, seen, plain, .. } = witness;
+    assert!(seen.number <= factors.len() as u64, "features that hang together went one by one");
+    let mut known = Known::new(Symptom::Pause, start, Rc::clone(&seen), plain.clone(), factors);
+    known.simplify(workload, seen, left);
+    assert!(known.factors.is_empty() && known.region.contains(&plain), "{:?}", known.region);
 }
 
 #[test]
