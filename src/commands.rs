@@ -10,7 +10,6 @@ mod diff;
 pub mod doctor;
 mod export;
 pub mod fabric;
-pub mod findings;
 pub mod findings_text;
 mod gate;
 pub mod generate;

@@ -1,8 +1,6 @@
 //! The `kelpie` command: reads arguments, runs one command, turns its outcome into an exit status.
 
 mod args;
-mod bench;
-mod campaign;
 mod cli;
 mod commands;
 mod errors;

@@ -65,35 +65,6 @@ impl Progress {
         Self { bar, pace, findings: 0, anomalies: 0, deadline, line: None }
     }
 
-    /// A campaign goes on after so many experiments, which are not replayed.
-    pub fn goes_on(&mut self, number: u64, findings: u64, anomalies: u64) {
-        (self.findings, self.anomalies) = (findings, anomalies);
-        self.read(number);
-        self.say_counts();
-    }
-
-    /// So many stored experiments were read, which took no time and says nothing about the pace.
-    pub fn read(&mut self, number: u64) {
-        self.bar.set_position(number);
-        self.pace.begin(number);
-    }
-
-    /// A stored experiment was replayed.
-    pub fn replayed(&mut self, number: u64, is_anomalous: bool) {
-        self.read(number);
-        self.count(is_anomalous);
-    }
-
-    /// An experiment was measured and stored.
-    pub fn measured(&mut self, number: u64, is_anomalous: bool) {
-        self.bar.set_position(number);
-        self.count(is_anomalous);
-        if self.line.is_some_and(|last| last.elapsed() >= LINE) {
-            self.line = Some(Instant::now());
-            note(&self.standing());
-        }
-    }
-
     fn count(&mut self, is_anomalous: bool) {
         if is_anomalous {
             self.anomalies += 1;
@@ -156,24 +127,54 @@ impl Progress {
         self.bar.inc(1);
     }
 
-    /// A finding came up, now or in an earlier run, or was refined; it is said once.
-    pub fn found(&mut self, number: u64, line: &str, replayed: bool) {
-        let is_new = number > self.findings;
-        self.findings = self.findings.max(number);
-        self.say_counts();
-        if is_new && !replayed {
-            self.line(line);
-        }
-    }
-
     /// Says one line without tearing the bar.
-    pub fn line(&self, line: &str) {
+    pub fn say(&self, line: &str) {
         self.bar.suspend(|| note(line));
     }
 
     /// Takes the bar away.
     pub fn close(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+impl kelpie_campaign::Progress for Progress {
+    fn goes_on(&mut self, number: u64, findings: u64, anomalies: u64) {
+        (self.findings, self.anomalies) = (findings, anomalies);
+        self.read(number);
+        self.say_counts();
+    }
+
+    fn read(&mut self, number: u64) {
+        self.bar.set_position(number);
+        self.pace.begin(number);
+    }
+
+    fn replayed(&mut self, number: u64, is_anomalous: bool) {
+        self.read(number);
+        self.count(is_anomalous);
+    }
+
+    fn measured(&mut self, number: u64, is_anomalous: bool) {
+        self.bar.set_position(number);
+        self.count(is_anomalous);
+        if self.line.is_some_and(|last| last.elapsed() >= LINE) {
+            self.line = Some(Instant::now());
+            note(&self.standing());
+        }
+    }
+
+    fn found(&mut self, number: u64, line: &str, replayed: bool) {
+        let is_new = number > self.findings;
+        self.findings = self.findings.max(number);
+        self.say_counts();
+        if is_new && !replayed {
+            self.say(line);
+        }
+    }
+
+    fn line(&self, line: &str) {
+        self.say(line);
     }
 }
 
@@ -226,6 +227,8 @@ fn left(eta: Option<Duration>, deadline: Option<Instant>) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use kelpie_campaign::Progress as _;
+
     use super::*;
 
     #[test]

@@ -5,10 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
 use kelpie_agent::{PairFile, PairSubsystem};
-use kelpie_engine::{MeasureError, Subsystem};
-use kelpie_monitor::{Assessment, Bounds, Check, Inconclusive, Limit, Measurement, clear_shares, measure_judged};
+use kelpie_engine::Subsystem;
+use kelpie_monitor::{Bounds, Check, Limit, clear_shares};
 use kelpie_sim::SimSubsystem;
-use kelpie_spaces::Workload;
 use kelpie_spaces::units::percent;
 use kelpie_store::CampaignDefinition;
 
@@ -21,24 +20,6 @@ use crate::output::note;
 pub enum Opened {
     Simulated(Box<SimSubsystem>),
     Pair { subsystem: Box<PairSubsystem>, source: String },
-}
-
-/// What a workload shows, judged; nothing of one that the subsystem does not support.
-///
-/// # Errors
-/// Any other error of measuring.
-pub fn measured_or_nothing(
-    subsystem: &mut dyn Subsystem,
-    workload: &Workload,
-    bounds: &Bounds,
-) -> Result<(Measurement, Assessment), MeasureError> {
-    match measure_judged(workload, bounds, |workload, attempt| subsystem.measure_again(workload, attempt)) {
-        Ok(judged) => Ok((judged.measurement, judged.assessment)),
-        Err(MeasureError::Unsupported { .. }) => {
-            Ok((Measurement::default(), Assessment::of_nothing(Inconclusive::NoSamples)))
-        }
-        Err(error) => Err(error),
-    }
 }
 
 impl Opened {

@@ -20,4 +20,4 @@ pub mod verbs_host;
 mod testing;
 
 pub use chain::chain;
-pub use subsystem::{MeasureError, Subsystem};
+pub use subsystem::{MeasureError, Subsystem, measured_or_nothing};

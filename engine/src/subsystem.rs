@@ -1,6 +1,6 @@
 //! The one seam: `Subsystem`. Implementations live in `engine/sim`, `engine/verbs` and in tests.
 
-use kelpie_monitor::{Bounds, Measurement};
+use kelpie_monitor::{Assessment, Bounds, Inconclusive, Measurement, measure_judged};
 use kelpie_spaces::{Host, Workload};
 
 /// Our own failure to measure; never scored as an anomaly.
@@ -55,5 +55,23 @@ pub trait Subsystem {
     fn measure_again(&mut self, workload: &Workload, attempt: u32) -> Result<Option<Measurement>, MeasureError> {
         _ = attempt;
         self.measure(workload).map(Some)
+    }
+}
+
+/// What a workload shows, judged; nothing of one that the subsystem does not support.
+///
+/// # Errors
+/// Any other error of measuring.
+pub fn measured_or_nothing(
+    subsystem: &mut dyn Subsystem,
+    workload: &Workload,
+    bounds: &Bounds,
+) -> Result<(Measurement, Assessment), MeasureError> {
+    match measure_judged(workload, bounds, |workload, attempt| subsystem.measure_again(workload, attempt)) {
+        Ok(judged) => Ok((judged.measurement, judged.assessment)),
+        Err(MeasureError::Unsupported { .. }) => {
+            Ok((Measurement::default(), Assessment::of_nothing(Inconclusive::NoSamples)))
+        }
+        Err(error) => Err(error),
     }
 }

@@ -1,4 +1,6 @@
-//! `kelpie bench search`: its arguments, and what runs. The searches, scores and figures are in `crate::bench`.
+//! `kelpie bench search`: its arguments, and what runs. The searches, scores and figures are in `kelpie-bench`.
+
+mod table;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -6,13 +8,13 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
+use kelpie_bench::{self as bench, Archive, Job, Known, Points, Record, Score, Settings};
 use kelpie_calibration::generated_model;
 use kelpie_engine::Subsystem as _;
 use kelpie_search::{Algorithm, Config, SignalSet};
 use kelpie_sim::SimSubsystem;
 
 use crate::args::{Common, DEFAULT_BUDGET, algorithm, signal};
-use crate::bench::{self, Archive, Job, Known, Points, Record, Score, Settings};
 use crate::exit;
 use crate::inputs::{self, Kind};
 use crate::output::{note, plural, print, print_json};
@@ -164,7 +166,7 @@ fn show(args: &SearchArgs, common: Common, archive: &Archive, scores: &[Score], 
             archive.write(&name, &svg)?;
         }
     }
-    if common.json { print_json(&document) } else { print(&bench::table(args.budget, &with_means, known)) }
+    if common.json { print_json(&document) } else { print(&table::table(args.budget, &with_means, known)) }
 }
 
 fn subsystems(args: &SearchArgs) -> anyhow::Result<Vec<SimSubsystem>> {

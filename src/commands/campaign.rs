@@ -1,10 +1,12 @@
-//! `kelpie campaign`: begin, go on, list, show. The campaign itself is in `crate::campaign`.
+//! `kelpie campaign`: begin, go on, list, show. The campaign itself is in `kelpie-campaign`.
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use kelpie_campaign::document::{self, Read, Wanted};
+use kelpie_campaign::{End, Limits, Parts};
 use kelpie_monitor::Bounds;
 use kelpie_reports::explained::{self, Explained};
 use kelpie_reports::gate::{Gate, Ruling};
@@ -20,14 +22,13 @@ use kelpie_store::{
 use serde_json::json;
 
 use crate::args::{Common, DEFAULT_BUDGET, DatabaseArgs};
-use crate::campaign::{End, Limits, Parts};
 use crate::cli::{self, CampaignOrFinding, ResumeArgs, RunArgs, ShowArgs};
-use crate::commands::findings::{Read, Wanted};
-use crate::commands::{findings, findings_text, gate};
+use crate::commands::{findings_text, gate};
 use crate::exit;
 use crate::inputs;
 use crate::output::{Table, note, plural, print, print_json, print_prose};
 use crate::progress::Progress;
+use crate::safe_text::clean_json;
 use crate::stop;
 use crate::subsystems::Opened;
 
@@ -197,7 +198,7 @@ impl CampaignRun {
             limits,
             progress: &mut progress,
         };
-        let end = crate::campaign::run(self.id, &self.space, &self.config, parts);
+        let end = kelpie_campaign::run(self.id, &self.space, &self.config, parts);
         progress.close();
         drop(lock);
         if let End::Failed(error) = end {
@@ -211,7 +212,7 @@ impl CampaignRun {
             None => None,
         };
         if shown.json {
-            print_json(&findings::document_with_ruling(store, self.id, ruling.clone())?)?;
+            print_json(&document::with_ruling(store, self.id, ruling.clone())?)?;
         } else {
             print_prose(&findings_text::campaign(store, self.id, Wanted::default())?)?;
         }
@@ -315,8 +316,8 @@ pub fn show(args: &ShowArgs, common: Common) -> anyhow::Result<ExitCode> {
     };
     let wanted = Wanted { symptom: args.symptom, top: args.top.map(|top| top as usize), all: args.all };
     match (common.json, args.experiments) {
-        (_, true) => findings::print_with_experiments(&mut store, id, wanted)?,
-        (true, false) => print_json(&findings::document_with_clock(&mut store, id, wanted)?)?,
+        (_, true) => print_with_experiments(&mut store, id, wanted)?,
+        (true, false) => print_json(&document::with_clock(&mut store, id, wanted)?)?,
         (false, false) => print_prose(&findings_text::campaign(&mut store, id, wanted)?)?,
     }
     Ok(exit::HEALTHY)
@@ -331,6 +332,26 @@ fn show_finding(store: &mut Store, id: CampaignId, number: u64, common: Common) 
         print_prose(&findings_text::finding(store, id, number)?)?;
     }
     Ok(exit::HEALTHY)
+}
+
+/// Prints the document with every experiment, one at a time: a campaign need not fit into memory.
+fn print_with_experiments(store: &mut Store, id: CampaignId, wanted: Wanted) -> anyhow::Result<()> {
+    let most = store.campaign(id)?.experiments;
+    let document = serde_json::to_string_pretty(&document::with_clock(store, id, wanted)?)?;
+    let head = document.strip_suffix("\n}").context("an object with something in it")?;
+    print(&clean_json(format!("{head},\n  \"log\": [")))?;
+    let (mut separator, mut outcome) = ("\n", Ok(()));
+    store.experiments(id, |experiment| {
+        // One that runs may have gone on meanwhile.
+        if experiment.number <= most && outcome.is_ok() {
+            outcome = serde_json::to_string_pretty(&document::entry(&experiment))
+                .map_err(anyhow::Error::from)
+                .and_then(|text| print(&clean_json(format!("{separator}    {}", text.replace('\n', "\n    ")))));
+            separator = ",\n";
+        }
+    })?;
+    outcome?;
+    print(if separator == "\n" { "]\n}\n" } else { "\n  ]\n}\n" })
 }
 
 /// Lists the campaigns of a database.
@@ -362,7 +383,7 @@ pub fn list(args: &DatabaseArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut table = Table::new(&heading, &[0, 5, 6, 7]);
     for (label, clock, campaign) in rows {
         let definition = campaign.definition;
-        let changed = findings::changed(&definition);
+        let changed = document::changed(&definition);
         table.row(vec![
             campaign.id.to_string(),
             campaign.state.to_string(),

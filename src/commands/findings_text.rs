@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use kelpie_campaign::document::{self, Read, Wanted};
 use kelpie_monitor::Severity;
 use kelpie_reports::again::Control;
 use kelpie_reports::brief;
@@ -11,7 +12,6 @@ use kelpie_search::{Cure, FindingEvidence};
 use kelpie_spaces::{Feature, Region, Workload};
 use kelpie_store::{Anomaly, Campaign, CampaignId, FindingRecord, Store};
 
-use super::findings::{self, Read, Wanted};
 use crate::commands::labels::words;
 use crate::output::{Table, percent, plural, width};
 use crate::safe_text::clean;
@@ -28,7 +28,7 @@ pub fn campaign(store: &mut Store, id: CampaignId, wanted: Wanted) -> anyhow::Re
     let read = Read::of(store, id)?;
     let explained = read.explained();
     let mut text = head(store, &read.campaign, &explained)?;
-    if let Some(absence) = findings::none_found(store, id, &read.findings)? {
+    if let Some(absence) = document::none_found(store, id, &read.findings)? {
         let _ = writeln!(text, "  {absence}");
     }
     text += &table(&read, &explained, wanted);
@@ -48,7 +48,7 @@ fn head(store: &mut Store, campaign: &Campaign, explained: &Explained<'_>) -> an
         campaign.skipped,
         explained.findings_in_words()
     );
-    let changed = findings::changed(definition);
+    let changed = document::changed(definition);
     if !changed.is_empty() {
         let _ = writeln!(text, "  with {}", identity::in_words(&changed));
     }
@@ -168,7 +168,7 @@ pub fn finding(store: &mut Store, id: CampaignId, number: u64) -> anyhow::Result
     }
     text += &counters(&evidence);
     let mut limiter = read.limiter()?;
-    if let Some(limiting) = limiter.as_mut().and_then(|subsystem| findings::limiting(subsystem, &finding.workload)) {
+    if let Some(limiting) = limiter.as_mut().and_then(|subsystem| document::limiting(subsystem, &finding.workload)) {
         let _ = writeln!(text, "limiting part, as the simulator says, which no search sees: {limiting}");
     }
     if let Some(paper) = brief::like_the_papers(finding) {

@@ -13,9 +13,9 @@ use serde_json::json;
 
 use crate::args::Common;
 use crate::cli::MfsListArgs;
-use crate::commands::findings::FindingDocument;
 use crate::exit;
 use crate::output::{Table, plural, print, print_json, width};
+use kelpie_campaign::document::FindingDocument;
 
 /// Lists the findings' conditions, the worst first.
 pub fn list(args: &MfsListArgs, common: Common) -> anyhow::Result<ExitCode> {

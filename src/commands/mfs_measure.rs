@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use kelpie_engine::MeasureError;
+use kelpie_engine::{MeasureError, measured_or_nothing};
 use kelpie_monitor::{Bounds, Severity};
 use kelpie_reports::folder;
 use kelpie_search::{Cure, Distilled, Observation, Oracle, Purpose, Transport, distil};
@@ -18,7 +18,7 @@ use crate::commands::findings_text::conditions_table;
 use crate::exit;
 use crate::inputs;
 use crate::output::{note, plural, print, print_json};
-use crate::subsystems::{Opened, measured_or_nothing};
+use crate::subsystems::Opened;
 
 /// A subsystem that is asked until the form is found.
 struct Asked<'a> {

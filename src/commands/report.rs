@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use kelpie_campaign::document;
 use kelpie_reports::explained::Explained;
 use kelpie_reports::{StoredCampaign, site};
 use kelpie_store::Store;
@@ -9,7 +10,7 @@ use serde_json::json;
 
 use crate::args::Common;
 use crate::cli::ReportArgs;
-use crate::commands::{campaign, findings, gate, recipe};
+use crate::commands::{campaign, gate, recipe};
 use crate::exit;
 use crate::output::{plural, print, print_json};
 
@@ -21,7 +22,7 @@ pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut store = Store::open_to_read(&args.database.path()?)?;
     let id = campaign::chosen(&mut store, args.id)?;
     let mut stored = StoredCampaign::read(&mut store, id)?;
-    stored.changed = findings::changed(&stored.campaign.definition);
+    stored.changed = document::changed(&stored.campaign.definition);
     let recipes = recipe::archives(&stored)?;
     let (mut names, mut bytes) = (Vec::new(), 0);
     site::publish(&args.out, args.force, |write| {

@@ -86,7 +86,7 @@ fn measure(rows: &[Planned], name: &str) -> anyhow::Result<Vec<Option<Target>>> 
         let seen = match measurement {
             Ok(measurement) => Seen::of(&measurement),
             Err(MeasureError::Unsupported { reason }) => {
-                progress.line(&format!("line {} stays without a rate: {reason}", at + FIRST_LINE));
+                progress.say(&format!("line {} stays without a rate: {reason}", at + FIRST_LINE));
                 None
             }
             Err(error) => return Err(error).with_context(|| format!("line {}", at + FIRST_LINE)),

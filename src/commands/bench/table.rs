@@ -1,50 +1,14 @@
-//! How scores look: a document, and tables of what was found and touched after so many experiments.
+//! Scores as tables: what was found and touched after so many experiments.
 
 use std::fmt::Write as _;
 
+use kelpie_bench::{Known, QualityScore, Reach, Score, Spread, moments};
 use kelpie_search::Purpose;
-use serde_json::{Value, json};
 
 use crate::output::{Table, percent};
 
-use super::known::Known;
-use super::quality::QualityScore;
-use super::record::Record;
-use super::score::{Reach, Score, Spread};
-
-/// Experiments after which scores are taken, besides the budget.
-const MOMENTS: [u64; 3] = [100, 250, 500];
 /// Weaknesses to which the experiments are shown. Source: those that the paper's own baselines end with, Figure 4.
 const SHOWN_REACH: usize = 8;
-
-fn moments(budget: u64) -> Vec<u64> {
-    MOMENTS.into_iter().filter(|moment| *moment < budget).chain([budget]).collect()
-}
-
-/// Every score, every campaign behind it but for courses, and what is known.
-pub fn document(space: &str, budget: u64, scores: &[Score], known: &[Known]) -> Value {
-    let row = |score: &Score| {
-        let after = |count: &dyn Fn(u64) -> Option<Spread>| -> Vec<Value> {
-            let at = |moment| {
-                count(moment)
-                    .map(|spread| json!({"experiments": moment, "mean": spread.mean, "deviation": spread.deviation}))
-            };
-            moments(budget).into_iter().filter_map(at).collect()
-        };
-        let campaigns: Vec<Record> =
-            score.records.iter().map(|record| Record { course: None, stored: Vec::new(), ..record.clone() }).collect();
-        json!({
-            "subsystem": score.subsystem, "algorithm": score.algorithm, "signal": score.signal,
-            "found": after(&|moment| score.found(moment)), "touched": after(&|moment| score.touched(moment)),
-            "known_share": after(&|moment| score.known_share(known, moment)),
-            "to_found": score.to_found(), "to_touched": score.to_touched(), "witnesses": score.witnesses(), "findings": score.findings(),
-            "purposes": score.purposes(), "quality": score.quality(), "campaigns": campaigns,
-        })
-    };
-    json!({
-        "space": space, "budget": budget, "known": known, "scores": scores.iter().map(row).collect::<Vec<_>>(),
-    })
-}
 
 /// Three tables, and more of findings and of what is known if there is anything.
 pub fn table(budget: u64, scores: &[Score], known: &[Known]) -> String {

@@ -94,8 +94,7 @@ fn reading_the_past_ends_when_the_user_or_the_time_says_so_and_where_it_is_no_pa
         let stop = AtomicBool::new(is_raised);
         let bounds = subsystem.bounds();
         let limits = Limits { budget: Some(BUDGET), deadline, host_patience: Duration::ZERO, stop: &stop };
-        let progress = &mut Progress::new(None);
-        let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress };
+        let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut Silent };
         let (mut recorder, _) = Recorder::new(id, &kelpie(5), parts).unwrap();
         recorder.number = checkpoint.experiments;
         let mut visited = 0;

@@ -24,9 +24,11 @@ pub struct Count {
 /// What is known of a subsystem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Known {
+    /// Its name.
     pub subsystem: String,
     /// Random points.
     pub points: u64,
+    /// What they show, by symptom and part.
     pub weaknesses: Vec<Count>,
 }
 

@@ -7,15 +7,32 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use kelpie_monitor::{DirectionRates, PerHost, Sample};
+use kelpie_reports::again::Control;
 use kelpie_search::{Algorithm, SignalSet};
 use kelpie_spaces::{Direction, Host, loaded_directions};
 use kelpie_store::{CampaignDefinition, CampaignState};
 
 use super::*;
-use crate::commands::findings::Wanted;
-use crate::commands::{findings, findings_text};
+use crate::document::{self, Read, Wanted};
 
 const BUDGET: u64 = 175;
+
+/// Nobody hears.
+struct Silent;
+
+impl Progress for Silent {
+    fn goes_on(&mut self, _: u64, _: u64, _: u64) {}
+
+    fn read(&mut self, _: u64) {}
+
+    fn replayed(&mut self, _: u64, _: bool) {}
+
+    fn measured(&mut self, _: u64, _: bool) {}
+
+    fn found(&mut self, _: u64, _: &str, _: bool) {}
+
+    fn line(&self, _: &str) {}
+}
 
 /// Slow if there are many QPs and large batches; what else happens is scripted by the measurement's number.
 struct Scripted<'a> {
@@ -106,13 +123,14 @@ fn go(
     let mut subsystem = Scripted { script, measured: 0, is_away: false };
     let bounds = subsystem.bounds();
     let limits = Limits { budget: Some(BUDGET), deadline: None, host_patience: Duration::ZERO, stop };
-    let parts = Parts { store, subsystem: &mut subsystem, bounds, limits, progress: &mut Progress::new(None) };
+    let parts = Parts { store, subsystem: &mut subsystem, bounds, limits, progress: &mut Silent };
     run(id, &Space::catalog("full").unwrap(), config, parts)
 }
 
 /// The whole content of a campaign, without its number.
 fn content(store: &mut Store, id: CampaignId) -> String {
-    let mut document = serde_json::to_value(findings::document(store, id, Wanted::default(), true).unwrap()).unwrap();
+    let mut document =
+        serde_json::to_value(document::of_campaign(store, id, Wanted::default(), true).unwrap()).unwrap();
     document["campaign"] = serde_json::Value::Null;
     let evidence: Vec<_> = store.findings(id).unwrap().into_iter().map(|finding| finding.evidence).collect();
     document["evidence"] = evidence.into();
@@ -190,10 +208,10 @@ fn a_workload_under_which_a_host_fails_each_time_is_an_anomaly_and_the_campaign_
     assert_eq!(failures.iter().map(|anomaly| anomaly.number).collect::<Vec<_>>(), [11, 27]);
     let reason = "host b: starting traffic failed: connection refused";
     assert_eq!(failures[0].reason.as_deref(), Some(reason));
-    let document = serde_json::to_value(findings::document(&mut store, id, Wanted::default(), false).unwrap()).unwrap();
-    assert!(document["unexplained"].to_string().contains("host_failure"), "{document}");
-    let text = findings_text::campaign(&mut store, id, Wanted::default()).unwrap();
-    assert!(text.contains("host_failure") && text.contains(reason), "{text}");
+    let document =
+        serde_json::to_value(document::of_campaign(&mut store, id, Wanted::default(), false).unwrap()).unwrap();
+    let unexplained = document["unexplained"].to_string();
+    assert!(unexplained.contains("host_failure") && unexplained.contains(reason), "{unexplained}");
     let (found, anomalies) = kelpie_reports::explained::read(&mut store, id).unwrap();
     let explained = kelpie_reports::explained::Explained::new(&found, &anomalies);
     let strict = kelpie_reports::gate::Gate { least: 1.0, ..Default::default() };
@@ -211,8 +229,7 @@ fn host_failures_are_reduced_only_if_the_user_says_so() {
         let mut subsystem = Deadly { deadly: &deadly, tries: 0 };
         let limits = Limits { budget: Some(60), deadline: None, host_patience: Duration::ZERO, stop: &stop };
         let bounds = Bounds::new(1e11, 1e8);
-        let mut progress = Progress::new(None);
-        let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut progress };
+        let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut Silent };
         let end = run(id, &Space::catalog("full").unwrap(), &config, parts);
         assert!(matches!(end, End::Finished), "{end:?}");
         let campaign = store.campaign(id).unwrap();
@@ -257,8 +274,7 @@ fn a_host_that_does_not_come_back_ends_the_campaign_in_time() {
         let host_patience = Duration::from_millis(patience);
         let limits = Limits { budget: None, deadline, host_patience, stop: &stop };
         let bounds = subsystem.bounds();
-        let mut progress = Progress::new(None);
-        let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut progress };
+        let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut Silent };
         let end = run(id, &Space::catalog("full").unwrap(), &config(), parts);
         let campaign = store.campaign(id).unwrap();
         assert_eq!((subsystem.measured, campaign.state, campaign.experiments), (0, CampaignState::Stopped, 0));
@@ -308,8 +324,7 @@ fn time_ends_a_campaign_before_the_next_experiment_and_finishes_it_if_it_has_no_
         let deadline = Some(Instant::now());
         let limits = Limits { budget, deadline, host_patience: Duration::ZERO, stop: &stop };
         let bounds = subsystem.bounds();
-        let mut progress = Progress::new(None);
-        let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut progress };
+        let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut Silent };
         let end = run(id, &Space::catalog("full").unwrap(), &config(), parts);
         assert!(matches!(end, End::Time), "{end:?}");
         assert_eq!((subsystem.measured, store.campaign(id).unwrap().state), (0, expected));
@@ -336,8 +351,7 @@ fn a_search_that_catches_up_can_be_stopped_and_keeps_to_its_time() {
     let (deadline, stop) = (Some(Instant::now()), AtomicBool::new(false));
     let limits = Limits { budget: None, deadline, host_patience: Duration::ZERO, stop: &stop };
     let bounds = subsystem.bounds();
-    let mut progress = Progress::new(None);
-    let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut progress };
+    let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut Silent };
     let end = run(id, &Space::catalog("full").unwrap(), &other, parts);
     assert!(matches!(end, End::Time), "{end:?}");
     let campaign = store.campaign(id).unwrap();
@@ -410,12 +424,16 @@ fn vary(stops: &[u64], part: &dyn Fn(u64, u32) -> f64) -> (Store, CampaignId, te
         let mut subsystem = Varying { part: &part, measured: 0 };
         let limits = Limits { budget: Some(BUDGET), deadline: None, host_patience: Duration::ZERO, stop: &stop };
         let bounds = subsystem.bounds();
-        let progress = &mut Progress::new(None);
-        let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress };
+        let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut Silent };
         let end = run(id, &Space::catalog("full").unwrap(), &config(), parts);
         assert!(matches!((end, at), (End::Finished, u64::MAX) | (End::Interrupted, _)), "{at}");
     }
     (store, id, folder)
+}
+
+/// What the control workload says.
+fn control(store: &mut Store, id: CampaignId) -> String {
+    Control::of(&store.measured_again(id).unwrap()).expect("it was measured").to_string()
 }
 
 #[test]
@@ -423,13 +441,13 @@ fn findings_that_show_now_and_then_have_their_rate_and_are_measured_again_once_h
     let steady = |_: u64, _: u32| 1.0;
     let (mut store, id, _folder) = vary(&[], &steady);
     let first = |store: &mut Store| {
-        let number = findings::Read::of(store, id).unwrap().explained().findings[0].finding.number;
-        findings_text::finding(store, id, number).unwrap()
+        let read = Read::of(store, id).unwrap();
+        let repeats = read.repeats(read.explained().findings[0].finding);
+        repeats.expect("it was measured again").to_string()
     };
     let text = first(&mut store);
     assert!(text.contains("anomalous in all 3 further runs") && !text.contains("flaky"), "{text}");
-    let text = findings_text::campaign(&mut store, id, Wanted::default()).unwrap();
-    assert!(text.contains("  3/3"), "{text}");
+    let text = control(&mut store, id);
     assert!(text.contains("the control workload, measured 7 times, ran as at first"), "{text}");
     let whole = store.measured_again(id).unwrap();
     let (mut store, id, _folder) = vary(&[11, 40, 60, 70, 3], &steady);
@@ -443,15 +461,17 @@ fn findings_that_show_now_and_then_have_their_rate_and_are_measured_again_once_h
         vary(&[], &|measured, run| if measured > at_end && run % 2 == 1 { 1.9 } else { 1.0 });
     let text = first(&mut store);
     assert!(text.contains("anomalous in 5 of 10 further runs: flaky, at a rate of 24 to 76 %"), "{text}");
-    let document = serde_json::to_value(findings::document(&mut store, id, Wanted::default(), false).unwrap()).unwrap();
+    let document =
+        serde_json::to_value(document::of_campaign(&mut store, id, Wanted::default(), false).unwrap()).unwrap();
     assert_eq!(document["findings"][0]["repeats"]["anomalous"], 5, "{document}");
 }
 
 #[test]
 fn a_machine_that_became_slower_is_noticed_by_the_control_workload() {
     let (mut store, id, _folder) = vary(&[], &|measured, _| if measured > 60 { 0.7 } else { 1.0 });
-    let text = findings_text::campaign(&mut store, id, Wanted::default()).unwrap();
+    let text = control(&mut store, id);
     assert!(text.contains("the machine drifted: in 4 of 7 measurements"), "{text}");
-    let document = serde_json::to_value(findings::document(&mut store, id, Wanted::default(), false).unwrap()).unwrap();
+    let document =
+        serde_json::to_value(document::of_campaign(&mut store, id, Wanted::default(), false).unwrap()).unwrap();
     assert_eq!(document["control"]["moved"][0]["after"], 75, "{document}");
 }

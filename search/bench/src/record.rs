@@ -56,14 +56,20 @@ pub type Course = Vec<(u64, f64)>;
 /// A campaign that ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
+    /// Name of what was searched.
     pub subsystem: String,
+    /// Which search.
     pub algorithm: Algorithm,
+    /// What guided it.
     pub signal: SignalSet,
+    /// Of its random decisions.
     pub seed: u64,
+    /// How many it asked for.
     pub experiments: u64,
     /// How many of them each stage of the search asked for.
     #[serde(default)]
     pub purposes: BTreeMap<String, u64>,
+    /// How many it has, with candidates and variants.
     pub findings: u64,
     /// By some experiment.
     pub touched: Sightings,

@@ -1,4 +1,4 @@
-//! A campaign and its findings as JSON; shared by `campaign`, `mfs` and `watch`.
+//! A campaign and its findings as a document, and what is read for it.
 
 use std::collections::BTreeMap;
 
@@ -22,11 +22,8 @@ use kelpie_store::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::output::print;
-use crate::safe_text::clean_json;
-
 /// The document of `campaign run|resume|show --json`. Equal seeds give equal bytes, but for `campaign`, `checks` and `clock`.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 pub struct CampaignDocument {
     campaign: CampaignId,
     /// Only if somebody said one.
@@ -77,7 +74,7 @@ pub struct CampaignDocument {
 }
 
 /// A finding as JSON.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 pub struct FindingDocument {
     id: u64,
     symptom: Symptom,
@@ -118,7 +115,7 @@ pub struct FindingDocument {
 }
 
 /// A condition, and what breaking it did.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct ConditionDocument {
     #[serde(flatten)]
     condition: Condition,
@@ -127,7 +124,7 @@ struct ConditionDocument {
     cure: Option<CureDocument>,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct CureDocument {
     /// Whether it rids the workload of the symptom; `null` if that was not measured.
     cured: Option<bool>,
@@ -135,14 +132,14 @@ struct CureDocument {
     sides: Vec<SideDocument>,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct SideDocument {
     shows: Workload,
     gone: Workload,
 }
 
 /// Such as 17 of 20.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct Share {
     shown: u64,
     of: u64,
@@ -193,31 +190,45 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// Whether this one is.
     pub fn has(&self, found: &Weighed<'_>) -> bool {
         self.symptom.is_none_or(|symptom| symptom == found.finding.symptom)
     }
 }
 
 /// What is read of a campaign to show it.
+#[derive(Debug)]
 pub struct Read {
+    /// The campaign.
     pub campaign: Campaign,
+    /// Its findings, in the order of their numbers.
     pub findings: Vec<FindingRecord>,
+    /// Its anomalous experiments.
     pub anomalies: Vec<Anomaly>,
+    /// What was measured beside experiments.
     pub again: Vec<MeasuredAgain>,
 }
 
 impl Read {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// The store has no such campaign, or cannot be read.
     pub fn of(store: &mut Store, id: CampaignId) -> anyhow::Result<Self> {
         let campaign = store.campaign(id)?;
         let (findings, anomalies) = explained::read(store, id)?;
         Ok(Self { campaign, findings, anomalies, again: store.measured_again(id)? })
     }
 
+    /// What its findings explain.
     pub fn explained(&self) -> Explained<'_> {
         Explained::new(&self.findings, &self.anomalies)
     }
 
     /// One of its findings.
+    ///
+    /// # Errors
+    /// There is none with this number.
     pub fn weighed(&self, number: u64) -> anyhow::Result<Weighed<'_>> {
         let id = self.campaign.id;
         let explained = self.explained();
@@ -233,12 +244,16 @@ impl Read {
         Some(format!("{} {}", anomaly.symptom.name(), brief::lost(Some(anomaly.severity))))
     }
 
+    /// What came of a finding's workload measured again; `None` if it was not.
     pub fn repeats(&self, finding: &FindingRecord) -> Option<Repeats> {
         let since = explained::witness(finding, &self.anomalies).map(|witness| witness.number);
         Repeats::of(&self.again, finding.number, since)
     }
 
     /// What says which part limits a workload: the simulated subsystem of the campaign; `None` on others.
+    ///
+    /// # Errors
+    /// The stored model cannot be read.
     pub fn limiter(&self) -> anyhow::Result<Option<SimSubsystem>> {
         let definition = &self.campaign.definition;
         let is_simulated = definition.subsystem.starts_with("sim:");
@@ -268,7 +283,10 @@ pub fn limiting(subsystem: &mut SimSubsystem, workload: &Workload) -> Option<Str
 }
 
 /// The document of a stored campaign with these of its findings.
-pub fn document(
+///
+/// # Errors
+/// The store has no such campaign, or cannot be read.
+pub fn of_campaign(
     store: &mut Store,
     id: CampaignId,
     wanted: Wanted,
@@ -315,17 +333,19 @@ pub fn document(
 }
 
 /// The same with when it ran.
-pub fn document_with_clock(store: &mut Store, id: CampaignId, wanted: Wanted) -> anyhow::Result<CampaignDocument> {
-    Ok(CampaignDocument { clock: Some(store.clock(id)?), ..document(store, id, wanted, false)? })
+///
+/// # Errors
+/// As above.
+pub fn with_clock(store: &mut Store, id: CampaignId, wanted: Wanted) -> anyhow::Result<CampaignDocument> {
+    Ok(CampaignDocument { clock: Some(store.clock(id)?), ..of_campaign(store, id, wanted, false)? })
 }
 
 /// The same with what a gate says of it.
-pub fn document_with_ruling(
-    store: &mut Store,
-    id: CampaignId,
-    gate: Option<Ruling>,
-) -> anyhow::Result<CampaignDocument> {
-    Ok(CampaignDocument { gate, ..document(store, id, Wanted::default(), false)? })
+///
+/// # Errors
+/// As above.
+pub fn with_ruling(store: &mut Store, id: CampaignId, gate: Option<Ruling>) -> anyhow::Result<CampaignDocument> {
+    Ok(CampaignDocument { gate, ..of_campaign(store, id, Wanted::default(), false)? })
 }
 
 fn log(store: &mut Store, campaign: &Campaign) -> anyhow::Result<Vec<Value>> {
@@ -339,7 +359,8 @@ fn log(store: &mut Store, campaign: &Campaign) -> anyhow::Result<Vec<Value>> {
     Ok(log)
 }
 
-fn entry(experiment: &Experiment) -> Value {
+/// An experiment of the log.
+pub fn entry(experiment: &Experiment) -> Value {
     let Experiment { number, purpose, skipped_before, workload, outcome } = experiment;
     let mut entry = json!({
         "number": number, "purpose": purpose, "skipped_before": skipped_before, "workload": workload,
@@ -355,27 +376,10 @@ fn entry(experiment: &Experiment) -> Value {
     entry
 }
 
-/// Prints the document with every experiment, one at a time: a campaign need not fit into memory.
-pub fn print_with_experiments(store: &mut Store, id: CampaignId, wanted: Wanted) -> anyhow::Result<()> {
-    let most = store.campaign(id)?.experiments;
-    let document = serde_json::to_string_pretty(&document_with_clock(store, id, wanted)?)?;
-    let head = document.strip_suffix("\n}").context("an object with something in it")?;
-    print(&clean_json(format!("{head},\n  \"log\": [")))?;
-    let (mut separator, mut outcome) = ("\n", Ok(()));
-    store.experiments(id, |experiment| {
-        // One that runs may have gone on meanwhile.
-        if experiment.number <= most && outcome.is_ok() {
-            outcome = serde_json::to_string_pretty(&entry(&experiment))
-                .map_err(anyhow::Error::from)
-                .and_then(|text| print(&clean_json(format!("{separator}    {}", text.replace('\n', "\n    ")))));
-            separator = ",\n";
-        }
-    })?;
-    outcome?;
-    print(if separator == "\n" { "]\n}\n" } else { "\n  ]\n}\n" })
-}
-
 /// What it means that nothing was found; `None` if something was.
+///
+/// # Errors
+/// The store cannot be read.
 pub fn none_found(store: &mut Store, id: CampaignId, findings: &[FindingRecord]) -> anyhow::Result<Option<Absence>> {
     if !findings.is_empty() {
         return Ok(None);

@@ -1,6 +1,7 @@
 //! The only wiring: a search asks, the store answers what it knows, the subsystem is measured for the rest.
 
 mod again;
+pub mod document;
 mod standing;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,7 +20,6 @@ use kelpie_store::{
     CampaignId, Experiment, ExperimentClock, FindingRecord, MeasuredAgain, Outcome, Store, StoredCheckpoint, unix_ms,
 };
 
-use crate::progress::Progress;
 use standing::Standing;
 
 /// How often a host may fail under a workload before the workload is to blame. Source: our choice, as often as an
@@ -64,13 +64,39 @@ pub struct Limits<'a> {
     pub stop: &'a AtomicBool,
 }
 
+/// Who hears how a campaign goes on. It decides nothing.
+pub trait Progress {
+    /// A campaign goes on after so many experiments, which are not replayed.
+    fn goes_on(&mut self, number: u64, findings: u64, anomalies: u64);
+
+    /// So many stored experiments were read, which took no time and says nothing about the pace.
+    fn read(&mut self, number: u64);
+
+    /// A stored experiment was replayed.
+    fn replayed(&mut self, number: u64, is_anomalous: bool);
+
+    /// An experiment was measured and stored.
+    fn measured(&mut self, number: u64, is_anomalous: bool);
+
+    /// A finding came up, now or in an earlier run, or was refined.
+    fn found(&mut self, number: u64, line: &str, replayed: bool);
+
+    /// Something that people should know.
+    fn line(&self, line: &str);
+}
+
 /// Everything that a campaign needs besides its space and settings.
 pub struct Parts<'a> {
+    /// Where the campaign is stored.
     pub store: &'a mut Store,
+    /// What is measured.
     pub subsystem: &'a mut dyn Subsystem,
+    /// What its hosts can do at best.
     pub bounds: Bounds,
+    /// When it stands still.
     pub limits: Limits<'a>,
-    pub progress: &'a mut Progress,
+    /// Who hears of it.
+    pub progress: &'a mut dyn Progress,
 }
 
 /// Runs a stored campaign from where it stands, or from its beginning, until something ends it.
@@ -467,6 +493,7 @@ fn is_anomalous(outcome: &Outcome) -> bool {
 }
 
 /// A finding in one short line, such as `finding 3.1: pause, RC|UC SEND, qps≥16`.
+#[derive(Debug)]
 pub struct FindingLine<'a>(pub CampaignId, pub &'a FindingRecord);
 
 /// Characters of a line at most. Source: our choice, because logs and terminals are seldom wider.

@@ -26,6 +26,7 @@ pub struct Quality {
     pub healthy: u64,
     /// How many of them meet the conditions of a finding.
     pub accused: u64,
+    /// In the order of their numbers.
     pub findings: Vec<Judgement>,
 }
 

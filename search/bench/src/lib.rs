@@ -3,6 +3,7 @@
 mod archive;
 mod breaker;
 mod cores;
+mod document;
 mod figures;
 mod judgement;
 mod known;
@@ -10,7 +11,6 @@ mod likeness;
 mod points;
 mod quality;
 mod record;
-mod report;
 mod score;
 mod shown;
 mod weakness;
@@ -25,14 +25,14 @@ use kelpie_sim::SimSubsystem;
 use kelpie_spaces::{Space, Workload};
 
 pub use archive::{Archive, Settings};
+pub use document::{document, moments};
 pub use figures::figures;
 pub use judgement::INSIDE;
 pub use known::Known;
 pub use points::{Points, first, points};
-pub use quality::Quality;
+pub use quality::{Quality, QualityScore};
 pub use record::Record;
-pub use report::{document, table};
-pub use score::{Score, with_means};
+pub use score::{Reach, Score, Spread, with_means};
 
 use cores::on_all_cores;
 use shown::Shown;
@@ -41,7 +41,9 @@ use weakness::{Stored, Weakness};
 /// One campaign on one subsystem.
 #[derive(Debug, Clone)]
 pub struct Job {
+    /// What is searched.
     pub subsystem: SimSubsystem,
+    /// Algorithm, signals and seed.
     pub config: Config,
     /// Experiments.
     pub budget: u64,

@@ -1,6 +1,6 @@
 //! One experiment of a benchmark.
 
-use kelpie_engine::{MeasureError, Subsystem};
+use kelpie_engine::{MeasureError, Subsystem, measured_or_nothing};
 use kelpie_monitor::{Symptom, Verdict};
 use kelpie_search::Observation;
 use kelpie_sim::SimSubsystem;
@@ -8,7 +8,6 @@ use kelpie_spaces::Workload;
 use serde::{Deserialize, Serialize};
 
 use super::weakness::Weakness;
-use crate::subsystems::measured_or_nothing;
 
 /// What an experiment comes to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

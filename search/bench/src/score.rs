@@ -12,6 +12,7 @@ use super::record::{Record, Sightings};
 /// Mean and spread over campaigns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
+    /// Units: of the values.
     pub mean: f64,
     /// Standard deviation of a sample; absent of a single campaign.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,6 +34,7 @@ impl Spread {
 /// Experiments until so many weaknesses were found, or touched.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Reach {
+    /// How many.
     pub weaknesses: usize,
     /// Campaigns that got there count with their experiments, the others with their budget: if there are any, the
     /// true mean is larger.
@@ -45,11 +47,15 @@ pub struct Reach {
 /// The campaigns of one algorithm on one subsystem, or on all.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Score {
+    /// Name of what was searched, or `mean`.
     pub subsystem: String,
+    /// Which search.
     pub algorithm: Algorithm,
     /// `None` if no signal guides it.
     pub signal: Option<SignalSet>,
+    /// Experiments of each campaign.
     pub budget: u64,
+    /// Its campaigns.
     pub records: Vec<Record>,
 }
 
