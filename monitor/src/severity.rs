@@ -62,7 +62,7 @@ impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let is_seen = |share: f64| share >= 0.0005;
-        let lost = is_seen(self.port_lost).then(|| format!("{} of the port lost", percent(self.port_lost)));
+        let lost = is_seen(self.port_lost).then(|| format!("{} lost", percent(self.port_lost)));
         let paused = is_seen(self.pause_ratio).then(|| format!("paused {} of the time", percent(self.pause_ratio)));
         let words: Vec<String> = [lost, paused].into_iter().flatten().collect();
         f.write_str(if words.is_empty() { "nothing lost" } else { "" })?;
@@ -156,8 +156,8 @@ mod tests {
     fn a_severity_is_said_in_words_and_as_json() {
         let of = |port_lost, pause_ratio| Severity { port_lost, pause_ratio };
         for (severity, expected) in [
-            (Some(of(0.72, 0.031)), "72.0 % of the port lost, paused 3.1 % of the time"),
-            (Some(of(0.72, 0.0)), "72.0 % of the port lost"),
+            (Some(of(0.72, 0.031)), "72.0 % lost, paused 3.1 % of the time"),
+            (Some(of(0.72, 0.0)), "72.0 % lost"),
             (Some(of(0.0, 0.5)), "paused 50.0 % of the time"),
             (Some(of(0.0, 0.0004)), "nothing lost"),
             (None, "severity not measured"),

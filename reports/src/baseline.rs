@@ -189,7 +189,7 @@ mod tests {
         let findings = [finding(1, 2, workload(4, 4096))];
         let anomalies = [anomaly(2, workload(4, 4096), 0.4)];
         let text = Baseline::of(&Explained::new(&findings, &anomalies), true).to_yaml();
-        let expected = "kelpie: baseline/1\naccepted:\n  # finding 1: 40.0 % of the port lost\n  \
+        let expected = "kelpie: baseline/1\naccepted:\n  # finding 1: 40.0 % lost\n  \
                         - symptom: low_throughput\n    region:\n      - {feature: qps, min: 3}\n";
         assert_eq!(text, expected);
         let nothing = Baseline::default().to_yaml();

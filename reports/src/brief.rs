@@ -8,6 +8,8 @@ use kelpie_spaces::known::{self, Sign};
 use kelpie_spaces::{Condition, Feature};
 use kelpie_store::FindingRecord;
 
+use crate::wording;
+
 /// Its conditions without those on the transport, which [`shows_with`] has.
 pub fn conditions(finding: &FindingRecord) -> String {
     if finding.is_pinned() {
@@ -50,12 +52,24 @@ fn words(condition: &Condition) -> String {
     brief.split_once(' ').map_or(brief.clone(), |(_, words)| words.to_owned())
 }
 
-/// How many of the random workloads that meet its conditions show its symptom, such as `17/20`; `-` if none was measured.
+/// How many of the random workloads that meet its conditions show its symptom, and how many another one, such as `17/20` or
+/// `4+9/13`; `-` if none was measured.
 pub fn inside(finding: &FindingRecord) -> String {
     match finding.evidence() {
-        Some(FindingEvidence { validated: of @ 1.., shows_inside, .. }) => format!("{shows_inside}/{of}"),
+        Some(FindingEvidence { validated: of @ 1.., shows_inside, healthy_inside, .. }) => {
+            match of.saturating_sub(shows_inside.saturating_add(healthy_inside)) {
+                0 => format!("{shows_inside}/{of}"),
+                others => format!("{shows_inside}+{others}/{of}"),
+            }
+        }
         _ => "-".to_owned(),
     }
+}
+
+/// What rids its workload of the symptom, by what was measured on both sides of each bound; empty before that.
+pub fn ways_out(evidence: &FindingEvidence) -> Vec<String> {
+    let measured = evidence.cures.iter().filter(|cure| !cure.sides.is_empty());
+    measured.filter_map(|cure| wording::cure(&cure.condition)).collect()
 }
 
 /// How bad it is, as the share by which findings are compared; `-` if that was not measured.

@@ -107,9 +107,11 @@ impl<'a> Explained<'a> {
         self.firsts().chain(&self.variants)
     }
 
-    /// All but variants: findings, candidates.
+    /// All but variants: findings and candidates, worst first.
     pub fn firsts(&self) -> impl Iterator<Item = &Weighed<'a>> {
-        self.findings.iter().chain(&self.candidates)
+        let mut firsts: Vec<&Weighed<'a>> = self.findings.iter().chain(&self.candidates).collect();
+        firsts.sort_by(|a, b| Severity::worst_first(a.severity, b.severity));
+        firsts.into_iter()
     }
 
     /// The variants of a finding, worst first.

@@ -99,7 +99,7 @@ mod tests {
         let mut stored = one_finding();
         stored.campaign.definition.subsystem = format!("{HOSTILE}\n# heading");
         let text = of(&stored);
-        let row = "| 1.1 | low\\_throughput | 70.0 % of the port lost, paused 20.0 % of the time | any | exactly a to b RC \
+        let row = "| 1.1 | low\\_throughput | 70.0 % lost, paused 20.0 % of the time | any | exactly a to b RC \
                    WRITE 2KiB, 4 QPs, depth 16, batch 1, MTU 4096 | 0/36 | 1 |";
         assert!(text.contains(row), "{text}");
         assert!(text.ends_with("Not explained: the anomalous experiment is explained by a finding.\n"), "{text}");
@@ -114,10 +114,7 @@ mod tests {
         let of_number = |number| measured(number, workload(1, 1024), sample(0.1, None), low.clone());
         let text = of(&stored_campaign((1..=12).map(of_number).collect(), Vec::new()));
         assert!(text.contains("Not explained: 12 of 12 anomalous experiments are explained by no finding."), "{text}");
-        assert!(
-            text.contains("| 1 | low\\_throughput | 75.7 % of the port lost | a to b RC WRITE 2KiB, 1 QP,"),
-            "{text}"
-        );
+        assert!(text.contains("| 1 | low\\_throughput | 75.7 % lost | a to b RC WRITE 2KiB, 1 QP,"), "{text}");
         assert!(text.ends_with("\nand 2 more\n"), "{text}");
     }
 

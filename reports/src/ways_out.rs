@@ -7,6 +7,7 @@ use kelpie_spaces::{Condition, Feature, FeatureValue, Workload};
 use serde::Serialize;
 
 use crate::answer::{Adviser, Answer};
+use crate::known::Kept;
 
 /// Ways that are measured at most. Source: our choice; on real hosts they take some minutes.
 const MEASURED: usize = 12;
@@ -99,8 +100,23 @@ enum Heading {
     Word(String),
 }
 
-/// Measures a workload: whether it is anomalous, `None` if that cannot be told.
-pub type Measure<'m, E> = &'m mut dyn FnMut(&Workload) -> Result<Option<bool>, E>;
+/// A subsystem that can be measured now.
+pub trait Probe {
+    /// Why measuring failed.
+    type Error;
+
+    /// Whether a workload is anomalous; `None` if that cannot be told.
+    ///
+    /// # Errors
+    /// It could not be measured.
+    fn is_anomalous(&mut self, workload: &Workload) -> Result<Option<bool>, Self::Error>;
+
+    /// What an anomalous workload needs to be one, in its simplest form: each of these conditions was measured.
+    ///
+    /// # Errors
+    /// It could not be measured.
+    fn needs(&mut self, workload: &Workload) -> Result<Vec<Condition>, Self::Error>;
+}
 
 impl Adviser<'_> {
     /// Ways out of an anomalous workload, as far as experiments tell: what was measured to help first, then what is
@@ -116,47 +132,29 @@ impl Adviser<'_> {
         ways
     }
 
-    /// As `ways_out`, but measured: the most promising and cheapest first, a bounded number, until one helps.
+    /// As `ways_out`, but measured: what cured findings that hold the workload, then the most promising and cheapest, a bounded
+    /// number, until one helps. If none does, the workload itself is reduced, and what it needs is broken.
     ///
     /// # Errors
-    /// Those of `measure`.
-    pub fn measured_ways_out<E>(&self, workload: &Workload, measure: Measure<'_, E>) -> Result<Vec<WayOut>, E> {
+    /// Those of `probe`.
+    pub fn measured_ways_out<P: Probe>(&self, workload: &Workload, probe: &mut P) -> Result<Vec<WayOut>, P::Error> {
+        let is_found = |ways: &[WayOut]| ways.iter().any(|way| way.state == State::MeasuredHealthy);
         let mut ways = self.single(workload);
-        let mut asked = self.try_cures(workload, &mut ways, measure)?;
+        let cured = self.findings(workload).into_iter().flat_map(Kept::cured).collect();
+        let mut asked = break_each(&cured, &mut ways, MEASURED, probe)?;
         ways.sort_by_key(WayOut::rank);
         let promising = ways.iter().filter(|way| way.helps()).count();
-        asked += try_out(&mut ways[..promising], MEASURED.saturating_sub(asked), measure)?;
-        if !ways.iter().any(|way| way.state == State::MeasuredHealthy) {
+        asked += try_out(&mut ways[..promising], MEASURED.saturating_sub(asked), probe)?;
+        if !is_found(&ways) {
             let mut both = self.double(workload, &ways);
-            asked += try_out(&mut both, MEASURED.saturating_sub(asked), measure)?;
+            try_out(&mut both, MEASURED.saturating_sub(asked), probe)?;
             ways.extend(both);
-            ways.sort_by_key(WayOut::rank);
         }
-        if !ways.iter().any(|way| way.state == State::MeasuredHealthy) {
-            ways = in_turns(ways);
-            try_out(&mut ways, MEASURED.saturating_sub(asked), measure)?;
+        if !is_found(&ways) {
+            let needed = probe.needs(workload)?.into_iter().collect();
+            break_each(&needed, &mut ways, MEASURED, probe)?;
         }
         Ok(told(workload, ways))
-    }
-
-    /// Measures what cured the findings whose conditions the workload meets, the cheapest way to break each condition; says
-    /// how many.
-    fn try_cures<E>(&self, workload: &Workload, ways: &mut [WayOut], measure: Measure<'_, E>) -> Result<usize, E> {
-        let cured: BTreeSet<Condition> = self.findings(workload).iter().flat_map(|kept| kept.cured()).collect();
-        let mut asked = 0;
-        for condition in cured {
-            let breaks = |way: &&mut WayOut| {
-                way.features() == BTreeSet::from([condition.feature]) && !condition.holds(&way.change.workload)
-            };
-            let cheapest = ways.iter_mut().filter(breaks).min_by_key(|way| way.change.cost);
-            if let Some(way) =
-                cheapest.filter(|way| way.state == State::Estimated && !way.was_tried && asked < MEASURED)
-            {
-                way.become_tried(measure(&way.change.workload)?);
-                asked += 1;
-            }
-        }
-        Ok(asked)
     }
 
     /// The single changes of which something is known, in order.
@@ -216,22 +214,29 @@ impl Adviser<'_> {
     }
 }
 
-/// The best way of each feature first, then the second of each: if many values of one look alike, the others get their
-/// turn. The ways are in order.
-fn in_turns(ways: Vec<WayOut>) -> Vec<WayOut> {
-    let mut before: BTreeMap<BTreeSet<Feature>, usize> = BTreeMap::new();
-    let mut turn = |way: &WayOut| {
-        let of_features = before.entry(way.features()).or_default();
-        *of_features += 1;
-        *of_features
-    };
-    let mut turns: Vec<(usize, WayOut)> = ways.into_iter().map(|way| (turn(&way), way)).collect();
-    turns.sort_by_key(|(turn, _)| *turn);
-    turns.into_iter().map(|(_, way)| way).collect()
+/// Measures the cheapest change that breaks each condition, at most so many; says how many.
+fn break_each<P: Probe>(
+    conditions: &BTreeSet<Condition>,
+    ways: &mut [WayOut],
+    most: usize,
+    probe: &mut P,
+) -> Result<usize, P::Error> {
+    let mut asked = 0;
+    for condition in conditions {
+        let breaks = |way: &&mut WayOut| {
+            way.features() == BTreeSet::from([condition.feature]) && !condition.holds(&way.change.workload)
+        };
+        let cheapest = ways.iter_mut().filter(breaks).min_by_key(|way| way.change.cost);
+        if let Some(way) = cheapest.filter(|way| way.state == State::Estimated && !way.was_tried && asked < most) {
+            way.become_tried(probe.is_anomalous(&way.change.workload)?);
+            asked += 1;
+        }
+    }
+    Ok(asked)
 }
 
 /// Measures ways in order until one helps, at most so many; says how many.
-fn try_out<E>(ways: &mut [WayOut], most: usize, measure: Measure<'_, E>) -> Result<usize, E> {
+fn try_out<P: Probe>(ways: &mut [WayOut], most: usize, probe: &mut P) -> Result<usize, P::Error> {
     let mut asked = 0;
     for way in ways {
         if way.state == State::MeasuredHealthy || asked == most {
@@ -239,7 +244,7 @@ fn try_out<E>(ways: &mut [WayOut], most: usize, measure: Measure<'_, E>) -> Resu
         }
         if way.state == State::Estimated && !way.was_tried {
             asked += 1;
-            way.become_tried(measure(&way.change.workload)?);
+            way.become_tried(probe.is_anomalous(&way.change.workload)?);
             if way.state == State::MeasuredHealthy {
                 break;
             }
@@ -318,19 +323,35 @@ loopback: [false]
         known
     }
 
+    /// A subsystem that does as the function says, and needs this.
+    struct Answers<F> {
+        is_anomalous: F,
+        asked: Vec<Workload>,
+        needs: Vec<Condition>,
+    }
+
+    impl<F: Fn(&Workload) -> Option<bool>> Probe for Answers<F> {
+        type Error = Infallible;
+
+        fn is_anomalous(&mut self, workload: &Workload) -> Result<Option<bool>, Infallible> {
+            self.asked.push(workload.clone());
+            Ok((self.is_anomalous)(workload))
+        }
+
+        fn needs(&mut self, _: &Workload) -> Result<Vec<Condition>, Infallible> {
+            Ok(self.needs.clone())
+        }
+    }
+
     /// The ways out, and the workloads that were measured for them.
     fn measured(
         adviser: &Adviser<'_>,
         from: &Workload,
         is_anomalous: impl Fn(&Workload) -> Option<bool>,
     ) -> (Vec<WayOut>, Vec<Workload>) {
-        let mut asked = Vec::new();
-        let mut measure = |workload: &Workload| {
-            asked.push(workload.clone());
-            Ok::<_, Infallible>(is_anomalous(workload))
-        };
-        let ways = adviser.measured_ways_out(from, &mut measure).expect("it never fails");
-        (ways, asked)
+        let mut probe = Answers { is_anomalous, asked: Vec::new(), needs: Vec::new() };
+        let ways = adviser.measured_ways_out(from, &mut probe).expect("it never fails");
+        (ways, probe.asked)
     }
 
     #[test]
@@ -390,15 +411,25 @@ loopback: [false]
     }
 
     #[test]
-    fn every_feature_gets_its_turn_before_the_second_value_of_another() {
+    fn where_no_estimate_helps_the_workload_itself_is_reduced_and_what_it_needs_is_broken() {
+        // Nothing that is stored hints at the MTU.
         let known = known(&[], |_, _| true);
         let from = workload(24, 256);
-        let adviser = Adviser::new(&known);
-        let ways = in_turns(adviser.single(&from));
-        let features: Vec<Feature> = ways.iter().map(|way| way.change.to[0].0).collect();
-        let every: BTreeSet<Feature> = features.iter().copied().collect();
-        let first: BTreeSet<Feature> = features[..every.len()].iter().copied().collect();
-        assert!(every.len() > 2 && first == every, "{features:?}");
+        let needed = Condition { feature: Feature::Mtu, test: Test::Range { min: None, max: Some(1024) } };
+        let is_anomalous = |workload: &Workload| Some(needed.holds(workload));
+        let mut probe = Answers { is_anomalous, asked: Vec::new(), needs: Vec::new() };
+        // All of it was measured before, and that is right.
+        assert!(Adviser::new(&known).measured_ways_out(&from, &mut probe).unwrap().iter().all(|way| !way.helps()));
+        let mut known = known;
+        known.measured.retain(|workload, _| workload.flows[0].mtu.bytes() == 256);
+        let mut probe = Answers { needs: vec![needed.clone()], ..probe };
+        let ways = Adviser::new(&known).measured_ways_out(&from, &mut probe).unwrap();
+        let first = ways.first().expect("one helps");
+        assert_eq!(
+            (first.state, first.change.workload.flows[0].mtu.bytes()),
+            (State::MeasuredHealthy, 2048),
+            "{ways:?}"
+        );
     }
 
     #[test]

@@ -91,7 +91,9 @@ pub(crate) fn cure(condition: &Condition) -> Option<String> {
 pub(crate) fn symptom(symptom: Symptom) -> &'static str {
     match symptom {
         Symptom::Pause => "pause frames for more than 0.1 % of the time on a network without congestion",
-        Symptom::LowThroughput => "throughput 20 % or more below what the port does in bits/s and in packets/s",
+        Symptom::LowThroughput => {
+            "throughput 20 % or more below every bound of the traffic: wire, packets/s, PCIe, queues"
+        }
         Symptom::HostFailure => "a host that fails under this workload each time, and not under others",
     }
 }

@@ -10,10 +10,10 @@ use kelpie_reports::explained::{Explained, Group, Weighed};
 use kelpie_reports::{identity, times};
 use kelpie_search::{Cure, FindingEvidence};
 use kelpie_spaces::{Feature, Region, Workload};
-use kelpie_store::{Anomaly, Campaign, CampaignId, FindingRecord, Store};
+use kelpie_store::{Anomaly, Campaign, CampaignId, CampaignState, FindingRecord, Store};
 
 use crate::commands::labels::words;
-use crate::output::{Table, percent, plural, width};
+use crate::output::{Table, plural, width};
 use crate::safe_text::clean;
 
 /// Findings and groups that are shown if nobody asks for more. Source: our choice, because a campaign is to be read on one
@@ -64,11 +64,10 @@ fn head(store: &mut Store, campaign: &Campaign, explained: &Explained<'_>) -> an
     Ok(text)
 }
 
-/// The findings, the worst first, then the candidates, each in a row.
+/// The findings and candidates, the worst first, each in a row.
 fn table<'e>(read: &Read, explained: &'e Explained<'e>, wanted: Wanted) -> String {
     let id = read.campaign.id;
-    let all = explained.findings.iter().chain(&explained.candidates);
-    let shown: Vec<&Weighed<'_>> = all.filter(|found| wanted.has(found)).collect();
+    let shown: Vec<&Weighed<'_>> = explained.firsts().filter(|found| wanted.has(found)).collect();
     let most = if wanted.all { usize::MAX } else { wanted.top.unwrap_or(MOST_FINDINGS) };
     let Some(first) = shown.first() else { return String::new() };
     let has_again = read.again.iter().any(|row| row.finding.is_some());
@@ -106,10 +105,23 @@ fn table<'e>(read: &Read, explained: &'e Explained<'e>, wanted: Wanted) -> Strin
     if !counts.is_empty() {
         let _ = writeln!(text, "and {} more, of at most {lost:.0} % lost (--all)", counts.join(" and "));
     }
-    text += "lost: share of the port, or of the time paused; seen: anomalous experiments explained\n\
-             inside: random workloads with these conditions that show it (-: none measured, ?: candidate)\n";
+    text += "lost: below the nearest bound, or of the time paused; seen: anomalous experiments explained\n\
+             inside: random workloads with these conditions that show it +another symptom (?: bounds not measured)\n";
     let _ = writeln!(text, "one in full: `kelpie campaign show {id}.{}`", first.finding.number);
+    if let Some(budget) = more(&read.campaign, explained) {
+        let _ = writeln!(text, "to measure bounds: `kelpie campaign resume {id} --budget {budget}`");
+    }
     text
+}
+
+/// The budget with which a campaign would measure its candidates, if it has ended with some.
+fn more(campaign: &Campaign, explained: &Explained<'_>) -> Option<u64> {
+    /// Experiments for each. Source: `docs/search.md`: some 20 for its conditions, ten to twenty random workloads, and what is
+    /// found meanwhile.
+    const FOR_EACH: u64 = 50;
+    let open = explained.firsts().filter(|found| found.finding.is_candidate()).count() as u64;
+    let has_ended = campaign.state == CampaignState::Finished && open > 0;
+    has_ended.then(|| (campaign.experiments + open * FOR_EACH).next_multiple_of(100))
 }
 
 /// What no finding explains, by what it has in common.
@@ -155,7 +167,7 @@ pub fn finding(store: &mut Store, id: CampaignId, number: u64) -> anyhow::Result
         let _ = writeln!(text, "  a variant of {id}.{first}");
     }
     if finding.is_candidate() {
-        text += "  a candidate: its conditions are not measured yet, bounds are those of its workload\n";
+        text += "  a candidate: it needs what is listed, but from where on was not measured; the values are its workload's\n";
     }
     if finding.is_pinned() {
         text += "  pinned: no wider region held or was searched\n";
@@ -189,6 +201,9 @@ pub fn finding(store: &mut Store, id: CampaignId, number: u64) -> anyhow::Result
         let (other, needs) = (variant.finding, brief::conditions(variant.finding));
         let _ = writeln!(text, "variant {id}.{}: {}; {needs}", other.number, brief::shows_with(other));
     }
+    for way in brief::ways_out(&evidence) {
+        let _ = writeln!(text, "to avoid it: {way}");
+    }
     let _ = writeln!(text, "next: `kelpie recipe export {id}.{number} --out finding-{number}.tar.gz`");
     Ok(text)
 }
@@ -216,7 +231,7 @@ pub fn conditions_table(cures: &[Cure], anomalous: impl Fn(&Workload) -> Option<
             shown(feature, gone) + &instead
         });
         let gone: Vec<String> = gone.collect();
-        table.row(vec![condition.brief(), there.join(", "), gone.join(", "), feature.phrase().to_owned()]);
+        table.row(vec![condition.brief(), there.join(" and "), gone.join(" and "), feature.phrase().to_owned()]);
     }
     table.render_within("  ", width())
 }
@@ -236,10 +251,10 @@ fn sure(evidence: &FindingEvidence, finding: &FindingRecord) -> String {
     let others = validated.saturating_sub(shows_inside.saturating_add(healthy_inside));
     format!(
         "of {} that {} these conditions {shows_inside} show it, {others} show another symptom, {healthy_inside} are healthy: \
-         with 95 % confidence at least {} show it",
+         with 95 % confidence at least {:.0} % show it",
         plural(validated, "random workload"),
         if validated == 1 { "meets" } else { "meet" },
-        percent(finding.confidence)
+        100.0 * finding.confidence
     )
 }
 

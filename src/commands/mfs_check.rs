@@ -5,12 +5,14 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use kelpie_belief::{Neighbour, Strange};
+use kelpie_campaign::Asked;
 use kelpie_engine::MeasureError;
-use kelpie_monitor::{Verdict, measure_judged};
+use kelpie_monitor::{Bounds, Verdict, measure_judged};
 use kelpie_reports::answer::{Adviser, Answer, Answered, Reason};
 use kelpie_reports::known::{self, Kept, Known, Measured};
-use kelpie_reports::ways_out::{State, WayOut};
-use kelpie_spaces::{Feature, FeatureValue, Workload};
+use kelpie_reports::ways_out::{Probe, State, WayOut};
+use kelpie_search::distil;
+use kelpie_spaces::{Condition, Feature, FeatureValue, Space, Workload};
 use kelpie_store::{CampaignId, Store};
 use serde_json::{Map, Value, json};
 
@@ -116,27 +118,52 @@ fn measured<'a>(
     name: &'a str,
     opened: &mut Opened,
 ) -> anyhow::Result<Checked<'a>> {
-    let bounds = opened.subsystem().bounds();
-    let mut measure = |workload: &Workload| {
+    let mut live = Live { bounds: opened.subsystem().bounds(), opened };
+    let answered = adviser.settled(workload, live.verdict(workload)?);
+    let ways = match answered.answer {
+        Answer::Anomalous => adviser.measured_ways_out(workload, &mut live)?,
+        _ => Vec::new(),
+    };
+    Ok(Checked { subsystem: Subsystem { name, campaigns: adviser.campaigns() }, answered, others: Vec::new(), ways })
+}
+
+/// A subsystem that is measured while ways out are looked for.
+struct Live<'o> {
+    opened: &'o mut Opened,
+    bounds: Bounds,
+}
+
+impl Live<'_> {
+    /// Whether a workload is anomalous; `None` if that cannot be told.
+    fn verdict(&mut self, workload: &Workload) -> Result<Option<bool>, MeasureError> {
+        let subsystem = self.opened.subsystem();
         let judged =
-            measure_judged(workload, &bounds, |workload, attempt| opened.subsystem().measure_again(workload, attempt))?;
+            measure_judged(workload, &self.bounds, |workload, attempt| subsystem.measure_again(workload, attempt))?;
         Ok(match judged.assessment.verdict {
             Verdict::Anomalous => Some(true),
             Verdict::Healthy => Some(false),
             Verdict::Inconclusive => None,
         })
-    };
-    let answered = adviser.settled(workload, measure(workload)?);
-    let mut measure_way = |workload: &Workload| match measure(workload) {
-        // A way that this subsystem does not have is none; the next may be.
-        Err(MeasureError::Unsupported { .. }) => Ok(None),
-        other => other,
-    };
-    let ways = match answered.answer {
-        Answer::Anomalous => adviser.measured_ways_out(workload, &mut measure_way)?,
-        _ => Vec::new(),
-    };
-    Ok(Checked { subsystem: Subsystem { name, campaigns: adviser.campaigns() }, answered, others: Vec::new(), ways })
+    }
+}
+
+impl Probe for Live<'_> {
+    type Error = MeasureError;
+
+    fn is_anomalous(&mut self, workload: &Workload) -> Result<Option<bool>, MeasureError> {
+        match self.verdict(workload) {
+            // A way that this subsystem does not have is none; the next may be.
+            Err(MeasureError::Unsupported { .. }) => Ok(None),
+            other => other,
+        }
+    }
+
+    fn needs(&mut self, workload: &Workload) -> Result<Vec<Condition>, MeasureError> {
+        note("no known change helps; the workload is reduced to what its anomaly needs, in some 25 experiments");
+        let space = Space::catalog("full").expect("a space of the catalogue");
+        let distilled = distil(&space, workload, &mut Asked::new(self.opened.subsystem()))?;
+        Ok(distilled.into_iter().flat_map(|one| one.cures).map(|cure| cure.condition).collect())
+    }
 }
 
 fn document(checked: &Checked<'_>) -> Value {

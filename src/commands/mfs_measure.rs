@@ -1,14 +1,13 @@
 //! `kelpie mfs measure`: one anomalous workload in its simplest form, with what it needs, measured.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use kelpie_engine::{MeasureError, measured_or_nothing};
-use kelpie_monitor::{Bounds, Severity};
+use kelpie_campaign::Asked;
+use kelpie_monitor::Severity;
 use kelpie_reports::folder;
-use kelpie_search::{Cure, Distilled, Observation, Oracle, Purpose, Transport, distil};
+use kelpie_search::{Cure, Distilled, Transport, distil};
 use kelpie_spaces::{Space, Workload, workload_to_yaml};
 use serde_json::{Value, json};
 
@@ -20,44 +19,12 @@ use crate::inputs;
 use crate::output::{note, plural, print, print_json};
 use crate::subsystems::Opened;
 
-/// A subsystem that is asked until the form is found.
-struct Asked<'a> {
-    opened: &'a mut Opened,
-    bounds: Bounds,
-    /// How bad what was measured is.
-    severities: HashMap<Workload, Option<Severity>>,
-}
-
-impl Asked<'_> {
-    fn new(opened: &mut Opened) -> Asked<'_> {
-        let bounds = opened.subsystem().bounds();
-        Asked { opened, bounds, severities: HashMap::new() }
-    }
-}
-
-impl Oracle for Asked<'_> {
-    type Error = MeasureError;
-
-    fn measure(&mut self, workload: &Workload, _: Purpose) -> Result<Observation, MeasureError> {
-        let Self { opened, bounds, severities } = self;
-        let (measurement, assessment) = measured_or_nothing(opened.subsystem(), workload, bounds)?;
-        severities.insert(workload.clone(), Severity::of(workload, bounds, &measurement));
-        Ok(Observation::new(workload, &measurement, assessment, bounds))
-    }
-
-    fn skipped(&mut self, _: &Workload) {}
-
-    fn found(&mut self, _: u64, _: &kelpie_search::Finding) -> Result<(), MeasureError> {
-        Ok(())
-    }
-}
-
 /// Runs the command.
 pub fn measure(args: &MfsMeasureArgs, common: Common) -> anyhow::Result<ExitCode> {
     let workload = inputs::read_workload(&args.workload)?;
     let space = Space::catalog("full").expect("a space of the catalogue");
     let mut opened = Opened::open(&args.subsystem)?;
-    let mut asked = Asked::new(&mut opened);
+    let mut asked = Asked::new(opened.subsystem());
     let distilled = distil(&space, &workload, &mut asked)?;
     let Some(distilled) = distilled else {
         if common.json {
@@ -67,7 +34,7 @@ pub fn measure(args: &MfsMeasureArgs, common: Common) -> anyhow::Result<ExitCode
         }
         return Ok(exit::HEALTHY);
     };
-    let severity = asked.severities.get(&distilled.witness).copied().flatten();
+    let severity = asked.severity(&distilled.witness);
     if let Some(path) = &args.out {
         folder::write_file(path, workload_to_yaml(&distilled.witness).as_bytes(), args.force)
             .with_context(|| format!("{} (--force replaces a file)", path.display()))?;

@@ -1,6 +1,7 @@
 //! The only wiring: a search asks, the store answers what it knows, the subsystem is measured for the rest.
 
 mod again;
+mod asked;
 pub mod document;
 mod standing;
 
@@ -20,6 +21,7 @@ use kelpie_store::{
     CampaignId, Experiment, ExperimentClock, FindingRecord, MeasuredAgain, Outcome, Store, StoredCheckpoint, unix_ms,
 };
 
+pub use asked::Asked;
 use standing::Standing;
 
 /// How often a host may fail under a workload before the workload is to blame. Source: our choice, as often as an

@@ -27,8 +27,8 @@ pub fn readme(recipe: &Recipe, perftest: &Result<Lines, Inexpressible>) -> Strin
                 "- **Pause**: a NIC sends pause frames for more than 0.1 % of the time, though nothing is congested.\n"
             }
             Symptom::LowThroughput => {
-                "- **Low throughput**: a direction stays 20 % or more below what the port can do, in bits/s and in \
-                 packets/s.\n"
+                "- **Low throughput**: a direction stays 20 % or more below each of its bounds: those of the port in bits/s \
+                 and in packets/s, of PCIe, and of what its queues and QPs allow.\n"
             }
             Symptom::HostFailure => "- **Host failure**: a host fails under this traffic each time it is tried.\n",
         };

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use kelpie_monitor::attained::attained;
 use kelpie_monitor::verdict::{LOW_SHARE, PAUSE_RATIO};
-use kelpie_monitor::{Bounds, PerHost, Sample, Severity, Verdict, counters};
+use kelpie_monitor::{PerHost, Sample, Severity, Verdict, counters};
 use kelpie_search::{Cure, FindingEvidence};
-use kelpie_spaces::{Feature, Host, Workload, workload_to_yaml};
+use kelpie_spaces::{Direction, Feature, Host, Workload, workload_to_yaml};
 use kelpie_store::{Ended, FindingRecord};
 use maud::{Markup, html};
 
@@ -302,7 +303,7 @@ impl<'d> Shown<'d> {
         };
         let differing = witness.workload.differing(&neighbour.workload);
         let table = html! {
-            table {
+            table.cards {
                 caption #features-caption { "The features in which the two workloads differ." }
                 thead {
                     tr { th scope="col" { "Feature" } th scope="col" { "Healthy" } th scope="col" { "Anomalous" } }
@@ -311,8 +312,8 @@ impl<'d> Shown<'d> {
                     @for feature in &differing {
                         tr {
                             th scope="row" { (named(*feature)) }
-                            td { (wording::value(*feature, &neighbour.workload.feature(*feature))) }
-                            td { (wording::value(*feature, &witness.workload.feature(*feature))) }
+                            td data-label="Healthy" { (wording::value(*feature, &neighbour.workload.feature(*feature))) }
+                            td data-label="Anomalous" { (wording::value(*feature, &witness.workload.feature(*feature))) }
                         }
                     }
                 }
@@ -334,15 +335,15 @@ impl<'d> Shown<'d> {
         if rows.is_empty() {
             return html! { p { "All counters are 0." } };
         }
-        let cell = |name: &str, value: Option<f64>| {
+        let cell = |label: &str, name: &str, value: Option<f64>| {
             html! {
-                td.figure data-value=(value.unwrap_or(-1.0)) {
+                td.figure data-label=(label) data-value=(value.unwrap_or(-1.0)) {
                     @if let Some(value) = value { (counters::shown(name, value)) } @else { "–" }
                 }
             }
         };
         let table = html! {
-            table.sortable {
+            table.sortable.cards {
                 caption #counters-caption { "Counters, the mean of the samples; those at 0 in both are left out." }
                 thead {
                     tr {
@@ -356,7 +357,8 @@ impl<'d> Shown<'d> {
                     @for (name, host, healthy, anomalous) in rows {
                         tr {
                             th scope="row" { code { (name) } }
-                            td { (host) } (cell(name, healthy)) (cell(name, anomalous))
+                            td data-label="Host" { (host) }
+                            (cell("Healthy", name, healthy)) (cell("Anomalous", name, anomalous))
                         }
                     }
                 }
@@ -435,24 +437,23 @@ impl<'d> Shown<'d> {
             }
         }
         ways.sort_by_key(|(from, to)| (from.index(), to.index()));
-        let share = |mean: &Sample, bounds: Bounds, (from, to)| {
-            let share = mean.direction(from, to).map(|rates| bounds.utilisation(rates));
-            share.filter(|share| share.is_finite())
+        let nearest = |mean: &Sample, point: Option<&Point>, (from, to): (Host, Host)| {
+            attained(&point?.workload, &bounds(point), Direction { from, to }, mean).filter(|one| one.share.is_finite())
         };
-        let group = |way: (Host, Host)| Group {
-            name: if way.0 == way.1 { format!("within {}", way.0) } else { format!("{} to {}", way.0, way.1) },
-            healthy: healthy.and_then(|mean| share(mean, bounds(self.neighbour), way)),
-            anomalous: share(anomalous, bounds(self.witness), way),
+        let group = |way: (Host, Host)| {
+            let ill = nearest(anomalous, self.witness, way)?;
+            let well = healthy.and_then(|mean| nearest(mean, self.neighbour, way));
+            let name = format!("{} to {}: {}", way.0, way.1, ill.limit);
+            Some(Group { name, healthy: well.map(|one| one.share), anomalous: Some(ill.share) })
         };
         let bars = Bars {
-            y_label: "share of the port".to_owned(),
+            y_label: "share of the nearest bound".to_owned(),
             scale: Scale::Linear,
-            groups: ways.into_iter().map(group).collect(),
+            groups: ways.into_iter().filter_map(group).collect(),
             limit: (LOW_SHARE, format!("{:.0} %", LOW_SHARE * 100.0)),
         };
-        let caption = "The use of the port by each direction: the larger of its shares of bits/s and packets/s. Below \
-                       the line throughput is low, unless the posting of requests, the depth of queues or PCIe allow \
-                       no more, or the traffic stays within a host and crosses no port.";
+        let caption = "How much each direction reaches of the bound that it is nearest to, which is named for the \
+                       anomalous workload. Below the line throughput is low. Traffic within a host crosses no port.";
         (!bars.groups.is_empty()).then(|| self.titled("throughput", "Throughput", caption, bars))
     }
 

@@ -255,8 +255,8 @@ fn with_transport(
 /// Reads a word of what was tried.
 type Word = fn(&Transport) -> &String;
 
-/// The weakest conditions on transport and operation that leave out all that was tried and does not show the symptom:
-/// on the operation alone, on the transport alone, or on both.
+/// The weakest conditions on transport and operation that leave out all that was tried and does not show the symptom: on
+/// the operation alone, on the transport alone, or on both; of one and the other those that hold for more of what shows it.
 fn transport_conditions(tried: &[Transport]) -> Vec<Condition> {
     let Some(own) = tried.first().filter(|_| tried.iter().any(|transport| !transport.shows)) else { return Vec::new() };
     let words = |word: Word| -> BTreeSet<&String> { tried.iter().map(word).collect() };
@@ -267,11 +267,14 @@ fn transport_conditions(tried: &[Transport]) -> Vec<Condition> {
     };
     let [qp_type, opcode]: [Word; 2] = [|one| &one.qp_type, |one| &one.opcode];
     let condition = |feature: Feature, words: Vec<String>| Condition { feature, test: Test::In(words) };
-    for (feature, word) in [(Feature::Opcode, opcode), (Feature::QpType, qp_type)] {
+    let alone = [(Feature::QpType, qp_type), (Feature::Opcode, opcode)].into_iter().filter_map(|(feature, word)| {
         let all = always(word, &|_| true);
-        if all.contains(word(own)) {
-            return vec![condition(feature, all)];
-        }
+        let holds = tried.iter().filter(|other| all.contains(word(other))).count();
+        all.contains(word(own)).then(|| (holds, vec![condition(feature, all)]))
+    });
+    // Of two that hold for as many it is the operation.
+    if let Some((_, conditions)) = alone.max_by_key(|(holds, _)| *holds) {
+        return conditions;
     }
     let with_own = always(opcode, &|other| other.qp_type == own.qp_type);
     let with_own: Vec<String> = with_own.into_iter().filter(|opcode| has_tried(tried, &own.qp_type, opcode)).collect();
@@ -306,6 +309,7 @@ mod tests {
             ("RC_SEND+ UC_SEND+ UD_SEND+ RC_WRITE-", "opcode is SEND"),
             ("UD_SEND+ RC_SEND- RC_WRITE-", "qp_type is UD"),
             ("RC_WRITE+ RC_SEND+ RC_READ+ UC_SEND- UC_WRITE-", "qp_type is RC"),
+            ("UD_SEND+ RC_READ+ RC_SEND+ RC_WRITE+ UC_WRITE-", "qp_type is RC or UD"),
             ("RC_SEND+ RC_WRITE- UC_SEND+ UD_SEND-", "qp_type is RC or UC and opcode is SEND"),
             ("RC_WRITE+ RC_SEND+ RC_READ- UC_SEND- UC_WRITE-", "qp_type is RC and opcode is SEND or WRITE"),
         ] {

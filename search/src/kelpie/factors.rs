@@ -62,6 +62,14 @@ pub(super) fn projected(space: &Space, workload: &Workload, plain: &Workload, fa
     moved(space, workload, &others, plain).unwrap_or_else(|| workload.clone())
 }
 
+/// Load that most anomalies have in common.
+const LOAD: [Feature; 2] = [Feature::Bidirectional, Feature::Loopback];
+
+/// Whether a factor tells anomalies apart, because few have it.
+pub(super) fn is_telling(feature: Feature) -> bool {
+    !LOAD.contains(&feature)
+}
+
 /// Features that do the same work: the first can go back to plain if the second makes up for it, because a NIC sees the
 /// product. Source: our choice of those that the verbs of a connection multiply.
 pub(super) const TRADES: [(Feature, Feature); 4] = [

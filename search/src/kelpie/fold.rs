@@ -53,6 +53,10 @@ fn most_apart(first: &Known, other: &Known, [own, others]: [&Signature; 2]) -> O
         (true, _) => return Some(COVERED),
         _ => {}
     }
-    let is_alike = first.symptom == other.symptom && first.shares_transport(other) && first.shares_factor(other);
+    let is_alike = first.symptom == other.symptom
+        && first.shares_transport(other)
+        && first.shares_factor(other)
+        && first.shares_words(other)
+        && other.shares_words(first);
     (is_alike && own.says_something() && others.says_something()).then_some(SHARED)
 }

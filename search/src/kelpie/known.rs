@@ -7,6 +7,7 @@ use kelpie_monitor::Symptom;
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Test, Workload};
 
 use super::conditions::Needed;
+use super::factors::is_telling;
 use super::lab::{Past, Seen, keeps};
 use super::signature::Signature;
 use crate::discovery::FindingState;
@@ -209,8 +210,17 @@ impl Known {
 
     /// Whether one of its factors is away from plain in the other, too, and needed there.
     pub(super) fn shares_factor(&self, other: &Known) -> bool {
-        let mut shared = self.factors.iter().filter(|factor| other.factors.contains(factor));
-        shared.any(|factor| self.stress(*factor, &other.witness) > 0.0)
+        self.factors.iter().any(|factor| is_telling(*factor) && self.shares(*factor, other))
+    }
+
+    /// Whether the other needs each of its words, such as the place of memory, too: a word names a part of a host.
+    pub(super) fn shares_words(&self, other: &Known) -> bool {
+        let mut words = self.factors.iter().filter(|factor| !factor.is_ordered() && is_telling(**factor));
+        words.all(|factor| self.shares(*factor, other))
+    }
+
+    fn shares(&self, factor: Feature, other: &Known) -> bool {
+        other.factors.contains(&factor) && self.stress(factor, &other.witness) > 0.0
     }
 
     /// Whether so many explorations came upon it that its removals are to be confirmed.
