@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
 
 use crate::args::DatabaseArgs;
+use crate::output::quoted;
 
 /// Longest file that is read as YAML. Units: bytes. Source: our choice, because a workload of 1,000 flows is a
 /// tenth of it.
@@ -128,6 +129,12 @@ impl DatabaseArgs {
         let data = data.context("neither XDG_DATA_HOME nor HOME is set; name the database with --db F")?;
         Ok(data.join("kelpie/kelpie.db"))
     }
+}
+
+/// What a command that is printed needs so that it finds this database, too.
+pub fn db_argument(path: &Path) -> String {
+    let own = DatabaseArgs { db: std::env::var_os("KELPIE_DB").map(PathBuf::from) }.path();
+    if own.is_ok_and(|own| own == path) { String::new() } else { format!(" --db {}", quoted(path)) }
 }
 
 /// What the name of a subsystem stands for.

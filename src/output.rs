@@ -1,6 +1,7 @@
 //! How results look: text that stays quiet when its reader is gone, aligned tables, units. No decisions.
 
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
@@ -37,7 +38,13 @@ fn wrapped(text: &str, columns: usize) -> String {
         }
         let indent = line.len() - line.trim_start().len();
         let further = " ".repeat(indent + 2);
-        textwrap::fill(line, textwrap::Options::new(columns).subsequent_indent(&further)) + "\n"
+        textwrap::fill(
+            line,
+            textwrap::Options::new(columns)
+                .subsequent_indent(&further)
+                // A name with a hyphen is to be copied as it is.
+                .word_splitter(textwrap::WordSplitter::NoHyphenation),
+        ) + "\n"
     };
     text.lines().map(line).collect()
 }
@@ -152,6 +159,13 @@ impl Table {
         let words = cells.flat_map(|cell| cell.split(' ')).map(console::measure_text_width);
         words.max().unwrap_or(0).try_into().unwrap_or(u16::MAX)
     }
+}
+
+/// A path as a shell takes it.
+pub fn quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@".contains(c);
+    if path.chars().all(is_plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
 
 /// Columns that lines may take: those of the terminal, else so many that a log can be read; never more.

@@ -114,7 +114,7 @@ mod tests {
         let mut found = finding(1, 2, workload(3, 4096));
         found.evidence["narrowed"] = false.into();
         found.mfs.set(Condition { feature: Feature::Opcode, test: Test::In(vec!["WRITE".to_owned()]) });
-        assert_eq!([conditions(&found), shows_with(&found), inside(&found)], ["qps≥3", "WRITE", "0/36"]);
+        assert_eq!([conditions(&found), shows_with(&found), inside(&found)], ["qps≥3", "WRITE", "0+36/36"]);
         let all = [tried("RC", "WRITE", true), tried("UC", "WRITE", true), tried("RC", "READ", false)];
         found.evidence["transports"] = serde_json::to_value(&all).unwrap();
         assert_eq!(shows_with(&found), "RC|UC WRITE");

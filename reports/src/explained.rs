@@ -50,13 +50,15 @@ pub struct Explained<'a> {
 }
 
 /// Anomalies that no finding explains and that have something in common.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group<'a> {
     /// The finding of their symptom of which they miss the fewest conditions, and those; `None` if they miss more than
     /// one of each, or all.
     pub nearest: Option<(u64, Vec<Feature>)>,
     /// How many there are.
     pub count: usize,
+    /// The worst of them.
+    pub worst: &'a Anomaly,
 }
 
 /// Conditions that an anomaly may miss to be near a finding. Source: our choice.
@@ -120,8 +122,9 @@ impl<'a> Explained<'a> {
     }
 
     /// What the anomalies that no finding explains have in common, the largest group first.
-    pub fn groups(&self) -> Vec<Group> {
-        let mut counts: BTreeMap<Option<(u64, Vec<Feature>)>, usize> = BTreeMap::new();
+    pub fn groups(&self) -> Vec<Group<'a>> {
+        let mut counts: BTreeMap<Option<(u64, Vec<Feature>)>, (usize, &'a Anomaly)> = BTreeMap::new();
+        // The worst first.
         for anomaly in &self.unexplained {
             let own = self.firsts().filter(|found| found.finding.symptom == anomaly.symptom);
             let missed = own.map(|found| {
@@ -131,9 +134,11 @@ impl<'a> Explained<'a> {
             let near = missed
                 .filter(|(missed, finding)| missed.len() <= MOST_MISSED && missed.len() < finding.mfs.conditions.len());
             let nearest = near.min_by_key(|(missed, _)| missed.len());
-            *counts.entry(nearest.map(|(missed, finding)| (finding.number, missed))).or_default() += 1;
+            let key = nearest.map(|(missed, finding)| (finding.number, missed));
+            counts.entry(key).or_insert((0, anomaly)).0 += 1;
         }
-        let mut groups: Vec<Group> = counts.into_iter().map(|(nearest, count)| Group { nearest, count }).collect();
+        let group = |(nearest, (count, worst))| Group { nearest, count, worst };
+        let mut groups: Vec<Group<'a>> = counts.into_iter().map(group).collect();
         groups.sort_by_key(|group| std::cmp::Reverse(group.count));
         groups
     }
@@ -145,15 +150,15 @@ impl Explained<'_> {
         let words = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
         let is_open = self.findings.first().is_some_and(|found| found.finding.is_candidate());
         let open = if is_open { " not measured yet" } else { "" };
-        let variants = match self.variants.len() {
-            0 => String::new(),
-            variants => format!(" with {}", words(variants, "variant")),
-        };
         let candidates = match self.candidates.len() {
             0 => String::new(),
             candidates => format!(", {} not measured yet", words(candidates, "candidate")),
         };
-        format!("{}{open}{variants}{candidates}", words(self.findings.len(), "finding"))
+        let variants = match self.variants.len() {
+            0 => String::new(),
+            variants => format!(", {} of these", words(variants, "variant")),
+        };
+        format!("{}{open}{candidates}{variants}", words(self.findings.len(), "finding"))
     }
 }
 
@@ -241,12 +246,12 @@ mod tests {
             anomaly(4, workload(1, 1024), 0.4),
         ];
         let explained = Explained::new(&findings, &anomalies);
-        assert_eq!(explained.findings_in_words(), "1 finding with 1 variant");
+        assert_eq!(explained.findings_in_words(), "1 finding, 1 variant of these");
         assert_eq!((explained.findings[0].seen, explained.variants_of(1).count()), (2, 1));
         let groups = explained.groups();
-        let near = Group { nearest: Some((1, vec![Feature::Mtu])), count: 1 };
+        let near = Group { nearest: Some((1, vec![Feature::Mtu])), count: 1, worst: &anomalies[2] };
         assert!(groups.len() == 2 && groups.contains(&near), "{groups:?}");
-        assert!(groups.contains(&Group { nearest: None, count: 1 }), "{groups:?}");
+        assert!(groups.contains(&Group { nearest: None, count: 1, worst: &anomalies[3] }), "{groups:?}");
     }
 
     #[test]

@@ -100,7 +100,7 @@ mod tests {
         stored.campaign.definition.subsystem = format!("{HOSTILE}\n# heading");
         let text = of(&stored);
         let row = "| 1.1 | low\\_throughput | 70.0 % lost, paused 20.0 % of the time | any | exactly a to b RC \
-                   WRITE 2KiB, 4 QPs, depth 16, batch 1, MTU 4096 | 0/36 | 1 |";
+                   WRITE 2KiB, 4 QPs, depth 16, batch 1, MTU 4096 | 0+36/36 | 1 |";
         assert!(text.contains(row), "{text}");
         assert!(text.ends_with("Not explained: the anomalous experiment is explained by a finding.\n"), "{text}");
         assert!(!text.contains("<script") || text.contains("\\<script\\>"), "{text}");

@@ -117,7 +117,8 @@ impl ClosedForm {
             Assessment::of_symptoms(self.symptoms(workload))
         };
         let shows_again = !self.unsure.as_ref().is_some_and(|unsure| unsure.contains(workload));
-        Observation { assessment, signals: self.signals(workload), pause: 0.0, shows_again }
+        let lost = if assessment.symptoms.contains(&Symptom::LowThroughput) { 0.5 } else { 0.0 };
+        Observation { assessment, signals: self.signals(workload), lost, pause: 0.0, shows_again }
     }
 
     fn signals(&self, workload: &Workload) -> BTreeMap<String, f64> {

@@ -96,7 +96,13 @@ mod tests {
 
     fn seen(pairs: &[(&str, f64)]) -> Observation {
         let signals = pairs.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        Observation { assessment: Assessment::of_symptoms(Vec::new()), signals, pause: 0.0, shows_again: true }
+        Observation {
+            assessment: Assessment::of_symptoms(Vec::new()),
+            signals,
+            lost: 0.0,
+            pause: 0.0,
+            shows_again: true,
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kelpie_monitor::counters::{self, Quantity};
 use kelpie_monitor::sources::without_slave;
-use kelpie_monitor::{Assessment, Bounds, Measurement, Sample, Verdict, shows_again};
+use kelpie_monitor::{Assessment, Bounds, Measurement, Sample, Severity, Verdict, shows_again};
 use kelpie_spaces::{Host, Workload};
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,10 @@ pub struct Observation {
     pub assessment: Assessment,
     /// Signals by name: [`UTILISATION`] and every diagnostic counter. Units: those of the counters.
     pub signals: BTreeMap<String, f64>,
+    /// How far the worst direction falls short of the bound that it is nearest to; 0 if none is low. Units: share of that
+    /// bound.
+    #[serde(default)]
+    pub lost: f64,
     /// The longest time in which pause frames held a port. Units: share of the time.
     #[serde(default)]
     pub pause: f64,
@@ -39,8 +43,9 @@ impl Observation {
     /// What the search learns from a measurement of this workload.
     pub fn new(workload: &Workload, measurement: &Measurement, assessment: Assessment, bounds: &Bounds) -> Self {
         let shows_again = shows_again(workload, bounds, measurement);
-        let pause = measurement.mean().and_then(|mean| mean.pause).map_or(0.0, |pause| pause.longest());
-        Self { assessment, signals: measured_signals(measurement, bounds), pause, shows_again }
+        let Severity { port_lost: lost, pause_ratio: pause } =
+            Severity::of(workload, bounds, measurement).unwrap_or_default();
+        Self { assessment, signals: measured_signals(measurement, bounds), lost, pause, shows_again }
     }
 }
 

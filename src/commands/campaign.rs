@@ -26,7 +26,7 @@ use crate::cli::{self, CampaignOrFinding, ResumeArgs, RunArgs, ShowArgs};
 use crate::commands::{findings_text, gate};
 use crate::exit;
 use crate::inputs;
-use crate::output::{Table, note, plural, print, print_json, print_prose};
+use crate::output::{Table, note, plural, print, print_json, print_prose, quoted};
 use crate::progress::Progress;
 use crate::safe_text::clean_json;
 use crate::stop;
@@ -266,11 +266,7 @@ impl CampaignRun {
 
 /// The command that goes on with a campaign, with options that limit it.
 pub fn resume_command(database: &Path, id: CampaignId, limits: &str) -> String {
-    let database = database.display().to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@".contains(c);
-    let database =
-        if database.chars().all(plain) { database } else { format!("'{}'", database.replace('\'', r"'\''")) };
-    format!("kelpie campaign resume {id} --db {database}{limits}")
+    format!("kelpie campaign resume {id} --db {}{limits}", quoted(database))
 }
 
 /// What to do if it is not known whether something in a campaign stops a gate.

@@ -13,6 +13,7 @@ use kelpie_spaces::{Feature, Region, Workload};
 use kelpie_store::{Anomaly, Campaign, CampaignId, CampaignState, FindingRecord, Store};
 
 use crate::commands::labels::words;
+use crate::inputs;
 use crate::output::{Table, plural, width};
 use crate::safe_text::clean;
 
@@ -31,7 +32,7 @@ pub fn campaign(store: &mut Store, id: CampaignId, wanted: Wanted) -> anyhow::Re
     if let Some(absence) = document::none_found(store, id, &read.findings)? {
         let _ = writeln!(text, "  {absence}");
     }
-    text += &table(&read, &explained, wanted);
+    text += &table(&read, &explained, wanted, &inputs::db_argument(store.path()));
     Ok(text + &unexplained(id, &explained))
 }
 
@@ -65,7 +66,7 @@ fn head(store: &mut Store, campaign: &Campaign, explained: &Explained<'_>) -> an
 }
 
 /// The findings and candidates, the worst first, each in a row.
-fn table<'e>(read: &Read, explained: &'e Explained<'e>, wanted: Wanted) -> String {
+fn table(read: &Read, explained: &Explained<'_>, wanted: Wanted, db: &str) -> String {
     let id = read.campaign.id;
     let shown: Vec<&Weighed<'_>> = explained.firsts().filter(|found| wanted.has(found)).collect();
     let most = if wanted.all { usize::MAX } else { wanted.top.unwrap_or(MOST_FINDINGS) };
@@ -107,9 +108,9 @@ fn table<'e>(read: &Read, explained: &'e Explained<'e>, wanted: Wanted) -> Strin
     }
     text += "lost: below the nearest bound, or of the time paused; seen: anomalous experiments explained\n\
              inside: random workloads with these conditions that show it +another symptom (?: bounds not measured)\n";
-    let _ = writeln!(text, "one in full: `kelpie campaign show {id}.{}`", first.finding.number);
+    let _ = writeln!(text, "one in full: `kelpie campaign show {id}.{}{db}`", first.finding.number);
     if let Some(budget) = more(&read.campaign, explained) {
-        let _ = writeln!(text, "to measure bounds: `kelpie campaign resume {id} --budget {budget}`");
+        let _ = writeln!(text, "to measure bounds: `kelpie campaign resume {id} --budget {budget}{db}`");
     }
     text
 }
@@ -129,7 +130,7 @@ pub fn unexplained(id: CampaignId, explained: &Explained<'_>) -> String {
     let mut text = format!("\n{explained}\n");
     let groups = explained.groups();
     for group in groups.iter().take(MOST_GROUPS) {
-        let _ = writeln!(text, "  {:>4}  {}", group.count, in_common(id, explained, group));
+        let _ = writeln!(text, "  {:>4}  {}", group.count, in_common(id, group));
     }
     if groups.len() > MOST_GROUPS {
         let rest: usize = groups[MOST_GROUPS..].iter().map(|group| group.count).sum();
@@ -139,17 +140,14 @@ pub fn unexplained(id: CampaignId, explained: &Explained<'_>) -> String {
 }
 
 /// What the anomalies of a group have in common.
-fn in_common(id: CampaignId, explained: &Explained<'_>, group: &Group) -> String {
+fn in_common(id: CampaignId, group: &Group<'_>) -> String {
     if let Some((finding, missed)) = &group.nearest {
         let missed: Vec<&str> = missed.iter().map(|feature| feature.name()).collect();
         return format!("{id}.{finding} but for {}", missed.join(" and "));
     }
-    let worst = explained.unexplained.first().map(|worst| {
-        let Anomaly { number, symptom, severity, .. } = worst;
-        let reason = worst.reason.as_deref().map_or_else(|| severity.to_string(), clean);
-        format!(" (worst of all: experiment {number}, {}, {reason})", symptom.name())
-    });
-    format!("near no finding{}", worst.unwrap_or_default())
+    let Anomaly { number, symptom, severity, reason, .. } = group.worst;
+    let reason = reason.as_deref().map_or_else(|| severity.to_string(), clean);
+    format!("near no finding (the worst: experiment {number}, {}, {reason})", symptom.name())
 }
 
 /// One finding in full.
@@ -184,7 +182,10 @@ pub fn finding(store: &mut Store, id: CampaignId, number: u64) -> anyhow::Result
         let _ = writeln!(text, "limiting part, as the simulator says, which no search sees: {limiting}");
     }
     if let Some(paper) = brief::like_the_papers(finding) {
-        let _ = writeln!(text, "like anomaly {paper} of the Collie paper (`kelpie recipe export anomaly:{paper}`)");
+        let _ = writeln!(
+            text,
+            "like anomaly {paper} of the Collie paper (`kelpie recipe export anomaly:{paper} --out anomaly-{paper}.tar.gz`)"
+        );
     }
     if let Some(repeats) = read.repeats(finding) {
         let _ = writeln!(text, "its workload was {repeats}");
@@ -204,7 +205,11 @@ pub fn finding(store: &mut Store, id: CampaignId, number: u64) -> anyhow::Result
     for way in brief::ways_out(&evidence) {
         let _ = writeln!(text, "to avoid it: {way}");
     }
-    let _ = writeln!(text, "next: `kelpie recipe export {id}.{number} --out finding-{number}.tar.gz`");
+    let _ = writeln!(
+        text,
+        "next: `kelpie recipe export {id}.{number} --out finding-{number}.tar.gz{db}`",
+        db = inputs::db_argument(store.path())
+    );
     Ok(text)
 }
 
@@ -263,7 +268,7 @@ pub fn transports(evidence: &FindingEvidence) -> String {
     let mut text = format!("shows with {}", brief::joined(&evidence.transports, true));
     let without = brief::joined(&evidence.transports, false);
     if !without.is_empty() {
-        let _ = write!(text, "; not with {without}");
+        let _ = write!(text, "; not, or by other counters, with {without}");
     }
     text + "\n"
 }

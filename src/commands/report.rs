@@ -49,7 +49,7 @@ pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
         print(&format!(
             "campaign {id}: {}, {}\n{}\n",
             plural(stored.points.len() as u64, "experiment"),
-            plural(stored.findings.len() as u64, "finding"),
+            explained.findings_in_words(),
             index.display()
         ))?;
     }

@@ -295,9 +295,11 @@ pub fn of_campaign(
     let read = Read::of(store, id)?;
     let explained = read.explained();
     let mut limiter = read.limiter()?;
+    let mut left = wanted.top.unwrap_or(usize::MAX);
     let mut documents = |all: &[Weighed<'_>]| -> Vec<FindingDocument> {
-        let shown = all.iter().filter(|found| wanted.has(found)).take(wanted.top.unwrap_or(usize::MAX));
-        shown.map(|found| read.document(*found, &explained, &mut limiter)).collect()
+        let shown: Vec<&Weighed<'_>> = all.iter().filter(|found| wanted.has(found)).take(left).collect();
+        left -= shown.len();
+        shown.into_iter().map(|found| read.document(*found, &explained, &mut limiter)).collect()
     };
     let (findings, candidates) = (documents(&explained.findings), documents(&explained.candidates));
     let campaign = &read.campaign;

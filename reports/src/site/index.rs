@@ -203,7 +203,7 @@ fn unexplained(explained: &Explained<'_>, id: CampaignId) -> Markup {
 }
 
 /// What a group of them has in common.
-fn near(group: &Group, id: CampaignId) -> String {
+fn near(group: &Group<'_>, id: CampaignId) -> String {
     let Some((finding, missed)) = &group.nearest else { return "are near no finding".to_owned() };
     let missed: Vec<&str> = missed.iter().map(|feature| feature.name()).collect();
     format!("would be {id}.{finding} but for {}", missed.join(" and "))

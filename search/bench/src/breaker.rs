@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Context;
 use kelpie_monitor::{Symptom, Verdict};
-use kelpie_search::{Finding, UTILISATION};
+use kelpie_search::Finding;
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::{Condition, Feature, FeatureValue, Space, Test, Workload};
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ pub fn broken(
 ) -> anyhow::Result<Vec<Broken>> {
     let loss = |shown: &Shown| match finding.symptom {
         Symptom::Pause => shown.seen.pause,
-        _ => 1.0 - shown.seen.signals.get(UTILISATION).copied().unwrap_or(1.0),
+        _ => shown.seen.lost,
     };
     let own = loss(&Shown::measure(subsystem, &finding.workload).context("the workload of a finding")?);
     let mut all = Vec::new();

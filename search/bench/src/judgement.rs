@@ -35,10 +35,9 @@ pub struct Judgement {
     pub conditions: u64,
     /// Empty of variants and candidates.
     pub broken: Vec<Broken>,
-    /// Random workloads that meet the conditions and show the symptom; none of variants and
-    /// candidates.
+    /// Random workloads that meet the conditions and show the symptom, also beside others; none of variants and candidates.
     pub own: u64,
-    /// Those that show another symptom.
+    /// Those that show only another symptom.
     pub other: u64,
     pub healthy: u64,
     /// Whether all of them are one workload.
@@ -96,10 +95,11 @@ impl Judgement {
             let Some(point) = space.sample_in(&stored.finding.mfs, &mut random) else { break };
             let shown = Shown::measure(subsystem, &point)?;
             measured();
+            let shows = shown.seen.assessment.symptoms.contains(&stored.finding.symptom);
             match shown.judged() {
                 Judged::Healthy => self.healthy += 1,
                 Judged::Inconclusive => {}
-                Judged::Anomalous(shown) if shown.symptom == stored.finding.symptom => self.own += 1,
+                Judged::Anomalous(_) if shows => self.own += 1,
                 Judged::Anomalous(_) => self.other += 1,
             }
             points.insert(point);

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use kelpie_monitor::Symptom;
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Space, Test, Workload};
 
-use super::factors::{candidates, differing, moved};
-use super::lab::{Lab, Seen, keeps, shows};
+use super::factors::{FOLLOWERS, candidates, differing, moved};
+use super::lab::{Lab, Seen, shows};
 use super::signature::Signature;
 use crate::finding::{Cure, Transport};
 use crate::oracle::{Oracle, Purpose};
@@ -71,9 +71,7 @@ impl<O: Oracle> Witness<'_, '_, O> {
     fn simpler(&mut self, factors: &[Feature]) -> Result<Option<Workload>, O::Error> {
         for factor in factors {
             if let Some(without) = moved(self.lab.space, &self.workload, &[*factor], &self.plain) {
-                let seen = self.lab.look(&without, Purpose::Mfs)?;
-                // A witness has no stronger symptom to hide it.
-                if keeps(self.symptom, &self.seen, &seen) {
+                if self.shows(&without)? == Some(true) {
                     return Ok(Some(without));
                 }
             }
@@ -94,9 +92,11 @@ impl<O: Oracle> Witness<'_, '_, O> {
                 open.push(*factor);
             }
         }
-        // A space without the plain word has no traffic to go back to, but other words may do.
-        let words = candidates().filter(|feature| !factors.contains(feature) && lacks_plain(self.lab.space, *feature));
-        open.extend(words);
+        // A space without the plain word has no traffic to go back to, and plain traffic may be what shows it, but other
+        // words may do.
+        let is_plain = factors.is_empty();
+        let has_others = |feature: &Feature| is_plain && !feature.is_ordered() || lacks_plain(self.lab.space, *feature);
+        open.extend(candidates().filter(|feature| !factors.contains(feature) && has_others(feature)));
         let mut cures = Vec::new();
         for factor in open {
             let (test, sides) = match (self.workload.feature(factor), self.plain.feature(factor)) {
@@ -108,6 +108,7 @@ impl<O: Oracle> Witness<'_, '_, O> {
                 cures.push(Cure { condition: Condition { feature: factor, test }, cured: Some(true), sides });
             }
         }
+        leave_out_followers(&mut cures);
         let transports = self.transports(&cures, &signature)?;
         Ok(Needed { cures, transports })
     }
@@ -217,8 +218,8 @@ impl<O: Oracle> Witness<'_, '_, O> {
         for qp_type in self.lab.space.feature_values(Feature::QpType) {
             for opcode in self.lab.space.feature_values(Feature::Opcode) {
                 let changed = with_transport(self.lab.space, &self.workload, &qp_type, &opcode);
-                let kept = changed.filter(|changed| *changed != self.workload && region.contains(changed));
-                if let Some(changed) = kept
+                let kept = changed.filter(|changed| region.contains(changed));
+                if let Some(changed) = kept.filter(|_| [&qp_type, &opcode] != own.each_ref())
                     && let Some(shows) = self.shows_by(&changed, signature)?
                 {
                     tried.push(Transport { qp_type: qp_type.to_string(), opcode: opcode.to_string(), shows });
@@ -226,6 +227,18 @@ impl<O: Oracle> Witness<'_, '_, O> {
             }
         }
         Ok(tried)
+    }
+}
+
+/// Leaves out conditions that only follow others: what breaks one of them is what breaks another.
+fn leave_out_followers(cures: &mut Vec<Cure>) {
+    for follower in FOLLOWERS {
+        let gone = |cure: &Cure| cure.sides.iter().map(|[_, gone]| gone.clone()).collect::<BTreeSet<Workload>>();
+        let (own, others): (Vec<&Cure>, Vec<&Cure>) = cures.iter().partition(|cure| cure.condition.feature == follower);
+        let Some(own) = own.first().map(|own| gone(own)) else { continue };
+        if others.iter().any(|other| !gone(other).is_disjoint(&own)) {
+            cures.retain(|cure| cure.condition.feature != follower);
+        }
     }
 }
 
@@ -256,31 +269,36 @@ fn with_transport(
 type Word = fn(&Transport) -> &String;
 
 /// The weakest conditions on transport and operation that leave out all that was tried and does not show the symptom: on
-/// the operation alone, on the transport alone, or on both; of one and the other those that hold for more of what shows it.
+/// the operation alone, on the transport alone, or on both, whichever holds for most of what shows it.
 fn transport_conditions(tried: &[Transport]) -> Vec<Condition> {
     let Some(own) = tried.first().filter(|_| tried.iter().any(|transport| !transport.shows)) else { return Vec::new() };
-    let words = |word: Word| -> BTreeSet<&String> { tried.iter().map(word).collect() };
     let always = |word: Word, among: &dyn Fn(&Transport) -> bool| -> Vec<String> {
+        let words: BTreeSet<&String> = tried.iter().map(word).collect();
         let shows =
             |one: &&String| tried.iter().filter(|other| among(other) && word(other) == *one).all(|one| one.shows);
-        words(word).into_iter().filter(shows).cloned().collect()
+        words.into_iter().filter(shows).cloned().collect()
     };
     let [qp_type, opcode]: [Word; 2] = [|one| &one.qp_type, |one| &one.opcode];
     let condition = |feature: Feature, words: Vec<String>| Condition { feature, test: Test::In(words) };
-    let alone = [(Feature::QpType, qp_type), (Feature::Opcode, opcode)].into_iter().filter_map(|(feature, word)| {
-        let all = always(word, &|_| true);
-        let holds = tried.iter().filter(|other| all.contains(word(other))).count();
-        all.contains(word(own)).then(|| (holds, vec![condition(feature, all)]))
-    });
-    // Of two that hold for as many it is the operation.
-    if let Some((_, conditions)) = alone.max_by_key(|(holds, _)| *holds) {
-        return conditions;
-    }
     let with_own = always(opcode, &|other| other.qp_type == own.qp_type);
     let with_own: Vec<String> = with_own.into_iter().filter(|opcode| has_tried(tried, &own.qp_type, opcode)).collect();
     let types = always(qp_type, &|other| with_own.contains(&other.opcode));
     let types = types.into_iter().filter(|one| with_own.iter().any(|opcode| has_tried(tried, one, opcode))).collect();
-    vec![condition(Feature::Opcode, with_own), condition(Feature::QpType, types)]
+    let forms = [
+        vec![condition(Feature::Opcode, with_own), condition(Feature::QpType, types)],
+        vec![condition(Feature::QpType, always(qp_type, &|_| true))],
+        vec![condition(Feature::Opcode, always(opcode, &|_| true))],
+    ];
+    let holds = |conditions: &[Condition], one: &Transport| {
+        let word = |feature| {
+            FeatureValue::Category(if feature == Feature::QpType { &one.qp_type } else { &one.opcode }.clone())
+        };
+        conditions.iter().all(|condition| condition.admits(&word(condition.feature)))
+    };
+    let holding = |form: &Vec<Condition>| tried.iter().filter(|one| holds(form, one)).count();
+    // Of forms that hold for as many the last one: a single condition, on the operation if it can be.
+    let forms = forms.into_iter().filter(|form| holds(form, own));
+    forms.max_by_key(holding).expect("the first form holds for the witness's own")
 }
 
 fn has_tried(tried: &[Transport], qp_type: &str, opcode: &str) -> bool {
@@ -309,6 +327,7 @@ mod tests {
             ("RC_SEND+ UC_SEND+ UD_SEND+ RC_WRITE-", "opcode is SEND"),
             ("UD_SEND+ RC_SEND- RC_WRITE-", "qp_type is UD"),
             ("RC_WRITE+ RC_SEND+ RC_READ+ UC_SEND- UC_WRITE-", "qp_type is RC"),
+            ("UD_SEND+ UC_SEND+ RC_SEND- UC_WRITE- RC_WRITE-", "qp_type is UC or UD and opcode is SEND"),
             ("UD_SEND+ RC_READ+ RC_SEND+ RC_WRITE+ UC_WRITE-", "qp_type is RC or UD"),
             ("RC_SEND+ RC_WRITE- UC_SEND+ UD_SEND-", "qp_type is RC or UC and opcode is SEND"),
             ("RC_WRITE+ RC_SEND+ RC_READ- UC_SEND- UC_WRITE-", "qp_type is RC and opcode is SEND or WRITE"),

@@ -100,14 +100,18 @@ pub(super) fn traded(
     space.with_feature(&without, to, &FeatureValue::Number(more))
 }
 
-/// The factors without those that only follow others, as the smallest message follows the largest.
+/// Features that may only follow others, as the smallest message follows the largest.
+pub(super) const FOLLOWERS: [Feature; 4] =
+    [Feature::SgeMin, Feature::MessageMin, Feature::MessageMax, Feature::MessageMix];
+
+/// The factors without those that only follow others.
 pub(super) fn independent(
     space: &Space,
     witness: &Workload,
     plain: &Workload,
     mut factors: Vec<Feature>,
 ) -> Vec<Feature> {
-    for feature in [Feature::SgeMin, Feature::MessageMin, Feature::MessageMax, Feature::MessageMix] {
+    for feature in FOLLOWERS {
         let others: Vec<Feature> = factors.iter().copied().filter(|other| *other != feature).collect();
         if others.len() < factors.len() && rebuilt(space, witness, plain, &others) == *witness {
             factors = others;

@@ -46,17 +46,27 @@ impl<O: Oracle> Search<'_, O> {
 
 /// How far apart the signatures of a finding and its variant may be; `None` if it can be none.
 fn most_apart(first: &Known, other: &Known, [own, others]: [&Signature; 2]) -> Option<f64> {
+    if first.says_as_much_as(other) {
+        return Some(f64::INFINITY);
+    }
+    if first.symptom != other.symptom {
+        // The stronger symptom, of which the other's further conditions keep a part away.
+        let is_masked = first.symptom < other.symptom
+            && first.needed.is_some()
+            && first.contains(&other.witness)
+            && own.is_in(&first.seen, &other.seen);
+        return is_masked.then_some(f64::INFINITY);
+    }
+    if first.opposes(other) || !other.shares_words(first) {
+        return None;
+    }
     let covers = |one: &Known, other: &Known| one.covers(other.symptom, &other.witness);
     match (covers(first, other), covers(other, first)) {
-        // Nobody could tell one row from the other.
+        // Each holds the other.
         (true, true) if own.has_in_common(others) => return Some(f64::INFINITY),
         (true, _) => return Some(COVERED),
         _ => {}
     }
-    let is_alike = first.symptom == other.symptom
-        && first.shares_transport(other)
-        && first.shares_factor(other)
-        && first.shares_words(other)
-        && other.shares_words(first);
+    let is_alike = first.shares_transport(other) && first.shares_factor(other) && first.shares_words(other);
     (is_alike && own.says_something() && others.says_something()).then_some(SHARED)
 }

@@ -34,6 +34,16 @@ struct Trial {
     /// Its experiment.
     number: u64,
     outcome: Outcome,
+    /// Whether it shows the finding's symptom, also beside others.
+    shows: bool,
+}
+
+impl Trial {
+    fn of(symptom: Symptom, seen: &Seen) -> Self {
+        let is_there = seen.observation.assessment.symptoms.contains(&symptom);
+        let shows = is_there && matches!(seen.outcome, Outcome::Anomalous(_));
+        Self { number: seen.number, outcome: seen.outcome, shows }
+    }
 }
 
 #[derive(Debug)]
@@ -118,7 +128,7 @@ impl Known {
 
     pub(super) fn of(state: &FindingState, past: &Past<'_>) -> Self {
         let (witness, seen) = past.get(state.witness);
-        let trial = |number: &u64| Trial { number: *number, outcome: past.get(*number).1.outcome };
+        let trial = |number: &u64| Trial::of(state.symptom, &past.get(*number).1);
         let FindingState { symptom, found_at, spent, visits, is_settled, variant_of, is_spent, .. } = *state;
         let needed = Needed { cures: state.cures.clone(), transports: state.transports.clone() };
         Self {
@@ -219,6 +229,18 @@ impl Known {
         words.all(|factor| self.shares(*factor, other))
     }
 
+    /// Whether a number is to be large in one and small in the other.
+    pub(super) fn opposes(&self, other: &Known) -> bool {
+        let common = self.factors.iter().filter(|factor| factor.is_ordered() && other.factors.contains(factor));
+        common.copied().any(|factor| !self.shares(factor, other))
+    }
+
+    /// Whether both say the same, so that nobody could tell one from the other.
+    pub(super) fn says_as_much_as(&self, other: &Known) -> bool {
+        let both_measured = self.needed.is_some() && other.needed.is_some();
+        self.symptom == other.symptom && (self.witness == other.witness || both_measured && self.region == other.region)
+    }
+
     fn shares(&self, factor: Feature, other: &Known) -> bool {
         other.factors.contains(&factor) && self.stress(factor, &other.witness) > 0.0
     }
@@ -272,7 +294,7 @@ impl Known {
 
     /// Takes in a random workload that meets its conditions.
     pub(super) fn tried(&mut self, seen: &Seen) {
-        self.trials.push(Trial { number: seen.number, outcome: seen.outcome });
+        self.trials.push(Trial::of(self.symptom, seen));
     }
 
     /// How badly random workloads are wanted that meet its conditions: 0 for the worst finding, then up; `None` if not at all.
@@ -284,9 +306,9 @@ impl Known {
 
     /// As it is now; `is_cured` says whether the removal of a factor rids it of the symptom.
     pub(super) fn finding(&self, is_cured: &BTreeMap<Feature, bool>, signature: Signature) -> Finding {
-        let count = |is: &dyn Fn(Outcome) -> bool| self.trials.iter().filter(|trial| is(trial.outcome)).count();
-        let conclusive = count(&|outcome| outcome != Outcome::Inconclusive);
-        let shows = count(&|outcome| outcome == Outcome::Anomalous(self.symptom));
+        let count = |is: &dyn Fn(&Trial) -> bool| self.trials.iter().filter(|trial| is(trial)).count();
+        let conclusive = count(&|trial| trial.outcome != Outcome::Inconclusive);
+        let shows = count(&|trial| trial.shows);
         let (cures, transports) = match &self.needed {
             Some(needed) => (needed.cures.clone(), needed.transports.clone()),
             None => (self.factors.iter().filter_map(|factor| self.removal(*factor, is_cured)).collect(), Vec::new()),
@@ -303,7 +325,7 @@ impl Known {
                 signals: self.seen.observation.signals.clone(),
                 validated: conclusive as u64,
                 shows_inside: shows as u64,
-                healthy_inside: count(&|outcome| outcome == Outcome::Healthy) as u64,
+                healthy_inside: count(&|trial| trial.outcome == Outcome::Healthy) as u64,
                 narrowed: false,
                 cures,
                 transports,

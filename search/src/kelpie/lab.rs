@@ -50,7 +50,7 @@ impl Seen {
 
     /// How bad it is: what is lost of the bounds, or the time paused, whichever is more.
     pub(super) fn lost(&self) -> f64 {
-        (1.0 - self.utilisation()).max(self.observation.pause)
+        self.observation.lost.max(self.observation.pause)
     }
 
     /// Logarithm of what it uses of its bounds.
@@ -275,21 +275,21 @@ pub(super) fn is_another(from: &Seen, to: &Seen) -> bool {
     from.distance(to) > ANOTHER && to.used() - from.used() > GAINED
 }
 
-/// Whether what is seen is still the anomaly of which another experiment showed more.
-pub(super) fn keeps(symptom: Symptom, anomaly: &Seen, seen: &Seen) -> bool {
-    seen.outcome == Outcome::Anomalous(symptom) && is_as_bad(symptom, anomaly, seen)
+/// Whether what is seen is still the anomaly of which another experiment showed more: with its symptom, and no stronger one,
+/// which would be another anomaly. `None` if nobody can tell, because there is no verdict.
+pub(super) fn shows(symptom: Symptom, anomaly: &Seen, seen: &Seen) -> Option<bool> {
+    seen.outcome.is_anomalous()?;
+    Some(seen.outcome == Outcome::Anomalous(symptom) && is_as_bad(symptom, anomaly, seen))
 }
 
-/// The same, also beside another symptom; `None` if nobody can tell, because there is no verdict.
-pub(super) fn shows(symptom: Symptom, anomaly: &Seen, seen: &Seen) -> Option<bool> {
-    let is_there = seen.observation.assessment.symptoms.contains(&symptom);
-    seen.outcome.is_anomalous()?;
-    Some(is_there && is_as_bad(symptom, anomaly, seen))
+/// The same, if somebody can tell.
+pub(super) fn keeps(symptom: Symptom, anomaly: &Seen, seen: &Seen) -> bool {
+    shows(symptom, anomaly, seen) == Some(true)
 }
 
 fn is_as_bad(symptom: Symptom, anomaly: &Seen, seen: &Seen) -> bool {
     match symptom {
-        Symptom::LowThroughput => 1.0 - seen.utilisation() >= KEPT_LOSS * (1.0 - anomaly.utilisation()),
+        Symptom::LowThroughput => seen.observation.lost >= KEPT_LOSS * anomaly.observation.lost,
         Symptom::Pause => seen.observation.pause >= KEPT_LOSS * anomaly.observation.pause,
         Symptom::HostFailure => true,
     }

@@ -51,7 +51,9 @@ impl<O: Oracle> Search<'_, O> {
         }
         let factors = independent(self.lab.space, &reduced.workload, &plain, reduced.needed);
         let known = Known::new(symptom, reduced.workload, seen, plain, factors);
-        let twin = self.findings.iter().position(|other| other.is_like(&known) && other.seen.is_like(&known.seen));
+        let twin = self.findings.iter().position(|other| {
+            other.says_as_much_as(&known) || other.is_like(&known) && other.seen.is_like(&known.seen)
+        });
         if let Some(twin) = twin {
             self.findings[twin].spent += self.lab.experiments() - before;
             self.come_upon(twin, &known.witness)?;
@@ -60,6 +62,7 @@ impl<O: Oracle> Search<'_, O> {
         let index = self.findings.len();
         self.findings.push(known);
         self.findings[index].spent = self.lab.experiments() - before;
+        self.simplify_by_what_is_known(index);
         self.reconsider(index);
         self.fold()?;
         self.store(index)?;

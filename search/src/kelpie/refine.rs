@@ -8,6 +8,7 @@ use kelpie_spaces::Workload;
 
 use super::Search;
 use super::conditions::Witness;
+use super::factors::{differing, moved};
 use super::known::Known;
 use crate::discovery::Spent;
 use crate::oracle::{Oracle, Purpose};
@@ -40,6 +41,22 @@ impl<'a, O: Oracle> Search<'a, O> {
             self.reconsider(index);
         }
         Ok(())
+    }
+
+    /// Drops factors that what was measured before says are not needed.
+    pub(super) fn simplify_by_what_is_known(&mut self, index: usize) {
+        loop {
+            let known = &self.findings[index];
+            let simpler = known.factors.iter().find_map(|factor| {
+                let without = moved(self.lab.space, &known.witness, &[*factor], &known.plain)?;
+                let seen = self.lab.recall(&without)?;
+                known.keeps(seen).then(|| (without, Rc::clone(seen)))
+            });
+            let Some((without, seen)) = simpler else { return };
+            let left = differing(&without, &known.plain);
+            let factors = known.factors.iter().copied().filter(|factor| left.contains(factor)).collect();
+            self.findings[index].simplify(without, seen, factors);
+        }
     }
 
     /// A finding's witness, to be asked what it needs.
