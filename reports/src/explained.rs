@@ -49,12 +49,15 @@ pub struct Explained<'a> {
     pub unexplained: Vec<&'a Anomaly>,
 }
 
+/// A finding, and the features whose conditions are missed.
+type Near = (u64, Vec<Feature>);
+
 /// Anomalies that no finding explains and that have something in common.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group<'a> {
     /// The finding of their symptom of which they miss the fewest conditions, and those; `None` if they miss more than
     /// one of each, or all.
-    pub nearest: Option<(u64, Vec<Feature>)>,
+    pub nearest: Option<Near>,
     /// How many there are.
     pub count: usize,
     /// The worst of them.
@@ -123,7 +126,7 @@ impl<'a> Explained<'a> {
 
     /// What the anomalies that no finding explains have in common, the largest group first.
     pub fn groups(&self) -> Vec<Group<'a>> {
-        let mut counts: BTreeMap<Option<(u64, Vec<Feature>)>, (usize, &'a Anomaly)> = BTreeMap::new();
+        let mut groups: BTreeMap<Option<Near>, Group<'a>> = BTreeMap::new();
         // The worst first.
         for anomaly in &self.unexplained {
             let own = self.firsts().filter(|found| found.finding.symptom == anomaly.symptom);
@@ -134,11 +137,11 @@ impl<'a> Explained<'a> {
             let near = missed
                 .filter(|(missed, finding)| missed.len() <= MOST_MISSED && missed.len() < finding.mfs.conditions.len());
             let nearest = near.min_by_key(|(missed, _)| missed.len());
-            let key = nearest.map(|(missed, finding)| (finding.number, missed));
-            counts.entry(key).or_insert((0, anomaly)).0 += 1;
+            let nearest = nearest.map(|(missed, finding)| (finding.number, missed));
+            let group = groups.entry(nearest.clone()).or_insert(Group { nearest, count: 0, worst: anomaly });
+            group.count += 1;
         }
-        let group = |(nearest, (count, worst))| Group { nearest, count, worst };
-        let mut groups: Vec<Group<'a>> = counts.into_iter().map(group).collect();
+        let mut groups: Vec<Group<'a>> = groups.into_values().collect();
         groups.sort_by_key(|group| std::cmp::Reverse(group.count));
         groups
     }

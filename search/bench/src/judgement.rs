@@ -95,11 +95,11 @@ impl Judgement {
             let Some(point) = space.sample_in(&stored.finding.mfs, &mut random) else { break };
             let shown = Shown::measure(subsystem, &point)?;
             measured();
-            let shows = shown.seen.assessment.symptoms.contains(&stored.finding.symptom);
+            let is_own = shown.seen.assessment.symptoms.contains(&stored.finding.symptom);
             match shown.judged() {
                 Judged::Healthy => self.healthy += 1,
                 Judged::Inconclusive => {}
-                Judged::Anomalous(_) if shows => self.own += 1,
+                Judged::Anomalous(_) if is_own => self.own += 1,
                 Judged::Anomalous(_) => self.other += 1,
             }
             points.insert(point);

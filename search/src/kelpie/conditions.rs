@@ -70,10 +70,10 @@ impl<O: Oracle> Witness<'_, '_, O> {
     /// The witness without a factor that it does not need.
     fn simpler(&mut self, factors: &[Feature]) -> Result<Option<Workload>, O::Error> {
         for factor in factors {
-            if let Some(without) = moved(self.lab.space, &self.workload, &[*factor], &self.plain) {
-                if self.shows(&without)? == Some(true) {
-                    return Ok(Some(without));
-                }
+            if let Some(without) = moved(self.lab.space, &self.workload, &[*factor], &self.plain)
+                && self.shows(&without)? == Some(true)
+            {
+                return Ok(Some(without));
             }
         }
         Ok(None)

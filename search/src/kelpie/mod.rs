@@ -41,7 +41,7 @@ use touched::{Touched, Way};
 
 /// Experiments after which every second one refines, few before and most after. Source: our choice, because new weaknesses
 /// come ever more slowly (on model F two or three each time that experiments double), and what is not found cannot be refined.
-const EVEN: f64 = 300.0;
+const EVEN: f64 = 500.0;
 
 /// Weaknesses for each experiment that exploring promises, below which findings are refined instead. Source: our choice; to
 /// measure the conditions of a finding takes some 20 experiments.
