@@ -122,7 +122,8 @@ fn findings(stored: &StoredCampaign, explained: &Explained<'_>) -> Markup {
         table.sortable.cards {
             caption #findings-caption {
                 "Findings, the worst first; a heading sorts by its column. Inside: random workloads measured that meet the \
-                 conditions and show the symptom. Seen: anomalous experiments that it explains."
+                 conditions and show the symptom, + those that show another one. Seen: anomalous experiments that it explains. \
+                 Not measured: from where on its conditions hold."
             }
             thead {
                 tr {

@@ -80,16 +80,18 @@ impl<'a, O: Oracle> Search<'a, O> {
     }
 
     /// Measures the conditions of a finding, or a random workload that meets them; twice as many experiments go to the
-    /// first. Says whether there was something to learn.
+    /// first. A second round of random workloads waits until all conditions are measured. Says whether there was something to
+    /// learn.
     pub(super) fn refine_a_finding(&mut self) -> Result<bool, O::Error> {
         let before = self.lab.experiments();
         let (unmeasured, least_tried) = (self.unmeasured(), self.least_tried());
+        let is_first_round = least_tried.is_some_and(|(rank, _)| rank < 1.0);
         match (unmeasured, least_tried) {
-            (Some(index), other) if other.is_none() || self.spent.conditions <= 2 * self.spent.trials => {
+            (Some(index), _) if !is_first_round || self.spent.conditions <= 2 * self.spent.trials => {
                 self.measure_conditions(index)?;
                 self.spent.conditions += self.lab.experiments() - before;
             }
-            (_, Some(index)) => {
+            (_, Some((_, index))) => {
                 self.sample_inside(index)?;
                 self.spent.trials += self.lab.experiments() - before;
             }
@@ -126,10 +128,10 @@ impl<'a, O: Oracle> Search<'a, O> {
         self.store(index)
     }
 
-    /// The finding of which a random workload is wanted most.
-    fn least_tried(&self) -> Option<usize> {
+    /// The finding of which a random workload is wanted most, behind how badly: 0 at most, 1 or more in the second round.
+    fn least_tried(&self) -> Option<(f64, usize)> {
         let wants = (0..self.findings.len()).filter_map(|index| Some((self.findings[index].wants_trials()?, index)));
-        wants.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, index)| index)
+        wants.min_by(|a, b| a.0.total_cmp(&b.0))
     }
 
     /// Looks at a random workload that meets a finding's conditions.
