@@ -6,13 +6,13 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, bail};
 use kelpie_agent::{PairFile, PairSubsystem};
 use kelpie_engine::Subsystem;
+use kelpie_examine::{ports, simulated};
 use kelpie_monitor::{Bounds, Check, Limit, clear_shares};
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::units::percent;
 use kelpie_store::CampaignDefinition;
 
 use crate::args::SubsystemArgs;
-use crate::commands::paths::{examine, simulated};
 use crate::inputs::{self, Kind, kind};
 use crate::output::note;
 
@@ -98,13 +98,14 @@ impl Opened {
     /// What C4P's checks say of the ports between the hosts of a pair, under eight QPs each way.
     pub fn path_checks(&mut self) -> anyhow::Result<Vec<Check>> {
         match self {
-            Self::Simulated(subsystem) => simulated::checks(subsystem, &examine::plain_both_ways()),
-            Self::Pair { subsystem, .. } => examine::checks(
+            Self::Simulated(subsystem) => simulated::checks(subsystem, &ports::plain_both_ways()),
+            Self::Pair { subsystem, .. } => ports::checks(
                 subsystem,
-                &examine::plain_both_ways(),
-                &examine::Choice::Own,
+                &ports::plain_both_ways(),
+                &ports::Choice::Own,
                 None,
                 &AtomicBool::new(false),
+                &note,
             ),
         }
     }

@@ -25,7 +25,7 @@ use crate::output::{Table, percent, print, print_json};
 /// Runs `kelpie host topology`.
 pub fn topology(args: &TopologyArgs, common: Common) -> anyhow::Result<ExitCode> {
     if let Some(name) = &args.subsystem {
-        let yaml = matrix::Opened::by_name(name)?.topology.to_yaml();
+        let yaml = matrix::by_name(name)?.topology.to_yaml();
         if common.json { print_json(&json!({"topology": yaml, "readings": []})) } else { print(&yaml) }?;
         return Ok(exit::HEALTHY);
     }

@@ -4,12 +4,9 @@
 mod advise;
 mod check;
 mod compare;
-pub mod examine;
-mod ground;
 mod plan;
 mod probe;
 mod serve;
-pub mod simulated;
 mod steer;
 
 use std::process::ExitCode;

@@ -8,18 +8,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
-use kelpie_diagnosis::Matrix;
 use kelpie_diagnosis::discover::discover;
 use kelpie_diagnosis::host::watch::{History, LastWord, News, Next, Round, Schedule, Signs};
-use kelpie_diagnosis::host::{Diagnosis, Question, Verdict, diagnose};
+use kelpie_diagnosis::host::{Diagnosis, Verdict};
 use kelpie_engine::MeasureError;
-use kelpie_engine::loopback::{Activity, Rounds, measure};
+use kelpie_engine::loopback::Activity;
+use kelpie_examine::host::{OpenedHost, RoundPlan};
 use kelpie_monitor::check::State;
 use kelpie_monitor::machine::Machine;
 use kelpie_reports::folder::write_file;
 use serde_json::json;
 
-use super::matrix::{Opened, matrix_of};
+use super::matrix;
 use super::metrics::Metrics;
 use crate::args::Common;
 use crate::cli::WatchHostArgs;
@@ -31,14 +31,12 @@ use crate::stop;
 
 /// How long the watch sleeps before it looks whether it should stop. Source: our choice.
 const SLICE: Duration = Duration::from_millis(100);
-/// Matrices of a round that is not healthy by its first. Source: docs/diagnosis.md, the repeat rule.
-const REPEATED: usize = 5;
 /// Longest history. Units: bytes. Source: our choice, a week of hourly rounds of the largest host.
 const MOST_HISTORY: u64 = 16 << 20;
 
 /// Runs `kelpie host watch` until the user has had enough.
 pub fn run(args: &WatchHostArgs, common: Common) -> anyhow::Result<ExitCode> {
-    let opened = Opened::open(&args.host, common.seed)?;
+    let opened = matrix::open(&args.host, common.seed)?;
     let history = args.history.as_deref().map(read_history).transpose()?.unwrap_or_default();
     let metrics = Metrics::default();
     if let Some(listen) = args.listen {
@@ -70,7 +68,7 @@ fn read_history(path: &Path) -> anyhow::Result<History> {
 struct Watch<'a> {
     args: &'a WatchHostArgs,
     common: Common,
-    opened: Opened,
+    opened: OpenedHost,
     history: History,
     metrics: Metrics,
     outbox: Outbox,
@@ -134,22 +132,18 @@ impl Watch<'_> {
 
     /// Measures and judges; whether it came to its end.
     fn round(&mut self, is_busy: bool) -> anyhow::Result<bool> {
-        let mut matrices = Vec::new();
         let baseline = self.history.baseline(self.opened.host.rnics(), self.opened.host.endpoints());
-        let found = loop {
-            let Some(matrix) = self.measure(is_busy)? else { return Ok(false) };
-            matrices.push(matrix);
-            let (matrix, repeats) = matrices.split_first().context("one was measured")?;
-            let question =
-                Question { host: &self.opened.topology, matrix, repeats, baseline: baseline.as_ref(), busy: false };
-            let found = diagnose(question)?;
-            // On a busy host no answer is healthy, and each look costs its applications.
-            if found.verdict == Verdict::Healthy || is_busy || matrices.len() == REPEATED {
-                break found;
+        let by = format!("kelpie {} on {}", env!("CARGO_PKG_VERSION"), self.args.host.subsystem);
+        let (share, stop) = (self.args.host.share.0, Arc::clone(&self.stop));
+        let goes_on = || !stop.load(Ordering::Relaxed);
+        let plan = RoundPlan { is_busy, share, by: &by, baseline: baseline.as_ref(), goes_on: &goes_on };
+        let (matrix, found) = match self.opened.round(&plan)? {
+            Ok(measured) => measured,
+            Err(why) => {
+                note(&format!("round stopped: {why}"));
+                return Ok(false);
             }
         };
-        let (first, repeats) = matrices.split_first().context("one was measured")?;
-        let matrix = first.median_with(repeats);
         self.metrics.judged(&matrix, &found);
         let at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let narrow = self.narrow_links();
@@ -173,20 +167,6 @@ impl Watch<'_> {
         let readings = discover(&Machine::live()).map(|found| found.readings).unwrap_or_default();
         let narrow = readings.into_iter().filter(|check| check.name == "pcie_link" && check.state == State::Warn);
         narrow.map(|check| check.about).filter(|name| !is_of_gpu(name)).collect()
-    }
-
-    /// A matrix; nothing if it did not come to its end.
-    fn measure(&mut self, is_busy: bool) -> anyhow::Result<Option<Matrix>> {
-        let cells = self.opened.cells(is_busy);
-        let rounds = Rounds { share: self.args.host.share.0, cells, beside_others: is_busy };
-        let stop = Arc::clone(&self.stop);
-        let measured = measure(self.opened.host.as_mut(), &rounds, &mut |_, _, _| !stop.load(Ordering::Relaxed))?;
-        if let Some(why) = &measured.stopped {
-            note(&format!("round stopped: {why}"));
-            return Ok(None);
-        }
-        let by = format!("kelpie {} on {}", env!("CARGO_PKG_VERSION"), self.args.host.subsystem);
-        Ok(Some(matrix_of(self.opened.host.as_ref(), &measured, by)))
     }
 
     fn say(&mut self, news: News, at: &str, is_busy: bool, found: &Diagnosis, narrow: &[String]) -> anyhow::Result<()> {

@@ -7,19 +7,20 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use kelpie_diagnosis::ports::{Readings, checks};
+use kelpie_examine::ports::{self, Cable, Choice};
+use kelpie_examine::simulated;
 use kelpie_monitor::check::{Check, State};
 use kelpie_spaces::document::utf8;
 use kelpie_spaces::read_tagged;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::examine::{self, Cable, Choice};
-use super::{probe, simulated};
+use super::probe;
 use crate::args::Common;
 use crate::cli::paths::CheckArgs;
 use crate::exit;
 use crate::inputs::{self, Kind, kind, read_file, read_workload};
-use crate::output::{Table, print, print_json};
+use crate::output::{Table, note, print, print_json};
 use crate::stop;
 
 /// Most directions, and most QPs of one. Source: our choice.
@@ -49,7 +50,7 @@ pub fn run(args: &CheckArgs, common: Common) -> anyhow::Result<ExitCode> {
 
 fn of_hosts(args: &CheckArgs, subsystem: &str, workload: Option<&Path>) -> anyhow::Result<Vec<Check>> {
     let stop = stop::on_signals("stopping after this traffic; interrupt again to stop now")?;
-    let workload = workload.map_or_else(|| Ok(examine::plain()), read_workload)?;
+    let workload = workload.map_or_else(|| Ok(ports::plain()), read_workload)?;
     if let Kind::Simulated(name) = kind(subsystem)? {
         if args.plan.is_some() || !args.source_ports.is_empty() || args.port_down.is_some() {
             bail!(
@@ -65,7 +66,7 @@ fn of_hosts(args: &CheckArgs, subsystem: &str, workload: Option<&Path>) -> anyho
         (None, ports) => Choice::Given(ports.to_vec()),
     };
     let cable = args.port_down.clone().zip(args.port_up.clone()).map(|(down, up)| Cable { down, up });
-    examine::checks(&mut probe::pair(subsystem)?, &workload, &choice, cable.as_ref(), &stop)
+    ports::checks(&mut probe::pair(subsystem)?, &workload, &choice, cable.as_ref(), &stop, &note)
 }
 
 fn of_readings(path: &Path) -> anyhow::Result<Vec<Check>> {

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, bail};
 use kelpie_agent::PairSubsystem;
 use kelpie_diagnosis::ports::Mode;
+use kelpie_examine::ground::{Hosts, mode, must_have_paths};
 use kelpie_paths::catalog::{Catalog, Direction, LagPort, Path as Found};
 use kelpie_paths::probe::{Depth, lag_ports, probe};
 use kelpie_reports::folder;
@@ -17,7 +18,6 @@ use kelpie_topology::Side;
 use kelpie_topology::ecmp::{FIRST_PORT, PORTS};
 use serde_json::json;
 
-use super::ground::{Hosts, mode, must_have_paths};
 use crate::args::{Common, SubsystemArgs};
 use crate::cli::paths::ProbeArgs;
 use crate::exit;
@@ -35,7 +35,7 @@ pub fn run(args: &ProbeArgs, common: Common) -> anyhow::Result<ExitCode> {
     let stop = stop::on_signals("stopping after this traffic; interrupt again to stop now")?;
     let mut subsystem = pair(&args.subsystem)?;
     let name = args.subsystem.clone();
-    let mut hosts = Hosts::new(&mut subsystem, &stop)?;
+    let mut hosts = Hosts::new(&mut subsystem, &stop, &note)?;
     let ends = hosts.ends().to_vec();
     let ports = source_ports(args.ports);
     if let Some(path) = &args.verify {
@@ -189,30 +189,14 @@ fn rows(direction: &Direction, table: &mut Table) {
     }
 }
 
-/// A catalog of a host a that deals QPs out to its ports, and a host b that hashes.
-#[cfg(test)]
-pub fn dealt() -> Catalog {
-    let text = "kelpie: catalog/1\nsubsystem: s\nmeasured: now\nmeasured_unix_s: 0\nends:\n\
-        - {host: a, device: m, gid: g, mode: m, policy: p, selection: queue_affinity, ports: [{name: l, mac: x}]}\n\
-        - {host: b, device: m, gid: h, mode: m, policy: p, selection: hash, ports: [{name: l, mac: x}]}\n\
-        directions:\n- from: a\n  lag: {ports: [{port: 1, active: 1, leaves: left}, {port: 2, active: 2, leaves: right}]}\n\
-        \x20 paths:\n\
-        \x20 - {source_port: 50000, lag_port: 1, leaves: left, arrives: left, sent: 9, received: 9}\n\
-        \x20 - {source_port: 50001, lag_port: 2, leaves: right, arrives: right, sent: 9, received: 9}\n\
-        \x20 ways: []\n- from: b\n  paths:\n\
-        \x20 - {source_port: 50000, leaves: left, arrives: left, sent: 9, received: 9}\n\
-        \x20 - {source_port: 50001, leaves: right, arrives: right, sent: 9, received: 9}\n\
-        \x20 ways: []\n";
-    Catalog::from_yaml("dealt.yaml", text).expect("a good file")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn lag_ports_are_said_with_what_the_device_says_or_why_there_are_none() {
-        let mut catalog = dealt();
+        let text_of_file = include_str!("../../../engine/examine/tests/dealt.yaml");
+        let mut catalog = Catalog::from_yaml("dealt.yaml", text_of_file).expect("a good file");
         let lag = catalog.directions[0].lag.as_mut().expect("it deals QPs out");
         lag.ports[1].active = 1;
         let said = text(&catalog);

@@ -6,12 +6,15 @@ use kelpie_monitor::{Check, Measurement};
 use kelpie_sim::{PortsSeen, SimSubsystem};
 use kelpie_spaces::{Host, Ports, Workload};
 
-use super::examine::{about, must_send};
+use crate::ports::{about, must_send};
 
 /// Counter of packets that found no room at a port.
 const LOST: &str = "rx_discards_phy";
 
 /// All checks of a workload between simulated hosts, whose flows say how source ports are chosen.
+///
+/// # Errors
+/// The workload does not fit the model.
 pub fn checks(subsystem: &SimSubsystem, workload: &Workload) -> anyhow::Result<Vec<Check>> {
     must_send(workload)?;
     let with_ports = subsystem.ports(workload)?;

@@ -15,7 +15,7 @@ use kelpie_paths::catalog::{End, Port, QpPort};
 use kelpie_paths::probe::{Flowed, Ground, Purpose, Seen, Stream};
 use kelpie_spaces::{Batch, Bytes, Depths, Flow, Host, Mtu, Opcode, QpType, Request, Workload};
 
-use crate::output::note;
+use crate::Say;
 
 /// Packets that each source port sends to measure loss. Source: our choice: a loss of 2 % shows in 98 % of such runs,
 /// and in all of a port that several source ports lead through.
@@ -38,14 +38,18 @@ pub struct Hosts<'s> {
     /// As they were at the beginning.
     ends: Vec<End>,
     stop: &'s AtomicBool,
+    say: Say<'s>,
 }
 
 impl<'s> Hosts<'s> {
     /// The hosts of a pair, with the largest packets that both take.
-    pub fn new(subsystem: &'s mut PairSubsystem, stop: &'s AtomicBool) -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    /// A host does not answer.
+    pub fn new(subsystem: &'s mut PairSubsystem, stop: &'s AtomicBool, say: Say<'s>) -> anyhow::Result<Self> {
         let most = subsystem.active_mtu()?;
         let mtu = Mtu::ALL.into_iter().rev().find(|mtu| mtu.bytes() <= most).unwrap_or(Mtu::ALL[0]);
-        let mut hosts = Self { subsystem, mtu, ends: Vec::new(), stop };
+        let mut hosts = Self { subsystem, mtu, ends: Vec::new(), stop, say };
         hosts.ends = hosts.ends_now()?;
         Ok(hosts)
     }
@@ -56,12 +60,23 @@ impl<'s> Hosts<'s> {
     }
 
     /// What they begin and end at now.
+    ///
+    /// # Errors
+    /// A host does not answer.
     pub fn ends_now(&mut self) -> anyhow::Result<Vec<End>> {
         let bonds = self.subsystem.bonds()?;
         Ok(Host::BOTH.map(|host| end(host, bonds.get(host))).into())
     }
 
+    /// Says what is being done.
+    pub fn say(&self, line: &str) {
+        (self.say)(line);
+    }
+
     /// Moves traffic.
+    ///
+    /// # Errors
+    /// A host does not answer, or the user stopped it.
     pub fn round(
         &mut self,
         round: &Round,
@@ -116,7 +131,7 @@ impl Ground for Hosts<'_> {
             }
             Purpose::Throughput => (Duration::ZERO, WARM_UP + Duration::from_secs(2), Duration::from_millis(200)),
         };
-        note(&match purpose {
+        self.say(&match purpose {
             Purpose::Ports => format!("which ports: {}", listed(streams)),
             Purpose::Loss => format!("loss: {} source ports for {:.0} s", streams.len(), lasts.as_secs_f64()),
             Purpose::Latency => format!("latency: {} source ports for {:.0} s", streams.len(), lasts.as_secs_f64()),
@@ -235,6 +250,9 @@ pub fn mode(end: &End) -> Mode {
 }
 
 /// Refuses hosts on which a source port can lead to nothing else than another.
+///
+/// # Errors
+/// There is one path, or one port at a time.
 pub fn must_have_paths(ends: &[End]) -> anyhow::Result<()> {
     for end in ends {
         let what = match mode(end) {

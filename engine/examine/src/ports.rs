@@ -17,8 +17,8 @@ use kelpie_paths::probe::{Depth, lag_ports, look};
 use kelpie_spaces::{Bytes, Depths, Flow, Host, Opcode, Request, Workload};
 use kelpie_topology::ecmp::{FIRST_PORT, label_of_qps, port_of_label};
 
-use super::ground::{Hosts, by_port, mode, rates};
-use crate::output::note;
+use crate::Say;
+use crate::ground::{Hosts, by_port, mode, rates};
 
 /// Traffic settles before it is measured.
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -75,14 +75,18 @@ pub fn plain_both_ways() -> Workload {
 }
 
 /// All checks of a workload between these hosts.
+///
+/// # Errors
+/// A host does not answer, the catalog is stale, or the workload does not fit.
 pub fn checks(
     subsystem: &mut PairSubsystem,
     workload: &Workload,
     choice: &Choice,
     cable: Option<&Cable>,
     stop: &AtomicBool,
+    say: Say<'_>,
 ) -> anyhow::Result<Vec<Check>> {
-    let mut hosts = Hosts::new(subsystem, stop)?;
+    let mut hosts = Hosts::new(subsystem, stop, say)?;
     let ends = hosts.ends();
     if let Choice::Planned(catalog) = choice {
         let changes = catalog.changes(ends);
@@ -103,6 +107,9 @@ pub fn checks(
 }
 
 /// Refuses what the other host's ports would show.
+///
+/// # Errors
+/// A flow READs.
 pub fn must_send(workload: &Workload) -> anyhow::Result<()> {
     let Some(flow) = workload.flows.iter().find(|flow| !flow.pattern.iter().all(|one| is_sent(one.op))) else {
         return Ok(());
@@ -156,7 +163,7 @@ fn read(
             reading.lag_refused = lag[from(reading).index()].as_ref().and_then(|lag| lag.refused.clone());
         }
     }
-    note("traffic as it is");
+    hosts.say("traffic as it is");
     let mut on = |_: Duration, _: &[u64]| ControlFlow::Continue(());
     let moved = hosts.round(&round(workload, &chosen), &mut on)?;
     must_be_put(workload, &moved)?;
@@ -169,7 +176,7 @@ fn read(
         ports
     });
     let found = look(hosts, [&distinct[0], &distinct[1]], Depth { loss: true, latency: false, throughput: false })?;
-    note("one path alone");
+    hosts.say("one path alone");
     let one_path = alone(workload, &used, &found);
     let alone = hosts.round(&round(workload, &one_path), &mut on)?;
     let failed = cable.map(|cable| fail_over(hosts, workload, &chosen, cable)).transpose()?.flatten();
@@ -288,7 +295,7 @@ fn fail_over(
     chosen: &[Vec<QpPort>],
     cable: &Cable,
 ) -> anyhow::Result<Option<Failover>> {
-    note("a port goes down during traffic");
+    hosts.say("a port goes down during traffic");
     let round = Round { lasts: LONGEST, watches_ports: true, ..round(workload, chosen) };
     let up_since = Mutex::new(None::<Instant>);
     let pulling = thread::scope(|scope| {
@@ -373,8 +380,12 @@ mod tests {
     use kelpie_agent::pair::rounds::FlowMoved;
     use kelpie_monitor::PerHost;
 
-    use super::super::probe::dealt;
     use super::*;
+
+    /// A host a that deals QPs out to its ports, and a host b that hashes.
+    fn dealt() -> Catalog {
+        Catalog::from_yaml("dealt.yaml", include_str!("../tests/dealt.yaml")).expect("a good file")
+    }
 
     #[test]
     fn traffic_on_a_plan_is_put_on_the_lag_ports_of_the_catalog() {
