@@ -10,6 +10,7 @@ use kelpie_agent::PairFile;
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::document::utf8;
 use kelpie_spaces::{Space, Workload, suggestion};
+use kelpie_topology::Cluster;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
 
@@ -129,6 +130,12 @@ impl DatabaseArgs {
         let data = data.context("neither XDG_DATA_HOME nor HOME is set; name the database with --db F")?;
         Ok(data.join("kelpie/kelpie.db"))
     }
+}
+
+/// Reads a cluster.
+pub fn read_cluster(path: &Path) -> anyhow::Result<Cluster> {
+    let name = path.display().to_string();
+    Ok(Cluster::from_yaml(&name, utf8(&name, &read_file(path)?)?)?)
 }
 
 /// What a command that is printed needs so that it finds this database, too.

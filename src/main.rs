@@ -1,13 +1,17 @@
 //! The `kelpie` command: reads arguments, runs one command, turns its outcome into an exit status.
 
 mod args;
+mod campaigns;
 mod cli;
 mod commands;
 mod errors;
 mod exit;
+mod findings_text;
+mod gate;
 mod inputs;
 mod notify;
 mod output;
+mod preloaded;
 mod progress;
 mod safe_text;
 mod settings;

@@ -11,15 +11,15 @@ use kelpie_store::Store;
 use serde_json::json;
 
 use crate::args::Common;
+use crate::campaigns;
 use crate::cli::BaselineArgs;
-use crate::commands::campaign;
 use crate::exit;
 use crate::output::{plural, print, print_json};
 
 /// Writes the findings of a campaign as accepted.
 pub fn write(args: &BaselineArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut store = Store::open_to_read(&args.database.path()?)?;
-    let id = campaign::chosen(&mut store, args.id)?;
+    let id = campaigns::chosen(&mut store, args.id)?;
     let (findings, anomalies) = explained::read(&mut store, id)?;
     let findings = store.campaign(id)?.definition.in_whole_space(findings)?;
     let explained = Explained::new(&findings, &anomalies);

@@ -1,6 +1,5 @@
 //! `kelpie campaign`: begin, go on, list, show. The campaign itself is in `kelpie-campaign`.
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -22,15 +21,16 @@ use kelpie_store::{
 use serde_json::json;
 
 use crate::args::{Common, DEFAULT_BUDGET, DatabaseArgs};
+use crate::campaigns::{chosen, latest, next_step, resume_command};
 use crate::cli::{self, CampaignOrFinding, ResumeArgs, RunArgs, ShowArgs};
-use crate::commands::{findings_text, gate};
 use crate::exit;
 use crate::inputs;
-use crate::output::{Table, note, plural, print, print_json, print_prose, quoted};
+use crate::output::{Table, note, plural, print, print_json, print_prose};
 use crate::progress::Progress;
 use crate::safe_text::clean_json;
 use crate::stop;
 use crate::subsystems::Opened;
+use crate::{findings_text, gate};
 
 /// Begins a campaign.
 pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
@@ -264,38 +264,6 @@ impl CampaignRun {
     }
 }
 
-/// The command that goes on with a campaign, with options that limit it.
-pub fn resume_command(database: &Path, id: CampaignId, limits: &str) -> String {
-    format!("kelpie campaign resume {id} --db {}{limits}", quoted(database))
-}
-
-/// What to do if it is not known whether something in a campaign stops a gate.
-pub fn next_step(campaign: &Campaign, database: &Path) -> Option<String> {
-    match (campaign.state, campaign.definition.budget) {
-        (CampaignState::Finished, _) => Some("`kelpie watch` shows how experiments ended".to_owned()),
-        (CampaignState::Stopped, budget) => {
-            let limits = if budget.is_some() { "" } else { " --time T" };
-            Some(format!("`{}` goes on", resume_command(database, campaign.id, limits)))
-        }
-        (CampaignState::Running, _) => None,
-    }
-}
-
-fn latest(store: &mut Store, wanted: impl Fn(&Campaign) -> bool) -> anyhow::Result<Option<CampaignId>> {
-    Ok(store.campaigns()?.into_iter().rev().find(wanted).map(|campaign| campaign.id))
-}
-
-/// The campaign that was named, else the latest; what was imported only if there is no other.
-pub fn chosen(store: &mut Store, named: Option<CampaignId>) -> anyhow::Result<CampaignId> {
-    let searched = |campaign: &Campaign| campaign.definition.algorithm != IMPORT;
-    match named {
-        Some(id) => Ok(id),
-        None => latest(store, searched)?
-            .map_or_else(|| latest(store, |_| true), |id| Ok(Some(id)))?
-            .with_context(|| format!("{}: no campaign yet; `kelpie campaign run` begins one", store.path().display())),
-    }
-}
-
 /// Shows a campaign.
 pub fn show(args: &ShowArgs, common: Common) -> anyhow::Result<ExitCode> {
     if args.experiments && !common.json {
@@ -399,21 +367,4 @@ pub fn list(args: &DatabaseArgs, common: Common) -> anyhow::Result<ExitCode> {
     }
     print(&table.render(""))?;
     Ok(exit::HEALTHY)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_resume_command_can_be_pasted() {
-        for (database, expected) in [
-            ("/a/b.db", "kelpie campaign resume 3 --db /a/b.db"),
-            ("/a b/it's.db", r"kelpie campaign resume 3 --db '/a b/it'\''s.db'"),
-        ] {
-            assert_eq!(resume_command(Path::new(database), CampaignId(3), ""), expected);
-        }
-        let timed = resume_command(Path::new("x.db"), CampaignId(1), " --time 90s");
-        assert_eq!(timed, "kelpie campaign resume 1 --db x.db --time 90s");
-    }
 }

@@ -8,15 +8,15 @@ use kelpie_store::Store;
 use serde_json::json;
 
 use crate::args::Common;
+use crate::campaigns;
 use crate::cli::ExportArgs;
-use crate::commands::campaign;
 use crate::exit;
 use crate::output::{plural, print, print_json};
 
 /// Writes the tables.
 pub fn run(args: &ExportArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut store = Store::open_to_read(&args.database.path()?)?;
-    let id = campaign::chosen(&mut store, args.id)?;
+    let id = campaigns::chosen(&mut store, args.id)?;
     let exported = export::write(&mut store, id, args.format, &args.out)
         .with_context(|| format!("export campaign {id} to {}", args.out.display()))?;
     if common.json {

@@ -8,13 +8,12 @@ use kelpie_collectives::Jobs;
 use kelpie_fabric::{Problem, Run, Solver};
 use kelpie_spaces::document::utf8;
 use kelpie_spaces::from_json;
-use kelpie_topology::Cluster;
 use serde_json::json;
 
 use crate::args::Common;
 use crate::cli::fabric::{FabricCommand, Motion, RatesArgs, Routing};
 use crate::exit;
-use crate::inputs::read_file;
+use crate::inputs::{read_cluster, read_file};
 use crate::output::{Table, print, print_json};
 
 /// Runs the command.
@@ -26,12 +25,6 @@ pub fn run(command: &FabricCommand, common: Common) -> anyhow::Result<ExitCode> 
         _ => anyhow::bail!("name TOPOLOGY.yaml and JOBS.yaml, or a file with --problem"),
     }
     Ok(exit::HEALTHY)
-}
-
-/// Reads a cluster.
-pub fn read_cluster(path: &Path) -> anyhow::Result<Cluster> {
-    let name = path.display().to_string();
-    Ok(Cluster::from_yaml(&name, utf8(&name, &read_file(path)?)?)?)
 }
 
 fn solve(path: &Path, common: Common) -> anyhow::Result<()> {

@@ -18,8 +18,8 @@ use serde::Serialize;
 
 use crate::args::Common;
 use crate::cli::JobArgs;
-use crate::commands::fabric::read_cluster;
 use crate::exit;
+use crate::inputs::read_cluster;
 use crate::inputs::read_file_up_to;
 use crate::output::{print, print_json};
 

@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::args::Common;
 use crate::cli::{LabelArgs, LabelCommandArgs, RmArgs};
 use crate::exit;
+use crate::findings_text::words;
 use crate::output::{note, plural, print, print_json};
 
 impl LabelArgs {
@@ -32,11 +33,6 @@ pub fn label(args: &LabelCommandArgs, common: Common) -> anyhow::Result<ExitCode
         print(&format!("campaign {}: {}\n", args.id, words(&label)))?;
     }
     Ok(exit::HEALTHY)
-}
-
-/// A label in a line; empty if nothing is said.
-pub fn words(label: &Label) -> String {
-    [label.name.as_deref(), label.note.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(": ")
 }
 
 /// Asks whether a campaign is to be removed.

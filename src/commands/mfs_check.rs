@@ -18,8 +18,8 @@ use serde_json::{Map, Value, json};
 
 use crate::args::{Common, SubsystemArgs};
 use crate::cli::MfsCheckArgs;
-use crate::commands::findings_text::condition_lines;
 use crate::exit;
+use crate::findings_text::condition_lines;
 use crate::inputs;
 use crate::output::{note, percent, plural, print, print_json};
 use crate::subsystems::Opened;

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::args::Common;
 use crate::cli::MfsMeasureArgs;
-use crate::commands::findings_text::conditions_table;
 use crate::exit;
+use crate::findings_text::conditions_table;
 use crate::inputs;
 use crate::output::{note, plural, print, print_json};
 use crate::subsystems::Opened;

@@ -9,9 +9,11 @@ use kelpie_store::Store;
 use serde_json::json;
 
 use crate::args::Common;
+use crate::campaigns;
 use crate::cli::ReportArgs;
-use crate::commands::{campaign, gate, recipe};
+use crate::commands::recipe;
 use crate::exit;
+use crate::gate;
 use crate::output::{plural, print, print_json};
 
 /// Writes the site.
@@ -20,7 +22,7 @@ pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
     // Before anything is read, because that may take a while.
     site::check_target(&args.out, args.force)?;
     let mut store = Store::open_to_read(&args.database.path()?)?;
-    let id = campaign::chosen(&mut store, args.id)?;
+    let id = campaigns::chosen(&mut store, args.id)?;
     let mut stored = StoredCampaign::read(&mut store, id)?;
     stored.changed = document::changed(&stored.campaign.definition);
     let recipes = recipe::archives(&stored)?;
@@ -55,7 +57,7 @@ pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
     }
     Ok(match ruling {
         Some(ruling) => {
-            let next = campaign::next_step(&stored.campaign, store.path());
+            let next = campaigns::next_step(&stored.campaign, store.path());
             gate::exit_of(&ruling, next.as_deref())
         }
         None => exit::HEALTHY,

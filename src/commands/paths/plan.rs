@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::args::Common;
 use crate::cli::paths::{LeavingArg, PlanArgs};
-use crate::commands::fabric::read_cluster;
 use crate::exit;
+use crate::inputs::read_cluster;
 use crate::inputs::read_file;
 use crate::output::{Table, plural, print, print_json};
 

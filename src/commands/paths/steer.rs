@@ -11,9 +11,9 @@ use serde_json::json;
 
 use crate::args::Common;
 use crate::cli::paths::SteerArgs;
-use crate::commands::preloaded;
 use crate::exit;
 use crate::output::{Table, note, plural, print, print_json};
+use crate::preloaded;
 
 /// Longest file of a process. Units: bytes. Source: what the library writes at most, and a line.
 const LONGEST: u64 = 9 << 20;

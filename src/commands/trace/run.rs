@@ -8,8 +8,8 @@ use std::path::Path;
 use anyhow::Context as _;
 use kelpie_trace::{Process, Trace, process};
 
-use crate::commands::preloaded;
 use crate::output::note;
+use crate::preloaded;
 
 /// What stands in the name of an empty file between process and `errno` if the process could not be recorded.
 const UNRECORDED: &str = ".unrecorded-";

@@ -16,8 +16,8 @@ use anyhow::anyhow;
 use kelpie_store::{Follower, Store, unix_ms};
 
 use crate::args::{Colour, Common};
+use crate::campaigns;
 use crate::cli::WatchArgs;
-use crate::commands::campaign;
 use crate::exit;
 use crate::output::print;
 
@@ -33,7 +33,7 @@ pub fn run(args: &WatchArgs, common: Common) -> anyhow::Result<ExitCode> {
 fn watch(args: &WatchArgs, common: Common) -> anyhow::Result<ExitCode> {
     let path = args.database.path()?;
     let mut store = Store::open_to_read(&path)?;
-    let id = campaign::chosen(&mut store, args.id)?;
+    let id = campaigns::chosen(&mut store, args.id)?;
     let campaign = store.campaign(id)?;
     drop(store);
     let mut follower = Follower::new(&path, &campaign);

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::campaign_progress::{CampaignProgress, PURPOSES};
 use super::for_people::{duration, signal_name, signal_value};
-use crate::commands::findings_text::unexplained;
+use crate::findings_text::unexplained;
 use crate::safe_text::{clean, clean_json};
 use kelpie_campaign::FindingLine;
 use kelpie_campaign::document::FindingDocument;

@@ -10,9 +10,8 @@ use kelpie_reports::explained::{Explained, Group, Weighed};
 use kelpie_reports::{identity, times};
 use kelpie_search::{Cure, FindingEvidence};
 use kelpie_spaces::{Feature, Region, Workload};
-use kelpie_store::{Anomaly, Campaign, CampaignId, CampaignState, FindingRecord, Store};
+use kelpie_store::{Anomaly, Campaign, CampaignId, CampaignState, FindingRecord, Label, Store};
 
-use crate::commands::labels::words;
 use crate::inputs;
 use crate::output::{Table, plural, width};
 use crate::safe_text::clean;
@@ -63,6 +62,11 @@ fn head(store: &mut Store, campaign: &Campaign, explained: &Explained<'_>) -> an
         let _ = writeln!(text, "  {control}");
     }
     Ok(text)
+}
+
+/// A label in a line; empty if nothing is said.
+pub fn words(label: &Label) -> String {
+    [label.name.as_deref(), label.note.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(": ")
 }
 
 /// The findings and candidates, the worst first, each in a row.
