@@ -50,6 +50,20 @@ mod long {
     }
 }
 
+/// Plain traffic itself is anomalous there, so that no feature can go back to it.
+#[test]
+fn where_plain_traffic_is_the_anomaly_the_words_that_cure_it_are_its_condition() {
+    let bench = Bench::new();
+    let space = example("dual-port.yaml");
+    let args = ["campaign", "run", "--subsystem", "sim:DUAL", "--space", &space, "--budget", "100"];
+    let document = bench.json(0, &args);
+    let findings = document["findings"].as_array().expect("a list").iter();
+    let said = findings.map(|finding| (finding["symptom"].clone(), finding["mfs"][0]["in"].clone()));
+    let said: Vec<String> = said.map(|(symptom, words)| format!("{symptom} {words}")).collect();
+    assert_eq!(said, [r#""low_throughput" ["one"]"#, r#""pause" ["hashed","crossed"]"#], "{document}");
+    assert_eq!(document["unexplained"], serde_json::json!([]));
+}
+
 #[test]
 fn the_same_nic_shows_neither_in_a_space_without_pauses_and_commands() {
     let bench = Bench::new();
