@@ -292,8 +292,9 @@ fn reason(answered: &Answered<'_>) -> String {
             format!("nothing comparable is stored: {feature} {word} was never measured")
         }
         Reason::Strange(Strange::Number { feature, number, nearest }) => format!(
-            "too little is known here: {feature} {} is beyond {}, the nearest that was measured",
+            "too little is known here: {feature} {} is {} {}, the nearest that was measured; `--measure S` settles it",
             feature.written(*number),
+            if number < nearest { "below" } else { "above" },
             feature.written(*nearest)
         ),
         Reason::Nothing => "nothing comparable is stored: no experiment has a verdict".to_owned(),

@@ -8,7 +8,7 @@ use kelpie_monitor::Symptom;
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Space, Test, Workload};
 
 use super::factors::{FOLLOWERS, candidates, differing, moved};
-use super::lab::{Lab, Seen, shows};
+use super::lab::{Lab, Seen, keeps, shows};
 use super::signature::Signature;
 use crate::finding::{Cure, Transport};
 use crate::oracle::{Oracle, Purpose};
@@ -70,9 +70,9 @@ impl<O: Oracle> Witness<'_, '_, O> {
     /// The witness without a factor that it does not need.
     fn simpler(&mut self, factors: &[Feature]) -> Result<Option<Workload>, O::Error> {
         for factor in factors {
-            if let Some(without) = moved(self.lab.space, &self.workload, &[*factor], &self.plain)
-                && self.shows(&without)? == Some(true)
-            {
+            let Some(without) = moved(self.lab.space, &self.workload, &[*factor], &self.plain) else { continue };
+            let seen = self.lab.look(&without, Purpose::Mfs)?;
+            if keeps(self.symptom, &self.seen, &seen) {
                 return Ok(Some(without));
             }
         }

@@ -275,16 +275,23 @@ pub(super) fn is_another(from: &Seen, to: &Seen) -> bool {
     from.distance(to) > ANOTHER && to.used() - from.used() > GAINED
 }
 
+/// Part of what is lost from which on pauses are an anomaly of their own. Source: our choice; shorter ones come with low
+/// throughput, and say little.
+const OWN_PAUSE: f64 = 0.5;
+
 /// Whether what is seen is still the anomaly of which another experiment showed more: with its symptom, and no stronger one,
 /// which would be another anomaly. `None` if nobody can tell, because there is no verdict.
 pub(super) fn shows(symptom: Symptom, anomaly: &Seen, seen: &Seen) -> Option<bool> {
     seen.outcome.is_anomalous()?;
-    Some(seen.outcome == Outcome::Anomalous(symptom) && is_as_bad(symptom, anomaly, seen))
+    let Observation { assessment, lost, pause, .. } = &seen.observation;
+    let is_first = seen.outcome == Outcome::Anomalous(symptom);
+    let is_there = is_first || assessment.symptoms.contains(&symptom) && *pause < OWN_PAUSE * lost;
+    Some(is_there && is_as_bad(symptom, anomaly, seen))
 }
 
-/// The same, if somebody can tell.
+/// The same, as the first of its symptoms; not if nobody can tell.
 pub(super) fn keeps(symptom: Symptom, anomaly: &Seen, seen: &Seen) -> bool {
-    shows(symptom, anomaly, seen) == Some(true)
+    seen.outcome == Outcome::Anomalous(symptom) && is_as_bad(symptom, anomaly, seen)
 }
 
 fn is_as_bad(symptom: Symptom, anomaly: &Seen, seen: &Seen) -> bool {
