@@ -125,19 +125,20 @@ impl Table {
     fn rendered(&self, indent: &str, width: Option<u16>) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(comfy_table::presets::NOTHING).set_header(&self.heading).add_rows(&self.rows);
+        let mut least: Vec<u16> = Vec::new();
         if let Some(width) = width {
             table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+            let padded = |index| self.longest_word(index).saturating_add(1 + u16::from(index != 0));
+            least = (0..self.heading.len()).map(padded).collect();
+            // No word is broken if there is room for all.
+            if least.iter().map(|least| usize::from(*least)).sum::<usize>() > usize::from(width) {
+                least.clear();
+            }
         }
-        let least: Vec<u16> = (0..self.heading.len())
-            .map(|index| self.longest_word(index).saturating_add(1 + u16::from(index != 0)))
-            .collect();
-        // No word is broken if there is room for all.
-        let has_room = width
-            .is_some_and(|width| least.iter().map(|least| usize::from(*least)).sum::<usize>() <= usize::from(width));
         for (index, column) in table.column_iter_mut().enumerate() {
             column.set_padding((u16::from(index != 0), 1));
-            if has_room {
-                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least[index])));
+            if let Some(least) = least.get(index) {
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(*least)));
             }
             if self.right.contains(&index) {
                 column.set_cell_alignment(CellAlignment::Right);

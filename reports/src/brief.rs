@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use kelpie_monitor::{Severity, Symptom};
 use kelpie_search::{FindingEvidence, Transport};
-use kelpie_spaces::known::{self, Sign};
-use kelpie_spaces::{Condition, Feature};
+use kelpie_spaces::known::{self, Anomaly, Sign};
+use kelpie_spaces::{Condition, Feature, Workload};
 use kelpie_store::FindingRecord;
 
 use crate::wording;
@@ -52,8 +52,8 @@ fn words(condition: &Condition) -> String {
     brief.split_once(' ').map_or(brief.clone(), |(_, words)| words.to_owned())
 }
 
-/// How many of the random workloads that meet its conditions show its symptom, and how many another one, such as `17/20` or
-/// `4+9/13`; `-` if none was measured.
+/// How many of the random workloads that meet its conditions show its symptom, and how many another one, such as `17/20`
+/// or `4+9/13`; `-` if none was measured.
 pub fn inside(finding: &FindingRecord) -> String {
     match finding.evidence() {
         Some(FindingEvidence { validated: of @ 1.., shows_inside, healthy_inside, .. }) => {
@@ -87,15 +87,19 @@ pub fn falls(evidence: &FindingEvidence) -> Vec<(&str, f64)> {
     falls
 }
 
-/// The anomaly of the paper's table 2 with the same symptom whose conditions its workload meets; of several that with the
-/// most.
-pub fn like_the_papers(finding: &FindingRecord) -> Option<u32> {
-    let sign = match finding.symptom {
+/// The row of the paper's table 2 whose conditions this workload meets, of several that with the most.
+pub fn row_of_the_paper(symptom: Symptom, workload: &Workload) -> Option<Anomaly> {
+    let sign = match symptom {
         Symptom::Pause => Sign::Pause,
         Symptom::LowThroughput => Sign::Low,
         Symptom::HostFailure => return None,
     };
-    known::like(sign, &finding.workload).map(|one| one.id)
+    known::like(sign, workload)
+}
+
+/// The number of that row.
+pub fn like_the_papers(finding: &FindingRecord) -> Option<u32> {
+    row_of_the_paper(finding.symptom, &finding.workload).map(|row| row.id)
 }
 
 #[cfg(test)]

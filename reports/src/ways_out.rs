@@ -132,8 +132,8 @@ impl Adviser<'_> {
         ways
     }
 
-    /// As `ways_out`, but measured: what cured findings that hold the workload, then the most promising and cheapest, a bounded
-    /// number, until one helps. If none does, the workload itself is reduced, and what it needs is broken.
+    /// As `ways_out`, but measured: what cured findings that hold the workload, then the most promising and cheapest,
+    /// a bounded number, until one helps. If none does, the workload itself is reduced, and what it needs is broken.
     ///
     /// # Errors
     /// Those of `probe`.

@@ -96,8 +96,8 @@ impl OpenedHost {
         .collect()
     }
 
-    /// Measures a round, and again until it is healthy or the rule of repeats is met; the median of its matrices, or why it
-    /// did not come to its end.
+    /// Measures a round, and again until it is healthy or the rule of repeats is met; the median of its matrices, or
+    /// why it did not come to its end.
     ///
     /// # Errors
     /// The host does not answer, or its matrix cannot be judged.

@@ -1,5 +1,5 @@
-//! Drives hosts to learn something of them: which path a source port takes, what both ports of a bond move, what loopback
-//! shows of a host's inside. Rules and verdicts live in `kelpie_diagnosis` and `kelpie_paths`.
+//! Drives hosts to learn something of them: which path a source port takes, what both ports of a bond move, what
+//! loopback shows of a host's inside. Rules and verdicts live in `kelpie_diagnosis` and `kelpie_paths`.
 
 pub mod ground;
 pub mod host;

@@ -121,9 +121,20 @@ fn go(
     script: &dyn Fn(u64) -> Option<MeasureError>,
 ) -> End {
     let mut subsystem = Scripted { script, measured: 0, is_away: false };
-    let bounds = subsystem.bounds();
     let limits = Limits { budget: Some(BUDGET), deadline: None, host_patience: Duration::ZERO, stop };
-    let parts = Parts { store, subsystem: &mut subsystem, bounds, limits, progress: &mut Silent };
+    searched(store, id, config, &mut subsystem, limits)
+}
+
+/// Runs a campaign on this subsystem.
+fn searched(
+    store: &mut Store,
+    id: CampaignId,
+    config: &Config,
+    subsystem: &mut dyn Subsystem,
+    limits: Limits<'_>,
+) -> End {
+    let bounds = subsystem.bounds();
+    let parts = Parts { store, subsystem, bounds, limits, progress: &mut Silent };
     run(id, &Space::catalog("full").unwrap(), config, parts)
 }
 
@@ -228,9 +239,7 @@ fn host_failures_are_reduced_only_if_the_user_says_so() {
         let config = Config { reduce_host_failures: is_allowed, ..config() };
         let mut subsystem = Deadly { deadly: &deadly, tries: 0 };
         let limits = Limits { budget: Some(60), deadline: None, host_patience: Duration::ZERO, stop: &stop };
-        let bounds = Bounds::new(1e11, 1e8);
-        let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut Silent };
-        let end = run(id, &Space::catalog("full").unwrap(), &config, parts);
+        let end = searched(&mut store, id, &config, &mut subsystem, limits);
         assert!(matches!(end, End::Finished), "{end:?}");
         let campaign = store.campaign(id).unwrap();
         assert_eq!(campaign.experiments, 60);
@@ -273,9 +282,7 @@ fn a_host_that_does_not_come_back_ends_the_campaign_in_time() {
     let mut ends = |patience, deadline| {
         let host_patience = Duration::from_millis(patience);
         let limits = Limits { budget: None, deadline, host_patience, stop: &stop };
-        let bounds = subsystem.bounds();
-        let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut Silent };
-        let end = run(id, &Space::catalog("full").unwrap(), &config(), parts);
+        let end = searched(&mut store, id, &config(), &mut subsystem, limits);
         let campaign = store.campaign(id).unwrap();
         assert_eq!((subsystem.measured, campaign.state, campaign.experiments), (0, CampaignState::Stopped, 0));
         end
@@ -323,9 +330,7 @@ fn time_ends_a_campaign_before_the_next_experiment_and_finishes_it_if_it_has_no_
         let mut subsystem = Scripted { script: &|_| None, measured: 0, is_away: false };
         let deadline = Some(Instant::now());
         let limits = Limits { budget, deadline, host_patience: Duration::ZERO, stop: &stop };
-        let bounds = subsystem.bounds();
-        let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut Silent };
-        let end = run(id, &Space::catalog("full").unwrap(), &config(), parts);
+        let end = searched(&mut store, id, &config(), &mut subsystem, limits);
         assert!(matches!(end, End::Time), "{end:?}");
         assert_eq!((subsystem.measured, store.campaign(id).unwrap().state), (0, expected));
     }
@@ -350,9 +355,7 @@ fn a_search_that_catches_up_can_be_stopped_and_keeps_to_its_time() {
     let mut subsystem = Scripted { script: &|_| None, measured: 0, is_away: false };
     let (deadline, stop) = (Some(Instant::now()), AtomicBool::new(false));
     let limits = Limits { budget: None, deadline, host_patience: Duration::ZERO, stop: &stop };
-    let bounds = subsystem.bounds();
-    let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut Silent };
-    let end = run(id, &Space::catalog("full").unwrap(), &other, parts);
+    let end = searched(&mut store, id, &other, &mut subsystem, limits);
     assert!(matches!(end, End::Time), "{end:?}");
     let campaign = store.campaign(id).unwrap();
     let stored = (campaign.state, campaign.experiments, campaign.definition.budget);
@@ -423,9 +426,7 @@ fn vary(stops: &[u64], part: &dyn Fn(u64, u32) -> f64) -> (Store, CampaignId, te
         };
         let mut subsystem = Varying { part: &part, measured: 0 };
         let limits = Limits { budget: Some(BUDGET), deadline: None, host_patience: Duration::ZERO, stop: &stop };
-        let bounds = subsystem.bounds();
-        let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut Silent };
-        let end = run(id, &Space::catalog("full").unwrap(), &config(), parts);
+        let end = searched(&mut store, id, &config(), &mut subsystem, limits);
         assert!(matches!((end, at), (End::Finished, u64::MAX) | (End::Interrupted, _)), "{at}");
     }
     (store, id, folder)

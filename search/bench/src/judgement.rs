@@ -35,7 +35,8 @@ pub struct Judgement {
     pub conditions: u64,
     /// Empty of variants and candidates.
     pub broken: Vec<Broken>,
-    /// Random workloads that meet the conditions and show the symptom, also beside others; none of variants and candidates.
+    /// Random workloads that meet the conditions and show the symptom, also beside others; none of variants and
+    /// candidates.
     pub own: u64,
     /// Those that show only another symptom.
     pub other: u64,

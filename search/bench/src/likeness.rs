@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use kelpie_monitor::Symptom;
+use kelpie_reports::brief::row_of_the_paper;
 use kelpie_search::Finding;
-use kelpie_spaces::known::{self, Sign};
 use kelpie_spaces::{Feature, Region};
 use serde::{Deserialize, Serialize};
 
@@ -24,12 +23,7 @@ pub struct Likeness {
 impl Likeness {
     /// With a row of this subsystem, such as `sim:F`; `None` if the workload meets none.
     pub fn of(finding: &Finding, subsystem: &str) -> Option<Self> {
-        let sign = match finding.symptom {
-            Symptom::Pause => Sign::Pause,
-            Symptom::LowThroughput => Sign::Low,
-            Symptom::HostFailure => return None,
-        };
-        let row = known::like(sign, &finding.workload)?;
+        let row = row_of_the_paper(finding.symptom, &finding.workload)?;
         if subsystem.strip_prefix("sim:") != Some(&row.subsystem) {
             return None;
         }

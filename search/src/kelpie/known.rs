@@ -254,10 +254,11 @@ impl Known {
         self.region.contains(workload)
     }
 
-    /// Becomes a simpler witness, which has only these of its factors.
-    pub(super) fn simplify(&mut self, witness: Workload, seen: Rc<Seen>, factors: Vec<Feature>) {
-        (self.witness, self.seen, self.factors) = (witness, seen, factors);
-        let Self { witness, factors, region, .. } = self;
+    /// Becomes a simpler witness; what went back to plain is no factor any more.
+    pub(super) fn simplify(&mut self, witness: Workload, seen: Rc<Seen>) {
+        (self.witness, self.seen) = (witness, seen);
+        let Self { witness, plain, factors, region, .. } = self;
+        factors.retain(|factor| witness.feature(*factor) != plain.feature(*factor));
         let is_left = |feature: &Feature| factors.contains(feature) || Transport::FEATURES.contains(feature);
         region.conditions.retain(|condition| is_left(&condition.feature) && condition.holds(witness));
     }

@@ -143,18 +143,19 @@ impl<O: Oracle> Search<'_, O> {
         Ok(())
     }
 
-    /// What the witness of a finding showed without each factor, as far as that was measured.
-    fn removals<'k>(&'k self, known: &'k Known) -> impl Iterator<Item = (Feature, &'k Rc<Seen>)> {
+    /// The witness of a finding without each factor, as far as that was measured, and what it showed.
+    fn removals<'k>(&'k self, known: &'k Known) -> impl Iterator<Item = (Feature, Workload, &'k Rc<Seen>)> {
         known.factors.iter().filter_map(|factor| {
             let without = moved(self.lab.space, &known.witness, &[*factor], &known.plain)?;
-            Some((*factor, self.lab.recall(&without)?))
+            let seen = self.lab.recall(&without)?;
+            Some((*factor, without, seen))
         })
     }
 
     /// By which counters a finding shows.
     fn signature(&self, known: &Known) -> Signature {
         let mut signature = Signature::default();
-        for (_, seen) in self.removals(known).filter(|(_, seen)| !known.keeps(seen)) {
+        for (_, _, seen) in self.removals(known).filter(|(_, _, seen)| !known.keeps(seen)) {
             signature.add(&known.seen, seen);
         }
         signature
@@ -163,7 +164,7 @@ impl<O: Oracle> Search<'_, O> {
     /// Hands a finding to the oracle, as it is now.
     fn store(&mut self, index: usize) -> Result<(), O::Error> {
         let known = &self.findings[index];
-        let cured = self.removals(known).map(|(factor, seen)| (factor, !known.keeps(seen)));
+        let cured = self.removals(known).map(|(factor, _, seen)| (factor, !known.keeps(seen)));
         let finding = known.finding(&cured.collect(), self.signature(known));
         self.lab.oracle().found(index as u64 + 1, &finding)
     }

@@ -8,7 +8,6 @@ use kelpie_spaces::Workload;
 
 use super::Search;
 use super::conditions::Witness;
-use super::factors::{differing, moved};
 use super::known::Known;
 use crate::discovery::Spent;
 use crate::oracle::{Oracle, Purpose};
@@ -37,7 +36,7 @@ impl<'a, O: Oracle> Search<'a, O> {
         let Witness { workload, seen, .. } = witness;
         self.findings[index].is_settled = true;
         if left != factors {
-            self.findings[index].simplify(workload, seen, left);
+            self.findings[index].simplify(workload, seen);
             self.reconsider(index);
         }
         Ok(())
@@ -47,15 +46,9 @@ impl<'a, O: Oracle> Search<'a, O> {
     pub(super) fn simplify_by_what_is_known(&mut self, index: usize) {
         loop {
             let known = &self.findings[index];
-            let simpler = known.factors.iter().find_map(|factor| {
-                let without = moved(self.lab.space, &known.witness, &[*factor], &known.plain)?;
-                let seen = self.lab.recall(&without)?;
-                known.keeps(seen).then(|| (without, Rc::clone(seen)))
-            });
-            let Some((without, seen)) = simpler else { return };
-            let left = differing(&without, &known.plain);
-            let factors = known.factors.iter().copied().filter(|factor| left.contains(factor)).collect();
-            self.findings[index].simplify(without, seen, factors);
+            let needless = self.removals(known).find(|(_, _, seen)| known.keeps(seen));
+            let Some((without, seen)) = needless.map(|(_, without, seen)| (without, Rc::clone(seen))) else { return };
+            self.findings[index].simplify(without, seen);
         }
     }
 

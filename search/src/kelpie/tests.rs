@@ -212,7 +212,7 @@ fn what_goes_back_to_plain_with_a_factor_is_no_factor_either() {
     let Witness { workload, seen, plain, .. } = witness;
     assert!(seen.number <= factors.len() as u64, "features that hang together went one by one");
     let mut known = Known::new(Symptom::Pause, start, Rc::clone(&seen), plain.clone(), factors);
-    known.simplify(workload, seen, left);
+    known.simplify(workload, seen);
     assert!(known.factors.is_empty() && known.region.contains(&plain), "{:?}", known.region);
 }
 
