@@ -1,10 +1,17 @@
 //! The arguments: one type per command, with its help and examples. What they do lives in `commands`.
 
+pub mod agent;
+pub mod bench;
+pub mod calibrate;
 mod campaign;
+pub mod doctor;
 pub mod fabric;
+pub mod findings;
 mod host;
 mod job;
 pub mod paths;
+pub mod recipe;
+pub mod trace;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,13 +20,13 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use kelpie_store::CampaignId;
 
 use crate::args::{Common, DatabaseArgs, SubsystemArgs, parse_id, parse_setting};
-use crate::commands::agent::AgentArgs;
-use crate::commands::bench::BenchCommand;
-use crate::commands::calibrate::CalibrateArgs;
-use crate::commands::doctor::DoctorArgs;
-use crate::commands::import::FindingsCommand;
-use crate::commands::recipe::RecipeCommand;
-use crate::commands::trace::TraceArgs;
+use agent::AgentArgs;
+use bench::BenchCommand;
+use calibrate::CalibrateArgs;
+use doctor::DoctorArgs;
+use findings::FindingsCommand;
+use recipe::RecipeCommand;
+use trace::TraceArgs;
 
 pub use campaign::{
     BackupArgs, BaselineArgs, CampaignCommand, CampaignOrFinding, ExportArgs, GateArgs, LabelArgs, LabelCommandArgs,

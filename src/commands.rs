@@ -1,38 +1,38 @@
 //! One module per command; this one picks.
 
-pub mod agent;
+mod agent;
 mod backup;
 mod baseline;
-pub mod bench;
-pub mod calibrate;
+mod bench;
+mod calibrate;
 mod campaign;
 mod diff;
-pub mod doctor;
+mod doctor;
 mod export;
-pub mod fabric;
-pub mod generate;
+mod fabric;
+mod generate;
 mod host;
-pub mod import;
-pub mod job;
+mod import;
+mod job;
 mod labels;
 mod measure;
 mod mfs;
 mod mfs_check;
 mod mfs_measure;
-pub mod paths;
-pub mod recipe;
+mod paths;
+mod recipe;
 mod report;
 mod schema;
 mod space;
 mod subsystem;
-pub mod trace;
+mod trace;
 mod watch;
 
 use std::process::ExitCode;
 
+use crate::cli::bench::BenchCommand;
+use crate::cli::findings::FindingsCommand;
 use crate::cli::{CampaignCommand, Cli, Command, HostCommand, JobCommand, MfsCommand};
-use crate::commands::bench::BenchCommand;
-use crate::commands::import::FindingsCommand;
 
 /// Runs the command that the arguments name.
 pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {

@@ -2,19 +2,20 @@
 
 use std::process::ExitCode;
 
+use kelpie_examine::files::read_file;
 use kelpie_reports::baseline::Baseline;
 use kelpie_reports::gate::{Colour, Gate, Ruling};
 
 use crate::cli::GateArgs;
 use crate::exit;
-use crate::inputs;
+
 use crate::output::{note, plural};
 
 impl GateArgs {
     /// What is let through. To be read before anything is measured, because the file may be wrong.
     pub fn read(&self) -> anyhow::Result<Gate> {
         let baseline = match &self.gate_baseline {
-            Some(path) => Baseline::from_bytes(&path.display().to_string(), &inputs::read_file(path)?)?,
+            Some(path) => Baseline::from_bytes(&path.display().to_string(), &read_file(path)?)?,
             None => Baseline::default(),
         };
         Ok(Gate { least: self.gate_severity.unwrap_or(0.0), baseline })

@@ -1,96 +1,16 @@
 //! What arguments name: files, workloads, spaces, subsystems, the database.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use kelpie_agent::PairFile;
-use kelpie_sim::SimSubsystem;
+use kelpie_examine::files::read_file;
+use kelpie_examine::subsystem::{Changes, OpenedSubsystem};
 use kelpie_spaces::document::utf8;
 use kelpie_spaces::{Space, Workload, suggestion};
 use kelpie_topology::Cluster;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{OFlags, fcntl_setfl};
 
-use crate::args::DatabaseArgs;
-use crate::output::quoted;
-
-/// Longest file that is read as YAML. Units: bytes. Source: our choice, because a workload of 1,000 flows is a
-/// tenth of it.
-const MAX_FILE: u64 = 16 << 20;
-
-/// Longest file of one document. Units: bytes.
-const MAX_DOCUMENT: u64 = kelpie_spaces::document::MAX_INPUT as u64;
-
-/// How long a pipe with a name may be without what somebody writes to it. Source: our choice, because a command that
-/// fills it begins within that.
-const PIPE_PATIENCE: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
-
-/// Reads a file of bounded length; `-` is stdin.
-pub fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
-    read_file_up_to(path, MAX_FILE)
-}
-
-/// As above, with another limit.
-pub fn read_file_up_to(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let too_long = || {
-        let (size, unit) = if limit < 1 << 20 { (limit >> 10, "KiB") } else { (limit >> 20, "MiB") };
-        format!("{}: longer than {size} {unit}, the most that Kelpie reads", path.display())
-    };
-    if path == Path::new("-") {
-        io::stdin().lock().take(limit + 1).read_to_end(&mut bytes).context("stdin")?;
-    } else {
-        let name = || path.display().to_string();
-        let file = open(path).with_context(name)?;
-        if file.metadata().is_ok_and(|found| found.is_file() && found.len() > limit) {
-            bail!(too_long());
-        }
-        file.take(limit + 1).read_to_end(&mut bytes).with_context(name)?;
-    }
-    if bytes.len() as u64 > limit {
-        bail!(too_long());
-    }
-    Ok(bytes)
-}
-
-/// Opens a file to read; of a pipe it waits for the writer, as long as one may be waited for.
-pub fn open(path: &Path) -> anyhow::Result<File> {
-    let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path);
-    let file = file.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound if path.is_symlink() => anyhow::anyhow!("a link to a file that is not there"),
-        io::ErrorKind::NotFound => match std::env::current_dir() {
-            Ok(here) if path.is_relative() => anyhow::anyhow!("No such file in {}", here.display()),
-            _ => anyhow::anyhow!("No such file"),
-        },
-        _ => error.into(),
-    })?;
-    let kind = file.metadata()?.file_type();
-    if kind.is_dir() {
-        bail!("a directory; name a file");
-    }
-    if kind.is_fifo() && poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&PIPE_PATIENCE))? == 0 {
-        bail!("a pipe, and nobody wrote to it within {} s", PIPE_PATIENCE.tv_sec);
-    }
-    fcntl_setfl(&file, OFlags::empty())?;
-    Ok(file)
-}
-
-/// A simulated subsystem: an embedded model, or a file.
-pub fn simulated(model: &str) -> anyhow::Result<SimSubsystem> {
-    if !model.contains(['.', '/']) && !Path::new(model).exists() {
-        return Ok(SimSubsystem::load(model)?);
-    }
-    let bytes = read_file_up_to(Path::new(model), MAX_DOCUMENT)?;
-    Ok(SimSubsystem::from_yaml(&format!("sim:{model}"), utf8(model, &bytes)?)?)
-}
-
-/// The pair that a file names.
-pub fn pair_file(path: &Path) -> anyhow::Result<PairFile> {
-    Ok(PairFile::from_bytes(path, &read_file(path)?)?)
-}
+use crate::args::{DatabaseArgs, SubsystemArgs};
+use crate::output::{note, quoted};
 
 /// Reads a workload file.
 pub fn read_workload(path: &Path) -> anyhow::Result<Workload> {
@@ -144,33 +64,14 @@ pub fn db_argument(path: &Path) -> String {
     if own.is_ok_and(|own| own == path) { String::new() } else { format!(" --db {}", quoted(path)) }
 }
 
-/// What the name of a subsystem stands for.
-pub enum Kind<'a> {
-    /// A simulated one: a model's name or file.
-    Simulated(&'a str),
-    /// A real pair, described by this file.
-    Pair(PathBuf),
-}
-
-/// Sorts a subsystem's name.
-pub fn kind(name: &str) -> anyhow::Result<Kind<'_>> {
-    match name.strip_prefix("sim:") {
-        Some("") => {
-            bail!("`sim:` names no model; write sim:NAME or sim:path.yaml, `kelpie subsystem list` shows the names")
-        }
-        Some(model) => Ok(Kind::Simulated(model)),
-        None if name == "lab" => Ok(Kind::Pair(kelpie_agent::lab::pair_file()?)),
-        None if name == "dual-lab" => Ok(Kind::Pair(kelpie_agent::lab::dual_port_pair_file()?)),
-        None if !name.contains(['.', '/']) && !Path::new(name).exists() => {
-            bail!("no subsystem `{name}`; write sim:NAME, sim:path.yaml, lab, or the file of a pair")
-        }
-        None => Ok(Kind::Pair(PathBuf::from(name))),
+impl SubsystemArgs {
+    /// Opens the subsystem that the arguments name.
+    pub fn open(&self) -> anyhow::Result<OpenedSubsystem> {
+        OpenedSubsystem::open(&self.subsystem, Changes { set: &self.set, fix: &self.fix }, &note)
     }
 }
 
-/// The text of a pair file that is known to be right.
-pub fn pair_source(path: &Path) -> anyhow::Result<String> {
-    let bytes = read_file(path)?;
-    PairFile::from_bytes(path, &bytes)?;
-    Ok(utf8(&path.display().to_string(), &bytes)?.to_owned())
+/// Opens the subsystem of this name, as it is.
+pub fn open_subsystem(name: &str) -> anyhow::Result<OpenedSubsystem> {
+    OpenedSubsystem::open(name, Changes::default(), &note)
 }

@@ -16,7 +16,6 @@ mod progress;
 mod safe_text;
 mod settings;
 mod stop;
-mod subsystems;
 
 use std::process::ExitCode;
 

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Arg, Command, ValueEnum as _};
+use kelpie_examine::files::read_file_up_to;
 use kelpie_spaces::document::{Document, utf8};
 
 use crate::args::Colour;
-use crate::inputs::{home_folder, read_file_up_to};
+use crate::inputs::home_folder;
 
 /// The format tag of this version.
 const FORMAT: &str = "config/1";

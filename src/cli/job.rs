@@ -1,5 +1,7 @@
 //! Arguments of `kelpie job`. What it does lives in `commands::job`.
 
+mod fault;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,8 +9,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use kelpie_fabric::Fault;
 use kelpie_spaces::units::Bytes;
 
-use crate::commands::job::fault::{parse_fault, parse_share};
 use crate::notify::NotifyArgs;
+
+use fault::{parse_fault, parse_share};
 
 #[derive(Debug, Subcommand)]
 pub enum JobCommand {

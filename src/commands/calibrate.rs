@@ -6,70 +6,29 @@ mod plan;
 mod report;
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use clap::{Args, Subcommand};
 use kelpie_calibration::fit::{self, Fit, MOST_EXPERIMENTS, NOISE, Settings};
 use kelpie_calibration::parameters::{Based, named};
 use kelpie_calibration::table::Table;
 use kelpie_calibration::{model_file, table};
+use kelpie_examine::files::open;
+use kelpie_examine::subsystem::contradictions;
 use kelpie_reports::folder;
 use kelpie_sim::SimSubsystem;
 
 use crate::args::Common;
+use crate::cli::calibrate::{CalibrateArgs, CalibrateCommand, FitArgs};
 use crate::exit;
-use crate::inputs;
 use crate::output::{note, plural};
 use crate::progress::Progress;
 use crate::stop;
-use crate::subsystems::contradictions;
-
-pub use plan::PlanArgs;
 
 /// Error of held-back rows from which on a model does not predict, relative. Source: our choice, what a calibration is
 /// to reach.
 const MOST_ERROR: f64 = 0.1;
-
-#[derive(Debug, Args)]
-pub struct CalibrateArgs {
-    #[command(subcommand)]
-    pub command: Option<CalibrateCommand>,
-    #[command(flatten)]
-    pub fit: Option<FitArgs>,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum CalibrateCommand {
-    /// Print the measurements worth taking, or take them
-    #[command(after_help = "Examples:\n  \
-        kelpie calibrate plan --base F\n  \
-        kelpie calibrate plan --base F --csv > table.csv              (rates to be filled in)\n  \
-        kelpie calibrate plan --base F --workloads rows               (for `kelpie measure rows/02.yaml`)\n  \
-        kelpie calibrate plan --base F --subsystem pair.yaml > table.csv   (measures them all)\n  \
-        kelpie calibrate plan --base F --json | jq '.rows[0]'")]
-    Plan(PlanArgs),
-}
-
-#[derive(Debug, Args)]
-pub struct FitArgs {
-    /// Table of measurements (docs/calibration.md), `-` for stdin
-    #[arg(value_name = "TABLE.csv", required = true)]
-    pub table: PathBuf,
-    /// Embedded model that the NIC is like, A to H
-    #[arg(long, value_name = "M", default_value = "F")]
-    pub base: String,
-    /// Model file to write, which `sim:FILE` then measures
-    #[arg(long, short = 'o', value_name = "FILE.yaml", required = true)]
-    pub out: PathBuf,
-    /// Replace the file if there is one
-    #[arg(long)]
-    pub force: bool,
-    /// Fit these parameters only, such as `pcie.gbps,receive.xoff_kib` [default: all 18]
-    #[arg(long, value_name = "PATH[,PATH...]", value_delimiter = ',')]
-    pub parameters: Vec<String>,
-}
 
 /// Runs the command.
 pub fn run(args: &CalibrateArgs, common: Common) -> anyhow::Result<ExitCode> {
@@ -122,7 +81,7 @@ fn read_table(path: &Path) -> anyhow::Result<Table> {
     let reader: Box<dyn Read> = if path == Path::new("-") {
         Box::new(std::io::stdin().lock())
     } else {
-        Box::new(inputs::open(path).with_context(|| name.clone())?)
+        Box::new(open(path).with_context(|| name.clone())?)
     };
     Ok(table::read(&name, reader)?)
 }

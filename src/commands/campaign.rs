@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use kelpie_campaign::document::{self, Read, Wanted};
 use kelpie_campaign::{End, Limits, Parts};
+use kelpie_examine::subsystem::OpenedSubsystem;
 use kelpie_monitor::Bounds;
 use kelpie_reports::explained::{self, Explained};
 use kelpie_reports::gate::{Gate, Ruling};
@@ -29,14 +30,13 @@ use crate::output::{Table, note, plural, print, print_json, print_prose};
 use crate::progress::Progress;
 use crate::safe_text::clean_json;
 use crate::stop;
-use crate::subsystems::Opened;
 use crate::{findings_text, gate};
 
 /// Begins a campaign.
 pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
     let space = inputs::read_space(&args.space)?;
     let gate = args.gate.read()?;
-    let mut opened = Opened::open(&args.subsystem)?;
+    let mut opened = args.subsystem.open()?;
     let seed = common.seed_or_default();
     let budget = match args.limits {
         cli::Limits { budget: None, time: None, .. } => Some(DEFAULT_BUDGET),
@@ -63,7 +63,7 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
     };
     let mut checks = opened.checks();
     if args.paths {
-        checks.extend(opened.path_checks()?);
+        checks.extend(opened.path_checks(&note)?);
     }
     let (id, lock) = store.begin_campaign(&definition, &checks)?;
     if let Some(label) = args.label.label() {
@@ -111,7 +111,7 @@ pub fn resume(args: &ResumeArgs, common: Common) -> anyhow::Result<ExitCode> {
     let space = definition.space()?;
     let config = serde_json::from_str(&definition.config)
         .with_context(|| format!("campaign {id} was begun by Kelpie {}; its settings", definition.kelpie_version))?;
-    let mut opened = Opened::reopen(&definition)?;
+    let mut opened = OpenedSubsystem::reopen(&definition.subsystem, &definition.subsystem_source, definition.bounds)?;
     let campaign_run = CampaignRun { id, space, config, bounds: definition.bounds, budget, limits: args.limits };
     note(&format!(
         "campaign {id}: {} goes on after {}, seed {}, {}\ndatabase {}",
@@ -182,7 +182,7 @@ impl CampaignRun {
         &self,
         lock: CampaignLock,
         store: &mut Store,
-        opened: &mut Opened,
+        opened: &mut OpenedSubsystem,
         shown: &Shown,
     ) -> anyhow::Result<ExitCode> {
         let start = Instant::now();

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use kelpie_engine::MeasureError;
+use kelpie_examine::subsystem::OpenedSubsystem;
 use kelpie_monitor::{Check, Severity, measure_judged};
 use kelpie_reports::brief;
 use kelpie_reports::compare::{Compared, Fate, Repeated, Side, compare};
@@ -20,7 +21,6 @@ use crate::args::Common;
 use crate::cli::DiffArgs;
 use crate::exit;
 use crate::output::{Table, note, plural, print, print_json, width};
-use crate::subsystems::Opened;
 
 /// One of the two campaigns, and its subsystem if that can be measured.
 struct Measured {
@@ -28,7 +28,7 @@ struct Measured {
     findings: Vec<FindingRecord>,
     anomalies: Vec<Anomaly>,
     checks: Vec<Check>,
-    subsystem: Option<Opened>,
+    subsystem: Option<OpenedSubsystem>,
 }
 
 /// What became of a finding, and how bad it is where it was found.
@@ -49,7 +49,7 @@ impl Measured {
         let checks = store.checks(id)?;
         let findings = campaign.definition.in_whole_space(findings)?;
         let definition = &campaign.definition;
-        let open = || Opened::reopen(definition);
+        let open = || OpenedSubsystem::reopen(&definition.subsystem, &definition.subsystem_source, definition.bounds);
         let subsystem = match measure.then(open) {
             Some(Err(error)) => {
                 note(&format!("campaign {id}: {} is not at hand: {error:#}", definition.subsystem));

@@ -1,11 +1,11 @@
 //! `kelpie doctor`: shows what on a host spoils a measurement. The checks live in the monitor.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use console::{Style, Term, style};
+use kelpie_examine::files::read_file;
 use kelpie_monitor::check::{Check, State};
 use kelpie_monitor::doctor::{Examination, compare, examine};
 use kelpie_monitor::machine::Machine;
@@ -13,29 +13,9 @@ use kelpie_spaces::from_json;
 use serde::Serialize;
 
 use crate::args::Common;
+use crate::cli::doctor::DoctorArgs;
 use crate::exit;
-use crate::inputs::read_file;
 use crate::output::{plural, print, print_json};
-
-/// Arguments of the doctor.
-#[derive(Debug, clap::Args)]
-pub struct DoctorArgs {
-    /// RDMA device [default: every one]
-    #[arg(value_name = "DEVICE")]
-    pub device: Option<String>,
-    /// Port of the device, from 1 [default: every one]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=255))]
-    pub port: Option<u32>,
-    /// Traffic class that has to be lossless, as in the `tuning` of a pair file: DSCP times four, and ECN
-    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 0)]
-    pub traffic_class: u8,
-    /// Compare with the other host of a pair: what its `kelpie doctor --json` printed, `-` for stdin
-    #[arg(long, value_name = "FILE")]
-    pub against: Option<PathBuf>,
-    /// Look at the files of a host below this directory, instead of at this machine
-    #[arg(long, value_name = "DIR")]
-    pub root: Option<PathBuf>,
-}
 
 /// The document of `--json`: an examination with its worst state, and the comparison.
 #[derive(Serialize)]

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use kelpie_collectives::Jobs;
+use kelpie_examine::files::read_file;
 use kelpie_fabric::{Problem, Run, Solver};
 use kelpie_spaces::document::utf8;
 use kelpie_spaces::from_json;
@@ -13,7 +14,7 @@ use serde_json::json;
 use crate::args::Common;
 use crate::cli::fabric::{FabricCommand, Motion, RatesArgs, Routing};
 use crate::exit;
-use crate::inputs::{read_cluster, read_file};
+use crate::inputs::read_cluster;
 use crate::output::{Table, print, print_json};
 
 /// Runs the command.

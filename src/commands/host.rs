@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use kelpie_diagnosis::Matrix;
 use kelpie_diagnosis::discover::{discover, fill_in};
 use kelpie_diagnosis::host::{Diagnosis, Question, State, Verdict, diagnose as judge};
+use kelpie_examine::files::read_file;
 use kelpie_monitor::machine::Machine;
 use kelpie_topology::HostTopology;
 use serde_json::json;
@@ -19,7 +20,6 @@ use serde_json::json;
 use crate::args::Common;
 use crate::cli::{DiagnoseArgs, TopologyArgs};
 use crate::exit;
-use crate::inputs::read_file;
 use crate::output::{Table, percent, print, print_json};
 
 /// Runs `kelpie host topology`.

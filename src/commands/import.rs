@@ -1,36 +1,17 @@
 //! `kelpie findings import`: recipes become findings of a database, each with the measurements that came with it.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Args, Subcommand};
 use kelpie_reports::recipe;
 use kelpie_store::Store;
 use serde_json::json;
 
-use crate::args::{Common, DatabaseArgs};
+use crate::args::Common;
+use crate::cli::findings::ImportArgs;
 use crate::exit;
 use crate::output::{note, plural, print, print_json};
-
-#[derive(Debug, Subcommand)]
-pub enum FindingsCommand {
-    /// Put recipes into the database, so that `mfs list`, `mfs check` and later campaigns know them
-    #[command(after_help = "Examples:\n  \
-        kelpie findings import pause.tar.gz anomaly-4 --db fleet.db\n  \
-        kelpie mfs check workload.yaml --db fleet.db")]
-    Import(ImportArgs),
-}
-
-#[derive(Debug, Args)]
-pub struct ImportArgs {
-    /// Directories or archives of recipes
-    #[arg(value_name = "PATH", required = true)]
-    pub paths: Vec<PathBuf>,
-    #[command(flatten)]
-    pub database: DatabaseArgs,
-}
 
 /// Imports recipes: all are read and checked before the first is stored.
 pub fn run(args: &ImportArgs, common: Common) -> anyhow::Result<ExitCode> {

@@ -1,7 +1,6 @@
 //! `kelpie job`: what a job suffers from, in words and as JSON. The judging lives in `kelpie_diagnosis`.
 
 mod event;
-pub mod fault;
 mod records;
 mod run;
 mod state;
@@ -14,13 +13,13 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use kelpie_diagnosis::job::{Diagnosis, Placement, Question, Verdict, diagnose as judge, placement, read};
+use kelpie_examine::files::read_file_up_to;
 use serde::Serialize;
 
 use crate::args::Common;
 use crate::cli::JobArgs;
 use crate::exit;
 use crate::inputs::read_cluster;
-use crate::inputs::read_file_up_to;
 use crate::output::{print, print_json};
 
 pub use run::{pairs, run};

@@ -18,7 +18,6 @@ use crate::cli::MeasureArgs;
 use crate::exit;
 use crate::inputs;
 use crate::output::{Table, note, percent, plural, print, print_json, si, time};
-use crate::subsystems::Opened;
 
 /// The document of `--json`.
 #[derive(Serialize)]
@@ -170,7 +169,7 @@ impl<'a> Report<'a> {
 /// Runs the command.
 pub fn run(args: &MeasureArgs, common: Common) -> anyhow::Result<ExitCode> {
     let workload = inputs::read_workload(&args.workload)?;
-    let mut opened = Opened::open(&args.subsystem)?;
+    let mut opened = args.subsystem.open()?;
     if args.explain && opened.simulated().is_none() {
         bail!("--explain looks into a simulated subsystem; `{}` is real", args.subsystem.subsystem);
     }

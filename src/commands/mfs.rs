@@ -4,6 +4,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
+use kelpie_campaign::document::FindingDocument;
 use kelpie_monitor::Severity;
 use kelpie_reports::brief;
 use kelpie_reports::explained::Weighed;
@@ -15,7 +16,6 @@ use crate::args::Common;
 use crate::cli::MfsListArgs;
 use crate::exit;
 use crate::output::{Table, plural, print, print_json, width};
-use kelpie_campaign::document::FindingDocument;
 
 /// Lists the findings' conditions, the worst first.
 pub fn list(args: &MfsListArgs, common: Common) -> anyhow::Result<ExitCode> {

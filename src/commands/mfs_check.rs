@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use kelpie_belief::{Neighbour, Strange};
 use kelpie_campaign::Asked;
 use kelpie_engine::MeasureError;
+use kelpie_examine::subsystem::OpenedSubsystem;
 use kelpie_monitor::{Bounds, Verdict, measure_judged};
 use kelpie_reports::answer::{Adviser, Answer, Answered, Reason};
 use kelpie_reports::known::{self, Kept, Known, Measured};
@@ -16,13 +17,12 @@ use kelpie_spaces::{Condition, Feature, FeatureValue, Space, Workload};
 use kelpie_store::{CampaignId, Store};
 use serde_json::{Map, Value, json};
 
-use crate::args::{Common, SubsystemArgs};
+use crate::args::Common;
 use crate::cli::MfsCheckArgs;
 use crate::exit;
 use crate::findings_text::condition_lines;
 use crate::inputs;
 use crate::output::{note, percent, plural, print, print_json};
-use crate::subsystems::Opened;
 
 /// What is said of a workload: the answer that decides, those for other subsystems, and ways out.
 struct Checked<'a> {
@@ -51,7 +51,8 @@ pub fn check(args: &MfsCheckArgs, common: Common) -> anyhow::Result<ExitCode> {
     // What is measured needs no database.
     let needs_database = args.measure.is_none() || args.list.campaign.is_some() || path.exists();
     let mut store = if needs_database { Some(Store::open_to_read(&path)?) } else { None };
-    let mut opened = args.measure.as_deref().map(open).transpose()?;
+    let mut opened =
+        args.measure.as_deref().map(|name| anyhow::Ok((name, inputs::open_subsystem(name)?))).transpose()?;
     let subsystem = args.subsystem.as_deref().filter(|_| opened.is_none());
     if let (Some(measured), Some(other)) = (&args.measure, &args.subsystem)
         && measured != other
@@ -107,16 +108,12 @@ fn estimated<'a>(advisers: &'a [Adviser<'a>], workload: &Workload) -> Checked<'a
     Checked { subsystem: Subsystem::of(adviser), answered, others, ways }
 }
 
-fn open(name: &str) -> anyhow::Result<(&str, Opened)> {
-    Ok((name, Opened::open(&SubsystemArgs { subsystem: name.to_owned(), set: Vec::new(), fix: Vec::new() })?))
-}
-
 /// What measuring shows, with ways out that experiments on the same model or pair file propose.
 fn measured<'a>(
     adviser: &'a Adviser<'a>,
     workload: &Workload,
     name: &'a str,
-    opened: &mut Opened,
+    opened: &mut OpenedSubsystem,
 ) -> anyhow::Result<Checked<'a>> {
     let mut live = Live { bounds: opened.subsystem().bounds(), opened };
     let answered = adviser.settled(workload, live.verdict(workload)?);
@@ -129,7 +126,7 @@ fn measured<'a>(
 
 /// A subsystem that is measured while ways out are looked for.
 struct Live<'o> {
-    opened: &'o mut Opened,
+    opened: &'o mut OpenedSubsystem,
     bounds: Bounds,
 }
 

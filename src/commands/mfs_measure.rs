@@ -17,13 +17,12 @@ use crate::exit;
 use crate::findings_text::conditions_table;
 use crate::inputs;
 use crate::output::{note, plural, print, print_json};
-use crate::subsystems::Opened;
 
 /// Runs the command.
 pub fn measure(args: &MfsMeasureArgs, common: Common) -> anyhow::Result<ExitCode> {
     let workload = inputs::read_workload(&args.workload)?;
     let space = Space::catalog("full").expect("a space of the catalogue");
-    let mut opened = Opened::open(&args.subsystem)?;
+    let mut opened = args.subsystem.open()?;
     let mut asked = Asked::new(opened.subsystem());
     let distilled = distil(&space, &workload, &mut asked)?;
     let Some(distilled) = distilled else {

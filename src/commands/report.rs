@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use kelpie_campaign::document;
+use kelpie_campaign::{document, recipes};
 use kelpie_reports::explained::Explained;
 use kelpie_reports::{StoredCampaign, site};
 use kelpie_store::Store;
@@ -11,10 +11,9 @@ use serde_json::json;
 use crate::args::Common;
 use crate::campaigns;
 use crate::cli::ReportArgs;
-use crate::commands::recipe;
 use crate::exit;
 use crate::gate;
-use crate::output::{plural, print, print_json};
+use crate::output::{note, plural, print, print_json};
 
 /// Writes the site.
 pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
@@ -25,7 +24,7 @@ pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
     let id = campaigns::chosen(&mut store, args.id)?;
     let mut stored = StoredCampaign::read(&mut store, id)?;
     stored.changed = document::changed(&stored.campaign.definition);
-    let recipes = recipe::archives(&stored)?;
+    let recipes = recipes::archives(&stored, &note)?;
     let (mut names, mut bytes) = (Vec::new(), 0);
     site::publish(&args.out, args.force, |write| {
         site::render(&stored, recipes, &gate, &mut |file| {

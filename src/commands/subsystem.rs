@@ -4,16 +4,16 @@ use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use kelpie_calibration::generated_model;
+use kelpie_examine::subsystem::{Kind, kind, load_simulated, pair_source};
 use kelpie_reports::folder::write_file;
 use kelpie_sim::SimSubsystem;
 use serde_json::json;
 
-use crate::args::{Common, SubsystemArgs};
+use crate::args::Common;
 use crate::cli::{GenerateArgs, NamedSubsystem, SubsystemCommand};
 use crate::exit;
-use crate::inputs::{Kind, kind, pair_source, simulated};
+use crate::inputs::open_subsystem;
 use crate::output::{Table, print, print_json, si};
-use crate::subsystems::Opened;
 
 /// Runs the command.
 pub fn run(command: &SubsystemCommand, common: Common) -> anyhow::Result<ExitCode> {
@@ -26,14 +26,10 @@ pub fn run(command: &SubsystemCommand, common: Common) -> anyhow::Result<ExitCod
     Ok(exit::HEALTHY)
 }
 
-fn open(name: &str) -> anyhow::Result<Opened> {
-    Opened::open(&SubsystemArgs { subsystem: name.to_owned(), set: Vec::new(), fix: Vec::new() })
-}
-
 fn list(common: Common) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for model in SimSubsystem::names() {
-        rows.push((format!("sim:{model}"), simulated(model)?.port()));
+        rows.push((format!("sim:{model}"), load_simulated(model)?.port()));
     }
     if common.json {
         let row = |(name, bounds): &(String, kelpie_monitor::Bounds)| {
@@ -51,14 +47,14 @@ fn list(common: Common) -> anyhow::Result<()> {
 
 fn show(args: &NamedSubsystem, common: Common) -> anyhow::Result<()> {
     let text = match kind(&args.subsystem)? {
-        Kind::Simulated(model) => simulated(model)?.yaml(),
+        Kind::Simulated(model) => load_simulated(model)?.yaml(),
         Kind::Pair(path) => pair_source(&path)?,
     };
     if common.json { print_json(&json!({"subsystem": args.subsystem, "yaml": text})) } else { print(&text) }
 }
 
 fn check(args: &NamedSubsystem, common: Common) -> anyhow::Result<()> {
-    let bounds = open(&args.subsystem)?.subsystem().bounds();
+    let bounds = open_subsystem(&args.subsystem)?.subsystem().bounds();
     if common.json {
         return print_json(&json!({
             "subsystem": args.subsystem, "ready": true,

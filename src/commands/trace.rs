@@ -2,38 +2,21 @@
 
 mod run;
 
-use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use clap::Args;
+use kelpie_examine::files::read_file_up_to;
 use kelpie_reports::folder;
 use kelpie_spaces::{Flow, workload_to_yaml};
 use kelpie_trace::{Derived, Seen, Trace, Unsaid, derive};
 use serde_json::{Value, json};
 
 use crate::args::Common;
+use crate::cli::trace::TraceArgs;
 use crate::exit;
-use crate::inputs;
 use crate::output::{note, plural, print, print_json, si};
-
-#[derive(Debug, Args)]
-pub struct TraceArgs {
-    /// Where to write; a new or an empty directory
-    #[arg(long, short = 'o', value_name = "DIR", default_value = "trace")]
-    pub out: PathBuf,
-    /// Run nothing, and read the record in this directory
-    #[arg(long, value_name = "DIR")]
-    pub from: Option<PathBuf>,
-    /// Directory with the record of the program at the other end
-    #[arg(long, value_name = "DIR")]
-    pub peer: Option<PathBuf>,
-    /// The program and its arguments
-    #[arg(last = true, value_name = "COMMAND", required_unless_present = "from", conflicts_with = "from")]
-    pub command: Vec<OsString>,
-}
 
 /// Longest `trace.json` that is read. Units: bytes. Source: our choice, because 32,768 QPs take a third of it.
 const MAX_TRACE: u64 = 256 << 20;
@@ -81,7 +64,7 @@ fn read(folder: &Path) -> anyhow::Result<Trace> {
     let path = folder.join(RECORD);
     let name = || format!("{}: no record; name a directory that `kelpie trace` wrote", path.display());
     let trace: Trace =
-        serde_json::from_slice(&inputs::read_file_up_to(&path, MAX_TRACE).with_context(name)?).with_context(name)?;
+        serde_json::from_slice(&read_file_up_to(&path, MAX_TRACE).with_context(name)?).with_context(name)?;
     if trace.kelpie != Trace::FORMAT {
         bail!("{}: format `{}`; this program reads `{}`", path.display(), trace.kelpie.escape_debug(), Trace::FORMAT);
     }

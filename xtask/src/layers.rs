@@ -32,7 +32,7 @@ const LAYERS: [(&str, &[&str]); 25] = [
     ("kelpie-store", &["kelpie-spaces", "kelpie-monitor", "kelpie-search"]),
     ("kelpie-reports", &["kelpie-store", "kelpie-diagnosis", "kelpie-criteria"]),
     ("kelpie-examine", &["kelpie-agent", "kelpie-diagnosis", "kelpie-sim"]),
-    ("kelpie-campaign", &["kelpie-reports", "kelpie-sim"]),
+    ("kelpie-campaign", &["kelpie-reports", "kelpie-examine"]),
     ("kelpie-bench", &["kelpie-search", "kelpie-sim", "kelpie-reports"]),
     ("xtask", &[]),
 ];

@@ -3,6 +3,8 @@
 mod again;
 mod asked;
 pub mod document;
+pub mod environment;
+pub mod recipes;
 mod standing;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -1,11 +1,10 @@
 //! `kelpie calibrate plan`: the rows, as text, as a table, as workload files, and measured.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use clap::Args;
 use kelpie_calibration::expectation::expected;
 use kelpie_calibration::fit::{Estimate, NOISE};
 use kelpie_calibration::parameters::PARAMETERS;
@@ -21,31 +20,16 @@ use serde_json::json;
 
 use super::base::embedded;
 use super::report::{interval, state};
-use crate::args::{Common, SubsystemArgs};
+use crate::args::Common;
+use crate::cli::calibrate::PlanArgs;
 use crate::exit;
+use crate::inputs::open_subsystem;
 use crate::output::{Table, note, print, print_json};
 use crate::progress::Progress;
 use crate::stop;
-use crate::subsystems::Opened;
 
 /// Line of a table at which the first row stands.
 const FIRST_LINE: usize = 2;
-
-#[derive(Debug, Args)]
-pub struct PlanArgs {
-    /// Embedded model that the NIC is like, A to H
-    #[arg(long, value_name = "M", default_value = "F")]
-    pub base: String,
-    /// Print the table to fill in
-    #[arg(long, conflicts_with = "json")]
-    pub csv: bool,
-    /// Write each row as a workload file into this directory, which must not exist
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["csv", "subsystem", "json"])]
-    pub workloads: Option<PathBuf>,
-    /// Measure each row on `sim:F`, `sim:path.yaml`, `lab` or a pair, and print the table
-    #[arg(long, short = 's', value_name = "S", conflicts_with = "json")]
-    pub subsystem: Option<String>,
-}
 
 /// Runs the command.
 pub fn run(args: &PlanArgs, common: Common) -> anyhow::Result<ExitCode> {
@@ -66,7 +50,7 @@ pub fn run(args: &PlanArgs, common: Common) -> anyhow::Result<ExitCode> {
 
 /// Measures each row; what the subsystem cannot run stays empty.
 fn measure(rows: &[Planned], name: &str) -> anyhow::Result<Vec<Option<Target>>> {
-    let mut opened = Opened::open(&SubsystemArgs { subsystem: name.to_owned(), set: Vec::new(), fix: Vec::new() })?;
+    let mut opened = open_subsystem(name)?;
     let progress = Progress::new(Some(rows.len() as u64));
     let mut measured = Vec::with_capacity(rows.len());
     for (at, row) in rows.iter().enumerate() {

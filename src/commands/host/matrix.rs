@@ -8,14 +8,15 @@ use std::sync::atomic::Ordering;
 use anyhow::{Context as _, bail};
 use kelpie_diagnosis::Matrix;
 use kelpie_engine::loopback::{Rounds, measure};
+use kelpie_examine::files::read_file;
 use kelpie_examine::host::{OpenedHost, matrix_of};
+use kelpie_examine::subsystem::{Kind, kind};
 use kelpie_reports::folder::write_file;
 use kelpie_topology::HostTopology;
 
 use crate::args::Common;
 use crate::cli::{MatrixArgs, MeasuredHostArgs};
 use crate::exit;
-use crate::inputs::{Kind, kind, read_file};
 use crate::output::{Table, note, print, print_json};
 use crate::progress::Progress;
 use crate::stop;

@@ -58,7 +58,7 @@ fn read_history(path: &Path) -> anyhow::Result<History> {
     if !path.exists() {
         return Ok(History::default());
     }
-    let bytes = crate::inputs::read_file_up_to(path, MOST_HISTORY)?;
+    let bytes = kelpie_examine::files::read_file_up_to(path, MOST_HISTORY)?;
     let name = path.display().to_string();
     let text =
         String::from_utf8(bytes).ok().with_context(|| format!("{name}: no UTF-8; move it away, or name another"))?;

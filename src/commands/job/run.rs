@@ -12,6 +12,9 @@ use kelpie_agent::ranks::{AgentRanks, Late, RanksFile};
 use kelpie_collectives::rounds::{Cluster as _, Rounds, Transfer};
 use kelpie_diagnosis::job::Operation;
 use kelpie_engine::MeasureError;
+use kelpie_examine::files::read_file;
+use kelpie_examine::subsystem::OpenedSubsystem;
+use kelpie_examine::subsystem::{Kind, kind};
 use kelpie_fabric::{Fault, SimulatedRanks};
 use kelpie_spaces::{Host, Workload};
 
@@ -20,10 +23,8 @@ use crate::args::{Common, SubsystemArgs};
 use crate::cli::{JobCollective, PairsArgs, RunJobArgs};
 use crate::exit;
 use crate::inputs::read_cluster;
-use crate::inputs::{Kind, kind, read_file};
 use crate::output::note;
 use crate::stop;
-use crate::subsystems::Opened;
 
 /// Runs `kelpie job run`.
 pub fn run(args: &RunJobArgs, common: Common) -> anyhow::Result<ExitCode> {
@@ -93,7 +94,7 @@ fn operation(transfer: &Transfer) -> Operation {
 
 /// Two hosts that can be measured, and their ranks.
 struct Pair {
-    opened: Opened,
+    opened: OpenedSubsystem,
     ranks: [u32; 2],
 }
 
@@ -165,7 +166,7 @@ fn open(subsystems: &[String]) -> anyhow::Result<(Vec<Pair>, Vec<String>)> {
             }
         };
         let one = SubsystemArgs { subsystem: subsystem.clone(), set: Vec::new(), fix: Vec::new() };
-        pairs.push(Pair { opened: Opened::open(&one)?, ranks });
+        pairs.push(Pair { opened: one.open()?, ranks });
     }
     Ok((pairs, names))
 }

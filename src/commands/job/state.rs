@@ -6,11 +6,11 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use kelpie_diagnosis::job::Window;
+use kelpie_examine::files::read_file_up_to;
 use serde::{Deserialize, Serialize};
 
 use super::event::Said;
 use super::tail::Place;
-use crate::inputs::read_file_up_to;
 use crate::notify::Waiting;
 
 const FORMAT: &str = "job-watch/1";

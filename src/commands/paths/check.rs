@@ -7,8 +7,10 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use kelpie_diagnosis::ports::{Readings, checks};
+use kelpie_examine::files::read_file;
 use kelpie_examine::ports::{self, Cable, Choice};
 use kelpie_examine::simulated;
+use kelpie_examine::subsystem::{Kind, kind, load_simulated};
 use kelpie_monitor::check::{Check, State};
 use kelpie_spaces::document::utf8;
 use kelpie_spaces::read_tagged;
@@ -19,7 +21,7 @@ use super::probe;
 use crate::args::Common;
 use crate::cli::paths::CheckArgs;
 use crate::exit;
-use crate::inputs::{self, Kind, kind, read_file, read_workload};
+use crate::inputs::read_workload;
 use crate::output::{Table, note, print, print_json};
 use crate::stop;
 
@@ -58,7 +60,7 @@ fn of_hosts(args: &CheckArgs, subsystem: &str, workload: Option<&Path>) -> anyho
                  `ports: hashed`, `one`, `crossed` or `planned`"
             );
         }
-        return simulated::checks(&inputs::simulated(name)?, &workload);
+        return simulated::checks(&load_simulated(name)?, &workload);
     }
     let choice = match (&args.plan, &args.source_ports[..]) {
         (Some(catalog), _) => Choice::Planned(Box::new(probe::read(catalog)?)),

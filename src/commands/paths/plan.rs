@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use kelpie_examine::files::read_file;
 use kelpie_paths::catalog::LAG_PORTS;
 use kelpie_paths::request::{End, Request, Step};
 use kelpie_paths::{Leaving, Planner, PortSearch, QpId, Route};
@@ -15,7 +16,6 @@ use crate::args::Common;
 use crate::cli::paths::{LeavingArg, PlanArgs};
 use crate::exit;
 use crate::inputs::read_cluster;
-use crate::inputs::read_file;
 use crate::output::{Table, plural, print, print_json};
 
 /// A connection that is there.

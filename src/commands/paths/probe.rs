@@ -9,7 +9,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, bail};
 use kelpie_agent::PairSubsystem;
 use kelpie_diagnosis::ports::Mode;
+use kelpie_examine::files::read_file;
 use kelpie_examine::ground::{Hosts, mode, must_have_paths};
+use kelpie_examine::subsystem::OpenedSubsystem;
 use kelpie_paths::catalog::{Catalog, Direction, LagPort, Path as Found};
 use kelpie_paths::probe::{Depth, lag_ports, probe};
 use kelpie_reports::folder;
@@ -18,13 +20,12 @@ use kelpie_topology::Side;
 use kelpie_topology::ecmp::{FIRST_PORT, PORTS};
 use serde_json::json;
 
-use crate::args::{Common, SubsystemArgs};
+use crate::args::Common;
 use crate::cli::paths::ProbeArgs;
 use crate::exit;
-use crate::inputs::read_file;
+use crate::inputs::open_subsystem;
 use crate::output::{Table, note, plural, print, print_json, si};
 use crate::stop;
-use crate::subsystems::Opened;
 
 /// Step from one probed source port to the next. Source: our choice, 2^14 over the golden ratio and odd, because hashes of
 /// bonds and switches fold bytes: all ports that are a multiple of 257 apart left by one port.
@@ -79,10 +80,9 @@ pub fn run(args: &ProbeArgs, common: Common) -> anyhow::Result<ExitCode> {
 
 /// The pair that a name stands for.
 pub fn pair(name: &str) -> anyhow::Result<PairSubsystem> {
-    let args = SubsystemArgs { subsystem: name.to_owned(), set: Vec::new(), fix: Vec::new() };
-    match Opened::open(&args)? {
-        Opened::Pair { subsystem, .. } => Ok(*subsystem),
-        Opened::Simulated(_) => bail!("{name} is simulated; paths are probed between real hosts"),
+    match open_subsystem(name)? {
+        OpenedSubsystem::Pair { subsystem, .. } => Ok(*subsystem),
+        OpenedSubsystem::Simulated(_) => bail!("{name} is simulated; paths are probed between real hosts"),
     }
 }
 

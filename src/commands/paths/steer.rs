@@ -68,7 +68,7 @@ fn read(folder: &Path) -> anyhow::Result<Vec<Steered>> {
     let mut qps = Vec::new();
     for path in paths {
         let Some(process) = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok()) else { continue };
-        let text = crate::inputs::read_file_up_to(&path, LONGEST)?;
+        let text = kelpie_examine::files::read_file_up_to(&path, LONGEST)?;
         qps.extend(String::from_utf8_lossy(&text).lines().filter_map(|line| steered(process, line)));
     }
     Ok(qps)

@@ -1,20 +1,19 @@
 //! `kelpie recipe export`: from a finding to files.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use kelpie_reports::StoredCampaign;
+use kelpie_campaign::environment;
+use kelpie_campaign::recipes::{self, Kept};
 use kelpie_reports::recipe::{self, Recipe};
 use kelpie_spaces::perftest;
+use kelpie_store::Store;
 use serde_json::json;
 
-use super::args::{ExportArgs, FindingOrAnomaly};
-use super::source::Kept;
-use super::{environment, source};
 use crate::args::Common;
+use crate::cli::recipe::{ExportArgs, FindingOrAnomaly};
 use crate::exit;
-use crate::output::{note, print, print_json};
+use crate::output::{print, print_json};
 
 /// Writes a recipe.
 pub fn run(args: &ExportArgs, common: Common) -> anyhow::Result<ExitCode> {
@@ -25,12 +24,13 @@ pub fn run(args: &ExportArgs, common: Common) -> anyhow::Result<ExitCode> {
             )
         }
         FindingOrAnomaly::Anomaly(id) => {
-            let recipe = source::of_paper(id)?;
+            let recipe = recipes::of_paper(id)?;
             let lines = perftest::lines(&recipe.workload);
             (recipe, lines)
         }
         FindingOrAnomaly::Finding(id, number) => {
-            let Kept { recipe, lines, campaign } = source::kept(&args.database, id, number)?;
+            let Kept { recipe, lines, campaign } =
+                recipes::kept(&mut Store::open_to_read(&args.database.path()?)?, id, number)?;
             let examined = [&args.doctor_a, &args.doctor_b].map(Option::as_deref);
             let known = environment::of(&campaign.definition, args.with_identities, examined)?;
             let recipe = Recipe { environment: known.environment, ..recipe };
@@ -50,24 +50,4 @@ pub fn run(args: &ExportArgs, common: Common) -> anyhow::Result<ExitCode> {
         print(&format!("{}: {}, {perftest}\n", args.out.display(), recipe.finding))?;
     }
     Ok(exit::HEALTHY)
-}
-
-/// The recipes of a campaign's findings as archives, by the findings' numbers; none if a finding has no evidence.
-pub fn archives(stored: &StoredCampaign) -> anyhow::Result<BTreeMap<u64, Vec<u8>>> {
-    let known = environment::of(&stored.campaign.definition, false, [None; 2])?;
-    let mut archives = BTreeMap::new();
-    for finding in &stored.findings {
-        let Some(recipe) = recipe::of_finding(stored, finding) else { continue };
-        let recipe = Recipe { environment: known.environment.clone(), ..recipe };
-        let recipe = recipe::without_names(recipe, &known.names);
-        let lines = recipe::perftest_of(stored, finding);
-        match recipe::entries(&recipe, &lines) {
-            Ok(entries) => {
-                archives.insert(finding.number, recipe::archive(&entries)?);
-            }
-            // One finding that a recipe cannot hold is no reason to go without a report.
-            Err(error) => note(&format!("finding {}: no recipe: {error}", recipe.finding)),
-        }
-    }
-    Ok(archives)
 }

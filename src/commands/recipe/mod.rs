@@ -1,26 +1,21 @@
 //! `kelpie recipe`: the commands that need no measurement. Export and replay have files of their own.
 
-mod args;
-mod environment;
 mod export;
 mod replay;
-mod source;
 
 use std::process::ExitCode;
 
+use kelpie_campaign::recipes;
 use kelpie_reports::recipe;
 use kelpie_spaces::{Workload, perftest};
+use kelpie_store::Store;
 use serde_json::json;
 
 use crate::args::Common;
+use crate::cli::recipe::{FindingOrAnomaly, PerftestArgs, RecipeCommand};
 use crate::exit;
 use crate::inputs;
 use crate::output::{print, print_json};
-
-pub use args::RecipeCommand;
-pub use export::archives;
-
-use args::{FindingOrAnomaly, PerftestArgs};
 
 /// Runs the command.
 pub fn run(command: &RecipeCommand, common: Common) -> anyhow::Result<ExitCode> {
@@ -37,8 +32,10 @@ pub fn run(command: &RecipeCommand, common: Common) -> anyhow::Result<ExitCode> 
 
 fn show_perftest(args: &PerftestArgs, common: Common) -> anyhow::Result<ExitCode> {
     let workload: Workload = match args.what.parse() {
-        Ok(FindingOrAnomaly::Finding(campaign, number)) => source::finding(&args.database, campaign, number)?.workload,
-        Ok(FindingOrAnomaly::Anomaly(id)) => source::known(id)?.trigger.workload(),
+        Ok(FindingOrAnomaly::Finding(campaign, number)) => {
+            recipes::finding(&mut Store::open_to_read(&args.database.path()?)?, campaign, number)?.workload
+        }
+        Ok(FindingOrAnomaly::Anomaly(id)) => recipes::known(id)?.trigger.workload(),
         Err(_) => inputs::read_workload(args.what.as_ref())?,
     };
     let lines = perftest::lines(&workload);

@@ -4,16 +4,17 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use kelpie_examine::subsystem::OpenedSubsystem;
 use kelpie_monitor::{Bounds, Judged, Sample, Symptom, Verdict, measure_judged};
 use kelpie_reports::recipe::{self, Recipe, Replayed};
 use kelpie_sim::SimSubsystem;
 use serde_json::json;
 
-use super::args::ReplayArgs;
-use crate::args::{Common, SubsystemArgs};
+use crate::args::Common;
+use crate::cli::recipe::ReplayArgs;
 use crate::exit;
+use crate::inputs::open_subsystem;
 use crate::output::{Table, note, percent, print, print_json, si};
-use crate::subsystems::Opened;
 
 /// Most events that a stranger's model may take for one measurement. Source: our choice, ten times what the embedded
 /// models take, which is some seconds.
@@ -58,10 +59,9 @@ pub fn run(args: &ReplayArgs, common: Common) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn open(args: &ReplayArgs, recipe: &Recipe) -> anyhow::Result<(String, Opened)> {
+fn open(args: &ReplayArgs, recipe: &Recipe) -> anyhow::Result<(String, OpenedSubsystem)> {
     if let Some(name) = &args.subsystem {
-        let named = SubsystemArgs { subsystem: name.clone(), set: Vec::new(), fix: Vec::new() };
-        return Ok((name.clone(), Opened::open(&named)?));
+        return Ok((name.clone(), open_subsystem(name)?));
     }
     let environment = &recipe.environment;
     let Some(model) = &environment.model else {
@@ -76,7 +76,7 @@ fn open(args: &ReplayArgs, recipe: &Recipe) -> anyhow::Result<(String, Opened)> 
              accepted; lower sampling.max_events, or name a subsystem with --subsystem"
         );
     }
-    Ok((environment.subsystem.clone(), Opened::Simulated(Box::new(subsystem))))
+    Ok((environment.subsystem.clone(), OpenedSubsystem::Simulated(Box::new(subsystem))))
 }
 
 fn text(recipe: &Recipe, name: &str, outcome: Replayed, judged: &Judged, bounds: Bounds) -> String {

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use kelpie_campaign::FindingLine;
+use kelpie_campaign::document::FindingDocument;
 use kelpie_monitor::{Severity, Verdict};
 use kelpie_reports::explained::Weighed;
 use kelpie_store::{Anomaly, CampaignState, Ended};
@@ -13,8 +15,6 @@ use super::campaign_progress::{CampaignProgress, PURPOSES};
 use super::for_people::{duration, signal_name, signal_value};
 use crate::findings_text::unexplained;
 use crate::safe_text::{clean, clean_json};
-use kelpie_campaign::FindingLine;
-use kelpie_campaign::document::FindingDocument;
 
 /// The ways to end, with their words.
 pub const ENDS: [(Ended, &str); 4] = [

@@ -1,7 +1,10 @@
-//! What a recipe is made of: a finding of the store, or an anomaly of the paper, which is measured now.
+//! Recipes of findings of the store, and of anomalies of the paper, which are measured now.
+
+use std::collections::BTreeMap;
 
 use anyhow::Context;
 use kelpie_engine::Subsystem as _;
+use kelpie_examine::Say;
 use kelpie_monitor::{Verdict, measure_judged};
 use kelpie_reports::StoredCampaign;
 use kelpie_reports::recipe::{self, MeasuredAnomaly, Neighbour, Recipe, Seen};
@@ -11,11 +14,14 @@ use kelpie_spaces::perftest::{Inexpressible, Lines};
 use kelpie_spaces::{Region, Space, Workload};
 use kelpie_store::{Campaign, CampaignId, FindingRecord, Store};
 
-use crate::args::DatabaseArgs;
+use crate::environment;
 
 /// One finding of the database.
-pub fn finding(database: &DatabaseArgs, id: CampaignId, number: u64) -> anyhow::Result<FindingRecord> {
-    let mut store = Store::open_to_read(&database.path()?)?;
+///
+/// # Errors
+///
+/// There is no such campaign or finding, or the database cannot be read.
+pub fn finding(store: &mut Store, id: CampaignId, number: u64) -> anyhow::Result<FindingRecord> {
     let id = store.campaign(id)?.id;
     numbered(&store.findings(id)?, id, number).cloned()
 }
@@ -28,6 +34,10 @@ fn numbered(findings: &[FindingRecord], id: CampaignId, number: u64) -> anyhow::
 }
 
 /// One anomaly of the paper.
+///
+/// # Errors
+///
+/// The paper has no anomaly of this number.
 pub fn known(id: u32) -> anyhow::Result<Anomaly> {
     known::anomaly(id).with_context(|| format!("no anomaly {id}; the paper has 1 to 18"))
 }
@@ -43,9 +53,12 @@ pub struct Kept {
 }
 
 /// A recipe of a stored finding.
-pub fn kept(database: &DatabaseArgs, id: CampaignId, number: u64) -> anyhow::Result<Kept> {
-    let mut store = Store::open_to_read(&database.path()?)?;
-    let stored = StoredCampaign::read(&mut store, id)?;
+///
+/// # Errors
+///
+/// As for [`finding`]; or no stored measurement shows the finding.
+pub fn kept(store: &mut Store, id: CampaignId, number: u64) -> anyhow::Result<Kept> {
+    let stored = StoredCampaign::read(store, id)?;
     let finding = numbered(&stored.findings, id, number)?;
     let lines = recipe::perftest_of(&stored, finding);
     let recipe = recipe::of_finding(&stored, finding).with_context(|| {
@@ -57,6 +70,10 @@ pub fn kept(database: &DatabaseArgs, id: CampaignId, number: u64) -> anyhow::Res
 }
 
 /// A recipe of an anomaly of the paper, measured now on the simulated subsystem that shows it.
+///
+/// # Errors
+///
+/// The paper has no anomaly of this number, or the model does not show it.
 pub fn of_paper(id: u32) -> anyhow::Result<Recipe> {
     let anomaly = known(id)?;
     let name = anomaly.subsystem.clone();
@@ -90,4 +107,30 @@ fn healthy_neighbour(
         }
     }
     Ok(None)
+}
+
+/// The recipes of a campaign's findings as archives, by the findings' numbers; none if a finding has no evidence.
+///
+/// `say` hears of a finding that a recipe cannot hold.
+///
+/// # Errors
+///
+/// The stored subsystem cannot be read, or an archive cannot be written.
+pub fn archives(stored: &StoredCampaign, say: Say<'_>) -> anyhow::Result<BTreeMap<u64, Vec<u8>>> {
+    let known = environment::of(&stored.campaign.definition, false, [None; 2])?;
+    let mut archives = BTreeMap::new();
+    for finding in &stored.findings {
+        let Some(recipe) = recipe::of_finding(stored, finding) else { continue };
+        let recipe = Recipe { environment: known.environment.clone(), ..recipe };
+        let recipe = recipe::without_names(recipe, &known.names);
+        let lines = recipe::perftest_of(stored, finding);
+        match recipe::entries(&recipe, &lines) {
+            Ok(entries) => {
+                archives.insert(finding.number, recipe::archive(&entries)?);
+            }
+            // One finding that a recipe cannot hold is no reason to go without a report.
+            Err(error) => say(&format!("finding {}: no recipe: {error}", recipe.finding)),
+        }
+    }
+    Ok(archives)
 }

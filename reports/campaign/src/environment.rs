@@ -6,21 +6,27 @@ use std::path::Path;
 use anyhow::Context;
 use kelpie_agent::PairFile;
 use kelpie_agent::pair::HostSpec;
+use kelpie_examine::files::read_file;
 use kelpie_monitor::PerHost;
 use kelpie_monitor::doctor::Examination;
 use kelpie_reports::recipe::{Environment, IMPORT};
 use kelpie_sim::SimSubsystem;
 use kelpie_store::CampaignDefinition;
 
-use crate::inputs::read_file;
-
 /// An environment, and the names that other texts must not hold.
+#[derive(Debug)]
 pub struct Known {
+    /// Where the finding was made.
     pub environment: Environment,
+    /// Names of hosts and files.
     pub names: Vec<String>,
 }
 
 /// The environment of a campaign, as far as the store and the examinations of `kelpie doctor` have it.
+///
+/// # Errors
+///
+/// The stored model or pair cannot be read, or a file is no examination.
 pub fn of(definition: &CampaignDefinition, with_names: bool, examined: [Option<&Path>; 2]) -> anyhow::Result<Known> {
     if definition.subsystem.starts_with("sim:") {
         let subsystem = SimSubsystem::from_yaml(&definition.subsystem, &definition.subsystem_source)?;

@@ -1,4 +1,4 @@
-//! The arguments of `kelpie recipe`, and the names of findings.
+//! Arguments of `kelpie recipe`, and the names of findings. What it does lives in `commands::recipe`.
 
 use std::path::PathBuf;
 use std::str::FromStr;

@@ -1,0 +1,25 @@
+//! Arguments of `kelpie doctor`. What it does lives in `commands::doctor`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Arguments of the doctor.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// RDMA device [default: every one]
+    #[arg(value_name = "DEVICE")]
+    pub device: Option<String>,
+    /// Port of the device, from 1 [default: every one]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=255))]
+    pub port: Option<u32>,
+    /// Traffic class that has to be lossless, as in the `tuning` of a pair file: DSCP times four, and ECN
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 0)]
+    pub traffic_class: u8,
+    /// Compare with the other host of a pair: what its `kelpie doctor --json` printed, `-` for stdin
+    #[arg(long, value_name = "FILE")]
+    pub against: Option<PathBuf>,
+    /// Look at the files of a host below this directory, instead of at this machine
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+}
