@@ -6,14 +6,12 @@ mod cli;
 mod commands;
 mod errors;
 mod exit;
-mod findings_text;
 mod gate;
 mod inputs;
 mod notify;
 mod output;
 mod preloaded;
 mod progress;
-mod safe_text;
 mod settings;
 mod stop;
 
@@ -82,7 +80,7 @@ fn arguments() -> Result<Cli, ExitCode> {
 /// Says what went wrong.
 fn failed(error: &anyhow::Error, json: bool) -> ExitCode {
     let text = errors::text(error, json);
-    output::note(&if json { safe_text::clean_json(text) } else { text });
+    output::note(&if json { kelpie_text::clean_json(text) } else { text });
     exit::failed()
 }
 

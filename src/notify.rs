@@ -1,14 +1,11 @@
 //! Where events go besides stdout: to a command, to a webhook. What an event says is elsewhere.
 
 use std::collections::VecDeque;
-use std::io::{Seek as _, Write as _};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use clap::Args;
-use rustix::process::{Pid, Signal, kill_process_group};
+use kelpie_examine::program::run;
 use serde::{Deserialize, Serialize};
 
 /// How long a command may take. Source: our choice, because an event is to be out within 10 s.
@@ -130,56 +127,9 @@ fn shell(command: &str) -> Command {
     shell
 }
 
-/// Runs a command with `input` as its stdin; it and its children are ended when its time is over.
-pub fn run(mut command: Command, input: &str, limit: Duration) -> anyhow::Result<()> {
-    // A file and no pipe: nobody waits for a command that does not read.
-    let mut stdin = tempfile::tempfile().context("its stdin")?;
-    stdin.write_all(input.as_bytes()).and_then(|()| stdin.rewind()).context("its stdin")?;
-    // stdout is for events alone.
-    let mut child = command.stdin(stdin).stdout(Stdio::null()).process_group(0).spawn().context("cannot run it")?;
-    let deadline = Instant::now() + limit;
-    loop {
-        match child.try_wait()? {
-            Some(status) if status.success() => return Ok(()),
-            Some(status) => anyhow::bail!("{status}"),
-            None if Instant::now() >= deadline => {
-                end(&mut child);
-                anyhow::bail!("ended after {} s", limit.as_secs());
-            }
-            None => std::thread::sleep(Duration::from_millis(20)),
-        }
-    }
-}
-
-fn end(child: &mut Child) {
-    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        let _ = kill_process_group(group, Signal::KILL);
-    }
-    let _ = child.wait();
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_command_gets_the_event_and_no_more_than_its_time() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("out");
-        let large = "x".repeat(300_000);
-        let command = |text: &str| {
-            let mut shell = shell(text);
-            shell.env("OUT", &file);
-            shell
-        };
-        run(command("cat > \"$OUT\""), &large, COMMAND_LIMIT).expect("it reads all");
-        assert_eq!(std::fs::read_to_string(&file).expect("written"), large);
-        run(command("true"), &large, COMMAND_LIMIT).expect("it reads nothing");
-        assert!(run(command("exit 3"), "", COMMAND_LIMIT).expect_err("a status").to_string().contains('3'));
-        let begin = Instant::now();
-        run(command("sleep 60 & sleep 60"), "", Duration::from_millis(100)).expect_err("too long");
-        assert!(begin.elapsed() < Duration::from_secs(10));
-    }
 
     #[test]
     fn addresses_are_http() {

@@ -7,10 +7,10 @@ use kelpie_monitor::{Severity, Symptom};
 use kelpie_spaces::document::{DocumentError, utf8};
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Test, Workload, read_tagged};
 use kelpie_store::Anomaly;
+use kelpie_text::steers;
 use serde::{Deserialize, Serialize};
 
 use crate::explained::Explained;
-use crate::plain::steers;
 
 /// The format tag of this version.
 const FORMAT: &str = "baseline/1";

@@ -17,7 +17,6 @@ pub mod identity;
 mod junit;
 pub mod known;
 mod markdown;
-pub mod plain;
 pub mod recipe;
 pub mod site;
 pub mod stored_campaign;

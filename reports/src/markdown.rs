@@ -1,6 +1,6 @@
 //! Text of others within Markdown.
 
-use crate::plain::steers;
+use kelpie_text::steers;
 
 /// Text that Markdown takes as it is, on one line.
 pub(crate) fn escaped(text: &str) -> String {

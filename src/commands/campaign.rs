@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use kelpie_campaign::document::{self, Read, Wanted};
+use kelpie_campaign::text as findings_text;
 use kelpie_campaign::{End, Limits, Parts};
 use kelpie_examine::subsystem::OpenedSubsystem;
 use kelpie_monitor::Bounds;
@@ -19,18 +20,18 @@ use kelpie_spaces::Space;
 use kelpie_store::{
     Campaign, CampaignClock, CampaignDefinition, CampaignId, CampaignLock, CampaignState, Label, Store,
 };
+use kelpie_text::clean_json;
 use serde_json::json;
 
 use crate::args::{Common, DEFAULT_BUDGET, DatabaseArgs};
 use crate::campaigns::{chosen, latest, next_step, resume_command};
 use crate::cli::{self, CampaignOrFinding, ResumeArgs, RunArgs, ShowArgs};
 use crate::exit;
+use crate::gate;
 use crate::inputs;
 use crate::output::{Table, note, plural, print, print_json, print_prose};
 use crate::progress::Progress;
-use crate::safe_text::clean_json;
 use crate::stop;
-use crate::{findings_text, gate};
 
 /// Begins a campaign.
 pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
@@ -214,7 +215,8 @@ impl CampaignRun {
         if shown.json {
             print_json(&document::with_ruling(store, self.id, ruling.clone())?)?;
         } else {
-            print_prose(&findings_text::campaign(store, self.id, Wanted::default())?)?;
+            let database = inputs::db_argument(store.path());
+            print_prose(&findings_text::campaign(store, self.id, Wanted::default(), &database)?)?;
         }
         note(&format!("database {}", store.path().display()));
         let is_finished = matches!(end, End::Finished);
@@ -282,7 +284,10 @@ pub fn show(args: &ShowArgs, common: Common) -> anyhow::Result<ExitCode> {
     match (common.json, args.experiments) {
         (_, true) => print_with_experiments(&mut store, id, wanted)?,
         (true, false) => print_json(&document::with_clock(&mut store, id, wanted)?)?,
-        (false, false) => print_prose(&findings_text::campaign(&mut store, id, wanted)?)?,
+        (false, false) => {
+            let database = inputs::db_argument(store.path());
+            print_prose(&findings_text::campaign(&mut store, id, wanted, &database)?)?;
+        }
     }
     Ok(exit::HEALTHY)
 }
@@ -293,7 +298,8 @@ fn show_finding(store: &mut Store, id: CampaignId, number: u64, common: Common) 
         let mut limiter = read.limiter()?;
         print_json(&read.document(read.weighed(number)?, &read.explained(), &mut limiter))?;
     } else {
-        print_prose(&findings_text::finding(store, id, number)?)?;
+        let database = inputs::db_argument(store.path());
+        print_prose(&findings_text::finding(store, id, number, &database)?)?;
     }
     Ok(exit::HEALTHY)
 }

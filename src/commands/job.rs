@@ -4,7 +4,6 @@ mod event;
 mod records;
 mod run;
 mod state;
-mod tail;
 mod text;
 mod watch;
 

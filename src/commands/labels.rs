@@ -4,13 +4,13 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::bail;
+use kelpie_campaign::text::words;
 use kelpie_store::{Campaign, Label, Store};
 use serde_json::json;
 
 use crate::args::Common;
 use crate::cli::{LabelArgs, LabelCommandArgs, RmArgs};
 use crate::exit;
-use crate::findings_text::words;
 use crate::output::{note, plural, print, print_json};
 
 impl LabelArgs {

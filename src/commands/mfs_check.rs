@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use kelpie_belief::{Neighbour, Strange};
 use kelpie_campaign::Asked;
+use kelpie_campaign::text::condition_lines;
 use kelpie_engine::MeasureError;
 use kelpie_examine::subsystem::OpenedSubsystem;
 use kelpie_monitor::{Bounds, Verdict, measure_judged};
@@ -20,7 +21,6 @@ use serde_json::{Map, Value, json};
 use crate::args::Common;
 use crate::cli::MfsCheckArgs;
 use crate::exit;
-use crate::findings_text::condition_lines;
 use crate::inputs;
 use crate::output::{note, percent, plural, print, print_json};
 

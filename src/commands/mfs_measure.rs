@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use kelpie_campaign::Asked;
+use kelpie_campaign::text::conditions_table;
 use kelpie_monitor::Severity;
 use kelpie_reports::folder;
 use kelpie_search::{Cure, Distilled, Transport, distil};
@@ -14,7 +15,6 @@ use serde_json::{Value, json};
 use crate::args::Common;
 use crate::cli::MfsMeasureArgs;
 use crate::exit;
-use crate::findings_text::conditions_table;
 use crate::inputs;
 use crate::output::{note, plural, print, print_json};
 

@@ -9,7 +9,7 @@ use crate::circles;
 use crate::workspace::{self, Package};
 
 /// Each crate with those right below it; it may use them and whatever is below them. The binary may use all.
-const LAYERS: [(&str, &[&str]); 25] = [
+const LAYERS: [(&str, &[&str]); 27] = [
     ("kelpie-spaces", &[]),
     ("kelpie-topology", &["kelpie-spaces"]),
     ("kelpie-monitor", &["kelpie-spaces"]),
@@ -30,9 +30,11 @@ const LAYERS: [(&str, &[&str]); 25] = [
     ("kelpie-paths", &["kelpie-topology", "kelpie-spaces"]),
     ("kelpie-fabric", &["kelpie-engine", "kelpie-events", "kelpie-topology", "kelpie-collectives", "kelpie-paths"]),
     ("kelpie-store", &["kelpie-spaces", "kelpie-monitor", "kelpie-search"]),
-    ("kelpie-reports", &["kelpie-store", "kelpie-diagnosis", "kelpie-criteria"]),
+    ("kelpie-text", &["kelpie-spaces"]),
+    ("kelpie-reports", &["kelpie-store", "kelpie-diagnosis", "kelpie-criteria", "kelpie-text"]),
     ("kelpie-examine", &["kelpie-agent", "kelpie-diagnosis", "kelpie-sim"]),
     ("kelpie-campaign", &["kelpie-reports", "kelpie-examine"]),
+    ("kelpie-watch", &["kelpie-campaign"]),
     ("kelpie-bench", &["kelpie-search", "kelpie-sim", "kelpie-reports"]),
     ("xtask", &[]),
 ];

@@ -5,8 +5,10 @@ pub mod files;
 pub mod ground;
 pub mod host;
 pub mod ports;
+pub mod program;
 pub mod simulated;
 pub mod subsystem;
+pub mod tail;
 
 /// Hears what is being done, such as `loss: 64 source ports for 9 s`.
 pub type Say<'s> = &'s dyn Fn(&str);

@@ -6,6 +6,7 @@ pub mod document;
 pub mod environment;
 pub mod recipes;
 mod standing;
+pub mod text;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;

@@ -3,12 +3,12 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kelpie_spaces::Feature;
+use kelpie_text::plain;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest as _, Sha256};
 
 use super::error::SiteError;
 use super::plot::Titled;
-use crate::plain::plain;
 use crate::stored_campaign::StoredCampaign;
 
 const STYLE: &str = include_str!("style.css");

@@ -138,7 +138,7 @@ fn hostile_text_is_shown_as_text() {
     let files = render(&stored, recipes(), &Gate::default()).unwrap();
     let is_text = |file: &&File| [".html", ".md", ".xml", ".yaml"].iter().any(|end| file.name.ends_with(end));
     for file in files.iter().filter(is_text) {
-        let steers = |c: &char| crate::plain::steers(*c) && !matches!(c, '\n' | '\t');
+        let steers = |c: &char| kelpie_text::steers(*c) && !matches!(c, '\n' | '\t');
         assert_eq!(text(&files, &file.name).chars().find(steers), None, "{}", file.name);
     }
     for name in ["index.html", "finding-1.html"] {

@@ -16,7 +16,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tiny_http::{Header, Method, Request, Response, Server};
 
-use crate::safe_text::clean;
+use kelpie_text::clean;
 
 /// Media type of the answers. Source: OpenMetrics 1.0, section "Protocol Negotiation".
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

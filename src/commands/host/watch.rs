@@ -17,6 +17,7 @@ use kelpie_examine::host::{OpenedHost, RoundPlan};
 use kelpie_monitor::check::State;
 use kelpie_monitor::machine::Machine;
 use kelpie_reports::folder::write_file;
+use kelpie_text::clean_json;
 use serde_json::json;
 
 use super::matrix;
@@ -26,7 +27,6 @@ use crate::cli::WatchHostArgs;
 use crate::exit;
 use crate::notify::Outbox;
 use crate::output::{note, print};
-use crate::safe_text::clean_json;
 use crate::stop;
 
 /// How long the watch sleeps before it looks whether it should stop. Source: our choice.

@@ -5,12 +5,11 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use kelpie_diagnosis::job::Window;
+use kelpie_diagnosis::job::{Said, Window};
 use kelpie_examine::files::read_file_up_to;
+use kelpie_examine::tail::Position;
 use serde::{Deserialize, Serialize};
 
-use super::event::Said;
-use super::tail::Place;
 use crate::notify::Waiting;
 
 const FORMAT: &str = "job-watch/1";
@@ -23,7 +22,7 @@ const MAX_STATE: u64 = 1 << 29;
 pub struct Stored {
     kelpie: String,
     /// Where reading stands in each file, and its heading.
-    pub files: Vec<(Place, Option<String>)>,
+    pub files: Vec<(Position, Option<String>)>,
     /// What is kept of each communicator's job, and what was said of it.
     pub jobs: Vec<(Window, Said)>,
     /// Events so far.

@@ -8,19 +8,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
-use kelpie_diagnosis::job::{Diagnosis, Follower, Record, Seen, Skipped, Window, placement};
+use kelpie_diagnosis::job::{Diagnosis, Follower, News, Record, Seen, Skipped, State, Window, accused, placement};
+use kelpie_examine::program::run;
+use kelpie_examine::tail::{Change, Tail};
+use kelpie_text::clean_json;
 use kelpie_topology::Cluster;
 
-use super::event::{Event, Said, State, accused, drain, shell_line};
+use super::event::{Event, drain, shell_line};
 use super::state::Stored;
-use super::tail::{Change, Tail};
 use crate::args::Common;
 use crate::cli::WatchJobArgs;
 use crate::exit;
 use crate::inputs::read_cluster;
-use crate::notify::{Outbox, run};
+use crate::notify::Outbox;
 use crate::output::{note, print};
-use crate::safe_text::clean_json;
 use crate::stop;
 
 /// What is read of a file before somebody may interrupt. Units: bytes. Source: our choice.
@@ -50,7 +51,7 @@ pub fn watch(args: &WatchJobArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut watcher = Watcher::new(args, common, cluster)?;
     watcher.follow(&stop)?;
     watcher.save()?;
-    Ok(match watcher.jobs.values().map(|job| job.said.state).max().unwrap_or(State::Well) {
+    Ok(match watcher.jobs.values().map(|job| job.news.said().state).max().unwrap_or(State::Well) {
         State::Hang | State::Slow => exit::anomalous(),
         State::Well if watcher.jobs.values().any(|job| job.is_judged) => exit::HEALTHY,
         State::Well | State::Undecided | State::Silent => exit::failed(),
@@ -70,9 +71,7 @@ struct Source {
 #[derive(Default)]
 struct Followed {
     window: Window,
-    said: Said,
-    /// What was found and not said yet, because it may be passing.
-    doubt: Option<Said>,
+    news: News,
     last_record: Option<Instant>,
     is_changed: bool,
     is_silent: bool,
@@ -120,7 +119,7 @@ impl<'a> Watcher<'a> {
         }
         let jobs = stored.jobs.into_iter().map(|(window, said)| {
             let key = window.communicator().unwrap_or_default().to_owned();
-            (key, Followed { window, said, is_changed: true, ..Followed::default() })
+            (key, Followed { window, news: News::after(said), is_changed: true, ..Followed::default() })
         });
         Ok(Self {
             args,
@@ -206,37 +205,14 @@ impl<'a> Watcher<'a> {
         let job = self.jobs.get_mut(key).expect("its key was just read");
         let silent = job.last_record.get_or_insert_with(Instant::now).elapsed();
         let is_silent = silent >= patience;
-        // Doubt is said if it outlasts what came after it.
-        let is_to_see_again = job.doubt.as_ref().is_some_and(|doubt| doubt.state != State::Undecided);
-        if !job.is_changed && is_silent == job.is_silent && !is_to_see_again {
+        if !job.is_changed && is_silent == job.is_silent && !job.news.is_to_see_again() {
             return Ok(false);
         }
         job.is_silent = is_silent;
         let found = job.window.judge(silent.as_secs_f64() * 1e6, patience.as_secs_f64() * 1e6);
-        let mut now = Said::of(&found, is_silent);
         job.is_changed = false;
         job.is_judged |= found.verdict != kelpie_diagnosis::job::Verdict::Undecided;
-        if now.state == job.said.state {
-            // The window moves on, and the begin of what lasts does not.
-            now.since = [now.since, job.said.since].into_iter().flatten().min();
-        }
-        if now.is_same(&job.said) || (now.state == State::Well && job.said.state == State::Well) {
-            job.doubt = None;
-            return Ok(false);
-        }
-        // What gets worse is said at once; other places, a recovery or doubt have to hold for a second look.
-        let is_alarm = now.state > State::Undecided;
-        let is_worse = is_alarm && now.state > job.said.state;
-        if !is_worse && !job.doubt.as_ref().is_some_and(|doubt| doubt.is_same(&now)) {
-            job.doubt = Some(now);
-            return Ok(false);
-        }
-        job.doubt = None;
-        let (now, is_news) = now.after(&job.said);
-        job.said = now.clone();
-        if !is_news {
-            return Ok(false);
-        }
+        let Some(now) = job.news.hear(&found, is_silent) else { return Ok(false) };
         let placement = self.cluster.as_ref().map(|cluster| placement(&found, &job.window.latest(), cluster));
         self.say(Diagnosis { since_iteration: now.since, ..found }, now.state, placement)?;
         Ok(true)
@@ -305,7 +281,7 @@ impl<'a> Watcher<'a> {
                 files.push((place, source.follower.heading()));
             }
         }
-        let jobs = self.jobs.values().map(|job| (job.window.clone(), job.said.clone())).collect();
+        let jobs = self.jobs.values().map(|job| (job.window.clone(), job.news.said().clone())).collect();
         let (waiting, drained) = (self.outbox.waiting(), self.drained.clone());
         let mut stored = Stored::default();
         (stored.files, stored.jobs, stored.events) = (files, jobs, self.events);
@@ -325,7 +301,7 @@ fn push(jobs: &mut HashMap<String, Followed>, record: Record, is_new_file: bool)
     let job = jobs.entry(key).or_default();
     if job.window.push(record, is_new_file) == Seen::NewJob {
         note("iterations begin anew: another job is watched from here on");
-        job.said.forget_doubt();
+        job.news.forget_doubt();
     }
     job.last_record = Some(Instant::now());
     job.is_changed = true;

@@ -101,7 +101,7 @@ fn show(qps: &[Steered]) -> anyhow::Result<()> {
             qp.peer_qp.to_string(),
             own,
             qp.side.clone().unwrap_or_else(|| "-".to_owned()),
-            crate::safe_text::clean(qp.why_not.as_deref().unwrap_or_default()),
+            kelpie_text::clean(qp.why_not.as_deref().unwrap_or_default()),
         ]);
     }
     let steered = qps.iter().filter(|qp| qp.source_port.is_some()).count() as u64;

@@ -1,28 +1,21 @@
 //! `kelpie watch`: a campaign as it goes, on a terminal, said once, or for scrapers. It reads the store and nothing else.
 
-mod campaign_progress;
-mod details;
-mod for_people;
 mod metrics;
-mod screen;
 mod terminal;
-mod text;
-mod view;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
 use kelpie_store::{Follower, Store, unix_ms};
+use kelpie_text::clean;
+use kelpie_watch::{CampaignProgress, text};
 
 use crate::args::{Colour, Common};
 use crate::campaigns;
 use crate::cli::WatchArgs;
 use crate::exit;
 use crate::output::print;
-
-use crate::safe_text::clean;
-use campaign_progress::CampaignProgress;
 
 /// Shows a campaign until the user has seen enough, or says once how it stands.
 pub fn run(args: &WatchArgs, common: Common) -> anyhow::Result<ExitCode> {
@@ -71,6 +64,3 @@ fn is_coloured(common: Common) -> bool {
         Colour::Never => false,
     }
 }
-
-#[cfg(test)]
-mod testing;

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use kelpie_store::{Follower, StoreError, unix_ms};
+use kelpie_watch::CampaignProgress;
+use kelpie_watch::screen::{Theme, draw};
+use kelpie_watch::view::{Asked, View};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
-use super::campaign_progress::CampaignProgress;
-use super::screen::{Theme, draw};
-use super::view::{Asked, View};
 use crate::stop;
 
 /// How long a picture stays. Source: our choice, because it is often enough to see a campaign move.

@@ -93,6 +93,16 @@ pub fn place(cluster: &Cluster, rank: u32) -> Option<Place> {
     })
 }
 
+/// The hosts of a verdict that names ranks: those hosts alone on which something is known to be slow or stuck. A leaf or
+/// a connection accuses no host.
+pub fn accused(found: &Diagnosis, placement: &Placement) -> BTreeSet<String> {
+    if !placement.leaf.is_empty() {
+        return BTreeSet::new();
+    }
+    let ranks = found.rank.iter().chain(&found.source).chain(&found.destination);
+    ranks.filter_map(|rank| placement.ranks.get(rank)).map(|place| place.host.clone()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::diagnose::{Question, diagnose};

@@ -4,8 +4,8 @@ use kelpie_monitor::counters;
 use kelpie_search::UTILISATION;
 use ratatui::text::Span;
 
-use crate::output::percent;
-use crate::safe_text::clean;
+use kelpie_text::clean;
+use kelpie_text::percent;
 
 /// Cuts a cleaned line into pieces that fit into `width` columns; the pieces after the first are indented as it is.
 pub fn wrapped(line: &str, width: usize) -> Vec<String> {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use kelpie_reports::plain::steers;
+use crate::plain::steers;
 
 /// Longest text of the database that is shown in one place. Units: characters. Source: our choice, because names are
 /// shorter, and a screen holds less.

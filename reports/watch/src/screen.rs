@@ -3,6 +3,8 @@
 use kelpie_monitor::Severity;
 use kelpie_reports::explained::{Explained, Weighed};
 use kelpie_store::{Anomaly, CampaignId, CampaignState};
+use kelpie_text::clean;
+use kelpie_text::plural;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Margin, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -11,12 +13,10 @@ use ratatui::widgets::{
     Block, Gauge, Paragraph, Row, Scrollbar, ScrollbarOrientation, ScrollbarState, Sparkline, Table,
 };
 
-use super::campaign_progress::{CampaignProgress, Signal};
-use super::for_people::{signal_name, signal_value};
-use super::view::View;
-use super::{details, text};
-use crate::output::plural;
-use crate::safe_text::clean;
+use crate::campaign_progress::{CampaignProgress, Signal};
+use crate::for_people::{signal_name, signal_value};
+use crate::view::View;
+use crate::{details, text};
 
 /// Columns from which details stand beside the findings. Source: our choice, because a condition is 40 columns wide.
 const WIDE: u16 = 100;

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use kelpie_campaign::document::{self, Read, Wanted};
 use kelpie_monitor::Severity;
 use kelpie_reports::again::Control;
 use kelpie_reports::brief;
@@ -11,10 +10,9 @@ use kelpie_reports::{identity, times};
 use kelpie_search::{Cure, FindingEvidence};
 use kelpie_spaces::{Feature, Region, Workload};
 use kelpie_store::{Anomaly, Campaign, CampaignId, CampaignState, FindingRecord, Label, Store};
+use kelpie_text::{Table, clean, plural, width};
 
-use crate::inputs;
-use crate::output::{Table, plural, width};
-use crate::safe_text::clean;
+use crate::document::{self, Read, Wanted};
 
 /// Findings and groups that are shown if nobody asks for more. Source: our choice, because a campaign is to be read on one
 /// screen, which has some 40 lines.
@@ -23,15 +21,19 @@ const MOST_GROUPS: usize = 4;
 /// Counters of a signature that are shown. Source: our choice.
 const MOST_COUNTERS: usize = 4;
 
-/// A campaign with its findings.
-pub fn campaign(store: &mut Store, id: CampaignId, wanted: Wanted) -> anyhow::Result<String> {
+/// A campaign with its findings; `database` is the argument that names it in the commands that the text proposes.
+///
+/// # Errors
+///
+/// There is no such campaign, or the database cannot be read.
+pub fn campaign(store: &mut Store, id: CampaignId, wanted: Wanted, database: &str) -> anyhow::Result<String> {
     let read = Read::of(store, id)?;
     let explained = read.explained();
     let mut text = head(store, &read.campaign, &explained)?;
     if let Some(absence) = document::none_found(store, id, &read.findings)? {
         let _ = writeln!(text, "  {absence}");
     }
-    text += &table(&read, &explained, wanted, &inputs::db_argument(store.path()));
+    text += &table(&read, &explained, wanted, database);
     Ok(text + &unexplained(id, &explained))
 }
 
@@ -154,8 +156,12 @@ fn in_common(id: CampaignId, group: &Group<'_>) -> String {
     format!("near no finding (the worst: experiment {number}, {}, {reason})", symptom.name())
 }
 
-/// One finding in full.
-pub fn finding(store: &mut Store, id: CampaignId, number: u64) -> anyhow::Result<String> {
+/// One finding in full; `database` is the argument that names it in the commands that the text proposes.
+///
+/// # Errors
+///
+/// There is no such finding, or the database cannot be read.
+pub fn finding(store: &mut Store, id: CampaignId, number: u64, database: &str) -> anyhow::Result<String> {
     let read = Read::of(store, id)?;
     let found = read.weighed(number)?;
     let (finding, evidence) = (found.finding, found.finding.evidence().unwrap_or_default());
@@ -209,11 +215,7 @@ pub fn finding(store: &mut Store, id: CampaignId, number: u64) -> anyhow::Result
     for way in brief::ways_out(&evidence) {
         let _ = writeln!(text, "to avoid it: {way}");
     }
-    let _ = writeln!(
-        text,
-        "next: `kelpie recipe export {id}.{number} --out finding-{number}.tar.gz{db}`",
-        db = inputs::db_argument(store.path())
-    );
+    let _ = writeln!(text, "next: `kelpie recipe export {id}.{number} --out finding-{number}.tar.gz{database}`");
     Ok(text)
 }
 

@@ -5,7 +5,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::*;
-use crate::commands::watch::testing::{HOSTILE, NOW, campaign, empty, finding, hostile, news, running};
+use crate::testing::{HOSTILE, NOW, campaign, empty, finding, hostile, news, running};
 
 fn drawn(progress: &CampaignProgress, view: &mut View, width: u16, height: u16) -> TestBackend {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();

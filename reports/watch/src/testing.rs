@@ -10,7 +10,7 @@ use kelpie_store::{
     Anomaly, Brief, Campaign, CampaignDefinition, CampaignId, CampaignState, ExperimentClock, FindingRecord, News,
 };
 
-use super::campaign_progress::CampaignProgress;
+use crate::campaign_progress::CampaignProgress;
 
 /// When tests look. Units: milliseconds since 1970.
 pub const NOW: i64 = 1_700_000_060_000;

@@ -24,7 +24,7 @@ pub enum Change {
 
 /// Where reading stands, across restarts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct Position {
     /// File.
     pub path: PathBuf,
     device: u64,
@@ -51,7 +51,11 @@ impl Tail {
     }
 
     /// Goes on where a former process ended, if it is the same file; else at its begin.
-    pub fn resume(place: &Place) -> anyhow::Result<(Self, Option<Change>)> {
+    ///
+    /// # Errors
+    ///
+    /// The file is there and cannot be read.
+    pub fn resume(place: &Position) -> anyhow::Result<(Self, Option<Change>)> {
         let mut tail = Self::new(&place.path);
         if !tail.try_open()? {
             return Ok((tail, None));
@@ -70,16 +74,24 @@ impl Tail {
     }
 
     /// Where reading stands, `pending` bytes before its end; nothing if there is no file yet.
-    pub fn place(&mut self, pending: usize) -> anyhow::Result<Option<Place>> {
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub fn place(&mut self, pending: usize) -> anyhow::Result<Option<Position>> {
         let Some((file, offset)) = &mut self.open else { return Ok(None) };
         let at: Metadata = file.metadata()?;
         let offset = offset.saturating_sub(pending as u64);
         let begin = fingerprint(file, offset)?;
-        Ok(Some(Place { path: self.path.clone(), device: at.dev(), inode: at.ino(), offset, begin }))
+        Ok(Some(Position { path: self.path.clone(), device: at.dev(), inode: at.ino(), offset, begin }))
     }
 
     /// Gives what was written since the last time, at most `most` bytes, and says what happened before that. After a
     /// change, the rest comes with the next call.
+    ///
+    /// # Errors
+    ///
+    /// The file is there and cannot be read.
     pub fn read(&mut self, most: usize, mut give: impl FnMut(&[u8])) -> anyhow::Result<(usize, Option<Change>)> {
         if !self.try_open()? {
             return Ok((0, None));

@@ -4,10 +4,10 @@ use kelpie_monitor::Severity;
 use kelpie_reports::explained::Weighed;
 use kelpie_spaces::{Workload, workload_to_yaml};
 use kelpie_store::Anomaly;
+use kelpie_text::clean;
+use kelpie_text::plural;
 
-use super::for_people::wrapped;
-use crate::output::plural;
-use crate::safe_text::clean;
+use crate::for_people::wrapped;
 
 /// Everything of a finding, in lines of at most `width` columns.
 pub fn of_finding(Weighed { finding, severity, .. }: &Weighed<'_>, width: usize) -> Vec<String> {

@@ -9,7 +9,7 @@ pub fn steers(c: char) -> bool {
 }
 
 /// A file for people, or a part of one: lines of text in which nothing steers, but a sign stands for what would.
-pub(crate) fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let stands = |c: char| if steers(c) && !matches!(c, '\n' | '\t') { char::REPLACEMENT_CHARACTER } else { c };
     text.chars().map(stands).collect()
 }

@@ -3,7 +3,7 @@
 use kelpie_monitor::Verdict;
 
 use super::*;
-use crate::commands::watch::testing::{NOW, brief, campaign, empty, finding, news, running};
+use crate::testing::{NOW, brief, campaign, empty, finding, news, running};
 
 #[test]
 fn news_add_up() {

@@ -59,6 +59,7 @@ pub struct CampaignProgress {
 /// A signal over the latest experiments.
 #[derive(Debug, PartialEq)]
 pub struct Signal {
+    /// Its name, as counters have it.
     pub name: String,
     /// One value per experiment, oldest first; `None` if it was not measured.
     pub values: Vec<Option<f64>>,

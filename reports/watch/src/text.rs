@@ -5,16 +5,16 @@ use std::fmt::Write as _;
 
 use kelpie_campaign::FindingLine;
 use kelpie_campaign::document::FindingDocument;
+use kelpie_campaign::text::unexplained;
 use kelpie_monitor::{Severity, Verdict};
 use kelpie_reports::explained::Weighed;
 use kelpie_store::{Anomaly, CampaignState, Ended};
+use kelpie_text::{clean, clean_json};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::campaign_progress::{CampaignProgress, PURPOSES};
-use super::for_people::{duration, signal_name, signal_value};
-use crate::findings_text::unexplained;
-use crate::safe_text::{clean, clean_json};
+use crate::campaign_progress::{CampaignProgress, PURPOSES};
+use crate::for_people::{duration, signal_name, signal_value};
 
 /// The ways to end, with their words.
 pub const ENDS: [(Ended, &str); 4] = [
@@ -137,7 +137,7 @@ struct Document<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::watch::testing::{NOW, empty, hostile, running};
+    use crate::testing::{NOW, empty, hostile, running};
 
     #[test]
     fn a_campaign_is_said_in_a_few_lines() {

@@ -1,0 +1,93 @@
+//! Counts, times, paths and long lines as people read them.
+
+use std::path::Path;
+
+pub use kelpie_spaces::units::{percent, si};
+
+/// The text in lines of at most so many columns; what goes on stands two columns farther in.
+pub fn wrapped(text: &str, columns: usize) -> String {
+    let line = |line: &str| {
+        if console::measure_text_width(line) <= columns {
+            return line.to_owned() + "\n";
+        }
+        let indent = line.len() - line.trim_start().len();
+        let further = " ".repeat(indent + 2);
+        textwrap::fill(
+            line,
+            textwrap::Options::new(columns)
+                .subsequent_indent(&further)
+                // A name with a hyphen is to be copied as it is.
+                .word_splitter(textwrap::WordSplitter::NoHyphenation),
+        ) + "\n"
+    };
+    text.lines().map(line).collect()
+}
+
+/// A path as a shell takes it.
+pub fn quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@".contains(c);
+    if path.chars().all(is_plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
+}
+
+/// A time in four figures, such as `12.3 us`.
+///
+/// Units: nanoseconds.
+pub fn time(nanos: u64) -> String {
+    const UNITS: [(f64, &str); 3] = [(1e9, "s"), (1e6, "ms"), (1e3, "us")];
+    let nanos = nanos as f64;
+    // As in `si`: by what rounding would make of it.
+    match UNITS.iter().find(|(scale, _)| nanos >= scale * 0.99995) {
+        Some((scale, unit)) => format!("{:.1} {unit}", nanos / scale),
+        None => format!("{nanos:.0} ns"),
+    }
+}
+
+/// `1 finding`, `2 findings`.
+pub fn plural(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_go_on_farther_in() {
+        let text = "  of 20 workloads 17 show it\nshort\n";
+        assert_eq!(wrapped(text, 18), "  of 20 workloads\n    17 show it\nshort\n");
+        assert_eq!(wrapped(text, 80), text);
+    }
+
+    #[test]
+    fn units_are_readable() {
+        for (value, expected) in [
+            (0.0, "0.0 "),
+            (999.0, "999.0 "),
+            (999_960.0, "1.0 M"),
+            (1500.0, "1.5 k"),
+            (187_340_000_000.0, "187.3 G"),
+            (2e12, "2.0 T"),
+        ] {
+            assert_eq!(si(value), expected);
+        }
+        assert_eq!(percent(0.1234), "12.34 %");
+        assert_eq!((plural(1, "finding"), plural(0, "finding")), ("1 finding".to_owned(), "0 findings".to_owned()));
+    }
+
+    #[test]
+    fn times_are_readable() {
+        for (nanos, expected) in [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_000, "1.0 us"),
+            (20_480, "20.5 us"),
+            (999_940, "999.9 us"),
+            (999_960, "1.0 ms"),
+            (20_000_000, "20.0 ms"),
+            (60_000_000_000, "60.0 s"),
+        ] {
+            assert_eq!(time(nanos), expected);
+        }
+    }
+}
