@@ -305,7 +305,8 @@ mod tests {
 
     #[test]
     fn a_switch_that_is_alone_pauses_who_sends_faster_than_its_port() {
-        let alone = cables(None);
+        // What is left below XON lasts for as long as it takes the sender to hear that it may go on, and to be here again.
+        let alone = Cables { xoff: 16_000, xon: 12_000, ..cables(None) };
         let (got, pauses) = run(alone, &[(0, 0)], SPAN);
         assert!((gbps(got[0]) - 100.0).abs() < 2.0 && pauses == [0, 0], "{got:?} {pauses:?}");
         let (got, pauses) = run(alone, &[(0, 0), (0, 0)], SPAN);
