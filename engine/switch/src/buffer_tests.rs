@@ -76,10 +76,8 @@ fn loses(form: BufferForm, senders: usize, delay: u64) -> bool {
         while let Some((_, ingress, signal)) = signals.pop_front_if(|(when, ..)| *when <= turn) {
             silent[ingress] = signal == Signal::Pause;
         }
-        for ingress in 0..senders {
-            if !silent[ingress]
-                && let Arrival::Kept(signal) = buffer.arrive(at(turn), ingress, 100)
-            {
+        for (ingress, is_silent) in silent.iter().enumerate() {
+            if !is_silent && let Arrival::Kept(signal) = buffer.arrive(at(turn), ingress, 100) {
                 held.push_back(ingress);
                 signals.extend(signal.map(|signal| (turn + delay, ingress, signal)));
             }
