@@ -9,7 +9,7 @@ use crate::circles;
 use crate::workspace::{self, Package};
 
 /// Each crate with those right below it; it may use them and whatever is below them. The binary may use all.
-const LAYERS: [(&str, &[&str]); 27] = [
+const LAYERS: [(&str, &[&str]); 28] = [
     ("kelpie-spaces", &[]),
     ("kelpie-topology", &["kelpie-spaces"]),
     ("kelpie-monitor", &["kelpie-spaces"]),
@@ -19,8 +19,9 @@ const LAYERS: [(&str, &[&str]); 27] = [
     ("kelpie-belief", &["kelpie-spaces"]),
     ("kelpie-search", &["kelpie-spaces", "kelpie-monitor", "kelpie-belief"]),
     ("kelpie-events", &[]),
-    ("kelpie-nic", &["kelpie-events"]),
-    ("kelpie-sim", &["kelpie-engine", "kelpie-events", "kelpie-nic", "kelpie-paths", "kelpie-topology"]),
+    ("kelpie-switch", &["kelpie-events"]),
+    ("kelpie-nic", &["kelpie-switch"]),
+    ("kelpie-sim", &["kelpie-engine", "kelpie-nic", "kelpie-paths", "kelpie-topology"]),
     ("kelpie-calibration", &["kelpie-sim"]),
     ("kelpie-mlx5", &[]),
     ("kelpie-verbs", &["kelpie-engine", "kelpie-mlx5"]),
@@ -28,7 +29,7 @@ const LAYERS: [(&str, &[&str]); 27] = [
     ("kelpie-preload", &["kelpie-trace", "kelpie-mlx5"]),
     ("kelpie-collectives", &["kelpie-topology"]),
     ("kelpie-paths", &["kelpie-topology", "kelpie-spaces"]),
-    ("kelpie-fabric", &["kelpie-engine", "kelpie-events", "kelpie-topology", "kelpie-collectives", "kelpie-paths"]),
+    ("kelpie-fabric", &["kelpie-engine", "kelpie-switch", "kelpie-topology", "kelpie-collectives", "kelpie-paths"]),
     ("kelpie-store", &["kelpie-spaces", "kelpie-monitor", "kelpie-search"]),
     ("kelpie-text", &["kelpie-spaces"]),
     ("kelpie-reports", &["kelpie-store", "kelpie-diagnosis", "kelpie-criteria", "kelpie-text"]),
@@ -47,11 +48,12 @@ const RESERVED: [(&str, &[&str]); 3] = [
 ];
 
 /// What neither a crate nor any of ours below it may use, whatever the rows above come to say: of ours, and of others.
-const NEVER: [(&str, &[&str]); 7] = [
+const NEVER: [(&str, &[&str]); 8] = [
     ("kelpie-search", &["kelpie-engine"]),
     ("kelpie-diagnosis", &["kelpie-engine"]),
     ("kelpie-fabric", &["kelpie-sim"]),
-    // A part of a NIC sees no workload.
+    // A part of a switch knows nothing of what drives it, and a part of a NIC sees no workload.
+    ("kelpie-switch", &["kelpie-spaces", "kelpie-topology", "kelpie-nic"]),
     ("kelpie-nic", &["kelpie-spaces"]),
     ("kelpie-store", &["plotters", "maud"]),
     ("kelpie-engine", &["tokio", "rustls", "tarpc"]),

@@ -1,8 +1,8 @@
 //! The configuration of a NIC: its parts and their times. The values and their sources are in model files elsewhere.
 
 use kelpie_events::{Picos, Rate};
+use kelpie_switch::BufferForm;
 
-use crate::buffer::Thresholds;
 use crate::cache::{Cached, Geometry};
 use crate::command::CommandTimes;
 use crate::memory::{Place, Way};
@@ -82,8 +82,8 @@ pub struct Config {
     pub packet: Picos,
     /// Most time by which packets may be ahead of that.
     pub packet_slack: Picos,
-    /// The receive buffer.
-    pub buffer: Thresholds,
+    /// The receive buffer of each port.
+    pub buffer: BufferForm,
     /// Room for what comes from the same NIC. Units: bytes.
     pub loopback_room: u64,
     /// How long a requester is silent after a NAK that the receiver was not ready.

@@ -3,7 +3,6 @@
 
 mod atomics;
 pub mod begin;
-pub mod buffer;
 pub mod cache;
 pub mod command;
 mod commands;

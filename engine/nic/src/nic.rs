@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use kelpie_events::{Picos, Server};
+use kelpie_switch::Signal;
 use rand::SeedableRng;
 use rand_pcg::Pcg32;
 
@@ -72,7 +73,7 @@ pub trait Outside {
     /// A burst begins to leave on the wire.
     fn sent(&mut self, now: Picos, burst: Burst);
     /// Asks the neighbour at a port to be silent, or to go on.
-    fn pause(&mut self, now: Picos, port: u8, is_on: bool);
+    fn pause(&mut self, now: Picos, port: u8, signal: Signal);
     /// The CQE of a send WQE is in memory at this time.
     fn completed(&mut self, time: Picos, qp: u32, index: u64);
     /// The CQE of a receive WQE is in memory at this time.
@@ -116,6 +117,15 @@ pub struct Tally {
     pub lost: u64,
     /// Packets that arrived and were not used: behind a gap, seen before, or without a receive.
     pub unused: u64,
+}
+
+/// How long a port was in a pause since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pauses {
+    /// It asked its neighbour for silence.
+    pub sent: Picos,
+    /// Its neighbour asked it for silence.
+    pub received: Picos,
 }
 
 /// A NIC.
@@ -206,7 +216,7 @@ impl Nic {
             out_loop: VecDeque::new(),
             loop_answers: VecDeque::new(),
             packet_rate: Server::default(),
-            ports: (0..config.ports).map(|_| Port::new(config.buffer)).collect(),
+            ports: (0..config.ports).map(|_| Port::new(config.wire, config.buffer)).collect(),
             looped: 0,
             loopback_is_due: false,
             arrivals: VecDeque::new(),
@@ -254,7 +264,7 @@ impl Nic {
             Event::Changed(lock) => self.has_changed(now, lock, out),
             Event::Wake(qp) => self.has_work(qp),
             Event::Egress(port) => {
-                self.ports[usize::from(port)].egress_at = Picos::MAX;
+                self.ports[usize::from(port)].wire.looks();
                 self.kick_egress(now, port, out);
             }
             Event::Loopback => self.loopback(now, out),
@@ -493,7 +503,13 @@ impl Nic {
 
     /// Time that the busiest wire was busy.
     pub fn wire_busy(&self) -> Picos {
-        self.ports.iter().map(|port| port.wire.busy).max().unwrap_or(Picos::ZERO)
+        self.ports.iter().map(|port| port.wire.busy()).max().unwrap_or(Picos::ZERO)
+    }
+
+    /// How long each port was in a pause; nothing of a port that is not there.
+    pub fn pauses(&self, now: Picos) -> [Pauses; 2] {
+        let of = |port: &Port| Pauses { sent: port.buffer.pauses(0).total(now), received: port.silence.total(now) };
+        [0, 1].map(|number| self.ports.get(number).map_or_else(Pauses::default, of))
     }
 
     /// What has arrived and was not dealt with, also from the NIC itself. Units: bytes.

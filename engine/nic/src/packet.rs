@@ -198,6 +198,13 @@ impl Burst {
     }
 }
 
+impl kelpie_switch::Packet for Burst {
+    #[inline]
+    fn bytes(&self) -> u64 {
+        self.wire
+    }
+}
+
 /// What packets carry beside their payload. Units: bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Headers {

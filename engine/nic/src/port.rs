@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use kelpie_events::{Picos, Server};
+use kelpie_events::Rate;
+use kelpie_switch::{BufferForm, SharedBuffer, Spell, Wire};
 
-use crate::buffer::{Buffer, Thresholds};
 use crate::packet::Burst;
 
 /// What is to be answered.
@@ -28,10 +28,10 @@ pub(crate) struct Port {
     pub answers: VecDeque<Answer>,
     /// Whether an answer left last, or nothing could.
     pub has_answered: bool,
-    pub wire: Server,
-    pub egress_at: Picos,
-    pub is_paused: bool,
-    pub buffer: Buffer,
+    pub wire: Wire,
+    /// Whether the neighbour asks for silence, and for how long it did.
+    pub silence: Spell,
+    pub buffer: SharedBuffer,
 }
 
 impl Port {
@@ -41,17 +41,16 @@ impl Port {
     }
 
     /// A port at rest.
-    pub fn new(buffer: Thresholds) -> Self {
+    pub fn new(rate: Rate, buffer: BufferForm) -> Self {
         Self {
             no_room: VecDeque::new(),
             staged: 0,
             out: VecDeque::new(),
             answers: VecDeque::new(),
             has_answered: false,
-            wire: Server::default(),
-            egress_at: Picos::MAX,
-            is_paused: false,
-            buffer: Buffer::new(buffer),
+            wire: Wire::new(rate),
+            silence: Spell::default(),
+            buffer: SharedBuffer::new(buffer, 1),
         }
     }
 }

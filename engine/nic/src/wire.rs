@@ -1,8 +1,8 @@
 //! Both ends of the wire: what leaves when, pauses, and what comes into the receive buffer.
 
 use kelpie_events::Picos;
+use kelpie_switch::{Arrival, Signal, Turn};
 
-use crate::buffer::{Arrival, Signal};
 use crate::nic::{Event, Nic, Outside};
 use crate::packet::{Burst, Kind};
 use crate::port::Answer;
@@ -12,8 +12,8 @@ use crate::waits::{Cause, Side};
 
 impl Nic {
     /// The neighbour at a port asks for silence, or lets it go on.
-    pub fn paused(&mut self, now: Picos, port: u8, is_on: bool, out: &mut impl Outside) {
-        self.ports[usize::from(port)].is_paused = is_on;
+    pub fn paused(&mut self, now: Picos, port: u8, signal: Signal, out: &mut impl Outside) {
+        self.ports[usize::from(port)].silence.set(now, signal == Signal::Pause);
         self.kick_egress(now, port, out);
     }
 
@@ -21,15 +21,13 @@ impl Nic {
     pub(crate) fn kick_egress(&mut self, now: Picos, number: u8, out: &mut impl Outside) {
         let is_gathered = |burst: &u32| self.held[*burst as usize].reads == 0;
         let port = &mut self.ports[usize::from(number)];
-        if port.is_paused || (port.answers.is_empty() && !port.out.front().is_some_and(is_gathered)) {
+        if port.silence.is_on() || (port.answers.is_empty() && !port.out.front().is_some_and(is_gathered)) {
             return;
         }
-        let time = port.wire.free();
-        if time <= now {
-            self.egress(now, number, out);
-        } else if time < port.egress_at {
-            port.egress_at = time;
-            out.at(time, Event::Egress(number));
+        match port.wire.turn(now) {
+            Turn::Now => self.egress(now, number, out),
+            Turn::At(time) => out.at(time, Event::Egress(number)),
+            Turn::Awaited => {}
         }
     }
 
@@ -52,7 +50,7 @@ impl Nic {
         };
         let paced = self.packet_rate.serve(now, self.config.packet * burst.packets);
         let wire = &mut self.ports[usize::from(number)].wire;
-        let sent = wire.serve(now, self.config.wire.time(burst.wire));
+        let sent = wire.send(now, burst.wire);
         wire.hold_until(paced.saturating_sub(self.config.packet_slack).max(sent));
         self.tally.packets += burst.packets;
         out.sent(now, burst);
@@ -173,11 +171,11 @@ impl Nic {
     /// A burst arrives from the wire.
     pub fn arrive(&mut self, now: Picos, burst: Burst, out: &mut impl Outside) {
         let port = burst.ports.arrive;
-        match self.ports[usize::from(port)].buffer.arrive(burst.wire) {
+        match self.ports[usize::from(port)].buffer.arrive(now, 0, burst.wire) {
             Arrival::Lost => self.tally.lost += burst.packets,
             Arrival::Kept(signal) => {
                 if let Some(signal) = signal {
-                    out.pause(now, port, signal == Signal::Pause);
+                    out.pause(now, port, signal);
                 }
                 self.enqueue(burst);
             }
@@ -205,8 +203,8 @@ impl Nic {
         if is_loopback {
             self.looped -= room;
             self.kick_loopback(now, out);
-        } else if let Some(signal) = self.ports[usize::from(port)].buffer.leave(room) {
-            out.pause(now, port, signal == Signal::Pause);
+        } else if let Some(signal) = self.ports[usize::from(port)].buffer.leave(now, 0, room) {
+            out.pause(now, port, signal);
         }
         self.let_go(id);
     }

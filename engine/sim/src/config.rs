@@ -2,7 +2,6 @@
 
 use kelpie_engine::MeasureError;
 use kelpie_events::{Picos, Rate};
-use kelpie_nic::buffer::Thresholds;
 use kelpie_nic::cache::{Geometry, Replacement};
 use kelpie_nic::command::CommandTimes;
 use kelpie_nic::config::{Config, Misses, PacketTime, ReceiveTimes, SendTimes, WhenBusy};
@@ -12,9 +11,10 @@ use kelpie_nic::path::Order;
 use kelpie_nic::pcie;
 use kelpie_nic::units::Form;
 use kelpie_spaces::{Device, headers};
+use kelpie_switch::{BufferForm, Threshold};
 
-use crate::leaves::Cables;
 use crate::model::{self, CacheForm, Gpu, Model};
+use crate::network::Cables;
 
 /// Time for which the packet rate may exceed the specified one, as long as its mean does not.
 ///
@@ -144,10 +144,9 @@ impl Model {
             wire: Rate::gbps(port.line_rate_gbps),
             packet: ns(1e3 / port.max_mpps),
             packet_slack: PACKET_RATE_SLACK,
-            buffer: Thresholds {
-                xoff: kib(receive.xoff_kib),
-                xon: kib(receive.xon_kib),
+            buffer: BufferForm {
                 capacity: kib(receive.capacity_kib),
+                threshold: Threshold::Fixed { xoff: kib(receive.xoff_kib), xon: kib(receive.xon_kib) },
             },
             loopback_room: kib(receive.loopback_kib),
             not_ready_timer: ns(receive.rnr_timer_us * 1e3),
@@ -162,16 +161,15 @@ impl Model {
         }
     }
 
-    /// The leaves between hosts with two ports.
-    pub fn leaves(&self) -> Option<Cables> {
-        let bond = self.bond.as_ref()?;
-        Some(Cables {
+    /// The cables and switches between the hosts.
+    pub fn cables(&self) -> Cables {
+        Cables {
             port: Rate::gbps(self.port.line_rate_gbps),
-            trunk: Rate::gbps(bond.trunk_gbps),
+            trunk: self.bond.as_ref().map(|bond| Rate::gbps(bond.trunk_gbps)),
             link: Picos::from_nanos(self.port.link_delay_ns),
             xoff: kib(self.switch.xoff_kib),
             xon: kib(self.switch.xon_kib),
-        })
+        }
     }
 
     fn link(&self) -> pcie::Config {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_events::Picos;
 use kelpie_nic::nic::Nic;
 
 /// Counted events of a NIC since the start, under the vendors' public names.
@@ -49,39 +48,6 @@ pub struct Traffic {
     pub wire_bytes: u64,
     pub packets: u64,
     pub messages: u64,
-}
-
-/// Time spent in a state that goes on and off.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Spell {
-    since: Option<Picos>,
-    total: Picos,
-}
-
-impl Spell {
-    fn on(&mut self, now: Picos) {
-        self.since.get_or_insert(now);
-    }
-
-    fn off(&mut self, now: Picos) {
-        if let Some(since) = self.since.take() {
-            self.total += now.saturating_sub(since);
-        }
-    }
-
-    /// It is in the state from now on, or no more.
-    pub fn set(&mut self, now: Picos, is_on: bool) {
-        if is_on {
-            self.on(now);
-        } else {
-            self.off(now);
-        }
-    }
-
-    /// Time in the state until `now`.
-    pub fn total(&self, now: Picos) -> Picos {
-        self.total + self.since.map_or(Picos::ZERO, |since| now.saturating_sub(since))
-    }
 }
 
 #[cfg(test)]

@@ -3,12 +3,11 @@
 
 use kelpie_events::Picos;
 use kelpie_monitor::verdict::PAUSE_RATIO;
-use kelpie_nic::nic::{Nic, Tally};
+use kelpie_nic::nic::{Nic, Pauses, Tally};
 use kelpie_nic::waits::{Cause, Side};
 use kelpie_spaces::Host;
 
 use crate::config::Reach;
-use crate::counters::Spell;
 use crate::pair::Pair;
 use crate::waits::Waits;
 
@@ -24,8 +23,7 @@ pub struct Snapshot {
     waits: [Waits; 2],
     tallies: [Tally; 2],
     wires: [Picos; 2],
-    holding: [[Picos; 2]; 2],
-    held: [[Picos; 2]; 2],
+    pauses: [[Pauses; 2]; 2],
     messages: u64,
 }
 
@@ -37,16 +35,10 @@ impl Snapshot {
             waits: pair.around.waits.clone(),
             tallies: pair.nics.each_ref().map(Nic::tally),
             wires: pair.nics.each_ref().map(Nic::wire_busy),
-            holding: totals(&pair.around.holding, pair.now),
-            held: totals(&pair.around.held, pair.now),
+            pauses: pair.nics.each_ref().map(|nic| nic.pauses(pair.now)),
             messages: pair.around.traffic.iter().flatten().map(|traffic| traffic.messages).sum(),
         }
     }
-}
-
-/// Time in a state, by host and port.
-fn totals(spells: &[[Spell; 2]; 2], now: Picos) -> [[Picos; 2]; 2] {
-    spells.each_ref().map(|ports| ports.each_ref().map(|port| port.total(now)))
 }
 
 /// The resource that limits, and whose traffic, such as `receive_wqe_cache:UD_SEND`.
@@ -55,15 +47,18 @@ pub fn limiting(pair: &Pair, before: &Snapshot) -> String {
     let span = (now.time - before.time).max(Picos::new(1));
     let share = |now: Picos, then: Picos| (now - then).ratio_to(span);
     // A receiver that cannot keep up holds its senders, so that what they wait for says nothing.
-    let longer = |now: [Picos; 2], then: [Picos; 2]| share(now[0], then[0]).max(share(now[1], then[1]));
-    let [a, b] = [0, 1].map(|host| longer(now.holding[host], before.holding[host]));
+    let longer = |host: usize, of: fn(&Pauses) -> Picos| {
+        let [now, then] = [&now, before].map(|moment| moment.pauses[host].each_ref().map(of));
+        share(now[0], then[0]).max(share(now[1], then[1]))
+    };
+    let [a, b] = [0, 1].map(|host| longer(host, |pauses| pauses.sent));
     if a.max(b) > PAUSE_RATIO {
         let host = if a >= b { Host::A } else { Host::B };
         return longest(pair, host, before, &now, |side, _| side == Side::Receive);
     }
     // What leaves hold while no receiver does meets on a port or on the trunk.
-    let [a, b] = [0, 1].map(|host| longer(now.held[host], before.held[host]));
-    if pair.around.has_leaves() && a.max(b) > PAUSE_RATIO {
+    let [a, b] = [0, 1].map(|host| longer(host, |pauses| pauses.received));
+    if pair.around.network.has_leaves() && a.max(b) > PAUSE_RATIO {
         let host = if a >= b { Host::A } else { Host::B };
         let flow = pair.around.rings.flows.iter().find(|flow| flow.from == host);
         return format!("leaves:{}", flow.map_or("", |flow| flow.name.as_str()));

@@ -1,26 +1,25 @@
 //! Two hosts with their NICs and applications, and the switch between them. What a NIC does is in `kelpie-nic`.
 
 mod applications;
-mod network;
 mod start;
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
-use kelpie_events::{Events, Picos, Server};
+use kelpie_events::{Events, Picos};
 use kelpie_nic::command::Object;
 use kelpie_nic::nic::{self, Nic, Outside};
 use kelpie_nic::packet::{Burst, Kind};
 use kelpie_nic::qp::{Segment, Wqe};
 use kelpie_nic::waits::{Cause, Side};
 use kelpie_spaces::Host;
+use kelpie_switch::Signal;
 
 use crate::config::Reach;
 use crate::control_thread::ControlThread;
-use crate::counters::{Spell, Traffic};
-use crate::leaves::{Leaves, Step};
+use crate::counters::Traffic;
 use crate::model::Model;
-use crate::path_part::PathPart;
+use crate::network::{Network, Step};
+use crate::path_part::{Passed, PathPart};
 use crate::rings::Rings;
 use crate::waits::Waits;
 
@@ -36,20 +35,14 @@ enum Event {
     Seen(Host, u32, u32),
     /// The application sees that this receive was used.
     Used(Host, u32, u32),
-    /// The switch port towards this host may take the next burst.
-    SwitchPort(Host),
-    /// A burst reaches this host.
-    Arrive(Host),
-    /// A pause frame of the switch reaches this host, or one that ends the pause.
-    HostPause(Host, bool),
     /// A host is to make and destroy an object beside its traffic.
     Due(Host, Object),
     /// Its thread sees that a command is carried out.
     Commanded(Host),
     /// A burst comes to the end of what the path of its flow adds, the first of it.
     Delayed(Host, u32),
-    /// Something happens at the leaves of hosts with two ports.
-    Leaves(Step),
+    /// Something happens between the hosts.
+    Network(Step),
 }
 
 /// The application of a QP.
@@ -67,18 +60,7 @@ struct App {
     used: u64,
 }
 
-/// The switch port towards a host.
-#[derive(Debug, Default)]
-struct Port {
-    queue: VecDeque<Burst>,
-    queued: u64,
-    is_paused: bool,
-    wire: Server,
-    is_scheduled: bool,
-    holds_sender: bool,
-}
-
-/// What the applications and the switch take.
+/// What the applications take.
 #[derive(Debug, Clone, Copy)]
 struct Costs {
     doorbell: Picos,
@@ -86,9 +68,6 @@ struct Costs {
     poll: Picos,
     /// From a CPU to its NIC.
     mmio: Picos,
-    link: Picos,
-    switch_xoff: u64,
-    switch_xon: u64,
 }
 
 impl Costs {
@@ -99,20 +78,8 @@ impl Costs {
             wqe: ns(model.posting.wqe_ns),
             poll: ns(model.posting.poll_ns),
             mmio: ns(model.pcie.link_latency_ns),
-            link: ns(model.port.link_delay_ns),
-            switch_xoff: (model.switch.xoff_kib * 1024.0) as u64,
-            switch_xon: (model.switch.xon_kib * 1024.0) as u64,
         }
     }
-}
-
-/// What each port moved, by host and port. Units: bytes.
-#[derive(Debug, Clone, Copy)]
-pub struct ByPort {
-    /// By which they left.
-    pub sent_bytes: [[u64; 2]; 2],
-    /// At which they arrived.
-    pub received_bytes: [[u64; 2]; 2],
 }
 
 /// All that is outside of the NICs.
@@ -125,19 +92,12 @@ pub struct Around {
     events: Events<Event>,
     apps: [Vec<App>; 2],
     cores: [Vec<Picos>; 2],
-    ports: [Port; 2],
-    wire: kelpie_events::Rate,
-    from_switch: [VecDeque<Burst>; 2],
     /// What makes and destroys QPs and MRs beside traffic, if something does.
     pub control: [Option<ControlThread>; 2],
     /// What lies between a host and the switch, for each flow, if a path loses packets or is longer than it has to be.
     path: Option<[PathPart; 2]>,
-    /// In the place of the switch, if hosts have two ports.
-    leaves: Option<Leaves>,
+    pub network: Network,
     pub traffic: [[Traffic; 2]; 2],
-    /// A NIC holds its switch port; the switch holds a NIC. By host and port.
-    pub holding: [[Spell; 2]; 2],
-    pub held: [[Spell; 2]; 2],
     /// Time that applications of each host wait for their core while they have room again, as soon as it is known.
     core_wait: [Picos; 2],
     /// When those that wait for it, or have it, will have posted what there is room for.
@@ -190,16 +150,9 @@ impl Outside for View<'_> {
         }
     }
 
-    fn pause(&mut self, now: Picos, port: u8, is_on: bool) {
-        self.around.holding[self.host.index()][usize::from(port)].set(now, is_on);
-        let Around { leaves, events, .. } = &mut *self.around;
-        if let Some(leaves) = leaves {
-            let at = &mut |time, step| events.at(time, Event::Leaves(step));
-            return leaves.pause(now, self.host, port, is_on, at);
-        }
-        let at_switch = now + self.around.costs.link;
-        self.around.ports[self.host.index()].is_paused = is_on;
-        self.around.kick_port(at_switch, self.host);
+    fn pause(&mut self, now: Picos, port: u8, signal: Signal) {
+        let Around { network, events, .. } = &mut *self.around;
+        network.pause(now, self.host, port, signal, &mut |time, step| events.at(time, Event::Network(step)));
     }
 
     fn completed(&mut self, time: Picos, qp: u32, index: u64) {
@@ -247,15 +200,10 @@ impl Pair {
         let around = Around {
             apps: Host::BOTH.map(|host| vec![App::default(); rings.qps[host.index()].len()]),
             cores: Host::BOTH.map(|_| vec![Picos::ZERO; model.posting.cores as usize]),
-            ports: Default::default(),
-            wire: config.wire,
-            from_switch: Default::default(),
             control: Host::BOTH.map(|host| rings.control_thread(host)),
             path,
-            leaves: model.leaves().map(Leaves::new),
+            network: Network::new(model.cables()),
             traffic: Default::default(),
-            holding: Default::default(),
-            held: Default::default(),
             core_wait: Default::default(),
             core_ends: Default::default(),
             waits: Default::default(),
@@ -307,15 +255,6 @@ impl Pair {
                 around.post_when_room(now, host, qp);
             }
             Event::Used(host, qp, index) => around.used(now, host, qp, index.into()),
-            Event::SwitchPort(host) => {
-                around.ports[host.index()].is_scheduled = false;
-                around.switch_port(now + around.costs.link, host);
-            }
-            Event::Arrive(host) => {
-                let Some(burst) = around.from_switch[host.index()].pop_front() else { return };
-                self.arrive(host, burst);
-            }
-            Event::HostPause(host, is_on) => self.paused(host, 0, is_on),
             Event::Due(host, object) => around.is_due(now, host, object),
             Event::Commanded(host) => {
                 let command = around.control[host.index()].as_mut().and_then(ControlThread::is_done);
@@ -327,7 +266,7 @@ impl Pair {
                     around.enter(now, host, burst);
                 }
             }
-            Event::Leaves(step) => self.at_leaves(step),
+            Event::Network(step) => self.between(step),
         }
     }
 
@@ -341,27 +280,43 @@ impl Pair {
         self.nics[host.index()].arrive(self.now, burst, &mut View { host, around });
     }
 
-    fn paused(&mut self, host: Host, port: u8, is_on: bool) {
-        let (now, around) = (self.now, &mut self.around);
-        around.held[host.index()][usize::from(port)].set(now, is_on);
-        self.nics[host.index()].paused(now, port, is_on, &mut View { host, around });
-    }
-
-    fn at_leaves(&mut self, step: Step) {
+    /// Something happens between the hosts.
+    fn between(&mut self, step: Step) {
         let now = self.now;
-        let Around { leaves, events, .. } = &mut self.around;
-        let Some(leaves) = leaves else { return };
-        let at = &mut |time, step| events.at(time, Event::Leaves(step));
+        let Around { network, events, .. } = &mut self.around;
+        let at = &mut |time, step| events.at(time, Event::Network(step));
         match step {
-            Step::Enter(place) => leaves.enter(now, place, at),
-            Step::Leave(place) => leaves.leave(now, place, at),
-            Step::Hold(place, is_on) => leaves.hold(now, place, is_on, at),
-            Step::Pause(host, port, is_on) => self.paused(host, port, is_on),
+            Step::Enter(place) => network.entered(now, place, at),
+            Step::Leave(place) => network.leave(now, place, at),
+            Step::Hold(place, signal) => network.hold(now, place, signal, at),
             Step::Arrive(host, port) => {
-                if let Some(burst) = leaves.arrived(host, port) {
+                if let Some(burst) = network.arrived(host, port) {
                     self.arrive(host, burst);
                 }
             }
+            Step::Pause(host, port, signal) => {
+                let around = &mut self.around;
+                self.nics[host.index()].paused(now, port, signal, &mut View { host, around });
+            }
         }
+    }
+}
+
+impl Around {
+    /// A burst leaves a host, whose path may lose it or take its time.
+    fn on_path(&mut self, now: Picos, host: Host, burst: Burst) {
+        let (flow, ..) = self.rings.qps[host.peer().index()][burst.to as usize];
+        let Some(path) = &mut self.path else { return };
+        match path[host.index()].pass(now, flow, burst) {
+            Passed::Lost => {}
+            Passed::Late(time) => self.events.at(time, Event::Delayed(host, flow)),
+            Passed::Through(burst) => self.enter(now, host, burst),
+        }
+    }
+
+    /// A burst comes to the first switch.
+    fn enter(&mut self, now: Picos, host: Host, burst: Burst) {
+        let Self { network, events, .. } = self;
+        network.sent(now, host, burst, &mut |time, step| events.at(time, Event::Network(step)));
     }
 }

@@ -6,6 +6,7 @@ use kelpie_monitor::counters::{ACK_TIMEOUT, MADE, SEND_QUEUE_FULL, TIMEOUTS};
 use kelpie_monitor::verdict::{PAUSE_RATIO, Verdict, assess};
 use kelpie_monitor::{Bounds, Confidence, DirectionRates, Measurement, PauseRatios, PerHost, Sample};
 use kelpie_nic::command::Object;
+use kelpie_nic::nic::Pauses;
 use kelpie_spaces::{Direction, Host, Workload, loaded_directions};
 use rand::SeedableRng;
 use rand_distr::{Distribution, Normal};
@@ -15,7 +16,8 @@ use crate::control_thread::ControlThread;
 use crate::counters::{Diagnostics, Traffic};
 use crate::limiting::{Snapshot, limiting};
 use crate::model::{Model, Sampling};
-use crate::pair::{ByPort, Pair, Queues};
+use crate::network::ByPort;
+use crate::pair::{Pair, Queues};
 use crate::rings::{FlowRings, Rings};
 use crate::steady::{BATCHES, Moment, Steady, UNKNOWN, falls_behind_slowly, half_width};
 
@@ -47,8 +49,7 @@ struct Totals {
     traffic: [[Traffic; 2]; 2],
     counts: [Diagnostics; 2],
     /// By host and port.
-    holding: [[Picos; 2]; 2],
-    held: [[Picos; 2]; 2],
+    pauses: [[Pauses; 2]; 2],
     core_wait: [Picos; 2],
     timeouts: [u64; 2],
     /// QPs and MRs that were made beside traffic, by host.
@@ -63,8 +64,7 @@ impl Totals {
             time: pair.now,
             traffic: around.traffic,
             counts: pair.nics.each_ref().map(Diagnostics::of),
-            holding: around.holding.each_ref().map(|ports| ports.each_ref().map(|spell| spell.total(pair.now))),
-            held: around.held.each_ref().map(|ports| ports.each_ref().map(|spell| spell.total(pair.now))),
+            pauses: pair.nics.each_ref().map(|nic| nic.pauses(pair.now)),
             core_wait,
             timeouts: pair.nics.each_ref().map(|nic| nic.tally().timeouts),
             made: around.control.each_ref().map(|thread| thread.as_ref().map(ControlThread::made)),
@@ -164,7 +164,7 @@ pub fn run(model: &Model, workload: &Workload, attempt: u32, bounds: Option<&Bou
         },
         limiting: limiting(&pair, &course[sampled(model, slices)[0]].snapshot),
         packets: pair.nics.iter().map(|nic| nic.tally().packets).sum(),
-        by_port: pair.around.by_port(),
+        by_port: pair.around.network.has_leaves().then(|| pair.around.network.moved()),
     })
 }
 
@@ -305,11 +305,12 @@ fn sample(
         counters
     };
     // Of two ports the one that is paused for longer speaks for its host.
-    let longer = |now: [Picos; 2], then: [Picos; 2]| share(now[0], then[0]).max(share(now[1], then[1]));
-    let pause = |host: Host| PauseRatios {
-        tx: longer(after.holding[host.index()], before.holding[host.index()]),
-        rx: longer(after.held[host.index()], before.held[host.index()]),
+    let longer = |host: Host, of: fn(&Pauses) -> Picos| {
+        let [now, then] = [after, before].map(|totals| totals.pauses[host.index()].each_ref().map(of));
+        share(now[0], then[0]).max(share(now[1], then[1]))
     };
+    let pause =
+        |host: Host| PauseRatios { tx: longer(host, |pauses| pauses.sent), rx: longer(host, |pauses| pauses.received) };
     Sample {
         seconds,
         directions,

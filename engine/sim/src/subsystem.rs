@@ -13,7 +13,7 @@ use kelpie_topology::Side;
 use crate::bond::Bond;
 use crate::load::ModelError;
 use crate::model::Model;
-use crate::pair::ByPort;
+use crate::network::ByPort;
 use crate::run::run;
 
 /// What two ports of each host did.

@@ -1,14 +1,14 @@
 //! Two RNICs of a host at work: WRITEs from the memory that is nearest to one, over cables and switches, to the memory that
 //! is nearest to the other. What an RNIC does alone is in `world`.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
-use kelpie_events::{Events, Picos, Rate, Server};
+use kelpie_events::{Events, Picos, Rate};
 use kelpie_nic::nic::{self, Nic, Outside};
 use kelpie_nic::packet::{Burst, Operation, Ports};
 use kelpie_nic::qp::{Connection, Region, Segment, Transport, Wqe};
 use kelpie_nic::waits::{Cause, Side};
+use kelpie_switch::{BufferForm, Link, Neighbours, Signal, Switch, Threshold};
 
 use super::world::{FROM, Load, MOST_EVENTS, MTU, Outcome, PAGE_BITS, REGION_BITS, Scene, TO, place};
 
@@ -33,25 +33,54 @@ enum Event {
     /// A burst reaches this RNIC.
     Arrive(usize),
     /// A pause frame of this RNIC, or one that ends the pause, reaches that port.
-    Hold(usize, bool),
+    Hold(usize, Signal),
 }
 
-/// The way to one RNIC. Switches have room for all that the sender may have on its way.
-#[derive(Debug, Default)]
-struct Way {
-    coming: VecDeque<Burst>,
-    queue: VecDeque<Burst>,
-    arriving: VecDeque<Burst>,
-    wire: Server,
-    is_held: bool,
+/// Room for all that a sender may have on its way.
+const ENDLESS: BufferForm =
+    BufferForm { capacity: u64::MAX, threshold: Threshold::Fixed { xoff: u64::MAX, xon: u64::MAX } };
+
+/// What leads to the RNICs, each by its own port.
+#[derive(Debug)]
+struct Ways {
+    /// All cables and switches up to the port.
+    coming: [Link<Burst>; 2],
+    /// From the port to the RNIC, which takes no time: all is counted before.
+    arriving: [Link<Burst>; 2],
+    switch: Switch<Burst>,
+}
+
+impl Ways {
+    fn new(cables: Cables) -> Self {
+        let links = |delay: Picos| [(); 2].map(|()| Link::new(delay));
+        let switch = Switch::new(ENDLESS, &[cables.rate; 2]);
+        Self { coming: links(cables.latency), arriving: links(Picos::ZERO), switch }
+    }
+}
+
+/// What lies behind the switch.
+struct Behind<'a> {
+    arriving: &'a mut [Link<Burst>; 2],
+    events: &'a mut Events<Event>,
+}
+
+impl Neighbours<Burst> for Behind<'_> {
+    fn sent(&mut self, now: Picos, port: usize, burst: Burst, _: u64) {
+        self.events.at(self.arriving[port].send(now, burst), Event::Arrive(port));
+    }
+
+    fn signal(&mut self, _: Picos, _: usize, _: usize, _: Signal) {}
+
+    fn due(&mut self, time: Picos, port: usize) {
+        self.events.at(time, Event::Leave(port));
+    }
 }
 
 struct Around<'s> {
     scenes: &'s [Scene; 2],
-    cables: Cables,
     load: Load,
     events: Events<Event>,
-    ways: [Way; 2],
+    ways: Ways,
     posted: u64,
     seen: u64,
     posted_at: Picos,
@@ -85,13 +114,13 @@ impl Outside for View<'_, '_> {
 
     fn sent(&mut self, now: Picos, burst: Burst) {
         let to = 1 - self.rnic;
-        self.around.ways[to].coming.push_back(burst);
-        self.around.events.at(now + self.around.cables.latency, Event::Near(to));
+        let there = self.around.ways.coming[to].send(now, burst);
+        self.around.events.at(there, Event::Near(to));
     }
 
-    fn pause(&mut self, now: Picos, _: u8, is_on: bool) {
+    fn pause(&mut self, now: Picos, _: u8, signal: Signal) {
         let cable = self.around.scenes[self.rnic].cable;
-        self.around.events.at(now + cable, Event::Hold(self.rnic, is_on));
+        self.around.events.at(now + cable, Event::Hold(self.rnic, signal));
     }
 
     fn completed(&mut self, time: Picos, _: u32, _: u64) {
@@ -115,17 +144,16 @@ impl Around<'_> {
         self.events.at(rung, Event::Nic(0, nic::Event::Doorbell(0, self.posted as u32)));
     }
 
-    fn leave(&mut self, now: Picos, to: usize) {
-        let way = &mut self.ways[to];
-        if way.is_held || way.wire.free() > now {
-            return;
-        }
-        let Some(burst) = way.queue.pop_front() else { return };
-        way.wire.serve(now, self.cables.rate.time(burst.wire));
-        let free = way.wire.free();
-        way.arriving.push_back(burst);
-        self.events.at(now, Event::Arrive(to));
-        self.events.at(free, Event::Leave(to));
+    /// The switch of the ways, and what lies behind it.
+    fn switch(&mut self) -> (&mut Switch<Burst>, Behind<'_>) {
+        (&mut self.ways.switch, Behind { arriving: &mut self.ways.arriving, events: &mut self.events })
+    }
+
+    /// A burst comes to the port that leads to this RNIC.
+    fn near(&mut self, now: Picos, to: usize) {
+        let Some(burst) = self.ways.coming[to].arrive() else { return };
+        let (switch, mut behind) = self.switch();
+        switch.enter(now, [1 - to, to], burst, &mut behind);
     }
 }
 
@@ -156,10 +184,9 @@ pub fn run(scenes: &[Scene; 2], cables: Cables, load: Load, seed: u64) -> Outcom
     let mut nics = [nic(0), nic(1)];
     let mut around = Around {
         scenes,
-        cables,
         load,
         events: Events::default(),
-        ways: Default::default(),
+        ways: Ways::new(cables),
         posted: 0,
         seen: 0,
         posted_at: Picos::ZERO,
@@ -183,20 +210,19 @@ pub fn run(scenes: &[Scene; 2], cables: Cables, load: Load, seed: u64) -> Outcom
                 }
                 around.post(now);
             }
-            Event::Near(to) => {
-                let way = &mut around.ways[to];
-                way.queue.extend(way.coming.pop_front());
-                around.leave(now, to);
+            Event::Near(to) => around.near(now, to),
+            Event::Leave(to) => {
+                let (switch, mut behind) = around.switch();
+                switch.leave(now, to, &mut behind);
             }
-            Event::Leave(to) => around.leave(now, to),
             Event::Arrive(rnic) => {
-                if let Some(burst) = around.ways[rnic].arriving.pop_front() {
+                if let Some(burst) = around.ways.arriving[rnic].arrive() {
                     nics[rnic].arrive(now, burst, &mut View { rnic, around: &mut around });
                 }
             }
-            Event::Hold(to, is_held) => {
-                around.ways[to].is_held = is_held;
-                around.leave(now, to);
+            Event::Hold(to, signal) => {
+                let (switch, mut behind) = around.switch();
+                switch.hold(now, to, 0, signal, &mut behind);
             }
         }
         if begin.is_none() && around.seen >= warm {

@@ -9,10 +9,9 @@ use kelpie_nic::nic::{self, Nic, Outside};
 use kelpie_nic::packet::{Burst, Headers, Kind, Operation, Piece, Ports};
 use kelpie_nic::qp::{Connection, Region, Segment, Transport, Wqe};
 use kelpie_nic::waits::{Cause, Side};
+use kelpie_switch::Signal;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
-
-use crate::counters::Spell;
 
 /// Pages of registered memory. Units: bits of an address. Source: huge pages of Linux on x86-64.
 pub(super) const PAGE_BITS: u32 = 21;
@@ -84,7 +83,7 @@ enum Event {
     /// The neighbour sends a burst for an application.
     Service,
     /// A pause frame reaches the neighbour, or one that ends the pause.
-    Neighbour(bool),
+    Neighbour(Signal),
 }
 
 /// All around the NIC.
@@ -98,7 +97,6 @@ struct Around<'s> {
     latency: Picos,
     delivered: u64,
     received: u64,
-    paused: Spell,
     /// The neighbour's: whether it may send, and whether it would.
     is_silent: bool,
     has_more: bool,
@@ -132,9 +130,8 @@ impl Outside for Around<'_> {
 
     fn sent(&mut self, _: Picos, _: Burst) {}
 
-    fn pause(&mut self, now: Picos, _: u8, is_on: bool) {
-        self.paused.set(now, is_on);
-        self.events.at(now + self.scene.cable, Event::Neighbour(is_on));
+    fn pause(&mut self, now: Picos, _: u8, signal: Signal) {
+        self.events.at(now + self.scene.cable, Event::Neighbour(signal));
     }
 
     fn completed(&mut self, time: Picos, _: u32, _: u64) {
@@ -226,7 +223,6 @@ pub fn run(scene: &Scene, load: Option<Load>, span: Picos, seed: u64) -> Outcome
         latency: Picos::ZERO,
         delivered: 0,
         received: 0,
-        paused: Spell::default(),
         is_silent: false,
         has_more: false,
         sequence: 0,
@@ -278,17 +274,16 @@ impl Around<'_> {
                         nic.arrive(now, burst, &mut self);
                     }
                 }
-                Event::Neighbour(is_on) => {
-                    self.is_silent = is_on;
-                    if !is_on && self.has_more {
+                Event::Neighbour(signal) => {
+                    self.is_silent = signal == Signal::Pause;
+                    if !self.is_silent && self.has_more {
                         self.events.at(now, Event::Service);
                     }
                 }
             }
             if begin.is_none() && self.seen >= warm {
-                let (delivered, received) = (self.delivered, self.received);
-                begin =
-                    Some(Begin { at: now, delivered, received, paused: self.paused.total(now), latency: self.latency });
+                let (delivered, received, paused) = (self.delivered, self.received, nic.pauses(now)[0].sent);
+                begin = Some(Begin { at: now, delivered, received, paused, latency: self.latency });
             }
         }
         let Some(begin) = begin.filter(|begin| begin.at < now) else { return Outcome::default() };
@@ -300,7 +295,7 @@ impl Around<'_> {
             latency_us: (self.latency - begin.latency).as_micros() / seen as f64,
             took: now,
             service_gbps: gbps(self.received - begin.received),
-            pause_ratio: (self.paused.total(now) - begin.paused).ratio_to(now - begin.at),
+            pause_ratio: (nic.pauses(now)[0].sent - begin.paused).ratio_to(now - begin.at),
             lost: nic.tally().lost,
         }
     }

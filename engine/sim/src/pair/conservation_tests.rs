@@ -61,7 +61,7 @@ fn emptied(model: &Model, workload: &Workload) -> Account {
         lost_packets: of_nics(|nic| nic.tally().lost),
         unused_packets: of_nics(|nic| nic.tally().unused),
         dropped: of_nics(|nic| nic.tally().no_receive),
-        left: [of_nics(Nic::reads_open), of_nics(Nic::backlog), pair.around.ports.iter().map(|port| port.queued).sum()],
+        left: [of_nics(Nic::reads_open), of_nics(Nic::backlog), pair.around.network.queued()],
         open: turns.iter().map(open).sum(),
     }
 }
