@@ -12,6 +12,7 @@ mod limiting;
 mod load;
 mod model;
 mod pair;
+pub mod parameters;
 mod path_part;
 mod relief;
 mod rings;
