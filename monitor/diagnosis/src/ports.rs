@@ -324,6 +324,8 @@ fn failover(readings: &Readings) -> Check {
 
 #[cfg(test)]
 mod tests {
+    use kelpie_monitor::checks::{Better, CHECKS, CheckGroup, GAUGES};
+
     use super::*;
 
     fn qp(source_port: u16, leaves: Side, arrives: Side) -> QpReading {
@@ -350,6 +352,21 @@ mod tests {
 
     fn states(readings: &Readings) -> Vec<(String, State)> {
         checks(readings).into_iter().map(|check| (check.name, check.state)).collect()
+    }
+
+    #[test]
+    fn every_check_of_the_table_is_judged_with_each_of_its_numbers() {
+        let checks = checks(&planned());
+        let names: Vec<&str> = checks.iter().map(|check| check.name.as_str()).collect();
+        let of_table = CHECKS.iter().filter(|row| row.group == CheckGroup::Ports);
+        assert_eq!(names, of_table.map(|row| row.name).collect::<Vec<_>>());
+        for row in GAUGES.iter().filter(|row| row.kind.row().group == CheckGroup::Ports) {
+            let check = checks.iter().find(|check| check.name == row.kind.name()).expect("each is judged");
+            let found = check.measured.iter().find(|one| one.name == row.name);
+            let found = found.unwrap_or_else(|| panic!("{} has no {}", check.name, row.name));
+            let limit = found.limit.expect("each check of ports has a limit");
+            assert!(if row.better == Better::Higher { found.value >= limit } else { found.value <= limit }, "{found:?}");
+        }
     }
 
     #[test]
