@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::checks::{CHECKS, CheckKind, CheckRow, Gauge, Repair};
 use crate::machine::Machine;
 
 /// The state of a thing; the later, the worse.
@@ -47,8 +48,22 @@ pub struct CheckEvidence {
     pub value: String,
 }
 
+/// A value that a check measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// What it is.
+    pub name: String,
+    /// The value.
+    pub value: f64,
+    /// Its unit; empty for a count or a share.
+    pub unit: String,
+    /// The value at which the check passes, if there is one. The table of checks says on which side values are good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<f64>,
+}
+
 /// One thing that was examined.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Check {
     /// What it is about: `host`, `mlx5_0 port 1` or `pair`.
     pub about: String,
@@ -61,6 +76,9 @@ pub struct Check {
     pub summary: String,
     /// The files and values behind the state.
     pub evidence: Vec<CheckEvidence>,
+    /// What was measured, as numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub measured: Vec<Measured>,
     /// The command or setting that repairs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
@@ -68,9 +86,9 @@ pub struct Check {
 
 impl Check {
     /// A check without evidence yet, about nothing in particular.
-    pub fn new(name: &str, state: State, summary: impl Into<String>) -> Self {
-        let (name, summary) = (name.to_owned(), summary.into());
-        Self { about: String::new(), name, state, summary, evidence: Vec::new(), fix: None }
+    pub fn new(kind: CheckKind, state: State, summary: impl Into<String>) -> Self {
+        let (about, name, summary) = (String::new(), kind.name().to_owned(), summary.into());
+        Self { about, name, state, summary, evidence: Vec::new(), measured: Vec::new(), fix: None }
     }
 
     /// Says what it is about.
@@ -93,10 +111,23 @@ impl Check {
         self
     }
 
-    /// Says what repairs it.
+    /// Adds a value, and that at which the check passes.
     #[must_use]
-    pub fn fix(mut self, command: impl Into<String>) -> Self {
-        self.fix = Some(command.into());
+    pub fn measured(mut self, gauge: Gauge, value: f64, limit: impl Into<Option<f64>>) -> Self {
+        let (row, limit) = (gauge.row(), limit.into());
+        debug_assert_eq!(row.kind.name(), self.name, "{gauge:?} is of another check");
+        self.measured.push(Measured { name: row.name.to_owned(), value, unit: row.unit.to_owned(), limit });
+        self
+    }
+
+    /// Says what repairs it, with what each word of the table stands for; a second step comes after the first.
+    #[must_use]
+    pub fn repair(mut self, repair: Repair, words: &[(&str, &str)]) -> Self {
+        let is_offered = |row: &CheckRow| row.name == self.name && row.repairs.contains(&repair);
+        debug_assert!(CHECKS.iter().any(is_offered), "{repair:?} repairs another check than {}", self.name);
+        let text = repair.text(words);
+        debug_assert!(!text.contains(" <"), "a word is missing: {text}");
+        self.fix = Some(self.fix.map_or_else(|| text.clone(), |first| format!("{first}, then {text}")));
         self
     }
 }

@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize};
 pub use pair::compare;
 
 use crate::check::{Check, State};
+use crate::checks::{CheckKind, Gauge, Repair};
 use crate::machine::{Machine, PortLink, rdma_devices};
 
 /// What was found on one host.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Examination {
     /// Its name.
     pub host: String,
@@ -34,8 +35,8 @@ impl Examination {
         self.checks.extend(checks.into_iter().map(|check| check.about(about)));
     }
 
-    fn fact(&mut self, name: &str, value: Option<String>) {
-        self.facts.extend(value.map(|value| (name.to_owned(), value)));
+    fn fact(&mut self, kind: CheckKind, value: Option<String>) {
+        self.facts.extend(value.map(|value| (kind.name().to_owned(), value)));
     }
 }
 
@@ -46,9 +47,9 @@ pub fn examine(machine: &Machine, device: Option<&str>, port: Option<u32>, traff
     let mut seen =
         Examination { host: machine.text("proc/sys/kernel/hostname").unwrap_or_default(), ..Examination::default() };
     seen.add("host", host::checks(machine));
-    seen.fact("kernel", machine.text("proc/sys/kernel/osrelease"));
-    for (name, value) in host::facts(machine) {
-        seen.fact(name, value);
+    seen.fact(CheckKind::SameKernel, machine.text("proc/sys/kernel/osrelease"));
+    for (kind, value) in host::facts(machine) {
+        seen.fact(kind, value);
     }
     let devices = rdma_devices(machine);
     let wanted: Vec<&String> = devices.iter().filter(|name| device.is_none_or(|device| device == *name)).collect();
@@ -62,7 +63,7 @@ pub fn examine(machine: &Machine, device: Option<&str>, port: Option<u32>, traff
         let ports: Vec<u32> = ports.filter(|number| port.is_none_or(|port| port == *number)).collect();
         let about = |port: u32| format!("{device} port {port}");
         if ports.is_empty() {
-            let check = Check::new("port", State::Fail, "there is no such port");
+            let check = Check::new(CheckKind::Port, State::Fail, "there is no such port");
             seen.add(
                 &about(port.unwrap_or(1)),
                 [check.seen(format!("/sys/class/infiniband/{device}/ports"), "not in it")],
@@ -77,8 +78,8 @@ pub fn examine(machine: &Machine, device: Option<&str>, port: Option<u32>, traff
     }
     seen.ports = links.len();
     if let [link] = links.as_slice() {
-        for (name, value) in port::facts(machine, link) {
-            seen.fact(name, value);
+        for (kind, value) in port::facts(machine, link) {
+            seen.fact(kind, value);
         }
     }
     seen
@@ -90,11 +91,10 @@ fn no_device(wanted: Option<&str>, found: &[String]) -> Check {
         None => "there is no RDMA device: nothing can be measured here".to_owned(),
     };
     let value = if found.is_empty() { "no device".to_owned() } else { found.join(", ") };
-    let check = Check::new("device", State::Fail, summary).seen("/sys/class/infiniband", value);
+    let check = Check::new(CheckKind::Device, State::Fail, summary).seen("/sys/class/infiniband", value);
+    let check = check.measured(Gauge::Devices, found.len() as f64, 1.0);
     match wanted {
-        Some(_) if !found.is_empty() => check.fix(format!("kelpie doctor {}", found[0])),
-        _ => {
-            check.fix("modprobe mlx5_ib, or your NIC's driver; for Soft-RoCE: rdma link add rxe0 type rxe netdev eth0")
-        }
+        Some(_) if !found.is_empty() => check.repair(Repair::NameDevice, &[("device", &found[0])]),
+        _ => check.repair(Repair::LoadDriver, &[]),
     }
 }

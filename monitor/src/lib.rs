@@ -2,6 +2,7 @@
 
 pub mod attained;
 pub mod check;
+pub mod checks;
 pub mod counters;
 pub mod demand;
 pub mod doctor;
@@ -20,6 +21,7 @@ pub mod verdict;
 
 pub use attained::{Attained, held_against};
 pub use check::{Check, State};
+pub use checks::CheckKind;
 pub use latency::{DirectionLatency, Latency};
 pub use limit::Limit;
 pub use measurement::{Bounds, Confidence, DirectionRates, Measurement, PauseRatios, PerHost, QpTimes, Sample};

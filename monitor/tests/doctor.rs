@@ -3,7 +3,11 @@
 #[path = "../fixtures/unpack.rs"]
 mod unpack;
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use kelpie_monitor::check::{Check, State};
+use kelpie_monitor::checks::{CHECKS, CheckGroup, CheckKind, GAUGES};
 use kelpie_monitor::doctor::{Examination, compare, examine};
 use kelpie_monitor::machine::Machine;
 
@@ -46,6 +50,57 @@ fn a_good_host_is_good_and_every_statement_has_evidence() {
     assert!(check(&seen, "gid").summary.contains("index 3"));
     assert!(check(&seen, "relaxed ordering").summary.contains("each MR has to ask"), "allowed is not used");
     assert!(check(&seen, "numa").summary.contains("distance 21"));
+}
+
+/// What a check of the table measured of some host, by the names of checks and numbers.
+fn measured(seen: &[Examination]) -> BTreeSet<(String, String)> {
+    let checks = seen.iter().flat_map(|seen| &seen.checks);
+    checks.flat_map(|check| check.measured.iter().map(|one| (check.name.clone(), one.name.clone()))).collect()
+}
+
+#[test]
+fn every_check_and_number_of_the_table_is_made_of_some_host() {
+    let of = |root: &str| examine(&Machine::recorded(Path::new(root)), None, None, 0);
+    let no_interface = examined("mlx5", |write| write(&format!("{PORT}/gid_attrs/ndevs/3"), "gone\n"));
+    let dmi = tempfile::tempdir().expect("a directory");
+    unpack::unpack("bnxt", dmi.path());
+    std::fs::create_dir_all(dmi.path().join("sys/class/dmi/id")).expect("a directory");
+    std::fs::write(dmi.path().join("sys/class/dmi/id/bios_version"), "1.2").expect("a file");
+    let dmi = examine(&Machine::recorded(dmi.path()), None, None, 0);
+    let seen = [examined("mlx5", |_| ()), examined("bnxt", |_| ()), no_interface, dmi, of("/nowhere")];
+    let names: BTreeSet<&str> = seen.iter().flat_map(|seen| &seen.checks).map(|check| check.name.as_str()).collect();
+    let of_table = CHECKS.iter().filter(|row| row.group == CheckGroup::Host).map(|row| row.name);
+    assert_eq!(names, of_table.collect(), "a check of the table is not looked at, or another is");
+    let measured = measured(&seen);
+    for row in GAUGES.iter().filter(|row| row.kind.row().group == CheckGroup::Host) {
+        let name = (row.kind.name().to_owned(), row.name.to_owned());
+        assert!(measured.contains(&name), "no host has the number {name:?}");
+    }
+}
+
+#[test]
+fn every_fact_of_the_table_is_compared() {
+    let dmi = |version: &str| {
+        let root = tempfile::tempdir().expect("a directory");
+        unpack::unpack("mlx5", root.path());
+        std::fs::create_dir_all(root.path().join("sys/class/dmi/id")).expect("a directory");
+        for (file, text) in [("bios_version", version), ("sys_vendor", version)] {
+            std::fs::write(root.path().join("sys/class/dmi/id").join(file), text).expect("a file");
+        }
+        examine(&Machine::recorded(root.path()), None, None, 0)
+    };
+    let (mut a, mut b) = (dmi("1"), dmi("2"));
+    let facts = [CheckKind::NotAsked, CheckKind::SameOther];
+    let of_table = CHECKS.iter().filter(|row| row.group == CheckGroup::Pair && !facts.contains(&row.kind));
+    let of_table: BTreeSet<&str> = of_table.map(|row| row.name).collect();
+    let compared = compare(&a, &b);
+    assert_eq!(compared.iter().map(|check| check.name.as_str()).collect::<BTreeSet<_>>(), of_table);
+    let fix = |checks: &[Check], name: &str| checks.iter().find(|check| check.name == name)?.fix.clone();
+    assert!(fix(&compared, "BIOS").is_some_and(|fix| fix.starts_with("install the same BIOS")));
+    for (host, temperature) in [(&mut a, "40"), (&mut b, "41")] {
+        host.facts.insert("temperature".to_owned(), temperature.to_owned());
+    }
+    assert!(fix(&compare(&a, &b), "temperature").is_some_and(|fix| fix.starts_with("use two hosts of one kind")));
 }
 
 #[test]

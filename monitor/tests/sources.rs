@@ -5,7 +5,7 @@ mod unpack;
 
 use std::path::Path;
 
-use kelpie_monitor::machine::{Machine, PortLink};
+use kelpie_monitor::machine::{Machine, PortLink, rdma_devices};
 use kelpie_monitor::pause::host_pause;
 use kelpie_monitor::rates::{Rates, rates};
 use kelpie_monitor::sources::{CounterSource, PortSources, Reading};
@@ -46,6 +46,54 @@ impl Host {
         let before = self.read();
         change(self);
         rates(&before, &self.read(), 1.0)
+    }
+}
+
+/// Recorded hosts whose ports count no time of pause, each with why.
+const WITHOUT_TIME: [(&str, &str); 0] = [];
+
+#[test]
+fn every_recorded_host_shows_its_counters_and_its_pause() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    let files = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let hosts = files.filter(|path| path.extension().is_some_and(|ending| ending == "host"));
+    let mut count = 0;
+    for host in hosts {
+        let name = host.file_stem().and_then(|name| name.to_str()).expect("a name");
+        // The recording of a bond lies over that of the host that has it.
+        let names = if name == "bond" { "mlx5+bond" } else { name };
+        let root = tempfile::tempdir().expect("a directory");
+        names.split('+').for_each(|name| unpack::unpack(name, root.path()));
+        let machine = Machine::recorded(root.path());
+        let devices = rdma_devices(&machine);
+        let device = devices.first().unwrap_or_else(|| panic!("{name} has no RDMA device"));
+        let reading = PortSources::on(&machine, device, 1).read().expect("a recorded port");
+        let pause = host_pause(&rates(&reading, &reading, 1.0));
+        let is_excused = WITHOUT_TIME.iter().any(|(host, _)| *host == name);
+        assert!(pause.is_some() || is_excused, "{name}: no row of the table of pause counters fits: {:?}", reading.keys());
+        count += 1;
+    }
+    assert!(count >= 3, "the recorded hosts are part of the repository");
+}
+
+/// Sources that no port opens, each with why.
+const NOT_OF_A_PORT: [(&str, &str); 2] =
+    [("PortSources", "all sources of a port together"), ("ScriptedSource", "what tests say")];
+
+#[test]
+fn every_source_is_opened_with_a_port() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sources");
+    let text = |path: &Path| std::fs::read_to_string(path).expect("a source file");
+    let port = text(&folder.join("port.rs"));
+    for entry in std::fs::read_dir(&folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let source = text(&path);
+        for line in source.lines().filter_map(|line| line.strip_prefix("impl CounterSource for ")) {
+            let name = line.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default();
+            let is_excused = NOT_OF_A_PORT.iter().any(|(other, _)| *other == name);
+            let is_opened = ["new", "at"].iter().any(|make| port.contains(&format!("{name}::{make}(")));
+            assert!(is_opened || is_excused, "`PortSources::on` does not open {name} of {}", path.display());
+        }
     }
 }
 

@@ -113,6 +113,7 @@ mod tests {
             state: State::Pass,
             summary: value.to_owned(),
             evidence: Vec::new(),
+            measured: Vec::new(),
             fix: None,
         };
         let found = of_checks(&[check("20.1")], &[check("20.2")]);

@@ -214,6 +214,7 @@ fn named(readable: &str, identity: &impl Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kelpie_monitor::checks::{CheckKind, Repair};
     use kelpie_spaces::Test;
     use kelpie_store::CampaignState;
 
@@ -232,12 +233,12 @@ mod tests {
     #[test]
     fn checks_of_paths_are_cases_and_those_of_hosts_are_not() {
         let mut stored = one_finding();
-        let check = |name, state, about: &str| Check::new(name, state, "what it is").about(about).seen("bytes", "1, 9");
+        let check = |kind, state, about: &str| Check::new(kind, state, "what it is").about(about).seen("bytes", "1, 9");
         stored.checks = vec![
-            check("mtu", State::Fail, "host a"),
-            check("balance", State::Fail, "a to b").fix("other source ports"),
-            check("pairing", State::Pass, "b to a"),
-            check("failover", State::Unknown, "b to a"),
+            check(CheckKind::Mtu, State::Fail, "host a"),
+            check(CheckKind::Balance, State::Fail, "a to b").repair(Repair::Steer, &[]),
+            check(CheckKind::Pairing, State::Pass, "b to a"),
+            check(CheckKind::Failover, State::Unknown, "b to a"),
         ];
         let text = junit(&stored, &Explained::new(&stored.findings, &[]), &Gate::default()).unwrap();
         let named: Vec<(String, bool)> = cases(&text).into_iter().filter(|(name, _)| name.contains(" to ")).collect();

@@ -88,7 +88,7 @@ fn read_table(path: &Path) -> anyhow::Result<Table> {
 
 /// Writes the model in one step, so that nobody sees half of it.
 fn write_model(args: &FitArgs, base: &SimSubsystem, fit: &Fit, settings: &Settings) -> anyhow::Result<()> {
-    let based: Vec<Based> = settings.parameters.iter().map(|parameter| parameter.over(base)).collect();
+    let based: Vec<Based> = settings.parameters.iter().map(|parameter| Based::over(*parameter, base)).collect();
     let name = args.out.file_stem().map_or_else(|| "calibrated".into(), |stem| stem.to_string_lossy());
     let table = args.table.file_name().map_or_else(|| "stdin".into(), |name| name.to_string_lossy());
     let text = model_file::write(fit, base.model_name(), &based, &name, &table);

@@ -8,7 +8,7 @@ use std::time::Instant;
 use kelpie_calibration::State;
 use kelpie_calibration::fit::{self, Settings};
 use kelpie_calibration::generate;
-use kelpie_calibration::parameters::PARAMETERS;
+use kelpie_calibration::parameters::{Based, Parameter};
 use kelpie_calibration::plan::plan;
 use kelpie_calibration::row::{Row, Use};
 use kelpie_sim::SimSubsystem;
@@ -27,7 +27,7 @@ fn main() {
     let (mut all, mut good, mut held) = (0, 0, Vec::new());
     for seed in seed..seed + nics {
         let begin = Instant::now();
-        let nic = generate::nic(&base, &PARAMETERS, seed);
+        let nic = generate::nic(&base, &Parameter::fitted(), seed);
         let traffic: Vec<_> = planned.iter().map(|row| &row.traffic).collect();
         let targets = generate::measured(&nic, &traffic, noise, seed);
         let rows = planned.iter().zip(targets).enumerate().map(|(at, (row, target))| {
@@ -36,7 +36,7 @@ fn main() {
         });
         let rows: Vec<Row> = rows.collect();
         let settings =
-            Settings { parameters: PARAMETERS.to_vec(), seed, noise, most_experiments: fit::MOST_EXPERIMENTS };
+            Settings { parameters: Parameter::fitted(), seed, noise, most_experiments: fit::MOST_EXPERIMENTS };
         let fit = fit::fit(&base, &rows, &settings, &AtomicBool::new(false), &mut |_| ()).expect("a fit");
         println!(
             "NIC {seed}: {} experiments, {:.0} s, converged {}",
@@ -45,7 +45,7 @@ fn main() {
             fit.converged
         );
         for estimate in &fit.parameters {
-            let truth = estimate.parameter.over(&nic).base;
+            let truth = Based::over(estimate.parameter, &nic).base;
             let error = estimate.fitted / truth - 1.0;
             let is_determined = estimate.state == State::Determined;
             all += u32::from(is_determined);
@@ -58,7 +58,7 @@ fn main() {
             };
             println!(
                 "  {:34} base {:7.1} true {truth:7.1} fitted {:7.1} ({:+5.1} %) [{}, {}] {:?} {mark}",
-                estimate.parameter.path,
+                estimate.parameter.path(),
                 estimate.base,
                 estimate.fitted,
                 100.0 * error,

@@ -73,7 +73,7 @@ pub fn conflicts(place: &Place, problem: &mut Problem<'_>, rows: &[Row]) -> Resu
         let held_by = holding.iter().take(MOST).map(|row| rows[*row].line).collect();
         let fitted = based.value(place.point[parameter]);
         let is_fought = !lower.is_empty() || !higher.is_empty();
-        is_fought.then_some(Conflict { parameter: based.parameter.path, fitted, lower, higher, held_by })
+        is_fought.then_some(Conflict { parameter: based.parameter.path(), fitted, lower, higher, held_by })
     };
     Ok((0..place.point.len()).filter_map(conflict).collect())
 }

@@ -70,7 +70,7 @@ fn ends(place: &Place, problem: &Problem<'_>, parameter: usize) -> [Point; 2] {
     let value = based.value(place.point[parameter]);
     [-1.0, 1.0].map(|sign: f64| {
         let mut point = place.point.clone();
-        point[parameter] = if based.parameter.is_count {
+        point[parameter] = if based.is_count {
             ((value + sign * (value * STEP).round().max(1.0)).max(1.0) / based.base).ln()
         } else {
             point[parameter] + sign * STEP
@@ -117,7 +117,7 @@ pub fn descend(place: &mut Place, problem: &mut Problem<'_>) -> Result<bool, Hal
 /// One more and one less of each count, as logarithms.
 fn counts_beside(place: &Place, problem: &Problem<'_>) -> Vec<(usize, f64)> {
     let mut beside = Vec::new();
-    for (at, based) in problem.parameters.iter().enumerate().filter(|(_, based)| based.parameter.is_count) {
+    for (at, based) in problem.parameters.iter().enumerate().filter(|(_, based)| based.is_count) {
         let value = based.value(place.point[at]);
         let others = [value - 1.0, value + 1.0].into_iter().filter(|other| *other >= 1.0);
         beside.extend(others.map(|other| (at, (other / based.base).ln())));
@@ -143,7 +143,7 @@ fn moved(
     }
     for at in 0..damped.nrows() {
         damped[(at, at)] += damping * curvature[(at, at)] + RIDGE;
-        if problem.parameters[at].parameter.is_count {
+        if problem.parameters[at].is_count {
             damped.row_mut(at).fill(0.0);
             damped.column_mut(at).fill(0.0);
             damped[(at, at)] = 1.0;

@@ -26,7 +26,7 @@ pub fn expected(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Vec<Estimate>, CalibrationError> {
-    let parameters: Vec<Based> = parameters.iter().map(|parameter| parameter.over(base)).collect();
+    let parameters: Vec<Based> = parameters.iter().map(|parameter| Based::over(*parameter, base)).collect();
     let traffic: Vec<_> = planned.iter().map(|row| &row.traffic).collect();
     let simulator = Simulator::new(base, &parameters, &traffic, u64::MAX, stop, progress);
     let mut problem = Problem::new(simulator, &parameters, vec![None; planned.len()], noise);
@@ -36,7 +36,7 @@ pub fn expected(
         |seen: &crate::simulator::Seen| Target { goodput_bps: seen.goodput_bps, pause_ratio: Some(seen.pause_ratio) };
     problem.targets = place.seen.iter().map(|seen| Some(target(seen))).collect();
     for (reacting, based) in place.reacting.iter_mut().zip(&parameters) {
-        let is_for = |row: &usize| planned[*row].determines.contains(&based.parameter.path);
+        let is_for = |row: &usize| planned[*row].determines.contains(&based.parameter);
         *reacting = (0..planned.len()).filter(is_for).collect();
     }
     problem.learn_scatter(&place.point).map_err(stopped)?;

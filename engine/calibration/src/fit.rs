@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::CalibrationError;
 use crate::conflicts::{Conflict, conflicts};
 use crate::descent::descend;
-use crate::parameters::{Based, Parameter};
+use crate::parameters::{Based, Parameter, described};
 use crate::problem::{Problem, Target, difference};
 use crate::row::{Row, Use};
 use crate::search::{MIDDLE, NARROW, Place};
@@ -53,7 +53,7 @@ const MAY_FIGHT: usize = 20;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Estimate {
     /// The parameter.
-    #[serde(flatten)]
+    #[serde(flatten, serialize_with = "described")]
     pub parameter: Parameter,
     /// The base's value.
     pub base: f64,
@@ -138,7 +138,7 @@ pub fn fit(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Fit, CalibrationError> {
-    let parameters: Vec<Based> = settings.parameters.iter().map(|parameter| parameter.over(base)).collect();
+    let parameters: Vec<Based> = settings.parameters.iter().map(|parameter| Based::over(*parameter, base)).collect();
     let traffic: Vec<_> = rows.iter().map(|row| &row.traffic).collect();
     let simulator = Simulator::new(base, &parameters, &traffic, settings.most_experiments, stop, progress);
     let (held_back, is_held) = held_back(rows, settings.seed);
@@ -268,7 +268,7 @@ pub(crate) fn estimate(based: &Based, log: f64, interval: &Interval, rows: &[Row
         high,
         state: interval.state,
         lines: interval.rows.iter().map(|row| rows[*row].line).collect(),
-        tied_to: interval.tied.iter().map(|other| all[*other].parameter.path).collect(),
+        tied_to: interval.tied.iter().map(|other| all[*other].parameter.path()).collect(),
     }
 }
 
@@ -285,7 +285,7 @@ mod tests {
         let parameters = named(&paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>()).expect("known");
         let nic = generate::nic(&base, &parameters, seed);
         let is_for = |row: &&crate::plan::Planned| {
-            row.determines.is_empty() || row.determines.iter().any(|path| paths.contains(path))
+            row.determines.is_empty() || row.determines.iter().any(|parameter| paths.contains(&parameter.path()))
         };
         let planned: Vec<_> = plan(&base).into_iter().filter(|row| is_for(&row)).collect();
         let traffic: Vec<_> = planned.iter().map(|row| &row.traffic).collect();
@@ -310,7 +310,7 @@ mod tests {
             fit.parameters.iter().filter(|estimate| estimate.state == State::Determined).collect();
         assert!(determined.len() >= 2, "{fit:#?}");
         for estimate in determined {
-            let truth = estimate.parameter.over(&nic).base;
+            let truth = Based::over(estimate.parameter, &nic).base;
             assert!((estimate.used / truth - 1.0).abs() < 0.1, "{truth}: {estimate:#?}");
         }
     }

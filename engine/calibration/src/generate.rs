@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Normal};
 use rand_pcg::Pcg64Mcg;
 
-use crate::parameters::Parameter;
+use crate::parameters::{Based, Parameter};
 use crate::problem::Target;
 use crate::simulator::{measure, settings_of};
 use crate::traffic::Traffic;
@@ -18,9 +18,9 @@ pub const DRAWN: [f64; 2] = [0.6, 1.6];
 pub fn nic(base: &SimSubsystem, parameters: &[Parameter], seed: u64) -> SimSubsystem {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let [low, high] = DRAWN.map(f64::ln);
-    let mut numbers = vec![("sampling.seed", (seed % 1000 + 1000) as f64)];
+    let mut numbers = vec![(Parameter::Seed.path(), (seed % 1000 + 1000) as f64)];
     for parameter in parameters {
-        let based = parameter.over(base);
+        let based = Based::over(*parameter, base);
         numbers.extend(based.settings(based.value(random.random_range(low..high))).collect::<Vec<_>>());
     }
     let mut nic = base.clone();

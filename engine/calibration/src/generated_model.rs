@@ -3,117 +3,21 @@
 use std::fmt::Write as _;
 
 use kelpie_sim::SimSubsystem;
+use kelpie_sim::parameters::Parameter::{
+    Capacity, Interconnect, LineRate, LinkLatency, MaxMpps, MemoryLatency, Pcie, RemoteMemory, Xoff, Xon,
+};
+use kelpie_sim::parameters::{Broken, Draw, Drawn, Parameter, TABLE};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 /// Model whose structure every one has. Values below replace its own.
 const BASE: &str = "F";
 
-/// A number of a model that is drawn.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Drawn {
-    /// Its path in a model.
-    pub path: &'static str,
-    /// The least value.
-    pub low: f64,
-    /// The largest value.
-    pub high: f64,
-    /// Where both come from.
-    pub source: &'static str,
-}
-
-const fn drawn(path: &'static str, low: f64, high: f64, source: &'static str) -> Drawn {
-    Drawn { path, low, high, source }
-}
-
-/// Half a generation of NICs less than F, and most of one more: as [`crate::generate::DRAWN`].
-const AROUND_F: &str = "F's value times 0.6 to 1.6, our choice as for calibrated NICs";
-const F_AND_H: &str = "between the models F and H";
-const MESSAGES: &str = "published measurements, sources 1 and 2";
-
-/// Numbers that are drawn alone, evenly by their logarithms; those whose ends are whole are rounded.
-pub const DRAWN: &[Drawn] = &[
-    drawn("port.max_mpps", 118.0, 155.0, MESSAGES),
-    drawn("port.link_delay_ns", 180.0, 480.0, AROUND_F),
-    drawn("posting.doorbell_ns", 60.0, 180.0, "F; published measurements, sources 5 and 6"),
-    drawn("posting.wqe_ns", 5.0, 13.0, AROUND_F),
-    drawn("processing.wqe_ns", 12.0, 32.0, AROUND_F),
-    drawn("processing.packet_ns", 13.0, 35.0, AROUND_F),
-    drawn("processing.receive_packet_ns", 15.0, 40.0, AROUND_F),
-    drawn("processing.response_kib_ns", 28.0, 75.0, AROUND_F),
-    drawn("caches.translations.kib", 922.0, 2458.0, AROUND_F),
-    drawn("caches.send_wqes.kib", 307.0, 819.0, AROUND_F),
-    drawn("caches.receive_wqes.kib", 614.0, 1638.0, AROUND_F),
-    drawn("caches.read_lists.kib", 24.0, 104.0, F_AND_H),
-    drawn("caches.ring_pages.kib", 0.5, 1.5, F_AND_H),
-    drawn("fetch.receive_ahead_lines", 4.0, 24.0, F_AND_H),
-    drawn("fetch.inline_receives", 48.0, 512.0, F_AND_H),
-    drawn("fetch.translation_misses", 29.0, 77.0, AROUND_F),
-    drawn("fetch.receive_misses", 38.0, 102.0, AROUND_F),
-    drawn("fetch.read_list_misses", 3.0, 5.0, F_AND_H),
-    drawn("pcie.write_credit_kib", 32.0, 128.0, F_AND_H),
-    drawn("host.interconnect_latency_ns", 50.0, 100.0, "Neugebauer et al., SIGCOMM 2018: 105 ns both ways; F"),
-];
-
-/// What goes together where contexts are used: for a turn of many packets, or anew for each of few packets, which takes
-/// a cache for the QPs that alternate, and a context in one read.
-const CONTEXTS: [(&[Drawn], [f64; 2]); 2] = [
-    (
-        &[
-            drawn("processing.turn_packets", 16.0, 64.0, "F's value to a quarter of that, our choice"),
-            drawn("caches.contexts.kib", 128.0, 512.0, "F's value to four times that, our choice"),
-            drawn("fetch.send_misses", 4.0, 16.0, "F's value to four times that, our choice"),
-        ],
-        [4.0, 2.0],
-    ),
-    (
-        &[
-            drawn("processing.turn_packets", 1.0, 4.0, "H's value to four times that, our choice"),
-            drawn("caches.contexts.kib", 1024.0, 4096.0, "H's value to a quarter of that, our choice"),
-            drawn("fetch.send_misses", 16.0, 32.0, "H's value to half of that, our choice"),
-        ],
-        [1.0, 8.0],
-    ),
-];
-
-/// Numbers that are drawn as factors of others, and what they become.
-pub const DERIVED: &[Drawn] = &[
-    drawn("pcie read, with memory (ns)", 500.0, 900.0, "F; Neugebauer et al., SIGCOMM 2018"),
-    drawn("receive.xoff_kib, with xon and capacity", 115.0, 307.0, AROUND_F),
-    drawn("host.interconnect_gbps over the line rate", 1.2, 1.5, F_AND_H),
-    drawn("host.remote_memory_gbps over the line rate", 1.8, 3.0, F_AND_H),
-];
-
 /// Line rate and PCIe bandwidth. Units: Gbit/s. Source: Collie, Table 1; PCIe base specification 3.0 and 4.0, 16 lanes.
-pub const PORTS: &[(f64, f64)] = &[(25.0, 126.0), (100.0, 126.0), (100.0, 252.0), (200.0, 252.0)];
+const PORTS: &[(f64, f64)] = &[(25.0, 126.0), (100.0, 126.0), (100.0, 252.0), (200.0, 252.0)];
 
-/// Words, each half of the time. Source: the models F and H.
-pub const WORDS: &[(&str, [&str; 2])] = &[
-    ("fetch.when_busy", ["refuse", "wait"]),
-    ("fetch.chain_wqes", ["63", "1000000"]),
-    ("fetch.pushed_lines", ["0", "4"]),
-    ("pcie.ordering", ["strict", "relaxed"]),
-    ("host.acs_redirect", ["true", "false"]),
-];
-
-/// Caches of which one is far too small, [`SMALL`] times smaller than drawn.
-pub const CACHES: [&str; 5] = [
-    "caches.contexts.kib",
-    "caches.translations.kib",
-    "caches.send_wqes.kib",
-    "caches.receive_wqes.kib",
-    "caches.read_lists.kib",
-];
-
-/// Source: our choice, so that what fits on F does not.
-pub const SMALL: f64 = 4.0;
-
-/// Paths of which one is far too narrow: several times fewer misses at a time than drawn, or a serialised
-/// pipeline.
-pub const PATHS: [&str; 5] =
-    ["fetch.send_misses", "fetch.receive_misses", "fetch.receive_wqe_misses", "fetch.read_list_misses", PIPELINE];
-
-const PIPELINE: &str = "processing.pipeline_packet_ns";
+/// The cache that is too small is so many times smaller than drawn. Source: our choice, so that what fits on F does not.
+const SMALL: f64 = 4.0;
 
 /// A narrow path has so many times fewer misses on their way than drawn, at least one. Source: our choice; with one
 /// alone, most workloads that miss at all are anomalous.
@@ -122,65 +26,147 @@ const NARROW: f64 = 8.0;
 /// Part of the time of a packet of 512 B on the wire that a serialised pipeline takes: one direction fits, two do not.
 const SERIALISED_PIPELINE: f64 = 0.7;
 
-/// The model file that a seed draws; equal seeds give equal files.
-pub fn model(seed: u64) -> String {
-    let mut random = Pcg64Mcg::seed_from_u64(seed);
-    let (line_rate, pcie) = PORTS[random.random_range(0..PORTS.len() as u64) as usize];
-    let mut values: Vec<(String, String)> =
-        vec![("port.line_rate_gbps".to_owned(), line_rate.to_string()), ("pcie.gbps".to_owned(), pcie.to_string())];
-    let mut put = |path: &str, value: f64| values.push((path.to_owned(), rounded(value).to_string()));
-    let small = CACHES[random.random_range(0..CACHES.len() as u64) as usize];
-    let (of_contexts, [tables, lines]) = CONTEXTS[usize::from(random.random_bool(0.5))];
-    put("caches.context_tables", tables);
-    put("caches.context_lines", lines);
-    for number in DRAWN.iter().chain(of_contexts) {
-        let value = number.draw(&mut random);
-        put(number.path, if number.path == small { value / SMALL } else { value });
+/// Numbers that are drawn alone, evenly by their logarithms.
+fn alone() -> impl Iterator<Item = (Parameter, Draw)> {
+    TABLE.iter().filter_map(|row| match row.drawn {
+        Drawn::Alone(draw) => Some((row.parameter, draw)),
+        _ => None,
+    })
+}
+
+/// What goes together where contexts are used: for a turn of many packets, or anew for each of few packets, which takes
+/// a cache for the QPs that alternate, and a context in one read. First what is drawn, then what is not left to chance.
+fn of_contexts(is_few: bool) -> (Vec<(Parameter, Draw)>, Vec<(Parameter, f64)>) {
+    let (mut drawn, mut fixed) = (Vec::new(), Vec::new());
+    for row in TABLE {
+        match row.drawn {
+            Drawn::ByContexts(draws) => drawn.push((row.parameter, draws[usize::from(is_few)])),
+            Drawn::OfContexts(numbers) => fixed.push((row.parameter, numbers[usize::from(is_few)])),
+            _ => (),
+        }
     }
-    let [read, xoff, interconnect, remote] = [0, 1, 2, 3].map(|index: usize| DERIVED[index].draw(&mut random));
+    (drawn, fixed)
+}
+
+/// What is drawn so that a parameter follows from it: its name, and its range.
+fn origin(parameter: Parameter) -> (&'static str, Draw) {
+    match parameter.row().drawn {
+        Drawn::From(name, draw) => (name, draw),
+        _ => unreachable!("{parameter} follows from a number that is drawn"),
+    }
+}
+
+/// Parameters that follow from numbers, in the order in which those are drawn.
+const DERIVED: [Parameter; 4] = [LinkLatency, Xoff, Interconnect, RemoteMemory];
+
+/// Words with their two choices, each half of the time, in the order in which they are drawn.
+fn words() -> Vec<(Parameter, [&'static str; 2])> {
+    let mut words: Vec<_> = (TABLE.iter())
+        .filter_map(|row| match row.drawn {
+            Drawn::Either { turn, words } => Some((turn, row.parameter, words)),
+            _ => None,
+        })
+        .collect();
+    words.sort_unstable();
+    words.into_iter().map(|(_, parameter, words)| (parameter, words)).collect()
+}
+
+fn broken(how: Broken) -> impl Iterator<Item = Parameter> {
+    TABLE.iter().filter(move |row| row.broken == Some(how)).map(|row| row.parameter)
+}
+
+/// Caches of which one is far too small.
+fn caches() -> Vec<Parameter> {
+    broken(Broken::Small).collect()
+}
+
+/// Paths of which one is far too narrow: several times fewer misses at a time than drawn, or a serialised pipeline.
+fn paths() -> Vec<Parameter> {
+    broken(Broken::Narrow).chain(broken(Broken::Serialised)).collect()
+}
+
+/// One of some, with even chances.
+fn one_of<T: Copy>(all: &[T], random: &mut impl Rng) -> T {
+    all[random.random_range(0..all.len() as u64) as usize]
+}
+
+/// What a seed draws.
+struct Values {
+    /// Each parameter that differs from the base.
+    all: Vec<(Parameter, String)>,
+    /// The cache that is too small.
+    small: Parameter,
+    /// The path that is too narrow.
+    narrow: Parameter,
+}
+
+fn values(seed: u64) -> Values {
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let (line_rate, pcie) = one_of(PORTS, &mut random);
+    let mut values: Vec<(Parameter, String)> = vec![(LineRate, line_rate.to_string()), (Pcie, pcie.to_string())];
+    let mut put = |parameter: Parameter, value: f64| values.push((parameter, rounded(value).to_string()));
+    let small = one_of(&caches(), &mut random);
+    let (drawn, fixed) = of_contexts(random.random_bool(0.5));
+    fixed.into_iter().for_each(|(parameter, value)| put(parameter, value));
+    for (parameter, range) in alone().chain(drawn) {
+        let value = draw(&range, &mut random);
+        put(parameter, if parameter == small { value / SMALL } else { value });
+    }
+    let [read, xoff, interconnect, remote] = DERIVED.map(|parameter| draw(&origin(parameter).1, &mut random));
     // As on F: two links and one access make a read, and the thresholds keep their ratio.
-    put("pcie.link_latency_ns", read * 3.0 / 11.0);
-    put("host.memory_latency_ns", read * 5.0 / 11.0);
-    put("receive.xoff_kib", xoff);
-    put("receive.xon_kib", xoff * 2.0 / 3.0);
-    put("receive.capacity_kib", xoff * 8.0 / 3.0);
-    put("host.interconnect_gbps", line_rate * interconnect);
-    put("host.remote_memory_gbps", line_rate * remote);
-    let serial = PATHS[random.random_range(0..PATHS.len() as u64) as usize];
-    let wire_ns = 8.0 * 512.0 / line_rate;
-    let drawn = values.iter().find(|(path, _)| path == serial).and_then(|(_, value)| value.parse().ok());
-    let of_base = || SimSubsystem::load(BASE).ok().and_then(|model| model.number(serial));
+    put(LinkLatency, read * 3.0 / 11.0);
+    put(MemoryLatency, read * 5.0 / 11.0);
+    put(Xoff, xoff);
+    put(Xon, xoff * 2.0 / 3.0);
+    put(Capacity, xoff * 8.0 / 3.0);
+    put(Interconnect, line_rate * interconnect);
+    put(RemoteMemory, line_rate * remote);
+    let narrow = one_of(&paths(), &mut random);
+    narrow_down(&mut values, narrow, line_rate);
+    for (parameter, words) in words() {
+        values.push((parameter, words[usize::from(random.random_bool(0.5))].to_owned()));
+    }
+    Values { all: values, small, narrow }
+}
+
+/// Makes one path far too narrow for a port.
+fn narrow_down(values: &mut Vec<(Parameter, String)>, path: Parameter, line_rate: f64) {
+    let drawn = values.iter().find(|(parameter, _)| *parameter == path).and_then(|(_, value)| value.parse().ok());
+    let of_base = || SimSubsystem::load(BASE).ok().and_then(|model| model.number(path.path()));
     let misses = drawn.or_else(of_base).unwrap_or(1.0);
-    let serialised = if serial == PIPELINE { wire_ns * SERIALISED_PIPELINE } else { (misses / NARROW).ceil() };
-    values.retain(|(path, _)| path != serial);
-    values.push((serial.to_owned(), rounded(serialised).to_string()));
-    if serial == PIPELINE {
+    let wire_ns = 8.0 * 512.0 / line_rate;
+    let is_serialised = path.row().broken == Some(Broken::Serialised);
+    let narrow = if is_serialised { wire_ns * SERIALISED_PIPELINE } else { (misses / NARROW).ceil() };
+    values.retain(|(parameter, _)| *parameter != path);
+    values.push((path, rounded(narrow).to_string()));
+    if is_serialised {
         // A bound that no traffic reaches would make all short packets anomalous.
-        let most = 1e3 / serialised;
-        let drawn = values.iter_mut().filter(|(path, _)| path == "port.max_mpps");
+        let most = 1e3 / narrow;
+        let drawn = values.iter_mut().filter(|(parameter, _)| *parameter == MaxMpps);
         drawn.for_each(|(_, value)| {
             *value = rounded(value.parse::<f64>().map_or(most, |drawn| drawn.min(most))).to_string();
         });
     }
-    for (path, words) in WORDS {
-        values.push(((*path).to_owned(), words[usize::from(random.random_bool(0.5))].to_owned()));
-    }
+}
+
+/// The model file that a seed draws; equal seeds give equal files.
+pub fn model(seed: u64) -> String {
+    let Values { all, small, narrow } = values(seed);
     let mut text = format!(
         "# Drawn by `kelpie subsystem generate --seed {seed}`; docs/generated-subsystems.md has the ranges.\n\
          kelpie: model/2\nname: generated-{seed}\n\
-         description: drawn with seed {seed}, with {small} far too small and {serial} far too narrow\nbase: {BASE}\n"
+         description: drawn with seed {seed}, with {small} far too small and {narrow} far too narrow\nbase: {BASE}\n"
     );
-    write_tree(&mut text, values);
+    write_tree(&mut text, all.into_iter().map(|(parameter, value)| (parameter.path(), value)).collect());
     // What mends an anomaly of F mends none here.
     text.push_str("fixes: {3: null, 11: null, 12: null}\n");
     text
 }
 
-impl Drawn {
-    fn draw(&self, random: &mut impl Rng) -> f64 {
-        let value = random.random_range(self.low.ln()..self.high.ln()).exp();
-        if self.low.fract() == 0.0 && self.high.fract() == 0.0 { value.round() } else { value }
-    }
+/// A number of a range, evenly by its logarithm; one whose ends are whole is rounded.
+fn draw(range: &Draw, random: &mut impl Rng) -> f64 {
+    let value = random.random_range(range.low.ln()..range.high.ln()).exp();
+    if range.low.fract() == 0.0 && range.high.fract() == 0.0 { value.round() } else { value }
 }
 
 /// With two digits after the point at most.
@@ -189,7 +175,7 @@ fn rounded(value: f64) -> f64 {
 }
 
 /// Values by their paths, as YAML with two spaces for each level.
-fn write_tree(text: &mut String, mut values: Vec<(String, String)>) {
+fn write_tree(text: &mut String, mut values: Vec<(&str, String)>) {
     values.sort();
     let mut open: Vec<String> = Vec::new();
     for (path, value) in values {
@@ -205,7 +191,8 @@ fn write_tree(text: &mut String, mut values: Vec<(String, String)>) {
 }
 
 /// What is drawn, and from where, as a table in Markdown.
-pub fn table() -> String {
+#[cfg(test)]
+fn table() -> String {
     let mut text = "| parameter | least | largest | source |\n|---|---|---|---|\n".to_owned();
     let ports: Vec<String> = PORTS.iter().map(|(line, pcie)| format!("{line} with {pcie}")).collect();
     let _ = writeln!(
@@ -213,12 +200,13 @@ pub fn table() -> String {
         "| `port.line_rate_gbps` with `pcie.gbps` | {} | | Collie, Table 1; PCIe base specification 3.0 and 4.0, x16 |",
         ports.join(", ")
     );
-    let of_contexts = CONTEXTS.iter().flat_map(|(numbers, _)| *numbers);
-    for Drawn { path, low, high, source } in DRAWN.iter().chain(of_contexts).chain(DERIVED) {
-        let _ = writeln!(text, "| `{path}` | {low} | {high} | {source} |");
+    let of_contexts = [false, true].into_iter().flat_map(|is_few| of_contexts(is_few).0);
+    let named = alone().chain(of_contexts).map(|(parameter, draw)| (parameter.path(), draw));
+    for (name, Draw { low, high, source }) in named.chain(DERIVED.map(origin)) {
+        let _ = writeln!(text, "| `{name}` | {low} | {high} | {source} |");
     }
-    for (path, words) in WORDS {
-        let _ = writeln!(text, "| `{path}` | {} or {} | | the models F and H |", words[0], words[1]);
+    for (parameter, words) in words() {
+        let _ = writeln!(text, "| `{parameter}` | {} or {} | | the models F and H |", words[0], words[1]);
     }
     text
 }
@@ -243,29 +231,46 @@ mod tests {
         let mut broken = BTreeSet::new();
         for seed in 0..200 {
             let (drawn, text) = (load(seed), model(seed));
-            let value = |path: &str| drawn.number(path).expect("a number of every model");
+            let value = |parameter: Parameter| drawn.number(parameter.path()).expect("a number of every model");
             let description = text.lines().find(|line| line.starts_with("description")).expect("it has one");
-            let is_named = |path: &str| description.contains(path);
-            let of_contexts = CONTEXTS[usize::from(value("caches.context_tables") < 2.0)].0;
-            for number in DRAWN.iter().chain(of_contexts) {
-                let is_held_down = number.path == "port.max_mpps" && is_named(PIPELINE);
-                let is_in_range = value(number.path) <= number.high && value(number.path) >= number.low;
-                let divisor = if CACHES.contains(&number.path) { SMALL } else { NARROW };
-                let broken = (number.low / divisor - 0.01)..=(number.high / divisor).ceil();
-                let is_broken = is_named(number.path) && broken.contains(&value(number.path));
-                assert!(is_in_range || is_held_down || is_broken, "seed {seed}: {number:?} {}", value(number.path));
+            let is_named = |parameter: Parameter| description.contains(parameter.path());
+            let of_contexts = of_contexts(value(Parameter::ContextTables) < 2.0).0;
+            for (parameter, range) in alone().chain(of_contexts) {
+                let is_held_down = parameter == MaxMpps && is_named(Parameter::PipelinePacket);
+                let is_in_range = value(parameter) <= range.high && value(parameter) >= range.low;
+                let divisor = if parameter.row().broken == Some(Broken::Small) { SMALL } else { NARROW };
+                let broken = (range.low / divisor - 0.01)..=(range.high / divisor).ceil();
+                let is_broken = is_named(parameter) && broken.contains(&value(parameter));
+                assert!(is_in_range || is_held_down || is_broken, "seed {seed}: {parameter} {}", value(parameter));
             }
-            let both = CACHES.iter().chain(&PATHS).filter(|path| is_named(path));
-            let both: Vec<&str> = both.copied().collect();
+            let both: Vec<Parameter> = caches().into_iter().chain(paths()).filter(|one| is_named(*one)).collect();
             assert_eq!(both.len(), 2, "seed {seed}: {both:?}");
-            for path in both.iter().filter(|path| **path != PIPELINE && !path.starts_with("caches")) {
-                assert!(value(path) <= (102.0 / NARROW).ceil(), "seed {seed}: {path}");
+            for parameter in both.iter().filter(|one| one.row().broken == Some(Broken::Narrow)) {
+                assert!(value(*parameter) <= (102.0 / NARROW).ceil(), "seed {seed}: {parameter}");
             }
             broken.extend(both);
         }
-        assert!(CACHES.iter().chain(&PATHS).all(|path| broken.contains(path)), "{broken:?}");
+        assert!(caches().iter().chain(&paths()).all(|one| broken.contains(one)), "{broken:?}");
         assert_eq!(model(7), model(7));
         assert_ne!(model(7), model(8));
+    }
+
+    #[test]
+    fn what_the_table_draws_is_in_the_file_and_nothing_else() {
+        let mut written = BTreeSet::new();
+        for seed in 0..50 {
+            let of_seed: BTreeSet<Parameter> = values(seed).all.into_iter().map(|(parameter, _)| parameter).collect();
+            for row in TABLE {
+                let has = of_seed.contains(&row.parameter);
+                assert!(has || matches!(row.drawn, Drawn::No(_)), "seed {seed} leaves {} out", row.path);
+            }
+            written.extend(of_seed);
+        }
+        let drawn: BTreeSet<Parameter> = (TABLE.iter())
+            .filter(|row| !matches!(row.drawn, Drawn::No(_)) || row.broken.is_some())
+            .map(|row| row.parameter)
+            .collect();
+        assert_eq!(written, drawn);
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub fn write(fit: &Fit, base: &str, based: &[Based], name: &str, table: &str) ->
         };
         let lines: Vec<String> = estimate.lines.iter().take(MOST_LINES).map(u64::to_string).collect();
         for (path, value) in based.settings(estimate.used) {
-            let along = if path == estimate.parameter.path { "" } else { ", along" };
+            let along = if path == estimate.parameter.path() { "" } else { ", along" };
             let comment = format!("{how} {table}, lines {}{along}", lines.join(", "));
             settings.push((path, rounded(value), comment));
         }
@@ -69,14 +69,15 @@ mod tests {
 
     use super::*;
     use crate::fit::{Estimate, HeldBack};
-    use crate::parameters::PARAMETERS;
+    use crate::parameters::Parameter;
 
     #[test]
     fn a_file_holds_what_is_determined_with_its_lines_and_can_be_loaded() {
         let base = SimSubsystem::load("F").expect("embedded");
-        let based: Vec<Based> = PARAMETERS.iter().map(|parameter| parameter.over(&base)).collect();
+        let based: Vec<Based> =
+            Parameter::fitted().into_iter().map(|parameter| Based::over(parameter, &base)).collect();
         let estimate = |based: &Based| {
-            let (state, used) = match based.parameter.path {
+            let (state, used) = match based.parameter.path() {
                 "receive.xoff_kib" => (State::Determined, 123.456_78),
                 "caches.contexts.kib" => (State::Determined, 140.0),
                 "port.max_mpps" => (State::AtLeast, 150.0),

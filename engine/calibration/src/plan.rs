@@ -1,6 +1,10 @@
 //! The measurements that are worth taking: traffic that isolates each parameter of a base, over a range around it.
 
 use kelpie_sim::SimSubsystem;
+use kelpie_sim::parameters::Parameter::{
+    self, Contexts, Doorbell, LineRate, LinkDelay, LinkLatency, MaxMpps, MaxReads, Packet, Pcie, PipelinePacket,
+    PostedWqe, ReceivePacket, ResponseKib, SendMisses, Translations, Wqe, Xoff,
+};
 use kelpie_spaces::{Mtu, Opcode, QpType};
 use serde::Serialize;
 
@@ -13,26 +17,8 @@ pub struct Planned {
     #[serde(flatten)]
     pub traffic: Traffic,
     /// Parameters that it is for; none if it checks the fit.
-    pub determines: Vec<&'static str>,
+    pub determines: Vec<Parameter>,
 }
-
-const LINE: &str = "port.line_rate_gbps";
-const PACKETS: &str = "port.max_mpps";
-const DELAY: &str = "port.link_delay_ns";
-const PCIE: &str = "pcie.gbps";
-const LATENCY: &str = "pcie.link_latency_ns";
-const PACKET: &str = "processing.packet_ns";
-const WQE: &str = "processing.wqe_ns";
-const RECEIVE: &str = "processing.receive_packet_ns";
-const RESPONSE: &str = "processing.response_kib_ns";
-const PIPELINE: &str = "processing.pipeline_packet_ns";
-const DOORBELL: &str = "posting.doorbell_ns";
-const POSTED: &str = "posting.wqe_ns";
-const READS: &str = "processing.max_reads";
-const MISSES: &str = "fetch.send_misses";
-const CONTEXTS: &str = "caches.contexts.kib";
-const TRANSLATIONS: &str = "caches.translations.kib";
-const XOFF: &str = "receive.xoff_kib";
 
 /// A line of a cache. Units: bytes. Source: `kelpie_nic::cache`.
 const CACHE_LINE: f64 = 64.0;
@@ -55,37 +41,40 @@ fn mtu(bytes: u64) -> Mtu {
 struct Plan(Vec<Planned>);
 
 impl Plan {
-    fn add(&mut self, determines: &[&'static str], traffic: Traffic) {
+    fn add(&mut self, determines: &[Parameter], traffic: Traffic) {
         self.0.push(Planned { traffic, determines: determines.to_vec() });
     }
 
     fn rates(&mut self) {
         use Opcode::{Read, Write};
         let small = |qps, batch| Traffic { batch, ..Traffic::new(Write, 8, qps) };
-        self.add(&[LINE], Traffic::new(Write, 64 << 10, 8));
-        self.add(&[LINE], Traffic { mtu: mtu(512), ..Traffic::new(Write, 64 << 10, 16) });
-        self.add(&[LINE], Traffic { mtu: mtu(256), ..Traffic::new(Write, 64 << 10, 16) });
+        self.add(&[LineRate], Traffic::new(Write, 64 << 10, 8));
+        self.add(&[LineRate], Traffic { mtu: mtu(512), ..Traffic::new(Write, 64 << 10, 16) });
+        self.add(&[LineRate], Traffic { mtu: mtu(256), ..Traffic::new(Write, 64 << 10, 16) });
         for (size, qps) in [(64 << 10, 8), (256 << 10, 4)] {
-            self.add(&[PCIE], Traffic { path: Path::Loopback, ..Traffic::new(Write, size, qps) });
+            self.add(&[Pcie], Traffic { path: Path::Loopback, ..Traffic::new(Write, size, qps) });
         }
         for qps in [16, 24] {
-            self.add(&[PACKETS], small(qps, 16));
+            self.add(&[MaxMpps], small(qps, 16));
         }
         for size in [8, 300] {
             let traffic = Traffic { path: Path::Loopback, mtu: mtu(256), batch: 16, ..Traffic::new(Write, size, 32) };
-            self.add(&[PIPELINE], traffic);
+            self.add(&[PipelinePacket], traffic);
         }
         for bytes in [512, 1024] {
-            self.add(&[RESPONSE], Traffic { mtu: mtu(bytes), ..Traffic::new(Read, 64 << 10, 8) });
+            self.add(&[ResponseKib], Traffic { mtu: mtu(bytes), ..Traffic::new(Read, 64 << 10, 8) });
         }
         for (qps, batch) in [(16, 1), (16, 2), (16, 4), (16, 8), (16, 16), (12, 1), (12, 3), (12, 6)] {
-            self.add(&[DOORBELL, POSTED], Traffic { cores: Some(1), depth: 120 / batch * batch, ..small(qps, batch) });
+            self.add(
+                &[Doorbell, PostedWqe],
+                Traffic { cores: Some(1), depth: 120 / batch * batch, ..small(qps, batch) },
+            );
         }
     }
 
     fn latencies(&mut self) {
         for path in [Path::One, Path::Loopback] {
-            let determines: &[&str] = if path == Path::One { &[DELAY, LATENCY] } else { &[LATENCY] };
+            let determines: &[Parameter] = if path == Path::One { &[LinkDelay, LinkLatency] } else { &[LinkLatency] };
             for operation in [Opcode::Write, Opcode::Send, Opcode::Read] {
                 for size in [8, 2048] {
                     self.add(determines, Traffic { path, depth: 1, ..Traffic::new(operation, size, 1) });
@@ -99,43 +88,43 @@ impl Plan {
         for operation in [Write, Send] {
             for packets in [1, 2, 4] {
                 let traffic = Traffic { mtu: mtu(256), batch: 16, ..Traffic::new(operation, 256 * packets, 1) };
-                self.add(&[PACKET, WQE], traffic);
+                self.add(&[Packet, Wqe], traffic);
             }
         }
         for packets in [8, 16, 32] {
             let traffic = Traffic { mtu: mtu(256), batch: 4, ..Traffic::new(Send, 256 * packets, 1) };
-            self.add(&[RECEIVE], traffic);
+            self.add(&[ReceivePacket], traffic);
         }
         // Several, because READs of few QPs fall into a step with each other that depends on how they began.
         for (size, qps) in [(8, 1), (64, 2), (8, 3), (128, 4), (64, 6)] {
-            self.add(&[READS], Traffic { batch: 16, ..Traffic::new(Read, size, qps) });
+            self.add(&[MaxReads], Traffic { batch: 16, ..Traffic::new(Read, size, qps) });
         }
     }
 
     fn caches(&mut self, base: &SimSubsystem) {
-        let number = |path: &str| base.number(path).expect("every model has it");
-        let lines = |path: &str| number(path) * 1024.0 / CACHE_LINE;
-        let contexts = lines(CONTEXTS) / (number("caches.context_tables") * number("caches.context_lines"));
+        let number = |parameter: Parameter| base.number(parameter.path()).expect("every model has it");
+        let lines = |parameter| number(parameter) * 1024.0 / CACHE_LINE;
+        let contexts = lines(Contexts) / (number(Parameter::ContextTables) * number(Parameter::ContextLines));
         for share in AROUND {
             let traffic = Traffic { depth: 16, batch: 4, ..Traffic::new(Opcode::Write, 8, whole(share * contexts)) };
-            self.add(&[CONTEXTS, MISSES], traffic);
+            self.add(&[Contexts, SendMisses], traffic);
         }
         // An entry and a line of translations for each MR.
-        let mrs = lines(TRANSLATIONS) / 2.0 / f64::from(MR_QPS);
+        let mrs = lines(Translations) / 2.0 / f64::from(MR_QPS);
         for share in AROUND {
             let traffic =
                 Traffic { mrs_per_qp: whole(share * mrs), batch: 4, ..Traffic::new(Opcode::Write, 8, MR_QPS) };
-            self.add(&[TRANSLATIONS], traffic);
+            self.add(&[Translations], traffic);
         }
     }
 
     fn pauses(&mut self, base: &SimSubsystem) {
-        let xoff = base.number(XOFF).expect("every model has it") * 1024.0;
+        let xoff = base.number(Xoff.path()).expect("every model has it") * 1024.0;
         for step in STEPS {
             let size = (step * xoff / f64::from(PAUSE_QPS * PAUSE_DEPTH) / 256.0).round() as u64 * 256;
             let traffic =
                 Traffic { mtu: mtu(256), depth: PAUSE_DEPTH, ..Traffic::new(Opcode::Read, size.max(256), PAUSE_QPS) };
-            self.add(&[XOFF], traffic);
+            self.add(&[Xoff], traffic);
         }
     }
 
@@ -166,4 +155,22 @@ pub fn plan(base: &SimSubsystem) -> Vec<Planned> {
     plan.pauses(base);
     plan.checks();
     plan.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_parameter_that_is_fitted_has_rows_and_no_other_has() {
+        for name in SimSubsystem::names() {
+            let planned = plan(&SimSubsystem::load(name).expect("embedded"));
+            let mut determined: Vec<Parameter> = planned.iter().flat_map(|row| row.determines.clone()).collect();
+            determined.sort_unstable();
+            determined.dedup();
+            let mut fitted = Parameter::fitted();
+            fitted.sort_unstable();
+            assert_eq!(determined, fitted, "{name}: the plan has a row for each parameter that is fitted");
+        }
+    }
 }

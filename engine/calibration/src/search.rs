@@ -82,7 +82,7 @@ impl Place {
     pub fn sweep_counts(&mut self, problem: &mut Problem<'_>, least: f64) -> Result<(), Halt> {
         for parameter in 0..self.point.len() {
             let based = &problem.parameters[parameter];
-            if based.parameter.is_count {
+            if based.is_count {
                 let value = based.value(self.point[parameter]);
                 let factors = [(value - 1.0).max(1.0) / value, (value + 1.0) / value];
                 self.try_factors(problem, parameter, &factors, least)?;
@@ -135,7 +135,7 @@ impl Place {
             rows.iter().zip(&seen[best]).for_each(|(row, seen)| self.seen[*row] = *seen);
             let log = logs[best];
             let is_outermost = logs.iter().all(|other| (log > before) == (log >= *other)) && (low..high).contains(&log);
-            if !is_outermost || problem.parameters[parameter].parameter.is_count && factors.len() == 2 {
+            if !is_outermost || problem.parameters[parameter].is_count && factors.len() == 2 {
                 return Ok(());
             }
             let step = log - before;

@@ -9,7 +9,7 @@ use kelpie_monitor::Measurement;
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::{Host, Workload};
 
-use crate::parameters::Based;
+use crate::parameters::{Based, Parameter};
 use crate::traffic::Traffic;
 
 /// What is measured of traffic.
@@ -51,8 +51,8 @@ const LONG_SAMPLE_US: f64 = 200.0;
 /// Traffic's settings of a model besides the parameters.
 pub fn settings_of(traffic: &Traffic) -> Vec<(&'static str, f64)> {
     let in_flight = u64::from(traffic.qps) * u64::from(traffic.depth);
-    let sample = (in_flight <= FEW).then_some(("sampling.sample_us", LONG_SAMPLE_US));
-    sample.into_iter().chain(traffic.cores.map(|cores| ("posting.cores", cores.into()))).collect()
+    let sample = (in_flight <= FEW).then_some((Parameter::SampleUs.path(), LONG_SAMPLE_US));
+    sample.into_iter().chain(traffic.cores.map(|cores| (Parameter::Cores.path(), cores.into()))).collect()
 }
 
 /// Events of an experiment of a fit at most. Source: our choice, half of a model's: most of a plan's rows settle before.
@@ -60,8 +60,8 @@ const MOST_EVENTS: f64 = 200_000.0;
 
 /// The same for a fit.
 fn settings_of_fit(traffic: &Traffic) -> Vec<(&'static str, f64)> {
-    let mut settings =
-        vec![("sampling.noise", 0.0), ("sampling.verdict_packets", 0.0), ("sampling.max_events", MOST_EVENTS)];
+    let plain = [(Parameter::Noise, 0.0), (Parameter::VerdictPackets, 0.0), (Parameter::MaxEvents, MOST_EVENTS)];
+    let mut settings: Vec<(&str, f64)> = plain.map(|(parameter, number)| (parameter.path(), number)).into();
     settings.extend(settings_of(traffic));
     settings
 }
@@ -170,7 +170,7 @@ impl<'a> Simulator<'a> {
 
 fn run(base: &SimSubsystem, parameters: &[Based], row: &Prepared, (_, seed, values): &Job) -> Seen {
     let mut numbers = row.settings.clone();
-    numbers.push(("sampling.seed", *seed as f64));
+    numbers.push((Parameter::Seed.path(), *seed as f64));
     for (parameter, bits) in parameters.iter().zip(values) {
         numbers.extend(parameter.settings(f64::from_bits(*bits)));
     }

@@ -117,7 +117,7 @@ fn bounds(
     let here: f64 = rows.iter().map(|row| problem.loss_of(*row, &place.seen[*row], 0.0)).sum();
     let based = &problem.parameters[parameter];
     let log = based.snapped(place.point[parameter]);
-    let (value, is_count) = (based.value(log), based.parameter.is_count);
+    let (value, is_count) = (based.value(log), based.is_count);
     let mut bounds = [None; 2];
     for (side, sign) in [-1.0, 1.0].into_iter().enumerate() {
         let moves: Vec<f64> = if is_count {

@@ -2,23 +2,39 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_nic::nic::Nic;
+use kelpie_nic::nic::{Nic, Tally};
 
 /// Counted events of a NIC since the start, under the vendors' public names.
 ///
 /// Source: the names follow the device diagnostics of NVIDIA's WinOF-2 manual and mlx5's `ethtool -S`.
 fn rows(nic: &Nic) -> [(&'static str, u64); 9] {
-    let tally = nic.tally();
+    // Each is named, so that the compiler asks for the public name of a new one, or for who else reads it.
+    let Tally {
+        context_misses,
+        translation_misses,
+        wqe_refetches,
+        receive_wqe_misses,
+        no_receive,
+        scatter_misses,
+        refused: _, // for what limits a run
+        not_ready,
+        naks,
+        timeouts: _, // for whether traffic goes on
+        write_waits,
+        packets: _, // for how long a sample has to be
+        lost,
+        unused: _, // for tests of conservation
+    } = nic.tally();
     [
-        ("receive_wqe_cache_miss", tally.receive_wqe_misses),
-        ("icm_cache_miss", tally.context_misses),
-        ("l0_mtt_miss", tally.translation_misses),
-        ("wqe_refetch", tally.wqe_refetches + tally.scatter_misses),
-        ("pcie_internal_back_pressure", tally.write_waits),
-        ("rnr_naks_sent", tally.not_ready),
-        ("out_of_sequence", tally.naks),
-        ("rx_discards_phy", tally.lost),
-        ("out_of_buffer", tally.no_receive),
+        ("receive_wqe_cache_miss", receive_wqe_misses),
+        ("icm_cache_miss", context_misses),
+        ("l0_mtt_miss", translation_misses),
+        ("wqe_refetch", wqe_refetches + scatter_misses),
+        ("pcie_internal_back_pressure", write_waits),
+        ("rnr_naks_sent", not_ready),
+        ("out_of_sequence", naks),
+        ("rx_discards_phy", lost),
+        ("out_of_buffer", no_receive),
     ]
 }
 

@@ -12,6 +12,7 @@ mod load;
 mod model;
 mod network;
 mod pair;
+pub mod parameters;
 mod path_part;
 mod relief;
 mod rings;

@@ -7,6 +7,7 @@ use kelpie_monitor::{Bounds, Measurement};
 use kelpie_spaces::Workload;
 use serde::Serialize;
 
+use crate::parameters::Parameter as P;
 use crate::subsystem::SimSubsystem;
 
 /// By how much a part is relieved. Source: our choice, more than generations of NICs differ by.
@@ -23,55 +24,48 @@ const LATENCY: &str = "pcie_latency";
 struct Part {
     name: &'static str,
     /// What it has more of when it is relieved.
-    more: &'static [&'static str],
+    more: &'static [P],
     /// Times that are shorter when it is.
-    less: &'static [&'static str],
+    less: &'static [P],
 }
 
-const fn more(name: &'static str, more: &'static [&'static str]) -> Part {
+const fn more(name: &'static str, more: &'static [P]) -> Part {
     Part { name, more, less: &[] }
 }
 
-const fn less(name: &'static str, less: &'static [&'static str]) -> Part {
+const fn less(name: &'static str, less: &'static [P]) -> Part {
     Part { name, more: &[], less }
 }
 
 /// All parts that can be relieved; their names are those of what limits a run, where it can say them.
 const PARTS: [Part; 27] = [
-    more("qp_context_cache", &["caches.contexts.kib"]),
-    more("translation_cache", &["caches.translations.kib"]),
-    more("send_wqe_cache", &["caches.send_wqes.kib"]),
-    more("receive_wqe_cache", &["caches.receive_wqes.kib"]),
-    more("receive_wqe_fetch", &["fetch.receive_wqe_misses"]),
-    more("receive_wqe_chain", &["caches.receive_chains.kib", "fetch.chain_lines", "fetch.chain_misses"]),
-    more("receive_ring_pages", &["caches.ring_pages.kib", "fetch.ring_page_misses"]),
-    more("read_scatter_cache", &["caches.read_lists.kib", "fetch.read_list_misses"]),
-    more("cache_miss_reads", &["fetch.send_misses", "fetch.translation_misses", "fetch.receive_misses"]),
-    more("read_window", &["processing.max_reads"]),
-    more("packet_memory", &["processing.packet_memory_kib"]),
-    Part {
-        name: "processing_unit",
-        more: &["processing.units"],
-        less: &["processing.wqe_ns", "processing.segment_ns", "processing.packet_ns", "processing.receive_packet_ns"],
-    },
-    less(
-        "packet_processing",
-        &["processing.pipeline_packet_ns", "processing.pipeline_kib_ns", "processing.pipeline_switch_ns"],
-    ),
-    less("read_response_processing", &["processing.response_packet_ns", "processing.response_kib_ns"]),
-    more("pcie_read", &["pcie.tags", "pcie.gbps"]),
-    less(LATENCY, &["pcie.link_latency_ns", "host.memory_latency_ns"]),
-    more("pcie_write", &["pcie.write_credit_kib", "pcie.gbps", "host.memory_gbps"]),
-    more("receive_buffer", &["receive.capacity_kib", "receive.xoff_kib", "receive.xon_kib", "receive.loopback_kib"]),
-    more("socket_interconnect", &["host.interconnect_gbps", "host.remote_memory_gbps"]),
-    more("peer_to_peer_redirect", &["host.redirect_read_gbps", "host.redirect_write_gbps"]),
-    more("wire", &["port.line_rate_gbps", "port.max_mpps"]),
-    more("leaves", &["bond.trunk_gbps"]),
-    more("staging", &["processing.staging_kib", "processing.slots"]),
-    more("receive_slots", &["receive.slots"]),
-    less("receiver_not_ready", &["receive.rnr_timer_us"]),
-    less("command_interface", &["control.firmware_us"]),
-    Part { name: "posting", more: &["posting.cores"], less: &["posting.doorbell_ns", "posting.wqe_ns"] },
+    more("qp_context_cache", &[P::Contexts]),
+    more("translation_cache", &[P::Translations]),
+    more("send_wqe_cache", &[P::SendWqes]),
+    more("receive_wqe_cache", &[P::ReceiveWqes]),
+    more("receive_wqe_fetch", &[P::ReceiveWqeMisses]),
+    more("receive_wqe_chain", &[P::ReceiveChains, P::ChainLines, P::ChainMisses]),
+    more("receive_ring_pages", &[P::RingPages, P::RingPageMisses]),
+    more("read_scatter_cache", &[P::ReadLists, P::ReadListMisses]),
+    more("cache_miss_reads", &[P::SendMisses, P::TranslationMisses, P::ReceiveMisses]),
+    more("read_window", &[P::MaxReads]),
+    more("packet_memory", &[P::PacketMemory]),
+    Part { name: "processing_unit", more: &[P::Units], less: &[P::Wqe, P::Segment, P::Packet, P::ReceivePacket] },
+    less("packet_processing", &[P::PipelinePacket, P::PipelineKib, P::PipelineSwitch]),
+    less("read_response_processing", &[P::ResponsePacket, P::ResponseKib]),
+    more("pcie_read", &[P::Tags, P::Pcie]),
+    less(LATENCY, &[P::LinkLatency, P::MemoryLatency]),
+    more("pcie_write", &[P::WriteCredit, P::Pcie, P::Memory]),
+    more("receive_buffer", &[P::Capacity, P::Xoff, P::Xon, P::Loopback]),
+    more("socket_interconnect", &[P::Interconnect, P::RemoteMemory]),
+    more("peer_to_peer_redirect", &[P::RedirectRead, P::RedirectWrite]),
+    more("wire", &[P::LineRate, P::MaxMpps]),
+    more("leaves", &[P::Trunk]),
+    more("staging", &[P::Staging, P::Slots]),
+    more("receive_slots", &[P::ReceiveSlots]),
+    less("receiver_not_ready", &[P::RnrTimer]),
+    less("command_interface", &[P::Firmware]),
+    Part { name: "posting", more: &[P::Cores], less: &[P::Doorbell, P::PostedWqe] },
 ];
 
 /// What relieving each part brings.
@@ -114,7 +108,7 @@ impl SimSubsystem {
         let bounds = self.bounds();
         let mut base = self.clone();
         // Rates are compared, not verdicts.
-        let plain = [("sampling.noise", 0.0), ("sampling.verdict_packets", 0.0)];
+        let plain = [P::Noise, P::VerdictPackets].map(|parameter| (parameter.path(), 0.0));
         base.set_numbers(&plain).map_err(|error| MeasureError::Unsupported { reason: error.to_string() })?;
         let measurement = base.measure(workload)?;
         let verdict = assess(workload, &bounds, &measurement).verdict;
@@ -143,8 +137,8 @@ fn gain(relief: &Relief) -> f64 {
 
 /// What a model is changed to when a part of it is relieved; nothing if it has no such part.
 fn relieved(base: &SimSubsystem, part: &Part) -> Option<SimSubsystem> {
-    let more = part.more.iter().map(|path| (*path, FACTOR));
-    let less = part.less.iter().map(|path| (*path, 1.0 / FACTOR));
+    let more = part.more.iter().map(|parameter| (parameter.path(), FACTOR));
+    let less = part.less.iter().map(|parameter| (parameter.path(), 1.0 / FACTOR));
     let numbers: Vec<_> =
         more.chain(less).filter_map(|(path, factor)| Some((path, base.number(path)? * factor))).collect();
     let mut relieved = base.clone();
@@ -167,8 +161,9 @@ mod tests {
     fn every_part_is_one_of_a_model_and_can_be_relieved() {
         let models = ["H", "DUAL"].map(|name| SimSubsystem::load(name).expect("an embedded model"));
         for part in PARTS {
-            let has_all =
-                |model: &&SimSubsystem| part.more.iter().chain(part.less).all(|path| model.number(path).is_some());
+            let has_all = |model: &&SimSubsystem| {
+                part.more.iter().chain(part.less).all(|parameter| model.number(parameter.path()).is_some())
+            };
             let model = models.iter().find(has_all).expect(part.name);
             assert!(relieved(model, &part).is_some(), "{}", part.name);
         }

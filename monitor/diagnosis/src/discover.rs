@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use kelpie_monitor::check::{Check, State};
+use kelpie_monitor::checks::{CheckKind, Gauge, Repair};
 use kelpie_monitor::machine::{Machine, PciFunction, pci_path, rdma_devices};
 use kelpie_topology::HostTopology;
 use kelpie_topology::host::{Kind, Link, Node};
@@ -220,13 +221,16 @@ impl<'m> Building<'m> {
         let name = format!("{}|{}", self.nodes[a].name, self.nodes[b].name);
         let check = match (now, most) {
             (Some(now), Some(most)) if now.bits_per_sec() < most.bits_per_sec() => {
-                let check = Check::new("pcie_link", State::Warn, format!("{now}, but it could be {most}"));
-                check.fix("read it under load, because GPUs slow idle links; then reseat the card, or look at the slot")
+                let check = Check::new(CheckKind::PcieLink, State::Warn, format!("{now}, but it could be {most}"));
+                check.repair(Repair::ReseatCard, &[])
             }
-            (Some(now), _) => Check::new("pcie_link", State::Pass, now.to_string()),
-            (None, _) => Check::new("pcie_link", State::Unknown, "width and speed cannot be read"),
+            (Some(now), _) => Check::new(CheckKind::PcieLink, State::Pass, now.to_string()),
+            (None, _) => Check::new(CheckKind::PcieLink, State::Unknown, "width and speed cannot be read"),
         };
-        let check = check.about(name).file(self.machine, &function.file("current_link_width"));
+        let carried = now.into_iter().fold(check, |check, now| {
+            check.measured(Gauge::LinkCarries, now.bits_per_sec(), most.map(|most| most.bits_per_sec()))
+        });
+        let check = carried.about(name).file(self.machine, &function.file("current_link_width"));
         self.readings.push(check.file(self.machine, &function.file("current_link_speed")));
     }
 
@@ -239,12 +243,12 @@ impl<'m> Building<'m> {
         let words = if is_virtual { "a virtual machine" } else { "no virtual machine" };
         let state = if flags.is_some() { State::Pass } else { State::Unknown };
         let words = if flags.is_some() { words } else { "not known whether this is a virtual machine" };
-        self.readings.push(Check::new("virtualisation", state, words).about("host"));
+        self.readings.push(Check::new(CheckKind::Virtualisation, state, words).about("host"));
         let units = machine.names("sys/class/iommu");
         let kind = machine.text("sys/kernel/iommu_groups/0/type").unwrap_or_else(|| "not known".to_owned());
         let iommu =
             if units.is_empty() { "no IOMMU".to_owned() } else { format!("IOMMU in use, domains of type {kind}") };
-        self.readings.push(Check::new("iommu", State::Pass, iommu).about("host"));
+        self.readings.push(Check::new(CheckKind::InsideIommu, State::Pass, iommu).about("host"));
         let mut seen = std::collections::BTreeSet::new();
         for (name, kind, path) in devices {
             for port in path.iter().skip(2).step_by(2).take(path.len().saturating_sub(3).div_ceil(2)) {
@@ -270,9 +274,12 @@ impl<'m> Building<'m> {
             }
         }
         let check = if sizes.is_empty() {
-            Check::new("dimms", State::Unknown, "the kernel's EDAC driver shows no DIMM")
+            Check::new(CheckKind::Dimms, State::Unknown, "the kernel's EDAC driver shows no DIMM")
         } else {
-            Check::new("dimms", State::Pass, format!("{} DIMMs, {} MiB", sizes.len(), sizes.iter().sum::<u64>()))
+            let mebibytes = sizes.iter().sum::<u64>();
+            Check::new(CheckKind::Dimms, State::Pass, format!("{} DIMMs, {mebibytes} MiB", sizes.len()))
+                .measured(Gauge::DimmCount, sizes.len() as f64, None)
+                .measured(Gauge::DimmMemory, mebibytes as f64, None)
         };
         self.readings.push(check.about("host"));
     }
@@ -281,19 +288,23 @@ impl<'m> Building<'m> {
 /// Redirection of requests between peers is needed between virtual machines and slows GPUs on a bare host.
 fn acs(port: &PciFunction<'_>, is_virtual: bool) -> Check {
     match port.acs_redirects() {
-        Some(true) if !is_virtual => Check::new("acs", State::Warn, "ACS sends traffic between peers through the root")
-            .fix(format!("setpci -s {} ECAP_ACS+6.w=0000, or turn ACS off in the firmware", port.address())),
-        Some(true) => Check::new("acs", State::Pass, "ACS redirects, as virtual machines need it"),
-        Some(false) => Check::new("acs", State::Pass, "peers reach each other without the root"),
-        None => Check::new("acs", State::Unknown, "the configuration space is for root alone"),
+        Some(true) if !is_virtual => {
+            Check::new(CheckKind::InsideAcs, State::Warn, "ACS sends traffic between peers through the root")
+                .repair(Repair::TurnAcsOff, &[("address", port.address())])
+        }
+        Some(true) => Check::new(CheckKind::InsideAcs, State::Pass, "ACS redirects, as virtual machines need it"),
+        Some(false) => Check::new(CheckKind::InsideAcs, State::Pass, "peers reach each other without the root"),
+        None => Check::new(CheckKind::InsideAcs, State::Unknown, "the configuration space is for root alone"),
     }
 }
 
 fn ats(device: &PciFunction<'_>, is_virtual: bool) -> Check {
     match device.ats_enabled() {
-        Some(false) if is_virtual => Check::new("ats", State::Warn, "ATS is off, and a virtual machine needs it")
-            .fix("turn ATS on: in the NIC's firmware (ATS_ENABLED=1), and in the hypervisor"),
-        Some(on) => Check::new("ats", State::Pass, if on { "ATS is on" } else { "ATS is off" }),
-        None => Check::new("ats", State::Unknown, "the configuration space is for root alone"),
+        Some(false) if is_virtual => {
+            Check::new(CheckKind::Ats, State::Warn, "ATS is off, and a virtual machine needs it")
+                .repair(Repair::TurnAtsOn, &[])
+        }
+        Some(on) => Check::new(CheckKind::Ats, State::Pass, if on { "ATS is on" } else { "ATS is off" }),
+        None => Check::new(CheckKind::Ats, State::Unknown, "the configuration space is for root alone"),
     }
 }

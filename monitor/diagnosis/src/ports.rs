@@ -5,6 +5,7 @@
 //! Source: C4 (HPCA 2025), section III-B, names pairing and balance; the thresholds are ours.
 
 use kelpie_monitor::check::{Check, State};
+use kelpie_monitor::checks::{CheckKind, Gauge, Repair};
 use kelpie_topology::Side;
 use serde::{Deserialize, Serialize};
 
@@ -98,7 +99,6 @@ pub struct Readings {
 
 /// All checks of one direction.
 pub fn checks(readings: &Readings) -> Vec<Check> {
-    let all = [links, pairing, balance, diversity, collision, loss, failover];
     let nothing = match (readings.mode, &readings.lag_refused) {
         (Mode::SinglePort, _) => Some("there is one port".to_owned()),
         (Mode::ActiveBackup, _) => Some("active-backup uses one port at a time".to_owned()),
@@ -107,37 +107,44 @@ pub fn checks(readings: &Readings) -> Vec<Check> {
         }
         (Mode::Hash | Mode::QueueAffinity, _) => None,
     };
-    let named = ["links", "pairing", "balance", "diversity", "collision", "loss", "failover"];
-    let check = |(check, name): (fn(&Readings) -> Check, &str)| match &nothing {
+    let all: [(CheckKind, fn(&Readings) -> Check); 7] = [
+        (CheckKind::Links, links),
+        (CheckKind::Pairing, pairing),
+        (CheckKind::Balance, balance),
+        (CheckKind::Diversity, diversity),
+        (CheckKind::Collision, collision),
+        (CheckKind::Loss, loss),
+        (CheckKind::Failover, failover),
+    ];
+    let check = |(kind, check): (CheckKind, fn(&Readings) -> Check)| match &nothing {
         // A path can lose packets, and a port fail, in any mode with a path or two ports.
         Some(reason)
-            if !matches!(name, "loss" | "links") && (name != "failover" || readings.mode == Mode::SinglePort) =>
+            if !matches!(kind, CheckKind::Loss | CheckKind::Links)
+                && (kind != CheckKind::Failover || readings.mode == Mode::SinglePort) =>
         {
-            Check::new(name, State::NotApplicable, reason.as_str())
+            Check::new(kind, State::NotApplicable, reason.as_str())
         }
         _ => check(readings),
     };
-    all.into_iter().zip(named).map(check).map(|check| check.about(readings.about.as_str())).collect()
+    all.into_iter().map(check).map(|check| check.about(readings.about.as_str())).collect()
 }
 
-/// What sets QPs apart, for people.
-fn steer(readings: &Readings) -> &'static str {
-    match readings.mode {
-        Mode::QueueAffinity => {
-            "set the LAG port of each QP (mlx5dv_modify_qp_lag_port), and its source port for the arrival"
-        }
-        _ => "give the QPs other source ports: `kelpie paths probe` finds which, `kelpie paths steer` sets them",
-    }
+/// What sets QPs apart.
+fn steer(check: Check, readings: &Readings) -> Check {
+    let repair = if readings.mode == Mode::QueueAffinity { Repair::Deal } else { Repair::Steer };
+    check.repair(repair, &[])
 }
 
 fn links(readings: &Readings) -> Check {
-    match readings.down.as_deref() {
-        None => Check::new("links", State::Unknown, "whether all ports are up was not read"),
-        Some([]) => Check::new("links", State::Pass, "all ports are up").seen("ports that are down", "none"),
-        Some(down) => Check::new("links", State::Fail, "a port is down, and the other has all traffic")
+    let check = match readings.down.as_deref() {
+        None => Check::new(CheckKind::Links, State::Unknown, "whether all ports are up was not read"),
+        Some([]) => Check::new(CheckKind::Links, State::Pass, "all ports are up").seen("ports that are down", "none"),
+        Some(down) => Check::new(CheckKind::Links, State::Fail, "a port is down, and the other has all traffic")
             .seen("ports that are down", down.join(", "))
-            .fix("look at the cable and at the switch's port; `ip link show` on the host says what it sees"),
-    }
+            .repair(Repair::LookAtPort, &[]),
+    };
+    let down = readings.down.as_ref().map(|down| down.len() as f64);
+    down.into_iter().fold(check, |check, down| check.measured(Gauge::PortsDown, down, 0.0))
 }
 
 fn pairing(readings: &Readings) -> Check {
@@ -145,16 +152,23 @@ fn pairing(readings: &Readings) -> Check {
     let crossed = seen.iter().filter(|(leaves, arrives)| leaves != arrives).count();
     let evidence = format!("{crossed} of {} QPs whose two ports were seen", seen.len());
     let check = match (seen.len(), crossed) {
-        (0, _) => Check::new("pairing", State::Unknown, "no QP was seen at both ends"),
-        (_, 0) if seen.len() < readings.qps.len() => {
-            Check::new("pairing", State::Unknown, "what was seen is paired; some QPs were not seen at both ends")
-        }
-        (_, 0) => Check::new("pairing", State::Pass, "QPs arrive on the side by which they left"),
-        _ => {
-            Check::new("pairing", State::Fail, "QPs arrive on the other side, where they meet those that belong there")
-                .fix(steer(readings))
-        }
+        (0, _) => Check::new(CheckKind::Pairing, State::Unknown, "no QP was seen at both ends"),
+        (_, 0) if seen.len() < readings.qps.len() => Check::new(
+            CheckKind::Pairing,
+            State::Unknown,
+            "what was seen is paired; some QPs were not seen at both ends",
+        ),
+        (_, 0) => Check::new(CheckKind::Pairing, State::Pass, "QPs arrive on the side by which they left"),
+        _ => steer(
+            Check::new(
+                CheckKind::Pairing,
+                State::Fail,
+                "QPs arrive on the other side, where they meet those that belong there",
+            ),
+            readings,
+        ),
     };
+    let check = if seen.is_empty() { check } else { check.measured(Gauge::CrossedQps, crossed as f64, 0.0) };
     check.seen("QPs that cross", evidence)
 }
 
@@ -170,12 +184,14 @@ fn balance(readings: &Readings) -> Check {
     let state = graded(worst, UNEVEN);
     let mut check = match (known.len(), state) {
         (_, State::Fail | State::Warn) => {
-            Check::new("balance", state, "one port carries more than the other").fix(steer(readings))
+            steer(Check::new(CheckKind::Balance, state, "one port carries more than the other"), readings)
         }
-        (2, _) => Check::new("balance", State::Pass, "both ports carry the same at both ends"),
-        _ => Check::new("balance", State::Unknown, "bytes of both ports are known of fewer than both ends"),
+        (2, _) => Check::new(CheckKind::Balance, State::Pass, "both ports carry the same at both ends"),
+        _ => Check::new(CheckKind::Balance, State::Unknown, "bytes of both ports are known of fewer than both ends"),
     };
     for (end, [left, right], off) in known {
+        let gauge = if end == "sent" { Gauge::SentUneven } else { Gauge::ReceivedUneven };
+        check = check.measured(gauge, off, UNEVEN[0]);
         check =
             check.seen(format!("bytes {end}, left and right"), format!("{left}, {right}: {:.0} % off", off * 100.0));
     }
@@ -201,43 +217,56 @@ fn diversity(readings: &Readings) -> Check {
     let mut ways: Vec<(Side, Side)> = readings.qps.iter().filter_map(|qp| Some((qp.leaves?, qp.arrives?))).collect();
     ways.sort_unstable();
     ways.dedup();
-    let few = || steer(readings);
     let check = match (readings.qps.len(), known, ports.len()) {
-        (0, ..) => Check::new("diversity", State::Unknown, "no QPs"),
-        (1, ..) => Check::new("diversity", State::Fail, "one QP uses one port").fix("use two QPs or more"),
-        (all, known, _) if known < all => Check::new("diversity", State::Unknown, "not all source ports are known"),
-        (_, _, 1) => Check::new("diversity", State::Fail, "all QPs have one source port, so one path").fix(few()),
+        (0, ..) => Check::new(CheckKind::Diversity, State::Unknown, "no QPs"),
+        (1, ..) => Check::new(CheckKind::Diversity, State::Fail, "one QP uses one port").repair(Repair::UseTwoQps, &[]),
+        (all, known, _) if known < all => {
+            Check::new(CheckKind::Diversity, State::Unknown, "not all source ports are known")
+        }
+        (_, _, 1) => {
+            steer(Check::new(CheckKind::Diversity, State::Fail, "all QPs have one source port, so one path"), readings)
+        }
         (all, _, distinct) if distinct < all => {
-            Check::new("diversity", State::Warn, "some QPs share a source port, so a path").fix(few())
+            steer(Check::new(CheckKind::Diversity, State::Warn, "some QPs share a source port, so a path"), readings)
         }
-        _ if ways.len() == 1 => {
-            Check::new("diversity", State::Warn, "all QPs that were seen take one pair of ports").fix(few())
-        }
-        _ => Check::new("diversity", State::Pass, "each QP has a source port of its own"),
+        _ if ways.len() == 1 => steer(
+            Check::new(CheckKind::Diversity, State::Warn, "all QPs that were seen take one pair of ports"),
+            readings,
+        ),
+        _ => Check::new(CheckKind::Diversity, State::Pass, "each QP has a source port of its own"),
     };
     let evidence = format!("{} among {} QPs, {} pairs of ports seen", ports.len(), readings.qps.len(), ways.len());
+    let check = check.measured(Gauge::SourcePorts, ports.len() as f64, readings.qps.len() as f64);
     check.seen("distinct source ports", evidence)
 }
 
 fn collision(readings: &Readings) -> Check {
     let (Some(alone), Some(together)) = (readings.alone_bps, readings.together_bps) else {
-        return Check::new("collision", State::Unknown, "one port alone and both together were not both measured");
+        return Check::new(
+            CheckKind::Collision,
+            State::Unknown,
+            "one port alone and both together were not both measured",
+        );
     };
     if alone <= 0.0 {
-        return Check::new("collision", State::Unknown, "one port alone moved nothing");
+        return Check::new(CheckKind::Collision, State::Unknown, "one port alone moved nothing");
     }
     let times = together / alone;
     let evidence = format!("{together:.3e} bits/s, {alone:.3e} alone: {times:.2} times");
     let check = match times {
-        _ if times >= TOGETHER[0] => Check::new("collision", State::Pass, "both ports together carry twice one alone"),
-        _ if times >= TOGETHER[1] => Check::new("collision", State::Warn, "both ports carry less than twice one alone")
-            .fix(
-                "look at `balance` and `pairing`, and at what else both ports share: PCIe, memory, the leaf's uplinks",
-            ),
-        _ => Check::new("collision", State::Fail, "both ports together carry little more than one alone")
-            .fix(steer(readings)),
+        _ if times >= TOGETHER[0] => {
+            Check::new(CheckKind::Collision, State::Pass, "both ports together carry twice one alone")
+        }
+        _ if times >= TOGETHER[1] => {
+            Check::new(CheckKind::Collision, State::Warn, "both ports carry less than twice one alone")
+                .repair(Repair::LookAtShared, &[])
+        }
+        _ => steer(
+            Check::new(CheckKind::Collision, State::Fail, "both ports together carry little more than one alone"),
+            readings,
+        ),
     };
-    check.seen("both ports together", evidence)
+    check.measured(Gauge::Together, times, TOGETHER[0]).seen("both ports together", evidence)
 }
 
 fn loss(readings: &Readings) -> Check {
@@ -249,45 +278,54 @@ fn loss(readings: &Readings) -> Check {
             format!("source port {port} ({} to {}) loses {:.2} %", side(qp.leaves), side(qp.arrives), loss * 100.0)
         })
         .collect();
-    match (known.len(), lossy.len()) {
-        (_, 1..) => Check::new("loss", State::Fail, "paths lose packets")
+    let check = match (known.len(), lossy.len()) {
+        (_, 1..) => Check::new(CheckKind::Loss, State::Fail, "paths lose packets")
             .seen("paths", lossy.join("; "))
-            .fix("look at cable and optics of the ports that these paths share, and leave the paths out of plans"),
-        (0, _) => Check::new("loss", State::Unknown, "no loss was measured"),
+            .repair(Repair::LookAtPaths, &[]),
+        (0, _) => Check::new(CheckKind::Loss, State::Unknown, "no loss was measured"),
         (known, _) if known < readings.qps.len() => {
-            Check::new("loss", State::Unknown, "paths that were measured lose nothing; some were not")
+            Check::new(CheckKind::Loss, State::Unknown, "paths that were measured lose nothing; some were not")
         }
-        (known, _) => Check::new("loss", State::Pass, "no path loses packets").seen("paths", known.to_string()),
-    }
+        (known, _) => {
+            Check::new(CheckKind::Loss, State::Pass, "no path loses packets").seen("paths", known.to_string())
+        }
+    };
+    let worst = known.iter().map(|(_, loss)| *loss).max_by(f64::total_cmp);
+    worst.into_iter().fold(check, |check, loss| check.measured(Gauge::WorstLoss, loss, LOSSY))
 }
 
 fn failover(readings: &Readings) -> Check {
     let Some(failover) = readings.failover else {
-        return Check::new("failover", State::Unknown, "no port was taken down");
+        return Check::new(CheckKind::Failover, State::Unknown, "no port was taken down");
     };
     let check = match failover {
         Failover { gap_ms: None, .. } => {
-            Check::new("failover", State::Fail, "traffic did not go on when a port went down").fix(
-                "check `miimon` of the bond, and that QPs retry for longer than the bond takes (timeout, retry count)",
-            )
+            Check::new(CheckKind::Failover, State::Fail, "traffic did not go on when a port went down")
+                .repair(Repair::RetryLonger, &[])
         }
         Failover { came_back: Some(false), .. } => {
-            Check::new("failover", State::Fail, "the port had no traffic after it came back")
-                .fix("open the QPs again, or set their LAG port again: mlx5 keeps the affinity of the failure")
+            Check::new(CheckKind::Failover, State::Fail, "the port had no traffic after it came back")
+                .repair(Repair::OpenAgain, &[])
         }
         Failover { gap_ms: Some(gap), .. } if gap > GAP_MS => {
-            Check::new("failover", State::Warn, "traffic went on late").fix("lower `miimon` of the bond; 100 is usual")
+            Check::new(CheckKind::Failover, State::Warn, "traffic went on late").repair(Repair::LowerMiimon, &[])
         }
-        Failover { came_back: None, .. } => {
-            Check::new("failover", State::Unknown, "traffic went on; whether the port is used again was not waited for")
-        }
-        Failover { .. } => Check::new("failover", State::Pass, "traffic went on, and the port is used again"),
+        Failover { came_back: None, .. } => Check::new(
+            CheckKind::Failover,
+            State::Unknown,
+            "traffic went on; whether the port is used again was not waited for",
+        ),
+        Failover { .. } => Check::new(CheckKind::Failover, State::Pass, "traffic went on, and the port is used again"),
     };
+    let check =
+        failover.gap_ms.into_iter().fold(check, |check, gap| check.measured(Gauge::Gap, gap as f64, GAP_MS as f64));
     check.seen("gap", failover.gap_ms.map_or("did not end".to_owned(), |gap| format!("{gap} ms")))
 }
 
 #[cfg(test)]
 mod tests {
+    use kelpie_monitor::checks::{Better, CHECKS, CheckGroup, GAUGES};
+
     use super::*;
 
     fn qp(source_port: u16, leaves: Side, arrives: Side) -> QpReading {
@@ -314,6 +352,21 @@ mod tests {
 
     fn states(readings: &Readings) -> Vec<(String, State)> {
         checks(readings).into_iter().map(|check| (check.name, check.state)).collect()
+    }
+
+    #[test]
+    fn every_check_of_the_table_is_judged_with_each_of_its_numbers() {
+        let checks = checks(&planned());
+        let names: Vec<&str> = checks.iter().map(|check| check.name.as_str()).collect();
+        let of_table = CHECKS.iter().filter(|row| row.group == CheckGroup::Ports);
+        assert_eq!(names, of_table.map(|row| row.name).collect::<Vec<_>>());
+        for row in GAUGES.iter().filter(|row| row.kind.row().group == CheckGroup::Ports) {
+            let check = checks.iter().find(|check| check.name == row.kind.name()).expect("each is judged");
+            let found = check.measured.iter().find(|one| one.name == row.name);
+            let found = found.unwrap_or_else(|| panic!("{} has no {}", check.name, row.name));
+            let limit = found.limit.expect("each check of ports has a limit");
+            assert!(if row.better == Better::Higher { found.value >= limit } else { found.value <= limit }, "{found:?}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Checks of the whole host: pinned memory and processor clocks. Devices are in `port` and `nic_placement`.
 
 use crate::check::{Check, State};
+use crate::checks::{CheckKind, Gauge, Repair};
 use crate::machine::Machine;
 
 /// Memory below which many workloads cannot pin what they need. Units: bytes. Source: our choice, because 256 QPs with
@@ -19,14 +20,16 @@ pub fn checks(machine: &Machine) -> Vec<Check> {
 /// What machine it is and what firmware it started with, as far as its tables say: no serial numbers.
 ///
 /// Source: kernel `Documentation/ABI/testing/sysfs-firmware-dmi-tables` and `drivers/firmware/dmi-id.c`.
-const DMI: [(&str, &[&str]); 2] =
-    [("machine", &["sys_vendor", "product_name"]), ("BIOS", &["bios_vendor", "bios_version", "bios_date"])];
+const DMI: [(CheckKind, &[&str]); 2] = [
+    (CheckKind::SameMachine, &["sys_vendor", "product_name"]),
+    (CheckKind::SameBios, &["bios_vendor", "bios_version", "bios_date"]),
+];
 
 /// What two hosts of one kind have in common, and what a BIOS update changes.
-pub fn facts(machine: &Machine) -> impl Iterator<Item = (&'static str, Option<String>)> {
-    DMI.into_iter().map(|(name, files)| {
+pub fn facts(machine: &Machine) -> impl Iterator<Item = (CheckKind, Option<String>)> {
+    DMI.into_iter().map(|(kind, files)| {
         let words: Vec<String> = files.iter().filter_map(|file| machine.text(&dmi_file(file))).collect();
-        (name, (!words.is_empty()).then(|| words.join(" ")))
+        (kind, (!words.is_empty()).then(|| words.join(" ")))
     })
 }
 
@@ -36,9 +39,9 @@ fn dmi_file(name: &str) -> String {
 
 /// The BIOS by itself, because a campaign on one host has no other to compare with; nothing if its tables are not shown.
 fn bios(machine: &Machine) -> Option<Check> {
-    let (name, words) = facts(machine).find(|(name, _)| *name == "BIOS")?;
+    let (_, words) = facts(machine).find(|(kind, _)| *kind == CheckKind::SameBios)?;
     let files = DMI.iter().flat_map(|(_, files)| *files).map(|file| dmi_file(file));
-    let check = Check::new(name, State::Pass, words?);
+    let check = Check::new(CheckKind::Bios, State::Pass, words?);
     Some(files.filter(|file| machine.has(file)).fold(check, |check, file| check.file(machine, &file)))
 }
 
@@ -50,7 +53,7 @@ fn memlock(machine: &Machine) -> Check {
         text.lines().find_map(|line| line.strip_prefix(start)).map(|rest| rest.trim().to_owned())
     };
     let Some(limits) = line(LIMITS, "Max locked memory") else {
-        return Check::new("memlock", State::Unknown, "the limit of locked memory is not reported")
+        return Check::new(CheckKind::Memlock, State::Unknown, "the limit of locked memory is not reported")
             .file(machine, LIMITS);
     };
     let soft = limits.split_whitespace().next().unwrap_or_default().to_owned();
@@ -65,13 +68,14 @@ fn memlock(machine: &Machine) -> Check {
         }
         Err(_) => (State::Unknown, format!("the limit of locked memory reads `{soft}`")),
     };
-    let check =
-        Check::new("memlock", state, summary).seen(format!("/{LIMITS}"), format!("Max locked memory: {limits}"));
+    let check = Check::new(CheckKind::Memlock, state, summary)
+        .seen(format!("/{LIMITS}"), format!("Max locked memory: {limits}"));
     let check = if may_lock { check.seen(format!("/{STATUS}"), format!("CapEff: {capabilities}")) } else { check };
-    if state == State::Pass {
-        return check;
-    }
-    check.fix("ulimit -l unlimited before `kelpie agent` (in a service: LimitMEMLOCK=infinity)")
+    let check = match soft.parse::<u64>() {
+        Ok(bytes) => check.measured(Gauge::LockableMemory, bytes as f64, LITTLE_MEMORY as f64),
+        Err(_) => check,
+    };
+    if state == State::Pass { check } else { check.repair(Repair::RaiseMemlock, &[]) }
 }
 
 fn governor(machine: &Machine) -> Check {
@@ -88,20 +92,23 @@ fn governor(machine: &Machine) -> Check {
         .collect();
     let Some((first, _)) = governors.first() else {
         let summary = "the governor of processor clocks is not reported (usual in a virtual machine)";
-        return Check::new("cpu governor", State::Unknown, summary).seen(format!("/{CPUS}/cpu*/cpufreq"), "not there");
+        return Check::new(CheckKind::Governor, State::Unknown, summary)
+            .seen(format!("/{CPUS}/cpu*/cpufreq"), "not there");
     };
     let others: Vec<&(String, String)> = governors.iter().filter(|(_, governor)| governor != "performance").collect();
     match others.first() {
         None => {
             let summary = format!("performance on all {} CPUs", governors.len());
-            Check::new("cpu governor", State::Pass, summary).file(machine, first)
+            Check::new(CheckKind::Governor, State::Pass, summary)
+                .measured(Gauge::SlowCpus, 0.0, 0.0)
+                .file(machine, first)
         }
         Some((file, governor)) => {
             let (count, all) = (others.len(), governors.len());
             let summary =
                 format!("{count} of {all} CPUs are not at `performance`: posting slows down when they clock down");
-            let check = Check::new("cpu governor", State::Warn, summary).seen(format!("/{file}"), governor);
-            check.fix("cpupower frequency-set -g performance")
+            let check = Check::new(CheckKind::Governor, State::Warn, summary).seen(format!("/{file}"), governor);
+            check.measured(Gauge::SlowCpus, count as f64, 0.0).repair(Repair::SetGovernor, &[])
         }
     }
 }

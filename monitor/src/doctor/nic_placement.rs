@@ -1,6 +1,7 @@
 //! The NIC's place in the host: PCIe link, errors, ordering, access control, IOMMU, NUMA node.
 
 use crate::check::{Check, State};
+use crate::checks::{CheckKind, Gauge, Repair};
 use crate::machine::{Machine, PciFunction, PcieRate, PortLink};
 use crate::sources::{CounterSource, PcieSource};
 
@@ -11,7 +12,7 @@ const PCIE_HEADROOM: f64 = 1.1;
 pub fn checks(machine: &Machine, link: &PortLink) -> Vec<Check> {
     let path = link.pci(machine);
     let Some((nic, bridges)) = path.split_last() else {
-        let check = Check::new("pcie", State::Unknown, "sysfs shows no PCIe device behind the RDMA device");
+        let check = Check::new(CheckKind::Pcie, State::Unknown, "sysfs shows no PCIe device behind the RDMA device");
         return vec![check.seen(format!("/{}/device", link.device_directory()), "leads to no PCI function")];
     };
     let mut checks = vec![rate(machine, link, &path, nic), errors(machine, nic), ordering(nic), acs(bridges)];
@@ -34,29 +35,33 @@ fn rate(machine: &Machine, link: &PortLink, path: &[PciFunction<'_>], nic: &PciF
     };
     let (Some(now), Some(most), Some((limiting, least))) = (nic.current_rate(), nic.max_rate(), narrowest(path)) else {
         let summary = "the PCIe link is not reported (usual in a virtual machine)";
-        return with_evidence(Check::new("pcie", State::Unknown, summary), nic);
+        return with_evidence(Check::new(CheckKind::Pcie, State::Unknown, summary), nic);
     };
     let port = link.netdev_file("speed").and_then(|file| machine.number::<f64>(&file)).filter(|speed| *speed > 0.0);
     let carried = least.bits_per_sec();
+    let for_port = port.map_or(0.0, |megabits| megabits * 1e6 * PCIE_HEADROOM);
+    let limit = most.bits_per_sec().max(for_port);
     let gigabits = carried / 1e9;
-    let (state, enough) = if port.is_some_and(|megabits| carried < megabits * 1e6 * PCIE_HEADROOM) {
+    let (state, enough) = if carried < for_port {
         (State::Fail, "too little for the port")
     } else if carried < most.bits_per_sec() {
         (State::Warn, "enough for one direction of the port")
     } else {
         let summary = format!("{now} ({gigabits:.0} Gbit/s), all that the NIC can");
-        return with_evidence(Check::new("pcie", State::Pass, summary), nic);
+        let check = Check::new(CheckKind::Pcie, State::Pass, summary).measured(Gauge::PcieCarries, carried, limit);
+        return with_evidence(check, nic);
     };
-    let bios = "check the BIOS's bifurcation and link speed";
     let could = format!("carries {gigabits:.0} Gbit/s, {enough}; the NIC could have {most}");
     if carried < now.bits_per_sec() {
         let address = limiting.address();
-        let check = Check::new("pcie", state, format!("{least} at {address}, above the NIC, {could}"))
-            .fix(format!("move the NIC to another slot; reseat the riser or cable at {address}; {bios}"));
+        let check = Check::new(CheckKind::Pcie, state, format!("{least} at {address}, above the NIC, {could}"))
+            .measured(Gauge::PcieCarries, carried, limit)
+            .repair(Repair::MoveAboveNic, &[("address", address)]);
         return with_evidence(with_evidence(check, nic), limiting);
     }
-    let check = Check::new("pcie", state, format!("{least} {could}"))
-        .fix(format!("move the NIC to a slot of its width and generation; reseat it; {bios}"));
+    let check = Check::new(CheckKind::Pcie, state, format!("{least} {could}"))
+        .measured(Gauge::PcieCarries, carried, limit)
+        .repair(Repair::MoveNic, &[]);
     with_evidence(check, nic)
 }
 
@@ -67,20 +72,26 @@ fn errors(machine: &Machine, nic: &PciFunction<'_>) -> Check {
         .filter_map(|kind| Some((kind, *reading.get(&format!("pci.aer_{kind}.total"))?)))
         .collect();
     let check = match &totals[..] {
-        [] => Check::new("pcie errors", State::Unknown, "PCIe errors are not reported (no AER)")
+        [] => Check::new(CheckKind::PcieErrors, State::Unknown, "PCIe errors are not reported (no AER)")
             .seen(format!("/{}", nic.file("aer_dev_correctable")), "not there"),
         totals if totals.iter().all(|(_, count)| *count == 0) => {
-            Check::new("pcie errors", State::Pass, "none since boot")
+            Check::new(CheckKind::PcieErrors, State::Pass, "none since boot")
         }
         totals => {
             let list: Vec<String> =
                 totals.iter().filter(|(_, count)| *count > 0).map(|(kind, count)| format!("{count} {kind}")).collect();
             let summary =
                 format!("{} since boot: packets are sent again, and the link may be marginal", list.join(", "));
-            Check::new("pcie errors", State::Warn, summary)
-                .fix("reseat the NIC or change the slot; see `dmesg | grep AER`")
+            Check::new(CheckKind::PcieErrors, State::Warn, summary).repair(Repair::ReseatNic, &[])
         }
     };
+    let gauges =
+        [("correctable", Gauge::CorrectableErrors), ("nonfatal", Gauge::NonfatalErrors), ("fatal", Gauge::FatalErrors)];
+    let measured = |check: Check, (kind, gauge): (&str, Gauge)| match totals.iter().find(|(other, _)| *other == kind) {
+        Some((_, count)) => check.measured(gauge, *count as f64, 0.0),
+        None => check,
+    };
+    let check = gauges.into_iter().fold(check, measured);
     let evidence = totals.iter().map(|(kind, count)| (nic.file(&format!("aer_dev_{kind}")), format!("total {count}")));
     evidence.fold(check, |check, (file, value)| check.seen(format!("/{file}"), value))
 }
@@ -92,20 +103,22 @@ fn ordering(nic: &PciFunction<'_>) -> Check {
         Some(true) => {
             let summary = "the device may; each MR has to ask for it too, as Kelpie's do unless its host has \
                            `tuning: {relaxed_ordering: false}`";
-            Check::new("relaxed ordering", State::Pass, summary).seen(source, "1")
+            Check::new(CheckKind::RelaxedOrdering, State::Pass, summary).seen(source, "1")
         }
-        Some(false) => {
-            Check::new("relaxed ordering", State::Warn, "disabled: writes wait for each other on their way to memory")
-                .seen(source, "0")
-                .fix(format!("setpci -s {address} CAP_EXP+8.w=0010:0010, or the BIOS's PCIe relaxed ordering"))
-        }
+        Some(false) => Check::new(
+            CheckKind::RelaxedOrdering,
+            State::Warn,
+            "disabled: writes wait for each other on their way to memory",
+        )
+        .seen(source, "0")
+        .repair(Repair::EnableOrdering, &[("address", address)]),
         None if nic.config_is_readable() => {
-            Check::new("relaxed ordering", State::Unknown, "the device has no capability of PCI Express")
+            Check::new(CheckKind::RelaxedOrdering, State::Unknown, "the device has no capability of PCI Express")
                 .seen(source, "not there")
         }
-        None => Check::new("relaxed ordering", State::Unknown, "the configuration space is not readable")
+        None => Check::new(CheckKind::RelaxedOrdering, State::Unknown, "the configuration space is not readable")
             .seen(source, "cannot be read")
-            .fix("run kelpie doctor as root"),
+            .repair(Repair::LookAsRoot, &[]),
     }
 }
 
@@ -115,36 +128,40 @@ fn acs(bridges: &[PciFunction<'_>]) -> Check {
     let source = |bridge: &PciFunction<'_>| format!("/{} (ACS Control, bits 2 and 3)", bridge.file("config"));
     if let Some(first) = redirecting.first() {
         let summary = "the bridge sends requests between devices up to the root: the way to a GPU's memory is long";
-        let fix = format!("setpci -s {} ECAP_ACS+6.w=0000:000c, or ACS in the BIOS", first.address());
-        let check = Check::new("acs", State::Warn, summary).fix(fix);
+        let check = Check::new(CheckKind::Acs, State::Warn, summary)
+            .measured(Gauge::RedirectingBridges, redirecting.len() as f64, 0.0)
+            .repair(Repair::DisableAcs, &[("address", first.address())]);
         return redirecting.iter().fold(check, |check, bridge| check.seen(source(bridge), "redirects"));
     }
     let unknown = bridges.iter().find(|bridge| bridge.acs_redirects().is_none());
     match (unknown, bridges.first()) {
-        (Some(bridge), _) => Check::new("acs", State::Unknown, "the configuration space of a bridge is not readable")
-            .seen(source(bridge), "cannot be read")
-            .fix("run kelpie doctor as root"),
-        (None, Some(bridge)) => Check::new("acs", State::Pass, "no bridge above the NIC redirects")
-            .seen(source(bridge), "does not redirect"),
-        (None, None) => {
-            Check::new("acs", State::Pass, "no bridge above the NIC").seen("/sys/devices", "the NIC is at the root")
+        (Some(bridge), _) => {
+            Check::new(CheckKind::Acs, State::Unknown, "the configuration space of a bridge is not readable")
+                .seen(source(bridge), "cannot be read")
+                .repair(Repair::LookAsRoot, &[])
         }
+        (None, Some(bridge)) => Check::new(CheckKind::Acs, State::Pass, "no bridge above the NIC redirects")
+            .measured(Gauge::RedirectingBridges, 0.0, 0.0)
+            .seen(source(bridge), "does not redirect"),
+        (None, None) => Check::new(CheckKind::Acs, State::Pass, "no bridge above the NIC")
+            .seen("/sys/devices", "the NIC is at the root"),
     }
 }
 
 fn iommu(machine: &Machine, nic: &PciFunction<'_>) -> Check {
     let file = nic.file("iommu_group/type");
     match machine.text(&file).as_deref() {
-        Some("identity") => Check::new("iommu", State::Pass, "passes the NIC's addresses through").file(machine, &file),
+        Some("identity") => {
+            Check::new(CheckKind::Iommu, State::Pass, "passes the NIC's addresses through").file(machine, &file)
+        }
         Some(kind) => {
             let summary = format!(
                 "translates every address of the NIC ({kind}): misses of its cache look like misses of the NIC's"
             );
-            let check = Check::new("iommu", State::Warn, summary).file(machine, &file);
-            let fix = format!("add {} to the kernel's command line and boot", passthrough(machine));
-            check.file(machine, "proc/cmdline").fix(fix)
+            let check = Check::new(CheckKind::Iommu, State::Warn, summary).file(machine, &file);
+            check.file(machine, "proc/cmdline").repair(Repair::PassThrough, &[("option", passthrough(machine))])
         }
-        None => Check::new("iommu", State::Pass, "none, or off").seen(format!("/{file}"), "not there"),
+        None => Check::new(CheckKind::Iommu, State::Pass, "none, or off").seen(format!("/{file}"), "not there"),
     }
 }
 
@@ -167,15 +184,16 @@ fn numa(machine: &Machine, nic: &PciFunction<'_>) -> Check {
     let nodes: Vec<String> = machine.names(NODES).into_iter().filter(is_node).collect();
     let node = machine.number::<i64>(&file);
     if nodes.len() < 2 {
-        return Check::new("numa", State::NotApplicable, "one node").seen(format!("/{NODES}"), nodes.join(" "));
+        return Check::new(CheckKind::Numa, State::NotApplicable, "one node")
+            .seen(format!("/{NODES}"), nodes.join(" "));
     }
     let Some(node) = node.filter(|node| *node >= 0) else {
         let summary = format!(
             "the firmware does not report which of {} nodes the NIC is at: threads may run far from it",
             nodes.len()
         );
-        let check = Check::new("numa", State::Warn, summary).file(machine, &file);
-        return check.fix("update the BIOS, or enable NUMA there; else give `dram:N` of the near node in workloads");
+        let check = Check::new(CheckKind::Numa, State::Warn, summary).file(machine, &file);
+        return check.repair(Repair::ReportNuma, &[]);
     };
     let distance = format!("{NODES}/node{node}/distance");
     let farthest = machine
@@ -184,5 +202,5 @@ fn numa(machine: &Machine, nic: &PciFunction<'_>) -> Check {
     let farthest = farthest
         .map_or_else(String::new, |farthest| format!(", the farthest node at distance {farthest} (near is 10)"));
     let summary = format!("the NIC is at node {node} of {}: `dram:{node}` is near{farthest}", nodes.len());
-    Check::new("numa", State::Pass, summary).file(machine, &file).file(machine, &distance)
+    Check::new(CheckKind::Numa, State::Pass, summary).file(machine, &file).file(machine, &distance)
 }

@@ -3,6 +3,7 @@
 use kelpie_spaces::headers;
 
 use crate::check::{Check, State};
+use crate::checks::{CheckKind, Gauge, Repair};
 use crate::machine::{Gid, GidRank, Machine, PortLink, gids};
 use crate::pause::host_pause;
 use crate::rates::rates;
@@ -24,7 +25,8 @@ pub fn checks(machine: &Machine, link: &PortLink, traffic_class: u8) -> Vec<Chec
         checks.extend(mtu(machine, link));
         checks.extend(link.wires.iter().flat_map(|wire| priorities(machine, link, wire, traffic_class)));
         if link.netdev.is_none() {
-            let check = Check::new("interface", State::Unknown, "no network interface was found for this port");
+            let check =
+                Check::new(CheckKind::Interface, State::Unknown, "no network interface was found for this port");
             checks.push(check.file(machine, &link.port_file("gid_attrs/ndevs/0")));
         }
     }
@@ -33,17 +35,20 @@ pub fn checks(machine: &Machine, link: &PortLink, traffic_class: u8) -> Vec<Chec
 }
 
 /// What both hosts of a pair should have in common.
-pub fn facts(machine: &Machine, link: &PortLink) -> Vec<(&'static str, Option<String>)> {
+pub fn facts(machine: &Machine, link: &PortLink) -> Vec<(CheckKind, Option<String>)> {
     let interface = |name| link.netdev_file(name).and_then(|file| machine.text(&file));
     let pfc = link.wires.first().and_then(|netdev| Dcb::of(machine, netdev));
     vec![
-        ("interface MTU", interface("mtu")),
-        ("link speed", interface("speed").filter(|speed| !speed.starts_with('-'))),
-        ("device", machine.text(&format!("{}/hca_type", link.device_directory()))),
-        ("firmware", machine.text(&format!("{}/fw_ver", link.device_directory())).filter(|text| !text.is_empty())),
-        ("driver", driver(machine, link)),
-        ("PFC priorities", pfc.as_ref().map(|dcb| format!("{:?}", dcb.pfc_priorities()))),
-        ("trust", pfc.as_ref().map(|dcb| trust(dcb).to_owned())),
+        (CheckKind::SameMtu, interface("mtu")),
+        (CheckKind::SameSpeed, interface("speed").filter(|speed| !speed.starts_with('-'))),
+        (CheckKind::SameDevice, machine.text(&format!("{}/hca_type", link.device_directory()))),
+        (
+            CheckKind::SameFirmware,
+            machine.text(&format!("{}/fw_ver", link.device_directory())).filter(|text| !text.is_empty()),
+        ),
+        (CheckKind::SameDriver, driver(machine, link)),
+        (CheckKind::SamePfc, pfc.as_ref().map(|dcb| format!("{:?}", dcb.pfc_priorities()))),
+        (CheckKind::SameTrust, pfc.as_ref().map(|dcb| trust(dcb).to_owned())),
     ]
 }
 
@@ -56,16 +61,14 @@ fn state(machine: &Machine, link: &PortLink) -> Check {
     let text = machine.text(&state).unwrap_or_default();
     let rate = machine.text(&link.port_file("rate")).unwrap_or_default();
     let check = match text.as_str() {
-        text if text.ends_with("ACTIVE") => Check::new("port", State::Pass, format!("active, {rate}")),
-        "" => Check::new("port", State::Unknown, "the state of the port is not reported"),
-        text => Check::new("port", State::Fail, format!("not active ({text}): no QP can be connected")),
+        text if text.ends_with("ACTIVE") => Check::new(CheckKind::Port, State::Pass, format!("active, {rate}")),
+        "" => Check::new(CheckKind::Port, State::Unknown, "the state of the port is not reported"),
+        text => Check::new(CheckKind::Port, State::Fail, format!("not active ({text}): no QP can be connected")),
     };
     let check = check.file(machine, &state).file(machine, &physical);
     match &link.netdev {
-        Some(netdev) if check.state == State::Fail => {
-            check.fix(format!("ip link set dev {netdev} up, then check the cable"))
-        }
-        None if check.state == State::Fail => check.fix("check the cable and the subnet manager (`sminfo`)"),
+        Some(netdev) if check.state == State::Fail => check.repair(Repair::RaiseLink, &[("netdev", netdev)]),
+        None if check.state == State::Fail => check.repair(Repair::CheckSubnet, &[]),
         _ => check,
     }
 }
@@ -74,7 +77,7 @@ fn gid(machine: &Machine, link: &PortLink) -> Check {
     let chosen = Gid::best(gids(None, |name| machine.text(&link.port_file(name))));
     let directory = link.port_file("gids");
     let of = |state, summary: String| {
-        let check = Check::new("gid", state, summary);
+        let check = Check::new(CheckKind::Gid, state, summary);
         match &chosen {
             Some(Gid { index, text, kind, .. }) => {
                 check.seen(format!("/{directory}/{index}"), format!("{text} {kind}").trim_end())
@@ -83,9 +86,9 @@ fn gid(machine: &Machine, link: &PortLink) -> Check {
         }
     };
     let netdev = link.netdev.as_deref().unwrap_or("NETDEV");
-    let address = format!("ip address add 10.0.0.1/24 dev {netdev}");
+    let add_address = |check: Check| check.repair(Repair::AddAddress, &[("netdev", netdev)]);
     match (&chosen, is_ethernet(machine, link)) {
-        (None, false) => of(State::Fail, "the port has no address".to_owned()).fix("start a subnet manager (opensm)"),
+        (None, false) => of(State::Fail, "the port has no address".to_owned()).repair(Repair::StartSubnetManager, &[]),
         (Some(Gid { index, .. }), false) => of(State::Pass, format!("index {index}, InfiniBand")),
         (Some(gid), true) if gid.rank() == GidRank::V2OverIpv4 => {
             of(State::Pass, format!("index {}, RoCEv2 over IPv4", gid.index))
@@ -93,10 +96,10 @@ fn gid(machine: &Machine, link: &PortLink) -> Check {
         (Some(gid), true) if gid.rank() == GidRank::V2OverIpv6 => {
             let summary =
                 format!("RoCEv2 only over IPv6 (index {}): both hosts must reach each other over it", gid.index);
-            of(State::Warn, summary).fix(address)
+            add_address(of(State::Warn, summary))
         }
         (_, true) => {
-            of(State::Fail, "no RoCEv2 address: RoCEv1 is not routed and not measured".to_owned()).fix(address)
+            add_address(of(State::Fail, "no RoCEv2 address: RoCEv1 is not routed and not measured".to_owned()))
         }
     }
 }
@@ -110,19 +113,23 @@ fn mtu(machine: &Machine, link: &PortLink) -> Option<Check> {
     let netdev = link.netdev.as_ref()?;
     let file = link.netdev_file("mtu")?;
     let Some(interface) = machine.number::<u64>(&file) else {
-        return Some(Check::new("mtu", State::Unknown, "the MTU is not reported").file(machine, &file));
+        return Some(Check::new(CheckKind::Mtu, State::Unknown, "the MTU is not reported").file(machine, &file));
     };
     let check = match path_mtu(interface) {
-        Some(4096) => Check::new("mtu", State::Pass, format!("{interface} on the interface, so path MTUs up to 4096")),
+        Some(4096) => {
+            Check::new(CheckKind::Mtu, State::Pass, format!("{interface} on the interface, so path MTUs up to 4096"))
+        }
         Some(path) => {
             let summary = format!("{interface} on the interface, so path MTUs only up to {path}");
-            Check::new("mtu", State::Warn, summary)
-                .fix(format!("ip link set dev {netdev} mtu 4200, on both hosts and the switch"))
+            Check::new(CheckKind::Mtu, State::Warn, summary).repair(Repair::RaiseMtuEverywhere, &[("netdev", netdev)])
         }
-        None => Check::new("mtu", State::Fail, format!("{interface} on the interface, too small for any path MTU"))
-            .fix(format!("ip link set dev {netdev} mtu 4200")),
+        None => {
+            Check::new(CheckKind::Mtu, State::Fail, format!("{interface} on the interface, too small for any path MTU"))
+                .repair(Repair::RaiseMtu, &[("netdev", netdev)])
+        }
     };
-    Some(check.file(machine, &file))
+    let needed = (4096 + ROCE_OVERHEAD) as f64;
+    Some(check.measured(Gauge::InterfaceMtu, interface as f64, needed).file(machine, &file))
 }
 
 fn trust(dcb: &Dcb) -> &'static str {
@@ -134,20 +141,21 @@ fn priorities(machine: &Machine, link: &PortLink, netdev: &str, traffic_class: u
     let source = format!("dcb {netdev}");
     let Some(dcb) = Dcb::of(machine, netdev) else {
         let summary = "the driver does not report its flow control over netlink: lost packets look like a slow NIC";
-        let check = Check::new("pfc", State::Unknown, summary).seen(source, "no answer");
-        return vec![check.fix(format!("dcb pfc show dev {netdev}, or the NIC's own tool (mlnx_qos -i {netdev})"))];
+        let check = Check::new(CheckKind::Pfc, State::Unknown, summary).seen(source, "no answer");
+        return vec![check.repair(Repair::AskPfc, &[("netdev", netdev)])];
     };
     let enabled = dcb.pfc_priorities();
     let list = enabled.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
     let settings = format!("pfc priorities [{list}], trust {}", trust(&dcb));
     if enabled.is_empty() {
         let summary = "no priority is lossless: packets are dropped, unless the whole link is paused (ethtool -a)";
-        let check = Check::new("pfc", State::Warn, summary).seen(source, settings);
-        return vec![
-            check.fix(format!("dcb pfc set dev {netdev} prio-pfc all:off 3:on, on both hosts and the switch")),
-        ];
+        let check = Check::new(CheckKind::Pfc, State::Warn, summary).seen(source, settings);
+        let check = check.measured(Gauge::LosslessPriorities, 0.0, 1.0);
+        return vec![check.repair(Repair::EnablePfc, &[("netdev", netdev)])];
     }
-    let pfc = Check::new("pfc", State::Pass, format!("lossless: priority {list}")).seen(&source, &settings);
+    let pfc = Check::new(CheckKind::Pfc, State::Pass, format!("lossless: priority {list}"))
+        .measured(Gauge::LosslessPriorities, enabled.len() as f64, 1.0)
+        .seen(&source, &settings);
     vec![pfc, class(machine, link, netdev, &dcb, traffic_class).seen(source, settings)]
 }
 
@@ -161,21 +169,26 @@ fn class(machine: &Machine, link: &PortLink, netdev: &str, dcb: &Dcb, traffic_cl
     let (priority, lossless) = (dcb.priority_of(dscp), dcb.pfc_priorities());
     let summary = format!("DSCP {dscp} travels at priority {priority} (the interface trusts {})", trust(dcb));
     let check = if lossless.contains(&priority) {
-        Check::new("traffic class", State::Pass, format!("{summary}, which is lossless"))
+        Check::new(CheckKind::TrafficClass, State::Pass, format!("{summary}, which is lossless"))
     } else {
         let mapped = dcb.dscp.iter().find(|(_, priority)| lossless.contains(priority)).map(|(dscp, _)| *dscp);
         let dscp = mapped.unwrap_or(if dscp == 0 { USUAL_DSCP } else { dscp });
-        let map = match mapped {
-            Some(_) => String::new(),
-            None => format!("dcb app replace dev {netdev} dscp-prio {dscp}:{}, then ", lossless[0]),
+        let class = (dscp << 2 | u16::from(judged & 0b11)).to_string();
+        let check = Check::new(CheckKind::TrafficClass, State::Warn, format!("{summary}, which is not lossless"));
+        let check = match mapped {
+            Some(_) => check,
+            None => {
+                let words = [("netdev", netdev), ("dscp", &dscp.to_string()), ("priority", &lossless[0].to_string())];
+                check.repair(Repair::MapDscp, &words)
+            }
         };
-        let class = dscp << 2 | u16::from(judged & 0b11);
-        let send = match forced {
-            Some(_) => format!("echo {class} > /{file}"),
-            None => format!("`tuning: {{traffic_class: {class}}}` of the host in the pair file"),
-        };
-        Check::new("traffic class", State::Warn, format!("{summary}, which is not lossless")).fix(map + &send)
+        match forced {
+            Some(_) => check.repair(Repair::ForceClass, &[("class", &class), ("file", &file)]),
+            None => check.repair(Repair::SendClass, &[("class", &class)]),
+        }
     };
+    let check = check.measured(Gauge::Dscp, f64::from(judged >> 2), None);
+    let check = check.measured(Gauge::Priority, f64::from(priority), None);
     if forced.is_some() { check.file(machine, &file) } else { check }
 }
 
@@ -184,23 +197,23 @@ fn pause_counters(machine: &Machine, link: &PortLink) -> Check {
     let reading = match PortSources::on(machine, &link.device, link.port).read() {
         Ok(reading) => reading,
         Err(error) => {
-            return Check::new("counters", State::Warn, "the port has no counters").seen(source, error.to_string());
+            return Check::new(CheckKind::Counters, State::Warn, "the port has no counters")
+                .seen(source, error.to_string());
         }
     };
     let count = format!("{} counters", reading.len());
-    match host_pause(&rates(&reading, &reading, 1.0)) {
+    let check = match host_pause(&rates(&reading, &reading, 1.0)) {
         Some(pause) if pause.is_upper_bound => {
             let summary = "pause is counted in frames only: its ratio is the most it can be";
-            Check::new("counters", State::Warn, summary).seen(source, count)
+            Check::new(CheckKind::Counters, State::Warn, summary)
         }
-        Some(_) => {
-            Check::new("counters", State::Pass, format!("{count}, the time of pause among them")).seen(source, count)
-        }
+        Some(_) => Check::new(CheckKind::Counters, State::Pass, format!("{count}, the time of pause among them")),
         None => {
             let summary = "no counter of pause: the symptom `pause` cannot be seen here";
-            Check::new("counters", State::Warn, summary).seen(source, count)
+            Check::new(CheckKind::Counters, State::Warn, summary)
         }
-    }
+    };
+    check.measured(Gauge::CountersFound, reading.len() as f64, None).seen(source, count)
 }
 
 fn versions(machine: &Machine, link: &PortLink) -> Check {
@@ -211,7 +224,7 @@ fn versions(machine: &Machine, link: &PortLink) -> Check {
         Some(firmware) => format!("firmware {firmware}, {driver}"),
         None => driver,
     };
-    let check = Check::new("versions", State::Pass, summary).file(machine, &file);
+    let check = Check::new(CheckKind::Versions, State::Pass, summary).file(machine, &file);
     check.file(machine, "proc/sys/kernel/osrelease")
 }
 

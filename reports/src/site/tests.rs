@@ -1,6 +1,6 @@
 //! Tests of whole sites: hostile text, and campaigns in which something is missing.
 
-use kelpie_monitor::{Check, State, Symptom};
+use kelpie_monitor::{Check, CheckKind, State, Symptom};
 use kelpie_store::{CampaignClock, ExperimentClock, Store};
 
 use super::*;
@@ -243,9 +243,12 @@ fn checks_of_the_hosts_are_shown_where_there_are_any() {
     let mut stored = one_finding();
     assert!(!text(&render(&stored, recipes(), &Gate::default()).unwrap(), "index.html").contains("Hosts"));
     stored.checks = vec![
-        Check::new("mtu", State::Pass, "9000 on the interface").about("host a, mlx5_0 port 1").seen("/sys/mtu", "9000"),
-        Check::new("pfc", State::Warn, HOSTILE).about("host b").seen(HOSTILE, HOSTILE).fix(HOSTILE),
+        Check::new(CheckKind::Mtu, State::Pass, "9000 on the interface")
+            .about("host a, mlx5_0 port 1")
+            .seen("/sys/mtu", "9000"),
+        Check::new(CheckKind::Pfc, State::Warn, HOSTILE).about("host b").seen(HOSTILE, HOSTILE),
     ];
+    stored.checks[1].fix = Some(HOSTILE.to_owned());
     let index = text(&render(&stored, recipes(), &Gate::default()).unwrap(), "index.html");
     for expected in
         ["2 checks of the hosts: 0 failed, 1 warned", "host a, mlx5_0 port 1", "<code>/sys/mtu</code>: 9000"]

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use kelpie_calibration::expectation::expected;
 use kelpie_calibration::fit::{Estimate, NOISE};
-use kelpie_calibration::parameters::PARAMETERS;
+use kelpie_calibration::parameters::Parameter;
 use kelpie_calibration::plan::{Planned, plan};
 use kelpie_calibration::problem::Target;
 use kelpie_calibration::simulator::{Seen, settings_of};
@@ -111,7 +111,8 @@ fn write_workloads(rows: &[Planned], out: &Path) -> anyhow::Result<()> {
 fn show(base: &SimSubsystem, rows: &[Planned], common: Common) -> anyhow::Result<()> {
     let stop = stop::on_signals("stopping")?;
     let progress = Progress::of_experiments();
-    let estimates = expected(base, rows, &PARAMETERS, NOISE, &stop, &mut |experiments| progress.reached(experiments));
+    let estimates =
+        expected(base, rows, &Parameter::fitted(), NOISE, &stop, &mut |experiments| progress.reached(experiments));
     progress.close();
     let estimates = estimates?;
     if common.json {
@@ -127,7 +128,11 @@ fn text(base: &str, rows: &[Planned], estimates: &[Estimate]) -> String {
     let heading = ["line", "operation", "size", "QPs", "MTU", "depth", "batch", "MRs", "directions", "cores", "for"];
     let mut table = Table::new(&heading, &[0, 2, 3, 4, 5, 6, 7]);
     for (at, Planned { traffic, determines }) in rows.iter().enumerate() {
-        let purpose = if determines.is_empty() { "check".to_owned() } else { determines.join(", ") };
+        let purpose = if determines.is_empty() {
+            "check".to_owned()
+        } else {
+            determines.iter().map(|parameter| parameter.path()).collect::<Vec<_>>().join(", ")
+        };
         table.row(vec![
             (at + FIRST_LINE).to_string(),
             format!("{} {}", traffic.transport, traffic.operation),
@@ -148,8 +153,8 @@ fn text(base: &str, rows: &[Planned], estimates: &[Estimate]) -> String {
     let mut table = Table::new(&["parameter", "value", "interval", "state"], &[1, 2]);
     for estimate in estimates {
         table.row(vec![
-            estimate.parameter.path.to_owned(),
-            format!("{:.4} {}", estimate.base, estimate.parameter.unit),
+            estimate.parameter.path().to_owned(),
+            format!("{:.4} {}", estimate.base, estimate.parameter.row().unit),
             interval(estimate),
             state(estimate),
         ]);

@@ -27,9 +27,9 @@ fn text(fit: &Fit, out: Option<&Path>) -> String {
     for estimate in &fit.parameters {
         let lines: Vec<String> = estimate.lines.iter().map(u64::to_string).collect();
         table.row(vec![
-            estimate.parameter.path.to_owned(),
+            estimate.parameter.path().to_owned(),
             number(estimate.base),
-            format!("{} {}", number(estimate.used), estimate.parameter.unit).trim_end().to_owned(),
+            format!("{} {}", number(estimate.used), estimate.parameter.row().unit).trim_end().to_owned(),
             interval(estimate),
             state(estimate),
             lines.join(", "),

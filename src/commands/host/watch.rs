@@ -15,6 +15,7 @@ use kelpie_engine::MeasureError;
 use kelpie_engine::loopback::Activity;
 use kelpie_examine::host::{OpenedHost, RoundPlan};
 use kelpie_monitor::check::State;
+use kelpie_monitor::checks::CheckKind;
 use kelpie_monitor::machine::Machine;
 use kelpie_reports::folder::write_file;
 use kelpie_text::clean_json;
@@ -165,7 +166,8 @@ impl Watch<'_> {
         }
         let is_of_gpu = |name: &String| name.starts_with("gpu");
         let readings = discover(&Machine::live()).map(|found| found.readings).unwrap_or_default();
-        let narrow = readings.into_iter().filter(|check| check.name == "pcie_link" && check.state == State::Warn);
+        let narrow =
+            readings.into_iter().filter(|check| check.name == CheckKind::PcieLink.name() && check.state == State::Warn);
         narrow.map(|check| check.about).filter(|name| !is_of_gpu(name)).collect()
     }
 

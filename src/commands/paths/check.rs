@@ -98,7 +98,7 @@ fn of_readings(path: &Path) -> anyhow::Result<Vec<Check>> {
 fn row(check: &Check) -> Value {
     json!({
         "name": check.name, "state": check.state, "about": check.about, "summary": check.summary,
-        "evidence": check.evidence, "fix": check.fix,
+        "evidence": check.evidence, "measured": check.measured, "fix": check.fix,
     })
 }
 

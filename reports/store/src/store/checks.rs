@@ -69,6 +69,7 @@ impl Store {
             state: self.word(row, "state")?,
             summary: self.get(row, "summary")?,
             evidence: self.json(row, "evidence")?,
+            measured: Vec::new(),
             fix: self.get(row, "fix")?,
         })
     }
@@ -76,7 +77,8 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use kelpie_monitor::State;
+    use kelpie_monitor::checks::Repair;
+    use kelpie_monitor::{CheckKind, State};
     use sqlx::{ConnectOptions, Connection};
 
     use super::*;
@@ -84,8 +86,8 @@ mod tests {
     use crate::testing::definition;
 
     fn check(about: &str, state: State) -> Check {
-        let check = Check::new("mtu", state, "1500 on the interface").about(about).seen("/sys/x", "1500");
-        if state == State::Warn { check.fix("ip link set dev eth0 mtu 4200") } else { check }
+        let check = Check::new(CheckKind::Mtu, state, "1500 on the interface").about(about).seen("/sys/x", "1500");
+        if state == State::Warn { check.repair(Repair::RaiseMtu, &[("netdev", "eth0")]) } else { check }
     }
 
     #[test]

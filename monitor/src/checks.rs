@@ -1,0 +1,424 @@
+//! The table of checks: what each measures, what it costs, when it warns, and what repairs it. Who looks is elsewhere; what
+//! a row may hold is said in `row`.
+
+mod row;
+
+pub use row::{Better, CheckCost, CheckGroup, CheckRow, GaugeRow};
+
+use Better::{Higher, Lower, Neither};
+use CheckCost::{Files, Minutes, Seconds};
+use CheckGroup::{Host, Inside, Pair, Ports};
+
+macro_rules! rows {
+    ($($kind:ident $name:literal $group:ident $cost:ident {
+        measures: $measures:literal, cause: $cause:literal, test: $test:literal,
+        gauges: [$($gauge:ident $gauge_name:literal $unit:literal $better:ident),*],
+        repairs: [$($repair:ident),*],
+    })*) => {
+        /// A thing that is examined.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(missing_docs, reason = "each is documented by its row of the table")]
+        pub enum CheckKind {
+            $($kind,)*
+        }
+
+        /// A value that a check measures.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(missing_docs, reason = "each is documented by its row of the table")]
+        pub enum Gauge {
+            $($($gauge,)*)*
+        }
+
+        /// Every check, in the order of [`CheckKind`].
+        pub const CHECKS: &[CheckRow] = &[$(CheckRow {
+            kind: CheckKind::$kind, name: $name, group: $group, cost: $cost,
+            measures: $measures, cause: $cause, test: $test, repairs: &[$(Repair::$repair),*],
+        },)*];
+
+        /// Every value, in the order of [`Gauge`].
+        pub const GAUGES: &[GaugeRow] = &[$($(GaugeRow {
+            gauge: Gauge::$gauge, kind: CheckKind::$kind, name: $gauge_name, unit: $unit, better: $better,
+        },)*)*];
+    };
+}
+
+macro_rules! repairs {
+    ($($repair:ident $text:literal;)*) => {
+        /// A step that repairs what a check found.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(missing_docs, reason = "each is documented by its row of the table")]
+        pub enum Repair {
+            $($repair,)*
+        }
+
+        /// What each step is, in the order of [`Repair`]: a command or a sentence, in which `<word>` stands for what is
+        /// known only on the host.
+        pub const REPAIRS: &[(Repair, &str)] = &[$((Repair::$repair, $text),)*];
+    };
+}
+
+rows! {
+    Memlock "memlock" Host Files {
+        measures: "how much memory a process may lock",
+        cause: "Memory regions are locked memory. A workload that needs more than the limit cannot be set up.",
+        test: "Fails below 1 GiB and warns at any other limit; passes with CAP_IPC_LOCK. The limit is that of the process \
+            that looks. Read from `/proc/self/limits` and `/proc/self/status`.",
+        gauges: [LockableMemory "lockable_memory" "bytes" Higher],
+        repairs: [RaiseMemlock],
+    }
+    Governor "cpu governor" Host Files {
+        measures: "which governor sets the clock of each CPU",
+        cause: "Posting slows down when the CPUs clock down, which looks like a slow NIC.",
+        test: "Warns if a CPU is not at `performance`. Read from `cpufreq/scaling_governor` of each CPU.",
+        gauges: [SlowCpus "cpus_not_at_performance" "" Lower],
+        repairs: [SetGovernor],
+    }
+    Bios "BIOS" Host Files {
+        measures: "vendor, version and date of the BIOS",
+        cause: "A BIOS update changes settings of PCIe and memory. A campaign on one host has no other to compare with.",
+        test: "Never warns; the line is only a record, and absent if the host shows no DMI tables. Read from \
+            `/sys/class/dmi/id`.",
+        gauges: [],
+        repairs: [],
+    }
+    Device "device" Host Files {
+        measures: "whether there is an RDMA device of the name that was asked for",
+        cause: "Without a device nothing can be measured.",
+        test: "Fails if there is none. Read from `/sys/class/infiniband`.",
+        gauges: [Devices "devices" "" Higher],
+        repairs: [NameDevice, LoadDriver],
+    }
+    Port "port" Host Files {
+        measures: "the state of the port",
+        cause: "No QP can be connected through a port that is not active.",
+        test: "Fails if the port is not active, or not there. Read from `/sys/class/infiniband/DEVICE/ports`.",
+        gauges: [],
+        repairs: [RaiseLink, CheckSubnet],
+    }
+    Gid "gid" Host Files {
+        measures: "the address that traffic has",
+        cause: "RoCEv1 is not routed and not measured. Over IPv6 both hosts must reach each other over it.",
+        test: "Fails without a RoCEv2 address, warns without one over IPv4. Read from `gids` and `gid_attrs/types` of the port.",
+        gauges: [],
+        repairs: [StartSubnetManager, AddAddress],
+    }
+    Versions "versions" Host Files {
+        measures: "firmware, driver and kernel",
+        cause: "Findings depend on them, so a report has to name them.",
+        test: "Never warns; the line is only a record. Read from `fw_ver`, `device/driver` and `osrelease`.",
+        gauges: [],
+        repairs: [],
+    }
+    Mtu "mtu" Host Files {
+        measures: "the MTU of the interface",
+        cause: "A path MTU takes 96 bytes more on the interface. Workloads with a larger path MTU than fits cannot run.",
+        test: "Warns if less than the path MTU 4096 fits; fails if none fits. Read from `/sys/class/net/NETDEV/mtu`.",
+        gauges: [InterfaceMtu "interface_mtu" "bytes" Higher],
+        repairs: [RaiseMtuEverywhere, RaiseMtu],
+    }
+    Pfc "pfc" Host Files {
+        measures: "which priorities are lossless, for each slave of a bond",
+        cause: "Without one, packets are dropped unless the whole link is paused, and lost packets look like a slow NIC.",
+        test: "Warns if no priority is lossless. Asked over DCB netlink, as `dcb pfc show` does.",
+        gauges: [LosslessPriorities "lossless_priorities" "" Higher],
+        repairs: [AskPfc, EnablePfc],
+    }
+    TrafficClass "traffic class" Host Files {
+        measures: "the priority at which the traffic of Kelpie travels",
+        cause: "Traffic at a priority that is not lossless loses packets.",
+        test: "Warns if the priority is not lossless. The class is that of `--traffic-class`, or the one that the device \
+            forces. Asked over DCB netlink, and read from `tc/PORT/traffic_class`.",
+        gauges: [Dscp "dscp" "" Neither, Priority "priority" "" Neither],
+        repairs: [MapDscp, ForceClass, SendClass],
+    }
+    Interface "interface" Host Files {
+        measures: "which network interface belongs to the port",
+        cause: "MTU, priorities and driver counters are those of the interface.",
+        test: "Unknown if none was found. Read from `gid_attrs/ndevs/0` of the port.",
+        gauges: [],
+        repairs: [],
+    }
+    Counters "counters" Host Files {
+        measures: "how many counters the port has, and whether the time of pause is among them",
+        cause: "The symptom `pause` cannot be seen without it. Counters of frames only say how much pause there was at most.",
+        test: "Warns without counters of pause, or with those of frames only. Read from all sources of counters.",
+        gauges: [CountersFound "counters" "" Neither],
+        repairs: [],
+    }
+    Pcie "pcie" Host Files {
+        measures: "what the narrowest link between the root port and the NIC carries",
+        cause: "A link that is slower than the port limits all traffic, which then looks like an anomaly of the NIC.",
+        test: "Warns if the link carries less than the NIC can; fails if it is too slow for the port, whose traffic takes a \
+            tenth more on PCIe. Read from `current_link_*` and `max_link_*` of each function on the way.",
+        gauges: [PcieCarries "carried_bps" "bits/s" Higher],
+        repairs: [MoveAboveNic, MoveNic],
+    }
+    PcieErrors "pcie errors" Host Files {
+        measures: "errors that the NIC's PCIe link reported since boot",
+        cause: "Packets with errors are sent again, and the link may be marginal.",
+        test: "Warns if AER counted an error. Read from `aer_dev_*`.",
+        gauges: [
+            CorrectableErrors "correctable" "" Lower, NonfatalErrors "nonfatal" "" Lower, FatalErrors "fatal" "" Lower
+        ],
+        repairs: [ReseatNic],
+    }
+    RelaxedOrdering "relaxed ordering" Host Files {
+        measures: "whether the device may use relaxed ordering",
+        cause: "Without it writes wait for each other on their way to memory.",
+        test: "Warns if the device may not. Whether an MR asks for it is `tuning.relaxed_ordering` of the pair file. Read \
+            from the configuration space, which needs root.",
+        gauges: [],
+        repairs: [EnableOrdering, LookAsRoot],
+    }
+    Acs "acs" Host Files {
+        measures: "how many bridges above the NIC redirect requests between peers",
+        cause: "Redirected requests go up to the root, so the way to the memory of a GPU is long.",
+        test: "Warns if a bridge redirects. Read from the configuration space, which needs root.",
+        gauges: [RedirectingBridges "redirecting_bridges" "" Lower],
+        repairs: [DisableAcs, LookAsRoot],
+    }
+    Iommu "iommu" Host Files {
+        measures: "whether the IOMMU translates the NIC's addresses",
+        cause: "Misses of its cache look like misses of the NIC's.",
+        test: "Warns if it translates. Read from `iommu_group/type`.",
+        gauges: [],
+        repairs: [PassThrough],
+    }
+    Numa "numa" Host Files {
+        measures: "the NUMA node of the NIC",
+        cause: "Threads and memory may be far from the NIC without anybody's knowing.",
+        test: "Warns if there are several nodes and the firmware does not report which one is the NIC's. Read from \
+            `numa_node` and `distance`.",
+        gauges: [Nodes "nodes" "" Neither],
+        repairs: [ReportNuma],
+    }
+    NotAsked "doctor" Pair Files {
+        measures: "whether a host could be examined",
+        cause: "Nothing is known of a host whose agent does not answer.",
+        test: "Unknown if the agent gave an error instead.",
+        gauges: [],
+        repairs: [LookThere],
+    }
+    SameMtu "interface MTU" Pair Files {
+        measures: "whether both interfaces have one MTU",
+        cause: "The smaller one limits the path MTU of workloads.",
+        test: "Warns if they differ.",
+        gauges: [],
+        repairs: [RaiseBothMtus],
+    }
+    SameSpeed "link speed" Pair Files {
+        measures: "whether both links have one speed",
+        cause: "The slower port limits both.",
+        test: "Warns if they differ.",
+        gauges: [],
+        repairs: [CheckSpeed],
+    }
+    SameDevice "device" Pair Files {
+        measures: "whether both devices are of one type",
+        cause: "What is found on a pair of two kinds cannot be told to be of one of them.",
+        test: "Warns if they differ.",
+        gauges: [],
+        repairs: [UseOneKind],
+    }
+    SameFirmware "firmware" Pair Files {
+        measures: "whether both devices have one firmware",
+        cause: "As of the device.",
+        test: "Warns if they differ.",
+        gauges: [],
+        repairs: [FlashFirmware],
+    }
+    SameDriver "driver" Pair Files {
+        measures: "whether both hosts have one driver, in one version",
+        cause: "As of the device.",
+        test: "Warns if they differ.",
+        gauges: [],
+        repairs: [UseOneKind],
+    }
+    SamePfc "PFC priorities" Pair Files {
+        measures: "whether the same priorities are lossless on both",
+        cause: "Traffic that is lossless on one side only still loses packets.",
+        test: "Warns if they differ.",
+        gauges: [],
+        repairs: [EnableBothPfc],
+    }
+    SameTrust "trust" Pair Files {
+        measures: "whether both interfaces take the priority from the same field",
+        cause: "Packets of one class travel at two priorities otherwise.",
+        test: "Warns if they differ.",
+        gauges: [],
+        repairs: [SetTrust],
+    }
+    SameKernel "kernel" Pair Files {
+        measures: "whether both hosts run one kernel",
+        cause: "As of the device.",
+        test: "Warns if they differ.",
+        gauges: [],
+        repairs: [UseOneKind],
+    }
+    SameMachine "machine" Pair Files {
+        measures: "whether both hosts are of one make",
+        cause: "As of the device.",
+        test: "Warns if they differ.",
+        gauges: [],
+        repairs: [UseOneKind],
+    }
+    SameBios "BIOS" Pair Files {
+        measures: "whether both hosts have one BIOS",
+        cause: "As of the device.",
+        test: "Warns if they differ.",
+        gauges: [],
+        repairs: [InstallBios],
+    }
+    SameOther "another fact" Pair Files {
+        measures: "whether both hosts agree in what another version of Kelpie reports, under its name",
+        cause: "As of the device.",
+        test: "Warns if they differ.",
+        gauges: [],
+        repairs: [UseOneKind],
+    }
+    Links "links" Ports Files {
+        measures: "how many ports of the bonds are down",
+        cause: "The other port has all traffic.",
+        test: "Fails if one is down.",
+        gauges: [PortsDown "ports_down" "" Lower],
+        repairs: [LookAtPort],
+    }
+    Pairing "pairing" Ports Seconds {
+        measures: "how many QPs arrive on another side than that by which they left",
+        cause: "There they meet those that belong there, and one port of the receiver has the traffic of two.",
+        test: "Fails if a QP crosses; unknown if not all were seen at both ends. Source: C4 (HPCA 2025), section III-B.",
+        gauges: [CrossedQps "crossed_qps" "" Lower],
+        repairs: [Steer, Deal],
+    }
+    Balance "balance" Ports Seconds {
+        measures: "the share by which the bytes of one port are off a fair half",
+        cause: "The port that carries more limits both.",
+        test: "Warns from 0.15 and fails from 0.40: five QPs of eight on one port are off by a quarter, six by a half. \
+            Source: C4 (HPCA 2025), section III-B; the thresholds are our choice.",
+        gauges: [SentUneven "sent_uneven" "" Lower, ReceivedUneven "received_uneven" "" Lower],
+        repairs: [Steer, Deal],
+    }
+    Diversity "diversity" Ports Seconds {
+        measures: "how many source ports the QPs have",
+        cause: "QPs of one source port take one path.",
+        test: "Fails if all QPs have one, warns if some share one or all that were seen take one pair of ports.",
+        gauges: [SourcePorts "source_ports" "" Higher],
+        repairs: [UseTwoQps, Steer, Deal],
+    }
+    Collision "collision" Ports Seconds {
+        measures: "how many times as much both ports carry as one alone",
+        cause: "Flows that meet on a link, or a part that both ports share, take the second port's worth.",
+        test: "Warns below 1.8 and fails below 1.5; 2 is ideal, 1 is a collision. The thresholds are our choice.",
+        gauges: [Together "times_one_alone" "" Higher],
+        repairs: [LookAtShared, Steer, Deal],
+    }
+    Loss "loss" Ports Seconds {
+        measures: "the largest share of packets that a path loses",
+        cause: "A sender of RoCE goes back to the lost packet, so throughput falls by far more than the share.",
+        test: "Fails from 0.001; unknown if not all paths were measured.",
+        gauges: [WorstLoss "loss" "" Lower],
+        repairs: [LookAtPaths],
+    }
+    Failover "failover" Ports Minutes {
+        measures: "how long no traffic moves after a port went down",
+        cause: "Traffic that does not go on loses the job, and a port that is not used again halves the rest of it.",
+        test: "Fails if traffic does not go on or the port has none after it came back; warns above a second, ten times the \
+            usual `miimon`. Only with `--port-down`.",
+        gauges: [Gap "gap" "ms" Lower],
+        repairs: [RetryLonger, OpenAgain, LowerMiimon],
+    }
+    PcieLink "pcie_link" Inside Files {
+        measures: "what a PCIe link of the host carries",
+        cause: "A link below what its function can do slows all that is behind it.",
+        test: "Warns if width or speed is below what the function can do. Read from `current_link_*` and `max_link_*`.",
+        gauges: [LinkCarries "carried_bps" "bits/s" Higher],
+        repairs: [ReseatCard],
+    }
+    Virtualisation "virtualisation" Inside Files {
+        measures: "whether the host is a virtual machine",
+        cause: "A hypervisor chooses what is seen of PCIe, and needs ACS and ATS as a bare host does not.",
+        test: "Never warns. Read from the flags of `/proc/cpuinfo`.",
+        gauges: [],
+        repairs: [],
+    }
+    InsideIommu "iommu" Inside Files {
+        measures: "which IOMMU is in use",
+        cause: "The checks of ACS and ATS depend on it.",
+        test: "Never warns. Read from `/sys/class/iommu` and `/sys/kernel/iommu_groups`.",
+        gauges: [],
+        repairs: [],
+    }
+    Dimms "dimms" Inside Files {
+        measures: "how many memory modules there are, and of which size in all",
+        cause: "Empty channels make memory slow.",
+        test: "Never warns; unknown if the EDAC driver shows none. Read from `/sys/devices/system/edac/mc`.",
+        gauges: [DimmCount "dimms" "" Neither, DimmMemory "memory" "MiB" Neither],
+        repairs: [],
+    }
+    InsideAcs "acs" Inside Files {
+        measures: "whether a port between peers redirects their requests",
+        cause: "Virtual machines need it; on a bare host it sends traffic between GPU and NIC through the root.",
+        test: "Warns if a port redirects on a bare host. Read from the configuration space, which needs root.",
+        gauges: [],
+        repairs: [TurnAcsOff],
+    }
+    Ats "ats" Inside Files {
+        measures: "whether a device may cache translations of addresses",
+        cause: "In a virtual machine traffic between peers goes through the root without it.",
+        test: "Warns if it is off in a virtual machine. Read from the configuration space, which needs root.",
+        gauges: [],
+        repairs: [TurnAtsOn],
+    }
+}
+
+repairs! {
+    RaiseMemlock "ulimit -l unlimited before `kelpie agent` (in a service: LimitMEMLOCK=infinity)";
+    SetGovernor "cpupower frequency-set -g performance";
+    NameDevice "kelpie doctor <device>";
+    LoadDriver "modprobe mlx5_ib, or your NIC's driver; for Soft-RoCE: rdma link add rxe0 type rxe netdev eth0";
+    RaiseLink "ip link set dev <netdev> up, then check the cable";
+    CheckSubnet "check the cable and the subnet manager (`sminfo`)";
+    StartSubnetManager "start a subnet manager (opensm)";
+    AddAddress "ip address add 10.0.0.1/24 dev <netdev>";
+    RaiseMtuEverywhere "ip link set dev <netdev> mtu 4200, on both hosts and the switch";
+    RaiseMtu "ip link set dev <netdev> mtu 4200";
+    AskPfc "dcb pfc show dev <netdev>, or the NIC's own tool (mlnx_qos -i <netdev>)";
+    EnablePfc "dcb pfc set dev <netdev> prio-pfc all:off 3:on, on both hosts and the switch";
+    MapDscp "dcb app replace dev <netdev> dscp-prio <dscp>:<priority>";
+    ForceClass "echo <class> > /<file>";
+    SendClass "`tuning: {traffic_class: <class>}` of the host in the pair file";
+    MoveAboveNic "move the NIC to another slot; reseat the riser or cable at <address>; check the BIOS's bifurcation \
+        and link speed";
+    MoveNic "move the NIC to a slot of its width and generation; reseat it; check the BIOS's bifurcation and link \
+        speed";
+    ReseatNic "reseat the NIC or change the slot; see `dmesg | grep AER`";
+    EnableOrdering "setpci -s <address> CAP_EXP+8.w=0010:0010, or the BIOS's PCIe relaxed ordering";
+    LookAsRoot "run kelpie doctor as root";
+    DisableAcs "setpci -s <address> ECAP_ACS+6.w=0000:000c, or ACS in the BIOS";
+    PassThrough "add <option> to the kernel's command line and boot";
+    ReportNuma "update the BIOS, or enable NUMA there; else give `dram:N` of the near node in workloads";
+    LookThere "kelpie doctor, on the host itself";
+    RaiseBothMtus "ip link set dev NETDEV mtu 4200, on both hosts: the smaller one limits the path MTU of workloads";
+    CheckSpeed "check the cable and `ethtool NETDEV`: the slower port limits both";
+    FlashFirmware "flash the same firmware, unless the difference is what you test";
+    EnableBothPfc "dcb pfc set dev NETDEV prio-pfc all:off 3:on, on both hosts and the switch";
+    SetTrust "dcb app show dev NETDEV, and give both the same";
+    InstallBios "install the same BIOS and give both the same settings, unless the difference is what you test";
+    UseOneKind "use two hosts of one kind, unless the difference is what you test";
+    LookAtPort "look at the cable and at the switch's port; `ip link show` on the host says what it sees";
+    Steer "give the QPs other source ports: `kelpie paths probe` finds which, `kelpie paths steer` sets them";
+    Deal "set the LAG port of each QP (mlx5dv_modify_qp_lag_port), and its source port for the arrival";
+    UseTwoQps "use two QPs or more";
+    LookAtShared "look at `balance` and `pairing`, and at what else both ports share: PCIe, memory, the leaf's \
+        uplinks";
+    LookAtPaths "look at cable and optics of the ports that these paths share, and leave the paths out of plans";
+    RetryLonger "check `miimon` of the bond, and that QPs retry for longer than the bond takes (timeout, retry count)";
+    OpenAgain "open the QPs again, or set their LAG port again: mlx5 keeps the affinity of the failure";
+    LowerMiimon "lower `miimon` of the bond; 100 is usual";
+    ReseatCard "read it under load, because GPUs slow idle links; then reseat the card, or look at the slot";
+    TurnAcsOff "setpci -s <address> ECAP_ACS+6.w=0000, or turn ACS off in the firmware";
+    TurnAtsOn "turn ATS on: in the NIC's firmware (ATS_ENABLED=1), and in the hypervisor";
+}
+
+#[cfg(test)]
+mod tests;
