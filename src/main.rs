@@ -9,6 +9,7 @@ mod exit;
 mod findings_text;
 mod gate;
 mod inputs;
+mod metrics_server;
 mod notify;
 mod output;
 mod preloaded;

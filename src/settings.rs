@@ -138,7 +138,10 @@ mod tests {
         for (text, expected) in [
             ("db: /k.db\n", "config.yaml:1:1: the document: key `kelpie` is missing; begin with `kelpie: config/1`"),
             ("kelpie: config/2\n", "config.yaml:1:9: kelpie: this is format `config/2`; write `kelpie: config/1`"),
-            ("kelpie: config/1\ncolour: never\n", "config.yaml:2:1: colour: unknown key `colour`; did you mean `color`?"),
+            (
+                "kelpie: config/1\ncolour: never\n",
+                "config.yaml:2:1: colour: unknown key `colour`; did you mean `color`?",
+            ),
             ("kelpie: config/1\ncolor: blue\n", "config.yaml:2:8: color: `blue` is not one of auto, always, never"),
             ("kelpie: config/1\ndb: k.db\n", "config.yaml:2:5: db: `k.db` depends on the directory"),
             ("kelpie: config/1\ndb: [x]\n", "config.yaml:2:5: db: a list is not text"),

@@ -413,7 +413,9 @@ impl Builder {
             Some(Content::Map(entries, waiting)) => match (waiting.take(), node.value) {
                 (Some((key, at)), value) => match entries.entry(key) {
                     Slot::Vacant(slot) => drop(slot.insert(Entry { mark: at, node: Node { mark, value } })),
-                    Slot::Occupied(slot) => return Err(Syntax::at(at, &format!("key `{}` is written twice", slot.key()))),
+                    Slot::Occupied(slot) => {
+                        return Err(Syntax::at(at, &format!("key `{}` is written twice", slot.key())));
+                    }
                 },
                 (None, Value::Scalar(text)) => *waiting = Some((text, mark)),
                 (None, _) => return Err(Syntax::at(mark, "a key must be a word")),

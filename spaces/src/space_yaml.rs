@@ -100,7 +100,8 @@ enum Key {
 }
 
 /// The keys of the file, as an error lists them.
-static KEYS: LazyLock<Vec<&str>> = LazyLock::new(|| ["about"].into_iter().chain(TABLE.iter().map(|row| row.name)).collect());
+static KEYS: LazyLock<Vec<&str>> =
+    LazyLock::new(|| ["about"].into_iter().chain(TABLE.iter().map(|row| row.name)).collect());
 
 impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -131,7 +132,9 @@ impl<'de> Deserialize<'de> for File {
                             let Word(about) = map.next_value()?;
                             file.about = about.trim().chars().take(MAX_ABOUT).collect();
                         }
-                        Key::Of(dimension) => file.domains[dimension as usize] = map.next_value_seed(Admitted(dimension))?,
+                        Key::Of(dimension) => {
+                            file.domains[dimension as usize] = map.next_value_seed(Admitted(dimension))?
+                        }
                     }
                 }
                 Ok(file)

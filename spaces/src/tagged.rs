@@ -113,7 +113,8 @@ fn in_file(here: &[Step], cut: &[Vec<Step>]) -> Vec<Step> {
 /// Whether something is wrong only because of what was taken out: a key that is missing, or a rule between the parts of a
 /// group or list that has lost one.
 fn is_consequence(rule: &str, place: &[Step], cut: &[Vec<Step>]) -> bool {
-    let lost = |path: &Vec<Step>| path.split_last().filter(|(_, parent)| *parent == place).map(|(last, _)| last.clone());
+    let lost =
+        |path: &Vec<Step>| path.split_last().filter(|(_, parent)| *parent == place).map(|(last, _)| last.clone());
     let mut lost = cut.iter().filter_map(lost);
     match rule.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
         Some(key) => lost.any(|lost| lost == Step::Key(key.to_owned())),

@@ -209,7 +209,11 @@ fn mistakes_of_form_name_their_line() {
     check("qps: 8", "qps: [8]", "w.yaml:6: flows[0].qps: a list is not a whole number");
     check("mtu: 1024", "mtu: 1500", "w.yaml:7: flows[0].mtu: path MTU 1500 is not one of 256");
     check("RC", "XRC", "w.yaml:5: flows[0].qp_type: unknown word `XRC`; write one of RC, UC, UD");
-    check("op: WRITE", "op: WRITE, key: 1", "w.yaml:10: flows[0].pattern[0].key: unknown key `key`; the keys here are op, sge");
+    check(
+        "op: WRITE",
+        "op: WRITE, key: 1",
+        "w.yaml:10: flows[0].pattern[0].key: unknown key `key`; the keys here are op, sge",
+    );
     check("sge: [1KiB]", "sge: 1KiB", "w.yaml:10: flows[0].pattern[0].sge: `1KiB` is not a list");
     check("sge: [1KiB]", "sge: [1KB]", "w.yaml:10: flows[0].pattern[0].sge[0]: `1KB` is not a size");
     check("dram:0", "hbm:0", "w.yaml:12: flows[0].memory.from.device: `hbm:0` is not a memory device");
