@@ -19,7 +19,7 @@ pub fn text(error: &anyhow::Error, as_json: bool) -> String {
     }
     let message = format!("{error:#}");
     let mut document = json!({ "message": message.lines().next().unwrap_or_default() });
-    if let Some(Mistakes { file, first, more }) = error.chain().find_map(mistakes) {
+    if let Some(Mistakes { file, first, more, .. }) = error.chain().find_map(mistakes) {
         document["file"] = json!(file);
         document["mistakes"] = json!(first);
         document["more"] = json!(more);

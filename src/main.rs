@@ -8,6 +8,7 @@ mod errors;
 mod exit;
 mod gate;
 mod inputs;
+mod metrics_server;
 mod notify;
 mod output;
 mod preloaded;

@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::{Arg, Command, ValueEnum as _};
 use kelpie_examine::files::read_file_up_to;
-use kelpie_spaces::document::{Document, utf8};
+use kelpie_spaces::document::utf8;
+use kelpie_spaces::read_tagged;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use crate::args::Colour;
 use crate::inputs::home_folder;
@@ -18,11 +21,31 @@ const FORMAT: &str = "config/1";
 const MAX_FILE: u64 = 64 << 10;
 
 /// What the file says.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Settings {
+    #[serde(deserialize_with = "anywhere")]
     db: Option<PathBuf>,
     subsystem: Option<String>,
+    #[serde(deserialize_with = "color")]
     color: Option<Colour>,
+}
+
+/// A path that does not depend on the directory; `~` is the home folder.
+fn anywhere<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let path = match text.strip_prefix("~/") {
+        Some(below) => std::env::home_dir().map(|home| home.join(below)),
+        None => Some(PathBuf::from(&text)),
+    };
+    let wrong = || D::Error::custom(format!("`{text}` depends on the directory; begin it with / or ~/"));
+    path.filter(|path| path.is_absolute()).ok_or_else(wrong).map(Some)
+}
+
+fn color<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Colour>, D::Error> {
+    let word = String::deserialize(deserializer)?;
+    let wrong = |_| D::Error::custom(format!("`{word}` is not one of auto, always, never"));
+    Colour::from_str(&word, false).map_err(wrong).map(Some)
 }
 
 impl Settings {
@@ -42,30 +65,8 @@ impl Settings {
 
     fn from_bytes(path: &Path, bytes: &[u8]) -> anyhow::Result<Self> {
         let name = path.display().to_string();
-        let document = Document::parse(&name, utf8(&name, bytes)?)?;
-        document.expect(FORMAT)?;
-        let mut words = document.words(&["kelpie", "db", "subsystem", "color"]);
-        let mut broken = Vec::new();
-        if words.get("kelpie").is_none_or(|tag| tag != FORMAT) {
-            broken.push(("kelpie", format!("write `kelpie: {FORMAT}`")));
-        }
-        let color = words.remove("color").and_then(|word| {
-            let color = Colour::from_str(&word, false);
-            color.map_err(|_| broken.push(("color", format!("`{word}` is not one of auto, always, never")))).ok()
-        });
-        let db = words.remove("db").and_then(|text| {
-            let path = match text.strip_prefix("~/") {
-                Some(below) => std::env::home_dir().map(|home| home.join(below)),
-                None => Some(PathBuf::from(&text)),
-            };
-            let path = path.filter(|path| path.is_absolute());
-            path.or_else(|| {
-                broken.push(("db", format!("`{text}` depends on the directory; begin it with / or ~/")));
-                None
-            })
-        });
-        document.refuse_all(broken.into_iter().map(|(key, rule)| (key.to_owned(), rule)))?;
-        Ok(Self { db, subsystem: words.remove("subsystem"), color })
+        let (_, settings) = read_tagged(&name, utf8(&name, bytes)?, FORMAT)?;
+        Ok(settings)
     }
 
     /// The command line with these defaults.
@@ -137,18 +138,21 @@ mod tests {
     fn mistakes_name_the_line() {
         for (text, expected) in [
             ("db: /k.db\n", "config.yaml:1:1: the document: key `kelpie` is missing; begin with `kelpie: config/1`"),
-            ("kelpie: config/2\n", "config.yaml:1:9: kelpie: write `kelpie: config/1`"),
-            ("kelpie: config/1\ncolour: never\n", "config.yaml:2:1: colour: unknown key; did you mean `color`?"),
+            ("kelpie: config/2\n", "config.yaml:1:9: kelpie: this is format `config/2`; write `kelpie: config/1`"),
+            (
+                "kelpie: config/1\ncolour: never\n",
+                "config.yaml:2:1: colour: unknown key `colour`; did you mean `color`?",
+            ),
             ("kelpie: config/1\ncolor: blue\n", "config.yaml:2:8: color: `blue` is not one of auto, always, never"),
             ("kelpie: config/1\ndb: k.db\n", "config.yaml:2:5: db: `k.db` depends on the directory"),
-            ("kelpie: config/1\ndb: [x]\n", "config.yaml:2:5: db: write a single value"),
+            ("kelpie: config/1\ndb: [x]\n", "config.yaml:2:5: db: a list is not text"),
             ("- 1\n", "config.yaml:1:1: the document: this is no `config/1`"),
         ] {
             let error = format!("{:#}", read(text).unwrap_err());
             assert!(error.starts_with(expected), "{error}");
         }
         let all = format!("{:#}", read("kelpie: config/1\ncolour: never\ncolor: blue\ndb: k.db\n").unwrap_err());
-        for expected in ["2:1: colour: unknown key", "3:8: color: `blue`", "4:5: db: `k.db`"] {
+        for expected in ["2:1: colour: unknown key `colour`", "3:8: color: `blue`", "4:5: db: `k.db`"] {
             assert!(all.contains(expected), "{all}");
         }
     }

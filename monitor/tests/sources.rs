@@ -70,7 +70,11 @@ fn every_recorded_host_shows_its_counters_and_its_pause() {
         let reading = PortSources::on(&machine, device, 1).read().expect("a recorded port");
         let pause = host_pause(&rates(&reading, &reading, 1.0));
         let is_excused = WITHOUT_TIME.iter().any(|(host, _)| *host == name);
-        assert!(pause.is_some() || is_excused, "{name}: no row of the table of pause counters fits: {:?}", reading.keys());
+        assert!(
+            pause.is_some() || is_excused,
+            "{name}: no row of the table of pause counters fits: {:?}",
+            reading.keys()
+        );
         count += 1;
     }
     assert!(count >= 3, "the recorded hosts are part of the repository");

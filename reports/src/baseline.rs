@@ -203,7 +203,7 @@ mod tests {
             format!("kelpie: baseline/1\naccepted:\n  - symptom: pause\n    region:\n      - {condition}\n")
         };
         for (text, expected) in [
-            ("kelpie: baseline/2\naccepted: []\n".to_owned(), "b.yaml:1:9: kelpie: this is another version"),
+            ("kelpie: baseline/2\naccepted: []\n".to_owned(), "b.yaml:1:9: kelpie: this is format `baseline/2`"),
             ("kelpie: baseline/1\n".to_owned(), "b.yaml:1:1: the document: key `accepted` is missing"),
             (
                 "kelpie: baseline/1\naccepted:\n  - symptom: slow\n    region: []\n".to_owned(),

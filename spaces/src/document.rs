@@ -1,16 +1,15 @@
-//! A YAML document as a small tree that knows its lines, and the reader that decodes it key by key and collects every
-//! mistake. What the keys mean lives in `yaml` and `space_yaml`.
+//! A YAML document as a small tree that knows its lines, and the mistakes that were come upon in it. `tagged` decodes it.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
 use std::fmt::{self, Display};
 
-use saphyr_parser::{Event, Parser, ScalarStyle, Span};
+use indexmap::IndexMap;
+use indexmap::map::Entry as Slot;
+use saphyr_parser::{Event, Parser, Span};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::serde_words::serde_words;
-use crate::suggest::suggestion;
 use crate::yaml_words::yaml_words;
 
 /// Longest input. Units: bytes. Source: our choice, because the largest legal workload is far below.
@@ -57,8 +56,10 @@ pub struct Mistakes {
     pub file: String,
     /// The first mistakes, at most ten, by their lines.
     pub first: Vec<Mistake>,
-    /// How many more there are.
+    /// How many more were found.
     pub more: usize,
+    /// Whether there may be others, because the search for them has a bound.
+    pub at_least: bool,
 }
 
 /// A mistake.
@@ -91,6 +92,7 @@ impl Display for Mistakes {
         }
         match self.more {
             0 => Ok(()),
+            more if self.at_least => write!(f, "\nand at least {more} more"),
             more => write!(f, "\nand {more} more"),
         }
     }
@@ -127,18 +129,13 @@ struct Node {
 
 #[derive(Debug)]
 enum Value {
-    Scalar {
-        text: String,
-        plain: bool,
-    },
+    Scalar(String),
     List(Vec<Node>),
-    /// In the order of the file.
-    Map(Vec<Entry>),
+    Map(IndexMap<String, Entry>),
 }
 
 #[derive(Debug)]
 struct Entry {
-    key: String,
     /// Of the key.
     mark: Mark,
     node: Node,
@@ -157,8 +154,47 @@ pub struct Document<'t> {
     file: String,
     text: &'t str,
     root: Node,
-    /// Every mistake that was come upon, with its place.
-    mistakes: RefCell<Vec<Mistake>>,
+    mistakes: RefCell<Vec<Noted>>,
+    /// Whether there may be more.
+    in_part: Cell<bool>,
+}
+
+/// A mistake that was come upon. Its words are made when it is shown, so that a file may have any number of them.
+#[derive(Debug)]
+struct Noted {
+    mark: Mark,
+    key: String,
+    /// The rule, or what serde says.
+    rule: String,
+}
+
+/// A step of a key path.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Step {
+    Key(String),
+    Index(usize),
+}
+
+/// A key path as errors show it, such as `flows[0].qps`.
+pub(crate) fn written(path: &[Step]) -> String {
+    let mut text = String::new();
+    for step in path {
+        match step {
+            Step::Key(key) if text.is_empty() => text.push_str(&quote(key)),
+            Step::Key(key) => text.extend([".", &quote(key)]),
+            Step::Index(index) => text.extend(["[", &index.to_string(), "]"]),
+        }
+    }
+    text
+}
+
+/// The steps of a path as rules write it.
+fn steps(path: &str) -> Vec<Step> {
+    let step = |step: &str| match step.strip_suffix(']').map(str::parse) {
+        Some(Ok(index)) => Step::Index(index),
+        _ => Step::Key(step.to_owned()),
+    };
+    path.split(['.', '[']).map(step).collect()
 }
 
 impl<'t> Document<'t> {
@@ -173,7 +209,7 @@ impl<'t> Document<'t> {
         let mut builder = Builder { open: Vec::new(), root: None };
         let failed = |Syntax { mark, problem }: Syntax| {
             let first = vec![mistake(text, mark, String::new(), problem)];
-            DocumentError::Mistakes(Mistakes { file: file.to_owned(), first, more: 0 })
+            DocumentError::Mistakes(Mistakes { file: file.to_owned(), first, more: 0, at_least: false })
         };
         for event in Parser::new_from_str(text) {
             let (event, span) = event.map_err(|error| {
@@ -185,7 +221,7 @@ impl<'t> Document<'t> {
         let empty =
             || failed(Syntax::at(Mark { line: 1, column: 1 }, "the document is empty; docs/files.md has the formats"));
         let root = builder.root.ok_or_else(empty)?;
-        Ok(Self { file: file.to_owned(), text, root, mistakes: RefCell::default() })
+        Ok(Self { file: file.to_owned(), text, root, mistakes: RefCell::default(), in_part: Cell::new(false) })
     }
 
     /// The same as serde has it.
@@ -201,14 +237,9 @@ impl<'t> Document<'t> {
             let said = error.rsplit_once(" at line ").map_or(error.as_str(), |(said, _)| said);
             let what = said.rfind("invalid type: ").or_else(|| said.rfind("invalid value: ")).unwrap_or(0);
             let (path, what) = said.split_at(what);
-            self.note(mark, path.trim_end_matches(": "), &serde_words(what));
+            self.note(mark, path.trim_end_matches(": ").to_owned(), &what);
             self.error()
         })
-    }
-
-    /// The top of the document.
-    pub(crate) fn root(&self) -> Reader<'_> {
-        Reader { document: self, node: &self.root, mark: self.root.mark, path: String::new() }
     }
 
     /// Refuses a document of another kind than `wanted`, such as `space/1`, before its keys are looked at: a mistake, not ten.
@@ -220,10 +251,9 @@ impl<'t> Document<'t> {
         let Value::Map(entries) = &self.root.value else {
             return Err(self.refuse("", &format!("this is no `{wanted}`; such a file begins with `kelpie: {wanted}`")));
         };
-        let tag = entries.iter().find(|entry| entry.key == "kelpie").map(|entry| &entry.node.value);
-        match tag {
-            Some(Value::Scalar { text, .. }) if kind(text) == kind(wanted) => Ok(()),
-            Some(Value::Scalar { text, .. }) => {
+        match entries.get("kelpie").map(|entry| &entry.node.value) {
+            Some(Value::Scalar(text)) if kind(text) == kind(wanted) => Ok(()),
+            Some(Value::Scalar(text)) => {
                 let rule = format!("this is format `{}`; `{wanted}` is needed here", quote(text));
                 Err(self.refuse("kelpie", &rule))
             }
@@ -232,40 +262,15 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// The values of a document that is one map of words, by their keys. What is none is noted, for [`Self::refuse_all`] to
-    /// say.
-    pub fn words(&self, known: &[&'static str]) -> BTreeMap<&'static str, String> {
-        let fields = self.root().map(known);
-        let value = |key: &&'static str| Some((*key, fields.as_ref()?.get(key)?.text()?.to_owned()));
-        known.iter().filter_map(value).collect()
-    }
-
     /// An error at a key path, empty for the whole; if the path is not in the file, at its nearest ancestor.
     pub fn refuse(&self, path: &str, rule: &dyn Display) -> DocumentError {
-        self.note(self.mark(path), path, rule);
+        self.note_rule(path, rule);
         self.error()
-    }
-
-    /// An error of serde at a key path.
-    pub fn refuse_value(&self, path: &str, error: &dyn Display) -> DocumentError {
-        self.note_value(path, &error.to_string());
-        self.error()
-    }
-
-    /// Notes an error of serde at a key path.
-    pub(crate) fn note_value(&self, path: &str, error: &str) {
-        let mark = if error.starts_with("unknown field") { self.key_mark(path) } else { self.mark(path) };
-        self.note(mark, path, &serde_words(error));
-    }
-
-    /// Whether it has so many mistakes.
-    pub(crate) fn has(&self, count: usize) -> bool {
-        self.mistakes.borrow().len() >= count
     }
 
     /// An error that says each of these mistakes, of which there is one at least.
     pub fn refuse_each(&self, broken: impl IntoIterator<Item = (String, impl Display)>) -> DocumentError {
-        broken.into_iter().for_each(|(path, rule)| self.note(self.mark(&path), &path, &rule));
+        broken.into_iter().for_each(|(path, rule)| self.note_rule(&path, &rule));
         self.error()
     }
 
@@ -274,31 +279,34 @@ impl<'t> Document<'t> {
     /// # Errors
     /// All of them, if there is one.
     pub fn refuse_all(&self, broken: impl Iterator<Item = (String, impl Display)>) -> Result<(), DocumentError> {
-        broken.for_each(|(path, rule)| self.note(self.mark(&path), &path, &rule));
-        self.complete(Some(()))
+        broken.for_each(|(path, rule)| self.note_rule(&path, &rule));
+        if self.mistakes.borrow().is_empty() { Ok(()) } else { Err(self.error()) }
     }
 
-    /// Where the value of a path is; of a path that is not in the file, its nearest ancestor.
-    fn mark(&self, path: &str) -> Mark {
-        self.marks(path)[1]
+    fn note_rule(&self, path: &str, rule: &dyn Display) {
+        let [_, value] = self.marks(&steps(path));
+        self.note(value, path.to_owned(), rule);
     }
 
-    /// Where the key of a path is.
-    fn key_mark(&self, path: &str) -> Mark {
-        self.marks(path)[0]
+    /// Notes what serde says of a key path.
+    pub(crate) fn note_serde(&self, path: &[Step], error: &str) {
+        let [key, value] = self.marks(path);
+        self.note(if error.starts_with("unknown field ") { key } else { value }, written(path), &error);
     }
 
-    fn marks(&self, path: &str) -> [Mark; 2] {
+    /// Notes that there may be more mistakes than those noted.
+    pub(crate) fn is_read_in_part(&self) {
+        self.in_part.set(true);
+    }
+
+    /// Where the key of a path is, and where its value; of a path that is not in the file, its nearest ancestor.
+    fn marks(&self, path: &[Step]) -> [Mark; 2] {
         let (mut node, mut marks) = (&self.root, [self.root.mark; 2]);
-        for step in path.split(['.', '[']) {
-            let next = match (&node.value, step.strip_suffix(']')) {
-                (Value::List(items), Some(index)) => {
-                    let item = index.parse().ok().and_then(|index: usize| items.get(index));
-                    item.map(|item| (item, [item.mark; 2]))
-                }
-                (Value::Map(entries), None) => {
-                    let entry = entries.iter().find(|entry| entry.key == step);
-                    entry.map(|entry| (&entry.node, [entry.mark, entry.place()]))
+        for step in path {
+            let next = match (&node.value, step) {
+                (Value::List(items), Step::Index(index)) => items.get(*index).map(|item| (item, [item.mark; 2])),
+                (Value::Map(entries), Step::Key(key)) => {
+                    entries.get(key).map(|entry| (&entry.node, [entry.mark, entry.place()]))
                 }
                 _ => None,
             };
@@ -310,29 +318,20 @@ impl<'t> Document<'t> {
         marks
     }
 
-    fn note(&self, mark: Mark, path: &str, rule: &dyn Display) {
-        let key = if path.is_empty() { "the document" } else { path };
-        self.mistakes.borrow_mut().push(mistake(self.text, mark, key.to_owned(), rule.to_string()));
+    fn note(&self, mark: Mark, path: String, rule: &dyn Display) {
+        let key = if path.is_empty() { "the document".to_owned() } else { path };
+        self.mistakes.borrow_mut().push(Noted { mark, key, rule: rule.to_string() });
     }
 
     /// Everything that was refused so far.
     pub(crate) fn error(&self) -> DocumentError {
-        let mut first = self.mistakes.borrow().clone();
-        first.sort_by_key(|mistake| (mistake.line, mistake.column));
-        let more = first.len().saturating_sub(MAX_MISTAKES);
-        first.truncate(MAX_MISTAKES);
-        DocumentError::Mistakes(Mistakes { file: self.file.clone(), first, more })
-    }
-
-    /// What was read, if nothing was refused.
-    ///
-    /// # Errors
-    /// Every mistake that readers of the document came upon.
-    pub(crate) fn complete<T>(&self, read: Option<T>) -> Result<T, DocumentError> {
-        match read {
-            Some(value) if self.mistakes.borrow().is_empty() => Ok(value),
-            _ => Err(self.error()),
-        }
+        let mut noted = self.mistakes.borrow_mut();
+        noted.sort_by_key(|noted| noted.mark);
+        let shown = noted.iter().take(MAX_MISTAKES);
+        let first = shown.map(|noted| mistake(self.text, noted.mark, noted.key.clone(), serde_words(&noted.rule)));
+        let first: Vec<Mistake> = first.collect();
+        let more = noted.len() - first.len();
+        DocumentError::Mistakes(Mistakes { file: self.file.clone(), first, more, at_least: self.in_part.get() })
     }
 }
 
@@ -363,7 +362,7 @@ struct Open {
 enum Content {
     List(Vec<Node>),
     /// Its entries, and the key (with its place) that waits for a value.
-    Map(Vec<Entry>, Option<(String, Mark)>),
+    Map(IndexMap<String, Entry>, Option<(String, Mark)>),
 }
 
 struct Builder {
@@ -382,16 +381,13 @@ impl Builder {
             Event::DocumentStart(_) if self.root.is_some() => {
                 return Err(Syntax::at(mark, "a second document; write one per file"));
             }
-            Event::Scalar(text, style, _, None) => {
-                let plain = style == ScalarStyle::Plain;
-                self.put(Node { mark, value: Value::Scalar { text: text.into_owned(), plain } })?;
-            }
+            Event::Scalar(text, _, _, None) => self.put(Node { mark, value: Value::Scalar(text.into_owned()) })?,
             Event::SequenceStart(..) | Event::MappingStart(..) => {
                 if self.open.len() >= MAX_NESTING {
                     return Err(Syntax::at(mark, "nested too deeply"));
                 }
                 let content = match event {
-                    Event::MappingStart(..) => Content::Map(Vec::new(), None),
+                    Event::MappingStart(..) => Content::Map(IndexMap::new(), None),
                     _ => Content::List(Vec::new()),
                 };
                 self.open.push(Open { mark, content });
@@ -415,11 +411,13 @@ impl Builder {
             None => self.root = Some(node),
             Some(Content::List(items)) => items.push(node),
             Some(Content::Map(entries, waiting)) => match (waiting.take(), node.value) {
-                (Some((key, at)), value) => entries.push(Entry { key, mark: at, node: Node { mark, value } }),
-                (None, Value::Scalar { text, .. }) if entries.iter().any(|entry| entry.key == text) => {
-                    return Err(Syntax::at(mark, &format!("key `{text}` is written twice")));
-                }
-                (None, Value::Scalar { text, .. }) => *waiting = Some((text, mark)),
+                (Some((key, at)), value) => match entries.entry(key) {
+                    Slot::Vacant(slot) => drop(slot.insert(Entry { mark: at, node: Node { mark, value } })),
+                    Slot::Occupied(slot) => {
+                        return Err(Syntax::at(at, &format!("key `{}` is written twice", slot.key())));
+                    }
+                },
+                (None, Value::Scalar(text)) => *waiting = Some((text, mark)),
                 (None, _) => return Err(Syntax::at(mark, "a key must be a word")),
             },
         }
@@ -427,137 +425,11 @@ impl Builder {
     }
 }
 
-fn quote(text: &str) -> String {
+/// A piece of the input, cut to what an error repeats.
+pub(crate) fn quote(text: &str) -> String {
     let mut quoted: String = text.chars().take(MAX_QUOTE).collect();
     if quoted.len() < text.len() {
         quoted.push('…');
     }
     quoted
-}
-
-/// A place in a document, with the path that led to it. What cannot be read is `None`, and the document knows why.
-#[derive(Debug, Clone)]
-pub(crate) struct Reader<'d> {
-    document: &'d Document<'d>,
-    node: &'d Node,
-    mark: Mark,
-    path: String,
-}
-
-impl<'d> Reader<'d> {
-    /// A mistake here.
-    pub(crate) fn refuse<T>(&self, rule: &dyn Display) -> Option<T> {
-        self.document.note(self.mark, &self.path, rule);
-        None
-    }
-
-    /// Whether this is `[…]`.
-    pub(crate) fn is_list(&self) -> bool {
-        matches!(self.node.value, Value::List(_))
-    }
-
-    /// A map, ready to be taken apart; keys that are not of `known` are refused.
-    pub(crate) fn map(&self, known: &[&str]) -> Option<Fields<'d>> {
-        let Value::Map(entries) = &self.node.value else {
-            return self.refuse(&format!("write a map with the keys {}", known.join(", ")));
-        };
-        let child = |key: &str| match self.path.as_str() {
-            "" => quote(key),
-            path => format!("{path}.{}", quote(key)),
-        };
-        let mut fields = Vec::new();
-        for entry in entries {
-            let path = child(&entry.key);
-            if known.contains(&entry.key.as_str()) {
-                let value = Reader { document: self.document, node: &entry.node, mark: entry.place(), path };
-                fields.push((entry.key.as_str(), value));
-            } else {
-                let rule = match suggestion(&entry.key, known.iter().copied()) {
-                    Some(near) => format!("unknown key; did you mean `{near}`?"),
-                    None => format!("unknown key; the keys here are {}", known.join(", ")),
-                };
-                self.document.note(entry.mark, &path, &rule);
-            }
-        }
-        Some(Fields { place: self.clone(), entries: fields })
-    }
-
-    /// Each entry of a list of at most `max`, read.
-    pub(crate) fn list<T>(&self, max: usize, read: impl Fn(&Reader<'d>) -> Option<T>) -> Option<Vec<T>> {
-        let Value::List(items) = &self.node.value else {
-            return self.refuse(&"write a list, such as [a, b]");
-        };
-        if items.len() > max {
-            return self.refuse(&format!("{} entries; write 1 to {max}", items.len()));
-        }
-        let each = items.iter().enumerate().map(|(index, node)| {
-            let path = format!("{}[{index}]", self.path);
-            read(&Reader { document: self.document, node, mark: node.mark, path })
-        });
-        // All of them are read before the first that cannot be ends it.
-        let each: Vec<Option<T>> = each.collect();
-        each.into_iter().collect()
-    }
-
-    /// The text of a scalar.
-    pub(crate) fn text(&self) -> Option<&'d str> {
-        match &self.node.value {
-            Value::Scalar { text, plain: true } if matches!(text.as_str(), "" | "~" | "null") => {
-                self.refuse(&"a value is missing")
-            }
-            Value::Scalar { text, .. } => Some(text),
-            _ => self.refuse(&"write a single value"),
-        }
-    }
-
-    /// A value that is read from its text.
-    pub(crate) fn parse<T: std::str::FromStr<Err: Display>>(&self) -> Option<T> {
-        self.text()?.parse().map_or_else(|error| self.refuse(&error), Some)
-    }
-
-    /// A whole number.
-    pub(crate) fn whole<T: TryFrom<u64>>(&self) -> Option<T> {
-        let text = self.text()?;
-        text.parse::<u64>().ok().and_then(|number| T::try_from(number).ok()).or_else(|| {
-            let most = u64::MAX >> (64 - 8 * size_of::<T>());
-            self.refuse(&format!("`{}` is not a whole number from 1 to {most}", quote(text)))
-        })
-    }
-
-    /// One of a few words.
-    pub(crate) fn word<T: Copy + Display>(&self, words: &[T]) -> Option<T> {
-        let text = self.text()?;
-        words.iter().find(|word| word.to_string() == text).copied().or_else(|| {
-            let words: Vec<String> = words.iter().map(T::to_string).collect();
-            let near = suggestion(text, words.iter().map(String::as_str));
-            let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-            self.refuse(&format!("`{}` is not one of {}{near}", quote(text), words.join(", ")))
-        })
-    }
-}
-
-/// The fields of a map.
-pub(crate) struct Fields<'d> {
-    place: Reader<'d>,
-    entries: Vec<(&'d str, Reader<'d>)>,
-}
-
-impl<'d> Fields<'d> {
-    /// The value of a key, if it is there.
-    pub(crate) fn get(&self, key: &str) -> Option<Reader<'d>> {
-        self.entries.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone())
-    }
-
-    /// The value of a key that must be there, read.
-    pub(crate) fn need<T>(&self, key: &str, read: impl FnOnce(&Reader<'d>) -> Option<T>) -> Option<T> {
-        match self.get(key) {
-            Some(place) => read(&place),
-            None => self.place.refuse(&format!("key `{key}` is missing")),
-        }
-    }
-
-    /// The value of a key that may be left out, read.
-    pub(crate) fn or<T>(&self, key: &str, missing: T, read: impl FnOnce(&Reader<'d>) -> Option<T>) -> Option<T> {
-        self.get(key).map_or(Some(missing), |place| read(&place))
-    }
 }

@@ -22,7 +22,7 @@ pub fn from_json<T: DeserializeOwned>(file: &str, bytes: &[u8]) -> Result<T, Doc
         let lines = text.lines().count().max(1);
         let mark = Mark { line: error.line().clamp(1, lines), column: error.column().max(1) };
         let first = vec![mistake(text, mark, key, words(error))];
-        DocumentError::Mistakes(Mistakes { file: file.to_owned(), first, more: 0 })
+        DocumentError::Mistakes(Mistakes { file: file.to_owned(), first, more: 0, at_least: false })
     };
     let mut json = serde_json::Deserializer::from_str(text);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {

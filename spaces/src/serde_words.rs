@@ -60,6 +60,12 @@ fn rewritten(error: &str) -> Option<String> {
     Some(format!("{} is not {expected}", shown(found)))
 }
 
+/// The keys that serde knows, if it says that one is unknown and which are not.
+pub(crate) fn known_fields(error: &str) -> Option<Vec<&str>> {
+    let says = error.ends_with("`, there are no fields") || error.contains("`, expected ");
+    pair(error, "unknown field ").filter(|_| says).map(|(_, known)| known)
+}
+
 /// The word in back quotes after `start`, and the words that were expected instead.
 fn pair<'e>(error: &'e str, start: &str) -> Option<(&'e str, Vec<&'e str>)> {
     let (found, rest) = error.strip_prefix(start)?.strip_prefix('`')?.rsplit_once("`, expected ").or_else(|| {

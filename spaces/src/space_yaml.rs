@@ -1,11 +1,16 @@
 //! Spaces as YAML, format `space/1`, and the catalog that is built in. Workloads are in `yaml`.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
+use std::sync::LazyLock;
+
+use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use crate::dimensions::{Dimension, Kind, TABLE};
-use crate::document::{Document, Reader, utf8};
+use crate::document::utf8;
 use crate::domain::Domain;
 use crate::space::{Space, SpaceError};
+use crate::tagged::read_tagged;
 
 /// The format tag of this version.
 const FORMAT: &str = "space/1";
@@ -40,9 +45,7 @@ impl Space {
     /// # Errors
     /// Names file, line, column, key and rule of each mistake, or says that no workload fits all bounds together.
     pub fn from_yaml(source_name: &str, text: &str) -> Result<Space, SpaceError> {
-        let document = Document::parse(source_name, text)?;
-        document.expect(FORMAT)?;
-        let (about, domains) = document.complete(whole(&document.root()))?;
+        let (_, File { about, domains }) = read_tagged(source_name, text, FORMAT)?;
         Space::new(source_name, about, domains)
     }
 
@@ -84,48 +87,179 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// What the space is about, and the domain of each dimension.
-fn whole(root: &Reader<'_>) -> Option<(String, Vec<Domain>)> {
-    let mut keys = vec!["kelpie", "about"];
-    keys.extend(TABLE.iter().map(|row| row.name));
-    let top = root.map(&keys)?;
-    let tag = top.need("kelpie", |tag| match tag.text()? {
-        FORMAT => Some(()),
-        _ => tag.refuse(&format!("this is another version; write `kelpie: {FORMAT}`")),
-    });
-    let about = top.or("about", String::new(), |place| Some(place.text()?.trim().chars().take(MAX_ABOUT).collect()));
-    let domains: Vec<Option<Domain>> = Dimension::all()
-        .map(|dimension| top.or(dimension.name(), dimension.full(), |place| domain(dimension, place)))
-        .collect();
-    tag?;
-    Some((about?, domains.into_iter().collect::<Option<_>>()?))
+/// What follows the tag: what the space is about, and the domain of each dimension.
+struct File {
+    about: String,
+    domains: Vec<Domain>,
 }
 
-fn domain(dimension: Dimension, place: &Reader<'_>) -> Option<Domain> {
-    let domain = any_domain(dimension, place)?;
-    if dimension == Dimension::PinnedPerHost && (!domain.is_range() || domain.min() != dimension.full().min()) {
-        return place.refuse(&"only an upper bound has a meaning here; write {max: ...}");
-    }
-    Some(domain)
+/// A key of the file.
+enum Key {
+    About,
+    Of(Dimension),
 }
 
-fn any_domain(dimension: Dimension, place: &Reader<'_>) -> Option<Domain> {
-    let code = |place: &Reader<'_>| dimension.code(place.text()?).map_or_else(|rule| place.refuse(&rule), Some);
-    if place.is_list() {
-        let values = place.list(MAX_SET, code)?;
-        return Domain::set(values).or_else(|| place.refuse(&"an empty set admits nothing"));
+/// The keys of the file, as an error lists them.
+static KEYS: LazyLock<Vec<&str>> =
+    LazyLock::new(|| ["about"].into_iter().chain(TABLE.iter().map(|row| row.name)).collect());
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Word(key) = Word::deserialize(deserializer)?;
+        match Dimension::all().find(|dimension| dimension.name() == key) {
+            Some(dimension) => Ok(Key::Of(dimension)),
+            None if key == "about" => Ok(Key::About),
+            None => Err(Error::unknown_field(&key, &KEYS)),
+        }
     }
-    if !matches!(dimension.row().kind, Kind::Count | Kind::Size) {
-        return place.refuse(&"write a list of the values to admit, such as [a, b]");
+}
+
+impl<'de> Deserialize<'de> for File {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Keys;
+        impl<'de> Visitor<'de> for Keys {
+            type Value = File;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<File, A::Error> {
+                let mut file = File { about: String::new(), domains: Dimension::all().map(Dimension::full).collect() };
+                while let Some(key) = map.next_key()? {
+                    match key {
+                        Key::About => {
+                            let Word(about) = map.next_value()?;
+                            file.about = about.trim().chars().take(MAX_ABOUT).collect();
+                        }
+                        Key::Of(dimension) => {
+                            file.domains[dimension as usize] = map.next_value_seed(Admitted(dimension))?
+                        }
+                    }
+                }
+                Ok(file)
+            }
+        }
+        deserializer.deserialize_map(Keys)
     }
-    let fields = place.map(&["min", "max"])?;
-    let full = match dimension.row().optional() {
-        // Whoever gives one end of what is off elsewhere wants it on.
-        Some(_) => Domain::range(dimension.row().limit.0, dimension.row().limit.1).unwrap_or_else(|| dimension.full()),
-        None => dimension.full(),
-    };
-    let (min, max) = (fields.or("min", full.min(), code), fields.or("max", full.max(), code));
-    let (min, max) = (min?, max?);
-    Domain::range(min, max)
-        .or_else(|| place.refuse(&format!("min {} is over max {}", dimension.word(min), dimension.word(max))))
+}
+
+/// A value as the file writes it, whatever YAML takes it for.
+struct Word(String);
+
+impl<'de> Deserialize<'de> for Word {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AnyWord;
+        impl Visitor<'_> for AnyWord {
+            type Value = Word;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a single value")
+            }
+
+            fn visit_bool<E: Error>(self, value: bool) -> Result<Word, E> {
+                Ok(Word(value.to_string()))
+            }
+
+            fn visit_i64<E: Error>(self, value: i64) -> Result<Word, E> {
+                Ok(Word(value.to_string()))
+            }
+
+            fn visit_u64<E: Error>(self, value: u64) -> Result<Word, E> {
+                Ok(Word(value.to_string()))
+            }
+
+            fn visit_f64<E: Error>(self, value: f64) -> Result<Word, E> {
+                Ok(Word(value.to_string()))
+            }
+
+            fn visit_str<E: Error>(self, value: &str) -> Result<Word, E> {
+                Ok(Word(value.to_owned()))
+            }
+        }
+        deserializer.deserialize_any(AnyWord)
+    }
+}
+
+/// Reads the number that stands for a value of a dimension.
+struct Code(Dimension);
+
+impl<'de> DeserializeSeed<'de> for Code {
+    type Value = u64;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<u64, D::Error> {
+        let Word(word) = Word::deserialize(deserializer)?;
+        self.0.code(&word).map_err(Error::custom)
+    }
+}
+
+/// Reads the values that a space admits: a list of them, or a range by its ends.
+struct Admitted(Dimension);
+
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "lowercase")]
+enum End {
+    Min,
+    Max,
+}
+
+impl Admitted {
+    fn is_range(&self) -> bool {
+        matches!(self.0.row().kind, Kind::Count | Kind::Size)
+    }
+
+    /// The widest range. Whoever gives one end of what is off elsewhere wants it on.
+    fn widest(&self) -> (u64, u64) {
+        let full = self.0.full();
+        if self.0.row().optional().is_some() { self.0.row().limit } else { (full.min(), full.max()) }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Admitted {
+    type Value = Domain;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Domain, D::Error> {
+        let dimension = self.0;
+        let domain = deserializer.deserialize_any(self)?;
+        if dimension == Dimension::PinnedPerHost && (!domain.is_range() || domain.min() != dimension.full().min()) {
+            return Err(Error::custom("only an upper bound has a meaning here; write {max: ...}"));
+        }
+        Ok(domain)
+    }
+}
+
+impl<'de> Visitor<'de> for Admitted {
+    type Value = Domain;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let range = if self.is_range() { ", or a group with the keys min, max" } else { "" };
+        write!(f, "a list of the values to admit, such as [a, b]{range}")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Domain, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = list.next_element_seed(Code(self.0))? {
+            values.push(value);
+        }
+        if values.len() > MAX_SET {
+            return Err(Error::custom(format!("{} entries; write 1 to {MAX_SET}", values.len())));
+        }
+        Domain::set(values).ok_or_else(|| Error::custom("an empty set admits nothing"))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Domain, A::Error> {
+        if !self.is_range() {
+            return Err(Error::custom("write a list of the values to admit, such as [a, b]"));
+        }
+        let (mut min, mut max) = self.widest();
+        while let Some(end) = map.next_key()? {
+            let value = map.next_value_seed(Code(self.0))?;
+            *(match end {
+                End::Min => &mut min,
+                End::Max => &mut max,
+            }) = value;
+        }
+        let word = |value| self.0.word(value);
+        Domain::range(min, max).ok_or_else(|| Error::custom(format!("min {} is over max {}", word(min), word(max))))
+    }
 }

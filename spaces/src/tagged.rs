@@ -5,10 +5,12 @@ use serde::de::DeserializeOwned;
 use serde_path_to_error::Segment;
 use serde_yaml::Value;
 
-use crate::document::{Document, DocumentError};
+use crate::document::{Document, DocumentError, Step, quote};
+use crate::serde_words::known_fields;
 
-/// Mistakes that are looked for at most. Source: our choice, as many as an error says.
-const MOST_MISTAKES: usize = 10;
+/// How often a tree is decoded at most. Source: our choice, four times as many as an error shows mistakes, because some
+/// follow from others.
+const MOST_ROUNDS: usize = 40;
 
 /// Reads `text`, whose key `kelpie` has to be `tag`; the document comes along to refuse more of it by line.
 ///
@@ -23,31 +25,33 @@ pub fn read_tagged<'t, T: DeserializeOwned>(
     document.expect(tag)?;
     let mut tree: Value = document.tree()?;
     let found = tree.as_mapping_mut().and_then(|map| map.shift_remove("kelpie"));
-    if found.as_ref().and_then(|found| found.as_str()) != Some(tag) {
-        return Err(document.refuse("kelpie", &format!("this is another version; write `kelpie: {tag}`")));
+    let found = found.as_ref().and_then(Value::as_str).unwrap_or_default();
+    if found != tag {
+        return Err(document.refuse("kelpie", &format!("this is format `{}`; write `kelpie: {tag}`", quote(found))));
     }
-    let read = decode(&document, tree, |_| Vec::new())?;
+    let read = decode(&document, tree, &Value::Null, |_| Vec::new())?;
     Ok((document, read))
 }
 
 /// Decodes the tree of a document, and checks the rules of what it decodes to: each broken one with its key path.
 ///
-/// serde ends at the first mistake. So what is wrong is noted and taken out, and the rest is decoded again.
+/// serde ends at the first mistake. So what is wrong is noted and taken out, or replaced by what `spare` has there, and the
+/// rest is decoded again. Each round costs as much as the file is long, so that their number has a bound and a file of
+/// nothing but mistakes is refused soon.
 ///
 /// # Errors
 /// Every mistake, up to some.
 pub fn decode<T: DeserializeOwned>(
     document: &Document<'_>,
     mut tree: Value,
+    spare: &Value,
     rules: impl FnOnce(&T) -> Vec<(String, String)>,
 ) -> Result<T, DocumentError> {
     let mut cut: Vec<Vec<Step>> = Vec::new();
-    // Each time something is taken out, so that this ends.
-    loop {
+    for _ in 0..MOST_ROUNDS {
         let error = match serde_path_to_error::deserialize::<_, T>(tree.clone()) {
             Ok(read) => {
-                let broken = rules(&read);
-                document.refuse_all(broken.into_iter())?;
+                document.refuse_all(rules(&read).into_iter())?;
                 return Ok(read);
             }
             Err(error) => error,
@@ -56,21 +60,25 @@ pub fn decode<T: DeserializeOwned>(
         let place = in_file(&here, &cut);
         let rule = error.inner().to_string();
         if !is_consequence(&rule, &place, &cut) {
-            document.note_value(&written(&place), &rule);
+            document.note_serde(&place, &rule);
         }
-        let is_out = cut.len() < MOST_MISTAKES * 4 && take_out(&mut tree, &here);
-        if !is_out || document.has(MOST_MISTAKES) {
+        let Some((last, map)) = here.split_last().and_then(|(last, parents)| Some((last, find(&mut tree, parents)?)))
+        else {
+            return Err(document.error());
+        };
+        for key in unknown_keys(map, last, &rule) {
+            let (Step::Key(named), [above @ .., _]) = (last, &place[..]) else { continue };
+            let rule = rule.replacen(&format!("`{named}`"), &format!("`{key}`"), 1);
+            document.note_serde(&[above, &[Step::Key(key)]].concat(), &rule);
+        }
+        let replacement = get(spare, &here).filter(|_| !cut.contains(&place));
+        if !take_out(map, last, replacement) {
             return Err(document.error());
         }
         cut.push(place);
     }
-}
-
-/// A step of a key path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Step {
-    Key(String),
-    Index(usize),
+    document.is_read_in_part();
+    Err(document.error())
 }
 
 fn steps(path: &serde_path_to_error::Path) -> Vec<Step> {
@@ -102,42 +110,58 @@ fn in_file(here: &[Step], cut: &[Vec<Step>]) -> Vec<Step> {
     place
 }
 
-/// Whether a key is missing only because it was taken out.
+/// Whether something is wrong only because of what was taken out: a key that is missing, or a rule between the parts of a
+/// group or list that has lost one.
 fn is_consequence(rule: &str, place: &[Step], cut: &[Vec<Step>]) -> bool {
-    let missing = rule.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
-    missing.is_some_and(|key| cut.contains(&[place, &[Step::Key(key.to_owned())]].concat()))
+    let lost =
+        |path: &Vec<Step>| path.split_last().filter(|(_, parent)| *parent == place).map(|(last, _)| last.clone());
+    let mut lost = cut.iter().filter_map(lost);
+    match rule.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+        Some(key) => lost.any(|lost| lost == Step::Key(key.to_owned())),
+        None => lost.next().is_some(),
+    }
 }
 
-/// Takes out what is at a path; says whether there was something.
-fn take_out(tree: &mut Value, path: &[Step]) -> bool {
-    let Some((last, parents)) = path.split_last() else { return false };
-    let mut at = Some(tree);
-    for step in parents {
-        at = at.and_then(|tree| match step {
-            Step::Key(key) => tree.get_mut(key.as_str()),
-            Step::Index(index) => tree.get_mut(*index),
-        });
-    }
-    match (at, last) {
-        (Some(Value::Mapping(map)), Step::Key(key)) => map.shift_remove(key.as_str()).is_some(),
-        (Some(Value::Sequence(items)), Step::Index(index)) if *index < items.len() => {
+/// What is at a path.
+fn get<'t>(tree: &'t Value, path: &[Step]) -> Option<&'t Value> {
+    path.iter().try_fold(tree, |tree, step| match step {
+        Step::Key(key) => tree.get(key.as_str()),
+        Step::Index(index) => tree.get(*index),
+    })
+}
+
+/// The same, to change it.
+fn find<'t>(tree: &'t mut Value, path: &[Step]) -> Option<&'t mut Value> {
+    path.iter().try_fold(tree, |tree, step| match step {
+        Step::Key(key) => tree.get_mut(key.as_str()),
+        Step::Index(index) => tree.get_mut(*index),
+    })
+}
+
+/// Takes the other keys out of a map that serde does not know either, if it has just refused one and said which it knows. So
+/// a map of unknown keys takes one round.
+fn unknown_keys(map: &mut Value, refused: &Step, rule: &str) -> Vec<String> {
+    let (Value::Mapping(map), Step::Key(refused), Some(known)) = (map, refused, known_fields(rule)) else {
+        return Vec::new();
+    };
+    let is_known = |key: &Value| key.as_str().is_none_or(|key| key == refused || known.contains(&key));
+    let unknown = map.keys().filter(|key| !is_known(key)).filter_map(Value::as_str);
+    let unknown: Vec<String> = unknown.map(str::to_owned).collect();
+    map.retain(|key, _| is_known(key));
+    unknown
+}
+
+/// Takes a part out of a map or list, or replaces it; says whether there was something.
+fn take_out(whole: &mut Value, part: &Step, replacement: Option<&Value>) -> bool {
+    match (whole, part, replacement) {
+        (Value::Mapping(map), Step::Key(key), Some(value)) => map.insert(key.as_str().into(), value.clone()).is_some(),
+        (Value::Mapping(map), Step::Key(key), None) => map.shift_remove(key.as_str()).is_some(),
+        (Value::Sequence(items), Step::Index(index), _) if *index < items.len() => {
             items.remove(*index);
             true
         }
         _ => false,
     }
-}
-
-fn written(path: &[Step]) -> String {
-    let mut text = String::new();
-    for step in path {
-        match step {
-            Step::Key(key) if text.is_empty() => text.push_str(key),
-            Step::Key(key) => text.extend([".", key]),
-            Step::Index(index) => text.extend(["[", &index.to_string(), "]"]),
-        }
-    }
-    text
 }
 
 #[cfg(test)]
@@ -220,10 +244,38 @@ mod tests {
         }
     }
 
+    /// What an error says behind its tenth mistake.
+    fn more(body: &str) -> String {
+        let error = read_tagged::<File>("f.yaml", &format!("kelpie: file/1\n{body}"), "file/1").expect_err("mistakes");
+        let DocumentError::Mistakes(all) = &error else { panic!("{error}") };
+        assert_eq!(all.first.len(), 10, "{error}");
+        error.to_string().lines().last().unwrap_or_default().to_owned()
+    }
+
+    /// A file of the greatest length takes well below a second; it would take minutes if every mistake cost as much as the
+    /// file is long.
     #[test]
-    fn no_file_of_mistakes_takes_for_ever() {
-        let many = "- {agent: [], port: x, more: 1}\n".repeat(5000);
-        assert_eq!(mistakes(&format!("name: x\nhosts:\n{many}")).len(), MOST_MISTAKES);
+    fn the_time_grows_with_the_file_and_no_faster() {
+        let keys: String = (0..90_000).map(|number| format!("k{number}: 1\n")).collect();
+        assert_eq!(more(&format!("name: x\nhosts: []\n{keys}")), "and 89990 more");
+        let hosts = "- {agent: [], port: x, more: 1}\n".repeat(2000);
+        assert_eq!(more(&format!("name: x\nhosts:\n{hosts}")), "and at least 20 more");
+        let rules = (0..90_000).map(|number| (format!("k{number}"), "wrong"));
+        let document = Document::parse("f.yaml", &keys).expect("YAML");
+        let error = document.refuse_all(rules).expect_err("mistakes").to_string();
+        assert!(error.starts_with("f.yaml:1:5: k0: wrong\n") && error.ends_with("\nand 89990 more"), "{error}");
+    }
+
+    #[test]
+    fn unknown_keys_are_said_with_what_else_is_wrong() {
+        let body = "name: x\nhosts:\n- {agent: a, a.b: 1, prot: 1, port: x, '': 1}\n";
+        let expected = [
+            "hosts[0].a.b: unknown key `a.b`; the keys here are agent, port",
+            "hosts[0].prot: unknown key `prot`; did you mean `port`?",
+            "hosts[0].port: `x` is not a whole number from 0 to 255",
+            "hosts[0].: unknown key ``; the keys here are agent, port",
+        ];
+        assert_eq!(mistakes(body), expected.map(|text| (4, text.to_owned())));
         assert_eq!(mistakes("name: x\nhosts: 1\n"), [(3, "hosts: `1` is not a list, such as [a, b]".to_owned())]);
     }
 
@@ -233,7 +285,11 @@ mod tests {
         let document = Document::parse("f.yaml", text).expect("YAML");
         let tree = document.tree().expect("YAML");
         let rules = |file: &File| vec![("name".to_owned(), format!("`{}` is short", file.name))];
-        let error = decode::<File>(&document, tree, rules).expect_err("two mistakes").to_string();
+        let error = decode::<File>(&document, tree, &Value::Null, rules).expect_err("two mistakes").to_string();
         assert!(error.contains("name: `x` is short") && error.contains("`fast` is not a number"), "{error}");
+        let document = Document::parse("f.yaml", "name: x\nhosts: 1\n").expect("YAML");
+        let (tree, spare) = (document.tree().expect("YAML"), serde_yaml::from_str("hosts: []").expect("YAML"));
+        let error = decode::<File>(&document, tree, &spare, rules).expect_err("two mistakes").to_string();
+        assert!(error.contains("name: `x` is short") && error.contains("`1` is not a list"), "{error}");
     }
 }

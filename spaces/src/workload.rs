@@ -184,7 +184,7 @@ impl fmt::Display for Opcode {
 ///
 /// Units: bytes, one of 256, 512, 1024, 2048, 4096. Source: IBTA volume 1, `ibv_mtu`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "u64", into = "u64")]
+#[serde(try_from = "Bytes", into = "u64")]
 pub struct Mtu(u16);
 
 impl Mtu {
@@ -207,6 +207,14 @@ impl TryFrom<u64> for Mtu {
 
     fn try_from(value: u64) -> Result<Self, Self::Error> {
         Mtu::ALL.into_iter().find(|mtu| mtu.bytes() == value).ok_or(BadMtu(value))
+    }
+}
+
+impl TryFrom<Bytes> for Mtu {
+    type Error = BadMtu;
+
+    fn try_from(value: Bytes) -> Result<Self, Self::Error> {
+        Mtu::try_from(value.0)
     }
 }
 
@@ -279,7 +287,7 @@ impl<'de> Deserialize<'de> for Device {
 ///
 /// Units: work requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct Depths {
     /// Send queue depth.
     pub send: u32,
@@ -291,7 +299,7 @@ pub struct Depths {
 ///
 /// Units: work requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct Batch {
     /// Per `ibv_post_send`.
     pub send: u32,
@@ -318,7 +326,7 @@ impl Request {
 
 /// The memory that one side of a flow uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct Memory {
     /// Where it lives.
     pub device: Device,
@@ -329,13 +337,52 @@ pub struct Memory {
 }
 
 /// Memory of the requester (`from`) and of the responder (`to`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct MemoryPair {
     /// At the requester.
     pub from: Memory,
     /// At the responder.
     pub to: Memory,
+}
+
+impl Default for Depths {
+    fn default() -> Self {
+        Self { send: 128, recv: 128 }
+    }
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self { send: 1, recv: 1 }
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { device: Device::Dram(0), mrs: 1, mr_size: Bytes(4 << 20) }
+    }
+}
+
+/// What a flow has where a file leaves it out: traffic as perftest makes it, healthy on every NIC.
+mod plain {
+    use super::{Bytes, Mtu, Opcode, QpType, Request};
+
+    pub(super) fn qp_type() -> QpType {
+        QpType::Rc
+    }
+
+    pub(super) fn qps() -> u32 {
+        8
+    }
+
+    pub(super) fn mtu() -> Mtu {
+        Mtu(4096)
+    }
+
+    pub(super) fn pattern() -> Vec<Request> {
+        vec![Request { op: Opcode::Write, sge: vec![Bytes(64 << 10)] }]
+    }
 }
 
 /// Equal queue pairs between two hosts (or one and itself) that repeat a request vector for ever.
@@ -347,16 +394,22 @@ pub struct Flow {
     /// Responder host; the same host is loopback.
     pub to: Host,
     /// Transport.
+    #[serde(default = "plain::qp_type")]
     pub qp_type: QpType,
     /// Queue pairs.
+    #[serde(default = "plain::qps")]
     pub qps: u32,
     /// Path MTU.
+    #[serde(default = "plain::mtu")]
     pub mtu: Mtu,
     /// Queue depths of each QP.
+    #[serde(default)]
     pub wq_depth: Depths,
     /// Work requests per post call.
+    #[serde(default)]
     pub batch: Batch,
     /// Request vector, posted in order, for ever.
+    #[serde(default = "plain::pattern")]
     pub pattern: Vec<Request>,
     /// Receive vector; empty is one element that fits the largest SEND, none where nothing is sent two-sided.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -383,6 +436,7 @@ pub struct Flow {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ports: Ports,
     /// Memory of both sides.
+    #[serde(default)]
     pub memory: MemoryPair,
 }
 
@@ -391,18 +445,17 @@ fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Flow {
-    /// Traffic as perftest makes it, healthy on every NIC: what others are made from.
+    /// Traffic as perftest makes it, healthy on every NIC: what others are made from, and what a file may leave out.
     pub fn plain(from: Host, to: Host) -> Flow {
-        let memory = Memory { device: Device::Dram(0), mrs: 1, mr_size: Bytes(4 << 20) };
         Flow {
             from,
             to,
-            qp_type: QpType::Rc,
-            qps: 8,
-            mtu: Mtu(4096),
-            wq_depth: Depths { send: 128, recv: 128 },
-            batch: Batch { send: 1, recv: 1 },
-            pattern: vec![Request { op: Opcode::Write, sge: vec![Bytes(64 << 10)] }],
+            qp_type: plain::qp_type(),
+            qps: plain::qps(),
+            mtu: plain::mtu(),
+            wq_depth: Depths::default(),
+            batch: Batch::default(),
+            pattern: plain::pattern(),
             recv_sge: Vec::new(),
             inline: Bytes(0),
             interarrival_ns: 0,
@@ -411,7 +464,7 @@ impl Flow {
             loss_ppm: 0,
             path_delay_ns: 0,
             ports: Ports::Hashed,
-            memory: MemoryPair { from: memory, to: memory },
+            memory: MemoryPair::default(),
         }
     }
 

@@ -429,7 +429,7 @@ mod tests {
     fn bad_files_name_line_and_key() {
         let text = catalog().to_yaml();
         for (from, to, expected) in [
-            ("catalog/1", "catalog/2", "kelpie: this is another version; write `kelpie: catalog/1`"),
+            ("catalog/1", "catalog/2", "kelpie: this is format `catalog/2`; write `kelpie: catalog/1`"),
             ("source_port: 50000", "source_port: 80", "directions[0].paths[0].source_port: write 49152"),
             ("source_port: 50000", "source_port: 50001", "paths[1].source_port: write them in order"),
             ("received: 200", "received: 201", "received: more than were sent"),

@@ -15,10 +15,12 @@ use std::time::Duration;
 use kelpie_engine::MeasureError;
 use kelpie_engine::loopback::{Activity, LoopbackHost, Probe, Probed};
 use kelpie_events::{Picos, Rate};
-use kelpie_spaces::document::{Document, DocumentError, MAX_INPUT, utf8};
+use kelpie_spaces::document::{MAX_INPUT, utf8};
+use kelpie_spaces::{DocumentError, read_tagged};
 use kelpie_topology::HostTopology;
-use kelpie_topology::host::Kind;
+use kelpie_topology::host::{self, Kind};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_yaml::Value;
 
 use crate::load::ModelError;
@@ -87,6 +89,16 @@ pub fn names() -> [&'static str; EMBEDDED.len()] {
     EMBEDDED.map(|(name, _)| name)
 }
 
+/// What of a host's file follows the tag; [`HostTopology`] reads the host.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Own {
+    #[serde(rename = "host")]
+    _host: IgnoredAny,
+    #[serde(default)]
+    simulation: Simulation,
+}
+
 /// What of a host's file the simulation alone reads.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -147,17 +159,8 @@ impl SimHost {
     /// When it does not fit the format, or has no RNIC.
     pub fn from_yaml(file: &str, text: &str) -> Result<Self, HostError> {
         let topology = HostTopology::from_yaml(file, text)?;
-        let document = Document::parse(file, text)?;
+        let (document, Own { simulation, .. }) = read_tagged(file, text, host::FORMAT)?;
         let refuse = |path: &str, rule: &dyn std::fmt::Display| HostError::File(document.refuse(path, rule));
-        let mut tree: Value = document.tree().map_err(HostError::File)?;
-        let simulation = tree.as_mapping_mut().and_then(|map| map.shift_remove("simulation"));
-        let simulation: Simulation = match simulation {
-            None => Simulation::default(),
-            Some(value) => serde_path_to_error::deserialize(value).map_err(|error| {
-                let path = format!("simulation.{}", error.path());
-                HostError::File(document.refuse_value(path.trim_end_matches('.'), error.inner()))
-            })?,
-        };
         let mut model = Model::load(&simulation.model)
             .ok()
             .filter(|_| crate::load::names().contains(&simulation.model.as_str()))

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use kelpie_spaces::document::{Document, DocumentError, MAX_INPUT, utf8};
-use kelpie_spaces::{serde_words, suggestion};
+use kelpie_spaces::{decode, serde_words, suggestion};
 use serde_yaml::{Mapping, Value};
 
 use crate::check::check;
@@ -29,9 +29,6 @@ const OTHERS: [(&str, &str); 1] = [("DUAL", include_str!("../models/DUAL.yaml"))
 
 /// What every file says of itself and takes from no base.
 const OWN: [&str; 3] = ["kelpie", "name", "description"];
-
-/// Mistakes of a file that are looked for at most.
-const MOST_MISTAKES: usize = 10;
 
 /// Longest parameter path that an error repeats. Units: characters.
 const MAX_QUOTE: usize = 200;
@@ -190,31 +187,10 @@ impl Model {
             merge(&mut whole, tree);
             tree = whole;
         }
-        Self::of_tree(tree).map_err(|mistakes| {
-            let errors = mistakes.iter().map(|(path, rule)| document.refuse_value(path, rule));
-            errors.last().unwrap_or_else(|| document.refuse("", &"is no model"))
-        })
-    }
-
-    /// The parameters, checked; else the paths of those that are wrong, and why.
-    fn of_tree(mut tree: Mapping) -> Result<Self, Vec<(String, String)>> {
-        let mut mistakes = Vec::new();
-        while mistakes.len() < MOST_MISTAKES {
-            let error = match serde_path_to_error::deserialize::<_, Self>(Value::Mapping(tree.clone())) {
-                Ok(model) => {
-                    mistakes.extend(check(&model).into_iter().map(|refused| (refused.path, refused.rule)));
-                    return if mistakes.is_empty() { Ok(model) } else { Err(mistakes) };
-                }
-                Err(error) => error,
-            };
-            let path = error.path().to_string().trim_matches('.').to_owned();
-            let is_mended = mend(&mut tree, &path);
-            mistakes.push((path, error.inner().to_string()));
-            if !is_mended {
-                break;
-            }
-        }
-        Err(mistakes)
+        // What F has stands in for what cannot be read, so that the rules of the rest are checked too.
+        let spare = serde_yaml::from_str(embedded("F").unwrap_or_default()).unwrap_or_default();
+        let rules = |model: &Self| check(model).into_iter().map(|refused| (refused.path, refused.rule)).collect();
+        decode(&document, Value::Mapping(tree), &spare, rules)
     }
 
     fn tree(&self) -> Mapping {
@@ -264,10 +240,14 @@ impl Model {
 
     /// Takes other parameters, if they fit.
     fn replace(&mut self, tree: Mapping) -> Result<(), ModelError> {
-        *self = Self::of_tree(tree).map_err(|mistakes| {
-            let (path, rule) = mistakes.into_iter().next().unwrap_or_default();
-            ModelError::Parameter { path, rule: serde_words(&rule) }
+        let model: Self = serde_path_to_error::deserialize(Value::Mapping(tree)).map_err(|error| {
+            let rule = serde_words(&error.inner().to_string());
+            ModelError::Parameter { path: error.path().to_string(), rule }
         })?;
+        if let Some(refused) = check(&model).into_iter().next() {
+            return Err(ModelError::Parameter { path: refused.path, rule: refused.rule });
+        }
+        *self = model;
         Ok(())
     }
 
@@ -306,24 +286,6 @@ impl Model {
             return Err(ModelError::NoFix { name: self.name.clone(), anomaly, known: known.join(", ") });
         };
         changes.into_iter().try_for_each(|(path, value)| self.set_value(&path, value))
-    }
-}
-
-/// Puts what F has in place of a value that cannot be read, or takes a key away that F lacks, so that what else is wrong
-/// can be seen. Whether that could be done.
-fn mend(tree: &mut Mapping, path: &str) -> bool {
-    let Some(text) = embedded("F") else { return false };
-    let Ok(mut known) = serde_yaml::from_str::<Value>(text) else { return false };
-    let (parents, key) = path.rsplit_once('.').map_or((None, path), |(parents, key)| (Some(parents), key));
-    let mut at = Some(tree);
-    for step in parents.iter().flat_map(|parents| parents.split('.')) {
-        known = known.get(step).cloned().unwrap_or_default();
-        at = at.and_then(|tree| tree.get_mut(step)?.as_mapping_mut());
-    }
-    let Some(at) = at.filter(|_| !key.is_empty()) else { return false };
-    match known.get(key).cloned() {
-        Some(value) => at.insert(key.into(), value).is_some(),
-        None => at.remove(key).is_some(),
     }
 }
 

@@ -365,7 +365,10 @@ mod tests {
             let found = check.measured.iter().find(|one| one.name == row.name);
             let found = found.unwrap_or_else(|| panic!("{} has no {}", check.name, row.name));
             let limit = found.limit.expect("each check of ports has a limit");
-            assert!(if row.better == Better::Higher { found.value >= limit } else { found.value <= limit }, "{found:?}");
+            assert!(
+                if row.better == Better::Higher { found.value >= limit } else { found.value <= limit },
+                "{found:?}"
+            );
         }
     }
 

@@ -98,14 +98,26 @@ fn mistakes_in_a_space_name_their_line() {
         let error = Space::from_yaml("s.yaml", text).expect_err(text).to_string();
         assert!(without_column(&error).starts_with(expected), "{text}\n  {error}\n  {expected}");
     };
-    check("kelpie: space/2\n", "s.yaml:1: kelpie: this is another version");
+    check("kelpie: space/2\n", "s.yaml:1: kelpie: this is format `space/2`; write `kelpie: space/1`");
     check("qps: [1]\n", "s.yaml:1: the document: key `kelpie` is missing");
-    check("kelpie: space/1\ncolour: [1]\n", "s.yaml:2: colour: unknown key; the keys here are kelpie, about,");
+    check(
+        "kelpie: space/1\ncolour: [1]\n",
+        "s.yaml:2: colour: unknown key `colour`; the keys here are about, memory_requester,",
+    );
     check("kelpie: space/1\n\nqps: {min: 9, max: 3}\n", "s.yaml:3: qps: min 9 is over max 3");
-    check("kelpie: space/1\nqps: {min: 9, most: 3}\n", "s.yaml:2: qps.most: unknown key; the keys here are min, max");
+    check(
+        "kelpie: space/1\nqps: {min: 9, most: 3}\n",
+        "s.yaml:2: qps.most: unknown key `most`; the keys here are min, max",
+    );
     check("kelpie: space/1\nqps: {min: 0}\n", "s.yaml:2: qps.min: outside 1 to 65536");
-    check("kelpie: space/1\nqps: 5\n", "s.yaml:2: qps: write a map with the keys min, max");
-    check("kelpie: space/1\nqp_type: RC\n", "s.yaml:2: qp_type: write a list of the values to admit");
+    check(
+        "kelpie: space/1\nqps: 5\n",
+        "s.yaml:2: qps: `5` is not a list of the values to admit, such as [a, b], or a group with the keys min, max",
+    );
+    check(
+        "kelpie: space/1\nqp_type: RC\n",
+        "s.yaml:2: qp_type: `RC` is not a list of the values to admit, such as [a, b]",
+    );
     check("kelpie: space/1\nqp_type: {min: RC}\n", "s.yaml:2: qp_type: write a list of the values to admit");
     check("kelpie: space/1\nqp_type: []\n", "s.yaml:2: qp_type: an empty set admits nothing");
     check("kelpie: space/1\nqp_type: [RC, XRC]\n", "s.yaml:2: qp_type[1]: write one of RC, UC, UD");

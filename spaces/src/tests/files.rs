@@ -28,10 +28,10 @@ fn every_mistake_is_said_at_once_and_pointed_at() {
     let text = "kelpie: workload/1\nflows:\n  - from: a\n    to: c\n    qbs: 8\n    mtu: 1500\n    \
                 memory: {from: {mr_size: 4MB}}\n    colour: blue\n";
     let expected = "\
-w.yaml:4:9: flows[0].to: `c` is not one of a, b
+w.yaml:4:9: flows[0].to: unknown word `c`; write one of a, b
     4 |     to: c
       |         ^
-w.yaml:5:5: flows[0].qbs: unknown key; did you mean `qps`?
+w.yaml:5:5: flows[0].qbs: unknown key `qbs`; did you mean `qps`?
     5 |     qbs: 8
       |     ^
 w.yaml:6:10: flows[0].mtu: path MTU 1500 is not one of 256, 512, 1024, 2048, 4096
@@ -40,7 +40,7 @@ w.yaml:6:10: flows[0].mtu: path MTU 1500 is not one of 256, 512, 1024, 2048, 409
 w.yaml:7:30: flows[0].memory.from.mr_size: `4MB` is not a size: write an integer with B, KiB, MiB or GiB, such as 64KiB
     7 |     memory: {from: {mr_size: 4MB}}
       |                              ^
-w.yaml:8:5: flows[0].colour: unknown key; the keys here are from, to, ";
+w.yaml:8:5: flows[0].colour: unknown key `colour`; the keys here are from, to, ";
     let error = workload_from_yaml("w.yaml", text).expect_err(text).to_string();
     assert!(error.starts_with(expected), "{error}");
 
@@ -128,7 +128,7 @@ fn broken_rules_name_their_line() {
         8,
         "[{op: WRITE_WITH_IMM, sge: [1KiB]}]\n    recv_sge: [512B]\n    inline: 8KiB",
         "4MiB",
-        "w.yaml:12: flows[0].inline: outside 0B to 4KiB",
+        "w.yaml:12: flows[0].inline: 8KiB is more than 4KiB, beyond what a WQE holds",
     );
     check("UC", 8, "[{op: CMP_SWAP, sge: [8B]}]", "4MiB", "w.yaml:10: flows[0].pattern[0].op: UC cannot CMP_SWAP");
     check(
@@ -197,28 +197,32 @@ fn mistakes_of_form_name_their_line() {
         refused(&good.replacen(from, to, 1), expected);
     };
     check("workload/1", "workload/2", "w.yaml:1: kelpie: this is format `workload/2`");
-    check("from: a", "from: c", "w.yaml:3: flows[0].from: `c` is not one of a, b");
+    check("from: a", "from: c", "w.yaml:3: flows[0].from: unknown word `c`; write one of a, b");
     check("    to: b\n", "", "w.yaml:3: flows[0]: key `to` is missing");
-    check("qps: 8", "colour: 8", "w.yaml:6: flows[0].colour: unknown key; the keys here are from,");
+    check("qps: 8", "colour: 8", "w.yaml:6: flows[0].colour: unknown key `colour`; the keys here are from,");
     check("qps: 8", "qps: 8\n    qps: 9", "w.yaml:7: key `qps` is written twice");
-    check("qps: 8", "qps: -8", "w.yaml:6: flows[0].qps: `-8` is not a whole number from 1 to 4294967295");
+    check("qps: 8", "qps: -8", "w.yaml:6: flows[0].qps: `-8` is not a whole number from 0 to 4294967295");
     check("qps: 8", "qps: 0", "w.yaml:6: flows[0].qps: 0 is outside 1 to 65536");
     check("qps: 8", "qps: 99999", "w.yaml:6: flows[0].qps: 99999 is outside 1 to 65536");
     check("qps: 8", "qps: 99999999999999999999", "w.yaml:6: flows[0].qps: `99999999999999999999` is not");
-    check("qps: 8", "qps:", "w.yaml:6: flows[0].qps: a value is missing");
-    check("qps: 8", "qps: [8]", "w.yaml:6: flows[0].qps: write a single value");
+    check("qps: 8", "qps:", "w.yaml:6: flows[0].qps: a missing value is not a whole number");
+    check("qps: 8", "qps: [8]", "w.yaml:6: flows[0].qps: a list is not a whole number");
     check("mtu: 1024", "mtu: 1500", "w.yaml:7: flows[0].mtu: path MTU 1500 is not one of 256");
-    check("RC", "XRC", "w.yaml:5: flows[0].qp_type: `XRC` is not one of RC, UC, UD");
-    check("op: WRITE", "op: WRITE, key: 1", "w.yaml:10: flows[0].pattern[0].key: unknown key");
-    check("sge: [1KiB]", "sge: 1KiB", "w.yaml:10: flows[0].pattern[0].sge: write a list");
+    check("RC", "XRC", "w.yaml:5: flows[0].qp_type: unknown word `XRC`; write one of RC, UC, UD");
+    check(
+        "op: WRITE",
+        "op: WRITE, key: 1",
+        "w.yaml:10: flows[0].pattern[0].key: unknown key `key`; the keys here are op, sge",
+    );
+    check("sge: [1KiB]", "sge: 1KiB", "w.yaml:10: flows[0].pattern[0].sge: `1KiB` is not a list");
     check("sge: [1KiB]", "sge: [1KB]", "w.yaml:10: flows[0].pattern[0].sge[0]: `1KB` is not a size");
     check("dram:0", "hbm:0", "w.yaml:12: flows[0].memory.from.device: `hbm:0` is not a memory device");
-    check("{send: 8, recv: 8}", "8", "w.yaml:9: flows[0].batch: write a map with the keys send, recv");
+    check("{send: 8, recv: 8}", "8", "w.yaml:9: flows[0].batch: `8` is not a group of keys");
     check("qps: 8", "qps: *n", "w.yaml:6:");
     check("qps: 8", "qps: !!int 8", "w.yaml:6: tags");
     refused("", "w.yaml:1: the document is empty");
     refused("- a\n", "w.yaml:1: the document: this is no `workload/1`; such a file begins with");
-    refused("kelpie: workload/1\nflows: 3\n", "w.yaml:2: flows: write a list");
+    refused("kelpie: workload/1\nflows: 3\n", "w.yaml:2: flows: `3` is not a list, such as [a, b]");
     refused("kelpie: workload/1\nflows: []\n---\nx: 1\n", "w.yaml:3: a second document");
     refused(&good[..good.len() / 2 + 20], "w.yaml:");
     refused("kelpie: [", "w.yaml:");

@@ -4,7 +4,9 @@
 use std::collections::VecDeque;
 
 use indexmap::IndexMap;
-use kelpie_spaces::document::{Document, DocumentError, utf8};
+use kelpie_spaces::document::utf8;
+use kelpie_spaces::{DocumentError, read_tagged};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 /// Tag of the format.
@@ -81,15 +83,21 @@ pub struct HostTopology {
     neighbours: Vec<Vec<(usize, usize)>>,
 }
 
-#[derive(Serialize, Deserialize)]
+/// What follows the tag.
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    kelpie: String,
     host: Content,
     /// What only a simulation of the host needs to know, and reads by itself.
-    #[serde(default, skip_serializing)]
-    #[allow(dead_code, reason = "a key that is allowed here and read elsewhere")]
-    simulation: Option<serde_yaml::Value>,
+    #[serde(default, rename = "simulation")]
+    _simulation: IgnoredAny,
+}
+
+/// The file as it is written.
+#[derive(Serialize)]
+struct Out {
+    kelpie: &'static str,
+    host: Content,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -124,21 +132,8 @@ impl HostTopology {
     /// assert!(error.to_string().starts_with(first), "{error}");
     /// ```
     pub fn from_yaml(file: &str, text: &str) -> Result<Self, DocumentError> {
-        let document = Document::parse(file, text)?;
-        document.expect(FORMAT)?;
-        let tree: serde_yaml::Value = serde_yaml::from_str(text).map_err(|error| document.refuse("", &error))?;
-        let tag = tree.get("kelpie").and_then(|tag| tag.as_str());
-        if tag != Some(FORMAT) {
-            return Err(document.refuse("kelpie", &format!("this is another version; write `kelpie: {FORMAT}`")));
-        }
-        if tree.get("host").is_none() {
-            return Err(document.refuse("", &"no key `host`: this file describes no host"));
-        }
-        let file: File = serde_path_to_error::deserialize(tree).map_err(|error| {
-            let path = error.path().to_string();
-            document.refuse_value(path.trim_matches('.'), error.inner())
-        })?;
-        Self::of(&file.host).map_err(|broken| document.refuse_each(broken))
+        let (document, File { host, .. }) = read_tagged(file, text, FORMAT)?;
+        Self::of(&host).map_err(|broken| document.refuse_each(broken))
     }
 
     /// As [`HostTopology::from_yaml`], from bytes that may not be text.
@@ -224,7 +219,7 @@ impl HostTopology {
             links: self.links.iter().map(edge).collect(),
             pci: self.nodes.iter().filter_map(pci).collect(),
         };
-        serde_yaml::to_string(&File { kelpie: FORMAT.to_owned(), host: content, simulation: None })
+        serde_yaml::to_string(&Out { kelpie: FORMAT, host: content })
             .expect("a host holds only words and numbers, which YAML can write")
     }
 
@@ -366,8 +361,8 @@ host:
     #[test]
     fn mistakes_are_named_with_their_line() {
         for (from, to, expected) in [
-            ("topology/1", "topology/9", "t.yaml:1: kelpie: this is another version"),
-            ("host:", "cluster:", "t.yaml:1: the document: no key `host`"),
+            ("topology/1", "topology/9", "t.yaml:1: kelpie: this is format `topology/9`"),
+            ("host:", "cluster:", "t.yaml:1: the document: key `host` is missing"),
             ("gpu0: gpu", "gpu0: toaster", "t.yaml:3: host.nodes"),
             (
                 "b: psw0, gbps: 252}\n  - {a: gpu0",

@@ -4,22 +4,18 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context as _, anyhow, bail};
 use kelpie_diagnosis::host::{State, Verdict};
 use kelpie_diagnosis::{Matrix, host::Diagnosis};
 use kelpie_engine::loopback::Activity;
+use kelpie_text::clean;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use tiny_http::{Header, Method, Request, Response, Server};
 
-use kelpie_text::clean;
-
-/// Media type of the answers. Source: OpenMetrics 1.0, section "Protocol Negotiation".
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+use crate::metrics_server::Scrapes;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Path {
@@ -77,18 +73,12 @@ impl Default for Metrics {
 
 impl Metrics {
     /// Serves them on a loopback address from now on; says which.
-    pub fn serve(&self, listen: SocketAddr) -> anyhow::Result<String> {
-        if !listen.ip().is_loopback() {
-            bail!(
-                "--listen {listen}: metrics carry no secret and no password, so only loopback is served; try \
-                 127.0.0.1:9465"
-            );
-        }
-        let server = Server::http(listen).map_err(|error| anyhow!("{error}")).context(format!("listen on {listen}"))?;
-        let address = server.server_addr().to_string();
+    pub fn serve(&self, listen: SocketAddr) -> anyhow::Result<SocketAddr> {
+        let scrapes = Scrapes::listen(listen, "127.0.0.1:9465")?;
+        let address = scrapes.address();
         let shown = Arc::clone(&self.shown);
         self.show();
-        std::thread::spawn(move || server.incoming_requests().for_each(|request| answer(request, &shown)));
+        scrapes.answer_each(move || shown.lock().unwrap_or_else(PoisonError::into_inner).clone());
         Ok(address)
     }
 
@@ -144,18 +134,4 @@ impl Metrics {
         encode(&mut text, &self.registry).expect("a string takes all that is written to it");
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = text;
     }
-}
-
-fn answer(request: Request, shown: &Mutex<String>) {
-    let response = if request.url() != "/metrics" {
-        Response::from_string("metrics are at /metrics\n").with_status_code(404)
-    } else if *request.method() != Method::Get {
-        Response::from_string("only GET\n").with_status_code(405)
-    } else {
-        let kind = Header::from_bytes("Content-Type", OPEN_METRICS).expect("the header is a constant");
-        let text = shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Response::from_string(text).with_header(kind)
-    };
-    // A scraper that went away is no failure.
-    let _ = request.respond(response);
 }

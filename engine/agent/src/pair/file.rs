@@ -11,6 +11,7 @@ use kelpie_spaces::document::{Document, utf8};
 use kelpie_spaces::{DocumentError, Host, decode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_yaml::Value;
 
 use crate::security::{Security, TlsFiles};
 
@@ -169,7 +170,7 @@ impl PairFile {
     pub fn from_yaml(path: &Path, text: &str) -> Result<Self, PairFileError> {
         let document = Document::parse(&path.display().to_string(), text)?;
         document.expect(Self::FORMAT)?;
-        let mut pair: PairFile = decode(&document, document.tree()?, Self::broken_rules)?;
+        let mut pair: PairFile = decode(&document, document.tree()?, &Value::Null, Self::broken_rules)?;
         if let (Some(tls), Some(dir)) = (&mut pair.tls, path.parent()) {
             for file in [&mut tls.ca, &mut tls.identity] {
                 let absolute = std::path::absolute(dir.join(&*file));

@@ -1,0 +1,241 @@
+//! A server of metrics for scrapers on this machine: one page, few connections, no bodies. What is on the page lives with
+//! the commands.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+
+/// Media type of the page. Source: OpenMetrics 1.0, section "Protocol Negotiation".
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Longest head of a request. Units: bytes. Source: our choice; a scraper's has a few hundred.
+const MOST_HEAD: usize = 16 << 10;
+
+/// How long the server waits after a connection could not be accepted, for lack of file descriptors most likely. Source: our
+/// choice.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What strangers may take of the server.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// Connections at once. A newer one takes the place of the oldest, which has been silent for longest.
+    connections: usize,
+    /// How long a connection lasts at most.
+    deadline: Duration,
+}
+
+/// Source: our choice of connections; 10 s is how long Prometheus waits for an answer (`scrape_timeout`).
+const LIMITS: Limits = Limits { connections: 64, deadline: Duration::from_secs(10) };
+
+/// A page, or why there is none at present.
+type Page = Result<String, String>;
+
+/// A scraper that waits for its page.
+#[derive(Debug)]
+pub struct Scrape(oneshot::Sender<Page>);
+
+impl Scrape {
+    /// Gives it the page, or says why there is none at present.
+    pub fn answer(self, page: Page) {
+        // A scraper that went away is no failure.
+        let _ = self.0.send(page);
+    }
+}
+
+/// Scrapers as they come.
+#[derive(Debug)]
+pub struct Scrapes {
+    address: SocketAddr,
+    queue: Receiver<Scrape>,
+}
+
+impl Scrapes {
+    /// Listens on a loopback address until the process ends; `example` is one that would do.
+    pub fn listen(listen: SocketAddr, example: &str) -> anyhow::Result<Self> {
+        if !listen.ip().is_loopback() {
+            bail!(
+                "--listen {listen}: metrics carry no secret and no password, so only loopback is served; try {example}"
+            );
+        }
+        Self::within(listen, LIMITS).with_context(|| format!("listen on {listen}"))
+    }
+
+    fn within(listen: SocketAddr, limits: Limits) -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let listener = runtime.block_on(TcpListener::bind(listen))?;
+        let address = listener.local_addr()?;
+        let (scrapes, queue) = channel();
+        std::thread::spawn(move || runtime.block_on(accept(&listener, &scrapes, limits)));
+        Ok(Self { address, queue })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The next scraper, if one comes in this time.
+    pub fn next(&self, wait: Duration) -> Option<Scrape> {
+        self.queue.recv_timeout(wait).ok()
+    }
+
+    /// Gives every scraper what `page` is then, on a thread of its own.
+    pub fn answer_each(self, page: impl Fn() -> String + Send + 'static) {
+        std::thread::spawn(move || self.queue.into_iter().for_each(|scrape| scrape.answer(Ok(page()))));
+    }
+}
+
+async fn accept(listener: &TcpListener, scrapes: &Sender<Scrape>, limits: Limits) {
+    let mut open: VecDeque<AbortHandle> = VecDeque::new();
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            sleep(PAUSE).await;
+            continue;
+        };
+        open.retain(|connection| !connection.is_finished());
+        if open.len() >= limits.connections {
+            open.drain(..1).for_each(|oldest| oldest.abort());
+        }
+        open.push_back(tokio::spawn(timeout(limits.deadline, serve(stream, scrapes.clone()))).abort_handle());
+    }
+}
+
+/// Answers one request. Its body is never read, however long it says to be.
+async fn serve(stream: TcpStream, scrapes: Sender<Scrape>) {
+    let service = service_fn(|request: Request<Incoming>| {
+        let scrapes = scrapes.clone();
+        async move { Ok::<_, Infallible>(answer(&request, &scrapes).await) }
+    });
+    let mut http = http1::Builder::new();
+    let connection = http.keep_alive(false).max_buf_size(MOST_HEAD).serve_connection(TokioIo::new(stream), service);
+    // A scraper that went away, or that speaks no HTTP, is no failure.
+    let _ = connection.await;
+}
+
+async fn answer(request: &Request<Incoming>, scrapes: &Sender<Scrape>) -> Response<String> {
+    if request.uri().path() != "/metrics" {
+        return text(StatusCode::NOT_FOUND, "metrics are at /metrics\n");
+    }
+    if request.method() != Method::GET {
+        return text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
+    }
+    let (send, page) = oneshot::channel();
+    let _ = scrapes.send(Scrape(send));
+    match page.await {
+        Ok(Ok(page)) => response(StatusCode::OK, OPEN_METRICS, page),
+        Ok(Err(why)) => text(StatusCode::SERVICE_UNAVAILABLE, &format!("{why}\n")),
+        Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "ending\n"),
+    }
+}
+
+fn text(status: StatusCode, text: &str) -> Response<String> {
+    response(status, "text/plain; charset=utf-8", text.to_owned())
+}
+
+fn response(status: StatusCode, kind: &'static str, body: String) -> Response<String> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpStream;
+
+    use super::*;
+
+    fn server(limits: Limits) -> SocketAddr {
+        let scrapes = Scrapes::within(SocketAddr::from(([127, 0, 0, 1], 0)), limits).expect("it listens");
+        let address = scrapes.address();
+        scrapes.answer_each(|| "a 1\n# EOF\n".to_owned());
+        address
+    }
+
+    fn connect(address: SocketAddr) -> TcpStream {
+        let stream = TcpStream::connect(address).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
+        stream
+    }
+
+    /// What is answered until the server closes the connection.
+    fn rest(mut stream: TcpStream) -> String {
+        let mut answer = Vec::new();
+        match stream.read_to_end(&mut answer) {
+            Err(error) if error.kind() != std::io::ErrorKind::ConnectionReset => panic!("it stays open: {error}"),
+            _ => String::from_utf8(answer).expect("text"),
+        }
+    }
+
+    fn ask(address: SocketAddr, request: &str) -> String {
+        let mut stream = connect(address);
+        // The server may close before it was sent all of it.
+        let _ = stream.write_all(request.as_bytes());
+        rest(stream)
+    }
+
+    fn get(address: SocketAddr) -> String {
+        ask(address, "GET /metrics HTTP/1.1\r\nHost: kelpie\r\n\r\n")
+    }
+
+    #[test]
+    fn the_page_is_at_one_path_by_one_method() {
+        let address = server(LIMITS);
+        let page = get(address);
+        assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("\r\n\r\na 1\n# EOF\n"), "{page}");
+        assert!(page.contains(&format!("content-type: {OPEN_METRICS}\r\n")), "{page}");
+        let long = format!("GET /metrics HTTP/1.1\r\nx: {}\r\n\r\n", "x".repeat(2 * MOST_HEAD));
+        for (request, status) in [
+            ("GET / HTTP/1.1\r\n\r\n", "404"),
+            ("POST /metrics HTTP/1.1\r\nContent-Length: 0\r\n\r\n", "405"),
+            ("nonsense\r\n\r\n", "400"),
+            (&long, "431"),
+        ] {
+            let answer = ask(address, request);
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+        }
+    }
+
+    #[test]
+    fn no_body_is_waited_for_however_long_it_says_to_be() {
+        let address = server(LIMITS);
+        for length in ["1000", "1000000000000", "18446744073709551614", "99999999999999999999999"] {
+            let answer = ask(address, &format!("GET /metrics HTTP/1.1\r\nContent-Length: {length}\r\n\r\n"));
+            assert!(answer.starts_with("HTTP/1.1 "), "{length}: {answer}");
+            assert!(get(address).starts_with("HTTP/1.1 200"), "after {length}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_never_ends_its_request_is_sent_away() {
+        let address = server(Limits { deadline: Duration::from_millis(50), ..LIMITS });
+        let mut slow = connect(address);
+        slow.write_all(b"GET /met").expect("it listens");
+        assert_eq!(rest(slow), "");
+    }
+
+    #[test]
+    fn silent_connections_keep_nobody_out() {
+        let address = server(Limits { deadline: Duration::from_secs(3600), ..LIMITS });
+        let silent: Vec<TcpStream> = (0..300).map(|_| connect(address)).collect();
+        assert!(get(address).starts_with("HTTP/1.1 200"));
+        for oldest in silent.into_iter().take(300 - LIMITS.connections) {
+            assert_eq!(rest(oldest), "");
+        }
+    }
+}
