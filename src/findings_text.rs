@@ -121,7 +121,7 @@ fn table(read: &Read, explained: &Explained<'_>, wanted: Wanted, db: &str) -> St
 
 /// The budget with which a campaign would measure its candidates, if it has ended with some.
 fn more(campaign: &Campaign, explained: &Explained<'_>) -> Option<u64> {
-    /// Experiments for each. Source: `docs/search.md`: some 20 for its conditions, ten to twenty random workloads, and what is
+    /// Experiments for each. Source: `docs/explained/search.md`: some 20 for its conditions, ten to twenty random workloads, and what is
     /// found meanwhile.
     const FOR_EACH: u64 = 50;
     let open = explained.firsts().filter(|found| found.finding.is_candidate()).count() as u64;

@@ -159,14 +159,14 @@ fn caution(bounds: &Bounds, is_calibrated: bool) -> Option<String> {
     if bounds.base_rtt_seconds.is_none() {
         return Some(
             "`bounds` has no `base_rtt_seconds`: workloads with queues too short to fill the link may be called anomalous; \
-             calibration measures it (docs/real-hosts.md)"
+             calibration measures it (docs/reference/agents.md)"
                 .to_owned(),
         );
     }
     if bounds.qp.is_none() {
         return Some(
             "`bounds` has no `qp`: workloads of few QPs may be called anomalous because one QP is slower than the port; \
-             calibration measures it (docs/real-hosts.md)"
+             calibration measures it (docs/reference/agents.md)"
                 .to_owned(),
         );
     }

@@ -1,4 +1,4 @@
-//! How near a direction is to the bounds that hold for it. Traffic that is at any of them is not slow. `docs/verdict.md`
+//! How near a direction is to the bounds that hold for it. Traffic that is at any of them is not slow. `docs/reference/verdict.md`
 //! lists them.
 
 use kelpie_spaces::{Direction, Flow, Host, Workload, loaded_directions, receiver};

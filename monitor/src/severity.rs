@@ -15,7 +15,7 @@ use crate::verdict::shortfall;
 pub struct Severity {
     /// How far the worst direction falls short of the bound that it is nearest to; 0 if none is low.
     ///
-    /// Units: share of that bound, 0 to 1. Source: `docs/verdict.md`, the rules of `low_throughput`.
+    /// Units: share of that bound, 0 to 1. Source: `docs/reference/verdict.md`, the rules of `low_throughput`.
     pub port_lost: f64,
     /// The longest time in which pause frames held a port, sent or received, of either host; 0 without such a counter.
     ///

@@ -29,7 +29,7 @@ pub enum Symptom {
     Pause,
     /// Throughput 20 % or more below both bounds.
     LowThroughput,
-    /// A host fails under this workload each time, and not under another. Not of the paper: `docs/verdict.md`.
+    /// A host fails under this workload each time, and not under another. Not of the paper: `docs/reference/verdict.md`.
     HostFailure,
 }
 
@@ -123,7 +123,7 @@ impl Assessment {
     }
 }
 
-/// Judges a measurement of `workload` against `bounds`; `docs/verdict.md` gives the rules and their reasons.
+/// Judges a measurement of `workload` against `bounds`; `docs/reference/verdict.md` gives the rules and their reasons.
 pub fn assess(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -> Assessment {
     let directions = loaded_directions(workload);
     let complete = |sample: &Sample| directions.iter().all(|way| sample.direction(way.from, way.to).is_some());

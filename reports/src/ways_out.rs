@@ -18,7 +18,7 @@ const FIRST_OF_TWO: usize = 8;
 /// Where the probability that a changed workload is still anomalous ends at most, if the change is likely to help.
 ///
 /// Source: our choice, because nine of ten are to help. The best of hundreds of estimates is too good by chance; with
-/// this limit 94 % helped, see `docs/answers.md`.
+/// this limit 94 % helped, see `docs/explained/answers.md`.
 const HELPS: f64 = 0.1;
 
 /// How well a way out is known.

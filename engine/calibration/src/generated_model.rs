@@ -166,7 +166,7 @@ pub fn model(seed: u64) -> String {
         values.push(((*path).to_owned(), words[usize::from(random.random_bool(0.5))].to_owned()));
     }
     let mut text = format!(
-        "# Drawn by `kelpie subsystem generate --seed {seed}`; docs/generated-subsystems.md has the ranges.\n\
+        "# Drawn by `kelpie subsystem generate --seed {seed}`; docs/reference/generated-subsystems.md has the ranges.\n\
          kelpie: model/2\nname: generated-{seed}\n\
          description: drawn with seed {seed}, with {small} far too small and {serial} far too narrow\nbase: {BASE}\n"
     );
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn the_page_has_the_table() {
-        let page = include_str!("../../../docs/generated-subsystems.md");
-        assert!(page.contains(&table()), "docs/generated-subsystems.md must contain:\n{}", table());
+        let page = include_str!("../../../docs/reference/generated-subsystems.md");
+        assert!(page.contains(&table()), "docs/reference/generated-subsystems.md must contain:\n{}", table());
     }
 }

@@ -1,4 +1,4 @@
-//! One factor of each trigger at a time, over its range: draws `docs/sweeps-f.svg` and `docs/sweeps-h.svg`.
+//! One factor of each trigger at a time, over its range: draws `docs/measured/sweeps-f.svg` and `docs/measured/sweeps-h.svg`.
 //! `cargo run --release -p kelpie-sim --example sweeps`
 
 use kelpie_engine::Subsystem as _;

@@ -1,7 +1,7 @@
 //! What should hold for every workload and model: on the paper's triggers and on random points of the full space.
 //!
 //! `KELPIE_POINTS=500 cargo test --release -p kelpie-sim --test invariants -- --nocapture --ignored long::` measures what
-//! `docs/simulated-subsystem.md` says; few points are measured otherwise, and very few if it is not the long suite.
+//! `docs/measured/simulated-subsystem.md` says; few points are measured otherwise, and very few if it is not the long suite.
 //! `KELPIE_SEED` draws other points, and `KELPIE_WORST=1` lists those that keep an invariant badly.
 
 use std::collections::BTreeMap;

@@ -15,7 +15,7 @@ use super::shown::Shown;
 /// How much farther than a bound a value is tried. Source: our choice, because a bound that holds only at its next value
 /// is a quirk.
 const FARTHER: u64 = 4;
-/// Share of the lost throughput that has to be back if the symptom stays. Source: our choice, that of `docs/search.md`.
+/// Share of the lost throughput that has to be back if the symptom stays. Source: our choice, that of `docs/explained/search.md`.
 const BACK: f64 = 0.5;
 
 /// A condition that was broken.

@@ -1,4 +1,4 @@
-//! The default search: discover first, refine later. `docs/search.md` explains it; the stages are one file each.
+//! The default search: discover first, refine later. `docs/explained/search.md` explains it; the stages are one file each.
 //!
 //! A workload comes from `explore`. Anomalies wait in `touched`; the most promising one passes `explain` (is it a known
 //! weakness?) and `minimise` (what does it need?), or `relieve` (what is behind a known one?). The more experiments

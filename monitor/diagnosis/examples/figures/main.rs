@@ -1,4 +1,4 @@
-//! The figures of docs/diagnosis.md: `cargo run --release -p kelpie-diagnosis --example figures -- hosts`, or `alarms`, `power`,
+//! The figures of docs/measured/host-diagnosis.md: `cargo run --release -p kelpie-diagnosis --example figures -- hosts`, or `alarms`, `power`,
 //! `repeats`, `tenth`, `scale` (each with a seed if another one is wanted, and `power` with a number of jobs), or `plot FILE`.
 //!
 //! Hosts and jobs are drawn by seeds that nothing was tuned on; 20261124 is the one of the page.

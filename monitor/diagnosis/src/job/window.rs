@@ -9,7 +9,7 @@ use super::diagnose::{Diagnosis, Question, Verdict, diagnose};
 use super::operation::{Job, Operation};
 use super::record::Record;
 
-/// Iterations from the begin that are kept. Source: our choice; docs/diagnosis.md has the power after 50.
+/// Iterations from the begin that are kept. Source: our choice; docs/measured/job-diagnosis.md has the power after 50.
 const FIRST: usize = 64;
 /// Latest iterations that are kept. Source: our choice, above the 50 that the published rule looks at.
 const LATEST: usize = 64;
