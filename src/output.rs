@@ -12,7 +12,8 @@ pub use kelpie_spaces::units::{percent, si};
 
 use crate::safe_text::{clean, clean_json, outgoing};
 
-/// Writes a document to stdout; nothing in it steers a terminal, whoever wrote it. A reader that went away early (`| head`) is no failure.
+/// Writes a document to stdout; nothing in it steers a terminal, whoever wrote it. A reader that went away early (`|
+/// head`) is no failure.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let text = outgoing(text, console::colors_enabled());
     let mut stdout = io::stdout().lock();

@@ -37,8 +37,8 @@ impl Severity {
         })
     }
 
-    /// The one figure by which anomalies are compared: the larger of both shares. Each is a share of a port that traffic
-    /// cannot use, and pauses may be why throughput is lost, so that their sum would count some of it twice.
+    /// The one figure by which anomalies are compared: the larger of both shares. Each is a share of a port that
+    /// traffic cannot use, and pauses may be why throughput is lost, so that their sum would count some of it twice.
     ///
     /// Units: share of a port, 0 to 1.
     pub fn share(self) -> f64 {

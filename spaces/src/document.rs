@@ -182,8 +182,12 @@ impl<'t> Document<'t> {
             })?;
             builder.take(event, span).map_err(failed)?;
         }
-        let empty =
-            || failed(Syntax::at(Mark { line: 1, column: 1 }, "the document is empty; docs/reference/files.md has the formats"));
+        let empty = || {
+            failed(Syntax::at(
+                Mark { line: 1, column: 1 },
+                "the document is empty; docs/reference/files.md has the formats",
+            ))
+        };
         let root = builder.root.ok_or_else(empty)?;
         Ok(Self { file: file.to_owned(), text, root, mistakes: RefCell::default() })
     }
@@ -211,7 +215,8 @@ impl<'t> Document<'t> {
         Reader { document: self, node: &self.root, mark: self.root.mark, path: String::new() }
     }
 
-    /// Refuses a document of another kind than `wanted`, such as `space/1`, before its keys are looked at: a mistake, not ten.
+    /// Refuses a document of another kind than `wanted`, such as `space/1`, before its keys are looked at: a mistake,
+    /// not ten.
     ///
     /// # Errors
     /// The document has no tag, or that of another kind. Another version of the kind is left to its reader.
@@ -232,8 +237,8 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// The values of a document that is one map of words, by their keys. What is none is noted, for [`Self::refuse_all`] to
-    /// say.
+    /// The values of a document that is one map of words, by their keys. What is none is noted, for
+    /// [`Self::refuse_all`] to say.
     pub fn words(&self, known: &[&'static str]) -> BTreeMap<&'static str, String> {
         let fields = self.root().map(known);
         let value = |key: &&'static str| Some((*key, fields.as_ref()?.get(key)?.text()?.to_owned()));

@@ -1,4 +1,5 @@
-//! Subsystems that nobody built and nobody tuned for, as model files: what they may have, and what is broken on purpose.
+//! Subsystems that nobody built and nobody tuned for, as model files: what they may have, and what is broken on
+//! purpose.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! Two leaves between hosts whose NICs have two ports: each leaf has one port of each host, and a trunk to the other leaf.
-//! Lossless: a sender that fills a leaf is paused at the port by which it comes in.
+//! Two leaves between hosts whose NICs have two ports: each leaf has one port of each host, and a trunk to the other
+//! leaf. Lossless: a sender that fills a leaf is paused at the port by which it comes in.
 
 use std::collections::VecDeque;
 

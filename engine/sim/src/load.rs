@@ -309,8 +309,8 @@ impl Model {
     }
 }
 
-/// Puts what F has in place of a value that cannot be read, or takes a key away that F lacks, so that what else is wrong
-/// can be seen. Whether that could be done.
+/// Puts what F has in place of a value that cannot be read, or takes a key away that F lacks, so that what else is
+/// wrong can be seen. Whether that could be done.
 fn mend(tree: &mut Mapping, path: &str) -> bool {
     let Some(text) = embedded("F") else { return false };
     let Ok(mut known) = serde_yaml::from_str::<Value>(text) else { return false };

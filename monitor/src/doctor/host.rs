@@ -34,7 +34,8 @@ fn dmi_file(name: &str) -> String {
     format!("sys/class/dmi/id/{name}")
 }
 
-/// The BIOS by itself, because a campaign on one host has no other to compare with; nothing if its tables are not shown.
+/// The BIOS by itself, because a campaign on one host has no other to compare with; nothing if its tables are not
+/// shown.
 fn bios(machine: &Machine) -> Option<Check> {
     let (name, words) = facts(machine).find(|(name, _)| *name == "BIOS")?;
     let files = DMI.iter().flat_map(|(_, files)| *files).map(|file| dmi_file(file));

@@ -84,7 +84,8 @@ impl Said {
         Self { state, class, places, since: found.since_iteration, ..Self::default() }
     }
 
-    /// This after `before` was said, and whether it is news: an alarm and its end always are, doubt once between two alarms.
+    /// This after `before` was said, and whether it is news: an alarm and its end always are, doubt once between two
+    /// alarms.
     pub fn after(self, before: &Self) -> (Self, bool) {
         let (is_alarmed, is_doubted, is_news) = match self.state {
             State::Well => (false, before.is_doubted, before.is_alarmed),
@@ -165,8 +166,8 @@ impl Event {
     }
 }
 
-/// The hosts of a verdict that names ranks: those hosts alone on which something is known to be slow or stuck. A leaf or
-/// a connection accuses no host.
+/// The hosts of a verdict that names ranks: those hosts alone on which something is known to be slow or stuck. A leaf
+/// or a connection accuses no host.
 pub fn accused(found: &Diagnosis, placement: &Placement) -> BTreeSet<String> {
     if !placement.leaf.is_empty() {
         return BTreeSet::new();

@@ -129,8 +129,8 @@ impl Parts {
         }
     }
 
-    /// PCIe links with fewer lanes than they have in the topology, and ports that were trained to less, as their status shows
-    /// it.
+    /// PCIe links with fewer lanes than they have in the topology, and ports that were trained to less, as their status
+    /// shows it.
     pub fn narrow_links(&self) -> Vec<String> {
         let has_status = |part: &&Part| std::ptr::eq(part.rows, PCIE) || std::ptr::eq(part.rows, CABLE);
         let is_narrow = |part: &&Part| has_status(part) && part.get("width") < 1.0;

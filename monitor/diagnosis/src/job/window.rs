@@ -87,8 +87,8 @@ impl Window {
         self.count
     }
 
-    /// Takes a record. One of an iteration long before the latest begins another job, and so does an earlier one than the
-    /// latest if `is_new_file`.
+    /// Takes a record. One of an iteration long before the latest begins another job, and so does an earlier one than
+    /// the latest if `is_new_file`.
     pub fn push(&mut self, record: Record, is_new_file: bool) -> Seen {
         let operation = &record.operation;
         let latest = self.iterations.back().map_or(0, |last| last.number);
@@ -179,8 +179,8 @@ impl Window {
         found
     }
 
-    /// What the iteration before had and the latest has not, as operations to which nobody came. If iterations differ in what
-    /// they have, nothing says what is missing.
+    /// What the iteration before had and the latest has not, as operations to which nobody came. If iterations differ
+    /// in what they have, nothing says what is missing.
     fn missing(&self) -> Vec<Operation> {
         let mut back = self.iterations.iter().rev();
         let (Some(last), Some(before)) = (back.next(), back.next()) else { return Vec::new() };
