@@ -1,5 +1,5 @@
-//! How well conjunctions of features can describe the weaknesses of a simulated subsystem if the truth is known: boxes are
-//! drawn around random points whose symptom and limiting part are known, and judged by other random points.
+//! How well conjunctions of features can describe the weaknesses of a simulated subsystem if the truth is known: boxes
+//! are drawn around random points whose symptom and limiting part are known, and judged by other random points.
 //!
 //! `cargo run --release --example ceiling -- F 2000`
 
@@ -12,7 +12,8 @@ use kelpie_spaces::{Feature, Space, Workload};
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
-/// Products of which boxes may have bounds, besides features, because parts of a NIC run out in them. Source: our choice.
+/// Products of which boxes may have bounds, besides features, because parts of a NIC run out in them. Source: our
+/// choice.
 const PRODUCTS: [&[Feature]; 6] = [
     &[Feature::TotalQps, Feature::RecvWqDepth],
     &[Feature::TotalQps, Feature::SendWqDepth],

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Run by systemd in a guest of install-trial.sh: docs/real-hosts.md's steps for an agent, on a Soft-RoCE device.
+# Run by systemd in a guest of install-trial.sh: docs/guides/two-hosts.md's steps for an agent, on a Soft-RoCE device.
 fail() {
     journalctl -u kelpie-agent --no-pager -n 20
     echo "trial: $*"

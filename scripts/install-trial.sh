@@ -19,7 +19,7 @@ for tool in debootstrap qemu-system-x86_64 mke2fs objdump; do
     command -v $tool >/dev/null ||
         fail "$tool is missing: apt-get install debootstrap qemu-system-x86 e2fsprogs binutils"
 done
-# As docs/real-hosts.md says.
+# As docs/guides/two-hosts.md says.
 glibc=2.34
 mirror=${KELPIE_TRIAL_MIRROR:-http://deb.debian.org/debian}
 work=${KELPIE_TRIAL_DIR:-$(mktemp -d)}
@@ -111,7 +111,7 @@ portable() {
     local binary=$1 newest
     newest=$(objdump -T "$binary" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)
     [ "$(printf '%s\n' "$newest" "GLIBC_$glibc" | sort -V | tail -n 1)" = "GLIBC_$glibc" ] ||
-        fail "$binary needs $newest; docs/real-hosts.md says $glibc"
+        fail "$binary needs $newest; docs/guides/two-hosts.md says $glibc"
     ! objdump -p "$binary" | grep -q 'NEEDED.*libibverbs' || fail "$binary links libibverbs"
 }
 

@@ -146,7 +146,7 @@ pub enum Command {
     #[command(subcommand)]
     Fabric(fabric::FabricCommand),
     /// Serve this host to a controller
-    #[command(after_help = "It serves until a signal ends it. docs/real-hosts.md walks through two hosts.\n\
+    #[command(after_help = "It serves until a signal ends it. docs/guides/two-hosts.md walks through two hosts.\n\
         Exit status: 0 a signal ended it, 2 it could not serve, or a device did not release its objects.\n\n\
         Examples:\n  \
         kelpie agent --listen 10.0.0.1:7471 --ca ca.pem --identity agent.pem\n  \
@@ -167,7 +167,7 @@ pub enum Command {
     #[command(subcommand)]
     Job(JobCommand),
     /// Print the JSON schema of a file format, for editors and other programs
-    #[command(after_help = "docs/files.md describes the formats.\n\n\
+    #[command(after_help = "docs/reference/files.md describes the formats.\n\n\
         Examples:\n  \
         kelpie schema workload > workload-1.schema.json\n  \
         kelpie schema space | jq '.properties | keys'")]
@@ -316,7 +316,7 @@ pub enum SubsystemCommand {
     /// narrow
     #[command(
         long_about = "Draw a model that nobody tuned for: parameters within published ranges, and on purpose a cache \
-        that is far too\nsmall and a path that is far too narrow; docs/generated-subsystems.md has the ranges. Equal seeds \
+        that is far too\nsmall and a path that is far too narrow; docs/reference/generated-subsystems.md has the ranges. Equal seeds \
         give equal files.",
         after_help = "Examples:\n  kelpie subsystem generate --seed 7 --out seven.yaml\n  \
         kelpie bench search --subsystem sim:seven.yaml"

@@ -50,8 +50,8 @@ pub fn in_words(error: clap::Error) -> clap::Error {
     clap::Error::raw(error.kind(), format!("invalid value '{value}' for '{argument}': {wanted}\n\n{help}\n"))
 }
 
-/// The range in an error of clap such as `0 is not in 1..=1000`. If the number is too small, a largest one of 63 bits or
-/// more is left out, because it would not help.
+/// The range in an error of clap such as `0 is not in 1..=1000`. If the number is too small, a largest one of 63 bits
+/// or more is left out, because it would not help.
 fn range_in_words(error: &str) -> Option<String> {
     let (value, range) = error.split_once(" is not in ")?;
     let (least, most) = range.split_once("..")?;

@@ -1,5 +1,5 @@
-//! A server of metrics for scrapers on this machine: one page, few connections, no bodies. What is on the page lives with
-//! the commands.
+//! A server of metrics for scrapers on this machine: one page, few connections, no bodies. What is on the page lives
+//! with the commands.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -25,8 +25,8 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// Longest head of a request. Units: bytes. Source: our choice; a scraper's has a few hundred.
 const MOST_HEAD: usize = 16 << 10;
 
-/// How long the server waits after a connection could not be accepted, for lack of file descriptors most likely. Source: our
-/// choice.
+/// How long the server waits after a connection could not be accepted, for lack of file descriptors most likely.
+/// Source: our choice.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What strangers may take of the server.

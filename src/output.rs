@@ -9,7 +9,8 @@ use serde::Serialize;
 
 pub use kelpie_text::{Table, percent, plural, quoted, si, time, width, wrapped};
 
-/// Writes a document to stdout; nothing in it steers a terminal, whoever wrote it. A reader that went away early (`| head`) is no failure.
+/// Writes a document to stdout; nothing in it steers a terminal, whoever wrote it. A reader that went away early (`|
+/// head`) is no failure.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let text = outgoing(text, console::colors_enabled());
     let mut stdout = io::stdout().lock();

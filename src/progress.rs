@@ -7,8 +7,8 @@ use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, P
 
 use crate::output::{is_quiet, note, plural};
 
-/// How often a campaign says how it stands if there is no terminal. Source: our choice, because somebody who waits wants to
-/// see that it goes on, and a log is to stay short.
+/// How often a campaign says how it stands if there is no terminal. Source: our choice, because somebody who waits
+/// wants to see that it goes on, and a log is to stay short.
 const LINE: Duration = Duration::from_secs(10);
 
 /// The face of a running campaign.
@@ -178,8 +178,8 @@ impl kelpie_campaign::Progress for Progress {
     }
 }
 
-/// When, and at which position, a pace began. What comes takes as long as what was, in the mean: single experiments of real hosts
-/// differ too much to look at the last ones alone.
+/// When, and at which position, a pace began. What comes takes as long as what was, in the mean: single experiments of
+/// real hosts differ too much to look at the last ones alone.
 #[derive(Clone)]
 struct Pace(Arc<Mutex<(Instant, u64)>>);
 

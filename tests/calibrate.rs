@@ -2,8 +2,8 @@
 
 use crate::support::{Bench, Ran};
 
-/// Measurements of F with another line rate (160), PCIe (200) and XOFF, as a user writes them. The long suite measures them
-/// again.
+/// Measurements of F with another line rate (160), PCIe (200) and XOFF, as a user writes them. The long suite measures
+/// them again.
 const TABLE: &str = include_str!("calibrate/mine.csv");
 
 const TWO: [&str; 2] = ["--parameters", "port.line_rate_gbps,pcie.gbps"];

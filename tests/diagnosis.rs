@@ -208,8 +208,8 @@ fn mistakes_are_named_and_nothing_is_printed() {
     }
 }
 
-/// Operations of a ring of eight ranks over 40 iterations, as CSV. `change` may alter the times (begin, end, entered) of
-/// `(iteration, source)`.
+/// Operations of a ring of eight ranks over 40 iterations, as CSV. `change` may alter the times (begin, end, entered)
+/// of `(iteration, source)`.
 fn ring(change: impl Fn(u64, u32, &mut [Option<f64>; 3])) -> String {
     let mut text = "iteration,source,destination,bytes,begin,end,entered\n".to_owned();
     for iteration in 0..40 {

@@ -1,5 +1,5 @@
-//! Campaigns of many experiments: made by the search itself over a subsystem in closed form, and stored through the store.
-//! What commands then cost.
+//! Campaigns of many experiments: made by the search itself over a subsystem in closed form, and stored through the
+//! store. What commands then cost.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -143,8 +143,8 @@ impl Oracle for Recorder<'_> {
     }
 }
 
-/// Writes a campaign of so many experiments, as if it had been stopped then; says how many findings it has, and how long
-/// the search and the store took.
+/// Writes a campaign of so many experiments, as if it had been stopped then; says how many findings it has, and how
+/// long the search and the store took.
 fn write(path: &Path, algorithm: Algorithm, experiments: u64) -> (u64, Duration, Duration) {
     let space = Space::catalog("full").expect("it is in the catalog");
     let mut subsystem = SimSubsystem::load("F").expect("it is embedded");

@@ -106,7 +106,8 @@ fn agent(runs: &Arc<AtomicUsize>) -> String {
     address.to_string()
 }
 
-/// Two agents and the files of a pair: `plain.yaml`, `timed.yaml` whose session asks for latency, and `bare.yaml` without bounds.
+/// Two agents and the files of a pair: `plain.yaml`, `timed.yaml` whose session asks for latency, and `bare.yaml`
+/// without bounds.
 fn bench() -> Bench {
     counting().0
 }

@@ -17,6 +17,7 @@ mod jobs;
 mod lab;
 mod large;
 mod latency;
+mod pages;
 mod paths;
 mod recipes;
 mod report;

@@ -57,8 +57,8 @@ fn run_until(bench: &Bench, command: &[&str], is_time: impl Fn() -> bool) -> Opt
     Some(Ran::of(child.wait_with_output().expect("it ended")))
 }
 
-/// Kills at moments that are counted in experiments, of which a busy machine may let several pass at once. The budget is
-/// above the hundred experiments after which a checkpoint is stored.
+/// Kills at moments that are counted in experiments, of which a busy machine may let several pass at once. The budget
+/// is above the hundred experiments after which a checkpoint is stored.
 fn killed_at_moments(algorithm: &str, budget: &str, step: impl Fn(u64) -> u64) {
     let kills = killed_often(&run_args("killed.db", algorithm, budget), &run_args("whole.db", algorithm, budget), step);
     assert!(kills >= 9, "killed only {kills} times");
@@ -94,7 +94,8 @@ mod long {
     }
 }
 
-/// Runs a campaign as a whole, and another that is killed again and again after `step` more experiments; says how often.
+/// Runs a campaign as a whole, and another that is killed again and again after `step` more experiments; says how
+/// often.
 fn killed_often(killed: &[&str], whole: &[&str], step: impl Fn(u64) -> u64) -> u64 {
     let bench = Bench::new();
     bench.write("small.yaml", SMALL_SPACE);

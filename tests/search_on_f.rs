@@ -1,5 +1,5 @@
-//! Whole searches on subsystem F: an algorithm finds weaknesses, and what it stores is anomalous. What algorithms decide is
-//! tested in `search`, on functions whose answer is known.
+//! Whole searches on subsystem F: an algorithm finds weaknesses, and what it stores is anomalous. What algorithms
+//! decide is tested in `search`, on functions whose answer is known.
 
 use std::collections::BTreeSet;
 

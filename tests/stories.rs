@@ -44,8 +44,8 @@ fn control() -> String {
     app(&["a->b"], 1, 1024, 64, 1024, "{op: SEND, sge: [256, 256]}")
 }
 
-/// A database of a Kelpie that had three migrations, as `k.db`: of B (campaigns 1 and 2) and C (3 and 4) each a search of
-/// [`READS`] with 150 experiments, and one of short [`SENDS`] with 80.
+/// A database of a Kelpie that had three migrations, as `k.db`: of B (campaigns 1 and 2) and C (3 and 4) each a search
+/// of [`READS`] with 150 experiments, and one of short [`SENDS`] with 80.
 fn older_database() -> Bench {
     let bench = Bench::new();
     let mut bytes = Vec::new();

@@ -123,8 +123,8 @@ fn member(machine: &Machine, name: &str) -> Member {
     }
 }
 
-/// Whether an interface carries data. Not every driver sets its state, and one that is unknown carries data like one that
-/// is up; the carrier of an interface that is switched off cannot be read.
+/// Whether an interface carries data. Not every driver sets its state, and one that is unknown carries data like one
+/// that is up; the carrier of an interface that is switched off cannot be read.
 ///
 /// Source: kernel `Documentation/networking/operstates.rst`, `IF_OPER_UNKNOWN`.
 fn is_up(machine: &Machine, name: &str) -> bool {

@@ -9,7 +9,8 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 /// Counters of one reading. Source: our choice, because mlx5 has about 1,500 on a port with all its queues.
 const MOST_COUNTERS: usize = 16_384;
 
-/// Longest name of a counter. Units: bytes. Source: our choice, because the kernel's have at most 32 (`ETH_GSTRING_LEN`).
+/// Longest name of a counter. Units: bytes. Source: our choice, because the kernel's have at most 32
+/// (`ETH_GSTRING_LEN`).
 const LONGEST_NAME: usize = 256;
 
 /// Events of one reading. Source: our choice, because an agent keeps each once.

@@ -43,9 +43,10 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Traffic above this makes an RNIC busy. Units: Gbit/s. Source: our choice, above what management and routing send.
+    /// Traffic above this makes an RNIC busy. Units: Gbit/s. Source: our choice, above what management and routing
+    /// send.
     const BUSY: f64 = 0.1;
-    /// Pause above this is abnormal. Source: Collie (NSDI 2022), section 5, as in `docs/verdict.md`.
+    /// Pause above this is abnormal. Source: Collie (NSDI 2022), section 5, as in `docs/reference/verdict.md`.
     const PAUSED: f64 = 0.001;
 
     /// Whether others use it.

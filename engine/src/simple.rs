@@ -22,8 +22,8 @@ pub struct Simple {
 
 const SHORT: Simple = Simple { elements: 1, element: 64, qps: 1, depth: 128, batch: 16, mtu: 4096 };
 
-/// How much longer than what the queue allows a message takes at least, for the queue not to be what limits the QP. Source: our
-/// choice; half of the margin that makes a rate low would already count.
+/// How much longer than what the queue allows a message takes at least, for the queue not to be what limits the QP.
+/// Source: our choice; half of the margin that makes a rate low would already count.
 const QUEUE_LIMITS: f64 = 2.0;
 
 impl Simple {
@@ -69,9 +69,9 @@ impl Simple {
     }
 }
 
-/// What one QP takes, from the messages per second of [`Simple::ONE_QP`], of [`Simple::one_qp_lists`] with so many elements, if
-/// the device has lists, and of [`Simple::ONE_QP_LONG`]; none if a round trip of so many seconds is so long that even its queue is
-/// what limits it.
+/// What one QP takes, from the messages per second of [`Simple::ONE_QP`], of [`Simple::one_qp_lists`] with so many
+/// elements, if the device has lists, and of [`Simple::ONE_QP_LONG`]; none if a round trip of so many seconds is so
+/// long that even its queue is what limits it.
 pub fn qp_times(of_one: f64, of_lists: Option<(f64, u32)>, of_long: f64, base_rtt: f64) -> Option<QpTimes> {
     let message_seconds = 1.0 / of_one;
     if message_seconds < QUEUE_LIMITS * base_rtt / f64::from(Simple::ONE_QP.depth) {

@@ -47,8 +47,8 @@ pub trait Subsystem {
     /// Only when Kelpie itself fails; what the hardware did, also a hang, is in the measurement.
     fn measure(&mut self, workload: &Workload) -> Result<Measurement, MeasureError>;
 
-    /// As [`Subsystem::measure`], for a workload that was measured `attempt` times just before; `None` if that would show
-    /// what it showed before.
+    /// As [`Subsystem::measure`], for a workload that was measured `attempt` times just before; `None` if that would
+    /// show what it showed before.
     ///
     /// # Errors
     /// As `measure`.

@@ -263,8 +263,8 @@ pub trait VerbsHost: Send {
     /// Where a peer is missing or a QP refuses.
     fn connect(&mut self, peers: &[GroupEndpoint]) -> Result<(), HostError>;
 
-    /// Gives QPs that are not connected yet their source ports, and has them leave by their LAG ports once they are ready
-    /// to send; groups that are not named keep the device's choice. What came of LAG ports is in each reading.
+    /// Gives QPs that are not connected yet their source ports, and has them leave by their LAG ports once they are
+    /// ready to send; groups that are not named keep the device's choice. What came of LAG ports is in each reading.
     ///
     /// # Errors
     /// Where nothing is set up, or the machine cannot choose them.

@@ -1,5 +1,5 @@
-//! How near a direction is to the bounds that hold for it. Traffic that is at any of them is not slow. `docs/verdict.md`
-//! lists them.
+//! How near a direction is to the bounds that hold for it. Traffic that is at any of them is not slow.
+//! `docs/reference/verdict.md` lists them.
 
 use kelpie_spaces::{Direction, Flow, Host, Workload, loaded_directions, receiver};
 
@@ -31,8 +31,8 @@ pub fn held_against(workload: &Workload, bounds: &Bounds, measurement: &Measurem
 
 /// How much a direction attains of the bound that it is nearest to; `None` if it crosses no port, or is missing.
 ///
-/// A QP goes through its vector request by request. So if the same flows load both directions, both are at their limit if
-/// one is.
+/// A QP goes through its vector request by request. So if the same flows load both directions, both are at their limit
+/// if one is.
 pub fn attained(workload: &Workload, bounds: &Bounds, way: Direction, sample: &Sample) -> Option<Attained> {
     let own = of_itself(workload, bounds, way, sample)?;
     let back = way.reversed();
@@ -72,11 +72,11 @@ fn nearer(one: Attained, other: Attained) -> Attained {
     if other.share > one.share { other } else { one }
 }
 
-/// For how much of the window those that are the limit of this direction kept their queues full: of all flows that pay into
-/// it the one that did so the most; 1 if it is not known.
+/// For how much of the window those that are the limit of this direction kept their queues full: of all flows that pay
+/// into it the one that did so the most; 1 if it is not known.
 ///
-/// A flow has two kinds of queues that may limit it. One is the send queues of its requester. The other is the receive queues
-/// of a host that receives all payload of a direction which the flow loads. The emptier kind counts.
+/// A flow has two kinds of queues that may limit it. One is the send queues of its requester. The other is the receive
+/// queues of a host that receives all payload of a direction which the flow loads. The emptier kind counts.
 pub(crate) fn kept_full(workload: &Workload, way: Direction, sample: &Sample) -> f64 {
     let full = |host: Host, counter: &str| sample.counters.get(host).get(counter).copied().unwrap_or(1.0);
     let of_flow = |flow: &Flow| {

@@ -1,5 +1,5 @@
-//! The table of checks: what each measures, what it costs, when it warns, and what repairs it. Who looks is elsewhere; what
-//! a row may hold is said in `row`.
+//! The table of checks: what each measures, what it costs, when it warns, and what repairs it. Who looks is elsewhere;
+//! what a row may hold is said in `row`.
 
 mod row;
 

@@ -213,7 +213,7 @@ fn figure(value: f64) -> String {
     if (MOVED..0.05).contains(&value.abs()) { format!("{value:.1e} ") } else { si(value) }
 }
 
-/// The table as Markdown, for `docs/counters.md`.
+/// The table as Markdown, for `docs/reference/counters.md`.
 pub fn table() -> String {
     let mut text = "| counter | value | in | what it tells | source |\n| --- | --- | --- | --- | --- |\n".to_owned();
     for Counter { name, quantity, unit, meaning, source } in &TABLE {
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn the_reference_page_has_this_table() {
-        let page = include_str!("../../docs/counters.md");
-        assert!(page.contains(&table()), "renew the table of docs/counters.md:\n{}", table());
+        let page = include_str!("../../docs/reference/counters.md");
+        assert!(page.contains(&table()), "renew the table of docs/reference/counters.md:\n{}", table());
     }
 }

@@ -1,5 +1,5 @@
-//! What a workload itself allows: the most that its QPs can carry, by their queues, by how fast one QP is, and by the mix of
-//! their vectors.
+//! What a workload itself allows: the most that its QPs can carry, by their queues, by how fast one QP is, and by the
+//! mix of their vectors.
 
 use kelpie_spaces::headers::PACKET_OVERHEAD;
 use kelpie_spaces::{Direction, Flow, Opcode, Request, Workload};
@@ -15,7 +15,8 @@ use crate::measurement::{Bounds, LOW_SHARE, QpTimes, Sample};
 /// Units: requests. Source: `max_qp_rd_atom` of mlx5; `bnxt_re` has up to 126, Soft-RoCE 128.
 const USUAL_READS: f64 = 16.0;
 
-/// Completions that a requester asks for while it posts as much as its queue holds. Source: `SHARED_DEPTH` of the engine.
+/// Completions that a requester asks for while it posts as much as its queue holds. Source: `SHARED_DEPTH` of the
+/// engine.
 const REFILLS: u32 = 4;
 
 /// The most that the QPs of a workload can carry in one direction.
@@ -27,8 +28,8 @@ pub struct Demand {
     pub limit: Limit,
 }
 
-/// What the QPs of all flows that pay into `direction` can carry. `sample` says how many READs a QP can have outstanding, and
-/// whether the other direction is full.
+/// What the QPs of all flows that pay into `direction` can carry. `sample` says how many READs a QP can have
+/// outstanding, and whether the other direction is full.
 pub fn demand(workload: &Workload, direction: Direction, bounds: &Bounds, sample: &Sample) -> Demand {
     let mut most = 0.0;
     let none = Demand { goodput_bps: 0.0, limit: Limit::Queues };
@@ -82,7 +83,8 @@ fn time_of_qp(flow: &Flow, request: &Request, qp: QpTimes) -> f64 {
     qp.message_seconds + elements * qp.element_seconds + packets * qp.packet_seconds
 }
 
-/// What the port lets through of the other direction, or of this part of it: no QP goes on with its vector while that is full.
+/// What the port lets through of the other direction, or of this part of it: no QP goes on with its vector while that
+/// is full.
 fn other_way(flow: &Flow, direction: Direction, part: f64, bounds: &Bounds) -> impl Iterator<Item = (f64, Limit)> {
     let back = flow.pattern.iter().filter(|request| Direction::of(flow, request.op) != direction);
     let (bits, packets) = back
@@ -108,9 +110,9 @@ fn wire_bits(flow: &Flow, request: &Request) -> f64 {
 
 /// What the queues of one QP, and its pauses, allow over the round trip. Units: requests/s.
 ///
-/// A queue of `d` requests that is refilled `b` at a time holds `b ⌊d / b⌋` of them, and turns over once in a round trip
-/// and the time that `b` requests take on the wire, or on the QP: exact for stop-and-wait (`b = d`) and for a queue that is
-/// refilled one by one (`b = 1`).
+/// A queue of `d` requests that is refilled `b` at a time holds `b ⌊d / b⌋` of them, and turns over once in a round
+/// trip and the time that `b` requests take on the wire, or on the QP: exact for stop-and-wait (`b = d`) and for a
+/// queue that is refilled one by one (`b = 1`).
 fn requests_per_sec(flow: &Flow, bounds: &Bounds, sample: &Sample, qp_seconds: f64) -> f64 {
     let pauses = if flow.interarrival_ns > 0 {
         f64::from(flow.batch.send) * 1e9 / f64::from(flow.interarrival_ns)
@@ -127,8 +129,8 @@ fn requests_per_sec(flow: &Flow, bounds: &Bounds, sample: &Sample, qp_seconds: f
     let on_wire = flow.pattern.iter().map(|request| wire_bits(flow, request)).sum::<f64>() / requests / bounds.max_bps;
     let turnover = |depth: f64, refill: u32| depth / (trip + f64::from(refill.max(1)) * on_wire.max(qp_seconds));
 
-    // A call posts a whole batch or waits, and asks for a completion when a part of the queue is posted, unless it pauses;
-    // receive queues are filled to the last request.
+    // A call posts a whole batch or waits, and asks for a completion when a part of the queue is posted, unless it
+    // pauses; receive queues are filled to the last request.
     let batch = flow.batch.send.max(1);
     let whole = flow.wq_depth.send / batch * batch;
     let refill = if pauses.is_finite() { batch } else { batch.max(whole / REFILLS / batch * batch) };

@@ -19,9 +19,9 @@ pub(crate) fn round_trip(flow: &Flow, base_rtt: f64) -> f64 {
 
 /// Share of its rate that a flow can carry at best over its path.
 ///
-/// A reliable connection sends all packets of a round trip again for each that is lost (go-back-N): 1 / (1 + p W), with as
-/// many packets W of a QP on their way as its share of the line and its queue allow. A message without reliability ends at
-/// its first lost packet. Source: Bertsekas and Gallager, Data Networks, section 2.4.
+/// A reliable connection sends all packets of a round trip again for each that is lost (go-back-N): 1 / (1 + p W), with
+/// as many packets W of a QP on their way as its share of the line and its queue allow. A message without reliability
+/// ends at its first lost packet. Source: Bertsekas and Gallager, Data Networks, section 2.4.
 pub(crate) fn carried(flow: &Flow, bounds: &Bounds, base_rtt: f64) -> f64 {
     let lost = loss(flow);
     if lost == 0.0 {

@@ -113,7 +113,8 @@ pub struct Measurement {
     /// How well the goodput is known; none if nobody estimated it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<Confidence>,
-    /// What small messages reached meanwhile of [`Bounds::reference_pps`]; none if hosts are steady. Units: share, above 0.
+    /// What small messages reached meanwhile of [`Bounds::reference_pps`]; none if hosts are steady. Units: share,
+    /// above 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<f64>,
 }
@@ -208,8 +209,8 @@ pub struct Bounds {
     pub max_bps: f64,
     /// Most packets a port moves in one direction. Units: packets/s.
     pub max_pps: f64,
-    /// Round trip through the idle subsystem of two small messages that are posted at once, if it was calibrated: the NIC has
-    /// to read them, while one alone may come with its doorbell. Units: seconds.
+    /// Round trip through the idle subsystem of two small messages that are posted at once, if it was calibrated: the
+    /// NIC has to read them, while one alone may come with its doorbell. Units: seconds.
     ///
     /// With it a workload whose outstanding requests cannot fill the link does not pass for a slow subsystem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -220,8 +221,8 @@ pub struct Bounds {
     /// With it a workload whose scatter-gather lists fill that link does not pass for a slow subsystem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_pcie_bps: Option<f64>,
-    /// Reads of payload that the memory of a host answers in one direction, if it is known: the reads that the NIC has on
-    /// their way, over their latency. Units: reads/s.
+    /// Reads of payload that the memory of a host answers in one direction, if it is known: the reads that the NIC has
+    /// on their way, over their latency. Units: reads/s.
     ///
     /// With it a workload whose scatter-gather lists need as many reads does not pass for a slow subsystem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -231,8 +232,8 @@ pub struct Bounds {
     /// With it a workload of too few QPs to fill the port does not pass for a slow subsystem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qp: Option<QpTimes>,
-    /// By how much the rate of equal traffic differs from one run to the next, if it was calibrated: the relative standard
-    /// deviation. Units: share of the rate, 0.02 is 2 %.
+    /// By how much the rate of equal traffic differs from one run to the next, if it was calibrated: the relative
+    /// standard deviation. Units: share of the rate, 0.02 is 2 %.
     ///
     /// With it a verdict that another run may turn does not pass for a clear one, however steady the run is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -307,8 +308,8 @@ impl Bounds {
         self.at(measurement.capacity)
     }
 
-    /// These bounds at a [`Measurement::capacity`]: a machine that is slower for simple traffic is slower for all. None is faster
-    /// than its line rate, so that bits/s are bounded as they were.
+    /// These bounds at a [`Measurement::capacity`]: a machine that is slower for simple traffic is slower for all. None
+    /// is faster than its line rate, so that bits/s are bounded as they were.
     #[must_use]
     pub fn at(&self, capacity: Option<f64>) -> Self {
         let Some(capacity) = capacity else { return *self };

@@ -146,7 +146,7 @@ fn ratio(rates: &Rates, interface: &str, row: &Names, name: &str) -> Option<(f64
     Some(((per_sec * seconds_per_count).min(1.0), row.unit == Unit::Frames))
 }
 
-/// The table as Markdown, for `docs/counters.md`.
+/// The table as Markdown, for `docs/reference/counters.md`.
 pub fn table() -> String {
     let mut text = "| driver | counts | of | sent (tx) | received (rx) |\n| --- | --- | --- | --- | --- |\n".to_owned();
     for row in &TABLE {
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn the_reference_page_has_this_table() {
-        let page = include_str!("../../docs/counters.md");
-        assert!(page.contains(&table()), "renew the table of docs/counters.md:\n{}", table());
+        let page = include_str!("../../docs/reference/counters.md");
+        assert!(page.contains(&table()), "renew the table of docs/reference/counters.md:\n{}", table());
     }
 }

@@ -13,8 +13,8 @@ const TLP_OVERHEAD: u64 = 20;
 /// need is not overestimated.
 const TLP_PAYLOAD: u64 = 512;
 
-/// Most that one read request asks for. Units: bytes. Source: PCIe base specification, the largest `Max_Read_Request_Size`, so
-/// that the need is not overestimated.
+/// Most that one read request asks for. Units: bytes. Source: PCIe base specification, the largest
+/// `Max_Read_Request_Size`, so that the need is not overestimated.
 const READ_REQUEST: u64 = 4096;
 
 /// What the elements of a workload need of PCIe.
@@ -29,8 +29,8 @@ pub struct Need {
 /// The need of a direction: of the two links that its payload crosses the larger, read at its sender and written at its
 /// receiver, and the reads at its sender. All other payload that is read or written there counts too.
 ///
-/// Each element is a transfer of its own; what the NIC reads beside payload (WQEs with what is inline in them, translations)
-/// is left out.
+/// Each element is a transfer of its own; what the NIC reads beside payload (WQEs with what is inline in them,
+/// translations) is left out.
 pub fn need(workload: &Workload, way: Direction, sample: &Sample) -> Need {
     let read = at(workload, way.from, End::Read, sample);
     Need { bps: read.bps.max(at(workload, way.to, End::Written, sample).bps), ..read }
@@ -69,8 +69,8 @@ struct PerMessage {
     reads: f64,
 }
 
-/// The least need of a message in the mean, if messages have so many bytes in the mean: how many are of which flow is not known.
-/// Of all mixes that have this mean one of two flows needs the least (a vertex of the linear program).
+/// The least need of a message in the mean, if messages have so many bytes in the mean: how many are of which flow is
+/// not known. Of all mixes that have this mean one of two flows needs the least (a vertex of the linear program).
 fn least(flows: &[PerMessage], mean: f64, of: fn(&PerMessage) -> f64) -> f64 {
     let pairs = flows.iter().flat_map(|one| flows.iter().map(move |other| (one, other)));
     let mixes = pairs.filter(|(one, other)| one.payload < mean && mean <= other.payload).map(|(one, other)| {

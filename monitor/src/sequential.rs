@@ -18,14 +18,14 @@ pub const ATTEMPTS: u32 = 3;
 /// stated rate of verdicts that noise turns (Bonferroni).
 const CLEAR: f64 = 2.128;
 
-/// Standard deviations from what is expected on another day, up to which it has to be anomalous. Source: nine of ten values of the
-/// normal distribution lie below 1.28.
+/// Standard deviations from what is expected on another day, up to which it has to be anomalous. Source: nine of ten
+/// values of the normal distribution lie below 1.28.
 const NINE_OF_TEN: f64 = 1.28;
 /// As many, up to which an anomaly is not measured again for the search to know. Source: 999 of 1,000; our choice.
 const SURELY: f64 = 3.09;
-/// By how much a bound differs from what it is in the mean. Units: standard deviations from run to run. Source: the median of three
-/// runs has 0.67 of the deviation of one, and the larger of two directions 0.83 of that; of five runs it is 0.44 in all, and of
-/// the mean of three, as [`Measurement::capacity`] is known, 0.48.
+/// By how much a bound differs from what it is in the mean. Units: standard deviations from run to run. Source: the
+/// median of three runs has 0.67 of the deviation of one, and the larger of two directions 0.83 of that; of five runs
+/// it is 0.44 in all, and of the mean of three, as [`Measurement::capacity`] is known, 0.48.
 const BOUND: f64 = 0.5;
 
 /// A measurement with its assessment.
@@ -42,11 +42,11 @@ pub struct Judged {
 /// Measures `workload` until the verdict is clear, at most [`ATTEMPTS`] times.
 ///
 /// All runs are judged together but those that say nothing, which are left out as soon as one says something. Unstable
-/// traffic says something if a second run bears it out. If equal runs differ, a clear anomaly is measured again, too, until it
-/// surely shows again: a search meets many, and makes something of those that look worst. If they differ by so much that
-/// verdicts are relative to simple traffic, a further run, which knows it, is made in any case, and nothing is known without.
-/// `measure` is told how often it was asked before, and says `None` if it would show the same again; then the means decide.
-/// Latency is that of the first run, and the capacity that of the last.
+/// traffic says something if a second run bears it out. If equal runs differ, a clear anomaly is measured again, too,
+/// until it surely shows again: a search meets many, and makes something of those that look worst. If they differ by so
+/// much that verdicts are relative to simple traffic, a further run, which knows it, is made in any case, and nothing
+/// is known without. `measure` is told how often it was asked before, and says `None` if it would show the same again;
+/// then the means decide. Latency is that of the first run, and the capacity that of the last.
 ///
 /// # Errors
 /// The first error of `measure`, unchanged.
@@ -105,22 +105,23 @@ fn says_something(alone: &Assessment) -> bool {
     matches!(alone.inconclusive, None | Some(Inconclusive::Unstable { .. }))
 }
 
-/// Whether an anomaly is to be expected nine times of ten when its workload is measured on another day; always if it is not known
-/// by how much equal runs differ, or if it rests on no sample, as that of a host that fails.
+/// Whether an anomaly is to be expected nine times of ten when its workload is measured on another day; always if it is
+/// not known by how much equal runs differ, or if it rests on no sample, as that of a host that fails.
 ///
-/// On another day up to [`ATTEMPTS`] runs decide, over other bounds, and only a share that is clearly too low is anomalous. That
-/// share differs from today's as a mean of so many runs, one run, and two bounds do; rates are taken to be log-normal. Today
-/// counts as one run even if there were three, because a search makes something of those that look worst, and because a few
-/// calibrating runs may understate by how much runs differ. Besides, nine of ten samples are to be expected below the threshold,
-/// because unsteady traffic may differ from run to run by as much; and, of how full queues were kept, clearly above it, with none
-/// of today's below: by how much it differs is known worse, because the samples of one run are alike. Pauses that every sample
-/// shows are expected again.
+/// On another day up to [`ATTEMPTS`] runs decide, over other bounds, and only a share that is clearly too low is
+/// anomalous. That share differs from today's as a mean of so many runs, one run, and two bounds do; rates are taken to
+/// be log-normal. Today counts as one run even if there were three, because a search makes something of those that look
+/// worst, and because a few calibrating runs may understate by how much runs differ. Besides, nine of ten samples are
+/// to be expected below the threshold, because unsteady traffic may differ from run to run by as much; and, of how full
+/// queues were kept, clearly above it, with none of today's below: by how much it differs is known worse, because the
+/// samples of one run are alike. Pauses that every sample shows are expected again.
 pub fn shows_again(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -> bool {
     is_expected(workload, bounds, measurement, NINE_OF_TEN)
 }
 
-/// Shares of a bound below which throughput is clearly low, and from which on it clearly is not, if so much differs from run to
-/// run and it was measured as often as can be. Beyond 1 nothing is clearly healthy. Units: share of the bound.
+/// Shares of a bound below which throughput is clearly low, and from which on it clearly is not, if so much differs
+/// from run to run and it was measured as often as can be. Beyond 1 nothing is clearly healthy. Units: share of the
+/// bound.
 pub fn clear_shares(run_to_run: f64) -> [f64; 2] {
     [-1.0, 1.0].map(|side| LOW_SHARE * (1.0 + side * reach(run_to_run, ATTEMPTS)))
 }
@@ -215,8 +216,9 @@ enum Place {
     Above,
 }
 
-/// On which side of a threshold the mean of these samples lies, by Student's t. What differs from run to run is not known
-/// better than that; it is taken of the threshold, because the question is whether the truth lies on the other side of it.
+/// On which side of a threshold the mean of these samples lies, by Student's t. What differs from run to run is not
+/// known better than that; it is taken of the threshold, because the question is whether the truth lies on the other
+/// side of it.
 fn place(samples: &[f64], threshold: f64, reach: f64) -> Place {
     let mean = Mean::of(samples);
     let reach = (mean.of_sample(CLEAR) / mean.count.sqrt()).max(threshold * reach);

@@ -232,8 +232,9 @@ fn what_shows_again_is_anomalous_nine_times_of_ten_on_another_day() {
     for deviation in [0.03, 0.1, 0.22] {
         let noise = |deviation: f64| LogNormal::new(0.0, deviation).expect("it is finite");
         let (run, bound, sample, machine) = (noise(deviation), noise(BOUND * deviation), noise(0.1), noise(0.3));
-        // One day's verdict of a workload that attains `truth` in the mean, and whether it is to be expected again. By how much
-        // runs differ is known from one size of messages, three rounds or five; the machine may be another since.
+        // One day's verdict of a workload that attains `truth` in the mean, and whether it is to be expected again. By
+        // how much runs differ is known from one size of messages, three rounds or five; the machine may be another
+        // since.
         let day = |truth: f64, random: &mut rand_pcg::Pcg64| {
             let mut estimate = |freedom: f64| {
                 let squares: f64 = ChiSquared::new(freedom).expect("it is above 0").sample(random);

@@ -15,7 +15,7 @@ use crate::verdict::shortfall;
 pub struct Severity {
     /// How far the worst direction falls short of the bound that it is nearest to; 0 if none is low.
     ///
-    /// Units: share of that bound, 0 to 1. Source: `docs/verdict.md`, the rules of `low_throughput`.
+    /// Units: share of that bound, 0 to 1. Source: `docs/reference/verdict.md`, the rules of `low_throughput`.
     pub port_lost: f64,
     /// The longest time in which pause frames held a port, sent or received, of either host; 0 without such a counter.
     ///
@@ -37,8 +37,8 @@ impl Severity {
         })
     }
 
-    /// The one figure by which anomalies are compared: the larger of both shares. Each is a share of a port that traffic
-    /// cannot use, and pauses may be why throughput is lost, so that their sum would count some of it twice.
+    /// The one figure by which anomalies are compared: the larger of both shares. Each is a share of a port that
+    /// traffic cannot use, and pauses may be why throughput is lost, so that their sum would count some of it twice.
     ///
     /// Units: share of a port, 0 to 1.
     pub fn share(self) -> f64 {

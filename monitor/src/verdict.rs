@@ -13,8 +13,8 @@ pub use crate::measurement::LOW_SHARE;
 /// Pause duration ratio above which there is a pause symptom. Source: Collie, section 5.2.
 pub const PAUSE_RATIO: f64 = 0.001;
 
-/// [`SEND_QUEUE_FULL`](crate::counters::SEND_QUEUE_FULL) up to which the application was the limit. Source: our choice, because a requester
-/// that finds room in its queue half of the time does not keep injecting.
+/// [`SEND_QUEUE_FULL`](crate::counters::SEND_QUEUE_FULL) up to which the application was the limit. Source: our choice,
+/// because a requester that finds room in its queue half of the time does not keep injecting.
 pub const POSTING_LIMITED: f64 = 0.5;
 
 /// Relative standard deviation of the goodput above which traffic is unstable. Source: our choice, because it
@@ -29,7 +29,8 @@ pub enum Symptom {
     Pause,
     /// Throughput 20 % or more below both bounds.
     LowThroughput,
-    /// A host fails under this workload each time, and not under another. Not of the paper: `docs/verdict.md`.
+    /// A host fails under this workload each time, and not under another. Not of the paper:
+    /// `docs/reference/verdict.md`.
     HostFailure,
 }
 
@@ -123,7 +124,7 @@ impl Assessment {
     }
 }
 
-/// Judges a measurement of `workload` against `bounds`; `docs/verdict.md` gives the rules and their reasons.
+/// Judges a measurement of `workload` against `bounds`; `docs/reference/verdict.md` gives the rules and their reasons.
 pub fn assess(workload: &Workload, bounds: &Bounds, measurement: &Measurement) -> Assessment {
     let directions = loaded_directions(workload);
     let complete = |sample: &Sample| directions.iter().all(|way| sample.direction(way.from, way.to).is_some());

@@ -13,8 +13,8 @@ use serde::Serialize;
 const NORMAL: f64 = 1.96;
 /// Median of the absolute value of a standard normal variable.
 const NORMAL_MEDIAN: f64 = 0.6745;
-/// Relative change of the control workload's rate from which on the machine has drifted. Source: our choice, half of what
-/// makes a rate low.
+/// Relative change of the control workload's rate from which on the machine has drifted. Source: our choice, half of
+/// what makes a rate low.
 const DRIFT: f64 = 0.1;
 /// Standard deviations that a change has to have as well. Source: our choice, one false alarm in 370 measurements.
 const CLEAR: f64 = 3.0;
@@ -69,8 +69,8 @@ impl fmt::Display for Repeats {
     }
 }
 
-/// The measurements of a finding's workload. Those from before its first experiment are of the workload that the finding had
-/// then: a search that goes on may simplify it.
+/// The measurements of a finding's workload. Those from before its first experiment are of the workload that the
+/// finding had then: a search that goes on may simplify it.
 pub fn of_finding(
     rows: &[MeasuredAgain],
     finding: u64,
@@ -115,8 +115,8 @@ impl Control {
     }
 }
 
-/// Standard deviation of the difference of two runs, by the median of those that follow each other: a machine that drifts
-/// does so in few of them. Units: bits/s.
+/// Standard deviation of the difference of two runs, by the median of those that follow each other: a machine that
+/// drifts does so in few of them. Units: bits/s.
 fn run_to_run(controls: &[&MeasuredAgain]) -> f64 {
     let mut steps: Vec<f64> = controls.windows(2).map(|pair| (pair[1].bps - pair[0].bps).abs()).collect();
     steps.sort_by(f64::total_cmp);

@@ -96,8 +96,8 @@ impl<'k> Adviser<'k> {
         findings
     }
 
-    /// The space in which the workload may be changed: the latest that was searched, else all, with what the workload has
-    /// beyond that.
+    /// The space in which the workload may be changed: the latest that was searched, else all, with what the workload
+    /// has beyond that.
     pub(crate) fn space(&self, workload: &Workload) -> Option<Space> {
         let searched = self.known.spaces.iter().rev().find(|space| space.contains(workload));
         let searched = searched.map(|space| (**space).clone());
@@ -122,8 +122,8 @@ impl<'k> Adviser<'k> {
         Answered { answer, reason, probability, findings, nearest }
     }
 
-    /// As `answer`, with what measuring the workload just showed; `None` if that was inconclusive. A workload that was anomalous
-    /// before stays so.
+    /// As `answer`, with what measuring the workload just showed; `None` if that was inconclusive. A workload that was
+    /// anomalous before stays so.
     pub fn settled(&self, workload: &Workload, is_anomalous: Option<bool>) -> Answered<'k> {
         if self.known.measured.get(workload).is_some_and(|measured| measured.is_anomalous) && is_anomalous != Some(true)
         {

@@ -52,8 +52,8 @@ fn words(condition: &Condition) -> String {
     brief.split_once(' ').map_or(brief.clone(), |(_, words)| words.to_owned())
 }
 
-/// How many of the random workloads that meet its conditions show its symptom, and how many another one, such as `17/20`
-/// or `4+9/13`; `-` if none was measured.
+/// How many of the random workloads that meet its conditions show its symptom, and how many another one, such as
+/// `17/20` or `4+9/13`; `-` if none was measured.
 pub fn inside(finding: &FindingRecord) -> String {
     match finding.evidence() {
         Some(FindingEvidence { validated: of @ 1.., shows_inside, healthy_inside, .. }) => {

@@ -122,8 +122,8 @@ pub fn compare<E>(
     Ok(all)
 }
 
-/// The finding of the other campaign that is the same weakness; equal conditions before overlapping ones, of those the one
-/// with the same workload, and of those the one with the same number.
+/// The finding of the other campaign that is the same weakness; equal conditions before overlapping ones, of those the
+/// one with the same workload, and of those the one with the same number.
 fn counterpart<'f>(finding: &FindingRecord, others: &'f [FindingRecord]) -> Option<&'f FindingRecord> {
     let holds = |region: &FindingRecord, workload: &Workload| region.mfs.contains(workload);
     let overlap = |other: &&FindingRecord| {

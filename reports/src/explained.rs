@@ -36,8 +36,8 @@ pub fn witness<'a>(finding: &FindingRecord, anomalies: &'a [Anomaly]) -> Option<
 /// Anomalies told apart by findings: each is explained by some finding, or by none.
 #[derive(Debug)]
 pub struct Explained<'a> {
-    /// The findings that are neither variants nor candidates, worst first, those that were not measured last; candidates as
-    /// long as there are no others.
+    /// The findings that are neither variants nor candidates, worst first, those that were not measured last;
+    /// candidates as long as there are no others.
     pub findings: Vec<Weighed<'a>>,
     /// The other candidates: those whose conditions are still to be measured, in the same order.
     pub candidates: Vec<Weighed<'a>>,

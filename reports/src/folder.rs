@@ -63,8 +63,8 @@ pub fn write_with<E: From<io::Error>>(path: &Path, fill: impl FnOnce(&Path) -> R
 /// Writes a file as a whole; `replaces` says whether it may take the place of another.
 ///
 /// # Errors
-/// [`ErrorKind::AlreadyExists`] if something is there that may not be replaced, or if it cannot be written; then nothing
-/// is left behind.
+/// [`ErrorKind::AlreadyExists`] if something is there that may not be replaced, or if it cannot be written; then
+/// nothing is left behind.
 pub fn write_file(path: &Path, bytes: &[u8], replaces: bool) -> io::Result<()> {
     let mut file =
         tempfile::Builder::new().prefix(".kelpie-").tempfile_in(parent(path)).map_err(|error| nameless(&error))?;

@@ -1,5 +1,5 @@
-//! A campaign's anomalies as `junit.xml`, for CI systems: a case for each finding, and one for all that none explains. No
-//! other markup.
+//! A campaign's anomalies as `junit.xml`, for CI systems: a case for each finding, and one for all that none explains.
+//! No other markup.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,8 @@ use crate::stored_campaign::StoredCampaign;
 use crate::times;
 use crate::wording;
 
-/// Longest readable part of a case's name. Units: characters. Source: our choice, because CI systems show about so many.
+/// Longest readable part of a case's name. Units: characters. Source: our choice, because CI systems show about so
+/// many.
 const READABLE: usize = 120;
 /// Experiments that a failed finding names. Source: our choice.
 const NAMED: usize = 5;
@@ -182,8 +183,8 @@ fn names_of_findings<'f>(findings: impl Iterator<Item = &'f FindingRecord>) -> B
     findings.into_iter().map(name).collect()
 }
 
-/// The same for equal symptoms, transports and features that matter: bounds move while a campaign goes on, and differ from one
-/// campaign to the next.
+/// The same for equal symptoms, transports and features that matter: bounds move while a campaign goes on, and differ
+/// from one campaign to the next.
 fn name_of_finding(finding: &FindingRecord) -> String {
     let cures = finding.evidence().map_or_else(Vec::new, |evidence| evidence.cures);
     let mut features: BTreeSet<Feature> = cures.iter().map(|cure| cure.condition.feature).collect();

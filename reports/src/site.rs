@@ -29,8 +29,8 @@ pub use file::File;
 pub use plot::{Curve, Curves, Dot};
 pub use publish::{check_target, publish};
 
-/// Gives every file of a campaign's site to `take`, one at a time, with the recipes of its findings by their number, as far
-/// as there are any. `junit.xml` fails where `gate` stops. Equal campaigns give equal bytes.
+/// Gives every file of a campaign's site to `take`, one at a time, with the recipes of its findings by their number, as
+/// far as there are any. `junit.xml` fails where `gate` stops. Equal campaigns give equal bytes.
 ///
 /// # Errors
 /// A plot or `junit.xml` cannot be made, or `take` fails.

@@ -65,8 +65,8 @@ pub struct StoredCampaign {
     pub again: Vec<MeasuredAgain>,
     /// When it ran.
     pub clock: CampaignClock,
-    /// In what a simulated subsystem differs from the embedded model of its name; the caller fills it in, because models are
-    /// unknown here.
+    /// In what a simulated subsystem differs from the embedded model of its name; the caller fills it in, because
+    /// models are unknown here.
     pub changed: Vec<Difference>,
 }
 
@@ -173,7 +173,8 @@ impl StoredCampaign {
             courses: Courses::new(campaign.experiments, found_at),
             space,
             findings,
-            // Room at once, because growing needs up to three times as much. Nobody's database is believed without a limit.
+            // Room at once, because growing needs up to three times as much. Nobody's database is believed without a
+            // limit.
             points: Vec::with_capacity(campaign.experiments.min(MOST_AT_ONCE) as usize),
             codes: Codes::default(),
             neighbours: BTreeMap::new(),
@@ -271,9 +272,9 @@ impl StoredCampaign {
         self.proof(finding).or_else(|| self.point(finding.found_at))
     }
 
-    /// The healthy experiment that a finding is compared with: its workload with one condition broken, if its bounds were
-    /// measured; else outside its region, unlike its workload in the fewest features, of several the first. One that loads
-    /// the same directions can be compared, so it comes before others.
+    /// The healthy experiment that a finding is compared with: its workload with one condition broken, if its bounds
+    /// were measured; else outside its region, unlike its workload in the fewest features, of several the first. One
+    /// that loads the same directions can be compared, so it comes before others.
     pub fn healthy_neighbour(&self, finding: &FindingRecord) -> Option<&Point> {
         let known = self.neighbours.get(&finding.number).copied();
         self.points.get(known.unwrap_or_else(|| self.nearest_healthy(finding))?)

@@ -18,7 +18,7 @@ const FIRST_OF_TWO: usize = 8;
 /// Where the probability that a changed workload is still anomalous ends at most, if the change is likely to help.
 ///
 /// Source: our choice, because nine of ten are to help. The best of hundreds of estimates is too good by chance; with
-/// this limit 94 % helped, see `docs/answers.md`.
+/// this limit 94 % helped, see `docs/explained/answers.md`.
 const HELPS: f64 = 0.1;
 
 /// How well a way out is known.
@@ -169,8 +169,9 @@ impl Adviser<'_> {
         ways
     }
 
-    /// Two changes together that are known or likely to help, the cheapest first. The first of them is one that promises most, or
-    /// the cheapest that leaves a finding: if several findings hold the workload, no single change may leave all.
+    /// Two changes together that are known or likely to help, the cheapest first. The first of them is one that
+    /// promises most, or the cheapest that leaves a finding: if several findings hold the workload, no single change
+    /// may leave all.
     fn double(&self, workload: &Workload, single: &[WayOut]) -> Vec<WayOut> {
         let Some(space) = self.space(workload) else { return Vec::new() };
         let mut least: Vec<&WayOut> = single.iter().collect();
@@ -253,8 +254,8 @@ fn try_out<P: Probe>(ways: &mut [WayOut], most: usize, probe: &mut P) -> Result<
     Ok(asked)
 }
 
-/// In order: those that just were measured; of those that had been, and of estimated ones, the first that leads the same way,
-/// because the second would say little more.
+/// In order: those that just were measured; of those that had been, and of estimated ones, the first that leads the
+/// same way, because the second would say little more.
 fn told(from: &Workload, mut ways: Vec<WayOut>) -> Vec<WayOut> {
     // Of what is unlike all that was measured nothing can be told.
     ways.retain(|way| way.probability[1] < 1.0 || way.state != State::Estimated);

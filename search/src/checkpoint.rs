@@ -11,8 +11,8 @@ use crate::energy::Target;
 /// What the state means. Raise it whenever an algorithm that has checkpoints decides otherwise than before.
 const FORMAT: u32 = 7;
 
-/// The state of a search between two of its steps. No experiment is in it; the default search names those that it goes on
-/// from by their numbers.
+/// The state of a search between two of its steps. No experiment is in it; the default search names those that it goes
+/// on from by their numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Checkpoint {

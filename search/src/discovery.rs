@@ -1,5 +1,5 @@
-//! What the default search knows between two steps, beside its experiments, which are named by their numbers. What each part
-//! means lives with the search.
+//! What the default search knows between two steps, beside its experiments, which are named by their numbers. What each
+//! part means lives with the search.
 
 use std::collections::BTreeMap;
 

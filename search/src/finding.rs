@@ -46,7 +46,8 @@ pub struct FindingEvidence {
     pub shows_inside: u64,
     /// Those of them that were healthy.
     pub healthy_inside: u64,
-    /// Whether all features are pinned to the workload's, because no single change cured it or because it was not reduced.
+    /// Whether all features are pinned to the workload's, because no single change cured it or because it was not
+    /// reduced.
     pub narrowed: bool,
     /// What breaking each condition on the workload alone did.
     pub cures: Vec<Cure>,
@@ -57,7 +58,8 @@ pub struct FindingEvidence {
     /// the bounds that is used.
     #[serde(default)]
     pub signature: BTreeMap<String, f64>,
-    /// Whether its conditions are still to be measured: bounds are those of its workload, and some may not be necessary.
+    /// Whether its conditions are still to be measured: bounds are those of its workload, and some may not be
+    /// necessary.
     #[serde(default)]
     pub is_candidate: bool,
     /// The finding of which it is a variant, by its number: one that shows the same under the same conditions.
@@ -72,8 +74,8 @@ pub struct Cure {
     pub condition: Condition,
     /// Whether it does; `None` if it cannot be broken alone, or if that was not measured.
     pub cured: Option<bool>,
-    /// For each bound that was measured the workload at it, which shows the symptom, and the next one, which does not. They
-    /// differ in this feature, and in what the rules of workloads move with it.
+    /// For each bound that was measured the workload at it, which shows the symptom, and the next one, which does not.
+    /// They differ in this feature, and in what the rules of workloads move with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sides: Vec<[Workload; 2]>,
 }
@@ -94,7 +96,8 @@ impl Transport {
     pub const FEATURES: [Feature; 2] = [Feature::QpType, Feature::Opcode];
 }
 
-/// Wilson's interval of a share, of `successes` out of `trials`, to this quantile of the normal distribution at each end.
+/// Wilson's interval of a share, of `successes` out of `trials`, to this quantile of the normal distribution at each
+/// end.
 ///
 /// Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference".
 pub fn wilson(successes: f64, trials: f64, quantile: f64) -> [f64; 2] {

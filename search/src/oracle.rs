@@ -79,8 +79,8 @@ pub trait Oracle {
     fn found(&mut self, number: u64, finding: &Finding) -> Result<(), Self::Error>;
 
     /// Gives `visit` every experiment before the checkpoint that the search goes on from, in order, each with what it
-    /// showed and what it was for. If `visit` says no, they are not those of this search, and no more come. Only a search
-    /// that needs them asks, and starts anew if it gets none.
+    /// showed and what it was for. If `visit` says no, they are not those of this search, and no more come. Only a
+    /// search that needs them asks, and starts anew if it gets none.
     ///
     /// # Errors
     /// Ends the search at once.
@@ -89,8 +89,8 @@ pub trait Oracle {
         Ok(())
     }
 
-    /// Told between two steps that the search can go on from here by `checkpoint`, which takes some time to make. Not every
-    /// algorithm has such moments.
+    /// Told between two steps that the search can go on from here by `checkpoint`, which takes some time to make. Not
+    /// every algorithm has such moments.
     ///
     /// # Errors
     /// Ends the search at once.

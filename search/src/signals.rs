@@ -23,8 +23,8 @@ pub struct Observation {
     pub assessment: Assessment,
     /// Signals by name: [`UTILISATION`] and every diagnostic counter. Units: those of the counters.
     pub signals: BTreeMap<String, f64>,
-    /// How far the worst direction falls short of the bound that it is nearest to; 0 if none is low. Units: share of that
-    /// bound.
+    /// How far the worst direction falls short of the bound that it is nearest to; 0 if none is low. Units: share of
+    /// that bound.
     #[serde(default)]
     pub lost: f64,
     /// The longest time in which pause frames held a port. Units: share of the time.

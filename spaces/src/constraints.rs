@@ -31,7 +31,8 @@ pub const MAX_INLINE: Bytes = Bytes(4 << 10);
 /// kernel driver, which takes some 10 us for each.
 pub const MAX_MADE_PER_SEC: u32 = 1_000_000;
 
-/// Most packets that a path loses, of a million. Source: our choice, half of them, beyond which nothing is called a path.
+/// Most packets that a path loses, of a million. Source: our choice, half of them, beyond which nothing is called a
+/// path.
 pub const MAX_LOSS_PPM: u32 = 500_000;
 
 /// Longest delay of a path, one way. Units: ns. Source: our choice, 100 ms, as between continents.

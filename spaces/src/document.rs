@@ -1,4 +1,5 @@
-//! A YAML document as a small tree that knows its lines, and the mistakes that were come upon in it. `tagged` decodes it.
+//! A YAML document as a small tree that knows its lines, and the mistakes that were come upon in it. `tagged` decodes
+//! it.
 
 use std::cell::{Cell, RefCell};
 use std::fmt::{self, Display};
@@ -218,8 +219,12 @@ impl<'t> Document<'t> {
             })?;
             builder.take(event, span).map_err(failed)?;
         }
-        let empty =
-            || failed(Syntax::at(Mark { line: 1, column: 1 }, "the document is empty; docs/files.md has the formats"));
+        let empty = || {
+            failed(Syntax::at(
+                Mark { line: 1, column: 1 },
+                "the document is empty; docs/reference/files.md has the formats",
+            ))
+        };
         let root = builder.root.ok_or_else(empty)?;
         Ok(Self { file: file.to_owned(), text, root, mistakes: RefCell::default(), in_part: Cell::new(false) })
     }
@@ -242,7 +247,8 @@ impl<'t> Document<'t> {
         })
     }
 
-    /// Refuses a document of another kind than `wanted`, such as `space/1`, before its keys are looked at: a mistake, not ten.
+    /// Refuses a document of another kind than `wanted`, such as `space/1`, before its keys are looked at: a mistake,
+    /// not ten.
     ///
     /// # Errors
     /// The document has no tag, or that of another kind. Another version of the kind is left to its reader.

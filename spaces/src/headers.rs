@@ -37,9 +37,9 @@ mod tests {
 
     #[test]
     fn the_verdicts_page_names_the_same_figures() {
-        let page = include_str!("../../docs/verdict.md");
+        let page = include_str!("../../docs/reference/verdict.md");
         for figure in [format!("with {PACKET_OVERHEAD} bytes"), format!("to {} (RETH)", PACKET_OVERHEAD + RETH)] {
-            assert!(page.contains(&figure), "docs/verdict.md should say `{figure}`");
+            assert!(page.contains(&figure), "docs/reference/verdict.md should say `{figure}`");
         }
     }
 }

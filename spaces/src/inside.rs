@@ -9,8 +9,8 @@ use crate::region::{Condition, Region, Test};
 use crate::space::Space;
 use crate::workload::Workload;
 
-/// Random points of the space among which one inside is looked for first. Source: our choice, because it bounds the time to
-/// some milliseconds.
+/// Random points of the space among which one inside is looked for first. Source: our choice, because it bounds the
+/// time to some milliseconds.
 const OWN: usize = 1000;
 /// Draws before a region counts as out of reach. Source: our choice, because it bounds the time to about a millisecond.
 const DRAWS: usize = 256;
@@ -18,17 +18,18 @@ const DRAWS: usize = 256;
 impl Space {
     /// A random point of the space that lies in `region`; `None` if none was found.
     ///
-    /// Inside, it is as random as [`Space::sample`], except in regions that hold less than about a thousandth of the space:
-    /// their points come from [`Space::samples_within`].
+    /// Inside, it is as random as [`Space::sample`], except in regions that hold less than about a thousandth of the
+    /// space: their points come from [`Space::samples_within`].
     pub fn sample_in<R: Rng + ?Sized>(&self, region: &Region, rng: &mut R) -> Option<Workload> {
         let narrow = self.narrowed(region)?;
         let own = (0..OWN).map(|_| self.sample(rng)).find(|point| region.contains(point));
         own.or_else(|| self.sample_narrow(&narrow, region, rng))
     }
 
-    /// Random points inside `region`, drawn from domains that are cut to it; they end if none was found. Each takes microseconds
-    /// however small the region is, but what is random by more than its domain (sides that are equal, counts that are mostly
-    /// the least) is so within the region, too: of a region with at least four elements, half of the points have four.
+    /// Random points inside `region`, drawn from domains that are cut to it; they end if none was found. Each takes
+    /// microseconds however small the region is, but what is random by more than its domain (sides that are equal,
+    /// counts that are mostly the least) is so within the region, too: of a region with at least four elements, half of
+    /// the points have four.
     pub fn samples_within<R: Rng + ?Sized>(&self, region: &Region, rng: &mut R) -> impl Iterator<Item = Workload> {
         let narrow = self.narrowed(region);
         std::iter::from_fn(move || self.sample_narrow(narrow.as_ref()?, region, rng))

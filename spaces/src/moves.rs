@@ -1,4 +1,5 @@
-//! Moving about a space: mutation, one feature set. First points live in `sampling`, points inside a region in `inside`.
+//! Moving about a space: mutation, one feature set. First points live in `sampling`, points inside a region in
+//! `inside`.
 
 use rand::{Rng, RngExt};
 

@@ -4,8 +4,8 @@
 /// (clap uses 0.7, which also pairs words that nobody would confuse).
 const ALIKE: f64 = 0.75;
 
-/// Part of the longer word's letters in which a word may be mistyped. Source: our choice, two of six: likeness by Jaro and
-/// Winkler alone pairs `potato` with `ports`.
+/// Part of the longer word's letters in which a word may be mistyped. Source: our choice, two of six: likeness by Jaro
+/// and Winkler alone pairs `potato` with `ports`.
 const MISTYPED: usize = 3;
 
 /// Whether a word may be another one, mistyped or cut short.

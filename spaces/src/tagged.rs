@@ -35,9 +35,9 @@ pub fn read_tagged<'t, T: DeserializeOwned>(
 
 /// Decodes the tree of a document, and checks the rules of what it decodes to: each broken one with its key path.
 ///
-/// serde ends at the first mistake. So what is wrong is noted and taken out, or replaced by what `spare` has there, and the
-/// rest is decoded again. Each round costs as much as the file is long, so that their number has a bound and a file of
-/// nothing but mistakes is refused soon.
+/// serde ends at the first mistake. So what is wrong is noted and taken out, or replaced by what `spare` has there, and
+/// the rest is decoded again. Each round costs as much as the file is long, so that their number has a bound and a file
+/// of nothing but mistakes is refused soon.
 ///
 /// # Errors
 /// Every mistake, up to some.
@@ -110,8 +110,8 @@ fn in_file(here: &[Step], cut: &[Vec<Step>]) -> Vec<Step> {
     place
 }
 
-/// Whether something is wrong only because of what was taken out: a key that is missing, or a rule between the parts of a
-/// group or list that has lost one.
+/// Whether something is wrong only because of what was taken out: a key that is missing, or a rule between the parts of
+/// a group or list that has lost one.
 fn is_consequence(rule: &str, place: &[Step], cut: &[Vec<Step>]) -> bool {
     let lost =
         |path: &Vec<Step>| path.split_last().filter(|(_, parent)| *parent == place).map(|(last, _)| last.clone());
@@ -138,8 +138,8 @@ fn find<'t>(tree: &'t mut Value, path: &[Step]) -> Option<&'t mut Value> {
     })
 }
 
-/// Takes the other keys out of a map that serde does not know either, if it has just refused one and said which it knows. So
-/// a map of unknown keys takes one round.
+/// Takes the other keys out of a map that serde does not know either, if it has just refused one and said which it
+/// knows. So a map of unknown keys takes one round.
 fn unknown_keys(map: &mut Value, refused: &Step, rule: &str) -> Vec<String> {
     let (Value::Mapping(map), Step::Key(refused), Some(known)) = (map, refused, known_fields(rule)) else {
         return Vec::new();
@@ -252,8 +252,8 @@ mod tests {
         error.to_string().lines().last().unwrap_or_default().to_owned()
     }
 
-    /// A file of the greatest length takes well below a second; it would take minutes if every mistake cost as much as the
-    /// file is long.
+    /// A file of the greatest length takes well below a second; it would take minutes if every mistake cost as much as
+    /// the file is long.
     #[test]
     fn the_time_grows_with_the_file_and_no_faster() {
         let keys: String = (0..90_000).map(|number| format!("k{number}: 1\n")).collect();

@@ -60,8 +60,8 @@ pub struct SearchArgs {
     /// Say also which weaknesses so many random points and the triggers of the paper's anomalies show
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub known: Option<u64>,
-    /// Judge findings: how many there are for each weakness, which of their conditions are necessary, what random workloads
-    /// show that meet them, and how many of N random points they explain
+    /// Judge findings: how many there are for each weakness, which of their conditions are necessary, what random
+    /// workloads show that meet them, and how many of N random points they explain
     #[arg(long, value_name = "N", allow_negative_numbers = true, num_args = 0..=1, default_missing_value = "300",
         value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub quality: Option<u64>,

@@ -68,7 +68,7 @@ pub enum CampaignCommand {
     Rm(RmArgs),
     /// Write the experiments and findings of a campaign as tables, for other programs
     #[command(after_help = "The directory gets experiments.csv and findings.csv, or the same as .parquet. \
-        docs/exports.md names the columns.\n\n\
+        docs/reference/exports.md names the columns.\n\n\
         Examples:\n  \
         kelpie campaign export --out tables\n  \
         kelpie campaign export 3 --format parquet --out tables")]

@@ -7,12 +7,14 @@ use clap::{Args, Subcommand, ValueEnum};
 #[derive(Debug, Subcommand)]
 pub enum FabricCommand {
     /// Compute the max-min fair rates of jobs on a cluster
-    #[command(after_help = "TOPOLOGY.yaml is topology/1 with `cluster:`, JOBS.yaml is job/1; docs/paths.md has both. \
+    #[command(
+        after_help = "TOPOLOGY.yaml is topology/1 with `cluster:`, JOBS.yaml is job/1; docs/reference/cluster-files.md has both. \
         FILE is JSON:\nlinks with capacities, flows of jobs over them.\n\n\
         Examples:\n  \
         kelpie fabric rates cluster.yaml jobs.yaml\n  \
         kelpie fabric rates cluster.yaml jobs.yaml --routing planned --json\n  \
-        kelpie fabric rates --problem problem.json --json")]
+        kelpie fabric rates --problem problem.json --json"
+    )]
     Rates(RatesArgs),
 }
 

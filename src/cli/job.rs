@@ -40,7 +40,7 @@ pub enum JobCommand {
     Watch(WatchJobArgs),
     /// Run a collective on a simulated cluster, or a ring of agents, and write what its operations took
     #[command(
-        after_help = "Each simulated transfer is a flow on the cluster's links; docs/diagnosis.md says what is simulated. \
+        after_help = "Each simulated transfer is a flow on the cluster's links; docs/explained/job-diagnosis.md says what is simulated. \
         Agents send over\ntheir RDMA devices; of the faults they know `delay`.\n\
         --fault may be given several times:\n  \
         delay:RANK:TIME      the rank comes this much later to each iteration\n  \

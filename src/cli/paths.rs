@@ -39,7 +39,7 @@ pub enum PathsCommand {
     Serve(ServeArgs),
     /// Plan which path and which source port the QPs of connections take
     #[command(
-        after_help = "REQUEST.yaml is paths/1: connections that come and go, parts that fail; docs/paths.md has \
+        after_help = "REQUEST.yaml is paths/1: connections that come and go, parts that fail; docs/reference/cluster-files.md has \
         it.\nThe plan is the one after the last step.\n\
         Exit status: 0 each QP has a path, 1 one has none, 2 could not plan.\n\n\
         Examples:\n  \
@@ -50,7 +50,7 @@ pub enum PathsCommand {
     /// Check dual-port NICs: links, pairing, balance, diversity, collision, loss, failover
     #[command(
         after_help = "With --subsystem, traffic runs between the hosts: WORKLOAD.yaml, or eight QPs from a to b.\n\
-        READINGS.yaml is ports/1: what was read of both ports at both ends; docs/paths.md has it.\n\
+        READINGS.yaml is ports/1: what was read of both ports at both ends; docs/reference/cluster-files.md has it.\n\
         Exit status: 0 no check fails, 1 one fails, 2 could not judge.\n\n\
         Examples:\n  \
         kelpie paths check --subsystem pair.yaml\n  \

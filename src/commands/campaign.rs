@@ -249,8 +249,8 @@ impl CampaignRun {
         campaign
     }
 
-    /// What to give as limits to go on is what the store does not know: a new budget, or without one the time that is left, or
-    /// as much again.
+    /// What to give as limits to go on is what the store does not know: a new budget, or without one the time that is
+    /// left, or as much again.
     fn command_to_go_on(&self, store: &mut Store, is_time_over: bool, start: Instant) -> String {
         let is_stored = |campaign: Campaign| campaign.definition.budget == self.budget;
         let limits = match (self.budget, self.limits.time) {

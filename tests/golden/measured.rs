@@ -97,7 +97,8 @@ impl Measured {
         self.triggers.iter().filter_map(complaint).collect()
     }
 
-    /// Most broken conditions are healthy or another anomaly: of this model all but so many, which leave the anomaly as it is.
+    /// Most broken conditions are healthy or another anomaly: of this model all but so many, which leave the anomaly as
+    /// it is.
     fn conditions(&self, undecided: usize) -> Vec<String> {
         let of_shown = self.broken.iter().filter(|row| !NOT_REPRODUCED.contains(&row.id));
         let left = of_shown.filter(|row| !row.shown.healthy() && self.falls_into(row).is_none());

@@ -73,7 +73,7 @@ fn assert_none(complaints: &[String]) {
     assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
 }
 
-/// Anomalies that do not come out of the parts; `docs/simulated-subsystem.md` has the reasons.
+/// Anomalies that do not come out of the parts; `docs/explained/simulated-subsystem.md` has the reasons.
 pub const NOT_REPRODUCED: [u32; 2] = [9, 10];
 
 /// Where the committed table of this name and model is.

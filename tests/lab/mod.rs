@@ -86,9 +86,11 @@ impl Lab {
         report.expect("guests get CPU at times").0
     }
 
-    /// As `measure`, and the log of what each end of each flow completed from start to drain; nothing if a guest's memory ran low.
+    /// As `measure`, and the log of what each end of each flow completed from start to drain; nothing if a guest's
+    /// memory ran low.
     ///
-    /// Unreliable traffic to a guest that gets no CPU fills its memory (`lab/findings/unreliable-flood.yaml`), and its agent ends it.
+    /// Unreliable traffic to a guest that gets no CPU fills its memory (`lab/findings/unreliable-flood.yaml`), and its
+    /// agent ends it.
     fn measure_in_all(&self, workload: &str, pair: &str) -> Option<(Value, String)> {
         let args = ["measure", self.bench.write("workload.yaml", workload), "--subsystem", pair, "--json"];
         let output = self.bench.command(&args).env("KELPIE_LOG", "kelpie_agent=debug").output();

@@ -218,8 +218,8 @@ fn is_reliable(flows: &[Shape]) -> bool {
     flows.iter().all(|flow| flow.qp_type == "RC")
 }
 
-/// Whether every packet finds its QP: the last of those that nobody acknowledges, and of those that were sent again though they had
-/// arrived, may come when it is gone.
+/// Whether every packet finds its QP: the last of those that nobody acknowledges, and of those that were sent again
+/// though they had arrived, may come when it is gone.
 fn none_is_late(flows: &[Shape], counted: &Counted) -> bool {
     is_reliable(flows) && !counted.has_retries()
 }

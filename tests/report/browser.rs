@@ -1,5 +1,5 @@
-//! The pages of a report in a headless Chromium, light and dark, on a phone and a desk. `make test-long` runs these tests,
-//! and they fail without a Chromium.
+//! The pages of a report in a headless Chromium, light and dark, on a phone and a desk. `make test-long` runs these
+//! tests, and they fail without a Chromium.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

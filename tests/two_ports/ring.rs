@@ -1,5 +1,5 @@
-//! A ring all-reduce between agents over real verbs, and what `job diagnose` says of a late rank, a slow link and a stopped
-//! process.
+//! A ring all-reduce between agents over real verbs, and what `job diagnose` says of a late rank, a slow link and a
+//! stopped process.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -35,9 +35,9 @@ fn compare(what: &str, planned: f64, one_path: f64) {
 }
 
 impl Lab {
-    /// Runs lines of perftest at both ends at once, behind these words. What the leaf forwards meanwhile, in Mbit/s, and
-    /// how many QPs of the clients were steered; none if one did not end well, which perftest does not at times. Its own
-    /// figures rest on a clock that it finds unsteady in an emulated guest.
+    /// Runs lines of perftest at both ends at once, behind these words. What the leaf forwards meanwhile, in Mbit/s,
+    /// and how many QPs of the clients were steered; none if one did not end well, which perftest does not at times.
+    /// Its own figures rest on a clock that it finds unsteady in an emulated guest.
     fn perftest<const N: usize>(&self, before: &str, lines: [&str; N], port: u16) -> Option<(f64, usize)> {
         let lines: Vec<(u16, String)> = (port..)
             .zip(lines)

@@ -1,9 +1,12 @@
-//! What each source file must have: a first sentence, a readable length, and no unsafe code outside engine/verbs.
+//! What each source file must have: a first sentence, a readable length, and no unsafe code outside engine/verbs. Pages
+//! are checked with them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+
+use crate::pages;
 
 /// Lines after which a file is worth splitting.
 const LONG: usize = 500;
@@ -14,13 +17,13 @@ const UNSAFE_CRATE: &str = "engine/verbs";
 /// No member of the workspace, so without its lints; the fuzzer's macro exports a C function.
 const FUZZ_CRATE: &str = "fuzz";
 
-/// Checks every source file.
+/// Checks every source file and every page.
 pub fn check(root: &Path) -> Result<()> {
     let mut files = Vec::new();
     collect(root, &mut files)?;
     files.sort();
     let mut wrong = Vec::new();
-    for file in &files {
+    for file in files.iter().filter(|file| is_source(file)) {
         let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
         let name = file.strip_prefix(root).unwrap_or(file);
         wrong.extend(faults(name, &text).into_iter().map(|fault| format!("{}: {fault}", name.display())));
@@ -29,6 +32,7 @@ pub fn check(root: &Path) -> Result<()> {
             eprintln!("   {}: {lines} lines; can it be split?", name.display());
         }
     }
+    wrong.extend(pages::faults(root, &files)?);
     if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("\n")) }
 }
 
@@ -55,14 +59,18 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
         if entry.file_type()?.is_dir() {
-            if !name.starts_with('.') && name != "target" && name != "out" {
+            if ![".git", "target", "out"].contains(&&*name) {
                 collect(&path, files)?;
             }
-        } else if name == "Cargo.toml" || path.extension().is_some_and(|extension| extension == "rs") {
+        } else {
             files.push(path);
         }
     }
     Ok(())
+}
+
+fn is_source(file: &Path) -> bool {
+    file.ends_with("Cargo.toml") || file.extension().is_some_and(|extension| extension == "rs")
 }
 
 #[cfg(test)]

@@ -32,8 +32,8 @@ const PROGRAMS: [&str; 5] = ["busybox", "rdma", "tshark", "ib_write_bw", "ibv_ud
 const PROGRAMS_OF_USER_MODE: [&str; 5] = ["setpriv", "make", "flex", "bison", "bc"];
 const PROGRAMS_OF_EMULATED: [&str; 2] = ["qemu-system-x86_64", "depmod"];
 
-/// Longest boot that is waited for; an emulated guest takes 9 s on an idle machine of two cores, and minutes on one that
-/// builds meanwhile.
+/// Longest boot that is waited for; an emulated guest takes 9 s on an idle machine of two cores, and minutes on one
+/// that builds meanwhile.
 const BOOT_LIMIT: Duration = Duration::from_mins(5);
 
 /// Where a lab keeps the name of its kind of guests.

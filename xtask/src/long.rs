@@ -1,4 +1,5 @@
-//! `cargo xtask test-long`: what is too long for every change. It goes on after a step that failed, and fails at its end.
+//! `cargo xtask test-long`: what is too long for every change. It goes on after a step that failed, and fails at its
+//! end.
 
 use std::path::Path;
 

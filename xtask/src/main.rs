@@ -8,6 +8,7 @@ mod headers;
 mod lab;
 mod layers;
 mod long;
+mod pages;
 mod quick;
 mod steps;
 mod test;
@@ -28,7 +29,7 @@ const TASKS: [Task; 7] =
         ("test", "all tests that a change has to pass, and a short lab", test::run),
         ("ci", "format, headers, layers, clippy, documentation", ci::run),
         ("test-long", "what is too long for every change, hours", long::run),
-        ("headers", "what each source file must have", |_| headers::check(&workspace_root())),
+        ("headers", "what each source file and each page must have", |_| headers::check(&workspace_root())),
         ("layers", "dependencies point down only, between our crates and within them", |_| {
             layers::check(&workspace_root())
         }),

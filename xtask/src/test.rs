@@ -1,4 +1,5 @@
-//! `cargo xtask test`: all tests that every change has to pass, and a short lab. The lab's kernel is built beside the rest.
+//! `cargo xtask test`: all tests that every change has to pass, and a short lab. The lab's kernel is built beside the
+//! rest.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;

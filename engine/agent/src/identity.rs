@@ -79,7 +79,8 @@ fn hexadecimal(bytes: &[u8]) -> String {
     digits.trim_start_matches('0').to_owned()
 }
 
-/// The serial numbers in a list: one a line, in hexadecimal digits with or without colons; what follows `#` is for people.
+/// The serial numbers in a list: one a line, in hexadecimal digits with or without colons; what follows `#` is for
+/// people.
 fn revoked(path: &Path) -> Result<Vec<String>, TlsError> {
     let text = String::from_utf8_lossy(&read(path)?).into_owned();
     let mut serials = Vec::new();

@@ -1,5 +1,5 @@
-//! Loopback through the RNICs of one real host, and from one of them to another: an agent, or two of one host, asked for a
-//! session per probe. When to probe is decided above.
+//! Loopback through the RNICs of one real host, and from one of them to another: an agent, or two of one host, asked
+//! for a session per probe. When to probe is decided above.
 
 use std::path::Path;
 use std::thread;
@@ -18,8 +18,8 @@ use crate::client::{AgentClient, ClientError};
 use crate::pair::{Agents, PATIENCE_AT_OPEN, PATIENCE_LATER, failure, peers_of};
 use crate::{PairError, PairFile};
 
-/// Messages of a probe, and how many are on their way. Source: our choice; by Azure's node health checks, loopback WRITEs
-/// of 64 KiB carry 98 % of what those of 8 MiB do.
+/// Messages of a probe, and how many are on their way. Source: our choice; by Azure's node health checks, loopback
+/// WRITEs of 64 KiB carry 98 % of what those of 8 MiB do.
 const LARGE: (u64, u32) = (64 << 10, 32);
 const SMALL: (u64, u32) = (64, 1);
 /// Traffic before what counts, and what counts at least. Source: our choice, thousands of small messages.
@@ -63,8 +63,9 @@ pub struct AgentHost {
 }
 
 impl AgentHost {
-    /// Connects to the agent of a pair's host. An RNIC is the name of its device; endpoints are `mem0`, `gpu0` and so on,
-    /// by the number of the NUMA node or GPU, and other RNICs, to which the pair's other agent is needed, on the same host.
+    /// Connects to the agent of a pair's host. An RNIC is the name of its device; endpoints are `mem0`, `gpu0` and so
+    /// on, by the number of the NUMA node or GPU, and other RNICs, to which the pair's other agent is needed, on the
+    /// same host.
     ///
     /// # Errors
     /// Where the file is refused, the agent cannot be reached, or an endpoint is neither memory nor GPU.

@@ -1,5 +1,5 @@
-//! This host's memory while traffic runs: what has arrived and is not processed yet lies in it, and a kernel that runs out of
-//! memory ends programs. Soft-RoCE queues UC and UD packets without a limit (Linux 6.12, `rxe_resp_queue_pkt` in
+//! This host's memory while traffic runs: what has arrived and is not processed yet lies in it, and a kernel that runs
+//! out of memory ends programs. Soft-RoCE queues UC and UD packets without a limit (Linux 6.12, `rxe_resp_queue_pkt` in
 //! `drivers/infiniband/sw/rxe/rxe_resp.c`).
 
 use std::sync::{Arc, Mutex};
@@ -14,8 +14,8 @@ use crate::lease::{LeasedHost, locked};
 /// How often memory is looked at. Source: our choice, because Soft-RoCE was seen to take a gigabyte in two seconds.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Traffic has to leave this part of the memory that was available when it began. Source: our choice: on a sound host it
-/// takes nothing of note, because its buffers were registered before.
+/// Traffic has to leave this part of the memory that was available when it began. Source: our choice: on a sound host
+/// it takes nothing of note, because its buffers were registered before.
 const LEAST_LEFT: f64 = 0.5;
 
 const MIB: u64 = 1 << 20;

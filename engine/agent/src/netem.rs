@@ -9,7 +9,8 @@ use kelpie_engine::plan::{HostPlan, PathPlan};
 use kelpie_engine::rank::{RankJob, RankReading};
 use kelpie_engine::verbs_host::{GroupEndpoint, GroupPorts, HostError, HostReading, Port, PortReport, VerbsHost};
 
-/// Packets that netem keeps. Source: our choice, a second at 1 Gbit/s of 1 KiB, because its own 1,000 add loss to delay.
+/// Packets that netem keeps. Source: our choice, a second at 1 Gbit/s of 1 KiB, because its own 1,000 add loss to
+/// delay.
 const QUEUE: &str = "125000";
 
 /// How long `tc` may take.

@@ -329,10 +329,10 @@ mod tests {
 
     #[test]
     fn the_page_on_hosts_names_this_version() {
-        let page = include_str!("../../../docs/real-hosts.md");
+        let page = include_str!("../../../docs/reference/agents.md");
         assert!(
             page.contains(&format!("the versions (`{PROTOCOL}`)")),
-            "docs/real-hosts.md has another than {PROTOCOL}"
+            "docs/reference/agents.md has another than {PROTOCOL}"
         );
     }
 

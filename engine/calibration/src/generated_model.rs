@@ -1,4 +1,5 @@
-//! Subsystems that nobody built and nobody tuned for, as model files: what they may have, and what is broken on purpose.
+//! Subsystems that nobody built and nobody tuned for, as model files: what they may have, and what is broken on
+//! purpose.
 
 use std::fmt::Write as _;
 
@@ -16,7 +17,8 @@ const BASE: &str = "F";
 /// Line rate and PCIe bandwidth. Units: Gbit/s. Source: Collie, Table 1; PCIe base specification 3.0 and 4.0, 16 lanes.
 const PORTS: &[(f64, f64)] = &[(25.0, 126.0), (100.0, 126.0), (100.0, 252.0), (200.0, 252.0)];
 
-/// The cache that is too small is so many times smaller than drawn. Source: our choice, so that what fits on F does not.
+/// The cache that is too small is so many times smaller than drawn. Source: our choice, so that what fits on F does
+/// not.
 const SMALL: f64 = 4.0;
 
 /// A narrow path has so many times fewer misses on their way than drawn, at least one. Source: our choice; with one
@@ -153,7 +155,7 @@ fn narrow_down(values: &mut Vec<(Parameter, String)>, path: Parameter, line_rate
 pub fn model(seed: u64) -> String {
     let Values { all, small, narrow } = values(seed);
     let mut text = format!(
-        "# Drawn by `kelpie subsystem generate --seed {seed}`; docs/generated-subsystems.md has the ranges.\n\
+        "# Drawn by `kelpie subsystem generate --seed {seed}`; docs/reference/generated-subsystems.md has the ranges.\n\
          kelpie: model/2\nname: generated-{seed}\n\
          description: drawn with seed {seed}, with {small} far too small and {narrow} far too narrow\nbase: {BASE}\n"
     );
@@ -289,7 +291,7 @@ mod tests {
 
     #[test]
     fn the_page_has_the_table() {
-        let page = include_str!("../../../docs/generated-subsystems.md");
-        assert!(page.contains(&table()), "docs/generated-subsystems.md must contain:\n{}", table());
+        let page = include_str!("../../../docs/reference/generated-subsystems.md");
+        assert!(page.contains(&table()), "docs/reference/generated-subsystems.md must contain:\n{}", table());
     }
 }

@@ -55,7 +55,8 @@ pub fn settings_of(traffic: &Traffic) -> Vec<(&'static str, f64)> {
     sample.into_iter().chain(traffic.cores.map(|cores| (Parameter::Cores.path(), cores.into()))).collect()
 }
 
-/// Events of an experiment of a fit at most. Source: our choice, half of a model's: most of a plan's rows settle before.
+/// Events of an experiment of a fit at most. Source: our choice, half of a model's: most of a plan's rows settle
+/// before.
 const MOST_EVENTS: f64 = 200_000.0;
 
 /// The same for a fit.

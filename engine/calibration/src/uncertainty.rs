@@ -35,8 +35,8 @@ const MOVES: [f64; 3] = [STEP, 0.2, 0.55];
 /// The same of a count.
 const COUNTS: [f64; 3] = [1.0, 3.0, 8.0];
 
-/// By how much the loss may grow within an interval. Source: 99 % of a normal distribution, half of 2.576 squared: what is
-/// called determined should be within its tenth on all NICs but few.
+/// By how much the loss may grow within an interval. Source: 99 % of a normal distribution, half of 2.576 squared: what
+/// is called determined should be within its tenth on all NICs but few.
 const GROWTH: f64 = 3.32;
 
 /// What is known of a parameter.

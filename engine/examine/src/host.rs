@@ -13,7 +13,7 @@ use kelpie_spaces::Host;
 use kelpie_topology::HostTopology;
 use kelpie_topology::host::{Kind as NodeKind, is_affinitive};
 
-/// Matrices of a round that is not healthy by its first. Source: docs/diagnosis.md, the repeat rule.
+/// Matrices of a round that is not healthy by its first. Source: docs/explained/host-diagnosis.md, the repeat rule.
 const REPEATED: usize = 5;
 
 /// A host that can be measured, and what it consists of.

@@ -104,7 +104,8 @@ impl OpenedSubsystem {
     ///
     /// # Errors
     ///
-    /// As for [`kind`], [`load_simulated`] and [`pair_file`]; a change does not fit the model, or an agent does not answer.
+    /// As for [`kind`], [`load_simulated`] and [`pair_file`]; a change does not fit the model, or an agent does not
+    /// answer.
     pub fn open(name: &str, changes: Changes<'_>, say: Say<'_>) -> anyhow::Result<Self> {
         match kind(name)? {
             Kind::Simulated(model) => {
@@ -149,7 +150,8 @@ impl OpenedSubsystem {
         Ok(Self::Pair { subsystem: Box::new(subsystem), source })
     }
 
-    /// Opens a subsystem that was stored under this name, whatever its file has become since, with the bounds that it had.
+    /// Opens a subsystem that was stored under this name, whatever its file has become since, with the bounds that it
+    /// had.
     ///
     /// # Errors
     ///
@@ -251,14 +253,14 @@ fn caution(bounds: &Bounds, is_calibrated: bool) -> Option<String> {
     if bounds.base_rtt_seconds.is_none() {
         return Some(
             "`bounds` has no `base_rtt_seconds`: workloads with queues too short to fill the link may be called anomalous; \
-             calibration measures it (docs/real-hosts.md)"
+             calibration measures it (docs/reference/agents.md)"
                 .to_owned(),
         );
     }
     if bounds.qp.is_none() {
         return Some(
             "`bounds` has no `qp`: workloads of few QPs may be called anomalous because one QP is slower than the port; \
-             calibration measures it (docs/real-hosts.md)"
+             calibration measures it (docs/reference/agents.md)"
                 .to_owned(),
         );
     }

@@ -1,5 +1,5 @@
-//! Atomic requests at a responder: each reads 8 bytes, changes them, and writes them back, and no other of the same lock
-//! comes between. What else the answer needs is in `send`, because it is sent as that of a READ.
+//! Atomic requests at a responder: each reads 8 bytes, changes them, and writes them back, and no other of the same
+//! lock comes between. What else the answer needs is in `send`, because it is sent as that of a READ.
 
 use std::collections::VecDeque;
 
@@ -19,8 +19,8 @@ fn lock_of(address: u64) -> u32 {
 }
 
 impl Nic {
-    /// Whether a planned burst may read its payload now. The answer to an atomic request may not while its lock is taken;
-    /// its QP then waits in its slot.
+    /// Whether a planned burst may read its payload now. The answer to an atomic request may not while its lock is
+    /// taken; its QP then waits in its slot.
     pub(crate) fn may_change(&mut self, id: u32, qp: u32) -> bool {
         let held = &self.held[id as usize];
         if !held.burst.is_atomic_answer() {

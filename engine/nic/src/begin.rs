@@ -80,8 +80,8 @@ impl Nic {
 
     /// A requester is at a message, of whose `packets` it has sent some, and so many work requests are posted in all,
     /// `batch` at a time.
-    /// WQEs were fetched in the turn before this, if that did not end because all were used. Turns end after packets, so
-    /// that the more of them a message has, the more WQEs were fetched for nothing.
+    /// WQEs were fetched in the turn before this, if that did not end because all were used. Turns end after packets,
+    /// so that the more of them a message has, the more WQEs were fetched for nothing.
     pub fn begin_requester(
         &mut self,
         qp: u32,
@@ -126,8 +126,8 @@ impl Nic {
         }
     }
 
-    /// A responder has used so many receives and some bytes of the next, of so many that were posted, `batch` at a time;
-    /// so many packets of a message have arrived. A NIC that is behind has read little ahead of use.
+    /// A responder has used so many receives and some bytes of the next, of so many that were posted, `batch` at a
+    /// time; so many packets of a message have arrived. A NIC that is behind has read little ahead of use.
     pub fn begin_responder(
         &mut self,
         qp: u32,
@@ -146,8 +146,8 @@ impl Nic {
         }
     }
 
-    /// A requester asks for as many READs as it may, but some, beginning with its next message; of the first it `has` so
-    /// many packets.
+    /// A requester asks for as many READs as it may, but some, beginning with its next message; of the first it `has`
+    /// so many packets.
     pub fn begin_reads(&mut self, qp: u32, [has, but]: [u64; 2], out: &impl Outside) -> Reads {
         let most = self.qps[qp as usize].connection.max_reads.saturating_sub(but as u32);
         let mut reads = Reads::default();

@@ -190,8 +190,8 @@ impl Cache {
         self.counts
     }
 
-    /// Lines that made room so far, by which a line that was there is known to be there still; none if use decides which
-    /// line goes, because then each use has to be seen.
+    /// Lines that made room so far, by which a line that was there is known to be there still; none if use decides
+    /// which line goes, because then each use has to be seen.
     #[inline]
     pub(crate) fn evicted(&self) -> Option<u64> {
         self.recency.is_none().then_some(self.counts.evicted)
@@ -304,8 +304,8 @@ impl Cache {
         }
     }
 
-    /// The sets of lines that follow each other, at most [`TOGETHER`]. Lets the processor fetch what looking for them needs,
-    /// so that it does so for all at once.
+    /// The sets of lines that follow each other, at most [`TOGETHER`]. Lets the processor fetch what looking for them
+    /// needs, so that it does so for all at once.
     #[inline]
     fn sets(&self, key: Key, lines: u32) -> [Set; TOGETHER] {
         let mut sets = [Set::default(); TOGETHER];

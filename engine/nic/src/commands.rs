@@ -8,8 +8,8 @@ use crate::command::{Command, Object};
 use crate::held::{Purpose, Write, class, kind};
 use crate::nic::{Event, Nic, Outside};
 
-/// Lines of a command with its mailbox. Source: mlx5, `struct mlx5_cmd_layout` and `struct mlx5_cmd_prot_block`, 64 B and
-/// 512 B and more; a block here.
+/// Lines of a command with its mailbox. Source: mlx5, `struct mlx5_cmd_layout` and `struct mlx5_cmd_prot_block`, 64 B
+/// and 512 B and more; a block here.
 const INPUT_LINES: u64 = 9;
 
 impl Nic {

@@ -168,8 +168,8 @@ impl Memory {
         }
     }
 
-    /// Reads for a request that is at the root complex, and is answered after `earliest`; says when the first line of the
-    /// answer is there, and the last.
+    /// Reads for a request that is at the root complex, and is answered after `earliest`; says when the first line of
+    /// the answer is there, and the last.
     ///
     /// Requests come to a place in the order in which they come to the root complex, so that claims in that order are
     /// claims in the order of time. A request that waits at the root complex holds up no other.

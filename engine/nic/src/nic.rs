@@ -143,8 +143,8 @@ pub struct Nic {
     /// are looked up.
     pub(crate) receives_ahead: i64,
     pub(crate) regions: Vec<Region>,
-    /// What was last seen in the cache of the translations of each region: how many lines had left it, the first line, and
-    /// how many.
+    /// What was last seen in the cache of the translations of each region: how many lines had left it, the first line,
+    /// and how many.
     pub(crate) translated: Vec<Option<(u32, u32, u32)>>,
     pub(crate) qps: Vec<Qp>,
     pub(crate) held: Vec<Held>,
@@ -443,8 +443,8 @@ impl Nic {
         waits
     }
 
-    /// Needs the entries of the regions of segments, or, when they are there, the translations of their pages, to which the
-    /// entries lead.
+    /// Needs the entries of the regions of segments, or, when they are there, the translations of their pages, to which
+    /// the entries lead.
     pub(crate) fn need_translations(&mut self, segments: &[Segment], is_rest: bool, waiter: Option<Waiter>) -> u32 {
         segments.iter().map(|segment| self.need_translation(*segment, is_rest, waiter)).sum()
     }

@@ -1,4 +1,5 @@
-//! What moves between NICs: packets with their headers, in bursts of a few of one QP. Sizes of headers come from outside.
+//! What moves between NICs: packets with their headers, in bursts of a few of one QP. Sizes of headers come from
+//! outside.
 
 use std::ops::Range;
 

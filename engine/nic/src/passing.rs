@@ -1,4 +1,5 @@
-//! How work goes through the pipeline: at once or in its turn, and what is done then. Whose turn it is lives in `pipeline`.
+//! How work goes through the pipeline: at once or in its turn, and what is done then. Whose turn it is lives in
+//! `pipeline`.
 
 use kelpie_events::Picos;
 

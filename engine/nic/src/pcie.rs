@@ -114,8 +114,8 @@ impl Link {
         self.tags
     }
 
-    /// Asks for as much of so many bytes in so many requests as there are tags for; says when the last request is at the
-    /// root complex, and what was asked for, or nothing if no tag is free. Tags are free again after
+    /// Asks for as much of so many bytes in so many requests as there are tags for; says when the last request is at
+    /// the root complex, and what was asked for, or nothing if no tag is free. Tags are free again after
     /// [`Link::finish_read`].
     pub fn read(&mut self, now: Picos, wanted: Amount) -> Option<(Picos, Amount)> {
         debug_assert!(wanted.bytes > 0 && wanted.requests > 0, "a read of nothing has no answer");

@@ -1,7 +1,7 @@
 //! The pipeline that both directions share: what waits for it, and what goes next. It knows nothing of the packets.
 //!
-//! An arbiter gives both sides turns, as long as both wait: it sees two queues and the packets in them. Source: Goyal et
-//! al., Start-time Fair Queueing, SIGCOMM 1996.
+//! An arbiter gives both sides turns, as long as both wait: it sees two queues and the packets in them. Source: Goyal
+//! et al., Start-time Fair Queueing, SIGCOMM 1996.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,8 @@ use crate::waits::{Cause, Side};
 /// because links pause their senders, and not the other way round: what is received is let go at a rate that makes
 /// senders pause, and gets nearly half.
 const TURN: [u64; 2] = [10, 9];
-/// Packets of 1,024 B that the pipeline has taken and not begun, beyond which others wait. Source: our choice, two bursts.
+/// Packets of 1,024 B that the pipeline has taken and not begun, beyond which others wait. Source: our choice, two
+/// bursts.
 const AHEAD: u64 = 8;
 
 /// Work that waits.
@@ -39,8 +40,8 @@ pub(crate) struct Pipeline {
     server: Server,
     packet: Picos,
     waiting: [VecDeque<Claim>; 2],
-    /// How far each side is in its share, and how far the one was that went last, when it did. Units: packets times those
-    /// of the other's turn.
+    /// How far each side is in its share, and how far the one was that went last, when it did. Units: packets times
+    /// those of the other's turn.
     passed: [u64; 2],
     begun: u64,
     is_due: bool,

@@ -140,8 +140,8 @@ pub(crate) struct Timer {
 #[derive(Debug)]
 pub(crate) struct Qp {
     pub connection: Connection,
-    /// Lines that had left the cache when contexts were last seen there: of the responder and of the requester, the entry
-    /// in the first table and the rest.
+    /// Lines that had left the cache when contexts were last seen there: of the responder and of the requester, the
+    /// entry in the first table and the rest.
     pub contexts_seen: [[Option<u32>; 2]; 2],
     // As requester.
     /// Work requests that were announced.

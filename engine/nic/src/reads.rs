@@ -98,8 +98,8 @@ impl<T, W> ReadEngine<T, W> {
         self.reads[read as usize].waiters.push(waiter);
     }
 
-    /// Asks for the next piece, if something waits and a tag is free; says when [`ReadEngine::answered`] is due. Classes
-    /// take turns.
+    /// Asks for the next piece, if something waits and a tag is free; says when [`ReadEngine::answered`] is due.
+    /// Classes take turns.
     #[inline]
     pub fn send(&mut self, now: Picos, path: &mut Path) -> Option<(Picos, Request)> {
         if self.ready == 0 { None } else { self.send_next(now, path) }
@@ -258,8 +258,8 @@ mod tests {
             let (order, took, most) = read(&sizes, tags);
             prop_assert_eq!(order, (0..sizes.len()).collect::<Vec<_>>());
             prop_assert!(most <= tags);
-            // Which requests share an answer changes with the tags, and so when the last comes: by less than one request
-            // takes in all.
+            // Which requests share an answer changes with the tags, and so when the last comes: by less than one
+            // request takes in all.
             prop_assert!(read(&sizes, tags + 1).1 <= took + Picos::new(310_000));
         }
     }

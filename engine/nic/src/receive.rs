@@ -153,7 +153,8 @@ impl Nic {
             state.is_dropping |= state.receiver.expected() != burst.number;
             state.receiver.skip_to(burst.number + burst.numbers);
             if state.is_dropping {
-                // What is left of a message that lacks a packet is of no use, and its receive WQE is there for the next.
+                // What is left of a message that lacks a packet is of no use, and its receive WQE is there for the
+                // next.
                 let Some(begins) = burst.pieces().iter().position(|piece| piece.is_first) else { return false };
                 self.tally.unused += self.held[id as usize].burst.behead(begins);
                 (state.is_dropping, state.receive_offset) = (false, 0);
@@ -218,8 +219,8 @@ impl Nic {
         }
     }
 
-    /// Needs the WQE of the READ whose response comes. Responses come in the order of requests, so that the lists of those
-    /// behind are read ahead if this one ends soon.
+    /// Needs the WQE of the READ whose response comes. Responses come in the order of requests, so that the lists of
+    /// those behind are read ahead if this one ends soon.
     fn need_scatter_list(&mut self, id: u32, out: &impl Outside) -> u32 {
         let qp = self.held[id as usize].burst.to;
         let state = &mut self.qps[qp as usize];

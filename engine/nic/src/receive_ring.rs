@@ -1,8 +1,8 @@
 //! Receive WQEs on a NIC: what is read ahead of use, what is read again, what is forgotten once it was used.
 //!
-//! A NIC reads a ring in the order in which it is used, some lines ahead. It knows the pages of short rings; of a longer
-//! one it looks the page up for each read that it makes ahead. What a doorbell announces as a long chain is read at once
-//! into room of its own, of which each queue has so much.
+//! A NIC reads a ring in the order in which it is used, some lines ahead. It knows the pages of short rings; of a
+//! longer one it looks the page up for each read that it makes ahead. What a doorbell announces as a long chain is read
+//! at once into room of its own, of which each queue has so much.
 
 use rand::RngExt;
 
@@ -12,8 +12,8 @@ use crate::held::{Step, Waiter, class, kind};
 use crate::nic::Nic;
 use crate::qp::Connection;
 
-/// Receives whose addresses one line of a page list leads to: of eight pages of 4 KiB, 64 B for each. Source: our choice,
-/// as translations.
+/// Receives whose addresses one line of a page list leads to: of eight pages of 4 KiB, 64 B for each. Source: our
+/// choice, as translations.
 const LISTED: u64 = 8 * 4096 / 64;
 
 /// Lines of a ring that are read ahead of use at most because doorbells announce many. Source: our choice, 2 KiB.

@@ -211,8 +211,8 @@ impl Nic {
             if is_requester { self.plan_requests(qp, out) } else { self.plan_responses(qp) };
     }
 
-    /// Needs translations of the burst that is planned: of the messages together that a doorbell announces together. First
-    /// the entries of their regions, then the pages. Says for how many it waits; all are there if none is left.
+    /// Needs translations of the burst that is planned: of the messages together that a doorbell announces together.
+    /// First the entries of their regions, then the pages. Says for how many it waits; all are there if none is left.
     fn translate(&mut self, qp: u32, is_rest: bool, out: &impl Outside) -> u32 {
         let state = &self.qps[qp as usize];
         let (planned, announced) = (state.planned, state.announced.max(1) as usize);
@@ -241,8 +241,8 @@ impl Nic {
         waits
     }
 
-    /// While a QP waits for translations, those of the work requests behind are looked up, as far as they are on the NIC and
-    /// no further than a doorbell announces.
+    /// While a QP waits for translations, those of the work requests behind are looked up, as far as they are on the
+    /// NIC and no further than a doorbell announces.
     fn translate_ahead(&mut self, qp: u32, is_rest: bool, out: &impl Outside) {
         let state = &self.qps[qp as usize];
         let (next, ahead) = (state.next + u64::from(state.offset > 0), state.announced.min(TRANSLATED_AHEAD));

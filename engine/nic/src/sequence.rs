@@ -160,8 +160,8 @@ impl Receiver {
         }
     }
 
-    /// The last so many packets that arrived could not be used, for want of a receive WQE: they have to come again. Says
-    /// from which on.
+    /// The last so many packets that arrived could not be used, for want of a receive WQE: they have to come again.
+    /// Says from which on.
     pub fn refuse(&mut self, packets: u64) -> u64 {
         self.expected -= packets;
         self.has_complained = true;

@@ -1,5 +1,5 @@
-//! What a NIC does where packets can be lost on the way: acknowledgement timers of requesters, READ responses that do not
-//! come, and requests that come again. On a path that loses nothing, none of it is in use.
+//! What a NIC does where packets can be lost on the way: acknowledgement timers of requesters, READ responses that do
+//! not come, and requests that come again. On a path that loses nothing, none of it is in use.
 //!
 //! Source: IBTA volume 1, sections 9.7.5 and 9.9.2. Retries are not counted, so that no QP ends in an error.
 

@@ -1,7 +1,7 @@
 //! Processing units: which QP works where and when. What the work is, is up to whoever takes a QP.
 //!
-//! A QP belongs to the unit that its number hashes to. A unit has slots: QPs that are at work, each of which may wait for
-//! reads. So the work of others hides what one waits for, and nothing else does.
+//! A QP belongs to the unit that its number hashes to. A unit has slots: QPs that are at work, each of which may wait
+//! for reads. So the work of others hides what one waits for, and nothing else does.
 
 use std::collections::VecDeque;
 

@@ -31,8 +31,8 @@ impl Nic {
         }
     }
 
-    /// The wire is free and takes a burst. Answers go first, but take turns with what else may go: a NIC that receives much
-    /// would have no time to send, and those that wait meanwhile are answered together.
+    /// The wire is free and takes a burst. Answers go first, but take turns with what else may go: a NIC that receives
+    /// much would have no time to send, and those that wait meanwhile are answered together.
     fn egress(&mut self, now: Picos, number: u8, out: &mut impl Outside) {
         let port = &mut self.ports[usize::from(number)];
         let id = if !port.answers.is_empty() && !port.has_answered {

@@ -1,17 +1,17 @@
-//! Dynamic balance: QPs whose messages complete late move to another plane, as long as that is expected to help. It sees
-//! completion times and its own QPs; neither what failed nor what other planners do.
+//! Dynamic balance: QPs whose messages complete late move to another plane, as long as that is expected to help. It
+//! sees completion times and its own QPs; neither what failed nor what other planners do.
 //!
-//! Source: C4 (HPCA 2025), section III-B, which names the signals and no thresholds; those here are our choice, each with
-//! its reason. A move that is expected to help everybody's slowest QP is a better response in a congestion game, whose
-//! sequences end (Rosenthal, Int. J. Game Theory 2, 1973); what is left to do is to keep moves from crossing.
+//! Source: C4 (HPCA 2025), section III-B, which names the signals and no thresholds; those here are our choice, each
+//! with its reason. A move that is expected to help everybody's slowest QP is a better response in a congestion game,
+//! whose sequences end (Rosenthal, Int. J. Game Theory 2, 1973); what is left to do is to keep moves from crossing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A QP moves if at least this share of the QPs on one of its cables is late. Source: our choice: one that is late alone
-/// meets others at a port, and no other plane helps it; those others are late on a cable of their own.
+/// A QP moves if at least this share of the QPs on one of its cables is late. Source: our choice: one that is late
+/// alone meets others at a port, and no other plane helps it; those others are late on a cable of their own.
 const SUSPECT: f64 = 0.25;
-/// Slower than the median by this is worth a move. Source: our choice: one flow more among ten takes a tenth longer, and
-/// measurements differ by less.
+/// Slower than the median by this is worth a move. Source: our choice: one flow more among ten takes a tenth longer,
+/// and measurements differ by less.
 const LATE: f64 = 1.05;
 /// Expected time after a move, at most, as a share of the present one. Source: our choice, the noise of an average
 /// of `MEMORY` measurements that are off by 1 %.
@@ -77,8 +77,8 @@ impl Member {
 }
 
 impl Balance {
-    /// Watches QPs over so many planes; `unit` is the time of a message alone on a cable. Planners have different seeds,
-    /// so that they seldom move at once.
+    /// Watches QPs over so many planes; `unit` is the time of a message alone on a cable. Planners have different
+    /// seeds, so that they seldom move at once.
     pub fn new(members: Vec<Member>, planes: u32, unit: f64, seed: u64) -> Self {
         let state = vec![State::default(); members.len()];
         Self { members, state, planes, unit, seed, iteration: 0, first_move: 0, last_move: 0, avoided: BTreeSet::new() }

@@ -1,5 +1,5 @@
-//! Who has which source port: QPs of real hosts ask for one when they connect, and give it back when they go. Ports come
-//! from catalogs; a QP that has one keeps it, because no application moves a QP that it has connected.
+//! Who has which source port: QPs of real hosts ask for one when they connect, and give it back when they go. Ports
+//! come from catalogs; a QP that has one keeps it, because no application moves a QP that it has connected.
 
 use std::collections::BTreeMap;
 
@@ -74,8 +74,8 @@ pub struct Way {
     pub to: String,
     /// Source ports that lead left, and right.
     pub ports: Ports,
-    /// The side of a first QP, if nothing else decides; of those who send to one receiver every other one begins right, so
-    /// that they are level though none knows of the others.
+    /// The side of a first QP, if nothing else decides; of those who send to one receiver every other one begins right,
+    /// so that they are level though none knows of the others.
     #[serde(default = "left")]
     pub first: Side,
 }

@@ -235,8 +235,8 @@ impl Level {
         self.put(edge, color);
     }
 
-    /// An edge of a color of an end that may have another one, and is not in the present chain; best one whose other end
-    /// can do with that.
+    /// An edge of a color of an end that may have another one, and is not in the present chain; best one whose other
+    /// end can do with that.
     fn movable(&self, end: u32, give: u32, take: u32) -> Option<u32> {
         let nth = usize::from(end >= self.senders);
         let mut found = None;

@@ -1,5 +1,5 @@
-//! The source port that leads a flow along a planned path, found by the switches' hash. For real switches, whose hash is
-//! secret, a catalog of probed ports stands in its place.
+//! The source port that leads a flow along a planned path, found by the switches' hash. For real switches, whose hash
+//! is secret, a catalog of probed ports stands in its place.
 
 use kelpie_topology::ecmp::{FIRST_PORT, PORTS};
 use kelpie_topology::{Cluster, FlowKey, Side, Working};
@@ -28,8 +28,8 @@ impl<'c> PortSearch<'c> {
         Self { cluster, working }
     }
 
-    /// Ports for QPs of one pair of NICs, one for each path, no port twice. Where no port leads over exactly the planned
-    /// cable from the spine, one to the right side is taken; none if there is not even that.
+    /// Ports for QPs of one pair of NICs, one for each path, no port twice. Where no port leads over exactly the
+    /// planned cable from the spine, one to the right side is taken; none if there is not even that.
     pub fn ports(&self, from: u32, to: u32, routes: &[Route], leaving: Leaving) -> Vec<Option<u16>> {
         let mut found: Vec<Option<(u8, u16)>> = vec![None; routes.len()];
         let mut missing = routes.len();

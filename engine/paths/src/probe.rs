@@ -4,8 +4,9 @@
 //! Several source ports are probed at once: their messages differ in size, so that the counters of the ports say which
 //! of them went where (`apart`). What cannot be told so is probed alone.
 //!
-//! Of a device that deals QPs out to the ports of its bond, a source port says only where it arrives. There QPs are put on
-//! LAG ports (`lag`), and a path is a source port of a QP on that LAG port by which it goes straight, if there is one.
+//! Of a device that deals QPs out to the ports of its bond, a source port says only where it arrives. There QPs are put
+//! on LAG ports (`lag`), and a path is a source port of a QP on that LAG port by which it goes straight, if there is
+//! one.
 
 use kelpie_spaces::Host;
 use kelpie_topology::Side;
@@ -36,7 +37,8 @@ const LEAST: u64 = 64;
 /// QPs that fill a pair of ports. Source: our choice.
 const FILLING: usize = 4;
 
-/// Latencies further apart than this are of two groups. Source: our choice, because queues of busy hosts differ by less.
+/// Latencies further apart than this are of two groups. Source: our choice, because queues of busy hosts differ by
+/// less.
 const GROUPS: f64 = 1.5;
 
 /// What traffic is to show.
@@ -74,7 +76,8 @@ pub struct Flowed {
     pub bps: f64,
     /// Median time of a request. Units: microseconds.
     pub latency_us: Option<f64>,
-    /// The LAG port by which the device says that the QP leaves, or why it could not be put on one; none if none was asked.
+    /// The LAG port by which the device says that the QP leaves, or why it could not be put on one; none if none was
+    /// asked.
     pub lag: Option<Result<u8, String>>,
 }
 
@@ -314,8 +317,8 @@ fn group(paths: &mut [Path]) {
     }
 }
 
-/// Measures the throughput of every pair of ports; again if one is slow. Of each pair the fastest counts: what is slow because
-/// a host stood still for a moment is faster the next time.
+/// Measures the throughput of every pair of ports; again if one is slow. Of each pair the fastest counts: what is slow
+/// because a host stood still for a moment is faster the next time.
 fn fill<G: Ground>(ground: &mut G, directions: &mut [Direction; 2]) -> Result<(), G::Error> {
     fill_once(ground, directions)?;
     for _ in 1..FILLED {

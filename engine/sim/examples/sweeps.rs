@@ -1,5 +1,5 @@
-//! One factor of each trigger at a time, over its range: draws `docs/sweeps-f.svg` and `docs/sweeps-h.svg`.
-//! `cargo run --release -p kelpie-sim --example sweeps`
+//! One factor of each trigger at a time, over its range: draws `docs/measured/sweeps-f.svg` and
+//! `docs/measured/sweeps-h.svg`. `cargo run --release -p kelpie-sim --example sweeps`
 
 use kelpie_engine::Subsystem as _;
 use kelpie_sim::SimSubsystem;

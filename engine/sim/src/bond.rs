@@ -1,5 +1,5 @@
-//! Source ports of QPs on bonded NICs, and the ports of both ends that hashes lead them by. The driver sets the first; who
-//! hashes is in `kelpie_topology`.
+//! Source ports of QPs on bonded NICs, and the ports of both ends that hashes lead them by. The driver sets the first;
+//! who hashes is in `kelpie_topology`.
 
 use kelpie_nic::packet::Ports as Taken;
 use kelpie_paths::Planner;

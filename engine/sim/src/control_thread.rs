@@ -1,4 +1,5 @@
-//! The thread of a host that makes and destroys QPs and MRs beside traffic: which command it posts next. When is in `pair`.
+//! The thread of a host that makes and destroys QPs and MRs beside traffic: which command it posts next. When is in
+//! `pair`.
 
 use kelpie_events::Picos;
 use kelpie_nic::command::{Command, Object};

@@ -39,8 +39,8 @@ const EMBEDDED: [(&str, &str); 5] = [
     ("two-socket", include_str!("../hosts/two-socket.yaml")),
 ];
 
-/// Large messages, for bandwidth. Source: our choice; by Azure's node health checks, loopback WRITEs of 64 KiB carry 98 %
-/// of what those of 8 MiB do.
+/// Large messages, for bandwidth. Source: our choice; by Azure's node health checks, loopback WRITEs of 64 KiB carry 98
+/// % of what those of 8 MiB do.
 const LARGE: Load = Load { message: 64 << 10, depth: 16, messages: [32, 48] };
 /// Small messages, for latency. Source: Hostping: messages so small that their bytes do not count.
 const SMALL: Load = Load { message: 64, depth: 1, messages: [4, 16] };

@@ -140,8 +140,9 @@ pub struct Processing {
     pub pipeline_switch_ns: f64,
     /// Payload on its way from memory to the wire. Units: KiB.
     pub staging_kib: f64,
-    /// Memory for packets. A QP holds room for one while it receives a message of several, or sends one whose list takes
-    /// more than a line; what that leaves is for payload on its way. Enough for all if it is left out. Units: KiB.
+    /// Memory for packets. A QP holds room for one while it receives a message of several, or sends one whose list
+    /// takes more than a line; what that leaves is for payload on its way. Enough for all if it is left out. Units:
+    /// KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packet_memory_kib: Option<f64>,
     /// RDMA READs in flight per QP (`max_rd_atomic`).
@@ -249,8 +250,8 @@ pub struct Fetch {
     /// Lines of receive WQEs that are fetched ahead of use at least, for each QP. Units: 64 bytes.
     #[serde(default = "before::<24>")]
     pub receive_ahead_lines: u32,
-    /// Receives of a ring at most whose pages the context of its QP names. Of a longer ring, the page is looked up for each
-    /// fetch ahead of use, which then brings what the last doorbell announced.
+    /// Receives of a ring at most whose pages the context of its QP names. Of a longer ring, the page is looked up for
+    /// each fetch ahead of use, which then brings what the last doorbell announced.
     #[serde(default = "before::<4294967295>")]
     pub inline_receives: u32,
     /// Receives that a doorbell announces at most so that they are fetched ahead of use, and not at once into the

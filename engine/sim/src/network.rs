@@ -1,6 +1,6 @@
-//! What lies between the hosts: cables, and one switch or, if hosts have two ports, two leaves. Each leaf has one port of each
-//! host, and a trunk to the other leaf. All is lossless: a sender that fills a switch is paused at the port by which it
-//! comes in.
+//! What lies between the hosts: cables, and one switch or, if hosts have two ports, two leaves. Each leaf has one port
+//! of each host, and a trunk to the other leaf. All is lossless: a sender that fills a switch is paused at the port by
+//! which it comes in.
 
 use kelpie_events::{Picos, Rate};
 use kelpie_nic::packet::Burst;
@@ -141,8 +141,8 @@ impl Network {
             None => vec![Switch::new(form, &[port; 2])],
             Some(trunk) => vec![Switch::new(form, &[port, port, trunk]); 2],
         };
-        // All that comes to a switch that is alone takes equally long, so that it is dealt with in order when it leaves its
-        // host, and the switch is ahead of the hosts by that time: an event less for each burst.
+        // All that comes to a switch that is alone takes equally long, so that it is dealt with in order when it leaves
+        // its host, and the switch is ahead of the hosts by that time: an event less for each burst.
         let ahead = if trunk.is_none() { link } else { Picos::ZERO };
         let cabling = Cabling {
             to_switches: std::array::from_fn(|_| Link::new(link)),
@@ -305,7 +305,8 @@ mod tests {
 
     #[test]
     fn a_switch_that_is_alone_pauses_who_sends_faster_than_its_port() {
-        // What is left below XON lasts for as long as it takes the sender to hear that it may go on, and to be here again.
+        // What is left below XON lasts for as long as it takes the sender to hear that it may go on, and to be here
+        // again.
         let alone = Cables { xoff: 16_000, xon: 12_000, ..cables(None) };
         let (got, pauses) = run(alone, &[(0, 0)], SPAN);
         assert!((gbps(got[0]) - 100.0).abs() < 2.0 && pauses == [0, 0], "{got:?} {pauses:?}");

@@ -43,8 +43,8 @@ impl PathPart {
         flows.iter().any(|flow| *flow != (0, Picos::ZERO)).then(|| [part(0), part(1)])
     }
 
-    /// A burst of a flow comes. It is lost as a whole or not at all, so that the share of packets is as asked and losses
-    /// are bursty.
+    /// A burst of a flow comes. It is lost as a whole or not at all, so that the share of packets is as asked and
+    /// losses are bursty.
     pub fn pass(&mut self, now: Picos, flow: u32, burst: Burst) -> Passed {
         let (loss, link) = &mut self.flows[flow as usize];
         if *loss > 0 && self.random.random_range(0..MILLION) < *loss {

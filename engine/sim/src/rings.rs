@@ -132,8 +132,8 @@ impl FlowRings {
         });
     }
 
-    /// Somewhere in round `round` of the vector, each packet of which is as likely as another, because a QP is in its long
-    /// messages for most of the time.
+    /// Somewhere in round `round` of the vector, each packet of which is as likely as another, because a QP is in its
+    /// long messages for most of the time.
     pub fn place(&self, round: u64, random: &mut impl RngExt) -> Place {
         let packets = |request: &Request| request.bytes.div_ceil(self.mtu);
         let mut packet = random.random_range(0..self.vector.iter().map(packets).sum::<u64>());
@@ -238,8 +238,8 @@ impl FlowRings {
         self.remote.segment(qp, message, self.request(message).0.bytes)
     }
 
-    /// Lines that translate what a QP uses in turn, at its requester and at its responder, and those of a message at both
-    /// in the mean.
+    /// Lines that translate what a QP uses in turn, at its requester and at its responder, and those of a message at
+    /// both in the mean.
     pub fn translations(&self) -> [u64; 3] {
         let of_segment = |bytes: u64| 2 + (bytes >> PAGE_BITS) / 8;
         let [element, whole, receive] = self.longest;

@@ -72,8 +72,8 @@ impl Totals {
     }
 }
 
-/// Longest time between two commands of which a sample holds one. Source: our choice, because samples would take too long
-/// for rarer ones, which take little of the NIC.
+/// Longest time between two commands of which a sample holds one. Source: our choice, because samples would take too
+/// long for rarer ones, which take little of the NIC.
 const LONGEST_PERIOD: Picos = Picos::new(500_000_000);
 
 /// A sample of about `length` that holds whole pauses of the applications, and as many commands as any other.

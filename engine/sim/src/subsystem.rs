@@ -169,8 +169,8 @@ impl SimSubsystem {
         Bounds::new(ports * port.line_rate_gbps * 1e9, port.max_mpps * 1e6)
     }
 
-    /// The bounds of the port that simple traffic does not reach, with the share of each that it does: the model contradicts
-    /// itself, and traffic that is as fast as can be may be called low.
+    /// The bounds of the port that simple traffic does not reach, with the share of each that it does: the model
+    /// contradicts itself, and traffic that is as fast as can be may be called low.
     pub fn unreached(&self) -> Vec<(Limit, f64)> {
         let bounds = self.port();
         let share = |kind: Simple| simple(&self.model, kind).map(|rates| bounds.utilisation(&rates));
@@ -218,7 +218,8 @@ impl Subsystem for SimSubsystem {
         let model = &self.model;
         let crossing = model.pcie.link_latency_ns;
         let read = 2.0 * crossing + model.host.memory_latency_ns;
-        // Doorbell, WQE read, payload read, two links each way, the completion, and what the application takes to see it.
+        // Doorbell, WQE read, payload read, two links each way, the completion, and what the application takes to see
+        // it.
         let rtt = model.posting.doorbell_ns
             + crossing
             + 2.0 * read

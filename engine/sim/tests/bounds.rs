@@ -1,6 +1,7 @@
 //! Traffic that is at a bound is never low, and every bound of a model can be reached.
 //!
-//! `KELPIE_POINTS=200 KELPIE_SEED=7 cargo test --release -p kelpie-sim --test bounds -- --ignored --nocapture` draws others.
+//! `KELPIE_POINTS=200 KELPIE_SEED=7 cargo test --release -p kelpie-sim --test bounds -- --ignored --nocapture` draws
+//! others.
 
 use std::fmt::Write as _;
 

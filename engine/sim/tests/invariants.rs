@@ -1,8 +1,8 @@
 //! What should hold for every workload and model: on the paper's triggers and on random points of the full space.
 //!
-//! `KELPIE_POINTS=500 cargo test --release -p kelpie-sim --test invariants -- --nocapture --ignored long::` measures what
-//! `docs/simulated-subsystem.md` says; few points are measured otherwise, and very few if it is not the long suite.
-//! `KELPIE_SEED` draws other points, and `KELPIE_WORST=1` lists those that keep an invariant badly.
+//! `KELPIE_POINTS=500 cargo test --release -p kelpie-sim --test invariants -- --nocapture --ignored long::` measures
+//! what `docs/measured/simulated-subsystem.md` says; few points are measured otherwise, and very few if it is not the
+//! long suite. `KELPIE_SEED` draws other points, and `KELPIE_WORST=1` lists those that keep an invariant badly.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use rand::SeedableRng as _;
 
 /// Anomalies by whose triggers every run looks, and random points beside them.
 ///
-/// Of so few points none may break an invariant, while the long suite allows some of its points to. So these were chosen
-/// because all of them keep every invariant on models F and H: a run of them says whether a change broke something, and only the
-/// long suite measures how far the invariants hold.
+/// Of so few points none may break an invariant, while the long suite allows some of its points to. So these were
+/// chosen because all of them keep every invariant on models F and H: a run of them says whether a change broke
+/// something, and only the long suite measures how far the invariants hold.
 const FEW: (&[u32], usize) = (&[2, 7, 8, 11, 14], 2);
 /// Random points of the long suite, which looks at all triggers, unless `KELPIE_POINTS` says otherwise.
 const POINTS: usize = 6;

@@ -1,5 +1,5 @@
 //! The models against published measurements of perftest-like traffic. `KELPIE_BLESS=1 cargo test -p kelpie-sim --test
-//! published` writes the table in `docs/published-measurements.md` anew.
+//! published` writes the table in `docs/measured/published-measurements.md` anew.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use kelpie_engine::Subsystem as _;
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::{Bytes, Flow, Host, Mtu, Opcode, Request, Workload};
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/published-measurements.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/measured/published-measurements.md");
 /// What stands before and behind the table on the page.
 const MARKS: [&str; 2] = ["<!-- measured -->\n", "<!-- end -->\n"];
 

@@ -1,5 +1,5 @@
-//! The buffer that the ingresses of a device share: what arrives takes room until it has left, ingresses that hold too much
-//! pause their senders, and what still arrives then fills the headroom.
+//! The buffer that the ingresses of a device share: what arrives takes room until it has left, ingresses that hold too
+//! much pause their senders, and what still arrives then fills the headroom.
 //!
 //! An ingress is a class of a port by which packets come in, by its number. Source: IEEE 802.1Qbb for the pauses.
 
@@ -17,8 +17,8 @@ pub enum Threshold {
         /// Below it the sender goes on. At most `xoff`.
         xon: u64,
     },
-    /// By what is left of the room that all share. Source: Choudhury and Hahne, Dynamic Queue Length Thresholds, IEEE/ACM
-    /// Transactions on Networking 6 (1998); in this form the switches of HPCC's simulator.
+    /// By what is left of the room that all share. Source: Choudhury and Hahne, Dynamic Queue Length Thresholds,
+    /// IEEE/ACM Transactions on Networking 6 (1998); in this form the switches of HPCC's simulator.
     Dynamic {
         /// What each ingress has for itself, and what is not counted as shared.
         reserve: u64,

@@ -1,5 +1,5 @@
-//! A switch: what comes in by a port takes room, waits at the port by which it leaves, and goes when the wire is free and
-//! what is behind it listens. Which port that is, the simulation says.
+//! A switch: what comes in by a port takes room, waits at the port by which it leaves, and goes when the wire is free
+//! and what is behind it listens. Which port that is, the simulation says.
 
 use kelpie_events::{Picos, Rate};
 
@@ -9,8 +9,8 @@ use crate::queue::EgressQueue;
 use crate::spell::Spell;
 use crate::wire::{Turn, Wire};
 
-/// What lies around a switch. What it is told happens at the switch; when that is seen at the other end of a link is up to
-/// the link.
+/// What lies around a switch. What it is told happens at the switch; when that is seen at the other end of a link is up
+/// to the link.
 pub trait Neighbours<P> {
     /// A packet begins to leave by a port, and so many bytes of its class wait there still.
     fn sent(&mut self, now: Picos, port: usize, packet: P, queued: u64);

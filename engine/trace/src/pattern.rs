@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kelpie_spaces::{Bytes, Request};
 
-/// Longest vector that is looked for. Source: `requests` of the paper's space (docs/dimensions.md).
+/// Longest vector that is looked for. Source: `requests` of the paper's space (docs/reference/dimensions.md).
 const LONGEST: usize = 16;
 
 /// A request without its empty elements; `None` if nothing is left, because a workload has no such request.

@@ -81,7 +81,8 @@ impl Lane {
     }
 
     /// Connects every QP to its peer and posts the first receives. `local` memory is that of the whole group, as is
-    /// `remote`, which a requester has. The QPs of the group have the source ports beside `port` in turn, if there are any.
+    /// `remote`, which a requester has. The QPs of the group have the source ports beside `port` in turn, if there are
+    /// any.
     pub fn connect(
         &mut self,
         pd: &std::sync::Arc<Pd>,
@@ -132,8 +133,8 @@ impl Lane {
         Ok(())
     }
 
-    /// Has its QPs, ready to send, leave by these ports of the device's LAG, which the QPs of the group have in turn. By
-    /// which each leaves then.
+    /// Has its QPs, ready to send, leave by these ports of the device's LAG, which the QPs of the group have in turn.
+    /// By which each leaves then.
     pub fn leave_by(&self, lag_ports: &[u8]) -> Result<Vec<u8>, VerbsError> {
         let put = |(qp, index): (&Qp, usize)| Some(qp.leave_by(in_turn(lag_ports, index)?));
         self.used().iter().zip(self.first..).filter_map(put).collect()

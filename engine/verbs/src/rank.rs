@@ -1,4 +1,5 @@
-//! A rank of a ring: it sends to the next rank and receives from the one before, round by round, on a thread of its own.
+//! A rank of a ring: it sends to the next rank and receives from the one before, round by round, on a thread of its
+//! own.
 //!
 //! A rank that is ready to receive says so by an empty SEND to the rank before, so that a message begins when both ends
 //! are there, as NCCL's do.

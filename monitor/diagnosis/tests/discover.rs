@@ -1,5 +1,5 @@
-//! Hosts as sysfs shows them: an A100-like, an H100-like, an AMD host with four NUMA nodes per socket, a storage host, a
-//! virtual machine. The trees are constructed after the kernel's and vendors' public documentation, not recorded.
+//! Hosts as sysfs shows them: an A100-like, an H100-like, an AMD host with four NUMA nodes per socket, a storage host,
+//! a virtual machine. The trees are constructed after the kernel's and vendors' public documentation, not recorded.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,5 @@
-//! Generated hosts and jobs, fewer than in the page's figures: every single fault is named, healthy ones are left alone.
+//! Generated hosts and jobs, fewer than in the page's figures: every single fault is named, healthy ones are left
+//! alone.
 
 #[path = "../examples/figures/hosts.rs"]
 mod hosts;

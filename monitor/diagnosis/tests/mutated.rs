@@ -1,4 +1,5 @@
-//! Records of a job with bytes changed, cut and doubled: readers refuse or accept, whole and in pieces, and never panic.
+//! Records of a job with bytes changed, cut and doubled: readers refuse or accept, whole and in pieces, and never
+//! panic.
 
 use kelpie_diagnosis::job::{Follower, Question, Window, diagnose, read};
 use proptest::prelude::*;

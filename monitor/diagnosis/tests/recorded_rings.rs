@@ -1,4 +1,5 @@
-//! Rings of six ranks on two emulated hosts over Soft-RoCE, as `kelpie job run --agents` recorded them in the dual-port lab.
+//! Rings of six ranks on two emulated hosts over Soft-RoCE, as `kelpie job run --agents` recorded them in the dual-port
+//! lab.
 
 use kelpie_diagnosis::job::{Class, Diagnosis, Question, Verdict, diagnose, read};
 

@@ -37,7 +37,8 @@ fn dmi_file(name: &str) -> String {
     format!("sys/class/dmi/id/{name}")
 }
 
-/// The BIOS by itself, because a campaign on one host has no other to compare with; nothing if its tables are not shown.
+/// The BIOS by itself, because a campaign on one host has no other to compare with; nothing if its tables are not
+/// shown.
 fn bios(machine: &Machine) -> Option<Check> {
     let (_, words) = facts(machine).find(|(kind, _)| *kind == CheckKind::SameBios)?;
     let files = DMI.iter().flat_map(|(_, files)| *files).map(|file| dmi_file(file));

@@ -1,5 +1,5 @@
-//! What is measured beside the experiments, and decides nothing: whether the machine is as it was, and how often the workload
-//! of a finding is anomalous.
+//! What is measured beside the experiments, and decides nothing: whether the machine is as it was, and how often the
+//! workload of a finding is anomalous.
 
 use kelpie_monitor::{ATTEMPTS, Judged, Symptom, Verdict, measure_judged};
 use kelpie_reports::again::{Control, of_finding};
@@ -9,17 +9,17 @@ use kelpie_store::{MeasuredAgain, StoreError};
 
 use super::{End, Recorder, failed, plain};
 
-/// Experiments between two measurements of the control workload, of which the first says how fast the machine is. Source: our
-/// choice, 4 % of the time.
+/// Experiments between two measurements of the control workload, of which the first says how fast the machine is.
+/// Source: our choice, 4 % of the time.
 const CONTROL_EVERY: u64 = 25;
-/// How often the workload of a finding is measured again if it is anomalous each time, and how often otherwise. Source: our
-/// choice: three cost little, and ten say a rate of a half to within a third.
+/// How often the workload of a finding is measured again if it is anomalous each time, and how often otherwise. Source:
+/// our choice: three cost little, and ten say a rate of a half to within a third.
 const REPEATS: [usize; 2] = [3, 10];
-/// Part of the experiments of a campaign that findings are measured again. Source: our choice, because an experiment on real
-/// hosts takes seconds.
+/// Part of the experiments of a campaign that findings are measured again. Source: our choice, because an experiment on
+/// real hosts takes seconds.
 const REPEATED: f64 = 0.1;
-/// Which run of a workload the first such measurement is, for the noise of a simulated subsystem. Source: our choice, beyond
-/// those that decide.
+/// Which run of a workload the first such measurement is, for the noise of a simulated subsystem. Source: our choice,
+/// beyond those that decide.
 const FIRST_RUN: u32 = 100;
 
 impl Recorder<'_> {
@@ -45,8 +45,8 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    /// Measures the workloads of findings again, one after the other and over again, until it is known how often each is
-    /// anomalous.
+    /// Measures the workloads of findings again, one after the other and over again, until it is known how often each
+    /// is anomalous.
     pub(super) fn measure_findings_again(&mut self) -> Result<(), End> {
         let (findings, anomalies) = explained::read(self.parts.store, self.id).map_err(failed)?;
         let with_witness = |finding| (finding, explained::witness(finding, &anomalies).map(|witness| witness.number));
@@ -75,8 +75,8 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    /// Measures and stores once more; nothing if each run shows the same, or if a host fails, which the experiment that comes
-    /// next says.
+    /// Measures and stores once more; nothing if each run shows the same, or if a host fails, which the experiment that
+    /// comes next says.
     fn measure_again(
         &mut self,
         workload: &Workload,

@@ -22,7 +22,8 @@ use kelpie_store::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The document of `campaign run|resume|show --json`. Equal seeds give equal bytes, but for `campaign`, `checks` and `clock`.
+/// The document of `campaign run|resume|show --json`. Equal seeds give equal bytes, but for `campaign`, `checks` and
+/// `clock`.
 #[derive(Debug, Serialize)]
 pub struct CampaignDocument {
     campaign: CampaignId,
@@ -34,7 +35,8 @@ pub struct CampaignDocument {
     note: Option<String>,
     subsystem: String,
     space: String,
-    /// In what a simulated subsystem differs from the embedded model of its name (`a` there, `b` here); only if it does.
+    /// In what a simulated subsystem differs from the embedded model of its name (`a` there, `b` here); only if it
+    /// does.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changed: Vec<Difference>,
     algorithm: String,

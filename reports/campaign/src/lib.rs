@@ -34,8 +34,8 @@ const TRIES: usize = kelpie_monitor::ATTEMPTS as usize;
 /// Stored experiments that are read at once. Source: our choice, a megabyte of them.
 const READ_AHEAD: u32 = 256;
 
-/// Experiments after which a checkpoint is stored, at least. Source: our choice, because going through as many again takes
-/// milliseconds, and storing it no longer than storing an experiment.
+/// Experiments after which a checkpoint is stored, at least. Source: our choice, because going through as many again
+/// takes milliseconds, and storing it no longer than storing an experiment.
 const CHECKPOINT_EVERY: u64 = 100;
 /// Part of all experiments after which it is, so that what is written of a long campaign does not grow with its square.
 const CHECKPOINT_PART: u64 = 100;
@@ -106,8 +106,8 @@ pub struct Parts<'a> {
 
 /// Runs a stored campaign from where it stands, or from its beginning, until something ends it.
 ///
-/// The search starts from its latest checkpoint, or anew; for as long as it asks what was asked before, the store answers.
-/// So a campaign that was killed goes on with the same decisions.
+/// The search starts from its latest checkpoint, or anew; for as long as it asks what was asked before, the store
+/// answers. So a campaign that was killed goes on with the same decisions.
 pub fn run(id: CampaignId, space: &Space, config: &Config, parts: Parts<'_>) -> End {
     let (mut recorder, standing) = match Recorder::new(id, config, parts) {
         Ok(recorder) => recorder,
@@ -230,7 +230,8 @@ impl<'a> Recorder<'a> {
         Ok(self.parts.store.finish_campaign(self.id, self.skipped)?)
     }
 
-    /// Stores what the search made of findings up to here, unless that is stored. Who is stopped before changes nothing.
+    /// Stores what the search made of findings up to here, unless that is stored. Who is stopped before changes
+    /// nothing.
     fn catch_up(&mut self) -> anyhow::Result<()> {
         if !self.is_open {
             self.parts.store.reopen_campaign(self.id, self.parts.limits.budget)?;

@@ -14,8 +14,8 @@ use kelpie_text::{Table, clean, plural, width};
 
 use crate::document::{self, Read, Wanted};
 
-/// Findings and groups that are shown if nobody asks for more. Source: our choice, because a campaign is to be read on one
-/// screen, which has some 40 lines.
+/// Findings and groups that are shown if nobody asks for more. Source: our choice, because a campaign is to be read on
+/// one screen, which has some 40 lines.
 const MOST_FINDINGS: usize = 10;
 const MOST_GROUPS: usize = 4;
 /// Counters of a signature that are shown. Source: our choice.
@@ -123,8 +123,8 @@ fn table(read: &Read, explained: &Explained<'_>, wanted: Wanted, db: &str) -> St
 
 /// The budget with which a campaign would measure its candidates, if it has ended with some.
 fn more(campaign: &Campaign, explained: &Explained<'_>) -> Option<u64> {
-    /// Experiments for each. Source: `docs/search.md`: some 20 for its conditions, ten to twenty random workloads, and what is
-    /// found meanwhile.
+    /// Experiments for each. Source: `docs/explained/search.md`: some 20 for its conditions, ten to twenty random
+    /// workloads, and what is found meanwhile.
     const FOR_EACH: u64 = 50;
     let open = explained.firsts().filter(|found| found.finding.is_candidate()).count() as u64;
     let has_ended = campaign.state == CampaignState::Finished && open > 0;
@@ -230,8 +230,8 @@ fn needs(cures: &[Cure], region: &Region, shown: impl Fn(&Workload) -> Option<St
     conditions_table(cures, shown)
 }
 
-/// Conditions that were measured, with the values on both sides of their bounds; `anomalous` says what the side without the
-/// symptom shows instead, if that is known.
+/// Conditions that were measured, with the values on both sides of their bounds; `anomalous` says what the side without
+/// the symptom shows instead, if that is known.
 pub fn conditions_table(cures: &[Cure], anomalous: impl Fn(&Workload) -> Option<String>) -> String {
     let mut table = Table::new(&["condition", "shows at", "gone at", ""], &[]);
     for Cure { condition, sides, .. } in cures {

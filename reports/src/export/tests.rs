@@ -112,7 +112,7 @@ fn a_directory_with_something_in_it_is_left_alone() {
 
 #[test]
 fn the_page_names_every_column_that_is_no_feature() {
-    let page = include_str!("../../../docs/exports.md");
+    let page = include_str!("../../../docs/reference/exports.md");
     for column in experiments().into_iter().chain(findings()) {
         let is_feature = kelpie_spaces::Feature::ALL.iter().any(|feature| feature.name() == column.name);
         let is_of_another_way = column.name.starts_with("messages_") && column.name != "messages_a_to_b_per_sec";

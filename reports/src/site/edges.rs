@@ -15,8 +15,8 @@ use crate::wording;
 /// Conditions of one finding that are plotted. Source: our choice, because regions rarely have more with an order.
 const MOST_EDGES: usize = 4;
 
-/// Marks from which on those that nearly cover one another are drawn as one. Source: our choice, because a plot of more takes
-/// a megabyte, and a browser seconds.
+/// Marks from which on those that nearly cover one another are drawn as one. Source: our choice, because a plot of more
+/// takes a megabyte, and a browser seconds.
 const MOST_MARKS: usize = 500;
 /// Steps of a share, or of a decade of it, within which marks nearly cover one another. Source: our choice, two pixels.
 const STEPS: f64 = 100.0;

@@ -23,7 +23,8 @@ use crate::wording;
 /// Values named of those that were not measured. Source: our choice, because more make a row higher than a phone.
 const NAMED: usize = 8;
 
-/// Unexplained anomalies that are listed. Source: our choice, because nobody reads more, and a campaign may have thousands.
+/// Unexplained anomalies that are listed. Source: our choice, because nobody reads more, and a campaign may have
+/// thousands.
 const MOST_UNEXPLAINED: usize = 100;
 
 pub(super) fn page(

@@ -30,7 +30,8 @@ const FONT: &[u8] = include_bytes!("../../assets/roboto-latin.ttf");
 /// Units: pixels. Source: our choice, because it fills a page and its text is still read at half the size.
 const SIZE: (u32, u32) = (880, 320);
 
-/// Most places of a plot that say something to a pointer. Source: our choice, because a page is not to grow without end.
+/// Most places of a plot that say something to a pointer. Source: our choice, because a page is not to grow without
+/// end.
 const MOST_SPOTS: usize = 400;
 
 /// A plot with what to call it.

@@ -36,7 +36,8 @@ pub fn check_target(out: &Path, replace: bool) -> Result<(), SiteError> {
     }
 }
 
-/// Writes a site to `out`: the files that `make` gives one at a time. It is built beside it and moved there when it is whole.
+/// Writes a site to `out`: the files that `make` gives one at a time. It is built beside it and moved there when it is
+/// whole.
 ///
 /// # Errors
 /// As [`check_target`]; also if something cannot be made or written.

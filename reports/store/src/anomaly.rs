@@ -4,7 +4,7 @@ use kelpie_monitor::{Assessment, Bounds, Measurement, Severity, Symptom, Verdict
 use kelpie_spaces::Workload;
 use serde::Serialize;
 
-/// An experiment whose verdict is anomalous, which is conclusive (`docs/verdict.md`).
+/// An experiment whose verdict is anomalous, which is conclusive (`docs/reference/verdict.md`).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Anomaly {
     /// Number of the experiment in its campaign, from 1.

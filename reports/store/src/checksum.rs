@@ -3,8 +3,8 @@
 /// The first version of the database whose rows have one.
 pub(crate) const SINCE: i64 = 5;
 
-/// A checksum under way. Source: CRC-32 finds every error of up to 32 bits in a row (Koopman 2002); nobody is meant to be
-/// kept from changing a row on purpose.
+/// A checksum under way. Source: CRC-32 finds every error of up to 32 bits in a row (Koopman 2002); nobody is meant to
+/// be kept from changing a row on purpose.
 pub(crate) struct Checksum(crc32fast::Hasher);
 
 impl Checksum {

@@ -68,8 +68,8 @@ pub(crate) async fn open(path: &Path, access: Access) -> Result<(SqliteConnectio
     }
 }
 
-/// Refuses a file that is damaged before anything is written to it: by a connection that cannot write, whose end does not
-/// take the write-ahead log into the file either.
+/// Refuses a file that is damaged before anything is written to it: by a connection that cannot write, whose end does
+/// not take the write-ahead log into the file either.
 async fn check_structure(path: &Path) -> Result<(), StoreError> {
     let mut connection = connect(path, Access::Read).await?;
     let checked = sqlx::query_scalar::<_, String>("PRAGMA quick_check(1)").fetch_one(&mut connection).await;

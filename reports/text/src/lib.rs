@@ -1,5 +1,5 @@
-//! Text that people read on a terminal: nothing in it steers the terminal, columns line up, numbers have units. It prints
-//! nothing.
+//! Text that people read on a terminal: nothing in it steers the terminal, columns line up, numbers have units. It
+//! prints nothing.
 
 pub mod plain;
 pub mod safe;

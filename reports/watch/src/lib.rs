@@ -1,5 +1,5 @@
-//! A campaign as it goes: what is known of it, and that as a screen, as lines, as JSON and as metrics. It reads no store and
-//! draws on no terminal.
+//! A campaign as it goes: what is known of it, and that as a screen, as lines, as JSON and as metrics. It reads no
+//! store and draws on no terminal.
 
 pub mod campaign_progress;
 mod details;

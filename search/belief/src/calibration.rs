@@ -10,7 +10,8 @@ const EDGE: f64 = 0.01;
 const PRIOR: [f64; 2] = [3.0, 1.0];
 /// Steps of Newton's method. Source: our choice, because it converges in fewer than ten.
 const STEPS: usize = 25;
-/// How often a step is halved at most until it leads to a better line. Source: our choice; a smaller part changes nothing.
+/// How often a step is halved at most until it leads to a better line. Source: our choice; a smaller part changes
+/// nothing.
 const HALVINGS: i32 = 20;
 
 /// A probability that is not known exactly. Shape: 0 to 1 each, `low` at most `middle`, `middle` at most `high`.
@@ -90,8 +91,8 @@ impl Calibration {
     }
 }
 
-/// How badly a line of this offset and slope fits points, the negative logarithm of its posterior, with how that falls, and
-/// its curvature: by the offset, by both, by the slope.
+/// How badly a line of this offset and slope fits points, the negative logarithm of its posterior, with how that falls,
+/// and its curvature: by the offset, by both, by the slope.
 fn loss(points: &[(f64, f64)], [offset, slope]: [f64; 2]) -> (f64, [f64; 2], [f64; 3]) {
     let [offset_weight, slope_weight] = PRIOR.map(|deviation| 1.0 / (deviation * deviation));
     let mut loss = 0.5 * (offset * offset * offset_weight + (1.0 - slope) * (1.0 - slope) * slope_weight);

@@ -86,8 +86,8 @@ impl Encoding {
         self.off.iter().filter(|feature| number(workload, **feature) > 0).count()
     }
 
-    /// How far two rows are apart: numbers by their share of the range that was measured, another word by 1, and so another
-    /// number if only one was measured.
+    /// How far two rows are apart: numbers by their share of the range that was measured, another word by 1, and so
+    /// another number if only one was measured.
     pub(crate) fn distance(&self, one: impl Fn(usize) -> f32, other: impl Fn(usize) -> f32) -> f32 {
         let numbers = self.ranges.iter().enumerate().map(|(column, (_, low, high))| {
             let span = log(*high) - log(*low);

@@ -13,8 +13,9 @@ use rand_pcg::Pcg64;
 const TREES: u64 = 200;
 /// Share of the rows from which a tree grows. Source: Breiman 2001, the share of rows in a bootstrap sample.
 const GROWN_FROM: f64 = 0.632;
-/// Rows from which a tree grows at most. Source: our choice, that share of 20,000 experiments, because more of them make all
-/// trees together better anyway, and one that grew from all of 100,000 would take five times as long and as much memory.
+/// Rows from which a tree grows at most. Source: our choice, that share of 20,000 experiments, because more of them
+/// make all trees together better anyway, and one that grew from all of 100,000 would take five times as long and as
+/// much memory.
 const MOST_GROWN_FROM: usize = 12_640;
 
 /// Rows as columns.
@@ -120,8 +121,8 @@ fn grow_from(rows: &Rows, seen: &mut [u32], nodes: &mut Vec<Node>, rng: &mut Pcg
     grow_from(rows, above, nodes, rng);
 }
 
-/// Of one random cut in each column that differs the one that parts the outcomes best (Gini). All columns are tried, because
-/// on model F fewer find fewer safe workloads; of equal ones a random one wins.
+/// Of one random cut in each column that differs the one that parts the outcomes best (Gini). All columns are tried,
+/// because on model F fewer find fewer safe workloads; of equal ones a random one wins.
 fn best_cut(rows: &Rows, seen: &[u32], anomalous: usize, rng: &mut Pcg64) -> Option<(usize, f32)> {
     let mut columns: Vec<usize> = (0..rows.columns.len()).collect();
     columns.shuffle(rng);

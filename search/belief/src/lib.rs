@@ -21,8 +21,8 @@ pub use encoding::Strange;
 pub struct Outcome {
     /// Whether it was anomalous.
     pub is_anomalous: bool,
-    /// Whether it was aimed at an anomaly that was known. Such a workload lies near a border more often than others, so that
-    /// trees learn from it, but scores are not judged by it.
+    /// Whether it was aimed at an anomaly that was known. Such a workload lies near a border more often than others, so
+    /// that trees learn from it, but scores are not judged by it.
     pub is_aimed: bool,
 }
 
@@ -87,9 +87,9 @@ pub struct Estimate {
     pub anomalous_of_them: usize,
 }
 
-/// Where the probability of a safe one ends at most. Source: our choice; we admit 2 % anomalous among safe workloads, and
-/// after 26 campaigns of 1,000 experiments on model F 1.8 % of the random workloads that ended so were anomalous (2.0 % of
-/// those that ended below 5 %).
+/// Where the probability of a safe one ends at most. Source: our choice; we admit 2 % anomalous among safe workloads,
+/// and after 26 campaigns of 1,000 experiments on model F 1.8 % of the random workloads that ended so were anomalous
+/// (2.0 % of those that ended below 5 %).
 const SAFE_HIGH: f64 = 0.04;
 
 impl Estimate {
@@ -118,9 +118,9 @@ pub struct Neighbour<'w> {
 impl<'w> Belief<'w> {
     /// Learns from workloads and what came of each; `None` without any.
     ///
-    /// A workload that was measured more than once counts once, as anomalous if it ever was, and as one that reduced only if it
-    /// always did. Whatever was inconclusive says nothing and is left out by the caller. The order of the measurements changes
-    /// nothing.
+    /// A workload that was measured more than once counts once, as anomalous if it ever was, and as one that reduced
+    /// only if it always did. Whatever was inconclusive says nothing and is left out by the caller. The order of the
+    /// measurements changes nothing.
     pub fn new(measured: impl IntoIterator<Item = (&'w Workload, Outcome)>) -> Option<Self> {
         let mut outcomes: BTreeMap<&Workload, Outcome> = BTreeMap::new();
         for (workload, outcome) in measured {

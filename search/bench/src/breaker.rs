@@ -1,5 +1,5 @@
-//! Whether a finding needs each of its conditions, by breaking them one at a time at its workload. It shares no code with
-//! the search.
+//! Whether a finding needs each of its conditions, by breaking them one at a time at its workload. It shares no code
+//! with the search.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use super::shown::Shown;
 
-/// How much farther than a bound a value is tried. Source: our choice, because a bound that holds only at its next value
-/// is a quirk.
+/// How much farther than a bound a value is tried. Source: our choice, because a bound that holds only at its next
+/// value is a quirk.
 const FARTHER: u64 = 4;
-/// Share of the lost throughput that has to be back if the symptom stays. Source: our choice, that of `docs/search.md`.
+/// Share of the lost throughput that has to be back if the symptom stays. Source: our choice, that of
+/// `docs/explained/search.md`.
 const BACK: f64 = 0.5;
 
 /// A condition that was broken.

@@ -45,8 +45,8 @@ pub fn figures(scores: &[Score]) -> anyhow::Result<Vec<(String, String)>> {
 /// Confidences that are drawn as one point. Source: our choice.
 const BINS: usize = 10;
 
-/// Of the findings that state about the same confidence, what share of random points inside shows their symptom. A confidence is a
-/// lower bound, so that points are to lie above the line. `None` if no finding was judged.
+/// Of the findings that state about the same confidence, what share of random points inside shows their symptom. A
+/// confidence is a lower bound, so that points are to lie above the line. `None` if no finding was judged.
 fn calibration(scores: &[&Score]) -> Option<Curves> {
     let curve = |score: &&Score| {
         let inside = score.records.iter().filter_map(|record| record.quality.as_ref()).flat_map(|one| &one.findings);

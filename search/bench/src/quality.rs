@@ -107,8 +107,8 @@ impl Quality {
     }
 }
 
-/// How good the findings of several campaigns are; `None` is a share or a mean of nothing. Units: shares, 0 to 1, if nothing
-/// else is said.
+/// How good the findings of several campaigns are; `None` is a share or a mean of nothing. Units: shares, 0 to 1, if
+/// nothing else is said.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct QualityScore {
     /// Findings of a campaign, in the mean, without variants and candidates. Units: findings.
@@ -125,14 +125,15 @@ pub struct QualityScore {
     pub lost: f64,
     /// Variants with the weakness of their finding.
     pub pure: Option<f64>,
-    /// Conditions of a finding, those on transport and operation counted once: median and 95th percentile. Units: conditions.
+    /// Conditions of a finding, those on transport and operation counted once: median and 95th percentile. Units:
+    /// conditions.
     pub conditions: Option<[f64; 2]>,
     /// Conditions without which the symptom is gone, of those that can be broken alone.
     pub necessary: Option<f64>,
     /// Rows of the paper's table that a campaign touches, in the mean. Units: rows.
     pub rows: f64,
-    /// Of what findings name that meet such a row the share that the row names, and the other way round, in the mean over
-    /// rows: precision and recall.
+    /// Of what findings name that meet such a row the share that the row names, and the other way round, in the mean
+    /// over rows: precision and recall.
     pub like_rows: Option<[f64; 2]>,
     /// Random anomalous points that meet the conditions of a finding with their symptom.
     pub explained: Option<f64>,

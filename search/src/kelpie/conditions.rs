@@ -92,8 +92,8 @@ impl<O: Oracle> Witness<'_, '_, O> {
                 open.push(*factor);
             }
         }
-        // A space without the plain word has no traffic to go back to, and plain traffic may be what shows it, but other
-        // words may do.
+        // A space without the plain word has no traffic to go back to, and plain traffic may be what shows it, but
+        // other words may do.
         let is_plain = factors.is_empty();
         let has_others = |feature: &Feature| is_plain && !feature.is_ordered() || lacks_plain(self.lab.space, *feature);
         open.extend(candidates().filter(|feature| !factors.contains(feature) && has_others(feature)));
@@ -171,8 +171,8 @@ impl<O: Oracle> Witness<'_, '_, O> {
         }
     }
 
-    /// The first point without the symptom behind this one, which has it, if there is one border; the last has it not. What
-    /// has no verdict is removed.
+    /// The first point without the symptom behind this one, which has it, if there is one border; the last has it not.
+    /// What has no verdict is removed.
     fn bisect(&mut self, points: &mut Vec<(u64, Workload)>, mut inside: usize) -> Result<usize, O::Error> {
         let mut outside = points.len() - 1;
         while inside + 1 < outside {
@@ -268,8 +268,8 @@ fn with_transport(
 /// Reads a word of what was tried.
 type Word = fn(&Transport) -> &String;
 
-/// The weakest conditions on transport and operation that leave out all that was tried and does not show the symptom: on
-/// the operation alone, on the transport alone, or on both, whichever holds for most of what shows it.
+/// The weakest conditions on transport and operation that leave out all that was tried and does not show the symptom:
+/// on the operation alone, on the transport alone, or on both, whichever holds for most of what shows it.
 fn transport_conditions(tried: &[Transport]) -> Vec<Condition> {
     let Some(own) = tried.first().filter(|_| tried.iter().any(|transport| !transport.shows)) else { return Vec::new() };
     let always = |word: Word, among: &dyn Fn(&Transport) -> bool| -> Vec<String> {

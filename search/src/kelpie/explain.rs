@@ -9,8 +9,8 @@ use super::signature::Signature;
 use super::touched::Touched;
 use crate::oracle::{Oracle, Purpose};
 
-/// Plausibility from which on a finding is asked. Source: our choice, because asking costs one experiment and minimising
-/// some seven.
+/// Plausibility from which on a finding is asked. Source: our choice, because asking costs one experiment and
+/// minimising some seven.
 const ASKED: f64 = 0.8;
 
 impl<O: Oracle> Search<'_, O> {
@@ -35,8 +35,8 @@ impl<O: Oracle> Search<'_, O> {
         Ok(Some(index))
     }
 
-    /// Whether the anomaly is a known weakness beside stresses that it does not need: without any factor of a finding it
-    /// is gone, and the same counters fall. What shows without one of them waits, because it is another anomaly.
+    /// Whether the anomaly is a known weakness beside stresses that it does not need: without any factor of a finding
+    /// it is gone, and the same counters fall. What shows without one of them waits, because it is another anomaly.
     pub(super) fn recognise(&mut self, touched: &Touched) -> Result<bool, O::Error> {
         let Touched { workload, symptom, seen, .. } = touched;
         let is_candidate = |index: &usize| {

@@ -79,7 +79,8 @@ pub(super) const TRADES: [(Feature, Feature); 4] = [
     (Feature::Qps, Feature::SendWqDepth),
 ];
 
-/// The workload with the first feature as in plain traffic, and with as much more of the second, which is one of its factors.
+/// The workload with the first feature as in plain traffic, and with as much more of the second, which is one of its
+/// factors.
 pub(super) fn traded(
     space: &Space,
     workload: &Workload,

@@ -5,9 +5,9 @@ use super::known::Known;
 use super::signature::Signature;
 use crate::oracle::Oracle;
 
-/// Distance of signatures up to which two findings are of one weakness if the other has all factors of the simpler one, and
-/// if they share one. Source: our choice; on two embedded and three drawn models 74 % of the variants by the first have the
-/// limiting part of their finding, and 72 % by both, which leave 13 % fewer findings.
+/// Distance of signatures up to which two findings are of one weakness if the other has all factors of the simpler one,
+/// and if they share one. Source: our choice; on two embedded and three drawn models 74 % of the variants by the first
+/// have the limiting part of their finding, and 72 % by both, which leave 13 % fewer findings.
 const COVERED: f64 = 0.7;
 const SHARED: f64 = 0.5;
 

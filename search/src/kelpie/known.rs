@@ -17,8 +17,8 @@ use crate::outcome::Outcome;
 /// Explorations that came upon a finding, from which on its removals are confirmed. Source: our choice.
 const SETTLED_AT: u32 = 3;
 
-/// Random workloads by which the share is known that shows a finding's symptom, at first and at last. Source: our choice; if
-/// all of 10 do, at least 79 % do, with 95 % confidence, and if all of 20 do, 88 %.
+/// Random workloads by which the share is known that shows a finding's symptom, at first and at last. Source: our
+/// choice; if all of 10 do, at least 79 % do, with 95 % confidence, and if all of 20 do, 88 %.
 const TRIALS: [usize; 2] = [10, 20];
 
 /// Plausibility that a finding explains an anomaly which stresses its factors hardly at all. Source: our choice.
@@ -162,14 +162,14 @@ impl Known {
         Condition { feature, test }
     }
 
-    /// How far the workload stresses the factor that it stresses least, against the witness. Shape: 0 to 1; 0 if it does
-    /// not stress them all.
+    /// How far the workload stresses the factor that it stresses least, against the witness. Shape: 0 to 1; 0 if it
+    /// does not stress them all.
     pub(super) fn level(&self, workload: &Workload) -> f64 {
         self.factors.iter().map(|factor| self.stress(*factor, workload)).fold(1.0, f64::min)
     }
 
-    /// How far the workload stresses a factor, against the witness, or against the bound if that was measured. Shape: as
-    /// above.
+    /// How far the workload stresses a factor, against the witness, or against the bound if that was measured. Shape:
+    /// as above.
     fn stress(&self, factor: Feature, workload: &Workload) -> f64 {
         let (value, condition) = (workload.feature(factor), self.region.condition(factor));
         match (value.number(), self.witness.feature(factor).number(), self.plain.feature(factor).number()) {
@@ -191,8 +191,8 @@ impl Known {
         }
     }
 
-    /// How plausible it is that this explains an anomaly: the more, the farther all its factors are stressed, and the less,
-    /// the more the counters say otherwise. Shape: 0 to 1.
+    /// How plausible it is that this explains an anomaly: the more, the farther all its factors are stressed, and the
+    /// less, the more the counters say otherwise. Shape: 0 to 1.
     pub(super) fn plausible(&self, workload: &Workload, symptom: Symptom, seen: &Seen) -> f64 {
         let level = if self.symptom == symptom { self.level(workload) } else { 0.0 };
         if level == 0.0 {
@@ -298,7 +298,8 @@ impl Known {
         self.trials.push(Trial::of(self.symptom, seen));
     }
 
-    /// How badly random workloads are wanted that meet its conditions: 0 for the worst finding, then up; `None` if not at all.
+    /// How badly random workloads are wanted that meet its conditions: 0 for the worst finding, then up; `None` if not
+    /// at all.
     pub(super) fn wants_trials(&self) -> Option<f64> {
         let wanted = self.needed.is_some() && self.variant_of.is_none() && !self.is_spent;
         let round = TRIALS.iter().position(|trials| self.trials.len() < *trials).filter(|_| wanted)?;

@@ -25,7 +25,8 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Counters of random points that are not anomalous are compared with nothing, so they are not kept. A finding whose anomaly may not show on another day helps nobody, so that such an anomaly leads to none.
+    /// Counters of random points that are not anomalous are compared with nothing, so they are not kept. A finding
+    /// whose anomaly may not show on another day helps nobody, so that such an anomaly leads to none.
     fn new(mut observation: Observation, number: u64, purpose: Purpose) -> Self {
         let outcome = match Outcome::from(&observation.assessment) {
             Outcome::Anomalous(_) if !observation.shows_again => Outcome::Inconclusive,
@@ -78,8 +79,8 @@ impl Seen {
         other.counters().all(|(name, rate)| !is_apart(rate, self.counter(name)))
     }
 
-    /// How far what two experiments show is apart: decades between their counters, all added up, and the logarithm of what
-    /// they use of their bounds. Shape: 0 and up.
+    /// How far what two experiments show is apart: decades between their counters, all added up, and the logarithm of
+    /// what they use of their bounds. Shape: 0 and up.
     pub(super) fn distance(&self, other: &Seen) -> f64 {
         let decades = |name: &str| times(self.counter(name), other.counter(name)).log10().abs();
         let own = self.counters().map(|(name, _)| decades(name));
@@ -241,8 +242,8 @@ impl<'a, O: Oracle> Lab<'a, O> {
     }
 }
 
-/// Factor between two rates of a counter, from which on they are apart. Source: our choice, because one weakness shows a
-/// counter more or less strongly, and without it the counter is nearly still.
+/// Factor between two rates of a counter, from which on they are apart. Source: our choice, because one weakness shows
+/// a counter more or less strongly, and without it the counter is nearly still.
 const APART: f64 = 30.0;
 /// Rate that counts as still. Units: events per second. Source: our choice.
 const STILL: f64 = 1e4;
@@ -260,8 +261,8 @@ pub(super) fn is_apart(rate: f64, other: f64) -> bool {
     times(rate, other) > APART
 }
 
-/// Part of the lost throughput, or of the pauses, that has to stay. Source: our choice, because the witness should not lie on
-/// the border.
+/// Part of the lost throughput, or of the pauses, that has to stay. Source: our choice, because the witness should not
+/// lie on the border.
 const KEPT_LOSS: f64 = 0.5;
 /// Distance of one step from which on it may lead to another weakness, and what such a step gains at least. Units: of
 /// the second, logarithm of the share of the bounds. Source: our choice; of 1,003 steps on model F and 688 on model H
@@ -275,12 +276,12 @@ pub(super) fn is_another(from: &Seen, to: &Seen) -> bool {
     from.distance(to) > ANOTHER && to.used() - from.used() > GAINED
 }
 
-/// Part of what is lost from which on pauses are an anomaly of their own. Source: our choice; shorter ones come with low
-/// throughput, and say little.
+/// Part of what is lost from which on pauses are an anomaly of their own. Source: our choice; shorter ones come with
+/// low throughput, and say little.
 const OWN_PAUSE: f64 = 0.5;
 
-/// Whether what is seen is still the anomaly of which another experiment showed more: with its symptom, and no stronger one,
-/// which would be another anomaly. `None` if nobody can tell, because there is no verdict.
+/// Whether what is seen is still the anomaly of which another experiment showed more: with its symptom, and no stronger
+/// one, which would be another anomaly. `None` if nobody can tell, because there is no verdict.
 pub(super) fn shows(symptom: Symptom, anomaly: &Seen, seen: &Seen) -> Option<bool> {
     seen.outcome.is_anomalous()?;
     let Observation { assessment, lost, pause, .. } = &seen.observation;

@@ -1,4 +1,5 @@
-//! The default search: discover first, refine later. `docs/search.md` explains it; the stages are one file each.
+//! The default search: discover first, refine later. `docs/explained/search.md` explains it; the stages are one file
+//! each.
 //!
 //! A workload comes from `explore`. Anomalies wait in `touched`; the most promising one passes `explain` (is it a known
 //! weakness?) and `minimise` (what does it need?), or `relieve` (what is behind a known one?). The more experiments
@@ -39,16 +40,17 @@ use reduce::Needs;
 use signature::Signature;
 use touched::{Touched, Way};
 
-/// Experiments after which every second one refines, few before and most after. Source: our choice, because new weaknesses
-/// come ever more slowly (on model F two or three each time that experiments double), and what is not found cannot be refined.
+/// Experiments after which every second one refines, few before and most after. Source: our choice, because new
+/// weaknesses come ever more slowly (on model F two or three each time that experiments double), and what is not found
+/// cannot be refined.
 const EVEN: f64 = 500.0;
 
-/// Weaknesses for each experiment that exploring promises, below which findings are refined instead. Source: our choice; to
-/// measure the conditions of a finding takes some 20 experiments.
+/// Weaknesses for each experiment that exploring promises, below which findings are refined instead. Source: our
+/// choice; to measure the conditions of a finding takes some 20 experiments.
 const WORTH: f64 = 0.03;
 
-/// Steps in a row without an experiment after which all that the search can reach is known, besides two for each anomaly that
-/// waits. Source: our choice.
+/// Steps in a row without an experiment after which all that the search can reach is known, besides two for each
+/// anomaly that waits. Source: our choice.
 const MOST_IDLE: usize = 1000;
 
 struct Search<'a, O: Oracle> {

@@ -1,5 +1,5 @@
-//! From a finding's factors to its conditions, checked by random workloads that meet them; and surveys of the space, from
-//! which trees learn what no finding says.
+//! From a finding's factors to its conditions, checked by random workloads that meet them; and surveys of the space,
+//! from which trees learn what no finding says.
 
 use std::rc::Rc;
 
@@ -15,8 +15,8 @@ use crate::outcome::Outcome;
 
 /// Random points of which one is looked at that the trees are not sure of. Source: our choice.
 const CANDIDATES: usize = 10;
-/// Probability of a point that they are not sure of at all. Source: our choice; a little below one half, because points below
-/// are to be called safe.
+/// Probability of a point that they are not sure of at all. Source: our choice; a little below one half, because points
+/// below are to be called safe.
 const UNSURE: f64 = 0.4;
 
 impl<'a, O: Oracle> Search<'a, O> {
@@ -73,8 +73,8 @@ impl<'a, O: Oracle> Search<'a, O> {
     }
 
     /// Measures the conditions of a finding, or a random workload that meets them; twice as many experiments go to the
-    /// first. A second round of random workloads waits until all conditions are measured. Says whether there was something to
-    /// learn.
+    /// first. A second round of random workloads waits until all conditions are measured. Says whether there was
+    /// something to learn.
     pub(super) fn refine_a_finding(&mut self) -> Result<bool, O::Error> {
         let before = self.lab.experiments();
         let (unmeasured, least_tried) = (self.unmeasured(), self.least_tried());
@@ -121,7 +121,8 @@ impl<'a, O: Oracle> Search<'a, O> {
         self.store(index)
     }
 
-    /// The finding of which a random workload is wanted most, behind how badly: 0 at most, 1 or more in the second round.
+    /// The finding of which a random workload is wanted most, behind how badly: 0 at most, 1 or more in the second
+    /// round.
     fn least_tried(&self) -> Option<(f64, usize)> {
         let wants = (0..self.findings.len()).filter_map(|index| Some((self.findings[index].wants_trials()?, index)));
         wants.min_by(|a, b| a.0.total_cmp(&b.0))

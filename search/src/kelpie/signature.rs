@@ -19,8 +19,8 @@ impl From<Signature> for BTreeMap<String, f64> {
     }
 }
 
-/// How far each counter falls at least, if any cure is known. Units: decades of its rate for each share of the bounds that
-/// is used.
+/// How far each counter falls at least, if any cure is known. Units: decades of its rate for each share of the bounds
+/// that is used.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Signature(BTreeMap<String, f64>);
 

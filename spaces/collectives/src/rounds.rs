@@ -6,8 +6,8 @@ pub const MAX_RANKS: u32 = 65_536;
 /// Most rounds of all iterations. Source: our choice.
 pub const MAX_ROUNDS: u64 = 1 << 20;
 
-/// What the ranks of a job do in each iteration: in round `r`, each rank sends to the one `shifts[r]` after it. It goes on
-/// to the next round when its message has arrived and when it has received one itself.
+/// What the ranks of a job do in each iteration: in round `r`, each rank sends to the one `shifts[r]` after it. It goes
+/// on to the next round when its message has arrived and when it has received one itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rounds {
     /// Ranks.

@@ -37,14 +37,14 @@ fn the_full_space_is_what_the_table_says() {
 
 #[test]
 fn the_reference_page_is_not_stale() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/dimensions.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/dimensions.md");
     if std::env::var_os("KELPIE_BLESS").is_some() {
         std::fs::write(path, reference()).expect("docs/ is writable where the page is renewed");
     }
     let page = std::fs::read_to_string(path).unwrap_or_default();
     assert!(
         page == reference(),
-        "docs/dimensions.md is stale; renew it: KELPIE_BLESS=1 cargo test -p kelpie-spaces reference"
+        "docs/reference/dimensions.md is stale; renew it: KELPIE_BLESS=1 cargo test -p kelpie-spaces reference"
     );
 }
 

@@ -244,13 +244,14 @@ impl HostTopology {
         format!("{}|{}", self.nodes[a].name, self.nodes[b].name)
     }
 
-    /// The links of a shortest path inside of the host, from one node to the other; of several the one whose links the file
-    /// has first. `None` if there is none. Endpoints do not forward.
+    /// The links of a shortest path inside of the host, from one node to the other; of several the one whose links the
+    /// file has first. `None` if there is none. Endpoints do not forward.
     pub fn route(&self, from: usize, to: usize) -> Option<Vec<usize>> {
         self.shortest(from, to, |link| !self.is_cable(link))
     }
 
-    /// As [`HostTopology::route`], over cables and switches of the network alone: from an RNIC's port to that of another.
+    /// As [`HostTopology::route`], over cables and switches of the network alone: from an RNIC's port to that of
+    /// another.
     pub fn cable_route(&self, from: usize, to: usize) -> Option<Vec<usize>> {
         self.shortest(from, to, |link| self.is_cable(link))
     }
@@ -316,8 +317,9 @@ impl HostTopology {
     }
 }
 
-/// Whether the RNIC alone limits a healthy path through nodes of these kinds: to any memory, and to what is below its own
-/// switch. Source: Hostping (Liu et al., NSDI 2023), "affinitive". Another RNIC is not: the port limits what goes there.
+/// Whether the RNIC alone limits a healthy path through nodes of these kinds: to any memory, and to what is below its
+/// own switch. Source: Hostping (Liu et al., NSDI 2023), "affinitive". Another RNIC is not: the port limits what goes
+/// there.
 pub fn is_affinitive(kinds: &[Kind]) -> bool {
     let is_root = |kind: &Kind| matches!(kind, Kind::Socket | Kind::NumaNode | Kind::RootPort);
     match kinds.last() {

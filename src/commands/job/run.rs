@@ -1,5 +1,5 @@
-//! `kelpie job run` and `job pairs`: jobs that Kelpie runs itself, as records of their operations. What is simulated lives
-//! in `kelpie_fabric`, what is measured in the agents.
+//! `kelpie job run` and `job pairs`: jobs that Kelpie runs itself, as records of their operations. What is simulated
+//! lives in `kelpie_fabric`, what is measured in the agents.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -26,8 +26,8 @@ use crate::stop;
 
 /// What is read of a file before somebody may interrupt. Units: bytes. Source: our choice.
 const TURN: usize = 16 << 20;
-/// Operations that are kept of all communicators together. Source: our choice: two iterations of all pairs of 1,024 ranks;
-/// with judging them, a watcher takes 0.7 GB.
+/// Operations that are kept of all communicators together. Source: our choice: two iterations of all pairs of 1,024
+/// ranks; with judging them, a watcher takes 0.7 GB.
 const MOST: usize = 2 << 20;
 /// Most communicators. Source: our choice.
 const MAX_COMMUNICATORS: usize = 4096;

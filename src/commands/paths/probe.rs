@@ -27,8 +27,8 @@ use crate::inputs::open_subsystem;
 use crate::output::{Table, note, plural, print, print_json, si};
 use crate::stop;
 
-/// Step from one probed source port to the next. Source: our choice, 2^14 over the golden ratio and odd, because hashes of
-/// bonds and switches fold bytes: all ports that are a multiple of 257 apart left by one port.
+/// Step from one probed source port to the next. Source: our choice, 2^14 over the golden ratio and odd, because hashes
+/// of bonds and switches fold bytes: all ports that are a multiple of 257 apart left by one port.
 const STEP: u32 = 0x1e37;
 
 /// Runs the command.

@@ -1,4 +1,5 @@
-//! `kelpie watch`: a campaign as it goes, on a terminal, said once, or for scrapers. It reads the store and nothing else.
+//! `kelpie watch`: a campaign as it goes, on a terminal, said once, or for scrapers. It reads the store and nothing
+//! else.
 
 mod metrics;
 mod terminal;

@@ -19,7 +19,8 @@ use super::{emulated, keeper};
 /// How long a guest's process may take to end after each request.
 const ENDING: Duration = Duration::from_secs(5);
 
-/// How long a process may have no command line while it starts a program: user-mode Linux starts itself anew as it begins.
+/// How long a process may have no command line while it starts a program: user-mode Linux starts itself anew as it
+/// begins.
 const STARTING: Duration = Duration::from_secs(1);
 
 /// Answers to commands are cut here. Units: bytes.
@@ -107,7 +108,8 @@ impl Guest {
         self.execute(end, Duration::from_secs(20)).map(drop)
     }
 
-    /// Waits until the agent in the guest listens. Connections alone say nothing: they are accepted before the guest does.
+    /// Waits until the agent in the guest listens. Connections alone say nothing: they are accepted before the guest
+    /// does.
     pub fn wait_agent(&self, limit: Duration) -> Result<()> {
         let test = "test -e /run/agent.pid && grep -qi ':1D2F 00000000:0000 0A ' /proc/net/tcp";
         self.wait(limit, "start its agent", || {

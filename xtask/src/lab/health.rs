@@ -98,7 +98,8 @@ fn sign(guest: &Guest) -> Option<String> {
     if guest.wait_agent(AGENT).is_err() {
         return Some(format!("its agent did not listen within {} s", AGENT.as_secs()));
     }
-    // Connections are accepted before the guest does: that its kernel lists the connection shows that the link of the agent works.
+    // Connections are accepted before the guest does: that its kernel lists the connection shows that the link of the
+    // agent works.
     let connection = guest.port().and_then(|port| Ok(TcpStream::connect((Ipv4Addr::LOCALHOST, port))?));
     let listed =
         "for turn in $(seq 50); do grep -qi ':1D2F [0-9A-F:]* 01 ' /proc/net/tcp && exit; sleep 0.1; done; exit 1";

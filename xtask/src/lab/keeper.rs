@@ -1,6 +1,6 @@
-//! The keeper: the process that owns what guests of user-mode Linux share, and starts them. It holds both ends of all links, so
-//! that a guest may die and come back, serves their control ports, and carries connections to their agents. It ends
-//! after its last guest, and guests end with it.
+//! The keeper: the process that owns what guests of user-mode Linux share, and starts them. It holds both ends of all
+//! links, so that a guest may die and come back, serves their control ports, and carries connections to their agents.
+//! It ends after its last guest, and guests end with it.
 
 mod control;
 mod forward;

@@ -34,8 +34,8 @@ pub struct Role {
     pub address: &'static str,
 }
 
-/// A host behind the leaf: name, the leaf's ends of its left and its right link, both ends of its link to the first host, its
-/// agent's port, its address.
+/// A host behind the leaf: name, the leaf's ends of its left and its right link, both ends of its link to the first
+/// host, its agent's port, its address.
 type Host = (&'static str, [&'static str; 2], &'static str, u16, &'static str);
 
 /// The third link of the hosts is beside the leaf: agents ask their planner over it, which runs on the first host.

@@ -11,8 +11,8 @@ use rustix::fs::{StatVfsMountFlags, statvfs};
 use super::place::Lab;
 use super::shape::{LINK_MTU, MEMORY_MIB, Role};
 
-/// The numbers of the files that a guest inherits. Its standard input is the control port, its standard output the log of its
-/// console.
+/// The numbers of the files that a guest inherits. Its standard input is the control port, its standard output the log
+/// of its console.
 pub struct Inherited {
     /// One for each link of the role, in this order.
     pub links: Vec<RawFd>,

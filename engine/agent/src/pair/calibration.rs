@@ -12,16 +12,17 @@ use super::agents::Agents;
 use super::error::PairError;
 use super::file::MOST_RUN_TO_RUN;
 
-/// Runs of each kind, and as many if the first differ by more than [`DIFFER`]. Source: our choice: with two directions there are
-/// four degrees of freedom for how much runs of one size differ, and then eight.
+/// Runs of each kind, and as many if the first differ by more than [`DIFFER`]. Source: our choice: with two directions
+/// there are four degrees of freedom for how much runs of one size differ, and then eight.
 const ROUNDS: [usize; 2] = [3, 5];
 /// As [`Bounds::run_to_run`]. Source: our choice.
 const DIFFER: f64 = 0.1;
-/// Elements of a list, the first that the devices have. Source: `mlx5` has 30, `bnxt_re` and `irdma` 6 to 13; the more there are, the
-/// less the messages count.
+/// Elements of a list, the first that the devices have. Source: `mlx5` has 30, `bnxt_re` and `irdma` 6 to 13; the more
+/// there are, the less the messages count.
 const ELEMENTS: [u32; 3] = [16, 8, 4];
 
-/// How long that takes about, besides setting up: if runs are alike and nothing has to drain, and if they differ and all does.
+/// How long that takes about, besides setting up: if runs are alike and nothing has to drain, and if they differ and
+/// all does.
 /// Units: s.
 pub(super) fn seconds(timing: &Timing) -> [f64; 2] {
     // Both sizes each way, the round trip, one QP in three ways, and lists.
@@ -94,9 +95,9 @@ impl Runs {
         own.map(|(.., runs)| of(median(runs))).fold(0.0, f64::max)
     }
 
-    /// Relative standard deviation of the rate from one run to the next, of the size of messages that varies most: what varies
-    /// less is no reason to trust the other. It is that of the differences of runs that follow each other, because a machine that
-    /// slowly changes is noticed otherwise (von Neumann 1941).
+    /// Relative standard deviation of the rate from one run to the next, of the size of messages that varies most: what
+    /// varies less is no reason to trust the other. It is that of the differences of runs that follow each other,
+    /// because a machine that slowly changes is noticed otherwise (von Neumann 1941).
     fn run_to_run(&self) -> f64 {
         let variance = |runs: &Vec<DirectionRates>| {
             let mean = runs.iter().map(|run| run.messages_per_sec).sum::<f64>() / runs.len() as f64;

@@ -13,8 +13,8 @@ use super::error::PairError;
 
 /// Runs from each host that are looked at together. Source: our choice; one run is as unsteady as what it is to judge.
 const RUNS: usize = 3;
-/// For how long a run counts at least, and in sessions. Source: our choice; in the lab the machine changes within minutes, and
-/// between two runs of simple traffic others run.
+/// For how long a run counts at least, and in sessions. Source: our choice; in the lab the machine changes within
+/// minutes, and between two runs of simple traffic others run.
 const FRESH: (Duration, u32) = (Duration::from_mins(2), 16);
 
 /// The latest runs of small messages.
@@ -33,8 +33,8 @@ impl Capacity {
         Self { mtu, fresh, runs: PerHost::default(), next: Host::A }
     }
 
-    /// Runs small messages from one host, or as often as runs are missing, and says what the better host reached in the mean,
-    /// as bounds are of the better one. Units: packets/s.
+    /// Runs small messages from one host, or as often as runs are missing, and says what the better host reached in the
+    /// mean, as bounds are of the better one. Units: packets/s.
     pub async fn measure(&mut self, agents: &mut Agents) -> Result<f64, PairError> {
         self.forget_what_is_old(Instant::now());
         loop {

@@ -18,8 +18,8 @@ use crate::security::{Security, TlsFiles};
 /// Longest pair file. Units: bytes.
 const FILE_LIMIT: u64 = 64 << 10;
 
-/// [`Bounds::run_to_run`] from which on no verdict is possible. Source: our choice; after three runs a share below 0.15 of the
-/// bounds is all that is clearly low then.
+/// [`Bounds::run_to_run`] from which on no verdict is possible. Source: our choice; after three runs a share below 0.15
+/// of the bounds is all that is clearly low then.
 pub const MOST_RUN_TO_RUN: f64 = 0.5;
 
 /// Why a pair file was refused.

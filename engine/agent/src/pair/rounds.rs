@@ -52,7 +52,8 @@ pub struct FlowMoved {
     pub received: Count,
     /// How long its requests took, if they were timed.
     pub took: Vec<Took>,
-    /// The LAG port by which each QP leaves, as the device says, or why they were not put on any; none if none was asked.
+    /// The LAG port by which each QP leaves, as the device says, or why they were not put on any; none if none was
+    /// asked.
     pub lag: Option<Result<Vec<u8>, String>>,
 }
 

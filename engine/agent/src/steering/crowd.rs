@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Most connections of one program. Source: our choice, because the preloaded library has one, and one more after a fork.
+/// Most connections of one program. Source: our choice, because the preloaded library has one, and one more after a
+/// fork.
 const MOST_CONNECTIONS: u32 = 16;
 /// What one program may have of the answers of a second, as a divisor. Source: our choice: one that floods leaves half.
 const SHARE: u32 = 2;

@@ -1,5 +1,5 @@
-//! What an agent knows of its host's QPs and their source ports: who has which, which paths there are to choose from, and
-//! what its planner has yet to learn. No clock, no socket.
+//! What an agent knows of its host's QPs and their source ports: who has which, which paths there are to choose from,
+//! and what its planner has yet to learn. No clock, no socket.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,8 @@ use super::words::{Ask, Qp};
 /// Most QPs that ports are remembered for. Source: our choice, above the paper's 20,000.
 pub const MOST_QPS: usize = 1 << 16;
 
-/// Leases of this host's QPs. A planner that is quick chooses; else the agent does, by the same rules, and says so later.
+/// Leases of this host's QPs. A planner that is quick chooses; else the agent does, by the same rules, and says so
+/// later.
 #[derive(Debug, Default)]
 pub struct Ledger {
     leases: Leases,

@@ -166,8 +166,8 @@ fn leases(state: &Path) -> usize {
     held.len()
 }
 
-/// Lets a QP of this number come and go. The agent asks for the paths before it tells the planner that a QP is gone, so it
-/// knows them once the planner has heard that.
+/// Lets a QP of this number come and go. The agent asks for the paths before it tells the planner that a QP is gone, so
+/// it knows them once the planner has heard that.
 fn learn_the_paths(program: &mut Program, qp: u32, state: &Path) {
     program.gets(qp);
     wait_for("the planner counts the QP", || leases(state) == 1);

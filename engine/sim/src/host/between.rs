@@ -1,5 +1,5 @@
-//! Two RNICs of a host at work: WRITEs from the memory that is nearest to one, over cables and switches, to the memory that
-//! is nearest to the other. What an RNIC does alone is in `world`.
+//! Two RNICs of a host at work: WRITEs from the memory that is nearest to one, over cables and switches, to the memory
+//! that is nearest to the other. What an RNIC does alone is in `world`.
 
 use std::ops::Range;
 

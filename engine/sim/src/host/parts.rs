@@ -19,7 +19,7 @@ const SWITCH: [f64; 2] = [0.0, 1.0];
 const LOAD: [f64; 2] = [0.0, 0.95];
 
 /// A PCIe link. Source: PCIe base specification 4.0, 16 lanes of 16 GT/s; latency: our choice, with it and those below
-/// the classes of Hostping's slide come out (docs/diagnosis.md has both).
+/// the classes of Hostping's slide come out (docs/measured/host-matrix.md has both).
 static PCIE: &[Row] = &[("gbps", 252.0, RATE), ("width", 1.0, SHARE), ("latency_ns", 75.0, TIME), ("load", 0.0, LOAD)];
 /// The channels of a memory, reads and writes together. Source: our choice, half of eight channels of DDR4-3200.
 const MEMORY_LINK: &[Row] = &[("gbps", 900.0, RATE), ("width", 1.0, SHARE)];
@@ -129,8 +129,8 @@ impl Parts {
         }
     }
 
-    /// PCIe links with fewer lanes than they have in the topology, and ports that were trained to less, as their status shows
-    /// it.
+    /// PCIe links with fewer lanes than they have in the topology, and ports that were trained to less, as their status
+    /// shows it.
     pub fn narrow_links(&self) -> Vec<String> {
         let has_status = |part: &&Part| std::ptr::eq(part.rows, PCIE) || std::ptr::eq(part.rows, CABLE);
         let is_narrow = |part: &&Part| has_status(part) && part.get("width") < 1.0;

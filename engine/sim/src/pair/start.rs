@@ -12,11 +12,12 @@ use crate::rings::Place;
 
 /// Applications with empty queues begin within this time of each other. Source: our choice, some round trips.
 const START: Picos = Picos::new(10_000_000);
-/// Rounds of the request vector that lie behind each QP, at least. Source: our choice, more than are gone through again.
+/// Rounds of the request vector that lie behind each QP, at least. Source: our choice, more than are gone through
+/// again.
 const ROUNDS: u64 = 1 << 18;
-/// Times all that is used, and times what a cache holds, that are looked up at most before all begins, if the cache does
-/// not hold all with ease. Source: measured; with three and four times, verdicts and rates are no nearer to those of
-/// experiments many times as long, because what the caches are filled with before is near already.
+/// Times all that is used, and times what a cache holds, that are looked up at most before all begins, if the cache
+/// does not hold all with ease. Source: measured; with three and four times, verdicts and rates are no nearer to those
+/// of experiments many times as long, because what the caches are filled with before is near already.
 const REPLAYED: [u64; 2] = [1, 2];
 
 /// How the queues of a flow are after long work.
@@ -115,8 +116,8 @@ impl Pair {
         turns
     }
 
-    /// Gives the slots of units to the first QPs. The others wait for their turn; if turns end because all that was posted
-    /// is sent, they are at the beginning of a batch.
+    /// Gives the slots of units to the first QPs. The others wait for their turn; if turns end because all that was
+    /// posted is sent, they are at the beginning of a batch.
     fn give_slots(&self, turns: &mut [Turn], processing: &Processing) {
         let mut slots = [(); 2].map(|()| vec![processing.slots; processing.units as usize]);
         for turn in turns {
@@ -131,8 +132,8 @@ impl Pair {
         }
     }
 
-    /// Fills the caches of contexts and translations with what is used now; what was used long ago fills what is left, if
-    /// it may be used again.
+    /// Fills the caches of contexts and translations with what is used now; what was used long ago fills what is left,
+    /// if it may be used again.
     fn fill_caches(&mut self, turns: &[Turn]) {
         let rings = &self.around.rings;
         let room = self.nics[0].room();
@@ -165,8 +166,8 @@ impl Pair {
         }
     }
 
-    /// Says how many turns are gone through before all begins: for each cache as many as it needs to be as it stays, and
-    /// none if it holds all that is used.
+    /// Says how many turns are gone through before all begins: for each cache as many as it needs to be as it stays,
+    /// and none if it holds all that is used.
     fn plan_replay(&self, turns: &mut [Turn]) {
         let rings = &self.around.rings;
         let room = self.nics[0].room();
@@ -309,8 +310,8 @@ impl Pair {
         let nic = &mut self.nics[responder];
         let batch = if flow.sends { flow.receive_batch } else { 0 };
         nic.begin_responder(turn.peer, [used, receives, batch], filled, of_message[0], are_behind);
-        // Where requests and responses take turns on the same units, one in two requesters waits for its turn while READs
-        // of a turn have come back.
+        // Where requests and responses take turns on the same units, one in two requesters waits for its turn while
+        // READs of a turn have come back.
         let shares = around.rings.flows.iter().any(|other| other.reads && other.from == flow.to);
         let back = if shares && random.random() { messages } else { 0 };
         if reads_next && !are_empty {

@@ -192,7 +192,8 @@ fn vector(flow: &Flow) -> Result<Vec<Request>, MeasureError> {
             if is_inline { Vec::new() } else { request.sge.iter().map(|size| size.0.max(1)).collect() };
         let data =
             if is_inline { (INLINE_HEADER + bytes).next_multiple_of(SEGMENT) } else { SEGMENT * list.len() as u64 };
-        // A segment of control, one of remote address for one-sided operations, one of operands for atomics, then the data.
+        // A segment of control, one of remote address for one-sided operations, one of operands for atomics, then the
+        // data.
         let address = if operation == Operation::Send { 0 } else { SEGMENT };
         let wqe = SEGMENT + address + if operation == Operation::Atomic { SEGMENT } else { 0 } + data;
         let request = Request { operation, bytes, before, sends_before, lines: wqe.div_ceil(LINE) as u32, list };

@@ -77,8 +77,8 @@ fn missing<T>() -> *mut T {
 
 /// Stands before `dlvsym(3)`: a program that opens libibverbs by itself, as NCCL does, asks here for its functions.
 ///
-/// `RTLD_NEXT` and `RTLD_DEFAULT` mean something else for each caller, which libc knows by the place that it returns to.
-/// So those are a jump into libc and no call. Only x86-64 has it; elsewhere such a program is not recorded.
+/// `RTLD_NEXT` and `RTLD_DEFAULT` mean something else for each caller, which libc knows by the place that it returns
+/// to. So those are a jump into libc and no call. Only x86-64 has it; elsewhere such a program is not recorded.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]

@@ -43,8 +43,8 @@ const ANSWER: usize = 256;
 static DESCRIPTOR: AtomicI32 = AtomicI32::new(-1);
 static FILE: AtomicU64 = AtomicU64::new(0);
 
-/// QPs that wait until they are ready to send, to be given a LAG port: the number of one, and above it the port. Two QPs
-/// that share a place leave one of them as the driver has it. Source of the size: our choice.
+/// QPs that wait until they are ready to send, to be given a LAG port: the number of one, and above it the port. Two
+/// QPs that share a place leave one of them as the driver has it. Source of the size: our choice.
 static TO_LEAVE: [AtomicU64; 4096] = [const { AtomicU64::new(0) }; 4096];
 
 /// When the next question may be asked.

@@ -1,4 +1,5 @@
-//! A program whose QPs ask for source ports, before an agent that the test plays: one that answers, is slow, hangs, goes.
+//! A program whose QPs ask for source ports, before an agent that the test plays: one that answers, is slow, hangs,
+//! goes.
 
 #![cfg(feature = "verbs")]
 

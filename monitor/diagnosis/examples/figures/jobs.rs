@@ -1,4 +1,5 @@
-//! Generated jobs: what messages between all pairs of ranks take, slow places, noise. They know nothing of the diagnosis.
+//! Generated jobs: what messages between all pairs of ranks take, slow places, noise. They know nothing of the
+//! diagnosis.
 
 use kelpie_diagnosis::job::{Job, Operation};
 use rand::RngExt;
@@ -31,7 +32,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Draws a job. Connections differ by 10 %, iterations by 5 %. The slow cell is from rank 3 to 5; lines are those of 3.
+    /// Draws a job. Connections differ by 10 %, iterations by 5 %. The slow cell is from rank 3 to 5; lines are those
+    /// of 3.
     pub fn draw(&self, random: &mut Pcg64Mcg) -> Job {
         let normal = Normal::new(0.0, 1.0).expect("a positive spread");
         let tails = StudentT::new(3.0).expect("positive");

@@ -1,5 +1,6 @@
-//! The figures of docs/diagnosis.md: `cargo run --release -p kelpie-diagnosis --example figures -- hosts`, or `alarms`, `power`,
-//! `repeats`, `tenth`, `scale` (each with a seed if another one is wanted, and `power` with a number of jobs), or `plot FILE`.
+//! The figures of docs/measured/host-diagnosis.md: `cargo run --release -p kelpie-diagnosis --example figures --
+//! hosts`, or `alarms`, `power`, `repeats`, `tenth`, `scale` (each with a seed if another one is wanted, and `power`
+//! with a number of jobs), or `plot FILE`.
 //!
 //! Hosts and jobs are drawn by seeds that nothing was tuned on; 20261124 is the one of the page.
 
@@ -114,7 +115,8 @@ fn history(host: &Host, noise: f64, random: &mut Pcg64Mcg) -> Matrix {
     first.median_with(&earlier)
 }
 
-/// What every single fault of 20 hosts of each kind is found as, by the matrices that are taken of a host that carries this.
+/// What every single fault of 20 hosts of each kind is found as, by the matrices that are taken of a host that carries
+/// this.
 fn single_faults(
     noise: f64,
     share: f64,
@@ -255,8 +257,8 @@ fn power(jobs: u32, random: &mut Pcg64Mcg) {
     }
 }
 
-/// Shares of jobs in which the slow place, and no other, is named within 50 iterations of its begin: by its own past, by
-/// the published rule over these iterations, and by that over the last one.
+/// Shares of jobs in which the slow place, and no other, is named within 50 iterations of its begin: by its own past,
+/// by the published rule over these iterations, and by that over the last one.
 fn shares(slow: (Place, f64, u64), noise: f64, trials: u32, random: &mut Pcg64Mcg) -> [f64; 3] {
     let mut right = [0u32; 3];
     let truth = [truth(slow.0)];

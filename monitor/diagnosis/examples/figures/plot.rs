@@ -1,4 +1,4 @@
-//! Draws `docs/diagnosis-power.svg` from the rows that `figures power` printed.
+//! Draws `docs/measured/diagnosis-power.svg` from the rows that `figures power` printed.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ type Failure = Box<dyn std::error::Error>;
 type Row = (f64, f64, f64);
 
 const FONT: &[u8] = include_bytes!("../../../../reports/assets/roboto-latin.ttf");
-const PLOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/diagnosis-power.svg");
+const PLOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/measured/diagnosis-power.svg");
 /// Units: pixels.
 const CELL: (u32, u32) = (190, 120);
 const PLACES: [&str; 4] = ["cell", "row", "column", "rank"];

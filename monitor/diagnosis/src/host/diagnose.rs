@@ -75,13 +75,13 @@ pub struct Diagnosis {
     pub paths: IndexMap<String, IndexMap<String, State>>,
     /// Per link, its state.
     pub links: IndexMap<String, State>,
-    /// All smallest sets of links that explain the abnormal paths; several are a tie. On a busy host those that more RNICs
-    /// point at come first.
+    /// All smallest sets of links that explain the abnormal paths; several are a tie. On a busy host those that more
+    /// RNICs point at come first.
     pub explanations: Vec<Vec<String>>,
     /// Whether there are more explanations of this size than are named, or none was found in time.
     pub more_explanations: bool,
-    /// What needs one link more than these: other explanations, and these with a link that they may hide, because nobody
-    /// saw it carry what some path expects of it.
+    /// What needs one link more than these: other explanations, and these with a link that they may hide, because
+    /// nobody saw it carry what some path expects of it.
     pub cannot_be_excluded: Vec<Vec<String>>,
     /// Settings that are wrong, such as `acs_or_ats:psw0`.
     pub misconfiguration: Vec<String>,
@@ -239,8 +239,8 @@ impl Seen {
         }
     }
 
-    /// As published: what is slow is abnormal; only an affinitive path of an idle RNIC can be normal. So can one to another
-    /// RNIC, because nothing else goes over its cables.
+    /// As published: what is slow is abnormal; only an affinitive path of an idle RNIC can be normal. So can one to
+    /// another RNIC, because nothing else goes over its cables.
     fn path_state(&self, path: usize, abnormal: &[usize]) -> State {
         if abnormal.contains(&path) {
             State::Abnormal

@@ -25,7 +25,8 @@ pub struct Expected {
     pub latency: Vec<Option<f64>>,
 }
 
-/// What decides how fast a healthy path is: the nodes on its way, and the width of the RNIC's own link, or of its cables.
+/// What decides how fast a healthy path is: the nodes on its way, and the width of the RNIC's own link, or of its
+/// cables.
 type Class = (Vec<Kind>, Option<u64>);
 
 /// What is expected of each path.
@@ -57,8 +58,8 @@ fn class(host: &HostTopology, path: &Path) -> Class {
 }
 
 /// Siblings: what most of the better half of a class carries. Affinitive classes of equal RNICs are held against the
-/// best of them, because each is limited by the RNIC alone; so a class that is slow as a whole is seen. Of a single path
-/// without siblings nothing is known, because it would be compared with itself.
+/// best of them, because each is limited by the RNIC alone; so a class that is slow as a whole is seen. Of a single
+/// path without siblings nothing is known, because it would be compared with itself.
 fn class_bandwidth(paths: &[Path], classes: &[Class]) -> BTreeMap<Class, f64> {
     let mut values: BTreeMap<&Class, Vec<f64>> = BTreeMap::new();
     let mut is_affinitive: BTreeMap<&Class, bool> = BTreeMap::new();
@@ -89,8 +90,8 @@ fn class_bandwidth(paths: &[Path], classes: &[Class]) -> BTreeMap<Class, f64> {
     own.iter().filter(|(class, _)| has_peer(class)).map(of).collect()
 }
 
-/// The lower half of a class is what its healthy paths take, because faults only add latency. Local GPUs are held against
-/// memory too, so a setting that makes all of them slow is seen.
+/// The lower half of a class is what its healthy paths take, because faults only add latency. Local GPUs are held
+/// against memory too, so a setting that makes all of them slow is seen.
 fn class_latency(paths: &[Path], classes: &[Class]) -> BTreeMap<Class, f64> {
     let mut values: BTreeMap<&Class, Vec<f64>> = BTreeMap::new();
     let mut local_gpus: Vec<&Class> = Vec::new();

@@ -25,12 +25,12 @@ pub type Crossing = BTreeMap<usize, Vec<usize>>;
 /// Whether what a path carries is a bound of what a link does.
 pub type IsBound<'a> = dyn Fn(usize, usize) -> bool + 'a;
 
-/// Per abnormal path, the links that may limit it; below the share `slow` a path is slow. `is_bound` says whether what a path
-/// carries is a bound of what a link does.
+/// Per abnormal path, the links that may limit it; below the share `slow` a path is slow. `is_bound` says whether what
+/// a path carries is a bound of what a link does.
 ///
 /// If no link fits by what it carried, those fit whose paths are all slower by this share: a link that makes every path
-/// slower in proportion, as one does that repeats what it lost. If none does, those fit all of whose paths are slow: of an
-/// interconnect, memory and GPUs of the other socket get unequal shares.
+/// slower in proportion, as one does that repeats what it lost. If none does, those fit all of whose paths are slow: of
+/// an interconnect, memory and GPUs of the other socket get unequal shares.
 pub fn candidates(
     paths: &[Path],
     (crossing, is_bound): (&Crossing, &IsBound<'_>),
@@ -114,8 +114,8 @@ struct Search<'c> {
 }
 
 impl Search<'_> {
-    /// Adds one candidate of the first path that is not explained yet. A candidate that was tried is ruled out for those
-    /// after it, so no set comes twice.
+    /// Adds one candidate of the first path that is not explained yet. A candidate that was tried is ruled out for
+    /// those after it, so no set comes twice.
     fn add(&mut self, left: usize, chosen: &mut Vec<usize>, ruled_out: &mut BTreeSet<usize>) {
         self.steps += 1;
         if self.steps > MAX_STEPS || self.found.len() >= MAX_EXPLANATIONS {

@@ -86,8 +86,8 @@ pub fn paths(host: &HostTopology, matrix: &Matrix) -> Result<Vec<Path>, HostErro
     Ok(paths)
 }
 
-/// The links on the way of a cell's traffic, and the kinds of nodes between RNIC and endpoint. To another RNIC they are those
-/// from the memory that is nearest to the first, over cables, to that which is nearest to the other.
+/// The links on the way of a cell's traffic, and the kinds of nodes between RNIC and endpoint. To another RNIC they are
+/// those from the memory that is nearest to the first, over cables, to that which is nearest to the other.
 fn way(host: &HostTopology, from: usize, to: usize) -> Option<(Vec<usize>, Vec<Kind>)> {
     if host.nodes()[to].kind != Kind::Rnic {
         let links = host.route(from, to)?;

@@ -1,7 +1,8 @@
 //! Watching a host: when to measure it again, its history, and what is news. Nothing is measured and no clock is read
 //! here.
 //!
-//! Source: Hostping (Liu et al., NSDI 2023), "Framework": idle hosts periodically, busy ones when counters are abnormal.
+//! Source: Hostping (Liu et al., NSDI 2023), "Framework": idle hosts periodically, busy ones when counters are
+//! abnormal.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -9,7 +9,8 @@ use super::operation::{Job, Operation};
 /// A connection, or a rank's share of a collective.
 pub type Pair = (u32, Option<u32>);
 
-/// Every pair of a job and size of its messages, numbered in the order of its first operation, and what it took in each iteration.
+/// Every pair of a job and size of its messages, numbered in the order of its first operation, and what it took in each
+/// iteration.
 pub struct Cells {
     /// The pairs.
     pub pairs: Vec<Pair>,

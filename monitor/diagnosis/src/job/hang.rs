@@ -93,8 +93,8 @@ struct Presence {
 
 impl Presence {
     /// Communicators differ, and so do those who take part. So a rank should have come if the iteration names it as one
-    /// that sends; or if it came to each earlier iteration with the same messages, to which all came who have come now; or
-    /// if somebody waits for it, and it never received without sending.
+    /// that sends; or if it came to each earlier iteration with the same messages, to which all came who have come now;
+    /// or if somebody waits for it, and it never received without sending.
     fn of(job: &Job, last: &[Operation]) -> Self {
         let came = sources(last);
         let mut there: BTreeSet<u32> = last.iter().map(|operation| operation.source).collect();
@@ -172,15 +172,16 @@ impl Presence {
     }
 }
 
-/// Of jobs in which not always the same take part: whether a rank that came to so many of `all` iterations, and to each of
-/// `alike` of them, did so by more than chance. It came to all for long; or its share of the other iterations, by the rule of
-/// succession, would rarely have brought it to these.
+/// Of jobs in which not always the same take part: whether a rank that came to so many of `all` iterations, and to each
+/// of `alike` of them, did so by more than chance. It came to all for long; or its share of the other iterations, by
+/// the rule of succession, would rarely have brought it to these.
 fn is_regular(came: usize, all: usize, alike: usize) -> bool {
     let share = (came - alike + 1) as f64 / (all - alike + 2) as f64;
     (came == all && all >= LONG) || share.powf(alike as f64) < BY_CHANCE
 }
 
-/// A rank that came this often came always. Source: our choice: by the rule of succession it stays away once in 22 then.
+/// A rank that came this often came always. Source: our choice: by the rule of succession it stays away once in 22
+/// then.
 const LONG: usize = 20;
 /// How often chance may make a rank look as if it came with others. Source: our choice.
 const BY_CHANCE: f64 = 0.02;
@@ -198,8 +199,8 @@ const LOOKED_AT: usize = 256;
 const MOST_ROUNDS: usize = 8;
 
 /// Ranks that took part in the iteration and then posted nothing more, though what they waited for is there: they have
-/// completed least, and where they send to is further on and waits for them. Who all have as many messages to send can be
-/// compared so, and nobody else.
+/// completed least, and where they send to is further on and waits for them. Who all have as many messages to send can
+/// be compared so, and nobody else.
 fn stopped_midway(job: &Job, last: &[Operation], open: &[&Operation]) -> Option<BTreeSet<u32>> {
     if open.iter().any(|operation| operation.begin.is_some()) {
         return None;

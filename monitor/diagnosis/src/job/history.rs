@@ -11,8 +11,8 @@ use super::cells::Cells;
 use super::places::Fault;
 use crate::statistics::{median, standard_normal};
 
-/// Half the shift that is found fastest. Units: standard deviations. Source: our choice: 1 is what a slowdown of 3 % is at
-/// 3 % noise; larger ones are found within a few iterations anyway.
+/// Half the shift that is found fastest. Units: standard deviations. Source: our choice: 1 is what a slowdown of 3 % is
+/// at 3 % noise; larger ones are found within a few iterations anyway.
 const SLACK: f64 = 0.5;
 /// A value counts for no more than this. Units: standard deviations. Source: our choice, so that no single hiccup, and
 /// no tail that is heavier than a normal one, makes an alarm.
@@ -22,12 +22,13 @@ const LEAST: u32 = 8;
 /// Iterations per false alarm of all series of a job together.
 /// Source: our choice; ten times better than one in 10,000.
 const FALSE_ALARM: f64 = 100_000.0;
-/// Cells from which what all have in common in an iteration is taken away. Source: our choice; with few cells the slow one
-/// would be a good part of that.
+/// Cells from which what all have in common in an iteration is taken away. Source: our choice; with few cells the slow
+/// one would be a good part of that.
 const COMMON: usize = 8;
 /// Least slowdown that is said. Source: our choice: 1 %; below, nobody acts.
 const LEAST_SHIFT: f64 = 0.01;
-/// Neighbouring values are taken for no more alike than this. Source: our choice: nothing that is more alike has a mean.
+/// Neighbouring values are taken for no more alike than this. Source: our choice: nothing that is more alike has a
+/// mean.
 const MOST_ALIKE: f64 = 0.97;
 /// Most faults that are said at once. Source: our choice.
 const MOST_FAULTS: usize = 16;
@@ -58,8 +59,8 @@ impl Chart {
         (self.count > 0).then_some(self.mean)
     }
 
-    /// Takes the value of iteration `at`. During an alarm nothing is learned, so that a change does not become the norm;
-    /// before it all is, because values are independent only of a mean that takes all of them in.
+    /// Takes the value of iteration `at`. During an alarm nothing is learned, so that a change does not become the
+    /// norm; before it all is, because values are independent only of a mean that takes all of them in.
     pub fn push(&mut self, value: f64, at: u32, threshold: f64) {
         if self.count >= LEAST {
             let n = f64::from(self.count);
@@ -186,9 +187,9 @@ fn common(times: &[(u32, f64)], mean: impl Fn(u32) -> Option<f64>) -> f64 {
     if excess.len() < COMMON { 0.0 } else { median(&excess).unwrap_or(0.0) }
 }
 
-/// The places that explain best what changed at iteration `since`: the one with the largest gain in likelihood, then the
-/// best one of what that leaves, as long as chance would not gain as much. And whether all changed, so that none of them
-/// stands out.
+/// The places that explain best what changed at iteration `since`: the one with the largest gain in likelihood, then
+/// the best one of what that leaves, as long as chance would not gain as much. And whether all changed, so that none of
+/// them stands out.
 fn located(cells: &Cells, since: usize, threshold: f64) -> (Vec<(Fault, f64)>, bool) {
     let mut sums = vec![(0.0, 0u32); cells.pairs.len()];
     for &(cell, time) in cells.times[..since].iter().flatten() {

@@ -77,7 +77,8 @@ impl Said {
         Self { state, class, places, since: found.since_iteration, ..Self::default() }
     }
 
-    /// This after `before` was said, and whether it is news: an alarm and its end always are, doubt once between two alarms.
+    /// This after `before` was said, and whether it is news: an alarm and its end always are, doubt once between two
+    /// alarms.
     fn after(self, before: &Self) -> (Self, bool) {
         let (is_alarmed, is_doubted, is_news) = match self.state {
             State::Well => (false, before.is_doubted, before.is_alarmed),
@@ -117,7 +118,8 @@ impl News {
         &self.said
     }
 
-    /// Whether the job has to be judged again although it wrote nothing: a doubt is said if it outlasts what came after it.
+    /// Whether the job has to be judged again although it wrote nothing: a doubt is said if it outlasts what came after
+    /// it.
     pub fn is_to_see_again(&self) -> bool {
         self.doubt.as_ref().is_some_and(|doubt| doubt.state != State::Undecided)
     }

@@ -1,4 +1,5 @@
-//! Whether somebody stands out of its peers by more than noise makes. Values are logarithms of times, or shares of a time.
+//! Whether somebody stands out of its peers by more than noise makes. Values are logarithms of times, or shares of a
+//! time.
 //!
 //! Two things spread values: members differ (longer cables, nearer memories), and each varies from one iteration to the
 //! next. On a loaded machine the second is large and lasts for some iterations, so that neighbouring values are alike.
@@ -6,16 +7,16 @@
 
 use crate::statistics::{ln_tail, median, standard_normal};
 
-/// How much members differ before any is seen, and how many members that is worth. Source: our choice: connections of the
-/// figures' jobs differ by 10 %; so a job of three ranks is judged as well.
+/// How much members differ before any is seen, and how many members that is worth. Source: our choice: connections of
+/// the figures' jobs differ by 10 %; so a job of three ranks is judged as well.
 const BEFORE: (f64, f64) = (0.1, 10.0);
 /// From the median distance of those below the middle to one standard deviation. Source: the normal distribution.
 const ROBUST: f64 = 1.4826;
-/// Blocks of iterations. Source: our choice: Student's distribution of four degrees of freedom has tails that can be used,
-/// and load that lasts for a fifth of the iterations still counts as one value.
+/// Blocks of iterations. Source: our choice: Student's distribution of four degrees of freedom has tails that can be
+/// used, and load that lasts for a fifth of the iterations still counts as one value.
 const BLOCKS: usize = 5;
-/// Values further from the middle than this many times the usual distance count as that far. Source: our choice, because
-/// a few members that are much faster, inside of one host, say nothing of how the others differ.
+/// Values further from the middle than this many times the usual distance count as that far. Source: our choice,
+/// because a few members that are much faster, inside of one host, say nothing of how the others differ.
 const FAR: f64 = 3.0;
 /// A member whose error is this much larger, as a square, than that of others is known by its own few blocks alone.
 /// Source: our choice.
@@ -42,8 +43,8 @@ pub struct Noise {
     usual: f64,
 }
 
-/// The median; but if one half is far above all of the other, the slowest of the faster half, because then the slower half
-/// may be at fault.
+/// The median; but if one half is far above all of the other, the slowest of the faster half, because then the slower
+/// half may be at fault.
 fn middle(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let (Some(least), Some(lower)) = (values.first(), values.get(values.len().saturating_sub(1) / 2)) else {
@@ -101,8 +102,8 @@ impl Noise {
     }
 }
 
-/// The square of one standard error of the median, from the medians of blocks; of a few values, from these, as if they were
-/// one: they may all be of one load.
+/// The square of one standard error of the median, from the medians of blocks; of a few values, from these, as if they
+/// were one: they may all be of one load.
 fn error(values: &[f64]) -> f64 {
     let blocks = values.len().min(BLOCKS);
     if blocks < 2 {

@@ -93,8 +93,8 @@ pub fn place(cluster: &Cluster, rank: u32) -> Option<Place> {
     })
 }
 
-/// The hosts of a verdict that names ranks: those hosts alone on which something is known to be slow or stuck. A leaf or
-/// a connection accuses no host.
+/// The hosts of a verdict that names ranks: those hosts alone on which something is known to be slow or stuck. A leaf
+/// or a connection accuses no host.
 pub fn accused(found: &Diagnosis, placement: &Placement) -> BTreeSet<String> {
     if !placement.leaf.is_empty() {
         return BTreeSet::new();

@@ -184,8 +184,8 @@ fn number<T: std::str::FromStr>(record: &csv::ByteRecord, index: usize, name: &s
     parsed.ok_or_else(|| format!("`{name}` is no number: {}", shown(&String::from_utf8_lossy(bytes))))
 }
 
-/// Times are closer to 0 than this. Units: microseconds. Source: our choice: nanoseconds since 1970 that were written for
-/// microseconds are still told from a clock.
+/// Times are closer to 0 than this. Units: microseconds. Source: our choice: nanoseconds since 1970 that were written
+/// for microseconds are still told from a clock.
 const LONGEST_AGO: f64 = 1e18;
 
 /// Whether an operation can be: ranks within bounds, times in order.

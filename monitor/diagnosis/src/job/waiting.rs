@@ -1,7 +1,7 @@
 //! Ranks that come late to an operation, because of what they do besides communicating, and who waits for them.
 //!
-//! Source: C4 (Dong et al., HPCA 2025), the waiting chain of a ring: the late entrant waits least, while its predecessor
-//! waits for its buffer and its successor for its data. The thresholds are ours.
+//! Source: C4 (Dong et al., HPCA 2025), the waiting chain of a ring: the late entrant waits least, while its
+//! predecessor waits for its buffer and its successor for its data. The thresholds are ours.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,7 +113,8 @@ fn ends(operations: &[Operation]) -> HashMap<u32, f64> {
     ends
 }
 
-/// Of collectives only each rank's own time is known: who came late has the shortest one, by as much as the others wait.
+/// Of collectives only each rank's own time is known: who came late has the shortest one, by as much as the others
+/// wait.
 fn shares(operations: &[Operation], lateness: &mut BTreeMap<u32, Vec<(u64, f64, f64)>>) {
     let times: Vec<f64> = operations.iter().filter_map(Operation::duration).collect();
     let (Some(usual), true) = (median(&times), times.len() >= 3) else { return };

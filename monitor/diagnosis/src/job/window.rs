@@ -9,7 +9,7 @@ use super::diagnose::{Diagnosis, Question, Verdict, diagnose};
 use super::operation::{Job, Operation};
 use super::record::Record;
 
-/// Iterations from the begin that are kept. Source: our choice; docs/diagnosis.md has the power after 50.
+/// Iterations from the begin that are kept. Source: our choice; docs/measured/job-diagnosis.md has the power after 50.
 const FIRST: usize = 64;
 /// Latest iterations that are kept. Source: our choice, above the 50 that the published rule looks at.
 const LATEST: usize = 64;
@@ -87,8 +87,8 @@ impl Window {
         self.count
     }
 
-    /// Takes a record. One of an iteration long before the latest begins another job, and so does an earlier one than the
-    /// latest if `is_new_file`.
+    /// Takes a record. One of an iteration long before the latest begins another job, and so does an earlier one than
+    /// the latest if `is_new_file`.
     pub fn push(&mut self, record: Record, is_new_file: bool) -> Seen {
         let operation = &record.operation;
         let latest = self.iterations.back().map_or(0, |last| last.number);
@@ -179,8 +179,8 @@ impl Window {
         found
     }
 
-    /// What the iteration before had and the latest has not, as operations to which nobody came. If iterations differ in what
-    /// they have, nothing says what is missing.
+    /// What the iteration before had and the latest has not, as operations to which nobody came. If iterations differ
+    /// in what they have, nothing says what is missing.
     fn missing(&self) -> Vec<Operation> {
         let mut back = self.iterations.iter().rev();
         let (Some(last), Some(before)) = (back.next(), back.next()) else { return Vec::new() };

@@ -76,8 +76,8 @@ pub struct Brief {
     pub anomaly: Option<Anomaly>,
     /// When it ran.
     pub clock: Option<ExperimentClock>,
-    /// The signals that the search looks at; nothing if it was neither anomalous nor among the latest [`RECENT`] when it
-    /// was read.
+    /// The signals that the search looks at; nothing if it was neither anomalous nor among the latest [`RECENT`] when
+    /// it was read.
     pub signals: BTreeMap<String, f64>,
 }
 

@@ -1,4 +1,5 @@
-//! A guest's control port: one client at a time reads what the guest says and is heard by it. What is said, it does not know.
+//! A guest's control port: one client at a time reads what the guest says and is heard by it. What is said, it does not
+//! know.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};

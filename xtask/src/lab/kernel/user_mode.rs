@@ -1,7 +1,7 @@
 //! A kernel for user mode (`ARCH=um`), built once from Debian's source package into a cache outside of the tree.
 //!
-//! The cache is `kelpie` in `$XDG_CACHE_HOME` or `~/.cache`, and a kernel's folder there is named after the version of its
-//! source and a hash of its configuration, `lab/um.config`.
+//! The cache is `kelpie` in `$XDG_CACHE_HOME` or `~/.cache`, and a kernel's folder there is named after the version of
+//! its source and a hash of its configuration, `lab/um.config`.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
