@@ -129,7 +129,7 @@ const WAYS: &[(&str, Breaks, &[&str])] = &[
 
 /// The parts of a message about YAML that do not hold for other formats.
 const YAML: &[(&str, &[&str])] = &[
-    ("empty", &["FILE:1:1: the document is empty; docs/reference/files.md has the formats"]),
+    ("empty", &["FILE:1:1: the document is empty; see docs/reference/files.md"]),
     ("no UTF-8", &["not UTF-8 text", "save the file as UTF-8"]),
     ("UTF-16", &["FILE:1:2: a control character; is the file UTF-8?"]),
     ("a program", &["not UTF-8 text"]),

@@ -219,12 +219,8 @@ impl<'t> Document<'t> {
             })?;
             builder.take(event, span).map_err(failed)?;
         }
-        let empty = || {
-            failed(Syntax::at(
-                Mark { line: 1, column: 1 },
-                "the document is empty; docs/reference/files.md has the formats",
-            ))
-        };
+        let empty =
+            || failed(Syntax::at(Mark { line: 1, column: 1 }, "the document is empty; see docs/reference/files.md"));
         let root = builder.root.ok_or_else(empty)?;
         Ok(Self { file: file.to_owned(), text, root, mistakes: RefCell::default(), in_part: Cell::new(false) })
     }
