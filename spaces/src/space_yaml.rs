@@ -133,7 +133,7 @@ impl<'de> Deserialize<'de> for File {
                             file.about = about.trim().chars().take(MAX_ABOUT).collect();
                         }
                         Key::Of(dimension) => {
-                            file.domains[dimension as usize] = map.next_value_seed(Admitted(dimension))?
+                            file.domains[dimension as usize] = map.next_value_seed(Admitted(dimension))?;
                         }
                     }
                 }

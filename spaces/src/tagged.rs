@@ -256,7 +256,7 @@ mod tests {
     /// the file is long.
     #[test]
     fn the_time_grows_with_the_file_and_no_faster() {
-        let keys: String = (0..90_000).map(|number| format!("k{number}: 1\n")).collect();
+        let keys: String = (0..90_000).map(|number| ["k", &number.to_string(), ": 1\n"].concat()).collect();
         assert_eq!(more(&format!("name: x\nhosts: []\n{keys}")), "and 89990 more");
         let hosts = "- {agent: [], port: x, more: 1}\n".repeat(2000);
         assert_eq!(more(&format!("name: x\nhosts:\n{hosts}")), "and at least 20 more");

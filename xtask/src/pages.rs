@@ -224,8 +224,11 @@ fn calls(line: &str) -> Vec<Vec<&str>> {
     calls
 }
 
+/// A line with its number, from 1.
+type Line<'t> = (usize, &'t str);
+
 /// Numbers and lines of a page outside of code, and then those inside.
-fn split(text: &str) -> (Vec<(usize, &str)>, Vec<(usize, &str)>) {
+fn split(text: &str) -> (Vec<Line<'_>>, Vec<Line<'_>>) {
     let (mut prose, mut code) = (Vec::new(), Vec::new());
     let mut fence: Option<&str> = None;
     for (number, line) in (1..).zip(text.lines()) {

@@ -36,18 +36,21 @@ fn alone() -> impl Iterator<Item = (Parameter, Draw)> {
     })
 }
 
+/// Parameters with the ranges from which they are drawn.
+type Ranges = Vec<(Parameter, Draw)>;
+
 /// What goes together where contexts are used: for a turn of many packets, or anew for each of few packets, which takes
 /// a cache for the QPs that alternate, and a context in one read. First what is drawn, then what is not left to chance.
-fn of_contexts(is_few: bool) -> (Vec<(Parameter, Draw)>, Vec<(Parameter, f64)>) {
-    let (mut drawn, mut fixed) = (Vec::new(), Vec::new());
+fn of_contexts(is_few: bool) -> (Ranges, Vec<(Parameter, f64)>) {
+    let (mut ranges, mut fixed) = (Vec::new(), Vec::new());
     for row in TABLE {
         match row.drawn {
-            Drawn::ByContexts(draws) => drawn.push((row.parameter, draws[usize::from(is_few)])),
+            Drawn::ByContexts(both) => ranges.push((row.parameter, both[usize::from(is_few)])),
             Drawn::OfContexts(numbers) => fixed.push((row.parameter, numbers[usize::from(is_few)])),
             _ => (),
         }
     }
-    (drawn, fixed)
+    (ranges, fixed)
 }
 
 /// What is drawn so that a parameter follows from it: its name, and its range.
@@ -109,7 +112,9 @@ fn values(seed: u64) -> Values {
     let mut put = |parameter: Parameter, value: f64| values.push((parameter, rounded(value).to_string()));
     let small = one_of(&caches(), &mut random);
     let (drawn, fixed) = of_contexts(random.random_bool(0.5));
-    fixed.into_iter().for_each(|(parameter, value)| put(parameter, value));
+    for (parameter, value) in fixed {
+        put(parameter, value);
+    }
     for (parameter, range) in alone().chain(drawn) {
         let value = draw(&range, &mut random);
         put(parameter, if parameter == small { value / SMALL } else { value });

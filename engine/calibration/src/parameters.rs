@@ -28,6 +28,7 @@ pub fn named(paths: &[String]) -> Result<Vec<Parameter>, CalibrationError> {
 }
 
 /// Writes what the table says of a parameter.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
 pub(crate) fn described<S: Serializer>(parameter: &Parameter, serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Described {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use kelpie_monitor::check::{Check, State};
 use kelpie_monitor::checks::{CheckKind, Gauge, Repair};
-use kelpie_monitor::machine::{Machine, PciFunction, pci_path, rdma_devices};
+use kelpie_monitor::machine::{Machine, PciFunction, PcieRate, pci_path, rdma_devices};
 use kelpie_topology::HostTopology;
 use kelpie_topology::host::{Kind, Link, Node};
 
@@ -228,7 +228,7 @@ impl<'m> Building<'m> {
             (None, _) => Check::new(CheckKind::PcieLink, State::Unknown, "width and speed cannot be read"),
         };
         let carried = now.into_iter().fold(check, |check, now| {
-            check.measured(Gauge::LinkCarries, now.bits_per_sec(), most.map(|most| most.bits_per_sec()))
+            check.measured(Gauge::LinkCarries, now.bits_per_sec(), most.map(PcieRate::bits_per_sec))
         });
         let check = carried.about(name).file(self.machine, &function.file("current_link_width"));
         self.readings.push(check.file(self.machine, &function.file("current_link_speed")));

@@ -97,6 +97,9 @@ pub struct Readings {
     pub lag_refused: Option<String>,
 }
 
+/// One check of one direction, of its readings.
+type Judge = fn(&Readings) -> Check;
+
 /// All checks of one direction.
 pub fn checks(readings: &Readings) -> Vec<Check> {
     let nothing = match (readings.mode, &readings.lag_refused) {
@@ -107,7 +110,7 @@ pub fn checks(readings: &Readings) -> Vec<Check> {
         }
         (Mode::Hash | Mode::QueueAffinity, _) => None,
     };
-    let all: [(CheckKind, fn(&Readings) -> Check); 7] = [
+    let all: [(CheckKind, Judge); 7] = [
         (CheckKind::Links, links),
         (CheckKind::Pairing, pairing),
         (CheckKind::Balance, balance),
@@ -116,7 +119,7 @@ pub fn checks(readings: &Readings) -> Vec<Check> {
         (CheckKind::Loss, loss),
         (CheckKind::Failover, failover),
     ];
-    let check = |(kind, check): (CheckKind, fn(&Readings) -> Check)| match &nothing {
+    let check = |(kind, check): (CheckKind, Judge)| match &nothing {
         // A path can lose packets, and a port fail, in any mode with a path or two ports.
         Some(reason)
             if !matches!(kind, CheckKind::Loss | CheckKind::Links)

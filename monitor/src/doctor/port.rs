@@ -175,12 +175,11 @@ fn class(machine: &Machine, link: &PortLink, netdev: &str, dcb: &Dcb, traffic_cl
         let dscp = mapped.unwrap_or(if dscp == 0 { USUAL_DSCP } else { dscp });
         let class = (dscp << 2 | u16::from(judged & 0b11)).to_string();
         let check = Check::new(CheckKind::TrafficClass, State::Warn, format!("{summary}, which is not lossless"));
-        let check = match mapped {
-            Some(_) => check,
-            None => {
-                let words = [("netdev", netdev), ("dscp", &dscp.to_string()), ("priority", &lossless[0].to_string())];
-                check.repair(Repair::MapDscp, &words)
-            }
+        let check = if mapped.is_some() {
+            check
+        } else {
+            let words = [("netdev", netdev), ("dscp", &dscp.to_string()), ("priority", &lossless[0].to_string())];
+            check.repair(Repair::MapDscp, &words)
         };
         match forced {
             Some(_) => check.repair(Repair::ForceClass, &[("class", &class), ("file", &file)]),

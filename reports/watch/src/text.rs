@@ -98,6 +98,10 @@ pub fn text(progress: &CampaignProgress, now_unix_ms: i64) -> String {
 }
 
 /// The campaign as one JSON document.
+///
+/// # Errors
+///
+/// The progress has a number that JSON cannot hold.
 pub fn json(progress: &CampaignProgress, now_unix_ms: i64) -> anyhow::Result<String> {
     let campaign = &progress.campaign;
     let definition = &campaign.definition;
