@@ -169,7 +169,7 @@ mod tests {
 
     fn connect(address: SocketAddr) -> TcpStream {
         let stream = TcpStream::connect(address).expect("it listens");
-        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
+        stream.set_read_timeout(Some(Duration::from_mins(1))).expect("a socket");
         stream
     }
 
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn silent_connections_keep_nobody_out() {
-        let address = server(Limits { deadline: Duration::from_secs(3600), ..LIMITS });
+        let address = server(Limits { deadline: Duration::from_hours(1), ..LIMITS });
         let silent: Vec<TcpStream> = (0..300).map(|_| connect(address)).collect();
         assert!(get(address).starts_with("HTTP/1.1 200"));
         for oldest in silent.into_iter().take(300 - LIMITS.connections) {
