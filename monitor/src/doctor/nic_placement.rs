@@ -177,11 +177,17 @@ fn passthrough(machine: &Machine) -> &'static str {
     }
 }
 
+/// Where the kernel lists NUMA nodes. Source: kernel `Documentation/ABI/stable/sysfs-devices-node`.
+const NODES: &str = "sys/devices/system/node";
+
 fn numa(machine: &Machine, nic: &PciFunction<'_>) -> Check {
-    const NODES: &str = "sys/devices/system/node";
-    let file = nic.file("numa_node");
     let is_node = |name: &String| name.strip_prefix("node").is_some_and(|rest| rest.parse::<u32>().is_ok());
     let nodes: Vec<String> = machine.names(NODES).into_iter().filter(is_node).collect();
+    numa_among(&nodes, machine, nic).measured(Gauge::Nodes, nodes.len() as f64, None)
+}
+
+fn numa_among(nodes: &[String], machine: &Machine, nic: &PciFunction<'_>) -> Check {
+    let file = nic.file("numa_node");
     let node = machine.number::<i64>(&file);
     if nodes.len() < 2 {
         return Check::new(CheckKind::Numa, State::NotApplicable, "one node")
