@@ -1,11 +1,9 @@
 //! Arguments that several commands take.
 
-use std::path::PathBuf;
-
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, ValueEnum};
 use kelpie_search::{Algorithm, SignalSet};
-use kelpie_store::CampaignId;
+use kelpie_store::{CampaignId, Database};
 
 /// Seed of every random decision if `--seed` is not given. Source: our choice, because it is the first day of
 /// the conference of Collie (NSDI 2022).
@@ -72,8 +70,13 @@ pub struct SubsystemArgs {
 #[derive(Debug, Clone, Args)]
 pub struct DatabaseArgs {
     /// Database file [default: kelpie/kelpie.db in `$XDG_DATA_HOME` or `~/.local/share`]
-    #[arg(long, value_name = "F", env = "KELPIE_DB")]
-    pub db: Option<PathBuf>,
+    #[arg(long, value_name = "F", env = "KELPIE_DB", value_parser = database())]
+    pub db: Option<Database>,
+}
+
+/// Reads the name of a database, which need not be text.
+pub fn database() -> impl TypedValueParser<Value = Database> {
+    OsStringValueParser::new().try_map(Database::try_from)
 }
 
 /// `KEY=VALUE`, split.

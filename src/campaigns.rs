@@ -1,20 +1,18 @@
 //! Which campaign a command means, and the command that goes on with it.
 
-use std::path::Path;
-
 use anyhow::Context as _;
 use kelpie_reports::recipe::IMPORT;
-use kelpie_store::{Campaign, CampaignId, CampaignState, Store};
+use kelpie_store::{Campaign, CampaignId, CampaignState, Database, Store};
 
 use crate::output::quoted;
 
 /// The command that goes on with a campaign, with options that limit it.
-pub fn resume_command(database: &Path, id: CampaignId, limits: &str) -> String {
-    format!("kelpie campaign resume {id} --db {}{limits}", quoted(database))
+pub fn resume_command(database: &Database, id: CampaignId, limits: &str) -> String {
+    format!("kelpie campaign resume {id} --db {}{limits}", quoted(&database.to_string()))
 }
 
 /// What to do if it is not known whether something in a campaign stops a gate.
-pub fn next_step(campaign: &Campaign, database: &Path) -> Option<String> {
+pub fn next_step(campaign: &Campaign, database: &Database) -> Option<String> {
     match (campaign.state, campaign.definition.budget) {
         (CampaignState::Finished, _) => Some("`kelpie watch` shows how experiments ended".to_owned()),
         (CampaignState::Stopped, budget) => {
@@ -36,12 +34,14 @@ pub fn chosen(store: &mut Store, named: Option<CampaignId>) -> anyhow::Result<Ca
         Some(id) => Ok(id),
         None => latest(store, searched)?
             .map_or_else(|| latest(store, |_| true), |id| Ok(Some(id)))?
-            .with_context(|| format!("{}: no campaign yet; `kelpie campaign run` begins one", store.path().display())),
+            .with_context(|| format!("{}: no campaign yet; `kelpie campaign run` begins one", store.database())),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -50,9 +50,9 @@ mod tests {
             ("/a/b.db", "kelpie campaign resume 3 --db /a/b.db"),
             ("/a b/it's.db", r"kelpie campaign resume 3 --db '/a b/it'\''s.db'"),
         ] {
-            assert_eq!(resume_command(Path::new(database), CampaignId(3), ""), expected);
+            assert_eq!(resume_command(&Path::new(database).into(), CampaignId(3), ""), expected);
         }
-        let timed = resume_command(Path::new("x.db"), CampaignId(1), " --time 90s");
+        let timed = resume_command(&Path::new("x.db").into(), CampaignId(1), " --time 90s");
         assert_eq!(timed, "kelpie campaign resume 1 --db x.db --time 90s");
     }
 }

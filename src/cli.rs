@@ -17,9 +17,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
-use kelpie_store::CampaignId;
+use kelpie_store::{CampaignId, Database};
 
-use crate::args::{Common, DatabaseArgs, SubsystemArgs, parse_id, parse_setting};
+use crate::args::{Common, DatabaseArgs, SubsystemArgs, database, parse_id, parse_setting};
 use agent::AgentArgs;
 use bench::BenchCommand;
 use calibrate::CalibrateArgs;
@@ -412,8 +412,8 @@ pub struct DiffArgs {
     #[command(flatten)]
     pub database: DatabaseArgs,
     /// Database of the newer campaign [default: that of the older]
-    #[arg(long, value_name = "F")]
-    pub against: Option<PathBuf>,
+    #[arg(long, value_name = "F", value_parser = database())]
+    pub against: Option<Database>,
     /// Compare only what is stored; a finding of one campaign alone is then doubtful
     #[arg(long)]
     pub no_measure: bool,

@@ -7,6 +7,7 @@ use kelpie_examine::files::read_file;
 use kelpie_examine::subsystem::{Changes, OpenedSubsystem};
 use kelpie_spaces::document::utf8;
 use kelpie_spaces::{Space, Workload, suggestion};
+use kelpie_store::Database;
 use kelpie_topology::Cluster;
 
 use crate::args::{DatabaseArgs, SubsystemArgs};
@@ -41,14 +42,14 @@ pub fn home_folder(variable: &str, below_home: &str) -> Option<PathBuf> {
 }
 
 impl DatabaseArgs {
-    /// The database file: the one that was named, else the user's own.
-    pub fn path(&self) -> anyhow::Result<PathBuf> {
-        if let Some(path) = &self.db {
-            return Ok(path.clone());
+    /// The database: the one that was named, else the user's own.
+    pub fn database(&self) -> anyhow::Result<Database> {
+        if let Some(database) = &self.db {
+            return Ok(database.clone());
         }
         let data = home_folder("XDG_DATA_HOME", ".local/share");
         let data = data.context("neither XDG_DATA_HOME nor HOME is set; name the database with --db F")?;
-        Ok(data.join("kelpie/kelpie.db"))
+        Ok(data.join("kelpie/kelpie.db").into())
     }
 }
 
@@ -59,9 +60,13 @@ pub fn read_cluster(path: &Path) -> anyhow::Result<Cluster> {
 }
 
 /// What a command that is printed needs so that it finds this database, too.
-pub fn db_argument(path: &Path) -> String {
-    let own = DatabaseArgs { db: std::env::var_os("KELPIE_DB").map(PathBuf::from) }.path();
-    if own.is_ok_and(|own| own == path) { String::new() } else { format!(" --db {}", quoted(path)) }
+pub fn db_argument(database: &Database) -> String {
+    let own = DatabaseArgs { db: std::env::var_os("KELPIE_DB").and_then(|name| name.try_into().ok()) }.database();
+    if own.is_ok_and(|own| own == *database) {
+        String::new()
+    } else {
+        format!(" --db {}", quoted(&database.to_string()))
+    }
 }
 
 impl SubsystemArgs {

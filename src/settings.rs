@@ -119,7 +119,7 @@ mod tests {
             command.clone().debug_assert();
             let cli = Cli::from_arg_matches(&command.try_get_matches_from(args).unwrap()).unwrap();
             let cli::Command::Campaign(CampaignCommand::Run(run)) = cli.command else { panic!("a run") };
-            assert_eq!(run.database.db.as_deref(), Some(Path::new(expected.0)));
+            assert_eq!(run.database.db, Some(Path::new(expected.0).into()));
             assert_eq!((run.subsystem.subsystem.as_str(), cli.common.color), (expected.1, expected.2));
         }
     }

@@ -12,14 +12,14 @@ use crate::output::{plural, print, print_json};
 
 /// Writes the copy.
 pub fn run(args: &BackupArgs, common: Common) -> anyhow::Result<ExitCode> {
-    let path = args.database.path()?;
-    let mut store = Store::open_to_read(&path)?;
+    let database = args.database.database()?;
+    let mut store = Store::open_to_read(&database)?;
     store.backup(&args.out)?;
     let campaigns = Store::open_to_read(&args.out)?.campaigns()?;
     let experiments: u64 = campaigns.iter().map(|campaign| campaign.experiments).sum();
     if common.json {
         print_json(&json!({
-            "database": path, "out": args.out, "campaigns": campaigns.len(), "experiments": experiments,
+            "database": database.to_string(), "out": args.out, "campaigns": campaigns.len(), "experiments": experiments,
         }))?;
     } else {
         let (campaigns, experiments) = (plural(campaigns.len() as u64, "campaign"), plural(experiments, "experiment"));

@@ -18,7 +18,7 @@ use crate::output::{plural, print, print_json};
 
 /// Writes the findings of a campaign as accepted.
 pub fn write(args: &BaselineArgs, common: Common) -> anyhow::Result<ExitCode> {
-    let mut store = Store::open_to_read(&args.database.path()?)?;
+    let mut store = Store::open_to_read(&args.database.database()?)?;
     let id = campaigns::chosen(&mut store, args.id)?;
     let (findings, anomalies) = explained::read(&mut store, id)?;
     let findings = store.campaign(id)?.definition.in_whole_space(findings)?;

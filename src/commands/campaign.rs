@@ -44,8 +44,8 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
         cli::Limits { budget, .. } => budget,
     };
     let bounds = opened.subsystem().bounds();
-    let path = args.database.path()?;
-    let mut store = Store::create(&path)?;
+    let database = args.database.database()?;
+    let mut store = Store::create(&database)?;
     let known = if args.seed_findings { known_regions(&mut store)? } else { Vec::new() };
     let reduce_host_failures = args.reduce_host_failures;
     let config = Config { known, reduce_host_failures, ..Config::new(args.algorithm, args.signal, seed) };
@@ -78,7 +78,7 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
         definition.algorithm,
         campaign_run.end_in_words(),
         campaign_run.known_in_words(),
-        path.display()
+        database
     ));
     campaign_run.run(lock, &mut store, &mut opened, &Shown { json: common.json, gate: args.gate.gate.then_some(gate) })
 }
@@ -89,9 +89,9 @@ pub fn resume(args: &ResumeArgs, common: Common) -> anyhow::Result<ExitCode> {
         bail!("--seed cannot change while a campaign is resumed: leave it out, or begin a new one with `campaign run`");
     }
     let gate = args.gate.read()?;
-    let path = args.database.path()?;
+    let database = args.database.database()?;
     // By somebody who cannot write: what is damaged stays as it is.
-    let mut reader = Store::open_to_read(&path)?;
+    let mut reader = Store::open_to_read(&database)?;
     let id = match args.id {
         Some(id) => id,
         None => latest(&mut reader, |campaign| campaign.state == CampaignState::Stopped)?.context(
@@ -100,7 +100,7 @@ pub fn resume(args: &ResumeArgs, common: Common) -> anyhow::Result<ExitCode> {
     };
     reader.verify(id)?;
     drop(reader);
-    let mut store = Store::open_to_write(&path)?;
+    let mut store = Store::open_to_write(&database)?;
     let lock = store.lock_campaign(id)?;
     // Read again: whoever held the lock may have gone on meanwhile.
     let campaign = store.campaign(id)?;
@@ -120,7 +120,7 @@ pub fn resume(args: &ResumeArgs, common: Common) -> anyhow::Result<ExitCode> {
         plural(campaign.experiments, "experiment"),
         definition.seed,
         campaign_run.end_in_words(),
-        path.display()
+        database
     ));
     campaign_run.run(lock, &mut store, &mut opened, &Shown { json: common.json, gate: args.gate.gate.then_some(gate) })
 }
@@ -215,10 +215,10 @@ impl CampaignRun {
         if shown.json {
             print_json(&document::with_ruling(store, self.id, ruling.clone())?)?;
         } else {
-            let database = inputs::db_argument(store.path());
+            let database = inputs::db_argument(store.database());
             print_prose(&findings_text::campaign(store, self.id, Wanted::default(), &database)?)?;
         }
-        note(&format!("database {}", store.path().display()));
+        note(&format!("database {}", store.database()));
         let is_finished = matches!(end, End::Finished);
         if !is_finished {
             let is_no_further = stored > 0 && campaign.experiments == stored;
@@ -232,7 +232,7 @@ impl CampaignRun {
         }
         Ok(match ruling {
             Some(ruling) => {
-                let next = is_finished.then(|| next_step(&campaign, store.path())).flatten();
+                let next = is_finished.then(|| next_step(&campaign, store.database())).flatten();
                 gate::exit_of(&ruling, next.as_deref())
             }
             None if was_interrupted => exit::failed(),
@@ -262,7 +262,7 @@ impl CampaignRun {
             }
             _ => String::new(),
         };
-        resume_command(store.path(), self.id, &limits)
+        resume_command(store.database(), self.id, &limits)
     }
 }
 
@@ -271,8 +271,8 @@ pub fn show(args: &ShowArgs, common: Common) -> anyhow::Result<ExitCode> {
     if args.experiments && !common.json {
         bail!("--experiments prints JSON only; add --json");
     }
-    let path = args.database.path()?;
-    let mut store = Store::open_to_read(&path)?;
+    let database = args.database.database()?;
+    let mut store = Store::open_to_read(&database)?;
     let id = match args.id {
         Some(CampaignOrFinding::Finding(id, number)) => {
             return show_finding(&mut store, id, number, common);
@@ -285,7 +285,7 @@ pub fn show(args: &ShowArgs, common: Common) -> anyhow::Result<ExitCode> {
         (_, true) => print_with_experiments(&mut store, id, wanted)?,
         (true, false) => print_json(&document::with_clock(&mut store, id, wanted)?)?,
         (false, false) => {
-            let database = inputs::db_argument(store.path());
+            let database = inputs::db_argument(store.database());
             print_prose(&findings_text::campaign(&mut store, id, wanted, &database)?)?;
         }
     }
@@ -298,7 +298,7 @@ fn show_finding(store: &mut Store, id: CampaignId, number: u64, common: Common) 
         let mut limiter = read.limiter()?;
         print_json(&read.document(read.weighed(number)?, &read.explained(), &mut limiter))?;
     } else {
-        let database = inputs::db_argument(store.path());
+        let database = inputs::db_argument(store.database());
         print_prose(&findings_text::finding(store, id, number, &database)?)?;
     }
     Ok(exit::HEALTHY)
@@ -326,8 +326,8 @@ fn print_with_experiments(store: &mut Store, id: CampaignId, wanted: Wanted) -> 
 
 /// Lists the campaigns of a database.
 pub fn list(args: &DatabaseArgs, common: Common) -> anyhow::Result<ExitCode> {
-    let path = args.path()?;
-    let mut store = Store::open_to_read(&path)?;
+    let database = args.database()?;
+    let mut store = Store::open_to_read(&database)?;
     let campaigns = store.campaigns()?;
     let mut rows = Vec::new();
     for campaign in campaigns {
@@ -345,7 +345,7 @@ pub fn list(args: &DatabaseArgs, common: Common) -> anyhow::Result<ExitCode> {
             })
         };
         let rows: Vec<_> = rows.iter().map(row).collect();
-        print_json(&json!({"database": path, "campaigns": rows}))?;
+        print_json(&json!({"database": database.to_string(), "campaigns": rows}))?;
         return Ok(exit::HEALTHY);
     }
     let heading =

@@ -1,7 +1,6 @@
 //! `kelpie diff`: two campaigns side by side. What belongs together is decided in the reports crate.
 
 use std::fmt::Write as _;
-use std::path::Path;
 use std::process::ExitCode;
 
 use kelpie_engine::MeasureError;
@@ -13,7 +12,7 @@ use kelpie_reports::explained::{self, Weighed};
 use kelpie_reports::identity::{self, Difference};
 use kelpie_reports::site::{self, ComparedRow, Comparison, File};
 use kelpie_spaces::Condition;
-use kelpie_store::{Anomaly, Campaign, CampaignId, FindingRecord, Store};
+use kelpie_store::{Anomaly, Campaign, CampaignId, Database, FindingRecord, Store};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -40,8 +39,8 @@ struct Row {
 }
 
 impl Measured {
-    fn read(path: &Path, id: CampaignId, measure: bool) -> anyhow::Result<Self> {
-        let mut store = Store::open_to_read(path)?;
+    fn read(database: &Database, id: CampaignId, measure: bool) -> anyhow::Result<Self> {
+        let mut store = Store::open_to_read(database)?;
         let campaign = store.campaign(id)?;
         let (mut findings, anomalies) = explained::read(&mut store, id)?;
         // What two campaigns have of one weakness differs in its variants.
@@ -96,9 +95,9 @@ pub fn run(args: &DiffArgs, common: Common) -> anyhow::Result<ExitCode> {
         // Before anything is measured, because that may take a while.
         site::check_target(out, args.force)?;
     }
-    let path = args.database.path()?;
-    let mut a = Measured::read(&path, args.a, !args.no_measure)?;
-    let mut b = Measured::read(args.against.as_deref().unwrap_or(&path), args.b, !args.no_measure)?;
+    let database = args.database.database()?;
+    let mut a = Measured::read(&database, args.a, !args.no_measure)?;
+    let mut b = Measured::read(args.against.as_ref().unwrap_or(&database), args.b, !args.no_measure)?;
     let (older, newer) = (a.findings.clone(), b.findings.clone());
     let repeat = |side, finding: &FindingRecord| {
         Ok::<_, anyhow::Error>(match side {

@@ -15,7 +15,7 @@ use crate::output::{plural, print, print_json};
 
 /// Writes the tables.
 pub fn run(args: &ExportArgs, common: Common) -> anyhow::Result<ExitCode> {
-    let mut store = Store::open_to_read(&args.database.path()?)?;
+    let mut store = Store::open_to_read(&args.database.database()?)?;
     let id = campaigns::chosen(&mut store, args.id)?;
     let exported = export::write(&mut store, id, args.format, &args.out)
         .with_context(|| format!("export campaign {id} to {}", args.out.display()))?;

@@ -19,7 +19,7 @@ pub fn run(args: &ImportArgs, common: Common) -> anyhow::Result<ExitCode> {
     for path in &args.paths {
         recipes.push((path, recipe::read(path).with_context(|| path.display().to_string())?));
     }
-    let database = args.database.path()?;
+    let database = args.database.database()?;
     let mut store = Store::create(&database)?;
     let mut rows = Vec::new();
     let mut text = String::new();
@@ -30,10 +30,10 @@ pub fn run(args: &ImportArgs, common: Common) -> anyhow::Result<ExitCode> {
         rows.push(json!({"recipe": path, "campaign": id, "id": 1, "new": new}));
     }
     if common.json {
-        print_json(&json!({"database": database, "imported": rows}))?;
+        print_json(&json!({"database": database.to_string(), "imported": rows}))?;
     } else {
         print(&text)?;
-        note(&format!("{}, database {}", plural(recipes.len() as u64, "recipe"), database.display()));
+        note(&format!("{}, database {}", plural(recipes.len() as u64, "recipe"), database));
     }
     Ok(exit::HEALTHY)
 }

@@ -24,7 +24,7 @@ impl LabelArgs {
 /// Stores a name, a note or both.
 pub fn label(args: &LabelCommandArgs, common: Common) -> anyhow::Result<ExitCode> {
     let Some(label) = args.label.label() else { bail!("give --name, --note or both") };
-    let mut store = Store::open_to_write(&args.database.path()?)?;
+    let mut store = Store::open_to_write(&args.database.database()?)?;
     store.put_label(args.id, &label)?;
     let label = store.label(args.id)?;
     if common.json {
@@ -49,7 +49,7 @@ fn is_wanted(campaign: &Campaign) -> anyhow::Result<bool> {
 
 /// Removes a campaign.
 pub fn remove(args: &RmArgs, common: Common) -> anyhow::Result<ExitCode> {
-    let mut store = Store::open_to_write(&args.database.path()?)?;
+    let mut store = Store::open_to_write(&args.database.database()?)?;
     let campaign = store.campaign(args.id)?;
     if !args.yes && !is_wanted(&campaign)? {
         note("nothing was removed");

@@ -19,7 +19,7 @@ use crate::output::{Table, plural, print, print_json, width};
 
 /// Lists the findings' conditions, the worst first.
 pub fn list(args: &MfsListArgs, common: Common) -> anyhow::Result<ExitCode> {
-    let mut store = Store::open_to_read(&args.database.path()?)?;
+    let mut store = Store::open_to_read(&args.database.database()?)?;
     let kept = known::findings(&mut store, args.campaign)?;
     let mut anomalies = BTreeMap::new();
     for campaign in kept.iter().map(|kept| kept.campaign) {

@@ -47,10 +47,10 @@ impl<'a> Subsystem<'a> {
 /// Runs the command.
 pub fn check(args: &MfsCheckArgs, common: Common) -> anyhow::Result<ExitCode> {
     let workload = inputs::read_workload(&args.workload)?;
-    let path = args.list.database.path()?;
+    let database = args.list.database.database()?;
     // What is measured needs no database.
-    let needs_database = args.measure.is_none() || args.list.campaign.is_some() || path.exists();
-    let mut store = if needs_database { Some(Store::open_to_read(&path)?) } else { None };
+    let needs_database = args.measure.is_none() || args.list.campaign.is_some() || database.exists();
+    let mut store = if needs_database { Some(Store::open_to_read(&database)?) } else { None };
     let mut opened =
         args.measure.as_deref().map(|name| anyhow::Ok((name, inputs::open_subsystem(name)?))).transpose()?;
     let subsystem = args.subsystem.as_deref().filter(|_| opened.is_none());

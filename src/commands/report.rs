@@ -20,7 +20,7 @@ pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
     let gate = args.gate.read()?;
     // Before anything is read, because that may take a while.
     site::check_target(&args.out, args.force)?;
-    let mut store = Store::open_to_read(&args.database.path()?)?;
+    let mut store = Store::open_to_read(&args.database.database()?)?;
     let id = campaigns::chosen(&mut store, args.id)?;
     let mut stored = StoredCampaign::read(&mut store, id)?;
     stored.changed = document::changed(&stored.campaign.definition);
@@ -56,7 +56,7 @@ pub fn run(args: &ReportArgs, common: Common) -> anyhow::Result<ExitCode> {
     }
     Ok(match ruling {
         Some(ruling) => {
-            let next = campaigns::next_step(&stored.campaign, store.path());
+            let next = campaigns::next_step(&stored.campaign, store.database());
             gate::exit_of(&ruling, next.as_deref())
         }
         None => exit::HEALTHY,

@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use kelpie_campaign::{End, Limits, Parts, Progress, document};
-use kelpie_engine::Subsystem as _;
 use kelpie_examine::host::{OpenedHost, RoundPlan};
 use kelpie_examine::subsystem::{Changes, OpenedSubsystem};
 use kelpie_monitor::{Verdict, measure_judged};

@@ -1,13 +1,12 @@
 //! The experiment store: campaigns, experiments and findings in SQLite. All SQL is here; no reports, no searching.
 
 mod anomaly;
-mod checksum;
+mod database;
 mod error;
 mod json;
-mod lock;
-mod open;
 mod purpose;
 mod records;
+mod sqlite;
 mod store;
 #[cfg(test)]
 mod testing;
@@ -17,13 +16,14 @@ mod testing;
 extern crate self as kelpie_store;
 
 pub use anomaly::Anomaly;
+pub use database::Database;
 pub use error::StoreError;
-pub use lock::CampaignLock;
 pub use purpose::Purpose;
 pub use records::{
     Campaign, CampaignDefinition, CampaignId, CampaignState, Ended, Experiment, ExperimentClock, FindingRecord,
     Outcome, unix_ms,
 };
+pub use sqlite::lock::CampaignLock;
 pub use store::Store;
 pub use store::checkpoints::StoredCheckpoint;
 pub use store::follow::{self, Brief, Follower, News};

@@ -1,7 +1,5 @@
 //! Counts, times, paths and long lines as people read them.
 
-use std::path::Path;
-
 pub use kelpie_spaces::units::{percent, si};
 
 /// The text in lines of at most so many columns; what goes on stands two columns farther in.
@@ -23,11 +21,10 @@ pub fn wrapped(text: &str, columns: usize) -> String {
     text.lines().map(line).collect()
 }
 
-/// A path as a shell takes it.
-pub fn quoted(path: &Path) -> String {
-    let path = path.display().to_string();
+/// A name, such as that of a file, as a shell takes it.
+pub fn quoted(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@".contains(c);
-    if path.chars().all(is_plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
+    if name.chars().all(is_plain) { name.to_owned() } else { format!("'{}'", name.replace('\'', r"'\''")) }
 }
 
 /// A time in four figures, such as `12.3 us`.

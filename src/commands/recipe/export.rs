@@ -30,7 +30,7 @@ pub fn run(args: &ExportArgs, common: Common) -> anyhow::Result<ExitCode> {
         }
         FindingOrAnomaly::Finding(id, number) => {
             let Kept { recipe, lines, campaign } =
-                recipes::kept(&mut Store::open_to_read(&args.database.path()?)?, id, number)?;
+                recipes::kept(&mut Store::open_to_read(&args.database.database()?)?, id, number)?;
             let examined = [&args.doctor_a, &args.doctor_b].map(Option::as_deref);
             let known = environment::of(&campaign.definition, args.with_identities, examined)?;
             let recipe = Recipe { environment: known.environment, ..recipe };

@@ -33,7 +33,7 @@ pub fn run(command: &RecipeCommand, common: Common) -> anyhow::Result<ExitCode> 
 fn show_perftest(args: &PerftestArgs, common: Common) -> anyhow::Result<ExitCode> {
     let workload: Workload = match args.what.parse() {
         Ok(FindingOrAnomaly::Finding(campaign, number)) => {
-            recipes::finding(&mut Store::open_to_read(&args.database.path()?)?, campaign, number)?.workload
+            recipes::finding(&mut Store::open_to_read(&args.database.database()?)?, campaign, number)?.workload
         }
         Ok(FindingOrAnomaly::Anomaly(id)) => recipes::known(id)?.trigger.workload(),
         Err(_) => inputs::read_workload(args.what.as_ref())?,

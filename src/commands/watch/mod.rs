@@ -25,12 +25,12 @@ pub fn run(args: &WatchArgs, common: Common) -> anyhow::Result<ExitCode> {
 }
 
 fn watch(args: &WatchArgs, common: Common) -> anyhow::Result<ExitCode> {
-    let path = args.database.path()?;
-    let mut store = Store::open_to_read(&path)?;
+    let database = args.database.database()?;
+    let mut store = Store::open_to_read(&database)?;
     let id = campaigns::chosen(&mut store, args.id)?;
     let campaign = store.campaign(id)?;
     drop(store);
-    let mut follower = Follower::new(&path, &campaign);
+    let mut follower = Follower::new(&database, &campaign);
     let mut progress = CampaignProgress::new(campaign);
     if let Some(listen) = args.listen {
         metrics::serve(listen, common.json, &mut follower, &mut progress)?;

@@ -18,7 +18,7 @@ impl Store {
         // By what they are not: a verdict that changed by itself is neither, and its checksum then tells.
         let anomalous = "experiment WHERE campaign = ? \
              AND json_extract(assessment, '$.verdict') NOT IN ('healthy', 'inconclusive') ORDER BY number";
-        let sql = self.select(super::EXPERIMENT, anomalous);
+        let sql = self.select(super::experiments::EXPERIMENT, anomalous);
         let mut anomalies = Vec::new();
         self.rows("reading the anomalies", sql, id, |store, row| {
             store.check_experiment(store.count(row, "number")?, row)?;
@@ -37,7 +37,7 @@ impl Store {
         let mut has_verdict = false;
         let conclusive = "experiment WHERE campaign = ? \
              AND json_extract(assessment, '$.verdict') IN ('healthy', 'anomalous') ORDER BY number LIMIT 1";
-        let sql = self.select(super::EXPERIMENT, conclusive);
+        let sql = self.select(super::experiments::EXPERIMENT, conclusive);
         self.rows("looking for a verdict", sql, id, |_, _| {
             has_verdict = true;
             Ok(())

@@ -3,9 +3,9 @@
 use sqlx::Row as _;
 
 use super::Store;
-use crate::checksum::Checksum;
 use crate::error::StoreError;
 use crate::records::CampaignId;
+use crate::sqlite::checksum::Checksum;
 
 /// The first version of the database that holds checkpoints.
 const SINCE: i64 = 7;

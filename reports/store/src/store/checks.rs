@@ -1,7 +1,8 @@
 //! The checks that are stored with a campaign, of its hosts before it began.
 
 use kelpie_monitor::Check;
-use sqlx::{SqliteConnection, sqlite::SqliteRow};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, SqliteConnection};
 
 use super::Store;
 use crate::error::StoreError;
@@ -11,20 +12,27 @@ use crate::records::CampaignId;
 /// The first version of the database that holds checks.
 const SINCE: i64 = 2;
 
-/// A check with its evidence as text.
-pub(super) type Row<'c> = (&'c Check, String);
+/// The first version that holds what they measured.
+const MEASURED_SINCE: i64 = 8;
+
+/// A check with its evidence and its numbers as text.
+pub(super) type Row<'c> = (&'c Check, [String; 2]);
 
 /// What of these checks cannot be bound to a statement as it is.
 pub(super) fn rows(checks: &[Check]) -> Result<Vec<Row<'_>>, StoreError> {
-    checks.iter().map(|check| Ok((check, exact("evidence of a check", &check.evidence)?))).collect()
+    let row = |check: &Check| {
+        let evidence = exact("evidence of a check", &check.evidence)?;
+        Ok([evidence, exact("number of a check", &check.measured)?])
+    };
+    checks.iter().map(|check| Ok((check, row(check)?))).collect()
 }
 
 /// Stores the checks of a campaign, in order.
 pub(super) async fn insert(connection: &mut SqliteConnection, id: i64, rows: &[Row<'_>]) -> Result<(), sqlx::Error> {
-    for (number, (check, evidence)) in (1_i64..).zip(rows) {
+    for (number, (check, [evidence, measured])) in (1_i64..).zip(rows) {
         sqlx::query(
-            "INSERT INTO campaign_check (campaign, number, about, name, state, summary, evidence, fix) \
-             VALUES (?,?,?,?,?,?,?,?)",
+            "INSERT INTO campaign_check (campaign, number, about, name, state, summary, evidence, measured, fix) \
+             VALUES (?,?,?,?,?,?,?,?,?)",
         )
         .bind(id)
         .bind(number)
@@ -33,6 +41,7 @@ pub(super) async fn insert(connection: &mut SqliteConnection, id: i64, rows: &[R
         .bind(check.state.name())
         .bind(&check.summary)
         .bind(evidence)
+        .bind(measured)
         .bind(&check.fix)
         .execute(&mut *connection)
         .await?;
@@ -50,14 +59,13 @@ impl Store {
         if self.version < SINCE {
             return Ok(Vec::new());
         }
+        let measured = if self.version < MEASURED_SINCE { "'[]'" } else { "measured" };
+        let sql = format!(
+            "SELECT about, name, state, summary, evidence, {measured} AS measured, fix \
+             FROM campaign_check WHERE campaign = ? ORDER BY number"
+        );
         let rows = self.sql("reading the checks", async |connection| {
-            sqlx::query(
-                "SELECT about, name, state, summary, evidence, fix \
-                 FROM campaign_check WHERE campaign = ? ORDER BY number",
-            )
-            .bind(id.0)
-            .fetch_all(connection)
-            .await
+            sqlx::query(AssertSqlSafe(sql)).bind(id.0).fetch_all(connection).await
         })?;
         rows.iter().map(|row| self.read_check(row)).collect()
     }
@@ -69,7 +77,7 @@ impl Store {
             state: self.word(row, "state")?,
             summary: self.get(row, "summary")?,
             evidence: self.json(row, "evidence")?,
-            measured: Vec::new(),
+            measured: self.json(row, "measured")?,
             fix: self.get(row, "fix")?,
         })
     }
@@ -77,16 +85,17 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use kelpie_monitor::checks::Repair;
+    use kelpie_monitor::checks::{Gauge, Repair};
     use kelpie_monitor::{CheckKind, State};
     use sqlx::{ConnectOptions, Connection};
 
     use super::*;
-    use crate::open::create_as_of;
+    use crate::sqlite::open::create_as_of;
     use crate::testing::definition;
 
     fn check(about: &str, state: State) -> Check {
         let check = Check::new(CheckKind::Mtu, state, "1500 on the interface").about(about).seen("/sys/x", "1500");
+        let check = check.measured(Gauge::InterfaceMtu, 1500.0, 4096.0);
         if state == State::Warn { check.repair(Repair::RaiseMtu, &[("netdev", "eth0")]) } else { check }
     }
 

@@ -1,7 +1,6 @@
 //! What a watcher reads of a campaign: only what is new since it last looked. Writes nothing.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 use kelpie_monitor::{Assessment, Bounds, Verdict};
 use kelpie_search::measured_signals;
@@ -9,6 +8,7 @@ use sqlx::AssertSqlSafe;
 use sqlx::sqlite::SqliteRow;
 
 use crate::anomaly::Anomaly;
+use crate::database::Database;
 use crate::error::StoreError;
 use crate::purpose::Purpose;
 use crate::records::{Campaign, CampaignId, CampaignState, Ended, ExperimentClock, FindingRecord};
@@ -29,7 +29,7 @@ const MOST_AT_ONCE: u64 = 2000;
 /// Between two looks the database is closed, so that a campaign that ends meanwhile tidies its write-ahead log away.
 #[derive(Debug)]
 pub struct Follower {
-    path: PathBuf,
+    database: Database,
     id: CampaignId,
     bounds: Bounds,
     seen: Seen,
@@ -83,8 +83,8 @@ pub struct Brief {
 
 impl Follower {
     /// Follows a stored campaign from its beginning; nothing is read yet.
-    pub fn new(path: &Path, campaign: &Campaign) -> Self {
-        Self { path: path.to_owned(), id: campaign.id, bounds: campaign.definition.bounds, seen: Seen::default() }
+    pub fn new(database: impl Into<Database>, campaign: &Campaign) -> Self {
+        Self { database: database.into(), id: campaign.id, bounds: campaign.definition.bounds, seen: Seen::default() }
     }
 
     /// Reads what is new.
@@ -93,7 +93,7 @@ impl Follower {
     /// The database cannot be read, the campaign is gone, or a record does not make sense; the next read begins where
     /// this one did.
     pub fn read(&mut self) -> Result<News, StoreError> {
-        let mut store = Store::open_to_read(&self.path)?;
+        let mut store = Store::open_to_read(&self.database)?;
         let news = store.news(self.id, &self.bounds, self.seen)?;
         if let Some(last) = news.experiments.last() {
             self.seen.experiment = last.number;
@@ -117,16 +117,16 @@ impl Store {
             .fetch_optional(connection)
             .await
         })?;
-        let campaign = campaign.ok_or_else(|| StoreError::NoCampaign { path: self.path.clone(), id })?;
+        let campaign = campaign.ok_or_else(|| StoreError::NoCampaign { path: self.path().to_owned(), id })?;
         self.check_campaign(id, &campaign)?;
         let stored = self.count(&campaign, "stored")?;
         let state = self.state(&campaign, id)?;
-        let sql = self.select(super::FINDING, "finding WHERE campaign = ? AND number > ? ORDER BY number");
+        let sql = self.select(super::findings::FINDING, "finding WHERE campaign = ? AND number > ? ORDER BY number");
         let findings = self.sql("reading the findings", async |connection| {
             sqlx::query(AssertSqlSafe(sql)).bind(id.0).bind(seen.finding.cast_signed()).fetch_all(connection).await
         })?;
         let sql = self.select(
-            &format!("{}, started_unix_ms, duration_seconds", super::EXPERIMENT),
+            &format!("{}, started_unix_ms, duration_seconds", super::experiments::EXPERIMENT),
             "experiment LEFT JOIN experiment_clock USING (campaign, number) \
              WHERE campaign = ? AND number > ? ORDER BY number LIMIT ?",
         );

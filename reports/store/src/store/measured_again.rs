@@ -4,9 +4,9 @@ use kelpie_monitor::{Measurement, Sample, Verdict};
 use sqlx::sqlite::SqliteRow;
 
 use super::Store;
-use crate::checksum::Checksum;
 use crate::error::StoreError;
 use crate::records::CampaignId;
+use crate::sqlite::checksum::Checksum;
 
 /// The first version of the database that holds this.
 const SINCE: i64 = 6;

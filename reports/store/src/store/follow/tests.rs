@@ -7,8 +7,8 @@ use kelpie_monitor::{Symptom, Verdict};
 use sqlx::Connection;
 
 use super::*;
-use crate::lock::CampaignLock;
 use crate::records::Experiment;
+use crate::sqlite::lock::CampaignLock;
 use crate::testing::{HOSTILE, definition, finding, inconclusive, measured, sample, unsupported, workload};
 
 const CLOCK: ExperimentClock = ExperimentClock { started_unix_ms: 1_700_000_000_000, duration_seconds: 0.25 };

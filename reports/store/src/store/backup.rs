@@ -10,8 +10,8 @@ use sqlx::{ConnectOptions as _, SqliteConnection};
 
 use super::Store;
 use crate::error::{StoreError, classify};
-use crate::open::{BEING_WRITTEN, WRITTEN, identity};
 use crate::records::CampaignId;
+use crate::sqlite::open::{BEING_WRITTEN, WRITTEN, identity};
 
 impl Store {
     /// Reads all that is stored of a campaign, and checks it.
@@ -21,7 +21,7 @@ impl Store {
     pub fn verify(&mut self, id: CampaignId) -> Result<(), StoreError> {
         self.campaign(id)?;
         self.findings(id)?;
-        let sql = self.select(super::EXPERIMENT, "experiment WHERE campaign = ? ORDER BY number");
+        let sql = self.select(super::experiments::EXPERIMENT, "experiment WHERE campaign = ? ORDER BY number");
         self.rows("checking the experiments", sql, id, Self::verify_experiment)
     }
 
@@ -69,7 +69,7 @@ impl Store {
     /// From now on the database is written to, until the value is dropped.
     pub(super) fn begin_writing(&mut self) -> Result<(), StoreError> {
         self.sql("marking the database", async |connection| sqlx::raw_sql(BEING_WRITTEN).execute(connection).await)?;
-        self.written = identity(&self.path);
+        self.written = identity(self.path());
         Ok(())
     }
 
@@ -81,13 +81,13 @@ impl Store {
 
     /// Fails if what was just committed went into a file that has no name any more. What it holds is saved beside it.
     pub(super) fn check_place(&mut self) -> Result<(), StoreError> {
-        if self.written.is_none() || identity(&self.path) == self.written {
+        if self.written.is_none() || identity(self.path()) == self.written {
             return Ok(());
         }
         self.written = None;
-        let saved = beside(&self.path, &format!(".saved-{}", std::process::id()));
+        let saved = beside(self.path(), &format!(".saved-{}", std::process::id()));
         let saved = self.copy_into(&saved).is_ok().then_some(saved);
-        Err(StoreError::Gone { path: self.path.clone(), saved })
+        Err(StoreError::Gone { path: self.path().to_owned(), saved })
     }
 }
 

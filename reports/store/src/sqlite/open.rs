@@ -13,14 +13,15 @@ use crate::error::{StoreError, classify};
 
 /// Version, description and text of each migration. `sqlx::migrate!` would read the folder by itself, and have sqlx and
 /// SQLite built a second time for a macro.
-const MIGRATIONS: [(i64, &str, &str); 7] = [
-    (1, "campaigns", include_str!("../migrations/0001_campaigns.sql")),
-    (2, "checks", include_str!("../migrations/0002_checks.sql")),
-    (3, "failed_tries", include_str!("../migrations/0003_failed_tries.sql")),
-    (4, "labels", include_str!("../migrations/0004_labels.sql")),
-    (5, "checksums", include_str!("../migrations/0005_checksums.sql")),
-    (6, "measured_again", include_str!("../migrations/0006_measured_again.sql")),
-    (7, "checkpoints", include_str!("../migrations/0007_checkpoints.sql")),
+const MIGRATIONS: [(i64, &str, &str); 8] = [
+    (1, "campaigns", include_str!("../../migrations/0001_campaigns.sql")),
+    (2, "checks", include_str!("../../migrations/0002_checks.sql")),
+    (3, "failed_tries", include_str!("../../migrations/0003_failed_tries.sql")),
+    (4, "labels", include_str!("../../migrations/0004_labels.sql")),
+    (5, "checksums", include_str!("../../migrations/0005_checksums.sql")),
+    (6, "measured_again", include_str!("../../migrations/0006_measured_again.sql")),
+    (7, "checkpoints", include_str!("../../migrations/0007_checkpoints.sql")),
+    (8, "measured_checks", include_str!("../../migrations/0008_measured_checks.sql")),
 ];
 
 static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {

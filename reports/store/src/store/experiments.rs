@@ -1,0 +1,169 @@
+//! Experiments: each is committed before the next begins.
+
+use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, Connection as _};
+
+use super::Store;
+use crate::error::StoreError;
+use crate::json::exact;
+use crate::records::{CampaignId, Experiment, ExperimentClock, Outcome};
+use crate::sqlite::checksum::Checksum;
+
+/// What an experiment is made of, beside its checksum.
+pub(super) const EXPERIMENT: &str =
+    "campaign, number, purpose, skipped_before, workload, measurement, assessment, attempts, unsupported";
+
+impl Store {
+    /// Commits an experiment, which must be the next of its campaign.
+    ///
+    /// # Errors
+    /// It is not the next one, cannot be written exactly, or the database cannot be written.
+    pub fn append_experiment(
+        &mut self,
+        id: CampaignId,
+        experiment: &Experiment,
+        clock: ExperimentClock,
+    ) -> Result<(), StoreError> {
+        let workload = exact("workload", &experiment.workload)?;
+        let (measurement, assessment, attempts, unsupported) = match &experiment.outcome {
+            Outcome::Measured { measurement, assessment, attempts } => {
+                (Some(exact("measurement", measurement)?), Some(exact("assessment", assessment)?), *attempts, None)
+            }
+            Outcome::Unsupported { reason } => (None, None, 0, Some(reason)),
+        };
+        let number = experiment.number.cast_signed();
+        let skipped_before = experiment.skipped_before.cast_signed();
+        let checksum = Checksum::of("experiment")
+            .integer(id.0)
+            .integer(number)
+            .text(experiment.purpose.name())
+            .integer(skipped_before)
+            .text(&workload)
+            .optional(measurement.as_deref())
+            .optional(assessment.as_deref())
+            .integer(attempts.into())
+            .optional(unsupported.map(String::as_str))
+            .finish();
+        let stored = self.sql("storing the experiment", async |connection| {
+            let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+            let rows = sqlx::query(
+                "INSERT INTO experiment \
+                 (campaign, number, purpose, skipped_before, workload, measurement, assessment, attempts, unsupported, \
+                 checksum) SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9,?10 \
+                 WHERE ?2 = 1 + (SELECT coalesce(max(number), 0) FROM experiment WHERE campaign = ?1)",
+            )
+            .bind(id.0)
+            .bind(number)
+            .bind(experiment.purpose.name())
+            .bind(skipped_before)
+            .bind(workload)
+            .bind(measurement)
+            .bind(assessment)
+            .bind(attempts)
+            .bind(unsupported)
+            .bind(checksum)
+            .execute(&mut *transaction)
+            .await?
+            .rows_affected();
+            if rows == 0 {
+                return Ok(false);
+            }
+            sqlx::query(
+                "INSERT INTO experiment_clock (campaign, number, started_unix_ms, duration_seconds) VALUES (?,?,?,?)",
+            )
+            .bind(id.0)
+            .bind(number)
+            .bind(clock.started_unix_ms)
+            .bind(clock.duration_seconds)
+            .execute(&mut *transaction)
+            .await?;
+            transaction.commit().await?;
+            Ok(true)
+        })?;
+        self.in_order(stored, id, "experiment", experiment.number)?;
+        self.check_place()
+    }
+
+    /// One experiment of a campaign; `None` if it has not been run.
+    ///
+    /// # Errors
+    /// The database cannot be read, or the record does not make sense.
+    pub fn experiment(&mut self, id: CampaignId, number: u64) -> Result<Option<Experiment>, StoreError> {
+        let sql = self.select(EXPERIMENT, "experiment WHERE campaign = ? AND number = ?");
+        let row = self.sql("reading an experiment", async |connection| {
+            sqlx::query(AssertSqlSafe(sql)).bind(id.0).bind(number.cast_signed()).fetch_optional(connection).await
+        })?;
+        row.map(|row| self.read_experiment(number, &row)).transpose()
+    }
+
+    /// The experiments of a campaign after this number, in order and at most so many.
+    ///
+    /// # Errors
+    /// The database cannot be read, or a record does not make sense.
+    pub fn experiments_after(&mut self, id: CampaignId, number: u64, most: u32) -> Result<Vec<Experiment>, StoreError> {
+        let sql = self.select(EXPERIMENT, "experiment WHERE campaign = ? AND number > ? ORDER BY number LIMIT ?");
+        let rows = self.sql("reading experiments", async |connection| {
+            let query = sqlx::query(AssertSqlSafe(sql)).bind(id.0).bind(number.cast_signed()).bind(most);
+            query.fetch_all(connection).await
+        })?;
+        rows.iter().map(|row| self.read_experiment(self.count(row, "number")?, row)).collect()
+    }
+
+    /// Gives every experiment of a campaign to `visit`, in order, one at a time: a campaign need not fit into memory.
+    ///
+    /// # Errors
+    /// The database cannot be read, or a record does not make sense; what came before it has been visited.
+    pub fn experiments(&mut self, id: CampaignId, mut visit: impl FnMut(Experiment)) -> Result<(), StoreError> {
+        let sql = self.select(EXPERIMENT, "experiment WHERE campaign = ? ORDER BY number");
+        self.rows("reading the experiments", sql, id, |store, row| {
+            visit(store.read_experiment(store.count(row, "number")?, row)?);
+            Ok(())
+        })
+    }
+
+    /// Refuses an experiment that is not as it was stored.
+    pub(super) fn check_experiment(&self, number: u64, row: &SqliteRow) -> Result<(), StoreError> {
+        let text = |column| self.get::<&str>(row, column);
+        let optional = |column| self.get::<Option<&str>>(row, column);
+        let checksum = Checksum::of("experiment")
+            .integer(self.get(row, "campaign")?)
+            .integer(self.get(row, "number")?)
+            .text(text("purpose")?)
+            .integer(self.get(row, "skipped_before")?)
+            .text(text("workload")?)
+            .optional(optional("measurement")?)
+            .optional(optional("assessment")?)
+            .integer(self.get(row, "attempts")?)
+            .optional(optional("unsupported")?);
+        self.check_sum(row, checksum, || format!("experiment {number}"))
+    }
+
+    /// Refuses an experiment that cannot be read: without a look inside if its checksum says that it is as it was.
+    pub(super) fn verify_experiment(&self, row: &SqliteRow) -> Result<(), StoreError> {
+        let number = self.count(row, "number")?;
+        match self.get::<Option<i64>>(row, "checksum")? {
+            Some(_) => self.check_experiment(number, row),
+            None => self.read_experiment(number, row).map(drop),
+        }
+    }
+
+    fn read_experiment(&self, number: u64, row: &SqliteRow) -> Result<Experiment, StoreError> {
+        self.check_experiment(number, row)?;
+        let unsupported: Option<String> = self.get(row, "unsupported")?;
+        let outcome = match unsupported {
+            Some(reason) => Outcome::Unsupported { reason },
+            None => Outcome::Measured {
+                measurement: self.json(row, "measurement")?,
+                assessment: self.json(row, "assessment")?,
+                attempts: self.get(row, "attempts")?,
+            },
+        };
+        Ok(Experiment {
+            number,
+            purpose: self.get::<String>(row, "purpose")?.into(),
+            skipped_before: self.count(row, "skipped_before")?,
+            workload: self.json(row, "workload")?,
+            outcome,
+        })
+    }
+}
