@@ -114,13 +114,6 @@ impl Region {
     pub fn missed(&self, workload: &Workload) -> impl Iterator<Item = &Condition> {
         self.conditions.iter().filter(|condition| !condition.holds(workload))
     }
-
-    /// Those, if they are bounds, at most `most` and not all.
-    pub fn missed_bounds(&self, workload: &Workload, most: usize) -> Option<Vec<&Condition>> {
-        let missed: Vec<&Condition> = self.missed(workload).collect();
-        let are_few = missed.len() <= most && missed.len() < self.conditions.len();
-        (are_few && missed.iter().all(|condition| condition.feature.is_ordered())).then_some(missed)
-    }
 }
 
 impl fmt::Display for Region {

@@ -227,16 +227,6 @@ impl Memory {
         }
     }
 
-    /// Time that each way was busy: from the root complex, and to it.
-    pub fn ways_busy(&self) -> impl Iterator<Item = [Picos; 2]> {
-        self.ways.iter().map(|span| [span.away.busy(), span.back.busy()])
-    }
-
-    /// Time that each place was busy.
-    pub fn places_busy(&self) -> impl Iterator<Item = Picos> {
-        self.places.iter().map(|(_, server)| server.busy)
-    }
-
     fn of(&self, place: usize) -> (Rate, Picos) {
         let place = self.places[place].0;
         (place.rate, place.latency)
