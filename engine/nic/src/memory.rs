@@ -57,8 +57,6 @@ enum Lane {
     Shared {
         /// When it is taken, in order, and apart from each other.
         taken: VecDeque<[Picos; 2]>,
-        /// Time spent serving.
-        busy: Picos,
         /// Until when the traffic of others is on it.
         loaded: Picos,
     },
@@ -67,7 +65,7 @@ enum Lane {
 impl Lane {
     fn new(is_shared: bool) -> Self {
         if is_shared {
-            Self::Shared { taken: VecDeque::new(), busy: Picos::ZERO, loaded: Picos::ZERO }
+            Self::Shared { taken: VecDeque::new(), loaded: Picos::ZERO }
         } else {
             Self::Ordered(Server::default())
         }
@@ -77,8 +75,7 @@ impl Lane {
     fn serve(&mut self, now: Picos, span: Picos, load: f64) -> Picos {
         match self {
             Self::Ordered(server) => server.serve(now, span),
-            Self::Shared { taken, busy, loaded } => {
-                *busy += span;
+            Self::Shared { taken, loaded } => {
                 if load > 0.0 && now > *loaded {
                     let others = Picos::new(((now - *loaded).count() as f64 * load) as u64);
                     take(taken, *loaded, others);
@@ -86,13 +83,6 @@ impl Lane {
                 }
                 take(taken, now, span)
             }
-        }
-    }
-
-    fn busy(&self) -> Picos {
-        match self {
-            Self::Ordered(server) => server.busy,
-            Self::Shared { busy, .. } => *busy,
         }
     }
 }
