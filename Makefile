@@ -9,7 +9,7 @@ PREFIX ?= /usr/local
 FEATURES ?= verbs
 
 SHELL := /bin/bash
-CARGO := . scripts/cargo-env.sh && cargo
+CARGO := . xtask/scripts/cargo-env.sh && cargo
 
 
 root := $(DESTDIR)$(PREFIX)
@@ -62,7 +62,7 @@ deb:
 	$(CARGO) deb --no-build --output target/debian/
 
 setup:
-	scripts/setup.sh build
+	xtask/scripts/setup.sh build
 
 setup-lab:
-	scripts/setup.sh build lab
+	xtask/scripts/setup.sh build lab

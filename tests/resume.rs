@@ -21,7 +21,7 @@ fn start(bench: &Bench, args: &[&str]) -> Child {
 
 /// Experiments stored so far; `None` if there is not even a campaign.
 fn experiments(bench: &Bench, database: &str) -> Option<u64> {
-    let mut store = Store::open_to_read(&bench.path(database)).ok()?;
+    let mut store = Store::open_to_read(bench.path(database)).ok()?;
     store.campaigns().ok()?.first().map(|campaign| campaign.experiments)
 }
 

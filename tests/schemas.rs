@@ -56,7 +56,8 @@ fn what_kelpie_reads_and_writes_fits_its_schema() {
         ("workload", ANOMALY_1.to_owned()),
         ("workload", "kelpie: workload/1\nflows: [{from: a, to: b, mtu: 2KiB, inline: 64B}]\n".to_owned()),
         ("space", SMALL_SPACE.to_owned()),
-        ("pair", read("lab/pair.yaml")),
+        ("pair", read("tests/guests/pair.yaml")),
+        ("pair", read("examples/pair.yaml")),
     ];
     for seed in 0..20 {
         files.push(("workload", bench.expect(0, &["space", "sample", "full", "--seed", &seed.to_string()])));
@@ -66,7 +67,7 @@ fn what_kelpie_reads_and_writes_fits_its_schema() {
     }
     for model in ["A", "B", "C", "D", "E", "F", "G", "H"] {
         files.push(("model", bench.expect(0, &["subsystem", "show", &format!("sim:{model}")])));
-        files.push(("model", read(&format!("engine/sim/models/{model}.yaml"))));
+        files.push(("model", read(&format!("engine/simulated/pair/models/{model}.yaml"))));
     }
     for (format, text) in files {
         assert_eq!(complaints(&schema(&bench, format), &text), [""; 0], "{format}: {text}");
@@ -85,8 +86,8 @@ fn what_kelpie_refuses_for_its_form_does_not_fit() {
         ("workload", HEALTHY.to_owned(), "workload/1", "workload/2"),
         ("space", "kelpie: space/1\nqps: {min: 1}\n".to_owned(), "min", "least"),
         ("space", "kelpie: space/1\nqps: {min: 1}\n".to_owned(), "1}", "0}"),
-        ("pair", read("lab/pair.yaml"), "gid_index", "gid"),
-        ("model", read("engine/sim/models/F.yaml"), "max_mpps", "max_mqps"),
+        ("pair", read("tests/guests/pair.yaml"), "gid_index", "gid"),
+        ("model", read("engine/simulated/pair/models/F.yaml"), "max_mpps", "max_mqps"),
         ("model", "kelpie: model/2\nname: m\ndescription: d\nbase: F\n".to_owned(), "base: F", "base: Z"),
     ] {
         let schema = schema(&bench, format);

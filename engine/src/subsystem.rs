@@ -1,4 +1,4 @@
-//! The one seam: `Subsystem`. Implementations live in `engine/sim`, `engine/verbs` and in tests.
+//! The one seam: `Subsystem`. Implementations live in `engine/simulated/pair`, `engine/hosts/verbs` and in tests.
 
 use kelpie_monitor::{Assessment, Bounds, Inconclusive, Measurement, measure_judged};
 use kelpie_spaces::{Host, Workload};

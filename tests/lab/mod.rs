@@ -1,5 +1,6 @@
 //! Real verbs between the lab's two guests. All tests here are ignored unless somebody asks for them.
-//! `scripts/lab-test.sh`, a part of `make test`, brings the lab up and runs them; then they fail if the lab is missing.
+//! `xtask/scripts/lab-test.sh`, a part of `make test`, brings the lab up and runs them; then they fail if the lab is
+//! missing.
 
 mod agents;
 mod bounds;
@@ -58,7 +59,10 @@ impl Lab {
     fn up() -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let dir = std::env::var_os("KELPIE_LAB_DIR").map_or_else(|| root.join("target/lab"), PathBuf::from);
-        assert!(dir.join("pair.yaml").is_file(), "the lab is not up: run `cargo xtask lab up`, or scripts/lab-test.sh");
+        assert!(
+            dir.join("pair.yaml").is_file(),
+            "the lab is not up: run `cargo xtask lab up`, or xtask/scripts/lab-test.sh"
+        );
         let alone = File::create(dir.join("tests.lock")).expect("the lab's folder is writable");
         alone.lock().expect("a lock that waits for the other tests");
         Self { bench: Bench::with_lab(&dir), dir, has_killed: AtomicBool::new(false), _alone: alone }
@@ -89,8 +93,8 @@ impl Lab {
     /// As `measure`, and the log of what each end of each flow completed from start to drain; nothing if a guest's
     /// memory ran low.
     ///
-    /// Unreliable traffic to a guest that gets no CPU fills its memory (`lab/findings/unreliable-flood.yaml`), and its
-    /// agent ends it.
+    /// Unreliable traffic to a guest that gets no CPU fills its memory (`tests/guests/findings/unreliable-flood.yaml`),
+    /// and its agent ends it.
     fn measure_in_all(&self, workload: &str, pair: &str) -> Option<(Value, String)> {
         let args = ["measure", self.bench.write("workload.yaml", workload), "--subsystem", pair, "--json"];
         let output = self.bench.command(&args).env("KELPIE_LOG", "kelpie_agent=debug").output();

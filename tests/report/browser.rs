@@ -19,7 +19,7 @@ fn chromium() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).flat_map(|folder| NAMES.map(|name| folder.join(name)));
     let found = found.into_iter().find(|file| file.is_file());
-    found.unwrap_or_else(|| panic!("no {} here: run scripts/setup.sh browser", NAMES.join(", ")))
+    found.unwrap_or_else(|| panic!("no {} here: run xtask/scripts/setup.sh browser", NAMES.join(", ")))
 }
 
 /// Opens the harness over these pages and returns what it saw, and the console's lines but for the harness's own.

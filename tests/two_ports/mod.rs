@@ -1,5 +1,5 @@
 //! Paths between the dual-port lab's two hosts, on real verbs. All tests here are ignored unless somebody asks for
-//! them. `scripts/lab-test.sh` brings that lab up and runs them; then they fail if it is missing.
+//! them. `xtask/scripts/lab-test.sh` brings that lab up and runs them; then they fail if it is missing.
 
 mod checks;
 mod hosts;

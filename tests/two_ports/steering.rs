@@ -24,7 +24,7 @@ const PROGRAMS: [(&str, usize); 6] = [
     ("ib_read_bw -s 16384 -t 4 -n 96 -q 8", 8),
 ];
 
-/// What both links to a host carry together. Units: Mbit/s. Source: `lab/network`.
+/// What both links to a host carry together. Units: Mbit/s. Source: `tests/guests/network`.
 const BOTH_LINKS: f64 = 12.0;
 
 /// Planned against one path, and against what both links carry.

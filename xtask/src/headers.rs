@@ -1,5 +1,5 @@
-//! What each source file must have: a first sentence, a readable length, and no unsafe code outside engine/verbs. Pages
-//! are checked with them.
+//! What each source file must have: a first sentence, a readable length, and no unsafe code outside engine/hosts/verbs.
+//! Pages are checked with them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::pages;
 const LONG: usize = 500;
 
 /// The only folder whose crates may hold unsafe code; in all others the workspace's lints forbid it.
-const UNSAFE_CRATE: &str = "engine/verbs";
+const UNSAFE_CRATE: &str = "engine/hosts/verbs";
 
 /// No member of the workspace, so without its lints; the fuzzer's macro exports a C function.
-const FUZZ_CRATE: &str = "fuzz";
+const FUZZ_CRATE: &str = "tests/fuzz";
 
 /// Checks every source file and every page.
 pub fn check(root: &Path) -> Result<()> {
@@ -86,8 +86,8 @@ mod tests {
             ("a.rs", "//! x\n".to_owned(), 1),
             ("Cargo.toml", "[package]\nname = \"x\"\n".to_owned(), 1),
             ("Cargo.toml", "[package]\n\n[lints]\nworkspace = true\n".to_owned(), 0),
-            ("engine/verbs/Cargo.toml", "[package]\n".to_owned(), 0),
-            ("fuzz/Cargo.toml", "[package]\n".to_owned(), 0),
+            ("engine/hosts/verbs/Cargo.toml", "[package]\n".to_owned(), 0),
+            ("tests/fuzz/Cargo.toml", "[package]\n".to_owned(), 0),
         ] {
             assert_eq!(faults(Path::new(name), &text).len(), expected, "{name}: {text}");
         }

@@ -1,5 +1,5 @@
 //! `cargo xtask lab`: guests with Soft-RoCE, each host running an agent, from Debian packages only.
-//! The guests' side is `lab/init`; the commands here only prepare, start, reach and end them.
+//! The guests' side is `tests/guests/init`; the commands here only prepare, start, reach and end them.
 
 mod bench;
 mod emulated;
@@ -188,8 +188,8 @@ impl Lab {
 
     /// What the guests, the preparation, the tests and the benchmarks need, as Debian packages.
     fn install(&self, kind: &str) -> Result<()> {
-        let status = self.command("scripts/setup.sh").arg(kind).current_dir(&self.root).status();
-        ensure!(status.context("run scripts/setup.sh")?.success(), "scripts/setup.sh {kind} failed");
+        let status = self.command("xtask/scripts/setup.sh").arg(kind).current_dir(&self.root).status();
+        ensure!(status.context("run xtask/scripts/setup.sh")?.success(), "xtask/scripts/setup.sh {kind} failed");
         Ok(())
     }
 

@@ -18,17 +18,17 @@ const LONG: [Step; 6] = [
     },
     Step {
         name: "campaigns with the gate",
-        alone: "`scripts/gate-campaigns.sh`",
-        work: |root| script(root, &["scripts/gate-campaigns.sh"]),
+        alone: "`xtask/scripts/gate-campaigns.sh`",
+        work: |root| script(root, &["xtask/scripts/gate-campaigns.sh"]),
     },
     Step {
         name: "lab",
-        alone: "`scripts/lab-test.sh long`",
-        work: |root| script(root, &["scripts/lab-test.sh", "long"]),
+        alone: "`xtask/scripts/lab-test.sh long`",
+        work: |root| script(root, &["xtask/scripts/lab-test.sh", "long"]),
     },
-    Step { name: "emulated lab", alone: "`scripts/lab-test.sh emulated`", work: emulated },
+    Step { name: "emulated lab", alone: "`xtask/scripts/lab-test.sh emulated`", work: emulated },
     Step { name: "dependencies", alone: "`cargo deny check`", work: deny },
-    Step { name: "install trial", alone: "`scripts/install-trial.sh`", work: install },
+    Step { name: "install trial", alone: "`xtask/scripts/install-trial.sh`", work: install },
 ];
 
 /// Runs all of it.
@@ -52,7 +52,7 @@ fn long(root: &Path, steps: &mut Steps) -> Result<()> {
 fn long_tests(root: &Path) -> Result<()> {
     ensure!(has_tool(root, "nextest"), "the long tests need `cargo install --locked cargo-nextest`");
     // Chromium shows reports in some of them.
-    script(root, &["scripts/setup.sh", "browser"])?;
+    script(root, &["xtask/scripts/setup.sh", "browser"])?;
     cargo::run(
         root,
         &with_verbs(&["nextest", "run", "--workspace", "--profile", "long", "--run-ignored", "only", "--no-fail-fast"]),
@@ -60,18 +60,18 @@ fn long_tests(root: &Path) -> Result<()> {
 }
 
 fn emulated(root: &Path) -> Result<()> {
-    script(root, &["scripts/setup.sh", "emulated"])?;
-    script(root, &["scripts/lab-test.sh", "emulated"])
+    script(root, &["xtask/scripts/setup.sh", "emulated"])?;
+    script(root, &["xtask/scripts/lab-test.sh", "emulated"])
 }
 
 fn install(root: &Path) -> Result<()> {
-    script(root, &["scripts/setup.sh", "trial"])?;
-    script(root, &["scripts/install-trial.sh"])
+    script(root, &["xtask/scripts/setup.sh", "trial"])?;
+    script(root, &["xtask/scripts/install-trial.sh"])
 }
 
 /// Licences, bans and sources always; advisories if their database can be reached.
 fn deny(root: &Path) -> Result<()> {
-    script(root, &["scripts/setup.sh", "deny"])?;
+    script(root, &["xtask/scripts/setup.sh", "deny"])?;
     cargo::run(root, &["deny", "check", "licenses", "bans", "sources"])?;
     let fetched = cargo::cargo(root).args(["deny", "fetch", "db"]).output().is_ok_and(|output| output.status.success());
     if !fetched {

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Longest line of prose. Units: characters. Source: `rustfmt.toml`.
+/// Longest line of prose. Units: characters. Source: `.rustfmt.toml`.
 const WIDTH: usize = 120;
 
 /// The table of all commands. A test of `tests/pages.rs` compares it with what the binary prints.

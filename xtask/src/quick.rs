@@ -98,16 +98,17 @@ mod tests {
 
     #[test]
     fn files_belong_to_the_innermost_crate() {
-        let packages =
-            [("kelpie", ""), ("kelpie-engine", "engine"), ("kelpie-sim", "engine/sim")].map(|(name, folder)| Package {
+        let packages = [("kelpie", ""), ("kelpie-engine", "engine"), ("kelpie-sim", "engine/simulated/pair")].map(
+            |(name, folder)| Package {
                 name: name.to_owned(),
                 folder: folder.into(),
                 is_library: true,
                 dependencies: Vec::new(),
                 roots: Vec::new(),
-            });
+            },
+        );
         for (files, expected) in [
-            (&["engine/sim/models/f.yaml", "engine/sim/src/lib.rs"][..], &["kelpie-sim"][..]),
+            (&["engine/simulated/pair/models/f.yaml", "engine/simulated/pair/src/lib.rs"][..], &["kelpie-sim"][..]),
             (&["engine/src/lib.rs", "src/main.rs"], &["kelpie", "kelpie-engine"]),
             (&["engines/src/lib.rs", "README.md", "tests/main.rs", "Cargo.lock"], &[]),
         ] {

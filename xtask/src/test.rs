@@ -34,13 +34,16 @@ const TESTS: [Step; 2] = [
     },
 ];
 
-const LAB: Step =
-    Step { name: "lab", alone: "`scripts/lab-test.sh`", work: |root| script(root, &["scripts/lab-test.sh"]) };
+const LAB: Step = Step {
+    name: "lab",
+    alone: "`xtask/scripts/lab-test.sh`",
+    work: |root| script(root, &["xtask/scripts/lab-test.sh"]),
+};
 
 /// Runs every test; the first step that fails ends it.
 pub fn run(args: &[String]) -> Result<()> {
     no_arguments("test", args)?;
-    ensure!(verbs_can_be_built(), "the lab needs verbs to be built; next: `scripts/setup.sh build`");
+    ensure!(verbs_can_be_built(), "the lab needs verbs to be built; next: `xtask/scripts/setup.sh build`");
     let mut steps = Steps::start("test", &workspace_root())?;
     let outcome = tests_and_lab(&mut steps);
     steps.finish(outcome)

@@ -9,7 +9,7 @@ use kelpie_monitor::Symptom;
 use kelpie_store::ExperimentClock;
 
 fn stored(directory: &Path) -> (Store, CampaignId) {
-    let mut store = Store::create(&directory.join("campaigns.db")).unwrap();
+    let mut store = Store::create(directory.join("campaigns.db")).unwrap();
     let (id, _lock) = store.begin_campaign(&definition(), &[]).unwrap();
     let low = vec![Symptom::LowThroughput, Symptom::Pause];
     for experiment in [

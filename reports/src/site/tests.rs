@@ -205,7 +205,7 @@ fn a_page_links_to_the_recipe_or_says_that_there_is_none() {
 /// ones it differs from the finding's workload in the fewest features.
 fn read_back() -> StoredCampaign {
     let directory = tempfile::tempdir().unwrap();
-    let mut store = Store::create(&directory.path().join("campaigns.db")).unwrap();
+    let mut store = Store::create(directory.path().join("campaigns.db")).unwrap();
     let (id, _lock) = store.begin_campaign(&definition(), &[]).unwrap();
     let low = vec![Symptom::LowThroughput];
     let experiments = [

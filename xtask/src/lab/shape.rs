@@ -95,12 +95,12 @@ impl Shape {
 
     /// The shipped pair file.
     pub fn pair_file(self) -> &'static str {
-        if self.is_dual() { "lab/dual-port.yaml" } else { "lab/pair.yaml" }
+        if self.is_dual() { "tests/guests/dual-port.yaml" } else { "tests/guests/pair.yaml" }
     }
 }
 
 impl Role {
-    /// What the guest's kernel is started with, for `lab/init`.
+    /// What the guest's kernel is started with, for `tests/guests/init`.
     pub fn arguments(&self, shape: Shape) -> String {
         let Self { name, number, address, links, .. } = self;
         let role = match (shape, self.port) {

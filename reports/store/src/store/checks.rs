@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn checks_come_back_as_they_were_and_each_campaign_has_its_own() {
         let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::create(&folder.path().join("kelpie.db")).unwrap();
+        let mut store = Store::create(folder.path().join("kelpie.db")).unwrap();
         let checks: Vec<Check> = State::ALL.iter().map(|state| check("host a, eth0 port 1", *state)).collect();
         let (first, _lock) = store.begin_campaign(&definition(), &checks).unwrap();
         let (second, _lock) = store.begin_campaign(&definition(), &[]).unwrap();

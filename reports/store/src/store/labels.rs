@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_campaign_is_named_timed_and_removed_without_touching_others() {
         let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::create(&folder.path().join("kelpie.db")).unwrap();
+        let mut store = Store::create(folder.path().join("kelpie.db")).unwrap();
         let mut begin = || {
             let (id, lock) = store.begin_campaign(&definition(), &[]).unwrap();
             for number in 1..=3 {
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn no_table_of_a_campaign_is_forgotten() {
         let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::create(&folder.path().join("kelpie.db")).unwrap();
+        let mut store = Store::create(folder.path().join("kelpie.db")).unwrap();
         let tables = store
             .sql("reading the tables", async |connection| {
                 sqlx::query_scalar::<_, String>(

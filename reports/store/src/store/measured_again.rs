@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn what_was_measured_again_is_read_as_it_was_and_a_changed_value_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::create(&folder.path().join("kelpie.db")).unwrap();
+        let mut store = Store::create(folder.path().join("kelpie.db")).unwrap();
         let (id, _lock) = store.begin_campaign(&definition(), &[]).unwrap();
         let row = |after, finding, verdict| MeasuredAgain { after, finding, verdict, bps: 1e10 / 3.0, deviation: 0.1 };
         let rows = [row(0, None, Verdict::Inconclusive), row(9, Some(2), Verdict::Anomalous)];

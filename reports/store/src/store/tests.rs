@@ -124,7 +124,7 @@ fn what_was_stored_reads_back_equal() {
 #[test]
 fn each_commit_is_durable_in_the_log() {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::create(&folder.path().join("kelpie.db")).unwrap();
+    let mut store = Store::create(folder.path().join("kelpie.db")).unwrap();
     for (pragma, expected) in [("PRAGMA synchronous", "2"), ("PRAGMA journal_mode", "wal")] {
         let value: String = store
             .sql("asking", async |connection| {
@@ -139,7 +139,7 @@ fn each_commit_is_durable_in_the_log() {
 #[test]
 fn records_must_follow_each_other() {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::create(&folder.path().join("kelpie.db")).unwrap();
+    let mut store = Store::create(folder.path().join("kelpie.db")).unwrap();
     let (id, _lock) = store.begin_campaign(&definition(), &[]).unwrap();
     store.append_experiment(id, &experiment(1, 1.0), CLOCK).unwrap();
     for number in [1, 3] {
@@ -156,7 +156,7 @@ fn records_must_follow_each_other() {
 #[test]
 fn a_finding_that_is_put_again_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::create(&folder.path().join("kelpie.db")).unwrap();
+    let mut store = Store::create(folder.path().join("kelpie.db")).unwrap();
     let (id, _lock) = store.begin_campaign(&definition(), &[]).unwrap();
     store.append_experiment(id, &experiment(1, 1.0), CLOCK).unwrap();
     let refined = FindingRecord { confidence: 0.75, experiments_for_mfs: 9, ..finding(1) };

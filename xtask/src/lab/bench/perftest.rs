@@ -15,8 +15,8 @@ const MARGIN: u32 = 1;
 /// Kelpie's sample. Units: seconds.
 const SAMPLE: u32 = 2;
 
-/// `--qp-timeout` of perftest, as `lab/pair.yaml` has it for Kelpie. After perftest's own timeout of 67 ms it sends
-/// again what only waits behind a megabyte on the way, and Soft-RoCE's responder answers that with an error.
+/// `--qp-timeout` of perftest, as `tests/guests/pair.yaml` has it for Kelpie. After perftest's own timeout of 67 ms it
+/// sends again what only waits behind a megabyte on the way, and Soft-RoCE's responder answers that with an error.
 const TIMEOUT: u32 = 18;
 
 /// Longest wait for a run of perftest: it may hang if datagrams are lost.

@@ -15,7 +15,7 @@ use smoltcp::socket::tcp::{Socket, SocketBuffer};
 use smoltcp::time::{Duration, Instant as StackInstant};
 use smoltcp::wire::{EthernetAddress, IpAddress, IpCidr};
 
-/// This end of the link, and the agent at the other, as `lab/init` sets it up.
+/// This end of the link, and the agent at the other, as `tests/guests/init` sets it up.
 const HERE: IpAddress = IpAddress::v4(10, 0, 2, 2);
 const AGENT: (IpAddress, u16) = (IpAddress::v4(10, 0, 2, 15), 7471);
 const MAC: EthernetAddress = EthernetAddress([0x52, 0x54, 0, 0x4b, 0x0f, 0]);

@@ -24,8 +24,8 @@ pub fn write_initramfs(lab: &Lab, folder: &str, modules: &[(String, Vec<u8>)]) -
     }
     archive.console("dev/console");
     archive.executable("bin/busybox", &read(&busybox(lab)?)?);
-    archive.executable("init", &read(&lab.root.join("lab/init"))?);
-    archive.executable("network", &read(&lab.root.join("lab/network"))?);
+    archive.executable("init", &read(&lab.root.join("tests/guests/init"))?);
+    archive.executable("network", &read(&lab.root.join("tests/guests/network"))?);
     for (index, (name, bytes)) in modules.iter().enumerate() {
         archive.executable(&format!("modules/{index:02}-{name}.ko"), bytes);
     }

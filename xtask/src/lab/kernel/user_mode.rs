@@ -1,7 +1,7 @@
 //! A kernel for user mode (`ARCH=um`), built once from Debian's source package into a cache outside of the tree.
 //!
 //! The cache is `kelpie` in `$XDG_CACHE_HOME` or `~/.cache`, and a kernel's folder there is named after the version of
-//! its source and a hash of its configuration, `lab/um.config`.
+//! its source and a hash of its configuration, `tests/guests/um.config`.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -60,7 +60,7 @@ fn image(lab: &Lab, version: &str) -> Result<PathBuf> {
     );
     let package = format!("linux-source-{version}");
     let full = checked(lab.command("dpkg-query").args(["-W", "-f=${Version}", &package]), "dpkg-query -W")?;
-    let config = lab.root.join("lab/um.config");
+    let config = lab.root.join("tests/guests/um.config");
     let name = format!("linux-um-{}-{:08x}", full.trim().replace(['~', ':', '/'], "-"), fnv(&read(&config)?));
     let cache = cache()?;
     fs::create_dir_all(&cache).with_context(|| format!("make {}", cache.display()))?;
@@ -155,7 +155,7 @@ impl Build<'_> {
     /// What was asked for and is not there, because something that it depends on has another name in this version.
     fn configuration_holds(&self) -> Result<()> {
         let made = fs::read_to_string(self.dir.join(".config")).context("read .config")?;
-        let asked = fs::read_to_string(self.config).context("read lab/um.config")?;
+        let asked = fs::read_to_string(self.config).context("read tests/guests/um.config")?;
         let missing: Vec<&str> = asked
             .lines()
             .filter(|line| line.starts_with("CONFIG_") && !made.lines().any(|other| other == *line))
