@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use kelpie_monitor::statistics::median;
+
 use crate::subsystem::MeasureError;
 
 /// Fewest and most repeats of a cell. Source: our choice; Student's quantile of three values is 4.3, and of ten 2.3.
@@ -173,7 +175,7 @@ pub fn measure(
                 Probe::Bandwidth => &mut measured.bandwidth_gbps,
                 Probe::Latency => &mut measured.latency_us,
             };
-            cells[row][column] = median(values);
+            cells[row][column] = median(&values);
             if cells[row][column].is_none() {
                 break;
             }
@@ -193,13 +195,6 @@ fn half_interval(values: &[f64]) -> f64 {
     let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
     let spread = STUDENT[values.len() - REPEATS[0]] * (variance / count).sqrt();
     if spread == 0.0 { 0.0 } else { spread / mean }
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    let upper = *values.get(middle)?;
-    Some(if values.len() % 2 == 1 { upper } else { f64::midpoint(values[middle - 1], upper) })
 }
 
 #[cfg(test)]

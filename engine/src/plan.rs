@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 /// Units: bytes. Source: `ibv_post_recv(3)`, "the first 40 bytes of the buffer(s)".
 pub const GRH_SIZE: u64 = 40;
 
-/// What WQEs of mlx5 are made of. Units: bytes. Source: `struct mlx5_wqe_data_seg`.
-const SEGMENT: u64 = 16;
+/// The size of a segment, which WQEs of mlx5 are made of. Units: bytes. Source: `struct mlx5_wqe_data_seg`.
+pub const WQE_SEGMENT: u64 = 16;
 
 /// What WQEs of mlx5 are rounded up to, and the size of its CQEs. Units: bytes. Source: `MLX5_SEND_WQE_BB`.
 const BASIC_BLOCK: u64 = 64;
@@ -151,10 +151,10 @@ impl GroupPlan {
     pub fn queue_bytes(&self) -> u64 {
         let Caps { send_wr, recv_wr, send_sge, recv_sge, inline } = self.caps;
         let header = if self.qp_type == QpType::Ud { 64 } else { 192 };
-        let payload = (SEGMENT * u64::from(send_sge)).max((4 + u64::from(inline)).next_multiple_of(SEGMENT));
+        let payload = (WQE_SEGMENT * u64::from(send_sge)).max((4 + u64::from(inline)).next_multiple_of(WQE_SEGMENT));
         let send_wqe = (header + payload).next_multiple_of(BASIC_BLOCK);
         let send = (u64::from(send_wr) * send_wqe).next_power_of_two();
-        let recv = u64::from(recv_wr).next_power_of_two() * (SEGMENT * u64::from(recv_sge)).next_power_of_two();
+        let recv = u64::from(recv_wr).next_power_of_two() * (WQE_SEGMENT * u64::from(recv_sge)).next_power_of_two();
         let completions = BASIC_BLOCK * (u64::from(send_wr) + u64::from(recv_wr));
         u64::from(self.qps) * (send + recv + completions)
     }

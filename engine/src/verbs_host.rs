@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kelpie_spaces::Opcode;
+use kelpie_spaces::flow_label::FIRST_PORT;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -88,7 +89,7 @@ impl Tuning {
             return Some(("ack_timeout", "write 1 to 31"));
         }
         // Source: IBTA annex A17.9.2 leaves the choice; RFC 6335 has dynamic ports from 49152, as the kernel uses.
-        if self.udp_source_port.is_some_and(|port| port < 49152) {
+        if self.udp_source_port.is_some_and(|port| port < FIRST_PORT) {
             return Some(("udp_source_port", "write 49152 to 65535"));
         }
         None

@@ -17,6 +17,7 @@ pub mod rates;
 mod sequential;
 mod severity;
 pub mod sources;
+pub mod statistics;
 pub mod verdict;
 
 pub use attained::{Attained, held_against};

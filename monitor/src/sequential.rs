@@ -4,6 +4,7 @@ use kelpie_spaces::{Direction, Workload, loaded_directions};
 
 use crate::attained::{attained, kept_full};
 use crate::measurement::{Bounds, Measurement};
+use crate::statistics::student_quantile;
 use crate::verdict::{
     Assessment, Inconclusive, LOW_SHARE, PAUSE_RATIO, POSTING_LIMITED, Symptom, Verdict, assess, assess_mean,
 };
@@ -251,18 +252,8 @@ impl Mean {
 
     /// How far one sample is from the mean if it is `z` standard deviations off, by Student's t.
     fn of_sample(&self, z: f64) -> f64 {
-        if self.count > 1.0 { self.deviation * student(z, self.count - 1.0) } else { 0.0 }
+        if self.count > 1.0 { self.deviation * student_quantile(z, self.count - 1.0) } else { 0.0 }
     }
-}
-
-/// The quantile of Student's t that belongs to `z` of the normal distribution.
-///
-/// Source: Abramowitz and Stegun 1964, "Handbook of Mathematical Functions", 26.7.5.
-fn student(z: f64, freedom: f64) -> f64 {
-    let first = (z.powi(3) + z) / 4.0;
-    let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
-    let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
-    z + first / freedom + second / freedom.powi(2) + third / freedom.powi(3)
 }
 
 #[cfg(test)]

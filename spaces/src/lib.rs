@@ -9,6 +9,7 @@ mod domain;
 mod domains;
 mod edit;
 pub mod features;
+pub mod flow_label;
 pub mod headers;
 mod inside;
 mod json;

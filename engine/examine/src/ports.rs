@@ -14,8 +14,8 @@ use kelpie_diagnosis::ports::{Failover, Mode, QpReading, Readings};
 use kelpie_monitor::Check;
 use kelpie_paths::catalog::{Catalog, Direction, End, Path, QpPort};
 use kelpie_paths::probe::{Depth, lag_ports, look};
+use kelpie_spaces::flow_label::{FIRST_PORT, label_of_qps, port_of_label};
 use kelpie_spaces::{Bytes, Depths, Flow, Host, Opcode, Request, Workload};
-use kelpie_topology::ecmp::{FIRST_PORT, label_of_qps, port_of_label};
 
 use crate::Say;
 use crate::ground::{Hosts, by_port, mode, rates};

@@ -2,11 +2,10 @@
 
 use kelpie_spaces::Host;
 use kelpie_topology::Side;
+use kelpie_topology::ecmp::FAULTY_LOSS;
 
 use crate::catalog::{Direction, Path};
 
-/// Loss that is a fault. Source: our choice, as the check `loss`: go-back-N loses far more than this of its throughput.
-const LOSSY: f64 = 0.001;
 /// Lost packets below which nothing is concluded. Source: our choice, because one may have any reason.
 const FEW: u64 = 3;
 /// A port is to blame if its paths lose this many times what other paths lose. Source: our choice.
@@ -48,7 +47,7 @@ fn share((sent, lost): (u64, u64)) -> f64 {
 
 fn lossy(path: &Path) -> Option<String> {
     let (sent, lost) = (path.sent, path.sent - path.received);
-    let is_lossy = lost >= FEW && share((sent, lost)) >= LOSSY;
+    let is_lossy = lost >= FEW && share((sent, lost)) >= FAULTY_LOSS;
     is_lossy.then(|| format!("loses {:.2} %: {lost} of {sent} packets", 100.0 * share((sent, lost))))
 }
 
@@ -66,7 +65,7 @@ fn lossy_port(paths: &[Path], host: Host, side: Side, of: fn(&Path) -> Option<Si
     let (.., others_sent, others_lost) = sums(side.other());
     let own = share((sent, lost));
     let is_to_blame =
-        lost >= FEW && own >= LOSSY && 2 * hit >= count && own >= TIMES * share((others_sent, others_lost));
+        lost >= FEW && own >= FAULTY_LOSS && 2 * hit >= count && own >= TIMES * share((others_sent, others_lost));
     is_to_blame.then(|| {
         format!(
             "host {host}'s {} port loses {:.2} %: {lost} of {sent} packets on {count} paths",

@@ -1,7 +1,7 @@
 //! The source port that leads a flow along a planned path, found by the switches' hash. For real switches, whose hash
 //! is secret, a catalog of probed ports stands in its place.
 
-use kelpie_topology::ecmp::{FIRST_PORT, PORTS};
+use kelpie_spaces::flow_label::{FIRST_PORT, PORTS};
 use kelpie_topology::{Cluster, FlowKey, Side, Working};
 
 use crate::planner::Route;

@@ -6,6 +6,5 @@ pub mod host;
 pub mod job;
 pub mod matrix;
 pub mod ports;
-mod statistics;
 
 pub use matrix::{Matrix, MatrixError};

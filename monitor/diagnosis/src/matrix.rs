@@ -3,7 +3,7 @@
 use kelpie_spaces::{DocumentError, from_json};
 use serde::{Deserialize, Serialize};
 
-use crate::statistics::median;
+use kelpie_monitor::statistics::median;
 
 /// Tag of the format.
 pub const FORMAT: &str = "matrix/1";

@@ -7,6 +7,7 @@
 use kelpie_monitor::check::{Check, State};
 use kelpie_monitor::checks::{CheckKind, Gauge, Repair};
 use kelpie_topology::Side;
+use kelpie_topology::ecmp::FAULTY_LOSS;
 use serde::{Deserialize, Serialize};
 
 /// Share of a port's fair half that bytes may be off before a warning, and before a failure. Source: our choice: five
@@ -15,8 +16,6 @@ const UNEVEN: [f64; 2] = [0.15, 0.40];
 /// Both ports together should carry this many times one alone; below the second it is a failure. Source: our choice: 2
 /// is ideal, 1 is a collision.
 const TOGETHER: [f64; 2] = [1.8, 1.5];
-/// Loss of a path that is a failure. Source: our choice: RoCE's go-back-N loses far more than this share of throughput.
-const LOSSY: f64 = 0.001;
 /// Longest gap of a failover without a warning. Units: milliseconds. Source: our choice, ten times the usual `miimon`.
 const GAP_MS: u64 = 1000;
 
@@ -274,7 +273,7 @@ fn collision(readings: &Readings) -> Check {
 
 fn loss(readings: &Readings) -> Check {
     let known: Vec<(&QpReading, f64)> = readings.qps.iter().filter_map(|qp| Some((qp, qp.loss?))).collect();
-    let lossy: Vec<String> = (known.iter().filter(|(_, loss)| *loss >= LOSSY))
+    let lossy: Vec<String> = (known.iter().filter(|(_, loss)| *loss >= FAULTY_LOSS))
         .map(|(qp, loss)| {
             let port = qp.source_port.map_or("unknown".to_owned(), |port| port.to_string());
             let side = |side: Option<Side>| side.map_or("?".to_owned(), |side| format!("{side:?}").to_lowercase());
@@ -294,7 +293,7 @@ fn loss(readings: &Readings) -> Check {
         }
     };
     let worst = known.iter().map(|(_, loss)| *loss).max_by(f64::total_cmp);
-    worst.into_iter().fold(check, |check, loss| check.measured(Gauge::WorstLoss, loss, LOSSY))
+    worst.into_iter().fold(check, |check, loss| check.measured(Gauge::WorstLoss, loss, FAULTY_LOSS))
 }
 
 fn failover(readings: &Readings) -> Check {

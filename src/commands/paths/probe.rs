@@ -16,8 +16,8 @@ use kelpie_paths::catalog::{Catalog, Direction, LagPort, Path as Found};
 use kelpie_paths::probe::{Depth, lag_ports, probe};
 use kelpie_reports::folder;
 use kelpie_spaces::document::utf8;
+use kelpie_spaces::flow_label::{FIRST_PORT, PORTS};
 use kelpie_topology::Side;
-use kelpie_topology::ecmp::{FIRST_PORT, PORTS};
 use serde_json::json;
 
 use crate::args::Common;

@@ -7,6 +7,7 @@ mod identity;
 pub mod lab;
 mod lease;
 mod limits;
+pub mod listener;
 pub mod loopback;
 mod memory_watch;
 mod netem;

@@ -17,6 +17,7 @@ use tracing::{info, warn};
 use crate::identity::{Acceptor, Caller, NAME_LIMIT};
 use crate::lease::{Holder, LeasedHost};
 use crate::limits::Limits;
+use crate::listener::{self, ListenerError};
 use crate::rare::RareLog;
 use crate::security::{Pipe, Security, TlsError};
 use crate::service;
@@ -41,27 +42,15 @@ const TLS_HANDSHAKE: u8 = 22;
 /// Why an agent ended.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// Plain TCP beyond this machine, and nobody asked for that.
-    #[error(
-        "{0} can be reached from other hosts: give certificates (--ca and --identity; `kelpie agent cert` makes them), \
-         or add --plain if only a trusted network reaches it"
-    )]
-    Insecure(SocketAddr),
+    /// Nobody can connect.
+    #[error(transparent)]
+    Listener(#[from] ListenerError),
     /// The certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// Programs of this host cannot ask for source ports.
     #[error(transparent)]
     Door(#[from] DoorError),
-    /// The address cannot be listened on.
-    #[error("cannot listen on {address}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The cause.
-        #[source]
-        source: std::io::Error,
-    },
     /// The asynchronous runtime could not be made.
     #[error("cannot start the runtime")]
     Runtime(#[source] std::io::Error),
@@ -99,13 +88,9 @@ struct Agent {
 /// # Errors
 /// Where the address cannot be listened on or the certificates cannot be used, and when the device is stuck.
 pub fn serve(listen: SocketAddr, config: AgentConfig, host: Box<dyn VerbsHost>) -> Result<(), AgentError> {
-    if !config.security.allows(listen.ip()) {
-        return Err(AgentError::Insecure(listen));
-    }
     let runtime = crate::runtime::with_one_worker().map_err(AgentError::Runtime)?;
     let ended = runtime.block_on(async {
-        let listener =
-            TcpListener::bind(listen).await.map_err(|source| AgentError::Listen { address: listen, source })?;
+        let listener = listener::listen(listen, &config.security).await?;
         info!(%listen, "agent is ready");
         serve_on(listener, config, host).await
     });

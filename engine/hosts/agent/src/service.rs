@@ -16,6 +16,7 @@ use kelpie_engine::timing::DRAIN_LIMIT_MS;
 use kelpie_engine::verbs_host::{GroupEndpoint, GroupPorts, HostError, HostReading, Port, PortReport, VerbsHost};
 use kelpie_monitor::doctor::{Examination, examine};
 use kelpie_monitor::machine::Machine;
+use kelpie_spaces::flow_label::FIRST_PORT;
 use kelpie_spaces::{Host, Ports, Workload};
 use tarpc::server::{BaseChannel, Channel, Config};
 use tarpc::{ChannelError, context::Context};
@@ -39,9 +40,6 @@ const IDLE: Duration = Duration::from_mins(5);
 
 /// QP numbers and packet sequence numbers have 24 bits. Source: IBTA volume 1, sections 9.2.3 and 9.2.4.
 const BITS_24: u32 = 1 << 24;
-
-/// First UDP source port of RoCEv2. Source: kernel `include/rdma/ib_verbs.h`, `IB_ROCE_UDP_ENCAP_VALID_PORT_MIN`.
-const FIRST_PORT: u16 = 0xC000;
 
 /// Most ports of a LAG. Source: our choice, because LAGs of RDMA devices have two to four.
 const MOST_LAG_PORTS: u8 = 8;

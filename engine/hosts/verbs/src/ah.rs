@@ -5,17 +5,11 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use kelpie_engine::verbs_host::Tuning;
+use kelpie_spaces::flow_label::label_of_port;
 use rdma_sys::{ibv_ah, ibv_ah_attr, ibv_gid, ibv_global_route, ud_t};
 
 use crate::error::VerbsError;
 use crate::pd::Pd;
-
-/// Bits of a flow label that the kernel turns into the UDP source port, above 49152.
-/// Source: kernel `include/rdma/ib_verbs.h`, `rdma_flow_label_to_udp_sport`.
-const PORT_BITS: u32 = 0x3fff;
-
-/// The lowest bit above those, which is folded into them; a flow label of zero would mean any port.
-const FOLDED_BIT: u32 = 0x4000;
 
 /// A GID's first half names its subnet. Source: IBTA volume 1, section 4.1.1.
 const SUBNET_PREFIX: usize = 8;
@@ -61,7 +55,7 @@ pub fn address(local: &LocalPort, remote: &RemotePort) -> ibv_ah_attr {
     ibv_ah_attr {
         grh: ibv_global_route {
             dgid: ibv_gid { raw: remote.gid },
-            flow_label: local.tuning.udp_source_port.map_or(0, flow_label),
+            flow_label: local.tuning.udp_source_port.map_or(0, label_of_port),
             sgid_index: local.gid_index,
             hop_limit: local.tuning.hop_limit,
             traffic_class: local.tuning.traffic_class,
@@ -73,11 +67,6 @@ pub fn address(local: &LocalPort, remote: &RemotePort) -> ibv_ah_attr {
         is_global: u8::from(is_global),
         port_num: local.port,
     }
-}
-
-/// The flow label that gives this UDP source port.
-fn flow_label(port: u16) -> u32 {
-    FOLDED_BIT | (u32::from(port) & PORT_BITS) ^ 1
 }
 
 /// `ibv_ah`.
@@ -131,21 +120,6 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// As the kernel does it.
-    fn udp_source_port(flow_label: u32) -> u32 {
-        let (low, high) = (flow_label & 0x3fff, flow_label & 0xf_c000);
-        low ^ high >> 14 | 0xc000
-    }
-
-    #[test]
-    fn a_flow_label_gives_the_port_that_was_asked_for() {
-        for port in 49152..=65535 {
-            let label = flow_label(port);
-            assert_eq!(udp_source_port(label), u32::from(port));
-            assert!(label > 0 && label < 1 << 20, "{port}: {label:#x}");
-        }
-    }
 
     #[test]
     fn the_gid_leads_on_ethernet_and_between_subnets() {

@@ -1,8 +1,8 @@
 //! What is wrong with a catalog that was read.
 
 use kelpie_spaces::Host;
+use kelpie_spaces::flow_label::{FIRST_PORT, PORTS};
 use kelpie_topology::Side;
-use kelpie_topology::ecmp::{FIRST_PORT, PORTS};
 
 use super::{Catalog, Direction, LAG_PORTS, LONGEST, Lag};
 

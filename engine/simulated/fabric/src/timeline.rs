@@ -3,7 +3,7 @@
 
 use kelpie_collectives::{Connection, Jobs};
 use kelpie_paths::{Leaving, Planner, PortSearch, Route};
-use kelpie_topology::ecmp::{FIRST_PORT, label_of_qps, port_of_label};
+use kelpie_spaces::flow_label::{FIRST_PORT, label_of_qps, port_of_label};
 use kelpie_topology::{Cluster, FlowKey, Path, Side, Working};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;

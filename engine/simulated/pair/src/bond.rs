@@ -3,8 +3,8 @@
 
 use kelpie_nic::packet::Ports as Taken;
 use kelpie_paths::Planner;
+use kelpie_spaces::flow_label::{FIRST_PORT, PORTS, label_of_qps, port_of_label};
 use kelpie_spaces::{Flow, Host, Ports};
-use kelpie_topology::ecmp::{FIRST_PORT, PORTS, label_of_qps, port_of_label};
 use kelpie_topology::{Attach, Cluster, FlowKey, Side, Working};
 
 use crate::model::Model;

@@ -14,7 +14,7 @@ use super::misconfiguration::rerouted;
 use super::paths::{Path, State, crossing, paths};
 use super::published;
 use crate::matrix::Matrix;
-use crate::statistics::{ln_choose, ln_tail, standard_normal};
+use kelpie_monitor::statistics::{ln_choose, ln_tail, standard_normal};
 
 /// A path below this share of what is expected is abnormal.
 /// Source: our choice: noise of one standard deviation `s` is `0.15/s` away from it on the healthy side, and

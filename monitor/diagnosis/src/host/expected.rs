@@ -7,7 +7,7 @@ use kelpie_topology::host::Kind;
 
 use super::paths::Path;
 use crate::matrix::{Cells, Matrix};
-use crate::statistics::median;
+use kelpie_monitor::statistics::median;
 
 /// Values of a class below this share of its best do not count for what the class should carry.
 /// Source: our choice, because noise of 5 % (one standard deviation) leaves the most of a healthy class above it.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::cells::Cells;
 use super::places::Fault;
-use crate::statistics::{median, standard_normal};
+use kelpie_monitor::statistics::{median, standard_normal};
 
 /// Half the shift that is found fastest. Units: standard deviations. Source: our choice: 1 is what a slowdown of 3 % is
 /// at 3 % noise; larger ones are found within a few iterations anyway.

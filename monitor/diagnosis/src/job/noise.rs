@@ -5,7 +5,7 @@
 //! next. On a loaded machine the second is large and lasts for some iterations, so that neighbouring values are alike.
 //! Medians of blocks of iterations show it with that.
 
-use crate::statistics::{ln_tail, median, standard_normal};
+use kelpie_monitor::statistics::{ln_tail, median, standard_normal};
 
 /// How much members differ before any is seen, and how many members that is worth. Source: our choice: connections of
 /// the figures' jobs differ by 10 %; so a job of three ranks is judged as well.

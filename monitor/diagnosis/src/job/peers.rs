@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::cells::Cells;
 use super::noise::Noise;
 use super::places::Fault;
-use crate::statistics::median;
+use kelpie_monitor::statistics::median;
 
 /// A cell above this many times the median of its peers is hot. Source: published by users of C4D; the paper has none.
 const HOT: f64 = 1.5;

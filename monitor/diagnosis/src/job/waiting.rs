@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use super::cells::{Cells, entries};
 use super::noise::Noise;
 use super::operation::{Job, Operation};
-use crate::statistics::median;
+use kelpie_monitor::statistics::median;
 
 /// A rank is late that takes longer by this share of the median transfer than the median rank, from the end of its
 /// operations in one iteration until it comes to the next.

@@ -171,11 +171,8 @@ impl PairFile {
         let document = Document::parse(&path.display().to_string(), text)?;
         document.expect(Self::FORMAT)?;
         let mut pair: PairFile = decode(&document, document.tree()?, &Value::Null, Self::broken_rules)?;
-        if let (Some(tls), Some(dir)) = (&mut pair.tls, path.parent()) {
-            for file in [&mut tls.ca, &mut tls.identity] {
-                let absolute = std::path::absolute(dir.join(&*file));
-                *file = absolute.map_err(|source| PairFileError::Read { path: path.to_owned(), source })?;
-            }
+        if let Some(tls) = &mut pair.tls {
+            tls.resolve(path).map_err(|source| PairFileError::Read { path: path.to_owned(), source })?;
         }
         Ok(pair)
     }
@@ -190,11 +187,7 @@ impl PairFile {
 
     /// How the agents are reached.
     pub fn security(&self) -> Security {
-        match &self.tls {
-            Some(files) => Security::Tls(files.clone()),
-            None if self.plain => Security::Plain,
-            None => Security::Loopback,
-        }
+        Security::of_keys(self.tls.as_ref(), self.plain)
     }
 
     /// Each key that breaks a rule, with the rule.
@@ -214,9 +207,7 @@ impl PairFile {
         if self.hosts.a.agent == self.hosts.b.agent {
             broken.push(("hosts".to_owned(), "a and b are the same agent; a pair needs two".to_owned()));
         }
-        if self.plain && self.tls.is_some() {
-            broken.push(("plain".to_owned(), "`tls` is given as well; leave one of them out".to_owned()));
-        }
+        broken.extend(Security::broken_rule(self.tls.as_ref(), self.plain));
         if let Some(bounds) = self.bounds {
             let wrong = bounds.not_positive().into_iter();
             broken.extend(wrong.map(|key| (format!("bounds.{key}"), "write a positive number".to_owned())));

@@ -52,22 +52,15 @@ impl RanksFile {
         let name = path.display().to_string();
         let (document, mut file) = read_tagged::<Self>(&name, utf8(&name, bytes)?, "ranks/1")?;
         document.refuse_all(file.broken_rules().into_iter())?;
-        if let (Some(tls), Some(dir)) = (&mut file.tls, path.parent()) {
-            for one in [&mut tls.ca, &mut tls.identity] {
-                let absolute = std::path::absolute(dir.join(&*one));
-                *one = absolute.map_err(|source| RanksFileError::Path { path: path.to_owned(), source })?;
-            }
+        if let Some(tls) = &mut file.tls {
+            tls.resolve(path).map_err(|source| RanksFileError::Path { path: path.to_owned(), source })?;
         }
         Ok(file)
     }
 
     /// How the agents are reached.
     pub fn security(&self) -> Security {
-        match &self.tls {
-            Some(files) => Security::Tls(files.clone()),
-            None if self.plain => Security::Plain,
-            None => Security::Loopback,
-        }
+        Security::of_keys(self.tls.as_ref(), self.plain)
     }
 
     fn broken_rules(&self) -> Vec<(String, String)> {
@@ -82,9 +75,7 @@ impl RanksFile {
                 broken.push((format!("ranks[{place}].agent"), format!("{} is a rank already", spec.agent)));
             }
         }
-        if self.plain && self.tls.is_some() {
-            broken.push(("plain".to_owned(), "`tls` is given as well; leave one of them out".to_owned()));
-        }
+        broken.extend(Security::broken_rule(self.tls.as_ref(), self.plain));
         broken
     }
 }

@@ -18,6 +18,7 @@ use super::journal::{Journal, JournalError};
 use super::words::{Answer, Ask, LIMIT, PROTOCOL, Qp};
 use crate::identity::{Acceptor, Caller};
 use crate::lease::locked;
+use crate::listener::{self, ListenerError};
 use crate::rare::RareLog;
 use crate::security::{Pipe, Security, TlsError};
 use crate::socket::tune;
@@ -39,27 +40,15 @@ const WAYS: (usize, usize) = (10_000, 8);
 /// Why a planner ended.
 #[derive(Debug, thiserror::Error)]
 pub enum PlannerError {
-    /// Plain TCP beyond this machine, and nobody asked for that.
-    #[error(
-        "{0} can be reached from other hosts: give certificates (--ca and --identity; `kelpie agent cert` makes them), \
-         or add --plain if only a trusted network reaches it"
-    )]
-    Insecure(SocketAddr),
+    /// Nobody can connect.
+    #[error(transparent)]
+    Listener(#[from] ListenerError),
     /// The certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// What was granted before cannot be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The address cannot be listened on.
-    #[error("cannot listen on {address}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The cause.
-        #[source]
-        source: std::io::Error,
-    },
     /// The asynchronous runtime could not be made.
     #[error("cannot start the runtime")]
     Runtime(#[source] std::io::Error),
@@ -86,13 +75,9 @@ struct Planner {
 /// # Errors
 /// Where the address, the certificates or the state cannot be used.
 pub fn serve(listen: SocketAddr, config: &PlannerConfig, leases: Leases) -> Result<(), PlannerError> {
-    if !config.security.allows(listen.ip()) {
-        return Err(PlannerError::Insecure(listen));
-    }
     let runtime = crate::runtime::with_one_worker().map_err(PlannerError::Runtime)?;
     runtime.block_on(async {
-        let listener =
-            TcpListener::bind(listen).await.map_err(|source| PlannerError::Listen { address: listen, source })?;
+        let listener = listener::listen(listen, &config.security).await?;
         serve_on(listener, config, leases).await
     })
 }

@@ -11,6 +11,7 @@ use std::sync::Once;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Acquire, Ordering::Release};
 
+use kelpie_spaces::flow_label::{FIRST_PORT, label_of_port};
 use rdma_sys::{ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_state, ibv_qp_type};
 
 use crate::addresses;
@@ -127,7 +128,7 @@ pub unsafe fn steered(qp: *mut ibv_qp, wanted: *const ibv_qp_attr, mask: c_int) 
         note(places, &format!("{number} {} {outcome}\n", attributes.dest_qp_num));
         // SAFETY: all of it is integers, and the program's own stays as it is.
         let mut steered = unsafe { wanted.read() };
-        steered.ah_attr.grh.flow_label = flow_label(port?);
+        steered.ah_attr.grh.flow_label = label_of_port(port?);
         if let Some(leaves) = answer.as_ref().ok().and_then(|words| lag_port(words)) {
             to_leave(number).store(u64::from(number) | u64::from(leaves) << 32, Release);
         }
@@ -178,7 +179,7 @@ pub fn refused(number: u32, peer: u32) {
 /// The source port of an answer `port 50012 left`.
 fn granted(words: &str) -> Option<u16> {
     let port: u16 = words.strip_prefix("port ")?.split(' ').next()?.parse().ok()?;
-    (port >= 0xC000).then_some(port)
+    (port >= FIRST_PORT).then_some(port)
 }
 
 /// The port of a LAG, counted from 1, of an answer `port 50012 left`.
@@ -187,15 +188,6 @@ fn lag_port(words: &str) -> Option<u8> {
         "left" => Some(1),
         "right" => Some(2),
         _ => None,
-    }
-}
-
-/// A flow label, not 0, from which the kernel and devices make this source port.
-/// Source: kernel `include/rdma/ib_verbs.h`, `rdma_flow_label_to_udp_sport`.
-fn flow_label(port: u16) -> u32 {
-    match u32::from(port & 0x3fff) {
-        0 => 0x4001,
-        label => label,
     }
 }
 
@@ -403,9 +395,5 @@ mod tests {
             assert_eq!(granted(words), port, "{words}");
         }
         assert_eq!(["port 1 left", "port 1 right", "port 1", ""].map(lag_port), [Some(1), Some(2), None, None]);
-        for port in [0xC000, 50_000, 0xFFFF] {
-            let label = flow_label(port);
-            assert!(label != 0 && (label & 0x3fff ^ label >> 14) | 0xC000 == u32::from(port));
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! How a workload becomes rings: the driver creates QPs, registers regions and prepares the requests of each flow.
 
 use kelpie_engine::MeasureError;
+use kelpie_engine::plan::{GRH_SIZE, WQE_SEGMENT};
 use kelpie_nic::packet::{Operation, Ports};
 use kelpie_nic::qp::{Connection, Region, Transport};
 use kelpie_spaces::{Device, Flow, Host, Opcode, QpType, Workload};
@@ -9,12 +10,8 @@ use super::{FlowRings, LINE, PAGE_BITS, REGION_BITS, Request, Rings, Rotation};
 use crate::bond::Bond;
 use crate::model::Model;
 
-/// What WQEs are made of. Units: bytes. Source: `struct mlx5_wqe_data_seg`.
-const SEGMENT: u64 = 16;
 /// What stands before inline data in a WQE. Units: bytes. Source: `struct mlx5_wqe_inl_data_seg`.
 const INLINE_HEADER: u64 = 4;
-/// What comes before the payload of a datagram in its buffer. Units: bytes. Source: IBTA volume 1, section 8.3.
-const GRH: u64 = 40;
 
 impl Rings {
     /// What a valid workload needs on these hosts.
@@ -46,7 +43,7 @@ impl Rings {
         let sends = vector.iter().any(|request| request.operation == Operation::Send);
         let receive_list =
             if flow.recv_sge.is_empty() { vec![longest] } else { flow.recv_sge.iter().map(|size| size.0).collect() };
-        let grh = if is_datagram { GRH } else { 0 };
+        let grh = if is_datagram { GRH_SIZE } else { 0 };
         let receive_list: Vec<u64> = receive_list.iter().map(|bytes| bytes + grh).collect();
         let mut register = |host: Host, memory: &kelpie_spaces::Memory, longest: u64| {
             let place = model.place(memory.device)?;
@@ -190,12 +187,15 @@ fn vector(flow: &Flow) -> Result<Vec<Request>, MeasureError> {
         }
         let list: Vec<u64> =
             if is_inline { Vec::new() } else { request.sge.iter().map(|size| size.0.max(1)).collect() };
-        let data =
-            if is_inline { (INLINE_HEADER + bytes).next_multiple_of(SEGMENT) } else { SEGMENT * list.len() as u64 };
+        let data = if is_inline {
+            (INLINE_HEADER + bytes).next_multiple_of(WQE_SEGMENT)
+        } else {
+            WQE_SEGMENT * list.len() as u64
+        };
         // A segment of control, one of remote address for one-sided operations, one of operands for atomics, then the
         // data.
-        let address = if operation == Operation::Send { 0 } else { SEGMENT };
-        let wqe = SEGMENT + address + if operation == Operation::Atomic { SEGMENT } else { 0 } + data;
+        let address = if operation == Operation::Send { 0 } else { WQE_SEGMENT };
+        let wqe = WQE_SEGMENT + address + if operation == Operation::Atomic { WQE_SEGMENT } else { 0 } + data;
         let request = Request { operation, bytes, before, sends_before, lines: wqe.div_ceil(LINE) as u32, list };
         before += request.list.len() as u64;
         sends_before += u64::from(operation == Operation::Send);

@@ -1,7 +1,7 @@
 //! How well conjunctions of features can describe the weaknesses of a simulated subsystem if the truth is known: boxes
 //! are drawn around random points whose symptom and limiting part are known, and judged by other random points.
 //!
-//! `cargo run --release --example ceiling -- F 2000`
+//! `cargo run --release -p kelpie-bench --example ceiling -- F 2000`
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -32,6 +32,16 @@ pub fn standard_normal(t: f64, freedom: f64) -> f64 {
     t.signum() * scale * (freedom * (t * t / freedom).ln_1p()).sqrt()
 }
 
+/// The quantile of Student's t that belongs to `z` of the normal distribution.
+///
+/// Source: Abramowitz and Stegun 1964, "Handbook of Mathematical Functions", 26.7.5.
+pub fn student_quantile(z: f64, freedom: f64) -> f64 {
+    let first = (z.powi(3) + z) / 4.0;
+    let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
+    let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
+    z + first / freedom + second / freedom.powi(2) + third / freedom.powi(3)
+}
+
 /// The natural logarithm of the number of ways to choose `k` of `n`.
 pub fn ln_choose(n: usize, k: usize) -> f64 {
     let gamma = |x: usize| libm::lgamma(x as f64 + 1.0);
