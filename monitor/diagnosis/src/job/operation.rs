@@ -1,5 +1,7 @@
 //! What a job did: operations between ranks, with their times.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// One operation: a message from a rank to another, or a rank's share of a collective.
@@ -49,11 +51,17 @@ impl Operation {
     }
 }
 
-/// The operations of a communicator, sorted by iteration.
+/// The operations of a function of a communicator, sorted by iteration.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Job {
     /// The communicator, where the file names several.
     pub communicator: Option<String>,
+    /// The function, such as `AllGather`, where the file names it: NCCL counts operations per communicator and function.
+    pub function: Option<String>,
+    /// Host of each rank, where the file names it.
+    pub hosts: BTreeMap<u32, String>,
+    /// Process of each rank, where the file names it.
+    pub processes: BTreeMap<u32, u32>,
     /// Ranks that the file says there are, whether they show up or not.
     pub ranks: Option<u32>,
     /// The operations.

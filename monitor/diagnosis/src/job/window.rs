@@ -214,7 +214,7 @@ impl Window {
             communicator: self.communicator.clone(),
             ranks: self.ranks,
             operations: kept.chain(more).copied().collect(),
-            is_truncated: false,
+            ..Job::default()
         }
     }
 }
