@@ -2,14 +2,19 @@
 //!
 //! Source: C4 (Dong et al., HPCA 2025), section on C4D, for the matrix and its patterns; thresholds are ours.
 
+mod bursts;
 mod cells;
+mod clocks;
 mod diagnose;
+mod explain;
 mod follow;
 mod hang;
 mod history;
+mod mismatch;
 mod news;
 mod noise;
 mod operation;
+mod pace;
 mod peers;
 mod placement;
 mod places;

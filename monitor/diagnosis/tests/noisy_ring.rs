@@ -94,7 +94,7 @@ fn verdicts(ring: Ring, rings: u64, is_right: impl Fn(&kelpie_diagnosis::job::Di
             Verdict::Slow if is_right(&found) => 0,
             Verdict::Slow => 1,
             Verdict::Healthy => 2,
-            Verdict::Undecided | Verdict::Hang => 3,
+            Verdict::Undecided | Verdict::Hang | Verdict::Mismatch => 3,
         }] += 1;
     }
     counts

@@ -11,6 +11,7 @@ pub type Pair = (u32, Option<u32>);
 
 /// Every pair of a job and size of its messages, numbered in the order of its first operation, and what it took in each
 /// iteration.
+#[derive(Default)]
 pub struct Cells {
     /// The pairs.
     pub pairs: Vec<Pair>,
@@ -20,12 +21,24 @@ pub struct Cells {
     pub iterations: Vec<u64>,
     /// Per iteration `(cell, microseconds)`.
     pub times: Vec<Vec<(u32, f64)>>,
+    /// The number of each rank's host, where the file names it.
+    hosts: HashMap<u32, u32>,
+    /// The hosts by these numbers.
+    pub host_names: Vec<String>,
 }
 
 impl Cells {
     /// The cells of a job. Several messages of a pair and of one size in an iteration count by their mean.
     pub fn new(job: &Job) -> Self {
-        let mut cells = Self { pairs: Vec::new(), bytes: Vec::new(), iterations: Vec::new(), times: Vec::new() };
+        let mut cells = Self::default();
+        for (rank, host) in &job.hosts {
+            let known = cells.host_names.iter().position(|name| name == host);
+            let number = known.unwrap_or(cells.host_names.len());
+            if known.is_none() {
+                cells.host_names.push(host.clone());
+            }
+            cells.hosts.insert(*rank, number as u32);
+        }
         let mut numbers = Numbers::default();
         // Per cell, where it stands in the iteration at hand, and of how many messages.
         let mut at: Vec<(u32, u32)> = Vec::new();
@@ -51,6 +64,24 @@ impl Cells {
             cells.times.push(times);
         }
         cells
+    }
+
+    /// The number of a rank's host, where the file names it.
+    pub fn host_of(&self, rank: u32) -> Option<u32> {
+        self.hosts.get(&rank).copied()
+    }
+
+    /// Whether a cell stays within a host.
+    pub fn is_inside(&self, cell: u32) -> bool {
+        let (source, destination) = self.pairs[cell as usize];
+        self.host_of(source).is_some() && self.host_of(source) == destination.and_then(|rank| self.host_of(rank))
+    }
+
+    /// Cells that nobody has measured yet.
+    #[cfg(test)]
+    pub fn of_pairs(pairs: &[(u32, u32)]) -> Self {
+        let pairs: Vec<Pair> = pairs.iter().map(|(source, destination)| (*source, Some(*destination))).collect();
+        Self { bytes: vec![0; pairs.len()], pairs, ..Self::default() }
     }
 }
 

@@ -2,12 +2,17 @@
 
 use serde::Serialize;
 
+use super::bursts::{Burst, bursts};
 use super::cells::Cells;
+use super::clocks::Clocks;
 use super::hang::{Hang, PATIENCE_US, hang};
 use super::history::{History, history};
+use super::mismatch::{Mismatch, mismatch};
 use super::operation::Job;
+use super::pace::pace;
 use super::peers::{Peers, peers};
 use super::places::Fault;
+use super::record::MAX_RANK;
 use super::waiting::{Late, late};
 
 /// Iterations from which a job is called healthy by its own past. Source: our choice, because the charts need eight
@@ -42,6 +47,8 @@ pub enum Verdict {
     Slow,
     /// Something does not go on.
     Hang,
+    /// Ranks call a collective with different sizes: the program is wrong.
+    Mismatch,
     /// Not known.
     Undecided,
 }
@@ -66,7 +73,10 @@ pub struct Evidence {
     /// The communicator, where the file names several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub communicator: Option<String>,
-    /// Which rule found it: `hang`, `waiting`, `peers` or `history`.
+    /// The function, where the file names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// Which rule found it: `hang`, `mismatch`, `waiting`, `history`, `peers`, `bursts` or `pace`.
     pub rule: Option<&'static str>,
     /// What the published rule says by itself.
     pub published: Vec<Fault>,
@@ -74,6 +84,10 @@ pub struct Evidence {
     pub worst_ratio: Option<f64>,
     /// What each connection's own past says by itself, with the factor of the slowdown.
     pub history: Vec<(Fault, f64)>,
+    /// What differs from its peers by more than noise makes, with the factor.
+    pub peers: Vec<(Fault, f64)>,
+    /// Share of the iterations in which it is slow, if that is not all of them.
+    pub in_share: Option<f64>,
     /// Series that were watched; all together alarm falsely once in 100,000 iterations.
     pub series: usize,
     /// Alarms of series that are over.
@@ -97,7 +111,11 @@ pub struct Diagnosis {
     pub verdict: Verdict,
     /// What is behind it; `null` if it is healthy or not known.
     pub class: Option<Class>,
-    /// Ranks that are slow, late or stuck.
+    /// Whether the whole job is slow, and no part of it stands out.
+    pub job: bool,
+    /// Hosts all of whose ranks are slow, where the records name hosts.
+    pub host: Vec<String>,
+    /// Ranks that are slow, late or stuck, or that differ.
     pub rank: Vec<u32>,
     /// Ranks that send slowly.
     pub source: Vec<u32>,
@@ -107,75 +125,161 @@ pub struct Diagnosis {
     pub connection: Vec<(u32, u32)>,
     /// Slow connections of which the source, the destination or the connection may be it.
     pub ambiguous: Vec<(u32, u32)>,
+    /// Ranks that have no record, though the records say that there are so many.
+    pub missing: Vec<u32>,
     /// The iteration from which it was so.
     pub since_iteration: Option<u64>,
+    /// How many times slower the worst part is.
+    pub times_slower: Option<f64>,
     /// What the answer rests on.
     pub evidence: Evidence,
 }
 
 /// Says what a job suffers from at its end.
 pub fn diagnose(question: Question<'_>) -> Diagnosis {
-    let job = question.job;
+    let clocks = Clocks::of(question.job);
+    let corrected = clocks.furthest().map(|_| clocks.corrected(question.job));
+    let job = corrected.as_ref().unwrap_or(question.job);
     let cells = Cells::new(job);
-    let stuck = hang(job, question.now, question.patience_us);
-    let (late, maybe_late) = late(job, &cells);
+    let mut found = Diagnosis::of(job, &cells);
     let by_peers = peers(&cells);
     let by_history = history(&cells);
-    let notes = notes(job, &cells, &by_peers, &by_history);
-    let mut found = Diagnosis {
-        verdict: Verdict::Undecided,
-        class: None,
-        rank: Vec::new(),
-        source: Vec::new(),
-        destination: Vec::new(),
-        connection: Vec::new(),
-        ambiguous: Vec::new(),
-        since_iteration: None,
-        evidence: Evidence {
-            iterations: cells.times.len(),
-            cells: cells.pairs.len(),
-            communicator: job.communicator.clone(),
-            rule: None,
-            published: by_peers.faults.clone(),
-            worst_ratio: by_peers.worst_ratio,
-            history: by_history.faults.clone(),
-            series: by_history.series,
-            past_alarms: by_history.past,
-            waiting_chain: Vec::new(),
-            late_us: None,
-            open_us: None,
-            is_doubtful: false,
-            notes,
-        },
-    };
-    if let Some(stuck) = stuck {
+    let evidence = &mut found.evidence;
+    evidence.published.clone_from(&by_peers.faults);
+    evidence.worst_ratio = by_peers.worst_ratio;
+    evidence.peers.clone_from(&by_peers.confirmed);
+    evidence.history.clone_from(&by_history.faults);
+    (evidence.series, evidence.past_alarms) = (by_history.series, by_history.past);
+    evidence.notes = notes(job, &cells, &clocks, &by_peers, &by_history);
+    if !found.missing.is_empty() {
+        let of = job.ranks.unwrap_or(0);
+        let note = format!(
+            "{} of {of} ranks have no record: their files are missing, or they never came",
+            found.missing.len()
+        );
+        found.evidence.notes.push(note);
+    }
+    let (late, maybe_late) = late(job, &cells);
+    if let Some(stuck) = hang(job, question.now, question.patience_us) {
         found.hangs(stuck);
+    } else if let Some(differs) = mismatch(job) {
+        found.mismatches(&differs);
+    } else if clocks.are_too_far_apart() {
+        found.evidence.is_doubtful = true;
     } else if !late.is_empty() {
         found.waits(&late);
+    } else if !by_history.faults.is_empty() || by_history.all.is_some() {
+        found.became_slow(&by_history, &by_peers, &cells);
     } else if !by_peers.confirmed.is_empty() {
-        found.is_slow("peers", &by_peers.confirmed, by_peers.since);
-    } else if !by_history.faults.is_empty() {
-        let faults: Vec<Fault> = by_history.faults.iter().map(|(fault, _)| *fault).collect();
-        found.is_slow("history", &faults, by_history.since);
-    } else if by_history.is_common {
+        found.is_slow("peers", &by_peers.confirmed, by_peers.since, &cells);
+    } else if let Some(slow) = Some(bursts(&cells)).filter(|slow| !slow.is_empty()) {
+        found.is_slow_at_times(&slow, &cells);
+    } else if let Some(slower) = pace(job) {
         found.verdict = Verdict::Slow;
-        found.class = Some(Class::Communication);
-        found.since_iteration = by_history.since;
-        found.evidence.rule = Some("history");
-        found.evidence.notes.push("all became slower together: no rank or connection stands out".to_owned());
+        found.class = Some(Class::NonCommunication);
+        (found.job, found.times_slower, found.since_iteration) = (true, Some(slower.factor), Some(slower.since));
+        found.evidence.rule = Some("pace");
+        found.evidence.notes.push(
+            "iterations take longer, and messages do not: computing, storage, or a barrier that has no record"
+                .to_owned(),
+        );
     } else if maybe_late > 0 || !by_peers.faults.is_empty() || by_history.since.is_some() {
         found.evidence.is_doubtful = true;
         found.evidence.notes.push(
             "something looks slow or late, and noise may be all of it: more iterations decide, or a quieter machine"
                 .to_owned(),
         );
-    } else if by_peers.judged > 0 || cells.times.len() >= ENOUGH {
+    } else if cells.times.iter().all(Vec::is_empty) {
+        found.evidence.notes.push(
+            "nothing was measured: no operation has both its begin (or when it was entered) and its end".to_owned(),
+        );
+    } else if found.missing.is_empty()
+        && (by_peers.judged > 0 || cells.times.iter().filter(|times| !times.is_empty()).count() >= ENOUGH)
+    {
         found.verdict = Verdict::Healthy;
     }
     found
 }
 
 impl Diagnosis {
+    /// Of a job of which nothing is known yet.
+    fn of(job: &Job, cells: &Cells) -> Self {
+        let evidence = Evidence {
+            iterations: cells.times.len(),
+            cells: cells.pairs.len(),
+            communicator: job.communicator.clone(),
+            function: job.function.clone(),
+            rule: None,
+            published: Vec::new(),
+            worst_ratio: None,
+            history: Vec::new(),
+            peers: Vec::new(),
+            in_share: None,
+            series: 0,
+            past_alarms: 0,
+            waiting_chain: Vec::new(),
+            late_us: None,
+            open_us: None,
+            is_doubtful: false,
+            notes: Vec::new(),
+        };
+        Self {
+            verdict: Verdict::Undecided,
+            class: None,
+            job: false,
+            host: Vec::new(),
+            rank: Vec::new(),
+            source: Vec::new(),
+            destination: Vec::new(),
+            connection: Vec::new(),
+            ambiguous: Vec::new(),
+            missing: missing(job),
+            since_iteration: None,
+            times_slower: None,
+            evidence,
+        }
+    }
+
+    fn mismatches(&mut self, differs: &Mismatch) {
+        let (most, other) = differs.bytes;
+        self.verdict = Verdict::Mismatch;
+        self.class = Some(Class::NonCommunication);
+        self.rank.clone_from(&differs.ranks);
+        self.since_iteration = Some(differs.since);
+        self.evidence.rule = Some("mismatch");
+        self.evidence.notes.push(format!("sizes differ: {other} B at the ranks named, {most} B at the others"));
+    }
+
+    fn became_slow(&mut self, by_history: &History, by_peers: &Peers, cells: &Cells) {
+        let mut faults = by_history.faults.clone();
+        if let Some(factor) = by_history.all {
+            self.job = faults.iter().all(|(_, of_one)| *of_one <= factor);
+            let all = "all messages became slower together: the fabric, storage, or a barrier that has no record";
+            self.evidence.notes.push(format!("{all} ({factor:.2} times)"));
+            if self.job {
+                faults.clear();
+                self.times_slower = Some(factor);
+            }
+        }
+        // What was slow from the beginning on has no past that was better.
+        let is_new = |(fault, _): &&(Fault, f64)| faults.iter().all(|(other, _)| !other.touches(fault));
+        let more: Vec<_> = by_peers.confirmed.iter().filter(is_new).copied().collect();
+        if !self.job {
+            faults.extend(more);
+        }
+        self.is_slow("history", &faults, by_history.since, cells);
+    }
+
+    fn is_slow_at_times(&mut self, slow: &[Burst], cells: &Cells) {
+        let faults: Vec<_> = slow.iter().map(|burst| (burst.fault, burst.factor)).collect();
+        self.is_slow("bursts", &faults, None, cells);
+        let share = slow.iter().map(|burst| burst.share).fold(0.0, f64::max);
+        self.evidence.in_share = Some(share);
+        self.evidence
+            .notes
+            .push(format!("slow in {:.0} % of the iterations, and as usual in the others", share * 100.0));
+    }
+
     fn hangs(&mut self, stuck: Hang) {
         self.verdict = Verdict::Hang;
         self.class = stuck.is_communication.map(|is| if is { Class::Communication } else { Class::NonCommunication });
@@ -197,13 +301,16 @@ impl Diagnosis {
         self.evidence.late_us = late.iter().map(|late| late.by_us).max_by(f64::total_cmp);
     }
 
-    fn is_slow(&mut self, rule: &'static str, faults: &[Fault], since: Option<u64>) {
+    fn is_slow(&mut self, rule: &'static str, faults: &[(Fault, f64)], since: Option<u64>, cells: &Cells) {
         self.verdict = Verdict::Slow;
         self.class = Some(Class::Communication);
         self.since_iteration = since;
         self.evidence.rule = Some(rule);
-        for fault in faults {
+        let worst = faults.iter().map(|(_, factor)| *factor).max_by(f64::total_cmp);
+        self.times_slower = worst.or(self.times_slower);
+        for (fault, _) in faults {
             match *fault {
+                Fault::Host(host) => self.host.push(cells.host_names[host as usize].clone()),
                 Fault::Rank(rank) => self.rank.push(rank),
                 Fault::Source(rank) => self.source.push(rank),
                 Fault::Destination(rank) => self.destination.push(rank),
@@ -214,10 +321,33 @@ impl Diagnosis {
     }
 }
 
-fn notes(job: &Job, cells: &Cells, by_peers: &Peers, by_history: &History) -> Vec<String> {
+/// Ranks that the records say there are, and that are in none of them.
+fn missing(job: &Job) -> Vec<u32> {
+    let Some(ranks) = job.ranks.filter(|ranks| *ranks <= MAX_RANK) else { return Vec::new() };
+    let mut seen = vec![false; ranks as usize];
+    for operation in &job.operations {
+        for rank in [Some(operation.source), operation.destination].into_iter().flatten() {
+            if let Some(seen) = seen.get_mut(rank as usize) {
+                *seen = true;
+            }
+        }
+    }
+    (0..ranks).filter(|rank| !seen[*rank as usize]).collect()
+}
+
+fn notes(job: &Job, cells: &Cells, clocks: &Clocks, by_peers: &Peers, by_history: &History) -> Vec<String> {
     let mut notes = Vec::new();
     if job.is_truncated {
         notes.push("the file ends within a record, which was left out".to_owned());
+    }
+    if let Some(furthest) = clocks.furthest() {
+        notes.push(format!("clocks of ranks are up to {furthest:.0} us apart; times are corrected by that"));
+    }
+    if clocks.are_too_far_apart() {
+        let (wrong, all) = clocks.impossible;
+        notes.push(format!(
+            "clocks of ranks are too far apart: {wrong} of {all} messages end before they begin; synchronise the clocks"
+        ));
     }
     if by_peers.judged < cells.pairs.len() {
         notes.push(format!(

@@ -5,11 +5,13 @@
 //! independent and standard normal, whatever its mean and spread are. So the rate of false alarms is known without any
 //! training, which a Bayesian detector has only for its prior. It costs four numbers and no history per series.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+
+use kelpie_monitor::statistics::{median, standard_normal};
 
 use super::cells::Cells;
+use super::explain::{Shift, Terms, explain};
 use super::places::Fault;
-use kelpie_monitor::statistics::{median, standard_normal};
 
 /// Half the shift that is found fastest. Units: standard deviations. Source: our choice: 1 is what a slowdown of 3 % is
 /// at 3 % noise; larger ones are found within a few iterations anyway.
@@ -30,8 +32,8 @@ const LEAST_SHIFT: f64 = 0.01;
 /// Neighbouring values are taken for no more alike than this. Source: our choice: nothing that is more alike has a
 /// mean.
 const MOST_ALIKE: f64 = 0.97;
-/// Most faults that are said at once. Source: our choice.
-const MOST_FAULTS: usize = 16;
+/// Least slowdown of a whole job that is said, as a logarithm. Source: our choice: 5 %, because a job has phases.
+const LEAST_LEVEL: f64 = 0.048_8;
 
 /// The alarm threshold for so many series. Units: standard deviations.
 ///
@@ -95,8 +97,8 @@ pub struct History {
     pub is_judged: bool,
     /// Alarms earlier in the job that are over.
     pub past: usize,
-    /// Whether what changed is all that was measured, and nobody in particular.
-    pub is_common: bool,
+    /// By which factor all that was measured became slower together.
+    pub all: Option<f64>,
 }
 
 /// Runs the charts of all cells, sources and destinations over all iterations.
@@ -124,12 +126,12 @@ pub fn history(cells: &Cells) -> History {
     begins.sort_unstable();
     if let Some(&since) = begins.get(begins.len() / 4) {
         found.since = cells.iterations.get(since as usize).copied();
-        (found.faults, found.is_common) = located(cells, since as usize, charts.threshold);
+        (found.faults, found.all) = located(cells, since as usize, charts.threshold);
     }
     found
 }
 
-/// The charts of a job: cells first, then sources, then destinations.
+/// The charts of a job: cells first, then sources, then destinations, at last what all have in common.
 struct Charts<'c> {
     cells: &'c Cells,
     all: Vec<Chart>,
@@ -152,13 +154,18 @@ impl<'c> Charts<'c> {
             .iter()
             .map(|(source, destination)| [number(true, *source), number(false, destination.unwrap_or(u32::MAX))])
             .collect();
-        let all = vec![Chart::default(); count + numbers.len()];
+        let all = vec![Chart::default(); count + numbers.len() + 1];
         let threshold = threshold(all.len());
         Self { cells, sums: vec![(0.0, 0); all.len()], all, lines, threshold }
     }
 
     fn push(&mut self, times: &[(u32, f64)], at: u32) {
-        let common = common(times, |cell| self.all[cell as usize].mean());
+        let excess = excess(times, |cell| self.all[cell as usize].mean());
+        let common = excess.filter(|_| times.len() >= COMMON).unwrap_or(0.0);
+        let whole = self.all.len() - 1;
+        if let Some(excess) = excess {
+            self.all[whole].push(excess, at, self.threshold);
+        }
         self.sums.fill((0.0, 0));
         for &(cell, time) in times {
             let value = time.ln() - common;
@@ -172,7 +179,7 @@ impl<'c> Charts<'c> {
             }
             chart.push(value, at, self.threshold);
         }
-        for line in self.cells.pairs.len()..self.all.len() {
+        for line in self.cells.pairs.len()..whole {
             let (sum, count) = self.sums[line];
             if count >= 2 {
                 self.all[line].push(sum / f64::from(count), at, self.threshold);
@@ -182,61 +189,71 @@ impl<'c> Charts<'c> {
 }
 
 /// What all cells of an iteration have in common beyond their means, as a logarithm.
-fn common(times: &[(u32, f64)], mean: impl Fn(u32) -> Option<f64>) -> f64 {
-    let excess: Vec<f64> = times.iter().filter_map(|(cell, time)| Some(time.ln() - mean(*cell)?)).collect();
-    if excess.len() < COMMON { 0.0 } else { median(&excess).unwrap_or(0.0) }
+fn excess(times: &[(u32, f64)], mean: impl Fn(u32) -> Option<f64>) -> Option<f64> {
+    median(&times.iter().filter_map(|(cell, time)| Some(time.ln() - mean(*cell)?)).collect::<Vec<_>>())
 }
 
-/// The places that explain best what changed at iteration `since`: the one with the largest gain in likelihood, then
-/// the best one of what that leaves, as long as chance would not gain as much. And whether all changed, so that none of
-/// them stands out.
-fn located(cells: &Cells, since: usize, threshold: f64) -> (Vec<(Fault, f64)>, bool) {
-    let mut sums = vec![(0.0, 0u32); cells.pairs.len()];
-    for &(cell, time) in cells.times[..since].iter().flatten() {
-        let (sum, count) = &mut sums[cell as usize];
-        *sum += time.ln();
-        *count += 1;
-    }
+/// The places that explain best what changed at iteration `since`, with the factor of each, and the factor of all
+/// cells together.
+fn located(cells: &Cells, since: usize, threshold: f64) -> (Vec<(Fault, f64)>, Option<f64>) {
+    let count = cells.pairs.len();
+    let sums = |times: &[Vec<(u32, f64)>]| {
+        let mut sums = vec![(0.0, 0u32); count];
+        for &(cell, time) in times.iter().flatten() {
+            let (sum, count) = &mut sums[cell as usize];
+            *sum += time.ln();
+            *count += 1;
+        }
+        sums
+    };
+    let (before, after) = (sums(&cells.times[..since]), sums(&cells.times[since..]));
     let mean = |cell: u32| {
-        let (sum, count) = sums[cell as usize];
+        let (sum, count) = before[cell as usize];
         (count > 0).then(|| sum / f64::from(count))
     };
-    // Squares of what is left before the change, and sums of what is left after it.
-    let mut before = vec![0.0; cells.pairs.len()];
-    let mut after = vec![(0.0, 0u32); cells.pairs.len()];
-    let mut likeness = Likeness::new(cells.pairs.len());
+    // Squares of what is left before the change; what all have in common in an iteration, and how alike it is.
+    let mut squares = vec![0.0; count];
+    let mut likeness = Likeness::new(count);
+    let (mut levels, mut level_likeness) = ([Vec::new(), Vec::new()], Likeness::new(1));
     for (at, times) in cells.times.iter().enumerate() {
-        let common = common(times, mean);
+        let Some(excess) = excess(times, mean) else { continue };
+        levels[usize::from(at >= since)].push(excess);
+        if at >= since {
+            continue;
+        }
+        level_likeness.push(0, excess);
+        let common = if times.len() < COMMON { 0.0 } else { excess };
         for &(cell, time) in times {
             let Some(left) = mean(cell).map(|mean| time.ln() - mean - common) else { continue };
-            if at < since {
-                before[cell as usize] += left * left;
-                likeness.push(cell as usize, left);
-            } else {
-                let (sum, count) = &mut after[cell as usize];
-                *sum += left;
-                *count += 1;
-            }
+            squares[cell as usize] += left * left;
+            likeness.push(cell as usize, left);
         }
     }
-    let judged = before.iter().zip(&sums).filter(|(_, (_, count))| *count >= LEAST);
+    let judged = squares.iter().zip(&before).filter(|(_, (_, count))| *count >= LEAST);
     let variances: Vec<f64> = judged.map(|(squares, (_, count))| squares / f64::from(count - 1)).collect();
-    let variance = median(&variances).unwrap_or(0.0).max(1e-8) * likeness.inflation(since, cells.pairs.len());
-    let shifts: BTreeMap<u32, f64> = after
-        .iter()
-        .enumerate()
-        .filter(|(_, (_, count))| *count > 0)
-        .map(|(cell, (sum, count))| (cell as u32, sum / f64::from(*count)))
-        .collect();
-    // Both means are known within their noise alone.
-    let (earlier, later) = (since.max(1) as f64, (cells.times.len() - since) as f64);
-    let weight = 1.0 / (2.0 * variance * (1.0 / earlier + 1.0 / later));
-    let usual = median(&shifts.values().copied().collect::<Vec<_>>()).unwrap_or(0.0);
-    let found = pursue(cells, shifts, weight, threshold);
-    // Of few cells nothing in common was taken away, so if half of them changed by themselves, all did.
-    let is_alone = |(fault, _): &(Fault, f64)| matches!(fault, Fault::Connection(..) | Fault::Ambiguous(..));
-    let is_common = usual > LEAST_SHIFT && weight * usual * usual >= threshold;
-    if is_common && found.iter().all(is_alone) { (Vec::new(), true) } else { (found, is_common) }
+    let variance = median(&variances).unwrap_or(0.0).max(1e-8) * likeness.inflation(since, count);
+    let shift = |((earlier, n), (later, m)): (&(f64, u32), &(f64, u32))| {
+        // Of a cell that was hardly seen before, nothing is known.
+        if *n < LEAST.min(since.max(1) as u32) || *m == 0 {
+            return Shift::default();
+        }
+        let (n, m) = (f64::from(*n), f64::from(*m));
+        Shift { value: later / m - earlier / n, weight: 1.0 / (2.0 * variance * (1.0 / n + 1.0 / m)) }
+    };
+    let shifts: Vec<Shift> = before.iter().zip(&after).map(shift).collect();
+    let spread = |values: &Vec<f64>| {
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        if count > 1.0 { squares / (count - 1.0) } else { 0.0 }
+    };
+    let [earlier, later] = levels.each_ref().map(|values| values.len().max(1) as f64);
+    let level = spread(&levels[0]).max(variance / count.max(1) as f64) * level_likeness.inflation(since, 1);
+    let level = level * (1.0 / earlier + 1.0 / later);
+    let found = explain(cells, &shifts, Terms { gain: threshold, least: LEAST_SHIFT, level });
+    let is_slower = found.level > LEAST_LEVEL && found.level * found.level / (2.0 * level) >= threshold;
+    let faults = found.faults.into_iter().map(|(fault, shift, _)| (fault, shift.exp())).collect();
+    (faults, is_slower.then(|| found.level.exp()))
 }
 
 /// How alike neighbouring values of a series are. On a loaded machine they are, and then many say little more than few.
@@ -277,67 +294,6 @@ impl Likeness {
         // Only what is more than chance counts, so that quiet jobs lose no power.
         if measured < 2.0 / independent.sqrt() { 1.0 } else { (1.0 + r) / (1.0 - r) }
     }
-}
-
-fn pursue(cells: &Cells, mut shifts: BTreeMap<u32, f64>, weight: f64, threshold: f64) -> Vec<(Fault, f64)> {
-    let mut sent: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
-    let mut received: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
-    for &cell in shifts.keys() {
-        let (source, destination) = cells.pairs[cell as usize];
-        sent.entry(source).or_default().insert(cell);
-        if let Some(destination) = destination {
-            received.entry(destination).or_default().insert(cell);
-        }
-    }
-    let mut found: Vec<(Fault, f64)> = Vec::new();
-    let mut first_gain = None;
-    while found.len() < MOST_FAULTS {
-        let gain = |of: &mut dyn Iterator<Item = u32>| {
-            let (sum, count) = of.fold((0.0, 0.0), |(sum, count), cell| (sum + shifts[&cell], count + 1.0));
-            let mean: f64 = sum / count;
-            (if mean > LEAST_SHIFT { weight * count * mean * mean } else { 0.0 }, mean)
-        };
-        let mut best: Option<(f64, f64, Fault, Vec<u32>)> = None;
-        let mut offer = |fault: Fault, line: Vec<u32>| {
-            let (gain, mean) = gain(&mut line.iter().copied());
-            if best.as_ref().is_none_or(|(most, ..)| gain > *most) {
-                best = Some((gain, mean, fault, line));
-            }
-        };
-        for (&rank, line) in &sent {
-            match received.get(&rank) {
-                Some(other) if line.len() >= 2 && other.len() >= 2 => {
-                    offer(Fault::Rank(rank), line.union(other).copied().collect());
-                }
-                _ => {}
-            }
-        }
-        for (rank, line) in sent.iter().filter(|(_, line)| line.len() >= 2) {
-            offer(Fault::Source(*rank), line.iter().copied().collect());
-        }
-        for (rank, line) in received.iter().filter(|(_, line)| line.len() >= 2) {
-            offer(Fault::Destination(*rank), line.iter().copied().collect());
-        }
-        for &cell in shifts.keys() {
-            if let (source, Some(destination)) = cells.pairs[cell as usize] {
-                let alone = sent[&source].len() < 2 || received[&destination].len() < 2;
-                let fault =
-                    if alone { Fault::Ambiguous(source, destination) } else { Fault::Connection(source, destination) };
-                offer(fault, vec![cell]);
-            }
-        }
-        let Some((gain, mean, fault, line)) = best else { break };
-        // What is left of a large fault, because its cells are not slowed alike, is no fault of its own.
-        if gain < threshold || first_gain.is_some_and(|first| gain < 0.05 * first) {
-            break;
-        }
-        first_gain.get_or_insert(gain);
-        found.push((fault, mean.exp()));
-        for cell in line {
-            shifts.entry(cell).and_modify(|shift| *shift -= mean);
-        }
-    }
-    found
 }
 
 #[cfg(test)]

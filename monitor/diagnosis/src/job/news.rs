@@ -46,6 +46,10 @@ impl Default for Said {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Places {
+    #[serde(default)]
+    job: bool,
+    #[serde(default)]
+    host: Vec<String>,
     rank: Vec<u32>,
     source: Vec<u32>,
     destination: Vec<u32>,
@@ -57,7 +61,7 @@ impl Said {
     /// What there is to say of a diagnosis.
     fn of(found: &Diagnosis, is_silent: bool) -> Self {
         let state = match found.verdict {
-            Verdict::Slow => State::Slow,
+            Verdict::Slow | Verdict::Mismatch => State::Slow,
             Verdict::Hang => State::Hang,
             Verdict::Undecided if is_silent => State::Silent,
             Verdict::Undecided if found.evidence.is_doubtful => State::Undecided,
@@ -68,6 +72,8 @@ impl Said {
             Class::NonCommunication => "non_communication".to_owned(),
         });
         let places = Places {
+            job: found.job,
+            host: found.host.clone(),
             rank: found.rank.clone(),
             source: found.source.clone(),
             destination: found.destination.clone(),

@@ -78,12 +78,17 @@ impl Noise {
         Self { members, between, usual }
     }
 
-    /// Whether these members together stand out, if `of_all` such groups could.
-    pub fn stand_out(&self, who: impl Iterator<Item = usize>, of_all: usize) -> bool {
+    /// How far each member is above the middle, and the variance of that.
+    pub fn members(&self) -> impl Iterator<Item = (f64, f64)> {
+        self.members.iter().map(|member| (member.above, self.between.0 + member.error.max(self.usual)))
+    }
+
+    /// Whether these members together stand out of `level`, which is 0 for the middle, if `of_all` such groups could.
+    pub fn stand_out(&self, who: impl Iterator<Item = usize>, level: f64, of_all: usize) -> bool {
         let (mut count, mut above, mut error) = (0.0, 0.0, 0.0);
         for member in who.filter_map(|member| self.members.get(member)) {
             count += 1.0;
-            above += member.above;
+            above += member.above - level;
             error += member.error.max(self.usual);
         }
         if count == 0.0 {

@@ -1,14 +1,16 @@
-//! The published rule: a message is hot if it takes more than 1.5 times what the others take; lines of hot cells are
-//! ranks, sources or destinations.
+//! What is slow against its peers at the end of a job: by the published rule (a message is hot if it takes more than
+//! 1.5 times what the others take; lines of hot cells are ranks, sources or destinations), and by likelihood.
 //!
 //! Source: C4 (Dong et al., HPCA 2025), the syndromes of C4D's matrix. The share of a line is ours.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use kelpie_monitor::statistics::median;
+
 use super::cells::Cells;
+use super::explain::{Shift, Terms, explain};
 use super::noise::Noise;
 use super::places::Fault;
-use kelpie_monitor::statistics::median;
 
 /// A cell above this many times the median of its peers is hot. Source: published by users of C4D; the paper has none.
 const HOT: f64 = 1.5;
@@ -16,6 +18,10 @@ const HOT: f64 = 1.5;
 const LINE: f64 = 0.8;
 /// Iterations at the end over which each cell's median counts. Source: our choice.
 const WINDOW: usize = 50;
+/// Least factor by which a place has to be slower than its peers. Source: our choice, because peers may differ.
+const SLOWER: f64 = 1.2;
+/// How often chance may make a place. Source: our choice, as in `noise`.
+const CHANCE: f64 = 1e-3;
 /// Least peers that a cell is compared with, itself included. Source: our choice: of two, none is the slow one.
 const LEAST_PEERS: usize = 3;
 
@@ -24,8 +30,8 @@ const LEAST_PEERS: usize = 3;
 pub struct Peers {
     /// What is slow, as published.
     pub faults: Vec<Fault>,
-    /// Those of it that stand out by more than noise makes.
-    pub confirmed: Vec<Fault>,
+    /// What stands out by more than noise makes, with its factor.
+    pub confirmed: Vec<(Fault, f64)>,
     /// Hot cells that no fault says.
     pub hot: usize,
     /// First iteration from which it was so.
@@ -43,23 +49,21 @@ pub fn peers(cells: &Cells) -> Peers {
     let from = from + (cells.times.len() - from) / 2;
     let recent = Recent::new(cells, from);
     let typical: Vec<(u32, f64)> = recent.medians().collect();
-    let mut medians: HashMap<u64, Vec<f64>> = HashMap::new();
+    let mut medians: HashMap<Kind, Vec<f64>> = HashMap::new();
     for (cell, time) in &typical {
-        medians.entry(cells.bytes[*cell as usize]).or_default().push(*time);
+        medians.entry(kind(cells, *cell)).or_default().push(*time);
     }
-    let medians: HashMap<u64, f64> = medians
+    let medians: HashMap<Kind, f64> = medians
         .into_iter()
         .filter(|(_, times)| times.len() >= LEAST_PEERS)
-        .filter_map(|(bytes, times)| Some((bytes, median(&times)?)))
+        .filter_map(|(kind, times)| Some((kind, median(&times)?)))
         .collect();
-    let ratios: Vec<(u32, f64)> = typical
-        .iter()
-        .filter_map(|(cell, time)| Some((*cell, time / medians.get(&cells.bytes[*cell as usize])?)))
-        .collect();
+    let ratios: Vec<(u32, f64)> =
+        typical.iter().filter_map(|(cell, time)| Some((*cell, time / medians.get(&kind(cells, *cell))?))).collect();
     let hot: BTreeSet<u32> = ratios.iter().filter(|(_, ratio)| *ratio > HOT).map(|(cell, _)| *cell).collect();
     let faults = if hot.is_empty() { Vec::new() } else { lines(cells, &ratios, &hot) };
     let since = if hot.is_empty() { None } else { since(cells, &hot, &medians) };
-    let confirmed = if faults.is_empty() { Vec::new() } else { confirmed(cells, &recent, &ratios, &medians, &faults) };
+    let confirmed = if ratios.is_empty() { Vec::new() } else { stand_out(cells, &recent, &ratios, &medians) };
     Peers {
         faults,
         confirmed,
@@ -68,6 +72,13 @@ pub fn peers(cells: &Cells) -> Peers {
         judged: ratios.len(),
         worst_ratio: ratios.iter().map(|(_, ratio)| *ratio).max_by(f64::total_cmp),
     }
+}
+
+/// What makes cells comparable: the size of their messages, and whether these stay within a host.
+type Kind = (u64, bool);
+
+fn kind(cells: &Cells, cell: u32) -> Kind {
+    (cells.bytes[cell as usize], cells.is_inside(cell))
 }
 
 /// What each cell took in the iterations that count.
@@ -105,36 +116,31 @@ impl Recent {
     }
 }
 
-/// Those faults whose cells stand out of all that are judged.
-fn confirmed(
-    cells: &Cells,
-    recent: &Recent,
-    judged: &[(u32, f64)],
-    medians: &HashMap<u64, f64>,
-    faults: &[Fault],
-) -> Vec<Fault> {
+/// The places that explain best what cells take more than their peers, if that is more than noise makes; each with its
+/// factor.
+fn stand_out(cells: &Cells, recent: &Recent, judged: &[(u32, f64)], medians: &HashMap<Kind, f64>) -> Vec<(Fault, f64)> {
     let logarithms: Vec<Vec<f64>> = judged
         .iter()
         .map(|(cell, _)| {
-            let usual = medians[&cells.bytes[*cell as usize]];
+            let usual = medians[&kind(cells, *cell)];
             recent.of(*cell).iter().map(|time| (time / usual).ln()).collect()
         })
         .collect();
     let noise = Noise::new(logarithms.iter().map(Vec::as_slice));
-    let is_of = |fault: &Fault, cell: u32| {
-        let (source, destination) = cells.pairs[cell as usize];
-        match *fault {
-            Fault::Rank(rank) => source == rank || destination == Some(rank),
-            Fault::Source(rank) => source == rank,
-            Fault::Destination(rank) => destination == Some(rank),
-            Fault::Connection(from, to) | Fault::Ambiguous(from, to) => (source, destination) == (from, Some(to)),
-        }
+    let mut shifts = vec![Shift::default(); cells.pairs.len()];
+    let mut places = vec![usize::MAX; cells.pairs.len()];
+    for (index, ((cell, _), (value, variance))) in judged.iter().zip(noise.members()).enumerate() {
+        places[*cell as usize] = index;
+        shifts[*cell as usize] = Shift { value, weight: 1.0 / (2.0 * variance.max(1e-8)) };
+    }
+    let gain = (judged.len() as f64 / CHANCE).ln();
+    // Of what all have in common nothing is known here, so it may be anything.
+    let found = explain(cells, &shifts, Terms { gain, least: SLOWER.ln(), level: f64::INFINITY });
+    let is_more = |(_, _, line): &(Fault, f64, Vec<u32>)| {
+        noise.stand_out(line.iter().map(|cell| places[*cell as usize]), found.level, judged.len())
     };
-    let is_more = |fault: &&Fault| {
-        let who = judged.iter().enumerate().filter(|(_, (cell, _))| is_of(fault, *cell)).map(|(index, _)| index);
-        noise.stand_out(who, judged.len())
-    };
-    faults.iter().filter(is_more).copied().collect()
+    let faults: Vec<_> = found.faults.into_iter().filter(is_more).collect();
+    faults.into_iter().map(|(fault, shift, _)| (fault, shift.exp())).collect()
 }
 
 /// The faults that hot cells say, in the published order: rank, source, destination, connection.
@@ -195,12 +201,12 @@ fn lines(cells: &Cells, measured: &[(u32, f64)], hot: &BTreeSet<u32>) -> Vec<Fau
 }
 
 /// The first iteration since when most hot cells were hot most of the time.
-fn since(cells: &Cells, hot: &BTreeSet<u32>, medians: &HashMap<u64, f64>) -> Option<u64> {
+fn since(cells: &Cells, hot: &BTreeSet<u32>, medians: &HashMap<Kind, f64>) -> Option<u64> {
     let share = |times: &Vec<(u32, f64)>| {
         let judged: Vec<bool> = times
             .iter()
             .filter(|(cell, _)| hot.contains(cell))
-            .filter_map(|(cell, time)| Some(*time > HOT * medians.get(&cells.bytes[*cell as usize])?))
+            .filter_map(|(cell, time)| Some(*time > HOT * medians.get(&kind(cells, *cell))?))
             .collect();
         !judged.is_empty() && 2 * judged.iter().filter(|is_hot| **is_hot).count() > judged.len()
     };

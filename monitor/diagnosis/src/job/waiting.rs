@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
+use kelpie_monitor::statistics::median;
 
-use super::cells::{Cells, entries};
+use super::cells::Cells;
 use super::noise::Noise;
 use super::operation::{Job, Operation};
-use kelpie_monitor::statistics::median;
 
 /// A rank is late that takes longer by this share of the median transfer than the median rank, from the end of its
 /// operations in one iteration until it comes to the next.
@@ -20,6 +20,10 @@ const LATE: f64 = 0.5;
 const MOST: f64 = 0.8;
 /// Iterations at the end that count. Source: our choice.
 const WINDOW: usize = 50;
+/// Share of the arrivals that come after the iteration before is over, if there is a barrier. Source: our choice.
+const ALL: f64 = 0.95;
+/// How much more alike times from a barrier on have to be. Source: our choice.
+const MORE_ALIKE: f64 = 0.75;
 /// Longest chain that is said.
 const LONGEST_CHAIN: usize = 64;
 
@@ -39,24 +43,19 @@ pub struct Late {
 /// The ranks that come late at the end of a job, and how many more do by what may be noise.
 pub fn late(job: &Job, cells: &Cells) -> (Vec<Late>, usize) {
     let mut lateness: BTreeMap<u32, Vec<(u64, f64, f64)>> = BTreeMap::new();
-    let mut done: HashMap<u32, f64> = HashMap::new();
-    for (operations, times) in job.iterations().zip(&cells.times) {
+    let own = own_times(job);
+    for ((operations, times), own) in job.iterations().zip(&cells.times).zip(own) {
         if operations.iter().all(|operation| operation.destination.is_none()) {
             shares(operations, &mut lateness);
             continue;
         }
         let usual = median(&times.iter().map(|(_, time)| *time).collect::<Vec<_>>());
-        // A rank that was held up by a slow message comes late as well, but takes no longer by itself. One that goes on
-        // before all that it sent has arrived did not wait for that.
-        let before = std::mem::replace(&mut done, ends(operations));
-        let own = |(rank, time): (u32, f64)| (rank, before.get(&rank).map_or(time, |end| (time - end).max(0.0)));
-        let entered: BTreeMap<u32, f64> = entries(operations).into_iter().map(own).collect();
-        let middle = median(&entered.values().copied().collect::<Vec<_>>());
+        let middle = median(&own.values().copied().collect::<Vec<_>>());
         let (Some(usual), Some(middle)) = (usual, middle) else { continue };
-        if entered.len() < 3 {
+        if own.len() < 3 {
             continue;
         }
-        for (rank, time) in entered {
+        for (rank, time) in own {
             lateness.entry(rank).or_default().push((operations[0].iteration, time - middle, LATE * usual));
         }
     }
@@ -76,7 +75,7 @@ pub fn late(job: &Job, cells: &Cells) -> (Vec<Late>, usize) {
     // Who takes long varies by as much more, so large shares count as logarithms do.
     shares.iter_mut().flatten().for_each(|share| *share = libm::asinh(*share));
     let noise = Noise::new(shares.iter().map(Vec::as_slice));
-    let is_more = |rank: &usize| noise.stand_out(std::iter::once(*rank), shares.len());
+    let is_more = |rank: &usize| noise.stand_out(std::iter::once(*rank), 0.0, shares.len());
     let (confirmed, doubtful): (Vec<usize>, Vec<usize>) = candidates.into_iter().partition(is_more);
     let of = |(rank, values): (&u32, &Vec<(u64, f64, f64)>)| {
         let window = &values[values.len().saturating_sub(WINDOW)..];
@@ -100,17 +99,78 @@ pub fn late(job: &Job, cells: &Cells) -> (Vec<Late>, usize) {
     (found, doubtful.len())
 }
 
-/// When each rank was through with the operations of an iteration that it took part in.
-fn ends(operations: &[Operation]) -> HashMap<u32, f64> {
-    let mut ends: HashMap<u32, f64> = HashMap::new();
-    for operation in operations {
-        let Some(end) = operation.end else { continue };
-        for rank in [Some(operation.source), operation.destination].into_iter().flatten() {
-            let last = ends.entry(rank).or_insert(end);
-            *last = last.max(end);
+/// How long each rank was busy with itself in each iteration: from the end of an operation, or from its last arrival,
+/// to its next arrival. So a rank that was held up by a slow message takes no longer by itself.
+///
+/// A barrier that the records do not have makes those wait who came in time, and looks like their own time. If nobody
+/// ever comes before all of the iteration before is over, and times from then on are more alike, that is what counts.
+fn own_times(job: &Job) -> Vec<BTreeMap<u32, f64>> {
+    let [by_rank, by_barrier] = [false, true].map(|is_barrier| own_times_from(job, is_barrier));
+    let is_possible = by_barrier.1 as f64 >= ALL * by_barrier.2 as f64 && by_barrier.2 > 0;
+    let spread = |all: &[BTreeMap<u32, f64>]| -> f64 {
+        let of_one = |own: &BTreeMap<u32, f64>| {
+            let middle = median(&own.values().copied().collect::<Vec<_>>()).unwrap_or(0.0);
+            own.values().map(|time| (time - middle).abs()).sum::<f64>()
+        };
+        // Of the first iteration nothing before it is known.
+        all.iter().skip(1).map(of_one).sum()
+    };
+    let is_more_alike = spread(&by_barrier.0) < MORE_ALIKE * spread(&by_rank.0);
+    if is_possible && is_more_alike { by_barrier.0 } else { by_rank.0 }
+}
+
+/// The same, each rank from its own last moment on, or all from the end of the iteration before; how many came after
+/// that end, and how many came.
+fn own_times_from(job: &Job, is_barrier: bool) -> (Vec<BTreeMap<u32, f64>>, usize, usize) {
+    let (mut after, mut all) = (0, 0);
+    let mut last: HashMap<u32, f64> = HashMap::new();
+    let mut over: Option<f64> = None;
+    let mut found = Vec::new();
+    for operations in job.iterations() {
+        let mut arrivals: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        let mut ends: HashMap<u32, Vec<f64>> = HashMap::new();
+        for operation in operations {
+            if let Some(time) = operation.entered {
+                arrivals.entry(operation.source).or_default().push(time);
+            }
+            let Some(end) = operation.end else { continue };
+            for rank in [Some(operation.source), operation.destination].into_iter().flatten() {
+                ends.entry(rank).or_default().push(end);
+            }
         }
+        ends.values_mut().for_each(|ends| ends.sort_unstable_by(f64::total_cmp));
+        let mut own = BTreeMap::new();
+        for (rank, mut times) in arrivals {
+            times.sort_unstable_by(f64::total_cmp);
+            let ends = ends.get(&rank).map_or(&[][..], Vec::as_slice);
+            let before = last.get(&rank).copied();
+            let since = if is_barrier { [over, before].into_iter().flatten().max_by(f64::total_cmp) } else { before };
+            if let (Some(over), Some(first)) = (over, times.first()) {
+                all += 1;
+                after += usize::from(*first >= over);
+            }
+            // Of the first iteration, arrivals alone are known.
+            let mut moment = since.unwrap_or(0.0);
+            let mut sum = 0.0;
+            for time in times {
+                let ended = ends[..ends.partition_point(|end| *end <= time)].last().copied();
+                moment = ended.map_or(moment, |ended| moment.max(ended));
+                sum += (time - moment).max(0.0);
+                moment = moment.max(time);
+            }
+            own.insert(rank, sum);
+            last.insert(rank, moment);
+        }
+        for (rank, ends) in ends {
+            if let Some(end) = ends.last() {
+                let moment = last.entry(rank).or_insert(*end);
+                *moment = moment.max(*end);
+                over = Some(over.map_or(*end, |over| over.max(*end)));
+            }
+        }
+        found.push(own);
     }
-    ends
+    (found, after, all)
 }
 
 /// Of collectives only each rank's own time is known: who came late has the shortest one, by as much as the others

@@ -1,0 +1,94 @@
+//! Ranks that call a collective with another size than the others: a mistake of the program, and no slow part.
+
+use std::collections::BTreeMap;
+
+use super::operation::{Job, Operation};
+
+/// Iterations at the end that count, and the share of them that has to show it. Source: our choice.
+const WINDOW: usize = 50;
+const MOST: f64 = 0.8;
+
+/// What differs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mismatch {
+    /// The ranks with another size; all of them, if no size is that of most.
+    pub ranks: Vec<u32>,
+    /// The size of most ranks, and another one. Units: bytes.
+    pub bytes: (u64, u64),
+    /// First iteration of those at the end that show it.
+    pub since: u64,
+}
+
+/// Ranks whose sizes differ at the end of a job. Only collectives have one size at all ranks, and of those whose sizes
+/// may differ (such as an all-to-all of experts) not always the same few ranks are different.
+pub fn mismatch(job: &Job) -> Option<Mismatch> {
+    let mut iterations = job.iterations().rev();
+    let last = iterations.find_map(odd)?;
+    let (mut seen, mut same, mut since) = (1, 1, last.since);
+    for one in iterations.take(WINDOW) {
+        seen += 1;
+        if odd(one).is_some_and(|odd| odd.ranks == last.ranks) {
+            same += 1;
+            since = one[0].iteration;
+        } else if same < seen - same {
+            break;
+        }
+    }
+    // The end alone counts: before it, all may have been well.
+    let at_the_end = job.iterations().rev().take(same.max(3));
+    let is_lasting = at_the_end.filter(|one| odd(one).is_some_and(|odd| odd.ranks == last.ranks)).count() as f64
+        >= MOST * same.max(3) as f64;
+    is_lasting.then_some(Mismatch { since, ..last })
+}
+
+/// The ranks of one iteration whose size is another one than that of most.
+fn odd(operations: &[Operation]) -> Option<Mismatch> {
+    if operations.iter().any(|operation| operation.destination.is_some()) {
+        return None;
+    }
+    let mut sizes: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+    for operation in operations {
+        sizes.entry(operation.bytes).or_default().push(operation.source);
+    }
+    let most = sizes.iter().max_by_key(|(_, ranks)| ranks.len()).map(|(bytes, _)| *bytes)?;
+    let other = sizes.keys().copied().find(|bytes| *bytes != most)?;
+    let is_majority = 2 * sizes[&most].len() > operations.len();
+    let odd = sizes.iter().filter(|(bytes, _)| !is_majority || **bytes != most).flat_map(|(_, ranks)| ranks);
+    let mut ranks: Vec<u32> = odd.copied().collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    // A rank with several operations of different sizes in an iteration is a job whose iterations have several.
+    (ranks.len() <= operations.len() / 2 || operations.len() == 2).then_some(Mismatch {
+        ranks,
+        bytes: (most, other),
+        since: operations[0].iteration,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(size: impl Fn(u64, u32) -> u64) -> Job {
+        let operation = |iteration, source| Operation {
+            iteration,
+            source,
+            destination: None,
+            bytes: size(iteration, source),
+            entered: None,
+            begin: Some(0.0),
+            end: Some(300.0),
+        };
+        let operations = (0..30).flat_map(|iteration| (0..4).map(move |rank| (iteration, rank)));
+        Job { operations: operations.map(|(iteration, rank)| operation(iteration, rank)).collect(), ..Job::default() }
+    }
+
+    #[test]
+    fn a_rank_that_always_differs_is_named_and_sizes_that_vary_are_not() {
+        let found = mismatch(&job(|at, rank| if rank == 2 && at >= 10 { 4096 } else { 1024 })).expect("rank 2");
+        assert_eq!((found.ranks, found.bytes, found.since), (vec![2], (1024, 4096), 10));
+        assert_eq!(mismatch(&job(|_, _| 1024)), None);
+        assert_eq!(mismatch(&job(|at, rank| 1024 + u64::from(rank) * 8 + at % 3)), None, "experts");
+        assert_eq!(mismatch(&job(|at, rank| if at == 12 && rank == 1 { 4 } else { 1024 })), None, "once, long ago");
+    }
+}

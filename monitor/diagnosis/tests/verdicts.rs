@@ -1,0 +1,172 @@
+//! Whole verdicts on jobs of several shapes: what is wrong is named and nothing else, and healthy jobs are left alone.
+//!
+//! `KELPIE_JOBS` is how many jobs a row has, `KELPIE_SEED` the seed; the test's own are few.
+
+#[path = "../examples/figures/shapes.rs"]
+mod shapes;
+
+use kelpie_diagnosis::job::{Diagnosis, Question, Verdict, diagnose};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use shapes::{SHAPES, Shape, Traffic, Wrong};
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+/// Whether a verdict names what is wrong and nothing else. A connection that is all of its source or destination
+/// cannot be told from these.
+fn is_right(found: &Diagnosis, wrong: Wrong, pairs: &[(u32, u32)]) -> bool {
+    let named = (
+        &found.host[..],
+        &found.rank[..],
+        &found.source[..],
+        &found.destination[..],
+        &found.connection[..],
+        &found.ambiguous[..],
+    );
+    let alone = |is_of: &dyn Fn(&(u32, u32)) -> bool| {
+        let all: Vec<(u32, u32)> = pairs.iter().copied().filter(is_of).collect();
+        let empty: &[u32] = &[];
+        all.len() == 1
+            && (found.rank.is_empty() && found.host.is_empty())
+            && found.source == empty
+            && found.destination == empty
+            && found.connection.iter().chain(&found.ambiguous).eq(&all)
+    };
+    match wrong {
+        Wrong::Nothing => found.verdict == Verdict::Healthy,
+        Wrong::All(_) => found.verdict == Verdict::Slow && found.job && named == (&[], &[], &[], &[], &[], &[]),
+        Wrong::Rank(rank, _) | Wrong::Late(rank, _) | Wrong::Fifth(rank, _) => {
+            named == (&[], &[rank], &[], &[], &[], &[])
+        }
+        Wrong::Source(rank, _) => named == (&[], &[], &[rank], &[], &[], &[]) || alone(&|pair| pair.0 == rank),
+        Wrong::Destination(rank, _) => named == (&[], &[], &[], &[rank], &[], &[]) || alone(&|pair| pair.1 == rank),
+        Wrong::Connection(nth, _) => alone(&|pair| *pair == pairs[nth]),
+        Wrong::Host(host, _) => found.host == [format!("node{host}")] && found.rank.is_empty(),
+    }
+}
+
+/// Jobs of this kind whose verdict is right, of so many.
+fn right(traffic: Traffic, jobs: u64, random: &mut Pcg64Mcg) -> u64 {
+    let mut count = 0;
+    for _ in 0..jobs {
+        let (job, pairs) = traffic.draw(random);
+        let found = diagnose(Question::at_the_end(&job));
+        let is = is_right(&found, traffic.wrong, &pairs);
+        count += u64::from(is);
+        if !is && std::env::var_os("KELPIE_WRONG").is_some() {
+            let evidence = &found.evidence;
+            println!(
+                "{traffic:?}: {:?} by {:?}: job {} host {:?} rank {:?} source {:?} destination {:?} connection {:?} \
+                 ambiguous {:?} since {:?} {:?}",
+                found.verdict,
+                evidence.rule,
+                found.job,
+                found.host,
+                found.rank,
+                found.source,
+                found.destination,
+                found.connection,
+                found.ambiguous,
+                found.since_iteration,
+                evidence
+            );
+        }
+    }
+    count
+}
+
+fn traffic(shape: Shape, noise: f64, wrong: Wrong) -> Traffic {
+    let ranks_per_host = if matches!(wrong, Wrong::Host(..)) { 8 } else { 1 };
+    Traffic { shape, ranks: 32, ranks_per_host, iterations: 100, noise, wrong, from: 50, has_barrier: false }
+}
+
+#[test]
+fn what_is_slow_is_named_from_1_2_times_on_whatever_the_shape() {
+    let jobs = number("KELPIE_JOBS", 2);
+    let mut random = Pcg64Mcg::seed_from_u64(number("KELPIE_SEED", 5));
+    let _: u64 = random.random();
+    let (factors, noises): (&[f64], &[f64]) =
+        if jobs > 2 { (&[1.1, 1.2, 1.35, 1.5, 2.0], &[0.03, 0.1]) } else { (&[1.2, 1.5], &[0.03]) };
+    let kinds: [(&str, fn(f64) -> Wrong); 6] = [
+        ("rank", |by| Wrong::Rank(11, by)),
+        ("source", |by| Wrong::Source(11, by)),
+        ("destination", |by| Wrong::Destination(11, by)),
+        ("connection", |by| Wrong::Connection(17, by)),
+        ("host", |by| Wrong::Host(1, by)),
+        ("all", Wrong::All),
+    ];
+    let mut missed = Vec::new();
+    for &noise in noises {
+        for (shape_name, shape) in SHAPES {
+            for (name, kind) in kinds {
+                let shares: Vec<u64> = factors
+                    .iter()
+                    .map(|by| 100 * right(traffic(shape, noise, kind(*by)), jobs, &mut random) / jobs)
+                    .collect();
+                println!("{noise} {shape_name} {name}: {shares:?}");
+                let is_least = |(by, share): (&f64, &u64)| noise > 0.05 || *by < 1.15 || *share >= 95;
+                if !factors.iter().zip(&shares).all(is_least) {
+                    missed.push(format!("{noise} {shape_name} {name}: {shares:?}"));
+                }
+            }
+        }
+    }
+    assert!(missed.is_empty(), "{missed:#?}");
+}
+
+#[test]
+fn a_rank_that_comes_late_is_named_with_and_without_a_barrier() {
+    let jobs = number("KELPIE_JOBS", 2);
+    let mut random = Pcg64Mcg::seed_from_u64(number("KELPIE_SEED", 6));
+    let _: u64 = random.random();
+    let mut missed = Vec::new();
+    for (name, shape) in SHAPES {
+        for has_barrier in [false, true] {
+            for from in [0, 20] {
+                for ranks in [4, 8, 32] {
+                    let late = Wrong::Late(2, 20_000.0);
+                    let job = Traffic { ranks, iterations: 40, from, has_barrier, ..traffic(shape, 0.03, late) };
+                    let share = right(job, jobs, &mut random);
+                    if share < jobs {
+                        missed.push(format!("{name}, barrier {has_barrier}, from {from}, {ranks}: {share} of {jobs}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(missed.is_empty(), "{missed:#?}");
+}
+
+#[test]
+fn a_rank_that_is_slow_in_every_fifth_iteration_is_named() {
+    let jobs = number("KELPIE_JOBS", 2);
+    let mut random = Pcg64Mcg::seed_from_u64(number("KELPIE_SEED", 7));
+    let _: u64 = random.random();
+    for (name, shape) in SHAPES {
+        let job = Traffic { from: 0, ..traffic(shape, 0.03, Wrong::Fifth(11, 2.0)) };
+        assert_eq!(right(job, jobs, &mut random), jobs, "{name}");
+    }
+}
+
+#[test]
+fn healthy_jobs_are_healthy() {
+    let jobs = number("KELPIE_JOBS", 2);
+    let mut random = Pcg64Mcg::seed_from_u64(number("KELPIE_SEED", 8));
+    let _: u64 = random.random();
+    let (mut all, mut well) = (0, 0);
+    for (_, shape) in SHAPES {
+        for noise in [0.03, 0.1] {
+            for has_barrier in [false, true] {
+                for ranks in [3, 8, 32] {
+                    let job = Traffic { ranks, has_barrier, ..traffic(shape, noise, Wrong::Nothing) };
+                    all += jobs;
+                    well += right(job, jobs, &mut random);
+                }
+            }
+        }
+    }
+    println!("{well} of {all} healthy");
+    assert!(well as f64 >= 0.99 * all as f64, "{well} of {all}");
+}
