@@ -69,7 +69,7 @@ pub enum Command {
     /// Watch a campaign as it goes: progress, signals, findings
     #[command(
         after_help = "It only reads the database, so the campaign does not wait for it. If its output is no terminal, \
-        and\nwith --json, it shows once how the campaign stands. Exit status: 0 it was shown, 2 it could not be.\n\n\
+        and\nwith --json, it shows once how the campaign stands.\nExit status: 0 it was shown, 2 it could not be.\n\n\
         Keys: up, down, j, k choose a finding; PgUp, PgDn scroll it; left, right scroll the signals; ? shows the \
         keys;\nq, Esc and Ctrl-C quit.\n\n\
         Examples:\n  \

@@ -19,7 +19,7 @@ pub enum JobCommand {
     #[command(
         after_help = "FILE is CSV with the heading iteration,source,destination,bytes,begin,end,entered (times in \
         microseconds,\nan empty end is what never completed), the same as JSON, what NCCL's Inspector writes, or matrix/1 \
-        with\ncompletion_us. Exit status: 0 healthy, 1 slow or hanging, 2 undecided or could not run.\n\n\
+        with\ncompletion_us.\nExit status: 0 healthy, 1 slow or hanging, 2 undecided or could not run.\n\n\
         Examples:\n  \
         kelpie job diagnose operations.csv\n  \
         kelpie job diagnose inspector.log --json | jq '.verdict, .rank'\n  \
