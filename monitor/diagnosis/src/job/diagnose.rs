@@ -7,7 +7,7 @@ use super::cells::Cells;
 use super::clocks::Clocks;
 use super::hang::{Hang, PATIENCE_US, hang};
 use super::history::{History, history};
-use super::mismatch::{Mismatch, mismatch};
+use super::mismatch::{Mismatch, mismatch, mismatch_of_a_hang};
 use super::operation::Job;
 use super::pace::pace;
 use super::peers::{Peers, peers};
@@ -162,8 +162,14 @@ pub fn diagnose(question: Question<'_>) -> Diagnosis {
     let (late, maybe_late) = late(job, &cells);
     if let Some(stuck) = hang(job, question.now, question.patience_us) {
         found.hangs(stuck);
+        if let Some(differs) = mismatch_of_a_hang(job) {
+            found.names(&differs);
+        }
     } else if let Some(differs) = mismatch(job) {
-        found.mismatches(&differs);
+        found.verdict = Verdict::Mismatch;
+        found.since_iteration = Some(differs.since);
+        found.evidence.rule = Some("mismatch");
+        found.names(&differs);
     } else if clocks.are_too_far_apart() {
         found.evidence.is_doubtful = true;
     } else if !late.is_empty() {
@@ -240,13 +246,12 @@ impl Diagnosis {
         }
     }
 
-    fn mismatches(&mut self, differs: &Mismatch) {
+    /// Ranks whose sizes differ.
+    fn names(&mut self, differs: &Mismatch) {
         let (most, other) = differs.bytes;
-        self.verdict = Verdict::Mismatch;
         self.class = Some(Class::NonCommunication);
         self.rank.clone_from(&differs.ranks);
-        self.since_iteration = Some(differs.since);
-        self.evidence.rule = Some("mismatch");
+        self.connection.clear();
         self.evidence.notes.push(format!("sizes differ: {other} B at the ranks named, {most} B at the others"));
     }
 
