@@ -172,6 +172,12 @@ fn change(cells: &Cells, located: &Located) -> Option<usize> {
             (!mine.is_empty()).then(|| mean(&mine) - common)
         })
         .collect();
+    divide(&series)
+}
+
+/// Where a rise divides a series best, by likelihood; what was not measured is `None`. At least [`LEAST`] values lie
+/// before it.
+pub(super) fn divide(series: &[Option<f64>]) -> Option<usize> {
     let total: f64 = series.iter().flatten().sum();
     let count = series.iter().flatten().count() as f64;
     let (mut sum, mut seen) = (0.0, 0.0);
@@ -317,7 +323,7 @@ fn located(cells: &Cells, since: usize, threshold: f64) -> Located {
 }
 
 /// How alike neighbouring values of a series are. On a loaded machine they are, and then many say little more than few.
-struct Likeness {
+pub(super) struct Likeness {
     last: Vec<Option<f64>>,
     product: f64,
     squares: f64,
@@ -325,11 +331,11 @@ struct Likeness {
 }
 
 impl Likeness {
-    fn new(series: usize) -> Self {
+    pub(super) fn new(series: usize) -> Self {
         Self { last: vec![None; series], product: 0.0, squares: 0.0, pairs: 0 }
     }
 
-    fn push(&mut self, series: usize, value: f64) {
+    pub(super) fn push(&mut self, series: usize, value: f64) {
         if let Some(last) = self.last[series].replace(value) {
             self.product += last * value;
             self.squares += f64::midpoint(last * last, value * value);
@@ -341,7 +347,7 @@ impl Likeness {
     ///
     /// Source: an autoregression of the first order, whose coefficient is taken one standard error above what was
     /// measured, and freed of what fitting a mean takes away (Kendall 1954: `(1 + 3r) / n`).
-    fn inflation(&self, iterations: usize, series: usize) -> f64 {
+    pub(super) fn inflation(&self, iterations: usize, series: usize) -> f64 {
         if self.squares <= 0.0 {
             return 1.0;
         }
