@@ -23,7 +23,7 @@ mod record;
 mod waiting;
 mod window;
 
-pub use diagnose::{Class, Diagnosis, Evidence, Question, Verdict, diagnose};
+pub use diagnose::{Class, Diagnosis, Evidence, Question, Verdict, Whereabouts, diagnose};
 pub use follow::{Follower, Skipped};
 pub use hang::PATIENCE_US;
 pub use history::{Chart, threshold};

@@ -176,7 +176,8 @@ fn iterations_that_take_longer_though_messages_do_not_are_the_whole_job() {
     let jobs = number("KELPIE_JOBS", 2);
     let mut random = Pcg64Mcg::seed_from_u64(number("KELPIE_SEED", 9));
     let _: u64 = random.random();
-    for (name, shape) in SHAPES {
+    // Of a pipeline the first stage alone shows when an iteration begins, so there it is that rank.
+    for (name, shape) in SHAPES.into_iter().filter(|(_, shape)| *shape != Shape::Pipeline) {
         let (mut job, _) = traffic(shape, 0.03, Wrong::Nothing).draw(&mut random);
         for _ in 0..jobs {
             // Storage that all wait for: 8 ms more in each iteration from the 40th on.

@@ -1,5 +1,7 @@
 //! The whole diagnosis of a job: hang, late ranks, the published rule, each connection's own past.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::bursts::{Burst, bursts};
@@ -104,6 +106,17 @@ pub struct Evidence {
     pub notes: Vec<String>,
 }
 
+/// Where a rank runs, as far as the records say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Whereabouts {
+    /// Name of its host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Its process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<u32>,
+}
+
 /// What is known of a job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Diagnosis {
@@ -127,6 +140,9 @@ pub struct Diagnosis {
     pub ambiguous: Vec<(u32, u32)>,
     /// Ranks that have no record, though the records say that there are so many.
     pub missing: Vec<u32>,
+    /// Where the ranks named run, as far as the records say.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub whereabouts: BTreeMap<u32, Whereabouts>,
     /// The iteration from which it was so.
     pub since_iteration: Option<u64>,
     /// How many times slower the worst part is.
@@ -204,6 +220,7 @@ pub fn diagnose(question: Question<'_>) -> Diagnosis {
     {
         found.verdict = Verdict::Healthy;
     }
+    found.place(job);
     found
 }
 
@@ -240,10 +257,23 @@ impl Diagnosis {
             connection: Vec::new(),
             ambiguous: Vec::new(),
             missing: missing(job),
+            whereabouts: BTreeMap::new(),
             since_iteration: None,
             times_slower: None,
             evidence,
         }
+    }
+
+    /// Adds where the ranks run that are named.
+    fn place(&mut self, job: &Job) {
+        let ends =
+            self.connection.iter().chain(&self.ambiguous).flat_map(|(source, destination)| [source, destination]);
+        let ranks = self.rank.iter().chain(&self.source).chain(&self.destination).chain(ends);
+        let at = |rank: &u32| {
+            let (host, process) = (job.hosts.get(rank).cloned(), job.processes.get(rank).copied());
+            (host.is_some() || process.is_some()).then_some((*rank, Whereabouts { host, process }))
+        };
+        self.whereabouts = ranks.filter_map(at).collect();
     }
 
     /// Ranks whose sizes differ.
