@@ -4,6 +4,7 @@
 
 mod cells;
 mod diagnose;
+mod flight;
 mod follow;
 mod hang;
 mod history;
@@ -11,10 +12,12 @@ mod news;
 mod noise;
 mod operation;
 mod peers;
+mod pickle;
 mod placement;
 mod places;
 mod read;
 mod record;
+mod trace;
 mod waiting;
 mod window;
 
@@ -27,6 +30,6 @@ pub use operation::{Job, Operation};
 pub use peers::{Peers, peers};
 pub use placement::{Place, Placement, accused, place, placement};
 pub use places::Fault;
-pub use read::{JobError, read};
-pub use record::Record;
+pub use read::{JobError, Jobs, MAX_OPERATIONS, Reader, read};
+pub use record::{JobKey, Record, Reporter};
 pub use window::{Seen, Window};
