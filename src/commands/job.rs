@@ -1,8 +1,10 @@
 //! `kelpie job`: what a job suffers from, in words and as JSON. The judging lives in `kelpie_diagnosis`.
 
 mod event;
+mod files;
 mod records;
 mod run;
+mod scheduler;
 mod state;
 mod text;
 mod watch;
@@ -11,8 +13,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use kelpie_diagnosis::job::{Diagnosis, Placement, Question, Verdict, diagnose as judge, placement, read};
-use kelpie_examine::files::read_file_up_to;
+use kelpie_diagnosis::job::{Baseline, Diagnosis, Jobs, Placement, Question, Verdict, diagnose as judge, placement};
+use kelpie_examine::files::read_file;
 use serde::Serialize;
 
 use crate::args::Common;
@@ -26,17 +28,18 @@ pub use watch::watch;
 
 use text::text;
 
-/// Longest file of operations. Units: bytes. Source: our choice, because 8 million operations need no more.
-const MAX_FILE: u64 = 1 << 30;
-
 /// Runs `kelpie job diagnose`.
 pub fn diagnose(args: &JobArgs, common: Common) -> anyhow::Result<ExitCode> {
-    let name = if args.file == Path::new("-") { "stdin".to_owned() } else { args.file.display().to_string() };
-    let jobs = read(&name, &read_file_up_to(&args.file, MAX_FILE)?)?;
+    let Jobs { jobs, notes } = files::read(&args.files)?;
+    let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
     let cluster = args.topology.as_deref().map(read_cluster).transpose()?;
     // Of several communicators the worst one is the answer; its name is in the evidence.
     let all = jobs.iter().map(|job| {
-        let found = judge(Question { now: args.now, ..Question::at_the_end(job) });
+        let mut found = judge(Question { now: args.now, ..Question::at_the_end(job) });
+        found.evidence.notes.extend(notes.iter().cloned());
+        if let Some(slower) = baseline.as_ref().and_then(|baseline| baseline.compare(job)) {
+            slower.add_to(&mut found);
+        }
         let placement = cluster.as_ref().map(|cluster| placement(&found, job, cluster));
         Answer { found, placement }
     });
@@ -49,6 +52,12 @@ pub fn diagnose(args: &JobArgs, common: Common) -> anyhow::Result<ExitCode> {
     let answer = all.max_by_key(rank).context("a file that is read has a job")?;
     if common.json { print_json(&answer) } else { print(&text(&answer.found, answer.placement.as_ref())) }?;
     Ok(status(answer.found.verdict))
+}
+
+fn read_baseline(path: &Path) -> anyhow::Result<Baseline> {
+    let name = path.display().to_string();
+    let bytes = read_file(path)?;
+    Baseline::from_text(&String::from_utf8_lossy(&bytes)).map_err(anyhow::Error::msg).context(name)
 }
 
 /// The answer on a job.

@@ -2,6 +2,7 @@
 //!
 //! Source: C4 (Dong et al., HPCA 2025), section on C4D, for the matrix and its patterns; thresholds are ours.
 
+mod bandwidth;
 mod cells;
 mod diagnose;
 mod flight;
@@ -21,6 +22,7 @@ mod trace;
 mod waiting;
 mod window;
 
+pub use bandwidth::{Baseline, Slower};
 pub use diagnose::{Class, Diagnosis, Evidence, Question, Verdict, diagnose};
 pub use follow::{Follower, Skipped};
 pub use hang::PATIENCE_US;

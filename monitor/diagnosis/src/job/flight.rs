@@ -92,7 +92,8 @@ impl Dump {
             };
             let (name, description) = &entry.process_group;
             let group = self.pg_config.get(name).and_then(|group| group.ranks.as_deref());
-            let ranks = group.map(|ranks| ranks.split(',').filter(|rank| rank.contains(|c: char| c.is_ascii_digit())).count());
+            let ranks =
+                group.map(|ranks| ranks.split(',').filter(|rank| rank.contains(|c: char| c.is_ascii_digit())).count());
             let is_done = entry.state == "completed";
             // Times of day are those of when a thread looked; only what the GPU measured is a time.
             let took = entry.duration_ms.filter(|took| *took >= 0.0).map_or(0.0, |took| took * 1e3);

@@ -122,17 +122,15 @@ impl Follower {
 
     /// The file ends here. Says what its last record lacks, if that breaks off.
     pub fn finish(&mut self, mut give: impl FnMut(Result<Record, Skipped>)) -> Option<Skipped> {
-        let mut last = None;
-        let is_csv = self.form == Form::Csv;
-        if !self.rest.trim_ascii().is_empty() {
+        let (mut last, line) = (None, self.line);
+        if self.form == Form::Json && self.rest.trim_ascii_start().starts_with(b"{") {
+            last = Some(Skipped { line, problem: "the file ends within it".to_owned(), is_foreign: false });
+        } else if !self.rest.trim_ascii().is_empty() {
+            let is_csv = self.form == Form::Csv;
             self.take(b"\n", |one| match one {
                 Err(one) if !one.is_foreign || is_csv => last = Some(one),
                 one => give(one),
             });
-        }
-        if last.is_none() && !self.rest.trim_ascii().is_empty() {
-            let problem = "the file ends within it".to_owned();
-            last = Some(Skipped { line: self.line, problem, is_foreign: false });
         }
         self.trace.finish().into_iter().for_each(|record| give(Ok(record)));
         last

@@ -236,7 +236,10 @@ impl Reader {
             notes.push(format!("{lines} of other programs and left out, the first at {file}:{}", first.line));
         }
         if self.left_out > 0 {
-            notes.push(format!("{} messages of flight recorders are left out: each rank numbers its own", self.left_out));
+            notes.push(format!(
+                "{} messages of flight recorders are left out: each rank numbers its own",
+                self.left_out
+            ));
         }
         Ok(Jobs { jobs, notes })
     }
@@ -371,7 +374,10 @@ mod tests {
             }
         }
         let Jobs { jobs, notes } = read("j", text.as_bytes()).expect("it keeps the rules");
-        assert_eq!(jobs.iter().map(|job| job.function.as_deref()).collect::<Vec<_>>(), [Some("AllGather"), Some("ReduceScatter")]);
+        assert_eq!(
+            jobs.iter().map(|job| job.function.as_deref()).collect::<Vec<_>>(),
+            [Some("AllGather"), Some("ReduceScatter")]
+        );
         for job in &jobs {
             assert_eq!((job.communicator.as_deref(), job.ranks, job.operations.len()), (Some("0x1"), Some(8), 8));
             assert_eq!((job.hosts[&3].as_str(), job.processes[&2]), ("n3", 102));
@@ -385,7 +391,8 @@ mod tests {
 
     #[test]
     fn lines_of_other_programs_are_skipped_and_broken_records_are_not() {
-        let csv = "NCCL INFO comm 0x1, rank 0, done\n".to_owned() + &CSV.replace("\n0,1", "\n\nepoch 1: a,b,c,d,e,f\n0,1");
+        let csv =
+            "NCCL INFO comm 0x1, rank 0, done\n".to_owned() + &CSV.replace("\n0,1", "\n\nepoch 1: a,b,c,d,e,f\n0,1");
         let Jobs { jobs, notes } = read("j", csv.as_bytes()).expect("two records");
         assert_eq!((jobs[0].operations.len(), notes.len()), (2, 1), "{notes:?}");
         let good = r#"{"iteration":0,"source":0,"destination":1,"end":20.5}"#;
@@ -414,7 +421,9 @@ mod tests {
         let Jobs { jobs, notes } = read("j", trace.as_bytes()).expect("a trace");
         let job = &jobs[0];
         assert_eq!((job.function.as_deref(), job.processes[&2]), (Some("AllReduce"), 7));
-        let sent = |one: &Operation| (one.iteration, one.source, one.destination, one.bytes, one.duration(), one.end.is_some());
+        let sent = |one: &Operation| {
+            (one.iteration, one.source, one.destination, one.bytes, one.duration(), one.end.is_some())
+        };
         let sent: Vec<_> = job.operations.iter().map(sent).collect();
         assert_eq!(sent, [(3, 2, Some(1), 524_288, Some(100.0), true), (3, 2, Some(3), 8, None, false)]);
         assert_eq!(notes.len(), 1, "an argument that is no JSON: {notes:?}");

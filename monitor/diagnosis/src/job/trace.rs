@@ -65,6 +65,7 @@ struct Sending {
 /// What is known of a trace so far.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
+    is_begun: bool,
     within: Option<Within>,
     sending: Option<Sending>,
     /// Operations so far, where the trace does not number them.
@@ -75,10 +76,11 @@ impl Trace {
     /// Takes an event; nothing if it is none, and no record if none is complete with it.
     pub fn take(&mut self, text: &[u8]) -> Option<Option<Record>> {
         // The end of a list.
-        if text == b"{}" {
+        if self.is_begun && text == b"{}" {
             return Some(None);
         }
         let event: Event = serde_json::from_slice(text).ok()?;
+        self.is_begun = true;
         match (event.category.as_str(), event.phase.as_str(), event.name.as_str()) {
             ("COLL" | "P2P", "b", _) => self.within = self.operation(&event),
             ("COLL" | "P2P", "e", _) => self.within = None,
