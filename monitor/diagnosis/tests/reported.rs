@@ -1,11 +1,41 @@
 //! Jobs in the shape of what operators report, each with its right answer.
 
+use std::io::Read as _;
+
 use kelpie_diagnosis::job::{Class, Diagnosis, Question, Verdict, diagnose, read};
 
-fn asked(name: &str) -> Diagnosis {
+/// What is said of each communicator and function.
+fn all(name: &str) -> Vec<Diagnosis> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded").join(name);
-    let jobs = read(name, &std::fs::read(path).expect("a recorded job")).expect("it keeps the rules");
-    diagnose(Question::at_the_end(&jobs[0]))
+    let mut bytes = std::fs::read(path).expect("a recorded job");
+    if name.ends_with(".gz") {
+        let packed = std::mem::take(&mut bytes);
+        flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).expect("gzip");
+    }
+    let jobs = read(name, &bytes).expect("it keeps the rules").jobs;
+    jobs.iter().map(|job| diagnose(Question::at_the_end(job))).collect()
+}
+
+fn asked(name: &str) -> Diagnosis {
+    all(name).remove(0)
+}
+
+#[test]
+fn what_inspector_writes_today_is_read_and_a_healthy_job_is_healthy() {
+    let found = all("inspector-v43.jsonl.gz");
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].verdict, found[0].evidence.iterations), (Verdict::Healthy, 64), "{found:?}");
+}
+
+#[test]
+fn a_late_rank_is_named_though_a_communicator_has_several_functions() {
+    let found = all("fsdp-late.jsonl.gz");
+    let slow: Vec<&Diagnosis> = found.iter().filter(|one| one.verdict == Verdict::Slow).collect();
+    assert!(!slow.is_empty(), "{found:?}");
+    for one in &slow {
+        assert_eq!((one.class, &one.rank[..]), (Some(Class::NonCommunication), &[5][..]), "{one:?}");
+        assert!(one.evidence.function.is_some() && one.whereabouts.contains_key(&5), "{one:?}");
+    }
 }
 
 #[test]

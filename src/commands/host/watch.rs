@@ -44,9 +44,19 @@ pub fn run(args: &WatchHostArgs, common: Common) -> anyhow::Result<ExitCode> {
         note(&format!("metrics at http://{}/metrics until Ctrl-C", metrics.serve(listen)?));
     }
     let stop = stop::on_signals("stopping after this cell; once more ends at once")?;
-    let outbox = Outbox::new(args.notify.clone(), Vec::new());
-    let mut watch =
-        Watch { args, common, opened, history, metrics, outbox, stop, last_word: LastWord::default(), last: None };
+    let outbox = Outbox::new(args.notify.clone());
+    let mut watch = Watch {
+        args,
+        common,
+        opened,
+        history,
+        metrics,
+        outbox,
+        events: 0,
+        stop,
+        last_word: LastWord::default(),
+        last: None,
+    };
     watch.run();
     Ok(match watch.last {
         Some(Verdict::Healthy) => exit::HEALTHY,
@@ -73,6 +83,7 @@ struct Watch<'a> {
     history: History,
     metrics: Metrics,
     outbox: Outbox,
+    events: u64,
     stop: Arc<AtomicBool>,
     last_word: LastWord,
     last: Option<Verdict>,
@@ -180,7 +191,8 @@ impl Watch<'_> {
         });
         self.metrics.said();
         let line = clean_json(event.to_string());
-        if let Some(given_up) = self.outbox.push(line.clone()) {
+        self.events += 1;
+        if let Some(given_up) = self.outbox.push(self.events, line.clone()) {
             note(&format!("error: {given_up}"));
         }
         if self.common.json {

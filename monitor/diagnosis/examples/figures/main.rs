@@ -217,7 +217,7 @@ fn scale(random: &mut Pcg64Mcg) {
             let _ = writeln!(text, "0,{source},{destination},1048576,10,{time},9");
         }
         let start = std::time::Instant::now();
-        let jobs = job::read("scale", text.as_bytes()).expect("it keeps the rules");
+        let jobs = job::read("scale", text.as_bytes()).expect("it keeps the rules").jobs;
         let read = start.elapsed();
         let verdict = judge(&jobs[0]).verdict;
         println!("{name}: {} records, read {read:.2?}, in all {:.2?}, {verdict:?}", pairs.len(), start.elapsed());

@@ -225,6 +225,21 @@ pub fn diagnose(question: Question<'_>) -> Diagnosis {
 }
 
 impl Diagnosis {
+    /// How bad it is beside others: what hangs is worse than what is slow, and of these the slowest. What looks slow and
+    /// may be noise comes before what is well, and that before what is too short to be judged.
+    pub fn severity(&self) -> f64 {
+        let slower = self.times_slower.unwrap_or(1.0).max(1.0);
+        let by = 1.0 - 1.0 / (slower + self.evidence.late_us.unwrap_or(0.0).max(0.0) / 1e6);
+        match self.verdict {
+            Verdict::Hang => 4.0,
+            Verdict::Mismatch => 3.0,
+            Verdict::Slow => 2.0 + by,
+            Verdict::Undecided if self.evidence.is_doubtful || !self.missing.is_empty() => 1.0,
+            Verdict::Healthy => 0.5,
+            Verdict::Undecided => 0.0,
+        }
+    }
+
     /// Of a job of which nothing is known yet.
     fn of(job: &Job, cells: &Cells) -> Self {
         let evidence = Evidence {
