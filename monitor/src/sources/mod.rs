@@ -19,8 +19,8 @@ pub use port::PortSources;
 pub use scripted::ScriptedSource;
 pub use source::{CounterSource, Reading, SourceError, without_slave};
 
-// Only `port` has them, so that the compiler warns of a source that no port opens.
+// Not for other crates, so that the compiler warns of a source that no port opens.
 use netdev::NetdevSource;
-use pcie::PcieSource;
+pub(crate) use pcie::PcieSource;
 use rdma_netlink::RdmaNetlinkSource;
 use sysfs::SysfsSource;

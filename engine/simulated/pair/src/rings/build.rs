@@ -111,14 +111,6 @@ impl Rings {
             receive_slots: wq_depth.recv.next_power_of_two(),
         };
         self.connect(flow, connection, ports);
-        let operations = [
-            (Operation::Send, "SEND"),
-            (Operation::Write, "WRITE"),
-            (Operation::Read, "READ"),
-            (Operation::Atomic, "ATOMIC"),
-        ];
-        let used = operations.iter().filter(|(op, _)| vector.iter().any(|request| request.operation == *op));
-        let names: Vec<&str> = used.map(|(_, name)| *name).collect();
         self.flows.push(FlowRings {
             from,
             to,
@@ -132,7 +124,7 @@ impl Rings {
             made_per_sec: [qps_made_per_sec, mrs_made_per_sec],
             loss_ppm,
             path_delay_ns,
-            name: format!("{}_{}", qp_type, names.join("+")),
+            name: name(qp_type, &vector),
             sends,
             reads: vector.iter().any(|request| request.operation == Operation::Read),
             vector,
@@ -167,6 +159,18 @@ impl Rings {
             self.connections[flow.to.index()].push(connection);
         }
     }
+}
+
+/// What a flow is called: its transport and its operations.
+fn name(qp_type: QpType, vector: &[Request]) -> String {
+    let operations = [
+        (Operation::Send, "SEND"),
+        (Operation::Write, "WRITE"),
+        (Operation::Read, "READ"),
+        (Operation::Atomic, "ATOMIC"),
+    ];
+    let used = operations.iter().filter(|(op, _)| vector.iter().any(|request| request.operation == *op));
+    format!("{qp_type}_{}", used.map(|(_, name)| *name).collect::<Vec<_>>().join("+"))
 }
 
 /// The ports of both ends of each flow's QPs; none if hosts have one port.
