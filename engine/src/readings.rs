@@ -199,6 +199,7 @@ mod tests {
 
     use kelpie_monitor::Latency;
     use kelpie_monitor::counters::{self, ACK_TIMEOUT, MADE};
+    use kelpie_monitor::sources::LINK_SPEED;
 
     use super::*;
     use crate::latency::Took;
@@ -279,7 +280,12 @@ mod tests {
         for (op, text) in [(Opcode::Send, "SEND"), (Opcode::Read, "READ")] {
             let mut readings = readings(op);
             for (at, reading) in (0..).zip(&mut readings) {
-                reading.a.counters.insert("ethtool.pfc_pri3_tx".to_owned(), at); // frames and no time
+                // Frames of pause, and no time.
+                for host in [&mut reading.a, &mut reading.b] {
+                    let names = ["ethtool.tx_pause_frames", "ethtool.rx_pause_frames"];
+                    host.counters.extend(names.map(|name| (name.to_owned(), at)));
+                    host.counters.insert(LINK_SPEED.to_owned(), 100_000);
+                }
             }
             let seen = measurement(&workload(vec![flow("a", "b", text)]), &endpoints, &readings, &readings[1]);
             let counters = &seen.samples[0].counters;
