@@ -1,12 +1,14 @@
 //! Hosts as sysfs shows them: an A100-like, an H100-like, an AMD host with four NUMA nodes per socket, a storage host,
 //! a virtual machine. The trees are constructed after the kernel's and vendors' public documentation, not recorded.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use kelpie_diagnosis::discover::{Discovered, discover};
 use kelpie_monitor::check::State;
+use kelpie_monitor::checks::{CHECKS, CheckGroup, CheckKind, GAUGES};
 use kelpie_monitor::machine::Machine;
 use kelpie_topology::host::Kind;
 use tempfile::TempDir;
@@ -197,6 +199,21 @@ fn a_virtual_machine_needs_ats() {
         assert_eq!(way(&found, "mlx5_0", "mem0"), [Kind::Rnic, Kind::Socket, Kind::Memory]);
         let ats = found.readings.iter().find(|reading| reading.name == "ats").expect("it is read");
         assert_eq!(ats.state, expected);
+    }
+}
+
+#[test]
+fn every_check_and_number_of_the_table_is_made_of_some_host() {
+    let tree = switched(2, 1, None);
+    tree.write("sys/devices/system/edac/mc/mc0/dimm0/size", "16384");
+    let readings = tree.discover().readings;
+    let inside = |kind: CheckKind| kind.row().group == CheckGroup::Inside;
+    let of_table: BTreeSet<&str> = CHECKS.iter().filter(|row| inside(row.kind)).map(|row| row.name).collect();
+    assert_eq!(readings.iter().map(|check| check.name.as_str()).collect::<BTreeSet<_>>(), of_table);
+    for row in GAUGES.iter().filter(|row| inside(row.kind)) {
+        let checks = readings.iter().filter(|check| check.name == row.kind.name());
+        let is_measured = checks.flat_map(|check| &check.measured).any(|one| one.name == row.name);
+        assert!(is_measured, "no host has the number {} of {}", row.name, row.kind.name());
     }
 }
 
