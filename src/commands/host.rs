@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use kelpie_diagnosis::Matrix;
 use kelpie_diagnosis::discover::{discover, fill_in};
-use kelpie_diagnosis::host::{Diagnosis, Question, State, Verdict, diagnose as judge};
+use kelpie_diagnosis::host::{Diagnosis, Intermittent, Question, Reference, State, Verdict, diagnose as judge};
 use kelpie_examine::files::read_file;
 use kelpie_monitor::machine::Machine;
 use kelpie_topology::HostTopology;
@@ -33,9 +33,12 @@ pub fn topology(args: &TopologyArgs, common: Common) -> anyhow::Result<ExitCode>
     let found = discover(&machine).map_err(|problem| anyhow::anyhow!("{}: {problem}", machine.root().display()))?;
     let yaml = found.topology.to_yaml();
     if common.json {
-        print_json(&json!({"topology": yaml, "readings": found.readings}))?;
+        print_json(&json!({"topology": yaml, "readings": found.readings, "devices": found.devices}))?;
     } else {
         let mut text = yaml;
+        for device in &found.devices {
+            let _ = writeln!(text, "# {}", kelpie_text::clean(device));
+        }
         for reading in &found.readings {
             let fix = reading.fix.as_ref().map_or_else(String::new, |fix| format!(" -> {fix}"));
             let _ = writeln!(
@@ -109,6 +112,27 @@ fn text(found: &Diagnosis) -> String {
             }
         }
     }
+    for slow in &found.slow {
+        let by = match slow.reference {
+            Reference::Baseline => "that the baseline has",
+            Reference::Siblings => "that paths of its kind carry",
+            Reference::Port => "that its port has",
+            Reference::Topology => "that the topology declares",
+        };
+        let trained = slow.trained.as_ref().map_or_else(String::new, |trained| format!(", trained to {trained}"));
+        let (carried, expected) = (slow.carried_gbps, slow.expected_gbps);
+        let _ = writeln!(text, "  {}: {carried:.0} of {expected:.0} Gbit/s {by}{trained}", slow.link);
+    }
+    for fault in &found.intermittent {
+        let Intermittent { links, slow_in, of, worst_gbps, expected_gbps } = fault;
+        let any = if links.len() > 1 { "one of " } else { "" };
+        let _ = writeln!(
+            text,
+            "comes and goes: {any}{}: slow in {slow_in} of {of} matrices, {worst_gbps:.0} of {expected_gbps:.0} Gbit/s at \
+            worst; a cable, a riser, or load that no counter showed",
+            links.join(", ")
+        );
+    }
     if found.explanations.is_empty() && found.more_explanations {
         let _ = writeln!(text, "no small set of links explains these paths");
     }
@@ -120,7 +144,13 @@ fn text(found: &Diagnosis) -> String {
                 beside.push(link);
             }
         }
-        let _ = writeln!(text, "cannot be excluded, because that may hide it: one of {}", beside.join(", "));
+        let _ = if beside.is_empty() {
+            // All of them are named above, but in other sets.
+            let sets: Vec<String> = found.cannot_be_excluded.iter().map(|set| set.join(" and ")).collect();
+            writeln!(text, "cannot be excluded: {}", sets.join(", or "))
+        } else {
+            writeln!(text, "cannot be excluded, because that may hide it: one of {}", beside.join(", "))
+        };
     }
     for [row, column] in &found.unexplained {
         let _ = writeln!(text, "no link explains {row} to {column}");
