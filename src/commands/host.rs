@@ -12,8 +12,11 @@ use anyhow::Context as _;
 use kelpie_diagnosis::Matrix;
 use kelpie_diagnosis::discover::{discover, fill_in};
 use kelpie_diagnosis::host::{Diagnosis, Intermittent, Question, Reference, State, Verdict, diagnose as judge};
+use kelpie_diagnosis::import::{import, to_nccl};
 use kelpie_examine::files::read_file;
+use kelpie_monitor::check::Check;
 use kelpie_monitor::machine::Machine;
+use kelpie_text::clean;
 use kelpie_topology::HostTopology;
 use serde_json::json;
 
@@ -24,35 +27,42 @@ use crate::output::{Table, percent, print, print_json};
 
 /// Runs `kelpie host topology`.
 pub fn topology(args: &TopologyArgs, common: Common) -> anyhow::Result<ExitCode> {
-    if let Some(name) = &args.subsystem {
-        let yaml = matrix::by_name(name)?.topology.to_yaml();
-        if common.json { print_json(&json!({"topology": yaml, "readings": []})) } else { print(&yaml) }?;
+    let (topology, readings, devices) = found(args)?;
+    if args.nccl {
+        print(&to_nccl(&topology).map_err(|problem| anyhow::anyhow!("{problem}"))?)?;
         return Ok(exit::HEALTHY);
+    }
+    let yaml = topology.to_yaml();
+    if common.json {
+        print_json(&json!({"topology": yaml, "readings": readings, "devices": devices}))?;
+        return Ok(exit::HEALTHY);
+    }
+    let mut text = yaml;
+    for device in &devices {
+        let _ = writeln!(text, "# {}", clean(device));
+    }
+    for reading in &readings {
+        let fix = reading.fix.as_ref().map_or_else(String::new, |fix| format!(" -> {fix}"));
+        let (state, about, name, summary) = (reading.state.name(), &reading.about, &reading.name, &reading.summary);
+        let _ = writeln!(text, "# {state}: {about} {name}: {summary}{fix}");
+    }
+    print(&text)?;
+    Ok(exit::HEALTHY)
+}
+
+/// The host that the arguments name, readings that bear on its links, and what its devices are.
+fn found(args: &TopologyArgs) -> anyhow::Result<(HostTopology, Vec<Check>, Vec<String>)> {
+    if let Some(name) = &args.subsystem {
+        return Ok((matrix::by_name(name)?.topology, Vec::new(), Vec::new()));
+    }
+    if let Some(path) = &args.from {
+        let name = if path == Path::new("-") { "stdin".to_owned() } else { path.display().to_string() };
+        let found = import(&name, &read_file(path)?).map_err(|problem| anyhow::anyhow!("{problem}"))?;
+        return Ok((found.topology, Vec::new(), found.notes));
     }
     let machine = args.root.as_ref().map_or_else(Machine::live, Machine::recorded);
     let found = discover(&machine).map_err(|problem| anyhow::anyhow!("{}: {problem}", machine.root().display()))?;
-    let yaml = found.topology.to_yaml();
-    if common.json {
-        print_json(&json!({"topology": yaml, "readings": found.readings, "devices": found.devices}))?;
-    } else {
-        let mut text = yaml;
-        for device in &found.devices {
-            let _ = writeln!(text, "# {}", kelpie_text::clean(device));
-        }
-        for reading in &found.readings {
-            let fix = reading.fix.as_ref().map_or_else(String::new, |fix| format!(" -> {fix}"));
-            let _ = writeln!(
-                text,
-                "# {}: {} {}: {}{fix}",
-                reading.state.name(),
-                reading.about,
-                reading.name,
-                reading.summary
-            );
-        }
-        print(&text)?;
-    }
-    Ok(exit::HEALTHY)
+    Ok((found.topology, found.readings, found.devices))
 }
 
 /// Runs `kelpie host diagnose`.

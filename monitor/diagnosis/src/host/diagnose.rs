@@ -172,6 +172,8 @@ struct Seen {
     noise: [Noise; 2],
     /// Of one matrix, if there are several.
     of_one: Option<Noise>,
+    /// Per path, the logarithm of how likely load alone makes it slow in so many matrices.
+    by_load: Vec<f64>,
 }
 
 impl Seen {
@@ -212,7 +214,13 @@ impl Seen {
         let between = rounds.between(&paths, |index| !busy[index], false);
         let noise = [rounds.idle(&above, between), rounds.beside_load(&paths, &busy, &ratios)];
         let of_one = rounds.of_one(between);
-        Self { paths, expected, crossing, ratios, busy, loaded, rounds, noise, of_one }
+        let is_beside = |index: usize| busy[index] && paths[index].is_affinitive();
+        let one_beside = rounds.of_one(rounds.between(&paths, is_beside, true));
+        let best = |path: usize| busy[path].then(|| best.get(&paths[path].row).copied().unwrap_or(1.0));
+        let is_slow = |path: usize| ratios[path].is_some_and(|ratio| ratio < ABNORMAL);
+        let noise_of_one = |path: usize| if busy[path] { one_beside } else { of_one }.unwrap_or(noise[0]);
+        let by_load = rounds.ln_by_load(&paths, &best, &is_slow, &noise_of_one, ABNORMAL);
+        Self { paths, expected, crossing, ratios, busy, loaded, rounds, noise, of_one, by_load }
     }
 
     fn is_slow(&self, path: usize) -> bool {
@@ -223,8 +231,12 @@ impl Seen {
         self.noise[usize::from(self.busy[path])].share
     }
 
-    /// The natural logarithm of how likely noise alone makes this path, or a worse one, of it.
+    /// The natural logarithm of how likely noise or load alone makes this path, or a worse one, of it.
     fn ln_chance(&self, path: usize) -> f64 {
+        self.ln_noise(path).max(self.by_load[path])
+    }
+
+    fn ln_noise(&self, path: usize) -> f64 {
         let Some(ratio) = self.ratios[path] else { return 0.0 };
         let [idle, busy] = self.noise;
         if !self.busy[path] {
@@ -244,7 +256,13 @@ impl Seen {
             let of_link: Vec<usize> =
                 slow.iter().zip(limits).filter(|(_, links)| links.contains(&link)).map(|(path, _)| *path).collect();
             let crossing = self.crossing[&link].iter().filter(|path| self.ratios[**path].is_some()).count();
-            let chance: f64 = of_link.iter().map(|path| self.ln_chance(*path)).sum();
+            // Paths of a row with other traffic are compared with the same one, so together they are one witness.
+            let mut witnesses: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+            for path in &of_link {
+                let witness = if self.busy[*path] { self.paths[*path].row } else { usize::MAX - path };
+                witnesses.entry(witness).or_default().push(self.ln_chance(*path));
+            }
+            let chance: f64 = witnesses.values().map(|all| all.iter().sum::<f64>() / all.len() as f64).sum();
             (self.crossing.len() as f64).ln() + ln_choose(crossing, of_link.len()) + chance
         };
         let is_more = |(path, links): &(&usize, &Vec<usize>)| {
@@ -260,7 +278,8 @@ impl Seen {
         let noise = slow.iter().map(|path| self.noise_of(*path)).fold(0.0, f64::max);
         let mut limits = candidates(&self.paths, (&self.crossing, &is_bound), &self.ratios, &slow, noise, ABNORMAL);
         self.trained_low_first(host, &slow, &mut limits);
-        let abnormal = self.confirmed(&slow, &limits);
+        let mut abnormal = self.confirmed(&slow, &limits);
+        self.drop_scattered(&slow, &limits, &mut abnormal);
         let settings = rerouted(host, &self.paths, &self.expected, &abnormal);
         let by_setting = |path: &usize| settings.iter().any(|setting| setting.paths.contains(path));
         let (of_links, limits): (Vec<usize>, Vec<Vec<usize>>) =
@@ -319,6 +338,17 @@ impl Seen {
             published: Published { links: by_name(&colours) },
             noise: self.noise[usize::from(!self.busy.contains(&false))].share,
             is_steady: is_quiet && verdict != Verdict::Abnormal && self.paths.iter().any(|path| path.bandwidth.is_some()),
+        }
+    }
+
+    /// In few matrices beside other traffic several places that are slow at once are load that varies.
+    fn drop_scattered(&self, slow: &[usize], limits: &[Vec<usize>], abnormal: &mut Vec<usize>) {
+        if self.rounds.count() >= super::rounds::LEAST {
+            return;
+        }
+        let busy = slow.iter().zip(limits).filter(|(path, _)| self.busy[**path]).map(|(_, links)| links.clone());
+        if smallest(&busy.collect::<Vec<_>>()).sets.first().is_some_and(|set| set.len() > 1) {
+            abnormal.retain(|path| !self.busy[*path]);
         }
     }
 
@@ -540,7 +570,8 @@ impl Seen {
         for &path in once {
             let path = &self.paths[path];
             notes.push(format!(
-                "{} to {} was slow in one matrix of {}: measure again, a fault that comes and goes is slow again",
+                "{} to {} was slow in some of {} matrices, by load or by a fault that comes and goes: measure again, a \
+                fault is slow at the same link",
                 matrix.rows[path.row],
                 matrix.columns[path.column],
                 self.rounds.count()

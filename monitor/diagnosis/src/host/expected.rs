@@ -80,16 +80,23 @@ pub fn expected(
         let baseline = baseline?;
         baseline.find(cells(baseline), &matrix.rows[path.row], &matrix.columns[path.column])
     };
-    let bandwidth_of = class_bandwidth(paths, &classes);
-    let latency_of = class_latency(paths, &classes);
     let rows_with_traffic: Vec<bool> =
         matrix.rows.iter().map(|row| all_busy || matrix.busy.contains(row)).collect();
+    let bandwidth_of = class_bandwidth(paths, &classes);
+    let latency_of = class_latency(paths, &classes);
     let mut found = Expected { bandwidth: vec![], latency: vec![], reference: vec![], doubtful: vec![] };
     for (index, path) in paths.iter().enumerate() {
         let latency = history(|matrix| matrix.latency_us.as_ref(), path);
         found.latency.push(latency.or_else(|| latency_of.get(&classes[index]).copied()));
         let past = history(|matrix| matrix.bandwidth_gbps.as_ref(), path);
-        let siblings = bandwidth_of.get(&classes[index]).copied();
+        // Load differs from RNIC to RNIC, so that one with other traffic is no sibling of another; what it alone limits
+        // is alike in its own row.
+        let siblings = if rows_with_traffic[path.row] {
+            let row = paths.iter().filter(|other| other.row == path.row && other.is_affinitive());
+            row.filter_map(|other| other.bandwidth).max_by(f64::total_cmp).filter(|best| *best > 0.0 && path.is_affinitive())
+        } else {
+            bandwidth_of.get(&classes[index]).copied()
+        };
         // Others take their part of a busy RNIC, so that no rate is left to be reached.
         let declared = if rows_with_traffic[path.row] { None } else { Declared::of(host, path) };
         let floor = declared.as_ref().map(|declared| declared.least);

@@ -114,7 +114,16 @@ pub fn find(asked: &Asked<'_>) -> Found {
         }
         open.retain(|(path, _)| !crosses(*path));
     }
-    found.once = open.into_iter().map(|(path, _)| path).collect();
+    found.once = open.iter().map(|(path, _)| *path).collect();
     found.once.dedup();
+    // Load is slow now here, now there; a fault is slow again at the same link.
+    let scattered = open.len() + found.links.iter().skip(1).map(|link| link.slow_in).sum::<usize>();
+    if found.links.first().is_some_and(|first| scattered > 0 && first.slow_in <= 2 * scattered) {
+        let names: Vec<String> = found.links.drain(..).flat_map(|link| link.links).collect();
+        let is_named = |path: usize| paths[path].links.iter().any(|link| names.contains(&host.link_name(*link)));
+        found.once.extend(slow_paths.iter().map(|(path, _)| *path).filter(|path| is_named(*path)));
+        found.once.sort_unstable();
+        found.once.dedup();
+    }
     found
 }
