@@ -505,6 +505,15 @@ fn what_inspector_writes_is_judged_by_function_and_with_its_marker() {
     assert_eq!((&late["verdict"], &late["rank"]), (&"slow".into(), &serde_json::json!([5])));
 }
 
+/// Python's pickle wrote the dumps, in the shape of PyTorch's version 2.9.
+#[test]
+fn dumps_of_flight_recorders_name_the_rank_that_did_not_come() {
+    let hang = Bench::new().json(1, &["job", "diagnose", &recorded("flight")]);
+    let (verdict, rank) = (&hang["verdict"], &hang["rank"]);
+    assert_eq!((verdict, rank, &hang["since_iteration"]), (&"hang".into(), &serde_json::json!([1]), &31.into()));
+    assert_eq!(hang["evidence"]["communicator"], "0 (default_pg)");
+}
+
 #[test]
 fn a_table_of_more_rows_than_are_kept_is_refused_before_it_costs_memory() {
     let bench = Bench::new();

@@ -413,6 +413,12 @@ mod tests {
             assert_eq!(sample, Sample { a: vec![1, 300, -2, 1 << 40], b: None, c });
             for end in 0..bytes.len() {
                 from_slice::<Sample>(&bytes[..end]).expect_err("it breaks off");
+                // Whatever a byte is, it is read or refused.
+                for byte in 0..=u8::MAX {
+                    let mut changed = bytes.to_vec();
+                    changed[end] = byte;
+                    let _ = from_slice::<Sample>(&changed);
+                }
             }
         }
     }
