@@ -10,6 +10,7 @@ use kelpie_agent::pair::rounds::{Moved, Round};
 use kelpie_diagnosis::ports::Mode;
 use kelpie_engine::bond::{Bond, Member};
 use kelpie_engine::latency::Took;
+use kelpie_monitor::PerHost;
 use kelpie_paths::apart::Amount;
 use kelpie_paths::catalog::{End, Port, QpPort};
 use kelpie_paths::probe::{Flowed, Ground, Purpose, Seen, Stream};
@@ -66,6 +67,14 @@ impl<'s> Hosts<'s> {
     pub fn ends_now(&mut self) -> anyhow::Result<Vec<End>> {
         let bonds = self.subsystem.bonds()?;
         Ok(Host::BOTH.map(|host| end(host, bonds.get(host))).into())
+    }
+
+    /// Both bonds as they are now.
+    ///
+    /// # Errors
+    /// A host does not answer.
+    pub fn bonds(&mut self) -> anyhow::Result<PerHost<Bond>> {
+        Ok(self.subsystem.bonds()?)
     }
 
     /// Says what is being done.
