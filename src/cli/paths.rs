@@ -161,6 +161,12 @@ pub struct ServeArgs {
     /// Where to keep what was granted
     #[arg(long, value_name = "FILE", default_value = "planner.state")]
     pub state: PathBuf,
+    /// How long the leases of an agent stay that is away
+    #[arg(long, value_name = "TIME", default_value = "1h")]
+    pub absence: humantime::Duration,
+    /// Refuse catalogs that were measured longer ago
+    #[arg(long, value_name = "TIME", default_value = "90d")]
+    pub max_age: humantime::Duration,
     /// Certificate of the authority that has to have signed the certificate of an agent
     #[arg(long, value_name = "FILE", requires = "identity")]
     pub ca: Option<PathBuf>,
