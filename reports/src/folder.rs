@@ -153,8 +153,10 @@ mod tests {
         write(&at("out"), &[("a.txt", "a".to_owned())]).expect("a new one");
         fs::create_dir(at(".kelpie-new-dead")).expect("it was taken away");
         write_file(&at("b.txt"), b"b", false).expect("a new one");
-        let mut names: Vec<String> =
-            fs::read_dir(folder.path()).expect("ours").map(|one| one.expect("ours").file_name().into_string().expect("UTF-8")).collect();
+        let mut names: Vec<String> = fs::read_dir(folder.path())
+            .expect("ours")
+            .map(|one| one.expect("ours").file_name().into_string().expect("UTF-8"))
+            .collect();
         names.sort();
         let there = alive.path().file_name().and_then(|name| name.to_str()).expect("a name");
         let mut expected = vec![".kelpie-mine", ".kelpie-new-link", there, "b.txt", "out"];

@@ -54,7 +54,8 @@ impl Seen {
         let master = File::from(master);
         let screen =
             Arc::new(Mutex::new(Shown { parser: Parser::new(some(rows), some(columns), 0), bytes: Vec::new() }));
-        let seen = Self { child: child.expect("the binary starts"), master, terminal, screen, is_closed: Arc::default() };
+        let seen =
+            Self { child: child.expect("the binary starts"), master, terminal, screen, is_closed: Arc::default() };
         seen.look();
         seen
     }

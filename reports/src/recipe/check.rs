@@ -84,7 +84,8 @@ pub(super) fn told_plainly(mut recipe: Recipe) -> Recipe {
         all.collect::<String>().chars().take(most).collect()
     };
     let facts = |facts: BTreeMap<String, String>| {
-        let plain = facts.into_iter().map(|(fact, value)| (written_out(&fact, MAX_NAME), written_out(&value, MAX_TEXT)));
+        let plain =
+            facts.into_iter().map(|(fact, value)| (written_out(&fact, MAX_NAME), written_out(&value, MAX_TEXT)));
         plain.filter(|(fact, _)| !fact.is_empty()).take(MAX_LIST).collect()
     };
     let seen = std::iter::once(&mut recipe.anomalous).chain(recipe.healthy.as_mut().map(|healthy| &mut healthy.seen));

@@ -160,7 +160,8 @@ pub fn fit(
         .collect();
     // What is not determined stays as in the base, so the model that is written is not the one that was fitted. One that
     // came to no end is not written.
-    let written = parameters.iter().zip(&estimates).map(|(based, estimate)| (estimate.used / based.base).ln()).collect();
+    let written =
+        parameters.iter().zip(&estimates).map(|(based, estimate)| (estimate.used / based.base).ln()).collect();
     let seen = match halt {
         None => problem.see_all(&written).unwrap_or(place.seen),
         Some(_) => place.seen,
@@ -348,7 +349,8 @@ mod tests {
             assert!(is_same, "line {}: {} and {}", row.line, row.fitted_gbps, seen.goodput_bps / 1e9);
         }
         assert!(fit.parameters.iter().any(|one| (one.used - one.fitted).abs() > 0.01 * one.base), "{fit:#?}");
-        let error = held_back_error(&rows, &seen, &rows.iter().map(|row| row.used_for == Some(Use::Check)).collect::<Vec<_>>());
+        let error =
+            held_back_error(&rows, &seen, &rows.iter().map(|row| row.used_for == Some(Use::Check)).collect::<Vec<_>>());
         assert!(fit.held_back_error >= error, "{:?} {error:?}", fit.held_back_error);
     }
 
