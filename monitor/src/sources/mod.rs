@@ -2,6 +2,7 @@
 
 mod dcb;
 mod ethtool;
+mod link_modes;
 mod netdev;
 mod netlink;
 mod pcie;
@@ -13,6 +14,7 @@ mod sysfs;
 
 pub use dcb::Dcb;
 pub use ethtool::{EthtoolSource, PREFIX as ETHTOOL_PREFIX};
+pub use link_modes::fastest_megabits;
 pub use netdev::SPEED as LINK_SPEED;
 pub use pcie::{LINK_MEGATRANSFERS, LINK_WIDTH};
 pub use port::PortSources;
