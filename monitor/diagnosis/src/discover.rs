@@ -244,7 +244,9 @@ impl<'m> Building<'m> {
             let (class, vendor) = (read("class")?, read("vendor")?);
             // Source: PCI Code and ID Assignment Specification: network controllers are 02.
             let device = read("device").unwrap_or_default();
-            let what = names::nic(&vendor, &device).or_else(|| names::vendor(&vendor)).filter(|_| class.starts_with("0x02"))?;
+            let what = names::nic(&vendor, &device)
+                .or_else(|| names::vendor(&vendor))
+                .filter(|_| class.starts_with("0x02"))?;
             Some(format!("{address}: {what}: no RDMA device"))
         })
         .collect()

@@ -29,7 +29,8 @@ pub struct Imported {
 /// # Errors
 /// If the text is of none of them, or describes no host.
 pub fn import(file: &str, bytes: &[u8]) -> Result<Imported, String> {
-    let text = std::str::from_utf8(bytes).map_err(|error| format!("{file}: no UTF-8 from byte {}", error.valid_up_to()))?;
+    let text =
+        std::str::from_utf8(bytes).map_err(|error| format!("{file}: no UTF-8 from byte {}", error.valid_up_to()))?;
     // nvidia-smi underlines its heading, also into a file.
     let plain = text.replace("\u{1b}[4m", "").replace("\u{1b}[0m", "");
     let text = plain.as_str();

@@ -72,7 +72,10 @@ fn cables_links_and_memories_are_told_apart_with_and_without_a_baseline() {
 fn paths_that_nobody_measured_keep_no_host_from_being_healthy_and_rnics_do() {
     for with_baseline in [true, false] {
         for (is_null, expected) in [
-            (&(|row: usize, column: &str| (row, column) == (1, "m1")) as &dyn Fn(usize, &str) -> bool, Verdict::Healthy),
+            (
+                &(|row: usize, column: &str| (row, column) == (1, "m1")) as &dyn Fn(usize, &str) -> bool,
+                Verdict::Healthy,
+            ),
             (&|_, column| column.starts_with('r'), Verdict::Healthy),
             (&|_, column| column == "m1", Verdict::Healthy),
             (&|row, _| row == 2, Verdict::Undecided),

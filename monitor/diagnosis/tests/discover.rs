@@ -166,7 +166,8 @@ fn judged(found: &Discovered, gbps: impl Fn(usize) -> f64) -> Diagnosis {
     let rows: Vec<String> =
         found.topology.nodes().iter().filter(|node| node.kind == Kind::Rnic).map(|node| node.name.clone()).collect();
     let cells: Vec<Vec<f64>> = (0..rows.len()).map(|row| vec![gbps(row), gbps(row) * 0.99]).collect();
-    let text = serde_json::json!({"kelpie": "matrix/1", "rows": rows, "columns": ["mem0", "mem1"], "bandwidth_gbps": cells});
+    let text =
+        serde_json::json!({"kelpie": "matrix/1", "rows": rows, "columns": ["mem0", "mem1"], "bandwidth_gbps": cells});
     let matrix = Matrix::from_bytes("m", text.to_string().as_bytes()).expect("it keeps the rules");
     // As it was written into a file and read again.
     let host = HostTopology::from_yaml("t", &found.topology.to_yaml()).expect("it keeps the rules");

@@ -88,8 +88,11 @@ fn nccls_topology_is_read_and_written() {
     assert!(found.notes.iter().any(|note| note.contains("gpuN is CUDA device N")), "{:?}", found.notes);
     let again = import("again.xml", to_nccl(host).expect("all have addresses").as_bytes()).expect("it is NCCL's");
     assert_eq!(again.topology.to_yaml(), host.to_yaml());
-    let bare = HostTopology::from_yaml("t", "{kelpie: topology/1, host: {nodes: {r: rnic, c: socket, m: memory}, \
-        links: [{a: r, b: c}, {a: m, b: c}]}}");
+    let bare = HostTopology::from_yaml(
+        "t",
+        "{kelpie: topology/1, host: {nodes: {r: rnic, c: socket, m: memory}, \
+        links: [{a: r, b: c}, {a: m, b: c}]}}",
+    );
     let refused = to_nccl(&bare.expect("it keeps the rules")).expect_err("no address");
     assert!(refused.contains("`r` has no PCI address"), "{refused}");
 }

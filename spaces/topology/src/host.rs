@@ -198,7 +198,8 @@ impl HostTopology {
             if link.gbps.is_some_and(|gbps| !(gbps.is_finite() && gbps > 0.0)) {
                 refuse("gbps", "write a bandwidth above 0 Gbit/s, or leave it out");
             }
-            if link.able_gbps.is_some_and(|able| !(able.is_finite() && able >= link.gbps.unwrap_or(0.0) && able > 0.0)) {
+            if link.able_gbps.is_some_and(|able| !(able.is_finite() && able >= link.gbps.unwrap_or(0.0) && able > 0.0))
+            {
                 refuse("able_gbps", "write a bandwidth of at least `gbps`, or leave it out");
             }
             if link.lanes.is_some_and(|[now, most]| !(1..=most).contains(&now) || most > MAX_LANES) {

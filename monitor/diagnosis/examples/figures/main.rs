@@ -16,8 +16,8 @@ use jobs::{PLACES, Place, Shape};
 use kelpie_diagnosis::Matrix;
 use kelpie_diagnosis::host::{Question, Verdict, diagnose};
 use kelpie_diagnosis::job;
-use rand::{RngExt as _, SeedableRng};
 use rand::seq::SliceRandom as _;
+use rand::{RngExt as _, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 const SEED: u64 = 20_261_124;
@@ -213,10 +213,13 @@ fn busy(random: &mut Pcg64Mcg) {
                             let baseline = history(&host, 0.05, random);
                             // Each RNIC's own link is invisible beside load.
                             let is_own = |link: &usize| host.topology.link_name(*link).starts_with("rnic");
-                            let links: Vec<usize> = (0..host.topology.links().len()).filter(|link| !is_own(link)).collect();
+                            let links: Vec<usize> =
+                                (0..host.topology.links().len()).filter(|link| !is_own(link)).collect();
                             let link = links[random.random_range(0..links.len())];
-                            let values = fault.map_or_else(|| host.healthy.clone(), |share| host.with_faults(&[(link, share)]));
-                            let measured: Vec<Matrix> = (0..count).map(|_| host.beside(&values, load, 0.05, random)).collect();
+                            let values =
+                                fault.map_or_else(|| host.healthy.clone(), |share| host.with_faults(&[(link, share)]));
+                            let measured: Vec<Matrix> =
+                                (0..count).map(|_| host.beside(&values, load, 0.05, random)).collect();
                             let question = Question {
                                 host: &host.topology,
                                 matrix: &measured[0],
@@ -259,7 +262,8 @@ fn busy(random: &mut Pcg64Mcg) {
                         .map(|round| host.measured(if round < slow_in { &values } else { &host.healthy }, 0.05, random))
                         .collect();
                     let found = ask(&host, &measured, &baseline);
-                    let named = format!("{:?} {:?}", found.explanations, found.intermittent).contains(&host.topology.link_name(link));
+                    let named = format!("{:?} {:?}", found.explanations, found.intermittent)
+                        .contains(&host.topology.link_name(link));
                     *counts
                         .entry(match found.verdict {
                             Verdict::Healthy => "healthy",

@@ -337,7 +337,9 @@ impl Seen {
             links: by_name(&links),
             published: Published { links: by_name(&colours) },
             noise: self.noise[usize::from(!self.busy.contains(&false))].share,
-            is_steady: is_quiet && verdict != Verdict::Abnormal && self.paths.iter().any(|path| path.bandwidth.is_some()),
+            is_steady: is_quiet
+                && verdict != Verdict::Abnormal
+                && self.paths.iter().any(|path| path.bandwidth.is_some()),
         }
     }
 
@@ -550,7 +552,8 @@ impl Seen {
             let (path, rate) = (&self.paths[path], self.expected.reference[path]);
             let row = &matrix.rows[path.row];
             let (Some(seen), Some(_)) = (path.bandwidth, rate) else { continue };
-            let least = path.links.iter().filter_map(|link| host.links()[*link].best_gbps()).fold(f64::INFINITY, f64::min);
+            let least =
+                path.links.iter().filter_map(|link| host.links()[*link].best_gbps()).fold(f64::INFINITY, f64::min);
             notes.push(format!(
                 "{row} to {} carries {seen:.0} of {least:.0} Gbit/s that the topology declares; whether its port limits \
                 it is not known: write the port's rate into the topology (`ports: {{{row}: GBPS}}`), or give --baseline",
@@ -593,10 +596,10 @@ impl Seen {
         }
         let unmeasured = self.paths.iter().filter(|path| path.bandwidth.is_none()).count();
         if unmeasured > 0 {
-            let whole = |row: usize| {
-                self.paths.iter().filter(|path| path.row == row).all(|path| path.bandwidth.is_none())
-            };
-            let rows: Vec<&str> = (0..matrix.rows.len()).filter(|row| whole(*row)).map(|row| matrix.rows[row].as_str()).collect();
+            let whole =
+                |row: usize| self.paths.iter().filter(|path| path.row == row).all(|path| path.bandwidth.is_none());
+            let rows: Vec<&str> =
+                (0..matrix.rows.len()).filter(|row| whole(*row)).map(|row| matrix.rows[row].as_str()).collect();
             let rows = if rows.is_empty() { String::new() } else { format!(", none of {}", rows.join(", ")) };
             notes.push(format!("{unmeasured} paths were not measured{rows}: of these nothing is known"));
         }
@@ -620,7 +623,9 @@ impl Seen {
                 "paths without siblings: {alone}; only a baseline (--baseline) can say how fast they should be"
             ));
         }
-        if question.baseline.is_none() && self.expected.reference.iter().any(|by| matches!(by, Some((Reference::Siblings, _)))) {
+        if question.baseline.is_none()
+            && self.expected.reference.iter().any(|by| matches!(by, Some((Reference::Siblings, _))))
+        {
             notes.push(
                 "no baseline: what is slow on all siblings alike is seen by the rates of links and ports alone"
                     .to_owned(),

@@ -80,8 +80,7 @@ pub fn expected(
         let baseline = baseline?;
         baseline.find(cells(baseline), &matrix.rows[path.row], &matrix.columns[path.column])
     };
-    let rows_with_traffic: Vec<bool> =
-        matrix.rows.iter().map(|row| all_busy || matrix.busy.contains(row)).collect();
+    let rows_with_traffic: Vec<bool> = matrix.rows.iter().map(|row| all_busy || matrix.busy.contains(row)).collect();
     let bandwidth_of = class_bandwidth(paths, &classes);
     let latency_of = class_latency(paths, &classes);
     let mut found = Expected { bandwidth: vec![], latency: vec![], reference: vec![], doubtful: vec![] };
@@ -93,7 +92,9 @@ pub fn expected(
         // is alike in its own row.
         let siblings = if rows_with_traffic[path.row] {
             let row = paths.iter().filter(|other| other.row == path.row && other.is_affinitive());
-            row.filter_map(|other| other.bandwidth).max_by(f64::total_cmp).filter(|best| *best > 0.0 && path.is_affinitive())
+            row.filter_map(|other| other.bandwidth)
+                .max_by(f64::total_cmp)
+                .filter(|best| *best > 0.0 && path.is_affinitive())
         } else {
             bandwidth_of.get(&classes[index]).copied()
         };

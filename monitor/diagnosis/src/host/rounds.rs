@@ -110,8 +110,11 @@ impl Rounds {
             return Vec::new();
         }
         let rows = self.affinitive.iter().filter(|(_, paths)| paths.len() > 1);
-        let all: Vec<f64> =
-            self.affinitive.iter().flat_map(|(row, paths)| paths.iter().flat_map(|path| self.away(*path, *row, false))).collect();
+        let all: Vec<f64> = self
+            .affinitive
+            .iter()
+            .flat_map(|(row, paths)| paths.iter().flat_map(|path| self.away(*path, *row, false)))
+            .collect();
         if median(&all).is_some_and(|away| self.by_median() * away > UNSTEADY) {
             return rows.map(|(row, _)| *row).collect();
         }
@@ -153,9 +156,7 @@ impl Rounds {
     /// alike does not count, although it differs from matrix to matrix.
     pub fn beside_its_row(&self, path: usize, row: usize) -> Option<f64> {
         let level = |round| self.level(row, round).filter(|level| *level > 0.0);
-        median(
-            &(0..self.count).filter_map(|round| Some(self.shares[path][round]? / level(round)?)).collect::<Vec<_>>(),
-        )
+        median(&(0..self.count).filter_map(|round| Some(self.shares[path][round]? / level(round)?)).collect::<Vec<_>>())
     }
 
     /// By how much one matrix varies: from the differences of several.
@@ -268,8 +269,7 @@ fn ln_at_least(hits: usize, tries: usize, chance: f64) -> f64 {
     if hits == 0 || chance >= 1.0 {
         return 0.0;
     }
-    let each = |hits: usize| {
-        ln_choose(tries, hits) + hits as f64 * chance.ln() + (tries - hits) as f64 * (1.0 - chance).ln()
-    };
+    let each =
+        |hits: usize| ln_choose(tries, hits) + hits as f64 * chance.ln() + (tries - hits) as f64 * (1.0 - chance).ln();
     (hits..=tries).map(|hits| each(hits).exp()).sum::<f64>().min(1.0).ln()
 }

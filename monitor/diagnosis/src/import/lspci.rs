@@ -29,12 +29,13 @@ struct Function {
 /// Whether a text looks like it: its first line begins with a PCI address and a class.
 pub fn is_like(text: &str) -> bool {
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    first.split_once(' ').is_some_and(|(begin, rest)| begin.contains('.') && address(begin).is_some() && rest.contains(':'))
+    first
+        .split_once(' ')
+        .is_some_and(|(begin, rest)| begin.contains('.') && address(begin).is_some() && rest.contains(':'))
 }
 
 /// NICs that have RDMA: all of InfiniBand, and Ethernet of these.
-const WITH_RDMA: [&str; 8] =
-    ["Mellanox", "NetXtreme-E", "E810", "E82", "Pensando", "Elastic Fabric", "HNS", "Chelsio"];
+const WITH_RDMA: [&str; 8] = ["Mellanox", "NetXtreme-E", "E810", "E82", "Pensando", "Elastic Fabric", "HNS", "Chelsio"];
 /// Displays of management controllers and hypervisors.
 const DISPLAYS: [&str; 8] = ["ASPEED", "Matrox", "Silicon Motion", "XGI", "Virtio", "QXL", "VMware", "Hyper-V"];
 
@@ -171,8 +172,11 @@ pub fn read(text: &str) -> Result<Imported, String> {
 /// The link above a function. A GPU slows its link down while it is idle, so of its speed nothing is said.
 fn join(host: &mut Host, [a, b]: [usize; 2], own: &Function, parent: Option<&Function>, is_gpu: bool) {
     let above = parent.and_then(|parent| parent.most);
-    let most = own.most.map(|(lanes, speed)| above.map_or((lanes, speed), |above| (lanes.min(above.0), speed.min(above.1))));
-    let now = own.now.map(|(lanes, speed)| (lanes, if is_gpu { most.map_or(speed, |most| most.1.max(speed)) } else { speed }));
+    let most =
+        own.most.map(|(lanes, speed)| above.map_or((lanes, speed), |above| (lanes.min(above.0), speed.min(above.1))));
+    let now = own
+        .now
+        .map(|(lanes, speed)| (lanes, if is_gpu { most.map_or(speed, |most| most.1.max(speed)) } else { speed }));
     let mut link = Link { a, b, gbps: now.and_then(|(lanes, speed)| gbps(lanes, speed)), ..Link::default() };
     if let (Some(now), Some(most)) = (now, most) {
         let able = gbps(most.0, most.1).filter(|able| link.gbps.is_some_and(|gbps| gbps < *able));

@@ -95,7 +95,8 @@ fn of(host: &mut Host, element: &BytesStart<'_>, inside: &Open, by_number: &mut 
         }
         b"pci" => {
             let text = value(element, "busid")?.ok_or("a `pci` without `busid`")?;
-            let busid = address(&text).ok_or_else(|| format!("busid `{}` is no address", crate::matrix::shown(&text)))?;
+            let busid =
+                address(&text).ok_or_else(|| format!("busid `{}` is no address", crate::matrix::shown(&text)))?;
             let class = value(element, "class")?.unwrap_or_default();
             let lanes = value(element, "link_width")?.and_then(|text| text.parse().ok());
             let speed = value(element, "link_speed")?;
@@ -204,7 +205,11 @@ fn below(host: &HostTopology, at: usize, depth: usize, text: &mut String) -> Res
             }
             _ => {
                 let speed = node.port_gbps.map_or_else(String::new, |gbps| format!(" speed=\"{:.0}\"", gbps * 1000.0));
-                let _ = writeln!(text, "{indent}  <nic>\n{indent}    <net name=\"{}\"{speed}/>\n{indent}  </nic>", node.name);
+                let _ = writeln!(
+                    text,
+                    "{indent}  <nic>\n{indent}    <net name=\"{}\"{speed}/>\n{indent}  </nic>",
+                    node.name
+                );
             }
         }
         let _ = writeln!(text, "{indent}</pci>");
@@ -216,6 +221,7 @@ fn below(host: &HostTopology, at: usize, depth: usize, text: &mut String) -> Res
 fn lanes_of(wanted: f64) -> Option<(u32, f64)> {
     let speeds = [64.0, 32.0, 16.0, 8.0, 5.0, 2.5];
     let all = [16, 8, 4, 2, 1].into_iter().flat_map(|lanes| speeds.map(|speed| (lanes, speed)));
-    let fits = |(lanes, speed): &(u32, f64)| gbps(*lanes, *speed).is_some_and(|gbps| (gbps / wanted - 1.0).abs() < 0.02);
+    let fits =
+        |(lanes, speed): &(u32, f64)| gbps(*lanes, *speed).is_some_and(|gbps| (gbps / wanted - 1.0).abs() < 0.02);
     all.into_iter().find(fits)
 }

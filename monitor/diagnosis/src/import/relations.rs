@@ -56,7 +56,9 @@ pub fn read(text: &str) -> Result<Imported, String> {
             return Err(format!("row `{}` has {} columns of {}", names[row], words.len() - 1, names.len()));
         }
         // Cells of affinity may be empty, so that only tabs tell which one it is.
-        let node = numa_at.and_then(|at| line.split('\t').nth(at)).and_then(|cell| cell.trim().split(['-', ',']).next()?.parse().ok());
+        let node = numa_at
+            .and_then(|at| line.split('\t').nth(at))
+            .and_then(|cell| cell.trim().split(['-', ',']).next()?.parse().ok());
         if let Some(node) = node {
             numa.insert(row, node);
         }
