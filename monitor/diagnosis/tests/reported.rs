@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use kelpie_diagnosis::job::{Class, Diagnosis, Question, Verdict, diagnose, read};
+use kelpie_diagnosis::job::{Class, Diagnosis, Follower, Question, Verdict, Window, diagnose, read};
 
 /// What is said of each communicator and function.
 fn all(name: &str) -> Vec<Diagnosis> {
@@ -44,6 +44,17 @@ fn a_job_that_becomes_ten_times_slower_as_a_whole_is_slow() {
     assert_eq!((found.verdict, found.job, found.rank.len()), (Verdict::Slow, true, 0), "{found:?}");
     assert!(found.times_slower.is_some_and(|times| (9.0..11.0).contains(&times)), "{found:?}");
     assert_eq!(found.since_iteration, Some(30), "{found:?}");
+}
+
+#[test]
+fn who_watches_hears_that_the_whole_job_became_slow() {
+    let text = std::fs::read(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded/all-slow.csv"));
+    let mut window = Window::default();
+    Follower::default().take(&text.expect("a recorded job"), |one| {
+        window.push(one.expect("it keeps the rules"), false);
+    });
+    let found = window.judge(0.0, f64::INFINITY);
+    assert_eq!((found.verdict, found.job), (Verdict::Slow, true), "{found:?}");
 }
 
 #[test]

@@ -25,15 +25,18 @@ pub struct Slower {
 
 /// Whether iterations take longer at the end of a job than before.
 pub fn pace(job: &Job) -> Option<Slower> {
-    let mut before: BTreeMap<u32, f64> = BTreeMap::new();
+    let mut before: (u64, BTreeMap<u32, f64>) = Default::default();
     let mut series: Vec<(u64, f64)> = Vec::new();
     for operations in job.iterations() {
+        let iteration = operations[0].iteration;
         let now: BTreeMap<u32, f64> = entries(operations).into_iter().collect();
-        let steps: Vec<f64> = now.iter().filter_map(|(rank, time)| Some(time - before.get(rank)?)).collect();
+        let steps: Vec<f64> = now.iter().filter_map(|(rank, time)| Some(time - before.1.get(rank)?)).collect();
+        // Iterations between may have been given up.
+        let count = (iteration - before.0).max(1) as f64;
         if let Some(step) = median(&steps).filter(|step| *step > 0.0) {
-            series.push((operations[0].iteration, step.ln()));
+            series.push((iteration, (step / count).ln()));
         }
-        before = now;
+        before = (iteration, now);
     }
     let limit = threshold(1);
     let mut chart = Chart::default();
