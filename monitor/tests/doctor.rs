@@ -402,10 +402,11 @@ fn a_bond_says_which_port_is_down_or_slower_or_left_out() {
         }
     };
     type Case<'a> = (String, &'a str, State, &'a str);
-    let cases: [Case<'_>; 10] = [
+    let cases: [Case<'_>; 11] = [
         (bond("ad_partner_mac"), "1c:34:da:00:00:01", State::Pass, "all 2 ports of bond0 are up"),
         (bond("ad_partner_mac"), "", State::Pass, "all 2 ports of bond0 are up"),
         (bond("ad_partner_mac"), "00:00:00:00:00:00", State::Fail, "bond0 has no LACP partner"),
+        (bond("ad_num_ports"), "1", State::Fail, "only 1 of the 2 ports of bond0 are in its aggregate"),
         (slave("speed"), "25000", State::Warn, "ens1f1np1 of bond0 is at 25 Gbit/s and another port at 100"),
         (slave("mtu"), "1500", State::Warn, "ens1f1np1 has MTU 1500 and bond0 has 9000"),
         (slave("carrier"), "0", State::Fail, "ens1f1np1 of bond0 is down"),

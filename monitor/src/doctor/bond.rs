@@ -153,6 +153,15 @@ pub fn check(machine: &Machine, link: &PortLink) -> Option<Check> {
             let check = with(counted(check(State::Fail, summary)), evidence);
             return Some(check.repair(Repair::AggregateSlave, &[("netdev", netdev), ("bond", bond)]));
         }
+        let file = of_bond("bonding/ad_num_ports");
+        if let Some(count) = machine.number::<usize>(&file).filter(|count| *count < slaves.len()) {
+            let summary = format!(
+                "only {count} of the {} ports of {bond} are in its aggregate, and carry all traffic",
+                slaves.len()
+            );
+            let check = counted(check(State::Fail, summary)).file(machine, &file);
+            return Some(check.repair(Repair::AggregateOnSwitch, &[("bond", bond)]));
+        }
     }
 
     let speeds: Vec<(&Slave<'_>, f64)> =
