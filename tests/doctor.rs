@@ -169,7 +169,7 @@ fn a_second_reading_of_a_host_gives_rates() {
     let later = bench.json(0, &["doctor", "--root", "good", "--against", "before.json"]);
     let cable = find(&later["findings"], "cable");
     let summary = cable["summary"].as_str().unwrap_or_default();
-    assert!(summary.contains("in the last 20 s: 40 symbol errors (2/s)"), "{cable}");
+    assert!(summary.contains("; 40 symbol errors (2/s) in the last 20 s"), "{cable}");
     assert_eq!(cable["state"], "warn");
 }
 

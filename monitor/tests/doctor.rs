@@ -385,6 +385,9 @@ fn two_ports_behind_one_slot_share_it() {
     assert_eq!(check(&two_ports("4", &[]), "pcie").state, State::Fail, "one alone has too little");
 }
 
+/// A file, its text, and what is said of the bond.
+type Case<'a> = (String, &'a str, State, &'a str);
+
 #[test]
 fn a_bond_says_which_port_is_down_or_slower_or_left_out() {
     let slave = |name: &str| format!("sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.1/net/ens1f1np1/{name}");
@@ -401,7 +404,6 @@ fn a_bond_says_which_port_is_down_or_slower_or_left_out() {
             write(&format!("sys/class/net/{netdev}/mtu"), "9000\n");
         }
     };
-    type Case<'a> = (String, &'a str, State, &'a str);
     let cases: [Case<'_>; 11] = [
         (bond("ad_partner_mac"), "1c:34:da:00:00:01", State::Pass, "all 2 ports of bond0 are up"),
         (bond("ad_partner_mac"), "", State::Pass, "all 2 ports of bond0 are up"),
@@ -560,13 +562,15 @@ fn two_readings_of_one_start_of_a_host_are_as_far_apart_as_their_clocks() {
             ("proc/sys/kernel/random/boot_id", boot),
             (&*format!("{PORT}/counters/symbol_error"), errors),
         ];
-        files.iter().for_each(|(file, text)| std::fs::write(root.path().join(file), text).expect("writable"));
+        for (file, text) in files {
+            std::fs::write(root.path().join(file), text).expect("writable");
+        }
         let earlier = earlier.map(|earlier| Earlier { counted: &earlier.counted, seconds: None });
         examine_since(&Machine::recorded(root.path()), None, None, 0, earlier)
     };
     let first = seen("1000.5 9.0", "one", "1", None);
     let later = seen("1020.5 9.0", "one", "3", Some(&first));
-    assert!(check(&later, "cable").summary.contains("in the last 20 s: 2 symbol errors (0.1/s)"), "{later:#?}");
+    assert!(check(&later, "cable").summary.contains("; 2 symbol errors (0.1/s) in the last 20 s"), "{later:#?}");
     let started_again = seen("1020.5 9.0", "two", "3", Some(&first));
     assert!(!check(&started_again, "cable").summary.contains("in the last"), "{started_again:#?}");
 }

@@ -12,6 +12,9 @@ use crate::machine::{Machine, PortLink, speed};
 /// Source: IEEE 802.1AX, section 6.4.2.3 (state of a port, bits 3, 4 and 5).
 const TAKES_PART: u32 = 0b11_1000;
 
+/// The address of an LACP partner that is not there.
+const NOBODY: &str = "00:00:00:00:00:00";
+
 /// One slave with what the kernel shows of it: files, and of `proc/net/bonding/BOND` the lines of its part.
 struct Slave<'a> {
     machine: &'a Machine,
@@ -68,139 +71,162 @@ impl Slave<'_> {
     }
 }
 
+/// A bond with its slaves.
+struct Bond<'a> {
+    machine: &'a Machine,
+    name: &'a str,
+    slaves: Vec<Slave<'a>>,
+    /// `proc/net/bonding/BOND`, empty if it is not there.
+    report: &'a str,
+}
+
 /// The check of the bond that the port's interface is; none if the interface is no bond.
 pub fn check(machine: &Machine, link: &PortLink) -> Option<Check> {
-    let bond = link.netdev.as_deref()?;
-    let of_bond = |name: &str| format!("sys/class/net/{bond}/{name}");
-    let list = machine.text(&of_bond("bonding/slaves"))?;
-    let report = machine.text(&format!("proc/net/bonding/{bond}")).unwrap_or_default();
+    let name = link.netdev.as_deref()?;
+    let list = machine.text(&format!("sys/class/net/{name}/bonding/slaves"))?;
+    let report = machine.text(&format!("proc/net/bonding/{name}")).unwrap_or_default();
     let part = |slave: &str| {
         let mut parts = report.split("Slave Interface:").skip(1);
         parts.find(|part| part.split_whitespace().next() == Some(slave)).unwrap_or_default().to_owned()
     };
-    let slaves: Vec<Slave<'_>> =
-        list.split_whitespace().map(|name| Slave { machine, name, part: part(name) }).collect();
-    let check = |state, summary: String| {
-        let check = Check::new(CheckKind::Bond, state, summary).file(machine, &of_bond("bonding/slaves"));
+    let slaves = list.split_whitespace().map(|name| Slave { machine, name, part: part(name) }).collect();
+    let bond = Bond { machine, name, slaves, report: &report };
+    let found = bond.empty().or_else(|| bond.down()).or_else(|| bond.lacp());
+    Some(found.or_else(|| bond.slower()).or_else(|| bond.other_mtu()).unwrap_or_else(|| bond.sound()))
+}
+
+fn names<'s>(slaves: impl IntoIterator<Item = &'s Slave<'s>>) -> String {
+    slaves.into_iter().map(|slave| slave.name).collect::<Vec<_>>().join(" and ")
+}
+
+fn with(check: Check, evidence: impl IntoIterator<Item = (String, String)>) -> Check {
+    evidence.into_iter().fold(check, |check, (source, value)| check.seen(source, value))
+}
+
+impl Bond<'_> {
+    fn file(&self, name: &str) -> String {
+        format!("sys/class/net/{}/{name}", self.name)
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.machine.text(&self.file(name)).filter(|text| !text.is_empty())
+    }
+
+    /// The value behind `label` of the report, before that of the slaves.
+    fn reported(&self, label: &str) -> Option<String> {
+        let part = self.report.split("Slave Interface:").next()?;
+        part.lines().find_map(|line| Some(line.trim().strip_prefix(label)?.strip_prefix(':')?.trim().to_owned()))
+    }
+
+    fn found(&self, state: State, summary: String) -> Check {
+        let check = Check::new(CheckKind::Bond, state, summary).file(self.machine, &self.file("bonding/slaves"));
+        let mode = self.file("bonding/mode");
+        let check = if self.machine.has(&mode) { check.file(self.machine, &mode) } else { check };
+        check.measured(Gauge::Slaves, self.slaves.len() as f64, None)
+    }
+
+    /// The same if it is known how many slaves are down.
+    fn counted(&self, state: State, summary: String, down: usize) -> Check {
+        self.found(state, summary).measured(Gauge::SlavesDown, down as f64, 0.0)
+    }
+
+    fn empty(&self) -> Option<Check> {
+        let summary = || format!("{} has no slave: nothing carries its traffic", self.name);
+        let check = self.slaves.is_empty().then(|| self.found(State::Fail, summary()))?;
+        Some(check.repair(Repair::AddSlave, &[("bond", self.name)]))
+    }
+
+    fn down(&self) -> Option<Check> {
+        let down: Vec<(&Slave<'_>, (String, String))> =
+            self.slaves.iter().filter_map(|slave| Some((slave, slave.down()?))).collect();
+        let (first, _) = down.first()?;
+        let all = self.slaves.len();
+        let rest = match all - down.len() {
+            0 => "no port is left".to_owned(),
+            up => format!("{up} of {all} carry all its traffic"),
+        };
+        let summary = format!("{} of {} is down: {rest}", names(down.iter().map(|(slave, _)| *slave)), self.name);
         let check =
-            if machine.has(&of_bond("bonding/mode")) { check.file(machine, &of_bond("bonding/mode")) } else { check };
-        check.measured(Gauge::Slaves, slaves.len() as f64, None)
-    };
-    let Some(first) = slaves.first() else {
-        return Some(
-            check(State::Fail, format!("{bond} has no slave: nothing carries its traffic"))
-                .repair(Repair::AddSlave, &[("bond", bond)]),
-        );
-    };
-    let names = |slaves: &[&Slave<'_>]| slaves.iter().map(|slave| slave.name).collect::<Vec<_>>().join(" and ");
+            self.counted(State::Fail, summary, down.len()).repair(Repair::RaiseSlave, &[("netdev", first.name)]);
+        Some(with(check, down.into_iter().map(|(_, evidence)| evidence)))
+    }
 
-    let mut down = Vec::new();
-    let mut evidence = Vec::new();
-    for slave in &slaves {
-        if let Some(seen) = slave.down() {
-            down.push(slave);
-            evidence.push(seen);
+    fn lacp(&self) -> Option<Check> {
+        let mode = self.text("bonding/mode").or_else(|| self.reported("Bonding Mode"))?;
+        if !mode.contains("802.3ad") {
+            return None;
         }
-    }
-    let with = |check: Check, evidence: Vec<(String, String)>| {
-        evidence.into_iter().fold(check, |check, (source, value)| check.seen(source, value))
-    };
-    let counted = |check: Check| check.measured(Gauge::SlavesDown, down.len() as f64, 0.0);
-    if !down.is_empty() {
-        let up = slaves.len() - down.len();
-        let rest = if up == 0 {
-            "no port is left".to_owned()
-        } else {
-            format!("{up} of {} carry all its traffic", slaves.len())
-        };
-        let summary = format!("{} of {bond} is down: {rest}", names(&down));
-        let check = with(counted(check(State::Fail, summary)), evidence);
-        return Some(check.repair(Repair::RaiseSlave, &[("netdev", down[0].name)]));
-    }
-
-    let is_lacp =
-        machine.text(&of_bond("bonding/mode")).map_or(report.contains("802.3ad"), |mode| mode.starts_with("802.3ad"));
-    if is_lacp {
-        let partner = machine.text(&of_bond("bonding/ad_partner_mac")).filter(|mac| !mac.is_empty());
-        let reported = || {
-            let line = report.lines().find_map(|line| line.trim().strip_prefix("Partner Mac Address:"));
-            line.map(|mac| mac.trim().to_owned())
-        };
-        let partner = partner.or_else(reported);
-        if partner.as_deref() == Some("00:00:00:00:00:00") {
+        let (bond, all) = (self.name, self.slaves.len());
+        let on_switch = |check: Check| check.repair(Repair::AggregateOnSwitch, &[("bond", bond)]);
+        let partner = self.text("bonding/ad_partner_mac").or_else(|| self.reported("Partner Mac Address"));
+        if partner.as_deref() == Some(NOBODY) {
             let summary = format!(
                 "{bond} has no LACP partner: the switch does not aggregate these ports, and one carries all traffic"
             );
-            let check = counted(check(State::Fail, summary))
-                .seen(format!("/{}", of_bond("bonding/ad_partner_mac")), "00:00:00:00:00:00");
-            return Some(check.repair(Repair::AggregateOnSwitch, &[("bond", bond)]));
+            let check = self.counted(State::Fail, summary, 0);
+            return Some(on_switch(check.seen(format!("/{}", self.file("bonding/ad_partner_mac")), NOBODY)));
         }
-        let reported = || {
-            let part = report.split("Slave Interface:").next().unwrap_or_default();
-            part.lines().find_map(|line| line.trim().strip_prefix("Aggregator ID:")).map(|id| id.trim().to_owned())
-        };
-        let active = machine.text(&of_bond("bonding/ad_aggregator")).filter(|id| !id.is_empty()).or_else(reported);
+        let active = self.text("bonding/ad_aggregator").or_else(|| self.reported("Aggregator ID"));
         let out: Vec<(&Slave<'_>, (String, String))> =
-            slaves.iter().filter_map(|slave| Some((slave, slave.left_out(active.as_deref())?))).collect();
-        if let Some((slave, _)) = out.first() {
-            let left_out: Vec<&Slave<'_>> = out.iter().map(|(slave, _)| *slave).collect();
+            self.slaves.iter().filter_map(|slave| Some((slave, slave.left_out(active.as_deref())?))).collect();
+        if let Some((first, _)) = out.first() {
             let summary = format!(
                 "{} of {bond} is up but not in its aggregate: the other ports carry all traffic",
-                names(&left_out)
+                names(out.iter().map(|(slave, _)| *slave))
             );
-            let netdev = slave.name;
-            let evidence = out.into_iter().map(|(_, evidence)| evidence).collect();
-            let check = with(counted(check(State::Fail, summary)), evidence);
-            return Some(check.repair(Repair::AggregateSlave, &[("netdev", netdev), ("bond", bond)]));
+            let check = self.counted(State::Fail, summary, 0);
+            let check = check.repair(Repair::AggregateSlave, &[("netdev", first.name), ("bond", bond)]);
+            return Some(with(check, out.into_iter().map(|(_, evidence)| evidence)));
         }
-        let file = of_bond("bonding/ad_num_ports");
-        if let Some(count) = machine.number::<usize>(&file).filter(|count| *count < slaves.len()) {
-            let summary = format!(
-                "only {count} of the {} ports of {bond} are in its aggregate, and carry all traffic",
-                slaves.len()
-            );
-            let check = counted(check(State::Fail, summary)).file(machine, &file);
-            return Some(check.repair(Repair::AggregateOnSwitch, &[("bond", bond)]));
-        }
+        let file = self.file("bonding/ad_num_ports");
+        let count = self.machine.number::<usize>(&file).filter(|count| *count < all)?;
+        let summary = format!("only {count} of the {all} ports of {bond} are in its aggregate, and carry all traffic");
+        Some(on_switch(self.counted(State::Fail, summary, 0).file(self.machine, &file)))
     }
 
-    let speeds: Vec<(&Slave<'_>, f64)> =
-        slaves.iter().filter_map(|slave| Some((slave, speed(machine, slave.name)?))).collect();
-    let fastest = speeds.iter().map(|(_, speed)| *speed).fold(0.0, f64::max);
-    let slower: Vec<&(&Slave<'_>, f64)> = speeds.iter().filter(|(_, speed)| *speed < fastest).collect();
-    if let Some((slave, speed)) = slower.first() {
-        let (speed, fastest) = (speed / 1e9, fastest / 1e9);
-        let slow: Vec<&Slave<'_>> = slower.iter().map(|(slave, _)| *slave).collect();
+    fn slower(&self) -> Option<Check> {
+        let speeds: Vec<(&Slave<'_>, f64)> =
+            self.slaves.iter().filter_map(|slave| Some((slave, speed(self.machine, slave.name)?))).collect();
+        let fastest = speeds.iter().map(|(_, speed)| *speed).fold(0.0, f64::max);
+        let slow = || speeds.iter().filter(|(_, speed)| *speed < fastest);
+        let (first, speed) = slow().next()?;
         let summary = format!(
-            "{} of {bond} is at {speed} Gbit/s and another port at {fastest}: half of the flows get less",
-            names(&slow)
+            "{} of {} is at {} Gbit/s and another port at {}: flows through the slower one get less",
+            names(slow().map(|(slave, _)| *slave)),
+            self.name,
+            speed / 1e9,
+            fastest / 1e9
         );
-        let check = speeds
-            .iter()
-            .fold(counted(check(State::Warn, summary)), |check, (slave, _)| check.file(machine, &slave.file("speed")));
-        return Some(check.repair(Repair::CheckSlave, &[("netdev", slave.name)]));
+        let check = self.counted(State::Warn, summary, 0).repair(Repair::CheckSlave, &[("netdev", first.name)]);
+        Some(speeds.iter().fold(check, |check, (slave, _)| check.file(self.machine, &slave.file("speed"))))
     }
 
-    let mtu = machine.text(&of_bond("mtu"));
-    let other =
-        slaves.iter().find(|slave| mtu.is_some() && slave.text("mtu").is_some_and(|own| Some(&own) != mtu.as_ref()));
-    if let (Some(slave), Some(mtu)) = (other, &mtu) {
-        let own = slave.text("mtu").unwrap_or_default();
-        let summary = format!("{} has MTU {own} and {bond} has {mtu}: packets of some flows are lost", slave.name);
-        let check =
-            counted(check(State::Warn, summary)).file(machine, &slave.file("mtu")).file(machine, &of_bond("mtu"));
-        return Some(check.repair(Repair::SetSlaveMtu, &[("bond", bond), ("mtu", mtu)]));
+    fn other_mtu(&self) -> Option<Check> {
+        let mtu = self.text("mtu")?;
+        let differs = |slave: &&Slave<'_>| slave.text("mtu").is_some_and(|own| own != mtu);
+        let slave = self.slaves.iter().find(differs)?;
+        let own = slave.text("mtu")?;
+        let summary =
+            format!("{} has MTU {own} and {} has {mtu}: packets of some flows are lost", slave.name, self.name);
+        let check = self.counted(State::Warn, summary, 0).file(self.machine, &slave.file("mtu"));
+        let check = check.file(self.machine, &self.file("mtu"));
+        Some(check.repair(Repair::SetSlaveMtu, &[("bond", self.name), ("mtu", &mtu)]))
     }
 
-    let is_known = slaves.iter().all(|slave| {
-        ["carrier", "operstate", "bonding_slave/mii_status"].iter().any(|name| slave.text(name).is_some())
-            || slave.reported("MII Status").is_some()
-    });
-    let all = slaves.iter().map(|slave| slave.name).collect::<Vec<_>>().join(", ");
-    Some(if is_known {
-        counted(check(State::Pass, format!("all {} ports of {bond} are up: {all}", slaves.len())))
-    } else {
-        check(State::Unknown, format!("whether {all} of {bond} are up is not reported"))
-            .file(machine, &first.file("operstate"))
-    })
+    /// What is said of a bond on which nothing is wrong: nothing good if its slaves tell nothing.
+    fn sound(&self) -> Check {
+        let tells = |slave: &Slave<'_>| {
+            let mut files = ["carrier", "operstate", "bonding_slave/mii_status"].iter();
+            files.any(|name| slave.text(name).is_some()) || slave.reported("MII Status").is_some()
+        };
+        let silent: Vec<&Slave<'_>> = self.slaves.iter().filter(|slave| !tells(slave)).collect();
+        let Some(first) = silent.first() else {
+            let all = self.slaves.iter().map(|slave| slave.name).collect::<Vec<_>>().join(", ");
+            let summary = format!("all {} ports of {} are up: {all}", self.slaves.len(), self.name);
+            return self.counted(State::Pass, summary, 0);
+        };
+        let file = first.file("operstate");
+        let summary = format!("whether {} of {} is up is not reported", names(silent), self.name);
+        self.found(State::Unknown, summary).file(self.machine, &file)
+    }
 }

@@ -2,6 +2,7 @@
 //! Since boot, and between two readings if there are two.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use crate::check::{Check, State};
 use crate::checks::{CheckKind, Gauge, Repair};
@@ -224,7 +225,7 @@ fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (index, digit) in digits.char_indices() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -242,48 +243,45 @@ fn bad_lane(reading: &Reading) -> Option<(String, u64)> {
     is_one.then(|| ((*name).clone(), **count))
 }
 
+/// Events of the cable, with the words before and after their number.
+const OF_CABLE: [(Event, &str, &str, Gauge); 4] = [
+    (Event::Down, "link down", "times", Gauge::LinkDowns),
+    (Event::Recovered, "link trained again", "times", Gauge::LinkTrainings),
+    (Event::Symbols, "", "symbol errors", Gauge::SymbolErrors),
+    (Event::Broken, "", "broken packets", Gauge::BrokenPackets),
+];
+
 /// The check of the cable: since boot, and in the last seconds if there are two readings.
 pub fn cable(machine: &Machine, link: &PortLink, reading: &Reading, between: Option<&Between>) -> Check {
     let uptime = uptime(machine);
     let since_boot = counts(reading);
-    let recent = between.map(|between| (between, counts(&between.counted)));
-    let kinds = [
-        (Event::Down, "link down", "times", Gauge::LinkDowns),
-        (Event::Recovered, "link trained again", "times", Gauge::LinkTrainings),
-        (Event::Symbols, "", "symbol errors", Gauge::SymbolErrors),
-        (Event::Broken, "", "broken packets", Gauge::BrokenPackets),
-    ];
-    if kinds.iter().all(|(event, ..)| !since_boot.contains_key(event)) {
+    if OF_CABLE.iter().all(|(event, ..)| !since_boot.contains_key(event)) {
         return Check::new(CheckKind::Cable, State::Unknown, "the port counts no errors of its cable")
             .seen(format!("/{}", link.port_file("counters")), "none of link_downed, symbol_error, port_rcv_errors");
     }
-    let limit = |event| match event {
-        Event::Down | Event::Recovered => allowed_downs(uptime),
-        _ => allowed_errors(uptime),
-    };
     let mut check = Check::new(CheckKind::Cable, State::Pass, "");
     let mut words = Vec::new();
-    let mut is_many = false;
-    for (event, before, after, gauge) in kinds {
+    let mut is_bad = false;
+    for (event, before, after, gauge) in OF_CABLE {
         let Some(count) = since_boot.get(&event) else { continue };
-        let limit = limit(event);
+        let is_link = matches!(event, Event::Down | Event::Recovered);
+        let limit = if is_link { allowed_downs(uptime) } else { allowed_errors(uptime) };
         check = check.measured(gauge, count.count as f64, limit);
         if count.count > 0 {
             words.push(format!("{before} {} {after}", shown(count)).trim().to_owned());
             check = check.seen(place(link, &count.name), count.count.to_string());
         }
-        is_many |= count.count as f64 > limit;
+        is_bad |= count.count as f64 > limit;
     }
-    let corrected = since_boot.get(&Event::Corrected).filter(|corrected| corrected.count > 0);
     let bits_per_sec = link.wires.iter().filter_map(|wire| speed(machine, wire)).reduce(f64::max);
     let share = |count: u64, seconds: f64| Some(count as f64 / (seconds * bits_per_sec?)).filter(|_| seconds > 0.0);
     let mut is_worn = false;
-    if let Some(corrected) = corrected {
+    if let Some(corrected) = since_boot.get(&Event::Corrected).filter(|corrected| corrected.count > 0) {
         check = check.measured(Gauge::CorrectedBits, corrected.count as f64, None);
         check = check.seen(place(link, &corrected.name), corrected.count.to_string());
-        let share = uptime.and_then(|uptime| share(corrected.count, uptime));
-        is_worn |= share.is_some_and(|share| share > MANY_CORRECTED);
-        if is_many || is_worn {
+        is_worn |= uptime.and_then(|uptime| share(corrected.count, uptime)).is_some_and(|share| share > MANY_CORRECTED);
+        // A sound link of four levels corrects too, so the count is worth a word only beside others.
+        if is_bad || is_worn {
             words.push(format!("{} corrected bits", shown(corrected)));
         }
     }
@@ -291,53 +289,54 @@ pub fn cable(machine: &Machine, link: &PortLink, reading: &Reading, between: Opt
         words if words.is_empty() => "no error since boot".to_owned(),
         words => format!("{words} since boot"),
     };
-    let mut is_growing = false;
-    if let Some((between, recent)) = &recent {
-        let mut grown = Vec::new();
-        for (event, before, after, _) in kinds {
-            let Some(count) = recent.get(&event).filter(|count| count.count > 0) else { continue };
-            let rate = count.count as f64 / between.seconds;
-            let many = if event == Event::Down { "" } else { &format!(" ({}/s)", rounded(rate)) };
-            grown.push(format!("{before} {} {after}{many}", grouped(count.count)).trim().to_owned());
-            check = check.seen(
-                format!("{}, in {} s", place(link, &count.name), rounded(between.seconds)),
-                format!("{} more", count.count),
-            );
-        }
-        let errors = [Event::Down, Event::Recovered, Event::Symbols, Event::Broken].iter();
-        let errors: u64 = errors.filter_map(|event| recent.get(event)).map(|count| count.count).sum();
+    if let Some(between) = between {
+        let recent = counts(&between.counted);
+        let (said, errors) = lately(link, between, &recent, &mut check);
+        summary += &said;
+        is_bad |= errors > 0;
         check = check.measured(Gauge::CableErrorRate, errors as f64 / between.seconds, 0.0);
-        is_growing = errors > 0;
         if let Some(share) = recent.get(&Event::Corrected).and_then(|bits| share(bits.count, between.seconds)) {
             check = check.measured(Gauge::CorrectedShare, share, MANY_CORRECTED);
             is_worn |= share > MANY_CORRECTED;
         }
-        let seconds = rounded(between.seconds);
-        summary += &if grown.is_empty() {
-            format!("; none in the last {seconds} s")
-        } else {
-            format!("; in the last {seconds} s: {}", grown.join(", "))
-        };
     }
     if is_worn {
         summary += "; error correction has little left";
     }
-    if is_many || is_growing || is_worn {
+    if is_bad || is_worn {
         check.state = State::Warn;
-        let lane = bad_lane(between.map_or(reading, |between| &between.counted)).or_else(|| bad_lane(reading));
+        let lane = between.and_then(|between| bad_lane(&between.counted)).or_else(|| bad_lane(reading));
         if let Some((name, count)) = lane {
-            let lane: String = name.chars().filter(char::is_ascii_digit).collect();
-            summary += &format!("; nearly all on lane {}", lane.chars().last().unwrap_or('?'));
+            let number: &str = name.rsplit("lane_").next().unwrap_or_default();
+            let _ = write!(summary, "; nearly all on lane {}", number.trim_end_matches("_phy"));
             check = check.seen(place(link, &name), count.to_string());
         }
         check = check.repair(Repair::ChangeCable, &[]);
     }
-    if check.evidence.is_empty() {
-        for count in since_boot.values().filter(|count| count.count == 0).take(3) {
-            check = check.seen(place(link, &count.name), "0");
-        }
+    for count in since_boot.values().take(if check.evidence.is_empty() { 3 } else { 0 }) {
+        check = check.seen(place(link, &count.name), count.count.to_string());
     }
     Check { summary, ..check }
+}
+
+/// What the cable counted between two readings, as words and as the number of errors; the evidence goes to `check`.
+fn lately(link: &PortLink, between: &Between, recent: &BTreeMap<Event, Count>, check: &mut Check) -> (String, u64) {
+    let seconds = rounded(between.seconds);
+    let mut grown = Vec::new();
+    let mut errors = 0;
+    for (event, before, after, _) in OF_CABLE {
+        let Some(count) = recent.get(&event).filter(|count| count.count > 0) else { continue };
+        errors += count.count;
+        let rate = match event {
+            Event::Down => String::new(),
+            _ => format!(" ({}/s)", rounded(count.count as f64 / between.seconds)),
+        };
+        grown.push(format!("{before} {} {after}{rate}", grouped(count.count)).trim().to_owned());
+        let source = format!("{}, in {seconds} s", place(link, &count.name));
+        *check = check.clone().seen(source, format!("{} more", count.count));
+    }
+    let grown = if grown.is_empty() { "none".to_owned() } else { grown.join(", ") };
+    (format!("; {grown} in the last {seconds} s"), errors)
 }
 
 /// Two digits behind the point at most, and none of a number of tens.
@@ -390,16 +389,13 @@ pub fn path(link: &PortLink, reading: &Reading, between: Option<&Between>) -> Ch
             let rate = count.count as f64 / between.seconds;
             grown.push(format!("{} {name} ({}/s)", grouped(count.count), rounded(rate)));
         }
-        let resent = [Event::Resent, Event::Timeouts].iter().filter_map(|event| recent.get(event));
-        let resent: u64 = resent.map(|count| count.count).sum();
-        check = check.measured(Gauge::ResentRate, resent as f64 / between.seconds, None);
+        let again = [Event::Resent, Event::Timeouts].iter().filter_map(|event| recent.get(event));
+        let again: u64 = again.map(|count| count.count).sum();
+        check = check.measured(Gauge::ResentRate, again as f64 / between.seconds, None);
         // What happens now counts, and not what a job of last week left.
-        verdict = if grown.is_empty() { Verdict::Fine } else { now };
-        summary += &if grown.is_empty() {
-            format!("; none in the last {seconds} s")
-        } else {
-            format!("; in the last {seconds} s: {}", grown.join(", "))
-        };
+        verdict = now;
+        let grown = if grown.is_empty() { "none".to_owned() } else { grown.join(", ") };
+        let _ = write!(summary, "; {grown} in the last {seconds} s");
     }
     match verdict {
         Verdict::Fine => {}

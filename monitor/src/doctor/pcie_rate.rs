@@ -1,6 +1,7 @@
 //! Whether PCIe carries what the port does, and what all ports behind the same link do together.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use crate::check::{Check, State};
 use crate::checks::{CheckKind, Gauge, Repair};
@@ -105,7 +106,8 @@ pub fn check(machine: &Machine, link: &PortLink, path: &[PciFunction<'_>], nic: 
         }
         _ => format!("carries {:.0} Gbit/s", giga(carried)),
     };
-    words += &if is_slower { format!("; the NIC could have {most}") } else { ", all that the NIC can".to_owned() };
+    let _ =
+        if is_slower { write!(words, "; the NIC could have {most}") } else { write!(words, ", all that the NIC can") };
     let limiting = match shared {
         Some(way) if carried >= port_needs => way,
         _ => narrowest,
@@ -113,7 +115,8 @@ pub fn check(machine: &Machine, link: &PortLink, path: &[PciFunction<'_>], nic: 
     if let Some(way) = shared {
         let (all, wanted) = (way.names.join(" and "), giga(way.wanted));
         let what = format!("{} at {}", way.rate, way.function.address());
-        words += &format!(
+        let _ = write!(
+            words,
             "; {all} share {what} and carry {wanted:.0} Gbit/s together, more than its {:.0}",
             giga(way.carries())
         );

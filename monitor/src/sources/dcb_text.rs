@@ -21,9 +21,9 @@ struct Found {
 pub fn parse(text: &str) -> Option<Dcb> {
     let mut found = Found::default();
     if text.trim_start().starts_with(['{', '[']) {
-        serde_json::Deserializer::from_str(text).into_iter::<Value>().map_while(Result::ok).for_each(|value| {
+        for value in serde_json::Deserializer::from_str(text).into_iter::<Value>().map_while(Result::ok) {
             found.json(&value);
-        });
+        }
     } else {
         text.lines().for_each(|line| found.line(line));
     }
@@ -93,7 +93,9 @@ impl Found {
     /// `dcb -j`: objects, of which each command prints one.
     fn json(&mut self, value: &Value) {
         if let Some(list) = value.as_array() {
-            list.iter().for_each(|value| self.json(value));
+            for value in list {
+                self.json(value);
+            }
         }
         let list = |name: &str| value.get(name).and_then(Value::as_array);
         if let Some(states) = list("prio_pfc").or(list("pg_pfc")) {
