@@ -40,7 +40,7 @@ fn piped_text_is_plain_and_shows_evidence_and_what_mends() {
         "\nbnxt_re0 port 1\n  pass  port                active, 100 Gb/sec (4X EDR)\n",
         "                            -> ip link set dev enp96s0 mtu 4200",
         "/sys/class/net/enp96s0/mtu: 1500\n",
-        "\n2 fail, 10 warnings, 2 pass, 0 unknown\n",
+        "\n2 fail, 10 warnings, 4 pass, 1 unknown\n",
     ] {
         assert!(text.contains(line), "no {line:?} in\n{text}");
     }
@@ -135,6 +135,42 @@ fn a_comparison_is_of_one_port_on_each_host() {
         assert_eq!(ran.status, Some(2), "{ran:?}");
         assert!(ran.stderr.contains(whose) && ran.stderr.contains("kelpie doctor DEVICE --port N"), "{ran:?}");
     }
+}
+
+#[test]
+fn faults_of_cables_bonds_and_slots_are_told_on_the_screen() {
+    for (hosts, status, line) in [
+        ("mlx5+over/ib-ndr-x8", 1, "  fail  pcie                x8 at 16 GT/s carries 126 of the port's 400 Gbit/s"),
+        ("mlx5+over/ethernet-400-x16-gen4", 1, "x16 at 16 GT/s carries 252 of the port's 400 Gbit/s"),
+        ("mlx5+over/flapping-cable", 0, "  warn  cable               link down 14 times"),
+        ("mlx5+bond+over/bond-slave-down", 1, "  fail  bond                ens1f1np1 of bond0 is down"),
+        ("mlx5+over/dcb-show", 0, "  pass  pfc                 lossless: priority 3"),
+    ] {
+        let bench = Bench::new();
+        hosts.split('+').for_each(|host| unpack::unpack(host, &bench.path("host")));
+        let text = bench.expect(status, &["doctor", "--root", "host"]);
+        assert!(text.contains(line), "no {line:?} in\n{text}");
+    }
+}
+
+#[test]
+fn a_second_reading_of_a_host_gives_rates() {
+    let bench = bench();
+    let again = bench.json(0, &["doctor", "--root", "good", "--again", "1s"]);
+    let cable = find(&again["findings"], "cable");
+    assert!(cable["summary"].as_str().is_some_and(|text| text.contains("none in the last 1 s")), "{cable}");
+    assert_eq!(again["rates"]["cable errors per second"], 0.0);
+    bench.expect(2, &["doctor", "--root", "good", "--again", "10ms"]);
+    // An earlier output of the same host is a first reading, if both say when they were made.
+    bench.write("good/proc/uptime", "1000.00 1.00\n");
+    bench.write("before.json", bench.json(0, &["doctor", "--root", "good"]).to_string());
+    bench.write("good/proc/uptime", "1020.00 1.00\n");
+    bench.write("good/sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error", "40\n");
+    let later = bench.json(0, &["doctor", "--root", "good", "--against", "before.json"]);
+    let cable = find(&later["findings"], "cable");
+    let summary = cable["summary"].as_str().unwrap_or_default();
+    assert!(summary.contains("; 40 symbol errors (2/s) in the last 20 s"), "{cable}");
+    assert_eq!(cable["state"], "warn");
 }
 
 #[test]

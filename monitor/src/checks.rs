@@ -116,6 +116,16 @@ rows! {
         gauges: [InterfaceMtu "interface_mtu" "bytes" Higher],
         repairs: [RaiseMtuEverywhere, RaiseMtu],
     }
+    Bond "bond" Host Files {
+        measures: "whether each slave of a bond is up, in the aggregate, as fast as the others and of the bond's MTU",
+        cause: "A port that is down or left out leaves all traffic to the other ports. A bond has one state for all slaves, so \
+            nothing else shows it.",
+        test: "Fails if a slave is down, if there is no LACP partner, or if a slave is not in the active aggregate. Warns if a \
+            slave is slower than another or of another MTU than the bond. Absent if the interface is no bond. Read from \
+            `bonding` and `bonding_slave` of the interfaces, `operstate`, `carrier`, `speed`, and `/proc/net/bonding`.",
+        gauges: [Slaves "slaves" "" Neither, SlavesDown "slaves_down" "" Lower],
+        repairs: [RaiseSlave, AggregateOnSwitch, AggregateSlave, CheckSlave, SetSlaveMtu, AddSlave],
+    }
     Pfc "pfc" Host Files {
         measures: "which priorities are lossless, for each slave of a bond",
         cause: "Without one, packets are dropped unless the whole link is paused, and lost packets look like a slow NIC.",
@@ -145,13 +155,52 @@ rows! {
         gauges: [CountersFound "counters" "" Neither],
         repairs: [],
     }
+    Cable "cable" Host Files {
+        measures: "how often the link went down or was trained again, and the symbols and packets that the cable lost, since \
+            boot; per second if there are two readings",
+        cause: "A marginal cable, transceiver or switch port loses packets, and a link that goes down stops all traffic until \
+            it is up again. Error correction hides the beginning.",
+        test: "Warns if the link went down or was trained again more than twice (and once more for each month that the host is \
+            up), if more than ten symbols or packets were lost (and one more for each hour), if any was between two readings, \
+            or if 2.4e-5 of all bits had to be corrected, a tenth of what error correction can stand. The thresholds are our \
+            choice. Unknown if the port counts none. Read from `counters` of the port, `ethtool -S`, `carrier_down_count` \
+            and `rx_crc_errors` of the interface. `--again` and `--against` an earlier output of the same host give two \
+            readings.",
+        gauges: [
+            LinkDowns "link_downs" "" Lower, LinkTrainings "link_trainings" "" Lower, SymbolErrors "symbol_errors" "" Lower,
+            BrokenPackets "broken_packets" "" Lower, CorrectedBits "corrected_bits" "" Lower,
+            CorrectedShare "corrected_share" "" Lower, CableErrorRate "errors_per_second" "1/s" Lower
+        ],
+        repairs: [ChangeCable],
+    }
+    Retransmissions "retransmissions" Host Files {
+        measures: "packets that were sent again, requests that had no answer in time, and packets that arrived out of order, \
+            since boot; per second if there are two readings",
+        cause: "A sender of RoCE goes back to the lost packet, so a few losses cost much throughput. A timeout costs as long \
+            as the QP waits.",
+        test: "Warns if at least 100 retransmissions and timeouts were, and one in 10,000 of the packets sent. With two \
+            readings only what was counted between them is judged. Unknown if packets only arrived out of order: adaptive \
+            routing does that without a loss. The thresholds are our choice. Read from `hw_counters` of the port and RDMA \
+            netlink.",
+        gauges: [
+            Retransmissions "retransmissions" "" Lower, Timeouts "timeouts" "" Lower, OutOfOrder "out_of_order" "" Lower,
+            ResentRate "resent_per_second" "1/s" Lower
+        ],
+        repairs: [LookAtLoss, LookAtSender],
+    }
     Pcie "pcie" Host Files {
-        measures: "what the narrowest link between the root port and the NIC carries",
-        cause: "A link that is slower than the port limits all traffic, which then looks like an anomaly of the NIC.",
-        test: "Warns if the link carries less than the NIC can; fails if it is too slow for the port, whose traffic takes a \
-            tenth more on PCIe. Read from `current_link_*` and `max_link_*` of each function on the way.",
-        gauges: [PcieCarries "carried_bps" "bits/s" Higher],
-        repairs: [MoveAboveNic, MoveNic],
+        measures: "what the narrowest link between the root port and the NIC carries, beside the rate of the port and of all \
+            ports behind that link",
+        cause: "A link that is slower than the port limits all traffic, which then looks like an anomaly of the NIC. Ports \
+            that share a slot limit each other when all have traffic.",
+        test: "Fails if the link is too slow for the port, whose traffic takes a tenth more on PCIe. Warns if the link carries \
+            less than the NIC can, or less than all active ports behind it take together. Read from `current_link_*` and \
+            `max_link_*` of each function on the way, from `speed` of the interfaces and from `ports/N/rate`.",
+        gauges: [
+            PcieCarries "carried_bps" "bits/s" Higher, PortCarries "port_bps" "bits/s" Neither,
+            TogetherCarry "ports_together_bps" "bits/s" Neither
+        ],
+        repairs: [MoveAboveNic, MoveNic, SpreadPorts],
     }
     PcieErrors "pcie errors" Host Files {
         measures: "errors that the NIC's PCIe link reported since boot",
@@ -164,11 +213,21 @@ rows! {
     }
     RelaxedOrdering "relaxed ordering" Host Files {
         measures: "whether the device may use relaxed ordering",
-        cause: "Without it writes wait for each other on their way to memory.",
-        test: "Warns if the device may not. Whether an MR asks for it is `tuning.relaxed_ordering` of the pair file. Read \
+        cause: "Without it writes wait for each other on their way to memory. Behind some root ports it slows writes down or \
+            breaks their order, so the kernel keeps it off.",
+        test: "Warns if the device may not, or if the device may behind a root port that the kernel lists as broken (Intel \
+            Haswell and Broadwell servers, AMD A1100). Source of the list: kernel `drivers/pci/quirks.c`, \
+            `quirk_relaxedordering_disable`. Whether an MR asks for it is `tuning.relaxed_ordering` of the pair file. Read \
             from the configuration space, which needs root.",
         gauges: [],
-        repairs: [EnableOrdering, LookAsRoot],
+        repairs: [EnableOrdering, DisableOrdering, LookAsRoot],
+    }
+    ReadRequest "read request" Host Files {
+        measures: "the longest read that the NIC may ask PCIe for at once (MaxReadReq)",
+        cause: "The NIC has a limited number of reads under way. Small ones hold back whatever the NIC sends.",
+        test: "Warns below 512 bytes. Read from the configuration space, which needs root.",
+        gauges: [ReadBytes "max_read_request" "bytes" Higher],
+        repairs: [RaiseReadRequest, LookAsRoot],
     }
     Acs "acs" Host Files {
         measures: "how many bridges above the NIC redirect requests between peers",
@@ -268,6 +327,20 @@ rows! {
         test: "Warns if they differ.",
         gauges: [],
         repairs: [InstallBios],
+    }
+    SameCableRate "cable errors per second" Pair Files {
+        measures: "whether both ports count errors of their cables at one rate",
+        cause: "The cable of one host loses more. Totals since boot are not compared, because one host may be up for longer.",
+        test: "Warns if one rate is more than twice the other. Absent unless both outputs have two readings (`--again`).",
+        gauges: [],
+        repairs: [ChangeWorseCable],
+    }
+    SameResentRate "retransmissions per second" Pair Files {
+        measures: "whether both hosts send packets again at one rate",
+        cause: "The way from one host loses more than the way back. Totals are not compared, as those of the cable.",
+        test: "Warns if one rate is more than twice the other. Absent unless both outputs have two readings (`--again`).",
+        gauges: [],
+        repairs: [LookAtWorsePath],
     }
     SameOther "another fact" Pair Files {
         measures: "whether both hosts agree in what another version of Kelpie reports, under its name",
@@ -429,17 +502,33 @@ repairs! {
     AddAddress "ip address add 10.0.0.1/24 dev <netdev>";
     RaiseMtuEverywhere "ip link set dev <netdev> mtu 4200, on both hosts and the switch";
     RaiseMtu "ip link set dev <netdev> mtu 4200";
+    RaiseSlave "ip link set dev <netdev> up, then look at its cable, its optics and the switch's port";
+    AggregateOnSwitch "configure LACP on the switch's ports of <bond>, or give <bond> the mode that the switch has";
+    AggregateSlave "look at the switch's port of <netdev>: the port has to be in the port channel of the others of <bond>";
+    CheckSlave "look at `ethtool <netdev>` and at the speed of its switch port; reseat or change the cable";
+    SetSlaveMtu "ip link set dev <bond> mtu <mtu>, which sets all slaves";
+    AddSlave "ip link set dev NETDEV master <bond>";
     AskPfc "dcb pfc show dev <netdev>, or the NIC's own tool (mlnx_qos -i <netdev>)";
     EnablePfc "dcb pfc set dev <netdev> prio-pfc all:off 3:on, on both hosts and the switch";
     MapDscp "dcb app replace dev <netdev> dscp-prio <dscp>:<priority>";
     ForceClass "echo <class> > /<file>";
     SendClass "`tuning: {traffic_class: <class>}` of the host in the pair file";
+    ChangeCable "clean and reseat the cable or optics, then change them, then the switch's port; `--again 60s` says \
+        whether that helped";
+    LookAtLoss "look at `cable` and `pfc` here and at the peer, and at drops of the switch's ports (`kelpie doctor --again \
+        60s` under traffic)";
+    LookAtSender "look at `retransmissions` of the hosts that send here: none there means adaptive routing";
+    ChangeWorseCable "change the cable or optics of the host that counts more, or its switch port";
+    LookAtWorsePath "look at `cable` and `pfc` of the host that counts more, and at the drops of its switch port";
     MoveAboveNic "move the NIC to another slot; reseat the riser or cable at <address>; check the BIOS's bifurcation \
         and link speed";
     MoveNic "move the NIC to a slot of its width and generation; reseat it; check the BIOS's bifurcation and link \
         speed";
+    SpreadPorts "put one port into another slot, or expect what the slot carries when all ports have traffic";
     ReseatNic "reseat the NIC or change the slot; see `dmesg | grep AER`";
     EnableOrdering "setpci -s <address> CAP_EXP+8.w=0010:0010, or the BIOS's PCIe relaxed ordering";
+    DisableOrdering "setpci -s <address> CAP_EXP+8.w=0000:0010, as the kernel does";
+    RaiseReadRequest "setpci -s <address> CAP_EXP+8.w=5000:7000 (4096 bytes), or the BIOS's maximum read request";
     LookAsRoot "run kelpie doctor as root";
     DisableAcs "setpci -s <address> ECAP_ACS+6.w=0000:000c, or ACS in the BIOS";
     PassThrough "add <option> to the kernel's command line and boot";

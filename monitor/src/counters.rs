@@ -99,6 +99,7 @@ const PORT: &str = "IBTA volume 1, section 16.1.3.5 (`PortCounters`)";
 const BNXT_RE: &str = "kernel `drivers/infiniband/hw/bnxt_re/hw_counters.c`";
 const MLX5: &str = "kernel `Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst`";
 const BNXT_EN: &str = "kernel `drivers/net/ethernet/broadcom/bnxt/bnxt_ethtool.c`";
+const IONIC: &str = "kernel `drivers/net/ethernet/pensando/ionic/ionic_stats.c`";
 const AER: &str = "kernel `Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats`";
 const LINK: &str = "kernel `Documentation/ABI/testing/sysfs-class-net` (`speed`)";
 const PCI: &str = "kernel `Documentation/ABI/testing/sysfs-bus-pci` (`current_link_*`)";
@@ -107,7 +108,7 @@ const NETDEV: &str = "kernel `Documentation/ABI/testing/sysfs-class-net-statisti
 const EVENTS: Unit = Unit::Things("");
 
 /// The counters of which more is known than their names; every other one counts events. The first row that fits holds.
-pub const TABLE: [Counter; 38] = {
+pub const TABLE: [Counter; 39] = {
     use Quantity::{Level, Rate, Setting, Share};
     use Unit::{Micros, Percent, Things};
     [
@@ -146,6 +147,7 @@ pub const TABLE: [Counter; 38] = {
         row("ethtool.outbound_pci_stalled_wr", Level, Percent, "The same for writes", MLX5),
         row("ethtool.*_pause_duration", Rate, Micros, "Time in which pause frames held the port or its peer", MLX5),
         row("ethtool.pfc_pri*_duration_us", Rate, Micros, "Time in which pause frames held a priority", BNXT_EN),
+        row("ethtool.*_pripause_*_1us_count", Rate, Micros, "Time in which pause frames held a priority", IONIC),
         row(LINK_SPEED, Setting, Things("Mbit/s"), "Speed of the Ethernet link", LINK),
         row("net.*", Rate, Things("packets"), "Packets that the interface lost, by cause", NETDEV),
         row(LINK_WIDTH, Setting, Things("lanes"), "Lanes of the NIC's PCIe link", PCI),

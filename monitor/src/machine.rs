@@ -7,5 +7,5 @@ mod pci;
 
 pub use files::Machine;
 pub use gid::{Gid, GidRank, gids};
-pub use link::{PortLink, rdma_devices};
+pub use link::{PortLink, rdma_devices, speed};
 pub use pci::{PciFunction, PcieRate, pci_path};

@@ -70,8 +70,8 @@ fn interfaces<'a>(names: impl Iterator<Item = &'a String>) -> BTreeSet<&'a str> 
 ///
 /// Source: kernel `Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst`, and the tables of
 /// names in `drivers/net/ethernet/{broadcom/bnxt/bnxt,intel/ice/ice,intel/i40e/i40e,chelsio/cxgb4/cxgb4}_ethtool.c`
-/// and `hisilicon/hns3/hns3pf/hclge_main.c`.
-const TABLE: [Names; 12] = [
+/// and `{hisilicon/hns3/hns3pf/hclge_main,pensando/ionic/ionic_stats,microsoft/mana/mana_ethtool}.c`.
+const TABLE: [Names; 15] = [
     names("mlx5", Unit::Micros, Scope::Priority, "tx_prio{}_pause_duration", "rx_prio{}_pause_duration"),
     names("mlx5", Unit::Micros, Scope::Link, "tx_global_pause_duration", "rx_global_pause_duration"),
     bnxt(Unit::Micros, "pfc_pri{}_tx_duration_us", "pfc_pri{}_rx_duration_us"),
@@ -84,6 +84,9 @@ const TABLE: [Names; 12] = [
     names("i40e", Unit::Frames, Scope::Priority, "port.tx_priority_{}_xoff_tx", "port.rx_priority_{}_xoff_rx"),
     names("i40e", Unit::Frames, Scope::Priority, "port.tx_priority_{}_xoff", "port.rx_priority_{}_xoff"),
     names("i40e", Unit::Frames, Scope::Link, "port.link_xoff_tx", "port.link_xoff_rx"),
+    names("ionic", Unit::Micros, Scope::Priority, "tx_pripause_{}_1us_count", "rx_pripause_{}_1us_count"),
+    names("ionic", Unit::Frames, Scope::Link, "frames_tx_pause", "frames_rx_pause"),
+    names("mana", Unit::Frames, Scope::Priority, "hc_tc{}_tx_pause_phy", "hc_tc{}_rx_pause_phy"),
     names("hns3", Unit::Frames, Scope::Priority, "mac_tx_pfc_pri{}_pkt_num", "mac_rx_pfc_pri{}_pkt_num"),
 ];
 
@@ -217,6 +220,22 @@ mod tests {
                 "ice: frames",
                 &[hundred, ("tx_priority_3_xoff.nic", 100.0), ("rx_priority_3_xoff.nic", 1e6)],
                 Some((100.0 * frame, 1.0, true)),
+            ),
+            (
+                "ionic: time of priorities, and frames of the link",
+                &[
+                    hundred,
+                    ("tx_pripause_3_1us_count", 250_000.0),
+                    ("rx_pripause_3_1us_count", 1_000.0),
+                    ("frames_tx_pause", 0.0),
+                    ("frames_rx_pause", 0.0),
+                ],
+                Some((0.25, 0.001, false)),
+            ),
+            (
+                "mana: frames of traffic classes",
+                &[hundred, ("hc_tc3_tx_pause_phy", 100.0), ("hc_tc3_rx_pause_phy", 0.0)],
+                Some((100.0 * frame, 0.0, true)),
             ),
             ("frames without a speed", &[("tx_ppp3_frames", 100.0), ("rx_ppp3_frames", 1.0)], None),
             ("one side only", &[("tx_prio3_pause_duration", 1.0)], None),

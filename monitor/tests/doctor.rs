@@ -8,7 +8,7 @@ use std::path::Path;
 
 use kelpie_monitor::check::{Check, State};
 use kelpie_monitor::checks::{CHECKS, CheckGroup, CheckKind, GAUGES};
-use kelpie_monitor::doctor::{Examination, compare, examine};
+use kelpie_monitor::doctor::{Earlier, Examination, compare, examine, examine_since};
 use kelpie_monitor::machine::Machine;
 
 const PORT: &str = "sys/class/infiniband/mlx5_0/ports/1";
@@ -21,9 +21,21 @@ fn examined(hosts: &str, change: impl FnOnce(&dyn Fn(&str, &str))) -> Examinatio
         unpack::unpack(host, root.path());
     }
     change(&|file, text| {
-        std::fs::write(root.path().join(file), text).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let path = root.path().join(file);
+        std::fs::create_dir_all(path.parent().expect("below the root")).expect("a directory");
+        std::fs::write(path, text).unwrap_or_else(|error| panic!("{file}: {error}"));
     });
     examine(&Machine::recorded(root.path()), None, None, 0)
+}
+
+/// A recorded host that was examined before, and again after `change` and so many seconds.
+fn again(hosts: &str, seconds: f64, change: impl FnOnce(&dyn Fn(&str, &str))) -> Examination {
+    let root = tempfile::tempdir().expect("a directory");
+    hosts.split('+').for_each(|host| unpack::unpack(host, root.path()));
+    let machine = Machine::recorded(root.path());
+    let before = examine(&machine, None, None, 0);
+    change(&|file, text| std::fs::write(root.path().join(file), text).expect("writable"));
+    examine_since(&machine, None, None, 0, Some(Earlier { counted: &before.counted, seconds: Some(seconds) }))
 }
 
 fn check<'e>(seen: &'e Examination, name: &str) -> &'e Check {
@@ -45,7 +57,7 @@ fn a_good_host_is_good_and_every_statement_has_evidence() {
     }
     let checks: Vec<&str> = seen.checks.iter().map(|check| check.name.as_str()).collect();
     let expected = "memlock, cpu governor, port, gid, versions, mtu, pfc, traffic class, counters, pcie, pcie errors, \
-                    relaxed ordering, acs, iommu, numa";
+                    relaxed ordering, read request, acs, iommu, numa, cable, retransmissions";
     assert_eq!(checks.join(", "), expected);
     assert!(check(&seen, "gid").summary.contains("index 3"));
     assert!(check(&seen, "relaxed ordering").summary.contains("each MR has to ask"), "allowed is not used");
@@ -67,7 +79,9 @@ fn every_check_and_number_of_the_table_is_made_of_some_host() {
     std::fs::create_dir_all(dmi.path().join("sys/class/dmi/id")).expect("a directory");
     std::fs::write(dmi.path().join("sys/class/dmi/id/bios_version"), "1.2").expect("a file");
     let dmi = examine(&Machine::recorded(dmi.path()), None, None, 0);
-    let seen = [examined("mlx5", |_| ()), examined("bnxt", |_| ()), no_interface, dmi, of("/nowhere")];
+    let bond = examined("mlx5+bond", |_| ());
+    let flapping = again("mlx5+over/flapping-cable", 10.0, |_| ());
+    let seen = [examined("mlx5", |_| ()), examined("bnxt", |_| ()), no_interface, dmi, of("/nowhere"), bond, flapping];
     let names: BTreeSet<&str> = seen.iter().flat_map(|seen| &seen.checks).map(|check| check.name.as_str()).collect();
     let of_table = CHECKS.iter().filter(|row| row.group == CheckGroup::Host).map(|row| row.name);
     assert_eq!(names, of_table.collect(), "a check of the table is not looked at, or another is");
@@ -90,6 +104,11 @@ fn every_fact_of_the_table_is_compared() {
         examine(&Machine::recorded(root.path()), None, None, 0)
     };
     let (mut a, mut b) = (dmi("1"), dmi("2"));
+    for (host, rate) in [(&mut a, 0.0), (&mut b, 3.0)] {
+        for kind in [CheckKind::SameCableRate, CheckKind::SameResentRate] {
+            host.rates.insert(kind.name().to_owned(), rate);
+        }
+    }
     let facts = [CheckKind::NotAsked, CheckKind::SameOther];
     let of_table = CHECKS.iter().filter(|row| row.group == CheckGroup::Pair && !facts.contains(&row.kind));
     let of_table: BTreeSet<&str> = of_table.map(|row| row.name).collect();
@@ -293,4 +312,349 @@ fn a_pair_is_compared_by_what_both_tell() {
     assert_eq!(of("link speed").map(|check| check.state), Some(State::Pass));
     assert!(compare(&a, &a).iter().all(|check| check.state == State::Pass));
     assert_eq!(compare(&a, &Examination::default()), []);
+}
+
+#[test]
+fn pcie_is_too_slow_for_a_port_of_infiniband_as_for_one_of_ethernet() {
+    for (host, summary) in [
+        ("ib-ndr-x8", "x8 at 16 GT/s carries 126 of the port's 400 Gbit/s"),
+        ("ethernet-400-x16-gen4", "x16 at 16 GT/s carries 252 of the port's 400 Gbit/s"),
+    ] {
+        let seen = examined(&format!("mlx5+over/{host}"), |_| ());
+        let pcie = check(&seen, "pcie");
+        assert_eq!(pcie.state, State::Fail, "{pcie:?}");
+        assert!(pcie.summary.starts_with(summary), "{pcie:?}");
+    }
+    let rate = |rate: &str| {
+        let seen = examined("mlx5+over/ib-ndr-x8", |write| write(&format!("{PORT}/rate"), rate));
+        check(&seen, "pcie").clone()
+    };
+    assert_eq!(rate("100 Gb/sec (4X EDR)\n").state, State::Warn, "enough for the port, less than the NIC can");
+    let unknown = rate("\n");
+    assert!(unknown.state == State::Warn && !unknown.summary.contains("port's"), "{unknown:?}");
+    let down = examined("mlx5+over/ib-ndr-x8", |write| write(&format!("{PORT}/state"), "1: DOWN\n"));
+    assert!(!check(&down, "pcie").summary.contains("400"), "a port that is down has no rate: {down:#?}");
+}
+
+/// A second port on the card of `mlx5.host`, with a device of its own.
+const SECOND_PORT: [(&str, &str); 5] = [
+    ("sys/class/infiniband/mlx5_1/ports/1/link_layer", "Ethernet\n"),
+    ("sys/class/infiniband/mlx5_1/ports/1/state", "4: ACTIVE\n"),
+    ("sys/class/infiniband/mlx5_1/ports/1/gid_attrs/ndevs/0", "ens1f1np1\n"),
+    ("sys/class/net/ens1f1np1/speed", "100000\n"),
+    ("sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.1/net/ens1f1np1/dev_port", "0\n"),
+];
+
+/// `mlx5.host` with a second port of these megabits behind a link of this width, both ports examined.
+fn two_ports(width: &str, files: &[(&str, &str)]) -> Examination {
+    let root = tempfile::tempdir().expect("a directory");
+    unpack::unpack("mlx5", root.path());
+    let function = "../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.1";
+    let link = |target: &str, name: &str| {
+        let name = root.path().join(name);
+        std::fs::create_dir_all(name.parent().expect("below the root")).expect("a directory");
+        std::os::unix::fs::symlink(target, name).expect("a link");
+    };
+    link(&format!("../{function}"), "sys/class/infiniband/mlx5_1/device");
+    link(&format!("{function}/net/ens1f1np1"), "sys/class/net/ens1f1np1");
+    link("../../../0000:3b:00.1", "sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.1/net/ens1f1np1/device");
+    for (file, text) in SECOND_PORT.iter().rev().chain(files) {
+        let file = root.path().join(file);
+        std::fs::create_dir_all(file.parent().expect("below the root")).expect("a directory");
+        std::fs::write(file, text).expect("writable");
+    }
+    for file in ["current_link_width", "max_link_width"] {
+        std::fs::write(root.path().join(NIC).join(file), width).expect("writable");
+    }
+    examine(&Machine::recorded(root.path()), Some("mlx5_0"), None, 0)
+}
+
+#[test]
+fn two_ports_behind_one_slot_share_it() {
+    let seen = two_ports("8", &[]);
+    let pcie = check(&seen, "pcie");
+    assert_eq!(pcie.state, State::Warn, "{pcie:?}");
+    assert!(pcie.summary.contains("ens1f0np0 and ens1f1np1 share x8 at 16 GT/s at 0000:3b:00.0"), "{pcie:?}");
+    assert!(pcie.summary.contains("carry 200 Gbit/s together, more than its 126"), "{pcie:?}");
+    assert!(pcie.fix.as_deref().is_some_and(|fix| fix.contains("another slot")), "{pcie:?}");
+    assert_eq!(check(&two_ports("16", &[]), "pcie").state, State::Pass, "252 are enough for 200");
+    let down = [("sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n"), ("sys/class/net/ens1f1np1/speed", "-1\n")];
+    assert_eq!(check(&two_ports("8", &down), "pcie").state, State::Pass, "a port that is down takes nothing");
+    let virtual_function = [("sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.1/physfn", "")];
+    assert_eq!(check(&two_ports("8", &virtual_function), "pcie").state, State::Pass, "a VF has the port of its parent");
+    assert_eq!(check(&two_ports("4", &[]), "pcie").state, State::Fail, "one alone has too little");
+}
+
+/// A file, its text, and what is said of the bond.
+type Case<'a> = (String, &'a str, State, &'a str);
+
+#[test]
+fn a_bond_says_which_port_is_down_or_slower_or_left_out() {
+    let slave = |name: &str| format!("sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.1/net/ens1f1np1/{name}");
+    let bond = |name: &str| format!("sys/devices/virtual/net/bond0/bonding/{name}");
+    let recorded = examined("mlx5+bond+over/bond-slave-down", |_| ());
+    let down = check(&recorded, "bond");
+    assert!(down.state == State::Fail && down.summary.contains("ens1f1np1 of bond0 is down"), "{down:?}");
+    assert!(down.fix.as_deref().is_some_and(|fix| fix.starts_with("ip link set dev ens1f1np1 up")), "{down:?}");
+    let two = |write: &dyn Fn(&str, &str)| {
+        write(&bond("slaves"), "ens1f0np0 ens1f1np1\n");
+        write(&bond("mode"), "802.3ad 4\n");
+        for netdev in ["ens1f0np0", "ens1f1np1"] {
+            write(&format!("sys/class/net/{netdev}/operstate"), "up\n");
+            write(&format!("sys/class/net/{netdev}/mtu"), "9000\n");
+        }
+    };
+    let cases: [Case<'_>; 11] = [
+        (bond("ad_partner_mac"), "1c:34:da:00:00:01", State::Pass, "all 2 ports of bond0 are up"),
+        (bond("ad_partner_mac"), "", State::Pass, "all 2 ports of bond0 are up"),
+        (bond("ad_partner_mac"), "00:00:00:00:00:00", State::Fail, "bond0 has no LACP partner"),
+        (bond("ad_num_ports"), "1", State::Fail, "only 1 of the 2 ports of bond0 are in its aggregate"),
+        (slave("speed"), "25000", State::Warn, "ens1f1np1 of bond0 is at 25 Gbit/s and another port at 100"),
+        (slave("mtu"), "1500", State::Warn, "ens1f1np1 has MTU 1500 and bond0 has 9000"),
+        (slave("carrier"), "0", State::Fail, "ens1f1np1 of bond0 is down"),
+        (slave("operstate"), "lowerlayerdown", State::Fail, "ens1f1np1 of bond0 is down"),
+        (bond("slaves"), "", State::Fail, "bond0 has no slave"),
+        (
+            "proc/net/bonding/bond0".to_owned(),
+            "Bonding Mode: IEEE 802.3ad Dynamic link aggregation\n802.3ad info\nActive Aggregator Info:\n\tAggregator ID: 1\n\t\
+             Partner Mac Address: 1c:34:da:00:00:01\n\nSlave Interface: ens1f0np0\nMII Status: up\nAggregator ID: 1\n\n\
+             Slave Interface: ens1f1np1\nMII Status: up\nAggregator ID: 2\n",
+            State::Fail,
+            "ens1f1np1 of bond0 is up but not in its aggregate",
+        ),
+        (
+            "proc/net/bonding/bond0".to_owned(),
+            "Slave Interface: ens1f0np0\nMII Status: up\nSlave Interface: ens1f1np1\nMII Status: down\n",
+            State::Fail,
+            "ens1f1np1 of bond0 is down",
+        ),
+    ];
+    for (file, text, state, summary) in cases {
+        let seen = examined("mlx5+bond", |write| {
+            two(write);
+            write(&file, text);
+        });
+        let bond = check(&seen, "bond");
+        assert!(bond.state == state && bond.summary.starts_with(summary), "{file} {text}: {bond:?}");
+    }
+    let out = examined("mlx5+bond", |write| {
+        two(write);
+        write(&slave("bonding_slave/ad_partner_oper_port_state"), "61\n");
+    });
+    assert_eq!(check(&out, "bond").state, State::Pass, "{out:#?}");
+    let out = examined("mlx5+bond", |write| {
+        two(write);
+        write(&slave("bonding_slave/ad_partner_oper_port_state"), "5\n");
+    });
+    assert!(check(&out, "bond").summary.contains("not in its aggregate"), "{out:#?}");
+    assert!(examined("mlx5", |_| ()).checks.iter().all(|check| check.name != "bond"), "no bond, no line");
+}
+
+#[test]
+fn a_bad_cable_is_told_by_its_counters_and_a_sound_one_passes() {
+    let recorded = examined("mlx5+over/flapping-cable", |_| ());
+    let cable = check(&recorded, "cable");
+    assert_eq!(cable.state, State::Warn, "{cable:?}");
+    for word in ["link down 14 times", "40,211 symbol errors", "3,120 broken packets", "corrected bits", "lane 1"] {
+        assert!(cable.summary.contains(word), "no {word}: {cable:?}");
+    }
+    let file = |name: &str| format!("{PORT}/counters/{name}");
+    for (name, value, uptime, expected) in [
+        ("link_downed", "2", "", State::Pass),
+        ("link_downed", "3", "", State::Warn),
+        ("link_downed", "3", "3000000.00 1.0", State::Pass),
+        // A counter that has stopped at its end has no value in a reading, and is the worst of all.
+        ("link_downed", "255", "3000000.00 1.0", State::Warn),
+        ("symbol_error", "65535", "", State::Warn),
+        ("symbol_error", "10", "", State::Pass),
+        ("symbol_error", "40", "", State::Warn),
+        ("symbol_error", "40", "3600000.0 1.0", State::Pass),
+        ("link_error_recovery", "9", "", State::Warn),
+    ] {
+        let seen = examined("mlx5", |write| {
+            write(&file(name), value);
+            write("proc/uptime", uptime);
+        });
+        let cable = check(&seen, "cable");
+        assert_eq!(cable.state, expected, "{name} {value} {uptime}: {cable:?}");
+    }
+    let corrected = |bits: &str| {
+        let ethtool = format!("NIC statistics:\n     rx_corrected_bits_phy: {bits}\n     link_down_events_phy: 0\n");
+        let seen = examined("mlx5", |write| {
+            write("ethtool/ens1f0np0", &ethtool);
+            write("proc/uptime", "100000.00 1.0");
+        });
+        check(&seen, "cable").state
+    };
+    // In 100,000 s at 100 Gbit/s: 1e-8 of all bits, as usual with four levels, and 1e-4.
+    assert_eq!((corrected("100000000"), corrected("1000000000000")), (State::Pass, State::Warn));
+    assert_eq!(check(&examined("bnxt", |_| ()), "cable").state, State::Unknown, "not counted is not fine");
+}
+
+#[test]
+fn packets_sent_again_count_as_a_share_and_adaptive_routing_is_not_loss() {
+    for (files, expected) in [
+        (&[("hw_counters/packet_seq_err", "99")][..], State::Pass),
+        (&[("hw_counters/packet_seq_err", "5000")], State::Warn),
+        (&[("hw_counters/local_ack_timeout_err", "5000")], State::Warn),
+        (&[("hw_counters/local_ack_timeout_err", "5000"), ("counters/port_xmit_packets", "900000000000")], State::Pass),
+        (&[("hw_counters/out_of_sequence", "5000")], State::Unknown),
+        (&[("hw_counters/out_of_sequence", "5000"), ("hw_counters/packet_seq_err", "5000")], State::Warn),
+    ] {
+        let seen =
+            examined("mlx5", |write| files.iter().for_each(|(file, text)| write(&format!("{PORT}/{file}"), text)));
+        let resent = check(&seen, "retransmissions");
+        assert_eq!(resent.state, expected, "{files:?}: {resent:?}");
+    }
+}
+
+#[test]
+fn a_second_reading_tells_what_happens_now_from_what_was() {
+    let quiet = again("mlx5+over/flapping-cable", 10.0, |_| ());
+    assert!(check(&quiet, "cable").summary.contains("none in the last 10 s"), "{quiet:#?}");
+    let growing = again("mlx5", 10.0, |write| {
+        write(&format!("{PORT}/counters/symbol_error"), "5");
+        write(&format!("{PORT}/counters/port_xmit_packets"), "2000000");
+        write(&format!("{PORT}/hw_counters/packet_seq_err"), "400");
+    });
+    let cable = check(&growing, "cable");
+    assert!(cable.state == State::Warn && cable.summary.contains("5 symbol errors (0.5/s)"), "{cable:?}");
+    let resent = check(&growing, "retransmissions");
+    assert!(resent.state == State::Warn && resent.summary.contains("400 retransmissions (40/s)"), "{resent:?}");
+    assert_eq!(growing.rates.get("cable errors per second"), Some(&0.5));
+    assert_eq!(growing.rates.get("retransmissions per second"), Some(&40.0));
+    let old = again("mlx5", 10.0, |write| write(&format!("{PORT}/hw_counters/rx_read_requests"), "1"));
+    assert_eq!(check(&old, "retransmissions").state, State::Pass);
+    let past = {
+        let root = tempfile::tempdir().expect("a directory");
+        unpack::unpack("mlx5", root.path());
+        std::fs::write(root.path().join(PORT).join("hw_counters/packet_seq_err"), "90000").expect("writable");
+        let machine = Machine::recorded(root.path());
+        let before = examine(&machine, None, None, 0);
+        let earlier = Earlier { counted: &before.counted, seconds: Some(10.0) };
+        examine_since(&machine, None, None, 0, Some(earlier))
+    };
+    assert_eq!(check(&past, "retransmissions").state, State::Pass, "a job of last week is over");
+}
+
+#[test]
+fn hosts_are_compared_by_rates_and_never_by_totals() {
+    let (sound, flapping) = (examined("mlx5", |_| ()), examined("mlx5+over/flapping-cable", |_| ()));
+    let of_rates = |a: &Examination, b: &Examination| {
+        let compared = compare(a, b).into_iter().filter(|check| check.name.contains("per second"));
+        compared.map(|check| check.state).collect::<Vec<_>>()
+    };
+    assert_eq!(of_rates(&sound, &flapping), [], "only totals are known");
+    let grow = |by: &str| again("mlx5", 10.0, |write| write(&format!("{PORT}/counters/symbol_error"), by));
+    assert_eq!(of_rates(&grow("10"), &grow("500")), [State::Warn, State::Pass]);
+    assert_eq!(of_rates(&grow("10"), &grow("15")), [State::Pass, State::Pass]);
+    assert_eq!(of_rates(&grow("0"), &grow("0")), [State::Pass, State::Pass]);
+}
+
+#[test]
+fn two_readings_of_one_start_of_a_host_are_as_far_apart_as_their_clocks() {
+    let seen = |uptime: &str, boot: &str, errors: &str, earlier: Option<&Examination>| {
+        let root = tempfile::tempdir().expect("a directory");
+        unpack::unpack("mlx5", root.path());
+        std::fs::create_dir_all(root.path().join("proc/sys/kernel/random")).expect("a directory");
+        let files = [
+            ("proc/uptime", uptime),
+            ("proc/sys/kernel/random/boot_id", boot),
+            (&*format!("{PORT}/counters/symbol_error"), errors),
+        ];
+        for (file, text) in files {
+            std::fs::write(root.path().join(file), text).expect("writable");
+        }
+        let earlier = earlier.map(|earlier| Earlier { counted: &earlier.counted, seconds: None });
+        examine_since(&Machine::recorded(root.path()), None, None, 0, earlier)
+    };
+    let first = seen("1000.5 9.0", "one", "1", None);
+    let later = seen("1020.5 9.0", "one", "3", Some(&first));
+    assert!(check(&later, "cable").summary.contains("; 2 symbol errors (0.1/s) in the last 20 s"), "{later:#?}");
+    let started_again = seen("1020.5 9.0", "two", "3", Some(&first));
+    assert!(!check(&started_again, "cable").summary.contains("in the last"), "{started_again:#?}");
+}
+
+#[test]
+fn recordings_of_the_tools_are_read_as_they_were_printed() {
+    let seen = examined("mlx5+over/dcb-show", |_| ());
+    let pfc = check(&seen, "pfc");
+    assert!(pfc.state == State::Pass && pfc.summary == "lossless: priority 3", "{pfc:?}");
+    assert!(check(&seen, "traffic class").fix.as_deref().is_some_and(|fix| fix.contains("104")), "DSCP 26 is mapped");
+    let refused = examined("mlx5", |write| write("dcb/ens1f0np0", "Attribute read: Operation not supported\n"));
+    assert_eq!(check(&refused, "pfc").state, State::Unknown, "an error is no answer");
+    let root = tempfile::tempdir().expect("a directory");
+    unpack::unpack("mlx5", root.path());
+    std::fs::rename(root.path().join("dcb"), root.path().join("mlnx_qos")).expect("one folder");
+    let text = "Priority trust state: dscp\ndscp2prio mapping:\n\tprio:4 dscp:34,\nPFC configuration:\n\
+                \tpriority    0   1   2   3   4   5   6   7\n\tenabled     0   0   0   0   1   0   0   0   \n";
+    std::fs::write(root.path().join("mlnx_qos/ens1f0np0"), text).expect("writable");
+    let seen = examine(&Machine::recorded(root.path()), None, None, 136);
+    assert_eq!(check(&seen, "pfc").summary, "lossless: priority 4");
+    assert_eq!(check(&seen, "traffic class").state, State::Pass);
+}
+
+#[test]
+fn relaxed_ordering_stays_off_behind_root_ports_that_the_kernel_lists() {
+    let root = "sys/devices/pci0000:5d/0000:5d:00.0";
+    for (vendor, device, expected) in [
+        ("0x8086", "0x6f02", State::Pass),
+        ("0x8086", "0x2f0e", State::Pass),
+        ("0x1022", "0x1a01", State::Pass),
+        ("0x8086", "0x347a", State::Warn),
+        ("0x15b3", "0x6f02", State::Warn),
+    ] {
+        let seen = examined("bnxt", |write| {
+            write(&format!("{root}/vendor"), vendor);
+            write(&format!("{root}/device"), device);
+        });
+        let ordering = check(&seen, "relaxed ordering");
+        assert_eq!(ordering.state, expected, "{vendor} {device}: {ordering:?}");
+        assert_eq!(ordering.fix.is_some(), expected == State::Warn, "{ordering:?}");
+    }
+    let on = examined("mlx5", |write| {
+        write("sys/devices/pci0000:3a/0000:3a:00.0/vendor", "0x8086");
+        write("sys/devices/pci0000:3a/0000:3a:00.0/device", "0x6f04");
+    });
+    let ordering = check(&on, "relaxed ordering");
+    assert!(ordering.state == State::Warn, "{ordering:?}");
+    assert!(ordering.fix.as_deref().is_some_and(|fix| fix.contains("CAP_EXP+8.w=0000:0010")), "{ordering:?}");
+}
+
+#[test]
+fn a_small_read_request_is_told_with_the_command_that_raises_it() {
+    let with = |high: u8| {
+        let root = tempfile::tempdir().expect("a directory");
+        unpack::unpack("mlx5", root.path());
+        let path = root.path().join(NIC).join("config");
+        let mut config = std::fs::read(&path).expect("recorded");
+        config[0x69] = high;
+        std::fs::write(&path, config).expect("writable");
+        check(&examine(&Machine::recorded(root.path()), None, None, 0), "read request").clone()
+    };
+    for (high, expected, bytes) in [
+        (0x09, State::Warn, "128"),
+        (0x19, State::Warn, "256"),
+        (0x29, State::Pass, "512"),
+        (0x59, State::Pass, "4096"),
+    ] {
+        let seen = with(high);
+        assert!(seen.state == expected && seen.summary.contains(bytes), "{high:x}: {seen:?}");
+        let fix = seen.fix.unwrap_or_default();
+        assert_eq!(fix.starts_with("setpci -s 0000:3b:00.0 CAP_EXP+8.w=5000:7000"), expected == State::Warn, "{fix}");
+    }
+    assert_eq!(with(0x79).state, State::Unknown, "a reserved value");
+}
+
+#[test]
+fn every_bridge_that_redirects_is_named() {
+    let root = tempfile::tempdir().expect("a directory");
+    unpack::unpack("bnxt", root.path());
+    let bridge = root.path().join("sys/devices/pci0000:5d/0000:5d:00.0");
+    std::fs::copy(bridge.join("0000:5e:00.0/0000:5f:00.0/config"), bridge.join("config")).expect("a config");
+    let seen = examine(&Machine::recorded(root.path()), None, None, 0);
+    let acs = check(&seen, "acs");
+    let fix = acs.fix.as_deref().unwrap_or_default();
+    assert!(acs.summary.contains("0000:5d:00.0 and 1 more"), "{acs:?}");
+    assert!(["0000:5d:00.0", "0000:5f:00.0"].iter().all(|bridge| fix.contains(bridge)), "{fix}");
 }

@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use anyhow::{Context, bail};
 use console::{Style, Term, style};
 use kelpie_examine::files::read_file;
 use kelpie_monitor::check::{Check, State};
-use kelpie_monitor::doctor::{Examination, compare, examine};
+use kelpie_monitor::doctor::{Earlier, Examination, compare, examine_since};
 use kelpie_monitor::machine::Machine;
 use kelpie_spaces::from_json;
 use serde::Serialize;
@@ -43,7 +44,15 @@ pub fn run(args: &DoctorArgs, common: Common) -> anyhow::Result<ExitCode> {
         ),
         None => None,
     };
-    let seen = examine(&machine, args.device.as_deref(), args.port, args.traffic_class);
+    let look = |earlier| examine_since(&machine, args.device.as_deref(), args.port, args.traffic_class, earlier);
+    let mut seen = look(None);
+    if let Some(time) = args.again {
+        let began = Instant::now();
+        std::thread::sleep(time);
+        seen = look(Some(Earlier { counted: &seen.counted, seconds: Some(began.elapsed().as_secs_f64()) }));
+    } else if let Some(before) = other.as_ref().filter(|other| other.host == seen.host) {
+        seen = look(Some(Earlier { counted: &before.counted, seconds: None }));
+    }
     if let (Some(other), Some(path)) = (&other, &args.against) {
         one_port(seen.ports, "this host has", "kelpie doctor DEVICE --port N --against FILE")?;
         one_port(other.ports, &format!("{} is of", path.display()), "kelpie doctor DEVICE --port N --json")?;

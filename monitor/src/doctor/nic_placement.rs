@@ -1,13 +1,10 @@
 //! The NIC's place in the host: PCIe link, errors, ordering, access control, IOMMU, NUMA node.
 
+use super::pcie_rate;
 use crate::check::{Check, State};
 use crate::checks::{CheckKind, Gauge, Repair};
-use crate::machine::{Machine, PciFunction, PcieRate, PortLink};
+use crate::machine::{Machine, PciFunction, PortLink};
 use crate::sources::{CounterSource, PcieSource};
-
-/// What PCIe must carry for each bit of the port: packet headers and completions. Source: our choice, because a TLP of
-/// 256 bytes has 24 to 28 bytes around it.
-const PCIE_HEADROOM: f64 = 1.1;
 
 pub fn checks(machine: &Machine, link: &PortLink) -> Vec<Check> {
     let path = link.pci(machine);
@@ -15,54 +12,15 @@ pub fn checks(machine: &Machine, link: &PortLink) -> Vec<Check> {
         let check = Check::new(CheckKind::Pcie, State::Unknown, "sysfs shows no PCIe device behind the RDMA device");
         return vec![check.seen(format!("/{}/device", link.device_directory()), "leads to no PCI function")];
     };
-    let mut checks = vec![rate(machine, link, &path, nic), errors(machine, nic), ordering(nic), acs(bridges)];
+    let mut checks = vec![
+        pcie_rate::check(machine, link, &path, nic),
+        errors(machine, nic),
+        ordering(machine, &path, nic),
+        read_request(nic),
+        acs(bridges),
+    ];
     checks.extend([iommu(machine, nic), numa(machine, nic)]);
     checks
-}
-
-/// The link between the root port and the NIC that carries least; the first of equal ones.
-///
-/// Source: kernel `drivers/pci/pci.c` (`pcie_bandwidth_available`).
-fn narrowest<'p, 'm>(path: &'p [PciFunction<'m>]) -> Option<(&'p PciFunction<'m>, PcieRate)> {
-    let links = path.iter().filter_map(|function| Some((function, function.current_rate()?)));
-    links.min_by(|(_, a), (_, b)| a.bits_per_sec().total_cmp(&b.bits_per_sec()))
-}
-
-fn rate(machine: &Machine, link: &PortLink, path: &[PciFunction<'_>], nic: &PciFunction<'_>) -> Check {
-    let with_evidence = |check: Check, function: &PciFunction<'_>| {
-        let files = ["current_link_width", "current_link_speed", "max_link_width", "max_link_speed"];
-        files.iter().fold(check, |check, name| check.file(machine, &function.file(name)))
-    };
-    let (Some(now), Some(most), Some((limiting, least))) = (nic.current_rate(), nic.max_rate(), narrowest(path)) else {
-        let summary = "the PCIe link is not reported (usual in a virtual machine)";
-        return with_evidence(Check::new(CheckKind::Pcie, State::Unknown, summary), nic);
-    };
-    let port = link.netdev_file("speed").and_then(|file| machine.number::<f64>(&file)).filter(|speed| *speed > 0.0);
-    let carried = least.bits_per_sec();
-    let for_port = port.map_or(0.0, |megabits| megabits * 1e6 * PCIE_HEADROOM);
-    let limit = most.bits_per_sec().max(for_port);
-    let gigabits = carried / 1e9;
-    let (state, enough) = if carried < for_port {
-        (State::Fail, "too little for the port")
-    } else if carried < most.bits_per_sec() {
-        (State::Warn, "enough for one direction of the port")
-    } else {
-        let summary = format!("{now} ({gigabits:.0} Gbit/s), all that the NIC can");
-        let check = Check::new(CheckKind::Pcie, State::Pass, summary).measured(Gauge::PcieCarries, carried, limit);
-        return with_evidence(check, nic);
-    };
-    let could = format!("carries {gigabits:.0} Gbit/s, {enough}; the NIC could have {most}");
-    if carried < now.bits_per_sec() {
-        let address = limiting.address();
-        let check = Check::new(CheckKind::Pcie, state, format!("{least} at {address}, above the NIC, {could}"))
-            .measured(Gauge::PcieCarries, carried, limit)
-            .repair(Repair::MoveAboveNic, &[("address", address)]);
-        return with_evidence(with_evidence(check, nic), limiting);
-    }
-    let check = Check::new(CheckKind::Pcie, state, format!("{least} {could}"))
-        .measured(Gauge::PcieCarries, carried, limit)
-        .repair(Repair::MoveNic, &[]);
-    with_evidence(check, nic)
 }
 
 fn errors(machine: &Machine, nic: &PciFunction<'_>) -> Check {
@@ -96,30 +54,91 @@ fn errors(machine: &Machine, nic: &PciFunction<'_>) -> Check {
     evidence.fold(check, |check, (file, value)| check.seen(format!("/{file}"), value))
 }
 
-fn ordering(nic: &PciFunction<'_>) -> Check {
+/// Root ports that relaxed ordering slows down or confuses, `(vendor, first device, last)`: Intel's of Haswell and
+/// Broadwell servers, and the A1100 of AMD.
+///
+/// Source: kernel `drivers/pci/quirks.c` (`quirk_relaxedordering_disable`) and `drivers/pci/probe.c`
+/// (`pci_configure_relaxed_ordering`), which turns the bit off below them.
+const NO_ORDERING: [(u16, u16, u16); 3] =
+    [(0x8086, 0x6f01, 0x6f0e), (0x8086, 0x2f01, 0x2f0e), (0x1022, 0x1a00, 0x1a02)];
+
+fn is_broken(root: &PciFunction<'_>) -> bool {
+    let is_of = |(vendor, device): (u16, u16)| {
+        NO_ORDERING.iter().any(|(of, first, last)| vendor == *of && (*first..=*last).contains(&device))
+    };
+    root.ids().is_some_and(is_of)
+}
+
+fn ordering(machine: &Machine, path: &[PciFunction<'_>], nic: &PciFunction<'_>) -> Check {
     let source = format!("/{} (Device Control, bit 4)", nic.file("config"));
     let address = nic.address();
-    match nic.relaxed_ordering() {
-        Some(true) => {
+    let broken = path.first().filter(|root| root.address() != address && is_broken(root));
+    let with_root = |check: Check| match broken {
+        Some(root) => check.file(machine, &root.file("vendor")).file(machine, &root.file("device")),
+        None => check,
+    };
+    match (nic.relaxed_ordering(), broken) {
+        (Some(true), Some(root)) => {
+            let summary = format!(
+                "the device may, but its root port {} is one that the kernel lists as broken for it",
+                root.address()
+            );
+            with_root(Check::new(CheckKind::RelaxedOrdering, State::Warn, summary).seen(source, "1"))
+                .repair(Repair::DisableOrdering, &[("address", address)])
+        }
+        (Some(false), Some(root)) => {
+            let summary = format!(
+                "disabled, and has to be: the kernel lists the root port {} as broken for it, so let it be",
+                root.address()
+            );
+            with_root(Check::new(CheckKind::RelaxedOrdering, State::Pass, summary).seen(source, "0"))
+        }
+        (Some(true), None) => {
             let summary = "the device may; each MR has to ask for it too, as Kelpie's do unless its host has \
                            `tuning: {relaxed_ordering: false}`";
             Check::new(CheckKind::RelaxedOrdering, State::Pass, summary).seen(source, "1")
         }
-        Some(false) => Check::new(
+        (Some(false), None) => Check::new(
             CheckKind::RelaxedOrdering,
             State::Warn,
             "disabled: writes wait for each other on their way to memory",
         )
         .seen(source, "0")
         .repair(Repair::EnableOrdering, &[("address", address)]),
-        None if nic.config_is_readable() => {
+        (None, _) if nic.config_is_readable() => {
             Check::new(CheckKind::RelaxedOrdering, State::Unknown, "the device has no capability of PCI Express")
                 .seen(source, "not there")
         }
-        None => Check::new(CheckKind::RelaxedOrdering, State::Unknown, "the configuration space is not readable")
+        (None, _) => Check::new(CheckKind::RelaxedOrdering, State::Unknown, "the configuration space is not readable")
             .seen(source, "cannot be read")
             .repair(Repair::LookAsRoot, &[]),
     }
+}
+
+/// Smallest read request that does not hold a NIC back. Units: bytes. Source: kernel `include/linux/pci.h`: 512 is what
+/// devices start with; with a smaller one a NIC has too little under way for its tags.
+const READ_REQUEST: u32 = 512;
+
+fn read_request(nic: &PciFunction<'_>) -> Check {
+    let source = format!("/{} (Device Control, bits 12 to 14)", nic.file("config"));
+    let Some(bytes) = nic.read_request() else {
+        let (summary, value) = if nic.config_is_readable() {
+            ("the device has no capability of PCI Express", "not there")
+        } else {
+            ("the configuration space is not readable", "cannot be read")
+        };
+        let check = Check::new(CheckKind::ReadRequest, State::Unknown, summary).seen(source, value);
+        return if nic.config_is_readable() { check } else { check.repair(Repair::LookAsRoot, &[]) };
+    };
+    let (state, summary) = if bytes < READ_REQUEST {
+        (State::Warn, format!("only {bytes} bytes at once: what the NIC sends is read in small pieces"))
+    } else {
+        (State::Pass, format!("up to {bytes} bytes at once"))
+    };
+    let check = Check::new(CheckKind::ReadRequest, state, summary)
+        .measured(Gauge::ReadBytes, f64::from(bytes), f64::from(READ_REQUEST))
+        .seen(source, format!("{bytes} bytes"));
+    if state == State::Pass { check } else { check.repair(Repair::RaiseReadRequest, &[("address", nic.address())]) }
 }
 
 fn acs(bridges: &[PciFunction<'_>]) -> Check {
@@ -127,10 +146,21 @@ fn acs(bridges: &[PciFunction<'_>]) -> Check {
         bridges.iter().filter(|bridge| bridge.acs_redirects() == Some(true)).collect();
     let source = |bridge: &PciFunction<'_>| format!("/{} (ACS Control, bits 2 and 3)", bridge.file("config"));
     if let Some(first) = redirecting.first() {
-        let summary = "the bridge sends requests between devices up to the root: the way to a GPU's memory is long";
-        let check = Check::new(CheckKind::Acs, State::Warn, summary)
-            .measured(Gauge::RedirectingBridges, redirecting.len() as f64, 0.0)
-            .repair(Repair::DisableAcs, &[("address", first.address())]);
+        let more = redirecting.len() - 1;
+        let others = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let summary = format!(
+            "the bridge {}{others} sends requests between devices up to the root: the way to a GPU's memory is long",
+            first.address()
+        );
+        let check = Check::new(CheckKind::Acs, State::Warn, summary).measured(
+            Gauge::RedirectingBridges,
+            redirecting.len() as f64,
+            0.0,
+        );
+        let repaired = |check: Check, bridge: &&PciFunction<'_>| {
+            check.repair(Repair::DisableAcs, &[("address", bridge.address())])
+        };
+        let check = redirecting.iter().fold(check, repaired);
         return redirecting.iter().fold(check, |check, bridge| check.seen(source(bridge), "redirects"));
     }
     let unknown = bridges.iter().find(|bridge| bridge.acs_redirects().is_none());

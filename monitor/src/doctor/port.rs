@@ -2,6 +2,7 @@
 
 use kelpie_spaces::headers;
 
+use super::bond;
 use crate::check::{Check, State};
 use crate::checks::{CheckKind, Gauge, Repair};
 use crate::machine::{Gid, GidRank, Machine, PortLink, gids};
@@ -23,6 +24,7 @@ pub fn checks(machine: &Machine, link: &PortLink, traffic_class: u8) -> Vec<Chec
     let ethernet = is_ethernet(machine, link);
     if ethernet {
         checks.extend(mtu(machine, link));
+        checks.extend(bond::check(machine, link));
         checks.extend(link.wires.iter().flat_map(|wire| priorities(machine, link, wire, traffic_class)));
         if link.netdev.is_none() {
             let check =

@@ -44,6 +44,33 @@ impl PortLink {
         self.netdev.as_ref().map(|netdev| format!("sys/class/net/{netdev}/{name}"))
     }
 
+    /// What the port carries, as its wires have trained: of InfiniBand and of interfaces without a speed the port's own
+    /// rate. `None` if it is not up, or reports nothing.
+    ///
+    /// Units: bits/s. Source: kernel `Documentation/ABI/stable/sysfs-class-infiniband` (`rate`).
+    pub fn bits_per_sec(&self, machine: &Machine) -> Option<f64> {
+        let is_up = |name: &str| machine.text(&self.port_file(name)).is_none_or(|state| state.ends_with("ACTIVE"));
+        if !is_up("state") {
+            return None;
+        }
+        let is_ethernet = machine.text(&self.port_file("link_layer")).is_none_or(|layer| layer == "Ethernet");
+        let speeds = || self.wires.iter().filter_map(|wire| speed(machine, wire));
+        let of_wires =
+            if self.has_one_active_wire(machine) { speeds().reduce(f64::max) } else { speeds().reduce(|a, b| a + b) };
+        of_wires.filter(|_| is_ethernet).or_else(|| {
+            let rate = machine.text(&self.port_file("rate"))?;
+            let gigabits: f64 = rate.split_once(" Gb/sec")?.0.parse().ok()?;
+            Some(gigabits * 1e9).filter(|rate| *rate > 0.0)
+        })
+    }
+
+    /// Whether of several wires only one has traffic. Source: kernel `Documentation/networking/bonding.rst` (`mode`).
+    fn has_one_active_wire(&self, machine: &Machine) -> bool {
+        self.netdev_file("bonding/mode")
+            .and_then(|file| machine.text(&file))
+            .is_some_and(|mode| mode == "active-backup 1")
+    }
+
     /// The functions from the root port to the NIC; the last is the NIC. Empty if there is no PCI.
     pub fn pci<'a>(&self, machine: &'a Machine) -> Vec<PciFunction<'a>> {
         let of_device = pci_path(machine, &format!("{}/device", self.device_directory()));
@@ -98,4 +125,11 @@ impl PortLink {
         }
         wires.into_iter().map(|(_, slave)| slave).collect()
     }
+}
+
+/// Speed of a network interface. Units: bits/s; `None` if it is down, or the driver does not say.
+pub fn speed(machine: &Machine, netdev: &str) -> Option<f64> {
+    let megabits: f64 = machine.number(&format!("sys/class/net/{netdev}/speed"))?;
+    // The kernel shows an unknown speed as -1, and older ones as the largest number.
+    Some(megabits * 1e6).filter(|speed| *speed > 0.0 && megabits < f64::from(u32::MAX))
 }

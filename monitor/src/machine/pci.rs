@@ -114,6 +114,27 @@ impl PciFunction<'_> {
         Some(control & 1 << 4 != 0)
     }
 
+    /// The longest read that the device may ask for at once. `None` if it cannot be read or the function is not of PCI
+    /// Express.
+    ///
+    /// Units: bytes. Source: PCI Express Base Specification, section 7.5.3.4 (Device Control, bits 12 to 14).
+    pub fn read_request(&self) -> Option<u32> {
+        let config = self.config()?;
+        let control = word(&config, capability(&config, 0x10)? + 8)?;
+        // 6 and 7 are reserved.
+        128_u32.checked_shl((control >> 12 & 0b111).into()).filter(|bytes| *bytes <= 4096)
+    }
+
+    /// Vendor and device, which everybody may read.
+    pub fn ids(&self) -> Option<(u16, u16)> {
+        let id = |name: &str| u16::from_str_radix(self.text(name)?.trim_start_matches("0x"), 16).ok();
+        let of_files = id("vendor").zip(id("device"));
+        of_files.or_else(|| {
+            let config = self.machine.bytes(&self.file("config"))?;
+            Some((word(&config, 0)?, word(&config, 2)?)).filter(|(vendor, _)| !matches!(vendor, 0 | 0xffff))
+        })
+    }
+
     /// Whether Access Control Services send requests between peers up to the root: request redirect or completion
     /// redirect. `None` if the configuration space cannot be read; `Some(false)` also without the capability, as
     /// conventional PCI is.

@@ -63,8 +63,8 @@ fn parse(text: &str) -> Vec<(String, u64)> {
 /// Whether a counter is of one queue, ring or channel.
 ///
 /// Source: kernel drivers; mlx5 `rx3_packets`, `ch3_poll`, `ptp_tx0_packets`, `qos_tx1_bytes`; bnxt `[3]: rx_drops`;
-/// ice and virtio `rx_queue_3_bytes`; i40e `rx-3.rx_packets`; hns3 `txq3_bytes`. Not `rx_64_bytes_phy`,
-/// `rx_prio3_pause`.
+/// ice and virtio `rx_queue_3_bytes`; i40e `rx-3.rx_packets`; hns3 `txq3_bytes`; ionic and mana `rx_3_bytes`. Not
+/// `rx_64_bytes_phy`, qede's `rx_64_byte_packets`, `rx_prio3_pause`.
 fn is_of_one_queue(name: &str) -> bool {
     const BEFORE_NUMBER: [&str; 18] = [
         "[",
@@ -86,6 +86,12 @@ fn is_of_one_queue(name: &str) -> bool {
         "rxq",
         "txq",
     ];
+    // Sizes of packets have a number in the same place.
+    let is_size = name.ends_with("_phy") || name.contains("_byte_");
+    let mut of_number = ["rx_", "tx_"].into_iter().filter_map(|start| name.strip_prefix(start)?.split_once('_'));
+    if of_number.any(|(number, _)| number.parse::<u32>().is_ok()) && !is_size {
+        return true;
+    }
     BEFORE_NUMBER
         .iter()
         .filter_map(|start| name.strip_prefix(start))
@@ -106,6 +112,13 @@ mod tests {
             ("rx-3.rx_packets", true),
             ("txq3_bytes", true),
             ("rx_64_bytes_phy", false),
+            ("rx_64_byte_packets", false),
+            ("rx_65_to_127_byte_packets", false),
+            ("rx_1024_to_1518_bytes_phy", false),
+            ("rx_12_bytes", true),
+            ("tx_0_hwstamp_valid", true),
+            ("tx_pripause_3_1us_count", false),
+            ("hc_tc3_tx_pause_phy", false),
             ("rx_prio3_pause_duration", false),
             ("rx_packets", false),
             ("tx_priority_3_xoff.nic", false),

@@ -1,7 +1,7 @@
 //! Which CPUs are near a device, and keeping a thread on one of them.
 
 use std::path::Path;
-use std::{fs, io, mem};
+use std::{fs, io};
 
 /// Where the kernel lists NUMA nodes.
 const NODES: &str = "/sys/devices/system/node";
@@ -36,34 +36,54 @@ pub fn on<T>(cpus: &[usize], work: impl FnOnce() -> T) -> T {
     done
 }
 
+/// Bits of a word of the kernel's sets of CPUs.
+const WORD: usize = libc::c_ulong::BITS as usize;
+
+/// CPUs that a set has room for at first, and at most. Source: kernel `arch/x86/Kconfig` (`NR_CPUS_RANGE_END`, 8192),
+/// with room for more; the C library's set ends at 1,024.
+const FIRST_CPUS: usize = 1_024;
+const MOST_CPUS: usize = 1 << 16;
+
 fn restrict(cpus: &[usize]) -> io::Result<()> {
-    // SAFETY: a CPU set is an array of integers, for which zero is valid.
-    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
-    for cpu in cpus {
-        // SAFETY: `CPU_SET` ignores a CPU beyond the set.
-        unsafe { libc::CPU_SET(*cpu, &mut set) };
-    }
-    // SAFETY: the set lives through the call.
-    let status = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
+    let set = set_of(cpus);
+    // SAFETY: the set lives through the call and has the size that is passed; the kernel takes sets of any length.
+    let status = unsafe { libc::sched_setaffinity(0, size_of_val(&*set), set.as_ptr().cast()) };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn allowed() -> Vec<usize> {
-    // SAFETY: as in `pin`; the kernel writes the set.
-    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
-    // SAFETY: the set has the size that is passed.
-    if unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) } != 0 {
-        return vec![0];
+    // The kernel refuses a set that is shorter than its own, and does not say how long that is.
+    let mut room = FIRST_CPUS;
+    while room <= MOST_CPUS {
+        let mut set: Vec<libc::c_ulong> = vec![0; room / WORD];
+        // SAFETY: the set has the size that is passed, and the kernel writes no more.
+        if unsafe { libc::sched_getaffinity(0, size_of_val(&*set), set.as_mut_ptr().cast()) } == 0 {
+            return cpus_of(&set);
+        }
+        room *= 2;
     }
-    // SAFETY: every index is below the size of the set.
-    (0..libc::CPU_SETSIZE as usize).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect()
+    vec![0]
+}
+
+/// CPUs as the kernel's set of them.
+fn set_of(cpus: &[usize]) -> Vec<libc::c_ulong> {
+    let length = cpus.iter().max().map_or(1, |last| last / WORD + 1);
+    let mut set = vec![0; length];
+    for cpu in cpus {
+        set[cpu / WORD] |= 1 << (cpu % WORD);
+    }
+    set
+}
+
+fn cpus_of(set: &[libc::c_ulong]) -> Vec<usize> {
+    (0..set.len() * WORD).filter(|cpu| set[cpu / WORD] & 1 << (cpu % WORD) != 0).collect()
 }
 
 /// CPUs of a list such as `0-3,8`. Source: kernel `Documentation/admin-guide/cputopology.rst`.
 fn parse(list: &str) -> Vec<usize> {
     let range = |part: &str| {
         let (from, to) = part.split_once('-').unwrap_or((part, part));
-        Some(from.parse::<usize>().ok()?..=to.parse::<usize>().ok()?.min(libc::CPU_SETSIZE as usize))
+        Some(from.parse::<usize>().ok()?..=to.parse::<usize>().ok()?.min(MOST_CPUS))
     };
     list.split(',').filter_map(range).flatten().collect()
 }
@@ -77,6 +97,17 @@ mod tests {
         for (list, expected) in [("0", vec![0]), ("0-2,5", vec![0, 1, 2, 5]), ("", vec![]), ("x,3-", vec![])] {
             assert_eq!(parse(list), expected, "{list}");
         }
+        assert_eq!(parse("1022-1025,4095"), [1022, 1023, 1024, 1025, 4095]);
+    }
+
+    #[test]
+    fn sets_hold_cpus_beyond_those_of_the_c_library() {
+        for cpus in [vec![0], vec![1023, 1024], vec![3, 1500, 8191]] {
+            assert_eq!(cpus_of(&set_of(&cpus)), cpus);
+        }
+        // No host of these tests has this CPU: a set that leaves it out without a word would be empty or succeed.
+        let refused = std::thread::spawn(|| pin(60_000)).join().expect("no panic");
+        assert_eq!(refused.map_err(|error| error.raw_os_error()), Err(Some(libc::EINVAL)));
     }
 
     #[test]
