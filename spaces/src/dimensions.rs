@@ -66,7 +66,7 @@ impl Dimension {
             Kind::Ports => index(&Ports::ALL.map(Ports::name))?,
             Kind::Device => device_code(word.parse::<Device>().map_err(|error| error.to_string())?),
             Kind::Mtu => {
-                let bytes = word.parse::<u64>().map_err(|_| "write path MTUs in bytes".to_owned())?;
+                let bytes = word.parse::<Bytes>().map_err(|_| "write path MTUs in bytes".to_owned())?;
                 Mtu::try_from(bytes).map_err(|error| error.to_string())?.bytes()
             }
             Kind::Count => word.parse().map_err(|_| "write a whole number".to_owned())?,

@@ -6,11 +6,12 @@ use std::fmt::{self, Display};
 
 use indexmap::IndexMap;
 use indexmap::map::Entry as Slot;
-use saphyr_parser::{Event, Parser, Span};
+use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde_yaml::Value as Tree;
 
-use crate::serde_words::serde_words;
+use crate::scalar::Scalar;
+use crate::serde_words::words;
 use crate::yaml_words::yaml_words;
 
 /// Longest input. Units: bytes. Source: our choice, because the largest legal workload is far below.
@@ -130,7 +131,7 @@ struct Node {
 
 #[derive(Debug)]
 enum Value {
-    Scalar(String),
+    Scalar(Scalar),
     List(Vec<Node>),
     Map(IndexMap<String, Entry>),
 }
@@ -139,6 +140,8 @@ enum Value {
 struct Entry {
     /// Of the key.
     mark: Mark,
+    /// Whether the key stands without quotes.
+    is_plain: bool,
     node: Node,
 }
 
@@ -167,6 +170,8 @@ struct Noted {
     key: String,
     /// The rule, or what serde says.
     rule: String,
+    /// What the file says there, if it is a single value.
+    found: Option<Scalar>,
 }
 
 /// A step of a key path.
@@ -228,19 +233,60 @@ impl<'t> Document<'t> {
     /// The same as serde has it.
     ///
     /// # Errors
-    /// What serde has no place for, such as a number of more than 64 bits, where it stands.
-    pub fn tree<T: DeserializeOwned>(&self) -> Result<T, DocumentError> {
-        serde_yaml::from_str(self.text).map_err(|error| {
-            let place = error.location();
-            let mark = place.map_or(self.root.mark, |place| Mark { line: place.line(), column: place.column() });
-            // serde writes `path: what at line 1 column 2`.
-            let error = error.to_string();
-            let said = error.rsplit_once(" at line ").map_or(error.as_str(), |(said, _)| said);
-            let what = said.rfind("invalid type: ").or_else(|| said.rfind("invalid value: ")).unwrap_or(0);
-            let (path, what) = said.split_at(what);
-            self.note(mark, path.trim_end_matches(": ").to_owned(), &what);
-            self.error()
-        })
+    /// Names each number that serde has no place for.
+    pub fn tree(&self) -> Result<Tree, DocumentError> {
+        let tree = self.subtree(&self.root, &mut Vec::new());
+        if self.mistakes.borrow().is_empty() { Ok(tree) } else { Err(self.error()) }
+    }
+
+    fn subtree(&self, node: &Node, path: &mut Vec<Step>) -> Tree {
+        match &node.value {
+            Value::Scalar(scalar) => scalar.value().unwrap_or_else(|rule| {
+                self.note(node.mark, written(path), &rule);
+                Tree::Null
+            }),
+            Value::List(items) => {
+                let below = |(index, item)| {
+                    path.push(Step::Index(index));
+                    let item = self.subtree(item, path);
+                    path.pop();
+                    item
+                };
+                Tree::Sequence(items.iter().enumerate().map(below).collect())
+            }
+            Value::Map(entries) => {
+                let below = |(key, entry): (&String, &Entry)| {
+                    path.push(Step::Key(key.clone()));
+                    let value = self.subtree(&entry.node, path);
+                    path.pop();
+                    let key = Scalar { text: key.clone(), is_plain: entry.is_plain };
+                    (key.value().unwrap_or_else(|_| Tree::String(key.text)), value)
+                };
+                Tree::Mapping(entries.iter().map(below).collect())
+            }
+        }
+    }
+
+    /// What the file says at the end of a path, if that is a single value.
+    pub(crate) fn scalar(&self, path: &[Step]) -> Option<&Scalar> {
+        let mut node = &self.root;
+        for step in path {
+            node = match (&node.value, step) {
+                (Value::List(items), Step::Index(index)) => items.get(*index)?,
+                (Value::Map(entries), Step::Key(key)) => &entries.get(key)?.node,
+                _ => return None,
+            };
+        }
+        match &node.value {
+            Value::Scalar(scalar) => Some(scalar),
+            _ => None,
+        }
+    }
+
+    /// Notes a key without a value.
+    pub(crate) fn note_missing(&self, path: &[Step]) {
+        let [_, value] = self.marks(path);
+        self.note(value, written(path), &"a value is missing");
     }
 
     /// Refuses a document of another kind than `wanted`, such as `space/1`, before its keys are looked at: a mistake,
@@ -254,8 +300,8 @@ impl<'t> Document<'t> {
             return Err(self.refuse("", &format!("this is no `{wanted}`; such a file begins with `kelpie: {wanted}`")));
         };
         match entries.get("kelpie").map(|entry| &entry.node.value) {
-            Some(Value::Scalar(text)) if kind(text) == kind(wanted) => Ok(()),
-            Some(Value::Scalar(text)) => {
+            Some(Value::Scalar(Scalar { text, .. })) if kind(text) == kind(wanted) => Ok(()),
+            Some(Value::Scalar(Scalar { text, .. })) => {
                 let rule = format!("this is format `{}`; `{wanted}` is needed here", quote(text));
                 Err(self.refuse("kelpie", &rule))
             }
@@ -293,7 +339,13 @@ impl<'t> Document<'t> {
     /// Notes what serde says of a key path.
     pub(crate) fn note_serde(&self, path: &[Step], error: &str) {
         let [key, value] = self.marks(path);
-        self.note(if error.starts_with("unknown field ") { key } else { value }, written(path), &error);
+        let found = self.scalar(path).map(|scalar| Scalar { text: quote(&scalar.text), ..*scalar });
+        if error.starts_with("missing field ") && found.as_ref().is_some_and(Scalar::is_missing) {
+            return self.note_missing(path);
+        }
+        let mark = if error.starts_with("unknown field ") { key } else { value };
+        let noted = Noted { mark, key: whole_if_empty(written(path)), rule: error.to_owned(), found };
+        self.mistakes.borrow_mut().push(noted);
     }
 
     /// Notes that there may be more mistakes than those noted.
@@ -321,8 +373,8 @@ impl<'t> Document<'t> {
     }
 
     fn note(&self, mark: Mark, path: String, rule: &dyn Display) {
-        let key = if path.is_empty() { "the document".to_owned() } else { path };
-        self.mistakes.borrow_mut().push(Noted { mark, key, rule: rule.to_string() });
+        let noted = Noted { mark, key: whole_if_empty(path), rule: rule.to_string(), found: None };
+        self.mistakes.borrow_mut().push(noted);
     }
 
     /// Everything that was refused so far.
@@ -330,11 +382,16 @@ impl<'t> Document<'t> {
         let mut noted = self.mistakes.borrow_mut();
         noted.sort_by_key(|noted| noted.mark);
         let shown = noted.iter().take(MAX_MISTAKES);
-        let first = shown.map(|noted| mistake(self.text, noted.mark, noted.key.clone(), serde_words(&noted.rule)));
+        let said = |noted: &Noted| words(&noted.rule, noted.found.as_ref());
+        let first = shown.map(|noted| mistake(self.text, noted.mark, noted.key.clone(), said(noted)));
         let first: Vec<Mistake> = first.collect();
         let more = noted.len() - first.len();
         DocumentError::Mistakes(Mistakes { file: self.file.clone(), first, more, at_least: self.in_part.get() })
     }
+}
+
+fn whole_if_empty(path: String) -> String {
+    if path.is_empty() { "the document".to_owned() } else { path }
 }
 
 pub(crate) fn mistake(text: &str, Mark { line, column }: Mark, key: String, rule: String) -> Mistake {
@@ -364,7 +421,7 @@ struct Open {
 enum Content {
     List(Vec<Node>),
     /// Its entries, and the key (with its place) that waits for a value.
-    Map(IndexMap<String, Entry>, Option<(String, Mark)>),
+    Map(IndexMap<String, Entry>, Option<(Scalar, Mark)>),
 }
 
 struct Builder {
@@ -383,7 +440,10 @@ impl Builder {
             Event::DocumentStart(_) if self.root.is_some() => {
                 return Err(Syntax::at(mark, "a second document; write one per file"));
             }
-            Event::Scalar(text, _, _, None) => self.put(Node { mark, value: Value::Scalar(text.into_owned()) })?,
+            Event::Scalar(text, style, _, None) => {
+                let scalar = Scalar { text: text.into_owned(), is_plain: style == ScalarStyle::Plain };
+                self.put(Node { mark, value: Value::Scalar(scalar) })?;
+            }
             Event::SequenceStart(..) | Event::MappingStart(..) => {
                 if self.open.len() >= MAX_NESTING {
                     return Err(Syntax::at(mark, "nested too deeply"));
@@ -413,13 +473,13 @@ impl Builder {
             None => self.root = Some(node),
             Some(Content::List(items)) => items.push(node),
             Some(Content::Map(entries, waiting)) => match (waiting.take(), node.value) {
-                (Some((key, at)), value) => match entries.entry(key) {
-                    Slot::Vacant(slot) => drop(slot.insert(Entry { mark: at, node: Node { mark, value } })),
+                (Some((Scalar { text, is_plain }, at)), value) => match entries.entry(text) {
+                    Slot::Vacant(slot) => drop(slot.insert(Entry { mark: at, is_plain, node: Node { mark, value } })),
                     Slot::Occupied(slot) => {
                         return Err(Syntax::at(at, &format!("key `{}` is written twice", slot.key())));
                     }
                 },
-                (None, Value::Scalar(text)) => *waiting = Some((text, mark)),
+                (None, Value::Scalar(key)) => *waiting = Some((key, mark)),
                 (None, _) => return Err(Syntax::at(mark, "a key must be a word")),
             },
         }

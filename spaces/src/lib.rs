@@ -22,6 +22,7 @@ pub mod perftest;
 pub mod region;
 mod repair;
 mod sampling;
+mod scalar;
 pub mod schema;
 mod serde_words;
 mod sides;
@@ -49,7 +50,7 @@ pub use serde_words::serde_words;
 pub use space::{Space, SpaceError};
 pub use suggest::suggestion;
 pub use tagged::{decode, read_tagged};
-pub use units::Bytes;
+pub use units::{Bytes, counted};
 pub use workload::{
     Batch, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, Opcode, Ports, QpType, Request, Workload,
 };

@@ -48,7 +48,8 @@ fn dimension(key: &str, to: &Narrowing) -> Result<Dimension, String> {
             Ok(Dimension::Message)
         }
         (Ok(feature), _) => {
-            Err(format!("a feature, which a space can only bound by its dimension `{}`", Dimension::of(feature).name()))
+            let name = Dimension::of(feature).name();
+            Err(format!("a feature of findings, which a space bounds by its dimension; write `{name}` instead"))
         }
         (Err(_), _) => {
             let names: Vec<&str> = Dimension::all().map(Dimension::name).collect();
@@ -125,8 +126,8 @@ mod tests {
         for (key, to, part) in [
             ("colour", max("4"), "no dimension; write one of memory_requester,"),
             ("qbs", max("4"), "no dimension; did you mean `qps`?"),
-            ("sge_min", max("4B"), "its dimension `message`"),
-            ("message_max", min("4B"), "its dimension `message`"),
+            ("sge_min", max("4B"), "write `message` instead"),
+            ("message_max", min("4B"), "write `message` instead"),
             ("qp_type", max("RC"), "name those to keep"),
             ("qp_type", only(&["XRC"]), "write one of RC, UC, UD"),
             ("qps", max("many"), "whole number"),

@@ -152,7 +152,7 @@ struct ReadCondition {
 
 /// A word, or what YAML or JSON made of `true` or `3`.
 #[derive(Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "write a word or a whole number")]
 enum Word {
     Text(String),
     Truth(bool),

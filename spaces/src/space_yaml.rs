@@ -3,11 +3,11 @@
 use std::fmt::{self, Write as _};
 use std::sync::LazyLock;
 
-use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::dimensions::{Dimension, Kind, TABLE};
-use crate::document::utf8;
+use crate::document::{Step, utf8};
 use crate::domain::Domain;
 use crate::space::{Space, SpaceError};
 use crate::tagged::read_tagged;
@@ -45,8 +45,10 @@ impl Space {
     /// # Errors
     /// Names file, line, column, key and rule of each mistake, or says that no workload fits all bounds together.
     pub fn from_yaml(source_name: &str, text: &str) -> Result<Space, SpaceError> {
-        let (_, File { about, domains }) = read_tagged(source_name, text, FORMAT)?;
-        Space::new(source_name, about, domains)
+        let (document, File { domains }) = read_tagged(source_name, text, FORMAT)?;
+        // As the file writes it, whatever YAML takes it for.
+        let about = document.scalar(&[Step::Key("about".to_owned())]).map_or("", |about| about.text.trim());
+        Space::new(source_name, about.chars().take(MAX_ABOUT).collect(), domains)
     }
 
     /// As [`Space::from_yaml`], from bytes that may not be text.
@@ -87,9 +89,8 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// What follows the tag: what the space is about, and the domain of each dimension.
+/// What follows the tag, but for what the space is about: the domain of each dimension.
 struct File {
-    about: String,
     domains: Vec<Domain>,
 }
 
@@ -125,13 +126,10 @@ impl<'de> Deserialize<'de> for File {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<File, A::Error> {
-                let mut file = File { about: String::new(), domains: Dimension::all().map(Dimension::full).collect() };
+                let mut file = File { domains: Dimension::all().map(Dimension::full).collect() };
                 while let Some(key) = map.next_key()? {
                     match key {
-                        Key::About => {
-                            let Word(about) = map.next_value()?;
-                            file.about = about.trim().chars().take(MAX_ABOUT).collect();
-                        }
+                        Key::About => drop(map.next_value::<Word>()?),
                         Key::Of(dimension) => {
                             file.domains[dimension as usize] = map.next_value_seed(Admitted(dimension))?;
                         }
@@ -144,7 +142,7 @@ impl<'de> Deserialize<'de> for File {
     }
 }
 
-/// A value as the file writes it, whatever YAML takes it for.
+/// A single value, whatever YAML takes it for.
 struct Word(String);
 
 impl<'de> Deserialize<'de> for Word {
@@ -154,7 +152,7 @@ impl<'de> Deserialize<'de> for Word {
             type Value = Word;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a single value")
+                f.write_str("text")
             }
 
             fn visit_bool<E: Error>(self, value: bool) -> Result<Word, E> {
@@ -181,15 +179,52 @@ impl<'de> Deserialize<'de> for Word {
     }
 }
 
-/// Reads the number that stands for a value of a dimension.
+/// Reads the number that stands for a value of a dimension; counts and sizes as a workload has them.
 struct Code(Dimension);
+
+impl Code {
+    fn code<E: Error>(&self, word: &str) -> Result<u64, E> {
+        self.0.code(word).map_err(E::custom)
+    }
+}
 
 impl<'de> DeserializeSeed<'de> for Code {
     type Value = u64;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<u64, D::Error> {
-        let Word(word) = Word::deserialize(deserializer)?;
-        self.0.code(&word).map_err(Error::custom)
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl Visitor<'_> for Code {
+    type Value = u64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let row = self.0.row();
+        match row.kind {
+            Kind::Count => write!(f, "a whole number from {} to {}", row.limit.0, row.limit.1),
+            Kind::Size | Kind::Mtu => f.write_str("a size such as 64KiB"),
+            Kind::Truth => f.write_str("true or false"),
+            Kind::QpType | Kind::Opcode | Kind::Ports | Kind::Device => f.write_str("a word of this dimension"),
+        }
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<u64, E> {
+        if self.0.row().kind != Kind::Truth {
+            return Err(E::invalid_type(Unexpected::Bool(value), &self));
+        }
+        self.code(&value.to_string())
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<u64, E> {
+        self.code(&value.to_string())
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<u64, E> {
+        if self.0.row().kind == Kind::Count {
+            return Err(E::invalid_type(Unexpected::Str(value), &self));
+        }
+        self.code(value)
     }
 }
 

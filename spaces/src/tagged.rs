@@ -6,11 +6,15 @@ use serde_path_to_error::Segment;
 use serde_yaml::Value;
 
 use crate::document::{Document, DocumentError, Step, quote};
-use crate::serde_words::known_fields;
+use crate::scalar::Scalar;
+use crate::serde_words::{known_fields, pair};
 
 /// How often a tree is decoded at most. Source: our choice, four times as many as an error shows mistakes, because some
 /// follow from others.
 const MOST_ROUNDS: usize = 40;
+
+/// A word that no format knows.
+const NO_WORD: &str = "\u{1}";
 
 /// Reads `text`, whose key `kelpie` has to be `tag`; the document comes along to refuse more of it by line.
 ///
@@ -23,7 +27,7 @@ pub fn read_tagged<'t, T: DeserializeOwned>(
 ) -> Result<(Document<'t>, T), DocumentError> {
     let document = Document::parse(file, text)?;
     document.expect(tag)?;
-    let mut tree: Value = document.tree()?;
+    let mut tree = document.tree()?;
     let found = tree.as_mapping_mut().and_then(|map| map.shift_remove("kelpie"));
     let found = found.as_ref().and_then(Value::as_str).unwrap_or_default();
     if found != tag {
@@ -51,6 +55,13 @@ pub fn decode<T: DeserializeOwned>(
     for _ in 0..MOST_ROUNDS {
         let error = match serde_path_to_error::deserialize::<_, T>(tree.clone()) {
             Ok(read) => {
+                // serde takes nothing for a default; whoever writes a key without a value has lost the value.
+                nothing(&tree, &mut Vec::new(), &mut |path| {
+                    let place = in_file(path, &cut);
+                    if document.scalar(&place).is_some_and(Scalar::is_missing) {
+                        document.note_missing(&place);
+                    }
+                });
                 document.refuse_all(rules(&read).into_iter())?;
                 return Ok(read);
             }
@@ -59,6 +70,8 @@ pub fn decode<T: DeserializeOwned>(
         let here = steps(error.path());
         let place = in_file(&here, &cut);
         let rule = error.inner().to_string();
+        let rule = with_words::<T>(&tree, &here, &rule).unwrap_or(rule);
+        let rule = with_tag(&here, rule);
         if !is_consequence(&rule, &place, &cut) {
             document.note_serde(&place, &rule);
         }
@@ -79,6 +92,50 @@ pub fn decode<T: DeserializeOwned>(
     }
     document.is_read_in_part();
     Err(document.error())
+}
+
+/// The words that may stand at a path, if serde only says that what stands there is none: it names them to who writes a
+/// word that it does not know.
+fn with_words<T: DeserializeOwned>(tree: &Value, here: &[Step], rule: &str) -> Option<String> {
+    let (found, expected) = rule.strip_prefix("invalid type: ")?.rsplit_once(", expected ")?;
+    if !expected.contains("enum") {
+        return None;
+    }
+    let mut asked = tree.clone();
+    *find(&mut asked, here)? = Value::String(NO_WORD.to_owned());
+    let error = serde_path_to_error::deserialize::<_, T>(asked).err()?.into_inner().to_string();
+    let (_, known) = pair(&error, "unknown variant ").filter(|(word, _)| *word == NO_WORD)?;
+    Some(format!("invalid type: {found}, expected one of {}", known.join(", ")))
+}
+
+/// What serde says of an unknown key of the document, whose tag it does not know of.
+fn with_tag(here: &[Step], rule: String) -> String {
+    match (here, known_fields(&rule), pair(&rule, "unknown field ")) {
+        ([Step::Key(_)], Some(known), Some((found, _))) if !known.contains(&"kelpie") => {
+            format!("unknown field `{found}`, expected one of `kelpie`, `{}`", known.join("`, `"))
+        }
+        _ => rule,
+    }
+}
+
+/// Calls `each` with the path of everything that is nothing.
+fn nothing(tree: &Value, path: &mut Vec<Step>, each: &mut impl FnMut(&[Step])) {
+    let mut below = |step: Step, value: &Value, path: &mut Vec<Step>| {
+        path.push(step);
+        nothing(value, path, each);
+        path.pop();
+    };
+    match tree {
+        Value::Mapping(map) => {
+            let named = map.iter().filter_map(|(key, value)| Some((key.as_str()?, value)));
+            named.for_each(|(key, value)| below(Step::Key(key.to_owned()), value, path));
+        }
+        Value::Sequence(items) => {
+            items.iter().enumerate().for_each(|(index, item)| below(Step::Index(index), item, path));
+        }
+        Value::Null => each(path),
+        _ => {}
+    }
 }
 
 fn steps(path: &serde_path_to_error::Path) -> Vec<Step> {
@@ -217,7 +274,7 @@ mod tests {
             (7, "hosts[3].port: `x` is not a whole number from 0 to 255"),
             (8, "bounds.bps: `fast` is not a number"),
             (8, "bounds.pps: unknown key `pps`; did you mean `bps`?"),
-            (9, "more: unknown key `more`; the keys here are name, hosts, bounds"),
+            (9, "more: unknown key `more`; the keys here are kelpie, name, hosts, bounds"),
         ];
         let expected: Vec<_> = expected.map(|(line, text)| (line, text.to_owned())).into();
         assert_eq!(mistakes(body), expected);
@@ -234,10 +291,7 @@ mod tests {
                 "name: x\nhosts: []\n\"my key\": 99999999999999999999999\n",
                 (4, "my key: `99999999999999999999999` is not a number of at most 64 bits"),
             ),
-            (
-                "name: x\nhosts: []\nbounds:\n  1: 3\n  0x1: 4\n",
-                (5, "the document: bounds: duplicate entry with key 1"),
-            ),
+            ("name: x\nhosts: []\nbounds:\n  1: 3\n", (4, "bounds: `1` is not a key that is known here")),
         ] {
             let (line, rule) = expected;
             assert_eq!(mistakes(body), [(line, rule.to_owned())], "{body}");
@@ -277,6 +331,58 @@ mod tests {
         ];
         assert_eq!(mistakes(body), expected.map(|text| (4, text.to_owned())));
         assert_eq!(mistakes("name: x\nhosts: 1\n"), [(3, "hosts: `1` is not a list, such as [a, b]".to_owned())]);
+    }
+
+    #[test]
+    fn nothing_is_no_default() {
+        for (body, expected) in [
+            (
+                "name: x\nhosts: []\nbounds:\nmore: 1\n",
+                vec![
+                    (4, "bounds: a value is missing"),
+                    (5, "more: unknown key `more`; the keys here are kelpie, name, hosts, bounds"),
+                ],
+            ),
+            ("name: x\nhosts: ~\n", vec![(3, "hosts: a value is missing")]),
+            (
+                "name: x\nhosts:\n- {agent: a, port: null}\n",
+                vec![(4, "hosts[0].port: a value is missing; write a whole number from 0 to 255")],
+            ),
+            (
+                "name: ~\nhosts: [~]\n",
+                vec![(2, "name: a value is missing; write text"), (3, "hosts[0]: a value is missing")],
+            ),
+        ] {
+            let expected: Vec<_> = expected.into_iter().map(|(line, text)| (line, text.to_owned())).collect();
+            assert_eq!(mistakes(body), expected, "{body}");
+        }
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Word {
+        Left,
+        Right,
+    }
+
+    #[derive(Debug, Deserialize)]
+    struct Words {
+        #[serde(rename = "turns")]
+        _turns: Vec<Word>,
+    }
+
+    #[test]
+    fn what_is_no_word_is_told_the_words() {
+        let text = "kelpie: words/1\nturns: [left, 1, [a], {b: 1}, ~, right]\n";
+        let error = read_tagged::<Words>("w.yaml", text, "words/1").expect_err("mistakes").to_string();
+        for expected in [
+            "turns[1]: `1` is not one of left, right",
+            "turns[2]: a list is not one of left, right",
+            "turns[3]: a group of keys is not one of left, right",
+            "turns[4]: a value is missing; write one of left, right",
+        ] {
+            assert!(error.contains(expected), "{error}");
+        }
     }
 
     #[test]

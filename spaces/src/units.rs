@@ -57,6 +57,23 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// Reads a count of `LEAST` to `MOST`, which an error names; a number outside is left to the rules, which know more.
+pub fn counted<'de, D: Deserializer<'de>, const LEAST: u64, const MOST: u64>(deserializer: D) -> Result<u32, D::Error> {
+    struct Visitor<const LEAST: u64, const MOST: u64>;
+    impl<const LEAST: u64, const MOST: u64> serde::de::Visitor<'_> for Visitor<LEAST, MOST> {
+        type Value = u32;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a whole number from {LEAST} to {MOST}")
+        }
+
+        fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<u32, E> {
+            u32::try_from(value).map_err(|_| E::invalid_value(serde::de::Unexpected::Unsigned(value), &self))
+        }
+    }
+    deserializer.deserialize_u32(Visitor::<LEAST, MOST>)
+}
+
 impl Serialize for Bytes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

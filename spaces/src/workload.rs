@@ -5,7 +5,15 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::Bytes;
+use crate::constraints::{MAX_DEPTH, MAX_LOSS_PPM, MAX_MADE_PER_SEC, MAX_MRS, MAX_PATH_DELAY_NS, MAX_QPS};
+use crate::units::{Bytes, counted};
+
+/// The bounds that errors name. Units: as the rules have them.
+const DEPTH: u64 = MAX_DEPTH as u64;
+const MADE_PER_SEC: u64 = MAX_MADE_PER_SEC as u64;
+const LOSS_PPM: u64 = MAX_LOSS_PPM as u64;
+const PATH_DELAY_NS: u64 = MAX_PATH_DELAY_NS as u64;
+const PAUSE_NS: u64 = u32::MAX as u64;
 
 /// One of the two hosts of a subsystem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -290,8 +298,10 @@ impl<'de> Deserialize<'de> for Device {
 #[serde(deny_unknown_fields, default)]
 pub struct Depths {
     /// Send queue depth.
+    #[serde(deserialize_with = "counted::<_, 1, DEPTH>")]
     pub send: u32,
     /// Receive queue depth.
+    #[serde(deserialize_with = "counted::<_, 1, DEPTH>")]
     pub recv: u32,
 }
 
@@ -302,8 +312,10 @@ pub struct Depths {
 #[serde(deny_unknown_fields, default)]
 pub struct Batch {
     /// Per `ibv_post_send`.
+    #[serde(deserialize_with = "counted::<_, 1, DEPTH>")]
     pub send: u32,
     /// Per `ibv_post_recv`.
+    #[serde(deserialize_with = "counted::<_, 1, DEPTH>")]
     pub recv: u32,
 }
 
@@ -331,6 +343,7 @@ pub struct Memory {
     /// Where it lives.
     pub device: Device,
     /// MRs per QP.
+    #[serde(deserialize_with = "counted::<_, 1, MAX_MRS>")]
     pub mrs: u32,
     /// Size of each MR.
     pub mr_size: Bytes,
@@ -397,7 +410,7 @@ pub struct Flow {
     #[serde(default = "plain::qp_type")]
     pub qp_type: QpType,
     /// Queue pairs.
-    #[serde(default = "plain::qps")]
+    #[serde(default = "plain::qps", deserialize_with = "counted::<_, 1, MAX_QPS>")]
     pub qps: u32,
     /// Path MTU.
     #[serde(default = "plain::mtu")]
@@ -418,19 +431,19 @@ pub struct Flow {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub inline: Bytes,
     /// How long each QP pauses from one post call to the next, at least. Units: ns; 0 is not at all.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "counted::<_, 0, PAUSE_NS>")]
     pub interarrival_ns: u32,
     /// QPs that each end makes and destroys beside its traffic. Units: per second; 0 is none.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "counted::<_, 0, MADE_PER_SEC>")]
     pub qps_made_per_sec: u32,
     /// MRs that each end registers and deregisters beside its traffic. Units: per second; 0 is none.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "counted::<_, 0, MADE_PER_SEC>")]
     pub mrs_made_per_sec: u32,
     /// Packets that the path loses, of a million, in either direction.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "counted::<_, 0, LOSS_PPM>")]
     pub loss_ppm: u32,
     /// By how much the path is longer than it has to be, in either direction. Units: ns.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "counted::<_, 0, PATH_DELAY_NS>")]
     pub path_delay_ns: u32,
     /// Which ports of a bonded NIC its QPs use.
     #[serde(default, skip_serializing_if = "is_zero")]

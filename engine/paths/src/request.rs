@@ -2,12 +2,14 @@
 
 use std::collections::HashSet;
 
-use kelpie_spaces::{DocumentError, read_tagged};
+use kelpie_spaces::{DocumentError, counted, read_tagged};
 use kelpie_topology::{Cluster, Part};
 use serde::{Deserialize, Serialize};
 
 /// Most QPs of a file. Source: our choice, a ring of 10,000 GPUs with 8 QPs each and more.
 const MAX_QPS: u64 = 1 << 20;
+/// Most QPs of a connection. Source: our choice.
+const MAX_QPS_OF_ONE: u64 = 4096;
 /// Most steps of a file. Source: our choice.
 const MAX_STEPS: usize = 1 << 16;
 
@@ -36,6 +38,7 @@ pub enum Step {
         /// Where it ends.
         to: End,
         /// QPs.
+        #[serde(deserialize_with = "counted::<_, 1, MAX_QPS_OF_ONE>")]
         qps: u32,
     },
     /// A connection is gone, with all its QPs.
@@ -94,8 +97,8 @@ fn broken_rules(steps: &[Step], cluster: &Cluster) -> Vec<(usize, String)> {
                 }
                 let before = qps_in_all;
                 qps_in_all += u64::from(*qps);
-                if !(1..=4096).contains(qps) {
-                    refuse("write 1 to 4096 QPs".to_owned());
+                if !(1..=MAX_QPS_OF_ONE).contains(&u64::from(*qps)) {
+                    refuse(format!("write 1 to {MAX_QPS_OF_ONE} QPs"));
                 } else if before <= MAX_QPS && qps_in_all > MAX_QPS {
                     refuse(format!("more than {MAX_QPS} QPs in all"));
                 }
@@ -114,6 +117,25 @@ fn broken_rules(steps: &[Step], cluster: &Cluster) -> Vec<(usize, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mistakes_of_form_have_no_word_of_rust() {
+        let cluster = "kelpie: topology/1\ncluster:\n  hosts: 4\n  nics_per_host: 2\n  port_gbps: 200\n  nic_gbps: 362\n  \
+                       leaves: 4\n  spines: 2\n  cables: 2\n  cable_gbps: 200\n";
+        let cluster = Cluster::from_yaml("c.yaml", cluster).expect("it keeps the rules");
+        for (step, expected) in [
+            ("fail: {leaf: x}", "a part has the keys host, nic and port (left or right), or leaf, spine"),
+            ("fail:", "docs/reference/files.md describes it"),
+            ("1", "`1` is not one of connect, release, fail, repair"),
+            ("connect", "`connect` needs a value; write `: ` and the value behind it"),
+            ("brake: {}", "unknown word `brake`; write one of connect, release, fail, repair"),
+            ("connect: {from: {host: 0}, to: {host: 2}, qps: -1}", "`-1` is not a whole number from 1 to 4096"),
+        ] {
+            let text = format!("kelpie: paths/1\nsteps:\n  - {step}\n");
+            let error = Request::from_yaml("r.yaml", &text, &cluster).expect_err(step).to_string();
+            assert!(error.starts_with("r.yaml:3:") && error.contains(expected), "{error}");
+        }
+    }
 
     #[test]
     fn all_mistakes_are_said_at_once() {

@@ -93,6 +93,14 @@ fn sizes_of_spaces_are_ordered() {
 }
 
 #[test]
+fn what_a_space_is_about_stays_as_it_is_written() {
+    for (written, about) in [("1e9", "1e9"), ("0x10", "0x10"), ("' 1.0 '", "1.0"), ("true", "true"), ("RPC", "RPC")] {
+        let space = Space::from_yaml("s.yaml", &format!("%YAML 1.1\n---\nkelpie: space/1\nabout: {written}\n"));
+        assert_eq!(space.expect(written).about(), about);
+    }
+}
+
+#[test]
 fn mistakes_in_a_space_name_their_line() {
     let check = |text: &str, expected: &str| {
         let error = Space::from_yaml("s.yaml", text).expect_err(text).to_string();
@@ -102,13 +110,27 @@ fn mistakes_in_a_space_name_their_line() {
     check("qps: [1]\n", "s.yaml:1: the document: key `kelpie` is missing");
     check(
         "kelpie: space/1\ncolour: [1]\n",
-        "s.yaml:2: colour: unknown key `colour`; the keys here are about, memory_requester,",
+        "s.yaml:2: colour: unknown key `colour`; the keys here are kelpie, about, memory_requester,",
     );
     check("kelpie: space/1\n\nqps: {min: 9, max: 3}\n", "s.yaml:3: qps: min 9 is over max 3");
     check(
         "kelpie: space/1\nqps: {min: 9, most: 3}\n",
         "s.yaml:2: qps.most: unknown key `most`; the keys here are min, max",
     );
+    for (number, rule) in [
+        ("1e3", "`1e3` is not a whole number from 1 to 65536"),
+        ("8.0", "`8.0` is not a whole number from 1 to 65536"),
+        ("-0", "`-0` is not a whole number from 1 to 65536"),
+        ("-8", "`-8` is not a whole number from 1 to 65536"),
+        ("0x10", "`0x10` is not decimal; write 16"),
+        ("010", "`010` begins with 0; write 10"),
+        ("'8'", "`8` is text; write it without quotes"),
+        ("~", "a value is missing; write a whole number from 1 to 65536"),
+    ] {
+        check(&format!("kelpie: space/1\nqps: [{number}]\n"), &format!("s.yaml:2: qps[0]: {rule}"));
+    }
+    check("kelpie: space/1\nabout:\n", "s.yaml:2: about: a value is missing");
+    check("kelpie: space/1\nmessage: {max: 1e3}\n", "s.yaml:2: message.max: `1e3` is not a size such as 64KiB");
     check("kelpie: space/1\nqps: {min: 0}\n", "s.yaml:2: qps.min: outside 1 to 65536");
     check(
         "kelpie: space/1\nqps: 5\n",

@@ -201,12 +201,21 @@ fn mistakes_of_form_name_their_line() {
     check("    to: b\n", "", "w.yaml:3: flows[0]: key `to` is missing");
     check("qps: 8", "colour: 8", "w.yaml:6: flows[0].colour: unknown key `colour`; the keys here are from,");
     check("qps: 8", "qps: 8\n    qps: 9", "w.yaml:7: key `qps` is written twice");
-    check("qps: 8", "qps: -8", "w.yaml:6: flows[0].qps: `-8` is not a whole number from 0 to 4294967295");
+    check("qps: 8", "qps: -8", "w.yaml:6: flows[0].qps: `-8` is not a whole number from 1 to 65536");
     check("qps: 8", "qps: 0", "w.yaml:6: flows[0].qps: 0 is outside 1 to 65536");
     check("qps: 8", "qps: 99999", "w.yaml:6: flows[0].qps: 99999 is outside 1 to 65536");
     check("qps: 8", "qps: 99999999999999999999", "w.yaml:6: flows[0].qps: `99999999999999999999` is not");
-    check("qps: 8", "qps:", "w.yaml:6: flows[0].qps: a missing value is not a whole number");
+    check("qps: 8", "qps:", "w.yaml:6: flows[0].qps: a value is missing; write a whole number from 1 to 65536");
     check("qps: 8", "qps: [8]", "w.yaml:6: flows[0].qps: a list is not a whole number");
+    check("qps: 8", "qps: \"8\"", "w.yaml:6: flows[0].qps: `8` is text; write it without quotes");
+    check("qps: 8", "qps: 010", "w.yaml:6: flows[0].qps: `010` begins with 0; write 10");
+    check("qps: 8", "qps: 0x10", "w.yaml:6: flows[0].qps: `0x10` is not decimal; write 16");
+    check("qps: 8", "qps: 1e2", "w.yaml:6: flows[0].qps: `1e2` is not a whole number from 1 to 65536");
+    check("qps: 8", "qps: 8.0", "w.yaml:6: flows[0].qps: `8.0` is not a whole number from 1 to 65536");
+    check("qps: 8", "qps: 8\n    recv_sge: ~", "w.yaml:7: flows[0].recv_sge: a value is missing");
+    check("from: a", "from: 1", "w.yaml:3: flows[0].from: `1` is not one of a, b");
+    check("op: WRITE", "op: 1", "w.yaml:10: flows[0].pattern[0].op: `1` is not one of SEND, WRITE, READ,");
+    check("{send: 8, recv: 8}", "", "w.yaml:9: flows[0].batch: a value is missing");
     check("mtu: 1024", "mtu: 1500", "w.yaml:7: flows[0].mtu: path MTU 1500 is not one of 256");
     check("RC", "XRC", "w.yaml:5: flows[0].qp_type: unknown word `XRC`; write one of RC, UC, UD");
     check(
@@ -222,6 +231,7 @@ fn mistakes_of_form_name_their_line() {
     check("qps: 8", "qps: !!int 8", "w.yaml:6: tags");
     refused("", "w.yaml:1: the document is empty");
     refused("- a\n", "w.yaml:1: the document: this is no `workload/1`; such a file begins with");
+    refused("kelpie: workload/1\nflows: ~\n", "w.yaml:2: flows: a value is missing");
     refused("kelpie: workload/1\nflows: 3\n", "w.yaml:2: flows: `3` is not a list, such as [a, b]");
     refused("kelpie: workload/1\nflows: []\n---\nx: 1\n", "w.yaml:3: a second document");
     refused(&good[..good.len() / 2 + 20], "w.yaml:");

@@ -113,7 +113,12 @@ fn two() -> u32 {
 
 /// What can fail: a port of a NIC, or cables between a leaf and a spine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "a part has the keys host, nic and port (left or right), or leaf, spine and, for one cable, cable; all but the \
+                 port are whole numbers from 0"
+)]
 pub enum Part {
     /// A port of a NIC.
     Port {

@@ -175,7 +175,7 @@ impl Model {
     pub fn parse(file: &str, text: &str) -> Result<Self, DocumentError> {
         let document = Document::parse(file, text)?;
         document.expect("model/2")?;
-        let mut tree: Mapping = document.tree()?;
+        let Value::Mapping(mut tree) = document.tree()? else { unreachable!("a map, or it was not expected") };
         if let Some(base) = tree.remove("base") {
             let known = base.as_str().and_then(|name| Some((name, embedded(name)?)));
             let (name, text) =
