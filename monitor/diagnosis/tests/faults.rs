@@ -74,6 +74,22 @@ fn hosts_that_others_use_are_not_called_abnormal_and_their_faults_are_named() {
 }
 
 #[test]
+fn load_that_varies_from_path_to_path_is_rarely_taken_for_a_fault() {
+    let mut random = Pcg64Mcg::seed_from_u64(16);
+    for load in [Load::PerCell, Load::Bursts] {
+        let mut wrong = 0;
+        for round in 0..120 {
+            let host = Host::draw(KINDS[round % KINDS.len()].1, &mut random);
+            let matrices: Vec<Matrix> = (0..5).map(|_| host.beside(&host.healthy, load, 0.05, &mut random)).collect();
+            let (matrix, repeats) = matrices.split_first().expect("five");
+            let question = host::Question { host: &host.topology, matrix, repeats, baseline: None, busy: true };
+            wrong += usize::from(host::diagnose(question).expect("they fit").verdict == host::Verdict::Abnormal);
+        }
+        assert!(wrong <= 8, "{load:?}: {wrong} of 120");
+    }
+}
+
+#[test]
 fn a_fault_that_comes_and_goes_is_named_and_one_that_was_seen_once_is_not_called_healthy() {
     let mut random = Pcg64Mcg::seed_from_u64(15);
     for (slow_in, expected) in

@@ -348,7 +348,8 @@ impl Seen {
         if self.rounds.count() >= super::rounds::LEAST {
             return;
         }
-        let busy = slow.iter().zip(limits).filter(|(path, _)| self.busy[**path]).map(|(_, links)| links.clone());
+        let is_busy = |path: usize| self.busy[path] && abnormal.contains(&path);
+        let busy = slow.iter().zip(limits).filter(|(path, _)| is_busy(**path)).map(|(_, links)| links.clone());
         if smallest(&busy.collect::<Vec<_>>()).sets.first().is_some_and(|set| set.len() > 1) {
             abnormal.retain(|path| !self.busy[*path]);
         }

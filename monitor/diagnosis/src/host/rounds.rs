@@ -33,6 +33,9 @@ const FREE: (f64, f64) = (0.9, 0.3);
 /// Spread from one matrix to the next, of half of the paths, from which on all is taken for loaded.
 /// Source: our choice: idle hosts have 1 to 7 %.
 const UNSTEADY: f64 = 0.17;
+/// Spread of all levels of a row but one, up to which the row is steady: a fault that was away once. Source: our choice,
+/// twice what noise of 5 % leaves of a row of three paths.
+const STEADY: f64 = 0.06;
 /// Times of load that are assumed before any was seen. Source: our choice.
 const SEEN_BEFORE: f64 = 0.05;
 /// By how many standard deviations one matrix is below the others if that is an event. Source: our choice.
@@ -124,7 +127,9 @@ impl Rounds {
             let free = levels.iter().filter(|seen| **seen >= level).count() as f64;
             let (Some(together), Some(alone)) = (spread(&levels), self.alone(row, paths)) else { return false };
             let (times, least) = VARIES;
-            free < share * levels.len() as f64 && together > least.max(times * alone / (paths.len() as f64).sqrt())
+            let noise = times * alone / (paths.len() as f64).sqrt();
+            let but_one = spread(&without_farthest(levels.clone())).unwrap_or(0.0);
+            free < share * levels.len() as f64 && together > least.max(noise) && but_one > STEADY.max(noise)
         };
         rows.filter(|(row, paths)| is_loaded(**row, paths)).map(|(row, _)| *row).collect()
     }
@@ -241,7 +246,9 @@ impl Rounds {
         }
         let (mut events, mut seen) = (SEEN_BEFORE, 1.0);
         let mut slow_in = vec![(0, 0); paths.len()];
-        for (index, path) in paths.iter().enumerate() {
+        // Of a row with other traffic only what the RNIC alone limits is compared.
+        let is_compared = |(index, path): &(usize, &Path)| best(*index).is_none() || path.is_affinitive();
+        for (index, path) in paths.iter().enumerate().filter(is_compared) {
             for round in 0..self.count {
                 let Some(share) = self.standing(index, path.row, best(index), round) else { continue };
                 slow_in[index].1 += 1;
@@ -262,6 +269,16 @@ fn spread(values: &[f64]) -> Option<f64> {
     let middle = median(values).filter(|middle| *middle > 0.0)?;
     let squares: f64 = values.iter().map(|value| (value / middle - 1.0).powi(2)).sum();
     Some((squares / (values.len().saturating_sub(1).max(1)) as f64).sqrt())
+}
+
+/// Values without the one that is farthest from their median.
+fn without_farthest(mut values: Vec<f64>) -> Vec<f64> {
+    let middle = median(&values).unwrap_or(0.0);
+    let away = |value: &f64| (value - middle).abs();
+    if let Some(farthest) = (0..values.len()).max_by(|one, other| away(&values[*one]).total_cmp(&away(&values[*other]))) {
+        values.remove(farthest);
+    }
+    values
 }
 
 /// The natural logarithm of the chance of so many hits at least.
