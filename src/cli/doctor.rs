@@ -20,7 +20,8 @@ pub struct DoctorArgs {
     /// Read counters of errors again after this time, such as 10s, and show what was counted in between
     #[arg(long, value_name = "TIME", value_parser = parse_again)]
     pub again: Option<Duration>,
-    /// Compare with the other host of a pair, or with this one before: what `kelpie doctor --json` printed, `-` for stdin
+    /// Compare with the other host of a pair, or with this one before: what its `kelpie doctor --json` printed, `-` for
+    /// stdin
     #[arg(long, value_name = "FILE")]
     pub against: Option<PathBuf>,
     /// Look at the files of a host below this directory, instead of at this machine

@@ -50,7 +50,7 @@ pub fn run(args: &DoctorArgs, common: Common) -> anyhow::Result<ExitCode> {
         let began = Instant::now();
         std::thread::sleep(time);
         seen = look(Some(Earlier { counted: &seen.counted, seconds: Some(began.elapsed().as_secs_f64()) }));
-    } else if let Some(before) = other.as_ref().filter(|other| other.host == seen.host) {
+    } else if let Some(before) = other.as_ref().filter(|other| !other.host.is_empty() && other.host == seen.host) {
         seen = look(Some(Earlier { counted: &before.counted, seconds: None }));
     }
     if let (Some(other), Some(path)) = (&other, &args.against) {
