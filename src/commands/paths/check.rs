@@ -96,10 +96,14 @@ fn of_readings(path: &Path) -> anyhow::Result<Vec<Check>> {
 }
 
 fn row(check: &Check) -> Value {
-    json!({
+    let mut row = json!({
         "name": check.name, "state": check.state, "about": check.about, "summary": check.summary,
-        "evidence": check.evidence, "measured": check.measured, "fix": check.fix,
-    })
+        "evidence": check.evidence, "fix": check.fix,
+    });
+    if !check.measured.is_empty() {
+        row["measured"] = json!(check.measured);
+    }
+    row
 }
 
 fn text(checks: &[Check]) -> String {
@@ -119,4 +123,17 @@ fn text(checks: &[Check]) -> String {
         let _ = writeln!(text, "{} of {}: {}", check.name, check.about, check.fix.as_deref().unwrap_or_default());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use kelpie_monitor::checks::CheckKind;
+
+    use super::*;
+
+    #[test]
+    fn a_check_that_measured_nothing_does_not_say_what() {
+        let check = Check::new(CheckKind::Port, State::Unknown, "nothing was sent");
+        assert_eq!(row(&check).get("measured"), None);
+    }
 }
