@@ -62,7 +62,7 @@ fn kinds(bench: &Bench) -> Vec<Kind> {
             &["paths", "plan", "FILE", "--topology", "cluster.yaml"],
             0,
         ),
-        kind("po.yaml", PORTS, &["paths", "check", "FILE"], 0),
+        kind("po.yaml", PORTS, &["paths", "check", "FILE"], 2),
         kind(
             "t.yaml",
             HOST,

@@ -107,6 +107,65 @@ fn a_healthy_host_is_healthy_with_and_without_a_baseline() {
 }
 
 #[test]
+fn what_the_topology_declares_is_a_reference() {
+    let bench = Bench::new();
+    bench.write(
+        "t.yaml",
+        "kelpie: topology/1\nhost:\n  nodes: {rnic0: rnic, cpu0: socket, cpu1: socket, mem0: memory, mem1: memory}\n  \
+        links: [{a: rnic0, b: cpu0, gbps: 252}, {a: mem0, b: cpu0, gbps: 900}, {a: cpu0, b: cpu1, gbps: 600}, \
+        {a: mem1, b: cpu1, gbps: 900}]\n",
+    );
+    let measured = |first: f64, second: f64| {
+        json!({"kelpie": "matrix/1", "rows": ["rnic0"], "columns": ["mem0", "mem1"],
+            "bandwidth_gbps": [[first, second]]})
+        .to_string()
+    };
+    bench.write("slow.json", measured(12.1, 12.0));
+    let words = bench.expect(1, &["host", "diagnose", "slow.json", "--topology", "t.yaml"]);
+    assert!(words.contains("\n  rnic0|cpu0: 12 of 252 Gbit/s that the topology declares\n"), "{words}");
+    bench.write("good.json", measured(197.0, 196.0));
+    bench.expect(0, &["host", "diagnose", "good.json", "--topology", "t.yaml"]);
+}
+
+#[test]
+fn no_list_of_what_cannot_be_excluded_is_empty() {
+    let bench = Bench::new();
+    bench.write(
+        "t.yaml",
+        "{kelpie: topology/1, host: {nodes: {r: rnic, c: socket, m: memory}, links: [{a: r, b: c}, {a: m, b: c}]}}",
+    );
+    for (name, gbps) in [("slow.json", 10.0), ("healthy.json", 190.0)] {
+        let cells = json!({"kelpie": "matrix/1", "rows": ["r"], "columns": ["m"], "bandwidth_gbps": [[gbps]]});
+        bench.write(name, cells.to_string());
+    }
+    let words = ["host", "diagnose", "slow.json", "--topology", "t.yaml", "--baseline", "healthy.json"];
+    let words = bench.expect(1, &words);
+    assert!(words.contains("cannot be excluded: r|c and m|c\n") && !words.contains("one of \n"), "{words}");
+}
+
+#[test]
+fn a_topology_of_another_program_is_read_and_nccls_is_written() {
+    let bench = Bench::new();
+    bench.write(
+        "n.xml",
+        r#"<system version="1"><cpu numaid="0"><pci busid="0000:17:00.0" class="0x020700" link_speed="32.0 GT/s PCIe"
+        link_width="16"><nic><net name="mlx5_0" speed="400000"/></nic></pci></cpu></system>"#,
+    );
+    let yaml = bench.expect(0, &["host", "topology", "--from", "n.xml"]);
+    assert!(yaml.contains("mlx5_0: rnic") && yaml.contains("# NCCL writes the best width"), "{yaml}");
+    bench.write("t.yaml", yaml);
+    let matrix = r#"{"kelpie":"matrix/1","rows":["mlx5_0"],"columns":["mem0"],"bandwidth_gbps":[[97.0]]}"#;
+    bench.write("m.json", matrix);
+    let words = bench.expect(1, &["host", "diagnose", "m.json", "--topology", "t.yaml"]);
+    assert!(words.contains("97 of 400 Gbit/s that its port has"), "{words}");
+    let xml = bench.expect(0, &["host", "topology", "--from", "n.xml", "--nccl"]);
+    assert!(xml.contains(r#"link_speed="32.0 GT/s PCIe" link_width="16""#), "{xml}");
+    bench.write("bad.txt", "hello");
+    let ran = bench.run(&["host", "topology", "--from", "bad.txt"]);
+    assert!(ran.status == Some(2) && ran.stderr.contains("bad.txt: neither NCCL's"), "{ran:?}");
+}
+
+#[test]
 fn a_wrong_setting_is_told_from_a_narrow_link_by_latency() {
     let bench = host();
     let (mut bandwidth, mut latency) = (BANDWIDTH, LATENCY);
@@ -341,12 +400,12 @@ fn the_inside_of_a_recorded_host_is_written_and_read_back() {
     bench.write("t.yaml", text);
     let matrix = r#"{"kelpie":"matrix/1","rows":["mlx5_0"],"columns":["mem0"],"bandwidth_gbps":[[97.0]]}"#;
     bench.write("m.json", matrix);
-    // A path without siblings needs a baseline.
+    // A path without siblings is compared with its port, whose 100 Gbit/s the host's files say.
     let verdict = |status: i32, more: &[&str]| {
         let words = [&["host", "diagnose", "m.json", "--topology", "t.yaml"], more].concat();
         bench.json(status, &words)["verdict"].clone()
     };
-    assert_eq!(verdict(2, &[]), "undecided");
+    assert_eq!(verdict(0, &[]), "healthy");
     assert_eq!(verdict(0, &["--baseline", "m.json"]), "healthy");
     // The RNIC's own link is then read from the host's files.
     bench.write("slow.json", matrix.replace("97.0", "24.0"));

@@ -174,7 +174,7 @@ fn noisy_ring(iterations: std::ops::Range<u64>) -> String {
 fn what_noise_may_have_made_is_said_once_and_drains_nobody() {
     let bench = Bench::new();
     bench.write("t.yaml", TOPOLOGY);
-    bench.write("scontrol", "#!/bin/sh\nprintf '%s\\n' \"$@\" >> drained\n");
+    bench.write("scontrol", "#!/bin/sh\n[ \"$1\" = --oneliner ] && exit\nprintf '%s\\n' \"$@\" >> drained\n");
     std::fs::set_permissions(bench.path("scontrol"), std::fs::Permissions::from_mode(0o755)).expect("executable");
     let watcher = Watcher::start(&bench, &["job.csv", "--topology", "t.yaml", "--slurm", "--act"]);
     append(&bench, "job.csv", HEADING);
@@ -237,7 +237,7 @@ fn a_watcher_goes_on_after_a_kill_a_cut_and_a_replacement() {
 fn a_hang_is_seen_by_silence_and_slurm_is_asked_only_with_act() {
     let bench = Bench::new();
     bench.write("t.yaml", TOPOLOGY);
-    bench.write("scontrol", "#!/bin/sh\nprintf '%s\\n' \"$@\" >> drained\n");
+    bench.write("scontrol", "#!/bin/sh\n[ \"$1\" = --oneliner ] && exit\nprintf '%s\\n' \"$@\" >> drained\n");
     std::fs::set_permissions(bench.path("scontrol"), std::fs::Permissions::from_mode(0o755)).expect("executable");
     append(&bench, "job.csv", HEADING);
     append(&bench, "job.csv", &ring(0..30, 0.0));
@@ -266,8 +266,12 @@ fn a_hang_is_seen_by_silence_and_slurm_is_asked_only_with_act() {
 #[test]
 fn what_a_watcher_cannot_follow_is_said() {
     let bench = Bench::new();
-    bench.write("list.json", "[]");
     bench.write("wrong.csv", "a,b\n1,2\n");
+    let watcher = Watcher::start(&bench, &["wrong.csv"]);
+    std::thread::sleep(Duration::from_millis(500));
+    let (status, stderr) = watcher.stop(Signal::INT);
+    assert_eq!(status, Some(2), "nothing is known");
+    assert!(stderr.contains("wrong.csv:1: no record, left out (1 so far): no column `iteration`"), "{stderr}");
     bench.write("t.yaml", TOPOLOGY.replace("  host_names: [n0, n1, n2, n3, n4, n5, n6, n7]\n", ""));
     bench.write("state.json", "{}");
     bench.write("y.csv", format!("{HEADING}{}", ring(0..20, 0.0)));
@@ -275,8 +279,6 @@ fn what_a_watcher_cannot_follow_is_said() {
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(watcher.stop(Signal::INT).0, Some(0), "healthy");
     for (args, expected) in [
-        (vec!["list.json"], "list.json:1: a list is complete only at its end"),
-        (vec!["wrong.csv"], "wrong.csv:1: no column `iteration`"),
         (vec!["."], "what is not a file cannot be followed"),
         (vec!["x.csv", "--slurm", "--topology", "t.yaml"], "write `host_names`"),
         (vec!["x.csv", "--webhook", "https://example.org/x"], "--exec"),
@@ -364,4 +366,185 @@ fn pairs_of_subsystems_are_measured_in_rounds() {
         (&serde_json::json!([[2, 3], [3, 2]]), &4.into()),
         "{found}"
     );
+}
+
+/// Iterations of many communicators of NCCL's Inspector, of each of which a rank comes late in the second half.
+fn inspected(communicators: std::ops::Range<u32>, iterations: std::ops::Range<u64>, is_late: bool) -> String {
+    let mut text = String::new();
+    for communicator in communicators {
+        for rank in 0..4_u64 {
+            let _ = writeln!(
+                text,
+                "{{\"header\":{{\"id\":\"{communicator:#x}\",\"rank\":{rank},\"n_ranks\":4}},\"metadata\":{{\"hostname\":\
+                 \"c{communicator}n{rank}\",\"pid\":7}}}}"
+            );
+            for number in iterations.clone() {
+                let noise = (number * 3 + rank * 5) % 7;
+                let time = if is_late && rank != 2 { 9000 + noise } else { 1000 + noise };
+                let _ = writeln!(
+                    text,
+                    "{{\"coll_perf\":{{\"coll\":\"AllReduce\",\"coll_sn\":{number},\"coll_msg_size_bytes\":1048576,\
+                     \"coll_exec_time_us\":{time}}}}}"
+                );
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn two_hundred_events_arrive_at_a_command_that_fails_half_of_the_time() {
+    let bench = Bench::new();
+    append(&bench, "job.log", &inspected(0..200, 0..30, false));
+    append(&bench, "job.log", &inspected(0..200, 30..60, true));
+    bench.write("take.sh", "if mkdir odd 2>/dev/null; then exit 1; fi\nrmdir odd\ncat >> heard\necho >> heard\n");
+    let args = ["job.log", "--exec", "sh take.sh", "--state", "state.json"];
+    let watcher = Watcher::start(&bench, &args);
+    let first = watcher.next();
+    assert_eq!((&first["state"], &first["rank"]), (&"slow".into(), &serde_json::json!([2])));
+    until("some arrive", || bench.path("heard").exists());
+    watcher.stop(Signal::KILL);
+    let watcher = Watcher::start(&bench, &args);
+    let heard = || {
+        let text = std::fs::read_to_string(bench.path("heard")).unwrap_or_default();
+        let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        events.map(|event| event["evidence"]["communicator"].to_string()).collect::<std::collections::BTreeSet<_>>()
+    };
+    let begin = Instant::now();
+    while heard().len() < 200 {
+        assert!(begin.elapsed() < Duration::from_mins(2), "{} of 200 communicators", heard().len());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    watcher.stop(Signal::TERM);
+}
+
+#[test]
+fn a_second_watcher_of_a_state_is_refused_and_a_state_that_cannot_be_written_ends_nobody() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path("kept")).expect("a folder");
+    append(&bench, "job.csv", &format!("{HEADING}{}", ring(0..30, 0.0)));
+    let args = ["job.csv", "--state", "kept/state.json", "--exec", "cat >> heard"];
+    let watcher = Watcher::start(&bench, &args);
+    until("it has the lock", || bench.path("kept/state.json.lock").exists());
+    let second = bench.run(&["job", "watch", "job.csv", "--state", "kept/state.json"]);
+    assert_eq!(second.status, Some(2), "{second:?}");
+    assert!(second.stderr.contains("kept/state.json: another watcher (process"), "{}", second.stderr);
+    // Whatever it is that does not take the state: here its folder is gone for a while.
+    std::fs::rename(bench.path("kept"), bench.path("away")).expect("moved");
+    append(&bench, "job.csv", &ring(30..60, 3000.0));
+    assert_eq!(watcher.next()["state"], "slow");
+    until("it is delivered all the same", || bench.path("heard").exists());
+    std::fs::rename(bench.path("away"), bench.path("kept")).expect("moved back");
+    append(&bench, "job.csv", &ring(60..130, 0.0));
+    assert_eq!(watcher.next()["state"], "well");
+    until("the state is written", || bench.path("kept/state.json").exists());
+    let (status, stderr) = watcher.stop(Signal::TERM);
+    assert_eq!(status, Some(0), "{stderr}");
+    for words in ["watching goes on", "it is written again"] {
+        assert!(stderr.contains(words), "{stderr}");
+    }
+}
+
+#[test]
+fn an_event_that_waits_for_a_webhook_outlasts_a_start_without_it() {
+    let bench = Bench::new();
+    append(&bench, "job.csv", &format!("{HEADING}{}{}", ring(0..30, 0.0), ring(30..60, 3000.0)));
+    let args = ["job.csv", "--state", "state.json"];
+    let watcher = Watcher::start(&bench, &[&args[..], &["--webhook", "http://127.0.0.1:9/x"]].concat());
+    watcher.next();
+    until("it waits", || bench.path("state.json").exists());
+    watcher.stop(Signal::KILL);
+    let watcher = Watcher::start(&bench, &args);
+    std::thread::sleep(Duration::from_millis(500));
+    let (status, stderr) = watcher.stop(Signal::TERM);
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(stderr.contains("1 events wait for --webhook, which is not given"), "{stderr}");
+}
+
+#[test]
+fn hosts_that_records_name_are_cordoned_and_taken_back_and_all_is_no_host() {
+    let bench = Bench::new();
+    let program = "#!/bin/sh\ncase \"$1\" in\nget) cat node 2>/dev/null;;\n*) echo \"$*\" >> asked\nesac\n\
+        [ \"$1\" = cordon ] && printf 'true\\nTrue\\nkelpie: slow\\n' > node\nexit 0\n";
+    bench.write("kubectl", program);
+    std::fs::set_permissions(bench.path("kubectl"), std::fs::Permissions::from_mode(0o755)).expect("executable");
+    append(&bench, "job.log", &inspected(7..8, 0..30, false));
+    append(&bench, "job.log", &inspected(7..8, 30..60, true));
+    let watcher = Watcher::start(&bench, &["job.log", "--kubernetes", "--act", "--resume"]);
+    let slow = watcher.next();
+    assert_eq!(slow["kubernetes"][0], "kubectl cordon c7n2");
+    until("it is cordoned", || bench.path("node").exists());
+    append(&bench, "job.log", &inspected(7..8, 60..130, false));
+    let well = watcher.next();
+    assert_eq!((&well["state"], &well["kubernetes"][1]), (&"well".into(), &"kubectl uncordon c7n2".into()));
+    let asked = || std::fs::read_to_string(bench.path("asked")).unwrap_or_default();
+    until("it is taken back", || asked().contains("uncordon c7n2"));
+    watcher.stop(Signal::TERM);
+    assert!(asked().contains("--subresource=status") && asked().contains("KelpieDegraded"), "{}", asked());
+    // A host may be called so, and Slurm would drain every node.
+    let all = |text: String| text.replace("c7n2", "ALL");
+    append(&bench, "all.log", &all(inspected(7..8, 0..30, false) + &inspected(7..8, 30..60, true)));
+    let watcher = Watcher::start(&bench, &["all.log", "--slurm"]);
+    let slow = watcher.next();
+    assert_eq!((&slow["rank"], slow.get("slurm")), (&serde_json::json!([2]), None));
+    let (_, stderr) = watcher.stop(Signal::TERM);
+    assert!(stderr.contains("host `ALL` is a keyword of Slurm"), "{stderr}");
+}
+
+/// A file beside the tests of the diagnosis.
+fn recorded(name: &str) -> String {
+    format!("{}/monitor/diagnosis/tests/recorded/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn what_inspector_writes_is_judged_by_function_and_with_its_marker() {
+    let bench = Bench::new();
+    let healthy = bench.json(0, &["job", "diagnose", &recorded("inspector-v4.3.jsonl.gz")]);
+    assert_eq!((&healthy["verdict"], &healthy["evidence"]["iterations"]), (&"healthy".into(), &64.into()));
+    let late = bench.json(1, &["job", "diagnose", &recorded("inspector-fsdp.jsonl.gz")]);
+    assert_eq!((&late["verdict"], &late["rank"]), (&"slow".into(), &serde_json::json!([5])));
+}
+
+/// Python's pickle wrote the dumps, in the shape of PyTorch's version 2.9.
+#[test]
+fn dumps_of_flight_recorders_name_the_rank_that_did_not_come() {
+    let hang = Bench::new().json(1, &["job", "diagnose", &recorded("flight")]);
+    let (verdict, rank) = (&hang["verdict"], &hang["rank"]);
+    assert_eq!((verdict, rank, &hang["since_iteration"]), (&"hang".into(), &serde_json::json!([1]), &31.into()));
+    assert_eq!(hang["evidence"]["communicator"], "0 (default_pg)");
+}
+
+#[test]
+fn a_table_of_more_rows_than_are_kept_is_refused_before_it_costs_memory() {
+    let bench = Bench::new();
+    let mut file = std::io::BufWriter::new(std::fs::File::create(bench.path("long.csv")).expect("writable"));
+    file.write_all(HEADING.as_bytes()).expect("written");
+    let rows = b"1,0,1,1,1,2,1\n".repeat(1 << 13);
+    for _ in 0..=1 << 10 {
+        file.write_all(&rows).expect("written");
+    }
+    drop(file);
+    let script = format!("ulimit -v 300000; exec {} job diagnose long.csv", env!("CARGO_BIN_EXE_kelpie"));
+    let ran =
+        std::process::Command::new("sh").args(["-c", &script]).current_dir(bench.path("")).output().expect("it runs");
+    let stderr = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("more than 8388608 operations"), "{stderr}");
+}
+
+#[test]
+fn a_baseline_of_nccl_tests_shows_that_all_of_a_job_is_slow() {
+    let bench = Bench::new();
+    bench.write("job.log", inspected(0..1, 0..60, false));
+    let printed = |time: u32| {
+        format!(
+            "# Collective test starting: all_reduce_perf\n# size count type redop root time algbw busbw #wrong\n\
+         1048576 262144 float sum -1 {time} 1.0 1.0 0\n"
+        )
+    };
+    for (time, status, verdict) in [(950, 0, "healthy"), (400, 1, "slow")] {
+        bench.write("nccl-tests.txt", printed(time));
+        let found = bench.json(status, &["job", "diagnose", "job.log", "--baseline", "nccl-tests.txt"]);
+        assert_eq!(found["verdict"], verdict, "{found}");
+    }
 }

@@ -1,7 +1,9 @@
 //! The bond below an RDMA port: how it chooses between its ports, which these are, and what each has moved.
 
+use std::collections::BTreeMap;
+
 use kelpie_monitor::machine::{Gid, Machine, PortLink, gids, rdma_devices};
-use kelpie_monitor::sources::{CounterSource, EthtoolSource};
+use kelpie_monitor::sources::{CounterSource, ETHTOOL_PREFIX, EthtoolSource, Reading, fastest_megabits};
 use serde::{Deserialize, Serialize};
 
 use crate::bounded;
@@ -25,10 +27,31 @@ pub struct Member {
     pub bytes: [u64; 2],
     /// Packets, likewise.
     pub packets: [u64; 2],
+    /// Speed that it trained to; none if the driver says none. Units: Mbit/s.
+    #[serde(default)]
+    pub speed_megabits: Option<u64>,
+    /// Speed of the fastest link that it could have. Units: Mbit/s.
+    #[serde(default)]
+    pub fastest_megabits: Option<u64>,
+    /// Whether its link is up and has no speed, as virtual ones have none.
+    #[serde(default)]
+    pub is_speedless: bool,
+    /// Largest packet. Units: bytes.
+    #[serde(default)]
+    pub mtu: Option<u64>,
+    /// Errors since it was made, of both directions.
+    #[serde(default)]
+    pub errors: u64,
+    /// The driver's counters of pause.
+    #[serde(default, deserialize_with = "bounded::counters")]
+    pub pause: Reading,
+    /// Address of the switch that its LACP talks to; none without LACP, or if the kernel does not say.
+    #[serde(default)]
+    pub lacp_partner: Option<String>,
 }
 
 /// What carries the traffic of an RDMA port.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bond {
     /// RDMA device.
     #[serde(deserialize_with = "bounded::text")]
@@ -50,6 +73,9 @@ pub struct Bond {
     pub selection: String,
     /// Its ports, by name; the first is the left one.
     pub members: Vec<Member>,
+    /// What the narrowest PCIe link above the device carries. Units: bits/s.
+    #[serde(default)]
+    pub pcie_bps: Option<f64>,
 }
 
 impl Bond {
@@ -82,8 +108,15 @@ impl Bond {
             names.push(netdev.clone());
         }
         let selection = selection(machine, &link).unwrap_or_default();
-        let members = names.iter().map(|name| member(machine, name)).collect();
-        Ok(Self { device, gid, mode: word("mode"), policy: word("xmit_hash_policy"), selection, members, netdev })
+        let mut members: Vec<Member> = names.iter().map(|name| member(machine, name)).collect();
+        let partners = partners(&machine.text(&format!("proc/net/bonding/{netdev}")).unwrap_or_default());
+        for member in &mut members {
+            member.lacp_partner = partners.get(&member.name).cloned();
+        }
+        let rates = link.pci(machine).into_iter().filter_map(|function| function.current_rate());
+        let pcie_bps = rates.map(|rate| rate.bits_per_sec()).min_by(f64::total_cmp);
+        let policy = word("xmit_hash_policy");
+        Ok(Self { device, gid, mode: word("mode"), policy, selection, members, netdev, pcie_bps })
     }
 }
 
@@ -96,6 +129,23 @@ fn selection(machine: &Machine, link: &PortLink) -> Option<String> {
     Some(text.split_whitespace().next().unwrap_or_default().to_owned())
 }
 
+/// The switch that each port's LACP talks to, by port.
+///
+/// Source: kernel `drivers/net/bonding/bond_procfs.c`, which shows it to administrators only.
+fn partners(text: &str) -> BTreeMap<String, String> {
+    let (mut partners, mut port, mut is_partner) = (BTreeMap::new(), None, false);
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix("Slave Interface: ") {
+            (port, is_partner) = (Some(name.to_owned()), false);
+        } else if line.starts_with("details partner lacp pdu") {
+            is_partner = true;
+        } else if let (true, Some(mac), Some(port)) = (is_partner, line.strip_prefix("system mac address: "), &port) {
+            partners.insert(port.clone(), mac.to_owned());
+        }
+    }
+    partners
+}
+
 fn member(machine: &Machine, name: &str) -> Member {
     let file = |file: &str| format!("sys/class/net/{name}/{file}");
     let bonded = machine.text(&file("bonding_slave/perm_hwaddr"));
@@ -104,6 +154,9 @@ fn member(machine: &Machine, name: &str) -> Member {
     // RDMA passes the counters of the network interface by on NICs with a transport of their own. Source: mlx5,
     // `Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst`; not tried on such a device.
     let of_driver = EthtoolSource::new(machine, name).and_then(|mut source| source.read().ok());
+    let is_pause = |name: &str| ["pause", "pfc", "ppp", "xoff"].iter().any(|word| name.contains(word));
+    let mut pause: Reading = of_driver.iter().flatten().map(|(name, count)| (name.clone(), *count)).collect();
+    pause.retain(|name, _| name.starts_with(ETHTOOL_PREFIX) && is_pause(name));
     if let Some(counters) = of_driver {
         for (row, what) in counts.iter_mut().zip(["bytes", "packets"]) {
             for (count, way) in row.iter_mut().zip(["tx", "rx"]) {
@@ -114,12 +167,22 @@ fn member(machine: &Machine, name: &str) -> Member {
         }
     }
     let [bytes, packets] = counts;
+    // A port that is down, or has no speed, has -1 or nothing.
+    let speed_megabits = machine.number::<u64>(&file("speed")).filter(|speed| (1..u32::MAX.into()).contains(speed));
+    let is_up = is_up(machine, name);
     Member {
         name: name.to_owned(),
         mac: bonded.or_else(|| machine.text(&file("address"))).unwrap_or_default(),
-        is_up: is_up(machine, name),
+        is_up,
         bytes,
         packets,
+        speed_megabits,
+        fastest_megabits: fastest_megabits(machine, name),
+        is_speedless: is_up && speed_megabits.is_none(),
+        mtu: machine.number(&file("mtu")),
+        errors: ["tx", "rx"].map(|way| statistics(way, "errors")).iter().sum(),
+        pause,
+        lacp_partner: None,
     }
 }
 
@@ -166,7 +229,18 @@ mod tests {
             write(&of("statistics/rx_bytes"), "7\n");
             write(&of("statistics/tx_packets"), "2\n");
             write(&of("statistics/rx_packets"), "1\n");
+            write(&of("statistics/rx_errors"), "3\n");
+            write(&of("speed"), if place == 0 { "100000\n" } else { "-1\n" });
+            write(&of("mtu"), "9000\n");
+            write(&format!("modes/{name}"), "100000baseCR4/Full\n200000baseCR4/Full\nAutoneg\n");
+            write(&format!("ethtool/{name}"), "rx_prio3_pause_duration: 7\nrx_discards_phy: 9\n");
         }
+        let pdu = |way: &str, mac: &str| format!("details {way} lacp pdu:\n    system mac address: {mac}\n");
+        let slave = |name: &str, partner| {
+            format!("\nSlave Interface: {name}\n{}{}", pdu("actor", "52:54:00:00:00:01"), pdu("partner", partner))
+        };
+        let zero = "00:00:00:00:00:00";
+        write("proc/net/bonding/bond0", &format!("v\n{}{}", slave("eth0", "aa:bb:cc:00:00:01"), slave("eth1", zero)));
         let machine = Machine::recorded(root.path());
         let bond = Bond::read(&machine, &Port::default()).expect("there is one device");
         assert_eq!(
@@ -176,6 +250,14 @@ mod tests {
         assert_eq!(bond.gid, "0000:0000:0000:0000:0000:ffff:0a09:0101");
         let seen: Vec<_> = bond.members.iter().map(|one| (one.name.as_str(), one.is_up, one.bytes)).collect();
         assert_eq!(seen, [("eth0", true, [100, 7]), ("eth1", false, [101, 7])]);
+        let [first, second] = &bond.members[..] else { panic!("two ports") };
+        assert_eq!(
+            (first.speed_megabits, first.fastest_megabits, first.mtu),
+            (Some(100_000), Some(200_000), Some(9000))
+        );
+        assert_eq!((second.speed_megabits, second.is_speedless, first.errors), (None, false, 3), "it is down");
+        assert_eq!(first.pause.iter().collect::<Vec<_>>(), [(&"ethtool.rx_prio3_pause_duration".to_owned(), &7)]);
+        assert_eq!([first, second].map(|one| one.lacp_partner.as_deref()), [Some("aa:bb:cc:00:00:01"), Some(zero)]);
         write("sys/class/net/eth1/operstate", "unknown\n");
         write("sys/class/net/eth1/carrier", "1\n");
         assert!(is_up(&machine, "eth1"), "a driver that sets no state");

@@ -225,32 +225,45 @@ pub fn plan(workload: &Workload, host: Host) -> HostPlan {
 }
 
 fn requester(index: usize, flow: &Flow) -> GroupPlan {
-    let inline = flow.inline.0;
-    let widest = flow.pattern.iter().map(|request| request.sge.len()).max().unwrap_or(1);
+    // Each is named, so that the compiler asks what hosts make of a new one.
+    let Flow {
+        from,
+        to,
+        qp_type,
+        qps,
+        mtu,
+        wq_depth,
+        batch,
+        pattern,
+        recv_sge: _, // for the responder
+        inline: Bytes(inline),
+        interarrival_ns,
+        qps_made_per_sec: _, // for both ends
+        mrs_made_per_sec: _,
+        loss_ppm: _, // for the paths of the host
+        path_delay_ns: _,
+        ports: _, // for who connects the QPs
+        memory,
+    } = flow;
+    let widest = pattern.iter().map(|request| request.sge.len()).max().unwrap_or(1);
     GroupPlan {
         id: GroupId { flow: index, role: Role::Requester },
-        is_loopback: flow.is_loopback(),
-        qp_type: flow.qp_type,
-        qps: flow.qps,
-        mtu: flow.mtu,
-        caps: Caps {
-            send_wr: flow.wq_depth.send,
-            recv_wr: 1,
-            send_sge: count(widest),
-            recv_sge: 1,
-            inline: inline as u32,
-        },
+        is_loopback: from == to,
+        qp_type: *qp_type,
+        qps: *qps,
+        mtu: *mtu,
+        caps: Caps { send_wr: wq_depth.send, recv_wr: 1, send_sge: count(widest), recv_sge: 1, inline: *inline as u32 },
         send: Some(SendPlan {
-            batch: flow.batch.send,
-            requests: flow.pattern.clone(),
-            inline,
-            pause: Duration::from_nanos(flow.interarrival_ns.into()),
+            batch: batch.send,
+            requests: pattern.clone(),
+            inline: *inline,
+            pause: Duration::from_nanos((*interarrival_ns).into()),
             latency: false,
         }),
         recv: None,
         churn: churn(flow),
-        memory: flow.memory.from,
-        remote: flow.memory.to,
+        memory: memory.from,
+        remote: memory.to,
     }
 }
 

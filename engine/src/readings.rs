@@ -195,7 +195,11 @@ fn minus(a: Count, b: Count) -> Count {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use kelpie_monitor::Latency;
+    use kelpie_monitor::counters::{self, ACK_TIMEOUT, MADE};
+    use kelpie_monitor::sources::LINK_SPEED;
 
     use super::*;
     use crate::latency::Took;
@@ -259,6 +263,39 @@ mod tests {
         assert!(!counters.b.contains_key(SEND_QUEUE_FULL), "b has no requester");
         assert!((counters.b[RECEIVE_QUEUE_FULL] - 0.75).abs() < 1e-9);
         assert!(!counters.a.contains_key(RECEIVE_QUEUE_FULL), "a has no responder");
+    }
+
+    #[test]
+    fn every_engine_counter_of_the_table_is_counted_and_every_other_has_a_row() {
+        let end = GroupEndpoint {
+            id: GroupId { flow: 0, role: Role::Requester },
+            gid: [0; 16],
+            lid: 0,
+            needs_grh: false,
+            reads: 16,
+            qps: Vec::new(),
+        };
+        let endpoints = PerHost { a: vec![end], b: Vec::new() };
+        let mut counted: BTreeSet<String> = BTreeSet::new();
+        for (op, text) in [(Opcode::Send, "SEND"), (Opcode::Read, "READ")] {
+            let mut readings = readings(op);
+            for (at, reading) in (0..).zip(&mut readings) {
+                // Frames of pause, and no time.
+                for host in [&mut reading.a, &mut reading.b] {
+                    let names = ["ethtool.tx_pause_frames", "ethtool.rx_pause_frames"];
+                    host.counters.extend(names.map(|name| (name.to_owned(), at)));
+                    host.counters.insert(LINK_SPEED.to_owned(), 100_000);
+                }
+            }
+            let seen = measurement(&workload(vec![flow("a", "b", text)]), &endpoints, &readings, &readings[1]);
+            let counters = &seen.samples[0].counters;
+            counted
+                .extend(counters.a.keys().chain(counters.b.keys()).filter(|name| name.starts_with("engine_")).cloned());
+        }
+        // The agent and the devices count these.
+        counted.extend([ACK_TIMEOUT, MADE[0], MADE[1]].map(str::to_owned));
+        let rows = counters::TABLE.iter().map(|row| row.name).filter(|name| name.starts_with("engine_"));
+        assert_eq!(counted.iter().map(String::as_str).collect::<BTreeSet<_>>(), rows.collect());
     }
 
     #[test]

@@ -283,12 +283,58 @@ rows! {
         gauges: [PortsDown "ports_down" "" Lower],
         repairs: [LookAtPort],
     }
+    Speed "speed" Ports Seconds {
+        measures: "the speed of each port beside the speed that the port could have, and what one port alone carries of it",
+        cause: "A port that trained to half its speed takes half of the traffic with it, and both ports together still \
+            carry twice one alone.",
+        test: "Fails if a port trained below what it could have, or is slower than the fastest of the four; warns if one \
+            port alone carries less than 0.8 of its speed, and fails below 0.6; unknown if a speed was not read. Read \
+            from `/sys/class/net/NETDEV/speed`, and over ethtool netlink.",
+        gauges: [TrainedShare "trained_share" "" Higher, AloneShare "alone_share" "" Higher],
+        repairs: [LookAtSpeed, LookAtShared, MoveNic, ReadSpeed],
+    }
+    PortPcie "pcie" Ports Files {
+        measures: "what the narrowest PCIe link of both NICs carries",
+        cause: "Both ports share the PCIe link of their NIC. No source port helps a link that is full.",
+        test: "Fails if PCIe carries less than one port, warns if less than both; traffic takes a tenth more on PCIe.",
+        gauges: [PortPcieCarries "carried_bps" "bits/s" Higher],
+        repairs: [MoveNic],
+    }
+    PortErrors "errors" Ports Seconds {
+        measures: "how many errors a port counts while traffic runs",
+        cause: "Damaged packets are lost, and a sender of RoCE goes back to the lost packet.",
+        test: "Warns at one error and fails at ten. Read from `statistics/rx_errors` and `tx_errors` of each port.",
+        gauges: [NewErrors "errors" "" Lower],
+        repairs: [LookAtOptics],
+    }
+    PortPause "pause" Ports Seconds {
+        measures: "for which share of the time a port is paused, or pauses its switch",
+        cause: "Pause of one port slows the flows of this port, however well source ports are chosen.",
+        test: "Warns from 0.001 and fails from 0.1. Read from the driver's counters of pause.",
+        gauges: [PausedShare "paused_share" "" Lower],
+        repairs: [LookBehindPause],
+    }
+    PortMtu "mtu" Ports Files {
+        measures: "whether the four ports have one MTU",
+        cause: "Packets larger than the MTU of one port are lost at this port, and arrive by the other.",
+        test: "Fails if two differ. Read from `/sys/class/net/NETDEV/mtu`.",
+        gauges: [SmallestPortMtu "smallest_mtu" "bytes" Higher],
+        repairs: [RaisePortMtu],
+    }
+    Lacp "lacp" Ports Files {
+        measures: "whether both ports of each bond talk to one LACP partner",
+        cause: "A bond uses the ports of one partner. A port with another partner, or without one, carries no traffic.",
+        test: "Fails if partners differ or none answers. Read from `/proc/net/bonding/BOND`, which needs root.",
+        gauges: [LacpFaults "lacp_faults" "" Lower],
+        repairs: [LookAtLacp],
+    }
     Pairing "pairing" Ports Seconds {
         measures: "how many QPs arrive on another side than that by which they left",
         cause: "There they meet those that belong there, and one port of the receiver has the traffic of two.",
-        test: "Fails if a QP crosses; unknown if not all were seen at both ends. Source: C4 (HPCA 2025), section III-B.",
+        test: "Fails if a QP crosses; four QPs or more that all cross look like swapped cables; unknown if not all were \
+            seen at both ends. Source: C4 (HPCA 2025), section III-B; the number of QPs is our choice.",
         gauges: [CrossedQps "crossed_qps" "" Lower],
-        repairs: [Steer, Deal],
+        repairs: [SwapCables, Steer, Deal],
     }
     Balance "balance" Ports Seconds {
         measures: "the share by which the bytes of one port are off a fair half",
@@ -308,9 +354,10 @@ rows! {
     Collision "collision" Ports Seconds {
         measures: "how many times as much both ports carry as one alone",
         cause: "Flows that meet on a link, or a part that both ports share, take the second port's worth.",
-        test: "Warns below 1.8 and fails below 1.5; 2 is ideal, 1 is a collision. The thresholds are our choice.",
+        test: "Warns below 1.8 and fails below 1.5; 2 is ideal, 1 is a collision. A full PCIe link, and QPs that do not \
+            meet, are named as such. The thresholds are our choice.",
         gauges: [Together "times_one_alone" "" Higher],
-        repairs: [LookAtShared, Steer, Deal],
+        repairs: [LookAtShared, MoveNic, Steer, Deal],
     }
     Loss "loss" Ports Seconds {
         measures: "the largest share of packets that a path loses",
@@ -322,8 +369,8 @@ rows! {
     Failover "failover" Ports Minutes {
         measures: "how long no traffic moves after a port went down",
         cause: "Traffic that does not go on loses the job, and a port that is not used again halves the rest of it.",
-        test: "Fails if traffic does not go on or the port has none after it came back; warns above a second, ten times the \
-            usual `miimon`. Only with `--port-down`.",
+        test: "Fails if traffic does not go on, goes on after more than a second, ten times the usual `miimon`, or the port \
+            has none after it came back. Only with `--port-down`.",
         gauges: [Gap "gap" "ms" Lower],
         repairs: [RetryLonger, OpenAgain, LowerMiimon],
     }
@@ -406,6 +453,18 @@ repairs! {
     InstallBios "install the same BIOS and give both the same settings, unless the difference is what you test";
     UseOneKind "use two hosts of one kind, unless the difference is what you test";
     LookAtPort "look at the cable and at the switch's port; `ip link show` on the host says what it sees";
+    LookAtSpeed "look at the speed that the switch's port is set to, at the cable and at forward error correction: \
+        `ethtool NETDEV` lists what both ends offer; then raise the link again";
+    ReadSpeed "write `speed_bps` and `capable_bps` of each port, or check the hosts themselves with --subsystem";
+    LookAtOptics "clean or change the cable or optics of this port; `ethtool -S NETDEV` and `ethtool -m NETDEV` show \
+        errors and light";
+    LookBehindPause "find what cannot keep up behind the pause: PCIe and memory of the host that sends it, or the \
+        switch; `kelpie doctor` on that host";
+    RaisePortMtu "ip link set dev BOND mtu 9000 on both hosts, and the same on the ports of both switches";
+    LookAtLacp "compare `cat /proc/net/bonding/BOND` with the port channel of both switches: both ports of a bond need \
+        one system address and one key";
+    SwapCables "exchange the two cables of one host, where `lldpctl` shows the leaf of the other port; `kelpie paths \
+        probe --ports 64` tells first: if all source ports cross, cables are swapped, else choose source ports";
     Steer "give the QPs other source ports: `kelpie paths probe` finds which, `kelpie paths steer` sets them";
     Deal "set the LAG port of each QP (mlx5dv_modify_qp_lag_port), and its source port for the arrival";
     UseTwoQps "use two QPs or more";

@@ -114,31 +114,48 @@ fn wire_bits(flow: &Flow, request: &Request) -> f64 {
 /// trip and the time that `b` requests take on the wire, or on the QP: exact for stop-and-wait (`b = d`) and for a
 /// queue that is refilled one by one (`b = 1`).
 fn requests_per_sec(flow: &Flow, bounds: &Bounds, sample: &Sample, qp_seconds: f64) -> f64 {
-    let pauses = if flow.interarrival_ns > 0 {
-        f64::from(flow.batch.send) * 1e9 / f64::from(flow.interarrival_ns)
-    } else {
-        f64::INFINITY
-    };
+    // Each is named, so that the compiler asks of a new one whether it bounds the rate of a QP.
+    let &Flow {
+        from,
+        to: _,
+        qp_type: _,
+        qps: _, // for all QPs together
+        mtu: _, // for packets
+        wq_depth,
+        batch,
+        ref pattern,
+        recv_sge: _,
+        inline: _, // for the time of a QP
+        interarrival_ns,
+        qps_made_per_sec: _,
+        mrs_made_per_sec: _,
+        loss_ppm: _, // for the round trip
+        path_delay_ns: _,
+        ports: _,
+        memory: _,
+    } = flow;
+    let pauses =
+        if interarrival_ns > 0 { f64::from(batch.send) * 1e9 / f64::from(interarrival_ns) } else { f64::INFINITY };
     let Some(base_rtt) = bounds.base_rtt_seconds else { return pauses };
-    let counter = |name: &str| sample.counters.get(flow.from).get(name).copied();
+    let counter = |name: &str| sample.counters.get(from).get(name).copied();
     // A queue stands still for a timer if its last packet is lost, or the last acknowledgement.
     let trip = round_trip(flow, base_rtt) + 2.0 * loss(flow) * counter(ACK_TIMEOUT).unwrap_or(0.0);
-    let requests = flow.pattern.len().max(1) as f64;
-    let count = |of: fn(Opcode) -> bool| flow.pattern.iter().filter(|request| of(request.op)).count() as f64;
+    let requests = pattern.len().max(1) as f64;
+    let count = |of: fn(Opcode) -> bool| pattern.iter().filter(|request| of(request.op)).count() as f64;
     let (receives, reads) = (count(Opcode::consumes_receive), count(Opcode::brings_back));
-    let on_wire = flow.pattern.iter().map(|request| wire_bits(flow, request)).sum::<f64>() / requests / bounds.max_bps;
+    let on_wire = pattern.iter().map(|request| wire_bits(flow, request)).sum::<f64>() / requests / bounds.max_bps;
     let turnover = |depth: f64, refill: u32| depth / (trip + f64::from(refill.max(1)) * on_wire.max(qp_seconds));
 
     // A call posts a whole batch or waits, and asks for a completion when a part of the queue is posted, unless it
     // pauses; receive queues are filled to the last request.
-    let batch = flow.batch.send.max(1);
-    let whole = flow.wq_depth.send / batch * batch;
-    let refill = if pauses.is_finite() { batch } else { batch.max(whole / REFILLS / batch * batch) };
+    let call = batch.send.max(1);
+    let whole = wq_depth.send / call * call;
+    let refill = if pauses.is_finite() { call } else { call.max(whole / REFILLS / call * call) };
     let mut per_qp = turnover(f64::from(whole), refill).min(pauses);
     // Of a mixed vector only some requests use a limit, so the limit holds for proportionally more of them.
     if receives > 0.0 {
-        let depth = f64::from(flow.wq_depth.recv) * requests / receives;
-        per_qp = per_qp.min(turnover(depth, flow.batch.recv));
+        let depth = f64::from(wq_depth.recv) * requests / receives;
+        per_qp = per_qp.min(turnover(depth, batch.recv));
     }
     if reads > 0.0 {
         let outstanding = counter(OUTSTANDING_READS).unwrap_or(USUAL_READS);

@@ -1,8 +1,8 @@
 //! A new directory with all of its files, or none; the same of a file.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use tempfile::TempDir;
@@ -17,12 +17,57 @@ pub fn check(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path).is_ok() && !is_empty() {
         return Err(taken());
     }
-    beside(path).map(drop)
+    Beside::new(parent(path)).map(drop).map_err(|error| nameless(&error))
 }
 
-/// A temporary directory where `path` is to be.
-fn beside(path: &Path) -> io::Result<TempDir> {
-    tempfile::Builder::new().prefix(".kelpie-").tempdir_in(parent(path)).map_err(|error| nameless(&error))
+/// What begins the names of files and directories that are not whole yet.
+const PREFIX: &str = ".kelpie-new-";
+
+/// A temporary directory that is locked for as long as its process lives; one that nobody holds is taken away by the next
+/// process that writes there.
+#[derive(Debug)]
+pub(crate) struct Beside {
+    folder: TempDir,
+    _lock: File,
+}
+
+impl Beside {
+    /// One in `parent`.
+    pub(crate) fn new(parent: &Path) -> io::Result<Self> {
+        loop {
+            let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
+            let lock = File::open(folder.path())?;
+            // Somebody who cleans up may have come before the lock.
+            if is_locked(&lock) && folder.path().exists() {
+                remove_abandoned(parent, lock.metadata()?.uid());
+                return Ok(Self { folder, _lock: lock });
+            }
+        }
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// Whether a lock is ours from now on, or there are none on this file system.
+fn is_locked(file: &File) -> bool {
+    !matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+}
+
+/// Takes away what processes of this user left that were killed.
+fn remove_abandoned(parent: &Path, user: u32) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX))
+            && entry.metadata().is_ok_and(|found| found.uid() == user && !found.is_symlink());
+        // A file system without locks says nothing of who is dead.
+        let is_dead = || File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
+        if is_ours && is_dead() {
+            let path = entry.path();
+            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        }
+    }
 }
 
 /// Writes a directory with these files.
@@ -44,13 +89,13 @@ pub fn write(path: &Path, files: &[(&str, String)]) -> io::Result<()> {
 /// As [`check`], what `fill` says, or if something cannot be written; then nothing is left behind.
 pub fn write_with<E: From<io::Error>>(path: &Path, fill: impl FnOnce(&Path) -> Result<(), E>) -> Result<(), E> {
     check(path)?;
-    let new = beside(path)?;
+    let new = Beside::new(parent(path)).map_err(|error| nameless(&error))?;
     fill(new.path())?;
     fs::set_permissions(new.path(), fs::Permissions::from_mode(0o755))?;
     // A directory takes the place of an empty one, and of nothing else.
     match fs::rename(new.path(), path) {
         Ok(()) => {
-            let _gone = new.keep();
+            let _gone = new.folder.keep();
             Ok(())
         }
         Err(error) if matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::NotADirectory) => {
@@ -67,7 +112,10 @@ pub fn write_with<E: From<io::Error>>(path: &Path, fill: impl FnOnce(&Path) -> R
 /// nothing is left behind.
 pub fn write_file(path: &Path, bytes: &[u8], replaces: bool) -> io::Result<()> {
     let mut file =
-        tempfile::Builder::new().prefix(".kelpie-").tempfile_in(parent(path)).map_err(|error| nameless(&error))?;
+        tempfile::Builder::new().prefix(PREFIX).tempfile_in(parent(path)).map_err(|error| nameless(&error))?;
+    if is_locked(file.as_file()) {
+        remove_abandoned(parent(path), file.as_file().metadata()?.uid());
+    }
     file.write_all(bytes)?;
     file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
     file.as_file().sync_all()?;
@@ -86,4 +134,33 @@ fn nameless(error: &io::Error) -> io::Error {
 
 fn taken() -> io::Error {
     io::Error::new(ErrorKind::AlreadyExists, "something is there already; name a new or an empty directory with --out")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_process_left_is_taken_away_and_nothing_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at(".kelpie-new-dead")).expect("ours");
+        fs::write(at(".kelpie-new-dead/index.html"), "half").expect("ours");
+        fs::write(at(".kelpie-new-file"), "half").expect("ours");
+        fs::create_dir(at(".kelpie-mine")).expect("ours");
+        std::os::unix::fs::symlink(at(".kelpie-mine"), at(".kelpie-new-link")).expect("ours");
+        let alive = Beside::new(folder.path()).expect("a folder");
+        write(&at("out"), &[("a.txt", "a".to_owned())]).expect("a new one");
+        fs::create_dir(at(".kelpie-new-dead")).expect("it was taken away");
+        write_file(&at("b.txt"), b"b", false).expect("a new one");
+        let mut names: Vec<String> = fs::read_dir(folder.path())
+            .expect("ours")
+            .map(|one| one.expect("ours").file_name().into_string().expect("UTF-8"))
+            .collect();
+        names.sort();
+        let there = alive.path().file_name().and_then(|name| name.to_str()).expect("a name");
+        let mut expected = vec![".kelpie-mine", ".kelpie-new-link", there, "b.txt", "out"];
+        expected.sort_unstable();
+        assert_eq!(names, expected);
+    }
 }

@@ -6,32 +6,65 @@ use std::str::FromStr;
 use kelpie_spaces::Region;
 use serde::{Deserialize, Serialize};
 
-/// How points are chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Algorithm {
-    /// Discover first, refine later.
-    Kelpie,
-    /// Algorithm 1 of the paper.
-    Collie,
-    /// The same without minimal feature sets: anomalies are stored as they are, and nothing else is skipped.
-    Anneal,
-    /// Independent random points outside known regions.
-    Random,
-    /// Bayesian optimisation outside known regions.
-    Bayes,
+/// An enum whose variants have a name each: a variant is nowhere else, so that none can be left out of `ALL`.
+macro_rules! names {
+    ($(#[$about:meta])* $kind:ident { $($(#[$of:meta])* $variant:ident $name:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum $kind {
+            $($(#[$of])* #[serde(rename = $name)] $variant,)*
+        }
+
+        impl $kind {
+            /// All of them, in the order of the help.
+            pub const ALL: [$kind; [$($name),*].len()] = [$($kind::$variant),*];
+
+            /// The name on the command line and in JSON.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($kind::$variant => $name,)*
+                }
+            }
+        }
+    };
 }
 
-/// Which signals guide the search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SignalSet {
-    /// The performance signal.
-    Perf,
-    /// Diagnostic counters.
-    Diag,
-    /// Performance first, then diagnostic counters.
-    Both,
+names! {
+    /// How points are chosen.
+    Algorithm {
+        /// Discover first, refine later.
+        Kelpie "kelpie",
+        /// Algorithm 1 of the paper.
+        Collie "collie",
+        /// The same without minimal feature sets: anomalies are stored as they are, and nothing else is skipped.
+        Anneal "anneal",
+        /// Independent random points outside known regions.
+        Random "random",
+        /// Bayesian optimisation outside known regions.
+        Bayes "bayes",
+    }
+}
+
+names! {
+    /// Which signals guide the search.
+    SignalSet {
+        /// The performance signal.
+        Perf "perf",
+        /// Diagnostic counters.
+        Diag "diag",
+        /// Performance first, then diagnostic counters.
+        Both "both",
+    }
+}
+
+impl Algorithm {
+    /// Whether signals guide it.
+    pub fn is_guided(self) -> bool {
+        match self {
+            Algorithm::Collie | Algorithm::Anneal | Algorithm::Bayes => true,
+            Algorithm::Kelpie | Algorithm::Random => false,
+        }
+    }
 }
 
 /// A word that names nothing here.
@@ -42,54 +75,6 @@ pub struct UnknownName {
     pub word: String,
     /// What would have been right.
     pub known: String,
-}
-
-const ALGORITHMS: [(Algorithm, &str); 5] = [
-    (Algorithm::Kelpie, "kelpie"),
-    (Algorithm::Collie, "collie"),
-    (Algorithm::Anneal, "anneal"),
-    (Algorithm::Random, "random"),
-    (Algorithm::Bayes, "bayes"),
-];
-
-const SIGNALS: [(SignalSet, &str); 3] =
-    [(SignalSet::Perf, "perf"), (SignalSet::Diag, "diag"), (SignalSet::Both, "both")];
-
-impl Algorithm {
-    /// Every algorithm, in the order of the help.
-    pub const ALL: [Algorithm; ALGORITHMS.len()] = {
-        let mut all = [ALGORITHMS[0].0; ALGORITHMS.len()];
-        let mut index = 0;
-        while index < all.len() {
-            all[index] = ALGORITHMS[index].0;
-            index += 1;
-        }
-        all
-    };
-
-    fn row(self) -> (Algorithm, &'static str) {
-        ALGORITHMS[self as usize]
-    }
-
-    /// The name on the command line.
-    pub fn name(self) -> &'static str {
-        self.row().1
-    }
-
-    /// Whether signals guide it.
-    pub fn is_guided(self) -> bool {
-        !matches!(self, Algorithm::Kelpie | Algorithm::Random)
-    }
-}
-
-impl SignalSet {
-    /// Every set, in the order of the help.
-    pub const ALL: [SignalSet; 3] = [SignalSet::Perf, SignalSet::Diag, SignalSet::Both];
-
-    /// The name on the command line.
-    pub fn name(self) -> &'static str {
-        SIGNALS[self as usize].1
-    }
 }
 
 fn named<T: Copy>(word: &str, all: &[T], name: fn(T) -> &'static str) -> Result<T, UnknownName> {
@@ -208,14 +193,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_reads_back() {
+    fn every_name_reads_back_and_every_algorithm_is_explained() {
+        let page = include_str!("../../docs/explained/search.md");
         for algorithm in Algorithm::ALL {
-            assert_eq!(algorithm.name().parse(), Ok(algorithm));
-            assert_eq!(algorithm.row().0, algorithm);
+            let name = algorithm.name();
+            assert_eq!(name.parse(), Ok(algorithm));
+            assert!(page.contains(&format!("\n| `{name}`")), "docs/explained/search.md has no row for {name}");
         }
         for signal in SignalSet::ALL {
             assert_eq!(signal.name().parse(), Ok(signal));
-            assert_eq!(SIGNALS[signal as usize].0, signal);
         }
         let error = "magic".parse::<Algorithm>().expect_err("not there");
         assert_eq!(error.to_string(), "`magic` is not one of kelpie, collie, anneal, random, bayes");

@@ -19,6 +19,8 @@ pub enum HostCommand {
         kelpie host topology > host.yaml\n  \
         kelpie host topology --json | jq '.readings[] | select(.state == \"warn\")'\n  \
         kelpie host topology --root recorded/\n  \
+        lspci -vvv | kelpie host topology --from - > host.yaml\n  \
+        kelpie host topology --from nccl.xml --json | jq .devices\n  \
         kelpie host topology --subsystem sim:a100 > a100.yaml")]
     Topology(TopologyArgs),
     /// Measure loopback of every RNIC of a host to every memory and GPU, as matrix/1
@@ -66,6 +68,12 @@ pub struct TopologyArgs {
     /// A simulated host: `sim:a100`, `sim:path.yaml`
     #[arg(long, short = 's', value_name = "S", conflicts_with = "root")]
     pub subsystem: Option<String>,
+    /// What another program wrote of the host: NCCL's topology XML, `lspci -vvv`, `nvidia-smi topo -m`; `-` for stdin
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "subsystem"])]
+    pub from: Option<PathBuf>,
+    /// Write NCCL's topology XML instead, for NCCL_TOPO_FILE
+    #[arg(long, conflicts_with = "json")]
+    pub nccl: bool,
 }
 
 /// The host that is measured.

@@ -5,7 +5,7 @@ mod fault;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use kelpie_fabric::Fault;
 use kelpie_spaces::units::Bytes;
 
@@ -18,24 +18,27 @@ pub enum JobCommand {
     /// Say which rank or connection of a job is slow or hangs, from what its operations took
     #[command(
         after_help = "FILE is CSV with the heading iteration,source,destination,bytes,begin,end,entered (times in \
-        microseconds,\nan empty end is what never completed), the same as JSON, what NCCL's Inspector writes, or matrix/1 \
-        with\ncompletion_us.\nExit status: 0 healthy, 1 slow or hanging, 2 undecided or could not run.\n\n\
+        microseconds,\nan empty end is what never completed), the same as JSON, what NCCL's Inspector or its example profiler \
+        writes,\ndumps of PyTorch's flight recorder (JSON or pickle), or matrix/1 with completion_us; plain or as .gz. \
+        Lines of other\nprograms between records are skipped.\nExit status: 0 healthy, 1 slow or hanging, 2 undecided or \
+        could not run.\n\n\
         Examples:\n  \
         kelpie job diagnose operations.csv\n  \
         kelpie job diagnose inspector.log --json | jq '.verdict, .rank'\n  \
+        kelpie job diagnose nccl-inspector-4711/   (one file for each process)\n  \
         kelpie job diagnose operations.csv --topology cluster.yaml   (which hosts and leaves)\n  \
         kelpie job diagnose operations.csv --now 95000000   (the job goes on, and its clock shows 95 s)"
     )]
     Diagnose(JobArgs),
     /// Follow what a job writes, and say when it becomes slow, hangs, or is well again
     #[command(
-        after_help = "FILE is as for `job diagnose`, but no list and no matrix; it may grow, be cut, be replaced, or not \
-        be there yet.\nAn event is on stdout (one JSON object a line with --json), and goes to --exec and --webhook.\n\
+        after_help = "FILE is CSV or JSON as for `job diagnose`, not packed; it may grow, be cut, be replaced, or not be there yet.\nAn event is on stdout (one JSON object a line with --json), and goes to --exec and --webhook.\n\
         Exit status when it is interrupted: 0 healthy, 1 slow or hanging, 2 not known.\n\n\
         Examples:\n  \
         kelpie job watch operations.csv --json\n  \
         kelpie job watch inspector/*.log --state watch.json --exec 'mail -s kelpie admin'\n  \
-        kelpie job watch operations.csv --topology cluster.yaml --slurm   (prints scontrol, --act runs it)"
+        kelpie job watch operations.csv --topology cluster.yaml --slurm   (prints scontrol, --act runs it)\n  \
+        kelpie job watch inspector/*.log --kubernetes   (prints kubectl)"
     )]
     Watch(WatchJobArgs),
     /// Run a collective on a simulated cluster, or a ring of agents, and write what its operations took
@@ -135,9 +138,12 @@ fn parse_size(text: &str) -> Result<u64, String> {
 
 #[derive(Debug, Args)]
 pub struct JobArgs {
-    /// What operations took, `-` for stdin
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    /// What operations took: files of one job, a folder of them, a pattern such as 'dumps/*.log.gz', or `-` for stdin
+    #[arg(value_name = "FILE", required = true, num_args = 1..=65536)]
+    pub files: Vec<PathBuf>,
+    /// What nccl-tests printed on this cluster when all was well: collectives that take half as long again are slow
+    #[arg(long, value_name = "NCCL-TESTS.txt")]
+    pub baseline: Option<PathBuf>,
     /// The job goes on, and this is its clock: what is open for under 30 s does not hang [default: it was given up]
     #[arg(long, value_name = "MICROSECONDS")]
     pub now: Option<f64>,
@@ -147,6 +153,7 @@ pub struct JobArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("scheduler").multiple(true))]
 pub struct WatchJobArgs {
     /// What operations took; several files of one job together
     #[arg(value_name = "FILE", required = true, num_args = 1..=4096)]
@@ -156,12 +163,19 @@ pub struct WatchJobArgs {
     pub topology: Option<PathBuf>,
     #[command(flatten)]
     pub notify: NotifyArgs,
-    /// Say with each event how Slurm drains its hosts; needs `host_names` in the topology
-    #[arg(long)]
+    /// Say with each event how Slurm drains its hosts, and takes them back when the job is well again; names of hosts come
+    /// from the records, or from `host_names` of the topology
+    #[arg(long, group = "scheduler")]
     pub slurm: bool,
-    /// Drain them: run `scontrol` and not only print it
-    #[arg(long, requires = "slurm")]
+    /// The same for Kubernetes: cordon, and the condition KelpieDegraded of the node
+    #[arg(long, group = "scheduler")]
+    pub kubernetes: bool,
+    /// Drain them: run `scontrol` or `kubectl` and not only print it
+    #[arg(long, requires = "scheduler")]
     pub act: bool,
+    /// Take hosts back too that this watcher drained, when their job is well again
+    #[arg(long, requires = "act")]
+    pub resume: bool,
     /// Hosts that are drained at most
     #[arg(long, value_name = "N", default_value_t = 2, requires = "act")]
     pub drain_at_most: usize,

@@ -47,11 +47,11 @@ pub enum PathsCommand {
         kelpie paths plan request.yaml --topology cluster.yaml --leaving hashed --json"
     )]
     Plan(PlanArgs),
-    /// Check dual-port NICs: links, pairing, balance, diversity, collision, loss, failover
+    /// Check dual-port NICs: speed, PCIe, errors and more of each port, pairing, balance, collision, loss, failover
     #[command(
         after_help = "With --subsystem, traffic runs between the hosts: WORKLOAD.yaml, or eight QPs from a to b.\n\
         READINGS.yaml is ports/1: what was read of both ports at both ends; docs/reference/cluster-files.md has it.\n\
-        Exit status: 0 no check fails, 1 one fails, 2 could not judge.\n\n\
+        Exit status: 0 no check fails, 1 one fails, 2 could not judge, or what decides was not read.\n\n\
         Examples:\n  \
         kelpie paths check --subsystem pair.yaml\n  \
         kelpie paths check --subsystem pair.yaml workload.yaml --plan catalog.yaml\n  \
@@ -161,6 +161,12 @@ pub struct ServeArgs {
     /// Where to keep what was granted
     #[arg(long, value_name = "FILE", default_value = "planner.state")]
     pub state: PathBuf,
+    /// How long the leases of an agent stay that is away
+    #[arg(long, value_name = "TIME", default_value = "1h")]
+    pub absence: humantime::Duration,
+    /// Refuse catalogs that were measured longer ago
+    #[arg(long, value_name = "TIME", default_value = "90d")]
+    pub max_age: humantime::Duration,
     /// Certificate of the authority that has to have signed the certificate of an agent
     #[arg(long, value_name = "FILE", requires = "identity")]
     pub ca: Option<PathBuf>,

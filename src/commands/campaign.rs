@@ -220,8 +220,10 @@ impl CampaignRun {
         }
         note(&format!("database {}", store.database()));
         let is_finished = matches!(end, End::Finished);
+        let is_no_further = stored > 0 && campaign.experiments == stored;
+        // Who repeats it without an eye on it has to learn that it stands still.
+        let is_standing_still = matches!(end, End::Time) && is_no_further;
         if !is_finished {
-            let is_no_further = stored > 0 && campaign.experiments == stored;
             let why = match end {
                 End::Time if is_no_further => "the time was over before a new experiment; give it more",
                 End::Time => "the time is over",
@@ -235,7 +237,7 @@ impl CampaignRun {
                 let next = is_finished.then(|| next_step(&campaign, store.database())).flatten();
                 gate::exit_of(&ruling, next.as_deref())
             }
-            None if was_interrupted => exit::failed(),
+            None if was_interrupted || is_standing_still => exit::failed(),
             None => exit::HEALTHY,
         })
     }

@@ -11,9 +11,12 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use kelpie_diagnosis::Matrix;
 use kelpie_diagnosis::discover::{discover, fill_in};
-use kelpie_diagnosis::host::{Diagnosis, Question, State, Verdict, diagnose as judge};
+use kelpie_diagnosis::host::{Diagnosis, Intermittent, Question, Reference, State, Verdict, diagnose as judge};
+use kelpie_diagnosis::import::{import, to_nccl};
 use kelpie_examine::files::read_file;
+use kelpie_monitor::check::Check;
 use kelpie_monitor::machine::Machine;
+use kelpie_text::clean;
 use kelpie_topology::HostTopology;
 use serde_json::json;
 
@@ -24,32 +27,42 @@ use crate::output::{Table, percent, print, print_json};
 
 /// Runs `kelpie host topology`.
 pub fn topology(args: &TopologyArgs, common: Common) -> anyhow::Result<ExitCode> {
-    if let Some(name) = &args.subsystem {
-        let yaml = matrix::by_name(name)?.topology.to_yaml();
-        if common.json { print_json(&json!({"topology": yaml, "readings": []})) } else { print(&yaml) }?;
+    let (topology, readings, devices) = found(args)?;
+    if args.nccl {
+        print(&to_nccl(&topology).map_err(|problem| anyhow::anyhow!("{problem}"))?)?;
         return Ok(exit::HEALTHY);
+    }
+    let yaml = topology.to_yaml();
+    if common.json {
+        print_json(&json!({"topology": yaml, "readings": readings, "devices": devices}))?;
+        return Ok(exit::HEALTHY);
+    }
+    let mut text = yaml;
+    for device in &devices {
+        let _ = writeln!(text, "# {}", clean(device));
+    }
+    for reading in &readings {
+        let fix = reading.fix.as_ref().map_or_else(String::new, |fix| format!(" -> {fix}"));
+        let (state, about, name, summary) = (reading.state.name(), &reading.about, &reading.name, &reading.summary);
+        let _ = writeln!(text, "# {state}: {about} {name}: {summary}{fix}");
+    }
+    print(&text)?;
+    Ok(exit::HEALTHY)
+}
+
+/// The host that the arguments name, readings that bear on its links, and what its devices are.
+fn found(args: &TopologyArgs) -> anyhow::Result<(HostTopology, Vec<Check>, Vec<String>)> {
+    if let Some(name) = &args.subsystem {
+        return Ok((matrix::by_name(name)?.topology, Vec::new(), Vec::new()));
+    }
+    if let Some(path) = &args.from {
+        let name = if path == Path::new("-") { "stdin".to_owned() } else { path.display().to_string() };
+        let found = import(&name, &read_file(path)?).map_err(|problem| anyhow::anyhow!("{problem}"))?;
+        return Ok((found.topology, Vec::new(), found.notes));
     }
     let machine = args.root.as_ref().map_or_else(Machine::live, Machine::recorded);
     let found = discover(&machine).map_err(|problem| anyhow::anyhow!("{}: {problem}", machine.root().display()))?;
-    let yaml = found.topology.to_yaml();
-    if common.json {
-        print_json(&json!({"topology": yaml, "readings": found.readings}))?;
-    } else {
-        let mut text = yaml;
-        for reading in &found.readings {
-            let fix = reading.fix.as_ref().map_or_else(String::new, |fix| format!(" -> {fix}"));
-            let _ = writeln!(
-                text,
-                "# {}: {} {}: {}{fix}",
-                reading.state.name(),
-                reading.about,
-                reading.name,
-                reading.summary
-            );
-        }
-        print(&text)?;
-    }
-    Ok(exit::HEALTHY)
+    Ok((found.topology, found.readings, found.devices))
 }
 
 /// Runs `kelpie host diagnose`.
@@ -109,6 +122,27 @@ fn text(found: &Diagnosis) -> String {
             }
         }
     }
+    for slow in &found.slow {
+        let by = match slow.reference {
+            Reference::Baseline => "that the baseline has",
+            Reference::Siblings => "that paths of its kind carry",
+            Reference::Port => "that its port has",
+            Reference::Topology => "that the topology declares",
+        };
+        let trained = slow.trained.as_ref().map_or_else(String::new, |trained| format!(", trained to {trained}"));
+        let (carried, expected) = (slow.carried_gbps, slow.expected_gbps);
+        let _ = writeln!(text, "  {}: {carried:.0} of {expected:.0} Gbit/s {by}{trained}", slow.link);
+    }
+    for fault in &found.intermittent {
+        let Intermittent { links, slow_in, of, worst_gbps, expected_gbps } = fault;
+        let any = if links.len() > 1 { "one of " } else { "" };
+        let _ = writeln!(
+            text,
+            "comes and goes: {any}{}: slow in {slow_in} of {of} matrices, {worst_gbps:.0} of {expected_gbps:.0} Gbit/s at \
+            worst; a cable, a riser, or load that no counter showed",
+            links.join(", ")
+        );
+    }
     if found.explanations.is_empty() && found.more_explanations {
         let _ = writeln!(text, "no small set of links explains these paths");
     }
@@ -120,7 +154,13 @@ fn text(found: &Diagnosis) -> String {
                 beside.push(link);
             }
         }
-        let _ = writeln!(text, "cannot be excluded, because that may hide it: one of {}", beside.join(", "));
+        let _ = if beside.is_empty() {
+            // All of them are named above, but in other sets.
+            let sets: Vec<String> = found.cannot_be_excluded.iter().map(|set| set.join(" and ")).collect();
+            writeln!(text, "cannot be excluded: {}", sets.join(", or "))
+        } else {
+            writeln!(text, "cannot be excluded, because that may hide it: one of {}", beside.join(", "))
+        };
     }
     for [row, column] in &found.unexplained {
         let _ = writeln!(text, "no link explains {row} to {column}");

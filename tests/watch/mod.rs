@@ -175,6 +175,10 @@ fn every_way_out_gives_the_terminal_back() {
         seen.press(keys);
         assert_eq!(seen.end(), (Some(0), true), "{keys:?}");
     }
+    // A window that is closed, beside which nobody sends a signal.
+    for _ in 0..3 {
+        assert!(start().close(), "it reads the end of its terminal for ever");
+    }
     for name in ["TERM", "INT", "HUP"] {
         let mut seen = start();
         seen.signal(name);

@@ -5,9 +5,11 @@ use std::io::{Read, Write};
 use std::num::NonZero;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use vt100::Parser;
@@ -22,6 +24,7 @@ pub struct Seen {
     /// Kept open, so that the modes can be looked at when the binary has gone.
     terminal: OwnedFd,
     screen: Arc<Mutex<Shown>>,
+    is_closed: Arc<AtomicBool>,
 }
 
 struct Shown {
@@ -51,7 +54,8 @@ impl Seen {
         let master = File::from(master);
         let screen =
             Arc::new(Mutex::new(Shown { parser: Parser::new(some(rows), some(columns), 0), bytes: Vec::new() }));
-        let seen = Self { child: child.expect("the binary starts"), master, terminal, screen };
+        let seen =
+            Self { child: child.expect("the binary starts"), master, terminal, screen, is_closed: Arc::default() };
         seen.look();
         seen
     }
@@ -59,10 +63,20 @@ impl Seen {
     /// Reads what the binary draws, until the terminal is gone.
     fn look(&self) {
         let mut from = self.master.try_clone().expect("a descriptor");
-        let screen = Arc::clone(&self.screen);
+        let (screen, is_closed) = (Arc::clone(&self.screen), Arc::clone(&self.is_closed));
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
-            while let Ok(length @ 1..) = from.read(&mut buffer) {
+            let pause = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+            loop {
+                // Who waits in a read keeps the terminal open.
+                let is_there = poll(&mut [PollFd::new(&from, PollFlags::IN)], Some(&pause)).expect("a terminal") > 0;
+                if is_closed.load(Ordering::Relaxed) {
+                    break;
+                }
+                if !is_there {
+                    continue;
+                }
+                let Ok(length @ 1..) = from.read(&mut buffer) else { break };
                 let mut shown = screen.lock().expect("nobody panics with it");
                 shown.parser.process(&buffer[..length]);
                 shown.bytes.extend(&buffer[..length]);
@@ -108,6 +122,22 @@ impl Seen {
     pub fn signal(&self, name: &str) {
         let sent = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
         assert!(sent.expect("kill is there").success());
+    }
+
+    /// Closes the terminal as a window that is closed does; whether the binary ends soon after that.
+    pub fn close(mut self) -> bool {
+        self.is_closed.store(true, Ordering::Relaxed);
+        let Self { child, master, terminal, .. } = &mut self;
+        *terminal = File::open("/dev/null").expect("it is there").into();
+        *master = File::open("/dev/null").expect("it is there");
+        let soon = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < soon {
+            if child.try_wait().expect("it is our child").is_some() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        false
     }
 
     /// Waits for its end; returns its exit status and whether it left the terminal as a shell wants it.

@@ -1,12 +1,12 @@
-//! What each source file must have: a first sentence, a readable length, and no unsafe code outside engine/hosts/verbs.
-//! Pages are checked with them.
+//! What each source file must have: a first sentence, a readable length, a crate that compiles it, and no unsafe code
+//! outside engine/hosts/verbs. Pages are checked with them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::pages;
+use crate::{modules, pages};
 
 /// Lines after which a file is worth splitting.
 const LONG: usize = 500;
@@ -22,7 +22,7 @@ pub fn check(root: &Path) -> Result<()> {
     let mut files = Vec::new();
     collect(root, &mut files)?;
     files.sort();
-    let mut wrong = Vec::new();
+    let (mut wrong, mut sources) = (Vec::new(), Vec::new());
     for file in files.iter().filter(|file| is_source(file)) {
         let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
         let name = file.strip_prefix(root).unwrap_or(file);
@@ -31,7 +31,11 @@ pub fn check(root: &Path) -> Result<()> {
         if lines > LONG {
             eprintln!("   {}: {lines} lines; can it be split?", name.display());
         }
+        if name.extension().is_some_and(|extension| extension == "rs") {
+            sources.push((name.to_owned(), text));
+        }
     }
+    wrong.extend(modules::faults(&sources));
     wrong.extend(pages::faults(root, &files)?);
     if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("\n")) }
 }

@@ -8,6 +8,7 @@ mod headers;
 mod lab;
 mod layers;
 mod long;
+mod modules;
 mod pages;
 mod quick;
 mod steps;

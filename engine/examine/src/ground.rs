@@ -7,11 +7,13 @@ use std::time::Duration;
 use anyhow::bail;
 use kelpie_agent::PairSubsystem;
 use kelpie_agent::pair::rounds::{Moved, Round};
+use kelpie_agent::steering::end;
 use kelpie_diagnosis::ports::Mode;
 use kelpie_engine::bond::{Bond, Member};
 use kelpie_engine::latency::Took;
+use kelpie_monitor::PerHost;
 use kelpie_paths::apart::Amount;
-use kelpie_paths::catalog::{End, Port, QpPort};
+use kelpie_paths::catalog::{End, QpPort};
 use kelpie_paths::probe::{Flowed, Ground, Purpose, Seen, Stream};
 use kelpie_spaces::{Batch, Bytes, Depths, Flow, Host, Mtu, Opcode, QpType, Request, Workload};
 
@@ -66,6 +68,14 @@ impl<'s> Hosts<'s> {
     pub fn ends_now(&mut self) -> anyhow::Result<Vec<End>> {
         let bonds = self.subsystem.bonds()?;
         Ok(Host::BOTH.map(|host| end(host, bonds.get(host))).into())
+    }
+
+    /// Both bonds as they are now.
+    ///
+    /// # Errors
+    /// A host does not answer.
+    pub fn bonds(&mut self) -> anyhow::Result<PerHost<Bond>> {
+        Ok(self.subsystem.bonds()?)
     }
 
     /// Says what is being done.
@@ -223,20 +233,6 @@ fn median_us(took: &[Took]) -> Option<f64> {
         seen >= half && half > 0
     });
     middle.map(|(nanos, _)| *nanos as f64 / 1e3)
-}
-
-fn end(host: Host, bond: &Bond) -> End {
-    let down = bond.members.iter().filter(|member| !member.is_up && bond.members.len() > 1);
-    End {
-        host,
-        device: bond.device.clone(),
-        gid: bond.gid.clone(),
-        mode: bond.mode.clone(),
-        policy: bond.policy.clone(),
-        selection: bond.selection.clone(),
-        down: down.map(|member| member.name.clone()).collect(),
-        ports: bond.members.iter().map(|one| Port { name: one.name.clone(), mac: one.mac.clone() }).collect(),
-    }
 }
 
 /// How a host's bond chooses the port by which a QP leaves.

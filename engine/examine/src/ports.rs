@@ -10,8 +10,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use kelpie_agent::PairSubsystem;
 use kelpie_agent::pair::rounds::{Look, Moved, Round};
-use kelpie_diagnosis::ports::{Failover, Mode, QpReading, Readings};
-use kelpie_monitor::Check;
+use kelpie_diagnosis::ports::{EndReading, Failover, Mode, PortReading, QpReading, Readings};
+use kelpie_engine::bond::{Bond, Member};
+use kelpie_monitor::pause::host_pause;
+use kelpie_monitor::sources::{LINK_SPEED, Reading};
+use kelpie_monitor::{Check, rates::rates as rates_of};
 use kelpie_paths::catalog::{Catalog, Direction, End, Path, QpPort};
 use kelpie_paths::probe::{Depth, lag_ports, look};
 use kelpie_spaces::flow_label::{FIRST_PORT, label_of_qps, port_of_label};
@@ -49,6 +52,16 @@ pub enum Choice {
     Given(Vec<u16>),
     /// As a catalog plans.
     Planned(Box<Catalog>),
+}
+
+/// Least bytes of a request that fills a port. Source: our choice, the size of the plain traffic.
+const LARGE: u64 = 16 << 10;
+
+/// Whether a workload can fill a port: large requests without pauses.
+pub fn fills_ports(workload: &Workload) -> bool {
+    let bytes = |request: &Request| request.sge.iter().map(|part| part.0).sum::<u64>();
+    let is_large = |flow: &Flow| flow.interarrival_ns == 0 && flow.pattern.iter().all(|one| bytes(one) >= LARGE);
+    workload.flows.iter().all(is_large)
 }
 
 /// Commands that take a port down, and up again.
@@ -98,8 +111,14 @@ pub fn checks(
     let mut readings: Vec<Readings> = Host::BOTH
         .into_iter()
         .filter(|from| workload.flows.iter().any(|flow| flow.from == *from && !flow.is_loopback()))
-        .map(|from| unread(from, ends))
+        .map(|from| Readings { fills_ports: fills_ports(workload), ..unread(from, ends) })
         .collect();
+    let bonds = hosts.bonds()?;
+    for reading in &mut readings {
+        let from = from(reading);
+        reading.sender = Some(nic(bonds.get(from), None));
+        reading.receiver = Some(nic(bonds.get(from.peer()), None));
+    }
     if readings.iter().any(|one| matches!(one.mode, Mode::Hash | Mode::QueueAffinity)) {
         read(&mut hosts, workload, choice, cable, &mut readings)?;
     }
@@ -128,6 +147,9 @@ fn unread(from: Host, ends: &[End]) -> Readings {
     Readings {
         about: about(from),
         mode: mode(own),
+        sender: None,
+        receiver: None,
+        fills_ports: true,
         qps: Vec::new(),
         sent_bytes: None,
         received_bytes: None,
@@ -187,6 +209,8 @@ fn read(
         let (host, peer) = (usize::from(from == Host::B), usize::from(from == Host::A));
         let own: Vec<usize> = (0..workload.flows.len()).filter(|flow| workload.flows[*flow].from == from).collect();
         let rate = |rates: &[f64]| own.iter().map(|flow| rates[*flow]).sum();
+        let bond = |host| nic(moved.before.get(host), Some((moved.after.get(host), round_seconds(&moved))));
+        (reading.sender, reading.receiver) = (Some(bond(from)), Some(bond(from.peer())));
         reading.sent_bytes = Some([0, 1].map(|port| sent[host][port].bytes));
         reading.received_bytes = Some([0, 1].map(|port| received[peer][port].bytes));
         // QPs that the device deals out are on both ports, whatever their source port is.
@@ -198,6 +222,40 @@ fn read(
         reading.qps = ports.map(|port| qp(port, &found[host])).collect();
     }
     Ok(())
+}
+
+/// What a bond's ports are, and what they counted until `after`, so many seconds later.
+fn nic(bond: &Bond, after: Option<(&Bond, f64)>) -> EndReading {
+    let port = |(place, member): (usize, &Member)| {
+        let later = after.and_then(|(after, seconds)| Some((after.members.get(place)?, seconds)));
+        let errors = later.map(|(later, _)| later.errors.saturating_sub(member.errors));
+        let paused = later.and_then(|(later, seconds)| {
+            let speed = later.speed_megabits.map(|speed| (LINK_SPEED.to_owned(), speed));
+            let with_speed = |pause: &Reading| pause.clone().into_iter().chain(speed.clone()).collect();
+            let ratios = host_pause(&rates_of(&with_speed(&member.pause), &with_speed(&later.pause), seconds))?.ratios;
+            Some(ratios.tx.max(ratios.rx))
+        });
+        let bps = |megabits: Option<u64>| megabits.map(|megabits| megabits as f64 * 1e6);
+        let now = later.map_or(member, |(later, _)| later);
+        PortReading {
+            name: Some(now.name.clone()),
+            speed_bps: bps(now.speed_megabits),
+            // A driver may leave the mode out that it runs.
+            capable_bps: bps(now.fastest_megabits.map(|fastest| fastest.max(now.speed_megabits.unwrap_or(0)))),
+            is_virtual: now.is_speedless,
+            errors,
+            paused,
+            mtu: now.mtu,
+            lacp_partner: now.lacp_partner.clone(),
+        }
+    };
+    let ports = bond.members.iter().take(2).enumerate().map(port).collect();
+    EndReading { pcie_bps: bond.pcie_bps, lacp: Some(bond.mode == "802.3ad"), ports }
+}
+
+/// How long the counters of both bonds ran, at least. Units: seconds.
+fn round_seconds(moved: &Moved) -> f64 {
+    moved.looks.last().map_or(0.0, |look| look.at.as_secs_f64())
 }
 
 fn round(workload: &Workload, chosen: &[Vec<QpPort>]) -> Round {
@@ -415,6 +473,7 @@ mod tests {
             policy: String::new(),
             selection: String::new(),
             members: Vec::new(),
+            pcie_bps: None,
         };
         let bonds = || PerHost { a: bond(), b: bond() };
         let moved = |lag| Moved {
@@ -432,6 +491,41 @@ mod tests {
             error.to_string(),
             "host a: its QPs could not be put on the plan's LAG ports: no such call; probe again"
         );
+    }
+
+    #[test]
+    fn what_ports_counted_is_of_the_time_between_two_looks() {
+        let counted = |errors, micros| Member {
+            name: "eth0".to_owned(),
+            mac: String::new(),
+            is_up: true,
+            bytes: [0; 2],
+            packets: [0; 2],
+            speed_megabits: Some(100_000),
+            fastest_megabits: Some(200_000),
+            is_speedless: false,
+            mtu: Some(9000),
+            errors,
+            pause: ["tx", "rx"].map(|way| (format!("ethtool.{way}_prio3_pause_duration"), micros)).into(),
+            lacp_partner: None,
+        };
+        let bond = |member| Bond {
+            device: String::new(),
+            netdev: String::new(),
+            gid: String::new(),
+            mode: "802.3ad".to_owned(),
+            policy: String::new(),
+            selection: String::new(),
+            members: vec![member],
+            pcie_bps: Some(126e9),
+        };
+        let (before, after) = (bond(counted(7, 1_000_000)), bond(counted(9, 1_500_000)));
+        let read = nic(&before, Some((&after, 2.0)));
+        let port = &read.ports[0];
+        assert_eq!((port.errors, port.paused), (Some(2), Some(0.25)));
+        assert_eq!((port.speed_bps, port.capable_bps, read.pcie_bps), (Some(1e11), Some(2e11), Some(126e9)));
+        let unmoved = nic(&before, None);
+        assert_eq!((unmoved.ports[0].errors, unmoved.ports[0].paused, unmoved.lacp), (None, None, Some(true)));
     }
 
     #[test]

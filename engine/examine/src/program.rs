@@ -1,6 +1,6 @@
 //! Running of other programs: each has a deadline, and its children end with it.
 
-use std::io::{Seek as _, Write as _};
+use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -13,12 +13,29 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// # Errors
 ///
 /// It cannot be run, fails, or takes longer than `limit`.
-pub fn run(mut command: Command, input: &str, limit: Duration) -> anyhow::Result<()> {
+pub fn run(command: Command, input: &str, limit: Duration) -> anyhow::Result<()> {
+    run_into(command, input, Stdio::null(), limit)
+}
+
+/// Runs a command without input, and returns the first 64 KiB of what it prints.
+///
+/// # Errors
+///
+/// As `run`.
+pub fn output(command: Command, limit: Duration) -> anyhow::Result<String> {
+    let mut file = tempfile::tempfile().context("its stdout")?;
+    run_into(command, "", file.try_clone().context("its stdout")?.into(), limit)?;
+    let mut bytes = Vec::new();
+    file.rewind().and_then(|()| file.take(1 << 16).read_to_end(&mut bytes)).context("its stdout")?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn run_into(mut command: Command, input: &str, stdout: Stdio, limit: Duration) -> anyhow::Result<()> {
     // A file and no pipe: nobody waits for a command that does not read.
     let mut stdin = tempfile::tempfile().context("its stdin")?;
     stdin.write_all(input.as_bytes()).and_then(|()| stdin.rewind()).context("its stdin")?;
     // stdout is for events alone.
-    let mut child = command.stdin(stdin).stdout(Stdio::null()).process_group(0).spawn().context("cannot run it")?;
+    let mut child = command.stdin(stdin).stdout(stdout).process_group(0).spawn().context("cannot run it")?;
     let deadline = Instant::now() + limit;
     loop {
         match child.try_wait()? {
@@ -66,6 +83,7 @@ mod tests {
         run(command("cat > \"$OUT\""), &large, LIMIT).expect("it reads all");
         assert_eq!(std::fs::read_to_string(&file).expect("written"), large);
         run(command("true"), &large, LIMIT).expect("it reads nothing");
+        assert_eq!(output(command("echo a; echo b"), LIMIT).expect("it prints"), "a\nb\n");
         assert!(run(command("exit 3"), "", LIMIT).expect_err("a status").to_string().contains('3'));
         let begin = Instant::now();
         run(command("sleep 60 & sleep 60"), "", Duration::from_millis(100)).expect_err("too long");

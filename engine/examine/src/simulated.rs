@@ -1,12 +1,12 @@
 //! The readings that C4P's checks judge, of simulated hosts. The rules live in `kelpie_diagnosis`.
 
-use kelpie_diagnosis::ports::{Mode, QpReading, Readings};
+use kelpie_diagnosis::ports::{EndReading, Mode, PortReading, QpReading, Readings};
 use kelpie_engine::Subsystem as _;
 use kelpie_monitor::{Check, Measurement};
 use kelpie_sim::{PortsSeen, SimSubsystem};
 use kelpie_spaces::{Host, Ports, Workload};
 
-use crate::ports::{about, must_send};
+use crate::ports::{about, fills_ports, must_send};
 
 /// Counter of packets that found no room at a port.
 const LOST: &str = "rx_discards_phy";
@@ -23,7 +23,11 @@ pub fn checks(subsystem: &SimSubsystem, workload: &Workload) -> anyhow::Result<V
     one_path.flows.iter_mut().for_each(|flow| flow.ports = Ports::One);
     let alone = with_ports.as_ref().map(|_| subsystem.clone().measure(&one_path)).transpose()?;
     let senders = Host::BOTH.into_iter().filter(|from| sends(workload, *from));
-    let readings = senders.map(|from| reading(from, workload, with_ports.as_ref(), alone.as_ref()));
+    let speed_bps = subsystem.number("port.line_rate_gbps").map(|gbps| gbps * 1e9);
+    let port = PortReading { speed_bps, capable_bps: speed_bps, ..PortReading::default() };
+    let ports = vec![port; if with_ports.is_some() { 2 } else { 1 }];
+    let nic = EndReading { pcie_bps: None, lacp: Some(false), ports };
+    let readings = senders.map(|from| reading(from, workload, &nic, with_ports.as_ref(), alone.as_ref()));
     Ok(readings.flat_map(|reading| kelpie_diagnosis::ports::checks(&reading)).collect())
 }
 
@@ -31,7 +35,13 @@ fn sends(workload: &Workload, from: Host) -> bool {
     workload.flows.iter().any(|flow| flow.from == from && !flow.is_loopback())
 }
 
-fn reading(from: Host, workload: &Workload, seen: Option<&PortsSeen>, alone: Option<&Measurement>) -> Readings {
+fn reading(
+    from: Host,
+    workload: &Workload,
+    nic: &EndReading,
+    seen: Option<&PortsSeen>,
+    alone: Option<&Measurement>,
+) -> Readings {
     let to = from.peer();
     let qps = |seen: &PortsSeen| -> Vec<QpReading> {
         let loss = loss(&seen.measurement, from);
@@ -47,6 +57,9 @@ fn reading(from: Host, workload: &Workload, seen: Option<&PortsSeen>, alone: Opt
     Readings {
         about: about(from),
         mode: if seen.is_some() { Mode::Hash } else { Mode::SinglePort },
+        sender: Some(nic.clone()),
+        receiver: Some(nic.clone()),
+        fills_ports: fills_ports(workload),
         qps: seen.map(qps).unwrap_or_default(),
         sent_bytes: seen.map(|seen| seen.sent_bytes[from.index()]),
         received_bytes: seen.map(|seen| seen.received_bytes[to.index()]),

@@ -4,6 +4,8 @@
 mod changes;
 mod rules;
 
+pub use changes::contradictions;
+
 use kelpie_spaces::{DocumentError, Host, read_tagged};
 use kelpie_topology::Side;
 use serde::{Deserialize, Serialize};

@@ -1,15 +1,18 @@
 //! Who has which source port: QPs of real hosts ask for one when they connect, and give it back when they go. Ports
 //! come from catalogs; a QP that has one keeps it, because no application moves a QP that it has connected.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kelpie_topology::Side;
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, End};
 
 /// Most leases at a time. Source: our choice, 10,000 NICs with 64 QPs each.
 const MOST: usize = 640_000;
+
+/// Most leases of one agent. Source: our choice, above the paper's 20,000 QPs of a host; also what an agent keeps itself.
+pub const MOST_OF_ONE: usize = 1 << 16;
 
 /// A QP that has a port.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -57,6 +60,17 @@ pub enum Refused {
     /// There are too many leases.
     #[error("{MOST} QPs have a source port already")]
     Full,
+    /// One agent has too many.
+    #[error("{0} QPs of this agent have a source port already, its share of the planner")]
+    Share(usize),
+    /// A host is not as it was when its catalog was measured.
+    #[error("the catalog of {address} is stale, probe again: {what}")]
+    Stale {
+        /// Address of the host's NIC.
+        address: String,
+        /// What changed.
+        what: String,
+    },
 }
 
 /// One port of one NIC, one way.
@@ -92,14 +106,37 @@ struct Known {
 }
 
 /// All leases, and the paths that they are of.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Leases {
+    /// Most of all, and of one agent.
+    most: [usize; 2],
+    /// Hosts as they were measured, by address.
+    measured: BTreeMap<String, End>,
     ways: BTreeMap<(String, String), Known>,
     held: BTreeMap<Holder, Lease>,
     /// QPs on each port of a NIC.
     loads: BTreeMap<Link, u32>,
     /// QPs of each source port between two addresses.
     uses: BTreeMap<(String, String, u16), u32>,
+    /// Leases of each certificate, or agent without one.
+    of: BTreeMap<String, usize>,
+    /// Addresses whose hosts have changed since they were measured, with the change.
+    stale: BTreeMap<String, String>,
+}
+
+impl Default for Leases {
+    fn default() -> Self {
+        Self {
+            most: [MOST, MOST_OF_ONE],
+            measured: BTreeMap::new(),
+            ways: BTreeMap::new(),
+            held: BTreeMap::new(),
+            loads: BTreeMap::new(),
+            uses: BTreeMap::new(),
+            of: BTreeMap::new(),
+            stale: BTreeMap::new(),
+        }
+    }
 }
 
 impl Leases {
@@ -107,6 +144,7 @@ impl Leases {
     pub fn new(catalogs: &[Catalog]) -> Self {
         let mut leases = Self::default();
         for catalog in catalogs {
+            leases.measured.extend(catalog.ends.iter().map(|end| (end.gid.clone(), end.clone())));
             for direction in &catalog.directions {
                 let address = |host| catalog.ends.iter().find(|end| end.host == host).map(|end| end.gid.clone());
                 let (Some(from), Some(to)) = (address(direction.from), address(direction.from.peer())) else {
@@ -131,9 +169,52 @@ impl Leases {
         self.ways = ways.into_iter().map(known).collect();
     }
 
+    /// Whether a host with this address was measured.
+    pub fn measures(&self, address: &str) -> bool {
+        self.measured.contains_key(address)
+    }
+
+    /// Compares a host with what was measured; what changed. Until it is as it was, no QP gets a path to or from it;
+    /// leases stay.
+    pub fn compare(&mut self, now: &End) -> Option<String> {
+        let changes = self.measured.get(&now.gid)?.changes(now).join("; ");
+        if changes.is_empty() {
+            self.stale.remove(&now.gid);
+            return None;
+        }
+        self.stale.insert(now.gid.clone(), changes.clone());
+        Some(changes)
+    }
+
+    /// Whether an agent may have one lease more: while half of the planner is free, as many as one host needs, and of the
+    /// rest as much as the others.
+    ///
+    /// # Errors
+    /// It has its share.
+    fn has_room(&self, agent: &str) -> Result<(), Refused> {
+        let own = self.of.get(payer(agent)).copied().unwrap_or(0);
+        let agents = self.of.len() + usize::from(own == 0);
+        let [most, of_one] = self.most;
+        let share = if self.held.len() < most / 2 { of_one } else { of_one.min(most / 2 / agents.max(1)) };
+        if self.held.len() >= most {
+            Err(Refused::Full)
+        } else if own >= share {
+            Err(Refused::Share(own))
+        } else {
+            Ok(())
+        }
+    }
+
     /// The paths from these addresses, at most so many ways of so many ports a side.
     pub fn ways_from(&self, addresses: &[String], most_ways: usize, most_ports: usize) -> Vec<Way> {
-        let own = self.ways.iter().filter(|((from, _), _)| addresses.contains(from)).take(most_ways);
+        let holds = |address: &String| !self.stale.contains_key(address);
+        let addresses: BTreeSet<&String> = addresses.iter().filter(|address| holds(address)).collect();
+        let mut own = Vec::new();
+        for from in addresses {
+            let first = (from.clone(), String::new());
+            let of_one = self.ways.range(first..).take_while(|((one, _), _)| one == from);
+            own.extend(of_one.filter(|((_, to), _)| holds(to)).take(most_ways - own.len()));
+        }
         let cut = |ports: &Ports| ports.clone().map(|ports| ports.into_iter().take(most_ports).collect());
         let way = |((from, to), known): (&(String, String), &Known)| Way {
             from: from.clone(),
@@ -141,7 +222,7 @@ impl Leases {
             ports: cut(&known.ports),
             first: known.first,
         };
-        own.map(way).collect()
+        own.into_iter().map(way).collect()
     }
 
     /// Whether a path between these two is known.
@@ -155,7 +236,8 @@ impl Leases {
         known.is_some_and(|known| known.ports[lease.side.index()].contains(&lease.source_port))
     }
 
-    /// Gives a QP a source port, on the side with fewer QPs at both ends together; one that it had is given back.
+    /// Gives a QP a source port, on the side with fewer QPs at both ends together; one that it had is given back, whether
+    /// or not it gets another.
     ///
     /// # Errors
     /// Where there is none for it.
@@ -165,9 +247,10 @@ impl Leases {
         let Some(Known { ports, first }) = self.ways.get(&(from.clone(), to.clone())) else {
             return Err(Refused::Unknown { from, to });
         };
-        if self.held.len() >= MOST {
-            return Err(Refused::Full);
+        if let Some(address) = [&from, &to].into_iter().find(|address| self.stale.contains_key(*address)) {
+            return Err(Refused::Stale { address: address.clone(), what: self.stale[address].clone() });
         }
+        self.has_room(&holder.agent)?;
         let load = |side: Side| {
             let ends = [(from.clone(), side, true), (to.clone(), side, false)];
             let [out, into] = ends.map(|link| self.loads.get(&link).copied().unwrap_or(0));
@@ -189,7 +272,18 @@ impl Leases {
             *self.loads.entry(link).or_default() += 1;
         }
         *self.uses.entry(used(&lease)).or_default() += 1;
+        *self.of.entry(payer(&holder.agent).to_owned()).or_default() += 1;
         self.held.insert(holder, lease);
+    }
+
+    /// Takes in a lease that an agent chose itself; whether there is room for it. One of a path that is not known, any
+    /// more or at all, is not counted.
+    pub fn take_in(&mut self, holder: &Holder, lease: &Lease) -> bool {
+        let fits = self.leads(lease) && (self.held.contains_key(holder) || self.has_room(&holder.agent).is_ok());
+        if fits {
+            self.restore(holder.clone(), lease.clone());
+        }
+        fits
     }
 
     /// A QP is gone; whether it had a port.
@@ -199,6 +293,13 @@ impl Leases {
             less(&mut self.loads, &link);
         }
         less(&mut self.uses, &used(&lease));
+        let payer = payer(&holder.agent);
+        if let Some(count) = self.of.get_mut(payer) {
+            *count -= 1;
+            if *count == 0 {
+                self.of.remove(payer);
+            }
+        }
         true
     }
 
@@ -214,9 +315,15 @@ impl Leases {
 
     /// Who holds leases for this agent.
     pub fn of_agent(&self, agent: &str) -> Vec<(Holder, Lease)> {
-        let own = self.held.iter().filter(|(holder, _)| holder.agent == agent);
+        let first = Holder { agent: agent.to_owned(), process: String::new(), qp: 0 };
+        let own = self.held.range(first..).take_while(|(holder, _)| holder.agent == agent);
         own.map(|(holder, lease)| (holder.clone(), lease.clone())).collect()
     }
+}
+
+/// Whose share a lease counts for: the certificate's, so that more names are no larger share.
+fn payer(agent: &str) -> &str {
+    agent.split(", ").next().unwrap_or(agent)
 }
 
 fn links(lease: &Lease) -> [Link; 2] {
@@ -300,6 +407,45 @@ mod tests {
         let before = leases.held().count();
         leases.grant(&holder(20), "x", "y").expect("a port");
         assert_eq!(leases.held().count(), before);
+    }
+
+    #[test]
+    fn one_agent_leaves_room_for_others_and_all_leave_room_for_those_that_come() {
+        let mut leases = Leases { most: [1000, 100], ..Leases::new(&[catalog("x", "y", false)]) };
+        let of = |agent: u32, qp| Holder { agent: format!("agent{agent:03}"), ..holder(qp) };
+        let lease = leases.grant(&of(0, 0), "x", "y").expect("a port");
+        let taken = (1..).take_while(|qp| leases.take_in(&of(0, *qp), &lease)).count();
+        assert_eq!(taken + 1, 100);
+        assert!(matches!(leases.grant(&of(0, u32::MAX), "x", "y"), Err(Refused::Share(100))));
+        assert!(leases.take_in(&of(0, 7), &lease), "one that it has");
+        (1..50).for_each(|liar| (0..200).for_each(|qp| _ = leases.take_in(&of(liar, qp), &lease)));
+        assert!(leases.held().len() < 800, "liars took all: {}", leases.held().len());
+        for honest in 100..120 {
+            (0..4).for_each(|qp| _ = leases.grant(&of(honest, qp), "x", "y").expect("room for all that come"));
+        }
+        for (holder, _) in leases.of_agent("agent000") {
+            leases.release(&holder);
+        }
+        assert_eq!((leases.of_agent("agent000").len(), leases.of.contains_key("agent000")), (0, false));
+        assert_eq!(leases.of_agent("agent100").len(), 4);
+    }
+
+    #[test]
+    fn a_host_that_changed_gets_nothing_until_it_is_as_it_was() {
+        let catalog = catalog("x", "y", false);
+        let mut leases = Leases::new(std::slice::from_ref(&catalog));
+        leases.grant(&holder(1), "x", "y").expect("a port");
+        let was = &catalog.ends[1];
+        let now = End { host: Host::A, down: vec!["p".to_owned()], mode: "active-backup".to_owned(), ..was.clone() };
+        let changes = leases.compare(&now).expect("a port is down");
+        assert_eq!(changes, "bond's mode none, now active-backup; ports that are down none, now p");
+        let refused = leases.grant(&holder(2), "x", "y").expect_err("its peer changed").to_string();
+        assert!(refused.contains("the catalog of y is stale") && refused.contains("now p"), "{refused}");
+        assert!(leases.ways_from(&["x".to_owned()], 9, 9).is_empty());
+        assert_eq!(leases.compare(was), None);
+        leases.grant(&holder(2), "x", "y").expect("a port");
+        assert_eq!((leases.ways_from(&["x".to_owned()], 9, 9).len(), leases.held().len()), (1, 2));
+        assert_eq!(leases.compare(&End { gid: "z".to_owned(), ..now }), None, "nobody measured it");
     }
 
     #[test]

@@ -13,9 +13,9 @@ use kelpie_topology::host::{Kind, Link, Node};
 
 use crate::host::Cause;
 
-/// Vendors whose display and accelerator functions are GPUs; a management controller's VGA is none.
-/// Source: the PCI ID repository: NVIDIA, AMD, Intel.
-const GPU_VENDORS: [&str; 3] = ["0x10de", "0x1002", "0x8086"];
+mod names;
+
+use names::Accelerator;
 
 /// What was found.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub struct Discovered {
     pub topology: HostTopology,
     /// Readings that bear on its links.
     pub readings: Vec<Check>,
+    /// What its devices are, a line each.
+    pub devices: Vec<String>,
 }
 
 /// Reads the inside of a host. What is not there is left out.
@@ -34,10 +36,17 @@ pub fn discover(machine: &Machine) -> Result<Discovered, String> {
     let mut building = Building { machine, nodes: Vec::new(), links: Vec::new(), readings: Vec::new() };
     let homes = building.sockets();
     let mut devices = building.rnics();
+    let others = building.nics_without_rdma(&devices);
     if devices.is_empty() {
-        return Err("no RDMA device on PCI: sys/class/infiniband has none with a PCI function".to_owned());
+        let others = if others.is_empty() { String::new() } else { format!("; NICs without: {}", others.join("; ")) };
+        return Err(format!("no RDMA device on PCI: sys/class/infiniband has none with a PCI function{others}"));
     }
     devices.extend(building.others());
+    let mut said: Vec<String> = devices.iter().filter_map(|device| building.said(device)).collect();
+    if devices.iter().any(|(_, kind, _)| *kind == Kind::Gpu) {
+        said.push(NUMBERS.to_owned());
+    }
+    said.extend(others);
     let mut cards: BTreeMap<String, usize> = BTreeMap::new();
     for (_, _, path) in &devices {
         *cards.entry(path.last().map_or("", |function| function.card()).to_owned()).or_default() += 1;
@@ -52,8 +61,12 @@ pub fn discover(machine: &Machine) -> Result<Discovered, String> {
         let said: Vec<String> = broken.iter().map(|(path, rule)| format!("{path}: {rule}")).collect();
         said.join("; ")
     })?;
-    Ok(Discovered { topology, readings })
+    Ok(Discovered { topology, readings, devices: said })
 }
+
+/// Source: NVIDIA, "CUDA C++ Programming Guide", environment variables: `FASTEST_FIRST` is the default.
+const NUMBERS: &str = "gpuN counts PCI addresses. CUDA counts so with CUDA_DEVICE_ORDER=PCI_BUS_ID alone: by default \
+    its device 0 is the fastest one. Start the agent with that variable if the GPUs differ";
 
 /// Fills in what readings of causes say on a machine, where their function's address is known.
 pub fn fill_in(causes: &mut [Cause], machine: &Machine) {
@@ -99,7 +112,7 @@ struct Building<'m> {
 
 impl<'m> Building<'m> {
     fn add(&mut self, name: &str, kind: Kind, pci: Option<&str>) -> usize {
-        self.nodes.push(Node { name: name.to_owned(), kind, pci: pci.map(str::to_owned) });
+        self.nodes.push(Node { name: name.to_owned(), kind, pci: pci.map(str::to_owned), port_gbps: None });
         self.nodes.len() - 1
     }
 
@@ -108,7 +121,19 @@ impl<'m> Building<'m> {
     }
 
     fn join(&mut self, a: usize, b: usize, gbps: Option<f64>) {
-        self.links.push(Link { a, b, gbps });
+        self.links.push(Link { a, b, gbps, ..Link::default() });
+    }
+
+    /// The rate of an RNIC's fastest port that is up. Units: Gbit/s.
+    fn port_gbps(&self, rnic: &str) -> Option<f64> {
+        let directory = format!("sys/class/infiniband/{rnic}/ports");
+        let rate = |port: &String| -> Option<f64> {
+            let state = self.machine.text(&format!("{directory}/{port}/state"))?;
+            let rate = self.machine.text(&format!("{directory}/{port}/rate"))?;
+            rate.split(' ').next()?.parse().ok().filter(|_| state.contains("ACTIVE"))
+        };
+        let rates = self.machine.names(&directory).iter().filter_map(rate).collect::<Vec<f64>>();
+        rates.into_iter().filter(|gbps| gbps.is_finite() && *gbps > 0.0).max_by(f64::total_cmp)
     }
 
     /// Sockets, their NUMA nodes where there are several, and memory. Returns where a device of a NUMA node hangs.
@@ -169,16 +194,60 @@ impl<'m> Building<'m> {
             let read = |name: &str| self.machine.text(&format!("{directory}/{name}")).unwrap_or_default();
             let (class, vendor) = (read("class"), read("vendor"));
             let path = pci_path(self.machine, &directory);
-            // Source: PCI Code and ID Assignment Specification: display controllers 03, processing accelerators 12,
-            // NVM Express 0108.
-            let is_gpu = class.starts_with("0x03") || class.starts_with("0x12");
-            if is_gpu && GPU_VENDORS.contains(&vendor.as_str()) && !path.is_empty() {
+            let is_integrated = path.last().is_some_and(|function| self.is_integrated(function, path.len(), &vendor));
+            let is_gpu = names::accelerator(&class, &vendor, is_integrated) == Some(Accelerator::Real);
+            if is_gpu && !path.is_empty() {
                 gpus.push((format!("gpu{}", gpus.len()), Kind::Gpu, path));
             } else if class.starts_with("0x0108") && !path.is_empty() {
+                // Source: PCI Code and ID Assignment Specification: NVM Express is 0108.
                 drives.push((format!("nvme{}", drives.len()), Kind::Nvme, path));
             }
         }
         gpus.into_iter().chain(drives).collect()
+    }
+
+    /// Whether a display is the processor's own: Intel's is device 02 of the root bus, and beside AMD's is the
+    /// processor's security coprocessor, of class 1080, as another function of the same device.
+    fn is_integrated(&self, display: &PciFunction<'m>, depth: usize, vendor: &str) -> bool {
+        match vendor {
+            "0x8086" => depth == 1 && display.address().ends_with(":00:02.0"),
+            "0x1002" => (1..8).any(|function| {
+                let beside = format!("sys/bus/pci/devices/{}.{function}/class", display.card());
+                self.machine.text(&beside).is_some_and(|class| class.starts_with("0x1080"))
+            }),
+            _ => false,
+        }
+    }
+
+    /// What a device is, in words.
+    fn said(&self, (name, kind, path): &Device<'m>) -> Option<String> {
+        let function = path.last()?;
+        let read = |file: &str| function.text(file).unwrap_or_default();
+        let (vendor, device, class) = (read("vendor"), read("device"), read("class"));
+        let maker = names::vendor(&vendor).map_or_else(|| format!("vendor {vendor}"), str::to_owned);
+        let what = match kind {
+            Kind::Rnic => names::nic(&vendor, &device).map_or_else(|| format!("{maker} NIC"), str::to_owned),
+            Kind::Gpu => format!("{maker}, class {}", class.get(..6).unwrap_or(&class)),
+            _ => return None,
+        };
+        Some(format!("{name}: {}: {what}", function.address()))
+    }
+
+    /// NICs on PCI that no RDMA device belongs to, in words.
+    fn nics_without_rdma(&self, rnics: &[Device<'m>]) -> Vec<String> {
+        let is_rnic = |address: &str| {
+            rnics.iter().any(|(_, _, path)| path.last().is_some_and(|function| function.address() == address))
+        };
+        let all = self.machine.names("sys/bus/pci/devices").into_iter().filter(|address| !is_rnic(address));
+        all.filter_map(|address| {
+            let read = |name: &str| self.machine.text(&format!("sys/bus/pci/devices/{address}/{name}"));
+            let (class, vendor) = (read("class")?, read("vendor")?);
+            // Source: PCI Code and ID Assignment Specification: network controllers are 02.
+            let device = read("device").unwrap_or_default();
+            let what = names::nic(&vendor, &device).or_else(|| names::vendor(&vendor)).filter(|_| class.starts_with("0x02"))?;
+            Some(format!("{address}: {what}: no RDMA device"))
+        })
+        .collect()
     }
 
     /// Adds a device with the switches on its way. A switch is its upstream port; the ports below belong to it.
@@ -187,12 +256,12 @@ impl<'m> Building<'m> {
         let numa = device.text("numa_node").and_then(|node| node.parse::<i64>().ok()).filter(|node| *node >= 0);
         let home = numa.and_then(|node| homes.get(&node)).or_else(|| homes.values().next());
         let mut at = *home.expect("there is one socket at least");
-        let upstream = above.iter().skip(1).step_by(2);
-        for port in upstream {
+        for pair in above.windows(2).step_by(2) {
+            let [parent, port] = pair else { continue };
             let switch = format!("psw:{}", port.address());
             at = self.find(&switch).unwrap_or_else(|| {
                 let node = self.add(&switch, Kind::PcieSwitch, Some(port.address()));
-                self.link_of(port, node, at);
+                self.link_of(port, Some(parent), node, at);
                 node
             });
         }
@@ -201,30 +270,55 @@ impl<'m> Building<'m> {
             let card = format!("card:{}", device.card());
             at = self.find(&card).unwrap_or_else(|| {
                 let node = self.add(&card, Kind::PcieSwitch, Some(device.address()));
-                self.link_of(device, node, at);
+                self.link_of(device, above.last(), node, at);
                 node
             });
         }
         let node = self.add(name, kind, Some(device.address()));
+        if kind == Kind::Rnic {
+            self.nodes[node].port_gbps = self.port_gbps(name);
+        }
         if shares {
             self.join(node, at, None);
         } else {
-            self.link_of(device, node, at);
+            self.link_of(device, above.last(), node, at);
         }
     }
 
-    /// Adds the link above a function, and says if it is below what the function can do.
-    fn link_of(&mut self, function: &PciFunction<'_>, a: usize, b: usize) {
-        let (now, most) = (function.current_rate(), function.max_rate());
-        let gbps = now.map(|rate| (rate.bits_per_sec() / 1e8).round() / 10.0).filter(|gbps| *gbps > 0.0);
-        self.join(a, b, gbps);
+    /// Adds the link above a function, and says if it is below what the function and the port above it can do. A GPU
+    /// slows its link down while it is idle, so of its speed nothing is said.
+    fn link_of(&mut self, function: &PciFunction<'_>, parent: Option<&PciFunction<'_>>, a: usize, b: usize) {
+        let now = function.current_rate();
+        let most = function.max_rate().map(|own| {
+            let above = parent.and_then(PciFunction::max_rate).unwrap_or(own);
+            PcieRate { width: own.width.min(above.width), gt_per_sec: own.gt_per_sec.min(above.gt_per_sec) }
+        });
+        let is_gpu = self.nodes[a].kind == Kind::Gpu;
+        let loaded = match (now, most) {
+            (Some(now), Some(most)) if is_gpu => {
+                Some(PcieRate { gt_per_sec: most.gt_per_sec.max(now.gt_per_sec), ..now })
+            }
+            (now, _) => now,
+        };
+        let gbps = |rate: PcieRate| Some((rate.bits_per_sec() / 1e8).round() / 10.0).filter(|gbps| *gbps > 0.0);
+        let mut link = Link { a, b, gbps: loaded.and_then(gbps), ..Link::default() };
+        let below = loaded.zip(most).filter(|(now, most)| now.bits_per_sec() < most.bits_per_sec());
+        if let Some((now, most)) = below {
+            link.able_gbps = gbps(most);
+            link.lanes = (now.width < most.width).then_some([now.width, most.width]);
+            link.gt_per_sec = (now.gt_per_sec < most.gt_per_sec).then_some([now.gt_per_sec, most.gt_per_sec]);
+        }
+        self.links.push(link);
         let name = format!("{}|{}", self.nodes[a].name, self.nodes[b].name);
-        let check = match (now, most) {
-            (Some(now), Some(most)) if now.bits_per_sec() < most.bits_per_sec() => {
+        let check = match (now, below) {
+            (Some(now), Some((_, most))) => {
                 let check = Check::new(CheckKind::PcieLink, State::Warn, format!("{now}, but it could be {most}"));
                 check.repair(Repair::ReseatCard, &[])
             }
-            (Some(now), _) => Check::new(CheckKind::PcieLink, State::Pass, now.to_string()),
+            (Some(now), None) => {
+                let idle = if loaded == Some(now) { "" } else { "; a GPU slows its link down while it is idle" };
+                Check::new(CheckKind::PcieLink, State::Pass, format!("{now}{idle}"))
+            }
             (None, _) => Check::new(CheckKind::PcieLink, State::Unknown, "width and speed cannot be read"),
         };
         let carried = now.into_iter().fold(check, |check, now| {

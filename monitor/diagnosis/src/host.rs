@@ -7,12 +7,16 @@ mod diagnose;
 mod error;
 mod expected;
 mod explain;
+mod intermittent;
 mod misconfiguration;
 mod paths;
 mod published;
+mod rounds;
 pub mod watch;
 
 pub use causes::{Cause, Reading};
-pub use diagnose::{Diagnosis, Question, Verdict, diagnose};
+pub use diagnose::{Diagnosis, Question, SlowLink, Verdict, diagnose};
 pub use error::HostError;
+pub use expected::Reference;
+pub use intermittent::Intermittent;
 pub use paths::State;

@@ -2,11 +2,13 @@
 //!
 //! Source: C4 (Dong et al., HPCA 2025), section on C4D, for the matrix and its patterns; thresholds are ours.
 
+mod bandwidth;
 mod bursts;
 mod cells;
 mod clocks;
 mod diagnose;
 mod explain;
+mod flight;
 mod follow;
 mod hang;
 mod history;
@@ -16,14 +18,17 @@ mod noise;
 mod operation;
 mod pace;
 mod peers;
+mod pickle;
 mod placement;
 mod places;
 mod read;
 mod record;
+mod trace;
 mod waiting;
 mod window;
 
-pub use diagnose::{Class, Diagnosis, Evidence, Question, Verdict, diagnose};
+pub use bandwidth::{Baseline, Slower};
+pub use diagnose::{Class, Diagnosis, Evidence, Question, Verdict, Whereabouts, diagnose};
 pub use follow::{Follower, Skipped};
 pub use hang::PATIENCE_US;
 pub use history::{Chart, threshold};
@@ -32,6 +37,6 @@ pub use operation::{Job, Operation};
 pub use peers::{Peers, peers};
 pub use placement::{Place, Placement, accused, place, placement};
 pub use places::Fault;
-pub use read::{JobError, read};
-pub use record::Record;
+pub use read::{JobError, Jobs, MAX_OPERATIONS, Reader, read};
+pub use record::{JobKey, Record, Reporter};
 pub use window::{Seen, Window};

@@ -3,6 +3,7 @@
 
 pub mod discover;
 pub mod host;
+pub mod import;
 pub mod job;
 pub mod matrix;
 pub mod ports;

@@ -1,9 +1,12 @@
 //! C4P's checks of dual-port NICs, from readings of both ends: links, pairing, balance, diversity, collision, loss,
-//! failover.
-//! Who takes the readings is elsewhere.
+//! failover; and what the ports themselves are. Who takes the readings is elsewhere.
 //!
 //! Source: C4 (HPCA 2025), section III-B, names pairing and balance; the thresholds are ours.
 
+mod contradictions;
+mod hardware;
+
+pub use contradictions::contradictions;
 use kelpie_monitor::check::{Check, State};
 use kelpie_monitor::checks::{CheckKind, Gauge, Repair};
 use kelpie_topology::Side;
@@ -16,7 +19,12 @@ const UNEVEN: [f64; 2] = [0.15, 0.40];
 /// Both ports together should carry this many times one alone; below the second it is a failure. Source: our choice: 2
 /// is ideal, 1 is a collision.
 const TOGETHER: [f64; 2] = [1.8, 1.5];
-/// Longest gap of a failover without a warning. Units: milliseconds. Source: our choice, ten times the usual `miimon`.
+/// Fewest QPs that all cross, by both ports, because cables are swapped. Source: our choice; the evidence says how often
+/// chance does the same.
+const SWAPPED: usize = 2;
+/// Share of what PCIe carries that is all of it, with the headers of its packets. Source: our choice.
+const ALL_OF_PCIE: f64 = 0.85;
+/// Longest gap of a failover. Units: milliseconds. Source: our choice, ten times the usual `miimon`.
 const GAP_MS: u64 = 1000;
 
 /// How the bond chooses the port by which a QP leaves.
@@ -62,6 +70,45 @@ pub struct Failover {
     pub came_back: Option<bool>,
 }
 
+/// A port of an end.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PortReading {
+    /// Network interface.
+    pub name: Option<String>,
+    /// Speed that its link trained to. Units: bits/s.
+    pub speed_bps: Option<f64>,
+    /// Speed of the fastest link that it could have. Units: bits/s.
+    pub capable_bps: Option<f64>,
+    /// Whether it is virtual, and has no speed.
+    #[serde(rename = "virtual")]
+    pub is_virtual: bool,
+    /// Errors that it counted while traffic ran.
+    pub errors: Option<u64>,
+    /// Share of the time for which it was paused or paused its switch, the longer.
+    pub paused: Option<f64>,
+    /// Largest packet. Units: bytes.
+    pub mtu: Option<u64>,
+    /// Address of the switch that its LACP talks to.
+    pub lacp_partner: Option<String>,
+}
+
+/// The NIC at one end.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EndReading {
+    /// What its narrowest PCIe link carries. Units: bits/s.
+    pub pcie_bps: Option<f64>,
+    /// Whether its bond uses LACP.
+    pub lacp: Option<bool>,
+    /// Its ports, the left one first.
+    pub ports: Vec<PortReading>,
+}
+
+fn yes() -> bool {
+    true
+}
+
 /// What was read of one direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,6 +117,15 @@ pub struct Readings {
     pub about: String,
     /// How the sender's bond chooses.
     pub mode: Mode,
+    /// The NIC that sends.
+    #[serde(default)]
+    pub sender: Option<EndReading>,
+    /// The NIC that receives.
+    #[serde(default)]
+    pub receiver: Option<EndReading>,
+    /// Whether the traffic is of a kind that fills a port: large messages of several QPs.
+    #[serde(default = "yes")]
+    pub fills_ports: bool,
     /// Its QPs.
     #[serde(default)]
     pub qps: Vec<QpReading>,
@@ -109,8 +165,14 @@ pub fn checks(readings: &Readings) -> Vec<Check> {
         }
         (Mode::Hash | Mode::QueueAffinity, _) => None,
     };
-    let all: [(CheckKind, Judge); 7] = [
+    let all: [(CheckKind, Judge); 13] = [
         (CheckKind::Links, links),
+        (CheckKind::Speed, hardware::speed),
+        (CheckKind::PortPcie, hardware::pcie),
+        (CheckKind::PortErrors, hardware::errors),
+        (CheckKind::PortPause, hardware::pause),
+        (CheckKind::PortMtu, hardware::mtu),
+        (CheckKind::Lacp, hardware::lacp),
         (CheckKind::Pairing, pairing),
         (CheckKind::Balance, balance),
         (CheckKind::Diversity, diversity),
@@ -118,17 +180,26 @@ pub fn checks(readings: &Readings) -> Vec<Check> {
         (CheckKind::Loss, loss),
         (CheckKind::Failover, failover),
     ];
+    let steered = [CheckKind::Pairing, CheckKind::Balance, CheckKind::Diversity, CheckKind::Collision];
     let check = |(kind, check): (CheckKind, Judge)| match &nothing {
-        // A path can lose packets, and a port fail, in any mode with a path or two ports.
+        // Ports are what they are in any mode, and a path can lose packets.
         Some(reason)
-            if !matches!(kind, CheckKind::Loss | CheckKind::Links)
-                && (kind != CheckKind::Failover || readings.mode == Mode::SinglePort) =>
+            if steered.contains(&kind) || (kind == CheckKind::Failover && readings.mode == Mode::SinglePort) =>
         {
             Check::new(kind, State::NotApplicable, reason.as_str())
         }
         _ => check(readings),
     };
     all.into_iter().map(check).map(|check| check.about(readings.about.as_str())).collect()
+}
+
+/// Whether checks without a failure rest on what was read: links, speed, pairing, balance and collision are known, or
+/// there is nothing of the kind.
+pub fn is_known(checks: &[Check]) -> bool {
+    use CheckKind::{Balance, Collision, Links, Pairing, Speed};
+    let decides =
+        |check: &Check| [Links, Speed, Pairing, Balance, Collision].iter().any(|kind| kind.name() == check.name);
+    !checks.iter().any(|check| check.state == State::Unknown && decides(check))
 }
 
 /// What sets QPs apart.
@@ -153,6 +224,8 @@ fn pairing(readings: &Readings) -> Check {
     let seen: Vec<(Side, Side)> = readings.qps.iter().filter_map(|qp| Some((qp.leaves?, qp.arrives?))).collect();
     let crossed = seen.iter().filter(|(leaves, arrives)| leaves != arrives).count();
     let evidence = format!("{crossed} of {} QPs whose two ports were seen", seen.len());
+    let leave_by_both = Side::BOTH.iter().all(|side| seen.iter().any(|(leaves, _)| leaves == side));
+    let are_swapped = crossed == seen.len() && leave_by_both && crossed >= SWAPPED;
     let check = match (seen.len(), crossed) {
         (0, _) => Check::new(CheckKind::Pairing, State::Unknown, "no QP was seen at both ends"),
         (_, 0) if seen.len() < readings.qps.len() => Check::new(
@@ -161,6 +234,12 @@ fn pairing(readings: &Readings) -> Check {
             "what was seen is paired; some QPs were not seen at both ends",
         ),
         (_, 0) => Check::new(CheckKind::Pairing, State::Pass, "QPs arrive on the side by which they left"),
+        _ if are_swapped => Check::new(
+            CheckKind::Pairing,
+            State::Fail,
+            "each QP arrives on the other side, as if the two cables of a host were swapped",
+        )
+        .repair(Repair::SwapCables, &[]),
         _ => steer(
             Check::new(
                 CheckKind::Pairing,
@@ -171,7 +250,13 @@ fn pairing(readings: &Readings) -> Check {
         ),
     };
     let check = if seen.is_empty() { check } else { check.measured(Gauge::CrossedQps, crossed as f64, 0.0) };
-    check.seen("QPs that cross", evidence)
+    let check = check.seen("QPs that cross", evidence);
+    match i32::try_from(crossed) {
+        Ok(crossed) if are_swapped => {
+            check.seen("the same by chance", format!("once in {:.0} pairs", 2_f64.powi(crossed)))
+        }
+        _ => check,
+    }
 }
 
 fn balance(readings: &Readings) -> Check {
@@ -255,18 +340,32 @@ fn collision(readings: &Readings) -> Check {
     }
     let times = together / alone;
     let evidence = format!("{together:.3e} bits/s, {alone:.3e} alone: {times:.2} times");
-    let check = match times {
-        _ if times >= TOGETHER[0] => {
-            Check::new(CheckKind::Collision, State::Pass, "both ports together carry twice one alone")
+    let state = match times {
+        _ if times >= TOGETHER[0] => State::Pass,
+        _ if times >= TOGETHER[1] => State::Warn,
+        _ => State::Fail,
+    };
+    let pcie = hardware::narrowest_pcie(readings).filter(|(_, carries)| together >= carries * ALL_OF_PCIE);
+    let do_meet =
+        [pairing(readings), balance(readings), diversity(readings)].iter().any(|check| check.state > State::Unknown);
+    let check = match (state, pcie) {
+        (State::Pass, _) => Check::new(CheckKind::Collision, state, "both ports together carry twice one alone"),
+        (_, Some((end, carries))) => {
+            let carries = hardware::gbps(carries);
+            let summary = format!("both ports share the {end}'s PCIe, which carries {carries} and is full");
+            Check::new(CheckKind::Collision, state, summary).repair(Repair::MoveNic, &[])
         }
-        _ if times >= TOGETHER[1] => {
-            Check::new(CheckKind::Collision, State::Warn, "both ports carry less than twice one alone")
-                .repair(Repair::LookAtShared, &[])
-        }
-        _ => steer(
-            Check::new(CheckKind::Collision, State::Fail, "both ports together carry little more than one alone"),
+        (State::Fail, None) if do_meet => steer(
+            Check::new(CheckKind::Collision, state, "both ports together carry little more than one alone"),
             readings,
         ),
+        // QPs that leave and arrive half and half do not meet at a port, whatever their source ports are.
+        _ => Check::new(
+            CheckKind::Collision,
+            state,
+            "both ports carry less than twice one alone, though QPs do not meet: something that both share is full",
+        )
+        .repair(Repair::LookAtShared, &[]),
     };
     check.measured(Gauge::Together, times, TOGETHER[0]).seen("both ports together", evidence)
 }
@@ -310,7 +409,8 @@ fn failover(readings: &Readings) -> Check {
                 .repair(Repair::OpenAgain, &[])
         }
         Failover { gap_ms: Some(gap), .. } if gap > GAP_MS => {
-            Check::new(CheckKind::Failover, State::Warn, "traffic went on late").repair(Repair::LowerMiimon, &[])
+            Check::new(CheckKind::Failover, State::Fail, "traffic went on late: jobs may time out before")
+                .repair(Repair::LowerMiimon, &[])
         }
         Failover { came_back: None, .. } => Check::new(
             CheckKind::Failover,
@@ -334,15 +434,36 @@ mod tests {
         QpReading { source_port: Some(source_port), leaves: Some(leaves), arrives: Some(arrives), loss: Some(0.0) }
     }
 
+    fn nic() -> EndReading {
+        let port = |name: &str| PortReading {
+            name: Some(name.to_owned()),
+            speed_bps: Some(2e8),
+            capable_bps: Some(2e8),
+            is_virtual: false,
+            errors: Some(0),
+            paused: Some(0.0),
+            mtu: Some(9000),
+            lacp_partner: Some("52:54:00:00:00:01".to_owned()),
+        };
+        EndReading { pcie_bps: Some(5e8), lacp: Some(true), ports: vec![port("eth0"), port("eth1")] }
+    }
+
+    fn port(readings: &mut Readings) -> &mut PortReading {
+        &mut readings.receiver.as_mut().expect("it was read").ports[1]
+    }
+
     fn planned() -> Readings {
         use Side::{Left, Right};
         Readings {
             about: "a to b".to_owned(),
             mode: Mode::Hash,
             qps: vec![qp(50_000, Left, Left), qp(50_001, Right, Right)],
+            sender: Some(nic()),
+            receiver: Some(nic()),
+            fills_ports: true,
             sent_bytes: Some([1000, 1010]),
             received_bytes: Some([1005, 1005]),
-            alone_bps: Some(2e8),
+            alone_bps: Some(1.98e8),
             together_bps: Some(3.9e8),
             failover: Some(Failover { gap_ms: Some(300), came_back: Some(true) }),
             down: Some(Vec::new()),
@@ -377,7 +498,26 @@ mod tests {
     #[test]
     fn the_plan_passes_and_each_fault_fails_its_check_alone() {
         assert!(states(&planned()).iter().all(|(_, state)| *state == State::Pass), "{:?}", states(&planned()));
-        let cases: [(&str, Change); 7] = [
+        let cases: [(&str, Change); 16] = [
+            ("speed", |readings| port(readings).speed_bps = Some(1e8)),
+            ("speed", |readings| {
+                for end in [&mut readings.sender, &mut readings.receiver] {
+                    end.as_mut().expect("it was read").ports.iter_mut().for_each(|port| port.speed_bps = Some(1e8));
+                }
+                (readings.alone_bps, readings.together_bps) = (Some(9.8e7), Some(1.95e8));
+            }),
+            ("speed", |readings| (readings.alone_bps, readings.together_bps) = (Some(9.8e7), Some(1.95e8))),
+            ("pcie", |readings| {
+                readings.sender.as_mut().expect("it was read").pcie_bps = Some(2.1e8);
+                // Larger ports are not full, and nothing else is wrong.
+                readings.fills_ports = false;
+                (readings.alone_bps, readings.together_bps) = (Some(9e7), Some(1.7e8));
+            }),
+            ("errors", |readings| port(readings).errors = Some(40)),
+            ("pause", |readings| port(readings).paused = Some(0.3)),
+            ("mtu", |readings| port(readings).mtu = Some(1500)),
+            ("lacp", |readings| port(readings).lacp_partner = Some("00:00:00:00:00:00".to_owned())),
+            ("lacp", |readings| port(readings).lacp_partner = Some("52:54:00:00:00:02".to_owned())),
             ("links", |readings| readings.down = Some(vec!["eth1 of host b".to_owned()])),
             ("pairing", |readings| {
                 readings.qps[0].arrives = Some(Side::Right);
@@ -404,6 +544,8 @@ mod tests {
     #[test]
     fn what_was_not_seen_is_unknown_and_what_cannot_be_is_not_applicable() {
         let nothing = Readings {
+            sender: None,
+            receiver: None,
             qps: Vec::new(),
             sent_bytes: None,
             received_bytes: None,
@@ -416,16 +558,92 @@ mod tests {
         assert!(states(&nothing).iter().all(|(_, state)| *state == State::Unknown));
         let refused = || Some("no such call".to_owned());
         for (mode, lag_refused, applicable) in [
-            (Mode::ActiveBackup, None, 3),
-            (Mode::SinglePort, None, 2),
-            (Mode::QueueAffinity, refused(), 3),
-            (Mode::QueueAffinity, None, 7),
+            (Mode::ActiveBackup, None, 9),
+            (Mode::SinglePort, None, 8),
+            (Mode::QueueAffinity, refused(), 9),
+            (Mode::QueueAffinity, None, 13),
             // A hash needs no LAG port.
-            (Mode::Hash, refused(), 7),
+            (Mode::Hash, refused(), 13),
         ] {
             let states = states(&Readings { mode, lag_refused, ..planned() });
             let there = states.iter().filter(|(_, state)| *state != State::NotApplicable).count();
             assert_eq!(there, applicable, "{states:?}");
+        }
+    }
+
+    fn fix(readings: &Readings, name: &str) -> (State, String) {
+        let check = checks(readings).into_iter().find(|check| check.name == name).expect("each is judged");
+        (check.state, format!("{} {}", check.summary, check.fix.unwrap_or_default()))
+    }
+
+    #[test]
+    fn what_is_no_matter_of_source_ports_is_not_mended_by_them() {
+        use Side::{Left, Right};
+        // The bytes are even and no QP crosses, so QPs do not meet.
+        let mut shared = Readings { together_bps: Some(2.1e8), ..planned() };
+        let (state, said) = fix(&shared, "collision");
+        assert!(state == State::Fail && said.contains("QPs do not meet") && !said.contains("source ports"), "{said}");
+        shared.receiver.as_mut().expect("it was read").pcie_bps = Some(2.4e8);
+        let (state, said) = fix(&shared, "collision");
+        assert!(state == State::Fail && said.contains("the receiver's PCIe, which carries 0.2 Gbit/s"), "{said}");
+        assert!(said.contains("move the NIC") && !said.contains("source ports"), "{said}");
+        // Those that do meet are told to take other ones.
+        let met = Readings { sent_bytes: Some([2000, 10]), together_bps: Some(2.1e8), ..planned() };
+        assert!(fix(&met, "collision").1.contains("give the QPs other source ports"));
+        let swapped = Readings { qps: vec![qp(50_000, Left, Right), qp(50_001, Right, Left)], ..planned() };
+        assert!(fix(&swapped, "pairing").1.contains("cables of a host were swapped"));
+        let by_chance = Readings { qps: vec![qp(50_000, Left, Right), qp(50_001, Right, Right)], ..planned() };
+        assert!(fix(&by_chance, "pairing").1.contains("give the QPs other source ports"));
+    }
+
+    #[test]
+    fn a_gap_of_more_than_a_second_fails() {
+        let gap = |gap| Readings { failover: Some(Failover { gap_ms: Some(gap), came_back: Some(true) }), ..planned() };
+        assert_eq!([1000, 1001].map(|ms| fix(&gap(ms), "failover").0), [State::Pass, State::Fail]);
+    }
+
+    #[test]
+    fn speeds_that_nobody_read_leave_the_question_open_and_virtual_ports_have_none() {
+        let mut readings = planned();
+        for end in [&mut readings.sender, &mut readings.receiver] {
+            end.as_mut().expect("it was read").ports.iter_mut().for_each(|port| port.capable_bps = None);
+        }
+        assert_eq!(fix(&readings, "speed").0, State::Unknown, "all may run at half of what they could");
+        assert!(!is_known(&checks(&readings)) && is_known(&checks(&planned())));
+        for end in [&mut readings.sender, &mut readings.receiver] {
+            for port in &mut end.as_mut().expect("it was read").ports {
+                (port.is_virtual, port.speed_bps) = (true, None);
+            }
+        }
+        assert_eq!(fix(&readings, "speed").0, State::NotApplicable);
+        assert!(is_known(&checks(&readings)));
+    }
+
+    #[test]
+    fn readings_that_contradict_each_other_are_found_and_true_ones_are_not() {
+        assert_eq!(contradictions(&planned()), []);
+        let cases: [(&str, Change); 13] = [
+            ("together_bps", |readings| readings.together_bps = Some(4.1e8)),
+            ("together_bps", |readings| {
+                (readings.sender, readings.receiver, readings.alone_bps) = (None, None, Some(1e8))
+            }),
+            ("alone_bps", |readings| readings.alone_bps = Some(2.1e8)),
+            ("receiver.ports[1].speed_bps", |readings| port(readings).capable_bps = Some(1e8)),
+            ("receiver.ports[1].virtual", |readings| port(readings).is_virtual = true),
+            ("receiver.pcie_bps", |readings| readings.receiver.as_mut().expect("read").pcie_bps = Some(3e8)),
+            ("received_bytes", |readings| readings.received_bytes = Some([4000, 4000])),
+            ("received_bytes", |readings| readings.received_bytes = Some([300, 300])),
+            ("sent_bytes", |readings| readings.sent_bytes = Some([2010, 0])),
+            ("down", |readings| readings.down = Some(vec!["eth1".to_owned()])),
+            ("qps[1]", |readings| readings.qps[1].source_port = Some(50_000)),
+            ("mode", |readings| readings.mode = Mode::ActiveBackup),
+            ("receiver.ports", |readings| readings.receiver.as_mut().expect("read").ports.truncate(1)),
+        ];
+        for (key, change) in cases {
+            let mut readings = planned();
+            change(&mut readings);
+            let found = contradictions(&readings);
+            assert!(found.iter().any(|(at, rule)| at == key && !rule.is_empty()), "{key}: {found:?}");
         }
     }
 }

@@ -69,6 +69,33 @@ fn cables_links_and_memories_are_told_apart_with_and_without_a_baseline() {
 }
 
 #[test]
+fn paths_that_nobody_measured_keep_no_host_from_being_healthy_and_rnics_do() {
+    for with_baseline in [true, false] {
+        for (is_null, expected) in [
+            (&(|row: usize, column: &str| (row, column) == (1, "m1")) as &dyn Fn(usize, &str) -> bool, Verdict::Healthy),
+            (&|_, column| column.starts_with('r'), Verdict::Healthy),
+            (&|_, column| column == "m1", Verdict::Healthy),
+            (&|row, _| row == 2, Verdict::Undecided),
+            (&|_, column| column.starts_with('m'), Verdict::Undecided),
+        ] {
+            let mut cells = matrix(|_, _| None);
+            for (row, values) in cells.bandwidth_gbps.iter_mut().flatten().enumerate() {
+                for (value, column) in values.iter_mut().zip(COLUMNS) {
+                    *value = value.filter(|_| !is_null(row, column));
+                }
+            }
+            let host = HostTopology::from_yaml("host", HOST).expect("it keeps the rules");
+            let healthy = matrix(|_, _| None);
+            let baseline = with_baseline.then_some(&healthy);
+            let question = Question { host: &host, matrix: &cells, repeats: &[], baseline, busy: false };
+            let found = diagnose(question).expect("they fit");
+            assert_eq!(found.verdict, expected, "{found:?}");
+            assert!(found.notes.iter().any(|note| note.contains("were not measured")), "{:?}", found.notes);
+        }
+    }
+}
+
+#[test]
 fn a_host_without_cables_has_no_way_between_its_rnics() {
     let text = HOST.replace(", {a: r2, b: leaf, gbps: 100}", "");
     let host = HostTopology::from_yaml("host", &text).expect("it keeps the rules");

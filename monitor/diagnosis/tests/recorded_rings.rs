@@ -4,7 +4,7 @@
 use kelpie_diagnosis::job::{Class, Diagnosis, Question, Verdict, diagnose, read};
 
 fn judged(records: &str) -> Diagnosis {
-    let jobs = read("recorded", records.as_bytes()).expect("it is a record");
+    let jobs = read("recorded", records.as_bytes()).expect("it is a record").jobs;
     diagnose(Question::at_the_end(&jobs[0]))
 }
 

@@ -170,3 +170,30 @@ fn healthy_jobs_are_healthy() {
     println!("{well} of {all} healthy");
     assert!(well as f64 >= 0.99 * all as f64, "{well} of {all}");
 }
+
+#[test]
+fn iterations_that_take_longer_though_messages_do_not_are_the_whole_job() {
+    let jobs = number("KELPIE_JOBS", 2);
+    let mut random = Pcg64Mcg::seed_from_u64(number("KELPIE_SEED", 9));
+    let _: u64 = random.random();
+    // Of a pipeline the first stage alone shows when an iteration begins, so there it is that rank.
+    for (name, shape) in SHAPES.into_iter().filter(|(_, shape)| *shape != Shape::Pipeline) {
+        let (mut job, _) = traffic(shape, 0.03, Wrong::Nothing).draw(&mut random);
+        for _ in 0..jobs {
+            // Storage that all wait for: 8 ms more in each iteration from the 40th on.
+            for operation in &mut job.operations {
+                let later = 8000.0 * operation.iteration.saturating_sub(40) as f64;
+                for time in [&mut operation.entered, &mut operation.begin, &mut operation.end] {
+                    *time = time.map(|time| time + later);
+                }
+            }
+            let found = diagnose(Question::at_the_end(&job));
+            assert_eq!(
+                (found.verdict, found.job, found.evidence.rule),
+                (Verdict::Slow, true, Some("pace")),
+                "{name} {found:?}"
+            );
+            assert!(found.since_iteration.is_some_and(|since| since.abs_diff(41) <= 2), "{name}: {found:?}");
+        }
+    }
+}

@@ -72,6 +72,7 @@ fn page() -> String {
         (Ports, "Both ports of a bond", "`kelpie paths check` looks at these, once for each direction."),
         (Inside, "The inside of a host", "`kelpie host topology` reads these beside the topology of a host."),
     ];
+    assert!(CHECKS.iter().all(|row| groups.iter().any(|(group, ..)| *group == row.group)), "a group has no part");
     for (group, title, who) in groups {
         let _ = write!(page, "\n## {title}\n\n{who}\n");
         for row in CHECKS.iter().filter(|row| row.group == group) {

@@ -2,6 +2,7 @@
 
 mod dcb;
 mod ethtool;
+mod link_modes;
 mod netdev;
 mod netlink;
 mod pcie;
@@ -13,10 +14,15 @@ mod sysfs;
 
 pub use dcb::Dcb;
 pub use ethtool::{EthtoolSource, PREFIX as ETHTOOL_PREFIX};
-pub use netdev::{NetdevSource, SPEED as LINK_SPEED};
-pub use pcie::{LINK_MEGATRANSFERS, LINK_WIDTH, PcieSource};
+pub use link_modes::fastest_megabits;
+pub use netdev::SPEED as LINK_SPEED;
+pub use pcie::{LINK_MEGATRANSFERS, LINK_WIDTH};
 pub use port::PortSources;
-pub use rdma_netlink::RdmaNetlinkSource;
 pub use scripted::ScriptedSource;
 pub use source::{CounterSource, Reading, SourceError, without_slave};
-pub use sysfs::SysfsSource;
+
+// Not for other crates, so that the compiler warns of a source that no port opens.
+use netdev::NetdevSource;
+pub(crate) use pcie::PcieSource;
+use rdma_netlink::RdmaNetlinkSource;
+use sysfs::SysfsSource;

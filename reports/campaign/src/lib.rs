@@ -40,6 +40,9 @@ const CHECKPOINT_EVERY: u64 = 100;
 /// Part of all experiments after which it is, so that what is written of a long campaign does not grow with its square.
 const CHECKPOINT_PART: u64 = 100;
 
+/// Time after which it is, so that a campaign that is given little time at a time does not stand still.
+const CHECKPOINT_SOONEST: Duration = Duration::from_secs(1);
+
 /// Pause between looks whether a host is back. Source: our choice.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
@@ -142,6 +145,8 @@ struct Recorder<'a> {
     anomalies: u64,
     /// Experiments before the latest checkpoint.
     checkpointed: u64,
+    /// When that was.
+    checkpointed_at: Instant,
     /// That checkpoint, until it is stored: not before the search has caught up.
     checkpoint: Option<StoredCheckpoint>,
     /// Whether the search asked for something else than what is stored.
@@ -172,6 +177,7 @@ impl<'a> Recorder<'a> {
             survived: None,
             anomalies: 0,
             checkpointed: 0,
+            checkpointed_at: Instant::now(),
             checkpoint: None,
             has_diverged: false,
             ahead: VecDeque::new(),
@@ -194,6 +200,11 @@ impl<'a> Recorder<'a> {
             Ok(()) | Err(End::Finished) => self.finish().map_or_else(|end| end, |()| End::Finished),
             Err(end) => end,
         };
+        if matches!(end, End::Time)
+            && let Err(error) = self.keep_place()
+        {
+            return failed(error);
+        }
         match end {
             // Nothing else was to end it.
             End::Time if self.parts.limits.budget.is_none() => self.close_in_time().map_or_else(failed, |()| End::Time),
@@ -205,6 +216,17 @@ impl<'a> Recorder<'a> {
     fn close_in_time(&mut self) -> anyhow::Result<()> {
         let is_between_experiments = self.parts.store.campaign(self.id)?.experiments == self.number;
         if is_between_experiments { self.close() } else { Ok(()) }
+    }
+
+    /// Stores how far the search has caught up if its time is over before the end of what is stored, so that it comes
+    /// further next time. Findings before it are stored with all that was made of them.
+    fn keep_place(&mut self) -> anyhow::Result<()> {
+        match self.checkpoint.take() {
+            Some(checkpoint) if checkpoint.experiments < self.stored => {
+                Ok(self.parts.store.put_checkpoint(self.id, &checkpoint)?)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Forgets all that was read so far.
@@ -471,9 +493,12 @@ impl Oracle for Recorder<'_> {
     }
 
     fn between_steps(&mut self, checkpoint: &dyn Fn() -> Checkpoint) -> Result<(), End> {
-        if self.number < self.checkpointed + CHECKPOINT_EVERY.max(self.checkpointed / CHECKPOINT_PART) {
+        let is_far = self.number >= self.checkpointed + CHECKPOINT_EVERY.max(self.checkpointed / CHECKPOINT_PART);
+        let is_long = self.number > self.checkpointed && self.checkpointed_at.elapsed() >= CHECKPOINT_SOONEST;
+        if !is_far && !(is_long && self.parts.limits.deadline.is_some()) {
             return Ok(());
         }
+        self.checkpointed_at = Instant::now();
         let standing = Standing::new(checkpoint(), self.skipped, self.anomalies, self.survived.clone());
         self.checkpoint = Some(standing.stored());
         self.checkpointed = self.number;

@@ -76,6 +76,37 @@ pub fn shown(text: &str) -> String {
     shown
 }
 
+/// What drivers and hosts said as the rules have it, so that no word of theirs keeps a finding from being told: what a
+/// terminal would obey is written out, and what is too long or too much is cut.
+pub(super) fn told_plainly(mut recipe: Recipe) -> Recipe {
+    let written_out = |text: &str, most: usize| -> String {
+        let all = text.chars().map(|c| if is_plain(c) { c.to_string() } else { c.escape_unicode().to_string() });
+        all.collect::<String>().chars().take(most).collect()
+    };
+    let facts = |facts: BTreeMap<String, String>| {
+        let plain =
+            facts.into_iter().map(|(fact, value)| (written_out(&fact, MAX_NAME), written_out(&value, MAX_TEXT)));
+        plain.filter(|(fact, _)| !fact.is_empty()).take(MAX_LIST).collect()
+    };
+    let seen = std::iter::once(&mut recipe.anomalous).chain(recipe.healthy.as_mut().map(|healthy| &mut healthy.seen));
+    for seen in seen {
+        seen.hardware_events.truncate(MAX_LIST);
+        seen.hardware_events.iter_mut().for_each(|event| *event = written_out(event, MAX_TEXT));
+        for host in Host::BOTH {
+            let counters = std::mem::take(seen.mean.counters.get_mut(host));
+            let plain = counters.into_iter().map(|(name, value)| (written_out(&name, MAX_NAME), value));
+            let kept = plain.filter(|(name, value)| !name.is_empty() && value.is_finite()).take(MAX_COUNTERS);
+            *seen.mean.counters.get_mut(host) = kept.collect();
+        }
+    }
+    if let Some(hosts) = &mut recipe.environment.hosts {
+        for host in Host::BOTH {
+            *hosts.get_mut(host) = facts(std::mem::take(hosts.get_mut(host)));
+        }
+    }
+    recipe
+}
+
 /// Whether a character only shows itself: no control, no change of direction, nothing invisible. Source: Unicode
 /// standard annex 9, table of explicit formatting characters, and annex 31 on what is ignored.
 fn is_plain(c: char) -> bool {

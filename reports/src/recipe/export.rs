@@ -5,7 +5,7 @@ use kelpie_spaces::known::{Anomaly, Sign};
 use kelpie_spaces::perftest::{self, Inexpressible, Lines};
 use kelpie_store::FindingRecord;
 
-use super::check::parse;
+use super::check::{parse, told_plainly};
 use super::error::RecipeError;
 use super::format::{Background, Environment, Expected, Neighbour, PERFTEST, README, RECIPE, Recipe, Seen};
 use super::readme::{perftest_text, readme};
@@ -154,6 +154,7 @@ pub fn entries(
     recipe: &Recipe,
     lines: &Result<Lines, Inexpressible>,
 ) -> Result<Vec<(&'static str, String)>, RecipeError> {
+    let recipe = &told_plainly(recipe.clone());
     let json = serde_json::to_string_pretty(recipe);
     let refused =
         |problem: serde_json::Error| RecipeError::Json { key: "the whole".to_owned(), problem: problem.to_string() };
@@ -179,6 +180,24 @@ mod tests {
         assert_eq!((recipe.finding.as_str(), recipe.seed), ("1.1", Some(7)));
         assert_eq!(recipe.expected.symptoms, [Symptom::LowThroughput]);
         assert_eq!(recipe.healthy.expect("one is healthy").workload, workload(2, 4096));
+    }
+
+    #[test]
+    fn what_a_driver_says_keeps_no_finding_from_being_told() {
+        let stored = one_finding();
+        let mut recipe = of_finding(&stored, &stored.findings[0]).expect("it was measured");
+        recipe.environment.subsystem = "pair".to_owned();
+        let hostile = "rx\u{1b}[2J\u{0}_errors";
+        let counters = &mut recipe.anomalous.mean.counters.a;
+        counters.insert(hostile.to_owned(), 7.0);
+        counters.insert(String::new(), 1.0);
+        counters.insert("x".repeat(5000), 1.0);
+        counters.extend((0..9000).map(|number| (format!("y{number}"), 0.0)));
+        recipe.anomalous.hardware_events = vec!["\u{202e}".repeat(900); 900];
+        let lines = perftest::lines(&recipe.workload);
+        let files = entries(&recipe, &lines).expect("a recipe all the same");
+        let read = parse(&files[0].1).expect("whoever gets it can read it");
+        assert_eq!(read.anomalous.mean.counters.a.get("rx\\u{1b}[2J\\u{0}_errors"), Some(&7.0));
     }
 
     #[test]

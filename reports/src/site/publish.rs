@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::SiteError;
 use super::file::File;
+use crate::folder::Beside;
 
 /// Says whether a site may be put at `out`; with `replace`, also if one is already.
 ///
@@ -59,8 +60,7 @@ pub fn publish(
         }
     };
     fs::create_dir_all(parent).map_err(|source| failed(parent, "creating it", source))?;
-    let beside = tempfile::Builder::new().prefix(".kelpie-report-").tempdir_in(parent);
-    let beside = beside.map_err(|source| failed(parent, "making a directory in it", source))?;
+    let beside = Beside::new(parent).map_err(|source| failed(parent, "making a directory in it", source))?;
     // Below the temporary directory, which only its owner may read.
     let site = beside.path().join("site");
     make(&mut |file| write(&site.join(&file.name), &file.bytes))?;

@@ -14,7 +14,7 @@ use crate::database::Database;
 use crate::error::{StoreError, classify};
 use crate::records::CampaignId;
 use crate::sqlite::checksum::{self, Checksum};
-use crate::sqlite::open::{Access, Identity, open};
+use crate::sqlite::open::{Access, Identity, identity, open};
 
 /// A Kelpie database. Each method that writes has committed durably when it returns.
 pub struct Store {
@@ -26,6 +26,8 @@ pub struct Store {
     connection: Option<SqliteConnection>,
     /// The file that a campaign is written to.
     written: Option<Identity>,
+    /// The write-ahead log of that file, and its index.
+    logs: [Option<Identity>; 2],
 }
 
 impl fmt::Debug for Store {
@@ -42,6 +44,9 @@ impl Drop for Store {
             }
             // Everything is committed already; closing only tidies the write-ahead log away.
             let _ = self.runtime.block_on(connection.close());
+            if self.written.is_some_and(|written| identity(self.path()) != Some(written)) {
+                self.take_logs_along();
+            }
         }
     }
 }
@@ -78,7 +83,7 @@ impl Store {
             .build()
             .map_err(|error| StoreError::CannotOpen { path: path.to_owned(), detail: error.to_string() })?;
         let (connection, version) = runtime.block_on(open(path, access))?;
-        Ok(Self { database, version, runtime, connection: Some(connection), written: None })
+        Ok(Self { database, version, runtime, connection: Some(connection), written: None, logs: [None; 2] })
     }
 
     /// Where the campaigns are kept.

@@ -73,7 +73,10 @@ fn calibration(scores: &[&Score]) -> Option<Curves> {
 }
 
 fn has_annealing(algorithm: Algorithm) -> bool {
-    matches!(algorithm, Algorithm::Collie | Algorithm::Anneal)
+    match algorithm {
+        Algorithm::Collie | Algorithm::Anneal => true,
+        Algorithm::Kelpie | Algorithm::Random | Algorithm::Bayes => false,
+    }
 }
 
 /// A point that some campaigns did not reach counts them with their budget, and is a bound.

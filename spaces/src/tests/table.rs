@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::writes;
 use crate::dimensions::{Scope, TABLE};
 use crate::edit::set;
-use crate::{Condition, Feature, Test, Workload};
+use crate::{Condition, Feature, Flow, Test, Workload};
 
 /// A workload in which no two values are equal by chance.
 fn sample() -> Workload {
@@ -26,6 +26,21 @@ fn written(workload: &Workload, place: &str) -> Vec<String> {
         }
     }
     found.into_iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)).collect()
+}
+
+#[test]
+fn every_key_of_a_flow_has_a_row() {
+    // The reader names its keys when it meets another.
+    let refused = serde_json::from_str::<Flow>("{\"?\": 0}").expect_err("no key").to_string();
+    let (_, keys) = refused.split_once("expected one of ").expect("it names its keys");
+    let keys: Vec<&str> = keys.split('`').skip(1).step_by(2).collect();
+    assert!(keys.contains(&"qps") && keys.len() > 10, "{refused}");
+    for key in keys.into_iter().filter(|key| *key != "recv_sge") {
+        // Receives follow from requests.
+        let is_place =
+            |place: &str| place.split(|sign: char| !sign.is_alphanumeric() && sign != '_').any(|word| word == key);
+        assert!(TABLE.iter().any(|row| is_place(row.place)), "no row of dimensions::TABLE has its place at `{key}`");
+    }
 }
 
 #[test]

@@ -17,6 +17,9 @@ const MAX_NODES: usize = 1024;
 const MAX_LINKS: usize = 4096;
 /// Longest name of a node. Units: characters. Source: our choice, because a PCI address has 12.
 const MAX_NAME: usize = 64;
+/// Most lanes, and the highest speed in GT/s. Source: our choice, above what the PCI Express Base Specification has.
+const MAX_LANES: u32 = 64;
+const MAX_SPEED: f64 = 1024.0;
 
 /// What a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -50,7 +53,7 @@ impl Kind {
 }
 
 /// A node with its name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     /// Its name, unique in the host.
     pub name: String,
@@ -58,10 +61,12 @@ pub struct Node {
     pub kind: Kind,
     /// Its PCI address, `domain:bus:device.function`, if the file has one.
     pub pci: Option<String>,
+    /// Rate of an RNIC's port, if the file has one. Units: Gbit/s.
+    pub port_gbps: Option<f64>,
 }
 
 /// A link between two nodes, given by their indices.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Link {
     /// The node that the file names first.
     pub a: usize,
@@ -69,6 +74,27 @@ pub struct Link {
     pub b: usize,
     /// What it carries one way, if the file says. Units: Gbit/s.
     pub gbps: Option<f64>,
+    /// What it would carry if it had trained as wide and as fast as both of its ends can. Units: Gbit/s.
+    pub able_gbps: Option<f64>,
+    /// Lanes that it trained to, and that both ends have; only where these differ.
+    pub lanes: Option<[u32; 2]>,
+    /// The same of the speed. Units: GT/s.
+    pub gt_per_sec: Option<[f64; 2]>,
+}
+
+impl Link {
+    /// What it carries, or would carry if it had trained as it could. Units: Gbit/s.
+    pub fn best_gbps(&self) -> Option<f64> {
+        self.able_gbps.or(self.gbps)
+    }
+
+    /// How it trained, if that is less than it could: such as `x4 of x16`.
+    pub fn trained(&self) -> Option<String> {
+        let lanes = self.lanes.map(|[now, most]| format!("x{now} of x{most}"));
+        let speed = self.gt_per_sec.map(|[now, most]| format!("{now} of {most} GT/s"));
+        let parts: Vec<String> = lanes.into_iter().chain(speed).collect();
+        (!parts.is_empty()).then(|| parts.join(" at "))
+    }
 }
 
 /// Rules that are broken: the path of the key, and the rule.
@@ -107,6 +133,8 @@ struct Content {
     links: Vec<Edge>,
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pci: IndexMap<String, String>,
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    ports: IndexMap<String, f64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -116,6 +144,12 @@ struct Edge {
     b: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     gbps: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    able_gbps: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lanes: Option<[u32; 2]>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    gt_per_sec: Option<[f64; 2]>,
 }
 
 impl HostTopology {
@@ -164,8 +198,27 @@ impl HostTopology {
             if link.gbps.is_some_and(|gbps| !(gbps.is_finite() && gbps > 0.0)) {
                 refuse("gbps", "write a bandwidth above 0 Gbit/s, or leave it out");
             }
+            if link.able_gbps.is_some_and(|able| !(able.is_finite() && able >= link.gbps.unwrap_or(0.0) && able > 0.0)) {
+                refuse("able_gbps", "write a bandwidth of at least `gbps`, or leave it out");
+            }
+            if link.lanes.is_some_and(|[now, most]| !(1..=most).contains(&now) || most > MAX_LANES) {
+                refuse("lanes", "write the lanes that are in use, and those that there are: at most 64");
+            }
+            if link.gt_per_sec.is_some_and(|[now, most]| !(now > 0.0 && now <= most && most <= MAX_SPEED)) {
+                refuse("gt_per_sec", "write the speed in use, and the best one: at most 1024 GT/s");
+            }
             neighbours[link.a].push((index, link.b));
             neighbours[link.b].push((index, link.a));
+        }
+        for node in &nodes {
+            if let Some(gbps) = node.port_gbps {
+                let refuse = |rule: &str| (format!("host.ports.{}", node.name), rule.to_owned());
+                if node.kind != Kind::Rnic {
+                    broken.push(refuse("only an RNIC has a port"));
+                } else if !(gbps.is_finite() && gbps > 0.0) {
+                    broken.push(refuse("write a rate above 0 Gbit/s, or leave it out"));
+                }
+            }
         }
         if broken.is_empty() { Ok(Self { nodes, links, neighbours }) } else { Err(broken) }
     }
@@ -192,11 +245,15 @@ impl HostTopology {
             let ends =
                 [("a", &edge.a), ("b", &edge.b)].map(|(key, name)| find(name, format!("host.links[{index}].{key}")));
             if let [Some(a), Some(b)] = ends {
-                links.push(Link { a, b, gbps: edge.gbps });
+                let Edge { gbps, able_gbps, lanes, gt_per_sec, .. } = *edge;
+                links.push(Link { a, b, gbps, able_gbps, lanes, gt_per_sec });
             }
         }
         for name in content.pci.keys() {
             find(name, format!("host.pci.{name}"));
+        }
+        for name in content.ports.keys() {
+            find(name, format!("host.ports.{name}"));
         }
         if !broken.is_empty() {
             return Err(broken);
@@ -205,6 +262,7 @@ impl HostTopology {
             name: name.clone(),
             kind: *kind,
             pci: content.pci.get(name).cloned(),
+            port_gbps: content.ports.get(name).copied(),
         });
         Self::new(nodes.collect(), links)
     }
@@ -212,12 +270,16 @@ impl HostTopology {
     /// Writes the host; [`HostTopology::from_yaml`] reads the same host back.
     pub fn to_yaml(&self) -> String {
         let name = |index: usize| self.nodes[index].name.clone();
-        let edge = |link: &Link| Edge { a: name(link.a), b: name(link.b), gbps: link.gbps };
+        let edge = |link: &Link| {
+            let Link { a, b, gbps, able_gbps, lanes, gt_per_sec } = *link;
+            Edge { a: name(a), b: name(b), gbps, able_gbps, lanes, gt_per_sec }
+        };
         let pci = |node: &Node| node.pci.clone().map(|address| (node.name.clone(), address));
         let content = Content {
             nodes: self.nodes.iter().map(|node| (node.name.clone(), node.kind)).collect(),
             links: self.links.iter().map(edge).collect(),
             pci: self.nodes.iter().filter_map(pci).collect(),
+            ports: self.nodes.iter().filter_map(|node| Some((node.name.clone(), node.port_gbps?))).collect(),
         };
         serde_yaml::to_string(&Out { kelpie: FORMAT, host: content })
             .expect("a host holds only words and numbers, which YAML can write")
@@ -375,6 +437,9 @@ host:
             ("{a: psw0, b: cpu0}", "{a: psw0, b: gpu0}", "t.yaml:7: host.links[2].a: these two nodes have a link"),
             ("gbps: 252", "gbps: -1", "t.yaml:5: host.links[0].gbps: write a bandwidth above 0"),
             ("gbps: 252", "gbits: 252", "t.yaml:5: host.links[0]"),
+            ("gbps: 252", "gbps: 252, able_gbps: 126", "t.yaml:5: host.links[0].able_gbps: write a bandwidth of at"),
+            ("gbps: 252", "lanes: [16, 4]", "t.yaml:5: host.links[0].lanes: write the lanes"),
+            ("gbps: 252", "gt_per_sec: [0, 32]", "t.yaml:5: host.links[0].gt_per_sec: write the speed"),
             ("rnic0: rnic", "\"a|b\": rnic", "t.yaml:3: host.nodes: a name has"),
         ] {
             assert!(SMALL.contains(from), "{from}");

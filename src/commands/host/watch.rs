@@ -44,9 +44,19 @@ pub fn run(args: &WatchHostArgs, common: Common) -> anyhow::Result<ExitCode> {
         note(&format!("metrics at http://{}/metrics until Ctrl-C", metrics.serve(listen)?));
     }
     let stop = stop::on_signals("stopping after this cell; once more ends at once")?;
-    let outbox = Outbox::new(args.notify.clone(), Vec::new());
-    let mut watch =
-        Watch { args, common, opened, history, metrics, outbox, stop, last_word: LastWord::default(), last: None };
+    let outbox = Outbox::new(args.notify.clone());
+    let mut watch = Watch {
+        args,
+        common,
+        opened,
+        history,
+        metrics,
+        outbox,
+        events: 0,
+        stop,
+        last_word: LastWord::default(),
+        last: None,
+    };
     watch.run();
     Ok(match watch.last {
         Some(Verdict::Healthy) => exit::HEALTHY,
@@ -73,6 +83,7 @@ struct Watch<'a> {
     history: History,
     metrics: Metrics,
     outbox: Outbox,
+    events: u64,
     stop: Arc<AtomicBool>,
     last_word: LastWord,
     last: Option<Verdict>,
@@ -149,7 +160,8 @@ impl Watch<'_> {
         let at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let narrow = self.narrow_links();
         self.last = Some(if narrow.is_empty() { found.verdict } else { Verdict::Abnormal });
-        self.history.push(Round { at: at.clone(), verdict: found.verdict, busy: is_busy, matrix });
+        let (verdict, steady) = (found.verdict, found.is_steady);
+        self.history.push(Round { at: at.clone(), verdict, busy: is_busy, steady, matrix });
         if let Some(path) = &self.args.history {
             write_file(path, self.history.lines().as_bytes(), true).with_context(|| path.display().to_string())?;
         }
@@ -175,12 +187,13 @@ impl Watch<'_> {
         let event = json!({
             "event": news, "at": at, "host": self.args.host.subsystem, "busy": is_busy, "verdict": found.verdict,
             "explanations": found.explanations, "cannot_be_excluded": found.cannot_be_excluded,
-            "misconfiguration": found.misconfiguration, "narrow_links": narrow, "causes": found.causes,
+            "slow": found.slow, "intermittent": found.intermittent, "misconfiguration": found.misconfiguration, "narrow_links": narrow, "causes": found.causes,
             "unexplained": found.unexplained, "notes": found.notes,
         });
         self.metrics.said();
         let line = clean_json(event.to_string());
-        if let Some(given_up) = self.outbox.push(line.clone()) {
+        self.events += 1;
+        if let Some(given_up) = self.outbox.push(self.events, line.clone()) {
             note(&format!("error: {given_up}"));
         }
         if self.common.json {
@@ -188,8 +201,10 @@ impl Watch<'_> {
         }
         let explanations: Vec<String> = found.explanations.iter().map(|set| set.join(" and ")).collect();
         let mut parts = Vec::new();
+        let come_and_gone: Vec<String> = found.intermittent.iter().map(|fault| fault.links.join(" or ")).collect();
         for (what, names) in [
             ("slow", explanations.join(" or ")),
+            ("comes and goes", come_and_gone.join(", ")),
             ("wrong setting", found.misconfiguration.join(", ")),
             ("narrow", narrow.join(", ")),
         ] {

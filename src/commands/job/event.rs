@@ -1,11 +1,9 @@
-//! What a watcher says of a job that changed: one event, as JSON and in words, and what drains its hosts.
+//! What a watcher says of a job that changed: one event, as JSON and in words.
 
 use std::fmt::Write as _;
 
 use kelpie_diagnosis::job::{Diagnosis, Placement, State};
 use serde::Serialize;
-
-use super::text;
 
 /// Longest list of an event. Source: our choice, because an event of thousands of pairs helps nobody.
 const LONGEST: usize = 256;
@@ -26,9 +24,12 @@ pub struct Event {
     /// Where it is, if a topology is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
-    /// What would drain its hosts.
+    /// Commands by which Slurm drains its hosts, or resumes them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub slurm: Vec<String>,
+    /// Commands by which Kubernetes cordons its nodes, or takes them again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kubernetes: Vec<String>,
 }
 
 impl Event {
@@ -63,25 +64,10 @@ impl Event {
             text.push_str("silent: ");
         }
         text.push_str(&super::text(&self.diagnosis, self.placement.as_ref()).replace('\n', "\n  "));
-        for command in &self.slurm {
-            let _ = write!(text, "to drain it: {command}\n  ");
+        let what = if self.state == State::Well { "to take it back" } else { "to drain it" };
+        for command in self.slurm.iter().chain(&self.kubernetes) {
+            let _ = write!(text, "{what}: {command}\n  ");
         }
         text.trim_end().to_owned() + "\n"
     }
-}
-
-/// Arguments of `scontrol` that drain a host.
-pub fn drain(host: &str, found: &Diagnosis) -> Vec<String> {
-    let words = text::brief(found);
-    ["update".to_owned(), format!("NodeName={host}"), "State=DRAIN".to_owned(), format!("Reason=kelpie: {words}")]
-        .into()
-}
-
-/// The same as a line for a shell.
-pub fn shell_line(arguments: &[String]) -> String {
-    let quoted = arguments.iter().map(|argument| match argument.split_once('=') {
-        Some((key, value)) if value.contains([' ', ':']) => format!("{key}=\"{value}\""),
-        _ => argument.clone(),
-    });
-    std::iter::once("scontrol".to_owned()).chain(quoted).collect::<Vec<_>>().join(" ")
 }

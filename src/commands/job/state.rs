@@ -1,11 +1,12 @@
 //! What a watcher keeps across restarts, in one file that is replaced as a whole.
 
-use std::collections::BTreeSet;
-use std::io::Write as _;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use kelpie_diagnosis::job::{Said, Window};
+use kelpie_diagnosis::job::{JobKey, Said, Window};
 use kelpie_examine::files::read_file_up_to;
 use kelpie_examine::tail::Position;
 use serde::{Deserialize, Serialize};
@@ -27,10 +28,14 @@ pub struct Stored {
     pub jobs: Vec<(Window, Said)>,
     /// Events so far.
     pub events: u64,
-    /// Events that did not get everywhere.
+    /// Events that did not get everywhere; now in a queue of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<Waiting>,
     /// Hosts that were drained.
     pub drained: BTreeSet<String>,
+    /// Hosts that an event accused, and the communicator and function of its job.
+    #[serde(default)]
+    pub accused: BTreeMap<String, JobKey>,
 }
 
 impl Default for Stored {
@@ -42,7 +47,42 @@ impl Default for Stored {
             events: 0,
             waiting: Vec::new(),
             drained: BTreeSet::new(),
+            accused: BTreeMap::new(),
         }
+    }
+}
+
+/// A file beside the state.
+pub fn beside(state: &Path, ending: &str) -> PathBuf {
+    let mut name = state.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// Keeps other watchers from a state for as long as it lives; they are refused, and told by whom.
+pub fn lock(state: &Path) -> anyhow::Result<File> {
+    let path = beside(state, ".lock");
+    let name = || path.display().to_string();
+    // It is not removed at the end: whoever opened it before would lock a file that nobody else sees.
+    let mut file =
+        OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path).with_context(name)?;
+    match file.try_lock() {
+        Ok(()) => {
+            // The number is for people: on a disk that is full the lock holds without it.
+            let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+            Ok(file)
+        }
+        Err(TryLockError::WouldBlock) => {
+            let mut process = String::new();
+            let _ = (&file).take(16).read_to_string(&mut process);
+            let process =
+                process.trim().parse::<u32>().map_or_else(|_| String::new(), |process| format!(" (process {process})"));
+            anyhow::bail!(
+                "{}: another watcher{process} keeps its state there; give each one its own --state",
+                state.display()
+            )
+        }
+        Err(TryLockError::Error(error)) => Err(error).with_context(name),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What was found of a job, in words.
+//! What was found of a job, in words: what is broken, where, how much, and the next step.
 
 use std::fmt::Write as _;
 
@@ -10,8 +10,10 @@ use crate::output::plural;
 fn verdict(found: &Diagnosis) -> String {
     let mut text = match found.verdict {
         Verdict::Healthy => "healthy",
+        Verdict::Slow if found.job => "the whole job is slow",
         Verdict::Slow => "slow",
         Verdict::Hang => "hang",
+        Verdict::Mismatch => "sizes differ between ranks",
         Verdict::Undecided => "undecided",
     }
     .to_owned();
@@ -19,6 +21,9 @@ fn verdict(found: &Diagnosis) -> String {
         Some(Class::Communication) => text.push_str(", in communication"),
         Some(Class::NonCommunication) => text.push_str(", outside communication"),
         None => {}
+    }
+    if let Some(times) = found.times_slower {
+        let _ = write!(text, ", {times:.2} times slower");
     }
     if let Some(since) = found.since_iteration {
         let _ = write!(text, ", since iteration {since}");
@@ -29,13 +34,23 @@ fn verdict(found: &Diagnosis) -> String {
 /// What a scheduler's list of reasons has room for.
 pub fn brief(found: &Diagnosis) -> String {
     let mut text = verdict(found);
+    if let Some(first) = found.host.first() {
+        let _ = write!(text, ", host {first}{}", more(found.host.len()));
+    }
     for (name, ranks) in [("rank", &found.rank), ("source", &found.source), ("destination", &found.destination)] {
         if let Some(first) = ranks.first() {
-            let more = if ranks.len() > 1 { format!(" and {} more", ranks.len() - 1) } else { String::new() };
-            let _ = write!(text, ", {name} {first}{more}");
+            let _ = write!(text, ", {name} {first}{}", more(ranks.len()));
         }
     }
+    if let Some((source, destination)) = found.connection.first().or(found.ambiguous.first()) {
+        let count = found.connection.len() + found.ambiguous.len();
+        let _ = write!(text, ", connection {source} to {destination}{}", more(count));
+    }
     text
+}
+
+fn more(count: usize) -> String {
+    if count > 1 { format!(" and {} more", count - 1) } else { String::new() }
 }
 
 /// What was found, in words.
@@ -44,12 +59,25 @@ pub fn text(found: &Diagnosis, placement: Option<&Placement>) -> String {
     let evidence = &found.evidence;
     let pairs = plural(evidence.cells as u64, "pair");
     let _ = writeln!(text, " ({}, {pairs})", plural(evidence.iterations as u64, "iteration"));
-    for (name, ranks) in [("rank", &found.rank), ("source", &found.source), ("destination", &found.destination)] {
-        if !ranks.is_empty() {
-            let _ = writeln!(text, "{name}: {}", joined(ranks.iter().map(u32::to_string)));
-        }
+    if let Some(communicator) = &evidence.communicator {
+        let function = evidence.function.as_ref().map_or_else(String::new, |function| format!(", {function}"));
+        let _ = writeln!(text, "communicator: {communicator}{function}");
     }
-    let pair = |(source, destination): &(u32, u32)| format!("{source} to {destination}");
+    if !found.host.is_empty() {
+        let _ = writeln!(text, "host: {}", joined(found.host.iter().cloned()));
+    }
+    let rank = |rank: &u32| named(found, *rank);
+    if !found.rank.is_empty() {
+        let _ = writeln!(text, "rank: {}", joined(found.rank.iter().map(rank)));
+    }
+    if !found.source.is_empty() {
+        let _ = writeln!(text, "what it sends: rank {}", joined(found.source.iter().map(rank)));
+    }
+    if !found.destination.is_empty() {
+        let _ = writeln!(text, "what it receives: rank {}", joined(found.destination.iter().map(rank)));
+    }
+    let pair =
+        |(source, destination): &(u32, u32)| format!("{} to {}", named(found, *source), named(found, *destination));
     if !found.connection.is_empty() {
         let _ = writeln!(text, "connection: {}", joined(found.connection.iter().map(pair)));
     }
@@ -57,10 +85,8 @@ pub fn text(found: &Diagnosis, placement: Option<&Placement>) -> String {
         let ends = joined(found.ambiguous.iter().map(pair));
         let _ = writeln!(text, "connection or one of its ends, nothing else was measured of them: {ends}");
     }
-    if evidence.rule == Some("history") {
-        for (fault, factor) in &evidence.history {
-            let _ = writeln!(text, "{fault:?} takes {factor:.2} times what it took");
-        }
+    if !found.missing.is_empty() {
+        let _ = writeln!(text, "no record of rank: {}", joined(found.missing.iter().map(u32::to_string)));
     }
     if let Some(late) = evidence.late_us {
         let chain = joined(evidence.waiting_chain.iter().map(u32::to_string));
@@ -75,7 +101,61 @@ pub fn text(found: &Diagnosis, placement: Option<&Placement>) -> String {
     for note in &evidence.notes {
         let _ = writeln!(text, "note: {note}");
     }
+    if let Some(next) = next(found) {
+        let _ = writeln!(text, "next: {next}");
+    }
     text
+}
+
+/// A rank with its host and process, where the records have them.
+fn named(found: &Diagnosis, rank: u32) -> String {
+    let Some(at) = found.whereabouts.get(&rank) else { return rank.to_string() };
+    let process = at.process.map(|process| format!("process {process}"));
+    let host = at.host.as_ref().map(|host| format!("on {host}"));
+    let words: Vec<String> = host.into_iter().chain(process).collect();
+    format!("{rank} ({})", words.join(", "))
+}
+
+/// What to do about it.
+fn next(found: &Diagnosis) -> Option<&'static str> {
+    let has_ends = !(found.connection.is_empty() && found.ambiguous.is_empty());
+    Some(match (found.verdict, found.class) {
+        (Verdict::Healthy, _) => return None,
+        (Verdict::Hang, Some(Class::NonCommunication)) if found.evidence.notes.iter().any(|note| is_of_sizes(note)) => {
+            "compare what the ranks named pass to the collective; they wait for each other for ever"
+        }
+        (Verdict::Hang, Some(Class::NonCommunication)) => {
+            "look at what the rank does instead: the stack of its process (py-spy dump, gdb), its host's kernel log"
+        }
+        (Verdict::Hang, _) => "`kelpie doctor` on the hosts at both ends, then `kelpie paths check` between them",
+        (Verdict::Mismatch, _) => "compare what the ranks named pass to the collective: buffer, count and type",
+        (Verdict::Slow, _) if found.job && found.class == Some(Class::Communication) => {
+            "no rank stands out: look at what all share, the switches (pause, ECN marks, errors) and other jobs on them"
+        }
+        (Verdict::Slow, _) if found.job => {
+            "no rank stands out: look at what all wait for, such as storage, a checkpoint, or a barrier of the program"
+        }
+        (Verdict::Slow, Some(Class::NonCommunication)) => {
+            "look at what the rank does between operations: its clocks and thermal state, data loading, a profile"
+        }
+        (Verdict::Slow, _) if has_ends && found.rank.is_empty() && found.host.is_empty() => {
+            "`kelpie paths check` between both hosts: ports, cables and the paths that the connection takes"
+        }
+        (Verdict::Slow, _) => "`kelpie doctor` on its host, then `kelpie host diagnose` for the links inside of it",
+        (Verdict::Undecided, _) if !found.missing.is_empty() => {
+            "give the files of the ranks that are missing as well, or look whether these ranks still run"
+        }
+        (Verdict::Undecided, _) if found.evidence.is_doubtful => {
+            "give more iterations, or watch the job with `kelpie job watch`"
+        }
+        (Verdict::Undecided, _) => {
+            "give at least 20 iterations with begin (or entered) and end; of fewer, nothing is known"
+        }
+    })
+}
+
+fn is_of_sizes(note: &str) -> bool {
+    note.starts_with("sizes differ")
 }
 
 fn places(text: &mut String, placement: &Placement) {

@@ -1,21 +1,23 @@
 //! `kelpie job watch`: follows what a job writes, and says what changes. What is kept and judged lives in
 //! `kelpie_diagnosis`; files, events and state are beside this file.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::File;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::Context as _;
-use kelpie_diagnosis::job::{Diagnosis, Follower, News, Record, Seen, Skipped, State, Window, accused, placement};
-use kelpie_examine::program::run;
+use kelpie_diagnosis::job::{
+    Diagnosis, Follower, JobKey, News, Placement, Record, Seen, Skipped, State, Window, accused, placement,
+};
 use kelpie_examine::tail::{Change, Tail};
 use kelpie_text::clean_json;
 use kelpie_topology::Cluster;
 
-use super::event::{Event, drain, shell_line};
-use super::state::Stored;
+use super::event::Event;
+use super::scheduler::{Scheduler, Step};
+use super::state::{Stored, beside, lock};
 use crate::args::Common;
 use crate::cli::WatchJobArgs;
 use crate::exit;
@@ -33,8 +35,10 @@ const MOST: usize = 2 << 20;
 const MAX_COMMUNICATORS: usize = 4096;
 /// How often the state is written while nothing happens. Source: our choice.
 const SAVE: Duration = Duration::from_mins(1);
-/// How long `scontrol` may take. Source: our choice.
-const DRAIN_LIMIT: Duration = Duration::from_secs(10);
+/// How soon a state is written again that could not be. Source: our choice.
+const AGAIN: Duration = Duration::from_secs(5);
+/// How often it is said that the state cannot be written. Source: our choice.
+const SAY_UNSAVED: Duration = Duration::from_mins(10);
 /// Longest pause after judgements that took long; events are due within 10 s. Source: our choice.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 /// Records that cannot be read of which each is said, and then every so many. Source: our choice.
@@ -44,19 +48,30 @@ const SKIPS_BETWEEN: u64 = 10_000;
 /// Runs `kelpie job watch`.
 pub fn watch(args: &WatchJobArgs, common: Common) -> anyhow::Result<ExitCode> {
     let cluster = args.topology.as_deref().map(read_cluster).transpose()?;
-    if args.slurm && cluster.as_ref().is_none_or(|cluster| cluster.host_names.is_empty()) {
-        anyhow::bail!("--slurm needs names of hosts: write `host_names` in the topology and give it with --topology");
+    if (args.slurm || args.kubernetes) && cluster.as_ref().is_some_and(|cluster| cluster.host_names.is_empty()) {
+        anyhow::bail!("a scheduler needs names of hosts: write `host_names` in the topology");
     }
     let stop = stop::on_signals("stopping; interrupt again to stop now")?;
     let mut watcher = Watcher::new(args, common, cluster)?;
     watcher.follow(&stop)?;
-    watcher.save()?;
+    watcher.save();
+    if watcher.outbox.waiting() > 0 {
+        let count = watcher.outbox.waiting();
+        let kept = args.state.as_deref().map(|state| beside(state, QUEUE).display().to_string());
+        note(&kept.map_or_else(
+            || format!("warning: {count} events were not delivered; with --state they would be after a restart"),
+            |kept| format!("{count} events wait in {kept} for the next start"),
+        ));
+    }
     Ok(match watcher.jobs.values().map(|job| job.news.said().state).max().unwrap_or(State::Well) {
         State::Hang | State::Slow => exit::anomalous(),
         State::Well if watcher.jobs.values().any(|job| job.is_judged) => exit::HEALTHY,
         State::Well | State::Undecided | State::Silent => exit::failed(),
     })
 }
+
+/// What the name of the queue adds to the name of the state.
+const QUEUE: &str = ".queue";
 
 /// A file, and what is known of its form.
 struct Source {
@@ -84,12 +99,24 @@ struct Watcher<'a> {
     common: Common,
     cluster: Option<Cluster>,
     sources: Vec<Source>,
-    jobs: HashMap<String, Followed>,
+    jobs: HashMap<JobKey, Followed>,
     events: u64,
     outbox: Outbox,
     drained: BTreeSet<String>,
-    skipped: u64,
+    accused: BTreeMap<String, JobKey>,
+    skipped: Skips,
     saved: Instant,
+    /// When it was said that the state cannot be written, if it cannot.
+    unsaved: Option<Instant>,
+    /// Held for as long as the state is this watcher's.
+    _lock: Option<File>,
+}
+
+/// What was left out of all files.
+#[derive(Default)]
+struct Skips {
+    broken: u64,
+    foreign: u64,
 }
 
 impl<'a> Watcher<'a> {
@@ -97,7 +124,10 @@ impl<'a> Watcher<'a> {
         if args.files.iter().any(|file| file == Path::new("-")) {
             anyhow::bail!("stdin cannot be followed: write to a file, and name that");
         }
-        let stored = args.state.as_deref().map(Stored::read).transpose()?.flatten().unwrap_or_default();
+        let lock = args.state.as_deref().map(lock).transpose()?;
+        let stored = args.state.as_deref().map(Stored::read).transpose()?.flatten();
+        let is_fresh = stored.is_none();
+        let stored = stored.unwrap_or_default();
         if let Some((place, _)) = stored.files.iter().find(|(place, _)| !args.files.contains(&place.path)) {
             let state = args.state.as_deref().unwrap_or(Path::new("")).display();
             anyhow::bail!("{state}: it is of {}; name that as well, or another state", place.path.display());
@@ -118,20 +148,28 @@ impl<'a> Watcher<'a> {
             sources.push(Source { tail, follower, is_new: change.is_some(), name });
         }
         let jobs = stored.jobs.into_iter().map(|(window, said)| {
-            let key = window.communicator().unwrap_or_default().to_owned();
-            (key, Followed { window, news: News::after(said), is_changed: true, ..Followed::default() })
+            (window.key(), Followed { window, news: News::after(said), is_changed: true, ..Followed::default() })
         });
+        let outbox = match &args.state {
+            Some(state) => Outbox::with_queue(args.notify.clone(), beside(state, QUEUE), stored.waiting)?,
+            None => Outbox::new(args.notify.clone()),
+        };
+        outbox.unheard().iter().for_each(|unheard| note(&format!("warning: {unheard}")));
         Ok(Self {
             args,
             common,
             cluster,
             sources,
             jobs: jobs.collect(),
-            events: stored.events,
-            outbox: Outbox::new(args.notify.clone(), stored.waiting),
+            // Numbers go on after those of a queue whose state is gone.
+            events: if is_fresh { outbox.latest() } else { stored.events },
+            outbox,
             drained: stored.drained,
-            skipped: 0,
+            accused: stored.accused,
+            skipped: Skips::default(),
             saved: Instant::now(),
+            unsaved: None,
+            _lock: lock,
         })
     }
 
@@ -147,7 +185,7 @@ impl<'a> Watcher<'a> {
             for index in 0..self.sources.len() {
                 is_more |= self.take(index)? >= TURN;
             }
-            let keys: Vec<String> = self.jobs.keys().cloned().collect();
+            let keys: Vec<JobKey> = self.jobs.keys().cloned().collect();
             let mut has_news = false;
             for key in keys {
                 // What was written long ago is no event: only its end is judged.
@@ -155,7 +193,7 @@ impl<'a> Watcher<'a> {
             }
             self.outbox.flush().iter().for_each(|problem| note(&format!("warning: {problem}")));
             if has_news || self.saved.elapsed() >= SAVE {
-                self.save()?;
+                self.save();
             }
             // Whoever judges for long pauses for longer, and leaves the processor to the job.
             let pause = self.args.interval.max((4 * begin.elapsed()).min(LONGEST_PAUSE));
@@ -169,21 +207,20 @@ impl<'a> Watcher<'a> {
 
     /// Reads what a file has more, and returns how much that was.
     fn take(&mut self, index: usize) -> anyhow::Result<usize> {
-        let Self { sources, jobs, skipped, .. } = self;
+        let Self { sources, jobs, skipped, accused, .. } = self;
         let Source { tail, follower, is_new, name } = &mut sources[index];
-        let mut refused = None;
         let (count, change) = tail.read(TURN, |piece| {
-            if refused.is_none() {
-                let give = |one| match one {
-                    Ok(record) => push(jobs, record, std::mem::take(is_new)),
-                    Err(one) => say_skipped(skipped, name, &one),
-                };
-                refused = follower.take(piece, give).err();
-            }
+            follower.take(piece, |one| match one {
+                Ok(record) => {
+                    let key = record.key();
+                    if push(jobs, record, std::mem::take(is_new)) == Seen::NewJob {
+                        // What comes next says nothing of the hosts of the job before.
+                        accused.retain(|_, of| *of != key);
+                    }
+                }
+                Err(one) => skipped.say(name, &one),
+            });
         })?;
-        if let Some(Skipped { line, problem }) = refused {
-            anyhow::bail!("{name}:{line}: {problem}");
-        }
         if let Some(change) = change {
             let what = if change == Change::Replaced { "another file is there now" } else { "it was cut" };
             note(&format!("{name}: {what}; it is read from its begin"));
@@ -200,7 +237,7 @@ impl<'a> Watcher<'a> {
     }
 
     /// Judges a job about which there is something new, and says what changed.
-    fn judge(&mut self, key: &str) -> anyhow::Result<bool> {
+    fn judge(&mut self, key: &JobKey) -> anyhow::Result<bool> {
         let patience = self.args.patience;
         let job = self.jobs.get_mut(key).expect("its key was just read");
         let silent = job.last_record.get_or_insert_with(Instant::now).elapsed();
@@ -213,85 +250,153 @@ impl<'a> Watcher<'a> {
         job.is_changed = false;
         job.is_judged |= found.verdict != kelpie_diagnosis::job::Verdict::Undecided;
         let Some(now) = job.news.hear(&found, is_silent) else { return Ok(false) };
-        let placement = self.cluster.as_ref().map(|cluster| placement(&found, &job.window.latest(), cluster));
-        self.say(Diagnosis { since_iteration: now.since, ..found }, now.state, placement)?;
+        let latest = job.window.latest();
+        let placement = self.cluster.as_ref().map(|cluster| placement(&found, &latest, cluster));
+        let found = Diagnosis { since_iteration: now.since, ..found };
+        let hosts = hosts(&found, &latest.hosts, placement.as_ref());
+        self.say(key, found, now.state, placement, hosts)?;
         Ok(true)
     }
 
     fn say(
         &mut self,
+        key: &JobKey,
         diagnosis: Diagnosis,
         state: State,
-        placement: Option<kelpie_diagnosis::job::Placement>,
+        placement: Option<Placement>,
+        hosts: BTreeSet<String>,
     ) -> anyhow::Result<()> {
         self.events += 1;
-        let is_to_drain = self.args.slurm && state > State::Undecided;
-        let hosts = placement.as_ref().filter(|_| is_to_drain).map(|placement| accused(&diagnosis, placement));
-        let drains: Vec<(String, Vec<String>)> =
-            hosts.into_iter().flatten().map(|host| (host.clone(), drain(&host, &diagnosis))).collect();
-        let event = Event {
-            number: self.events,
-            at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-            state,
-            diagnosis,
-            placement,
-            slurm: drains.iter().map(|(_, arguments)| shell_line(arguments)).collect(),
+        let hosts = match state {
+            State::Well => {
+                let is_of_job = |(_, of): &(&String, &JobKey)| *of == key;
+                let hosts = self.accused.iter().filter(is_of_job).map(|(host, _)| host.clone()).collect();
+                self.accused.retain(|_, of| of != key);
+                hosts
+            }
+            State::Undecided => BTreeSet::new(),
+            State::Silent | State::Slow | State::Hang => hosts,
+        };
+        let steps = |scheduler: Scheduler, host: &String| match state {
+            State::Well => scheduler.resume(host),
+            _ => scheduler.drain(host, &diagnosis),
+        };
+        let mut lines = [Vec::new(), Vec::new()];
+        let mut acts = Vec::new();
+        for (scheduler, lines) in self.schedulers().into_iter().zip(&mut lines) {
+            for host in scheduler.is_asked.then_some(&hosts).into_iter().flatten() {
+                if let Some(refused) = scheduler.which.refuses(host) {
+                    note(&format!("warning: {refused}"));
+                    continue;
+                }
+                lines.extend(steps(scheduler.which, host).iter().map(Step::line));
+                acts.push((scheduler.which, host.clone()));
+            }
         }
-        .bounded();
+        let [slurm, kubernetes] = lines;
+        let at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        let found = diagnosis.clone();
+        let event = Event { number: self.events, at, state, diagnosis, placement, slurm, kubernetes }.bounded();
         let json = clean_json(serde_json::to_string(&event)?);
         if self.common.json { print(&(json.clone() + "\n")) } else { print(&event.text()) }?;
-        if let Some(given_up) = self.outbox.push(json) {
+        if let Some(given_up) = self.outbox.push(self.events, json) {
             note(&format!("warning: {given_up}"));
         }
-        for (host, arguments) in drains.into_iter().filter(|_| self.args.act) {
-            self.drain(host, &arguments);
+        if state != State::Well {
+            self.accused.extend(acts.iter().map(|(_, host)| (host.clone(), key.clone())));
+        }
+        for (scheduler, host) in acts.into_iter().filter(|_| self.args.act) {
+            if state == State::Well { self.resume(scheduler, &host) } else { self.drain(scheduler, host, &found) }
         }
         Ok(())
     }
 
-    fn drain(&mut self, host: String, arguments: &[String]) {
+    fn schedulers(&self) -> [Asked; 2] {
+        let asked = [(Scheduler::Slurm, self.args.slurm), (Scheduler::Kubernetes, self.args.kubernetes)];
+        asked.map(|(which, is_asked)| Asked { which, is_asked })
+    }
+
+    fn drain(&mut self, scheduler: Scheduler, host: String, found: &Diagnosis) {
         if self.drained.contains(&host) {
             return;
         }
         if self.drained.len() >= self.args.drain_at_most {
-            note(&format!(
-                "warning: {host} is not drained: {} hosts are already (--drain-at-most)",
-                self.drained.len()
-            ));
+            let count = self.drained.len();
+            note(&format!("warning: {host} is not drained: {count} hosts are already (--drain-at-most)"));
             return;
         }
-        let mut scontrol = Command::new("scontrol");
-        scontrol.args(arguments);
-        match run(scontrol, "", DRAIN_LIMIT) {
+        match scheduler.act_drain(&host, found) {
             Ok(()) => {
                 note(&format!("drained {host}"));
                 self.drained.insert(host);
             }
-            Err(error) => note(&format!("warning: {host} is not drained: scontrol: {error:#}")),
+            Err(error) => note(&format!("warning: {host} is not drained: {error:#}")),
         }
     }
 
-    /// Writes the state, if it is to be kept.
-    fn save(&mut self) -> anyhow::Result<()> {
+    /// Takes a host back only if this is asked for: who drained a host may want to look at it first.
+    fn resume(&mut self, scheduler: Scheduler, host: &str) {
+        if !self.args.resume || !self.drained.contains(host) {
+            return;
+        }
+        match scheduler.act_resume(host) {
+            Ok(()) => {
+                note(&format!("took {host} back"));
+                self.drained.remove(host);
+            }
+            Err(error) => note(&format!("warning: {host} is not taken back: {error:#}")),
+        }
+    }
+
+    /// Writes the state, if it is to be kept. A disk that is full ends no watcher: it is written later.
+    fn save(&mut self) {
         self.saved = Instant::now();
-        let Some(path) = &self.args.state else { return Ok(()) };
-        let mut files = Vec::new();
-        for source in &mut self.sources {
-            if let Some(place) = source.tail.place(source.follower.pending())? {
-                files.push((place, source.follower.heading()));
+        let Some(path) = &self.args.state else { return };
+        match self.stored().and_then(|stored| stored.write(path)) {
+            Ok(()) if self.unsaved.take().is_some() => note(&format!("{}: it is written again", path.display())),
+            Ok(()) => {}
+            Err(error) => {
+                if self.unsaved.is_none_or(|said| said.elapsed() >= SAY_UNSAVED) {
+                    let name = path.display();
+                    note(&format!("warning: {name}: {error:#}; watching goes on, and it is written when it can be"));
+                    self.unsaved = Some(Instant::now());
+                }
+                self.saved = self.saved.checked_sub(SAVE.saturating_sub(AGAIN)).unwrap_or(self.saved);
             }
         }
-        let jobs = self.jobs.values().map(|job| (job.window.clone(), job.news.said().clone())).collect();
-        let (waiting, drained) = (self.outbox.waiting(), self.drained.clone());
+    }
+
+    fn stored(&mut self) -> anyhow::Result<Stored> {
         let mut stored = Stored::default();
-        (stored.files, stored.jobs, stored.events) = (files, jobs, self.events);
-        (stored.waiting, stored.drained) = (waiting, drained);
-        stored.write(path).with_context(|| path.display().to_string())
+        for source in &mut self.sources {
+            if let Some(place) = source.tail.place(source.follower.pending())? {
+                stored.files.push((place, source.follower.begin()));
+            }
+        }
+        stored.jobs = self.jobs.values().map(|job| (job.window.clone(), job.news.said().clone())).collect();
+        (stored.events, stored.drained, stored.accused) = (self.events, self.drained.clone(), self.accused.clone());
+        Ok(stored)
     }
 }
 
-fn push(jobs: &mut HashMap<String, Followed>, record: Record, is_new_file: bool) {
-    let key = record.communicator.clone().unwrap_or_default();
+/// A scheduler, and whether it is asked.
+struct Asked {
+    which: Scheduler,
+    is_asked: bool,
+}
+
+/// The hosts of the ranks that a verdict names: as records name them, else as the topology does. A rank of a record
+/// counts within its communicator, and one of the topology within the job.
+fn hosts(found: &Diagnosis, named: &BTreeMap<u32, String>, placement: Option<&Placement>) -> BTreeSet<String> {
+    if named.is_empty() {
+        return placement.map(|placement| accused(found, placement)).unwrap_or_default();
+    }
+    let ranks = found.rank.iter().chain(&found.source).chain(&found.destination);
+    ranks.filter_map(|rank| named.get(rank)).cloned().collect()
+}
+
+fn push(jobs: &mut HashMap<JobKey, Followed>, record: Record, is_new_file: bool) -> Seen {
+    let key = record.key();
     if jobs.len() >= MAX_COMMUNICATORS && !jobs.contains_key(&key) {
         // Whoever was silent for longest is over.
         if let Some(oldest) = jobs.iter().min_by_key(|(_, job)| job.last_record).map(|(key, _)| key.clone()) {
@@ -299,17 +404,27 @@ fn push(jobs: &mut HashMap<String, Followed>, record: Record, is_new_file: bool)
         }
     }
     let job = jobs.entry(key).or_default();
-    if job.window.push(record, is_new_file) == Seen::NewJob {
+    let seen = job.window.push(record, is_new_file);
+    if seen == Seen::NewJob {
         note("iterations begin anew: another job is watched from here on");
         job.news.forget_doubt();
     }
     job.last_record = Some(Instant::now());
     job.is_changed = true;
+    seen
 }
 
-fn say_skipped(count: &mut u64, name: &str, skipped: &Skipped) {
-    *count += 1;
-    if *count <= SAID_SKIPS || (*count).is_multiple_of(SKIPS_BETWEEN) {
-        note(&format!("warning: {name}:{}: left out ({count} so far): {}", skipped.line, skipped.problem));
+impl Skips {
+    /// Says the first ones, and then every so many: lines of other programs are no mistake and are only counted.
+    fn say(&mut self, name: &str, skipped: &Skipped) {
+        let (count, often, what) = if skipped.is_foreign {
+            (&mut self.foreign, 1, "no record, left out")
+        } else {
+            (&mut self.broken, SAID_SKIPS, "left out")
+        };
+        *count += 1;
+        if *count <= often || (*count).is_multiple_of(SKIPS_BETWEEN) {
+            note(&format!("warning: {name}:{}: {what} ({count} so far): {}", skipped.line, skipped.problem));
+        }
     }
 }

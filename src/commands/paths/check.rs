@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use kelpie_diagnosis::ports::{Readings, checks};
+use kelpie_diagnosis::ports::{EndReading, Readings, checks, contradictions, is_known};
 use kelpie_examine::files::read_file;
 use kelpie_examine::ports::{self, Cable, Choice};
 use kelpie_examine::simulated;
@@ -47,7 +47,11 @@ pub fn run(args: &CheckArgs, common: Common) -> anyhow::Result<ExitCode> {
         print(&text(&checks))?;
     }
     let fails = checks.iter().any(|check| check.state == State::Fail);
-    Ok(if fails { exit::anomalous() } else { exit::HEALTHY })
+    Ok(match (fails, is_known(&checks)) {
+        (true, _) => exit::anomalous(),
+        (false, true) => exit::HEALTHY,
+        (false, false) => exit::failed(),
+    })
 }
 
 fn of_hosts(args: &CheckArgs, subsystem: &str, workload: Option<&Path>) -> anyhow::Result<Vec<Check>> {
@@ -86,13 +90,42 @@ fn of_readings(path: &Path) -> anyhow::Result<Vec<Check>> {
         if let Some(qp) = readings.qps.iter().position(|qp| qp.loss.is_some_and(|loss| !(0.0..=1.0).contains(&loss))) {
             bail!(document.refuse(&key(&format!("qps[{qp}].loss")), &"write a share from 0 to 1"));
         }
-        for (name, value) in [("alone_bps", readings.alone_bps), ("together_bps", readings.together_bps)] {
-            if value.is_some_and(|bps| !(0.0..=1e15).contains(&bps)) {
-                bail!(document.refuse(&key(name), &"write bits/s from 0 to 1e15"));
+        for (name, value) in rates(readings) {
+            if !(0.0..=1e15).contains(&value) {
+                bail!(document.refuse(&key(&name), &"write bits/s from 0 to 1e15"));
             }
         }
+        for (name, end) in ends(readings) {
+            if let Some(port) =
+                end.ports.iter().position(|port| port.paused.is_some_and(|share| !(0.0..=1.0).contains(&share)))
+            {
+                bail!(document.refuse(&key(&format!("{name}.ports[{port}].paused")), &"write a share from 0 to 1"));
+            }
+        }
+        document.refuse_all(contradictions(readings).into_iter().map(|(name, rule)| (key(&name), rule)))?;
     }
     Ok(file.directions.iter().flat_map(checks).collect())
+}
+
+/// The NICs that were looked at, by key.
+fn ends(readings: &Readings) -> impl Iterator<Item = (&'static str, &EndReading)> {
+    [("sender", &readings.sender), ("receiver", &readings.receiver)]
+        .into_iter()
+        .filter_map(|(name, end)| Some((name, end.as_ref()?)))
+}
+
+/// All rates, by key.
+fn rates(readings: &Readings) -> Vec<(String, f64)> {
+    let mut rates =
+        vec![("alone_bps".to_owned(), readings.alone_bps), ("together_bps".to_owned(), readings.together_bps)];
+    for (name, end) in ends(readings) {
+        rates.push((format!("{name}.pcie_bps"), end.pcie_bps));
+        for (place, port) in end.ports.iter().enumerate() {
+            rates.push((format!("{name}.ports[{place}].speed_bps"), port.speed_bps));
+            rates.push((format!("{name}.ports[{place}].capable_bps"), port.capable_bps));
+        }
+    }
+    rates.into_iter().filter_map(|(name, rate)| Some((name, rate?))).collect()
 }
 
 fn row(check: &Check) -> Value {

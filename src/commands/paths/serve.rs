@@ -1,11 +1,12 @@
 //! `kelpie paths serve`: the planner that agents share. Who gets which port is decided in `kelpie_paths::leases`.
 
 use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use kelpie_agent::steering::planner::{PlannerConfig, serve};
 use kelpie_agent::{Security, TlsFiles};
-use kelpie_paths::catalog::{LAG_PORTS, Lag};
+use kelpie_paths::catalog::{Catalog, LAG_PORTS, Lag, contradictions};
 use kelpie_paths::leases::Leases;
 use kelpie_topology::Side;
 
@@ -47,6 +48,13 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
             ));
         }
     }
+    for (path, catalog) in args.catalogs.iter().zip(&catalogs) {
+        must_hold(catalog, SystemTime::now(), args.max_age.into()).with_context(|| path.display().to_string())?;
+    }
+    let contradictions = contradictions(&catalogs);
+    if !contradictions.is_empty() {
+        bail!("leave the older catalog out, or probe again: {}", contradictions.join("; "));
+    }
     let security = match (&args.ca, &args.identity) {
         (Some(ca), Some(identity)) => Security::Tls(TlsFiles {
             ca: ca.clone(),
@@ -57,7 +65,57 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         _ if args.plain => Security::Plain,
         _ => Security::Loopback,
     };
-    let config = PlannerConfig { security, state: args.state.clone() };
+    let config = PlannerConfig { security, state: args.state.clone(), absence: args.absence.into() };
     serve(args.listen, &config, Leases::new(&catalogs))?;
     Ok(exit::HEALTHY)
+}
+
+/// A clock that is ahead of another one may be so by this much. Source: our choice.
+const CLOCKS_APART: Duration = Duration::from_hours(1);
+
+/// Refuses a catalog that nobody should plan with any more.
+fn must_hold(catalog: &Catalog, now: SystemTime, max_age: Duration) -> anyhow::Result<()> {
+    let measured = UNIX_EPOCH + Duration::from_secs(catalog.measured_unix_s);
+    match now.duration_since(measured) {
+        Ok(age) if age > max_age => {
+            let age = Duration::from_secs(age.as_secs() / 3600 * 3600);
+            let age = humantime::format_duration(age);
+            bail!("the catalog is stale: it was measured {} ago (--max-age); probe again", age)
+        }
+        Err(ahead) if ahead.duration() > CLOCKS_APART => {
+            bail!("measured_unix_s: the catalog was measured in the future; set the clock, and probe again")
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn catalog(measured_unix_s: u64) -> Catalog {
+        let text = include_str!("../../../engine/examine/tests/dealt.yaml");
+        Catalog { measured_unix_s, ..Catalog::from_yaml("dealt.yaml", text).expect("a good file") }
+    }
+
+    #[test]
+    fn a_catalog_of_the_future_or_of_long_ago_is_refused() {
+        let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        let held = |ago: i64| {
+            let at = u64::try_from(1_800_000_000 - ago).expect("after 1970");
+            must_hold(&catalog(at), now, Duration::from_hours(24)).map_err(|error| error.to_string())
+        };
+        assert_eq!((held(0), held(86_000), held(-600)), (Ok(()), Ok(()), Ok(())));
+        assert!(held(100_000).expect_err("stale").contains("measured 1day 3h ago"));
+        assert!(held(-7200).expect_err("of the future").contains("in the future"));
+    }
+
+    #[test]
+    fn catalogs_that_say_two_things_of_one_host_are_refused() {
+        let (one, mut other) = (catalog(7), catalog(8));
+        assert!(contradictions(&[one.clone(), other.clone()]).is_empty());
+        other.ends[0].down = vec![other.ends[0].ports[1].name.clone()];
+        let found = contradictions(&[one, other]);
+        assert!(found.len() == 1 && found[0].contains("ports that are down none, now"), "{found:?}");
+    }
 }

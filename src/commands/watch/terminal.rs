@@ -32,6 +32,7 @@ impl Drop for Restored {
 /// Follows a campaign until the user leaves.
 pub fn watch(follower: &mut Follower, progress: &mut CampaignProgress, is_coloured: bool) -> anyhow::Result<()> {
     let is_over = stop::silently_on_signals()?;
+    stop::when_terminal_goes(&is_over, || drop(ratatui::try_restore()))?;
     // Before the terminal changes hands, so that an error appears on the screen that the user knows.
     progress.take(follower.read()?);
     let _restored = Restored;

@@ -3,6 +3,7 @@
 mod absent;
 pub mod cert;
 pub mod client;
+mod gate;
 mod identity;
 pub mod lab;
 mod lease;

@@ -10,34 +10,19 @@ use futures_util::{SinkExt, StreamExt};
 use kelpie_engine::chain;
 use kelpie_engine::verbs_host::VerbsHost;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::timeout;
-use tokio_util::codec::Framed;
 use tracing::{info, warn};
 
-use crate::identity::{Acceptor, Caller, NAME_LIMIT};
+use crate::gate::{Gate, Opening, part};
+use crate::identity::NAME_LIMIT;
 use crate::lease::{Holder, LeasedHost};
 use crate::limits::Limits;
 use crate::listener::{self, ListenerError};
 use crate::rare::RareLog;
-use crate::security::{Pipe, Security, TlsError};
+use crate::security::{Security, TlsError};
 use crate::service;
-use crate::socket::{PARTING, linger, tune};
 use crate::steering::{Door, DoorError};
 use crate::steps::LONGEST_RELEASE;
-use crate::strangers::{Room, Strangers};
-use crate::wire::{AgentCodec, HELLO_LIMIT, Hello, Messages, PROTOCOL, Welcome, WireError};
-
-/// How long a new connection may take to say who it is, TLS included.
-const HELLO_DEADLINE: Duration = Duration::from_secs(5);
-
-/// Connections that have sent nothing yet. Source: our choice, a quarter of the files that a process may open.
-const SILENT: Room = Room { all: 256, of_one: 32 };
-
-/// Connections on which a handshake is under way, which costs CPU. Source: our choice.
-const SPEAKING: Room = Room { all: 256, of_one: 128 };
-
-/// First byte of a TLS handshake. Source: RFC 8446, section 5.1.
-const TLS_HANDSHAKE: u8 = 22;
+use crate::wire::{AgentCodec, Hello, PROTOCOL, Welcome, WireError};
 
 /// Why an agent ended.
 #[derive(Debug, thiserror::Error)]
@@ -76,10 +61,8 @@ pub struct AgentConfig {
 struct Agent {
     name: String,
     limits: Limits,
-    tls: Option<Acceptor>,
+    gate: Gate,
     host: Arc<LeasedHost>,
-    silent: Strangers,
-    speaking: Strangers,
     rare: RareLog,
 }
 
@@ -104,18 +87,13 @@ pub fn serve(listen: SocketAddr, config: AgentConfig, host: Box<dyn VerbsHost>) 
 /// # Errors
 /// Where the certificates cannot be used, and when the device is stuck.
 pub async fn serve_on(listener: TcpListener, config: AgentConfig, host: Box<dyn VerbsHost>) -> Result<(), AgentError> {
-    let tls = match &config.security {
-        Security::Tls(files) => Some(Acceptor::new(files)?),
-        Security::Plain | Security::Loopback => None,
-    };
+    let gate = Gate::new(&config.security)?;
     config.door.map(Door::open).transpose()?;
     let agent = Arc::new(Agent {
         name: config.name,
         limits: config.limits,
-        tls,
+        gate,
         host: Arc::new(LeasedHost::new(host)),
-        silent: Strangers::new(SILENT),
-        speaking: Strangers::new(SPEAKING),
         rare: RareLog::default(),
     });
     loop {
@@ -139,12 +117,9 @@ pub async fn serve_on(listener: TcpListener, config: AgentConfig, host: Box<dyn 
     }
 }
 
-/// The first exchange on a connection.
-type Opening = Framed<Pipe, Messages<Hello>>;
-
 impl Agent {
     async fn connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr) {
-        match self.meet(stream, peer).await {
+        match self.gate.meet(stream, peer, |opening| self.hello(opening)).await {
             Ok(Some((opening, hello, caller))) => {
                 let controller = caller.named(&hello.controller);
                 if let Err(error) = Arc::clone(&self).session(opening, &controller, peer).await {
@@ -191,52 +166,6 @@ impl Agent {
         }
     }
 
-    /// Learns who is there; `None` if that was answered already, or somebody else has its place.
-    async fn meet(&self, stream: TcpStream, peer: SocketAddr) -> Result<Option<(Opening, Hello, Caller)>, WireError> {
-        tune(&stream)?;
-        let mut first = [0];
-        let silent = self.silent.admit(peer.ip());
-        let is_there = tokio::select! {
-            heard = timeout(HELLO_DEADLINE, stream.peek(&mut first)) => {
-                heard.map_err(|_| WireError::Deadline(HELLO_DEADLINE))?? == 1
-            }
-            () = silent.sent_away() => return Ok(None),
-        };
-        drop(silent);
-        // Who speaks no TLS to an agent with certificates learns nothing of it, and who has left wants nothing.
-        if !is_there || self.tls.is_some() && first[0] != TLS_HANDSHAKE {
-            return Ok(None);
-        }
-        let speaking = self.speaking.admit(peer.ip());
-        let (opening, caller) = match &self.tls {
-            None => (opening(stream), Caller::Unproven),
-            Some(tls) => {
-                let (stream, caller) = tokio::select! {
-                    shaken = timeout(HELLO_DEADLINE, tls.accept(stream)) => {
-                        shaken.unwrap_or(Err(WireError::Deadline(HELLO_DEADLINE)))?
-                    }
-                    () = speaking.sent_away() => return Ok(None),
-                };
-                (opening(stream), caller)
-            }
-        };
-        // Nobody sends away who has shown a certificate.
-        let speaking = matches!(caller, Caller::Unproven).then_some(speaking);
-        let sent_away = async {
-            match &speaking {
-                Some(speaking) => speaking.sent_away().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            said = timeout(HELLO_DEADLINE, self.hello(opening)) => {
-                let said = said.unwrap_or(Err(WireError::Deadline(HELLO_DEADLINE)))?;
-                Ok(said.map(|(opening, hello)| (opening, hello, caller)))
-            }
-            () = sent_away => Ok(None),
-        }
-    }
-
     /// The first words; `None` if they were answered already.
     async fn hello(&self, mut opening: Opening) -> Result<Option<(Opening, Hello)>, WireError> {
         let hello = match opening.next().await.unwrap_or(Err(WireError::Closed)) {
@@ -265,15 +194,4 @@ impl Agent {
         }
         part(opening, self.welcome(Some(reason.to_owned()))).await
     }
-}
-
-fn opening(stream: impl crate::security::Stream + 'static) -> Opening {
-    Framed::new(Box::new(stream), Messages::up_to(HELLO_LIMIT))
-}
-
-/// Sends the last word.
-async fn part(mut opening: Opening, welcome: Welcome) -> Result<(), WireError> {
-    let sent = timeout(PARTING, opening.send(welcome)).await;
-    linger(opening.get_mut()).await;
-    sent.unwrap_or(Err(WireError::Deadline(PARTING)))
 }

@@ -139,14 +139,21 @@ pub enum WireError {
 #[derive(Debug)]
 pub struct Messages<In> {
     frames: LengthDelimitedCodec,
+    /// For what goes out.
+    out: LengthDelimitedCodec,
     comes_in: PhantomData<fn() -> In>,
 }
 
 impl<In> Messages<In> {
     /// Frames of up to `limit` bytes.
     pub fn up_to(limit: usize) -> Self {
-        let frames = LengthDelimitedCodec::builder().max_frame_length(limit).new_codec();
-        Self { frames, comes_in: PhantomData }
+        Self::between(limit, limit)
+    }
+
+    /// Frames of up to so many bytes that come in, and that go out.
+    pub fn between(comes_in: usize, goes_out: usize) -> Self {
+        let codec = |limit| LengthDelimitedCodec::builder().max_frame_length(limit).new_codec();
+        Self { frames: codec(comes_in), out: codec(goes_out), comes_in: PhantomData }
     }
 
     fn too_long(&self, error: std::io::Error) -> WireError {
@@ -181,7 +188,7 @@ impl<In, Out: Serialize> Encoder<Out> for Messages<In> {
 
     fn encode(&mut self, message: Out, bytes: &mut BytesMut) -> Result<(), WireError> {
         let frame = serde_json::to_vec(&message).map_err(WireError::Encode)?;
-        self.frames.encode(frame.as_slice(), bytes).map_err(|error| self.too_long(error))
+        self.out.encode(frame.as_slice(), bytes).map_err(|error| self.too_long(error))
     }
 }
 

@@ -1,6 +1,49 @@
-//! What of two hosts is not as it was when their catalog was measured.
+//! What of two hosts is not as it was when their catalog was measured, and what catalogs say against each other.
+
+use std::collections::BTreeMap;
 
 use super::{Catalog, Direction, End, Lag};
+
+impl End {
+    /// What of it is not as it was, whichever host of a pair it is called.
+    pub fn changes(&self, now: &Self) -> Vec<String> {
+        let names = |end: &Self| {
+            end.ports.iter().map(|port| format!("{} ({})", port.name, port.mac)).collect::<Vec<_>>().join(", ")
+        };
+        let down = |end: &Self| if end.down.is_empty() { "none".to_owned() } else { end.down.join(", ") };
+        let shown = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
+        let all = [
+            ("device", self.device.clone(), now.device.clone()),
+            ("address", self.gid.clone(), now.gid.clone()),
+            ("bond's mode", self.mode.clone(), now.mode.clone()),
+            ("bond's hash", self.policy.clone(), now.policy.clone()),
+            ("device's choice of ports", self.selection.clone(), now.selection.clone()),
+            ("ports", names(self), names(now)),
+            ("ports that are down", down(self), down(now)),
+        ];
+        let changed = all.into_iter().filter(|(_, before, after)| before != after);
+        changed.map(|(what, before, after)| format!("{what} {}, now {}", shown(&before), shown(&after))).collect()
+    }
+}
+
+/// What two catalogs say of one address that cannot both be true; empty if they agree.
+pub fn contradictions(catalogs: &[Catalog]) -> Vec<String> {
+    let mut first: BTreeMap<&str, (&Catalog, &End)> = BTreeMap::new();
+    let mut found = Vec::new();
+    for catalog in catalogs {
+        for end in &catalog.ends {
+            let (before, was) = *first.entry(&end.gid).or_insert((catalog, end));
+            let changes = was.changes(end).join("; ");
+            if !changes.is_empty() {
+                found.push(format!(
+                    "{} (measured {}) and {} (measured {}) contradict each other about {}: {changes}",
+                    before.subsystem, before.measured, catalog.subsystem, catalog.measured, end.gid
+                ));
+            }
+        }
+    }
+    found
+}
 
 impl Catalog {
     /// What of a host is not as it was measured; empty if the catalog holds.
@@ -8,24 +51,7 @@ impl Catalog {
         let mut changes = Vec::new();
         for end in now {
             let Some(was) = self.ends.iter().find(|was| was.host == end.host) else { continue };
-            let names = |end: &End| {
-                end.ports.iter().map(|port| format!("{} ({})", port.name, port.mac)).collect::<Vec<_>>().join(", ")
-            };
-            let down = |end: &End| if end.down.is_empty() { "none".to_owned() } else { end.down.join(", ") };
-            for (what, before, after) in [
-                ("device", was.device.clone(), end.device.clone()),
-                ("address", was.gid.clone(), end.gid.clone()),
-                ("bond's mode", was.mode.clone(), end.mode.clone()),
-                ("bond's hash", was.policy.clone(), end.policy.clone()),
-                ("device's choice of ports", was.selection.clone(), end.selection.clone()),
-                ("ports", names(was), names(end)),
-                ("ports that are down", down(was), down(end)),
-            ] {
-                if before != after {
-                    let shown = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
-                    changes.push(format!("host {}: {what} {}, now {}", end.host, shown(&before), shown(&after)));
-                }
-            }
+            changes.extend(was.changes(end).into_iter().map(|change| format!("host {}: {change}", end.host)));
         }
         changes
     }

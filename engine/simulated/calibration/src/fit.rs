@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::CalibrationError;
 use crate::conflicts::{Conflict, conflicts};
 use crate::descent::descend;
+use crate::model_file::rounded;
 use crate::parameters::{Based, Parameter, described};
 use crate::problem::{Problem, Target, difference};
 use crate::row::{Row, Use};
@@ -112,7 +113,8 @@ pub struct Fit {
     pub rows: Vec<Residual>,
     /// How rows were held back.
     pub held_back: HeldBack,
-    /// Median of the relative error of rows while they were held back; none without such rows.
+    /// Median of the relative error of rows while they were held back, or that of the calibrated model if that is larger;
+    /// none without such rows.
     pub held_back_error: Option<f64>,
     /// Rows that ask for another value of a parameter than others do.
     pub conflicts: Vec<Conflict>,
@@ -156,7 +158,17 @@ pub fn fit(
     let estimates: Vec<Estimate> = estimates
         .map(|(at, (based, interval))| estimate(based, place.point[at], interval, rows, &parameters))
         .collect();
-    let residuals = rows.iter().zip(&place.seen).zip(&is_held);
+    // What is not determined stays as in the base, so the model that is written is not the one that was fitted. One that
+    // came to no end is not written.
+    let written =
+        parameters.iter().zip(&estimates).map(|(based, estimate)| (estimate.used / based.base).ln()).collect();
+    let seen = match halt {
+        None => problem.see_all(&written).unwrap_or(place.seen),
+        Some(_) => place.seen,
+    };
+    let of_written = held_back_error(rows, &seen, &is_held);
+    outcome.held_back_error = outcome.held_back_error.map(|error| error.max(of_written.unwrap_or(error)));
+    let residuals = rows.iter().zip(&seen).zip(&is_held);
     Ok(Fit {
         parameters: estimates,
         rows: residuals.map(|((row, seen), held)| residual(row, seen, *held)).collect(),
@@ -256,8 +268,11 @@ pub(crate) fn estimate(based: &Based, log: f64, interval: &Interval, rows: &[Row
     let fitted = based.value(log);
     let [low, high] = interval.bounds.map(|bound| bound.map(|log| base * log.exp()));
     let used = match interval.state {
-        State::Determined => fitted,
-        _ => base.max(low.unwrap_or(*base)).min(high.unwrap_or(*base)),
+        State::Determined => rounded(fitted),
+        _ => match base.max(low.unwrap_or(*base)).min(high.unwrap_or(*base)) {
+            kept if (kept / base - 1.0).abs() <= 1e-9 => *base,
+            end => rounded(end),
+        },
     };
     Estimate {
         parameter: *parameter,
@@ -313,6 +328,30 @@ mod tests {
             let truth = Based::over(estimate.parameter, &nic).base;
             assert!((estimate.used / truth - 1.0).abs() < 0.1, "{truth}: {estimate:#?}");
         }
+    }
+
+    #[test]
+    fn rows_are_those_of_the_model_that_is_written() {
+        // Doorbells and WQEs show as a sum only, so the fit changes both, and the model has neither.
+        let (base, _, settings, rows) = drawn(&["posting.doorbell_ns", "posting.wqe_ns", "port.line_rate_gbps"], 4);
+        let stop = AtomicBool::new(false);
+        let fit = fit(&base, &rows, &settings, &stop, &mut |_| ()).expect("a fit");
+        let based: Vec<Based> = settings.parameters.iter().map(|one| Based::over(*one, &base)).collect();
+        let text = crate::model_file::write(&fit, "F", &based, "mine", "table.csv");
+        let model = SimSubsystem::from_yaml("mine.yaml", &text).expect("a model");
+        let traffic: Vec<_> = rows.iter().map(|row| &row.traffic).collect();
+        let mut progress = |_| ();
+        let mut simulator = Simulator::new(&model, &[], &traffic, 10_000, &stop, &mut progress);
+        let all: Vec<usize> = (0..rows.len()).collect();
+        let seen = simulator.see(&[(&Vec::new(), &all)], 1).expect("within its experiments").remove(0);
+        for (row, seen) in fit.rows.iter().zip(&seen) {
+            let is_same = (row.fitted_gbps / (seen.goodput_bps / 1e9) - 1.0).abs() < 1e-9;
+            assert!(is_same, "line {}: {} and {}", row.line, row.fitted_gbps, seen.goodput_bps / 1e9);
+        }
+        assert!(fit.parameters.iter().any(|one| (one.used - one.fitted).abs() > 0.01 * one.base), "{fit:#?}");
+        let error =
+            held_back_error(&rows, &seen, &rows.iter().map(|row| row.used_for == Some(Use::Check)).collect::<Vec<_>>());
+        assert!(fit.held_back_error >= error, "{:?} {error:?}", fit.held_back_error);
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub fn write(fit: &Fit, base: &str, based: &[Based], name: &str, table: &str) ->
 }
 
 /// Four figures, more than any measurement has.
-fn rounded(value: f64) -> f64 {
+pub fn rounded(value: f64) -> f64 {
     if value.fract() == 0.0 {
         return value;
     }

@@ -50,7 +50,10 @@ pub enum Kind {
 impl Kind {
     /// Whether it is for the requester of its QP.
     pub fn is_answer(self) -> bool {
-        matches!(self, Self::ReadResponse | Self::Ack | Self::Nak | Self::NotReady)
+        match self {
+            Self::ReadResponse | Self::Ack | Self::Nak | Self::NotReady => true,
+            Self::Send | Self::Write | Self::ReadRequest => false,
+        }
     }
 }
 

@@ -73,8 +73,63 @@ impl Model {
     }
 
     /// The NIC of each host.
+    #[expect(clippy::too_many_lines, reason = "a line for each parameter and each part, and no branch")]
     pub fn nic(&self) -> Config {
-        let Model { port, processing, caches, fetch, receive, .. } = self;
+        // Each parameter is named, so that the compiler asks a new one for its part.
+        let model::Port { line_rate_gbps, max_mpps, link_delay_ns: _, force_mtu: _ } = self.port;
+        let model::Processing {
+            units,
+            slots,
+            turn_packets,
+            wqe_ns,
+            segment_ns,
+            packet_ns,
+            receive_packet_ns,
+            receive_message_ns,
+            response_packet_ns,
+            response_kib_ns,
+            pipeline_packet_ns,
+            pipeline_kib_ns,
+            pipeline_states,
+            pipeline_switch_ns,
+            staging_kib,
+            packet_memory_kib,
+            max_reads: _, // of each connection
+        } = self.processing;
+        let model::Caches {
+            contexts,
+            translations,
+            send_wqes,
+            receive_wqes,
+            receive_chains,
+            read_lists,
+            ring_pages,
+            context_tables,
+            context_lines,
+            receive_entry_bytes: _, // of each connection
+        } = self.caches;
+        let model::Fetch {
+            pushed_lines,
+            wqe_lines,
+            send_ahead_lines,
+            receive_ahead_lines,
+            inline_receives,
+            chain_wqes,
+            chain_lines,
+            receive_demand_lines,
+            read_list_lines,
+            send_misses,
+            translation_misses,
+            receive_misses,
+            receive_wqe_misses,
+            chain_misses,
+            ring_page_misses,
+            read_list_misses,
+            when_busy,
+        } = self.fetch;
+        let model::Receive { xoff_kib, xon_kib, capacity_kib, loopback_kib, slots: receive_slots, rnr_timer_us } =
+            self.receive;
+        let model::Control { firmware_us, hold_us, ack_timeout_us } = self.control;
         let ns = Picos::from_nanos;
         Config {
             link: self.link(),
@@ -85,72 +140,57 @@ impl Model {
                 model::Ordering::Strict => Order::Strict,
                 model::Ordering::Relaxed => Order::Relaxed,
             },
-            caches: [
-                caches.contexts,
-                caches.translations,
-                caches.send_wqes,
-                caches.receive_wqes,
-                caches.receive_chains,
-                caches.read_lists,
-                caches.ring_pages,
-            ]
-            .map(geometry),
-            context_tables: caches.context_tables,
-            context_lines: caches.context_lines,
-            pushed_lines: fetch.pushed_lines,
-            fetch_lines: fetch.wqe_lines,
-            send_ahead: fetch.send_ahead_lines,
-            receive_ahead: fetch.receive_ahead_lines,
-            inline_receives: fetch.inline_receives,
-            chain: fetch.chain_wqes,
-            chain_lines: fetch.chain_lines,
-            list_lines: fetch.read_list_lines,
-            demand_lines: fetch.receive_demand_lines,
+            caches: [contexts, translations, send_wqes, receive_wqes, receive_chains, read_lists, ring_pages]
+                .map(geometry),
+            context_tables,
+            context_lines,
+            pushed_lines,
+            fetch_lines: wqe_lines,
+            send_ahead: send_ahead_lines,
+            receive_ahead: receive_ahead_lines,
+            inline_receives,
+            chain: chain_wqes,
+            chain_lines,
+            list_lines: read_list_lines,
+            demand_lines: receive_demand_lines,
             misses: Misses {
-                send: fetch.send_misses,
-                translation: fetch.translation_misses.unwrap_or(fetch.send_misses),
-                receive: fetch.receive_misses,
-                receive_wqe: fetch.receive_wqe_misses,
-                scatter: fetch.read_list_misses,
-                ring_page: fetch.ring_page_misses,
-                chain: fetch.chain_misses,
+                send: send_misses,
+                translation: translation_misses.unwrap_or(send_misses),
+                receive: receive_misses,
+                receive_wqe: receive_wqe_misses,
+                scatter: read_list_misses,
+                ring_page: ring_page_misses,
+                chain: chain_misses,
             },
-            when_busy: match fetch.when_busy {
+            when_busy: match when_busy {
                 model::WhenBusy::Wait => WhenBusy::Wait,
                 model::WhenBusy::Refuse => WhenBusy::Refuse,
             },
-            units: Form { units: processing.units, slots: processing.slots },
-            pipeline: PacketTime { packet: ns(processing.pipeline_packet_ns), kib: ns(processing.pipeline_kib_ns) },
-            pipeline_states: (processing.pipeline_states, ns(processing.pipeline_switch_ns)),
-            commands: CommandTimes {
-                firmware: ns(self.control.firmware_us * 1e3),
-                hold: ns(self.control.hold_us * 1e3),
-            },
-            receive_slots: receive.slots,
-            send_times: SendTimes {
-                wqe: ns(processing.wqe_ns),
-                segment: ns(processing.segment_ns),
-                packet: ns(processing.packet_ns),
-            },
+            units: Form { units, slots },
+            pipeline: PacketTime { packet: ns(pipeline_packet_ns), kib: ns(pipeline_kib_ns) },
+            pipeline_states: (pipeline_states, ns(pipeline_switch_ns)),
+            commands: CommandTimes { firmware: ns(firmware_us * 1e3), hold: ns(hold_us * 1e3) },
+            receive_slots,
+            send_times: SendTimes { wqe: ns(wqe_ns), segment: ns(segment_ns), packet: ns(packet_ns) },
             receive_times: ReceiveTimes {
-                packet: ns(processing.receive_packet_ns),
-                response: PacketTime { packet: ns(processing.response_packet_ns), kib: ns(processing.response_kib_ns) },
-                message: ns(processing.receive_message_ns),
+                packet: ns(receive_packet_ns),
+                response: PacketTime { packet: ns(response_packet_ns), kib: ns(response_kib_ns) },
+                message: ns(receive_message_ns),
             },
-            quantum: processing.turn_packets,
-            staging: kib(processing.staging_kib),
-            packet_memory: processing.packet_memory_kib.map_or(u64::MAX, kib),
+            quantum: turn_packets,
+            staging: kib(staging_kib),
+            packet_memory: packet_memory_kib.map_or(u64::MAX, kib),
             ports: if self.bond.is_some() { 2 } else { 1 },
-            wire: Rate::gbps(port.line_rate_gbps),
-            packet: ns(1e3 / port.max_mpps),
+            wire: Rate::gbps(line_rate_gbps),
+            packet: ns(1e3 / max_mpps),
             packet_slack: PACKET_RATE_SLACK,
             buffer: BufferForm {
-                capacity: kib(receive.capacity_kib),
-                threshold: Threshold::Fixed { xoff: kib(receive.xoff_kib), xon: kib(receive.xon_kib) },
+                capacity: kib(capacity_kib),
+                threshold: Threshold::Fixed { xoff: kib(xoff_kib), xon: kib(xon_kib) },
             },
-            loopback_room: kib(receive.loopback_kib),
-            not_ready_timer: ns(receive.rnr_timer_us * 1e3),
-            ack_timeout: Some(ns(self.control.ack_timeout_us * 1e3)),
+            loopback_room: kib(loopback_kib),
+            not_ready_timer: ns(rnr_timer_us * 1e3),
+            ack_timeout: Some(ns(ack_timeout_us * 1e3)),
             headers: Headers {
                 each: headers::PACKET_OVERHEAD,
                 reth: headers::RETH,
@@ -163,42 +203,66 @@ impl Model {
 
     /// The cables and switches between the hosts.
     pub fn cables(&self) -> Cables {
+        let model::Switch { xoff_kib, xon_kib } = self.switch;
         Cables {
             port: Rate::gbps(self.port.line_rate_gbps),
             trunk: self.bond.as_ref().map(|bond| Rate::gbps(bond.trunk_gbps)),
             link: Picos::from_nanos(self.port.link_delay_ns),
-            xoff: kib(self.switch.xoff_kib),
-            xon: kib(self.switch.xon_kib),
+            xoff: kib(xoff_kib),
+            xon: kib(xon_kib),
         }
     }
 
     fn link(&self) -> pcie::Config {
-        let pcie = &self.pcie;
+        let model::Pcie {
+            gbps,
+            link_latency_ns,
+            tlp_overhead_bytes: overhead,
+            max_payload_bytes: max_payload,
+            max_read_request_bytes: max_read_request,
+            tags,
+            write_credit_kib,
+            ordering: _, // of the way to memory
+            ref sleep,
+        } = self.pcie;
         pcie::Config {
-            rate: Rate::gbps(pcie.gbps),
-            latency: Picos::from_nanos(pcie.link_latency_ns),
-            overhead: pcie.tlp_overhead_bytes,
-            max_payload: pcie.max_payload_bytes,
-            max_read_request: pcie.max_read_request_bytes,
-            tags: pcie.tags,
-            write_credits: kib(pcie.write_credit_kib),
-            sleep: pcie.sleep.as_ref().map(|sleep| pcie::Sleep {
-                after: Picos::from_nanos(sleep.after_us * 1e3),
-                wake: Picos::from_nanos(sleep.wake_us * 1e3),
+            rate: Rate::gbps(gbps),
+            latency: Picos::from_nanos(link_latency_ns),
+            overhead,
+            max_payload,
+            max_read_request,
+            tags,
+            write_credits: kib(write_credit_kib),
+            sleep: sleep.as_ref().map(|model::Sleep { after_us, wake_us }| pcie::Sleep {
+                after: Picos::from_nanos(after_us * 1e3),
+                wake: Picos::from_nanos(wake_us * 1e3),
             }),
         }
     }
 
     fn places(&self) -> Vec<Place> {
-        let host = &self.host;
-        let partial = Picos::from_nanos(host.partial_line_ns.unwrap_or(host.memory_latency_ns));
+        let model::HostTopology {
+            dram: _, // for how they are reached
+            gpus: _,
+            nic_per_socket: _,
+            acs_redirect: _,
+            memory_gbps,
+            memory_latency_ns,
+            partial_line_ns,
+            remote_memory_gbps,
+            interconnect_gbps: _, // for the ways
+            interconnect_latency_ns: _,
+            redirect_read_gbps: _,
+            redirect_write_gbps: _,
+        } = self.host;
+        let partial = Picos::from_nanos(partial_line_ns.unwrap_or(memory_latency_ns));
         let place = |reach: &Reach| {
             let (rate, way) = match reach {
-                Reach::Local => (host.memory_gbps, None),
-                Reach::Interconnect => (host.remote_memory_gbps, Some(INTERCONNECT)),
-                Reach::Redirected => (host.memory_gbps, Some(REDIRECT)),
+                Reach::Local => (memory_gbps, None),
+                Reach::Interconnect => (remote_memory_gbps, Some(INTERCONNECT)),
+                Reach::Redirected => (memory_gbps, Some(REDIRECT)),
             };
-            Place { rate: Rate::gbps(rate), latency: Picos::from_nanos(host.memory_latency_ns), partial, way }
+            Place { rate: Rate::gbps(rate), latency: Picos::from_nanos(memory_latency_ns), partial, way }
         };
         self.reaches().iter().map(place).collect()
     }

@@ -76,13 +76,19 @@ mod tests {
     use crate::rings::Rings;
 
     #[test]
-    fn every_counter_has_a_meaning() {
+    fn every_counter_has_a_meaning_and_is_counted() {
         let model = Model::load("F").expect("embedded");
         let workload = kelpie_spaces::known::anomaly(1).expect("18 anomalies").trigger.workload();
         let pair =
             Pair::new(&model, Rings::new(&model, &workload).expect("F has this memory"), &[Queues::default(); 2]);
-        for (name, _) in rows(&pair.nics[0]) {
+        let rows = rows(&pair.nics[0]);
+        for (name, _) in rows {
             assert!(counters::known(name).is_some(), "{name} has no row in the table of counters");
+        }
+        let is_simulated = |row: &&counters::Counter| row.source.contains("device diagnostics");
+        for row in counters::TABLE.iter().filter(is_simulated) {
+            let is_counted = row.name == counters::TIMEOUTS || rows.iter().any(|(name, _)| *name == row.name);
+            assert!(is_counted, "no simulated NIC counts {}", row.name);
         }
     }
 }

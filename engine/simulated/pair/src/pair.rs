@@ -17,7 +17,7 @@ use kelpie_switch::Signal;
 use crate::config::Reach;
 use crate::control_thread::ControlThread;
 use crate::counters::Traffic;
-use crate::model::Model;
+use crate::model::{Model, Posting};
 use crate::network::{Network, Step};
 use crate::path_part::{Passed, PathPart};
 use crate::rings::Rings;
@@ -73,12 +73,8 @@ struct Costs {
 impl Costs {
     fn new(model: &Model) -> Self {
         let ns = Picos::from_nanos;
-        Self {
-            doorbell: ns(model.posting.doorbell_ns),
-            wqe: ns(model.posting.wqe_ns),
-            poll: ns(model.posting.poll_ns),
-            mmio: ns(model.pcie.link_latency_ns),
-        }
+        let Posting { cores: _, signal_divisor: _, doorbell_ns, wqe_ns, poll_ns } = model.posting;
+        Self { doorbell: ns(doorbell_ns), wqe: ns(wqe_ns), poll: ns(poll_ns), mmio: ns(model.pcie.link_latency_ns) }
     }
 }
 

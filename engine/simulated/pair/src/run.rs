@@ -120,7 +120,8 @@ const CERTAIN: f64 = 2.0;
 /// When the model's hosts cannot run it, or its packets need longer than an experiment may take.
 pub fn run(model: &Model, workload: &Workload, attempt: u32, bounds: Option<&Bounds>) -> Result<Run, MeasureError> {
     let loaded = loaded_directions(workload);
-    let Sampling { precision, verdict_packets, .. } = model.sampling;
+    let Sampling { precision, verdict_packets, sample_us: _, samples: _, max_events: _, seed: _, noise: _ } =
+        model.sampling;
     let qps = workload.flows.iter().map(|flow| u64::from(flow.qps)).sum();
     let steady = Steady { directions: &loaded, precision, verdict_packets, qps };
     let is_certain = |pair: &Pair, course: &[Mark]| {

@@ -26,11 +26,11 @@ impl Host {
     pub fn draw([switches, rnics, gpus]: [usize; 3], random: &mut Pcg64Mcg) -> Self {
         let (mut nodes, mut links) = (Vec::new(), Vec::new());
         let mut add = |name: String, kind: Kind| {
-            nodes.push(Node { name, kind, pci: None });
+            nodes.push(Node { name, kind, pci: None, port_gbps: None });
             nodes.len() - 1
         };
         let (mut all_rnics, mut all_gpus, mut memories, mut sockets) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut join = |a: usize, b: usize| links.push(Link { a, b, gbps: None });
+        let mut join = |a: usize, b: usize| links.push(Link { a, b, ..Link::default() });
         for socket in 0..2 {
             let cpu = add(format!("cpu{socket}"), Kind::Socket);
             let memory = add(format!("mem{socket}"), Kind::Memory);
@@ -119,5 +119,35 @@ impl Host {
             measured_by: None,
             measured_at: None,
         }
+    }
+}
+
+/// Traffic of others that takes from loopback.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Load {
+    /// The same part of each RNIC's rate for the whole matrix.
+    PerRow,
+    /// Another part for each cell.
+    PerCell,
+    /// None for most cells, and a large part of some.
+    Bursts,
+}
+
+impl Host {
+    /// These values beside the load of others, which is drawn again for each matrix, with noise.
+    pub fn beside(&self, values: &[Vec<f64>], load: Load, noise: f64, random: &mut Pcg64Mcg) -> Matrix {
+        let mut left = values.to_vec();
+        for row in &mut left {
+            let of_row = random.random_range(0.3..0.95);
+            for value in row {
+                *value *= match load {
+                    Load::PerRow => of_row,
+                    Load::PerCell => random.random_range(0.3..0.95),
+                    Load::Bursts if random.random_bool(0.15) => random.random_range(0.2..0.8),
+                    Load::Bursts => 1.0,
+                };
+            }
+        }
+        self.measured(&left, noise, random)
     }
 }

@@ -1,5 +1,5 @@
 //! The figures of docs/measured/host-diagnosis.md: `cargo run --release -p kelpie-diagnosis --example figures --
-//! hosts`, or `alarms`, `power`, `repeats`, `tenth`, `scale` (each with a seed if another one is wanted, and `power`
+//! hosts`, or `busy`, `alarms`, `power`, `repeats`, `tenth`, `scale` (each with a seed if another one is wanted, and `power`
 //! with a number of jobs), or `plot FILE`.
 //!
 //! Hosts and jobs are drawn by seeds that nothing was tuned on; 20261124 is the one of the page.
@@ -11,12 +11,12 @@ mod plot;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use hosts::{Host, KINDS};
+use hosts::{Host, KINDS, Load};
 use jobs::{PLACES, Place, Shape};
 use kelpie_diagnosis::Matrix;
 use kelpie_diagnosis::host::{Question, Verdict, diagnose};
 use kelpie_diagnosis::job;
-use rand::SeedableRng;
+use rand::{RngExt as _, SeedableRng};
 use rand::seq::SliceRandom as _;
 use rand_pcg::Pcg64Mcg;
 
@@ -34,6 +34,7 @@ fn main() {
             noisy(&mut random);
             alarms(&mut random);
         }
+        Some("busy") => busy(&mut random),
         Some("scale") => scale(&mut random),
         Some("plot") => plot::draw(args.get(1).map_or("-", String::as_str)).expect("a file of `power`, and docs/"),
         Some("alarms") => job_alarms(&mut random),
@@ -41,7 +42,7 @@ fn main() {
         Some("power") => power(args.get(2).and_then(|jobs| jobs.parse().ok()).unwrap_or(TRIALS), &mut random),
         Some("tenth") => println!("{:?}", shares((Place::Cell, 1.1, 50), 0.03, 200, &mut random)),
         _ => eprintln!(
-            "usage: figures hosts|repeats|alarms|power|tenth|scale [SEED [JOBS]], or plot FILE of what power printed"
+            "usage: figures hosts|busy|repeats|alarms|power|tenth|scale [SEED [JOBS]], or plot FILE of what power printed"
         ),
     }
 }
@@ -197,6 +198,83 @@ fn alarms(random: &mut Pcg64Mcg) {
     }
 }
 
+/// Hosts that others use, healthy and with a fault of a memory, a GPU or an uplink, and hosts whose fault comes and
+/// goes: how often each verdict is given, and how often the fault's link is named.
+fn busy(random: &mut Pcg64Mcg) {
+    println!("# hosts beside the load of others, noise 0.05: 120 of each kind");
+    for load in [Load::PerRow, Load::PerCell, Load::Bursts] {
+        for (is_known, with_baseline) in [(true, true), (true, false), (false, true), (false, false)] {
+            for count in [1, 5] {
+                for fault in [None, Some(0.06), Some(0.25), Some(0.5)] {
+                    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+                    for (_, kind) in KINDS {
+                        for _ in 0..120 {
+                            let host = Host::draw(kind, random);
+                            let baseline = history(&host, 0.05, random);
+                            // Each RNIC's own link is invisible beside load.
+                            let is_own = |link: &usize| host.topology.link_name(*link).starts_with("rnic");
+                            let links: Vec<usize> = (0..host.topology.links().len()).filter(|link| !is_own(link)).collect();
+                            let link = links[random.random_range(0..links.len())];
+                            let values = fault.map_or_else(|| host.healthy.clone(), |share| host.with_faults(&[(link, share)]));
+                            let measured: Vec<Matrix> = (0..count).map(|_| host.beside(&values, load, 0.05, random)).collect();
+                            let question = Question {
+                                host: &host.topology,
+                                matrix: &measured[0],
+                                repeats: &measured[1..],
+                                baseline: with_baseline.then_some(&baseline),
+                                busy: is_known,
+                            };
+                            let found = diagnose(question).expect("they fit");
+                            let truth = host.topology.link_name(link);
+                            let is_named = found.explanations.iter().any(|set| set.contains(&truth));
+                            *counts
+                                .entry(match found.verdict {
+                                    Verdict::Healthy => "healthy",
+                                    Verdict::Undecided => "undecided",
+                                    Verdict::Abnormal if fault.is_some() && is_named => "named",
+                                    Verdict::Abnormal => "wrong",
+                                })
+                                .or_default() += 1;
+                        }
+                    }
+                    let fault = fault.map_or_else(|| "healthy".to_owned(), |share| format!("fault at {share}"));
+                    let known = if is_known { "said to be busy" } else { "not said to be busy" };
+                    let by = if with_baseline { "baseline" } else { "siblings" };
+                    println!("{load:?}, {known}, {by}, {count} matrices, {fault}: {}", shown(&counts));
+                }
+            }
+        }
+    }
+    println!("# faults that come and go, noise 0.05, baseline: 120 of each kind");
+    for (count, share) in [(5, 0.25), (5, 0.5), (10, 0.25), (10, 0.5)] {
+        for slow_in in [0, 1, 2, 3, 4] {
+            let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+            for (_, kind) in KINDS {
+                for _ in 0..120 {
+                    let host = Host::draw(kind, random);
+                    let baseline = history(&host, 0.05, random);
+                    let link = random.random_range(0..host.topology.links().len());
+                    let values = host.with_faults(&[(link, share)]);
+                    let measured: Vec<Matrix> = (0..count)
+                        .map(|round| host.measured(if round < slow_in { &values } else { &host.healthy }, 0.05, random))
+                        .collect();
+                    let found = ask(&host, &measured, &baseline);
+                    let named = format!("{:?} {:?}", found.explanations, found.intermittent).contains(&host.topology.link_name(link));
+                    *counts
+                        .entry(match found.verdict {
+                            Verdict::Healthy => "healthy",
+                            Verdict::Undecided => "undecided",
+                            Verdict::Abnormal if named => "named",
+                            Verdict::Abnormal => "wrong",
+                        })
+                        .or_default() += 1;
+                }
+            }
+            println!("at {share} in {slow_in} of {count} matrices: {}", shown(&counts));
+        }
+    }
+}
+
 /// How long it takes to read and judge an iteration of a large job, as CSV.
 fn scale(random: &mut Pcg64Mcg) {
     let ring_and_tree = |ranks: u32| {
@@ -217,7 +295,7 @@ fn scale(random: &mut Pcg64Mcg) {
             let _ = writeln!(text, "0,{source},{destination},1048576,10,{time},9");
         }
         let start = std::time::Instant::now();
-        let jobs = job::read("scale", text.as_bytes()).expect("it keeps the rules");
+        let jobs = job::read("scale", text.as_bytes()).expect("it keeps the rules").jobs;
         let read = start.elapsed();
         let verdict = judge(&jobs[0]).verdict;
         println!("{name}: {} records, read {read:.2?}, in all {:.2?}, {verdict:?}", pairs.len(), start.elapsed());

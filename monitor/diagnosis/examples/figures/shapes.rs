@@ -17,7 +17,7 @@ pub enum Shape {
     AllPairs,
     /// Forward from stage to stage, and back.
     Pipeline,
-    /// Each rank to four others, drawn once.
+    /// Each rank to about four others, drawn once.
     Sparse,
 }
 
@@ -74,13 +74,19 @@ impl Traffic {
             Shape::Pipeline => {
                 (1..ranks).map(|rank| (rank - 1, rank)).chain((1..ranks).rev().map(|rank| (rank, rank - 1))).collect()
             }
-            Shape::Sparse => (0..ranks)
-                .flat_map(|one| {
-                    let mut others: Vec<u32> = (0..ranks).filter(|to| *to != one).collect();
-                    others.shuffle(random);
-                    others.into_iter().take(4).map(move |to| (one, to)).collect::<Vec<_>>()
-                })
-                .collect(),
+            Shape::Sparse => {
+                // So that each rank receives as much as it sends, each of four rounds is a permutation of a ring.
+                let mut pairs: Vec<(u32, u32)> = Vec::new();
+                for _ in 0..4 {
+                    let mut order: Vec<u32> = (0..ranks).collect();
+                    order.shuffle(random);
+                    let next = |at: usize| (order[at], order[(at + 1) % order.len()]);
+                    pairs.extend((0..order.len()).map(next));
+                }
+                pairs.sort_unstable();
+                pairs.dedup();
+                pairs
+            }
         }
     }
 

@@ -8,29 +8,37 @@ use serde::{Deserialize, Serialize};
 
 use super::causes::{self, Cause};
 use super::error::HostError;
-use super::expected::{Expected, expected};
+use super::expected::{ABNORMAL, Expected, Reference, expected};
 use super::explain::{Explanations, candidates, one_larger, smallest};
+use super::intermittent::{self, Intermittent};
 use super::misconfiguration::rerouted;
 use super::paths::{Path, State, crossing, paths};
 use super::published;
+use super::rounds::{Noise, Rounds};
 use crate::matrix::Matrix;
-use kelpie_monitor::statistics::{ln_choose, ln_tail, standard_normal};
+use kelpie_monitor::statistics::{ln_choose, ln_tail};
 
-/// A path below this share of what is expected is abnormal.
-/// Source: our choice: noise of one standard deviation `s` is `0.15/s` away from it on the healthy side, and
-/// `0.13/s` where 75 % are left, so both mistakes are about equally rare.
-const ABNORMAL: f64 = 0.85;
 /// How often noise alone may make a host look abnormal. Source: our choice, once in 1,000 hosts.
 const CHANCE: f64 = 1e-3;
-/// Noise that is assumed before a matrix is seen, as a share, and how many values that is worth.
-/// Source: our choice: Hostping's slide repeats within 1 to 7 % in a class; so a host of four paths is judged as well.
-const NOISE_BEFORE: (f64, f64) = (0.03, 10.0);
 /// Latency above this share of what is expected, with normal bandwidth, has a cause of its own.
 /// Source: our choice; the classes of Hostping's slide spread by 6 %, and a detour through the root adds 23 %.
 const LATE: f64 = 1.2;
 
+/// How much further than one standard deviation a path is from the best of its row. Source: our choice, an upper bound
+/// of what the variance of that best adds.
+const BESIDE_BEST: f64 = 1.2;
+/// By how many standard deviations the best of two, three and so on is above their mean.
+/// Source: means of the greatest of normal values; eight and more are taken as eight.
+const BEST_OF: [f64; 9] = [0.0, 0.0, 0.56, 0.85, 1.03, 1.16, 1.27, 1.35, 1.42];
+/// What a link carries of its trained rate at least and at most if that limits it. Source: as of the PCIe rates that
+/// expectations rest on, and noise of 5 %.
+const OF_TRAINED: (f64, f64) = (0.6, 1.05);
+
 /// Most explanations that are named because they cannot be excluded. Source: our choice, as of explanations.
 const MOST_HIDDEN: usize = 64;
+
+/// Most notes of one kind. Source: our choice.
+const MOST_NOTES: usize = 4;
 
 /// What is asked.
 #[derive(Debug, Clone, Copy)]
@@ -59,6 +67,22 @@ pub enum Verdict {
     Undecided,
 }
 
+/// A link that explains slow paths, in figures.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SlowLink {
+    /// The link.
+    pub link: String,
+    /// The most that a slow path over it carried. Units: Gbit/s.
+    pub carried_gbps: f64,
+    /// What was expected of such a path, or the declared rate that the expectation rests on. Units: Gbit/s.
+    pub expected_gbps: f64,
+    /// What the expectation rests on.
+    pub reference: Reference,
+    /// How the link trained, if that is less than it could.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trained: Option<String>,
+}
+
 /// What the published method says, beside ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Published {
@@ -78,6 +102,10 @@ pub struct Diagnosis {
     /// All smallest sets of links that explain the abnormal paths; several are a tie. On a busy host those that more
     /// RNICs point at come first.
     pub explanations: Vec<Vec<String>>,
+    /// The links of the explanations in figures.
+    pub slow: Vec<SlowLink>,
+    /// Links that were slow in some of the matrices and not in most.
+    pub intermittent: Vec<Intermittent>,
     /// Whether there are more explanations of this size than are named, or none was found in time.
     pub more_explanations: bool,
     /// What needs one link more than these: other explanations, and these with a link that they may hide, because
@@ -95,6 +123,10 @@ pub struct Diagnosis {
     pub noise: f64,
     /// What an answer does not cover, in words.
     pub notes: Vec<String>,
+    /// Whether nothing was slow and nobody else used the host, so that it may be a baseline although nobody knows what
+    /// its paths should carry.
+    #[serde(skip)]
+    pub is_steady: bool,
 }
 
 /// Says which paths and links of a host are slow, and what may be behind it.
@@ -108,8 +140,19 @@ pub fn diagnose(question: Question<'_>) -> Result<Diagnosis, HostError> {
     }
     let matrix = question.matrix.median_with(repeats);
     let paths = paths(host, &matrix)?;
-    let expected = expected(host, &matrix, &paths, baseline);
-    let seen = Seen::new(&question, &matrix, paths, expected);
+    let mut rounds = vec![question.matrix];
+    rounds.extend(repeats);
+    let mut expected_now = expected(host, &matrix, &paths, baseline, question.busy);
+    let mut loaded = Rounds::new(&matrix, &rounds, &paths, &expected_now.bandwidth).loaded();
+    loaded.retain(|row| !question.busy && !matrix.busy.contains(&matrix.rows[*row]));
+    let mut matrix = matrix;
+    if !loaded.is_empty() {
+        // Who is loaded is no reference of what is idle, and nothing declared is to be expected of it.
+        matrix.busy.extend(loaded.iter().map(|row| matrix.rows[*row].clone()));
+        expected_now = expected(host, &matrix, &paths, baseline, question.busy);
+    }
+    let rounds = Rounds::new(&matrix, &rounds, &paths, &expected_now.bandwidth);
+    let seen = Seen::new(&question, &matrix, paths, expected_now, rounds, loaded);
     Ok(seen.judge(&question, &matrix))
 }
 
@@ -122,44 +165,87 @@ struct Seen {
     ratios: Vec<Option<f64>>,
     /// Per path, whether its RNIC had other traffic.
     busy: Vec<bool>,
-    noise: f64,
-    /// How many values the noise was estimated from.
-    freedom: f64,
+    /// Rows that others load although the matrix does not say so.
+    loaded: Vec<usize>,
+    rounds: Rounds,
+    /// Of paths of idle RNICs, and of those with other traffic.
+    noise: [Noise; 2],
+    /// Of one matrix, if there are several.
+    of_one: Option<Noise>,
+    /// Per path, the logarithm of how likely load alone makes it slow in so many matrices.
+    by_load: Vec<f64>,
 }
 
 impl Seen {
-    fn new(question: &Question<'_>, matrix: &Matrix, paths: Vec<Path>, expected: Expected) -> Self {
+    fn new(
+        question: &Question<'_>,
+        matrix: &Matrix,
+        paths: Vec<Path>,
+        expected: Expected,
+        rounds: Rounds,
+        loaded: Vec<usize>,
+    ) -> Self {
         let busy: Vec<bool> =
             paths.iter().map(|path| question.busy || matrix.busy.contains(&matrix.rows[path.row])).collect();
         let share = |(path, usual): (&Path, &Option<f64>)| Some(path.bandwidth? / usual.filter(|usual| *usual > 0.0)?);
         let mut ratios: Vec<Option<f64>> = paths.iter().zip(&expected.bandwidth).map(share).collect();
+        for (index, path) in paths.iter().enumerate().filter(|(index, _)| busy[*index]) {
+            ratios[index] = rounds.beside_its_row(index, path.row).filter(|_| path.is_affinitive());
+        }
         // Intercomparison: other traffic takes from all endpoints of an RNIC alike, so only their differences tell.
         let mut best: BTreeMap<usize, f64> = BTreeMap::new();
-        for (index, path) in paths.iter().enumerate().filter(|(index, path)| busy[*index] && path.is_affinitive()) {
+        for (index, path) in paths.iter().enumerate().filter(|(index, _)| busy[*index]) {
             let best = best.entry(path.row).or_insert(0.0);
             *best = best.max(ratios[index].unwrap_or(0.0));
         }
         for (index, path) in paths.iter().enumerate().filter(|(index, _)| busy[*index]) {
-            let best = best.get(&path.row).copied().filter(|best| *best > 0.0 && path.is_affinitive());
+            let best = best.get(&path.row).copied().filter(|best| *best > 0.0);
             ratios[index] = ratios[index].zip(best).map(|(ratio, best)| ratio / best);
         }
         let crossing = crossing(&paths);
-        // No fault makes a path faster, so what lies above the expected is noise alone.
-        let above: Vec<f64> = ratios.iter().flatten().map(|ratio| ratio - 1.0).filter(|above| *above >= 0.0).collect();
-        let (before, worth) = NOISE_BEFORE;
-        let before = before * before / (1.0 + question.repeats.len() as f64);
-        let freedom = worth + above.len() as f64;
-        let noise = ((worth * before + above.iter().map(|above| above * above).sum::<f64>()) / freedom).sqrt();
-        Self { paths, expected, crossing, ratios, busy, noise, freedom }
+        let is_compared = |index: usize| {
+            let declared = [Some(Reference::Port), Some(Reference::Topology)];
+            !busy[index] && !declared.contains(&expected.reference[index].map(|(by, _)| by))
+        };
+        let above: Vec<f64> = (0..paths.len())
+            .filter(|index| is_compared(*index))
+            .filter_map(|index| ratios[index].map(|ratio| ratio - 1.0).filter(|above| *above >= 0.0))
+            .collect();
+        let between = rounds.between(&paths, |index| !busy[index], false);
+        let noise = [rounds.idle(&above, between), rounds.beside_load(&paths, &busy, &ratios)];
+        let of_one = rounds.of_one(between);
+        let is_beside = |index: usize| busy[index] && paths[index].is_affinitive();
+        let one_beside = rounds.of_one(rounds.between(&paths, is_beside, true));
+        let best = |path: usize| busy[path].then(|| best.get(&paths[path].row).copied().unwrap_or(1.0));
+        let is_slow = |path: usize| ratios[path].is_some_and(|ratio| ratio < ABNORMAL);
+        let noise_of_one = |path: usize| if busy[path] { one_beside } else { of_one }.unwrap_or(noise[0]);
+        let by_load = rounds.ln_by_load(&paths, &best, &is_slow, &noise_of_one, ABNORMAL);
+        Self { paths, expected, crossing, ratios, busy, loaded, rounds, noise, of_one, by_load }
     }
 
     fn is_slow(&self, path: usize) -> bool {
         self.ratios[path].is_some_and(|ratio| ratio < ABNORMAL)
     }
 
-    /// The natural logarithm of how likely noise alone makes this path, or a worse one, of it.
+    fn noise_of(&self, path: usize) -> f64 {
+        self.noise[usize::from(self.busy[path])].share
+    }
+
+    /// The natural logarithm of how likely noise or load alone makes this path, or a worse one, of it.
     fn ln_chance(&self, path: usize) -> f64 {
-        self.ratios[path].map_or(0.0, |ratio| ln_tail(standard_normal((ratio - 1.0) / self.noise, self.freedom)))
+        self.ln_noise(path).max(self.by_load[path])
+    }
+
+    fn ln_noise(&self, path: usize) -> f64 {
+        let Some(ratio) = self.ratios[path] else { return 0.0 };
+        let [idle, busy] = self.noise;
+        if !self.busy[path] {
+            return ln_tail(idle.normal(ratio));
+        }
+        let of_row = |other: &usize| self.paths[*other].row == self.paths[path].row && self.ratios[*other].is_some();
+        let count = (0..self.paths.len()).filter(of_row).count();
+        let usual = 1.0 - BEST_OF[count.min(BEST_OF.len() - 1)] * busy.share;
+        ln_tail(Noise { share: BESIDE_BEST * busy.share, ..busy }.normal(ratio + 1.0 - usual).min(0.0))
     }
 
     /// Of slow paths those that are more than noise: by themselves, or with the others of a link that may limit them.
@@ -170,7 +256,13 @@ impl Seen {
             let of_link: Vec<usize> =
                 slow.iter().zip(limits).filter(|(_, links)| links.contains(&link)).map(|(path, _)| *path).collect();
             let crossing = self.crossing[&link].iter().filter(|path| self.ratios[**path].is_some()).count();
-            let chance: f64 = of_link.iter().map(|path| self.ln_chance(*path)).sum();
+            // Paths of a row with other traffic are compared with the same one, so together they are one witness.
+            let mut witnesses: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+            for path in &of_link {
+                let witness = if self.busy[*path] { self.paths[*path].row } else { usize::MAX - path };
+                witnesses.entry(witness).or_default().push(self.ln_chance(*path));
+            }
+            let chance: f64 = witnesses.values().map(|all| all.iter().sum::<f64>() / all.len() as f64).sum();
             (self.crossing.len() as f64).ln() + ln_choose(crossing, of_link.len()) + chance
         };
         let is_more = |(path, links): &(&usize, &Vec<usize>)| {
@@ -183,14 +275,19 @@ impl Seen {
         let host = question.host;
         let slow: Vec<usize> = (0..self.paths.len()).filter(|path| self.is_slow(*path)).collect();
         let is_bound = |path: usize, link: usize| self.paths[path].is_bound_of(host, link);
-        let limits = candidates(&self.paths, (&self.crossing, &is_bound), &self.ratios, &slow, self.noise, ABNORMAL);
-        let abnormal = self.confirmed(&slow, &limits);
+        let noise = slow.iter().map(|path| self.noise_of(*path)).fold(0.0, f64::max);
+        let mut limits = candidates(&self.paths, (&self.crossing, &is_bound), &self.ratios, &slow, noise, ABNORMAL);
+        self.trained_low_first(host, &slow, &mut limits);
+        let mut abnormal = self.confirmed(&slow, &limits);
+        self.drop_scattered(&slow, &limits, &mut abnormal);
         let settings = rerouted(host, &self.paths, &self.expected, &abnormal);
         let by_setting = |path: &usize| settings.iter().any(|setting| setting.paths.contains(path));
         let (of_links, limits): (Vec<usize>, Vec<Vec<usize>>) =
             slow.iter().copied().zip(limits).filter(|(path, _)| abnormal.contains(path) && !by_setting(path)).unzip();
         let mut explained = smallest(&limits);
         self.most_pointed_at_first(&mut explained);
+        self.or_all_alike(&of_links, &mut explained);
+        let come_and_gone = self.come_and_gone(host, &slow);
         let states: Vec<State> = (0..self.paths.len()).map(|path| self.path_state(path, &abnormal)).collect();
         let links = self.link_states(host, &explained, &limits);
         let colours = published::colours(host.links().len(), &self.paths, &states);
@@ -206,9 +303,11 @@ impl Seen {
         let late =
             self.late_rows(matrix, &settings.iter().flat_map(|setting| setting.paths.clone()).collect::<Vec<_>>());
         let causes = causes::of(host, &explained.sets, &settings, &late, &self.busy);
-        let verdict = if !abnormal.is_empty() || !late.is_empty() {
+        let is_quiet = slow.is_empty() && !self.busy.contains(&true) && come_and_gone.once.is_empty();
+        let is_known = self.expected.doubtful.is_empty() && self.every_row_is_known(matrix);
+        let verdict = if !abnormal.is_empty() || !late.is_empty() || !come_and_gone.links.is_empty() {
             Verdict::Abnormal
-        } else if slow.is_empty() && self.ratios.iter().all(Option::is_some) && !self.busy.contains(&true) {
+        } else if is_quiet && is_known {
             Verdict::Healthy
         } else {
             Verdict::Undecided
@@ -232,11 +331,106 @@ impl Seen {
             misconfiguration,
             causes,
             unexplained,
-            notes: self.notes(question, &slow, &abnormal, &links),
+            slow: self.in_figures(host, &explained.sets, &of_links),
+            notes: self.notes(question, matrix, (&slow, &abnormal, &come_and_gone.once), &links),
+            intermittent: come_and_gone.links,
             links: by_name(&links),
             published: Published { links: by_name(&colours) },
-            noise: self.noise,
+            noise: self.noise[usize::from(!self.busy.contains(&false))].share,
+            is_steady: is_quiet && verdict != Verdict::Abnormal && self.paths.iter().any(|path| path.bandwidth.is_some()),
         }
+    }
+
+    /// In few matrices beside other traffic several places that are slow at once are load that varies.
+    fn drop_scattered(&self, slow: &[usize], limits: &[Vec<usize>], abnormal: &mut Vec<usize>) {
+        if self.rounds.count() >= super::rounds::LEAST {
+            return;
+        }
+        let busy = slow.iter().zip(limits).filter(|(path, _)| self.busy[**path]).map(|(_, links)| links.clone());
+        if smallest(&busy.collect::<Vec<_>>()).sets.first().is_some_and(|set| set.len() > 1) {
+            abnormal.retain(|path| !self.busy[*path]);
+        }
+    }
+
+    /// Where a link that trained lower than it could carries about what it trained to, that link is it.
+    fn trained_low_first(&self, host: &HostTopology, slow: &[usize], limits: &mut [Vec<usize>]) {
+        let (least, most) = OF_TRAINED;
+        for (path, links) in slow.iter().zip(limits) {
+            let fits = |link: &usize| {
+                let link = host.links()[*link];
+                let gbps = link.gbps.filter(|_| link.trained().is_some() && !self.busy[*path]);
+                let seen = self.paths[*path].bandwidth;
+                gbps.zip(seen).is_some_and(|(gbps, seen)| (least * gbps..=most * gbps).contains(&seen))
+            };
+            let low: Vec<usize> = self.paths[*path].links.iter().copied().filter(fits).collect();
+            if !low.is_empty() {
+                *links = low;
+            }
+        }
+    }
+
+    /// If every RNIC is below what rates declare, to all that it alone limits, each one's own link explains it too, as
+    /// a setting of the whole host would.
+    fn or_all_alike(&self, abnormal: &[usize], explained: &mut Explanations) {
+        let is_declared =
+            |path: &usize| matches!(self.expected.reference[*path], Some((Reference::Port | Reference::Topology, _)));
+        let mut own: Vec<usize> = Vec::new();
+        for (index, path) in self.paths.iter().enumerate() {
+            let is_limited = path.is_affinitive() && self.ratios[index].is_some();
+            if is_limited && !(abnormal.contains(&index) && is_declared(&index)) {
+                return;
+            }
+            own.extend(path.links.first().filter(|_| is_limited));
+        }
+        own.sort_unstable();
+        own.dedup();
+        let is_several = own.len() > 1 && !explained.sets.is_empty();
+        if is_several && !explained.sets.contains(&own) && !explained.is_cut {
+            explained.sets.insert(0, own);
+        }
+    }
+
+    /// Links that are slow in some matrices, and paths that were slow once.
+    fn come_and_gone(&self, host: &HostTopology, slow: &[usize]) -> intermittent::Found {
+        let Some(noise) = self.of_one else { return intermittent::Found::default() };
+        intermittent::find(&intermittent::Asked {
+            host,
+            paths: &self.paths,
+            crossing: &self.crossing,
+            expected: &self.expected.bandwidth,
+            rounds: &self.rounds,
+            noise,
+            chance: CHANCE.ln(),
+            is_judged: &|path| !self.busy[path] && !slow.contains(&path),
+        })
+    }
+
+    /// Whether each RNIC was measured on a path that it alone limits, and of each path that was measured something is
+    /// expected. Paths that were not measured keep no host from being healthy: many hosts cannot reach their GPUs.
+    fn every_row_is_known(&self, matrix: &Matrix) -> bool {
+        let known = |row: usize| {
+            let own = self.paths.iter().zip(&self.ratios);
+            own.filter(|(path, _)| path.row == row && path.is_affinitive()).any(|(_, ratio)| ratio.is_some())
+        };
+        let measured = |(path, ratio): (&Path, &Option<f64>)| path.bandwidth.is_none() || ratio.is_some();
+        (0..matrix.rows.len()).all(known) && self.paths.iter().zip(&self.ratios).all(measured)
+    }
+
+    fn in_figures(&self, host: &HostTopology, sets: &[Vec<usize>], abnormal: &[usize]) -> Vec<SlowLink> {
+        let mut links: Vec<usize> = sets.iter().flatten().copied().collect();
+        let mut seen = std::collections::BTreeSet::new();
+        links.retain(|link| seen.insert(*link));
+        let figures = |link: usize| {
+            let on = || abnormal.iter().filter(move |path| self.paths[**path].links.contains(&link));
+            let carried = on().filter_map(|path| self.paths[*path].bandwidth).fold(0.0, f64::max);
+            let (reference, expected) = on()
+                .filter_map(|path| self.expected.reference[*path])
+                .max_by(|(_, one), (_, other)| one.total_cmp(other))?;
+            let trained = host.links()[link].trained();
+            let link = host.link_name(link);
+            Some(SlowLink { link, carried_gbps: carried, expected_gbps: expected, reference, trained })
+        };
+        links.into_iter().filter_map(figures).collect()
     }
 
     /// As published: what is slow is abnormal; only an affinitive path of an idle RNIC can be normal. So can one to
@@ -343,18 +537,68 @@ impl Seen {
         (0..matrix.rows.len()).filter(|row| is_late(*row)).map(|row| matrix.rows[row].clone()).collect()
     }
 
-    fn notes(&self, question: &Question<'_>, slow: &[usize], abnormal: &[usize], links: &[State]) -> Vec<String> {
+    fn notes(
+        &self,
+        question: &Question<'_>,
+        matrix: &Matrix,
+        (slow, abnormal, once): (&[usize], &[usize], &[usize]),
+        links: &[State],
+    ) -> Vec<String> {
         let mut notes = Vec::new();
+        let host = question.host;
+        for &path in &self.expected.doubtful {
+            let (path, rate) = (&self.paths[path], self.expected.reference[path]);
+            let row = &matrix.rows[path.row];
+            let (Some(seen), Some(_)) = (path.bandwidth, rate) else { continue };
+            let least = path.links.iter().filter_map(|link| host.links()[*link].best_gbps()).fold(f64::INFINITY, f64::min);
+            notes.push(format!(
+                "{row} to {} carries {seen:.0} of {least:.0} Gbit/s that the topology declares; whether its port limits \
+                it is not known: write the port's rate into the topology (`ports: {{{row}: GBPS}}`), or give --baseline",
+                matrix.columns[path.column]
+            ));
+            if notes.len() == MOST_NOTES {
+                notes.push(format!("{} more paths like these", self.expected.doubtful.len() - MOST_NOTES));
+                break;
+            }
+        }
+        for link in (0..links.len()).filter(|link| links[*link] != State::Abnormal) {
+            if let Some(trained) = host.links()[link].trained() {
+                let crossed = if self.crossing.contains_key(&link) { "" } else { ", and no path crosses it" };
+                notes.push(format!("{} trained to {trained}{crossed}: reseat it", host.link_name(link)));
+            }
+        }
+        for &path in once {
+            let path = &self.paths[path];
+            notes.push(format!(
+                "{} to {} was slow in some of {} matrices, by load or by a fault that comes and goes: measure again, a \
+                fault is slow at the same link",
+                matrix.rows[path.row],
+                matrix.columns[path.column],
+                self.rounds.count()
+            ));
+        }
+        for row in &self.loaded {
+            notes.push(format!(
+                "what {} carries differs from matrix to matrix on all paths alike: others load it, so that its paths are \
+                compared with each other; measure again when it is idle",
+                matrix.rows[*row]
+            ));
+        }
         if slow.len() > abnormal.len() {
             notes.push(format!(
                 "{} slow paths may be noise of {:.1} %: measure again and give all files, five are enough for 5 %",
                 slow.len() - abnormal.len(),
-                self.noise * 100.0
+                slow.iter().map(|path| self.noise_of(*path)).fold(0.0, f64::max) * 100.0
             ));
         }
         let unmeasured = self.paths.iter().filter(|path| path.bandwidth.is_none()).count();
         if unmeasured > 0 {
-            notes.push(format!("{unmeasured} paths were not measured"));
+            let whole = |row: usize| {
+                self.paths.iter().filter(|path| path.row == row).all(|path| path.bandwidth.is_none())
+            };
+            let rows: Vec<&str> = (0..matrix.rows.len()).filter(|row| whole(*row)).map(|row| matrix.rows[row].as_str()).collect();
+            let rows = if rows.is_empty() { String::new() } else { format!(", none of {}", rows.join(", ")) };
+            notes.push(format!("{unmeasured} paths were not measured{rows}: of these nothing is known"));
         }
         let unseen: Vec<String> = (0..links.len())
             .filter(|link| !self.crossing.contains_key(link))
@@ -376,9 +620,9 @@ impl Seen {
                 "paths without siblings: {alone}; only a baseline (--baseline) can say how fast they should be"
             ));
         }
-        if question.baseline.is_none() {
+        if question.baseline.is_none() && self.expected.reference.iter().any(|by| matches!(by, Some((Reference::Siblings, _)))) {
             notes.push(
-                "no baseline: what is slow on all siblings alike is not seen, except for memory and local GPUs"
+                "no baseline: what is slow on all siblings alike is seen by the rates of links and ports alone"
                     .to_owned(),
             );
         }

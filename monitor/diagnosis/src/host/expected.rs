@@ -1,9 +1,11 @@
-//! What a path should carry: its own history, else its siblings in the classes of the topology.
+//! What a path should carry: its own history, else its siblings in the classes of the topology, and at least what the
+//! rates that the topology declares leave.
 
 use std::collections::BTreeMap;
 
 use kelpie_topology::HostTopology;
 use kelpie_topology::host::Kind;
+use serde::Serialize;
 
 use super::paths::Path;
 use crate::matrix::{Cells, Matrix};
@@ -17,44 +19,158 @@ const UPPER_GROUP: f64 = 0.8;
 /// Source: Hostping's slide has 2.82 against 2.53 us (1.11); through the root it is 3.48 (1.38).
 const LOCAL_GPU_LATENCY: f64 = 1.15;
 
-/// Per path what is expected of it, from a baseline where that has the cell, else from its class.
+/// Share of a PCIe link's rate that loopback reaches at least. Source: PCI Express Base Specification, section 2.2:
+/// headers of 20 to 28 bytes beside completions and writes of 128 or 256 bytes leave 0.82 to 0.93.
+const OF_PCIE: f64 = 0.8;
+/// Share of its port's rate that an RNIC's loopback reaches at least.
+/// Source: Hostping's slide, 190 of 200 to GPUs; Azure's node health checks, 380 of 400.
+const OF_PORT: f64 = 0.95;
+/// Below this share of the links' rate a path is slow, whatever the port. Source: our choice: ports of 100 Gbit/s behind
+/// links of 252, which are 0.38, are common, and ports of a quarter are not.
+const LOW: f64 = 0.35;
+/// From this share of the links' rate on a path is as it should be, whatever the port.
+/// Source: our choice: ports that fit their links are at 0.77 (200 of 252, 400 of 504).
+const HIGH: f64 = 0.6;
+/// A path below this share of what is expected is abnormal.
+/// Source: our choice: noise of one standard deviation `s` is `0.15/s` away from it on the healthy side, and
+/// `0.13/s` where 75 % are left, so both mistakes are about equally rare.
+pub const ABNORMAL: f64 = 0.85;
+
+/// What an expectation rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reference {
+    /// The path's own past.
+    Baseline,
+    /// Paths of the same kind.
+    Siblings,
+    /// The rate of the RNIC's port.
+    Port,
+    /// The rates of links in the topology.
+    Topology,
+}
+
+/// Per path what is expected of it.
 pub struct Expected {
     /// Units: Gbit/s.
     pub bandwidth: Vec<Option<f64>>,
     /// Units: microseconds.
     pub latency: Vec<Option<f64>>,
+    /// What the bandwidth rests on, and the rate that was declared if that is it.
+    pub reference: Vec<Option<(Reference, f64)>>,
+    /// Paths that carry so much less than the links' rates that only the port's rate, which nobody declared, could
+    /// explain it.
+    pub doubtful: Vec<usize>,
 }
 
-/// What decides how fast a healthy path is: the nodes on its way, and the width of the RNIC's own link, or of its
-/// cables.
-type Class = (Vec<Kind>, Option<u64>);
+/// What decides how fast a healthy path is: the nodes on its way, what the RNIC's own link or its cables could carry,
+/// and the rate of the port. What a link trained to is no part of it, because that is a fault.
+type Class = (Vec<Kind>, [Option<u64>; 2]);
 
 /// What is expected of each path.
-pub fn expected(host: &HostTopology, matrix: &Matrix, paths: &[Path], baseline: Option<&Matrix>) -> Expected {
+pub fn expected(
+    host: &HostTopology,
+    matrix: &Matrix,
+    paths: &[Path],
+    baseline: Option<&Matrix>,
+    all_busy: bool,
+) -> Expected {
     let classes: Vec<Class> = paths.iter().map(|path| class(host, path)).collect();
     let history = |cells: fn(&Matrix) -> Option<&Cells>, path: &Path| {
         let baseline = baseline?;
         baseline.find(cells(baseline), &matrix.rows[path.row], &matrix.columns[path.column])
     };
+    let rows_with_traffic: Vec<bool> =
+        matrix.rows.iter().map(|row| all_busy || matrix.busy.contains(row)).collect();
     let bandwidth_of = class_bandwidth(paths, &classes);
     let latency_of = class_latency(paths, &classes);
-    let of = |index: usize, path: &Path| {
-        let bandwidth = history(|matrix| matrix.bandwidth_gbps.as_ref(), path);
+    let mut found = Expected { bandwidth: vec![], latency: vec![], reference: vec![], doubtful: vec![] };
+    for (index, path) in paths.iter().enumerate() {
         let latency = history(|matrix| matrix.latency_us.as_ref(), path);
-        (
-            bandwidth.or_else(|| bandwidth_of.get(&classes[index]).copied()),
-            latency.or_else(|| latency_of.get(&classes[index]).copied()),
-        )
-    };
-    let (bandwidth, latency) = paths.iter().enumerate().map(|(index, path)| of(index, path)).unzip();
-    Expected { bandwidth, latency }
+        found.latency.push(latency.or_else(|| latency_of.get(&classes[index]).copied()));
+        let past = history(|matrix| matrix.bandwidth_gbps.as_ref(), path);
+        // Load differs from RNIC to RNIC, so that one with other traffic is no sibling of another; what it alone limits
+        // is alike in its own row.
+        let siblings = if rows_with_traffic[path.row] {
+            let row = paths.iter().filter(|other| other.row == path.row && other.is_affinitive());
+            row.filter_map(|other| other.bandwidth).max_by(f64::total_cmp).filter(|best| *best > 0.0 && path.is_affinitive())
+        } else {
+            bandwidth_of.get(&classes[index]).copied()
+        };
+        // Others take their part of a busy RNIC, so that no rate is left to be reached.
+        let declared = if rows_with_traffic[path.row] { None } else { Declared::of(host, path) };
+        let floor = declared.as_ref().map(|declared| declared.least);
+        let reference = match (past, siblings, &declared) {
+            (Some(past), ..) => Some((Reference::Baseline, past)),
+            (None, Some(usual), declared) if floor.is_none_or(|floor| usual >= ABNORMAL * floor) => {
+                found.doubtful.extend(declared.iter().filter(|declared| declared.is_doubtful(path)).map(|_| index));
+                Some((Reference::Siblings, usual))
+            }
+            (None, _, Some(declared)) => {
+                found.doubtful.extend(declared.is_doubtful(path).then_some(index));
+                Some((declared.by, declared.rate))
+            }
+            (None, ..) => None,
+        };
+        let value = match reference {
+            Some((Reference::Port | Reference::Topology, _)) => floor,
+            other => other.map(|(_, value)| value),
+        };
+        found.bandwidth.push(value);
+        found.reference.push(reference);
+    }
+    found
+}
+
+/// What the declared rates say of a path that the RNIC alone limits, or its cables.
+struct Declared {
+    by: Reference,
+    /// The rate that the words name. Units: Gbit/s.
+    rate: f64,
+    /// What a healthy path carries at least. Units: Gbit/s.
+    least: f64,
+    /// Whether the port's rate is known.
+    is_sure: bool,
+}
+
+impl Declared {
+    fn of(host: &HostTopology, path: &Path) -> Option<Self> {
+        if !path.is_affinitive() && !path.is_between_rnics() {
+            return None;
+        }
+        // Loopback reads and writes a memory, and each takes its part of what that does.
+        let is_memory = |node: usize| host.nodes()[node].kind == Kind::Memory;
+        let rates = |cables: bool| {
+            let links = path.links.iter().filter(move |link| host.is_cable(**link) == cables);
+            let rate = |link: &usize| {
+                let link = host.links()[*link];
+                Some(link.best_gbps()? / if is_memory(link.a) || is_memory(link.b) { 2.0 } else { 1.0 })
+            };
+            links.filter_map(rate).min_by(f64::total_cmp)
+        };
+        let links = rates(false)?;
+        let port = [host.nodes()[path.from].port_gbps, rates(true)];
+        let port = port.into_iter().flatten().min_by(f64::total_cmp);
+        Some(match port {
+            Some(port) if OF_PORT * port < OF_PCIE * links => {
+                Self { by: Reference::Port, rate: port, least: OF_PORT * port, is_sure: true }
+            }
+            Some(_) => Self { by: Reference::Topology, rate: links, least: OF_PCIE * links, is_sure: true },
+            None => Self { by: Reference::Topology, rate: links, least: LOW / ABNORMAL * links, is_sure: false },
+        })
+    }
+
+    fn is_doubtful(&self, path: &Path) -> bool {
+        !self.is_sure && path.bandwidth.is_some_and(|seen| seen < HIGH * self.rate && seen >= LOW * self.rate)
+    }
 }
 
 fn class(host: &HostTopology, path: &Path) -> Class {
-    let gbps = |link: &usize| host.links()[*link].gbps;
+    let best = |link: &usize| host.links()[*link].best_gbps();
     let cables = path.links.iter().filter(|link| path.is_between_rnics() && host.is_cable(**link));
-    let narrowest = cables.filter_map(gbps).min_by(f64::total_cmp);
-    (path.kinds.clone(), narrowest.or_else(|| gbps(path.links.first()?)).map(f64::to_bits))
+    let narrowest = cables.filter_map(best).min_by(f64::total_cmp);
+    let own = narrowest.or_else(|| best(path.links.first()?));
+    (path.kinds.clone(), [own, host.nodes()[path.from].port_gbps].map(|gbps| gbps.map(f64::to_bits)))
 }
 
 /// Siblings: what most of the better half of a class carries. Affinitive classes of equal RNICs are held against the
@@ -73,7 +189,7 @@ fn class_bandwidth(paths: &[Path], classes: &[Class]) -> BTreeMap<Class, f64> {
     };
     let own: BTreeMap<&Class, f64> =
         values.iter().filter_map(|(class, values)| usual(values).map(|value| (*class, value))).collect();
-    let mut best: BTreeMap<Option<u64>, f64> = BTreeMap::new();
+    let mut best: BTreeMap<[Option<u64>; 2], f64> = BTreeMap::new();
     for (class, value) in own.iter().filter(|(class, _)| is_affinitive[*class]) {
         let best = best.entry(class.1).or_insert(0.0);
         *best = best.max(*value);

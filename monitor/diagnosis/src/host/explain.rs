@@ -83,9 +83,13 @@ pub fn smallest(candidates: &[Vec<usize>]) -> Explanations {
     if open.is_empty() {
         return Explanations::default();
     }
+    // A path with one candidate leaves no choice, so however many such links there are, they cost no search.
+    let mut certain: Vec<usize> = open.iter().filter(|links| links.len() == 1).map(|links| links[0]).collect();
+    certain.sort_unstable();
+    open.retain(|links| !links.iter().any(|link| certain.contains(link)));
     let mut search = Search { open: &open, found: BTreeSet::new(), steps: 0, is_cut: false };
-    for size in 1..=MAX_SIZE {
-        search.add(size, &mut Vec::new(), &mut BTreeSet::new());
+    for size in 0..=MAX_SIZE {
+        search.add(size, &mut certain.clone(), &mut BTreeSet::new());
         if !search.found.is_empty() || search.is_cut {
             break;
         }
@@ -189,7 +193,9 @@ mod tests {
         let pairs: Vec<Vec<usize>> = (0..7).map(|pair| vec![2 * pair, 2 * pair + 1]).collect();
         let found = smallest(&pairs);
         assert_eq!((found.sets.len(), found.is_cut), (MAX_EXPLANATIONS, true));
-        let singles: Vec<Vec<usize>> = (0..=MAX_SIZE).map(|link| vec![link]).collect();
-        assert_eq!(smallest(&singles), Explanations { sets: Vec::new(), is_cut: true });
+        let pairs: Vec<Vec<usize>> = (0..=MAX_SIZE).map(|pair| vec![2 * pair, 2 * pair + 1]).collect();
+        assert_eq!(smallest(&pairs), Explanations { sets: Vec::new(), is_cut: true });
+        let singles: Vec<Vec<usize>> = (0..32).map(|link| vec![link]).collect();
+        assert_eq!(smallest(&singles), Explanations { sets: vec![(0..32).collect()], is_cut: false });
     }
 }

@@ -87,6 +87,9 @@ pub struct Round {
     pub verdict: Verdict,
     /// Whether others used the host.
     pub busy: bool,
+    /// Whether nothing was slow, although what its paths should carry was not known.
+    #[serde(default)]
+    pub steady: bool,
     /// What was measured; the median of all repeats.
     pub matrix: Matrix,
 }
@@ -146,7 +149,7 @@ impl History {
     /// The median of the last healthy rounds of the idle host with the same rows and columns, if there are enough.
     pub fn baseline(&self, rows: &[String], columns: &[String]) -> Option<Matrix> {
         let is_like = |round: &&Round| {
-            round.verdict == Verdict::Healthy
+            (round.verdict == Verdict::Healthy || round.steady && round.verdict == Verdict::Undecided)
                 && !round.busy
                 && round.matrix.rows == rows
                 && round.matrix.columns == columns
@@ -186,6 +189,7 @@ impl LastWord {
     pub fn hear(&mut self, found: &Diagnosis, narrow: &[String]) -> Option<News> {
         let mut parts: Vec<String> =
             found.explanations.iter().flatten().chain(&found.misconfiguration).chain(narrow).cloned().collect();
+        parts.extend(found.intermittent.iter().flat_map(|fault| fault.links.clone()));
         parts.extend(found.unexplained.iter().map(|[row, column]| format!("{row} to {column}")));
         parts.extend(found.causes.iter().map(|cause| cause.about.clone()));
         parts.sort();
@@ -242,7 +246,7 @@ mod tests {
             r#"{{"kelpie": "matrix/1", "rows": ["rnic0"], "columns": ["mem0"], "bandwidth_gbps": [[{bandwidth}]]}}"#
         );
         let matrix = Matrix::from_bytes("m", text.as_bytes()).expect("it keeps the rules");
-        Round { at: "2026-11-24T06:00:00Z".to_owned(), verdict, busy, matrix }
+        Round { at: "2026-11-24T06:00:00Z".to_owned(), verdict, busy, steady: false, matrix }
     }
 
     #[test]
@@ -268,6 +272,16 @@ mod tests {
         assert_eq!(History::read("h", &history.lines()), Ok(history.clone()));
         (0..2 * MOST_ROUNDS).for_each(|_| history.push(round(190.0, Verdict::Healthy, false)));
         assert_eq!((history.len(), baseline(&history)), (MOST_ROUNDS, Some(190.0)));
+    }
+
+    #[test]
+    fn rounds_of_which_nobody_knows_what_is_right_become_a_baseline_when_nothing_was_slow() {
+        let names = |name: &str| vec![name.to_owned()];
+        for (steady, busy, expected) in [(true, false, true), (false, false, false), (true, true, false)] {
+            let mut history = History::default();
+            (0..3).for_each(|_| history.push(Round { steady, ..round(97.0, Verdict::Undecided, busy) }));
+            assert_eq!(history.baseline(&names("rnic0"), &names("mem0")).is_some(), expected, "{steady} {busy}");
+        }
     }
 
     #[test]

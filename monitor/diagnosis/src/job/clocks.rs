@@ -10,7 +10,9 @@ use kelpie_monitor::statistics::median;
 use super::operation::{Job, Operation};
 
 /// Offsets below this share of a usual message are left alone. Source: our choice.
-const LEAST: f64 = 0.1;
+const LEAST: f64 = 0.2;
+/// Differences both ways below this many times the median difference of pairs are none. Source: our choice.
+const SPREADS: f64 = 4.0;
 /// What offsets have to leave of the differences both ways. Source: our choice.
 const LEFT: f64 = 0.2;
 /// How much faster a message has to look, as a share of the offset. Source: our choice: half of it for noise.
@@ -105,9 +107,13 @@ fn offsets(took: &BTreeMap<(u32, u32), f64>) -> Option<BTreeMap<u32, f64>> {
     let mut means: Vec<f64> = differences.keys().filter_map(mean).collect();
     means.sort_unstable_by(f64::total_cmp);
     let usual = *means.get(means.len() / 4)?;
+    // Both ways of a pair differ a little by themselves, as pairs do, which must not add up from rank to rank.
+    let spread = median(&means.iter().map(|mean| (mean - usual).abs()).collect::<Vec<_>>())?;
+    let least = (SPREADS * spread).max(LEAST * usual.abs());
+    let differences: BTreeMap<(u32, u32), f64> =
+        differences.into_iter().map(|(pair, one)| (pair, if one.abs() < least { 0.0 } else { one })).collect();
     let large = median(&differences.values().map(|one| one.abs()).collect::<Vec<_>>())?;
-    let most = differences.values().fold(0.0_f64, |most, one| most.max(one.abs()));
-    if most < LEAST * usual.abs() {
+    if differences.values().all(|one| *one == 0.0) {
         return None;
     }
     let mut partners: BTreeMap<u32, Vec<(u32, f64)>> = BTreeMap::new();
@@ -140,15 +146,18 @@ fn offsets(took: &BTreeMap<(u32, u32), f64>) -> Option<BTreeMap<u32, f64>> {
     }
     let middle = median(&ahead.values().copied().collect::<Vec<_>>())?;
     ahead.values_mut().for_each(|one| *one -= middle);
-    // Only of a clock does a message look faster than messages are.
-    let fastest: BTreeMap<u32, f64> = ahead
+    // Only of a clock does a whole direction look faster than messages are.
+    let faster: BTreeMap<u32, f64> = ahead
         .keys()
         .map(|rank| {
-            let ends = partners[rank].iter().flat_map(|(other, _)| [(*rank, *other), (*other, *rank)]);
-            (*rank, ends.filter_map(|pair| took.get(&pair).copied()).fold(f64::INFINITY, f64::min))
+            let way = |pair: fn(u32, u32) -> (u32, u32)| {
+                let times = partners[rank].iter().filter_map(|(other, _)| took.get(&pair(*rank, *other)).copied());
+                median(&times.collect::<Vec<_>>()).unwrap_or(f64::INFINITY)
+            };
+            (*rank, way(|rank, other| (rank, other)).min(way(|rank, other| (other, rank))))
         })
         .collect();
-    let is_clock = |rank: &u32, one: &f64| usual - fastest[rank] > FASTER * one.abs();
+    let is_clock = |rank: &u32, one: &f64| usual - faster[rank] > FASTER * one.abs();
     let wrong: BTreeSet<u32> = ahead
         .iter()
         .filter(|(rank, one)| one.abs() > LEAST * usual.abs() && !is_clock(rank, one))

@@ -1,5 +1,7 @@
 //! The whole diagnosis of a job: hang, late ranks, the published rule, each connection's own past.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::bursts::{Burst, bursts};
@@ -7,7 +9,7 @@ use super::cells::Cells;
 use super::clocks::Clocks;
 use super::hang::{Hang, PATIENCE_US, hang};
 use super::history::{History, history};
-use super::mismatch::{Mismatch, mismatch};
+use super::mismatch::{Mismatch, mismatch, mismatch_of_a_hang};
 use super::operation::Job;
 use super::pace::pace;
 use super::peers::{Peers, peers};
@@ -104,6 +106,17 @@ pub struct Evidence {
     pub notes: Vec<String>,
 }
 
+/// Where a rank runs, as far as the records say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Whereabouts {
+    /// Name of its host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Its process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<u32>,
+}
+
 /// What is known of a job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Diagnosis {
@@ -127,6 +140,9 @@ pub struct Diagnosis {
     pub ambiguous: Vec<(u32, u32)>,
     /// Ranks that have no record, though the records say that there are so many.
     pub missing: Vec<u32>,
+    /// Where the ranks named run, as far as the records say.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub whereabouts: BTreeMap<u32, Whereabouts>,
     /// The iteration from which it was so.
     pub since_iteration: Option<u64>,
     /// How many times slower the worst part is.
@@ -162,8 +178,14 @@ pub fn diagnose(question: Question<'_>) -> Diagnosis {
     let (late, maybe_late) = late(job, &cells);
     if let Some(stuck) = hang(job, question.now, question.patience_us) {
         found.hangs(stuck);
+        if let Some(differs) = mismatch_of_a_hang(job) {
+            found.names(&differs);
+        }
     } else if let Some(differs) = mismatch(job) {
-        found.mismatches(&differs);
+        found.verdict = Verdict::Mismatch;
+        found.since_iteration = Some(differs.since);
+        found.evidence.rule = Some("mismatch");
+        found.names(&differs);
     } else if clocks.are_too_far_apart() {
         found.evidence.is_doubtful = true;
     } else if !late.is_empty() {
@@ -198,10 +220,26 @@ pub fn diagnose(question: Question<'_>) -> Diagnosis {
     {
         found.verdict = Verdict::Healthy;
     }
+    found.place(job);
     found
 }
 
 impl Diagnosis {
+    /// How bad it is beside others: what hangs is worse than what is slow, and of these the slowest. What looks slow and
+    /// may be noise comes before what is well, and that before what is too short to be judged.
+    pub fn severity(&self) -> f64 {
+        let slower = self.times_slower.unwrap_or(1.0).max(1.0);
+        let by = 1.0 - 1.0 / (slower + self.evidence.late_us.unwrap_or(0.0).max(0.0) / 1e6);
+        match self.verdict {
+            Verdict::Hang => 4.0,
+            Verdict::Mismatch => 3.0,
+            Verdict::Slow => 2.0 + by,
+            Verdict::Undecided if self.evidence.is_doubtful || !self.missing.is_empty() => 1.0,
+            Verdict::Healthy => 0.5,
+            Verdict::Undecided => 0.0,
+        }
+    }
+
     /// Of a job of which nothing is known yet.
     fn of(job: &Job, cells: &Cells) -> Self {
         let evidence = Evidence {
@@ -234,19 +272,31 @@ impl Diagnosis {
             connection: Vec::new(),
             ambiguous: Vec::new(),
             missing: missing(job),
+            whereabouts: BTreeMap::new(),
             since_iteration: None,
             times_slower: None,
             evidence,
         }
     }
 
-    fn mismatches(&mut self, differs: &Mismatch) {
+    /// Adds where the ranks run that are named.
+    fn place(&mut self, job: &Job) {
+        let ends =
+            self.connection.iter().chain(&self.ambiguous).flat_map(|(source, destination)| [source, destination]);
+        let ranks = self.rank.iter().chain(&self.source).chain(&self.destination).chain(ends);
+        let at = |rank: &u32| {
+            let (host, process) = (job.hosts.get(rank).cloned(), job.processes.get(rank).copied());
+            (host.is_some() || process.is_some()).then_some((*rank, Whereabouts { host, process }))
+        };
+        self.whereabouts = ranks.filter_map(at).collect();
+    }
+
+    /// Ranks whose sizes differ.
+    fn names(&mut self, differs: &Mismatch) {
         let (most, other) = differs.bytes;
-        self.verdict = Verdict::Mismatch;
         self.class = Some(Class::NonCommunication);
         self.rank.clone_from(&differs.ranks);
-        self.since_iteration = Some(differs.since);
-        self.evidence.rule = Some("mismatch");
+        self.connection.clear();
         self.evidence.notes.push(format!("sizes differ: {other} B at the ranks named, {most} B at the others"));
     }
 

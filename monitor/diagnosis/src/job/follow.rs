@@ -1,6 +1,7 @@
 //! Reads records of a job as they are written, piece by piece and in bounded memory. Files and windows are elsewhere.
 
-use super::record::{AnyRecord, Columns, MAX_RECORD, Record, check, shown};
+use super::record::{AnyRecord, Columns, MAX_RECORD, Marker, Record, Wrong, is_meant_for_a_record, shown};
+use super::trace::Trace;
 
 /// A record that could not be read, and was left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,6 +10,14 @@ pub struct Skipped {
     pub line: u64,
     /// What is wrong.
     pub problem: String,
+    /// Whether another program wrote it, as far as can be told.
+    pub is_foreign: bool,
+}
+
+impl Skipped {
+    fn of(line: u64, wrong: Wrong) -> Self {
+        Self { line, problem: wrong.problem, is_foreign: wrong.is_foreign }
+    }
 }
 
 /// How records are written.
@@ -25,6 +34,9 @@ enum Form {
 pub struct Follower {
     form: Form,
     columns: Option<Columns>,
+    /// Of whom the records of NCCL's Inspector are that do not say so themselves.
+    marker: Option<Marker>,
+    trace: Trace,
     /// The begin of a record whose end is not written yet.
     rest: Vec<u8>,
     /// Whether what comes up to the next line's end belongs to a record that is too long.
@@ -34,22 +46,26 @@ pub struct Follower {
 
 impl Default for Follower {
     fn default() -> Self {
-        Self { form: Form::Unknown, columns: None, rest: Vec::new(), is_dropping: false, line: 1 }
+        let (columns, marker, trace) = (None, None, Trace::default());
+        Self { form: Form::Unknown, columns, marker, trace, rest: Vec::new(), is_dropping: false, line: 1 }
     }
 }
 
 impl Follower {
-    /// One that goes on within a file of CSV with this heading.
-    pub fn after(heading: &str) -> Self {
-        let record: csv::ByteRecord = heading.split(',').map(str::as_bytes).collect::<Vec<_>>().into();
+    /// One that goes on within a file that began like this: a heading of CSV, or a marker of NCCL's Inspector.
+    pub fn after(begin: &str) -> Self {
+        if let Some(marker) = Marker::from_text(begin) {
+            return Self { form: Form::Json, marker: Some(marker), line: 2, ..Self::default() };
+        }
+        let record: csv::ByteRecord = begin.split(',').map(str::as_bytes).collect::<Vec<_>>().into();
         let columns = Columns::of(&record).ok();
         let form = if columns.is_some() { Form::Csv } else { Form::Unknown };
         Self { form, columns, line: 2, ..Self::default() }
     }
 
-    /// The heading, if it is CSV.
-    pub fn heading(&self) -> Option<String> {
-        self.columns.as_ref().map(Columns::heading)
+    /// What has to be known of what was read: the heading of CSV, or the marker of NCCL's Inspector.
+    pub fn begin(&self) -> Option<String> {
+        self.columns.as_ref().map(Columns::heading).or_else(|| self.marker.as_ref().map(Marker::text))
     }
 
     /// Bytes that were taken and belong to a record that is not complete.
@@ -59,36 +75,65 @@ impl Follower {
 
     /// The file begins anew. A heading that was read holds on, in case the new one has none.
     pub fn restart(&mut self) {
-        *self = Self { columns: self.columns.take(), ..Self::default() };
+        let form = if self.columns.is_some() { Form::Csv } else { Form::Unknown };
+        *self = Self { form, columns: self.columns.take(), ..Self::default() };
     }
 
     /// Takes what was written, and gives what is complete. What cannot be read is skipped up to the end of its line.
-    ///
-    /// # Errors
-    /// Says why nothing of the file can be read: it has another form.
-    pub fn take(&mut self, bytes: &[u8], mut give: impl FnMut(Result<Record, Skipped>)) -> Result<(), Skipped> {
+    pub fn take(&mut self, bytes: &[u8], mut give: impl FnMut(Result<Record, Skipped>)) {
         let bytes = self.undropped(bytes);
         self.rest.extend_from_slice(bytes);
-        if self.form == Form::Unknown {
-            self.form = match self.rest.iter().find(|byte| !byte.is_ascii_whitespace()) {
-                None => return Ok(()),
-                Some(b'{') => Form::Json,
-                Some(b'[') => {
-                    let problem = "a list is complete only at its end: write one record after the other";
-                    return Err(Skipped { line: self.line, problem: problem.to_owned() });
+        let mut used = 0;
+        while self.form == Form::Unknown {
+            let begin = self.rest[used..].trim_ascii_start();
+            if begin.strip_prefix(b"[").unwrap_or(begin).trim_ascii_start().starts_with(b"{") {
+                self.form = Form::Json;
+                break;
+            }
+            let Some(end) = self.rest[used..].iter().position(|byte| *byte == b'\n') else { break };
+            let line = &self.rest[used..used + end];
+            if line.trim_ascii() == b"[" {
+                break;
+            }
+            if !line.trim_ascii().is_empty() {
+                let cells: csv::ByteRecord = line.trim_ascii().split(|byte| *byte == b',').collect::<Vec<_>>().into();
+                match Columns::of(&cells) {
+                    Ok(columns) => (self.columns, self.form) = (Some(columns), Form::Csv),
+                    Err(problem) => give(Err(Skipped { line: self.line, problem, is_foreign: true })),
                 }
-                Some(_) => Form::Csv,
-            };
+            }
+            self.line += 1;
+            used += end + 1;
         }
-        let used = if self.form == Form::Csv { self.csv(&mut give)? } else { self.json(&mut give) };
-        self.line += newlines(&self.rest[..used]);
+        self.rest.drain(..used);
+        let used = match self.form {
+            Form::Unknown => 0,
+            Form::Csv => self.csv(&mut give),
+            Form::Json => self.json(&mut give),
+        };
         self.rest.drain(..used);
         if self.rest.len() > MAX_RECORD {
-            give(Err(Skipped { line: self.line, problem: format!("a record of more than {MAX_RECORD} bytes") }));
+            let problem = format!("a record of over {} MiB", MAX_RECORD >> 20);
+            give(Err(Skipped { line: self.line, problem, is_foreign: false }));
             self.rest = Vec::new();
             self.is_dropping = true;
         }
-        Ok(())
+    }
+
+    /// The file ends here. Says what its last record lacks, if that breaks off.
+    pub fn finish(&mut self, mut give: impl FnMut(Result<Record, Skipped>)) -> Option<Skipped> {
+        let (mut last, line) = (None, self.line);
+        if self.form == Form::Json && self.rest.trim_ascii_start().starts_with(b"{") {
+            last = Some(Skipped { line, problem: "the file ends within it".to_owned(), is_foreign: false });
+        } else if !self.rest.trim_ascii().is_empty() {
+            let is_csv = self.form == Form::Csv;
+            self.take(b"\n", |one| match one {
+                Err(one) if !one.is_foreign || is_csv => last = Some(one),
+                one => give(one),
+            });
+        }
+        self.trace.finish().into_iter().for_each(|record| give(Ok(record)));
+        last
     }
 
     /// What of `bytes` belongs to records that are not dropped.
@@ -102,78 +147,75 @@ impl Follower {
         &bytes[end + 1..]
     }
 
-    fn csv(&mut self, give: &mut impl FnMut(Result<Record, Skipped>)) -> Result<usize, Skipped> {
-        let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n').map(|end| end + 1) else { return Ok(0) };
+    fn csv(&mut self, give: &mut impl FnMut(Result<Record, Skipped>)) -> usize {
+        let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n').map(|end| end + 1) else { return 0 };
         // No quotes: a quotation mark that is never closed would swallow all that follows.
         let mut builder = csv::ReaderBuilder::new();
-        let builder = builder.has_headers(false).flexible(true).trim(csv::Trim::All).quoting(false);
+        let builder = builder.has_headers(false).flexible(true).quoting(false);
         let mut reader = builder.from_reader(&self.rest[..end]);
-        let mut record = csv::ByteRecord::new();
-        let mut is_first = self.line == 1;
-        while reader.read_byte_record(&mut record).unwrap_or(false) {
-            let line = self.line + record.position().map_or(0, |at| at.line() - 1);
-            if is_first || self.columns.is_none() {
-                is_first = false;
-                match (Columns::of(&record), &self.columns) {
-                    (Ok(columns), _) => {
-                        self.columns = Some(columns);
-                        continue;
-                    }
-                    (Err(problem), None) => return Err(Skipped { line, problem }),
-                    (Err(_), Some(_)) => {}
-                }
+        let mut row = csv::ByteRecord::new();
+        while reader.read_byte_record(&mut row).unwrap_or(false) {
+            let line = self.line + row.position().map_or(0, |at| at.line() - 1);
+            let Some(columns) = &self.columns else { break };
+            match columns.record(&row) {
+                Ok(record) => give(Ok(record)),
+                // Files that were put together repeat their heading.
+                Err(wrong) => match Columns::of(&row) {
+                    Ok(columns) => self.columns = Some(columns),
+                    Err(_) => give(Err(Skipped::of(line, wrong))),
+                },
             }
-            let Some(columns) = &self.columns else { continue };
-            let operation = if columns.fit(&record) {
-                columns.operation(&record)
-            } else {
-                Err(format!("{} cells; the heading has another number", record.len()))
-            };
-            let operation = operation.and_then(|operation| check(&operation).map(|()| operation));
-            give(match operation {
-                Ok(operation) => Ok(Record { communicator: None, ranks: None, operation }),
-                Err(problem) => Err(Skipped { line, problem }),
-            });
         }
-        Ok(end)
+        self.line += newlines(&self.rest[..end]);
+        end
     }
 
-    fn json(&self, give: &mut impl FnMut(Result<Record, Skipped>)) -> usize {
+    /// Records one after the other, or a list of them.
+    fn json(&mut self, give: &mut impl FnMut(Result<Record, Skipped>)) -> usize {
+        let Self { rest, marker, trace, line, .. } = self;
         let mut used = 0;
         loop {
-            let mut stream = serde_json::Deserializer::from_slice(&self.rest[used..]).into_iter::<AnyRecord>();
-            let begin = used;
-            let mut broken = None;
-            // After an error nothing more is asked: the stream would go on in the middle of a record.
-            for record in stream.by_ref() {
-                match record {
-                    Ok(record) => match record.record().and_then(checked) {
-                        Ok(Some(record)) => give(Ok(record)),
-                        Ok(None) => {}
-                        Err(problem) => give(Err(Skipped { line: self.line, problem })),
-                    },
-                    Err(error) => {
-                        broken = (!error.is_eof()).then(|| shown(&error.to_string()));
-                        break;
+            let between = rest[used..].iter().position(|byte| !byte.is_ascii_whitespace() && !b"[],".contains(byte));
+            let begin = used + between.unwrap_or(rest.len() - used);
+            *line += newlines(&rest[used..begin]);
+            used = begin;
+            let line_end = || rest[begin..].iter().position(|byte| *byte == b'\n').map(|end| begin + end + 1);
+            let mut stream = serde_json::Deserializer::from_slice(&rest[begin..]).into_iter::<AnyRecord>();
+            let wrong = match (rest.get(begin), stream.next()) {
+                (None, _) | (_, None) => return used,
+                (Some(b'{'), Some(Ok(record))) => {
+                    let end = begin + stream.byte_offset();
+                    let found = match record.record(marker) {
+                        Err(wrong) if wrong.is_foreign => trace.take(&rest[begin..end]).ok_or(wrong),
+                        found => found,
+                    };
+                    match found {
+                        Ok(record) => record.into_iter().for_each(|record| give(Ok(record))),
+                        Err(wrong) => give(Err(Skipped::of(*line, wrong))),
                     }
+                    *line += newlines(&rest[begin..end]);
+                    used = end;
+                    continue;
                 }
-            }
-            used = begin + stream.byte_offset();
-            let Some(problem) = broken else { return used };
+                (Some(b'{'), Some(Err(error))) if error.is_eof() => return used,
+                (Some(b'{'), Some(Err(error))) => {
+                    let end = line_end().unwrap_or(rest.len());
+                    let is_foreign = !is_meant_for_a_record(&rest[begin..end]);
+                    Wrong { problem: shown(&error.to_string()), is_foreign }
+                }
+                (Some(_), _) => Wrong { problem: "no JSON".to_owned(), is_foreign: true },
+            };
             // The next record begins on the next line, if there is one.
-            let Some(end) = self.rest[used..].iter().position(|byte| *byte == b'\n') else { return used };
-            used += end + 1;
-            give(Err(Skipped { line: self.line + newlines(&self.rest[..used]) - 1, problem }));
+            let Some(end) = line_end() else { return used };
+            give(Err(Skipped::of(*line, wrong)));
+            *line += 1;
+            used = end;
         }
     }
-}
-
-fn checked(record: Option<Record>) -> Result<Option<Record>, String> {
-    record.map(|record| check(&record.operation).map(|()| record)).transpose()
 }
 
 fn newlines(bytes: &[u8]) -> u64 {
-    bytes.split(|byte| *byte == b'\n').count() as u64 - 1
+    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
 #[cfg(test)]
@@ -191,7 +233,7 @@ mod tests {
                 Ok(record) => records.push(record),
                 Err(one) => skipped.push(one),
             };
-            follower.take(piece, give).expect("a form that is known");
+            follower.take(piece, give);
         }
         (records, skipped)
     }
@@ -211,7 +253,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_left_out_and_named_by_its_line() {
-        let csv = CSV.replace("1,1,0,,2", "1,\"1,0,,2\n1,1,0\n1,1,0,1,2");
+        let csv = CSV.replace("1,1,0,,2", "1,\"1,0,,2\n1,1,0\n1,1,,1,2");
         let (records, skipped) = all(&mut Follower::default(), csv.as_bytes(), 7);
         assert_eq!(records.len(), 2);
         assert_eq!(skipped.iter().map(|one| one.line).collect::<Vec<_>>(), [3, 4, 5], "{skipped:?}");
@@ -221,10 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn another_form_is_an_error_and_a_long_record_takes_no_memory() {
-        let wrong = |text: &str| Follower::default().take(text.as_bytes(), |_| ()).expect_err("another form").problem;
-        assert!(wrong("[{}]").contains("one record after the other"));
-        assert!(wrong("a,b\n").contains("no column `iteration`"));
+    fn a_long_record_takes_no_memory() {
         let mut follower = Follower::default();
         let mut long = CSV.as_bytes().to_vec();
         long.extend(std::iter::repeat_n(b'7', 5 * MAX_RECORD));

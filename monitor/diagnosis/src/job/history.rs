@@ -125,10 +125,77 @@ pub fn history(cells: &Cells) -> History {
     let mut begins: Vec<u32> = current.iter().map(|chart| chart.since).collect();
     begins.sort_unstable();
     if let Some(&since) = begins.get(begins.len() / 4) {
-        found.since = cells.iterations.get(since as usize).copied();
-        (found.faults, found.all) = located(cells, since as usize, charts.threshold);
+        let first = located(cells, since as usize, charts.threshold);
+        // A chart may rise by chance before the change, so what was found says itself when it began.
+        let since = change(cells, &first).unwrap_or(since as usize);
+        let last = located(cells, since, charts.threshold);
+        found.since = cells.iterations.get(since).copied();
+        found.faults = last.faults.into_iter().map(|(fault, shift, _)| (fault, shift.exp())).collect();
+        found.all = last.all;
     }
     found
+}
+
+/// The places that changed, with their differences of logarithms and their cells, and the factor of all together.
+#[derive(Default)]
+struct Located {
+    faults: Vec<(Fault, f64, Vec<u32>)>,
+    all: Option<f64>,
+}
+
+/// The iteration that divides the times of the worst place best, by likelihood.
+fn change(cells: &Cells, located: &Located) -> Option<usize> {
+    let mut is_in = vec![located.faults.is_empty(); cells.pairs.len()];
+    if let Some((_, _, line)) = located.faults.first() {
+        line.iter().for_each(|cell| is_in[*cell as usize] = true);
+    } else if located.all.is_none() {
+        return None;
+    }
+    let mut sums = vec![(0.0, 0u32); cells.pairs.len()];
+    for &(cell, time) in cells.times.iter().flatten() {
+        let (sum, count) = &mut sums[cell as usize];
+        *sum += time.ln();
+        *count += 1;
+    }
+    let off = |(cell, time): &(u32, f64)| {
+        let (sum, count) = sums[*cell as usize];
+        time.ln() - sum / f64::from(count)
+    };
+    // What all others have in common is no part of the place, unless there are no others.
+    let series: Vec<Option<f64>> = cells
+        .times
+        .iter()
+        .map(|times| {
+            let (mine, others): (Vec<_>, Vec<_>) = times.iter().partition(|(cell, _)| is_in[*cell as usize]);
+            let mean = |times: &[(u32, f64)]| times.iter().map(off).sum::<f64>() / times.len() as f64;
+            let common = if others.len() < COMMON { 0.0 } else { mean(&others) };
+            (!mine.is_empty()).then(|| mean(&mine) - common)
+        })
+        .collect();
+    divide(&series)
+}
+
+/// Where a rise divides a series best, by likelihood; what was not measured is `None`. At least [`LEAST`] values lie
+/// before it.
+pub(super) fn divide(series: &[Option<f64>]) -> Option<usize> {
+    let total: f64 = series.iter().flatten().sum();
+    let count = series.iter().flatten().count() as f64;
+    let (mut sum, mut seen) = (0.0, 0.0);
+    let mut best: Option<(f64, usize)> = None;
+    for (at, value) in series.iter().enumerate() {
+        if seen >= f64::from(LEAST) && seen < count {
+            let step = (total - sum) / (count - seen) - sum / seen;
+            let gain = step * step * seen * (count - seen) / count;
+            if step > 0.0 && best.is_none_or(|(most, _)| gain > most) {
+                best = Some((gain, at));
+            }
+        }
+        if let Some(value) = value {
+            sum += value;
+            seen += 1.0;
+        }
+    }
+    best.map(|(_, at)| at)
 }
 
 /// The charts of a job: cells first, then sources, then destinations, at last what all have in common.
@@ -195,7 +262,7 @@ fn excess(times: &[(u32, f64)], mean: impl Fn(u32) -> Option<f64>) -> Option<f64
 
 /// The places that explain best what changed at iteration `since`, with the factor of each, and the factor of all
 /// cells together.
-fn located(cells: &Cells, since: usize, threshold: f64) -> (Vec<(Fault, f64)>, Option<f64>) {
+fn located(cells: &Cells, since: usize, threshold: f64) -> Located {
     let count = cells.pairs.len();
     let sums = |times: &[Vec<(u32, f64)>]| {
         let mut sums = vec![(0.0, 0u32); count];
@@ -252,12 +319,11 @@ fn located(cells: &Cells, since: usize, threshold: f64) -> (Vec<(Fault, f64)>, O
     let level = level * (1.0 / earlier + 1.0 / later);
     let found = explain(cells, &shifts, Terms { gain: threshold, least: LEAST_SHIFT, level });
     let is_slower = found.level > LEAST_LEVEL && found.level * found.level / (2.0 * level) >= threshold;
-    let faults = found.faults.into_iter().map(|(fault, shift, _)| (fault, shift.exp())).collect();
-    (faults, is_slower.then(|| found.level.exp()))
+    Located { faults: found.faults, all: is_slower.then(|| found.level.exp()) }
 }
 
 /// How alike neighbouring values of a series are. On a loaded machine they are, and then many say little more than few.
-struct Likeness {
+pub(super) struct Likeness {
     last: Vec<Option<f64>>,
     product: f64,
     squares: f64,
@@ -265,11 +331,11 @@ struct Likeness {
 }
 
 impl Likeness {
-    fn new(series: usize) -> Self {
+    pub(super) fn new(series: usize) -> Self {
         Self { last: vec![None; series], product: 0.0, squares: 0.0, pairs: 0 }
     }
 
-    fn push(&mut self, series: usize, value: f64) {
+    pub(super) fn push(&mut self, series: usize, value: f64) {
         if let Some(last) = self.last[series].replace(value) {
             self.product += last * value;
             self.squares += f64::midpoint(last * last, value * value);
@@ -281,7 +347,7 @@ impl Likeness {
     ///
     /// Source: an autoregression of the first order, whose coefficient is taken one standard error above what was
     /// measured, and freed of what fitting a mean takes away (Kendall 1954: `(1 + 3r) / n`).
-    fn inflation(&self, iterations: usize, series: usize) -> f64 {
+    pub(super) fn inflation(&self, iterations: usize, series: usize) -> f64 {
         if self.squares <= 0.0 {
             return 1.0;
         }

@@ -41,6 +41,11 @@ pub fn mismatch(job: &Job) -> Option<Mismatch> {
     is_lasting.then_some(Mismatch { since, ..last })
 }
 
+/// The same of the last iteration alone, in which a job hangs: once is enough then.
+pub fn mismatch_of_a_hang(job: &Job) -> Option<Mismatch> {
+    odd(job.iterations().last()?)
+}
+
 /// The ranks of one iteration whose size is another one than that of most.
 fn odd(operations: &[Operation]) -> Option<Mismatch> {
     if operations.iter().any(|operation| operation.destination.is_some()) {

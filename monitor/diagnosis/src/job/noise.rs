@@ -18,8 +18,8 @@ const BLOCKS: usize = 5;
 /// Values further from the middle than this many times the usual distance count as that far. Source: our choice,
 /// because a few members that are much faster, inside of one host, say nothing of how the others differ.
 const FAR: f64 = 3.0;
-/// A member whose error is this much larger, as a square, than that of others is known by its own few blocks alone.
-/// Source: our choice.
+/// A member whose error is this much larger, as a square, than that of others is known by its own few blocks alone; and
+/// so are members that differ by this much more than was expected. Source: our choice.
 const ODD: f64 = 4.0;
 /// How often chance alone may make somebody stand out, of all together. Source: our choice, once in 1,000 answers.
 const CHANCE: f64 = 1e-3;
@@ -71,9 +71,10 @@ impl Noise {
         let squares: f64 = below.iter().map(|below| below.min(far).powi(2)).sum();
         let count = below.len() as f64;
         let expected = ((worth * before * before + squares) / (worth + count), worth + count);
-        // If they differ by more than was expected, they alone say by how much.
+        // If they differ by much more than was expected, they alone say by how much.
         let seen = ((ROBUST * usual).powi(2).max(squares / count.max(1.0)), count.max(1.0));
-        let between = if seen.0 > before * before { (seen.0.max(expected.0), seen.1) } else { expected };
+        let freedom = if seen.0 > ODD * before * before { seen.1 } else { expected.1 };
+        let between = (if seen.0 > before * before { seen.0.max(expected.0) } else { expected.0 }, freedom);
         let usual = median(&members.iter().map(|member| member.error).collect::<Vec<_>>()).unwrap_or(0.0);
         Self { members, between, usual }
     }

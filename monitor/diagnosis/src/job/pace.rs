@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use kelpie_monitor::statistics::median;
 
 use super::cells::entries;
-use super::history::{Chart, threshold};
+use super::history::{Chart, Likeness, divide, threshold};
 use super::operation::Job;
 
 /// Least factor that is said. Source: our choice, because jobs have phases.
@@ -40,16 +40,56 @@ pub fn pace(job: &Job) -> Option<Slower> {
     for (at, (_, value)) in series.iter().enumerate() {
         chart.push(*value, at as u32, limit);
     }
-    let since = chart.since as usize;
-    if chart.sum <= limit || since < EACH || series.len() < since + EACH {
+    if chart.sum <= limit {
         return None;
     }
-    let middle = |part: &[(u64, f64)]| median(&part.iter().map(|(_, value)| *value).collect::<Vec<_>>());
-    let (earlier, later) = (middle(&series[..since])?, middle(&series[since..])?);
-    // Load that lasts is no change: what is slower has to be above all but a few of what was before.
-    let above = series[since..].iter().filter(|(_, value)| *value > (earlier + later) / 2.0).count();
-    let below = series[..since].iter().filter(|(_, value)| *value < (earlier + later) / 2.0).count();
-    let is_clear = above as f64 >= 0.9 * (series.len() - since) as f64 && below as f64 >= 0.9 * since as f64;
-    let factor = (later - earlier).exp();
-    (is_clear && factor >= LEAST).then_some(Slower { factor, since: series[since].0 })
+    // A chart may rise by chance before the change.
+    let since = divide(&series.iter().map(|(_, value)| Some(*value)).collect::<Vec<_>>())?;
+    if since < EACH || series.len() < since + EACH {
+        return None;
+    }
+    let parts = [&series[..since], &series[since..]];
+    let means = parts.map(|part| part.iter().map(|(_, value)| value).sum::<f64>() / part.len() as f64);
+    let (mut squares, mut likeness) = (0.0, Likeness::new(2));
+    for (nth, part) in parts.iter().enumerate() {
+        for (_, value) in *part {
+            squares += (value - means[nth]).powi(2);
+            likeness.push(nth, value - means[nth]);
+        }
+    }
+    let variance = squares / (series.len() - 2) as f64 * likeness.inflation(since.min(series.len() - since), 1);
+    let [n, m] = parts.map(|part| part.len() as f64);
+    let step = means[1] - means[0];
+    // Load that lasts is no change, so values that are alike count for fewer.
+    let gain = step * step / (2.0 * variance.max(1e-8) * (1.0 / n + 1.0 / m));
+    (step >= LEAST.ln() && gain >= limit).then_some(Slower { factor: step.exp(), since: series[since].0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::operation::Operation;
+    use super::*;
+
+    #[test]
+    fn storage_that_becomes_slow_is_seen_and_its_begin() {
+        let mut operations = Vec::new();
+        let mut now = 0.0;
+        for iteration in 0..60_u64 {
+            now += 4000.0 + (iteration * 37 % 11) as f64 * 20.0 + if iteration >= 40 { 8000.0 } else { 0.0 };
+            for source in 0..4 {
+                operations.push(Operation {
+                    iteration,
+                    source,
+                    destination: Some((source + 1) % 4),
+                    bytes: 1024,
+                    entered: Some(now),
+                    begin: Some(now),
+                    end: Some(now + 1000.0),
+                });
+            }
+        }
+        let found = pace(&Job { operations, ..Job::default() }).expect("it is slower");
+        assert_eq!(found.since, 40);
+        assert!((2.5..3.5).contains(&found.factor), "{found:?}");
+    }
 }

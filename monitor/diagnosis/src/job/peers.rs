@@ -19,7 +19,7 @@ const LINE: f64 = 0.8;
 /// Iterations at the end over which each cell's median counts. Source: our choice.
 const WINDOW: usize = 50;
 /// Least factor by which a place has to be slower than its peers. Source: our choice, because peers may differ.
-const SLOWER: f64 = 1.2;
+const SLOWER: f64 = 1.3;
 /// How often chance may make a place. Source: our choice, as in `noise`.
 const CHANCE: f64 = 1e-3;
 /// Least peers that a cell is compared with, itself included. Source: our choice: of two, none is the slow one.

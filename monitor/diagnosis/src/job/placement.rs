@@ -38,6 +38,18 @@ pub struct Place {
     pub leaf: Vec<u32>,
 }
 
+impl Job {
+    /// Takes the hosts of its ranks from a cluster.
+    pub fn place_on(&mut self, cluster: &Cluster) {
+        let ranks: BTreeSet<u32> = (self.operations.iter())
+            .flat_map(|operation| [Some(operation.source), operation.destination])
+            .flatten()
+            .collect();
+        let host = |rank| Some((rank, cluster.host_name(cluster.nic_of_rank(rank)? / cluster.nics_per_host)));
+        self.hosts = ranks.into_iter().filter_map(host).collect();
+    }
+}
+
 /// Places what was found of a job on the cluster that it runs on.
 pub fn placement(found: &Diagnosis, job: &Job, cluster: &Cluster) -> Placement {
     let mut placement = Placement::default();

@@ -10,20 +10,66 @@ pub const MAX_RANK: u32 = 1 << 20;
 /// Longest record. Units: bytes. Source: our choice, a thousand times what any record needs.
 pub const MAX_RECORD: usize = 1 << 20;
 
-/// An operation, and the communicator and its ranks if the record names them.
+/// An operation, and what the record says of where it belongs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// The communicator.
     pub communicator: Option<String>,
-    /// Its ranks.
+    /// The function, such as `AllGather`.
+    pub function: Option<String>,
+    /// The ranks of the communicator.
     pub ranks: Option<u32>,
+    /// Who wrote the record.
+    pub reporter: Option<Reporter>,
     /// The operation.
     pub operation: Operation,
 }
 
+impl Record {
+    /// An operation of a file that names nothing else.
+    pub fn of(operation: Operation) -> Self {
+        Self { communicator: None, function: None, ranks: None, reporter: None, operation }
+    }
+
+    /// What its job is told from others by.
+    pub fn key(&self) -> JobKey {
+        (self.communicator.clone(), self.function.clone())
+    }
+}
+
+/// Communicator and function.
+pub type JobKey = (Option<String>, Option<String>);
+
+/// The process that wrote a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reporter {
+    /// Its rank in the communicator.
+    pub rank: u32,
+    /// Its host.
+    pub host: Option<String>,
+    /// Its number on the host.
+    pub process: Option<u32>,
+}
+
+/// Why something is no record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong {
+    /// What is wrong.
+    pub problem: String,
+    /// Whether another program wrote it, as far as can be told.
+    pub is_foreign: bool,
+}
+
+impl Wrong {
+    /// A record that is broken.
+    pub fn broken(problem: String) -> Self {
+        Self { problem, is_foreign: false }
+    }
+}
+
 /// A record: of the documented format with times in microseconds, or of NCCL's Inspector.
 ///
-/// Source: NCCL, `ext-profiler/inspector/README.md`, output format v4.0.
+/// Source: NCCL, `plugins/profiler/inspector/README.md`, output formats v4.0 to v4.3.
 #[derive(Deserialize)]
 pub struct AnyRecord {
     iteration: Option<u64>,
@@ -38,11 +84,12 @@ pub struct AnyRecord {
     #[serde(alias = "entered_us")]
     entered: Option<f64>,
     header: Option<InspectedHeader>,
+    metadata: Option<InspectedMetadata>,
     coll_perf: Option<InspectedCollective>,
     p2p_perf: Option<InspectedPeer>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 struct InspectedHeader {
     id: String,
     rank: u32,
@@ -50,8 +97,41 @@ struct InspectedHeader {
     n_ranks: Option<u32>,
 }
 
+#[derive(Debug, Clone, Default, Deserialize)]
+struct InspectedMetadata {
+    #[serde(default)]
+    hostname: Option<String>,
+    #[serde(default)]
+    pid: Option<u32>,
+}
+
+/// Of which communicator and process the records are that come next: Inspector says so once, from v4.1 on.
+#[derive(Debug, Clone)]
+pub struct Marker {
+    header: InspectedHeader,
+    metadata: InspectedMetadata,
+}
+
+impl Marker {
+    /// Reads what `text` wrote.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let record: AnyRecord = serde_json::from_str(text).ok()?;
+        Some(Self { header: record.header?, metadata: record.metadata.unwrap_or_default() })
+    }
+
+    /// The marker as Inspector writes it.
+    pub fn text(&self) -> String {
+        let Self { header, metadata } = self;
+        let header = serde_json::json!({"id": header.id, "rank": header.rank, "n_ranks": header.n_ranks});
+        let metadata = serde_json::json!({"hostname": metadata.hostname, "pid": metadata.pid});
+        serde_json::json!({"header": header, "metadata": metadata}).to_string()
+    }
+}
+
 #[derive(Deserialize)]
 struct InspectedCollective {
+    #[serde(rename = "coll")]
+    function: Option<String>,
     #[serde(rename = "coll_sn")]
     number: u64,
     #[serde(rename = "coll_msg_size_bytes")]
@@ -75,24 +155,47 @@ struct InspectedPeer {
 }
 
 impl AnyRecord {
-    /// What the record says; nothing if it is Inspector's and of no operation.
-    pub fn record(self) -> Result<Option<Record>, String> {
-        let Self { iteration, source, destination, bytes, begin, end, entered, header, coll_perf, p2p_perf } = self;
-        let (communicator, ranks, operation) = match (header, coll_perf, p2p_perf, iteration, source) {
-            (Some(header), Some(done), ..) => (Some(header.id), header.n_ranks, of_collective(header.rank, &done)),
-            (Some(header), None, Some(done), ..) => (Some(header.id), header.n_ranks, of_peer(header.rank, &done)),
-            (Some(_), None, None, ..) => return Ok(None),
-            (None, _, _, Some(iteration), Some(source)) => {
-                (None, None, Operation { iteration, source, destination, bytes, entered, begin, end })
-            }
-            _ => {
-                let problem = "no record: write iteration, source, destination, bytes, begin, end, entered, or what \
-                               NCCL's Inspector writes";
-                return Err(problem.to_owned());
-            }
+    /// What the record says; nothing if it is a marker, which is kept for the next ones.
+    pub fn record(self, marker: &mut Option<Marker>) -> Result<Option<Record>, Wrong> {
+        let Self { iteration, source, destination, bytes, begin, end, entered, header, .. } = self;
+        let own = header.map(|header| Marker { header, metadata: self.metadata.unwrap_or_default() });
+        if self.coll_perf.is_none() && self.p2p_perf.is_none() {
+            return match (own, iteration, source) {
+                (Some(own), ..) => {
+                    *marker = Some(own);
+                    Ok(None)
+                }
+                (None, Some(iteration), Some(source)) => {
+                    let operation = Operation { iteration, source, destination, bytes, entered, begin, end };
+                    check(&operation).map_err(Wrong::broken)?;
+                    Ok(Some(Record::of(operation)))
+                }
+                _ => Err(Wrong { problem: NO_RECORD.to_owned(), is_foreign: true }),
+            };
+        }
+        let Some(Marker { header, metadata }) = own.as_ref().or(marker.as_ref()) else {
+            let problem = "of NCCL's Inspector, and no `header` here or in a record before: of which rank is it?";
+            return Err(Wrong::broken(problem.to_owned()));
         };
-        Ok(Some(Record { communicator, ranks, operation }))
+        let (function, operation) = match (self.coll_perf, self.p2p_perf) {
+            (Some(done), _) => (done.function.clone(), of_collective(header.rank, &done)),
+            (None, Some(done)) => (Some(done.function.clone()), of_peer(header.rank, &done)),
+            (None, None) => return Ok(None),
+        };
+        check(&operation).map_err(Wrong::broken)?;
+        let reporter = Reporter { rank: header.rank, host: metadata.hostname.clone(), process: metadata.pid };
+        let (communicator, ranks) = (Some(header.id.clone()), header.n_ranks);
+        Ok(Some(Record { communicator, function, ranks, reporter: Some(reporter), operation }))
     }
+}
+
+const NO_RECORD: &str =
+    "no record: write iteration, source, destination, bytes, begin, end, entered, or what NCCL's Inspector writes";
+
+/// Whether JSON that cannot be read was meant for a record, by its keys.
+pub fn is_meant_for_a_record(text: &[u8]) -> bool {
+    let has = |key: &str| text.windows(key.len()).any(|window| window == key.as_bytes());
+    has("\"coll_perf\"") || has("\"p2p_perf\"") || has("\"n_ranks\"") || (has("\"iteration\"") && has("\"source\""))
 }
 
 /// Which column of CSV is what.
@@ -110,7 +213,8 @@ impl Columns {
     pub fn of(heading: &csv::ByteRecord) -> Result<Self, String> {
         let column = |name: &str| {
             let with_unit = format!("{name}_us");
-            heading.iter().position(|cell| {
+            (0..heading.len()).position(|index| {
+                let cell = cell(heading, index).unwrap_or_default();
                 cell.eq_ignore_ascii_case(name.as_bytes()) || cell.eq_ignore_ascii_case(with_unit.as_bytes())
             })
         };
@@ -139,13 +243,25 @@ impl Columns {
         cells.join(",")
     }
 
-    /// Whether a row has as many cells as the heading.
-    pub fn fit(&self, record: &csv::ByteRecord) -> bool {
-        record.len() == self.width
+    /// What a row says.
+    pub fn record(&self, record: &csv::ByteRecord) -> Result<Record, Wrong> {
+        let is_number = |index: usize| {
+            cell(record, index).is_some_and(|cell| cell.first().is_some_and(|first| b"-0123456789".contains(first)))
+        };
+        let is_fit = record.len() == self.width;
+        let wrong = |problem: String| {
+            let is_ours = is_number(self.needed[0]) && (is_fit || is_number(self.needed[1]));
+            Wrong { problem, is_foreign: !is_ours }
+        };
+        if !is_fit {
+            return Err(wrong(format!("{} cells; the heading has {}", record.len(), self.width)));
+        }
+        let operation = self.operation(record).map_err(wrong)?;
+        check(&operation).map_err(Wrong::broken)?;
+        Ok(Record::of(operation))
     }
 
-    /// What a row says.
-    pub fn operation(&self, record: &csv::ByteRecord) -> Result<Operation, String> {
+    fn operation(&self, record: &csv::ByteRecord) -> Result<Operation, String> {
         let time = |index: Option<usize>, name: &str| -> Result<Option<f64>, String> {
             match index {
                 Some(index) if cell(record, index).is_some() => number(record, index, name).map(Some),
@@ -175,7 +291,9 @@ impl Columns {
 }
 
 fn cell(record: &csv::ByteRecord, index: usize) -> Option<&[u8]> {
-    record.get(index).map(<[u8]>::trim_ascii).filter(|cell| !cell.is_empty())
+    let cell = record.get(index)?.trim_ascii();
+    let cell = cell.strip_prefix(b"\"").and_then(|cell| cell.strip_suffix(b"\"")).unwrap_or(cell).trim_ascii();
+    Some(cell).filter(|cell| !cell.is_empty())
 }
 
 fn number<T: std::str::FromStr>(record: &csv::ByteRecord, index: usize, name: &str) -> Result<T, String> {
@@ -201,6 +319,8 @@ pub fn check(operation: &Operation) -> Result<(), String> {
     }
     if let (Some(begin), Some(end)) = (operation.begin.or(operation.entered), operation.end)
         && end < begin
+        // The clocks of two hosts may be apart, and of one they are not.
+        && operation.destination.is_none()
     {
         return Err(format!("it ends at {end}, before it begins at {begin}"));
     }

@@ -1,13 +1,13 @@
 //! What is kept of a job that goes on: its first iterations, by which it is judged, and its latest ones.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde::{Deserialize, Serialize};
 
 use super::diagnose::{Diagnosis, Question, Verdict, diagnose};
 use super::operation::{Job, Operation};
-use super::record::Record;
+use super::record::{JobKey, Record, Reporter};
 
 /// Iterations from the begin that are kept. Source: our choice; docs/measured/job-diagnosis.md has the power after 50.
 const FIRST: usize = 64;
@@ -42,6 +42,9 @@ struct Iteration {
 #[serde(from = "Kept", into = "Kept")]
 pub struct Window {
     communicator: Option<String>,
+    function: Option<String>,
+    hosts: BTreeMap<u32, String>,
+    processes: BTreeMap<u32, u32>,
     ranks: Option<u32>,
     iterations: VecDeque<Iteration>,
     /// Operations, all together.
@@ -54,32 +57,37 @@ pub struct Window {
 #[derive(Serialize, Deserialize)]
 struct Kept {
     communicator: Option<String>,
+    #[serde(default)]
+    function: Option<String>,
+    #[serde(default)]
+    hosts: BTreeMap<u32, String>,
+    #[serde(default)]
+    processes: BTreeMap<u32, u32>,
     ranks: Option<u32>,
     operations: Vec<Operation>,
 }
 
 impl From<Kept> for Window {
     fn from(kept: Kept) -> Self {
-        let mut window = Self::default();
-        for operation in kept.operations {
-            let (communicator, ranks) = (kept.communicator.clone(), kept.ranks);
-            window.append(Record { communicator, ranks, operation });
-        }
+        let Kept { communicator, function, hosts, processes, ranks, operations } = kept;
+        let mut window = Self { communicator, function, hosts, processes, ranks, ..Self::default() };
+        operations.into_iter().for_each(|operation| window.append(operation));
         window
     }
 }
 
 impl From<Window> for Kept {
     fn from(window: Window) -> Self {
-        let Window { communicator, ranks, iterations, .. } = window;
-        Self { communicator, ranks, operations: iterations.into_iter().flat_map(|one| one.operations).collect() }
+        let Window { communicator, function, hosts, processes, ranks, iterations, .. } = window;
+        let operations = iterations.into_iter().flat_map(|one| one.operations).collect();
+        Self { communicator, function, hosts, processes, ranks, operations }
     }
 }
 
 impl Window {
-    /// The communicator, where the file names several.
-    pub fn communicator(&self) -> Option<&str> {
-        self.communicator.as_deref()
+    /// What its job is told from others by.
+    pub fn key(&self) -> JobKey {
+        (self.communicator.clone(), self.function.clone())
     }
 
     /// Operations that it holds.
@@ -97,13 +105,17 @@ impl Window {
         if seen == Seen::NewJob {
             *self = Self::default();
         }
-        self.append(record);
+        let Record { communicator, function, ranks, reporter, operation } = record;
+        (self.communicator, self.function, self.ranks) = (communicator, function, ranks.max(self.ranks));
+        if let Some(Reporter { rank, host, process }) = reporter {
+            host.map(|host| self.hosts.insert(rank, host));
+            process.map(|process| self.processes.insert(rank, process));
+        }
+        self.append(operation);
         seen
     }
 
-    fn append(&mut self, record: Record) {
-        let Record { communicator, ranks, operation } = record;
-        (self.communicator, self.ranks) = (communicator, ranks.max(self.ranks));
+    fn append(&mut self, operation: Operation) {
         let place = self.iterations.partition_point(|iteration| iteration.number < operation.iteration);
         if self.iterations.get(place).is_none_or(|iteration| iteration.number != operation.iteration) {
             let iteration = Iteration { number: operation.iteration, operations: Vec::new(), open: 0, print: 0 };
@@ -212,6 +224,9 @@ impl Window {
         let kept = self.iterations.iter().take(count).flat_map(|iteration| &iteration.operations);
         Job {
             communicator: self.communicator.clone(),
+            function: self.function.clone(),
+            hosts: self.hosts.clone(),
+            processes: self.processes.clone(),
             ranks: self.ranks,
             operations: kept.chain(more).copied().collect(),
             ..Job::default()
@@ -271,7 +286,7 @@ mod tests {
             begin: Some(start),
             end: end.map(|end| start + end),
         };
-        Record { communicator: None, ranks: None, operation }
+        Record::of(operation)
     }
 
     fn noise(iteration: u64, source: u32) -> f64 {

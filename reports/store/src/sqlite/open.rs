@@ -210,6 +210,10 @@ async fn migrate(path: &Path, connection: &mut SqliteConnection) -> Result<(), S
     })
 }
 
+/// The version of a database that is written now.
+#[cfg(test)]
+pub(crate) const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
+
 /// Creates a database as the Kelpie of this version did.
 #[cfg(test)]
 pub(crate) async fn create_as_of(path: &Path, version: i64) {

@@ -13,6 +13,9 @@ use crate::error::{StoreError, classify};
 use crate::records::CampaignId;
 use crate::sqlite::open::{BEING_WRITTEN, WRITTEN, identity};
 
+/// What SQLite puts beside a file: its write-ahead log, and the index of that.
+const LOGS: [&str; 2] = ["-wal", "-shm"];
+
 impl Store {
     /// Reads all that is stored of a campaign, and checks it.
     ///
@@ -70,7 +73,28 @@ impl Store {
     pub(super) fn begin_writing(&mut self) -> Result<(), StoreError> {
         self.sql("marking the database", async |connection| sqlx::raw_sql(BEING_WRITTEN).execute(connection).await)?;
         self.written = identity(self.path());
+        self.logs = LOGS.map(|suffix| identity(&beside(self.path(), suffix)));
         Ok(())
+    }
+
+    /// Removes the write-ahead log of a file that is not there any more: whoever opens the one that took its place would
+    /// read the log as part of it.
+    pub(super) fn take_logs_along(&self) {
+        for (suffix, ours) in LOGS.into_iter().zip(self.logs) {
+            let log = beside(self.path(), suffix);
+            if ours.is_some() && identity(&log) == ours {
+                // It is open, so that what is in it can be read until the end.
+                let _ = fs::remove_file(&log);
+            }
+        }
+    }
+
+    /// Puts what was committed into the file itself, so that the log is empty until the next commit. Nothing depends on
+    /// that: a reader that is in the way makes it wait.
+    pub(super) fn empty_log(&mut self) {
+        let _ = self.sql("emptying the write-ahead log", async |connection| {
+            sqlx::raw_sql("PRAGMA wal_checkpoint(TRUNCATE)").execute(connection).await
+        });
     }
 
     /// The last thing that a writer does.
@@ -85,6 +109,7 @@ impl Store {
             return Ok(());
         }
         self.written = None;
+        self.take_logs_along();
         let saved = beside(self.path(), &format!(".saved-{}", std::process::id()));
         let saved = self.copy_into(&saved).is_ok().then_some(saved);
         Err(StoreError::Gone { path: self.path().to_owned(), saved })
@@ -184,6 +209,44 @@ mod tests {
             let followed = Follower::new(&path, &campaign).read();
             assert!(matches!(followed, Err(StoreError::Damaged { .. })) || is_gone, "{sql}: {followed:?}");
         }
+    }
+
+    #[test]
+    fn a_database_that_is_replaced_keeps_nothing_of_the_one_before() {
+        for is_noticed in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let (path, other) = (folder.path().join("kelpie.db"), folder.path().join("other.db"));
+            let (mut theirs, theirs_id) = begun(&other);
+            theirs.append_experiment(theirs_id, &inconclusive(2), CLOCK).unwrap();
+            drop(theirs);
+            let (mut store, id) = begun(&path);
+            for number in 2..40 {
+                store.append_experiment(id, &inconclusive(number), CLOCK).unwrap();
+            }
+            fs::rename(&other, &path).unwrap();
+            if is_noticed {
+                let error = store.append_experiment(id, &inconclusive(40), CLOCK).unwrap_err();
+                assert!(matches!(&error, StoreError::Gone { saved: Some(_), .. }), "{error}");
+                assert!(!beside(&path, "-wal").exists(), "while the campaign still runs");
+            }
+            drop(store);
+            for suffix in LOGS {
+                assert!(!beside(&path, suffix).exists(), "{suffix}");
+            }
+            let mut there = Store::open_to_write(&path).unwrap();
+            assert_eq!(there.campaign(theirs_id).unwrap().experiments, 2);
+            there.verify(theirs_id).unwrap();
+        }
+    }
+
+    #[test]
+    fn after_an_experiment_that_took_long_the_log_is_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kelpie.db");
+        let (mut store, id) = begun(&path);
+        assert!(fs::metadata(beside(&path, "-wal")).unwrap().len() > 0);
+        store.append_experiment(id, &inconclusive(2), ExperimentClock { duration_seconds: 3.0, ..CLOCK }).unwrap();
+        assert_eq!(fs::metadata(beside(&path, "-wal")).unwrap().len(), 0);
     }
 
     #[test]

@@ -85,13 +85,10 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::testing::definition;
     use kelpie_monitor::checks::{Gauge, Repair};
     use kelpie_monitor::{CheckKind, State};
-    use sqlx::{ConnectOptions, Connection};
-
-    use super::*;
-    use crate::sqlite::open::create_as_of;
-    use crate::testing::definition;
 
     fn check(about: &str, state: State) -> Check {
         let check = Check::new(CheckKind::Mtu, state, "1500 on the interface").about(about).seen("/sys/x", "1500");
@@ -108,40 +105,5 @@ mod tests {
         let (second, _lock) = store.begin_campaign(&definition(), &[]).unwrap();
         assert_eq!(store.checks(first).unwrap(), checks);
         assert_eq!(store.checks(second).unwrap(), []);
-    }
-
-    #[test]
-    fn a_database_from_before_checks_is_read_as_it_is_and_upgraded_when_written() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("kelpie.db");
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        runtime.block_on(async {
-            create_as_of(&path, 1).await;
-            let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
-            let mut connection = options.connect().await.unwrap();
-            sqlx::query(
-                "INSERT INTO campaign (kelpie_version, subsystem, subsystem_source, bounds, space, space_source, \
-                 algorithm, signal, seed, config, budget, state) VALUES ('0.1.0', 'sim:F', '', \
-                 '{\"max_bps\":1.0,\"max_pps\":1.0}', 'full', '', 'collie', 'both', 7, '{}', 10, 'finished')",
-            )
-            .execute(&mut connection)
-            .await
-            .unwrap();
-            connection.close().await.unwrap();
-        });
-        let before = std::fs::read(&path).unwrap();
-        let mut store = Store::open_to_read(&path).unwrap();
-        let campaigns = store.campaigns().unwrap();
-        assert_eq!((campaigns.len(), campaigns[0].definition.seed), (1, 7));
-        assert_eq!(store.checks(campaigns[0].id).unwrap(), []);
-        drop(store);
-        assert_eq!(std::fs::read(&path).unwrap(), before, "reading changes nothing");
-
-        let mut store = Store::open_to_write(&path).unwrap();
-        assert_eq!(store.campaigns().unwrap(), campaigns);
-        let checks = [check("host b", State::Fail)];
-        let (second, _lock) = store.begin_campaign(&definition(), &checks).unwrap();
-        assert_eq!(store.checks(second).unwrap(), checks);
-        assert_eq!(store.checks(campaigns[0].id).unwrap(), []);
     }
 }

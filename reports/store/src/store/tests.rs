@@ -12,6 +12,10 @@ use kelpie_spaces::{Condition, Feature, Host, Region, Test, Workload};
 
 use super::*;
 use crate::records::{CampaignDefinition, CampaignState, Experiment, ExperimentClock, FindingRecord, Outcome};
+use crate::sqlite::open::{LATEST, create_as_of};
+use crate::store::checkpoints::StoredCheckpoint;
+use crate::store::follow::Follower;
+use crate::store::measured_again::MeasuredAgain;
 
 fn definition() -> CampaignDefinition {
     CampaignDefinition {
@@ -290,4 +294,108 @@ fn reading_needs_a_database_that_is_there() {
     assert!(matches!(Store::open_to_read(&path), Err(StoreError::Missing { .. })));
     Store::create(&path).unwrap();
     assert_eq!(Store::open_to_read(&path).unwrap().campaigns().unwrap(), []);
+}
+
+/// All that can be read of a campaign, as text.
+fn everything(path: &Path, id: CampaignId) -> Result<String, StoreError> {
+    let mut store = Store::open_to_read(path)?;
+    let campaign = store.campaign(id)?;
+    let mut experiments = Vec::new();
+    store.experiments(id, |experiment| experiments.push(experiment))?;
+    store.verify(id)?;
+    let (checks, label, clock) = (store.checks(id)?, store.label(id)?, store.clock(id)?);
+    let (findings, again, checkpoint) = (store.findings(id)?, store.measured_again(id)?, store.checkpoint(id)?);
+    let (anomalies, has_verdict) = (store.anomalies(id)?, store.has_verdict(id)?);
+    let some = (store.experiment(id, 1)?, store.experiments_after(id, 0, 1)?);
+    let news = Follower::new(path, &campaign).read()?;
+    Ok(format!(
+        "{campaign:?} {experiments:?} {checks:?} {label:?} {clock:?} {findings:?} {again:?} {checkpoint:?} \
+         {anomalies:?} {has_verdict:?} {some:?} {news:?}"
+    ))
+}
+
+#[test]
+fn a_database_of_any_version_is_read_as_it_is_and_upgraded_when_written() {
+    for version in 1..=LATEST {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kelpie.db");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(create_as_of(&path, version));
+        run_sql_raw(
+            &path,
+            "INSERT INTO campaign (kelpie_version, subsystem, subsystem_source, bounds, space, space_source, \
+             algorithm, signal, seed, config, budget, state) VALUES ('0.1.0', 'sim:F', '', \
+             '{\"max_bps\":1.0,\"max_pps\":1.0}', 'full', '', 'collie', 'both', 7, '{}', 10, 'finished')",
+        );
+        run_sql_raw(
+            &path,
+            "INSERT INTO experiment (campaign, number, purpose, skipped_before, workload, attempts, unsupported) \
+             VALUES (1, 1, 'search', 0, '{\"kelpie\":\"workload/1\",\"flows\":[]}', 0, 'no GPU')",
+        );
+        let before = std::fs::read(&path).unwrap();
+        let read = everything(&path, CampaignId(1)).unwrap_or_else(|error| panic!("version {version}: {error}"));
+        assert_eq!(std::fs::read(&path).unwrap(), before, "reading changes nothing");
+
+        drop(Store::open_to_write(&path).unwrap());
+        assert_eq!(everything(&path, CampaignId(1)).unwrap(), read, "version {version}");
+    }
+}
+
+/// Tables whose rows have no checksum: texts of people, what a clock says, and what decides nothing.
+const UNCHECKED: [&str; 5] = ["campaign_check", "campaign_clock", "campaign_label", "experiment_clock", "failed_try"];
+
+#[test]
+fn every_column_of_every_row_is_in_its_checksum() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kelpie.db");
+    let mut store = Store::create(&path).unwrap();
+    let (id, lock) = store.begin_campaign(&definition(), &[]).unwrap();
+    store.append_experiment(id, &experiment(1, 1.0), CLOCK).unwrap();
+    store.put_finding(id, &finding(1)).unwrap();
+    let again = MeasuredAgain { after: 1, finding: Some(1), verdict: Verdict::Healthy, bps: 1.0, deviation: 0.5 };
+    store.add_measured_again(id, 1, &again).unwrap();
+    store.put_checkpoint(id, &StoredCheckpoint { experiments: 1, state: "{}".to_owned() }).unwrap();
+    store.finish_campaign(id, 0).unwrap();
+    let columns: Vec<(String, String, String)> = store
+        .sql("reading the columns", async |connection| {
+            sqlx::query_as(
+                "SELECT tables.name, columns.name, columns.type FROM sqlite_master AS tables, \
+                 pragma_table_info(tables.name) AS columns WHERE tables.type = 'table' AND tables.name GLOB '[a-z]*' \
+                 AND tables.name NOT GLOB 'sqlite_*' AND columns.pk = 0",
+            )
+            .fetch_all(connection)
+            .await
+        })
+        .unwrap();
+    drop((store, lock));
+    let whole = everything(&path, id).unwrap();
+    for (table, column, kind) in columns.iter().filter(|(table, ..)| !UNCHECKED.contains(&table.as_str())) {
+        let changed = folder.path().join(format!("{table}-{column}.db"));
+        std::fs::copy(&path, &changed).unwrap();
+        let other = if kind == "TEXT" {
+            format!("coalesce({column} || ' ', 'x')")
+        } else {
+            format!("coalesce({column} + 1, 1)")
+        };
+        let statement = format!("UPDATE {table} SET {column} = {other}");
+        let rows = change(&changed, statement);
+        assert_eq!(rows, 1, "a row of {table} is needed above");
+        // A checkpoint that is not as it was is as good as none.
+        let read = everything(&changed, id);
+        let is_noticed = read.as_ref().is_err_and(|error| matches!(error, StoreError::Damaged { .. }));
+        assert!(is_noticed || (table == "checkpoint" && read.unwrap() != whole), "{table}.{column}");
+    }
+}
+
+/// Changes rows past all rules of their table, and says how many.
+fn change(path: &Path, statement: String) -> u64 {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path).foreign_keys(false);
+        let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
+        sqlx::query("PRAGMA ignore_check_constraints = 1").execute(&mut connection).await.unwrap();
+        let changed = sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+        changed.rows_affected()
+    })
 }

@@ -1,11 +1,20 @@
 //! What one program may take of what all programs of a host share: connections, and answers a second. No socket.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use crate::runtime::most_files;
 
 /// Most connections of one program. Source: our choice, because the preloaded library has one, and one more after a
 /// fork.
 const MOST_CONNECTIONS: u32 = 16;
+/// Most connections of all programs, if the agent may open as many files. Source: our choice.
+const MOST: usize = 1024;
+/// Files for what is no program. Source: our choice: strangers and a controller at the agent's other door.
+const OTHER_FILES: usize = 600;
 /// What one program may have of the answers of a second, as a divisor. Source: our choice: one that floods leaves half.
 const SHARE: u32 = 2;
 const SECOND: Duration = Duration::from_secs(1);
@@ -30,6 +39,20 @@ impl Pace {
     }
 }
 
+/// A connection of a program.
+#[derive(Debug)]
+pub struct Place {
+    process: String,
+    sent_away: Arc<Notify>,
+}
+
+impl Place {
+    /// Comes back once its place is another's.
+    pub async fn sent_away(&self) {
+        self.sent_away.notified().await;
+    }
+}
+
 /// A program, by all of its connections.
 struct Program {
     connections: u32,
@@ -39,29 +62,71 @@ struct Program {
 /// The programs that are connected.
 pub struct Crowd {
     pace: Pace,
+    /// Most connections.
+    most: usize,
     programs: BTreeMap<String, Program>,
+    /// All connections, the one that has been silent the longest first.
+    places: VecDeque<(String, Arc<Notify>)>,
 }
 
 impl Crowd {
     /// Nobody yet; so many answers a second for all together.
     pub fn new(most_a_second: u32) -> Self {
-        Self { pace: Pace::new(most_a_second, Instant::now()), programs: BTreeMap::new() }
+        let most = most_files().saturating_sub(OTHER_FILES).clamp(64, MOST);
+        Self {
+            pace: Pace::new(most_a_second, Instant::now()),
+            most,
+            programs: BTreeMap::new(),
+            places: VecDeque::new(),
+        }
     }
 
-    /// Whether a program may have one connection more, which it has from then on.
-    pub fn enters(&mut self, process: &str, now: Instant) -> bool {
+    /// A place for a program, if it may have one connection more. Where all are taken, that connection of a program with
+    /// the most loses its place that has been silent the longest, so that silence keeps nobody out.
+    pub fn enters(&mut self, process: &str, now: Instant) -> Option<Place> {
         // A program that connects again at once goes on with the same second.
         self.programs.retain(|_, one| one.connections > 0 || now.duration_since(one.pace.second) < SECOND);
         let most = self.pace.most.div_ceil(SHARE);
         let new = || Program { connections: 0, pace: Pace::new(most, now) };
         let program = self.programs.entry(process.to_owned()).or_insert_with(new);
-        let may = program.connections < MOST_CONNECTIONS;
-        program.connections += u32::from(may);
-        may
+        if program.connections >= MOST_CONNECTIONS {
+            return None;
+        }
+        if self.places.len() >= self.most {
+            let count = |process: &String| self.programs.get(process).map_or(0, |one| one.connections);
+            let most = self.places.iter().map(|(process, _)| count(process)).max();
+            let crowded = self.places.iter().position(|(process, _)| Some(count(process)) == most);
+            if let Some((process, sent_away)) = crowded.and_then(|place| self.places.remove(place)) {
+                sent_away.notify_one();
+                self.ends(&process);
+            }
+        }
+        self.programs.entry(process.to_owned()).or_insert_with(new).connections += 1;
+        let place = Place { process: process.to_owned(), sent_away: Arc::default() };
+        self.places.push_back((place.process.clone(), Arc::clone(&place.sent_away)));
+        Some(place)
+    }
+
+    /// Whose connection said something is not silent.
+    pub fn speaks(&mut self, place: &Place) {
+        if let Some(place) = self.take(place) {
+            self.places.push_back(place);
+        }
     }
 
     /// A connection has ended.
-    pub fn leaves(&mut self, process: &str) {
+    pub fn leaves(&mut self, place: &Place) {
+        if let Some((process, _)) = self.take(place) {
+            self.ends(&process);
+        }
+    }
+
+    fn take(&mut self, place: &Place) -> Option<(String, Arc<Notify>)> {
+        let at = self.places.iter().position(|(_, one)| Arc::ptr_eq(one, &place.sent_away))?;
+        self.places.remove(at)
+    }
+
+    fn ends(&mut self, process: &str) {
         if let Some(program) = self.programs.get_mut(process) {
             program.connections = program.connections.saturating_sub(1);
         }
@@ -85,15 +150,16 @@ mod tests {
     fn one_program_takes_half_and_connections_bring_no_more() {
         let (mut crowd, begin) = (Crowd::new(10), Instant::now());
         let allowed = |crowd: &mut Crowd, who: &str, now| (0..20).filter(|_| crowd.allows(who, now)).count();
-        assert!(crowd.enters("7:1", begin) && crowd.enters("8:1", begin));
+        let place = crowd.enters("7:1", begin).expect("it has none yet");
+        crowd.enters("8:1", begin).expect("it has none yet");
         assert_eq!(allowed(&mut crowd, "7:1", begin), 5);
-        crowd.leaves("7:1");
-        assert!(crowd.enters("7:1", begin));
+        crowd.leaves(&place);
+        crowd.enters("7:1", begin).expect("it has none");
         assert_eq!(allowed(&mut crowd, "7:1", begin), 0, "it came again at once");
         assert_eq!(allowed(&mut crowd, "8:1", begin), 5);
         let later = begin + SECOND;
         assert_eq!((allowed(&mut crowd, "8:1", later), allowed(&mut crowd, "7:1", later)), (5, 5));
-        assert_eq!((0..100).filter(|_| crowd.enters("8:1", later)).count(), 15, "it had one");
+        assert_eq!((0..100).filter(|_| crowd.enters("8:1", later).is_some()).count(), 15, "it had one");
         assert_eq!(allowed(&mut crowd, "9:1", later + SECOND), 0, "nobody knows it");
     }
 
@@ -101,10 +167,30 @@ mod tests {
     fn who_is_gone_takes_no_memory() {
         let (mut crowd, begin) = (Crowd::new(10), Instant::now());
         for number in 0..1000 {
-            crowd.enters(&format!("{number}:1"), begin);
-            crowd.leaves(&format!("{number}:1"));
+            let place = crowd.enters(&format!("{number}:1"), begin).expect("there is room");
+            crowd.leaves(&place);
         }
         crowd.enters("1:2", begin + SECOND);
-        assert_eq!(crowd.programs.len(), 1);
+        assert_eq!((crowd.programs.len(), crowd.places.len()), (1, 1));
+    }
+
+    #[test]
+    fn programs_that_are_silent_keep_no_other_out_however_many_they_are() {
+        let (mut crowd, begin) = (Crowd::new(10), Instant::now());
+        let mut silent = Vec::new();
+        for number in 0..64 {
+            silent.extend((0..16).map(|_| crowd.enters(&format!("{number}:1"), begin).expect("it has fewer than 16")));
+        }
+        let most = crowd.most;
+        assert_eq!(crowd.places.len(), most.min(64 * 16));
+        let honest: Vec<Place> =
+            (100..200).map(|number| crowd.enters(&format!("{number}:1"), begin).expect("a place")).collect();
+        honest.iter().for_each(|place| crowd.speaks(place));
+        assert_eq!(crowd.places.len(), most);
+        let is_there = |place: &&Place| crowd.places.iter().any(|(_, one)| Arc::ptr_eq(one, &place.sent_away));
+        assert_eq!(honest.iter().filter(is_there).count(), 100, "none of them was sent away");
+        assert_eq!(silent.iter().filter(is_there).count(), most - 100);
+        silent.iter().chain(&honest).for_each(|place| crowd.leaves(place));
+        assert!(crowd.places.is_empty() && crowd.programs.values().all(|one| one.connections == 0));
     }
 }

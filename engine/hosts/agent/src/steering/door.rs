@@ -11,10 +11,11 @@ use kelpie_monitor::machine::{Machine, gids, rdma_devices};
 use kelpie_paths::leases::Lease;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::sync::{Notify, mpsc};
 use tracing::{info, warn};
 
-use super::crowd::Crowd;
+use super::crowd::{Crowd, Place};
+use super::ends::present;
 use super::ledger::{Ledger, MOST_QPS};
 use super::link::{Link, PlannerAddress};
 use super::processes;
@@ -30,9 +31,6 @@ const UNHURRIED: Duration = Duration::from_secs(5);
 
 /// Longest line of a program. Units: bytes.
 const LONGEST: u64 = 128;
-
-/// Most programs at a time.
-const MOST: usize = 1024;
 
 /// How often programs that ended are looked for.
 const SWEEP: Duration = Duration::from_secs(2);
@@ -97,6 +95,7 @@ impl Door {
             crowd: Mutex::new(Crowd::new(self.most_a_second)),
             ledger: Mutex::default(),
             news: Notify::new(),
+            stale: Mutex::default(),
         });
         tokio::spawn(Arc::clone(&desk).tend(connected));
         tokio::spawn(accept(listener, desk));
@@ -138,15 +137,11 @@ fn group_id(name: &str) -> Option<u32> {
 }
 
 async fn accept(listener: UnixListener, desk: Arc<Desk>) {
-    let room = Arc::new(Semaphore::new(MOST));
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (desk, Ok(place)) = (Arc::clone(&desk), Arc::clone(&room).try_acquire_owned()) else { continue };
-                tokio::spawn(async move {
-                    desk.program(stream).await;
-                    drop(place);
-                });
+                let desk = Arc::clone(&desk);
+                tokio::spawn(async move { desk.program(stream).await });
             }
             Err(error) => {
                 warn!(%error, "accept failed");
@@ -166,6 +161,8 @@ struct Desk {
     ledger: Mutex<Ledger>,
     /// There is something that the planner has to learn.
     news: Notify,
+    /// What of this host is not as it was measured.
+    stale: Mutex<Vec<String>>,
 }
 
 impl Desk {
@@ -174,13 +171,15 @@ impl Desk {
         // The kernel says who it is, and not the program.
         let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
         let Some(process) = pid.and_then(processes::name) else { return };
-        if locked(&self.crowd).enters(&process, Instant::now()) {
-            self.serve(&process, stream).await;
-            locked(&self.crowd).leaves(&process);
+        let Some(place) = locked(&self.crowd).enters(&process, Instant::now()) else { return };
+        tokio::select! {
+            () = self.serve(&process, &place, stream) => {}
+            () = place.sent_away() => {}
         }
+        locked(&self.crowd).leaves(&place);
     }
 
-    async fn serve(&self, process: &str, stream: UnixStream) {
+    async fn serve(&self, process: &str, place: &Place, stream: UnixStream) {
         let (reading, mut writing) = stream.into_split();
         let mut reading = BufReader::new(reading);
         let mut line = Vec::new();
@@ -191,6 +190,7 @@ impl Desk {
                 break;
             }
             let Ok(text) = std::str::from_utf8(&line) else { break };
+            locked(&self.crowd).speaks(place);
             let words: Vec<&str> = text.split_whitespace().collect();
             let own = |qp: &str| Some(Qp { process: process.to_owned(), qp: qp.parse().ok()? });
             let answer = match words[..] {
@@ -323,8 +323,15 @@ impl Desk {
         }
     }
 
-    /// Asks which paths lead from this host.
+    /// Says what this host's ports are now, and asks which paths lead from them.
     async fn learn(&self) {
+        let ends = Ask::Ends(present(&self.machine));
+        if let Some(Answer::Stale(stale)) = self.link.ask(ends, UNHURRIED).await {
+            let before = std::mem::replace(&mut *locked(&self.stale), stale.clone());
+            for what in stale.iter().filter(|what| !before.contains(what)) {
+                warn!(what, "the planner steers no QP to or from this port: probe its paths again");
+            }
+        }
         let own = addresses(&self.machine);
         *locked(&self.own) = Some((Instant::now(), own.clone()));
         if let Some(Answer::Ways(ways)) = self.link.ask(Ask::Ways(own), UNHURRIED).await {

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use kelpie_paths::leases::{Holder, Lease, Leases};
@@ -12,6 +13,10 @@ const LONGEST: u64 = 2 << 30;
 
 /// Lines after which it is written anew with what still holds. Source: our choice.
 const MOST_LINES: u64 = 1_000_000;
+
+/// What a journal is called while it is written anew.
+const PREFIX: &str = ".kelpie-";
+const SUFFIX: &str = ".state";
 
 /// Why there is no journal.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +30,9 @@ pub enum JournalError {
         #[source]
         source: std::io::Error,
     },
+    /// Something else than a file, such as a device.
+    #[error("{}: this is no file, and stays as it is; name another one with --state", .0.display())]
+    NoFile(PathBuf),
     /// Another planner uses it.
     #[error("{}: another planner uses it; end that one, or name another file with --state", .0.display())]
     InUse(PathBuf),
@@ -47,14 +55,23 @@ enum Line {
     Gone(Holder),
 }
 
-/// An open journal; nobody else writes to it.
+/// What became of a QP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// It has a lease.
+    Has(Holder, Lease),
+    /// It has none any more.
+    Gone(Holder),
+}
+
+/// An open journal; nobody else writes to it, because its file is locked.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
     file: File,
     lines: u64,
-    /// Held for as long as this one lives; the journal itself is replaced.
-    _lock: File,
+    /// A write has failed, and what it left could not be taken away.
+    is_broken: bool,
 }
 
 impl Journal {
@@ -64,52 +81,48 @@ impl Journal {
     /// Where it cannot be read, is something else, or is in use.
     pub fn open(path: &Path, leases: &mut Leases) -> Result<Self, JournalError> {
         let failed = |source| JournalError::File { path: path.to_owned(), source };
-        let lock = File::create(path.with_extension("lock")).map_err(failed)?;
-        lock.try_lock().map_err(|_| JournalError::InUse(path.to_owned()))?;
-        if path.exists() {
+        // A device or a folder would be replaced by a file.
+        if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Err(JournalError::NoFile(path.to_owned()));
+        }
+        loop {
+            let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+            let file = file.map_err(failed)?;
+            file.try_lock().map_err(|_| JournalError::InUse(path.to_owned()))?;
+            // Another planner may have replaced it between the opening and the lock.
+            let (ours, there) = (file.metadata().map_err(failed)?, std::fs::metadata(path).map_err(failed)?);
+            if (ours.dev(), ours.ino()) != (there.dev(), there.ino()) {
+                continue;
+            }
             read(path, leases)?;
+            let file = rewritten(path, leases).map_err(failed)?;
+            return Ok(Self { path: path.to_owned(), file, lines: 0, is_broken: false });
         }
-        let file = rewritten(path, leases).map_err(failed)?;
-        Ok(Self { path: path.to_owned(), file, lines: 0, _lock: lock })
     }
 
-    /// Notes that QPs have leases.
+    /// Notes what became of QPs: all of it, or nothing. `leases` are as they are after that, without a failure.
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn has(&mut self, leases: &[(Holder, Lease)]) -> Result<(), JournalError> {
-        self.write(&leases.iter().cloned().map(|(holder, lease)| Line::Has(holder, lease)).collect::<Vec<_>>())
-    }
-
-    /// Notes that QPs are gone.
-    ///
-    /// # Errors
-    /// Where it cannot be written.
-    pub fn gone(&mut self, holders: &[Holder]) -> Result<(), JournalError> {
-        self.write(&holders.iter().cloned().map(Line::Gone).collect::<Vec<_>>())
-    }
-
-    /// Writes it anew once it has become long.
-    ///
-    /// # Errors
-    /// Where it cannot be written.
-    pub fn trim(&mut self, leases: &Leases) -> Result<(), JournalError> {
-        if self.lines > MOST_LINES {
-            let failed = |source| JournalError::File { path: self.path.clone(), source };
-            self.file = rewritten(&self.path, leases).map_err(failed)?;
-            self.lines = 0;
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, lines: &[Line]) -> Result<(), JournalError> {
+    pub fn write(&mut self, changes: Vec<Change>, leases: &Leases) -> Result<(), JournalError> {
         let failed = |source| JournalError::File { path: self.path.clone(), source };
+        let line = |change| match change {
+            Change::Has(holder, lease) => Line::Has(holder, lease),
+            Change::Gone(holder) => Line::Gone(holder),
+        };
+        let lines: Vec<Line> = changes.into_iter().map(line).collect();
+        self.lines += lines.len() as u64;
+        if self.is_broken || self.lines > MOST_LINES {
+            self.file = rewritten(&self.path, leases).map_err(failed)?;
+            (self.lines, self.is_broken) = (0, false);
+            return Ok(());
+        }
         let before = self.file.stream_position().map_err(failed)?;
         let written = self.file.write_all(&text(lines.iter())).and_then(|()| self.file.sync_data());
-        self.lines += lines.len() as u64;
         written.map_err(|source| {
-            // Half a line in the middle would make all after it unreadable.
-            let _ = self.file.set_len(before).and_then(|()| self.file.seek(SeekFrom::Start(before)));
+            // What was refused is not found there later, and half a line would make all after it unreadable.
+            let undone = self.file.set_len(before).and_then(|()| self.file.seek(SeekFrom::Start(before)));
+            self.is_broken = undone.and_then(|_| self.file.sync_data()).is_err();
             failed(source)
         })
     }
@@ -124,15 +137,29 @@ fn text<'l>(lines: impl Iterator<Item = &'l Line>) -> Vec<u8> {
     text
 }
 
+/// Takes away what planners left that were killed while they wrote: nobody holds its lock.
+fn remove_abandoned(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_ours = name.to_str().is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(SUFFIX));
+        if is_ours && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            let is_dead = File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
+            let _ = is_dead.then(|| std::fs::remove_file(entry.path()));
+        }
+    }
+}
+
+/// What holds in a file of its own, which takes the place of the journal once it is whole, and is locked as that was.
 fn rewritten(path: &Path, leases: &Leases) -> std::io::Result<File> {
-    let new = path.with_extension("new");
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    remove_abandoned(folder);
+    let mut new = tempfile::Builder::new().prefix(PREFIX).suffix(SUFFIX).tempfile_in(folder)?;
+    new.as_file().try_lock()?;
     let lines: Vec<Line> = leases.held().map(|(holder, lease)| Line::Has(holder.clone(), lease.clone())).collect();
-    let mut file = File::create(&new)?;
-    file.write_all(&text(lines.iter()))?;
-    file.sync_all()?;
-    std::fs::rename(&new, path)?;
-    let mut file = OpenOptions::new().write(true).open(path)?;
-    file.seek(SeekFrom::End(0))?;
+    new.write_all(&text(lines.iter()))?;
+    new.as_file().sync_all()?;
+    let file = new.persist(path).map_err(|error| error.error)?;
+    File::open(folder)?.sync_all()?;
     Ok(file)
 }
 
@@ -175,8 +202,10 @@ mod tests {
         let held = |leases: &Leases| leases.held().map(|(holder, _)| holder.qp).collect::<Vec<_>>();
         let mut journal = Journal::open(&path, &mut Leases::default()).expect("a new one");
         assert!(matches!(Journal::open(&path, &mut Leases::default()), Err(JournalError::InUse(_))));
-        (0..3).for_each(|qp| journal.has(&[(holder(qp), lease.clone())]).expect("it is ours"));
-        journal.gone(&[holder(1)]).expect("it is ours");
+        let none = Leases::default();
+        let has = |qp| vec![Change::Has(holder(qp), lease.clone())];
+        (0..3).for_each(|qp| journal.write(has(qp), &none).expect("it is ours"));
+        journal.write(vec![Change::Gone(holder(1))], &none).expect("it is ours");
         drop(journal);
         let mut text = std::fs::read(&path).expect("it is there");
         text.extend_from_slice(b"{\"has\":[{\"ag");
@@ -184,7 +213,7 @@ mod tests {
         let mut leases = Leases::default();
         let mut journal = Journal::open(&path, &mut leases).expect("half a line");
         assert_eq!(held(&leases), [0, 2]);
-        journal.has(&[(holder(7), lease)]).expect("it is ours");
+        journal.write(has(7), &none).expect("it is ours");
         drop(journal);
         let mut leases = Leases::default();
         drop(Journal::open(&path, &mut leases).expect("whole"));
@@ -193,5 +222,53 @@ mod tests {
         let error = Journal::open(&path, &mut Leases::default()).expect_err("something else").to_string();
         assert!(error.contains("state:1: this is no journal"), "{error}");
         assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "kelpie: pair/1\n{}\n", "and left alone");
+    }
+
+    #[test]
+    fn no_neighbour_is_touched_and_what_is_no_file_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let neighbours = ["planner.lock", "planner.new", "planner.yaml", "planner.state.lock", "planner.state.new"];
+        for name in neighbours {
+            std::fs::write(folder.path().join(name), name).expect("it is ours");
+        }
+        let path = folder.path().join("planner.state");
+        std::fs::write(folder.path().join(".kelpie-Xa1.state"), "of a planner that was killed").expect("it is ours");
+        for _ in 0..2 {
+            let mut journal = Journal::open(&path, &mut Leases::default()).expect("a new one");
+            let lease = Lease { from: "x".to_owned(), to: "y".to_owned(), source_port: 50_000, side: Side::Left };
+            let holder = Holder { agent: "a".to_owned(), process: "1:2".to_owned(), qp: 1 };
+            journal.lines = MOST_LINES;
+            journal.write(vec![Change::Has(holder, lease)], &Leases::default()).expect("it is ours");
+            assert!(matches!(Journal::open(&path, &mut Leases::default()), Err(JournalError::InUse(_))), "rewritten");
+        }
+        for name in neighbours {
+            assert_eq!(std::fs::read_to_string(folder.path().join(name)).expect("it is there"), name);
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), neighbours.len() + 1);
+        assert!(matches!(Journal::open(folder.path(), &mut Leases::default()), Err(JournalError::NoFile(_))));
+        assert!(matches!(Journal::open(Path::new("/dev/null"), &mut Leases::default()), Err(JournalError::NoFile(_))));
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_not_found_later() {
+        let lease = Lease { from: "x".to_owned(), to: "y".to_owned(), source_port: 50_000, side: Side::Left };
+        let holder = |qp| Holder { agent: "a".to_owned(), process: "1:2".to_owned(), qp };
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("state");
+        let mut journal = Journal::open(&path, &mut Leases::default()).expect("a new one");
+        let none = Leases::default();
+        journal.write(vec![Change::Has(holder(1), lease.clone())], &none).expect("it is ours");
+        // Nothing can be written to a file that is open for reading, nor taken away from it.
+        journal.file = File::open(&path).expect("it is there");
+        journal.write(vec![Change::Has(holder(2), lease.clone())], &none).expect_err("it cannot be written");
+        assert!(journal.is_broken);
+        let mut held = Leases::default();
+        held.restore(holder(1), lease.clone());
+        held.restore(holder(3), lease.clone());
+        journal.write(vec![Change::Has(holder(3), lease)], &held).expect("it is written anew");
+        drop(journal);
+        let mut leases = Leases::default();
+        drop(Journal::open(&path, &mut leases).expect("whole"));
+        assert_eq!(leases.held().map(|(holder, _)| holder.qp).collect::<Vec<_>>(), [1, 3]);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kelpie_paths::leases::{Holder, Lease, Leases, Way};
 
-use super::words::{Ask, Qp};
+use super::words::{Ask, QPS_OF_ONE_ASK, Qp};
 
 /// Most QPs that ports are remembered for. Source: our choice, above the paper's 20,000.
 pub const MOST_QPS: usize = 1 << 16;
@@ -74,11 +74,18 @@ impl Ledger {
     /// What the planner has to learn next, if it is to learn something; who cannot say it gives it back.
     pub fn news(&mut self) -> Option<Ask> {
         // A number that has come again is held by another QP, of which the planner knows or will know.
-        let gone: Vec<Qp> = std::mem::take(&mut self.gone).into_iter().filter(|qp| self.of(qp).is_none()).collect();
-        if !gone.is_empty() {
-            return Some(Ask::Gone(gone));
+        while let rest @ 1.. = self.gone.len() {
+            let gone = self.gone.split_off(rest.saturating_sub(QPS_OF_ONE_ASK));
+            let gone: Vec<Qp> = gone.into_iter().filter(|qp| self.of(qp).is_none()).collect();
+            if !gone.is_empty() {
+                return Some(Ask::Gone(gone));
+            }
         }
-        let chosen = std::mem::take(&mut self.chosen).into_iter();
+        let mut chosen = std::mem::take(&mut self.chosen);
+        if let Some(later) = chosen.iter().nth(QPS_OF_ONE_ASK).cloned() {
+            self.chosen = chosen.split_off(&later);
+        }
+        let chosen = chosen.into_iter();
         let chosen: Vec<(Qp, Lease)> = chosen.filter_map(|qp| Some((qp.clone(), self.of(&qp)?.clone()))).collect();
         (!chosen.is_empty()).then_some(Ask::Has(chosen))
     }

@@ -19,6 +19,10 @@ use crate::wire::{HELLO_LIMIT, Hello, Messages, Welcome, WireError};
 /// Questions that may wait. Source: our choice.
 const WAITING: usize = 1024;
 
+/// Questions that are asked together. Source: our choice, because the planner writes the answers of all with one write,
+/// and both ends keep what the other has not read yet.
+const TOGETHER: usize = 32;
+
 /// Longest wait for one answer. Longer, and the connection is made anew.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -153,24 +157,31 @@ async fn open(planner: &PlannerAddress) -> Result<Calls, ClientError> {
     }
 }
 
-/// Asks one question after the other; fine if nobody can ask any more.
+/// Asks what waits, and hears the answers in the same order; fine if nobody can ask any more.
 async fn serve(mut calls: Calls, asked: &mut mpsc::Receiver<Question>, state: &State) -> Result<(), WireError> {
     loop {
-        let (ask, sender) = tokio::select! {
-            question = asked.recv() => match question {
-                Some(question) => question,
-                None => return Ok(()),
+        let mut questions = Vec::new();
+        tokio::select! {
+            count = asked.recv_many(&mut questions, TOGETHER) => if count == 0 {
+                return Ok(());
             },
             // It says nothing by itself.
             said = calls.next() => return Err(said.map_or(WireError::Closed, |said| {
                 said.map_or_else(|error| error, |_| WireError::Unexpected("an answer to nothing".to_owned()))
             })),
-        };
+        }
         let asked_at = Instant::now();
-        calls.send(ask).await?;
-        let answer = timeout(PATIENCE, calls.next()).await.map_err(|_| WireError::Deadline(PATIENCE))?;
-        state.is_quick.store(asked_at.elapsed() < QUICK, Ordering::Relaxed);
-        // The program that asked may have given up.
-        let _ = sender.send(answer.unwrap_or(Err(WireError::Closed))?);
+        let mut senders = Vec::new();
+        for (ask, sender) in questions {
+            calls.feed(ask).await?;
+            senders.push(sender);
+        }
+        SinkExt::<Ask>::flush(&mut calls).await?;
+        for sender in senders {
+            let answer = timeout(PATIENCE, calls.next()).await.map_err(|_| WireError::Deadline(PATIENCE))?;
+            state.is_quick.store(asked_at.elapsed() < QUICK, Ordering::Relaxed);
+            // The program that asked may have given up.
+            let _ = sender.send(answer.unwrap_or(Err(WireError::Closed))?);
+        }
     }
 }

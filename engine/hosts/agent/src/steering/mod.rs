@@ -5,6 +5,7 @@
 
 mod crowd;
 mod door;
+mod ends;
 mod journal;
 mod ledger;
 mod link;
@@ -13,6 +14,7 @@ mod processes;
 mod words;
 
 pub use door::{Door, DoorError};
+pub use ends::end;
 pub use link::PlannerAddress;
 
 #[cfg(test)]

@@ -11,18 +11,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::{SinkExt, StreamExt};
 use kelpie_monitor::machine::Machine;
 use kelpie_paths::catalog::{Catalog, Direction, End, Path as Found, Port, QpPort};
 use kelpie_paths::leases::Leases;
+use kelpie_paths::leases::{Lease, MOST_OF_ONE};
 use kelpie_spaces::Host;
 use kelpie_topology::Side;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+use tokio_util::codec::Framed;
 
 use super::door::{Door, DoorError};
 use super::link::PlannerAddress;
 use super::planner::{PlannerConfig, serve_on};
+use super::words::{Answer, Ask, LIMIT, PROTOCOL, Qp};
 use crate::cert::{Authority, Purpose, Validity};
+use crate::wire::{HELLO_LIMIT, Hello, Messages, Welcome};
 use crate::{Security, TlsFiles};
 
 const A: &str = "00000000000000000000ffff0a090101";
@@ -63,6 +69,11 @@ fn runtime() -> Runtime {
 
 /// A planner; dropping its runtime is what `kill -9` does to a real one.
 fn planner(address: &str, state: &Path, security: Security) -> (Runtime, String) {
+    patient_planner(address, state, security, Duration::from_hours(1))
+}
+
+/// The same; leases of agents that are away for longer end.
+fn patient_planner(address: &str, state: &Path, security: Security, absence: Duration) -> (Runtime, String) {
     let runtime = runtime();
     let listener = runtime.block_on(async {
         let started = Instant::now();
@@ -75,7 +86,7 @@ fn planner(address: &str, state: &Path, security: Security) -> (Runtime, String)
         }
     });
     let address = listener.local_addr().expect("an address").to_string();
-    let config = PlannerConfig { security, state: state.to_owned() };
+    let config = PlannerConfig { security, state: state.to_owned(), absence };
     runtime.spawn(async move {
         let ended = serve_on(listener, &config, Leases::new(&[catalog()])).await;
         panic!("the planner ended: {ended:?}");
@@ -383,6 +394,194 @@ fn a_program_that_lies_is_believed_nothing_and_takes_nothing_from_others() {
     drop(liar);
     wait_for("a liar that was killed is forgotten", || leases(&state) <= 3);
     assert!(leases(&state) >= 2, "nobody else lost a port");
+}
+
+#[test]
+fn strangers_that_are_silent_lock_no_agent_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_planner, address) = planner("127.0.0.1:0", &folder.path().join("state"), Security::Loopback);
+    let silent: Vec<TcpStream> = (0..400).map(|_| TcpStream::connect(&address).expect("it listens")).collect();
+    let started = Instant::now();
+    let agent = agent(folder.path(), &address, Security::Loopback, 1000);
+    assert!(Program::start(&agent).gets(1).contains(" port "));
+    assert!(started.elapsed() < Duration::from_secs(4), "before any of them had to leave: {:?}", started.elapsed());
+    drop(silent);
+}
+
+#[test]
+fn leases_of_an_agent_that_does_not_come_back_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let state = folder.path().join("state");
+    let absence = Duration::from_millis(600);
+    let (first, address) = patient_planner("127.0.0.1:0", &state, Security::Loopback, absence);
+    let one = agent(folder.path(), &address, Security::Loopback, 1000);
+    let mut program = Program::start(&one);
+    program.gets(1);
+    std::thread::sleep(2 * absence);
+    assert_eq!(leases(&state), 1, "it is there");
+    drop(first);
+    drop(one);
+    // Nor does it come back to a planner that was away itself.
+    let (_second, address) = patient_planner(&address, &state, Security::Loopback, absence);
+    wait_for("the leases of the agent end", || leases(&state) == 0);
+    let two = agent(folder.path(), &address, Security::Loopback, 1000);
+    assert!(Program::start(&two).gets(2).contains(" port "));
+}
+
+#[test]
+fn a_port_that_is_not_as_it_was_measured_is_not_steered_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let state = folder.path().join("state");
+    let (_planner, address) = planner("127.0.0.1:0", &state, Security::Loopback);
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join("host").join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("it is ours");
+        std::fs::write(path, text).expect("it is ours");
+    };
+    // The catalog was measured without a bond.
+    write("sys/class/infiniband/rxe0/parent", "bond0\n");
+    write("sys/class/infiniband/rxe0/ports/1/gid_attrs/types/1", "RoCE v2\n");
+    write("sys/class/net/bond0/bonding/mode", "active-backup 1\n");
+    let agent = agent(folder.path(), &address, Security::Loopback, 1000);
+    let mut program = Program::start(&agent);
+    let mut said = String::new();
+    for qp in 1..200 {
+        said = program.ask(qp);
+        if said.contains("stale") {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(said.contains("none the catalog of") && said.contains("bond's mode none, now active-backup"), "{said}");
+}
+
+/// An agent that speaks for itself.
+struct Raw(Framed<tokio::net::TcpStream, Messages<Answer>>);
+
+impl Raw {
+    /// Connects under a name; what it was refused for, if it was.
+    async fn connect(address: &str, name: &str) -> Result<Self, String> {
+        let stream = tokio::net::TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+        let mut opening = Framed::new(stream, Messages::<Welcome>::up_to(HELLO_LIMIT));
+        let hello = Hello { kelpie: PROTOCOL.to_owned(), controller: name.to_owned() };
+        opening.send(hello).await.map_err(|error| error.to_string())?;
+        let welcome = opening.next().await.ok_or("closed")?.map_err(|error| error.to_string())?;
+        match welcome.refused {
+            Some(reason) => Err(reason),
+            None => Ok(Self(opening.map_codec(|_| Messages::up_to(LIMIT)))),
+        }
+    }
+
+    async fn ask(&mut self, ask: Ask) -> Option<Answer> {
+        self.0.send(ask).await.ok()?;
+        self.0.next().await?.ok()
+    }
+
+    async fn grant(&mut self, qp: u32) -> Option<Answer> {
+        self.ask(Ask::Grant { qp: Self::qp(qp), from: gid(Host::A).to_owned(), to: gid(Host::B).to_owned() }).await
+    }
+
+    fn qp(qp: u32) -> Qp {
+        Qp { process: "7:1".to_owned(), qp }
+    }
+}
+
+/// A lease on a path that there is.
+fn lease() -> Lease {
+    let (from, to) = (gid(Host::A).to_owned(), gid(Host::B).to_owned());
+    Lease { from, to, source_port: 50_000, side: Side::Left }
+}
+
+#[test]
+fn one_agent_takes_its_share_and_refusals_are_not_in_the_journal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let state = folder.path().join("state");
+    let (_planner, address) = planner("127.0.0.1:0", &state, Security::Loopback);
+    runtime().block_on(async {
+        let mut liar = Raw::connect(&address, "liar").await.expect("it is let in");
+        for part in 0..200_u32 {
+            let chosen = (0..512).map(|qp| (Raw::qp(part * 512 + qp), lease())).collect();
+            assert_eq!(liar.ask(Ask::Has(chosen)).await, Some(Answer::Noted {}));
+        }
+        assert!(matches!(liar.grant(u32::MAX).await, Some(Answer::Refused(why)) if why.contains("its share")));
+        // Of an address that nobody measured, after one that it had.
+        let elsewhere = Ask::Grant { qp: Raw::qp(3), from: gid(Host::A).to_owned(), to: "nowhere".to_owned() };
+        assert!(matches!(liar.ask(elsewhere).await, Some(Answer::Refused(_))));
+        let mut honest = Raw::connect(&address, "honest").await.expect("it is let in");
+        assert!(matches!(honest.grant(1).await, Some(Answer::Granted(_))));
+        assert_eq!(leases(&state), MOST_OF_ONE, "a lease of the honest one, and one of the liar less");
+        // What is longer than any question ends the connection, and nothing else.
+        let long = (0..40_000).map(Raw::qp).collect();
+        assert_eq!(liar.ask(Ask::Gone(long)).await, None);
+        assert!(matches!(honest.grant(2).await, Some(Answer::Granted(_))));
+        let mut more = Vec::new();
+        let refused = loop {
+            match Raw::connect(&address, "honest").await {
+                Ok(one) => more.push(one),
+                Err(reason) => break reason,
+            }
+        };
+        assert!(more.len() == 3 && refused.contains("connected 4 times already"), "{refused}");
+    });
+}
+
+#[test]
+fn a_thousand_agents_connect_ask_die_and_lie() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let state = folder.path().join("state");
+    let absence = Duration::from_secs(2);
+    let (_planner, address) = patient_planner("127.0.0.1:0", &state, Security::Loopback, absence);
+    let took = runtime().block_on(async {
+        let mut agents = Vec::new();
+        for number in 0..1000 {
+            agents.push(Raw::connect(&address, &format!("host-{number:04}")).await.expect("there is room"));
+        }
+        let started = Instant::now();
+        let asked = agents.into_iter().map(|mut agent| {
+            tokio::spawn(async move {
+                for qp in 0..10 {
+                    assert!(matches!(agent.grant(qp).await, Some(Answer::Granted(_))), "QP {qp}");
+                }
+                agent
+            })
+        });
+        let mut agents = Vec::new();
+        for agent in asked.collect::<Vec<_>>() {
+            agents.push(agent.await.expect("it got all"));
+        }
+        let took = started.elapsed();
+        assert_eq!(leases(&state), 10_000);
+        // A third dies; a third lies: of QPs that nobody has, by paths that there are not, in words that are none.
+        let dead = agents.split_off(667);
+        let mut liars = agents.split_off(334);
+        drop(dead);
+        for (number, liar) in (0_u32..).zip(&mut liars) {
+            match number % 3 {
+                0 => _ = liar.ask(Ask::Gone((100..600).map(Raw::qp).collect())).await,
+                1 => {
+                    let forged = Lease { source_port: 50_001, ..lease() };
+                    assert_eq!(liar.ask(Ask::Has(vec![(Raw::qp(99), forged)])).await, Some(Answer::Noted {}));
+                }
+                _ => _ = liar.0.get_mut().write_all(b"\0\0\0\x04none").await,
+            }
+        }
+        for agent in &mut agents {
+            let held = agent.ask(Ask::Held {}).await;
+            assert!(matches!(&held, Some(Answer::Held(held)) if held.len() == 10), "{held:?}");
+            assert!(matches!(agent.grant(10).await, Some(Answer::Granted(_))));
+        }
+        // Those that died, and those whose words were none, do not come back.
+        let started = Instant::now();
+        let expected = 334 * 11 + 222 * 10;
+        while leases(&state) != expected && started.elapsed() < Duration::from_secs(20) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert_eq!(leases(&state), expected);
+        took
+    });
+    println!("10,000 grants in {took:?}");
+    // A second is for a program that was compiled for speed, on a machine that does nothing else.
+    assert!(took < Duration::from_secs(10), "{took:?}: as long as if each was written by itself");
 }
 
 #[test]

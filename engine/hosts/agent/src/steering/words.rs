@@ -1,14 +1,22 @@
 //! What agents and their planner say to each other: a frame of JSON each, questions and answers in turn.
 
+use kelpie_paths::catalog::End;
 use kelpie_paths::leases::{Lease, Way};
 use serde::{Deserialize, Serialize};
 
 /// Version of what follows the first exchange, which is that of controllers and agents.
 pub const PROTOCOL: &str = "planner/1";
 
-/// Longest frame. Units: bytes. Source: our choice, which has room for the QPs of one host with their leases, 200 bytes
+/// Longest answer. Units: bytes. Source: our choice, which has room for the QPs of one host with their leases, 200 bytes
 /// each.
 pub const LIMIT: usize = 16 << 20;
+
+/// Longest question. Units: bytes. Source: our choice, so that a thousand agents that send nothing else take little
+/// memory.
+pub const ASK_LIMIT: usize = 256 << 10;
+
+/// Most QPs of one question, which fit. Source: our choice.
+pub const QPS_OF_ONE_ASK: usize = 512;
 
 /// A QP of the agent's host.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -38,6 +46,8 @@ pub enum Ask {
     Has(Vec<(Qp, Lease)>),
     /// Which QPs of this agent have a port?
     Held {},
+    /// What the agent's ports are now, to compare with what was measured.
+    Ends(Vec<End>),
     /// Which paths lead from these addresses, which are the agent's?
     Ways(Vec<String>),
 }
@@ -54,6 +64,8 @@ pub enum Answer {
     Noted {},
     /// These have ports.
     Held(Vec<(Qp, Lease)>),
+    /// What of the ports is not as it was measured; with nothing all of them hold.
+    Stale(Vec<String>),
     /// These.
     Ways(Vec<Way>),
 }

@@ -4,7 +4,7 @@ use kelpie_engine::MeasureError;
 use kelpie_engine::plan::{GRH_SIZE, WQE_SEGMENT};
 use kelpie_nic::packet::{Operation, Ports};
 use kelpie_nic::qp::{Connection, Region, Transport};
-use kelpie_spaces::{Device, Flow, Host, Opcode, QpType, Workload};
+use kelpie_spaces::{Batch, Device, Flow, Host, Opcode, QpType, Workload};
 
 use super::{FlowRings, LINE, PAGE_BITS, REGION_BITS, Request, Rings, Rotation};
 use crate::bond::Bond;
@@ -34,22 +34,41 @@ impl Rings {
     }
 
     fn add(&mut self, model: &Model, flow: &Flow, ports: &[[Ports; 2]]) -> Result<(), MeasureError> {
-        let [from, to] = [flow.from, flow.to];
+        // Each is named, so that the compiler asks what the driver makes of a new one.
+        let &Flow {
+            from,
+            to,
+            qp_type,
+            qps,
+            mtu,
+            wq_depth,
+            batch: Batch { send: batch, recv: receive_batch },
+            pattern: _, // for the vector
+            ref recv_sge,
+            inline: _, // for the vector
+            interarrival_ns,
+            qps_made_per_sec,
+            mrs_made_per_sec,
+            loss_ppm,
+            path_delay_ns,
+            ports: _, // they are here already
+            memory,
+        } = flow;
         let vector = vector(flow)?;
         let elements = vector.iter().map(|request| request.list.len() as u64).sum::<u64>();
         let sends_of_vector = vector.iter().filter(|request| request.operation == Operation::Send).count() as u64;
-        let is_datagram = flow.qp_type == QpType::Ud;
+        let is_datagram = qp_type == QpType::Ud;
         let longest = vector.iter().map(|request| request.bytes).max().unwrap_or(1);
         let sends = vector.iter().any(|request| request.operation == Operation::Send);
         let receive_list =
-            if flow.recv_sge.is_empty() { vec![longest] } else { flow.recv_sge.iter().map(|size| size.0).collect() };
+            if recv_sge.is_empty() { vec![longest] } else { recv_sge.iter().map(|size| size.0).collect() };
         let grh = if is_datagram { GRH_SIZE } else { 0 };
         let receive_list: Vec<u64> = receive_list.iter().map(|bytes| bytes + grh).collect();
         let mut register = |host: Host, memory: &kelpie_spaces::Memory, longest: u64| {
             let place = model.place(memory.device)?;
             let regions = &mut self.regions[host.index()];
             let first = regions.len() as u32;
-            let count = flow.qps * memory.mrs;
+            let count = qps * memory.mrs;
             regions.extend((0..count).map(|key| Region {
                 base: u64::from(first + key) << REGION_BITS,
                 page_bits: PAGE_BITS,
@@ -63,17 +82,17 @@ impl Rings {
             Ok(rotation)
         };
         let longest_element = vector.iter().flat_map(|request| request.list.iter().copied()).max().unwrap_or(1);
-        let local = register(from, &flow.memory.from, longest_element)?;
-        let remote = register(to, &flow.memory.to, longest)?;
+        let local = register(from, &memory.from, longest_element)?;
+        let remote = register(to, &memory.to, longest)?;
         let longest_receive = receive_list.iter().copied().max().unwrap_or(1);
         let stride = longest_receive.next_multiple_of(LINE);
-        let places = flow.memory.to.mr_size.0.saturating_sub(longest_receive) / stride + 1;
+        let places = memory.to.mr_size.0.saturating_sub(longest_receive) / stride + 1;
         let receive = Rotation { stride, places, ..remote };
-        let [depth, batch] = [flow.wq_depth.send, flow.batch.send].map(u64::from);
+        let [depth, batch] = [wq_depth.send, batch].map(u64::from);
         let signal = (depth / u64::from(model.posting.signal_divisor)).clamp(batch, depth.max(batch)) / batch * batch;
         let stride = vector.iter().map(|request| request.lines).max().unwrap_or(1);
         let connection = Connection {
-            transport: match flow.qp_type {
+            transport: match qp_type {
                 QpType::Rc => Transport::Reliable,
                 QpType::Uc => Transport::Unreliable,
                 QpType::Ud => Transport::Datagram,
@@ -81,36 +100,28 @@ impl Rings {
             peer: 0,
             is_loopback: from == to,
             ports: Ports::default(),
-            mtu: model.port.force_mtu.unwrap_or(flow.mtu.bytes()),
+            mtu: model.port.force_mtu.unwrap_or(mtu.bytes()),
             max_reads: model.processing.max_reads,
             send_stride: stride,
-            receive_entry: model.caches.receive_entry_bytes.of(flow.qp_type),
-            send_slots: flow.wq_depth.send.next_power_of_two(),
-            receive_slots: flow.wq_depth.recv.next_power_of_two(),
+            receive_entry: model.caches.receive_entry_bytes.of(qp_type),
+            send_slots: wq_depth.send.next_power_of_two(),
+            receive_slots: wq_depth.recv.next_power_of_two(),
         };
         self.connect(flow, connection, ports);
-        let operations = [
-            (Operation::Send, "SEND"),
-            (Operation::Write, "WRITE"),
-            (Operation::Read, "READ"),
-            (Operation::Atomic, "ATOMIC"),
-        ];
-        let used = operations.iter().filter(|(op, _)| vector.iter().any(|request| request.operation == *op));
-        let names: Vec<&str> = used.map(|(_, name)| *name).collect();
         self.flows.push(FlowRings {
             from,
             to,
-            qps: flow.qps,
+            qps,
             depth,
             batch,
-            receive_depth: flow.wq_depth.recv.into(),
-            receive_batch: flow.batch.recv.into(),
+            receive_depth: wq_depth.recv.into(),
+            receive_batch: receive_batch.into(),
             signal,
-            interarrival_ns: flow.interarrival_ns,
-            made_per_sec: [flow.qps_made_per_sec, flow.mrs_made_per_sec],
-            loss_ppm: flow.loss_ppm,
-            path_delay_ns: flow.path_delay_ns,
-            name: format!("{}_{}", flow.qp_type, names.join("+")),
+            interarrival_ns,
+            made_per_sec: [qps_made_per_sec, mrs_made_per_sec],
+            loss_ppm,
+            path_delay_ns,
+            name: name(qp_type, &vector),
             sends,
             reads: vector.iter().any(|request| request.operation == Operation::Read),
             vector,
@@ -145,6 +156,18 @@ impl Rings {
             self.connections[flow.to.index()].push(connection);
         }
     }
+}
+
+/// What a flow is called: its transport and its operations.
+fn name(qp_type: QpType, vector: &[Request]) -> String {
+    let operations = [
+        (Operation::Send, "SEND"),
+        (Operation::Write, "WRITE"),
+        (Operation::Read, "READ"),
+        (Operation::Atomic, "ATOMIC"),
+    ];
+    let used = operations.iter().filter(|(op, _)| vector.iter().any(|request| request.operation == *op));
+    format!("{qp_type}_{}", used.map(|(_, name)| *name).collect::<Vec<_>>().join("+"))
 }
 
 /// The ports of both ends of each flow's QPs; none if hosts have one port.
