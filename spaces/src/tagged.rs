@@ -43,6 +43,8 @@ pub fn read_tagged<'t, T: DeserializeOwned>(
 /// the rest is decoded again. Each round costs as much as the file is long, so that their number has a bound and a file
 /// of nothing but mistakes is refused soon.
 ///
+/// Null is a value only where `spare` has it.
+///
 /// # Errors
 /// Every mistake, up to some.
 pub fn decode<T: DeserializeOwned>(
@@ -58,7 +60,8 @@ pub fn decode<T: DeserializeOwned>(
                 // serde takes nothing for a default; whoever writes a key without a value has lost the value.
                 nothing(&tree, &mut Vec::new(), &mut |path| {
                     let place = in_file(path, &cut);
-                    if document.scalar(&place).is_some_and(Scalar::is_missing) {
+                    let is_value = get(spare, &place).is_some_and(Value::is_null);
+                    if !is_value && document.scalar(&place).is_some_and(Scalar::is_missing) {
                         document.note_missing(&place);
                     }
                 });
@@ -356,6 +359,15 @@ mod tests {
             let expected: Vec<_> = expected.into_iter().map(|(line, text)| (line, text.to_owned())).collect();
             assert_eq!(mistakes(body), expected, "{body}");
         }
+    }
+
+    #[test]
+    fn nothing_is_a_value_where_the_spare_has_it() {
+        let document = Document::parse("f.yaml", "name: x\nhosts: ~\nbounds: ~\n").expect("YAML");
+        let tree = document.tree().expect("YAML");
+        let spare = serde_yaml::from_str("{hosts: ~, bounds: {bps: 1}}").expect("YAML");
+        let error = decode::<File>(&document, tree, &spare, |_| Vec::new()).expect_err("a mistake").to_string();
+        assert!(error.contains("bounds: a value is missing") && !error.contains("hosts:"), "{error}");
     }
 
     #[derive(Debug, Deserialize)]
