@@ -13,7 +13,7 @@ use kelpie_examine::simulated;
 use kelpie_examine::subsystem::{Kind, kind, load_simulated};
 use kelpie_monitor::check::{Check, State};
 use kelpie_spaces::document::utf8;
-use kelpie_spaces::read_tagged;
+use kelpie_spaces::read_tagged_with_null;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -78,7 +78,7 @@ fn of_hosts(args: &CheckArgs, subsystem: &str, workload: Option<&Path>) -> anyho
 fn of_readings(path: &Path) -> anyhow::Result<Vec<Check>> {
     let name = path.display().to_string();
     let bytes = read_file(path)?;
-    let (document, file) = read_tagged::<File>(&name, utf8(&name, &bytes)?, "ports/1")?;
+    let (document, file) = read_tagged_with_null::<File>(&name, utf8(&name, &bytes)?, "ports/1")?;
     if file.directions.is_empty() || file.directions.len() > MOST {
         bail!(document.refuse("directions", &format!("write 1 to {MOST} directions")));
     }
