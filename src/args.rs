@@ -1,7 +1,7 @@
 //! Arguments that several commands take.
 
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use kelpie_search::{Algorithm, SignalSet};
 use kelpie_store::{CampaignId, Database};
 
@@ -24,24 +24,27 @@ pub enum Colour {
     Never,
 }
 
+/// Where they stand in a command's help: behind its own options.
+const GLOBAL: &str = "Global options";
+
 /// What every command takes.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Common {
     /// Print one JSON document on stdout instead of text
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub json: bool,
     /// Seed of every random decision [default: 20220404]; in `measure`, of a simulated subsystem's noise
-    #[arg(long, global = true, value_name = "N", allow_negative_numbers = true,
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "N", allow_negative_numbers = true,
         value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
     /// Say less on stderr: errors only
-    #[arg(long, short = 'q', global = true, conflicts_with = "verbose")]
+    #[arg(long, short = 'q', global = true, help_heading = GLOBAL, conflicts_with = "verbose")]
     pub quiet: bool,
     /// Say more: evidence of what passes (doctor), and on stderr what happens; twice for every step
-    #[arg(long, short = 'v', global = true, action = ArgAction::Count)]
+    #[arg(long, short = 'v', global = true, help_heading = GLOBAL, action = ArgAction::Count)]
     pub verbose: u8,
     /// When output has colours
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "WHEN", default_value = "auto")]
     pub color: Colour,
 }
 
@@ -70,7 +73,8 @@ pub struct SubsystemArgs {
 #[derive(Debug, Clone, Args)]
 pub struct DatabaseArgs {
     /// Database file [default: kelpie/kelpie.db in `$XDG_DATA_HOME` or `~/.local/share`]
-    #[arg(long, value_name = "F", env = "KELPIE_DB", value_parser = database())]
+    #[arg(long, value_name = "F", env = "KELPIE_DB", value_parser = database(),
+        value_hint = ValueHint::FilePath)]
     pub db: Option<Database>,
 }
 

@@ -16,7 +16,7 @@ pub mod trace;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum, ValueHint};
 use kelpie_store::{CampaignId, Database};
 
 use crate::args::{Common, DatabaseArgs, SubsystemArgs, database, parse_id, parse_setting};
@@ -412,7 +412,7 @@ pub struct DiffArgs {
     #[command(flatten)]
     pub database: DatabaseArgs,
     /// Database of the newer campaign [default: that of the older]
-    #[arg(long, value_name = "F", value_parser = database())]
+    #[arg(long, value_name = "F", value_parser = database(), value_hint = ValueHint::FilePath)]
     pub against: Option<Database>,
     /// Compare only what is stored; a finding of one campaign alone is then doubtful
     #[arg(long)]
@@ -461,6 +461,31 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn shells_complete_databases_as_files() {
+        let mut root = command();
+        root.build();
+        for (path, command) in leaves(&root, "") {
+            for arg in command.get_arguments().filter(|arg| ["db", "against"].contains(&arg.get_id().as_str())) {
+                let is_database = arg.get_value_names().is_some_and(|names| names == ["F"]);
+                assert!(!is_database || arg.get_value_hint() == ValueHint::FilePath, "{path} {arg}");
+            }
+        }
+        let diff = root.find_subcommand("diff").expect("a command");
+        let hints = diff.get_arguments().filter(|arg| arg.get_value_hint() == ValueHint::FilePath).count();
+        assert_eq!(hints, 2);
+    }
+
+    #[test]
+    fn the_options_of_a_command_stand_before_those_of_all() {
+        let mut root = command();
+        root.build();
+        let help = root.find_subcommand_mut("diff").expect("a command").render_help().to_string();
+        let (own, global) = help.split_once("Global options:").expect("a heading");
+        assert!(own.contains("--no-measure") && !own.contains("--json"), "{help}");
+        assert!(global.contains("--json") && global.contains("--color"), "{help}");
     }
 
     /// Every command that runs something, with its path.

@@ -9,8 +9,11 @@ use kelpie_agent::PairFileError;
 use kelpie_diagnosis::MatrixError;
 use kelpie_sim::ModelError;
 use kelpie_spaces::SpaceError;
-use kelpie_spaces::document::{DocumentError, Mistakes};
+use kelpie_spaces::document::{DocumentError, Mistakes, without_password};
 use serde_json::json;
+
+/// What clap ends its errors with.
+const HELP: &str = "For more information, try '--help'.";
 
 /// The error as it is written to stderr: a line of JSON with `--json`.
 pub fn text(error: &anyhow::Error, as_json: bool) -> String {
@@ -19,10 +22,13 @@ pub fn text(error: &anyhow::Error, as_json: bool) -> String {
     }
     let message = format!("{error:#}");
     let mut document = json!({ "message": message.lines().next().unwrap_or_default() });
-    if let Some(Mistakes { file, first, more, .. }) = error.chain().find_map(mistakes) {
+    if let Some(Mistakes { file, first, more, at_least }) = error.chain().find_map(mistakes) {
         document["file"] = json!(file);
         document["mistakes"] = json!(first);
         document["more"] = json!(more);
+        if *at_least {
+            document["at_least"] = json!(true);
+        }
     }
     json!({ "error": document }).to_string()
 }
@@ -32,6 +38,11 @@ pub fn in_words(error: clap::Error) -> clap::Error {
     let said = |kind| error.get(kind).map_or_else(String::new, ToString::to_string);
     let (value, argument) = (said(ContextKind::InvalidValue), said(ContextKind::InvalidArg));
     let Some(cause) = error.source() else { return error };
+    let (shown, cause_shown) = (without_password(&value), without_password(&cause.to_string()));
+    if shown != value {
+        let text = format!("invalid value '{shown}' for '{argument}': {cause_shown}\n\n{HELP}\n");
+        return clap::Error::raw(error.kind(), text);
+    }
     let wanted = if let Some(cause) = cause.downcast_ref::<ParseIntError>() {
         match cause.kind() {
             IntErrorKind::PosOverflow => "the number is too large".to_owned(),
@@ -46,8 +57,7 @@ pub fn in_words(error: clap::Error) -> clap::Error {
     } else {
         return error;
     };
-    let help = "For more information, try '--help'.";
-    clap::Error::raw(error.kind(), format!("invalid value '{value}' for '{argument}': {wanted}\n\n{help}\n"))
+    clap::Error::raw(error.kind(), format!("invalid value '{value}' for '{argument}': {wanted}\n\n{HELP}\n"))
 }
 
 /// The range in an error of clap such as `0 is not in 1..=1000`. If the number is too small, a largest one of 63 bits
@@ -90,6 +100,24 @@ fn mistakes<'e>(cause: &'e (dyn std::error::Error + 'static)) -> Option<&'e Mist
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lower_bound_is_one_in_json_too() {
+        let flow = "  - {from: a, to: b, mtu: 1}\n";
+        for (flows, at_least) in [(30, None), (60, Some(true))] {
+            let text_of = format!("kelpie: workload/1\nflows:\n{}", flow.repeat(flows));
+            let error = kelpie_spaces::workload_from_yaml("w.yaml", &text_of).expect_err("mistakes");
+            let said: serde_json::Value = serde_json::from_str(&text(&error.into(), true)).expect("JSON");
+            assert_eq!(said["error"]["at_least"].as_bool(), at_least, "{said}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_not_repeated() {
+        let args = ["kelpie", "campaign", "list", "--db", "postgres://me:secret@host/k"];
+        let error = in_words(crate::cli::command().try_get_matches_from(args).expect_err("no file")).to_string();
+        assert!(!error.contains("secret") && error.contains("name a file"), "{error}");
+    }
 
     #[test]
     fn ranges_are_said_without_words_of_rust() {

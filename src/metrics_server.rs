@@ -4,7 +4,6 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -14,10 +13,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use rustix::process::{Resource, getrlimit};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 /// Media type of the page. Source: OpenMetrics 1.0, section "Protocol Negotiation".
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -41,6 +43,13 @@ struct Limits {
 /// Source: our choice of connections; 10 s is how long Prometheus waits for an answer (`scrape_timeout`).
 const LIMITS: Limits = Limits { connections: 64, deadline: Duration::from_secs(10) };
 
+impl Limits {
+    /// When a connection that begins now is told that there is no page yet: before it ends.
+    fn answer_by(self) -> Instant {
+        Instant::now() + self.deadline * 4 / 5
+    }
+}
+
 /// A page, or why there is none at present.
 type Page = Result<String, String>;
 
@@ -49,6 +58,11 @@ type Page = Result<String, String>;
 pub struct Scrape(oneshot::Sender<Page>);
 
 impl Scrape {
+    /// Whether somebody still waits for it.
+    fn is_awaited(&self) -> bool {
+        !self.0.is_closed()
+    }
+
     /// Gives it the page, or says why there is none at present.
     pub fn answer(self, page: Page) {
         // A scraper that went away is no failure.
@@ -60,7 +74,10 @@ impl Scrape {
 #[derive(Debug)]
 pub struct Scrapes {
     address: SocketAddr,
+    /// One waits here, the others in their connections, so that a scraper that goes away leaves the queue.
     queue: Receiver<Scrape>,
+    /// Of the runtime that serves, whose clock is used.
+    runtime: Handle,
 }
 
 impl Scrapes {
@@ -71,16 +88,18 @@ impl Scrapes {
                 "--listen {listen}: metrics carry no secret and no password, so only loopback is served; try {example}"
             );
         }
-        Self::within(listen, LIMITS).with_context(|| format!("listen on {listen}"))
+        let connections = LIMITS.connections.min(free_descriptors() / 2).max(1);
+        Self::within(listen, Limits { connections, ..LIMITS }).with_context(|| format!("listen on {listen}"))
     }
 
     fn within(listen: SocketAddr, limits: Limits) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind(listen))?;
         let address = listener.local_addr()?;
-        let (scrapes, queue) = channel();
+        let (scrapes, queue) = channel(1);
+        let handle = runtime.handle().clone();
         std::thread::spawn(move || runtime.block_on(accept(&listener, &scrapes, limits)));
-        Ok(Self { address, queue })
+        Ok(Self { address, queue, runtime: handle })
     }
 
     /// Where it listens.
@@ -89,36 +108,64 @@ impl Scrapes {
     }
 
     /// The next scraper, if one comes in this time.
-    pub fn next(&self, wait: Duration) -> Option<Scrape> {
-        self.queue.recv_timeout(wait).ok()
+    pub fn next(&mut self, wait: Duration) -> Option<Scrape> {
+        let queue = &mut self.queue;
+        self.runtime.block_on(async {
+            let next = async {
+                loop {
+                    match queue.recv().await {
+                        Some(gone) if !gone.is_awaited() => {}
+                        next => return next,
+                    }
+                }
+            };
+            timeout(wait, next).await.ok().flatten()
+        })
     }
 
     /// Gives every scraper what `page` is then, on a thread of its own.
-    pub fn answer_each(self, page: impl Fn() -> String + Send + 'static) {
-        std::thread::spawn(move || self.queue.into_iter().for_each(|scrape| scrape.answer(Ok(page()))));
+    pub fn answer_each(mut self, page: impl Fn() -> String + Send + 'static) {
+        std::thread::spawn(move || {
+            while let Some(scrape) = self.queue.blocking_recv() {
+                if scrape.is_awaited() {
+                    scrape.answer(Ok(page()));
+                }
+            }
+        });
     }
+}
+
+/// File descriptors that the process may still open.
+fn free_descriptors() -> usize {
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    usize::try_from(most).unwrap_or(usize::MAX).saturating_sub(open)
 }
 
 async fn accept(listener: &TcpListener, scrapes: &Sender<Scrape>, limits: Limits) {
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
+        let accepted = listener.accept().await;
+        open.retain(|connection| !connection.is_finished());
+        let Ok((stream, _)) = accepted else {
+            open.drain(..open.len().min(1)).for_each(|oldest| oldest.abort());
             sleep(PAUSE).await;
             continue;
         };
-        open.retain(|connection| !connection.is_finished());
         if open.len() >= limits.connections {
             open.drain(..1).for_each(|oldest| oldest.abort());
         }
-        open.push_back(tokio::spawn(timeout(limits.deadline, serve(stream, scrapes.clone()))).abort_handle());
+        open.push_back(
+            tokio::spawn(timeout(limits.deadline, serve(stream, scrapes.clone(), limits.answer_by()))).abort_handle(),
+        );
     }
 }
 
 /// Answers one request. Its body is never read, however long it says to be.
-async fn serve(stream: TcpStream, scrapes: Sender<Scrape>) {
+async fn serve(stream: TcpStream, scrapes: Sender<Scrape>, answer_by: Instant) {
     let service = service_fn(|request: Request<Incoming>| {
         let scrapes = scrapes.clone();
-        async move { Ok::<_, Infallible>(answer(&request, &scrapes).await) }
+        async move { Ok::<_, Infallible>(answer(&request, &scrapes, answer_by).await) }
     });
     let mut http = http1::Builder::new();
     let connection = http.keep_alive(false).max_buf_size(MOST_HEAD).serve_connection(TokioIo::new(stream), service);
@@ -126,19 +173,23 @@ async fn serve(stream: TcpStream, scrapes: Sender<Scrape>) {
     let _ = connection.await;
 }
 
-async fn answer(request: &Request<Incoming>, scrapes: &Sender<Scrape>) -> Response<String> {
+async fn answer(request: &Request<Incoming>, scrapes: &Sender<Scrape>, answer_by: Instant) -> Response<String> {
     if request.uri().path() != "/metrics" {
         return text(StatusCode::NOT_FOUND, "metrics are at /metrics\n");
     }
     if request.method() != Method::GET {
         return text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
     }
-    let (send, page) = oneshot::channel();
-    let _ = scrapes.send(Scrape(send));
-    match page.await {
-        Ok(Ok(page)) => response(StatusCode::OK, OPEN_METRICS, page),
-        Ok(Err(why)) => text(StatusCode::SERVICE_UNAVAILABLE, &format!("{why}\n")),
-        Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "ending\n"),
+    let page = async {
+        let (send, page) = oneshot::channel();
+        scrapes.send(Scrape(send)).await.ok()?;
+        page.await.ok()
+    };
+    match timeout_at(answer_by, page).await {
+        Ok(Some(Ok(page))) => response(StatusCode::OK, OPEN_METRICS, page),
+        Ok(Some(Err(why))) => text(StatusCode::SERVICE_UNAVAILABLE, &format!("{why}\n")),
+        Ok(None) => text(StatusCode::SERVICE_UNAVAILABLE, "ending\n"),
+        Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "busy: no page in time; try again\n"),
     }
 }
 
@@ -227,6 +278,45 @@ mod tests {
         let mut slow = connect(address);
         slow.write_all(b"GET /met").expect("it listens");
         assert_eq!(rest(slow), "");
+    }
+
+    #[test]
+    fn who_asks_in_vain_is_told_so_before_the_connection_ends() {
+        let limits = Limits { deadline: Duration::from_secs(2), ..LIMITS };
+        let scrapes = Scrapes::within(SocketAddr::from(([127, 0, 0, 1], 0)), limits).expect("it listens");
+        let waiting: Vec<_> = (0..3)
+            .map(|_| {
+                std::thread::spawn({
+                    let address = scrapes.address();
+                    move || get(address)
+                })
+            })
+            .collect();
+        for answer in waiting {
+            let answer = answer.join().expect("an answer");
+            assert!(answer.starts_with("HTTP/1.1 503") && answer.ends_with("try again\n"), "{answer}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_made_for_who_is_gone() {
+        let mut scrapes = Scrapes::within(SocketAddr::from(([127, 0, 0, 1], 0)), LIMITS).expect("it listens");
+        let address = scrapes.address();
+        for _ in 0..200 {
+            connect(address).write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("it listens");
+        }
+        let last = std::thread::spawn(move || get(address));
+        let mut made = 0;
+        while !last.is_finished() {
+            if let Some(scrape) = scrapes.next(Duration::from_millis(500)) {
+                made += 1;
+                // A page takes its time, in which the server notices who is gone.
+                std::thread::sleep(Duration::from_millis(50));
+                scrape.answer(Ok("a 1\n# EOF\n".to_owned()));
+            }
+        }
+        assert!(last.join().expect("an answer").starts_with("HTTP/1.1 200"));
+        assert!(made < 20, "{made} pages for one scraper");
     }
 
     #[test]

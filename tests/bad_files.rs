@@ -160,7 +160,7 @@ fn complaints(ran: &Ran, file: &str, fragments: &[&str]) -> Option<String> {
     let message = ran.stderr.split_once("error: ").map_or("", |(_, message)| message);
     let fragments: Vec<String> = fragments.iter().map(|fragment| fragment.replace("FILE", file)).collect();
     let missing = fragments.iter().find(|fragment| !message.contains(*fragment));
-    let noises = ["panicked", "Some(", "Err(", "struct ", "u64", "f64", "os error 21", "at line "];
+    let noises = ["panicked", "Some(", "Err(", "struct ", "enum ", "variant", "untagged", "u64", "f64", "os error 21", "at line "];
     let noise = noises.iter().find(|noise| message.contains(**noise));
     let steers = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
     Some(

@@ -336,6 +336,7 @@ fn errors_are_json_for_machines() {
     assert_eq!((ran.status, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
     let document: serde_json::Value = serde_json::from_str(&ran.stderr).expect("one document");
     let error = &document["error"];
+    assert_eq!(error.get("at_least"), None, "{document}");
     assert_eq!((&error["file"], &error["more"]), (&"w.yaml".into(), &0.into()), "{document}");
     let keys: Vec<&str> =
         error["mistakes"].as_array().expect("a list").iter().map(|one| one["key"].as_str().expect("a key")).collect();

@@ -164,7 +164,9 @@ fn spaces_and_subsystems_can_be_looked_at() {
     let samples = bench.json(0, &["space", "sample", "full", "--number", "3"]);
     assert_eq!(samples["workloads"].as_array().map(Vec::len), Some(3));
     let subsystems = bench.json(0, &["subsystem", "list"]);
-    assert_eq!(subsystems["subsystems"].as_array().map(Vec::len), Some(8), "A to H");
+    assert_eq!(subsystems["subsystems"].as_array().map(Vec::len), Some(9), "A to H and DUAL");
+    let hosts = subsystems["hosts"].as_array().expect("hosts");
+    assert!(hosts.contains(&serde_json::json!({"subsystem": "sim:a100", "rnics": 4})), "{hosts:?}");
     bench.expect(0, &["subsystem", "check", "sim:H"]);
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use kelpie_monitor::{Severity, Symptom};
 use kelpie_spaces::document::{DocumentError, utf8};
-use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Test, Workload, read_tagged};
+use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Test, Workload, read_tagged_with_null};
 use kelpie_store::Anomaly;
 use kelpie_text::steers;
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ impl Baseline {
     /// # Errors
     /// Names file, line, column, key and rule of the first mistake.
     pub fn from_bytes(file: &str, bytes: &[u8]) -> Result<Self, DocumentError> {
-        let (document, File { accepted }) = read_tagged(file, utf8(file, bytes)?, FORMAT)?;
+        let (document, File { accepted }) = read_tagged_with_null(file, utf8(file, bytes)?, FORMAT)?;
         let conditions = accepted.iter().enumerate().flat_map(|(at, one)| {
             let conditions = one.region.conditions.iter().enumerate();
             conditions.map(move |(of, condition)| (format!("accepted[{at}].region[{of}]"), condition))

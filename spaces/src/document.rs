@@ -390,13 +390,31 @@ impl<'t> Document<'t> {
     }
 }
 
+/// The text with stars for the name and the password in an address such as `postgres://me:secret@host`, each in the place
+/// of a character.
+pub fn without_password(text: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once("://") {
+        let end = behind.find(|c: char| c.is_whitespace() || "/?#'\"`".contains(c)).unwrap_or(behind.len());
+        let secret = behind[..end].rfind('@').unwrap_or(0);
+        shown.extend([before, "://"]);
+        shown.extend(std::iter::repeat_n('*', behind[..secret].chars().count()));
+        rest = &behind[secret..];
+    }
+    shown + rest
+}
+
 fn whole_if_empty(path: String) -> String {
     if path.is_empty() { "the document".to_owned() } else { path }
 }
 
 pub(crate) fn mistake(text: &str, Mark { line, column }: Mark, key: String, rule: String) -> Mistake {
     let source = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
-    let plain = |text: String| text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect();
+    let plain = |text: String| {
+        let text = without_password(&text);
+        text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
+    };
     Mistake { line, column, key: plain(key), rule: plain(rule), source: plain(source.to_owned()) }
 }
 
@@ -494,4 +512,23 @@ pub(crate) fn quote(text: &str) -> String {
         quoted.push('…');
     }
     quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_password_is_shown() {
+        for (text, expected) in [
+            ("db: postgres://me:secret@host/k ok", "db: postgres://*********@host/k ok"),
+            ("a://b c@d `x://y:z@w`", "a://b c@d `x://***@w`"),
+            ("me@host, http://host/a@b", "me@host, http://host/a@b"),
+        ] {
+            assert_eq!(without_password(text), expected);
+        }
+        let document = Document::parse("f.yaml", "db: x://me:secret@host").expect("YAML");
+        let error = document.refuse("db", &"`x://me:secret@host` is no file").to_string();
+        assert!(!error.contains("secret") && error.contains("@host"), "{error}");
+    }
 }

@@ -49,7 +49,7 @@ pub use region::{Condition, Region, Test};
 pub use serde_words::serde_words;
 pub use space::{Space, SpaceError};
 pub use suggest::suggestion;
-pub use tagged::{decode, read_tagged};
+pub use tagged::{decode, read_tagged, read_tagged_with_null};
 pub use units::{Bytes, counted};
 pub use workload::{
     Batch, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, Opcode, Ports, QpType, Request, Workload,

@@ -25,6 +25,27 @@ pub fn read_tagged<'t, T: DeserializeOwned>(
     text: &'t str,
     tag: &str,
 ) -> Result<(Document<'t>, T), DocumentError> {
+    read(file, text, tag, false)
+}
+
+/// As [`read_tagged`], of a format in which null stands for what is absent or was not measured.
+///
+/// # Errors
+/// As [`read_tagged`], but for keys without a value.
+pub fn read_tagged_with_null<'t, T: DeserializeOwned>(
+    file: &str,
+    text: &'t str,
+    tag: &str,
+) -> Result<(Document<'t>, T), DocumentError> {
+    read(file, text, tag, true)
+}
+
+fn read<'t, T: DeserializeOwned>(
+    file: &str,
+    text: &'t str,
+    tag: &str,
+    has_null: bool,
+) -> Result<(Document<'t>, T), DocumentError> {
     let document = Document::parse(file, text)?;
     document.expect(tag)?;
     let mut tree = document.tree()?;
@@ -33,7 +54,9 @@ pub fn read_tagged<'t, T: DeserializeOwned>(
     if found != tag {
         return Err(document.refuse("kelpie", &format!("this is format `{}`; write `kelpie: {tag}`", quote(found))));
     }
-    let read = decode(&document, tree, &Value::Null, |_| Vec::new())?;
+    // Whatever is null in the file may be.
+    let spare = if has_null { tree.clone() } else { Value::Null };
+    let read = decode_beside(&document, tree, &Value::Null, &spare, |_| Vec::new())?;
     Ok((document, read))
 }
 
@@ -43,27 +66,41 @@ pub fn read_tagged<'t, T: DeserializeOwned>(
 /// the rest is decoded again. Each round costs as much as the file is long, so that their number has a bound and a file
 /// of nothing but mistakes is refused soon.
 ///
+/// Null is a value only where `spare` has it.
+///
 /// # Errors
 /// Every mistake, up to some.
 pub fn decode<T: DeserializeOwned>(
     document: &Document<'_>,
+    tree: Value,
+    spare: &Value,
+    rules: impl FnOnce(&T) -> Vec<(String, String)>,
+) -> Result<T, DocumentError> {
+    decode_beside(document, tree, spare, spare, rules)
+}
+
+/// The same; null is a value where `nulls` has it.
+fn decode_beside<T: DeserializeOwned>(
+    document: &Document<'_>,
     mut tree: Value,
     spare: &Value,
+    nulls: &Value,
     rules: impl FnOnce(&T) -> Vec<(String, String)>,
 ) -> Result<T, DocumentError> {
     let mut cut: Vec<Vec<Step>> = Vec::new();
     for _ in 0..MOST_ROUNDS {
         let error = match serde_path_to_error::deserialize::<_, T>(tree.clone()) {
-            Ok(read) => {
+            Ok(done) => {
                 // serde takes nothing for a default; whoever writes a key without a value has lost the value.
                 nothing(&tree, &mut Vec::new(), &mut |path| {
                     let place = in_file(path, &cut);
-                    if document.scalar(&place).is_some_and(Scalar::is_missing) {
+                    let is_value = get(nulls, &place).is_some_and(Value::is_null);
+                    if !is_value && document.scalar(&place).is_some_and(Scalar::is_missing) {
                         document.note_missing(&place);
                     }
                 });
-                document.refuse_all(rules(&read).into_iter())?;
-                return Ok(read);
+                document.refuse_all(rules(&done).into_iter())?;
+                return Ok(done);
             }
             Err(error) => error,
         };
@@ -356,6 +393,22 @@ mod tests {
             let expected: Vec<_> = expected.into_iter().map(|(line, text)| (line, text.to_owned())).collect();
             assert_eq!(mistakes(body), expected, "{body}");
         }
+    }
+
+    #[test]
+    fn a_format_may_have_null() {
+        let text = "kelpie: file/1\nname: x\nhosts: ~\n";
+        assert!(read_tagged::<File>("f.yaml", text, "file/1").is_err());
+        assert!(read_tagged_with_null::<File>("f.yaml", text, "file/1").is_ok());
+    }
+
+    #[test]
+    fn nothing_is_a_value_where_the_spare_has_it() {
+        let document = Document::parse("f.yaml", "name: x\nhosts: ~\nbounds: ~\n").expect("YAML");
+        let tree = document.tree().expect("YAML");
+        let spare = serde_yaml::from_str("{hosts: ~, bounds: {bps: 1}}").expect("YAML");
+        let error = decode::<File>(&document, tree, &spare, |_| Vec::new()).expect_err("a mistake").to_string();
+        assert!(error.contains("bounds: a value is missing") && !error.contains("hosts:"), "{error}");
     }
 
     #[derive(Debug, Deserialize)]

@@ -26,7 +26,7 @@ pub enum CalibrateCommand {
 
 #[derive(Debug, Args)]
 pub struct FitArgs {
-    /// Table of measurements (docs/calibration.md), `-` for stdin
+    /// Table of measurements (docs/explained/calibration.md), `-` for stdin
     #[arg(value_name = "TABLE.csv", required = true)]
     pub table: PathBuf,
     /// Embedded model that the NIC is like, A to H

@@ -173,7 +173,7 @@ pub struct DiagnoseArgs {
     /// Fill in what the readings of causes say on this machine; the topology has to have PCI addresses
     #[arg(long)]
     pub live: bool,
-    /// The same, of the files of a host below this directory
+    /// Fill in what the readings of causes say in the files of a host below this directory
     #[arg(long, value_name = "DIR", conflicts_with = "live")]
     pub root: Option<PathBuf>,
     /// All RNICs had other traffic meanwhile: compare each one's endpoints with each other

@@ -7,6 +7,8 @@ use kelpie_calibration::generated_model;
 use kelpie_examine::subsystem::{Kind, kind, load_simulated, pair_source};
 use kelpie_reports::folder::write_file;
 use kelpie_sim::SimSubsystem;
+use kelpie_sim::host::{self, HostError, SimHost};
+use kelpie_topology::host::Kind as NodeKind;
 use serde_json::json;
 
 use crate::args::Common;
@@ -28,21 +30,32 @@ pub fn run(command: &SubsystemCommand, common: Common) -> anyhow::Result<ExitCod
 
 fn list(common: Common) -> anyhow::Result<()> {
     let mut rows = Vec::new();
-    for model in SimSubsystem::names() {
+    for model in SimSubsystem::names().into_iter().chain(SimSubsystem::other_names()) {
         rows.push((format!("sim:{model}"), load_simulated(model)?.port()));
     }
+    let hosts = host::names().map(|name| {
+        let host = SimHost::load(name)?;
+        let rnics = host.topology().nodes().iter().filter(|node| node.kind == NodeKind::Rnic).count();
+        Ok((format!("sim:{name}"), rnics))
+    });
+    let hosts = hosts.into_iter().collect::<Result<Vec<_>, HostError>>()?;
     if common.json {
         let row = |(name, bounds): &(String, kelpie_monitor::Bounds)| {
             let bounds = json!({"max_bps": bounds.max_bps, "max_pps": bounds.max_pps});
             json!({"subsystem": name, "bounds": bounds})
         };
-        return print_json(&json!({"subsystems": rows.iter().map(row).collect::<Vec<_>>()}));
+        let hosts = hosts.iter().map(|(name, rnics)| json!({"subsystem": name, "rnics": rnics}));
+        return print_json(&json!({
+            "subsystems": rows.iter().map(row).collect::<Vec<_>>(), "hosts": hosts.collect::<Vec<_>>(),
+        }));
     }
     let mut table = Table::new(&["subsystem", "line rate", "packets"], &[1, 2]);
     for (name, bounds) in rows {
         table.row(vec![name, format!("{}bit/s", si(bounds.max_bps)), format!("{}/s", si(bounds.max_pps))]);
     }
-    print(&table.render(""))
+    let mut inside = Table::new(&["host, for `kelpie host`", "RNICs"], &[1]);
+    hosts.into_iter().for_each(|(name, rnics)| inside.row(vec![name, rnics.to_string()]));
+    print(&format!("{}\n{}", table.render(""), inside.render("")))
 }
 
 fn show(args: &NamedSubsystem, common: Common) -> anyhow::Result<()> {

@@ -64,7 +64,7 @@ pub fn faults(root: &Path, files: &[PathBuf]) -> Result<Vec<String>> {
             // A recipe's page is written by Kelpie, for readers of the recipe alone.
             "md" if known.paths.contains(&name.replace("README.md", "recipe.json")) => Vec::new(),
             "md" => page_faults(&known, name, text),
-            "rs" => long_comments(text),
+            "rs" => long_comments(text).into_iter().chain(missing_pages(&known, name, text)).collect(),
             _ => Vec::new(),
         };
         faults.extend(of_file.into_iter().map(|fault| format!("{name}:{fault}")));
@@ -74,6 +74,23 @@ pub fn faults(root: &Path, files: &[PathBuf]) -> Result<Vec<String>> {
     let missing = known.tags.iter().filter(|tag| !reference.contains(&format!("`{tag}`")));
     faults.extend(missing.map(|tag| format!("{REFERENCE}: no page describes the format `{tag}`")));
     Ok(faults)
+}
+
+/// Pages that a source names, such as in a help text, and that do not exist.
+fn missing_pages(known: &Known, name: &str, text: &str) -> Vec<String> {
+    // Tests of pages name such pages on purpose.
+    if name.starts_with("xtask") {
+        return Vec::new();
+    }
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "/_-.".contains(c);
+    let pages = |line: &str| {
+        let named = line.split(|c| !is_part(c)).filter_map(|word| Some(word.split_once(".md")?.0.to_owned() + ".md"));
+        named.filter(|page| page.starts_with("docs/") && !known.paths.contains(page)).collect::<Vec<_>>()
+    };
+    let lines = text.lines().enumerate();
+    lines
+        .flat_map(|(at, line)| pages(line).into_iter().map(move |page| format!("{}: `{page}` does not exist", at + 1)))
+        .collect()
 }
 
 impl Known {
@@ -312,6 +329,14 @@ mod tests {
     use super::*;
 
     const PAGE: &str = "docs/guides/page.md";
+
+    #[test]
+    fn help_texts_name_pages_that_there_are() {
+        let mut known = Known::default();
+        known.add("docs/explained/calibration.md", "# Calibration\n");
+        let help = "/// Table (docs/explained/calibration.md), `-` for stdin\n/// Table (docs/calibration.md)\n";
+        assert_eq!(missing_pages(&known, "src/cli.rs", help), ["2: `docs/calibration.md` does not exist"]);
+    }
 
     /// A small repository with one page.
     fn known(page: &str) -> Known {

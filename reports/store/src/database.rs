@@ -5,6 +5,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+/// Schemes of the addresses that databases and servers of others have.
+const SCHEMES: [&str; 6] = ["postgres", "postgresql", "mysql", "sqlite", "http", "https"];
+
 /// Where campaigns are kept: a file of SQLite. Its callers know it by this name alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Database(PathBuf);
@@ -25,9 +28,12 @@ impl TryFrom<OsString> for Database {
     type Error = String;
 
     fn try_from(name: OsString) -> Result<Self, Self::Error> {
-        match name.to_string_lossy().split_once("://") {
-            Some((scheme, _)) => Err(format!("campaigns are kept in files, and `{scheme}://` is none; name a file")),
-            None if name.is_empty() => Err("name a file".to_owned()),
+        let text = name.to_string_lossy();
+        // Only what nobody calls a file: a folder may end with a colon.
+        let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_lowercase());
+        match scheme.filter(|scheme| SCHEMES.contains(&scheme.as_str())) {
+            Some(scheme) => Err(format!("campaigns are kept in files, and `{scheme}://` is none; name a file")),
+            None if text.is_empty() => Err("name a file".to_owned()),
             None => Ok(Self(name.into())),
         }
     }
@@ -77,11 +83,12 @@ mod tests {
 
     #[test]
     fn names_are_files_and_addresses_are_refused() {
-        for text in ["kelpie.db", "/a b/it's.db", "./postgres"] {
+        for text in ["kelpie.db", "/a b/it's.db", "./postgres", "./http://x.db", "/a/postgres://x", "a://b/k.db"] {
             assert_eq!(text.parse::<Database>().map(|database| database.to_string()), Ok(text.to_owned()));
         }
-        for text in ["", "postgres://fleet/kelpie", "sqlite:///x.db"] {
-            assert!(text.parse::<Database>().expect_err(text).ends_with("name a file"), "{text}");
+        for text in ["", "postgres://me:secret@fleet/kelpie", "sqlite:///x.db", "HTTPS://me:secret@x"] {
+            let error = text.parse::<Database>().expect_err(text);
+            assert!(error.ends_with("name a file") && !error.contains("secret"), "{error}");
         }
     }
 }

@@ -13,7 +13,7 @@ use kelpie_examine::simulated;
 use kelpie_examine::subsystem::{Kind, kind, load_simulated};
 use kelpie_monitor::check::{Check, State};
 use kelpie_spaces::document::utf8;
-use kelpie_spaces::read_tagged;
+use kelpie_spaces::read_tagged_with_null;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -78,7 +78,7 @@ fn of_hosts(args: &CheckArgs, subsystem: &str, workload: Option<&Path>) -> anyho
 fn of_readings(path: &Path) -> anyhow::Result<Vec<Check>> {
     let name = path.display().to_string();
     let bytes = read_file(path)?;
-    let (document, file) = read_tagged::<File>(&name, utf8(&name, &bytes)?, "ports/1")?;
+    let (document, file) = read_tagged_with_null::<File>(&name, utf8(&name, &bytes)?, "ports/1")?;
     if file.directions.is_empty() || file.directions.len() > MOST {
         bail!(document.refuse("directions", &format!("write 1 to {MOST} directions")));
     }
@@ -129,10 +129,14 @@ fn rates(readings: &Readings) -> Vec<(String, f64)> {
 }
 
 fn row(check: &Check) -> Value {
-    json!({
+    let mut row = json!({
         "name": check.name, "state": check.state, "about": check.about, "summary": check.summary,
-        "evidence": check.evidence, "measured": check.measured, "fix": check.fix,
-    })
+        "evidence": check.evidence, "fix": check.fix,
+    });
+    if !check.measured.is_empty() {
+        row["measured"] = json!(check.measured);
+    }
+    row
 }
 
 fn text(checks: &[Check]) -> String {
@@ -152,4 +156,17 @@ fn text(checks: &[Check]) -> String {
         let _ = writeln!(text, "{} of {}: {}", check.name, check.about, check.fix.as_deref().unwrap_or_default());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use kelpie_monitor::checks::CheckKind;
+
+    use super::*;
+
+    #[test]
+    fn a_check_that_measured_nothing_does_not_say_what() {
+        let check = Check::new(CheckKind::Port, State::Unknown, "nothing was sent");
+        assert_eq!(row(&check).get("measured"), None);
+    }
 }

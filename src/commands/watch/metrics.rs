@@ -22,7 +22,7 @@ pub fn serve(
     progress: &mut CampaignProgress,
 ) -> anyhow::Result<()> {
     let stop = stop::on_signals("stopping")?;
-    let scrapes = Scrapes::listen(listen, "127.0.0.1:9464")?;
+    let mut scrapes = Scrapes::listen(listen, "127.0.0.1:9464")?;
     let address = scrapes.address();
     if json {
         print_json(&serde_json::json!({ "listen": address.to_string() }))?;

@@ -95,6 +95,11 @@ pub fn names() -> [&'static str; 8] {
     EMBEDDED.map(|(name, _)| name)
 }
 
+/// Names of the embedded models that are none of the paper's.
+pub fn other_names() -> impl Iterator<Item = &'static str> {
+    OTHERS.iter().map(|(name, _)| *name)
+}
+
 fn embedded(name: &str) -> Option<&'static str> {
     EMBEDDED.iter().chain(&OTHERS).find(|(known, _)| *known == name).map(|(_, text)| *text)
 }

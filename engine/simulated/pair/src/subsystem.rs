@@ -88,6 +88,11 @@ impl SimSubsystem {
         crate::load::names()
     }
 
+    /// Names of the other models that come along.
+    pub fn other_names() -> impl Iterator<Item = &'static str> {
+        crate::load::other_names()
+    }
+
     /// Changes one parameter, `path.to.key`, to a YAML value.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, SqlSafeStr, SqliteConnection};
 
-use crate::error::{StoreError, classify};
+use crate::error::{StoreError, classify, has_waited};
 
 /// Version, description and text of each migration. `sqlx::migrate!` would read the folder by itself, and have sqlx and
 /// SQLite built a second time for a macro.
@@ -199,7 +199,7 @@ async fn migrate(path: &Path, connection: &mut SqliteConnection) -> Result<(), S
         .map_err(|error| classify(path, "switching to write-ahead logging", error))?;
     // Two processes may create the same file at once; the slower one finds the tables made when it looks again.
     let outcome = match MIGRATOR.run(&mut *connection).await {
-        Err(MigrateError::ExecuteMigration(..)) => MIGRATOR.run(&mut *connection).await,
+        Err(MigrateError::ExecuteMigration(source, _)) if !has_waited(&source) => MIGRATOR.run(&mut *connection).await,
         outcome => outcome,
     };
     outcome.map_err(|error| match error {
@@ -227,6 +227,24 @@ pub(crate) async fn create_as_of(path: &Path, version: i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_upgrade_waits_for_another_writer_once() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("k.db");
+            create_as_of(&path, 7).await;
+            let mut writer = connect(&path, Access::Write).await.unwrap();
+            sqlx::query("BEGIN IMMEDIATE").execute(&mut writer).await.unwrap();
+            let mut connection = connect(&path, Access::Write).await.unwrap();
+            sqlx::query("PRAGMA busy_timeout = 2000").execute(&mut connection).await.unwrap();
+            let begin = std::time::Instant::now();
+            let error = migrate(&path, &mut connection).await.unwrap_err();
+            assert!(matches!(error, StoreError::Busy { .. }), "{error}");
+            assert!(begin.elapsed() < Duration::from_millis(3900), "{:?}", begin.elapsed());
+        });
+    }
 
     /// SHA-384 of each migration that was released, as databases hold it: sqlx refuses a database if one differs.
     const RELEASED: [(i64, &str); 1] =
